@@ -1,0 +1,290 @@
+package lending
+
+import (
+	"context"
+)
+
+// ApplicationsService creates customers and applications, feeds bank data and leads
+// to an offer.
+type ApplicationsService struct{ client *Client }
+
+// CreateOptions are the optional parameters of the routes that create an application.
+type CreateOptions struct {
+	SendLink bool // ask the service to send the customer a link to the application
+}
+
+func (o *CreateOptions) query() []param {
+	return []param{boolParam("sendLink", o != nil && o.SendLink)}
+}
+
+// CreateCustomer creates a customer and returns its id.
+//
+// The rules of [UserRequest] are checked before anything is sent. After an unknown
+// outcome read [CustomersService.GetByEmail] before creating again.
+//
+// Route: POST /api/Application/create-customer
+func (s *ApplicationsService) CreateCustomer(ctx context.Context, customer UserRequest) (*UserResponse, error) {
+	return post[*UserResponse](ctx, s.client, request{
+		path: "/api/Application/create-customer",
+		body: customer,
+	})
+}
+
+// Create creates an application of an existing customer and returns its id.
+//
+// The rules of [ApplicationRequest] are checked before anything is sent. After an
+// unknown outcome read [ApplicationsService.ListByCustomer] before creating again.
+//
+// Route: POST /api/Application/create-application
+func (s *ApplicationsService) Create(ctx context.Context, application ApplicationRequest, opts *CreateOptions) (ApplicationID, error) {
+	return post[ApplicationID](ctx, s.client, request{
+		path:  "/api/Application/create-application",
+		query: opts.query(),
+		body:  application,
+	})
+}
+
+// CreateWithApplicant creates an application and its applicant for an existing
+// customer and returns the application's id.
+//
+// After an unknown outcome read [ApplicationsService.ListByCustomer] before creating
+// again.
+//
+// Route: POST /api/Application/create-application-and-applicant
+func (s *ApplicationsService) CreateWithApplicant(ctx context.Context, application ApplicationAndApplicantRequest, opts *CreateOptions) (ApplicationID, error) {
+	return post[ApplicationID](ctx, s.client, request{
+		path:  "/api/Application/create-application-and-applicant",
+		query: opts.query(),
+		body:  application,
+	})
+}
+
+// CreateWithCustomerAndApplicant creates a customer, an application and its applicant
+// in one call.
+//
+// After an unknown outcome read [CustomersService.GetByEmail] and
+// [ApplicationsService.ListByCustomer] before creating again.
+//
+// Route: POST /api/Application/create-customer-and-application-and-applicant
+func (s *ApplicationsService) CreateWithCustomerAndApplicant(ctx context.Context, application ApplicationAndCustomerAndApplicantRequest, opts *CreateOptions) (*ApplicationCustomerResponse, error) {
+	return post[*ApplicationCustomerResponse](ctx, s.client, request{
+		path:  "/api/Application/create-customer-and-application-and-applicant",
+		query: opts.query(),
+		body:  application,
+	})
+}
+
+// CreateWithCustomer creates a customer and an application in one call. The service
+// validates both before it creates either.
+//
+// After an unknown outcome read [CustomersService.GetByEmail] and
+// [ApplicationsService.ListByCustomer] before creating again.
+//
+// Deprecated: the service marks the route as deprecated. Use
+// [ApplicationsService.CreateCustomer] and [ApplicationsService.Create], or
+// [ApplicationsService.CreateWithCustomerAndApplicant].
+//
+// Route: POST /api/Application/create-customer-and-application
+func (s *ApplicationsService) CreateWithCustomer(ctx context.Context, application ApplicationAndCustomerRequest, opts *CreateOptions) (*ApplicationCustomerResponse, error) {
+	return post[*ApplicationCustomerResponse](ctx, s.client, request{
+		path:  "/api/Application/create-customer-and-application",
+		query: opts.query(),
+		body:  application,
+	})
+}
+
+// SendLink asks the service to send the customer a link to the application.
+//
+// After an unknown outcome nothing shows whether it was sent: a second call may send
+// it twice.
+//
+// Route: POST /api/Application/send-application-link
+func (s *ApplicationsService) SendLink(ctx context.Context, id ApplicationID) error {
+	_, err := post[nothing](ctx, s.client, request{
+		path:  "/api/Application/send-application-link",
+		query: []param{{"applicationId", id.String(), true}},
+	})
+	return err
+}
+
+// QuickTest has the service test bank data without storing an application step. It
+// reports what the service answers; the meaning of false is not published.
+//
+// data may be nil: the route accepts a call without a body. After an unknown outcome
+// read [ApplicationsService.Status].
+//
+// Route: POST /api/Application/quick-test/{applicationId}
+func (s *ApplicationsService) QuickTest(ctx context.Context, id ApplicationID, data *BankingDataRequest) (bool, error) {
+	return post[bool](ctx, s.client, request{
+		path: "/api/Application/quick-test/{applicationId}",
+		args: []string{id.String()},
+		body: data,
+	})
+}
+
+// BankingDataOptions are the optional parameters of AddOrUpdateBankingData.
+type BankingDataOptions struct {
+	BankName string
+}
+
+// AddOrUpdateBankingData gives the application its bank accounts and transactions, or
+// replaces them. It comes before [ApplicationsService.Process]; without transactions
+// there will be no offer.
+//
+// data may be nil: the route accepts a call without a body. After an unknown outcome
+// read [ApprovalService.BankAccounts]; sending the same data again is an update.
+//
+// Route: POST /api/Application/add-or-update-banking-data/{applicationId}
+func (s *ApplicationsService) AddOrUpdateBankingData(ctx context.Context, id ApplicationID, data *BankingDataRequest, opts *BankingDataOptions) (bool, error) {
+	var bankName string
+	if opts != nil {
+		bankName = opts.BankName
+	}
+	return post[bool](ctx, s.client, request{
+		path:  "/api/Application/add-or-update-banking-data/{applicationId}",
+		args:  []string{id.String()},
+		query: []param{{"bankName", bankName, false}},
+		body:  data,
+	})
+}
+
+// Process runs the application through underwriting and returns the offer's id.
+//
+// The service exposes it as a GET, yet it changes state: it is sent once and never
+// repeated. After an unknown outcome read [ApplicationsService.Status] and
+// [ApplicationsService.Offer] before calling again.
+//
+// Route: GET /api/Application/process-application/{applicationId}
+func (s *ApplicationsService) Process(ctx context.Context, id ApplicationID) (OfferID, error) {
+	return command[OfferID](ctx, s.client, request{
+		path: "/api/Application/process-application/{applicationId}",
+		args: []string{id.String()},
+	})
+}
+
+// Status returns the application's status as the service spells it. The values are
+// not published: the set is open.
+//
+// Route: GET /api/Application/application-status/{applicationId}
+func (s *ApplicationsService) Status(ctx context.Context, id ApplicationID) (string, error) {
+	return get[string](ctx, s.client, request{
+		path: "/api/Application/application-status/{applicationId}",
+		args: []string{id.String()},
+	})
+}
+
+// OfferOptions are the optional parameters of Offer.
+type OfferOptions struct {
+	// Force is passed on. The service does not describe its effect, so a call with
+	// it is taken for one that changes state: it is sent once and never repeated.
+	Force bool
+}
+
+// Offer returns the application's offer, which [ApplicationsService.Process] produces
+// and which can expire.
+//
+// After an unknown outcome of a call with Force, read the offer without it.
+//
+// Route: GET /api/Application/application-offer/{applicationId}
+func (s *ApplicationsService) Offer(ctx context.Context, id ApplicationID, opts *OfferOptions) (*OfferResponse, error) {
+	r := request{
+		path: "/api/Application/application-offer/{applicationId}",
+		args: []string{id.String()},
+	}
+	if opts == nil || !opts.Force {
+		return get[*OfferResponse](ctx, s.client, r)
+	}
+	r.query = []param{boolParam("force", true)}
+	return command[*OfferResponse](ctx, s.client, r)
+}
+
+// ListByCustomer returns the applications of a customer.
+//
+// Route: GET /api/Application/get-customer-applications/{customerId}
+func (s *ApplicationsService) ListByCustomer(ctx context.Context, id CustomerID) ([]Application, error) {
+	return get[[]Application](ctx, s.client, request{
+		path: "/api/Application/get-customer-applications/{customerId}",
+		args: []string{id.String()},
+	})
+}
+
+// Get returns an application.
+//
+// Route: GET /api/Application/get-application/{applicationId}
+func (s *ApplicationsService) Get(ctx context.Context, id ApplicationID) (*Application, error) {
+	return get[*Application](ctx, s.client, request{
+		path: "/api/Application/get-application/{applicationId}",
+		args: []string{id.String()},
+	})
+}
+
+// UpdateName gives the application's business another name, which must not be empty.
+//
+// The service exposes it as a GET, yet it changes state: it is sent once and never
+// repeated. After an unknown outcome read [ApplicationsService.Get].
+//
+// Route: GET /api/Application/update-application-name/{applicationId}
+func (s *ApplicationsService) UpdateName(ctx context.Context, id ApplicationID, name string) (bool, error) {
+	return command[bool](ctx, s.client, request{
+		path:  "/api/Application/update-application-name/{applicationId}",
+		args:  []string{id.String()},
+		query: []param{{"name", name, true}},
+	})
+}
+
+// UpdateNameAndZipCode gives the application's business another name and zip code,
+// neither of which may be empty.
+//
+// The service exposes it as a GET, yet it changes state: it is sent once and never
+// repeated. After an unknown outcome read [ApplicationsService.Get].
+//
+// Route: GET /api/Application/update-application-name-and-zip-code/{applicationId}
+func (s *ApplicationsService) UpdateNameAndZipCode(ctx context.Context, id ApplicationID, name, zipCode string) (bool, error) {
+	return command[bool](ctx, s.client, request{
+		path:  "/api/Application/update-application-name-and-zip-code/{applicationId}",
+		args:  []string{id.String()},
+		query: []param{{"name", name, true}, {"zipCode", zipCode, true}},
+	})
+}
+
+// UpdateCustomerData changes what is known of the customer behind an application.
+//
+// The service exposes it as a GET, yet it changes state: it is sent once and never
+// repeated. Personal data travel in its query: the service's own access logs may hold
+// them. After an unknown outcome read [CustomersService.GetByID].
+//
+// Route: GET /api/Application/update-customer-data/{applicationId}
+func (s *ApplicationsService) UpdateCustomerData(ctx context.Context, id ApplicationID, data CustomerData) (bool, error) {
+	return command[bool](ctx, s.client, request{
+		path:  "/api/Application/update-customer-data/{applicationId}",
+		args:  []string{id.String()},
+		query: data.query(),
+	})
+}
+
+// UpdateData changes name, zip code and start date of the application's business.
+//
+// The service exposes it as a GET, yet it changes state: it is sent once and never
+// repeated. After an unknown outcome read [ApplicationsService.Get].
+//
+// Route: GET /api/Application/update-application-data/{applicationId}
+func (s *ApplicationsService) UpdateData(ctx context.Context, id ApplicationID, data ApplicationData) (bool, error) {
+	return command[bool](ctx, s.client, request{
+		path:  "/api/Application/update-application-data/{applicationId}",
+		args:  []string{id.String()},
+		query: data.query(),
+	})
+}
+
+// Cancel cancels the application. Which status follows is not published.
+//
+// After an unknown outcome read [ApplicationsService.Status].
+//
+// Route: POST /api/Application/cancel-application/{applicationId}
+func (s *ApplicationsService) Cancel(ctx context.Context, id ApplicationID) error {
+	_, err := post[nothing](ctx, s.client, request{
+		path: "/api/Application/cancel-application/{applicationId}",
+		args: []string{id.String()},
+	})
+	return err
+}

@@ -1,0 +1,4 @@
+package lending
+
+// ApprovalService is a group of routes.
+type ApprovalService struct{ client *Client }

@@ -1,0 +1,100 @@
+package lending
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// AuthService signs in. Most programs never call it: [WithCredentials] does.
+type AuthService struct{ client *Client }
+
+// LoginRequest is what a user signs in with.
+type LoginRequest struct {
+	Username           string `json:"username"`                    // required
+	Password           Secret `json:"password"`                    // required
+	TrustedDeviceToken Secret `json:"trustedDeviceToken,omitzero"` // optional
+	IPAddress          string `json:"ipAddress,omitzero"`          // optional; of the user
+	Extra              any    `json:"-"`                           // further fields: marshals to a JSON object
+}
+
+func (r LoginRequest) check(c *checks) {
+	c.that(r.Username != "", "username", CodeRequired, "must not be empty")
+	c.that(!r.Password.IsZero(), "password", CodeRequired, "must not be empty")
+}
+
+// TwoFactorLoginRequest is the second step of a sign-in.
+type TwoFactorLoginRequest struct {
+	Username  string `json:"username"`           // required
+	Code      Secret `json:"code"`               // required; as it came through the account's channel
+	IPAddress string `json:"ipAddress,omitzero"` // optional; of the user
+	Extra     any    `json:"-"`                  // further fields: marshals to a JSON object
+}
+
+func (r TwoFactorLoginRequest) check(c *checks) {
+	c.that(r.Username != "", "username", CodeRequired, "must not be empty")
+	c.that(!r.Code.IsZero(), "code", CodeRequired, "must not be empty")
+}
+
+// FullApplicationUser is the answer to both steps of a sign-in. The user id that it
+// holds among its unpublished fields is not a token.
+//
+// It marshals to its published fields, with the token redacted; [Record.Raw] holds it
+// as received.
+type FullApplicationUser struct {
+	Record
+	RequiresTwoFactor bool      `json:"requiresTwoFactor"`
+	Token             Secret    `json:"token"`      // empty if a second step is due, or the sign-in has failed
+	ExpiresUTC        time.Time `json:"expiresUTC"` // zero if the service does not tell
+}
+
+// UnmarshalJSON keeps data as the [Record].
+func (u *FullApplicationUser) UnmarshalJSON(data []byte) error { return unmarshalRecord(data, u) }
+
+// MarshalJSON writes the published fields and redacts the token.
+func (u FullApplicationUser) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]any{
+		"requiresTwoFactor": u.RequiresTwoFactor, "token": u.Token, "expiresUTC": u.ExpiresUTC,
+	})
+}
+
+// Login begins a sign-in with username and password. When the answer's
+// RequiresTwoFactor is true it holds no token: the service has sent a code through
+// the account's channel, for [AuthService.ValidateTwoFactor].
+//
+// It may send a message to a person, and repeated failures may lock the account: it
+// is never repeated. It needs no token.
+//
+// Route: POST /api/Authenication/login
+func (s *AuthService) Login(ctx context.Context, login LoginRequest) (*FullApplicationUser, error) {
+	return post[*FullApplicationUser](ctx, s.client, request{
+		path:      "/api/Authenication/login",
+		body:      login,
+		anonymous: true,
+	})
+}
+
+// ValidateTwoFactor completes a sign-in with the code that [AuthService.Login] caused
+// to be sent. An answer without a token is a failed sign-in. It needs no token.
+//
+// Route: POST /api/Authenication/validate-two-factor
+func (s *AuthService) ValidateTwoFactor(ctx context.Context, login TwoFactorLoginRequest) (*FullApplicationUser, error) {
+	return post[*FullApplicationUser](ctx, s.client, request{
+		path:      "/api/Authenication/validate-two-factor",
+		body:      login,
+		anonymous: true,
+	})
+}
+
+// RefreshToken returns a new token for the client's present one, which must not have
+// expired: an expired token cannot be refreshed. The answer does not say how long
+// the new token is valid, and the client does not begin to use it by itself.
+//
+// After an unknown outcome sign in again.
+//
+// Route: POST /api/Authenication/refresh-token
+func (s *AuthService) RefreshToken(ctx context.Context) (Secret, error) {
+	return post[Secret](ctx, s.client, request{
+		path: "/api/Authenication/refresh-token",
+	})
+}

@@ -1,0 +1,4 @@
+package lending
+
+// BulkService is a group of routes.
+type BulkService struct{ client *Client }

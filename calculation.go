@@ -1,0 +1,4 @@
+package lending
+
+// CalculationService is a group of routes.
+type CalculationService struct{ client *Client }

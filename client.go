@@ -1,0 +1,248 @@
+package lending
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"runtime/debug"
+	"strings"
+	"time"
+)
+
+// Client calls the service. It holds a service for each group of routes, is safe for
+// concurrent use, and is made once and shared.
+type Client struct {
+	Applications  *ApplicationsService
+	Approval      *ApprovalService
+	Auth          *AuthService
+	Bulk          *BulkService
+	Calculation   *CalculationService
+	Communication *CommunicationService
+	Customers     *CustomersService
+	Loans         *LoansService
+	Webhooks      *WebhooksService
+
+	settings *settings // behind a pointer, where fmt does not look
+}
+
+// settings is what the options set.
+type settings struct {
+	base      url.URL
+	userAgent string
+	http      http.Client
+	foreign   bool // the http.Client is the caller's: it may speak HTTP/2 and add headers
+	tokens    TokenSource
+	session   *Session
+	observers []func(Attempt)
+}
+
+// Option changes how [New] makes a client.
+type Option func(*settings) error
+
+// WithHTTPClient sends through hc instead of a client of the package's own, which
+// has time limits for each stage, speaks HTTP/1.1 and keeps idle connections for a
+// few seconds only. hc is copied; redirects are refused and cookies are not kept,
+// whatever it says.
+func WithHTTPClient(hc *http.Client) Option {
+	return func(s *settings) error {
+		if hc == nil {
+			return argumentError("WithHTTPClient", CodeRequired, "needs a client")
+		}
+		s.http, s.foreign = *hc, true
+		return nil
+	}
+}
+
+// WithTokenSource authenticates with the tokens of source, which is asked before
+// every call and should keep a token until it expires.
+func WithTokenSource(source TokenSource) Option {
+	return func(s *settings) error {
+		if source == nil {
+			return argumentError("WithTokenSource", CodeRequired, "needs a source")
+		}
+		if s.tokens != nil {
+			return argumentError("WithTokenSource", CodeConflict, "is not possible together with another source of tokens")
+		}
+		s.tokens = source
+		return nil
+	}
+}
+
+// WithCredentials signs in with username and password when a token is needed, and
+// again when it has expired: see [Session].
+func WithCredentials(credentials Credentials) Option {
+	return func(s *settings) error {
+		var c checks
+		credentials.check(&c)
+		if err := c.err(nil); err != nil {
+			return err
+		}
+		s.session = newSession(credentials)
+		return WithTokenSource(s.session)(s)
+	}
+}
+
+// WithLogger logs every attempt: at debug level if the service accepted it, at warn
+// level if not. No record holds the value of a parameter.
+func WithLogger(logger *slog.Logger) Option {
+	return func(s *settings) error {
+		if logger == nil {
+			return argumentError("WithLogger", CodeRequired, "needs a logger")
+		}
+		s.observers = append(s.observers, func(a Attempt) { a.log(logger) })
+		return nil
+	}
+}
+
+// WithObserver calls observe after every attempt, in the goroutine of the call. It
+// must be fast and safe for concurrent use.
+func WithObserver(observe func(Attempt)) Option {
+	return func(s *settings) error {
+		if observe == nil {
+			return argumentError("WithObserver", CodeRequired, "needs a function")
+		}
+		s.observers = append(s.observers, observe)
+		return nil
+	}
+}
+
+// New returns a client of the service at baseURL, which needs https unless its host
+// is a loopback address. A path in it is kept in front of every route.
+//
+// Without [WithCredentials] or [WithTokenSource] only the anonymous routes can be
+// called. The error is an [*ArgumentError].
+func New(baseURL string, opts ...Option) (*Client, error) {
+	base, err := parseBaseURL(baseURL)
+	if err != nil {
+		return nil, err
+	}
+	s := &settings{base: *base, userAgent: "lending-go/" + version()}
+	for _, opt := range opts {
+		if err := opt(s); err != nil {
+			return nil, err
+		}
+	}
+	if !s.foreign {
+		s.http.Transport = newTransport()
+	}
+	if s.http.Transport == nil {
+		s.http.Transport = http.DefaultTransport
+	}
+	s.http.Jar = nil
+
+	c := &Client{settings: s}
+	c.Applications = &ApplicationsService{c}
+	c.Approval = &ApprovalService{c}
+	c.Auth = &AuthService{c}
+	c.Bulk = &BulkService{c}
+	c.Calculation = &CalculationService{c}
+	c.Communication = &CommunicationService{c}
+	c.Customers = &CustomersService{c}
+	c.Loans = &LoansService{c}
+	c.Webhooks = &WebhooksService{c}
+	if s.session != nil {
+		s.session.auth = c.Auth
+	}
+	return c, nil
+}
+
+// Close closes idle connections. Calls under way go on.
+func (c *Client) Close() error {
+	if !c.settings.foreign {
+		c.settings.http.CloseIdleConnections()
+	}
+	return nil
+}
+
+// String returns the address of the service.
+func (c *Client) String() string { return "lending client of " + c.settings.base.String() }
+
+// parseBaseURL refuses what would lose a part of the address or send a token in the
+// clear. Its errors do not quote the address, which can hold a password.
+func parseBaseURL(s string) (*url.URL, error) {
+	const field = "baseURL"
+	u, err := url.Parse(s)
+	if err != nil {
+		return nil, argumentError(field, CodeFormat, "is not a URL")
+	}
+	var c checks
+	c.that(u.Scheme == "https" || u.Scheme == "http", field, CodeFormat, "must begin with https:// or http://")
+	c.that(u.Hostname() != "" && u.Opaque == "", field, CodeRequired, "needs a host")
+	c.that(u.Scheme != "http" || isLoopback(u.Hostname()), field, CodeInsecure, "must use https: http is for a loopback host only")
+	c.that(u.User == nil, field, CodeFormat, "must not hold user information")
+	c.that(u.RawQuery == "" && !u.ForceQuery, field, CodeFormat, "must not hold a query")
+	c.that(u.Fragment == "" && !strings.HasSuffix(s, "#"), field, CodeFormat, "must not hold a fragment")
+	for segment := range strings.SplitSeq(u.Path, "/") {
+		c.that(segment != "." && segment != "..", field, CodeUnsafe, "must not hold dot segments")
+	}
+	if err := c.err(nil); err != nil {
+		return nil, err
+	}
+	return &url.URL{
+		Scheme:  u.Scheme,
+		Host:    u.Host,
+		Path:    strings.TrimRight(u.Path, "/"),
+		RawPath: strings.TrimRight(u.EscapedPath(), "/"),
+	}, nil
+}
+
+func isLoopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
+}
+
+func argumentError(field, code, message string) error {
+	return &ArgumentError{Fields: []FieldError{{field, message, code}}}
+}
+
+// newTransport returns a transport with a limit on every stage. Idle connections
+// live for a few seconds, far less than a load balancer keeps them: a burst of
+// commands shares one connection, and no command meets one that is being closed.
+func newTransport() *http.Transport {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true) // HTTP/2 repeats requests by itself after some resets
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		TLSHandshakeTimeout:    10 * time.Second,
+		ResponseHeaderTimeout:  100 * time.Second,
+		ExpectContinueTimeout:  2 * time.Second,
+		IdleConnTimeout:        4 * time.Second,
+		MaxIdleConns:           64,
+		MaxIdleConnsPerHost:    32,
+		MaxResponseHeaderBytes: 256 << 10,
+		Protocols:              &protocols,
+	}
+}
+
+const modulePath = "github.com/lendingapi/lending-go"
+
+// version is the version of this module in the running program.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range append(info.Deps, &info.Main) {
+			if m.Path == modulePath && m.Version != "" && m.Version != "(devel)" {
+				return m.Version
+			}
+		}
+	}
+	return "devel"
+}
+
+// Response is what the service answered to one call: see [CaptureResponse].
+type Response struct {
+	StatusCode int
+	Header     http.Header
+	Body       []byte // decoded, as far as it was received
+}
+
+type captureKey struct{}
+
+// CaptureResponse returns a context whose calls fill into with the last answer of the
+// service, also when they return an error. It is for one call at a time.
+func CaptureResponse(ctx context.Context, into *Response) context.Context {
+	return context.WithValue(ctx, captureKey{}, into)
+}

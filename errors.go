@@ -1,0 +1,186 @@
+package lending
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Error is the error of a call that got as far as the network, or to the door of it.
+//
+// Its text shows status, route template, codes, field names and trace ids, and no
+// value of any parameter: it may be logged. What the service says beyond that can
+// echo what was sent, and is reached through the fields.
+type Error struct {
+	Method     string // of the request, for example "POST"
+	Route      string // path template, for example "/api/Loan/get-loan/{loanId}"
+	StatusCode int    // of the last answer; 0 if there was none
+	Outcome    Outcome
+	SettledBy  string          // the reads that settle an unknown outcome, for example "Applications.Status"; empty for reads
+	Problem    *ProblemDetails // nil if the answer held none
+	RetryAfter time.Duration   // how long the service asks to wait; 0 if it does not
+	Attempts   int             // how often the request was sent, or tried to
+	Body       []byte          // of the last answer, as received; it may hold what was sent
+	cause      error
+}
+
+// Error describes the failure without any value that was sent or received.
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "lending: %s %s", e.Method, e.Route)
+	if e.StatusCode != 0 {
+		fmt.Fprintf(&b, ": %d %s", e.StatusCode, http.StatusText(e.StatusCode))
+	}
+	if e.cause != nil {
+		b.WriteString(": " + describe(e.cause))
+	}
+	if e.Problem != nil {
+		b.WriteString(e.Problem.summary())
+	}
+	b.WriteString(": " + e.outcome())
+	return b.String()
+}
+
+// outcome says the outcome in words, and what to do about it.
+func (e *Error) outcome() string {
+	switch {
+	case e.Outcome == OutcomeDone && e.SettledBy != "":
+		return "it happened, the answer is lost, read " + e.SettledBy
+	case e.Outcome == OutcomeUnknown && e.SettledBy != "":
+		return "outcome unknown, settle it with " + e.SettledBy
+	case e.Outcome == OutcomeUnknown:
+		return "outcome unknown"
+	}
+	return e.Outcome.String()
+}
+
+// Unwrap returns the cause: an error of the context, of the network, of the token
+// source or of the decoding. Its text is as safe as that of Error.
+func (e *Error) Unwrap() error { return e.cause }
+
+// Is reports whether target is the sentinel of the status or the outcome.
+func (e *Error) Is(target error) bool {
+	switch target {
+	case ErrUnauthorized:
+		return e.StatusCode == http.StatusUnauthorized
+	case ErrForbidden:
+		return e.StatusCode == http.StatusForbidden
+	case ErrNotFound:
+		return e.StatusCode == http.StatusNotFound
+	case ErrTooLarge:
+		return e.StatusCode == http.StatusRequestEntityTooLarge
+	case ErrRateLimited:
+		return e.StatusCode == http.StatusTooManyRequests
+	case ErrOutcomeUnknown:
+		return e.Outcome == OutcomeUnknown
+	}
+	return false
+}
+
+// Format prints [Error.Error] under every verb.
+func (e *Error) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.Error()) }
+
+// MarshalJSON writes [Error.Error] as a string.
+func (e *Error) MarshalJSON() ([]byte, error) { return json.Marshal(e.Error()) }
+
+// LogValue logs the parts that [Error.Error] shows.
+func (e *Error) LogValue() slog.Value {
+	attrs := []slog.Attr{
+		slog.String("method", e.Method),
+		slog.String("route", e.Route),
+		slog.Int("status", e.StatusCode),
+		slog.String("outcome", e.Outcome.String()),
+		slog.Int("attempts", e.Attempts),
+	}
+	if e.Problem != nil {
+		attrs = append(attrs, slog.Any("problem", e.Problem))
+	}
+	if e.cause != nil {
+		attrs = append(attrs, slog.String("cause", describe(e.cause)))
+	}
+	return slog.GroupValue(attrs...)
+}
+
+// hiddenError keeps an error for errors.Is and errors.As and shows another text,
+// because its own may quote URLs, headers or values.
+type hiddenError struct {
+	text string
+	err  error
+}
+
+func (e *hiddenError) Error() string              { return e.text }
+func (e *hiddenError) Is(target error) bool       { return errors.Is(e.err, target) }
+func (e *hiddenError) As(target any) bool         { return errors.As(e.err, target) }
+func (e *hiddenError) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.text) }
+
+// hide returns err such that no text in its chain can quote what was sent or received.
+func hide(err error) error {
+	switch err {
+	case nil, context.Canceled, context.DeadlineExceeded:
+		return err
+	}
+	text := describe(err)
+	for wrapped := (*url.Error)(nil); errors.As(err, &wrapped); { // holds the URL with its query
+		err = wrapped.Err
+	}
+	return &hiddenError{text, err}
+}
+
+// safeError is an error whose own text may be shown.
+type safeError interface {
+	error
+	safe()
+}
+
+func (*Error) safe()         {}
+func (*ArgumentError) safe() {}
+func (*hiddenError) safe()   {}
+func (*shapeError) safe()    {}
+
+// describe names the kind of err in words of its own.
+func describe(err error) string {
+	var safe safeError
+	var network *net.OpError
+	var timeout net.Error
+	var dns *net.DNSError
+	var certificate *tls.CertificateVerificationError
+	var authority x509.UnknownAuthorityError
+	var hostname x509.HostnameError
+	switch {
+	case errors.As(err, &safe):
+		return safe.Error()
+	case errors.Is(err, context.Canceled):
+		return "context canceled"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "deadline exceeded"
+	case errors.As(err, &dns):
+		return "host not found"
+	case errors.As(err, &certificate), errors.As(err, &authority), errors.As(err, &hostname):
+		return "TLS certificate not accepted"
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "timeout"
+	case errors.As(err, &network) && network.Op == "dial":
+		return "cannot connect"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return "connection reset"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "connection closed before the answer was complete"
+	}
+	for _, known := range []error{ErrTooLarge, ErrNoContent, ErrSignInRequired, errHTML, errNotJSON, errBadToken} {
+		if errors.Is(err, known) {
+			return known.Error()
+		}
+	}
+	return fmt.Sprintf("failed (%T)", err)
+}

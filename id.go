@@ -1,0 +1,109 @@
+package lending
+
+import (
+	"github.com/google/uuid"
+)
+
+// ID identifies one kind of record. The kinds do not mix: a [LoanID] where an
+// [ApplicationID] is due does not compile. Any UUID converts:
+//
+//	id := lending.CustomerID(uuid.MustParse("3fa85f64-5717-4562-b3fc-2c963f66afa6"))
+type ID[Kind any] uuid.UUID
+
+// The kinds of identifiers.
+type (
+	customer     struct{}
+	application  struct{}
+	offer        struct{}
+	loan         struct{}
+	partner      struct{}
+	agent        struct{}
+	applicant    struct{}
+	requirement  struct{}
+	subscription struct{}
+
+	// CustomerID identifies a customer.
+	CustomerID = ID[customer]
+	// ApplicationID identifies an application for financing.
+	ApplicationID = ID[application]
+	// OfferID identifies the offer that processing an application produced.
+	OfferID = ID[offer]
+	// LoanID identifies a loan. It is found through the loans of a customer and is
+	// not the id of the application or the offer that led to it.
+	LoanID = ID[loan]
+	// PartnerID identifies a partner. The service assigns it.
+	PartnerID = ID[partner]
+	// AgentID identifies an agent of a partner. The service assigns it.
+	AgentID = ID[agent]
+	// ApplicantID identifies a person who applies and signs.
+	ApplicantID = ID[applicant]
+	// RequirementID identifies a document that the service asks for.
+	RequirementID = ID[requirement]
+	// SubscriptionID identifies a webhook subscription. The service assigns it.
+	SubscriptionID = ID[subscription]
+)
+
+// String returns the identifier as the service writes it.
+func (id ID[Kind]) String() string { return uuid.UUID(id).String() }
+
+// UUID returns the identifier as a plain UUID.
+func (id ID[Kind]) UUID() uuid.UUID { return uuid.UUID(id) }
+
+// IsZero reports whether the identifier is the all-zero UUID, which names nothing.
+func (id ID[Kind]) IsZero() bool { return id == ID[Kind]{} }
+
+// MarshalText writes the identifier as the service does.
+func (id ID[Kind]) MarshalText() ([]byte, error) { return uuid.UUID(id).MarshalText() }
+
+// UnmarshalText reads a UUID in upper or lower case.
+func (id *ID[Kind]) UnmarshalText(text []byte) error {
+	parsed, err := parseID[Kind]("id", string(text))
+	if err == nil {
+		*id = parsed
+	}
+	return err
+}
+
+// ParseCustomerID reads a customer's id, for example from a database or a URL.
+// The error is an [*ArgumentError] and does not quote s.
+func ParseCustomerID(s string) (CustomerID, error) { return parseID[customer]("customerId", s) }
+
+// ParseApplicationID reads an application's id.
+// The error is an [*ArgumentError] and does not quote s.
+func ParseApplicationID(s string) (ApplicationID, error) {
+	return parseID[application]("applicationId", s)
+}
+
+// ParseOfferID reads an offer's id.
+// The error is an [*ArgumentError] and does not quote s.
+func ParseOfferID(s string) (OfferID, error) { return parseID[offer]("offerId", s) }
+
+// ParseLoanID reads a loan's id.
+// The error is an [*ArgumentError] and does not quote s.
+func ParseLoanID(s string) (LoanID, error) { return parseID[loan]("loanId", s) }
+
+// ParsePartnerID reads a partner's id.
+// The error is an [*ArgumentError] and does not quote s.
+func ParsePartnerID(s string) (PartnerID, error) { return parseID[partner]("partnerId", s) }
+
+// ParseAgentID reads an agent's id.
+// The error is an [*ArgumentError] and does not quote s.
+func ParseAgentID(s string) (AgentID, error) { return parseID[agent]("agentId", s) }
+
+// ParseApplicantID reads an applicant's id.
+// The error is an [*ArgumentError] and does not quote s.
+func ParseApplicantID(s string) (ApplicantID, error) { return parseID[applicant]("applicantId", s) }
+
+// ParseRequirementID reads the id of a required document.
+// The error is an [*ArgumentError] and does not quote s.
+func ParseRequirementID(s string) (RequirementID, error) {
+	return parseID[requirement]("supportingDocumentId", s)
+}
+
+func parseID[Kind any](field, s string) (ID[Kind], error) {
+	id, err := uuid.Parse(s)
+	if err != nil {
+		return ID[Kind]{}, &ArgumentError{Fields: []FieldError{{field, "must be a UUID", CodeFormat}}}
+	}
+	return ID[Kind](id), nil
+}

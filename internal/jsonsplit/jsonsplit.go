@@ -1,0 +1,114 @@
+// Package jsonsplit finds the parts of a JSON text without building any of them.
+//
+// It trusts its input: hand it only text that [encoding/json.Valid] has accepted.
+package jsonsplit
+
+import (
+	"bytes"
+	"encoding/json"
+	"iter"
+)
+
+// Span is a part of a text: text[From:To].
+type Span struct{ From, To int }
+
+// Elements yields where each element of the array in text stands, and nothing
+// if text holds another kind of value.
+func Elements(text []byte) iter.Seq[Span] {
+	return func(yield func(Span) bool) {
+		i := space(text, 0)
+		if i == len(text) || text[i] != '[' {
+			return
+		}
+		for i = space(text, i+1); text[i] != ']'; i = separator(text, i) {
+			end := value(text, i)
+			if !yield(Span{i, end}) {
+				return
+			}
+			i = end
+		}
+	}
+}
+
+// Members yields the name of each member of the object in text and where its
+// value stands, and nothing if text holds another kind of value.
+func Members(text []byte) iter.Seq2[[]byte, Span] {
+	return func(yield func([]byte, Span) bool) {
+		i := space(text, 0)
+		if i == len(text) || text[i] != '{' {
+			return
+		}
+		for i = space(text, i+1); text[i] != '}'; i = separator(text, i) {
+			nameEnd := value(text, i)
+			name := unquote(text[i:nameEnd])
+			i = space(text, nameEnd)
+			i = space(text, i+1) // the colon
+			end := value(text, i)
+			if !yield(name, Span{i, end}) {
+				return
+			}
+			i = end
+		}
+	}
+}
+
+// unquote returns the name in a quoted member name, copied only if it is escaped.
+func unquote(quoted []byte) []byte {
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return quoted[1 : len(quoted)-1]
+	}
+	var name string
+	_ = json.Unmarshal(quoted, &name) // the text is known to be valid
+	return []byte(name)
+}
+
+// separator moves from the end of a value to the next value or the closing bracket.
+func separator(text []byte, i int) int {
+	i = space(text, i)
+	if text[i] == ',' {
+		i = space(text, i+1)
+	}
+	return i
+}
+
+func space(text []byte, i int) int {
+	for i < len(text) && (text[i] == ' ' || text[i] == '\t' || text[i] == '\r' || text[i] == '\n') {
+		i++
+	}
+	return i
+}
+
+// value returns where the value that begins at i ends.
+func value(text []byte, i int) int {
+	switch text[i] {
+	case '"':
+		return quoted(text, i)
+	case '{', '[':
+		for depth := 0; ; i++ {
+			switch text[i] {
+			case '"':
+				i = quoted(text, i) - 1
+			case '{', '[':
+				depth++
+			case '}', ']':
+				if depth--; depth == 0 {
+					return i + 1
+				}
+			}
+		}
+	}
+	for i < len(text) && bytes.IndexByte([]byte(",]} \t\r\n"), text[i]) < 0 {
+		i++
+	}
+	return i
+}
+
+// quoted returns where the string that begins at i ends.
+func quoted(text []byte, i int) int {
+	for i++; text[i] != '"'; i++ {
+		if text[i] == '\\' {
+			i++
+		}
+	}
+	return i + 1
+}

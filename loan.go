@@ -1,0 +1,4 @@
+package lending
+
+// LoansService is a group of routes.
+type LoansService struct{ client *Client }

@@ -1,0 +1,74 @@
+package lending
+
+import (
+	"errors"
+)
+
+// Outcome says whether a call that returned an error had its effect. The service has
+// no idempotency keys: before a command is sent again, its outcome must be known.
+type Outcome int
+
+const (
+	// OutcomeUnknown means that the command may have happened: the connection
+	// broke, time ran out, or the answer was a 408, a 5xx, a redirect or a page of
+	// HTML. Look it up before sending it again; [Error.SettledBy] names the read.
+	OutcomeUnknown Outcome = iota
+	// OutcomeNotSent means that the service never saw the command.
+	OutcomeNotSent
+	// OutcomeRejected means that the service refused the command.
+	OutcomeRejected
+	// OutcomeDone means that the command happened and only its answer was lost.
+	OutcomeDone
+)
+
+// String returns "unknown", "not sent", "rejected" or "done".
+func (o Outcome) String() string {
+	switch o {
+	case OutcomeNotSent:
+		return "not sent"
+	case OutcomeRejected:
+		return "rejected"
+	case OutcomeDone:
+		return "done"
+	}
+	return "unknown"
+}
+
+// OutcomeOf returns the outcome of the call that returned err: [OutcomeDone] for nil,
+// [OutcomeUnknown] for an error that is not of this package.
+//
+// A read changes nothing, whatever its outcome.
+func OutcomeOf(err error) Outcome {
+	var failed *Error
+	var argument *ArgumentError
+	switch {
+	case err == nil:
+		return OutcomeDone
+	case errors.As(err, &failed):
+		return failed.Outcome
+	case errors.As(err, &argument), errors.Is(err, ErrSignInRequired):
+		return OutcomeNotSent
+	}
+	return OutcomeUnknown
+}
+
+// What errors.Is finds in the errors of this package.
+var (
+	// ErrUnauthorized is status 401: the token is missing, invalid, expired or of another environment.
+	ErrUnauthorized = errors.New("unauthorized")
+	// ErrForbidden is status 403: the account may not do this.
+	ErrForbidden = errors.New("forbidden")
+	// ErrNotFound is status 404. Some reads answer 400 where a record is missing.
+	ErrNotFound = errors.New("not found")
+	// ErrTooLarge is status 413, or an answer larger than this package reads.
+	ErrTooLarge = errors.New("too large")
+	// ErrRateLimited is status 429. [Error.RetryAfter] holds what the service asks for.
+	ErrRateLimited = errors.New("rate limited")
+	// ErrNoContent means that the service answered with success and no record: a
+	// 204, an empty body or null.
+	ErrNoContent = errors.New("no content")
+	// ErrOutcomeUnknown is [OutcomeUnknown].
+	ErrOutcomeUnknown = errors.New("outcome unknown")
+	// ErrSignInRequired means that a person has to sign in: see [TwoFactorRequiredError].
+	ErrSignInRequired = errors.New("sign-in required")
+)

@@ -1,0 +1,133 @@
+package lending
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/lendingapi/lending-go/internal/jsonsplit"
+)
+
+// ProblemDetails is the service's problem record, which answers every call that its
+// controllers refuse (RFC 9457 with members of its own). Proxies and hosts answer
+// with other bodies or none.
+//
+// Title, Detail, Instance and the messages can echo what was sent. Under fmt and
+// slog a ProblemDetails shows codes, field names and ids only.
+type ProblemDetails struct {
+	Status        int
+	Title         string
+	Detail        string
+	Instance      string
+	TraceID       string
+	CorrelationID string
+	ErrorCode     string // the values are not published
+	Errors        []FieldError
+	Raw           json.RawMessage // the record as received
+}
+
+// String shows codes, field names and ids.
+func (p *ProblemDetails) String() string { return strings.TrimPrefix(p.summary(), ": ") }
+
+// Format prints [ProblemDetails.String] under every verb.
+func (p *ProblemDetails) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(p.String())) }
+
+// LogValue logs [ProblemDetails.String].
+func (p *ProblemDetails) LogValue() slog.Value { return slog.StringValue(p.String()) }
+
+// MarshalJSON writes the record as received.
+func (p *ProblemDetails) MarshalJSON() ([]byte, error) {
+	if p.Raw == nil {
+		return []byte("null"), nil
+	}
+	return p.Raw, nil
+}
+
+func (p *ProblemDetails) fieldErrors() []FieldError {
+	if p == nil {
+		return nil
+	}
+	return p.Errors
+}
+
+func (p *ProblemDetails) summary() string {
+	var b strings.Builder
+	for _, part := range []struct{ name, value string }{
+		{"errorCode ", p.ErrorCode}, {"trace ", p.TraceID}, {"correlation ", p.CorrelationID},
+	} {
+		if part.value != "" {
+			b.WriteString(": " + part.name + token(part.value))
+		}
+	}
+	for _, f := range p.Errors {
+		b.WriteString(": field " + token(f.Field))
+		if f.Code != "" {
+			b.WriteString(" " + token(f.Code))
+		}
+	}
+	return b.String()
+}
+
+// token returns s if it looks like a name, a code or an id, and hides it if not.
+func token(s string) string {
+	odd := func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_-.:$[]|", r))
+	}
+	if len(s) > 128 || strings.ContainsFunc(s, odd) {
+		return redacted
+	}
+	return s
+}
+
+// parseProblem reads the problem record in body as far as it can be read: one
+// member of the wrong type does not lose the others. It returns nil if body is not
+// a JSON object.
+func parseProblem(body []byte) *ProblemDetails {
+	body = bytes.TrimPrefix(body, utf8BOM)
+	if !json.Valid(body) || jsonType(bytes.TrimLeft(body, " \t\r\n")) != "an object" {
+		return nil
+	}
+	p := &ProblemDetails{Raw: body}
+	members := map[string]any{
+		"status": &p.Status, "title": &p.Title, "detail": &p.Detail, "instance": &p.Instance,
+		"traceid": &p.TraceID, "correlationid": &p.CorrelationID, "errorcode": &p.ErrorCode,
+	}
+	for name, at := range jsonsplit.Members(body) {
+		value, key := body[at.From:at.To], strings.ToLower(string(name))
+		if into, ok := members[key]; ok {
+			_ = json.Unmarshal(value, into)
+		}
+		if key == "errors" {
+			p.Errors = parseFieldErrors(value)
+		}
+	}
+	return p
+}
+
+// parseFieldErrors reads the documented array, or the dictionary of field to
+// messages with which the host itself answers.
+func parseFieldErrors(text []byte) []FieldError {
+	var fields []FieldError
+	for at := range jsonsplit.Elements(text) {
+		var f FieldError
+		_ = json.Unmarshal(text[at.From:at.To], &f)
+		fields = append(fields, f)
+	}
+	var byField map[string]json.RawMessage
+	_ = json.Unmarshal(text, &byField)
+	for _, field := range slices.Sorted(maps.Keys(byField)) {
+		var messages []string
+		if json.Unmarshal(byField[field], &messages) != nil {
+			messages = []string{""}
+			_ = json.Unmarshal(byField[field], &messages[0])
+		}
+		for _, message := range messages {
+			fields = append(fields, FieldError{Field: field, Message: message})
+		}
+	}
+	return fields
+}

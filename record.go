@@ -1,0 +1,235 @@
+package lending
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/lendingapi/lending-go/internal/jsonsplit"
+)
+
+// Record is a record of the service as it was received. The service publishes only
+// some fields of most records: those are typed, beside a Record that keeps them all,
+// to the last digit. Embedded in every record that the service answers with.
+//
+// A Record is a view of the whole answer that it came in, which stays in memory as
+// long as the Record does; [Record.Detach] cuts it out.
+type Record struct {
+	// A pointer and two numbers, because fmt prints the bytes of an unexported slice.
+	answer   *[]byte
+	from, to int
+}
+
+// Raw returns the JSON of the record as it was received. It must not be modified.
+func (r Record) Raw() json.RawMessage {
+	if r.answer == nil {
+		return nil
+	}
+	return json.RawMessage((*r.answer)[r.from:r.to:r.to])
+}
+
+// Decode decodes the record into v, as [json.Unmarshal] does. The text of its error
+// names the field and what stands there, and never a value.
+func (r Record) Decode(v any) error {
+	err := json.Unmarshal(r.Raw(), v)
+	if err == nil {
+		return nil
+	}
+	var mismatch *json.UnmarshalTypeError
+	if errors.As(err, &mismatch) {
+		got, _, _ := strings.Cut(mismatch.Value, " ") // "number 12.5" quotes
+		return &hiddenError{fmt.Sprintf("lending: record: field %q: a JSON %s does not fit %s", mismatch.Field, got, mismatch.Type), err}
+	}
+	return &hiddenError{"lending: record does not decode into " + fmt.Sprintf("%T", v), err}
+}
+
+// Detach copies the record out of the answer it came in, so that keeping one record
+// of a long list does not keep the list.
+func (r *Record) Detach() {
+	text := append([]byte(nil), r.Raw()...)
+	*r = Record{answer: &text, to: len(text)}
+}
+
+// MarshalJSON writes the record as it was received: changed typed fields are not written.
+func (r Record) MarshalJSON() ([]byte, error) {
+	if r.answer == nil {
+		return []byte("null"), nil
+	}
+	return r.Raw(), nil
+}
+
+// UnmarshalJSON keeps data.
+func (r *Record) UnmarshalJSON(data []byte) error {
+	text := append([]byte(nil), data...)
+	*r = Record{answer: &text, to: len(text)}
+	return nil
+}
+
+// LogValue logs how large the record is: records hold personal data.
+func (r Record) LogValue() slog.Value {
+	return slog.StringValue(fmt.Sprintf("record of %d bytes", len(r.Raw())))
+}
+
+// unmarshalRecord is the UnmarshalJSON of a record that has typed fields.
+func unmarshalRecord[T any](data []byte, into *T) error {
+	text := append([]byte(nil), data...)
+	var fresh T
+	if err := decodeValue(&text, jsonsplit.Span{To: len(text)}, reflect.ValueOf(&fresh).Elem()); err != nil {
+		return err
+	}
+	*into = fresh
+	return nil
+}
+
+// marshalRecord is the MarshalJSON of a record that has typed fields: as received,
+// or from its fields if it was made by hand, as tests do.
+func marshalRecord(r Record, record any) ([]byte, error) {
+	if r.answer != nil {
+		return r.Raw(), nil
+	}
+	return encode(record)
+}
+
+// shapeError says that a value of the answer is not of the JSON type it should be.
+type shapeError struct{ path, want, got string }
+
+func (e *shapeError) Error() string {
+	return strings.TrimPrefix(fmt.Sprintf("%s: want %s, got %s", e.path, e.want, e.got), ": ")
+}
+
+// within adds the field or the element that the value stands in.
+func (e *shapeError) within(outer string) *shapeError {
+	if e != nil {
+		e.path = strings.TrimSuffix(outer+"."+e.path, ".")
+	}
+	return e
+}
+
+var recordType = reflect.TypeFor[Record]()
+
+// isRecord reports whether t is a struct that begins with a Record, or Record itself.
+func isRecord(t reflect.Type) bool {
+	return t == recordType || t.Kind() == reflect.Struct && t.NumField() > 0 && t.Field(0).Type == recordType
+}
+
+// decodeValue fills v, which is fresh, from the part of text at the span, which is
+// valid JSON. Field names match in any case, as the service's own do.
+func decodeValue(text *[]byte, at jsonsplit.Span, v reflect.Value) *shapeError {
+	raw := (*text)[at.From:at.To]
+	got := jsonType(raw)
+	if got == "null" && v.Type() != recordType {
+		return nil
+	}
+	switch into := v.Addr().Interface().(type) {
+	case *Record:
+		*into = Record{text, at.From, at.To}
+		return nil
+	case *time.Time:
+		if parseTime(raw, into) != nil {
+			return &shapeError{want: "a time", got: got}
+		}
+		return nil
+	}
+	switch {
+	case isRecord(v.Type()):
+		if got != "an object" {
+			return &shapeError{want: "an object", got: got}
+		}
+		return decodeMembers(text, at, v)
+	case v.Kind() == reflect.Slice && isRecord(v.Type().Elem()):
+		if got != "an array" {
+			return &shapeError{want: "an array", got: got}
+		}
+		return decodeElements(text, at, v)
+	}
+	if json.Unmarshal(raw, v.Addr().Interface()) != nil {
+		return &shapeError{want: jsonTypeOf(v.Type()), got: got}
+	}
+	return nil
+}
+
+func decodeMembers(text *[]byte, at jsonsplit.Span, v reflect.Value) *shapeError {
+	*v.Field(0).Addr().Interface().(*Record) = Record{text, at.From, at.To}
+	if v.NumField() == 1 {
+		return nil // nothing is published of this record
+	}
+	for name, value := range jsonsplit.Members((*text)[at.From:at.To]) {
+		for i := 1; i < v.NumField(); i++ {
+			wire, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+			if !strings.EqualFold(string(name), wire) {
+				continue
+			}
+			span := jsonsplit.Span{From: at.From + value.From, To: at.From + value.To}
+			if err := decodeValue(text, span, v.Field(i)); err != nil {
+				return err.within(wire)
+			}
+		}
+	}
+	return nil
+}
+
+func decodeElements(text *[]byte, at jsonsplit.Span, v reflect.Value) *shapeError {
+	var spans []jsonsplit.Span
+	for element := range jsonsplit.Elements((*text)[at.From:at.To]) {
+		spans = append(spans, jsonsplit.Span{From: at.From + element.From, To: at.From + element.To})
+	}
+	v.Set(reflect.MakeSlice(v.Type(), len(spans), len(spans)))
+	for i, span := range spans {
+		if err := decodeValue(text, span, v.Index(i)); err != nil {
+			return err.within(fmt.Sprintf("[%d]", i))
+		}
+	}
+	return nil
+}
+
+// parseTime reads the service's times: with a zone or without, which means UTC.
+func parseTime(raw []byte, into *time.Time) error {
+	var text string
+	if err := json.Unmarshal(raw, &text); err != nil {
+		return err
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		t, err = time.Parse("2006-01-02T15:04:05.999999999", text)
+	}
+	if err == nil {
+		*into = t.UTC()
+	}
+	return err
+}
+
+func jsonType(raw []byte) string {
+	switch raw[0] {
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	case '"':
+		return "a string"
+	case 't', 'f':
+		return "a boolean"
+	case 'n':
+		return "null"
+	}
+	return "a number"
+}
+
+func jsonTypeOf(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "a boolean"
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		return "an integer"
+	case reflect.Slice:
+		return "an array"
+	case reflect.Map:
+		return "an object"
+	case reflect.Array:
+		return "a UUID"
+	}
+	return "a string"
+}

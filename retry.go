@@ -1,0 +1,94 @@
+package lending
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
+)
+
+// The bounds on repeating a read.
+const (
+	maxRetries    = 4
+	minBackoff    = 200 * time.Millisecond
+	maxBackoff    = 10 * time.Second
+	maxWait       = time.Hour      // a longer Retry-After is not waited for
+	maxRetryAfter = 24 * time.Hour // a longer one is taken for this
+)
+
+// repeat sends a read until it succeeds, fails for good, or the next attempt would
+// begin after the deadline. A mutation never comes here.
+func (x *exchange) repeat(hc *http.Client, hr *http.Request) error {
+	rr, err := retryablehttp.FromRequest(hr)
+	if err != nil {
+		return err
+	}
+	client := &retryablehttp.Client{
+		HTTPClient:   hc,
+		RetryMax:     maxRetries,
+		CheckRetry:   x.checkRetry,
+		Backoff:      func(_, _ time.Duration, _ int, _ *http.Response) time.Duration { return x.wait },
+		ErrorHandler: retryablehttp.PassthroughErrorHandler,
+	}
+	_, err = client.Do(rr) //nolint:bodyclose // RoundTrip has read and closed it
+	return err
+}
+
+// checkRetry decides whether to attempt the read once more, and how long to wait
+// before. It is called after every attempt.
+func (x *exchange) checkRetry(ctx context.Context, resp *http.Response, err error) (bool, error) {
+	if ctx.Err() != nil || x.attempts > maxRetries || !isTransient(resp, err) {
+		return false, nil
+	}
+	x.wait = backoff(x.attempts)
+	if resp != nil {
+		x.wait = max(x.wait, retryAfter(resp.Header))
+	}
+	deadline, ok := ctx.Deadline()
+	return x.wait <= maxWait && (!ok || time.Until(deadline) > x.wait), nil
+}
+
+func isTransient(resp *http.Response, err error) bool {
+	var certificate *tls.CertificateVerificationError
+	if err != nil {
+		return !errors.As(err, &certificate) && !errors.Is(err, ErrTooLarge)
+	}
+	switch resp.StatusCode {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,
+		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
+}
+
+// backoff returns a random time that may be twice as long after each attempt, so
+// that callers who failed together do not come back together.
+func backoff(attempt int) time.Duration {
+	ceiling := min(minBackoff<<min(attempt, 16), maxBackoff)
+	return minBackoff/2 + rand.N(ceiling)
+}
+
+// retryAfter returns what the Retry-After header asks for, in seconds or as a date
+// (RFC 9110, 10.2.3): at most [maxRetryAfter], 0 if it asks for nothing.
+func retryAfter(header http.Header) time.Duration {
+	text := header.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return time.Duration(min(seconds, uint64(maxRetryAfter/time.Second))) * time.Second
+	} else if errors.Is(err, strconv.ErrRange) {
+		return maxRetryAfter
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0
+	}
+	now, err := http.ParseTime(header.Get("Date")) // of the service's own clock
+	if err != nil {
+		now = time.Now()
+	}
+	return min(max(at.Sub(now), 0), maxRetryAfter)
+}
