@@ -44,7 +44,8 @@ type request struct {
 	path      string // as the interface prints it, with {placeholders}
 	args      []string
 	query     []param
-	body      any // the request record; nil for none
+	body      any     // the request record; nil for none
+	also      checker // rules beside those of path, query and body; nil for none
 	anonymous bool
 	bulk      bool  // creates several records, perhaps not all of them
 	token     Token // instead of the client's own
@@ -124,8 +125,11 @@ func (r *request) check() error {
 			c.add(p.name, CodeUnsafe, "must not hold control characters or invalid UTF-8")
 		}
 	}
-	if body, ok := r.body.(checker); ok {
+	if body, ok := r.body.(checker); ok && r.hasBody() {
 		body.check(&c)
+	}
+	if r.also != nil {
+		r.also.check(&c)
 	}
 	return c.err(r)
 }
@@ -153,17 +157,28 @@ func (c *Client) do(ctx context.Context, r *request) (*exchange, error) {
 	}
 }
 
+// hasBody reports whether there is a request record: a nil pointer is none.
+func (r *request) hasBody() bool {
+	v := reflect.ValueOf(r.body)
+	return v.IsValid() && (v.Kind() != reflect.Pointer || !v.IsNil())
+}
+
 // encodeBody returns the bytes of the request record, nil if there is none.
 func (r *request) encodeBody() ([]byte, error) {
-	if v := reflect.ValueOf(r.body); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+	if !r.hasBody() {
 		return nil, nil
 	}
 	body, err := encode(r.body)
+	return body, r.named(err)
+}
+
+// named adds the route to an argument error.
+func (r *request) named(err error) error {
 	var argument *ArgumentError
 	if errors.As(err, &argument) {
 		argument.Method, argument.Route = r.method, r.path
 	}
-	return body, err
+	return err
 }
 
 // token returns the token for r, which is the zero Token for an anonymous route.
