@@ -228,7 +228,7 @@ func (s *Service) setStatus(app *Application, status string) {
 
 // cancelApplication ends an application for good, in this model.
 func (c *call) cancelApplication() (any, error) {
-	app, err := c.openApplication()
+	app, err := c.undecidedApplication()
 	if err != nil {
 		return nil, err
 	}
@@ -242,6 +242,15 @@ func (c *call) openApplication() (*Application, error) {
 	app, err := c.application()
 	if err == nil && app.Status == StatusCancelled {
 		return nil, refuse("ApplicationCancelled", "The application is cancelled.")
+	}
+	return app, err
+}
+
+// undecidedApplication also refuses one that has become a loan.
+func (c *call) undecidedApplication() (*Application, error) {
+	app, err := c.openApplication()
+	if err == nil && app.Status == StatusLoanOpened {
+		return nil, refuse("LoanOpened", "The application has become a loan.")
 	}
 	return app, err
 }

@@ -136,7 +136,7 @@ func underwrite(accounts []BankAccount) (amount Cents, enough bool) {
 // process is the GET that must not be repeated: each run makes a new offer,
 // which replaces the one before.
 func (c *call) process() (any, error) {
-	app, err := c.openApplication()
+	app, err := c.undecidedApplication()
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +157,8 @@ func (c *call) process() (any, error) {
 func (s *Service) makeOffer(app *Application, amount Cents) {
 	app.Offer = &Offer{ID: s.newID(kindOffer), ApplicationID: app.ID, Amount: amount, Terms: 12, CreatedUTC: Timestamp{s.now()}}
 	s.renew(app.Offer)
-	if app.Requirements == nil {
+	if app.ContractID == "" {
+		app.ContractID = s.newID(kindContract)
 		app.Requirements = []Requirement{
 			{ID: s.newID(kindRequirement), FileType: "VoidedCheck", Description: "A voided check of the primary account"},
 			{ID: s.newID(kindRequirement), FileType: "DriversLicense", Description: "The primary applicant's driver's license"},
