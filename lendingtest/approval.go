@@ -24,11 +24,7 @@ func (c *call) approving() (*Application, error) {
 	return app, err
 }
 
-func (c *call) addCompany() (any, error) {
-	app, err := c.approving()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) addCompany(app *Application) (any, error) {
 	record, err := c.object()
 	if err != nil {
 		return nil, err
@@ -42,11 +38,7 @@ func (c *call) addCompany() (any, error) {
 
 // addPrimaryApplicant also replaces what an earlier call, or a creation with
 // applicant, has said.
-func (c *call) addPrimaryApplicant() (any, error) {
-	app, err := c.approving()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) addPrimaryApplicant(app *Application) (any, error) {
 	record, err := c.object()
 	if err != nil {
 		return nil, err
@@ -64,11 +56,7 @@ func (c *call) addPrimaryApplicant() (any, error) {
 	return nil, nil
 }
 
-func (c *call) addSecondaryApplicant() (any, error) {
-	app, err := c.approving()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) addSecondaryApplicant(app *Application) (any, error) {
 	record, err := c.object()
 	if err != nil {
 		return nil, err
@@ -107,27 +95,15 @@ func (a *Applicant) read(record json.RawMessage) {
 	a.FirstName, a.LastName, a.Email, a.Record = who.FirstName, who.LastName, who.Email, record
 }
 
-func (c *call) applicants() (any, error) {
-	app, err := c.application()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) applicants(app *Application) (any, error) {
 	return append([]Applicant{}, app.Applicants...), nil
 }
 
-func (c *call) bankAccounts() (any, error) {
-	app, err := c.application()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) bankAccounts(app *Application) (any, error) {
 	return append([]BankAccount{}, app.Accounts...), nil
 }
 
-func (c *call) primaryBankAccount() (any, error) {
-	app, err := c.application()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) primaryBankAccount(app *Application) (any, error) {
 	if i := app.account(app.PrimaryAccountID); i >= 0 {
 		return app.Accounts[i], nil
 	}
@@ -138,11 +114,7 @@ func (a *Application) account(id string) int {
 	return slices.IndexFunc(a.Accounts, func(b BankAccount) bool { return b.ID == id })
 }
 
-func (c *call) setPrimaryBankAccount() (any, error) {
-	app, err := c.approving()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) setPrimaryBankAccount(app *Application) (any, error) {
 	id := c.r.PathValue("id")
 	if app.account(id) < 0 {
 		return nil, notFound("BankAccount")
@@ -151,11 +123,7 @@ func (c *call) setPrimaryBankAccount() (any, error) {
 	return nil, nil
 }
 
-func (c *call) requiredDocuments() (any, error) {
-	app, err := c.application()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) requiredDocuments(app *Application) (any, error) {
 	return append([]Requirement{}, app.Requirements...), nil
 }
 
@@ -179,20 +147,12 @@ func (a *Application) allSigned() bool {
 	return !slices.ContainsFunc(a.Applicants, func(b Applicant) bool { return !b.HasSigned })
 }
 
-func (c *call) contracts() (any, error) {
-	app, err := c.application()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) contracts(app *Application) (any, error) {
 	return app.contracts(), nil
 }
 
 // contractDetails adds the terms, and who has to sign.
-func (c *call) contractDetails() (any, error) {
-	app, err := c.application()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) contractDetails(app *Application) (any, error) {
 	type details struct {
 		contract
 		OfferID    string      `json:"offerId"`
@@ -208,11 +168,7 @@ func (c *call) contractDetails() (any, error) {
 }
 
 // signContract opens the loan with the last applicant's signature.
-func (c *call) signContract() (any, error) {
-	app, err := c.approving()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) signContract(app *Application) (any, error) {
 	applicantID, err := c.id("applicantId")
 	if err != nil {
 		return nil, err

@@ -1,20 +1,12 @@
 package lendingtest
 
-func (c *call) messages() (any, error) {
-	app, err := c.application()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) messages(app *Application) (any, error) {
 	return page(c, app.Messages, takeCap), nil
 }
 
 // postMessage takes any object, and the text from "message" in it. Without the
 // optional body there is nothing to post.
-func (c *call) postMessage() (any, error) {
-	app, err := c.application()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) postMessage(app *Application) (any, error) {
 	var req struct{ Message string }
 	if present, err := c.decode(&req); err != nil || !present {
 		return nil, err

@@ -15,13 +15,9 @@ func (s *Service) openLoan(app *Application) *Loan {
 	return loan
 }
 
-func (c *call) getLoan() (any, error) { return result(c.loan()) }
+func (c *call) getLoan(row *Loan) (any, error) { return row, nil }
 
-func (c *call) customerLoans() (any, error) {
-	row, err := c.customer()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) customerLoans(row *Customer) (any, error) {
 	all := []*Loan{}
 	for loan := range c.loans.all() {
 		if loan.CustomerID == row.ID {
@@ -47,43 +43,23 @@ func pageOf[T any](c *call, rows []T) paged[T] {
 }
 
 // transactions knows no descending: only the paged lists do.
-func (c *call) transactions() (any, error) {
-	loan, err := c.loan()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) transactions(loan *Loan) (any, error) {
 	return page(c, loan.Transactions, takeCap), nil
 }
 
-func (c *call) transactionsPaged() (any, error) {
-	loan, err := c.loan()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) transactionsPaged(loan *Loan) (any, error) {
 	return pageOf(c, loan.Transactions), nil
 }
 
-func (c *call) withdrawals() (any, error) {
-	loan, err := c.loan()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) withdrawals(loan *Loan) (any, error) {
 	return pageOf(c, loan.Withdrawals), nil
 }
 
-func (c *call) loanContracts() (any, error) {
-	loan, err := c.loan()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) loanContracts(loan *Loan) (any, error) {
 	return c.applications.get(loan.ApplicationID).contracts(), nil
 }
 
-func (c *call) totalBalance() (any, error) {
-	loan, err := c.loan()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) totalBalance(loan *Loan) (any, error) {
 	return struct {
 		LoanID           string `json:"loanId"`
 		TotalBalance     Cents  `json:"totalBalance"`
@@ -92,11 +68,7 @@ func (c *call) totalBalance() (any, error) {
 	}{loan.ID, loan.Balance, loan.AvailableBalance, loan.Amount}, nil
 }
 
-func (c *call) repaymentBalances() (any, error) {
-	loan, err := c.loan()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) repaymentBalances(loan *Loan) (any, error) {
 	return struct {
 		LoanID             string    `json:"loanId"`
 		OutstandingBalance Cents     `json:"outstandingBalance"`
@@ -106,11 +78,7 @@ func (c *call) repaymentBalances() (any, error) {
 }
 
 // earlyRepayment is anonymous: knowing the loan's id is enough.
-func (c *call) earlyRepayment() (any, error) {
-	loan, err := c.loan()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) earlyRepayment(loan *Loan) (any, error) {
 	return struct {
 		LoanID        string    `json:"loanId"`
 		Amount        Cents     `json:"amount"`
@@ -118,18 +86,10 @@ func (c *call) earlyRepayment() (any, error) {
 	}{loan.ID, loan.Balance, Timestamp{c.now().AddDate(0, 0, 1)}}, nil
 }
 
-func (c *call) isEnabled() (any, error) {
-	loan, err := c.loan()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) isEnabled(loan *Loan) (any, error) {
 	return loan.IsEnabled, nil
 }
 
-func (c *call) isClosed() (any, error) {
-	loan, err := c.loan()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) isClosed(loan *Loan) (any, error) {
 	return loan.IsClosed, nil
 }

@@ -99,11 +99,7 @@ func (c *call) registerWebhook() (any, error) {
 	return nil, nil
 }
 
-func (c *call) unregisterWebhook() (any, error) {
-	sub, err := c.mustBeSubscribed()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) unregisterWebhook(sub *Subscription) (any, error) {
 	if _, err := c.object(); err != nil { // required, and not looked at: the target says which
 		return nil, err
 	}
@@ -112,11 +108,7 @@ func (c *call) unregisterWebhook() (any, error) {
 }
 
 // updateAllWebhooks subscribes to every event, in this model.
-func (c *call) updateAllWebhooks() (any, error) {
-	sub, err := c.mustBeSubscribed()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) updateAllWebhooks(sub *Subscription) (any, error) {
 	sub.Webhooks = catalogue()
 	return nil, nil
 }

@@ -48,11 +48,7 @@ func (c *call) start(loan *Loan, p *pending) Sent {
 
 // withdrawInvoice checks the amount against the calculation stored for the
 // loan's application, and against the balance.
-func (c *call) withdrawInvoice() (any, error) {
-	loan, err := c.drawable()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) withdrawInvoice(loan *Loan) (any, error) {
 	var req struct {
 		Calculation *Calculation `json:"calculation"`
 	}
@@ -83,11 +79,7 @@ func (c *call) withdrawInvoice() (any, error) {
 // withdrawLineOfCredit goes as far as the one-time password: the interface has
 // no route to confirm it. Its record is not published: any object will do, and
 // an amount in it is checked.
-func (c *call) withdrawLineOfCredit() (any, error) {
-	loan, err := c.drawable()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) withdrawLineOfCredit(loan *Loan) (any, error) {
 	var req struct {
 		Amount Cents `json:"amount"`
 	}
@@ -111,22 +103,14 @@ func (c *call) withdrawLineOfCredit() (any, error) {
 
 // resendOTP sends a new password, which makes the old one useless. The answer
 // names the message, not the password.
-func (c *call) resendOTP() (any, error) {
-	loan, err := c.drawable()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) resendOTP(loan *Loan) (any, error) {
 	if loan.pending == nil {
 		return nil, refuse("NoPendingWithdrawal", "No withdrawal waits for a one-time password.")
 	}
 	return c.start(loan, loan.pending).ID, nil
 }
 
-func (c *call) confirmWithdrawal() (any, error) {
-	loan, err := c.drawable()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) confirmWithdrawal(loan *Loan) (any, error) {
 	var req struct {
 		Amount      *Cents    `json:"amount"`
 		AdvanceRate *float64  `json:"advanceRate"`
