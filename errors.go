@@ -159,7 +159,7 @@ func describe(err error) string {
 	var hostname x509.HostnameError
 	switch {
 	case errors.As(err, &safe):
-		return safe.Error()
+		return strings.TrimPrefix(safe.Error(), "lending: ")
 	case errors.Is(err, context.Canceled):
 		return "context canceled"
 	case errors.Is(err, context.DeadlineExceeded):
