@@ -44,7 +44,7 @@ type request struct {
 	path      string // as the interface prints it, with {placeholders}
 	args      []string
 	query     []param
-	body      any // the request record; nil for none
+	body      any // the request record, or an *upload; nil for none
 	anonymous bool
 	bulk      bool  // creates several records, perhaps not all of them
 	token     Token // instead of the client's own
@@ -153,8 +153,12 @@ func (c *Client) do(ctx context.Context, r *request) (*exchange, error) {
 	}
 }
 
-// encodeBody returns the bytes of the request record, nil if there is none.
+// encodeBody returns the bytes of the request record, nil if there is none or if it is
+// made while it is sent.
 func (r *request) encodeBody() ([]byte, error) {
+	if _, ok := r.body.(*upload); ok {
+		return nil, nil
+	}
 	if v := reflect.ValueOf(r.body); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, nil
 	}
@@ -207,6 +211,10 @@ func (c *Client) bind(ctx context.Context, r *request, token Token, body []byte)
 	if body != nil {
 		hr.Header["Content-Type"] = []string{"application/json"}
 		hr.Body, hr.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	}
+	if u, ok := r.body.(*upload); ok {
+		hr.Header["Content-Type"] = []string{"application/json"}
+		u.bind(hr)
 	}
 	return hr.WithContext(ctx)
 }
