@@ -122,6 +122,8 @@ func (r *request) check() error {
 			c.add(p.name, CodeRequired, "must not be empty or all zero")
 		case strings.ContainsFunc(p.value, isControl):
 			c.add(p.name, CodeUnsafe, "must not hold control characters or invalid UTF-8")
+		case (p.name == "skip" || p.name == "take") && !isCount(p.value):
+			c.add(p.name, CodeRange, "must be from 0 to 2147483647")
 		}
 	}
 	if body, ok := r.body.(checker); ok {
