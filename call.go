@@ -44,7 +44,7 @@ type request struct {
 	path      string // as the interface prints it, with {placeholders}
 	args      []string
 	query     []param
-	body      any     // the request record; nil for none
+	body      any     // the request record, or an *upload; nil for none
 	also      checker // rules beside those of path, query and body; nil for none
 	anonymous bool
 	bulk      bool  // creates several records, perhaps not all of them
@@ -123,6 +123,8 @@ func (r *request) check() error {
 			c.add(p.name, CodeRequired, "must not be empty or all zero")
 		case strings.ContainsFunc(p.value, isControl):
 			c.add(p.name, CodeUnsafe, "must not hold control characters or invalid UTF-8")
+		case (p.name == "skip" || p.name == "take") && !isCount(p.value):
+			c.add(p.name, CodeRange, "must be from 0 to 2147483647")
 		}
 	}
 	if body, ok := r.body.(checker); ok && r.hasBody() {
@@ -163,9 +165,10 @@ func (r *request) hasBody() bool {
 	return v.IsValid() && (v.Kind() != reflect.Pointer || !v.IsNil())
 }
 
-// encodeBody returns the bytes of the request record, nil if there is none.
+// encodeBody returns the bytes of the request record, nil if there is none or if it is
+// made while it is sent.
 func (r *request) encodeBody() ([]byte, error) {
-	if !r.hasBody() {
+	if _, ok := r.body.(*upload); ok || !r.hasBody() {
 		return nil, nil
 	}
 	body, err := encode(r.body)
@@ -222,6 +225,10 @@ func (c *Client) bind(ctx context.Context, r *request, token Token, body []byte)
 	if body != nil {
 		hr.Header["Content-Type"] = []string{"application/json"}
 		hr.Body, hr.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	}
+	if u, ok := r.body.(*upload); ok {
+		hr.Header["Content-Type"] = []string{"application/json"}
+		u.bind(hr)
 	}
 	return hr.WithContext(ctx)
 }
