@@ -191,7 +191,7 @@ func describe(err error) string {
 	var hostname x509.HostnameError
 	switch {
 	case errors.As(err, &safe):
-		return safe.Error()
+		return strings.TrimPrefix(safe.Error(), "lending: ")
 	case errors.Is(err, context.Canceled):
 		return "context canceled"
 	case err == context.DeadlineExceeded: // net/http's own timeouts say that they are one too
@@ -209,7 +209,7 @@ func describe(err error) string {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "connection closed before the answer was complete"
 	}
-	for _, known := range []error{ErrTooLarge, ErrNoContent, ErrSignInRequired, errHTML, errNotJSON, errBadToken, errNoAnswer, errSentAgain} {
+	for _, known := range []error{ErrTooLarge, ErrNoContent, ErrSignInRequired, ErrRepeatedPage, errHTML, errNotJSON, errBadToken, errNoAnswer, errSentAgain} {
 		if errors.Is(err, known) {
 			return known.Error()
 		}

@@ -63,6 +63,8 @@ func (x *exchange) send(ctx context.Context, token Token, body []byte) error {
 	switch {
 	case err == nil:
 		return nil
+	case context.Cause(ctx) == errStalled:
+		err = errStalled
 	case ctx.Err() != nil:
 		err = ctx.Err()
 	case errors.Is(context.Cause(traced), errSentAgain):
@@ -208,6 +210,9 @@ func (x *exchange) outcome() Outcome {
 func (x *exchange) reached() bool {
 	if x.attempts == 0 {
 		return false
+	}
+	if u, ok := x.request.body.(*upload); ok && !u.complete.Load() {
+		return false // a part of a document is no command
 	}
 	if x.getConn.Load() > 0 {
 		return x.gotConn.Load() > 0
