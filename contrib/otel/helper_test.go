@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric"
@@ -12,9 +14,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
-	"github.com/lendingapi/lending-go"
 	lendingotel "github.com/lendingapi/lending-go/contrib/otel"
-	"github.com/lendingapi/lending-go/lendingtest"
 )
 
 // The routes that the tests call.
@@ -32,8 +32,7 @@ type telemetry struct {
 	reader  *metric.ManualReader
 }
 
-func collect(t *testing.T) *telemetry {
-	t.Helper()
+func newTelemetry() *telemetry {
 	spans, reader := tracetest.NewInMemoryExporter(), metric.NewManualReader()
 	return &telemetry{ // nothing in it runs or waits, so there is nothing to shut down
 		trace.NewTracerProvider(trace.WithSyncer(spans)),
