@@ -227,7 +227,7 @@ func TestRoutesOnTheWire(t *testing.T) {
 		for _, name := range slices.Sorted(maps.Keys(got)) {
 			b.WriteString("### " + name + "\n" + got[name] + "\n\n")
 		}
-		require.NoError(t, os.WriteFile("testdata/wire.http", []byte(b.String()), 0o600))
+		require.NoError(t, os.WriteFile("testdata/wire.http", []byte(strings.TrimSpace(b.String())+"\n"), 0o600))
 		return
 	}
 	assert.ElementsMatch(t, slices.Collect(maps.Keys(want)), slices.Collect(maps.Keys(got)), "sections of testdata/wire.http")
