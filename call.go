@@ -305,7 +305,7 @@ func decodeAnswer[T any](answer *Response, result *T) error {
 		return nil // an empty list, an empty string
 	case empty:
 		return ErrNoContent
-	case mediaType(answer.Header) == "text/plain" && body[0] != '"' && v.Kind() != reflect.Bool:
+	case mediaType(answer.Header) == "text/plain" && strings.IndexByte(`"{[`, body[0]) < 0 && v.Kind() != reflect.Bool:
 		return decodePlainText(body, v)
 	case !json.Valid(body):
 		return errNotJSON
