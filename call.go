@@ -44,7 +44,8 @@ type request struct {
 	path      string // as the interface prints it, with {placeholders}
 	args      []string
 	query     []param
-	body      any // the request record, or an *upload; nil for none
+	body      any     // the request record, or an *upload; nil for none
+	also      checker // rules beside those of path, query and body; nil for none
 	anonymous bool
 	bulk      bool  // creates several records, perhaps not all of them
 	token     Token // instead of the client's own
@@ -126,8 +127,11 @@ func (r *request) check() error {
 			c.add(p.name, CodeRange, "must be from 0 to 2147483647")
 		}
 	}
-	if body, ok := r.body.(checker); ok {
+	if body, ok := r.body.(checker); ok && r.hasBody() {
 		body.check(&c)
+	}
+	if r.also != nil {
+		r.also.check(&c)
 	}
 	return c.err(r)
 }
@@ -155,21 +159,29 @@ func (c *Client) do(ctx context.Context, r *request) (*exchange, error) {
 	}
 }
 
+// hasBody reports whether there is a request record: a nil pointer is none.
+func (r *request) hasBody() bool {
+	v := reflect.ValueOf(r.body)
+	return v.IsValid() && (v.Kind() != reflect.Pointer || !v.IsNil())
+}
+
 // encodeBody returns the bytes of the request record, nil if there is none or if it is
 // made while it is sent.
 func (r *request) encodeBody() ([]byte, error) {
-	if _, ok := r.body.(*upload); ok {
-		return nil, nil
-	}
-	if v := reflect.ValueOf(r.body); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+	if _, ok := r.body.(*upload); ok || !r.hasBody() {
 		return nil, nil
 	}
 	body, err := encode(r.body)
+	return body, r.named(err)
+}
+
+// named adds the route to an argument error.
+func (r *request) named(err error) error {
 	var argument *ArgumentError
 	if errors.As(err, &argument) {
 		argument.Method, argument.Route = r.method, r.path
 	}
-	return body, err
+	return err
 }
 
 // token returns the token for r, which is the zero Token for an anonymous route.

@@ -50,3 +50,11 @@ func answer(status int, body string) http.HandlerFunc {
 		_, _ = w.Write([]byte(body))
 	}
 }
+
+// plain is a handler that answers with 200 and a body of another type.
+func plain(contentType, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		_, _ = w.Write([]byte(body))
+	}
+}

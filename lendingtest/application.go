@@ -161,11 +161,7 @@ func (c *call) createCustomerAndApplication() (any, error) {
 	}{row.ID, app.ID, applicantID}, nil
 }
 
-func (c *call) sendApplicationLink() (any, error) {
-	app, err := c.application()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) sendApplicationLink(app *Application) (any, error) {
 	c.sendLink(app, true)
 	return nil, nil
 }
@@ -179,21 +175,13 @@ func (c *call) sendLink(app *Application, wanted bool) {
 	c.emitApplication("WB_Send_Application_Ready", app)
 }
 
-func (c *call) applicationStatus() (any, error) {
-	app, err := c.application()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) applicationStatus(app *Application) (any, error) {
 	return app.Status, nil
 }
 
-func (c *call) getApplication() (any, error) { return result(c.application()) }
+func (c *call) getApplication(row *Application) (any, error) { return row, nil }
 
-func (c *call) customerApplications() (any, error) {
-	row, err := c.customer()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) customerApplications(row *Customer) (any, error) {
 	return c.applicationsOf(func(a *Application) bool { return a.CustomerID == row.ID }), nil
 }
 
@@ -227,11 +215,7 @@ func (s *Service) setStatus(app *Application, status string) {
 }
 
 // cancelApplication ends an application for good, in this model.
-func (c *call) cancelApplication() (any, error) {
-	app, err := c.openApplication()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) cancelApplication(app *Application) (any, error) {
 	c.setStatus(app, StatusCancelled)
 	c.emitApplication("WB_Application_Cancelled", app)
 	return nil, nil
@@ -242,6 +226,15 @@ func (c *call) openApplication() (*Application, error) {
 	app, err := c.application()
 	if err == nil && app.Status == StatusCancelled {
 		return nil, refuse("ApplicationCancelled", "The application is cancelled.")
+	}
+	return app, err
+}
+
+// undecidedApplication also refuses one that has become a loan.
+func (c *call) undecidedApplication() (*Application, error) {
+	app, err := c.openApplication()
+	if err == nil && app.Status == StatusLoanOpened {
+		return nil, refuse("LoanOpened", "The application has become a loan.")
 	}
 	return app, err
 }

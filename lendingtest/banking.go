@@ -62,11 +62,7 @@ func amountText(field string, v any, f *failures) string {
 // addBankingData adds accounts, or updates those whose number is known. The
 // body is optional in the interface: without one nothing changes, and the
 // answer is false.
-func (c *call) addBankingData() (any, error) {
-	app, err := c.openApplication()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) addBankingData(app *Application) (any, error) {
 	var req bankingData
 	present, err := c.decode(&req)
 	if err != nil || !present {
@@ -99,11 +95,7 @@ func (s *Service) upsertAccount(app *Application, a BankAccount) {
 }
 
 // quickTest tells whether the data would do for an offer, and keeps nothing.
-func (c *call) quickTest() (any, error) {
-	app, err := c.openApplication()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) quickTest(app *Application) (any, error) {
 	var req bankingData
 	present, err := c.decode(&req)
 	if err != nil {
@@ -135,11 +127,7 @@ func underwrite(accounts []BankAccount) (amount Cents, enough bool) {
 
 // process is the GET that must not be repeated: each run makes a new offer,
 // which replaces the one before.
-func (c *call) process() (any, error) {
-	app, err := c.openApplication()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) process(app *Application) (any, error) {
 	amount, enough := underwrite(app.Accounts)
 	if !enough {
 		return nil, refuse("InsufficientBankingData", "The bank data holds no transactions to make an offer from.")
@@ -157,7 +145,8 @@ func (c *call) process() (any, error) {
 func (s *Service) makeOffer(app *Application, amount Cents) {
 	app.Offer = &Offer{ID: s.newID(kindOffer), ApplicationID: app.ID, Amount: amount, Terms: 12, CreatedUTC: Timestamp{s.now()}}
 	s.renew(app.Offer)
-	if app.Requirements == nil {
+	if app.ContractID == "" {
+		app.ContractID = s.newID(kindContract)
 		app.Requirements = []Requirement{
 			{ID: s.newID(kindRequirement), FileType: "VoidedCheck", Description: "A voided check of the primary account"},
 			{ID: s.newID(kindRequirement), FileType: "DriversLicense", Description: "The primary applicant's driver's license"},
@@ -169,11 +158,7 @@ func (s *Service) renew(o *Offer) { o.ExpiresUTC = Timestamp{s.now().Add(s.cfg.o
 
 // applicationOffer shows the offer, expired or not. In this model force renews
 // an expired one; the interface does not say what it does.
-func (c *call) applicationOffer() (any, error) {
-	app, err := c.application()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) applicationOffer(app *Application) (any, error) {
 	force := c.flag("force")
 	if app.Offer == nil {
 		return nil, refuse("OfferNotFound", "The application has no offer.")

@@ -66,7 +66,7 @@ func (c *call) decode(v any) (present bool, err error) {
 	if err := json.Unmarshal(body, v); err != nil {
 		var f failures
 		if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			f.add("$."+te.Field, "InvalidType", "The JSON value could not be converted.")
+			f.add(strings.TrimSuffix("$."+te.Field, "."), "InvalidType", "The JSON value could not be converted.")
 		} else {
 			f.add("$", "InvalidJson", "The body is not valid JSON.")
 		}
@@ -141,14 +141,6 @@ func (c *call) loan() (*Loan, error) {
 		return loan, nil
 	}
 	return nil, notFound("Loan")
-}
-
-// result makes a handler's result of a row that may be missing.
-func result[T any](row *T, err error) (any, error) {
-	if err != nil {
-		return nil, err
-	}
-	return row, nil
 }
 
 // required reads a query parameter that must be there.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -105,14 +106,17 @@ func (t *table[T]) get(id string) *T { return t.rows[id] }
 func (t *table[T]) all() iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		for _, id := range t.ids {
-			if row := t.rows[id]; row != nil && !yield(row) {
+			if !yield(t.rows[id]) {
 				return
 			}
 		}
 	}
 }
 
-func (t *table[T]) drop(id string) { delete(t.rows, id) }
+func (t *table[T]) drop(id string) {
+	delete(t.rows, id)
+	t.ids = slices.DeleteFunc(t.ids, func(other string) bool { return other == id })
+}
 
 // find returns the first row that fits, or nil.
 func (t *table[T]) find(fits func(*T) bool) *T {

@@ -71,9 +71,9 @@ func (r *journalReader) Read(p []byte) (int, error) {
 
 // enter notes a request's arrival.
 func (s *Service) enter(pattern string, r *http.Request) *entry {
-	path := r.URL.EscapedPath()
-	if pattern != "" {
-		path = s.cfg.basePath + path // StripPrefix took it off
+	path, _, _ := strings.Cut(r.RequestURI, "?") // r.URL may have lost the base path
+	if path == "" {
+		path = r.URL.EscapedPath()
 	}
 	e := &entry{rest: http.NoBody, Request: Request{
 		Method: r.Method, Route: pattern, Path: path, Query: r.URL.RawQuery, Proto: r.Proto,

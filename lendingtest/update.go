@@ -2,19 +2,11 @@ package lendingtest
 
 // The four routes in this file are GETs that change state.
 
-func (c *call) updateName() (any, error) {
-	app, err := c.openApplication()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) updateName(app *Application) (any, error) {
 	return rename(app, c.query.Get("name"), ""), nil
 }
 
-func (c *call) updateNameAndZip() (any, error) {
-	app, err := c.openApplication()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) updateNameAndZip(app *Application) (any, error) {
 	return rename(app, c.query.Get("name"), c.query.Get("zipCode")), nil
 }
 
@@ -38,11 +30,7 @@ func (a *Application) setZip(zip string) {
 	}
 }
 
-func (c *call) updateCustomerData() (any, error) {
-	app, err := c.openApplication()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) updateCustomerData(app *Application) (any, error) {
 	row := *c.customers.get(app.CustomerID)
 	row.FirstName, row.LastName = c.required("firstname"), c.required("lastname")
 	row.Address, row.State, row.City = c.required("address"), c.required("state"), c.required("city")
@@ -62,11 +50,7 @@ func (c *call) updateCustomerData() (any, error) {
 	return true, nil
 }
 
-func (c *call) updateApplicationData() (any, error) {
-	app, err := c.openApplication()
-	if err != nil {
-		return nil, err
-	}
+func (c *call) updateApplicationData(app *Application) (any, error) {
 	name, zip, start := c.required("name"), c.required("zipcode"), c.requiredTime("startDate")
 	if len(c.failed) > 0 {
 		return nil, c.failed.err()
