@@ -50,8 +50,8 @@ func pageJSON(from, n, total int) string {
 // loan is what the floor of a small GET decodes into.
 type loan struct {
 	ID, ApplicationID, CustomerID, Status, ProductName, Currency, Description string
-	Amount, Balance, Limit, Rate                                             json.Number
-	CreatedUTC, UpdatedUTC, Notes                                            string
+	Amount, Balance, Limit, Rate                                              json.Number
+	CreatedUTC, UpdatedUTC, Notes                                             string
 }
 
 // loanJSON is a record of 1 KB.
@@ -155,7 +155,7 @@ func benchmarkGetLoan(b *testing.B, client *lending.Client) {
 
 func BenchmarkPage(b *testing.B) {
 	text := pageJSON(0, 200, 200)
-	text = text[8:len(text)-len(`,"totalCount":200}`)]
+	text = text[8 : len(text)-len(`,"totalCount":200}`)]
 	hc := &http.Client{Transport: always(text)}
 	client := benchmarkClient(b, "https://service.example", hc)
 	b.Run("floor", func(b *testing.B) {
