@@ -144,8 +144,8 @@ func (c *Client) do(ctx context.Context, r *request) (*exchange, error) {
 	if err != nil {
 		return nil, err
 	}
+	x := &exchange{client: c, request: r}
 	for replayed := false; ; replayed = true {
-		x := &exchange{client: c, request: r}
 		token, err := c.token(ctx, r)
 		if err != nil {
 			return x, x.notSent(err)
