@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -25,17 +24,23 @@ import (
 
 // transaction is what the floors decode into: a struct as a caller would write it.
 type transaction struct {
-	ID, LoanID, Type, Status, Description, Reference, Counterparty string
-	Amount, Balance, Fee                                           json.Number
-	PostedUTC                                                      string
+	ID          string      `json:"id"`
+	LoanID      string      `json:"loanId"`
+	Type        string      `json:"type"`
+	Status      string      `json:"status"`
+	Description string      `json:"description"`
+	Reference   string      `json:"reference"`
+	Amount      json.Number `json:"amount"`
+	Balance     json.Number `json:"balance"`
+	PostedUTC   string      `json:"postedUtc"`
 }
 
 // transactionJSON is a record of 420 bytes.
 func transactionJSON(i int) string {
 	return fmt.Sprintf(`{"id":"00000000-0000-4000-8000-%012d","loanId":"11111111-2222-3333-4444-555555555555",`+
-		`"type":"Repayment","status":"Settled","description":"Scheduled repayment for the billing period, collected by direct debit",`+
-		`"reference":"REF-%08d-AUTOMATIC","counterparty":"Example Trading Company LLC, 1 Main Street","amount":1234.56,"balance":98765.43,`+
-		`"fee":0.25,"postedUtc":"2024-01-02T03:04:05.1234567Z"}`, i, i)
+		`"type":"Repayment","status":"Settled","description":"Scheduled repayment for the billing period, collected by direct debit `+
+		`from the account of Example Trading Company LLC, 1 Main Street",`+
+		`"reference":"REF-%08d-AUTOMATIC","amount":1234.56,"balance":98765.43,"postedUtc":"2024-01-02T03:04:05.1234567Z"}`, i, i)
 }
 
 // pageJSON is a page of n records, of 84 KB for 200.
@@ -49,9 +54,20 @@ func pageJSON(from, n, total int) string {
 
 // loan is what the floor of a small GET decodes into.
 type loan struct {
-	ID, ApplicationID, CustomerID, Status, ProductName, Currency, Description string
-	Amount, Balance, Limit, Rate                                              json.Number
-	CreatedUTC, UpdatedUTC, Notes                                             string
+	ID            string      `json:"id"`
+	ApplicationID string      `json:"applicationId"`
+	CustomerID    string      `json:"customerId"`
+	Status        string      `json:"status"`
+	ProductName   string      `json:"productName"`
+	Currency      string      `json:"currency"`
+	Description   string      `json:"description"`
+	Amount        json.Number `json:"amount"`
+	Balance       json.Number `json:"balance"`
+	Limit         json.Number `json:"limit"`
+	Rate          json.Number `json:"rate"`
+	CreatedUTC    string      `json:"createdUtc"`
+	UpdatedUTC    string      `json:"updatedUtc"`
+	Notes         string      `json:"notes"`
 }
 
 // loanJSON is a record of 1 KB.
@@ -79,13 +95,16 @@ func always(body string) memory { return func(*http.Request) string { return bod
 func portfolio(total int) memory {
 	pages := map[string]string{}
 	for skip := 0; skip < total; skip += lending.MaxTake {
-		key := ""
-		if skip > 0 {
-			key = strconv.Itoa(skip)
-		}
-		pages[key] = pageJSON(skip, min(lending.MaxTake, total-skip), total)
+		pages[strconv.Itoa(skip)] = pageJSON(skip, min(lending.MaxTake, total-skip), total)
 	}
-	return func(r *http.Request) string { return pages[r.URL.Query().Get("skip")] }
+	return func(r *http.Request) string {
+		_, skip, ok := strings.Cut(r.URL.RawQuery, "skip=")
+		if !ok {
+			return pages["0"]
+		}
+		skip, _, _ = strings.Cut(skip, "&")
+		return pages[skip]
+	}
 }
 
 func benchmarkClient(b testing.TB, url string, hc *http.Client) *lending.Client {
@@ -146,47 +165,85 @@ func benchmarkFetchLoan(b *testing.B, hc *http.Client, base string) {
 func benchmarkGetLoan(b *testing.B, client *lending.Client) {
 	b.ReportAllocs()
 	for b.Loop() {
-		got, err := client.Applications.Get(context.Background(), lending.ApplicationID(benchmarkID))
-		if err != nil || len(got.Raw()) != len(loanJSON) {
+		got, err := client.Loans.Get(context.Background(), lending.LoanID(benchmarkID))
+		if err != nil || len(got.Raw()) != len(loanJSON) || got.ID != lending.LoanID(benchmarkID) {
 			b.Fatal(got, err)
 		}
 	}
 }
 
+// page is what the floor of a list decodes into.
+type page struct {
+	Data       []transaction `json:"data"`
+	TotalCount int           `json:"totalCount"`
+}
+
 func BenchmarkPage(b *testing.B) {
-	text := pageJSON(0, 200, 200)
-	text = text[8 : len(text)-len(`,"totalCount":200}`)]
-	hc := &http.Client{Transport: always(text)}
-	client := benchmarkClient(b, "https://service.example", hc)
+	hc := &http.Client{Transport: always(pageJSON(0, 200, 200))}
 	b.Run("floor", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if got := fetch[[]transaction](b, hc, "https://service.example/api/Loan/get-transactions-paged/"+benchmarkID.String()); len(got) != 200 {
-				b.Fatal(len(got))
+			if got := fetch[page](b, hc, pageURL(0)); len(got.Data) != 200 {
+				b.Fatal(len(got.Data))
 			}
 		}
 	})
+	client := benchmarkClient(b, "https://service.example", hc)
 	b.Run("lending", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			got, err := client.Applications.ListByCustomer(context.Background(), lending.CustomerID(benchmarkID))
-			if err != nil || len(got) != 200 {
-				b.Fatal(len(got), err)
+			got, err := client.Loans.TransactionsPaged(context.Background(), lending.LoanID(benchmarkID), nil)
+			if err != nil || len(got.Data) != 200 {
+				b.Fatal(err)
 			}
 		}
 	})
-	b.Run("lending decoded", func(b *testing.B) {
+	b.Run("lending, decoded", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			got, err := client.Applications.ListByCustomer(context.Background(), lending.CustomerID(benchmarkID))
-			if err != nil || len(got) != 200 {
-				b.Fatal(len(got), err)
+			got, err := client.Loans.TransactionsPaged(context.Background(), lending.LoanID(benchmarkID), nil)
+			if err != nil || len(got.Data) != 200 {
+				b.Fatal(err)
 			}
-			for i := range got {
+			for _, record := range got.Data {
 				var mine transaction
-				if err := got[i].Decode(&mine); err != nil || mine.Amount != "1234.56" {
+				if err := record.Decode(&mine); err != nil || mine.Amount != "1234.56" {
 					b.Fatal(err)
 				}
+			}
+		}
+	})
+}
+
+func pageURL(skip int) string {
+	return "https://service.example/api/Loan/get-transactions-paged/" + benchmarkID.String() + "?skip=" + strconv.Itoa(skip) + "&take=200"
+}
+
+func BenchmarkWalk(b *testing.B) {
+	const total = 10_000
+	hc := &http.Client{Transport: portfolio(total)}
+	b.Run("floor", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			n := 0
+			for n < total {
+				n += len(fetch[page](b, hc, pageURL(n)).Data)
+			}
+		}
+	})
+	client := benchmarkClient(b, "https://service.example", hc)
+	b.Run("lending", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			n := 0
+			for _, err := range client.Loans.AllTransactionsPaged(context.Background(), lending.LoanID(benchmarkID), nil) {
+				if err != nil {
+					b.Fatal(err)
+				}
+				n++
+			}
+			if n != total {
+				b.Fatal(n)
 			}
 		}
 	})
@@ -238,5 +295,3 @@ func BenchmarkUpload(b *testing.B) {
 		}
 	})
 }
-
-var _ net.Conn
