@@ -188,8 +188,8 @@ func decodeElements(text *[]byte, at jsonsplit.Span, v reflect.Value) *shapeErro
 
 // parseTime reads the service's times: with a zone or without, which means UTC.
 func parseTime(raw []byte, into *time.Time) error {
-	var text string
-	if err := json.Unmarshal(raw, &text); err != nil {
+	text, err := unquote(raw)
+	if err != nil {
 		return err
 	}
 	t, err := time.Parse(time.RFC3339Nano, text)
