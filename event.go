@@ -70,7 +70,7 @@ type Event struct {
 func ParseEvent(body []byte) (*Event, error) {
 	text := bytes.TrimPrefix(body, utf8BOM)
 	// All records are of body, so that Key finds it: their spans begin behind the mark.
-	whole, mark := &body, len(body)-len(text)
+	whole, mark := newAnswerText(body), len(body)-len(text)
 	e := &Event{Record: Record{whole, mark, len(body)}}
 	var mismatch *shapeError
 	valid := jsonsplit.ValidMembers(text, func(name []byte, at jsonsplit.Span) {
@@ -144,7 +144,7 @@ func unquote(raw []byte) (string, error) {
 func (e *Event) Key() string {
 	var body []byte
 	if e.answer != nil {
-		body = *e.answer
+		body = **e.answer
 	}
 	sum := sha256.Sum256(body)
 	return hex.EncodeToString(sum[:])
