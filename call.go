@@ -314,7 +314,7 @@ func decodeAnswer[T any](answer *Response, result *T) error {
 		v.Set(reflect.New(v.Type().Elem()))
 		v = v.Elem()
 	}
-	if err := decodeValue(&body, jsonsplit.Span{To: len(body)}, v); err != nil {
+	if err := decodeValue(newAnswerText(body), jsonsplit.Span{To: len(body)}, v); err != nil {
 		*result = *new(T)
 		return err
 	}
