@@ -307,7 +307,7 @@ func decodeAnswer[T any](answer *Response, result *T) error {
 		return ErrNoContent
 	case mediaType(answer.Header) == "text/plain" && body[0] != '"' && v.Kind() != reflect.Bool:
 		return decodePlainText(body, v)
-	case !json.Valid(body):
+	case !jsonsplit.Valid(body):
 		return errNotJSON
 	}
 	if v.Kind() == reflect.Pointer {
