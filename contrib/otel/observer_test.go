@@ -275,7 +275,7 @@ func TestErrorTypes(t *testing.T) {
 		"certificate_invalid": {
 			&tls.CertificateVerificationError{Err: errors.New("expired")}, x509.UnknownAuthorityError{}, x509.HostnameError{},
 		},
-		"timeout":           {os.ErrDeadlineExceeded, context.DeadlineExceeded, dial(os.ErrDeadlineExceeded)},
+		"timeout":           {os.ErrDeadlineExceeded, context.DeadlineExceeded, dial(os.ErrDeadlineExceeded), dial(&net.DNSError{UnwrapErr: context.DeadlineExceeded})},
 		"canceled":          {context.Canceled, dial(context.Canceled)},
 		"connection_failed": {dial(syscall.ECONNREFUSED), dial(syscall.ECONNRESET)},
 		"connection_reset":  {&net.OpError{Op: "read", Err: syscall.ECONNRESET}, &net.OpError{Op: "write", Err: syscall.EPIPE}},
