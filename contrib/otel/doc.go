@@ -27,9 +27,12 @@
 //	lending.outcome            done, rejected, not sent, unknown
 //
 // The route is the template of the interface: a path in the base URL is not part of it.
+// The outcome is that of the call if the attempt is its last, so a read has one with
+// every attempt. Neither a sign-in nor the wait between two attempts is in a span.
 //
-// The status of the span is Error where the call, if this attempt is its last, returns
-// an error: that includes every 4xx. The type of an error is the status of the answer, or
+// The status of the span is Error where the call, if the attempt is its last, returns
+// an error: that includes every 4xx. Its description is the text of [lending.Attempt].Err,
+// which quotes no value. The type of an error is the status of the answer, or
 //
 //	canceled               the context of the call was canceled
 //	timeout                its deadline, or a limit of the transport, has passed
@@ -57,12 +60,13 @@
 //
 // # What is not recorded
 //
-// No URL, no value of a parameter, no header, no body, nothing that the service wrote:
-// a customer's e-mail address, an SSN or a token cannot reach a collector this way. The
-// conventions require url.full; it is left out on purpose.
+// No URL, no value of a parameter, no header, no body, and nothing of an answer but its
+// status: a customer's e-mail address, an SSN or a token cannot reach a collector this
+// way. The conventions require url.full; it is left out on purpose. The route of
+// [lending.Client.Do] is the Path that its caller wrote: values belong in Args.
 //
-// For that reason do not put the transport of otelhttp below the client: it records
-// the URL with its query, and every attempt twice.
+// For the same reason do not put the transport of otelhttp below the client: it records
+// the URL with its query, in a second span of every attempt.
 //
 // # With other things
 //
