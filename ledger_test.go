@@ -70,6 +70,7 @@ func ledger(t testing.TB) map[string]route {
 			continue
 		}
 		require.NotContains(t, routes, f[0])
+		require.Contains(t, calls, f[0], "a route that no method calls")
 		r := route{
 			name: f[0], method: f[1], path: f[2], pathParams: parameters(f[3]), query: parameters(f[4]),
 			body: f[5], answer: f[6], anonymous: f[7] == "anonymous", reads: f[8] == "read", notes: f[9],
