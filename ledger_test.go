@@ -199,7 +199,7 @@ func record(t *testing.T, call func(context.Context, *lending.Client) (any, erro
 		assert.NoError(t, err)
 		arrived = append(arrived, recorded{Request: r, query: single, body: body})
 		answer(http.StatusBadRequest, `{"title":"refused"}`)(w, r)
-	}, lending.WithObserver(func(a lending.Attempt) { effect = a.Effect }))
+	}, lending.WithObserver(func(_ context.Context, a lending.Attempt) { effect = a.Effect }))
 	_, err := call(t.Context(), client)
 	require.Len(t, arrived, 1, "arrivals: %v", err)
 	var failed *lending.Error
