@@ -76,6 +76,8 @@ func (r confirmation) check(c *checks) {
 
 // GuidApiResponse is the answer to a confirmed withdrawal. Its fields are not
 // published.
+//
+//nolint:revive,staticcheck // the interface spells it so
 type GuidApiResponse struct{ Record }
 
 // LineOfCreditWithdrawalRequest begins a withdrawal from a line of credit, and
