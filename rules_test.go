@@ -210,8 +210,9 @@ func TestSubscriptionReadChangedAndSentAgain(t *testing.T) {
 	subscription.Webhooks = append(subscription.Webhooks, "WB_Loan_Closed")
 	subscription.Extra = unpublished{"createdBy": "me"}
 	require.NoError(t, client.Webhooks.Register(t.Context(), target, *subscription))
+	//nolint:testifylint // to the last digit
 	assert.Equal(t, `{"id":"5b000000-0000-4000-8000-000000000008","webhookUri":"https://b.example","isActive":false,`+
-		`"webhooks":["WB_Loan_Created","WB_Loan_Closed"],"secret":"whs_1","createdBy":"me","tenantId":12345678901234567890,"headers":{"x":0.10}}`, sent) //nolint:testifylint // to the last digit
+		`"webhooks":["WB_Loan_Created","WB_Loan_Closed"],"secret":"whs_1","createdBy":"me","tenantId":12345678901234567890,"headers":{"x":0.10}}`, sent)
 
 	text, err := json.Marshal(subscription)
 	require.NoError(t, err)
