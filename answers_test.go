@@ -149,13 +149,14 @@ func TestGoldenAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			body, want := goldenAnswer(r)
 			for form, handler := range map[string]http.HandlerFunc{
-				"plain":        answer(http.StatusOK, body),
-				"byte order":   answer(http.StatusOK, "\xEF\xBB\xBF"+body),
-				"white space":  answer(http.StatusOK, " \r\n\t"+body+"\n"),
-				"PascalCase":   answer(http.StatusOK, pascal(body)),
-				"created":      answer(http.StatusCreated, body),
-				"problem type": plain("text/json", body),
-				"no type":      plain("", body),
+				"plain":       answer(http.StatusOK, body),
+				"byte order":  answer(http.StatusOK, "\xEF\xBB\xBF"+body),
+				"white space": answer(http.StatusOK, " \r\n\t"+body+"\n"),
+				"PascalCase":  answer(http.StatusOK, pascal(body)),
+				"created":     answer(http.StatusCreated, body),
+				"text/json":   plain("text/json", body),
+				"text/plain":  plain("text/plain; charset=utf-8", body),
+				"no type":     plain("", body),
 			} {
 				handle = handler
 				result, err := calls[name](t.Context(), client)

@@ -306,16 +306,16 @@ func decodeAnswer[T any](answer *Response, result *T) error {
 		return nil // an empty list, an empty string
 	case empty:
 		return ErrNoContent
-	case mediaType(answer.Header) == "text/plain" && body[0] != '"' && v.Kind() != reflect.Bool:
+	case mediaType(answer.Header) == "text/plain" && strings.IndexByte(`"{[`, body[0]) < 0 && v.Kind() != reflect.Bool:
 		return decodePlainText(body, v)
-	case !json.Valid(body):
+	case !jsonsplit.Valid(body):
 		return errNotJSON
 	}
 	if v.Kind() == reflect.Pointer {
 		v.Set(reflect.New(v.Type().Elem()))
 		v = v.Elem()
 	}
-	if err := decodeValue(&body, jsonsplit.Span{To: len(body)}, v); err != nil {
+	if err := decodeValue(newAnswerText(body), jsonsplit.Span{To: len(body)}, v); err != nil {
 		*result = *new(T)
 		return err
 	}

@@ -161,8 +161,9 @@ func methodDocs(t testing.TB) map[string]string {
 // recorded is a request as it arrived.
 type recorded struct {
 	*http.Request
-	query map[string]string
-	body  []byte
+	query  map[string]string
+	body   []byte
+	effect lending.Effect // as the client saw it
 }
 
 // String returns the request as testdata/wire.http holds it.
@@ -184,6 +185,7 @@ func (r recorded) String() string {
 func record(t *testing.T, call func(context.Context, *lending.Client) (any, error)) recorded {
 	t.Helper()
 	var arrived []recorded
+	var effect lending.Effect
 	client := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		query, err := url.ParseQuery(r.URL.RawQuery)
 		assert.NoError(t, err)
@@ -194,13 +196,14 @@ func record(t *testing.T, call func(context.Context, *lending.Client) (any, erro
 		}
 		body, err := io.ReadAll(r.Body)
 		assert.NoError(t, err)
-		arrived = append(arrived, recorded{r, single, body})
+		arrived = append(arrived, recorded{Request: r, query: single, body: body})
 		answer(http.StatusBadRequest, `{"title":"refused"}`)(w, r)
-	})
+	}, lending.WithObserver(func(_ context.Context, a lending.Attempt) { effect = a.Effect }))
 	_, err := call(t.Context(), client)
 	require.Len(t, arrived, 1, "arrivals: %v", err)
 	var failed *lending.Error
 	require.ErrorAs(t, err, &failed)
+	arrived[0].effect = effect
 	return arrived[0]
 }
 
@@ -262,6 +265,9 @@ var kinds = map[string]*regexp.Regexp{
 // complete, and none that the ledger does not know.
 func conform(t *testing.T, r route, request recorded, complete bool) {
 	t.Helper()
+	force := request.query["force"] == "true" // of which nothing is known
+	assert.Equal(t, r.reads && !force, request.effect == lending.Read, "it is sent as a %s", request.effect)
+
 	mux := http.NewServeMux()
 	mux.HandleFunc(r.method+" "+r.path, func(_ http.ResponseWriter, matched *http.Request) {
 		for _, p := range r.pathParams {

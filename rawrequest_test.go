@@ -17,7 +17,7 @@ func TestDo(t *testing.T) {
 	var got recorded
 	client := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		got = recorded{r, nil, body}
+		got = recorded{Request: r, body: body}
 		answer(http.StatusOK, `[{"n":1.10}]`)(w, r)
 	})
 	record, err := client.Do(t.Context(), lending.RawRequest{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -14,6 +15,38 @@ import (
 
 	"github.com/lendingapi/lending-go"
 )
+
+// TestExtra holds what may stand in Extra, and that nothing of it is changed silently.
+func TestExtra(t *testing.T) {
+	for name, test := range map[string]struct {
+		extra any
+		want  string // what is refused, or what is sent
+	}{
+		"a map":            {unpublished{"b": json.Number("1.10"), "a": nil}, `{"a":null,"b":1.10}`},
+		"a nil map":        {unpublished(nil), `{}`},
+		"a struct":         {struct{ X int }{1}, `{"X":1}`},
+		"JSON":             {json.RawMessage(`{"n":12345678901234567890.10,"s":"\u00e9<"}`), `{"n":12345678901234567890.10,"s":"\u00e9\u003c"}`},
+		"a list":           {[]int{1}, "Extra encoding"},
+		"a scalar":         {"x", "Extra encoding"},
+		"a function":       {func() {}, "Extra encoding"},
+		"a secret":         {unpublished{"a": []any{lending.NewSecret("hush")}}, "Extra encoding"},
+		"bytes, not UTF-8": {unpublished{"a": "\xff"}, "Extra encoding"},
+		"a name twice":     {json.RawMessage(`{"a":1,"A":2}`), "Extra.a conflict"},
+	} {
+		var sent string
+		client := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			sent = string(body)
+			answer(http.StatusOK, "")(w, r)
+		})
+		err := client.Approval.AddCompanyDetails(t.Context(), theApplication, lending.CompanyDataRequest{Extra: test.extra})
+		assert.Equal(t, test.want, refused(t, err)+sent, name)
+	}
+	user := goodCustomer()
+	user.Password = lending.NewSecret("\xff")
+	_, err := silent(t).Applications.CreateCustomer(t.Context(), user)
+	assert.Equal(t, "password encoding", refused(t, err), "another password would be sent")
+}
 
 // silent is a client of a service that must not be called.
 func silent(t *testing.T) *lending.Client {
@@ -38,6 +71,20 @@ func TestBulkRulesNameTheRecord(t *testing.T) {
 
 	_, err = client.Bulk.CreateCustomers(ctx, nil)
 	assert.Equal(t, "records required", refused(t, err))
+}
+
+// TestBulkRefusalIsNotAlwaysARefusal holds that a 400 that names no field may have
+// created some of the records.
+func TestBulkRefusalIsNotAlwaysARefusal(t *testing.T) {
+	for body, want := range map[string]lending.Outcome{
+		`{"title":"failed"}`: lending.OutcomeUnknown, `{"errors":[{"field":"[0].email"}]}`: lending.OutcomeRejected,
+	} {
+		client := serve(t, answer(http.StatusBadRequest, body))
+		for _, name := range []string{"Bulk.CreateCustomers", "Bulk.CreateApplications"} {
+			_, err := calls[name](t.Context(), client)
+			assert.Equal(t, want, lending.OutcomeOf(err), "%s: %s", name, body)
+		}
+	}
 }
 
 func TestSignatureRules(t *testing.T) {
