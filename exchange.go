@@ -43,20 +43,22 @@ type exchange struct {
 // no answer was received, or not all of a success.
 func (x *exchange) send(ctx context.Context, token Token, body []byte) error {
 	x.caller = ctx
+	hc := x.client.settings.http
+	hc.Transport = x
+	if x.request.effect == Read {
+		resp, err := x.repeat(&hc, x.client.bind(ctx, x.request, token, body))
+		return x.ended(ctx, ctx, resp, err)
+	}
 	traced, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	hr := x.client.bind(traced, x.request, token, body)
-	hr = hr.WithContext(x.trace(traced, stop, hr.Header))
-	hc := x.client.settings.http
-	hc.Transport = x
+	resp, err := hc.Do(hr.WithContext(x.trace(traced, stop, hr.Header)))
+	return x.ended(ctx, traced, resp, err)
+}
 
-	var resp *http.Response
-	var err error
-	if x.request.effect == Read {
-		resp, err = x.repeat(&hc, hr)
-	} else {
-		resp, err = hc.Do(hr)
-	}
+// ended returns the error of attempts that have ended with resp and err. The context
+// of a mutation also ends, in traced, when the transport repeats it.
+func (x *exchange) ended(ctx, traced context.Context, resp *http.Response, err error) error {
 	if resp != nil {
 		_ = resp.Body.Close() // stops the timer of the http.Client's Timeout
 	}
@@ -125,7 +127,7 @@ type emptyBody struct{}
 
 func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
 
-// trace counts what the transport does, and stops it when it has got a connection to
+// trace counts what the transport does with a mutation, and stops it when it has got a connection to
 // send a mutation for the second time. The transport of a foreign http.Client may
 // repeat requests by itself, with a body of its own, below every other guard.
 //
@@ -141,7 +143,7 @@ func (x *exchange) trace(ctx context.Context, stop context.CancelCauseFunc, ours
 		GetConn: func(string) { x.getConn.Add(1) },
 		GotConn: func(got httptrace.GotConnInfo) {
 			x.gotConn.Add(1)
-			if x.request.effect == Mutation && x.written.Load() > 0 {
+			if x.written.Load() > 0 {
 				stop(errSentAgain)
 				if c, ok := got.Conn.(*tls.Conn); got.Conn != nil && (!ok || c.ConnectionState().NegotiatedProtocol != "h2") {
 					_ = got.Conn.Close()
@@ -217,10 +219,11 @@ func (x *exchange) reached() bool {
 	if x.getConn.Load() > 0 {
 		return x.gotConn.Load() > 0
 	}
-	if !x.client.settings.foreign {
+	if x.request.effect == Mutation && !x.client.settings.foreign {
 		return false // it gave up before it began
 	}
-	// The caller's transport fires no trace: only a first dial that failed is proof.
+	// A read is not traced, and the caller's transport may fire no trace: only a
+	// first dial that failed is proof.
 	var network *net.OpError
 	return x.attempts > 1 || !errors.As(x.err, &network) || network.Op != "dial"
 }
