@@ -91,7 +91,7 @@ func call[T any](ctx context.Context, c *Client, r request) (T, error) {
 		ctx, cancel = context.WithTimeout(ctx, callTimeout)
 		defer cancel()
 	}
-	x, err := c.do(ctx, &r)
+	x, err := c.do(ctx, r)
 	if into, ok := ctx.Value(captureKey{}).(*Response); ok && x != nil {
 		*into = x.answer
 	}
@@ -147,14 +147,14 @@ func (r *request) checkRecords() []FieldError {
 // do sends the request with a token, and a read once more with a new token if the
 // service does not accept the first. It is the only loop of ours; [exchange.repeat]
 // holds the other, for reads.
-func (c *Client) do(ctx context.Context, r *request) (*exchange, error) {
+func (c *Client) do(ctx context.Context, r request) (*exchange, error) {
 	body, err := r.encodeBody()
 	if err != nil {
 		return nil, err
 	}
 	x := &exchange{client: c, request: r}
 	for replayed := false; ; replayed = true {
-		token, err := c.token(ctx, r)
+		token, err := c.token(ctx, &x.request)
 		if err != nil {
 			return x, x.notSent(err)
 		}

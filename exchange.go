@@ -26,11 +26,13 @@ const (
 // nothing above it can undo what it does.
 type exchange struct {
 	client  *Client
-	request *request
+	request request
 	caller  context.Context // for the observers: the one of the attempts is traced
 
 	attempts int
 	answer   Response      // the last there was
+	reply    http.Response // what goes up of it
+	body     io.LimitedReader
 	err      error         // what ended the last attempt, or cut its answer
 	wait     time.Duration // before the next attempt
 
@@ -43,15 +45,15 @@ type exchange struct {
 // no answer was received, or not all of a success.
 func (x *exchange) send(ctx context.Context, token Token, body []byte) error {
 	x.caller = ctx
-	hc := x.client.settings.http
-	hc.Transport = x
 	if x.request.effect == Read {
-		resp, err := x.repeat(&hc, x.client.bind(ctx, x.request, token, body))
+		resp, err := x.repeat(x.client.bind(ctx, &x.request, token, body))
 		return x.ended(ctx, ctx, resp, err)
 	}
 	traced, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	hr := x.client.bind(traced, x.request, token, body)
+	hc := x.client.settings.http
+	hc.Transport = x
+	hr := x.client.bind(traced, &x.request, token, body)
 	resp, err := hc.Do(hr.WithContext(x.trace(traced, stop, hr.Header)))
 	return x.ended(ctx, traced, resp, err)
 }
@@ -102,7 +104,8 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	// Nothing but the status goes up: there is no Location to follow or to quote.
-	return &http.Response{StatusCode: resp.StatusCode, Body: http.NoBody}, nil
+	x.reply = http.Response{StatusCode: resp.StatusCode, Body: http.NoBody}
+	return &x.reply, nil
 }
 
 // guard makes sure that net/http sends the request once. It repeats by itself a
@@ -176,7 +179,8 @@ func (x *exchange) read(resp *http.Response) error {
 	if resp.ContentLength > 0 { // which is a claim
 		body.Grow(int(min(resp.ContentLength, maxProblem)) + bytes.MinRead)
 	}
-	_, err := body.ReadFrom(io.LimitReader(resp.Body, limit+1))
+	x.body = io.LimitedReader{R: resp.Body, N: limit + 1}
+	_, err := body.ReadFrom(&x.body)
 	if err == nil && int64(body.Len()) > limit {
 		err = ErrTooLarge
 		body.Truncate(int(limit))
