@@ -31,7 +31,7 @@ type Client struct {
 // settings is what the options set.
 type settings struct {
 	base      url.URL
-	userAgent string
+	userAgent []string // the value of the header
 	http      http.Client
 	foreign   bool // the http.Client is the caller's: it may speak HTTP/2 and add headers
 	tokens    TokenSource
@@ -120,7 +120,7 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &settings{base: *base, userAgent: "lending-go/" + version()}
+	s := &settings{base: *base, userAgent: []string{"lending-go/" + version()}}
 	for _, opt := range opts {
 		if err := opt(s); err != nil {
 			return nil, err
