@@ -44,7 +44,8 @@ type request struct {
 	path      string // as the interface prints it, with {placeholders}
 	args      []string
 	query     []param
-	body      any // the request record; nil for none
+	body      any     // the request record, or an *upload; nil for none
+	also      checker // rules beside those of path, query and body; nil for none
 	anonymous bool
 	bulk      bool  // creates several records, perhaps not all of them
 	token     Token // instead of the client's own
@@ -122,10 +123,15 @@ func (r *request) check() error {
 			c.add(p.name, CodeRequired, "must not be empty or all zero")
 		case strings.ContainsFunc(p.value, isControl):
 			c.add(p.name, CodeUnsafe, "must not hold control characters or invalid UTF-8")
+		case (p.name == "skip" || p.name == "take") && !isCount(p.value):
+			c.add(p.name, CodeRange, "must be from 0 to 2147483647")
 		}
 	}
-	if body, ok := r.body.(checker); ok {
+	if body, ok := r.body.(checker); ok && r.hasBody() {
 		body.check(&c)
+	}
+	if r.also != nil {
+		r.also.check(&c)
 	}
 	return c.err(r)
 }
@@ -153,17 +159,29 @@ func (c *Client) do(ctx context.Context, r *request) (*exchange, error) {
 	}
 }
 
-// encodeBody returns the bytes of the request record, nil if there is none.
+// hasBody reports whether there is a request record: a nil pointer is none.
+func (r *request) hasBody() bool {
+	v := reflect.ValueOf(r.body)
+	return v.IsValid() && (v.Kind() != reflect.Pointer || !v.IsNil())
+}
+
+// encodeBody returns the bytes of the request record, nil if there is none or if it is
+// made while it is sent.
 func (r *request) encodeBody() ([]byte, error) {
-	if v := reflect.ValueOf(r.body); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+	if _, ok := r.body.(*upload); ok || !r.hasBody() {
 		return nil, nil
 	}
 	body, err := encode(r.body)
+	return body, r.named(err)
+}
+
+// named adds the route to an argument error.
+func (r *request) named(err error) error {
 	var argument *ArgumentError
 	if errors.As(err, &argument) {
 		argument.Method, argument.Route = r.method, r.path
 	}
-	return body, err
+	return err
 }
 
 // token returns the token for r, which is the zero Token for an anonymous route.
@@ -207,6 +225,10 @@ func (c *Client) bind(ctx context.Context, r *request, token Token, body []byte)
 	if body != nil {
 		hr.Header["Content-Type"] = []string{"application/json"}
 		hr.Body, hr.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	}
+	if u, ok := r.body.(*upload); ok {
+		hr.Header["Content-Type"] = []string{"application/json"}
+		u.bind(hr)
 	}
 	return hr.WithContext(ctx)
 }

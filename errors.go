@@ -159,7 +159,7 @@ func describe(err error) string {
 	var hostname x509.HostnameError
 	switch {
 	case errors.As(err, &safe):
-		return safe.Error()
+		return strings.TrimPrefix(safe.Error(), "lending: ")
 	case errors.Is(err, context.Canceled):
 		return "context canceled"
 	case errors.Is(err, context.DeadlineExceeded):
@@ -177,7 +177,7 @@ func describe(err error) string {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "connection closed before the answer was complete"
 	}
-	for _, known := range []error{ErrTooLarge, ErrNoContent, ErrSignInRequired, errHTML, errNotJSON, errBadToken} {
+	for _, known := range []error{ErrTooLarge, ErrNoContent, ErrSignInRequired, ErrRepeatedPage, errHTML, errNotJSON, errBadToken} {
 		if errors.Is(err, known) {
 			return known.Error()
 		}

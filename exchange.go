@@ -86,6 +86,9 @@ func (x *exchange) send(ctx context.Context, token Token, body []byte) error {
 	}
 	if ctx.Err() != nil {
 		err = ctx.Err()
+		if context.Cause(ctx) == errStalled {
+			err = errStalled
+		}
 	} else if x.err != nil {
 		err = x.err
 	}
@@ -205,6 +208,9 @@ func (x *exchange) outcome() Outcome {
 func (x *exchange) reached() bool {
 	if x.attempts == 0 {
 		return false
+	}
+	if u, ok := x.request.body.(*upload); ok && !u.complete.Load() {
+		return false // a part of a document is no command
 	}
 	if x.getConn.Load() > 0 {
 		return x.gotConn.Load() > 0

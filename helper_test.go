@@ -14,9 +14,9 @@ import (
 // basePath is in front of every route in these tests: a path that loses it is seen.
 const basePath = "/base/path"
 
-// serve starts a service on a real socket that answers with handler below basePath,
-// fails the test on a request outside it, and returns a client of it.
-func serve(t *testing.T, handler http.HandlerFunc, opts ...lending.Option) *lending.Client {
+// listen starts a service on a real socket that answers with handler below basePath
+// and fails the test on a request outside it. It returns the service's address.
+func listen(t *testing.T, handler http.HandlerFunc) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasPrefix(r.URL.EscapedPath(), basePath+"/api/") {
@@ -25,7 +25,18 @@ func serve(t *testing.T, handler http.HandlerFunc, opts ...lending.Option) *lend
 		http.StripPrefix(basePath, handler).ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
-	client, err := lending.New(server.URL+basePath, append([]lending.Option{lending.WithTokenSource(lending.StaticToken("test-token"))}, opts...)...)
+	return server.URL + basePath
+}
+
+// serve is listen, and a client with a token.
+func serve(t *testing.T, handler http.HandlerFunc, opts ...lending.Option) *lending.Client {
+	t.Helper()
+	return newClient(t, listen(t, handler), append(opts, lending.WithTokenSource(lending.StaticToken("test-token")))...)
+}
+
+func newClient(t *testing.T, baseURL string, opts ...lending.Option) *lending.Client {
+	t.Helper()
+	client, err := lending.New(baseURL, opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
 	return client
@@ -36,6 +47,14 @@ func answer(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
 		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}
+}
+
+// plain is a handler that answers with 200 and a body of another type.
+func plain(contentType, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
 		_, _ = w.Write([]byte(body))
 	}
 }

@@ -128,6 +128,11 @@ func decodeValue(text *[]byte, at jsonsplit.Span, v reflect.Value) *shapeError {
 	case *Record:
 		*into = Record{text, at.From, at.To}
 		return nil
+	case *int:
+		if parseCount(raw, into) != nil {
+			return &shapeError{want: "an integer", got: got}
+		}
+		return nil
 	case *time.Time:
 		if parseTime(raw, into) != nil {
 			return &shapeError{want: "a time", got: got}

@@ -1,0 +1,144 @@
+# The workshop: every gate of .ci/run can be called from here by its name.
+
+SHELL      := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+# A go.work of yours, around or inside this checkout, does not take part in the gates.
+export GOWORK := off
+
+BIN       := $(CURDIR)/.tools
+FIND      := find . \( -name .git -o -name .tools -o -name testdata \) -prune -o
+MODULES   := $(patsubst %/go.mod,%,$(sort $(shell $(FIND) -name go.mod -print)))
+CONTRIB   := $(filter ./contrib/%,$(MODULES))
+FUZZTIME  ?= 10s
+COUNT     ?= 6
+MAX_LINES := 450
+GOLANGCI  := $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml
+comma     := ,
+
+# $(call in-modules,modules,command) runs the command in each module and fails after the last one.
+in-modules = failed=0; for m in $(1); do echo "-- $$m"; (cd $$m && $(2)) || failed=1; done; exit $$failed
+
+.PHONY: help
+help:
+	@awk -F ':.*## ' '/^##@/ {print substr($$0, 4) ":"} /^[a-z-]+:.*## / {printf "  %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Use
+
+.PHONY: demo test race contrib fuzz fuzz-seeds bench
+demo: ## Run the quickstart against the service in process
+	go run ./examples/quickstart
+
+test: ## Run the tests
+	go test ./...
+
+race: ## Run the tests with the race detector, in a random order
+	go test -race -shuffle=on ./...
+
+contrib: ## Run the tests of each module under contrib
+	@$(call in-modules,$(CONTRIB),go test -race ./...)
+
+fuzz: ## Fuzz each target for FUZZTIME (10s)
+	@for pkg in $$(go list ./...); do \
+	  for target in $$(go test -list '^Fuzz' "$$pkg" | grep '^Fuzz' || true); do \
+	    echo "-- $$pkg $$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg"; \
+	  done; \
+	done
+
+fuzz-seeds: ## Run each fuzz target on its seeds only
+	go test -run '^Fuzz' ./...
+
+bench: ## Run the benchmarks COUNT (6) times; OLD=file compares with an earlier .tools/bench.txt
+	@mkdir -p $(BIN)
+	go test -run '^$$' -bench . -benchmem -count $(COUNT) ./... | tee $(BIN)/bench.txt
+	@if [ -n "$(OLD)" ]; then $(MAKE) --no-print-directory tools && $(BIN)/benchstat "$(OLD)" $(BIN)/bench.txt; fi
+
+##@ Gates
+
+.PHONY: check lint docs cover api cross vuln
+check: test race contrib lint docs cover api cross vuln fuzz-seeds demo ## Run every gate, stop at the first that fails
+
+lint: lint-format lint-tidy lint-vet lint-staticcheck lint-golangci ## All of these, in every module
+
+docs: docs-names docs-links docs-length ## All of these
+
+.PHONY: lint-format lint-tidy lint-vet lint-staticcheck lint-golangci docs-names docs-links docs-length
+lint-format: ## gofmt has nothing to change
+	@files=$$($(FIND) -name '*.go' -print | xargs -r gofmt -l); \
+	  if [ -n "$$files" ]; then echo "gofmt -w is due in:"; echo "$$files"; exit 1; fi
+
+lint-tidy: ## go.mod and go.sum say what the code imports
+	@$(call in-modules,$(MODULES),go mod tidy -diff)
+
+lint-vet: ## go vet
+	@$(call in-modules,$(MODULES),go vet ./...)
+
+lint-staticcheck: tools ## staticcheck
+	@$(call in-modules,$(MODULES),$(BIN)/staticcheck ./...)
+
+lint-golangci: tools ## golangci-lint, as .golangci.yml says
+	@$(BIN)/golangci-lint config verify
+	@$(call in-modules,$(MODULES),$(GOLANGCI) ./...)
+
+docs-names: tools ## Every exported name has its comment, every example its output
+	@$(call in-modules,. $(CONTRIB),$(GOLANGCI) --enable-only revive$(comma)godoclint$(comma)testableexamples ./...)
+
+docs-links: tools ## No relative link in a Markdown file leads nowhere
+	@$(FIND) -name '*.md' -print | xargs -r $(BIN)/linkcheck
+
+docs-length: ## No Go file but a test is longer than 450 lines
+	@files=$$($(FIND) -name '*.go' -not -name '*_test.go' -print | xargs -r wc -l | awk '$$2 != "total" && $$1 > $(MAX_LINES)'); \
+	  if [ -n "$$files" ]; then echo "longer than $(MAX_LINES) lines:"; echo "$$files"; exit 1; fi
+
+cover: ## Hold the coverage floors of tools/coverage.txt
+	@mkdir -p $(BIN)
+	@go test -coverpkg=./... -covermode=atomic -coverprofile=$(BIN)/cover.out ./... > $(BIN)/cover.log || { cat $(BIN)/cover.log; exit 1; }
+	@awk -v module="$$(go list -m)" -f tools/coverage.awk tools/coverage.txt $(BIN)/cover.out
+
+cross: ## Compile packages and tests for linux, darwin and windows
+	@for os in linux darwin windows; do echo "-- $$os"; CGO_ENABLED=0 GOOS=$$os go build ./...; CGO_ENABLED=0 GOOS=$$os go vet ./...; done
+
+vuln: tools ## Look for known vulnerabilities; says so and goes on when the database cannot be reached
+	@$(call in-modules,. $(CONTRIB),$(CURDIR)/tools/vuln.sh $(BIN)/govulncheck)
+
+##@ The exported surface
+
+.PHONY: api api-update compat
+api: tools ## Compare the exported names with testdata/api.txt
+	@if [ ! -f doc.go ]; then echo "no doc.go: there is no API to compare yet"; exit 0; fi; \
+	  test -f testdata/api.txt || { echo "testdata/api.txt is missing: make api-update"; exit 1; }; \
+	  $(BIN)/apilist ./... > $(BIN)/api.txt; \
+	  gone=$$(LC_ALL=C comm -23 testdata/api.txt $(BIN)/api.txt); new=$$(LC_ALL=C comm -13 testdata/api.txt $(BIN)/api.txt); \
+	  if [ -n "$$gone" ]; then echo "removed or changed, which can break callers:"; echo "$$gone"; fi; \
+	  if [ -n "$$new" ]; then echo "new, to be recorded with make api-update:"; echo "$$new"; fi; \
+	  test -z "$$gone$$new"
+
+api-update: tools ## Record the exported names; a removal needs BREAKING=1
+	@touch testdata/api.txt; $(BIN)/apilist ./... > $(BIN)/api.txt; \
+	  gone=$$(LC_ALL=C comm -23 testdata/api.txt $(BIN)/api.txt); \
+	  if [ -n "$$gone" ] && [ -z "$(BREAKING)" ]; then \
+	    echo "these lines would go; BREAKING=1 says that it is meant, CHANGELOG says what callers do:"; echo "$$gone"; exit 1; fi; \
+	  cp $(BIN)/api.txt testdata/api.txt
+
+compat: ## Compile the external tests and examples of REF against this code
+	@test -n "$(REF)" || { echo "usage: make compat REF=<tag or commit>"; exit 1; }
+	@tools/compat.sh "$(REF)"
+
+##@ Upkeep
+
+.PHONY: tools doc ci clean
+tools: $(BIN)/.built ## Build the pinned tools into .tools
+$(BIN)/.built: tools/go.mod tools/go.sum $(wildcard tools/*/*.go)
+	@mkdir -p $(BIN)
+	GOBIN=$(BIN) go -C tools install tool
+	@touch $@
+
+doc: tools ## Serve the documentation as pkg.go.dev shows it, on localhost:8080
+	$(BIN)/pkgsite -http localhost:8080 .
+
+ci: ## Run what CI runs, and list every failure at the end
+	.ci/run
+
+clean: ## Remove built tools and reports
+	rm -rf $(BIN)

@@ -1,0 +1,158 @@
+package lending_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+)
+
+func TestProblemDetails(t *testing.T) {
+	full := &lending.ProblemDetails{
+		Status: 400, Title: "Bad", Detail: "d", Instance: "/api", TraceID: "t-1", CorrelationID: "c-1", ErrorCode: "E1",
+		Errors: []lending.FieldError{{Field: "email", Message: "m", Code: "invalid"}},
+	}
+	for _, test := range []struct {
+		name, contentType, body string
+		want                    *lending.ProblemDetails
+	}{
+		{"array", "application/json", `{"status":400,"title":"Bad","detail":"d","instance":"/api","traceId":"t-1","correlationId":"c-1","errorCode":"E1","errors":[{"field":"email","message":"m","code":"invalid"}]}`, full},
+		{"problem+json in PascalCase, with a BOM", "application/problem+json; charset=utf-8", "\uFEFF" + `{"Status":400,"Title":"Bad","Detail":"d","Instance":"/api","TraceId":"t-1","CorrelationId":"c-1","ErrorCode":"E1","Errors":[{"Field":"email","Message":"m","Code":"invalid"}]}`, full},
+		{"dictionary", "application/problem+json", `{"status":400,"errors":{"Email":["m1","m2"],"$.customerId":["m3"],"":"m4"}}`, &lending.ProblemDetails{Status: 400, Errors: []lending.FieldError{
+			{Field: "", Message: "m4"}, {Field: "$.customerId", Message: "m3"}, {Field: "Email", Message: "m1"}, {Field: "Email", Message: "m2"},
+		}}},
+		{"members of other types", "application/json", `{"status":"400","title":7,"errorCode":"E1","errors":[{"field":1,"code":"c"},"text",null]}`, &lending.ProblemDetails{ErrorCode: "E1", Errors: []lending.FieldError{{Code: "c"}, {}, {}}}},
+		{"labelled as text", "text/plain", `{"errorCode":"E1"}`, &lending.ProblemDetails{ErrorCode: "E1"}},
+		{"html", "text/html", "<html>secret</html>", nil},
+		{"empty", "", "", nil},
+		{"broken", "application/json", `{"errorCode":"E1"`, nil},
+		{"a string", "application/json", `"secret"`, nil},
+		{"null", "application/json", `null`, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			client := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", test.contentType)
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = w.Write([]byte(test.body))
+			})
+			err := client.Applications.Cancel(t.Context(), someApplication)
+			var failed *lending.Error
+			require.ErrorAs(t, err, &failed)
+			assert.Equal(t, 400, failed.StatusCode)
+			assert.Equal(t, lending.OutcomeRejected, failed.Outcome)
+			assert.Equal(t, "POST", failed.Method)
+			assert.Equal(t, "/api/Application/cancel-application/{applicationId}", failed.Route)
+			assert.Equal(t, test.body, string(failed.Body))
+			assert.NotContains(t, err.Error(), "secret")
+			if failed.Problem != nil {
+				failed.Problem.Raw = nil
+			}
+			assert.Equal(t, test.want, failed.Problem)
+		})
+	}
+}
+
+func TestErrorText(t *testing.T) {
+	client := serve(t, answer(400, `{"title":"hush","detail":"hush","instance":"/hush","traceId":"00-ab-01","correlationId":"c-1","errorCode":"E1",
+		"errors":[{"field":"email","message":"The value 'hush' is wrong","code":"invalid"},{"field":"the value hush","message":"","code":""}]}`))
+	err := client.Applications.Cancel(t.Context(), someApplication)
+	const want = "lending: POST /api/Application/cancel-application/{applicationId}: 400 Bad Request" +
+		": errorCode E1: trace 00-ab-01: correlation c-1: field email invalid: field [redacted]: rejected"
+	var failed *lending.Error
+	require.ErrorAs(t, err, &failed)
+	assert.Equal(t, want, err.Error())
+
+	var text, structured bytes.Buffer
+	slog.New(slog.NewTextHandler(&text, nil)).Info("x", "err", err, "problem", failed.Problem)
+	slog.New(slog.NewJSONHandler(&structured, nil)).Info("x", "err", err, "problem", failed.Problem)
+	asJSON, marshalErr := json.Marshal(err)
+	require.NoError(t, marshalErr)
+	all := text.String() + structured.String() + string(asJSON)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {
+		all += fmt.Sprintf(verb, err) + fmt.Sprintf(verb, failed.Problem) + fmt.Sprintf(verb, []error{err})
+	}
+	assert.NotContains(t, all, "hush")
+	assert.Contains(t, structured.String(), `"outcome":"rejected"`)
+	assert.Equal(t, "hush", failed.Problem.Detail)
+}
+
+func TestStatusSentinels(t *testing.T) {
+	for status, sentinel := range map[int]error{
+		401: lending.ErrUnauthorized,
+		403: lending.ErrForbidden,
+		404: lending.ErrNotFound,
+		413: lending.ErrTooLarge,
+		429: lending.ErrRateLimited,
+		502: lending.ErrOutcomeUnknown,
+	} {
+		client := serve(t, answer(status, ``))
+		err := client.Applications.Cancel(t.Context(), someApplication)
+		for _, other := range []error{
+			lending.ErrUnauthorized, lending.ErrForbidden, lending.ErrNotFound, lending.ErrTooLarge,
+			lending.ErrRateLimited, lending.ErrOutcomeUnknown, lending.ErrSignInRequired, lending.ErrNoContent,
+		} {
+			assert.Equal(t, other == sentinel, errors.Is(err, other), "%d is %v", status, other)
+		}
+	}
+}
+
+// A success that says nothing, or something else than was asked for.
+func TestAnswersThatDoNotFit(t *testing.T) {
+	const html = "text/html; charset=utf-8"
+	for _, test := range []struct {
+		name        string
+		status      int
+		contentType string
+		body        string
+		outcome     lending.Outcome
+		text        string
+	}{
+		{"no content", 204, "", "", lending.OutcomeDone, "no content"},
+		{"null", 200, "application/json", "null", lending.OutcomeDone, "no content"},
+		{"empty", 200, "application/json", "", lending.OutcomeDone, "no content"},
+		{"array", 200, "application/json", `[1]`, lending.OutcomeDone, "want an object, got an array"},
+		{"id is a number", 200, "application/json", `{"id":12345}`, lending.OutcomeDone, "id: want a UUID, got a number"},
+		{"id is no UUID", 200, "application/json", `{"id":"hush"}`, lending.OutcomeDone, "id: want a UUID, got a string"},
+		{"trailing data", 200, "application/json", `{} {}`, lending.OutcomeDone, "not JSON"},
+		{"broken", 200, "application/json", `{"id":`, lending.OutcomeDone, "not JSON"},
+		{"a page", 200, html, `<html>hush</html>`, lending.OutcomeUnknown, "HTML"},
+		{"a page that is labelled JSON", 200, "application/json", ` <html>hush</html>`, lending.OutcomeUnknown, "HTML"},
+		{"a redirect", 302, html, `hush`, lending.OutcomeUnknown, "302 Found"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			client := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", test.contentType)
+				w.Header().Set("Location", "https://hush.example/%zz")
+				w.WriteHeader(test.status)
+				_, _ = w.Write([]byte(test.body))
+			})
+			customer, err := client.Applications.CreateCustomer(t.Context(), goodCustomer())
+			require.Error(t, err)
+			assert.Nil(t, customer)
+			assert.ErrorContains(t, err, "POST /api/Application/create-customer")
+			assert.ErrorContains(t, err, test.text)
+			assert.ErrorContains(t, err, "Customers.GetByEmail")
+			assert.NotContains(t, err.Error(), "hush")
+			assert.Equal(t, test.outcome, lending.OutcomeOf(err))
+		})
+	}
+}
+
+func TestOutcomeOf(t *testing.T) {
+	assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(nil))
+	assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(errors.New("other")))
+	assert.Equal(t, lending.OutcomeUnknown, lending.Outcome(0))
+	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(fmt.Errorf("wrapped: %w", &lending.ArgumentError{})))
+	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(&lending.TwoFactorRequiredError{}))
+	assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(errors.Join(&lending.Error{Outcome: lending.OutcomeRejected})))
+	words := fmt.Sprint(lending.OutcomeUnknown, ", ", lending.OutcomeNotSent, ", ", lending.OutcomeRejected, ", ", lending.OutcomeDone)
+	assert.Equal(t, "unknown, not sent, rejected, done", words)
+}

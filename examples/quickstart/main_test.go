@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+var update = flag.Bool("update", false, "write the golden file")
+
+func nothingSet(string) string { return "" }
+
+func TestOutput(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, run(t.Context(), nil, nothingSet, strings.NewReader(""), &out))
+
+	const golden = "testdata/output.golden"
+	if *update {
+		require.NoError(t, os.WriteFile(golden, out.Bytes(), 0o600))
+	}
+	want, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), out.String())
+}
+
+// The journey at a service that it does not start, with the code entered by a person.
+func TestRealService(t *testing.T) {
+	service := lendingtest.NewServer()
+	defer service.Close()
+	environment := func(name string) string {
+		return map[string]string{"LENDING_USERNAME": lendingtest.Username, "LENDING_PASSWORD": lendingtest.Password}[name]
+	}
+	args := []string{"-base-url", service.URL, "-email", "grace@example.com"}
+
+	t.Run("with the right code", func(t *testing.T) {
+		var out bytes.Buffer
+		require.NoError(t, run(t.Context(), args, environment, codeReader{service}, &out))
+		assert.Contains(t, out.String(), "Enter it: ")
+		assert.Contains(t, out.String(), "The service offers")
+	})
+	t.Run("without a code", func(t *testing.T) {
+		err := run(t.Context(), args, environment, strings.NewReader("\n"), new(bytes.Buffer))
+		assert.ErrorContains(t, err, "create-customer")
+		assert.ErrorContains(t, err, "not sent")
+	})
+	t.Run("with the wrong code", func(t *testing.T) {
+		err := run(t.Context(), args, environment, strings.NewReader("wrong-code\n"), new(bytes.Buffer))
+		assert.ErrorContains(t, err, "validate-two-factor")
+		assert.NotContains(t, err.Error(), "wrong-code")
+	})
+}
+
+// codeReader is a person who types the code that was sent.
+type codeReader struct{ service *lendingtest.Server }
+
+func (r codeReader) Read(p []byte) (int, error) {
+	return copy(p, r.service.TwoFactorCode(lendingtest.Username)+"\n"), nil
+}
+
+func TestSettings(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		args    []string
+		environ map[string]string
+		want    string
+	}{
+		{"no e-mail", []string{"-base-url", "https://example.com"}, nil, "-email is not set"},
+		{"no username", []string{"-base-url", "https://example.com", "-email", "a@example.com"}, nil, "LENDING_USERNAME is not set"},
+		{"no password", []string{"-base-url", "https://example.com", "-email", "a@example.com"}, map[string]string{"LENDING_USERNAME": "u"}, "LENDING_PASSWORD is not set"},
+		{
+			"not https",
+			[]string{"-base-url", "http://example.com", "-email", "a@example.com"},
+			map[string]string{"LENDING_USERNAME": "u", "LENDING_PASSWORD": "p"}, "must use https",
+		},
+		{"unknown flag", []string{"-unknown"}, nil, "not defined: -unknown"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			getenv := func(name string) string { return test.environ[name] }
+			err := run(t.Context(), test.args, getenv, strings.NewReader(""), new(bytes.Buffer))
+			assert.ErrorContains(t, err, test.want)
+		})
+	}
+}

@@ -1,0 +1,154 @@
+package lendingtest
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"net/http"
+	"time"
+)
+
+// session is what a token stands for.
+type session struct {
+	username string
+	expires  time.Time
+	revoked  bool
+}
+
+// authenticate finds out who calls. It needs s.mu.
+func (c *call) authenticate() error {
+	token := tokenOf(c.r)
+	session := c.tokens[token]
+	switch {
+	case token == "":
+		return unauthorized("TokenMissing", "Bearer", "A bearer token is required.")
+	case session == nil, session.revoked:
+		return unauthorized("TokenInvalid", `Bearer error="invalid_token"`, "The bearer token is not valid.")
+	case !c.now().Before(session.expires):
+		return unauthorized("TokenExpired", `Bearer error="invalid_token", error_description="The token expired"`, "The bearer token has expired.")
+	}
+	c.account = c.accounts[session.username]
+	return nil
+}
+
+func unauthorized(code, challenge, detail string) *problem {
+	p := problemOf(http.StatusUnauthorized, code, detail)
+	p.authenticate = challenge
+	return p
+}
+
+// user is the service's FullApplicationUser.
+type user struct {
+	ID                string    `json:"id"`
+	Username          string    `json:"username"`
+	RequiresTwoFactor bool      `json:"requiresTwoFactor"`
+	Token             string    `json:"token"`
+	ExpiresUTC        Timestamp `json:"expiresUTC"`
+}
+
+// login answers with a token, or sends a code and says so.
+func (c *call) login() (any, error) {
+	var req struct {
+		Username, Password string
+		TrustedDeviceToken string
+	}
+	if err := c.decodeRequired(&req); err != nil {
+		return nil, err
+	}
+	if err := requireTexts("username", req.Username, "password", req.Password); err != nil {
+		return nil, err
+	}
+	a := c.accounts[req.Username]
+	if a == nil || a.Password != req.Password {
+		return nil, refuse("InvalidCredentials", "The user name or password is wrong.")
+	}
+	trusted := req.TrustedDeviceToken != "" && req.TrustedDeviceToken == a.TrustedDeviceToken
+	if a.TwoFactor && !trusted {
+		code := c.newCode("two-factor")
+		c.twoFactor[a.Username] = code
+		c.message(Sent{Kind: "two-factor", To: a.Username, Code: code.value})
+		c.emit(target{partnerID: a.PartnerID}, "WB_Send_Two_Factor_Code", a.userID(), map[string]any{"username": a.Username})
+		return user{ID: a.userID(), Username: a.Username, RequiresTwoFactor: true}, nil
+	}
+	return c.signedIn(a), nil
+}
+
+// validateTwoFactor completes a sign-in. A code works once.
+func (c *call) validateTwoFactor() (any, error) {
+	var req struct{ Username, Code string }
+	if err := c.decodeRequired(&req); err != nil {
+		return nil, err
+	}
+	if err := requireTexts("username", req.Username, "code", req.Code); err != nil {
+		return nil, err
+	}
+	if !c.twoFactor[req.Username].accepts(req.Code, c.now()) {
+		return nil, refuse("InvalidTwoFactorCode", "The code is wrong, expired, used, or was tried too often.")
+	}
+	delete(c.twoFactor, req.Username)
+	return c.signedIn(c.accounts[req.Username]), nil
+}
+
+// refreshToken answers with a bare string. The old token lives on until it
+// expires.
+func (c *call) refreshToken() (any, error) {
+	token, _ := c.issue(c.account.Username)
+	return token, nil
+}
+
+func (c *call) signedIn(a *Account) user {
+	token, expires := c.issue(a.Username)
+	return user{ID: a.userID(), Username: a.Username, Token: token, ExpiresUTC: Timestamp{expires}}
+}
+
+// issue makes a token. It needs s.mu.
+func (s *Service) issue(username string) (token string, expires time.Time) {
+	d := s.digest("token")
+	token = base64.RawURLEncoding.EncodeToString(d[:])
+	expires = s.now().Add(s.cfg.tokenLifetime)
+	s.tokens[token] = &session{username: username, expires: expires}
+	return token, expires
+}
+
+// userID is the user id of sign-in answers. It is not a token.
+func (a *Account) userID() string {
+	d := sha256.Sum256([]byte(a.Username))
+	return formatID(1, kindAccount, int(binary.BigEndian.Uint32(d[:])))
+}
+
+// Token returns a fresh token for an account, as if it had signed in. An
+// unknown user name panics.
+func (s *Service) Token(username string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.accounts[username] == nil {
+		panic("lendingtest: no account " + username)
+	}
+	token, _ := s.issue(username)
+	return token
+}
+
+// SetTokenLifetime changes how long tokens live that are issued from now on.
+func (s *Service) SetTokenLifetime(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cfg.tokenLifetime = d
+}
+
+// ExpireTokens lets every token issued so far expire now.
+func (s *Service) ExpireTokens() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.tokens {
+		t.expires = s.now()
+	}
+}
+
+// RevokeTokens makes every token issued so far invalid.
+func (s *Service) RevokeTokens() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.tokens {
+		t.revoked = true
+	}
+}

@@ -1,0 +1,214 @@
+package lendingtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// call is one request on its way through a handler. Handlers run with the
+// service locked, return a value for the answer, and either return an error at
+// once or add to failed, which refuses the request after them.
+type call struct {
+	*Service
+	route   *route
+	r       *http.Request
+	body    []byte
+	query   url.Values
+	account *Account // who is signed in, nil on anonymous routes
+	events  []Event  // told to watchers after the handler
+	failed  failures
+}
+
+// admit does what happens before a controller: service up, token, content type.
+func (c *call) admit() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return problemOf(http.StatusServiceUnavailable, "Closed", "The service is closed.")
+	}
+	if c.route.access != anonymous {
+		if err := c.authenticate(); err != nil {
+			return err
+		}
+	}
+	if c.route.access == administrators && !c.account.Administrator {
+		return forbidden("This route is for administrators.")
+	}
+	if (len(c.body) > 0 || c.route.upload) && !jsonContentType(c.r.Header.Get("Content-Type")) {
+		return problemOf(http.StatusUnsupportedMediaType, "UnsupportedMediaType", "The content type is not supported.")
+	}
+	return nil
+}
+
+// jsonContentType tells the four types of the interface.
+func jsonContentType(value string) bool {
+	t, params, err := mime.ParseMediaType(value)
+	if err != nil || (params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8")) {
+		return false
+	}
+	return t == "application/json" || t == "text/json" ||
+		strings.HasPrefix(t, "application/") && strings.HasSuffix(t, "+json")
+}
+
+// decode reads the body into v and tells whether there was one.
+func (c *call) decode(v any) (present bool, err error) {
+	body := bytes.TrimSpace(bytes.TrimPrefix(c.body, []byte("\xef\xbb\xbf")))
+	if len(body) == 0 || string(body) == "null" {
+		return false, nil
+	}
+	if err := json.Unmarshal(body, v); err != nil {
+		var f failures
+		if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			f.add(strings.TrimSuffix("$."+te.Field, "."), "InvalidType", "The JSON value could not be converted.")
+		} else {
+			f.add("$", "InvalidJson", "The body is not valid JSON.")
+		}
+		return false, f.err()
+	}
+	return true, nil
+}
+
+// decodeRequired refuses a request without a body.
+func (c *call) decodeRequired(v any) error {
+	present, err := c.decode(v)
+	if err == nil && !present {
+		var f failures
+		f.add("", "BodyRequired", "A non-empty request body is required.")
+		err = f.err()
+	}
+	return err
+}
+
+// object reads a body of which the interface shows no fields: any JSON object.
+func (c *call) object() (json.RawMessage, error) {
+	var fields map[string]json.RawMessage
+	if err := c.decodeRequired(&fields); err != nil {
+		return nil, err
+	}
+	return bytes.Clone(c.body), nil
+}
+
+// id reads an identifier from the path, or else from the query.
+func (c *call) id(name string) (string, error) {
+	raw := c.r.PathValue(name)
+	if raw == "" {
+		raw = c.query.Get(name)
+	}
+	id, ok := parseID(raw)
+	if !ok {
+		var f failures
+		f.add(name, "InvalidGuid", "The value is not a valid identifier.")
+		return "", f.err()
+	}
+	return id, nil
+}
+
+func (c *call) application() (*Application, error) {
+	id, err := c.id("applicationId")
+	if err != nil {
+		return nil, err
+	}
+	if app := c.applications.get(id); app != nil {
+		return app, nil
+	}
+	return nil, notFound("Application")
+}
+
+func (c *call) customer() (*Customer, error) {
+	id, err := c.id("customerId")
+	if err != nil {
+		return nil, err
+	}
+	if customer := c.customers.get(id); customer != nil {
+		return customer, nil
+	}
+	return nil, notFound("Customer")
+}
+
+func (c *call) loan() (*Loan, error) {
+	id, err := c.id("loanId")
+	if err != nil {
+		return nil, err
+	}
+	if loan := c.loans.get(id); loan != nil {
+		return loan, nil
+	}
+	return nil, notFound("Loan")
+}
+
+// required reads a query parameter that must be there.
+func (c *call) required(name string) string {
+	value := c.query.Get(name)
+	if strings.TrimSpace(value) == "" {
+		c.failed.add(name, "Required", "The %s field is required.", name)
+	}
+	return value
+}
+
+func (c *call) requiredTime(name string) Timestamp {
+	value := c.required(name)
+	t, ok := parseTime(value)
+	if !ok && value != "" {
+		c.failed.add(name, "InvalidDate", "The value is not a valid date.")
+	}
+	return Timestamp{t}
+}
+
+// flag reads an optional boolean, false by default.
+func (c *call) flag(name string) bool {
+	switch strings.ToLower(c.query.Get(name)) {
+	case "true":
+		return true
+	case "", "false":
+	default:
+		c.failed.add(name, "InvalidBoolean", "The value is not true or false.")
+	}
+	return false
+}
+
+// number reads an optional int32 that is not negative.
+func (c *call) number(name string, otherwise int) int {
+	value := c.query.Get(name)
+	if value == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseInt(value, 10, 32)
+	if err != nil || n < 0 {
+		c.failed.add(name, "InvalidNumber", "The value is not a number from 0 to 2147483647.")
+		return otherwise
+	}
+	return int(n)
+}
+
+// takeCap is the limit on loan lists and communication lists.
+const takeCap = 200
+
+// page cuts a list by skip and take. limit caps take; 0 means no cap.
+func page[T any](c *call, rows []T, limit int) []T {
+	skip, take := c.number("skip", 0), c.number("take", 2147483647)
+	if limit > 0 {
+		take = min(take, limit)
+	}
+	rows = rows[min(skip, len(rows)):]
+	return append([]T{}, rows[:min(take, len(rows))]...)
+}
+
+// drained tells whether nothing but white space is left.
+func drained(r io.ByteReader) bool {
+	for {
+		b, err := r.ReadByte()
+		if err != nil {
+			return errors.Is(err, io.EOF)
+		}
+		if !strings.ContainsRune(" \t\r\n", rune(b)) {
+			return false
+		}
+	}
+}

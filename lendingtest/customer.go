@@ -1,0 +1,121 @@
+package lendingtest
+
+import (
+	"net/mail"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// userRequest is the interface's UserRequest.
+type userRequest struct {
+	FirstName    string `json:"firstName"`
+	LastName     string `json:"lastName"`
+	Email        string `json:"email"`
+	Password     string `json:"password"`
+	MobileNumber string `json:"mobileNumber"`
+}
+
+// userResponse carries the id that the interface names, and what it was given.
+type userResponse struct {
+	ID           string `json:"id"`
+	FirstName    string `json:"firstName"`
+	LastName     string `json:"lastName"`
+	Email        string `json:"email"`
+	MobileNumber string `json:"mobileNumber"`
+}
+
+const nameLimit = 50
+
+// check adds what the interface refuses in u; at goes before the field names.
+func (u *userRequest) check(at string, f *failures) {
+	for _, text := range []struct{ field, value string }{
+		{"firstName", u.FirstName}, {"lastName", u.LastName}, {"email", u.Email},
+	} {
+		if utf8.RuneCountInString(text.value) > nameLimit {
+			f.add(at+text.field, "MaximumLength", "The field is longer than %d characters.", nameLimit)
+		}
+	}
+	if !validEmail(u.Email) {
+		f.add(at+"email", "InvalidEmail", "The field is not a valid e-mail address.")
+	}
+	if !validPassword(u.Password) {
+		f.add(at+"password", "PasswordRules", "The password needs eight characters, upper and lower case letters and a digit.")
+	}
+	if _, ok := tenDigits(u.MobileNumber); !ok {
+		f.add(at+"mobileNumber", "InvalidMobileNumber", "The number does not have exactly ten digits.")
+	}
+}
+
+func validEmail(s string) bool {
+	a, err := mail.ParseAddress(s)
+	return err == nil && a.Address == s
+}
+
+// validPassword is a rule of this model: the interface does not show the real one.
+func validPassword(s string) bool {
+	return utf8.RuneCountInString(s) >= 8 && strings.ContainsFunc(s, unicode.IsUpper) &&
+		strings.ContainsFunc(s, unicode.IsLower) && strings.ContainsFunc(s, unicode.IsDigit)
+}
+
+// tenDigits removes punctuation and tells whether ten digits remain.
+func tenDigits(s string) (string, bool) {
+	digits := strings.Map(func(r rune) rune {
+		if unicode.IsPunct(r) || unicode.IsSpace(r) || r == '+' {
+			return -1
+		}
+		return r
+	}, s)
+	return digits, len(digits) == 10 && strings.Trim(digits, "0123456789") == ""
+}
+
+func (c *call) byEmail(email string) *Customer {
+	return c.customers.find(func(row *Customer) bool { return strings.EqualFold(row.Email, email) })
+}
+
+// refuseDuplicate adds a failure for an e-mail that a customer has already.
+func (c *call) refuseDuplicate(at, email string, f *failures) {
+	if c.byEmail(email) != nil {
+		f.add(at+"email", "DuplicateEmail", "There is a customer with this e-mail address.")
+	}
+}
+
+func (c *call) newCustomer(u userRequest) *Customer {
+	mobile, _ := tenDigits(u.MobileNumber)
+	row := &Customer{
+		ID: c.newID(kindCustomer), FirstName: u.FirstName, LastName: u.LastName, Email: u.Email,
+		MobileNumber: mobile, Password: u.Password, CreatedUTC: Timestamp{c.now()}, PartnerID: c.account.PartnerID,
+	}
+	return c.customers.put(row.ID, row)
+}
+
+func (row *Customer) response() userResponse {
+	return userResponse{ID: row.ID, FirstName: row.FirstName, LastName: row.LastName, Email: row.Email, MobileNumber: row.MobileNumber}
+}
+
+func (c *call) createCustomer() (any, error) {
+	var req userRequest
+	if err := c.decodeRequired(&req); err != nil {
+		return nil, err
+	}
+	req.check("", &c.failed)
+	c.refuseDuplicate("", req.Email, &c.failed)
+	if len(c.failed) > 0 {
+		return nil, c.failed.err()
+	}
+	row := c.newCustomer(req)
+	c.emitCustomer("WB_Customer_Created", row)
+	return row.response(), nil
+}
+
+// customerByEmail answers null, 204, where there is nobody: some reads of the
+// service have no 404 for a missing record.
+func (c *call) customerByEmail() (any, error) {
+	email := c.required("email")
+	if row := c.byEmail(email); row != nil {
+		return row, nil
+	}
+	return null{}, nil
+}
+
+func (c *call) customerByID(row *Customer) (any, error) { return row, nil }

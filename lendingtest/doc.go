@@ -1,0 +1,95 @@
+// Package lendingtest is the business-lending service in process: all of its
+// routes, stateful, and faulty on demand. It is for examples, demos and the
+// tests of programs that use the service.
+//
+//	s := lendingtest.NewServer()
+//	defer s.Close()
+//	// call s.URL as lendingtest.Username, with lendingtest.Password
+//
+// It is a second implementation, written from the interface's description and
+// not from the client: it shares no record with package lending.
+//
+// # Forms
+//
+// [NewServer] listens on loopback, [WithTLS] and [WithHTTP2] if wanted. [New]
+// opens no socket: serve its [Service.Handler] wherever you like, or give
+// [Service.Transport] to an http.Client, also within testing/synctest. Nothing
+// needs a testing.TB, nothing runs after Close, and services do not share state.
+//
+// # Signing in
+//
+// [Username] has two-factor sign-in: after the login, [Service.TwoFactorCode]
+// tells the code that was "sent". A login with [TrustedDeviceToken] needs none.
+// [AdministratorUsername] has no second factor. [Service.Token] skips it all.
+// Tokens live an hour by the service's clock, which [Service.Advance] moves.
+//
+// # Control
+//
+// [Service.Fail] plans a [Fault] for a route, [Service.Answer] replaces its
+// answer. [Service.Requests] is the journal, and [Service.Executed] tells how
+// often a route did its work, so that a test can say "exactly once". Seed with
+// AddCustomer, AddApplication, AddLoan and their kin, change with the Update
+// methods, look with [Service.Snapshot]. [Service.Watch] reports requests, sent
+// codes and webhook deliveries as they happen. Routes are spelled as the
+// interface spells them, method first.
+//
+// Identifiers, codes and tokens are the same in every run that makes the same
+// calls in the same order; [WithSeed] changes them.
+//
+// # Where this is only a model
+//
+// The interface does not show every record, state and rule. What follows was
+// made up to have something that works. Do not rely on it: the real service will
+// differ.
+//
+// Records:
+//   - Banking data: {"accounts": [{"accountNumber", "accountName",
+//     "routingNumber", "accountType", "balance", "transactions": [{"date",
+//     "description", "amount"}]}]}. accountNumber and balance are required;
+//     balance and amount are strings that hold a number.
+//   - The combined creations take the fields of UserRequest and
+//     ApplicationRequest side by side, and an object "applicant".
+//   - Company and applicants: any object. Of applicants, "firstName",
+//     "lastName" and "email" are shown again.
+//   - Message: "message". Line of credit: "amount", not required. Slider: the
+//     fields of CalculationRequest.
+//   - Confirming a withdrawal: "amount", "advanceRate", "dateUTC", "otp".
+//   - Answers: the JSON names of [Application], [Customer], [Offer] with
+//     "isExpired", [Applicant], [BankAccount], [Requirement], [Loan],
+//     [Transaction], [Withdrawal], [Message].
+//
+// States and rules:
+//   - The statuses are [StatusCreated], [StatusBankingData], [StatusOfferReady],
+//     [StatusInApproval], [StatusLoanOpened] and [StatusCancelled]. A cancelled
+//     application takes bank statements and messages, and nothing else.
+//   - An offer is the sum of the credits. Every processing makes a new one.
+//     application-offer?force=true renews an expired one.
+//   - Approval goes in order: offer, company, primary applicant, secondary
+//     applicants, primary bank account, signatures. The last signature opens the
+//     loan, enabled and with the offer's amount.
+//   - Passwords have eight characters, upper and lower case letters and a digit.
+//     Codes live five minutes and stand five tries.
+//   - The bulk routes are all or nothing. update-all subscribes to every event.
+//   - An account with a partner may use no other: 403 where the target is
+//     another's, 400 for an application's partnerId.
+//   - 400 for a malformed identifier, 404 for an unknown one, 204 for
+//     get-customer-by-email, get-primary-bank-account and get-subscription where
+//     there is nothing. A sign-in that fails is a 400.
+//   - Optional bodies: without one, banking data and messages change nothing,
+//     quick-test judges the stored data, calculations use the offer.
+//   - Which event is posted when. Deliveries are never retried.
+//
+// The values of errorCode and of the fields' codes are the model's, too.
+// errorCode: AdvanceRateMismatch, AlreadySigned, AmountMismatch,
+// ApplicantNotInApplication, ApplicationCancelled, ApplicationNotFound,
+// BankAccountNotFound, CalculationMismatch, CalculationNotFound,
+// CustomerNotFound, EmptyDocument, EventNotSubscribed, FileTooLarge,
+// FileTypeMismatch, Forbidden, InjectedFault, InsufficientBalance,
+// InsufficientBankingData, InvalidCredentials, InvalidDocument, InvalidOtp,
+// InvalidTwoFactorCode, LoanClosed, LoanDisabled, LoanNotFound, LoanOpened,
+// NoPendingWithdrawal, NotFound, OfferExpired, OfferNotFound, RequestTooLarge,
+// RequirementNotFound, SimulationNotSupported, StepOutOfOrder,
+// SubscriptionInactive, SubscriptionNotFound, TargetRequired, TokenExpired,
+// TokenInvalid, TokenMissing, UnknownEvent, UnsupportedMediaType, and
+// ValidationFailed where errors says what.
+package lendingtest

@@ -1,0 +1,157 @@
+package lendingtest
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Fault makes a route misbehave. The zero Fault lets it answer as usual; each
+// field adds a misbehaviour, and they combine.
+type Fault struct {
+	// Status is answered instead of running the route.
+	Status int
+	// Body is sent with Status. Nil means a ProblemDetails, empty means none.
+	Body []byte
+	// ContentType goes with Body; without it there is no such header.
+	ContentType string
+	// Header is added to the answer that Status makes.
+	Header http.Header
+	// RetryAfter is sent in seconds with Status. For a date, use Header.
+	RetryAfter time.Duration
+	// Executes runs the route before Status is answered: it happened, and the
+	// caller is told otherwise.
+	Executes bool
+
+	// Reached is called when the fault shows, before it waits.
+	Reached func()
+	// Delay waits before anything else, on real time or on the time of a
+	// testing/synctest bubble. It ends early with the request, or with Close.
+	Delay time.Duration
+	// Until waits like Delay until the channel is closed.
+	Until <-chan struct{}
+
+	// ResetBefore resets the connection before the route runs.
+	ResetBefore bool
+	// ResetAfter resets the connection after the route ran: it happened, and
+	// nobody is told.
+	ResetAfter bool
+	// CutBody ends the connection after so many bytes of the body; -1 means
+	// after the header.
+	CutBody int
+
+	// Times is how often the fault shows: once for 0, for ever for -1.
+	Times int
+}
+
+// plannedFault is a fault waiting for its request.
+type plannedFault struct {
+	Fault
+	route string
+	left  int
+}
+
+// Fail plans a fault for a route spelled as in the interface, for example
+// "GET /api/Application/process-application/{applicationId}", or "*" for all
+// routes. Faults of one route show one after another, those of "*" after the
+// route's own. An unknown route panics.
+func (s *Service) Fail(route string, f Fault) {
+	if route != "*" {
+		s.mustRoute(route)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	left := f.Times
+	if left == 0 {
+		left = 1
+	}
+	s.faults = append(s.faults, &plannedFault{Fault: f, route: route, left: left})
+}
+
+// ClearFaults forgets every planned fault.
+func (s *Service) ClearFaults() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = nil
+}
+
+func (s *Service) nextFault(pattern string) Fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, wanted := range []string{pattern, "*"} {
+		for _, p := range s.faults {
+			if p.route == wanted && p.left != 0 {
+				p.left-- // below zero it never comes back to zero
+				return p.Fault
+			}
+		}
+	}
+	return Fault{}
+}
+
+// wait returns false when the request, or the service, ended first.
+func (f Fault) wait(ctx context.Context, closed <-chan struct{}) bool {
+	if f.Reached != nil {
+		f.Reached()
+	}
+	if f.Delay > 0 {
+		timer := time.NewTimer(f.Delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return false
+		case <-closed:
+			return false
+		}
+	}
+	if f.Until != nil {
+		select {
+		case <-f.Until:
+		case <-ctx.Done():
+			return false
+		case <-closed:
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Service) faultAnswer(f Fault, r *http.Request) *answer {
+	a := &answer{status: f.Status, body: f.Body}
+	if f.Body == nil {
+		a = s.problemAnswer(*problemOf(f.Status, "InjectedFault", "A test asked for this answer."), r.URL.Path)
+	}
+	if f.ContentType != "" {
+		a.setHeader("Content-Type", f.ContentType)
+	}
+	if f.RetryAfter > 0 {
+		a.setHeader("Retry-After", strconv.Itoa(int(f.RetryAfter.Seconds())))
+	}
+	for key, values := range f.Header {
+		a.setHeader(key, "")
+		a.header[http.CanonicalHeaderKey(key)] = values
+	}
+	return a
+}
+
+// Answer replaces a route's answer by a handler of your own; nil brings the
+// service's back. The handler sees path values, query and body, and is asked
+// before the token is looked at.
+func (s *Service) Answer(route string, h http.HandlerFunc) {
+	s.mustRoute(route)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h == nil {
+		delete(s.answers, route)
+		return
+	}
+	s.answers[route] = h
+}
+
+func (s *Service) replacement(pattern string) http.Handler {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.answers[pattern]
+}

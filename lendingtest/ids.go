@@ -1,0 +1,129 @@
+package lendingtest
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// idKind is the second group of an identifier, so that one kind passed for
+// another is seen at a glance in a log.
+type idKind int
+
+const (
+	kindCustomer idKind = iota + 1
+	kindApplication
+	kindOffer
+	kindLoan
+	kindApplicant
+	kindContract
+	kindRequirement
+	kindDocument
+	kindTransaction
+	kindWithdrawal
+	kindMessage
+	kindSubscription
+	kindAccount
+	kindSent
+	kindCorrelation
+)
+
+// newID returns the next identifier of a kind: a valid UUID, the same in every
+// run that makes the same calls. It needs s.mu.
+func (s *Service) newID(k idKind) string {
+	s.sequences[k]++
+	return formatID(s.cfg.seed, k, s.sequences[k])
+}
+
+func formatID(seed uint32, k idKind, n int) string {
+	return fmt.Sprintf("%08x-%04x-4000-8000-%012x", seed, int(k), n)
+}
+
+// digest derives what should look random and must not be: tokens, codes,
+// secrets. It needs s.mu.
+func (s *Service) digest(purpose string) [sha256.Size]byte {
+	s.codes++
+	return sha256.Sum256(fmt.Appendf(nil, "%s %d %d", purpose, s.cfg.seed, s.codes))
+}
+
+// newCode returns six digits that live for five minutes and stand five tries.
+func (s *Service) newCode(purpose string) *oneTimeCode {
+	d := s.digest(purpose)
+	n := binary.BigEndian.Uint32(d[:]) % 1_000_000
+	return &oneTimeCode{value: fmt.Sprintf("%06d", n), expires: s.now().Add(5 * time.Minute), tries: 5}
+}
+
+type oneTimeCode struct {
+	value   string
+	expires time.Time
+	tries   int
+}
+
+// accepts counts a try. After the last one even the right code is refused.
+func (c *oneTimeCode) accepts(code string, now time.Time) bool {
+	if c == nil || c.tries == 0 || !now.Before(c.expires) {
+		return false
+	}
+	c.tries--
+	return code == c.value
+}
+
+const zeroID = "00000000-0000-0000-0000-000000000000"
+
+var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// parseID returns the lower-case form of a UUID, and false for anything else
+// and for the all-zero one.
+func parseID(s string) (string, bool) {
+	s = strings.ToLower(s)
+	return s, uuidForm.MatchString(s) && s != zeroID
+}
+
+// table keeps rows by identifier and in order of arrival.
+type table[T any] struct {
+	rows map[string]*T
+	ids  []string
+}
+
+func (t *table[T]) put(id string, row *T) *T {
+	if t.rows == nil {
+		t.rows = map[string]*T{}
+	}
+	if _, ok := t.rows[id]; !ok {
+		t.ids = append(t.ids, id)
+	}
+	t.rows[id] = row
+	return row
+}
+
+func (t *table[T]) get(id string) *T { return t.rows[id] }
+
+func (t *table[T]) all() iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		for _, id := range t.ids {
+			if !yield(t.rows[id]) {
+				return
+			}
+		}
+	}
+}
+
+func (t *table[T]) drop(id string) {
+	delete(t.rows, id)
+	t.ids = slices.DeleteFunc(t.ids, func(other string) bool { return other == id })
+}
+
+// find returns the first row that fits, or nil.
+func (t *table[T]) find(fits func(*T) bool) *T {
+	for row := range t.all() {
+		if fits(row) {
+			return row
+		}
+	}
+	return nil
+}

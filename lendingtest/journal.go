@@ -1,0 +1,196 @@
+package lendingtest
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// bodyKept is how much of a body the journal keeps.
+const bodyKept = 64 << 10
+
+// Request is one request in the journal.
+type Request struct {
+	Time   time.Time // by the service's clock
+	Method string
+	// Route is the matched route as the interface spells it, empty for none.
+	Route string
+	// Path is the escaped path as it came, base path included.
+	Path  string
+	Query string // as it came, personal data included
+	// Header is a copy without Authorization, of which HasToken tells.
+	Header   http.Header
+	HasToken bool
+	Proto    string
+	// Body is the first 64 KiB of what the service read; BodySize counts all.
+	Body     []byte
+	BodySize int64
+	// Status is what was answered, 0 for a reset connection or while serving.
+	Status int
+}
+
+// entry is a request in the journal while it is served.
+type entry struct {
+	Request
+	done     bool      // Status is final
+	oversize bool      // too large by its own Content-Length, and left unread
+	expects  bool      // the sender waits for 100 Continue
+	rest     io.Reader // what has not been read of the body
+}
+
+// keep needs s.mu.
+func (e *entry) keep(b []byte) {
+	e.BodySize += int64(len(b))
+	e.Body = append(e.Body, b[:min(len(b), bodyKept-len(e.Body))]...)
+}
+
+func (e *entry) copy() Request {
+	c := e.Request
+	c.Header, c.Body = e.Header.Clone(), slices.Clone(e.Body)
+	return c
+}
+
+// journalReader notes an upload while it is read.
+type journalReader struct {
+	io.Reader
+	service *Service
+	entry   *entry
+}
+
+func (r *journalReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.service.mu.Lock()
+	r.entry.keep(p[:n])
+	r.service.mu.Unlock()
+	return n, err
+}
+
+// enter notes a request's arrival.
+func (s *Service) enter(pattern string, r *http.Request) *entry {
+	path, _, _ := strings.Cut(r.RequestURI, "?") // r.URL may have lost the base path
+	if path == "" {
+		path = r.URL.EscapedPath()
+	}
+	e := &entry{rest: http.NoBody, Request: Request{
+		Method: r.Method, Route: pattern, Path: path, Query: r.URL.RawQuery, Proto: r.Proto,
+		Header: r.Header.Clone(), HasToken: r.Header.Get("Authorization") != "",
+	}}
+	e.Header.Del("Authorization")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.Time = s.now()
+	s.journal = append(s.journal, e)
+	if pattern != "" {
+		s.arrived[pattern]++
+	}
+	return e
+}
+
+// Requests returns the journal in order of arrival. A request is complete in it
+// before its caller sees the answer.
+func (s *Service) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]Request, 0, len(s.journal))
+	for _, e := range s.journal {
+		all = append(all, e.copy())
+	}
+	return all
+}
+
+// Arrived tells how often a route was called, faults and refusals included.
+func (s *Service) Arrived(route string) int {
+	s.mustRoute(route)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.arrived[route]
+}
+
+// Executed tells how often a route did its work: changed the state, or served
+// it. Refused requests do not count, nor those a fault kept from the handler;
+// an answer lost by [Fault].ResetAfter does.
+func (s *Service) Executed(route string) int {
+	s.mustRoute(route)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.executed[route]
+}
+
+// Outside tells how many requests missed the base path.
+func (s *Service) Outside() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.outside
+}
+
+// recorder completes the journal entry before the first byte goes out.
+type recorder struct {
+	http.ResponseWriter
+	service *Service
+	entry   *entry
+}
+
+// Unwrap lets http.ResponseController through.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+func (r *recorder) WriteHeader(status int) {
+	if status >= 200 { // an interim answer is not the answer
+		r.finish(status)
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *recorder) Write(b []byte) (int, error) {
+	r.finish(http.StatusOK)
+	return r.ResponseWriter.Write(b)
+}
+
+func (r *recorder) finish(status int) {
+	s := r.service
+	s.mu.Lock()
+	first := !r.entry.done
+	if first {
+		r.entry.done, r.entry.Status = true, status
+	}
+	e := r.entry.copy()
+	s.mu.Unlock()
+	if first {
+		s.notify(Event{Request: &e})
+	}
+}
+
+// abort ends the request with what has been written so far.
+func (r *recorder) abort() {
+	r.finish(0)
+	panic(http.ErrAbortHandler)
+}
+
+// reset makes the caller see "connection reset by peer". Where the connection
+// cannot be had, on HTTP/2 and without sockets, the nearest thing is an abort.
+func (r *recorder) reset() {
+	r.finish(0)
+	conn, _, err := http.NewResponseController(r).Hijack()
+	if err != nil {
+		r.abort()
+	}
+	raw := conn
+	if t, ok := raw.(*tls.Conn); ok {
+		raw = t.NetConn()
+	}
+	if t, ok := raw.(*net.TCPConn); ok {
+		_ = t.SetLinger(0)
+	}
+	_ = raw.Close()
+}
+
+func tokenOf(r *http.Request) string {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}

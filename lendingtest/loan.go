@@ -1,0 +1,95 @@
+package lendingtest
+
+import "slices"
+
+// openLoan makes the loan of an application whose contract everybody has signed.
+func (s *Service) openLoan(app *Application) *Loan {
+	loan := &Loan{
+		ID: s.newID(kindLoan), ApplicationID: app.ID, CustomerID: app.CustomerID,
+		Amount: app.Offer.Amount, AvailableBalance: app.Offer.Amount, IsEnabled: true, CreatedUTC: Timestamp{s.now()},
+	}
+	s.loans.put(loan.ID, loan)
+	s.setStatus(app, StatusLoanOpened)
+	s.emitLoan("WB_Loan_Created", loan, nil)
+	s.emitLoan("WB_Loan_Opened", loan, nil)
+	return loan
+}
+
+func (c *call) getLoan(row *Loan) (any, error) { return row, nil }
+
+func (c *call) customerLoans(row *Customer) (any, error) {
+	all := []*Loan{}
+	for loan := range c.loans.all() {
+		if loan.CustomerID == row.ID {
+			all = append(all, loan)
+		}
+	}
+	return all, nil
+}
+
+// paged is the envelope of the two paged lists.
+type paged[T any] struct {
+	Data       []T `json:"data"`
+	TotalCount int `json:"totalCount"`
+}
+
+// pageOf is a page in the order that descending asks for.
+func pageOf[T any](c *call, rows []T) paged[T] {
+	rows = slices.Clone(rows)
+	if c.flag("descending") {
+		slices.Reverse(rows)
+	}
+	return paged[T]{Data: page(c, rows, takeCap), TotalCount: len(rows)}
+}
+
+// transactions knows no descending: only the paged lists do.
+func (c *call) transactions(loan *Loan) (any, error) {
+	return page(c, loan.Transactions, takeCap), nil
+}
+
+func (c *call) transactionsPaged(loan *Loan) (any, error) {
+	return pageOf(c, loan.Transactions), nil
+}
+
+func (c *call) withdrawals(loan *Loan) (any, error) {
+	return pageOf(c, loan.Withdrawals), nil
+}
+
+func (c *call) loanContracts(loan *Loan) (any, error) {
+	return c.applications.get(loan.ApplicationID).contracts(), nil
+}
+
+func (c *call) totalBalance(loan *Loan) (any, error) {
+	return struct {
+		LoanID           string `json:"loanId"`
+		TotalBalance     Cents  `json:"totalBalance"`
+		AvailableBalance Cents  `json:"availableBalance"`
+		Limit            Cents  `json:"limit"`
+	}{loan.ID, loan.Balance, loan.AvailableBalance, loan.Amount}, nil
+}
+
+func (c *call) repaymentBalances(loan *Loan) (any, error) {
+	return struct {
+		LoanID             string    `json:"loanId"`
+		OutstandingBalance Cents     `json:"outstandingBalance"`
+		NextPaymentAmount  Cents     `json:"nextPaymentAmount"`
+		NextPaymentUTC     Timestamp `json:"nextPaymentUTC"`
+	}{loan.ID, loan.Balance, (loan.Balance + 11) / 12, Timestamp{loan.CreatedUTC.AddDate(0, 1, 0)}}, nil
+}
+
+// earlyRepayment is anonymous: knowing the loan's id is enough.
+func (c *call) earlyRepayment(loan *Loan) (any, error) {
+	return struct {
+		LoanID        string    `json:"loanId"`
+		Amount        Cents     `json:"amount"`
+		ValidUntilUTC Timestamp `json:"validUntilUTC"`
+	}{loan.ID, loan.Balance, Timestamp{c.now().AddDate(0, 0, 1)}}, nil
+}
+
+func (c *call) isEnabled(loan *Loan) (any, error) {
+	return loan.IsEnabled, nil
+}
+
+func (c *call) isClosed(loan *Loan) (any, error) {
+	return loan.IsClosed, nil
+}

@@ -1,0 +1,109 @@
+package lendingtest
+
+import (
+	"net/http"
+	"strings"
+	"time"
+)
+
+// The accounts that every service starts with. The first is a partner's and has
+// two-factor sign-in switched on; the second administers webhooks and has not.
+const (
+	Username           = "partner@example.com"
+	Password           = "Partner-Pass-1"
+	TrustedDeviceToken = "trusted-device-1"
+	PartnerID          = "00000001-0a0a-4000-8000-000000000001"
+
+	AdministratorUsername = "admin@example.com"
+	AdministratorPassword = "Admin-Pass-1"
+)
+
+// Account is somebody who may sign in.
+type Account struct {
+	Username string
+	Password string
+	// TwoFactor makes a login send a code and return no token.
+	TwoFactor bool
+	// TrustedDeviceToken skips the second factor when the login carries it.
+	TrustedDeviceToken string
+	// Administrator opens the administrators' routes, and every partner's records.
+	Administrator bool
+	// PartnerID is the partner the account belongs to. It may use no other one.
+	PartnerID string
+}
+
+// Option changes how a service behaves from the start.
+type Option func(*config)
+
+type config struct {
+	tls, http2     bool
+	basePath       string
+	clock          func() time.Time
+	tokenLifetime  time.Duration
+	offerLifetime  time.Duration
+	accounts       []Account
+	seed           uint32
+	requestLog     func(Request)
+	loopback       bool
+	deliveryClient *http.Client
+}
+
+func defaultConfig() config {
+	return config{
+		clock:         time.Now,
+		tokenLifetime: time.Hour,
+		offerLifetime: 30 * 24 * time.Hour,
+		seed:          1,
+		accounts: []Account{
+			{Username: Username, Password: Password, TwoFactor: true, TrustedDeviceToken: TrustedDeviceToken, PartnerID: PartnerID},
+			{Username: AdministratorUsername, Password: AdministratorPassword, Administrator: true},
+		},
+	}
+}
+
+// WithTLS makes [NewServer] serve https. [Server.Client] trusts its certificate.
+func WithTLS() Option { return func(c *config) { c.tls = true } }
+
+// WithHTTP2 makes [NewServer] serve https with HTTP/2.
+func WithHTTP2() Option { return func(c *config) { c.tls, c.http2 = true, true } }
+
+// WithBasePath puts the service below a path such as "/lending". Everything
+// outside is answered with 404 and counted by [Service.Outside].
+func WithBasePath(prefix string) Option {
+	return func(c *config) {
+		if c.basePath = strings.Trim(prefix, "/"); c.basePath != "" {
+			c.basePath = "/" + c.basePath
+		}
+	}
+}
+
+// WithClock replaces time.Now. [Service.Advance] adds to whatever it says.
+func WithClock(now func() time.Time) Option { return func(c *config) { c.clock = now } }
+
+// WithTokenLifetime sets how long a token lives; an hour unless told.
+func WithTokenLifetime(d time.Duration) Option { return func(c *config) { c.tokenLifetime = d } }
+
+// WithOfferLifetime sets how long an offer lives; thirty days unless told.
+func WithOfferLifetime(d time.Duration) Option { return func(c *config) { c.offerLifetime = d } }
+
+// WithAccount adds an account, or replaces the one of the same user name.
+func WithAccount(a Account) Option {
+	return func(c *config) { c.accounts = append(c.accounts, a) }
+}
+
+// WithSeed changes the first part of every identifier, and the codes, so that
+// two services hand out different ones. The same seed gives the same sequence.
+func WithSeed(seed uint32) Option { return func(c *config) { c.seed = seed } }
+
+// WithRequestLog calls f for every request, just before its answer goes out.
+func WithRequestLog(f func(Request)) Option { return func(c *config) { c.requestLog = f } }
+
+// WithLoopbackReceivers also accepts webhook receivers at http on a loopback
+// host, which the service itself refuses.
+func WithLoopbackReceivers() Option { return func(c *config) { c.loopback = true } }
+
+// WithDeliveryClient posts webhook deliveries through client: one that trusts a
+// test receiver's certificate, or that reaches a handler without sockets.
+func WithDeliveryClient(client *http.Client) Option {
+	return func(c *config) { c.deliveryClient = client }
+}

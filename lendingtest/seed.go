@@ -1,0 +1,151 @@
+package lendingtest
+
+import "fmt"
+
+// Seeding changes the state past all rules, and tells no subscriber.
+
+// AddCustomer adds a customer and returns it with what was left empty filled in.
+func (s *Service) AddCustomer(row Customer) Customer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return *s.addCustomer(row)
+}
+
+func (s *Service) addCustomer(row Customer) *Customer {
+	if row.ID == "" {
+		row.ID = s.newID(kindCustomer)
+	}
+	if row.Email == "" {
+		row.Email = fmt.Sprintf("customer%d@example.com", s.sequences[kindCustomer])
+	}
+	if row.CreatedUTC.IsZero() {
+		row.CreatedUTC = Timestamp{s.now()}
+	}
+	return s.customers.put(row.ID, &row)
+}
+
+// AddApplication adds an application, and a customer if it names none.
+func (s *Service) AddApplication(a Application) Application {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.addApplication(a).clone()
+}
+
+func (s *Service) addApplication(a Application) *Application {
+	a = a.clone()
+	if a.CustomerID == "" {
+		a.CustomerID = s.addCustomer(Customer{}).ID
+	}
+	if s.customers.get(a.CustomerID) == nil {
+		panic("lendingtest: no customer " + a.CustomerID)
+	}
+	if a.ID == "" {
+		a.ID = s.newID(kindApplication)
+	}
+	if a.PartnerID == "" {
+		a.PartnerID = PartnerID
+	}
+	if a.Status == "" {
+		a.Status = StatusCreated
+	}
+	if a.ExtraInformation == nil {
+		a.ExtraInformation = map[string]string{}
+	}
+	if a.CreatedUTC.IsZero() {
+		a.CreatedUTC = Timestamp{s.now()}
+	}
+	return s.applications.put(a.ID, &a)
+}
+
+// AddLoan adds a loan, enabled and of 10,000.00 unless it has an amount, and an
+// application if it names none.
+func (s *Service) AddLoan(l Loan) Loan {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l = l.clone()
+	app := s.applications.get(l.ApplicationID)
+	if l.ApplicationID == "" {
+		app = s.addApplication(Application{CustomerID: l.CustomerID, Status: StatusLoanOpened})
+	}
+	if app == nil {
+		panic("lendingtest: no application " + l.ApplicationID)
+	}
+	l.ApplicationID, l.CustomerID = app.ID, app.CustomerID
+	if l.ID == "" {
+		l.ID = s.newID(kindLoan)
+	}
+	if l.Amount == 0 {
+		l.Amount, l.AvailableBalance, l.IsEnabled = 10_000_00, 10_000_00, true
+	}
+	if l.CreatedUTC.IsZero() {
+		l.CreatedUTC = Timestamp{s.now()}
+	}
+	return s.loans.put(l.ID, &l).clone()
+}
+
+// AddTransactions adds movements to a loan, whose balances stay as they are.
+func (s *Service) AddTransactions(loanID string, rows ...Transaction) {
+	s.UpdateLoan(loanID, func(l *Loan) {
+		for _, row := range rows {
+			if row.ID == "" {
+				row.ID = s.newID(kindTransaction)
+			}
+			l.Transactions = append(l.Transactions, row)
+		}
+	})
+}
+
+// AddWithdrawals adds completed withdrawals to a loan, whose balances stay.
+func (s *Service) AddWithdrawals(loanID string, rows ...Withdrawal) {
+	s.UpdateLoan(loanID, func(l *Loan) {
+		for _, row := range rows {
+			if row.ID == "" {
+				row.ID = s.newID(kindWithdrawal)
+			}
+			l.Withdrawals = append(l.Withdrawals, row)
+		}
+	})
+}
+
+// AddMessages adds messages to an application.
+func (s *Service) AddMessages(applicationID string, rows ...Message) {
+	s.UpdateApplication(applicationID, func(a *Application) {
+		for _, row := range rows {
+			if row.ID == "" {
+				row.ID = s.newID(kindMessage)
+			}
+			a.Messages = append(a.Messages, row)
+		}
+	})
+}
+
+// UpdateCustomer lets f change a customer. f must not call the service.
+func (s *Service) UpdateCustomer(id string, f func(*Customer)) { update(s, &s.customers, id, f) }
+
+// UpdateApplication lets f change an application. f must not call the service.
+func (s *Service) UpdateApplication(id string, f func(*Application)) {
+	update(s, &s.applications, id, f)
+}
+
+// UpdateLoan lets f change a loan. f must not call the service.
+func (s *Service) UpdateLoan(id string, f func(*Loan)) { update(s, &s.loans, id, f) }
+
+func update[T any](s *Service, t *table[T], id string, f func(*T)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	row := t.get(id)
+	if row == nil {
+		panic(fmt.Sprintf("lendingtest: no %T %q", row, id))
+	}
+	f(row)
+}
+
+// ExpireOffer lets an application's offer expire now. It panics without an offer.
+func (s *Service) ExpireOffer(applicationID string) {
+	s.UpdateApplication(applicationID, func(a *Application) {
+		if a.Offer == nil {
+			panic("lendingtest: no offer for application " + applicationID)
+		}
+		a.Offer.ExpiresUTC = Timestamp{s.now()}
+	})
+}

@@ -1,0 +1,167 @@
+package lendingtest
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// hostLimit is the body size at which an ASP.NET host refuses before any
+// controller sees the request.
+const hostLimit = 30_000_000
+
+// serveRoute takes one request through the stages of the service: arrival,
+// fault, replacement, host, sign-in, handler.
+func (s *Service) serveRoute(rt *route, w http.ResponseWriter, r *http.Request) {
+	if r.Method != rt.method() { // ServeMux offers HEAD to GET routes, and some of those change state
+		s.serveNotFound(w, r)
+		return
+	}
+	e := s.enter(rt.pattern, r)
+	body, tooLarge := s.readBody(rt, e, r)
+	rec := &recorder{ResponseWriter: w, service: s, entry: e}
+	fault := s.nextFault(rt.pattern)
+
+	if !fault.wait(r.Context(), s.done) {
+		rec.abort()
+	}
+	if fault.ResetBefore {
+		rec.reset()
+		return
+	}
+	if fault.Status != 0 && !fault.Executes {
+		s.send(rec, rt, s.faultAnswer(fault, r), fault.CutBody)
+		return
+	}
+	if h := s.replacement(rt.pattern); h != nil {
+		if !rt.upload {
+			r.Body = io.NopCloser(bytes.NewReader(body))
+		}
+		h.ServeHTTP(rec, r)
+		rec.finish(http.StatusOK)
+		return
+	}
+
+	c := &call{Service: s, route: rt, r: r, body: body, query: r.URL.Query()}
+	a, err := s.run(c, tooLarge)
+	for _, event := range c.events {
+		s.notify(event)
+	}
+	if fault.ResetAfter {
+		rec.reset()
+		return
+	}
+	switch {
+	case fault.Status != 0:
+		a = s.faultAnswer(fault, r)
+	case err != nil:
+		a = s.refusal(err, r)
+	}
+	s.send(rec, rt, a, fault.CutBody)
+}
+
+// run lets the handler do its work under the lock, which also covers writing
+// down the answer, and counts it if it did.
+func (s *Service) run(c *call, tooLarge bool) (*answer, error) {
+	if tooLarge {
+		return nil, problemOf(http.StatusRequestEntityTooLarge, "RequestTooLarge", "The request is too large.")
+	}
+	if err := c.admit(); err != nil {
+		return nil, err
+	}
+	if !c.route.upload { // uploads lock by themselves, not while the file comes in
+		s.mu.Lock()
+		defer s.mu.Unlock()
+	}
+	result, err := c.route.handle(c)
+	if err == nil {
+		err = c.failed.err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c.route.upload {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+	}
+	s.executed[c.route.pattern]++
+	return jsonAnswer(result), nil
+}
+
+func (s *Service) refusal(err error, r *http.Request) *answer {
+	var p *problem
+	if !errors.As(err, &p) {
+		p = problemOf(http.StatusInternalServerError, "InternalError", err.Error())
+	}
+	return s.problemAnswer(*p, r.URL.Path)
+}
+
+// send writes an answer, all of it or cut. A cut answer announces more than it
+// delivers, then the connection ends.
+func (s *Service) send(rec *recorder, rt *route, a *answer, cut int) {
+	if rt.upload && !rec.entry.oversize && !rec.entry.expects {
+		// A sender in the middle of a long body may never read an answer that
+		// comes early, so take the rest first.
+		_, _ = io.Copy(io.Discard, rec.entry.rest)
+	}
+	h := rec.Header()
+	for key, values := range a.header {
+		h[key] = values
+	}
+	h.Set("Date", s.Now().Format(http.TimeFormat))
+	body := a.body
+	if cut != 0 {
+		n := min(max(cut, 0), len(body))
+		h.Set("Content-Length", strconv.Itoa(max(len(body), n+1)))
+		body = body[:n]
+	} else if a.status != http.StatusNoContent {
+		h.Set("Content-Length", strconv.Itoa(len(body)))
+	}
+	rec.WriteHeader(a.status)
+	_, _ = rec.Write(body)
+	if cut != 0 {
+		_ = http.NewResponseController(rec).Flush()
+		rec.abort()
+	}
+}
+
+// readBody takes in the whole body of an ordinary request, so that the journal
+// has it whatever happens next. Uploads are left to their handler.
+func (s *Service) readBody(rt *route, e *entry, r *http.Request) (body []byte, tooLarge bool) {
+	if r.Body == nil {
+		r.Body = http.NoBody
+	}
+	limited := http.MaxBytesReader(nil, r.Body, hostLimit)
+	e.rest = limited
+	e.expects = strings.EqualFold(r.Header.Get("Expect"), "100-continue")
+	if r.ContentLength > hostLimit {
+		e.oversize = true
+		return nil, true
+	}
+	if rt.upload {
+		e.rest = &journalReader{Reader: limited, service: s, entry: e}
+		r.Body = io.NopCloser(e.rest)
+		return nil, false
+	}
+	body, err := io.ReadAll(limited)
+	s.mu.Lock()
+	e.keep(body)
+	s.mu.Unlock()
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, true
+	}
+	if err != nil {
+		panic(http.ErrAbortHandler) // the caller is gone
+	}
+	return body, false
+}
+
+// serveNotFound answers everything that is no route, with a wrong method too.
+func (s *Service) serveNotFound(w http.ResponseWriter, r *http.Request) {
+	rec := &recorder{ResponseWriter: w, service: s, entry: s.enter("", r)}
+	a := s.problemAnswer(*problemOf(http.StatusNotFound, "NotFound", "There is no such route."), r.URL.Path)
+	s.send(rec, &route{}, a, 0)
+}

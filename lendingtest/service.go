@@ -1,0 +1,164 @@
+package lendingtest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Service is the whole lending service in memory. It opens no socket and runs
+// nothing in the background by itself: use it as an [http.Handler], or through
+// [Service.Transport]. [Server] puts it on a loopback port.
+//
+// All methods may be called by several goroutines at once, also while requests
+// are being served.
+type Service struct {
+	cfg    config
+	mux    *http.ServeMux
+	routes map[string]*route
+	done   chan struct{} // closed by Close
+
+	mu        sync.Mutex // guards everything below
+	closed    bool
+	offset    time.Duration
+	sequences map[idKind]int
+	codes     int
+
+	accounts      map[string]*Account
+	tokens        map[string]*session
+	twoFactor     map[string]*oneTimeCode
+	customers     table[Customer]
+	applications  table[Application]
+	loans         table[Loan]
+	subscriptions table[Subscription]
+	payloads      [][]byte
+
+	faults   []*plannedFault
+	answers  map[string]http.Handler
+	arrived  map[string]int
+	executed map[string]int
+	journal  []*entry
+	outside  int
+	sent     []Sent
+	post     postOffice
+
+	watchers    map[int]func(Event)
+	lastWatcher int
+}
+
+// New returns a service that opens no socket.
+func New(opts ...Option) *Service {
+	s := &Service{
+		cfg:       defaultConfig(),
+		mux:       http.NewServeMux(),
+		routes:    map[string]*route{},
+		done:      make(chan struct{}),
+		sequences: map[idKind]int{},
+		accounts:  map[string]*Account{},
+		tokens:    map[string]*session{},
+		twoFactor: map[string]*oneTimeCode{},
+		answers:   map[string]http.Handler{},
+		arrived:   map[string]int{},
+		executed:  map[string]int{},
+		watchers:  map[int]func(Event){},
+	}
+	for _, opt := range opts {
+		opt(&s.cfg)
+	}
+	for _, a := range s.cfg.accounts {
+		s.accounts[a.Username] = &a
+	}
+	for _, rt := range routeTable() {
+		s.routes[rt.pattern] = &rt
+		s.mux.HandleFunc(rt.pattern, func(w http.ResponseWriter, r *http.Request) {
+			s.serveRoute(&rt, w, r)
+		})
+	}
+	// Also takes a known path with another method, which the interface answers with 404.
+	s.mux.HandleFunc("/", s.serveNotFound)
+	if s.cfg.requestLog != nil {
+		s.Watch(func(e Event) {
+			if e.Request != nil {
+				s.cfg.requestLog(*e.Request)
+			}
+		})
+	}
+	return s
+}
+
+// Handler returns the service as a handler, base path included.
+func (s *Service) Handler() http.Handler { return http.HandlerFunc(s.ServeHTTP) }
+
+// ServeHTTP answers one request.
+func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	escaped := r.URL.EscapedPath()
+	rest, ok := strings.CutPrefix(escaped, s.cfg.basePath)
+	if !ok || !strings.HasPrefix(rest, "/") {
+		s.mu.Lock()
+		s.outside++
+		s.mu.Unlock()
+		s.serveNotFound(w, r)
+		return
+	}
+	// ServeMux would answer an unclean path with a redirect; this service sends none.
+	if path.Clean(rest) != rest {
+		s.serveNotFound(w, r)
+		return
+	}
+	http.StripPrefix(s.cfg.basePath, s.mux).ServeHTTP(w, r)
+}
+
+// Close stops deliveries and releases delayed answers. Later requests are
+// answered with 503. When it returns, nothing of the service runs any more,
+// requests being served by somebody else's server excepted.
+func (s *Service) Close() {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.done)
+		s.post.stop()
+	}
+	s.mu.Unlock()
+	_ = s.Wait(context.Background()) // the deliveries were cancelled: this ends
+}
+
+// Now returns the service's time: its clock, moved by [Service.Advance].
+func (s *Service) Now() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now()
+}
+
+// Advance moves the service's time forward, or back. Tokens, codes and offers
+// expire by it. It wakes nobody: a [Fault] delay runs on real time.
+func (s *Service) Advance(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.offset += d
+}
+
+// now needs s.mu.
+func (s *Service) now() time.Time { return s.cfg.clock().UTC().Add(s.offset) }
+
+// mustRoute panics for a route that the interface does not have: a test that
+// misspells one would wait for ever for its fault to show.
+func (s *Service) mustRoute(spelled string) {
+	if _, ok := s.routes[spelled]; !ok {
+		panic(fmt.Sprintf("lendingtest: no route %q; spell it as the interface does, "+
+			`for example "GET /api/Loan/get-loan/{loanId}"`, spelled))
+	}
+}
+
+// Routes returns the 69 routes as the other methods want them spelled, in the
+// interface's order.
+func (s *Service) Routes() []string {
+	var all []string
+	for _, rt := range routeTable() {
+		all = append(all, rt.pattern)
+	}
+	return all
+}

@@ -1,0 +1,61 @@
+package lendingtest
+
+// The four routes in this file are GETs that change state.
+
+func (c *call) updateName(app *Application) (any, error) {
+	return rename(app, c.query.Get("name"), ""), nil
+}
+
+func (c *call) updateNameAndZip(app *Application) (any, error) {
+	return rename(app, c.query.Get("name"), c.query.Get("zipCode")), nil
+}
+
+// rename changes what is given, and tells whether anything was: both parameters
+// are optional in the interface.
+func rename(app *Application, name, zip string) bool {
+	if name != "" {
+		app.BusinessName = name
+	}
+	if zip != "" {
+		app.setZip(zip)
+	}
+	return name != "" || zip != ""
+}
+
+// setZip keeps the zip code in one place only.
+func (a *Application) setZip(zip string) {
+	a.BusinessZip = zip
+	if _, ok := a.ExtraInformation[zipcodeKey]; ok {
+		a.ExtraInformation[zipcodeKey] = zip
+	}
+}
+
+func (c *call) updateCustomerData(app *Application) (any, error) {
+	row := *c.customers.get(app.CustomerID)
+	row.FirstName, row.LastName = c.required("firstname"), c.required("lastname")
+	row.Address, row.State, row.City = c.required("address"), c.required("state"), c.required("city")
+	row.SSN, row.MobileNumber = c.required("ssn"), c.required("mobile")
+	row.DateOfBirth = c.requiredTime("dateOfBirth")
+	if row.MobileNumber != "" {
+		mobile, ok := tenDigits(row.MobileNumber)
+		if !ok {
+			c.failed.add("mobile", "InvalidMobileNumber", "The number does not have exactly ten digits.")
+		}
+		row.MobileNumber = mobile
+	}
+	if len(c.failed) > 0 {
+		return nil, c.failed.err()
+	}
+	*c.customers.get(app.CustomerID) = row
+	return true, nil
+}
+
+func (c *call) updateApplicationData(app *Application) (any, error) {
+	name, zip, start := c.required("name"), c.required("zipcode"), c.requiredTime("startDate")
+	if len(c.failed) > 0 {
+		return nil, c.failed.err()
+	}
+	app.BusinessName, app.StartDate = name, start
+	app.setZip(zip)
+	return true, nil
+}

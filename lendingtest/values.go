@@ -1,0 +1,86 @@
+package lendingtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"time"
+)
+
+// Cents is an amount of money. On the wire it is a JSON number with two
+// decimals.
+type Cents int64
+
+// String returns the amount with two decimals, for example 2500.00.
+func (c Cents) String() string {
+	sign, n := "", int64(c)
+	if n < 0 {
+		sign, n = "-", -n
+	}
+	return fmt.Sprintf("%s%d.%02d", sign, n/100, n%100)
+}
+
+// MarshalJSON writes a number.
+func (c Cents) MarshalJSON() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalJSON reads a number, never a string.
+func (c *Cents) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		return nil
+	}
+	n, ok := parseCents(string(b))
+	if !ok {
+		return &json.UnmarshalTypeError{Value: "value", Type: reflect.TypeFor[Cents]()}
+	}
+	*c = n
+	return nil
+}
+
+// parseCents reads a decimal of at most two places. Amounts stay below ten
+// trillion, where a float64 still tells cents apart.
+func parseCents(s string) (Cents, bool) {
+	f, err := strconv.ParseFloat(s, 64)
+	n := math.Round(f * 100)
+	if err != nil || math.Abs(f) > 1e13 || math.Abs(n-f*100) > 1e-3 {
+		return 0, false
+	}
+	return Cents(n), true
+}
+
+// Timestamp is written as ASP.NET writes a DateTime of unspecified kind: seven
+// digits and no zone. It means UTC.
+type Timestamp struct{ time.Time }
+
+const stampForm = "2006-01-02T15:04:05.0000000"
+
+// MarshalJSON writes the zone-less form; "none" is 0001-01-01T00:00:00.
+func (t Timestamp) MarshalJSON() ([]byte, error) {
+	if t.IsZero() {
+		return []byte(`"0001-01-01T00:00:00"`), nil
+	}
+	return []byte(t.UTC().Format(`"` + stampForm + `"`)), nil
+}
+
+// UnmarshalJSON reads a time with or without a zone, or a date.
+func (t *Timestamp) UnmarshalJSON(b []byte) error {
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return err
+	}
+	var ok bool
+	if t.Time, ok = parseTime(s); !ok {
+		return &json.UnmarshalTypeError{Value: "string", Type: reflect.TypeFor[Timestamp]()}
+	}
+	return nil
+}
+
+func parseTime(s string) (time.Time, bool) {
+	for _, form := range []string{time.RFC3339, "2006-01-02T15:04:05", time.DateOnly} {
+		if t, err := time.Parse(form, s); err == nil {
+			return t.UTC(), true
+		}
+	}
+	return time.Time{}, false
+}

@@ -1,0 +1,87 @@
+package lendingtest
+
+import "time"
+
+// Event is something that watchers are told. One field is set.
+type Event struct {
+	Request  *Request  // answered, a moment before the caller sees it
+	Sent     *Sent     // a code or link went out
+	Delivery *Delivery // a webhook was posted, or could not be
+}
+
+// Sent is a message that the real service would send by text or mail.
+type Sent struct {
+	Time time.Time
+	ID   string
+	// Kind is "two-factor", "loan-otp" or "application-link".
+	Kind string
+	// To is a user name for two-factor codes, else a customer's e-mail.
+	To            string
+	Code          string
+	ApplicationID string
+	LoanID        string
+}
+
+// Watch calls f for every event until stop is called. It runs in the goroutine
+// of the request or delivery, unlocked, so it may call the service.
+func (s *Service) Watch(f func(Event)) (stop func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastWatcher++
+	n := s.lastWatcher
+	s.watchers[n] = f
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.watchers, n)
+	}
+}
+
+func (s *Service) notify(e Event) {
+	s.mu.Lock()
+	var all []func(Event)
+	for n := 1; n <= s.lastWatcher; n++ {
+		if f := s.watchers[n]; f != nil {
+			all = append(all, f)
+		}
+	}
+	s.mu.Unlock()
+	for _, f := range all {
+		f(e)
+	}
+}
+
+// message notes what goes out, and has watchers told after the handler.
+func (c *call) message(m Sent) Sent {
+	m.ID, m.Time = c.newID(kindSent), c.now()
+	c.sent = append(c.sent, m)
+	c.events = append(c.events, Event{Sent: &m})
+	return m
+}
+
+// Sent returns everything sent so far, oldest first.
+func (s *Service) Sent() []Sent {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Sent{}, s.sent...)
+}
+
+// TwoFactorCode returns the code sent last to a user, or "".
+func (s *Service) TwoFactorCode(username string) string {
+	return s.lastCode(func(m Sent) bool { return m.Kind == "two-factor" && m.To == username })
+}
+
+// OTP returns the one-time password sent last for a loan, or "".
+func (s *Service) OTP(loanID string) string {
+	return s.lastCode(func(m Sent) bool { return m.Kind == "loan-otp" && m.LoanID == loanID })
+}
+
+func (s *Service) lastCode(fits func(Sent) bool) string {
+	all := s.Sent()
+	for i := len(all) - 1; i >= 0; i-- {
+		if fits(all[i]) {
+			return all[i].Code
+		}
+	}
+	return ""
+}

@@ -1,0 +1,230 @@
+package lendingtest
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Delivery is one webhook posted to its receiver.
+type Delivery struct {
+	Time      time.Time // when it was made, by the service's clock
+	Event     string
+	URI       string
+	Body      []byte
+	Signature string // the header's value
+	Status    int    // the receiver's answer, 0 for none
+	Err       error  // why there was none
+
+	secret string
+}
+
+// DeliveryMode makes deliveries misbehave. The zero value does not.
+type DeliveryMode struct {
+	// Copies posts each delivery so many times more, byte for byte.
+	Copies int
+	// Reverse posts the last of the waiting deliveries first. Hold them to have
+	// several waiting.
+	Reverse bool
+	// BadSignature signs with a key that nobody has.
+	BadSignature bool
+	// NoSignature leaves the header out.
+	NoSignature bool
+	// Off drops deliveries.
+	Off bool
+}
+
+// postOffice delivers in one goroutine, which lives while there is something to
+// deliver. Service.mu guards it.
+type postOffice struct {
+	mode      DeliveryMode
+	queue     []Delivery
+	delivered []Delivery
+	held      bool
+	closed    bool
+	idle      chan struct{}      // closed when the goroutine ends, nil when there is none
+	cancel    context.CancelFunc // of the delivery on its way
+}
+
+func (p *postOffice) stop() {
+	p.closed, p.queue = true, nil
+	if p.cancel != nil {
+		p.cancel()
+	}
+}
+
+// enqueue makes a delivery and has it posted. It needs s.mu.
+func (s *Service) enqueue(sub *Subscription, event, id string, data map[string]any) {
+	if s.post.mode.Off || s.post.closed {
+		return
+	}
+	now := s.now()
+	body := mustJSON(struct {
+		ID              string         `json:"id"`
+		WebhookEvent    string         `json:"webhookEvent"`
+		Data            map[string]any `json:"data"`
+		CreationTimeUTC string         `json:"creationTimeUtc"`
+	}{id, event, data, now.Format(stampForm + "Z")})
+	for range s.post.mode.Copies + 1 {
+		s.post.queue = append(s.post.queue, Delivery{Time: now, Event: event, URI: sub.WebhookURI, Body: body, secret: sub.Secret})
+	}
+	s.startDelivering()
+}
+
+func (s *Service) startDelivering() {
+	if s.post.idle == nil && !s.post.held && len(s.post.queue) > 0 {
+		s.post.idle = make(chan struct{})
+		go s.deliver()
+	}
+}
+
+// deliver posts until nothing waits.
+func (s *Service) deliver() {
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // the real sender's patience
+		d, ok := s.nextDelivery(cancel)
+		if !ok {
+			cancel()
+			return
+		}
+		d.Status, d.Err = s.postDelivery(ctx, &d)
+		cancel()
+		s.mu.Lock()
+		s.post.delivered = append(s.post.delivered, d)
+		s.mu.Unlock()
+		s.notify(Event{Delivery: &d})
+	}
+}
+
+func (s *Service) nextDelivery(cancel context.CancelFunc) (d Delivery, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := &s.post
+	if len(p.queue) == 0 || p.held || p.closed {
+		close(p.idle)
+		p.idle, p.cancel = nil, nil
+		return d, false
+	}
+	last := len(p.queue) - 1
+	if p.mode.Reverse {
+		d, p.queue = p.queue[last], p.queue[:last]
+	} else {
+		d, p.queue = p.queue[0], p.queue[1:]
+	}
+	p.cancel = cancel
+	secret := d.secret
+	if p.mode.BadSignature {
+		secret = "not the secret"
+	}
+	if !p.mode.NoSignature {
+		d.Signature = sign(secret, d.Body)
+	}
+	return d, true
+}
+
+func (s *Service) postDelivery(ctx context.Context, d *Delivery) (status int, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.URI, bytes.NewReader(d.Body))
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Content-Type", "application/json; charset=utf-8")
+	if d.Signature != "" {
+		req.Header.Set("abp-webhook-signature", d.Signature)
+	}
+	client := s.cfg.deliveryClient
+	if client == nil {
+		t := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true} // leaves nothing running
+		client = &http.Client{Transport: t}
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
+	return resp.StatusCode, nil
+}
+
+// sign writes the signature as BitConverter.ToString does: upper-case bytes
+// with hyphens between them.
+func sign(secret string, body []byte) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write(body)
+	var pairs []string
+	for _, b := range mac.Sum(nil) {
+		pairs = append(pairs, strings.ToUpper(hex.EncodeToString([]byte{b})))
+	}
+	return "sha256=" + strings.Join(pairs, "-")
+}
+
+// Wait returns when nothing is being delivered any more, or with ctx's error.
+// Held deliveries are not waited for.
+func (s *Service) Wait(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		idle := s.post.idle
+		s.mu.Unlock()
+		if idle == nil {
+			return nil
+		}
+		select {
+		case <-idle:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// SetDeliveryMode changes how deliveries go from now on.
+func (s *Service) SetDeliveryMode(m DeliveryMode) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.post.mode = m
+}
+
+// HoldDeliveries keeps deliveries back until ReleaseDeliveries.
+func (s *Service) HoldDeliveries() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.post.held = true
+}
+
+// ReleaseDeliveries posts what was held.
+func (s *Service) ReleaseDeliveries() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.post.held = false
+	s.startDelivering()
+}
+
+// Redeliver posts a delivery again as the real sender's retry does: the same
+// event with a new creation time, and so another body and signature.
+func (s *Service) Redeliver(d Delivery) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.post.closed {
+		return
+	}
+	d.Body, d.Time, d.Status, d.Err = withCreationTime(d.Body, s.now()), s.now(), 0, nil
+	s.post.queue = append(s.post.queue, d)
+	s.startDelivering()
+}
+
+// withCreationTime replaces the last member of an envelope made by enqueue.
+func withCreationTime(body []byte, now time.Time) []byte {
+	i := bytes.LastIndex(body, []byte(`"creationTimeUtc":`))
+	return append(bytes.Clone(body[:i]), now.Format(`"creationTimeUtc":"`+stampForm+`Z"}`)...)
+}
+
+// Deliveries returns what was posted so far, in that order.
+func (s *Service) Deliveries() []Delivery {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Delivery{}, s.post.delivered...)
+}

@@ -1,0 +1,57 @@
+package lendingtest
+
+import "slices"
+
+// catalogue is the interface's event names.
+func catalogue() []string {
+	return []string{
+		"WB_Partner_Request", "WB_Application_Created", "WB_Customer_Created", "WB_Customer_And_Application_Created",
+		"WB_Application_Current_Process", "WB_Application_Status_Changed", "WB_Loan_Created", "WB_Bank_Transactions_Refresh",
+		"WB_Communication_Sent", "WB_Loan_Withdrawal_Completed", "WB_Send_Secondary_Applicant_Notice", "WB_Under_Review",
+		"WB_Send_Sms", "WB_Send_Otp", "WB_Send_Loan_Otp", "WB_Application_Cancelled", "WB_Send_Two_Factor_Code",
+		"WB_Send_Application_Ready", "WB_Application_Ready", "WB_Loan_Enabled_Or_Disabled", "WB_Loan_Closed", "WB_Loan_Opened",
+	}
+}
+
+// target says whom an event concerns: the subscriptions of either get it.
+type target struct{ partnerID, customerID string }
+
+// emit posts an event to everybody who subscribed to it. The envelope's id is
+// the id of what the event is about, and so the same for several events: the
+// interface warns of publishers that do this. It needs s.mu.
+func (s *Service) emit(t target, event, id string, data map[string]any) {
+	for sub := range s.subscriptions.all() {
+		concerned := sub.PartnerID != "" && sub.PartnerID == t.partnerID ||
+			sub.CustomerID != "" && sub.CustomerID == t.customerID
+		if concerned && sub.IsActive && sub.wants(event) {
+			s.enqueue(sub, event, id, data)
+		}
+	}
+}
+
+func (sub *Subscription) wants(event string) bool {
+	return len(sub.Webhooks) == 0 || slices.Contains(sub.Webhooks, event)
+}
+
+func (s *Service) emitCustomer(event string, row *Customer) {
+	s.emit(target{row.PartnerID, row.ID}, event, row.ID, map[string]any{"customerId": row.ID})
+}
+
+func (s *Service) emitApplication(event string, app *Application) {
+	s.emit(target{app.PartnerID, app.CustomerID}, event, app.ID, map[string]any{
+		"applicationId": app.ID, "customerId": app.CustomerID, "status": app.Status,
+		"extraInformation": app.clone().ExtraInformation,
+	})
+}
+
+func (s *Service) emitLoan(event string, loan *Loan, more map[string]any) {
+	data := map[string]any{"loanId": loan.ID, "applicationId": loan.ApplicationID, "customerId": loan.CustomerID}
+	for key, value := range more {
+		data[key] = value
+	}
+	t := target{customerID: loan.CustomerID}
+	if app := s.applications.get(loan.ApplicationID); app != nil {
+		t.partnerID = app.PartnerID
+	}
+	s.emit(t, event, loan.ID, data)
+}

@@ -1,0 +1,37 @@
+package lending_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The first code block of the README is a part of the quickstart, which is run.
+func TestReadmeShowsTheQuickstart(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(readme), "```go\n")
+	require.True(t, found)
+	block, _, found := strings.Cut(rest, "```")
+	require.True(t, found)
+	assert.Less(t, strings.Index(string(readme), block), strings.Index(string(readme), "```sh"), "the Go block comes first")
+
+	source, err := os.ReadFile("examples/quickstart/main.go")
+	require.NoError(t, err)
+	assert.Contains(t, unindented(string(source)), unindented(block))
+
+	for _, command := range []string{"go run ./examples/quickstart", "go test ./..."} {
+		assert.Contains(t, string(readme), command)
+	}
+}
+
+func unindented(s string) string {
+	var b strings.Builder
+	for line := range strings.Lines(s) {
+		b.WriteString(strings.TrimLeft(line, " \t"))
+	}
+	return b.String()
+}

@@ -1,0 +1,112 @@
+// Apilist prints the exported surface of the named packages, one sorted line for each name, field
+// and method. A line that disappears is a change that can break a caller; a new line is an addition.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/importer"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+func main() {
+	lines, err := surface(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "apilist:", err)
+		os.Exit(1)
+	}
+	slices.Sort(lines)
+	fmt.Println(strings.Join(slices.Compact(lines), "\n"))
+}
+
+// surface lists the packages that match the patterns; commands and internal packages have no surface.
+func surface(patterns []string) ([]string, error) {
+	list := exec.Command("go", append([]string{"list", "-deps", "-export", "-json=ImportPath,Name,Export,DepOnly"}, patterns...)...)
+	list.Stderr = os.Stderr
+	out, err := list.Output()
+	if err != nil {
+		return nil, err
+	}
+	exports, wanted := map[string]string{}, []string{}
+	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
+		var pkg struct {
+			ImportPath, Name, Export string
+			DepOnly                  bool
+		}
+		if err := decoder.Decode(&pkg); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, err
+		}
+		exports[pkg.ImportPath] = pkg.Export
+		if !pkg.DepOnly && pkg.Name != "main" && !strings.Contains(pkg.ImportPath+"/", "/internal/") {
+			wanted = append(wanted, pkg.ImportPath)
+		}
+	}
+	imports := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
+		return os.Open(exports[path])
+	})
+	var lines []string
+	for _, path := range wanted {
+		pkg, err := imports.Import(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range pkg.Scope().Names() {
+			if object := pkg.Scope().Lookup(name); object.Exported() {
+				lines = append(lines, describe(object)...)
+			}
+		}
+	}
+	return lines, nil
+}
+
+// describe gives the lines of one exported name: itself, then its exported fields and methods.
+func describe(object types.Object) []string {
+	pkg := object.Pkg()
+	prefix := "pkg " + pkg.Path() + ", "
+	local := types.RelativeTo(pkg)
+	name, isType := object.(*types.TypeName)
+	if !isType {
+		line := prefix + types.ObjectString(object, local)
+		if c, ok := object.(*types.Const); ok {
+			line += " = " + c.Val().ExactString()
+		}
+		return []string{line}
+	}
+	if name.IsAlias() {
+		return []string{prefix + types.ObjectString(object, local)}
+	}
+	head := prefix + "type " + types.TypeString(object.Type(), local)
+	var lines []string
+	switch under := object.Type().Underlying().(type) {
+	case *types.Struct:
+		lines = append(lines, head+" struct")
+		for field := range under.Fields() {
+			if field.Exported() {
+				lines = append(lines, head+" struct, "+field.Name()+" "+types.TypeString(field.Type(), local))
+			}
+		}
+	case *types.Interface:
+		lines = append(lines, head+" "+types.TypeString(under, local))
+	default:
+		lines = append(lines, head+" "+types.TypeString(under, local))
+	}
+	if types.IsInterface(object.Type()) {
+		return lines
+	}
+	for selection := range types.NewMethodSet(types.NewPointer(object.Type())).Methods() {
+		if method := selection.Obj(); method.Exported() {
+			lines = append(lines, prefix+types.ObjectString(method, local))
+		}
+	}
+	return lines
+}
