@@ -10,8 +10,10 @@ import (
 	"time"
 )
 
-// maxCodes is how many two-factor codes are tried for one sign-in.
-const maxCodes = 3
+const (
+	maxCodes = 3 // two-factor codes tried for one sign-in
+	maxMild  = 3 // mild failures in a row after which the next sign-in may follow at once
+)
 
 // signInError is a failure that has no error of the service's.
 type signInError struct {
@@ -71,8 +73,8 @@ func (s *Session) secondStep(ctx context.Context) (*FullApplicationUser, error) 
 	}
 	for ; ; challenge.Attempt++ {
 		code, err := s.credentials.TwoFactor(ctx, challenge)
-		if err != nil || code == "" {
-			return nil, &signInError{"the TwoFactor function gave no code", err, true}
+		if err != nil {
+			return nil, &signInError{"the TwoFactor function failed", err, true}
 		}
 		user, err := s.validate(ctx, challenge, code)
 		wrong := isRefusal(err) || err == nil && user.Token.IsZero()
@@ -160,13 +162,14 @@ func isRefusal(err error) bool {
 func pauseAfter(err error, count int) time.Duration {
 	first, most := time.Second, time.Minute
 	var required *TwoFactorRequiredError
+	var argument *ArgumentError
 	var own *signInError
 	var failed *Error
 	switch {
 	case errors.As(err, &required):
 		first, most = 5*time.Minute, time.Hour // the code is on its way to somebody
-	case errors.Is(err, context.Canceled), errors.As(err, &own) && own.mild:
-		if count--; count == 0 {
+	case errors.Is(err, context.Canceled), errors.As(err, &argument), errors.As(err, &own) && own.mild:
+		if count -= maxMild; count <= 0 {
 			return 0
 		}
 	case isRefusal(err), errors.As(err, &own):
