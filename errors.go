@@ -177,7 +177,7 @@ func describe(err error) string {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "connection closed before the answer was complete"
 	}
-	for _, known := range []error{ErrTooLarge, ErrNoContent, ErrSignInRequired, ErrRepeatedPage, errHTML, errNotJSON, errBadToken} {
+	for _, known := range []error{ErrTooLarge, ErrNoContent, ErrSignInRequired, ErrLeaseHeld, ErrFenced, ErrCorruptToken, ErrRepeatedPage, errHTML, errNotJSON, errBadToken} {
 		if errors.Is(err, known) {
 			return known.Error()
 		}
