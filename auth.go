@@ -127,7 +127,8 @@ func (u FullApplicationUser) MarshalJSON() ([]byte, error) {
 // the account's channel, for [AuthService.ValidateTwoFactor].
 //
 // It may send a message to a person, and repeated failures may lock the account: it
-// is never repeated. It needs no token.
+// is never repeated. It needs no token. After an unknown outcome no read shows whether
+// a code was sent.
 //
 // Route: POST /api/Authenication/login
 func (s *AuthService) Login(ctx context.Context, login LoginRequest) (*FullApplicationUser, error) {
@@ -139,7 +140,8 @@ func (s *AuthService) Login(ctx context.Context, login LoginRequest) (*FullAppli
 }
 
 // ValidateTwoFactor completes a sign-in with the code that [AuthService.Login] caused
-// to be sent. An answer without a token is a failed sign-in. It needs no token.
+// to be sent. An answer without a token is a failed sign-in. It needs no token. After
+// an unknown outcome no read shows whether the code is spent: sign in again.
 //
 // Route: POST /api/Authenication/validate-two-factor
 func (s *AuthService) ValidateTwoFactor(ctx context.Context, login TwoFactorLoginRequest) (*FullApplicationUser, error) {

@@ -144,8 +144,8 @@ func (c *Client) do(ctx context.Context, r *request) (*exchange, error) {
 	if err != nil {
 		return nil, err
 	}
+	x := &exchange{client: c, request: r}
 	for replayed := false; ; replayed = true {
-		x := &exchange{client: c, request: r}
 		token, err := c.token(ctx, r)
 		if err != nil {
 			return x, x.notSent(err)
@@ -203,10 +203,11 @@ func (c *Client) token(ctx context.Context, r *request) (Token, error) {
 // the source can get another.
 func (c *Client) drop(token Token) bool {
 	source, ok := c.settings.tokens.(interface{ Invalidate(Token) })
-	if ok && !token.Value.IsZero() {
-		source.Invalidate(token)
+	if !ok || token.Value.IsZero() {
+		return false
 	}
-	return ok
+	source.Invalidate(token)
+	return true
 }
 
 // bind makes the HTTP request: URL, headers, token, body.
@@ -305,16 +306,16 @@ func decodeAnswer[T any](answer *Response, result *T) error {
 		return nil // an empty list, an empty string
 	case empty:
 		return ErrNoContent
-	case mediaType(answer.Header) == "text/plain" && body[0] != '"' && v.Kind() != reflect.Bool:
+	case mediaType(answer.Header) == "text/plain" && strings.IndexByte(`"{[`, body[0]) < 0 && v.Kind() != reflect.Bool:
 		return decodePlainText(body, v)
-	case !json.Valid(body):
+	case !jsonsplit.Valid(body):
 		return errNotJSON
 	}
 	if v.Kind() == reflect.Pointer {
 		v.Set(reflect.New(v.Type().Elem()))
 		v = v.Elem()
 	}
-	if err := decodeValue(&body, jsonsplit.Span{To: len(body)}, v); err != nil {
+	if err := decodeValue(newAnswerText(body), jsonsplit.Span{To: len(body)}, v); err != nil {
 		*result = *new(T)
 		return err
 	}

@@ -38,7 +38,7 @@ type settings struct {
 	session   *Session
 	store     TokenStore
 	logger    *slog.Logger
-	observers []func(Attempt)
+	observers []func(context.Context, Attempt)
 }
 
 // Option changes how [New] makes a client.
@@ -96,14 +96,15 @@ func WithLogger(logger *slog.Logger) Option {
 			return argumentError("WithLogger", CodeRequired, "needs a logger")
 		}
 		s.logger = logger
-		s.observers = append(s.observers, func(a Attempt) { a.log(logger) })
+		s.observers = append(s.observers, func(ctx context.Context, a Attempt) { a.log(ctx, logger) })
 		return nil
 	}
 }
 
-// WithObserver calls observe after every attempt, in the goroutine of the call. It
-// must be fast and safe for concurrent use.
-func WithObserver(observe func(Attempt)) Option {
+// WithObserver calls observe after every attempt, in the goroutine of the call, with
+// the context of the call: a span or a metric of the attempt can be made from both.
+// It must be fast and safe for concurrent use.
+func WithObserver(observe func(context.Context, Attempt)) Option {
 	return func(s *settings) error {
 		if observe == nil {
 			return argumentError("WithObserver", CodeRequired, "needs a function")

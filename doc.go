@@ -46,7 +46,7 @@
 // The sentinels [ErrUnauthorized], [ErrForbidden], [ErrNotFound], [ErrTooLarge],
 // [ErrRateLimited], [ErrNoContent] and [ErrOutcomeUnknown] are for errors.Is. The text
 // of every error of this package may be logged: it names fields and codes, and quotes
-// no value. What the service said is in [Error.Problem] and [Error.Body].
+// no value. What the service said is in [Error.Problem] and [Error.Response].
 //
 // # What is retried
 //

@@ -19,9 +19,22 @@ import (
 // A Record is a view of the whole answer that it came in, which stays in memory as
 // long as the Record does; [Record.Detach] cuts it out.
 type Record struct {
-	// A pointer and two numbers, because fmt prints the bytes of an unexported slice.
-	answer   *[]byte
+	answer   answerText // nil if there is none
 	from, to int
+}
+
+// answerText leads to the text that records are views of. There are two pointers on
+// the way, because fmt prints an unexported slice, and behind one pointer also, under
+// the verbs that do not fit it.
+type answerText **[]byte
+
+func newAnswerText(text []byte) answerText {
+	both := &struct {
+		text []byte
+		at   *[]byte
+	}{text: text}
+	both.at = &both.text
+	return &both.at
 }
 
 // Raw returns the JSON of the record as it was received. It must not be modified.
@@ -29,7 +42,7 @@ func (r Record) Raw() json.RawMessage {
 	if r.answer == nil {
 		return nil
 	}
-	return json.RawMessage((*r.answer)[r.from:r.to:r.to])
+	return json.RawMessage((**r.answer)[r.from:r.to:r.to])
 }
 
 // Decode decodes the record into v, as [json.Unmarshal] does. The text of its error
@@ -51,7 +64,7 @@ func (r Record) Decode(v any) error {
 // of a long list does not keep the list.
 func (r *Record) Detach() {
 	text := append([]byte(nil), r.Raw()...)
-	*r = Record{answer: &text, to: len(text)}
+	*r = Record{answer: newAnswerText(text), to: len(text)}
 }
 
 // MarshalJSON writes the record as it was received: changed typed fields are not written.
@@ -65,7 +78,7 @@ func (r Record) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON keeps data.
 func (r *Record) UnmarshalJSON(data []byte) error {
 	text := append([]byte(nil), data...)
-	*r = Record{answer: &text, to: len(text)}
+	*r = Record{answer: newAnswerText(text), to: len(text)}
 	return nil
 }
 
@@ -78,7 +91,7 @@ func (r Record) LogValue() slog.Value {
 func unmarshalRecord[T any](data []byte, into *T) error {
 	text := append([]byte(nil), data...)
 	var fresh T
-	if err := decodeValue(&text, jsonsplit.Span{To: len(text)}, reflect.ValueOf(&fresh).Elem()); err != nil {
+	if err := decodeValue(newAnswerText(text), jsonsplit.Span{To: len(text)}, reflect.ValueOf(&fresh).Elem()); err != nil {
 		return err
 	}
 	*into = fresh
@@ -118,8 +131,8 @@ func isRecord(t reflect.Type) bool {
 
 // decodeValue fills v, which is fresh, from the part of text at the span, which is
 // valid JSON. Field names match in any case, as the service's own do.
-func decodeValue(text *[]byte, at jsonsplit.Span, v reflect.Value) *shapeError {
-	raw := (*text)[at.From:at.To]
+func decodeValue(text answerText, at jsonsplit.Span, v reflect.Value) *shapeError {
+	raw := (**text)[at.From:at.To]
 	got := jsonType(raw)
 	if got == "null" && v.Type() != recordType {
 		return nil
@@ -157,12 +170,12 @@ func decodeValue(text *[]byte, at jsonsplit.Span, v reflect.Value) *shapeError {
 	return nil
 }
 
-func decodeMembers(text *[]byte, at jsonsplit.Span, v reflect.Value) *shapeError {
+func decodeMembers(text answerText, at jsonsplit.Span, v reflect.Value) *shapeError {
 	*v.Field(0).Addr().Interface().(*Record) = Record{text, at.From, at.To}
 	if v.NumField() == 1 {
 		return nil // nothing is published of this record
 	}
-	for name, value := range jsonsplit.Members((*text)[at.From:at.To]) {
+	for name, value := range jsonsplit.Members((**text)[at.From:at.To]) {
 		for i := 1; i < v.NumField(); i++ {
 			wire, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
 			if !strings.EqualFold(string(name), wire) {
@@ -177,9 +190,9 @@ func decodeMembers(text *[]byte, at jsonsplit.Span, v reflect.Value) *shapeError
 	return nil
 }
 
-func decodeElements(text *[]byte, at jsonsplit.Span, v reflect.Value) *shapeError {
+func decodeElements(text answerText, at jsonsplit.Span, v reflect.Value) *shapeError {
 	var spans []jsonsplit.Span
-	for element := range jsonsplit.Elements((*text)[at.From:at.To]) {
+	for element := range jsonsplit.Elements((**text)[at.From:at.To]) {
 		spans = append(spans, jsonsplit.Span{From: at.From + element.From, To: at.From + element.To})
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(spans), len(spans)))
@@ -193,8 +206,8 @@ func decodeElements(text *[]byte, at jsonsplit.Span, v reflect.Value) *shapeErro
 
 // parseTime reads the service's times: with a zone or without, which means UTC.
 func parseTime(raw []byte, into *time.Time) error {
-	var text string
-	if err := json.Unmarshal(raw, &text); err != nil {
+	text, err := unquote(raw)
+	if err != nil {
 		return err
 	}
 	t, err := time.Parse(time.RFC3339Nano, text)

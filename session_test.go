@@ -64,8 +64,8 @@ func read(ctx context.Context, client *lending.Client) error {
 	return err
 }
 
-// token asks the session and returns how long that took.
-func token(ctx context.Context, client *lending.Client) (lending.Token, time.Duration, error) {
+// takeToken asks the session and returns how long that took.
+func takeToken(ctx context.Context, client *lending.Client) (lending.Token, time.Duration, error) {
 	start := time.Now()
 	got, err := client.Session().Token(ctx)
 	return got, time.Since(start), err
@@ -89,7 +89,7 @@ func TestTokenIsRefreshedAheadOfExpiry(t *testing.T) {
 func TestNobodyWaitsForARefresh(t *testing.T) {
 	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		client := signInTo(t, service, nil)
-		first, _, err := token(t.Context(), client)
+		first, _, err := takeToken(t.Context(), client)
 		require.NoError(t, err)
 		time.Sleep(50*time.Minute + time.Second)
 		service.Fail(refreshRoute, lendingtest.Fault{Delay: 20 * time.Second})
@@ -112,7 +112,7 @@ func TestNobodyWaitsForARefresh(t *testing.T) {
 		time.Sleep(time.Minute)
 		assert.Equal(t, 1, service.Arrived(refreshRoute))
 		assert.Equal(t, 1, service.Arrived(loginRoute))
-		second, _, err := token(t.Context(), client)
+		second, _, err := takeToken(t.Context(), client)
 		require.NoError(t, err)
 		assert.NotEqual(t, first.Value.Reveal(), second.Value.Reveal())
 	})
@@ -218,14 +218,14 @@ func TestFirstCallerLeaves(t *testing.T) {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), contextKey{}, 1), 20*time.Millisecond)
 			defer cancel()
-			_, waited, err := token(ctx, client)
+			_, waited, err := takeToken(ctx, client)
 			assert.ErrorIs(t, err, context.DeadlineExceeded)
 			assert.Equal(t, 20*time.Millisecond, waited)
 		})
 		synctest.Wait()
 		for range 100 {
 			all.Go(func() {
-				_, waited, err := token(t.Context(), client)
+				_, waited, err := takeToken(t.Context(), client)
 				assert.NoError(t, err)
 				assert.LessOrEqual(t, waited, time.Second)
 			})
@@ -255,7 +255,7 @@ func TestLastCallerLeaves(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i+1)*time.Minute)
 			defer cancel()
 			all.Go(func() {
-				_, _, err := token(ctx, client)
+				_, _, err := takeToken(ctx, client)
 				assert.ErrorIs(t, err, context.DeadlineExceeded)
 			})
 		}
@@ -283,7 +283,7 @@ func TestEndpointDown(t *testing.T) {
 					all.Go(func() {
 						for range 100 {
 							ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-							_, waited, err := token(ctx, client)
+							_, waited, err := takeToken(ctx, client)
 							cancel()
 							assert.Error(t, err)
 							assert.LessOrEqual(t, waited, 500*time.Millisecond)
@@ -295,7 +295,7 @@ func TestEndpointDown(t *testing.T) {
 				assert.LessOrEqual(t, service.Arrived(loginRoute), 9, "in a minute, for 10,000 callers")
 				service.ClearFaults()
 				time.Sleep(time.Minute)
-				_, _, err := token(t.Context(), client)
+				_, _, err := takeToken(t.Context(), client)
 				require.NoError(t, err)
 			})
 		})
@@ -385,7 +385,7 @@ func TestEmptyTokenIsAFailedSignIn(t *testing.T) {
 		service.Fail(twoFactorRoute, lendingtest.Fault{
 			Status: http.StatusOK, Body: []byte(`{"requiresTwoFactor":false,"token":""}`), ContentType: "application/json", Times: -1,
 		})
-		_, _, err := token(t.Context(), client)
+		_, _, err := takeToken(t.Context(), client)
 		require.ErrorIs(t, err, lending.ErrSignInRequired)
 		assert.Equal(t, 3, service.Arrived(twoFactorRoute))
 	})
@@ -496,13 +496,13 @@ func TestExpiryOfARefreshedToken(t *testing.T) {
 			inBubble(t, func(t *testing.T, service *lendingtest.Service) {
 				scripted(service, "2000-01-01T01:06:00", test.refreshed)
 				client := signInTo(t, service, nil)
-				first, _, err := token(t.Context(), client)
+				first, _, err := takeToken(t.Context(), client)
 				require.NoError(t, err)
 				assert.Equal(t, start.Add(66*time.Minute), first.Expires)
 				time.Sleep(55 * time.Minute) // 5/6
-				_, _, _ = token(t.Context(), client)
+				_, _, _ = takeToken(t.Context(), client)
 				synctest.Wait()
-				second, _, err := token(t.Context(), client)
+				second, _, err := takeToken(t.Context(), client)
 				require.NoError(t, err)
 				require.Equal(t, test.refreshed, second.Value.Reveal())
 				want := test.life
@@ -520,15 +520,15 @@ func TestTokenOfUnknownLife(t *testing.T) {
 		scripted(service, "0001-01-01T00:00:00", "second")
 		client := signInTo(t, service, nil)
 		for range 100 {
-			got, _, err := token(t.Context(), client)
+			got, _, err := takeToken(t.Context(), client)
 			require.NoError(t, err)
 			require.Zero(t, got.Expires)
 			time.Sleep(time.Hour)
 		}
 		assert.Zero(t, service.Arrived(refreshRoute))
-		got, _, _ := token(t.Context(), client)
+		got, _, _ := takeToken(t.Context(), client)
 		client.Session().Invalidate(got)
-		_, _, err := token(t.Context(), client)
+		_, _, err := takeToken(t.Context(), client)
 		require.NoError(t, err)
 		assert.Equal(t, 2, service.Arrived(loginRoute), "used until it is refused")
 	})
@@ -540,7 +540,7 @@ func TestClockSkew(t *testing.T) {
 			inBubble(t, func(t *testing.T, service *lendingtest.Service) {
 				service.Advance(skew)
 				client := signInTo(t, service, nil)
-				got, _, err := token(t.Context(), client)
+				got, _, err := takeToken(t.Context(), client)
 				require.NoError(t, err)
 				assert.InDelta(t, time.Hour, time.Until(got.Expires), float64(2*time.Second))
 				for range 300 {
@@ -588,13 +588,13 @@ func TestCloseEndsASignIn(t *testing.T) {
 		})
 		failed := make(chan error, 1)
 		go func() {
-			_, _, err := token(t.Context(), client)
+			_, _, err := takeToken(t.Context(), client)
 			failed <- err
 		}()
 		synctest.Wait()
 		require.NoError(t, client.Close())
 		require.Error(t, <-failed)
-		_, _, err := token(t.Context(), client)
+		_, _, err := takeToken(t.Context(), client)
 		require.ErrorContains(t, err, "closed")
 		assert.Equal(t, 1, service.Arrived(loginRoute))
 	})
@@ -624,7 +624,7 @@ func TestSessionPrintsNoSecrets(t *testing.T) {
 		var log strings.Builder
 		client := signInTo(t, service, nil, lending.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 		service.Fail(refreshRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable})
-		got, _, err := token(t.Context(), client)
+		got, _, err := takeToken(t.Context(), client)
 		require.NoError(t, err)
 		time.Sleep(51 * time.Minute)
 		require.NoError(t, read(t.Context(), client))

@@ -34,7 +34,7 @@ type pausedError struct {
 }
 
 func (e *pausedError) Error() string {
-	return describe(e.cause) + ": not tried again before " + e.until.UTC().Format(time.RFC3339)
+	return "lending: " + describe(e.cause) + ": not tried again before " + e.until.UTC().Format(time.RFC3339)
 }
 func (e *pausedError) Unwrap() error { return e.cause }
 func (*pausedError) safe()           {}
@@ -71,16 +71,17 @@ func (s *Session) secondStep(ctx context.Context) (*FullApplicationUser, error) 
 	if s.credentials.TwoFactor == nil {
 		return nil, &TwoFactorRequiredError{challenge}
 	}
-	for ; ; challenge.Attempt++ {
+	for refusal := error(nil); ; challenge.Attempt++ {
 		code, err := s.credentials.TwoFactor(ctx, challenge)
 		if err != nil {
-			return nil, &signInError{"the TwoFactor function failed", err, true}
+			return nil, errors.Join(refusal, &signInError{"the TwoFactor function failed", err, true})
 		}
 		user, err := s.validate(ctx, challenge, code)
 		wrong := isRefusal(err) || err == nil && user.Token.IsZero()
 		if !wrong || challenge.Attempt == maxCodes {
 			return user, err
 		}
+		refusal = err
 	}
 }
 

@@ -50,12 +50,18 @@ type StoredToken struct {
 // What a [TokenStore] fails with.
 var (
 	// ErrLeaseHeld means that another owner has the lease.
-	ErrLeaseHeld = errors.New("another owner has the lease")
+	ErrLeaseHeld error = storeAnswer("another owner has the lease")
 	// ErrFenced means that a newer token is kept already.
-	ErrFenced = errors.New("a newer token is kept already")
+	ErrFenced error = storeAnswer("a newer token is kept already")
 	// ErrCorruptToken means that what is kept cannot be read.
-	ErrCorruptToken = errors.New("the stored token cannot be read")
+	ErrCorruptToken error = storeAnswer("the stored token cannot be read")
 )
+
+// storeAnswer is an error whose text may be shown.
+type storeAnswer string
+
+func (e storeAnswer) Error() string { return "lending: " + string(e) }
+func (storeAnswer) safe()           {}
 
 // tokenState is all that a store in memory or in a file holds.
 type tokenState struct {

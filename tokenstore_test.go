@@ -35,8 +35,10 @@ func encrypted(t *testing.T, store lending.TokenStore, key byte) lending.TokenSt
 // eachStore runs test with every store of the package, on fake time.
 func eachStore(t *testing.T, test func(t *testing.T, store lending.TokenStore)) {
 	for name, open := range map[string]func(t *testing.T) lending.TokenStore{
-		"memory":    func(*testing.T) lending.TokenStore { return lending.NewMemoryTokenStore() },
-		"file":      func(t *testing.T) lending.TokenStore { return lending.NewFileTokenStore(filepath.Join(t.TempDir(), "token")) },
+		"memory": func(*testing.T) lending.TokenStore { return lending.NewMemoryTokenStore() },
+		"file": func(t *testing.T) lending.TokenStore {
+			return lending.NewFileTokenStore(filepath.Join(t.TempDir(), "token"))
+		},
 		"encrypted": func(t *testing.T) lending.TokenStore { return encrypted(t, lending.NewMemoryTokenStore(), 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -267,9 +269,9 @@ func TestStoreIsDown(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		assert.InDelta(t, 7, service.Arrived(refreshRoute), 1, "shared again")
-		a, _, err := token(t.Context(), first)
+		a, _, err := takeToken(t.Context(), first)
 		require.NoError(t, err)
-		b, _, err := token(t.Context(), second)
+		b, _, err := takeToken(t.Context(), second)
 		require.NoError(t, err)
 		assert.Equal(t, a.Value.Reveal(), b.Value.Reveal())
 	})
@@ -317,9 +319,9 @@ func TestFrozenHolder(t *testing.T) {
 		store.frozen.Store(nil)
 		close(frozen)
 		synctest.Wait()
-		a, _, err := token(t.Context(), slow)
+		a, _, err := takeToken(t.Context(), slow)
 		require.NoError(t, err)
-		b, _, err := token(t.Context(), fast)
+		b, _, err := takeToken(t.Context(), fast)
 		require.NoError(t, err)
 		assert.Equal(t, b.Value.Reveal(), a.Value.Reveal(), "the slow one has taken the newer token")
 		assert.Equal(t, 1, service.Arrived(loginRoute))
@@ -337,4 +339,3 @@ func TestReplicasShareAFailure(t *testing.T) {
 		assert.Equal(t, 1, service.Arrived(loginRoute))
 	})
 }
-

@@ -48,9 +48,6 @@ func (t WebhookTarget) param() param {
 	return param{"target", "", true}
 }
 
-// EventName names an event, as in a [WebhookSubscription]. The set is open.
-type EventName string
-
 // WebhookSubscription is a subscription, as it is registered and as it is read back.
 // One that was read, changed and sent again carries the changed fields, and of the
 // others all that the service sent.

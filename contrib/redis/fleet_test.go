@@ -63,9 +63,11 @@ func TestMain(m *testing.M) {
 func runReplica(settings replicaSettings) {
 	client, err := lending.New(settings.Service,
 		lending.WithCredentials(lending.Credentials{
-			Username:  lendingtest.Username,
-			Password:  lending.NewSecret(lendingtest.Password),
-			TwoFactor: func(ctx context.Context, _ lending.Challenge) (string, error) { return askForCode(ctx, settings.Service) },
+			Username: lendingtest.Username,
+			Password: lending.NewSecret(lendingtest.Password),
+			TwoFactor: func(ctx context.Context, _ lending.Challenge) (string, error) {
+				return askForCode(ctx, settings.Service)
+			},
 		}),
 		lending.WithTokenStore(&freezer{lendingredis.NewTokenStore(newRedis(settings.Redis), "lending:token"), settings.Directory}))
 	if err != nil {
