@@ -30,6 +30,7 @@ func (s *Session) obtain(ctx context.Context, forced bool) (*grant, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.remember(err)
+		s.failure.blind = true
 	}
 	return g, err
 }
@@ -166,7 +167,6 @@ func (s *Session) look(ctx context.Context, above int64, forced bool) (*grant, e
 		s.failure = failure{cause: k.cause(), count: k.Count, last: time.Now(), pause: time.Until(k.Until), until: k.Until}
 	}
 	paused := !forced && time.Until(s.failure.until) > 0
-	s.failure.lookAt = time.Now().Add(time.Second)
 	failed := s.failure
 	s.mu.Unlock()
 	switch {
@@ -245,7 +245,7 @@ func (s *Session) remember(err error) {
 	}
 	f.cause, f.count, f.last = err, f.count+1, now
 	f.pause = pauseAfter(err, f.count)
-	f.until, f.lookAt = now.Add(f.pause), now.Add(time.Second)
+	f.until, f.blind = now.Add(f.pause), false
 }
 
 // report logs what callers do not see.

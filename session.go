@@ -36,7 +36,8 @@ import (
 // # Failed sign-ins
 //
 // A failed sign-in is not tried again at once: callers get its error for a second, and
-// for up to a minute if it goes on failing. After a refusal (a wrong password, wrong
+// for up to a minute if it goes on failing, unless the [TokenStore] has a token by
+// then. After a refusal (a wrong password, wrong
 // codes) it is a minute to an hour, after a 429 at least what the service asks for,
 // and while a two-factor code is awaited five minutes to an hour.
 // [Session.SignIn] tries at once.
@@ -95,7 +96,7 @@ type failure struct {
 	last   time.Time
 	pause  time.Duration
 	until  time.Time // no sign-in by itself before; zero after a success
-	lookAt time.Time // no look into the store before
+	blind  bool      // it was the store that failed: it is not asked before either
 }
 
 // expiryMargin is how long before its expiry a token is no longer used, so that it
@@ -312,13 +313,12 @@ func (s *Session) await(ctx context.Context, forced bool) (Token, error) {
 func (s *Session) join(forced bool) *flight {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
 	switch g := s.current.Load(); {
 	case g.usable():
 		return landed(g, nil)
 	case s.closed:
 		return landed(nil, errClosed)
-	case s.signIn == nil && !forced && now.Before(s.failure.until) && now.Before(s.failure.lookAt):
+	case s.signIn == nil && !forced && s.failure.blind && time.Until(s.failure.until) > 0:
 		return landed(nil, &pausedError{s.failure.cause, s.failure.until})
 	case s.signIn == nil:
 		s.signIn = s.launch(func(ctx context.Context) (*grant, error) { return s.obtain(ctx, forced) })

@@ -418,7 +418,6 @@ func TestTwoFactorInTwoProcesses(t *testing.T) {
 		assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
 		require.NoError(t, second.Session().CompleteTwoFactor(t.Context(), challenge, service.TwoFactorCode(lendingtest.Username)))
 		require.NoError(t, read(t.Context(), second))
-		time.Sleep(time.Second)
 		require.NoError(t, read(t.Context(), first), "the other process has it too")
 		assert.Equal(t, 1, service.Arrived(loginRoute))
 
