@@ -278,7 +278,7 @@ func (x *exchange) failed(cause error) *Error {
 		cause:      hide(cause),
 	}
 	if answer := x.answer; answer.StatusCode != 0 {
-		e.response = &answer
+		e.response = func() *Response { return &answer }
 	}
 	if e.StatusCode >= 300 {
 		e.Problem = x.problem()
