@@ -28,17 +28,13 @@ func (x *exchange) repeat(hr *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	var client struct {
-		below http.Client
-		retryablehttp.Client
+	client := &retryablehttp.Client{
+		HTTPClient:   &x.http,
+		RetryMax:     maxRetries,
+		CheckRetry:   x.checkRetry,
+		Backoff:      func(_, _ time.Duration, _ int, _ *http.Response) time.Duration { return x.wait },
+		ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}
-	client.below = x.client.settings.http
-	client.below.Transport = x
-	client.HTTPClient = &client.below
-	client.RetryMax = maxRetries
-	client.CheckRetry = x.checkRetry
-	client.Backoff = func(_, _ time.Duration, _ int, _ *http.Response) time.Duration { return x.wait }
-	client.ErrorHandler = retryablehttp.PassthroughErrorHandler
 	return client.Do(rr)
 }
 
