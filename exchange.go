@@ -34,9 +34,8 @@ type exchange struct {
 	answer   Response      // the last there was
 	reply    http.Response // what goes up of it
 	body     io.LimitedReader
-	err      error         // what ended the last attempt, or cut its answer
-	left     bool          // an attempt may have got as far as the service, as far as its error shows
-	wait     time.Duration // before the next attempt
+	err      error // what ended the last attempt, or cut its answer
+	left     bool  // an attempt may have got as far as the service, as far as its error shows
 
 	// How often the transport looked for a connection, had one, and wrote the head
 	// of our request to it. The hooks may run after the attempt has returned.
