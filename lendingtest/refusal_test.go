@@ -147,7 +147,7 @@ var refusals = []struct {
 	}, bad, invalid, []string{"fileName Required"}},
 	{"required document without its query", func(r *rig) reply {
 		return r.post(approval+"submit-required-document/"+r.offered(), file(1))
-	}, bad, "RequirementNotFound", nil},
+	}, bad, invalid, []string{"fileName Required", "fileType Required", "supportingDocumentId Required"}},
 	{"document without its query", func(r *rig) reply {
 		return r.post(approval+"submit-document/"+r.offered(), file(1))
 	}, bad, invalid, []string{"fileName Required", "fileType Required"}},
