@@ -1,10 +1,14 @@
 package lendingtest_test
 
 import (
+	"bufio"
 	"context"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -196,20 +200,38 @@ func TestAnswerIsReplaced(t *testing.T) {
 	})
 }
 
-// A long upload that is refused early still reads the refusal.
-func TestFaultOnUploadIsReadable(t *testing.T) {
-	inEveryForm(t, func(t *testing.T, r *rig) {
-		path := statement(r)
-		for _, want := range []int{429, 413, 401} {
-			switch want {
-			case 429:
-				r.Fail("*", lendingtest.Fault{Status: 429})
-			case 401:
-				r.token = "x"
-			}
-			reply := r.post(path, oversized())
-			require.NoError(t, reply.err)
-			assert.Equal(t, want, reply.status)
-		}
-	})
+// rawUpload sends an upload over a bare connection: the head, then as much of
+// the body as the service takes, and only then reads the answer.
+func rawUpload(t *testing.T, r *rig, path, header, body string) *http.Response {
+	t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(r.base, "http://"))
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s\r\n",
+		path, 20<<20, header)
+	require.NoError(t, err)
+	_, err = io.WriteString(conn, body)
+	require.NoError(t, err)
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { resp.Body.Close() })
+	return resp
+}
+
+// A sender that does not look up from a long body still reads an early refusal.
+func TestEarlyRefusalOfAnUploadIsReadable(t *testing.T) {
+	t.Parallel()
+	r := serverRig(t)
+	path, body := statement(r), strings.Repeat("A", 20<<20)
+	assert.Equal(t, 401, rawUpload(t, r, path, "", body).StatusCode)
+	r.Fail("*", lendingtest.Fault{Status: 429})
+	assert.Equal(t, 429, rawUpload(t, r, path, "", body).StatusCode)
+}
+
+// A sender that asks first is refused without "100 Continue", and sends nothing.
+func TestRefusalOfAnUploadThatAsksFirst(t *testing.T) {
+	t.Parallel()
+	r := serverRig(t)
+	path := statement(r)
+	assert.Equal(t, 401, rawUpload(t, r, path, "Expect: 100-continue\r\n", "").StatusCode)
 }

@@ -47,6 +47,10 @@ var rules = []struct {
 			r.post("/api/Application/create-customer", ann).refused(415, "UnsupportedMediaType")
 		}
 	}},
+	{"Request and response bodies are JSON.", func(r *rig) {
+		r.post("/api/Application/create-customer", "\xef\xbb\xbf"+ann+"\r\n").ok() // with a byte order mark, as .NET may send one
+		refuses("malformed JSON", "trailing JSON", "wrong JSON type", "array for an object", "no body", "null body")(r)
+	}},
 	{"Responses are application/json.", func(r *rig) {
 		reply := r.get("/api/Application/application-status/" + r.application())
 		assert.Equal(r.t, "application/json; charset=utf-8", reply.header.Get("Content-Type"))
@@ -243,9 +247,7 @@ var rules = []struct {
 		assert.Empty(r.t, r.post("/api/Authenication/login", login+`,"trustedDeviceToken":"x"}`).object()["token"])
 		code := r.TwoFactorCode(lendingtest.Username)
 		answer := `{"username":"` + lendingtest.Username + `","code":"` + code + `"}`
-		for range 4 {
-			r.post("/api/Authenication/validate-two-factor", strings.Replace(answer, code, "nothing", 1)).refused(bad, "InvalidTwoFactorCode")
-		}
+		r.post("/api/Authenication/validate-two-factor", strings.Replace(answer, code, "nothing", 1)).refused(bad, "InvalidTwoFactorCode")
 		assert.NotEmpty(r.t, r.post("/api/Authenication/validate-two-factor", answer).object()["token"])
 		r.post("/api/Authenication/validate-two-factor", answer).refused(bad, "InvalidTwoFactorCode")
 		r.post("/api/Authenication/login", login+`}`).ok()

@@ -20,6 +20,7 @@ func (s *Service) serveRoute(rt *route, w http.ResponseWriter, r *http.Request) 
 		s.serveNotFound(w, r)
 		return
 	}
+	r = r.WithContext(r.Context()) // a copy: net/http looks at its own request's Body when we are done
 	e := s.enter(rt.pattern, r)
 	body, tooLarge := s.readBody(rt, e, r)
 	rec := &recorder{ResponseWriter: w, service: s, entry: e}
