@@ -209,7 +209,7 @@ func (s *ApplicationsService) ListByCustomer(ctx context.Context, id CustomerID)
 }
 
 // ListByPartner returns applications of a partner. The service sets no limit: without
-// options it returns them all. AllByPartner reads them in parts.
+// options it returns them all. [ApplicationsService.AllByPartner] reads them in parts.
 //
 // Route: GET /api/Application/get-partner-applications/{partnerId}
 func (s *ApplicationsService) ListByPartner(ctx context.Context, id PartnerID, opts *ListOptions) ([]Application, error) {

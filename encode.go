@@ -115,7 +115,7 @@ func isAbsent(v reflect.Value, received json.RawMessage) bool {
 // as one field.
 func encodeExtra(b *bytes.Buffer, extra any, taken []string, path string) ([]string, error) {
 	text, err := marshal(extra, path+"Extra")
-	if err == nil && jsonType(text) != "an object" {
+	if err == nil && text[0] != '{' && string(text) != "null" { // null is a nil map
 		err = encodingError(path+"Extra", "must marshal to a JSON object")
 	}
 	if err != nil {

@@ -116,6 +116,45 @@ func (e *PageError) Unwrap() error { return e.Err }
 
 func (*PageError) safe() {}
 
+// AllTransactions yields all transactions of a loan, page by page: it calls
+// [LoansService.Transactions] until a page is empty.
+//
+// opts may be nil. Skip is where the iterator begins, Take the size of its pages, at
+// most and by default [MaxTake]. A call that fails ends it with a [*PageError], from
+// which it can be resumed. It may be ranged over again, and then calls again; to break
+// off costs nothing. A record pins the page it came in: see [Record.Detach].
+func (s *LoansService) AllTransactions(ctx context.Context, id LoanID, opts *ListOptions) iter.Seq2[Transaction, error] {
+	return walkList(ctx, id, opts, s.Transactions)
+}
+
+// AllTransactionsPaged yields all transactions of a loan, page by page: it calls
+// [LoansService.TransactionsPaged] until there are as many as the total says, or a
+// page is empty. The rest is as for [LoansService.AllTransactions].
+func (s *LoansService) AllTransactionsPaged(ctx context.Context, id LoanID, opts *PagedOptions) iter.Seq2[Transaction, error] {
+	return walkPages(ctx, id, opts, s.TransactionsPaged)
+}
+
+// AllWithdrawals yields all withdrawals from a loan, page by page: it calls
+// [LoansService.Withdrawals] until there are as many as the total says, or a page is
+// empty. The rest is as for [LoansService.AllTransactions].
+func (s *LoansService) AllWithdrawals(ctx context.Context, id LoanID, opts *PagedOptions) iter.Seq2[AdvanceProjection, error] {
+	return walkPages(ctx, id, opts, s.Withdrawals)
+}
+
+// AllMessages yields all messages of an application, page by page: it calls
+// [CommunicationService.Messages] until a page is empty. The rest is as for
+// [LoansService.AllTransactions].
+func (s *CommunicationService) AllMessages(ctx context.Context, id ApplicationID, opts *ListOptions) iter.Seq2[Message, error] {
+	return walkList(ctx, id, opts, s.Messages)
+}
+
+// AllByPartner yields all applications of a partner, page by page: it calls
+// [ApplicationsService.ListByPartner] until a page is empty. The rest is as for
+// [LoansService.AllTransactions].
+func (s *ApplicationsService) AllByPartner(ctx context.Context, id PartnerID, opts *ListOptions) iter.Seq2[Application, error] {
+	return walkList(ctx, id, opts, s.ListByPartner)
+}
+
 // walkList returns the iterator over a list that comes as an array.
 func walkList[T rawRecord, ID any](ctx context.Context, id ID, opts *ListOptions,
 	list func(context.Context, ID, *ListOptions) ([]T, error),

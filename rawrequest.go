@@ -62,6 +62,9 @@ func (c *Client) Do(ctx context.Context, raw RawRequest) (*Record, error) {
 	r := request{method: raw.Method, path: raw.Path, args: raw.Args, effect: raw.Effect, anonymous: raw.Anonymous}
 	var failed checks
 	raw.check(&failed)
+	if !isTemplate(raw.Path) {
+		r.path = "" // it may hold values, which errors do not show
+	}
 	if raw.Body != nil {
 		body, err := marshal(raw.Body, "Body")
 		if err != nil {

@@ -23,20 +23,23 @@ const (
 
 // repeat sends a read until it succeeds, fails for good, or the next attempt would
 // begin after the deadline. A mutation never comes here.
-func (x *exchange) repeat(hc *http.Client, hr *http.Request) error {
+func (x *exchange) repeat(hr *http.Request) (*http.Response, error) {
 	rr, err := retryablehttp.FromRequest(hr)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	client := &retryablehttp.Client{
-		HTTPClient:   hc,
-		RetryMax:     maxRetries,
-		CheckRetry:   x.checkRetry,
-		Backoff:      func(_, _ time.Duration, _ int, _ *http.Response) time.Duration { return x.wait },
-		ErrorHandler: retryablehttp.PassthroughErrorHandler,
+	var client struct {
+		below http.Client
+		retryablehttp.Client
 	}
-	_, err = client.Do(rr) //nolint:bodyclose // RoundTrip has read and closed it
-	return err
+	client.below = x.client.settings.http
+	client.below.Transport = x
+	client.HTTPClient = &client.below
+	client.RetryMax = maxRetries
+	client.CheckRetry = x.checkRetry
+	client.Backoff = func(_, _ time.Duration, _ int, _ *http.Response) time.Duration { return x.wait }
+	client.ErrorHandler = retryablehttp.PassthroughErrorHandler
+	return client.Do(rr)
 }
 
 // checkRetry decides whether to attempt the read once more, and how long to wait
@@ -45,17 +48,18 @@ func (x *exchange) checkRetry(ctx context.Context, resp *http.Response, err erro
 	if ctx.Err() != nil || x.attempts > maxRetries || !isTransient(resp, err) {
 		return false, nil
 	}
-	x.wait = backoff(x.attempts)
+	var asked time.Duration
 	if resp != nil {
-		x.wait = max(x.wait, retryAfter(resp.Header))
+		asked = retryAfter(x.answer.Header)
 	}
+	x.wait = asked + backoff(x.attempts)
 	deadline, ok := ctx.Deadline()
-	return x.wait <= maxWait && (!ok || time.Until(deadline) > x.wait), nil
+	return asked <= maxWait && (!ok || time.Until(deadline) > x.wait), nil
 }
 
 func isTransient(resp *http.Response, err error) bool {
-	var certificate *tls.CertificateVerificationError
 	if err != nil {
+		var certificate *tls.CertificateVerificationError
 		return !errors.As(err, &certificate) && !errors.Is(err, ErrTooLarge)
 	}
 	switch resp.StatusCode {

@@ -23,7 +23,7 @@ var (
 // readDocument takes in one JSON string of base64 as a stream, and keeps
 // nothing but its size and digest.
 func readDocument(body io.Reader) (size int64, sum string, err error) {
-	r := bufio.NewReader(body)
+	r := bufio.NewReaderSize(body, 64<<10)
 	text := &stringReader{r: r}
 	if !text.open() {
 		return 0, "", errNotString
@@ -62,30 +62,39 @@ func (s *stringReader) open() bool {
 }
 
 func (s *stringReader) Read(p []byte) (n int, err error) {
-	for n < len(p) && !s.closed {
-		b, err := s.r.ReadByte()
-		if err == nil && b == '\\' {
-			b, err = s.escape()
-		} else if b == '"' {
-			s.closed = true
-			break
-		} else if err == nil && b < ' ' {
-			err = errNotString
-		}
-		if err != nil {
-			s.err = err
-			if errors.Is(err, io.EOF) {
-				s.err = errNotString
-			}
-			return n, s.err
-		}
-		p[n] = b
-		n++
-	}
-	if n == 0 && s.closed {
+	if s.closed {
 		return 0, io.EOF
 	}
-	return n, nil
+	if _, err := s.r.Peek(1); err != nil {
+		return 0, s.fail(err)
+	}
+	waiting, _ := s.r.Peek(min(s.r.Buffered(), len(p)))
+	for n < len(waiting) && waiting[n] >= ' ' && waiting[n] != '"' && waiting[n] != '\\' {
+		n++
+	}
+	copy(p, waiting[:n])
+	_, _ = s.r.Discard(n)
+	if n > 0 {
+		return n, nil
+	}
+	switch b, _ := s.r.ReadByte(); b {
+	case '"':
+		s.closed = true
+		return 0, io.EOF
+	case '\\':
+		p[0], err = s.escape()
+		return 1, s.fail(err)
+	}
+	return 0, s.fail(errNotString)
+}
+
+// fail keeps the reason, which base64's decoder would hide.
+func (s *stringReader) fail(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errNotString
+	}
+	s.err = err
+	return err
 }
 
 func (s *stringReader) escape() (byte, error) {

@@ -3,7 +3,6 @@
 package base64json
 
 import (
-	"encoding/base64"
 	"errors"
 	"io"
 )
@@ -30,11 +29,12 @@ type Reader struct {
 	Source   io.Reader
 	Min, Max int64
 
-	n     int64 // bytes of Source that were encoded
-	err   error // what every further read returns
-	in    [24 << 10]byte
-	small [8]byte // for a caller whose buffer is smaller
-	spill []byte  // what is left in small
+	n      int64 // bytes of Source that were encoded
+	err    error // what every further read returns
+	in     [24 << 10]byte
+	excess [1]byte // what a Source holds beyond Max
+	small  [8]byte // for a caller whose buffer is smaller
+	spill  []byte  // what is left in small
 }
 
 // Encoded returns how many bytes of Source have been encoded.
@@ -81,7 +81,7 @@ func (r *Reader) next(p []byte) (int, error) {
 		r.err = ErrShort
 		return 0, r.err
 	}
-	base64.StdEncoding.Encode(p[n:], in[:got])
+	encode(p[n:], in[:got])
 	n += (got + 2) / 3 * 4
 	if err == io.EOF {
 		p[n] = '"'
@@ -94,7 +94,6 @@ func (r *Reader) next(p []byte) (int, error) {
 // fill reads in full, unless Source ends, which it must not do after more than Max
 // bytes: once it has given them all it is asked for one more.
 func (r *Reader) fill(in []byte) (int, error) {
-	var excess [1]byte
 	left := r.Max - r.n
 	if int64(len(in)) > left {
 		in = in[:left]
@@ -103,7 +102,7 @@ func (r *Reader) fill(in []byte) (int, error) {
 	for empty := 0; got < len(in) || int64(got) == left; {
 		into := in[got:]
 		if len(into) == 0 {
-			into = excess[:]
+			into = r.excess[:]
 		}
 		n, err := r.Source.Read(into)
 		switch {

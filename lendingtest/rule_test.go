@@ -1,0 +1,355 @@
+package lendingtest_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// refuses runs rows of the table of refusals.
+func refuses(names ...string) func(*rig) {
+	return func(r *rig) {
+		for _, name := range names {
+			found := false
+			for _, row := range refusals {
+				if row.name == name {
+					found = true
+					row.do(newRig(r.t)).refused(row.status, row.code, row.fields...)
+				}
+			}
+			require.True(r.t, found, name)
+		}
+	}
+}
+
+// rules quotes the interface and tests what it says.
+var rules = []struct {
+	sentence string
+	test     func(*rig)
+}{
+	// Conventions and records.
+	{"Requests accept the content types application/json, application/json-patch+json, text/json and application/*+json.", func(r *rig) {
+		for i, accepted := range []string{"application/json", "application/json-patch+json", "text/json", "application/vnd.x+json", "application/json; charset=UTF-8"} {
+			r.header.Set("Content-Type", accepted)
+			r.post("/api/Application/create-customer", strings.Replace(ann, "ann@", fmt.Sprintf("a%d@", i), 1)).ok()
+		}
+		for _, refused := range []string{"text/plain", "application/xml", "text/x+json", "application/json; charset=latin1", "x"} {
+			r.header.Set("Content-Type", refused)
+			r.post("/api/Application/create-customer", ann).refused(415, "UnsupportedMediaType")
+		}
+	}},
+	{"Responses are application/json.", func(r *rig) {
+		reply := r.get("/api/Application/application-status/" + r.application())
+		assert.Equal(r.t, "application/json; charset=utf-8", reply.header.Get("Content-Type"))
+	}},
+	{"Route names contain the literal misspelling `Authenication`; it is part of the paths.", func(r *rig) {
+		r.post("/api/Authenication/refresh-token", "").ok()
+		r.post("/api/Authentication/refresh-token", "").refused(404, "NotFound")
+	}},
+	{"| firstName | string | max 50 characters |", func(r *rig) {
+		r.post("/api/Application/create-customer", strings.Replace(ann, "Ann", strings.Repeat("é", 50), 1)).ok()
+		refuses("customer with every fault")(r)
+	}},
+	{"| email | string | valid e-mail format, max 50 characters |", func(r *rig) {
+		r.post("/api/Application/create-customer", strings.Replace(ann, "ann@", strings.Repeat("a", 38)+"@", 1)).ok()
+		refuses("e-mail of 51 characters", "customer with every fault")(r)
+	}},
+	{"| password | string | must satisfy password rules of the service |", refuses("customer with every fault")},
+	{"| mobileNumber | string | exactly ten digits after punctuation is removed |", func(r *rig) {
+		for i, number := range []string{"5550100199", "555-010-0199", "(555) 010.0199", " 555/010/0199"} {
+			body := strings.Replace(strings.Replace(ann, "ann@", fmt.Sprintf("a%d@", i), 1), "(555) 010-0199", number, 1)
+			assert.Equal(r.t, "5550100199", r.post("/api/Application/create-customer", body).object()["mobileNumber"])
+		}
+		refuses("eleven digits", "letters in the number")(r)
+	}},
+	{"`years` is years in business, a numeric string \"0\" to \"99\" (legacy bucket labels may exist in older integrations)", func(r *rig) {
+		id := r.customer()
+		for _, years := range []string{"0", "7", "99", "2-5"} {
+			r.post("/api/Application/create-application", `{"customerId":"`+id+`","extraInformation":{"years":"`+years+`"}}`).text()
+		}
+		for _, years := range []string{"", "-1", "100", "7.5", "many"} {
+			r.post("/api/Application/create-application", `{"customerId":"`+id+`","extraInformation":{"years":"`+years+`"}}`).
+				refused(bad, invalid, "extraInformation.years InvalidYears")
+		}
+	}},
+	{"optional; only with an assigned partner id; no all-zero placeholder", refuses("zero partner and agent", "partner of others")},
+	{"Supply the zip code either as businessZip or as extraInformation.zipcode, never both.", func(r *rig) {
+		id := r.customer()
+		for _, zip := range []string{`"businessZip":"10001"`, `"extraInformation":{"zipcode":"10001"}`} {
+			app := r.post("/api/Application/create-application", `{"customerId":"`+id+`",`+zip+`}`).text()
+			assert.Equal(r.t, "10001", r.get("/api/Application/get-application/" + app).object()["businessZip"])
+		}
+		refuses("zip code twice")(r)
+	}},
+	{"The create response is a bare JSON string holding the new application UUID, not an object.", func(r *rig) {
+		assert.Regexp(r.t, `^[0-9a-f-]{36}$`, r.application())
+	}},
+	{"The body is a single JSON string containing the base64 encoding of the file bytes.", func(r *rig) {
+		id := r.application()
+		path := "/api/Application/submit-bankstatement-document/" + id + "?fileName=may.pdf"
+		for _, body := range []string{`"+/8="`, ` "\u002b\/8\u003d" `, "\n\"+/8=\"\r\n"} {
+			assert.Equal(r.t, "true", r.post(path, body).ok())
+		}
+		sum := sha256.Sum256([]byte{0xfb, 0xff})
+		for _, d := range r.Snapshot().Applications[0].Documents {
+			assert.Equal(r.t, "may.pdf", d.FileName)
+			assert.EqualValues(r.t, 2, d.Size)
+			assert.Equal(r.t, hex.EncodeToString(sum[:]), d.SHA256)
+		}
+		refuses("object for a file", "raw binary", "multipart", "two strings", "not base64", "base64 cut", "string not closed")(r)
+	}},
+	{"account balances and transaction amounts are strings", refuses("amounts as numbers")},
+	{"BankingDataRequest holds at least one bank account with required details", refuses("no bank account", "amounts as numbers")},
+	{"Paged envelopes hold `data` (array) and `totalCount` (integer).", func(r *rig) {
+		loan := r.AddLoan(lendingtest.Loan{})
+		assert.JSONEq(r.t, `{"data":[],"totalCount":0}`, r.get("/api/Loan/get-withdrawals/"+loan.ID).ok())
+	}},
+	{"The `errors` array holds entries of field, message, code; it is an array, not a field-to-messages dictionary.", refuses("customer with every fault")},
+
+	// Applications.
+	{"GET process-application once; do not poll or auto-retry it.", func(r *rig) {
+		id := r.offered()
+		first := r.get("/api/Application/application-offer/" + id).object()["id"]
+		second := r.get("/api/Application/process-application/" + id).text()
+		assert.NotEqual(r.t, first, second, "each run makes another offer")
+		assert.Equal(r.t, 2, r.Snapshot().Applications[0].ProcessRuns)
+		assert.Equal(r.t, 2, r.Executed("GET /api/Application/process-application/{applicationId}"))
+	}},
+	{"an empty transaction array does not establish enough information for an offer", refuses("processing without transactions")},
+	{"Sending sendLink=true requests that a customer application link be sent.", func(r *rig) {
+		body := `{"customerId":"` + r.customer() + `"}`
+		r.post("/api/Application/create-application?sendLink=false", body).text()
+		assert.Empty(r.t, r.Sent())
+		id := r.post("/api/Application/create-application?sendLink=true", body).text()
+		require.Len(r.t, r.Sent(), 1)
+		assert.Equal(r.t, "application-link", r.Sent()[0].Kind)
+		assert.Equal(r.t, id, r.Sent()[0].ApplicationID)
+		assert.Equal(r.t, "ann@example.com", r.Sent()[0].To)
+	}},
+	{"validates before creating", func(r *rig) {
+		body := strings.Replace(ann, `"Ann"`, `"Ann","extraInformation":{"years":"x"}`, 1)
+		r.post("/api/Application/create-customer-and-application", body).refused(bad, invalid, "extraInformation.years InvalidYears")
+		assert.Empty(r.t, r.Snapshot().Customers)
+		assert.Empty(r.t, r.Snapshot().Applications)
+	}},
+	{"The bank-statement upload instead requires only that the application exists.", func(r *rig) {
+		id := r.offered()
+		r.ExpireOffer(id)
+		r.post("/api/Application/submit-bankstatement-document/"+id+"?fileName=a", file(1)).ok()
+		r.post("/api/Application/cancel-application/"+id, "").ok()
+		r.post("/api/Application/submit-bankstatement-document/"+id+"?fileName=a", file(1)).ok()
+		r.post("/api/Application/submit-bankstatement-document/"+unknownID+"?fileName=a", file(1)).refused(404, "ApplicationNotFound")
+	}},
+	{"An offer can expire.", func(r *rig) {
+		id := r.offered()
+		path := "/api/Application/application-offer/" + id
+		assert.Equal(r.t, false, r.get(path).object()["isExpired"])
+		r.Advance(30 * 24 * time.Hour)
+		r.token = r.Token(lendingtest.Username)
+		assert.Equal(r.t, true, r.get(path).object()["isExpired"])
+		assert.Equal(r.t, false, r.get(path + "?force=true").object()["isExpired"])
+	}},
+	{"Document uploads through the approval routes and contract signing require an unexpired offer.",
+		refuses("upload after the offer expired", "required upload after the offer expired", "signing after the offer expired")},
+	{"An application can be cancelled", func(r *rig) {
+		id := r.offered()
+		r.post("/api/Application/cancel-application/"+id, "").ok()
+		r.get("/api/Application/process-application/"+id).refused(bad, "ApplicationCancelled")
+		r.post(approval+"add-company-details/"+id, `{}`).refused(bad, "ApplicationCancelled")
+	}},
+	{"required strings: firstname, lastname, address, state, city, ssn, mobile; required dateOfBirth (date-time)", refuses("customer data missing")},
+	{"required: name string, zipcode string, startDate (date-time)", refuses("application data missing")},
+
+	// Approval.
+	{"use the returned requirement identifier as supportingDocumentId", refuses("required document without its query", "document of another type")},
+	{"submit-document requires fileType although it does not use it when storing the file", refuses("document without its query")},
+	{"applicantId is a uuid from the same application", refuses("signing for somebody else")},
+	{"base64-encoded image bytes, must be non-empty", refuses("signing without images", "signing with one empty image")},
+	{"A loan record carries `id` and `applicationId`.", func(r *rig) {
+		loan := r.borrowed()
+		got := r.get("/api/Loan/get-customer-loans/" + loan.CustomerID).list()[0]
+		assert.Equal(r.t, []any{loan.ID, loan.ApplicationID}, []any{got["id"], got["applicationId"]})
+	}},
+
+	// Limits.
+	{"| Uploaded file size | non-empty, at most 15 MiB (15 x 1024 x 1024 bytes) decoded | the three document upload routes |", func(r *rig) {
+		id := r.offered()
+		need := r.get(approval + "get-required-documents/" + id).list()[0]
+		largest := file(15 << 20)
+		for _, path := range []string{
+			"/api/Application/submit-bankstatement-document/" + id + "?fileName=a",
+			approval + "submit-document/" + id + "?fileName=a&fileType=b",
+			approval + "submit-required-document/" + id + "?fileName=a&fileType=" + need["fileType"].(string) + "&supportingDocumentId=" + need["supportingDocumentId"].(string),
+		} {
+			assert.Equal(r.t, "true", r.post(path, largest).ok())
+			r.post(path, oversized()).refused(413, "FileTooLarge")
+			r.post(path, file(0)).refused(bad, "EmptyDocument")
+		}
+		assert.Len(r.t, r.Snapshot().Applications[0].Documents, 3)
+	}},
+	{"| take cap | 200 | loan lists and communication lists |", func(r *rig) {
+		loan := r.AddLoan(lendingtest.Loan{})
+		r.AddTransactions(loan.ID, make([]lendingtest.Transaction, 450)...)
+		r.AddWithdrawals(loan.ID, make([]lendingtest.Withdrawal, 450)...)
+		r.AddMessages(loan.ApplicationID, make([]lendingtest.Message, 450)...)
+		for _, query := range []string{"", "?take=201", "?skip=5&take=2147483647"} {
+			assert.Len(r.t, r.get("/api/Loan/get-transactions/"+loan.ID+query).list(), 200)
+			assert.Len(r.t, r.get("/api/Communication/get-all-messages/"+loan.ApplicationID+query).list(), 200)
+			for _, path := range []string{"get-transactions-paged/", "get-withdrawals/"} {
+				page := r.get("/api/Loan/" + path + loan.ID + query).object()
+				assert.Len(r.t, page["data"], 200)
+				assert.InDelta(r.t, 450, page["totalCount"], 0)
+			}
+		}
+		assert.Len(r.t, r.get("/api/Loan/get-transactions/"+loan.ID+"?skip=400").list(), 50)
+		assert.Empty(r.t, r.get("/api/Loan/get-transactions/"+loan.ID+"?skip=451").list())
+	}},
+	{"| take cap | none applied | partner-application and invoice-customer routes |", func(r *rig) {
+		customer := r.AddCustomer(lendingtest.Customer{}).ID
+		for range 250 {
+			r.AddApplication(lendingtest.Application{CustomerID: customer})
+		}
+		path := "/api/Application/get-partner-applications/" + lendingtest.PartnerID
+		assert.Len(r.t, r.get(path).list(), 250)
+		assert.Len(r.t, r.get(path+"?skip=245&take=10").list(), 5)
+	}},
+	{"The descending option exists only on get-transactions-paged and get-withdrawals.", func(r *rig) {
+		loan := r.AddLoan(lendingtest.Loan{})
+		r.AddTransactions(loan.ID, lendingtest.Transaction{ID: "a"}, lendingtest.Transaction{ID: "b"})
+		r.AddWithdrawals(loan.ID, lendingtest.Withdrawal{ID: "a"}, lendingtest.Withdrawal{ID: "b"})
+		for _, path := range []string{"get-transactions-paged/", "get-withdrawals/"} {
+			rows := r.get("/api/Loan/" + path + loan.ID + "?take=1&descending=true").object()["data"].([]any)
+			assert.Equal(r.t, "b", rows[0].(map[string]any)["id"])
+		}
+		assert.Equal(r.t, "a", r.get("/api/Loan/get-transactions/" + loan.ID + "?descending=true").list()[0]["id"])
+	}},
+
+	// Signing in.
+	{"Business endpoints require the header `Authorization: Bearer <ACCESS_TOKEN>`.", refuses("token missing", "token invalid")},
+	{"When requiresTwoFactor is true: the code arrives through the account's configured channel", func(r *rig) {
+		login := `{"username":"` + lendingtest.Username + `","password":"` + lendingtest.Password + `"`
+		user := r.post("/api/Authenication/login", login+`,"trustedDeviceToken":"`+lendingtest.TrustedDeviceToken+`"}`).object()
+		assert.NotEmpty(r.t, user["token"], "a trusted device needs no code")
+		assert.Empty(r.t, r.Sent())
+		assert.Empty(r.t, r.post("/api/Authenication/login", login+`,"trustedDeviceToken":"x"}`).object()["token"])
+		code := r.TwoFactorCode(lendingtest.Username)
+		answer := `{"username":"` + lendingtest.Username + `","code":"` + code + `"}`
+		for range 4 {
+			r.post("/api/Authenication/validate-two-factor", strings.Replace(answer, code, "nothing", 1)).refused(bad, "InvalidTwoFactorCode")
+		}
+		assert.NotEmpty(r.t, r.post("/api/Authenication/validate-two-factor", answer).object()["token"])
+		r.post("/api/Authenication/validate-two-factor", answer).refused(bad, "InvalidTwoFactorCode")
+		r.post("/api/Authenication/login", login+`}`).ok()
+		code = r.TwoFactorCode(lendingtest.Username)
+		for range 5 {
+			r.post("/api/Authenication/validate-two-factor", answer).refused(bad, "InvalidTwoFactorCode")
+		}
+		r.post("/api/Authenication/validate-two-factor", `{"username":"`+lendingtest.Username+`","code":"`+code+`"}`).refused(bad, "InvalidTwoFactorCode")
+	}},
+	{"Success body is a JSON string with the new token. An already expired token cannot be refreshed; sign in again.", func(r *rig) {
+		old := r.token
+		r.token = r.post("/api/Authenication/refresh-token", "").text()
+		assert.NotEqual(r.t, old, r.token)
+		r.application()
+		refuses("refresh after expiry")(r)
+	}},
+	{"webhook administrators only", func(r *rig) {
+		refuses("not permitted")(r)
+		r.as(lendingtest.AdministratorUsername).get("/api/Webhook/get-all-subscriptions").ok()
+	}},
+
+	// Withdrawals.
+	{"The amount is checked against the stored calculation and the available balance.",
+		refuses("withdrawal of another amount", "withdrawal with other inputs", "withdrawal above the balance", "withdrawal without a stored calculation")},
+	{"POST confirm-withdrawal-invoice with the agreed amount, the returned advance rate, the requested dateUTC and the entered OTP.", func(r *rig) {
+		loan := r.withdrawing()
+		otp := r.OTP(loan.ID)
+		confirm(r, loan, "2500.00", "0.80", otp).ok()
+		confirm(r, loan, "2500.00", "0.80", otp).refused(bad, "NoPendingWithdrawal")
+		after, _ := r.LoanOf(loan.ApplicationID)
+		assert.Len(r.t, after.Withdrawals, 1)
+		assert.EqualValues(r.t, 2500_00, after.Balance)
+		refuses("confirming with nothing", "confirming another amount", "confirming another rate", "wrong one-time password")(r)
+	}},
+	{"Resend OTP: response is a UUID string, not the OTP.", func(r *rig) {
+		loan := r.withdrawing()
+		id := r.post("/api/Loan/resend-withdrawal-otp/"+loan.ID, "").text()
+		assert.Regexp(r.t, `^[0-9a-f-]{36}$`, id)
+		confirm(r, loan, "2500", "0.8", r.OTP(loan.ID)).ok()
+		refuses("old one-time password")(r)
+	}},
+	{"Line-of-credit withdrawal: no confirmation route is exposed", refuses("confirming a line of credit")},
+	{"get-early-repayment is anonymous but needs a valid loan id", func(r *rig) {
+		r.as("").get("/api/Loan/get-early-repayment/" + r.borrowed().ID).ok()
+		refuses("early repayment of no loan")(r)
+	}},
+	{"The loan id comes from a loan record found through get-customer-loans and is not interchangeable with an application id or offer id.",
+		refuses("application id as loan id")},
+
+	// Webhooks.
+	{"exactly one valid target id is supplied", refuses("no target", "two targets", "target of others", "unknown customer as target")},
+	{"Registering again updates the URI and event list only; it does not rotate the secret.", func(r *rig) {
+		r.post("/api/Webhook/register"+mine, `{"webhookUri":"https://a.example/","secret":"x","id":"`+unknownID+`"}`).ok()
+		first := r.get("/api/Webhook/get-subscription" + mine).object()
+		assert.Regexp(r.t, `^whs_[0-9a-f]{32}$`, first["secret"])
+		assert.NotEqual(r.t, unknownID, first["id"])
+		assert.NotEqual(r.t, lendingtest.PartnerID, first["id"])
+		r.post("/api/Webhook/register"+mine, `{"webhookUri":"https://b.example/","isActive":false,"webhooks":["WB_Loan_Closed"]}`).ok()
+		first["webhookUri"], first["webhooks"] = "https://b.example/", []any{"WB_Loan_Closed"}
+		assert.Equal(r.t, first, r.get("/api/Webhook/get-subscription"+mine).object())
+	}},
+	{"omitted or empty means all supported events", func(r *rig) {
+		r.post("/api/Webhook/register"+mine, `{"webhookUri":"https://a.example/","webhooks":[]}`).ok()
+		var names []string
+		require.NoError(r.t, json.Unmarshal([]byte(r.get("/api/Webhook/get-registered-webhooks"+mine).ok()), &names))
+		assert.Len(r.t, names, 22)
+	}},
+	{"update-webhook-uri on a missing subscription does not create one.", func(r *rig) {
+		refuses("new receiver for nothing")(r)
+		r.post("/api/Webhook/update-webhook-uri"+mine+"&webhookUri=https://a.example/", "").refused(bad, "SubscriptionNotFound")
+		assert.Empty(r.t, r.Snapshot().Subscriptions)
+	}},
+	{"The event must be in the subscription. Unsupported names are rejected. Simulation supports only a subset of the catalogue, so a registered event can still be rejected.",
+		refuses("simulation of an unknown event", "simulation of an event not subscribed", "simulation beyond the subset")},
+	{"HTTPS receiver address", refuses("receiver without https", "new receiver without https")},
+	{"publishers can reuse a target id across events", func(r *rig) {
+		receiver := newReceiver(r.t)
+		r.AddSubscription(lendingtest.Subscription{WebhookURI: receiver.URL})
+		r.offered()
+		r.wait()
+		ids := map[string]int{}
+		for _, d := range receiver.all() {
+			var e envelope
+			require.NoError(r.t, json.Unmarshal(d.body, &e))
+			ids[e.ID]++
+		}
+		assert.Len(r.t, ids, 1, "one application, one id, several events")
+		assert.Greater(r.t, len(receiver.all()), 3)
+	}},
+	{"Application-created data may include extraInformation.years as a string.", func(r *rig) {
+		receiver := newReceiver(r.t)
+		r.AddSubscription(lendingtest.Subscription{WebhookURI: receiver.URL, Webhooks: []string{"WB_Application_Created"}})
+		r.post("/api/Application/create-application", `{"customerId":"`+r.customer()+`","extraInformation":{"years":"7"}}`).text()
+		r.wait()
+		assert.Contains(r.t, string(receiver.all()[0].body), `"extraInformation":{"years":"7"}`)
+	}},
+}
+
+func TestRules(t *testing.T) {
+	t.Parallel()
+	for _, rule := range rules {
+		t.Run(rule.sentence, func(t *testing.T) {
+			t.Parallel()
+			rule.test(newRig(t))
+		})
+	}
+}
