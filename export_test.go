@@ -2,7 +2,8 @@ package lending
 
 // What tests in lending_test look at.
 var (
-	SettledBy  = settledBy
-	RetryAfter = retryAfter
-	Backoff    = backoff
+	SettledBy    = settledBy
+	ParseProblem = parseProblem
+	RetryAfter   = retryAfter
+	Backoff      = backoff
 )
