@@ -34,11 +34,13 @@ type Client struct {
 // settings is what the options set.
 type settings struct {
 	base      url.URL
-	userAgent string
+	userAgent []string // the value of the header
 	http      http.Client
 	foreign   bool // the http.Client is the caller's: it may speak HTTP/2 and add headers
 	tokens    TokenSource
 	session   *Session
+	store     TokenStore
+	logger    *slog.Logger
 	observers []func(context.Context, Attempt)
 }
 
@@ -89,13 +91,15 @@ func WithCredentials(credentials Credentials) Option {
 }
 
 // WithLogger logs every attempt: at debug level if the service accepted it, at warn
-// level if not. No record holds the value of a parameter. What a server sends beyond
-// its answers net/http itself writes to the standard logger of package log.
+// level if not. No record holds the value of a parameter. What goes wrong in the
+// background of a [Session] is logged too. What a server sends beyond its answers
+// net/http itself writes to the standard logger of package log.
 func WithLogger(logger *slog.Logger) Option {
 	return func(s *settings) error {
 		if logger == nil {
 			return argumentError("WithLogger", CodeRequired, "needs a logger")
 		}
+		s.logger = logger
 		s.observers = append(s.observers, func(ctx context.Context, a Attempt) { a.log(ctx, logger) })
 		return nil
 	}
@@ -124,7 +128,7 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &settings{base: *base, userAgent: "lending-go/" + version()}
+	s := &settings{base: *base, userAgent: []string{"lending-go/" + version()}}
 	for _, opt := range opts {
 		if err := opt(s); err != nil {
 			return nil, err
@@ -148,14 +152,18 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	c.Customers = &CustomersService{c}
 	c.Loans = &LoansService{c}
 	c.Webhooks = &WebhooksService{c}
-	if s.session != nil {
-		s.session.auth = c.Auth
+	if err := c.bindSession(); err != nil {
+		return nil, err
 	}
 	return c, nil
 }
 
-// Close closes idle connections. Calls under way go on.
+// Close ends a sign-in or refresh under way, waits for it, and closes idle
+// connections. Calls under way go on.
 func (c *Client) Close() error {
+	if c.settings.session != nil {
+		c.settings.session.close()
+	}
 	if !c.settings.foreign {
 		c.settings.http.CloseIdleConnections()
 	}

@@ -26,11 +26,13 @@ const (
 // nothing above it can undo what it does.
 type exchange struct {
 	client  *Client
-	request *request
+	request request
 	caller  context.Context // for the observers: the one of the attempts is traced
 
 	attempts int
 	answer   Response      // the last there was
+	reply    http.Response // what goes up of it
+	body     io.LimitedReader
 	err      error         // what ended the last attempt, or cut its answer
 	wait     time.Duration // before the next attempt
 
@@ -43,20 +45,22 @@ type exchange struct {
 // no answer was received, or not all of a success.
 func (x *exchange) send(ctx context.Context, token Token, body []byte) error {
 	x.caller = ctx
+	if x.request.effect == Read {
+		resp, err := x.repeat(x.client.bind(ctx, &x.request, token, body))
+		return x.ended(ctx, ctx, resp, err)
+	}
 	traced, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	hr := x.client.bind(traced, x.request, token, body)
-	hr = hr.WithContext(x.trace(traced, stop, hr.Header))
 	hc := x.client.settings.http
 	hc.Transport = x
+	hr := x.client.bind(traced, &x.request, token, body)
+	resp, err := hc.Do(hr.WithContext(x.trace(traced, stop, hr.Header)))
+	return x.ended(ctx, traced, resp, err)
+}
 
-	var resp *http.Response
-	var err error
-	if x.request.effect == Read {
-		resp, err = x.repeat(&hc, hr)
-	} else {
-		resp, err = hc.Do(hr)
-	}
+// ended returns the error of attempts that have ended with resp and err. The context
+// of a mutation also ends, in traced, when the transport repeats it.
+func (x *exchange) ended(ctx, traced context.Context, resp *http.Response, err error) error {
 	if resp != nil {
 		_ = resp.Body.Close() // stops the timer of the http.Client's Timeout
 	}
@@ -100,7 +104,8 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	// Nothing but the status goes up: there is no Location to follow or to quote.
-	return &http.Response{StatusCode: resp.StatusCode, Body: http.NoBody}, nil
+	x.reply = http.Response{StatusCode: resp.StatusCode, Body: http.NoBody}
+	return &x.reply, nil
 }
 
 // guard makes sure that net/http sends the request once. It repeats by itself a
@@ -125,7 +130,7 @@ type emptyBody struct{}
 
 func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
 
-// trace counts what the transport does, and stops it when it has got a connection to
+// trace counts what the transport does with a mutation, and stops it when it has got a connection to
 // send a mutation for the second time. The transport of a foreign http.Client may
 // repeat requests by itself, with a body of its own, below every other guard.
 //
@@ -141,7 +146,7 @@ func (x *exchange) trace(ctx context.Context, stop context.CancelCauseFunc, ours
 		GetConn: func(string) { x.getConn.Add(1) },
 		GotConn: func(got httptrace.GotConnInfo) {
 			x.gotConn.Add(1)
-			if x.request.effect == Mutation && x.written.Load() > 0 {
+			if x.written.Load() > 0 {
 				stop(errSentAgain)
 				if c, ok := got.Conn.(*tls.Conn); got.Conn != nil && (!ok || c.ConnectionState().NegotiatedProtocol != "h2") {
 					_ = got.Conn.Close()
@@ -174,7 +179,8 @@ func (x *exchange) read(resp *http.Response) error {
 	if resp.ContentLength > 0 { // which is a claim
 		body.Grow(int(min(resp.ContentLength, maxProblem)) + bytes.MinRead)
 	}
-	_, err := body.ReadFrom(io.LimitReader(resp.Body, limit+1))
+	x.body = io.LimitedReader{R: resp.Body, N: limit + 1}
+	_, err := body.ReadFrom(&x.body)
 	if err == nil && int64(body.Len()) > limit {
 		err = ErrTooLarge
 		body.Truncate(int(limit))
@@ -217,10 +223,11 @@ func (x *exchange) reached() bool {
 	if x.getConn.Load() > 0 {
 		return x.gotConn.Load() > 0
 	}
-	if !x.client.settings.foreign {
+	if x.request.effect == Mutation && !x.client.settings.foreign {
 		return false // it gave up before it began
 	}
-	// The caller's transport fires no trace: only a first dial that failed is proof.
+	// A read is not traced, and the caller's transport may fire no trace: only a
+	// first dial that failed is proof.
 	var network *net.OpError
 	return x.attempts > 1 || !errors.As(x.err, &network) || network.Op != "dial"
 }

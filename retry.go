@@ -23,18 +23,22 @@ const (
 
 // repeat sends a read until it succeeds, fails for good, or the next attempt would
 // begin after the deadline. A mutation never comes here.
-func (x *exchange) repeat(hc *http.Client, hr *http.Request) (*http.Response, error) {
+func (x *exchange) repeat(hr *http.Request) (*http.Response, error) {
 	rr, err := retryablehttp.FromRequest(hr)
 	if err != nil {
 		return nil, err
 	}
-	client := &retryablehttp.Client{
-		HTTPClient:   hc,
-		RetryMax:     maxRetries,
-		CheckRetry:   x.checkRetry,
-		Backoff:      func(_, _ time.Duration, _ int, _ *http.Response) time.Duration { return x.wait },
-		ErrorHandler: retryablehttp.PassthroughErrorHandler,
+	var client struct {
+		below http.Client
+		retryablehttp.Client
 	}
+	client.below = x.client.settings.http
+	client.below.Transport = x
+	client.HTTPClient = &client.below
+	client.RetryMax = maxRetries
+	client.CheckRetry = x.checkRetry
+	client.Backoff = func(_, _ time.Duration, _ int, _ *http.Response) time.Duration { return x.wait }
+	client.ErrorHandler = retryablehttp.PassthroughErrorHandler
 	return client.Do(rr)
 }
 

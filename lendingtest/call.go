@@ -21,6 +21,7 @@ type call struct {
 	r       *http.Request
 	body    []byte
 	query   url.Values
+	entry   *entry
 	account *Account // who is signed in, nil on anonymous routes
 	events  []Event  // told to watchers after the handler
 	failed  failures

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -232,3 +233,6 @@ func confirmation(amount, rate, otp string) string {
 func file(n int) string {
 	return `"` + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("x"), n)) + `"`
 }
+
+// oversized is an upload of one byte too many.
+var oversized = sync.OnceValue(func() string { return file(15<<20 + 1) })

@@ -129,7 +129,7 @@ var refusals = []struct {
 
 	// Uploads.
 	{"empty file", func(r *rig) reply { return r.post(statement(r), `""`) }, bad, "EmptyDocument", nil},
-	{"file over 15 MiB", func(r *rig) reply { return r.post(statement(r), file(15<<20+1)) }, 413, "FileTooLarge", nil},
+	{"file over 15 MiB", func(r *rig) reply { return r.post(statement(r), oversized()) }, 413, "FileTooLarge", nil},
 	{"upload too large for the host", func(r *rig) reply { return r.post(statement(r), strings.Repeat(" ", 30_000_001)) }, 413, "RequestTooLarge", nil},
 	{"object for a file", func(r *rig) reply { return r.post(statement(r), `{"file":"eA=="}`) }, bad, "InvalidDocument", nil},
 	{"raw binary", func(r *rig) reply { return r.post(statement(r), "%PDF-1.7") }, bad, "InvalidDocument", nil},

@@ -184,13 +184,14 @@ var rules = []struct {
 	{"| Uploaded file size | non-empty, at most 15 MiB (15 x 1024 x 1024 bytes) decoded | the three document upload routes |", func(r *rig) {
 		id := r.offered()
 		need := r.get(approval + "get-required-documents/" + id).list()[0]
+		largest := file(15 << 20)
 		for _, path := range []string{
 			"/api/Application/submit-bankstatement-document/" + id + "?fileName=a",
 			approval + "submit-document/" + id + "?fileName=a&fileType=b",
 			approval + "submit-required-document/" + id + "?fileName=a&fileType=" + need["fileType"].(string) + "&supportingDocumentId=" + need["supportingDocumentId"].(string),
 		} {
-			assert.Equal(r.t, "true", r.post(path, file(15<<20)).ok())
-			r.post(path, file(15<<20+1)).refused(413, "FileTooLarge")
+			assert.Equal(r.t, "true", r.post(path, largest).ok())
+			r.post(path, oversized()).refused(413, "FileTooLarge")
 			r.post(path, file(0)).refused(bad, "EmptyDocument")
 		}
 		assert.Len(r.t, r.Snapshot().Applications[0].Documents, 3)

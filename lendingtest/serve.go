@@ -45,7 +45,7 @@ func (s *Service) serveRoute(rt *route, w http.ResponseWriter, r *http.Request) 
 		return
 	}
 
-	c := &call{Service: s, route: rt, r: r, body: body, query: r.URL.Query()}
+	c := &call{Service: s, route: rt, r: r, body: body, query: r.URL.Query(), entry: e}
 	a, err := s.run(c, tooLarge)
 	for _, event := range c.events {
 		s.notify(event)

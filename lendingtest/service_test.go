@@ -1,0 +1,289 @@
+package lendingtest_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+func TestBasePath(t *testing.T) {
+	t.Parallel()
+	r := serverRig(t, lendingtest.WithBasePath("lending/v1/"))
+	assert.True(t, strings.HasSuffix(r.base, "/lending/v1"))
+	id := r.application()
+	outside := *r
+	outside.base = strings.TrimSuffix(r.base, "/lending/v1")
+	for _, path := range []string{"/api/Loan/get-loan/" + id, "/", "/lending", "/lending/v1", "/lending/v10/api/Loan/get-loan/" + id} {
+		outside.get(path).refused(404, "NotFound")
+	}
+	assert.Equal(t, 5, r.Outside())
+	journal := r.Requests()
+	assert.Equal(t, "/lending/v1/api/Application/create-application", journal[0].Path)
+	assert.Equal(t, "/lending/v10/api/Loan/get-loan/"+id, journal[len(journal)-1].Path)
+}
+
+// Nothing answers with a redirect, and no other path reaches a route.
+func TestUncleanPaths(t *testing.T) {
+	inEveryForm(t, func(t *testing.T, r *rig) {
+		id := r.application()
+		for _, path := range []string{"/api//Loan/is-loan-closed/" + id, "/api/x/../Loan/is-loan-closed/" + id, "/api/Loan/is-loan-closed/" + id + "/", "/api/loan/is-loan-closed/" + id} {
+			r.get(path).refused(404, "NotFound")
+		}
+		r.get("/api/Application/application-status/..%2F"+id).refused(bad, invalid, "applicationId InvalidGuid")
+		r.get("/api/Application/application-status/" + strings.ToUpper(id)).ok()
+		reply := r.send(http.MethodHead, "/api/Application/process-application/"+id, nil)
+		assert.Equal(t, 404, reply.status)
+		assert.Zero(t, r.Arrived(processRoute), "HEAD does not run a GET that changes state")
+	})
+}
+
+func TestProtocols(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		opts          []lendingtest.Option
+		scheme, proto string
+	}{
+		{nil, "http://", "HTTP/1.1"},
+		{[]lendingtest.Option{lendingtest.WithTLS()}, "https://", "HTTP/1.1"},
+		{[]lendingtest.Option{lendingtest.WithHTTP2()}, "https://", "HTTP/2.0"},
+	} {
+		r := serverRig(t, test.opts...)
+		r.application()
+		assert.True(t, strings.HasPrefix(r.base, test.scheme+"127.0.0.1:"))
+		assert.Equal(t, test.proto, r.Requests()[0].Proto)
+	}
+}
+
+func TestJournal(t *testing.T) {
+	t.Parallel()
+	var logged []lendingtest.Request
+	r := newRig(t, lendingtest.WithRequestLog(func(e lendingtest.Request) { logged = append(logged, e) }))
+	r.header.Set("X-Mark", "1")
+	r.post("/api/Authenication/login?a=b%20c", `{"username":"x"}`)
+	r.as("").get("/api/Loan/get-loan/%41")
+	all := r.Requests()
+	assert.Equal(t, all, logged)
+	require.Len(t, all, 2)
+	e := all[0]
+	assert.Equal(t, []any{"POST", "POST /api/Authenication/login", "/api/Authenication/login", "a=b%20c", true, `{"username":"x"}`, int64(16), 400},
+		[]any{e.Method, e.Route, e.Path, e.Query, e.HasToken, string(e.Body), e.BodySize, e.Status})
+	assert.Equal(t, "1", e.Header.Get("X-Mark"))
+	assert.NotContains(t, e.Header, "Authorization")
+	assert.Equal(t, []any{"/api/Loan/get-loan/%41", "GET /api/Loan/get-loan/{loanId}", false, 401}, []any{all[1].Path, all[1].Route, all[1].HasToken, all[1].Status})
+	e.Header.Set("X-Mark", "2")
+	assert.Equal(t, "1", r.Requests()[0].Header.Get("X-Mark"), "the journal is a copy")
+}
+
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	r, _, _ := subscribed(t, "WB_Send_Two_Factor_Code")
+	var mu sync.Mutex
+	var seen []string
+	stop := r.Watch(func(e lendingtest.Event) {
+		r.Now() // a watcher may call the service
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case e.Sent != nil:
+			seen = append(seen, "sent "+e.Sent.Kind+" "+e.Sent.Code)
+		case e.Request != nil:
+			seen = append(seen, "request "+e.Request.Route)
+		case e.Delivery != nil:
+			seen = append(seen, "delivery "+e.Delivery.Event)
+		}
+	})
+	login := `{"username":"` + lendingtest.Username + `","password":"` + lendingtest.Password + `"}`
+	r.post("/api/Authenication/login", login).ok()
+	r.wait()
+	stop()
+	r.post("/api/Authenication/login", login).ok()
+	r.wait()
+	mu.Lock()
+	defer mu.Unlock()
+	assert.ElementsMatch(t, []string{
+		"sent two-factor " + r.Sent()[0].Code, "request POST /api/Authenication/login", "delivery WB_Send_Two_Factor_Code",
+	}, seen)
+}
+
+func TestClocks(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2024, 1, 2, 3, 4, 5, 123456700, time.UTC)
+	r := newRig(t, lendingtest.WithClock(func() time.Time { return start }), lendingtest.WithTokenLifetime(time.Minute),
+		lendingtest.WithOfferLifetime(30*time.Second))
+	id := r.offered()
+	offer := r.get("/api/Application/application-offer/" + id)
+	assert.Equal(t, "2024-01-02T03:04:35.1234567", offer.object()["expiresUTC"])
+	assert.Equal(t, "Tue, 02 Jan 2024 03:04:05 GMT", offer.header.Get("Date"))
+	r.Advance(30 * time.Second)
+	assert.Equal(t, start.Add(30*time.Second), r.Now())
+	assert.Equal(t, true, r.get("/api/Application/application-offer/" + id).object()["isExpired"])
+	r.Advance(30 * time.Second)
+	r.get("/api/Application/application-offer/"+id).refused(401, "TokenExpired")
+	r.SetTokenLifetime(time.Hour)
+	r.token = r.Token(lendingtest.Username)
+	r.Advance(59 * time.Minute)
+	r.get("/api/Application/application-offer/" + id).ok()
+}
+
+func TestAccounts(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, lendingtest.WithAccount(lendingtest.Account{Username: "x", Password: "y"}),
+		lendingtest.WithAccount(lendingtest.Account{Username: lendingtest.Username, Password: "new"}))
+	assert.NotEmpty(t, r.post("/api/Authenication/login", `{"username":"x","password":"y"}`).object()["token"])
+	assert.NotEmpty(t, r.post("/api/Authenication/login", `{"username":"`+lendingtest.Username+`","password":"new"}`).object()["token"])
+	r.as("x").get("/api/Webhook/get-all-subscriptions").refused(403, "Forbidden")
+	assert.Panics(t, func() { r.Token("nobody") })
+}
+
+func TestSeedAndSnapshot(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	loan := r.AddLoan(lendingtest.Loan{})
+	snap := r.Snapshot()
+	require.Len(t, snap.Customers, 1)
+	require.Len(t, snap.Applications, 1)
+	require.Len(t, snap.Loans, 1)
+	assert.Equal(t, loan.CustomerID, snap.Customers[0].ID)
+	snap.Applications[0].ExtraInformation["x"] = "y"
+	assert.Empty(t, r.Snapshot().Applications[0].ExtraInformation, "a snapshot is a copy")
+	assert.Equal(t, loan.ID, r.get("/api/Loan/get-customer-loans/" + loan.CustomerID).list()[0]["id"])
+	r.UpdateCustomer(loan.CustomerID, func(c *lendingtest.Customer) { c.City = "Bern" })
+	assert.Equal(t, "Bern", r.get("/api/Customer/get-customer-by-id/" + loan.CustomerID).object()["city"])
+	assert.Panics(t, func() { r.UpdateLoan("x", func(*lendingtest.Loan) {}) })
+	assert.Panics(t, func() { r.ExpireOffer(loan.ApplicationID) })
+}
+
+// An upload is not held in memory: neither the text nor the file.
+func TestUploadStreams(t *testing.T) {
+	r := newRig(t) // not parallel: it looks at the memory of the whole process
+	path := statement(r)
+	pr, pw := io.Pipe()
+	go func() {
+		_, _ = io.WriteString(pw, `"`)
+		enc := base64.NewEncoder(base64.StdEncoding, pw)
+		for range 15 << 10 {
+			_, _ = enc.Write(make([]byte, 1<<10))
+		}
+		_ = enc.Close()
+		_, _ = io.WriteString(pw, `"`)
+		pw.Close()
+	}()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	r.send(http.MethodPost, path, pr).ok()
+	runtime.ReadMemStats(&after)
+	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(4<<20), "15 MiB went through")
+	last := r.Requests()[1]
+	assert.EqualValues(t, 20<<20+2, last.BodySize)
+	assert.Len(t, last.Body, 64<<10)
+}
+
+func TestSynctest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := lendingtest.New(lendingtest.WithDeliveryClient(&http.Client{Transport: answers(http.StatusOK)}))
+		defer s.Close()
+		r := &rig{Service: s, t: t, base: "https://lending.test", client: &http.Client{Transport: s.Transport()}, token: s.Token(lendingtest.Username)}
+		s.AddSubscription(lendingtest.Subscription{WebhookURI: "https://receiver.test/"})
+		start := time.Now()
+		s.Fail("*", lendingtest.Fault{Delay: 20 * time.Minute})
+		id := r.offered()
+		assert.Equal(t, 20*time.Minute, time.Since(start))
+		s.Fail("*", lendingtest.Fault{Delay: time.Hour})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+"/api/Application/application-status/"+id, nil)
+		require.NoError(t, err)
+		_, err = r.client.Do(req)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		<-time.After(40 * time.Minute) // no real time passes in here
+		r.get("/api/Application/application-status/"+id).refused(401, "TokenExpired")
+		r.wait()
+		assert.NotEmpty(t, s.Deliveries())
+	})
+}
+
+type answers int
+
+func (status answers) RoundTrip(req *http.Request) (*http.Response, error) {
+	_, _ = io.Copy(io.Discard, req.Body)
+	return &http.Response{StatusCode: int(status), Body: http.NoBody, Header: http.Header{}, Request: req}, nil
+}
+
+// Close ends deliveries and delayed answers, and leaves nothing running.
+func TestCloseLeavesNothing(t *testing.T) { // not parallel: it counts goroutines
+	base := runtime.NumGoroutine()
+	stuck := make(chan struct{})
+	reached := make(chan struct{}, 1)
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		reached <- struct{}{}
+		<-stuck
+	}))
+	for _, opts := range [][]lendingtest.Option{nil, {lendingtest.WithHTTP2()}} {
+		s := lendingtest.NewServer(append(opts, lendingtest.WithLoopbackReceivers())...)
+		r := &rig{Service: s.Service, t: t, base: s.URL, client: s.Client(), token: s.Token(lendingtest.Username)}
+		s.AddSubscription(lendingtest.Subscription{WebhookURI: receiver.URL})
+		id := r.application()
+		<-reached
+		held := make(chan error, 1)
+		waiting := make(chan struct{})
+		s.Fail("*", lendingtest.Fault{Delay: time.Hour, Reached: func() { close(waiting) }})
+		go func() { held <- r.get("/api/Application/application-status/" + id).err }()
+		<-waiting
+		s.Close()
+		require.Error(t, <-held)
+		s.Close() // twice is fine
+		assert.Len(t, s.Deliveries(), 1, "the delivery on its way was given up")
+		_, err := (&http.Client{Transport: s.Transport()}).Get("https://lending.test/api/Loan/is-loan-closed/" + id)
+		require.NoError(t, err)
+	}
+	close(stuck)
+	receiver.Close()
+	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= base+1 }, 10*time.Second, time.Millisecond,
+		"goroutines left; one is Eventually's own")
+}
+
+// Callers at once get along: nothing is lost, no id is given twice.
+func TestConcurrentCallers(t *testing.T) {
+	t.Parallel()
+	r := serverRig(t)
+	customer := r.AddCustomer(lendingtest.Customer{}).ID
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			for range 10 {
+				req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.base+"/api/Application/create-application", bytes.NewReader([]byte(`{"customerId":"`+customer+`"}`)))
+				req.Header.Set("Content-Type", "application/json")
+				req.Header.Set("Authorization", "Bearer "+r.token)
+				resp, err := r.client.Do(req)
+				if assert.NoError(t, err) {
+					_, _ = io.Copy(io.Discard, resp.Body)
+					resp.Body.Close()
+				}
+				r.Snapshot()
+				r.Requests()
+			}
+		})
+	}
+	all.Wait()
+	ids := map[string]bool{}
+	for _, a := range r.Snapshot().Applications {
+		ids[a.ID] = true
+	}
+	assert.Len(t, ids, 200)
+	assert.Equal(t, 200, r.Executed("POST /api/Application/create-application"))
+}
