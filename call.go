@@ -86,7 +86,7 @@ func call[T any](ctx context.Context, c *Client, r request) (T, error) {
 	if err := r.check(); err != nil {
 		return result, err
 	}
-	if _, ok := ctx.Deadline(); !ok {
+	if _, ok := ctx.Deadline(); !ok && !r.isUpload() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, callTimeout)
 		defer cancel()
@@ -176,7 +176,7 @@ func (r *request) hasBody() bool {
 // encodeBody returns the bytes of the request record, nil if there is none or if it is
 // made while it is sent.
 func (r *request) encodeBody() ([]byte, error) {
-	if _, ok := r.body.(*upload); ok || !r.hasBody() {
+	if r.isUpload() || !r.hasBody() {
 		return nil, nil
 	}
 	body, err := encode(r.body)

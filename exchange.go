@@ -28,13 +28,14 @@ type exchange struct {
 	client  *Client
 	request request
 	caller  context.Context // for the observers: the one of the attempts is traced
+	http    http.Client     // has the exchange for its transport
 
 	attempts int
 	answer   Response      // the last there was
 	reply    http.Response // what goes up of it
 	body     io.LimitedReader
-	err      error         // what ended the last attempt, or cut its answer
-	wait     time.Duration // before the next attempt
+	err      error // what ended the last attempt, or cut its answer
+	left     bool  // an attempt may have got as far as the service, as far as its error shows
 
 	// How often the transport looked for a connection, had one, and wrote the head
 	// of our request to it. The hooks may run after the attempt has returned.
@@ -45,16 +46,19 @@ type exchange struct {
 // no answer was received, or not all of a success.
 func (x *exchange) send(ctx context.Context, token Token, body []byte) error {
 	x.caller = ctx
+	x.http = x.client.settings.http
+	x.http.Transport = x
 	if x.request.effect == Read {
 		resp, err := x.repeat(x.client.bind(ctx, &x.request, token, body))
 		return x.ended(ctx, ctx, resp, err)
 	}
-	traced, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	hc := x.client.settings.http
-	hc.Transport = x
+	traced, stop := ctx, context.CancelCauseFunc(nil)
+	if x.client.settings.foreign {
+		traced, stop = context.WithCancelCause(ctx)
+		defer stop(nil)
+	}
 	hr := x.client.bind(traced, &x.request, token, body)
-	resp, err := hc.Do(hr.WithContext(x.trace(traced, stop, hr.Header)))
+	resp, err := x.http.Do(hr.WithContext(x.trace(traced, stop, hr.Header)))
 	return x.ended(ctx, traced, resp, err)
 }
 
@@ -99,6 +103,7 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 		err = x.read(resp)
 	}
 	x.err = err
+	x.left = x.left || err == nil || !neverLeft(err)
 	x.observe(start, resp)
 	if err != nil && (resp == nil || resp.StatusCode < 300) {
 		return nil, err
@@ -117,6 +122,9 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 // body would be sent chunked, which services refuse for want of a content type.
 // Where a foreign transport changes that, [exchange.trace] stops it.
 func guard(hr *http.Request) *http.Request {
+	if hr.GetBody == nil && (hr.Body != nil || hr.Method != http.MethodGet) {
+		return hr
+	}
 	guarded := hr.WithContext(hr.Context())
 	guarded.GetBody = nil
 	if guarded.Body == nil && guarded.Method == http.MethodGet {
@@ -130,35 +138,41 @@ type emptyBody struct{}
 
 func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
 
-// trace counts what the transport does with a mutation, and stops it when it has got a connection to
-// send a mutation for the second time. The transport of a foreign http.Client may
-// repeat requests by itself, with a body of its own, below every other guard.
+// trace counts what the transport does with a mutation. If the http.Client is the
+// caller's, whose transport may repeat requests by itself, with a body of its own,
+// below every other guard, it also calls stop when that has got a connection to send
+// the mutation for the second time.
 //
 // The end of the context stops HTTP/2 before it writes, but not HTTP/1, where the
 // connection is closed under the request, against the advice of httptrace. What the
 // transport sends on its own account does not count: it lacks our token.
 func (x *exchange) trace(ctx context.Context, stop context.CancelCauseFunc, ours http.Header) context.Context {
+	hooks := &httptrace.ClientTrace{
+		GetConn: func(string) { x.getConn.Add(1) },
+		GotConn: func(httptrace.GotConnInfo) { x.gotConn.Add(1) },
+	}
+	if stop == nil {
+		return httptrace.WithClientTrace(ctx, hooks)
+	}
+	hooks.GotConn = func(got httptrace.GotConnInfo) {
+		x.gotConn.Add(1)
+		if x.written.Load() > 0 {
+			stop(errSentAgain)
+			if c, ok := got.Conn.(*tls.Conn); got.Conn != nil && (!ok || c.ConnectionState().NegotiatedProtocol != "h2") {
+				_ = got.Conn.Close()
+			}
+		}
+	}
 	mark := "Authorization"
 	if ours[mark] == nil {
 		mark = "User-Agent"
 	}
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GetConn: func(string) { x.getConn.Add(1) },
-		GotConn: func(got httptrace.GotConnInfo) {
-			x.gotConn.Add(1)
-			if x.written.Load() > 0 {
-				stop(errSentAgain)
-				if c, ok := got.Conn.(*tls.Conn); got.Conn != nil && (!ok || c.ConnectionState().NegotiatedProtocol != "h2") {
-					_ = got.Conn.Close()
-				}
-			}
-		},
-		WroteHeaderField: func(name string, value []string) {
-			if strings.EqualFold(name, mark) && slices.Equal(value, ours[mark]) {
-				x.written.Add(1)
-			}
-		},
-	})
+	hooks.WroteHeaderField = func(name string, value []string) {
+		if strings.EqualFold(name, mark) && slices.Equal(value, ours[mark]) {
+			x.written.Add(1)
+		}
+	}
+	return httptrace.WithClientTrace(ctx, hooks)
 }
 
 // read reads the answer into x, as far as it comes.
@@ -226,10 +240,15 @@ func (x *exchange) reached() bool {
 	if x.request.effect == Mutation && !x.client.settings.foreign {
 		return false // it gave up before it began
 	}
-	// A read is not traced, and the caller's transport may fire no trace: only a
-	// first dial that failed is proof.
+	return x.left // a read is not traced, and the caller's transport may fire no trace
+}
+
+// neverLeft reports whether err proves that the attempt which it ended got no further
+// than the door.
+func neverLeft(err error) bool {
 	var network *net.OpError
-	return x.attempts > 1 || !errors.As(x.err, &network) || network.Op != "dial"
+	var certificate *tls.CertificateVerificationError
+	return errors.As(err, &network) && network.Op == "dial" || errors.As(err, &certificate)
 }
 
 func (x *exchange) isHTML() bool {

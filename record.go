@@ -142,6 +142,12 @@ func decodeValue(text answerText, at jsonsplit.Span, v reflect.Value) *shapeErro
 	case *Record:
 		*into = Record{text, at.From, at.To}
 		return nil
+	case *bool:
+		if got != "a boolean" {
+			return &shapeError{want: "a boolean", got: got}
+		}
+		*into = raw[0] == 't'
+		return nil
 	case *int:
 		if parseCount(raw, into) != nil {
 			return &shapeError{want: "an integer", got: got}

@@ -18,9 +18,9 @@ import (
 	"github.com/lendingapi/lending-go"
 )
 
-// attempted returns a client whose attempts are answered by the functions in turn, the
+// inOrder returns a client whose attempts are answered by the functions in turn, the
 // last one again and again, and what counts the attempts.
-func attempted(t *testing.T, answers ...roundTripper) (*lending.Client, *int) {
+func inOrder(t *testing.T, answers ...roundTripper) (*lending.Client, *int) {
 	attempts := 0
 	client, err := lending.New("https://lending.example", lending.WithTokenSource(lending.StaticToken("t")),
 		lending.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -73,7 +73,7 @@ func TestReadComesBackWhenItIsTold(t *testing.T) {
 		for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
 			t.Run(fmt.Sprint(status, " ", test.name), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					client, attempts := attempted(t, says(status, busy, test.header()...), says(200, `"Open"`))
+					client, attempts := inOrder(t, says(status, busy, test.header()...), says(200, `"Open"`))
 					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
 					defer cancel()
 					start := time.Now()
@@ -102,7 +102,7 @@ func TestReadGivesUpAtOnceWhereWaitingIsNoUse(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				client, attempts := attempted(t, says(429, busy, "Retry-After", test.retryAfter))
+				client, attempts := inOrder(t, says(429, busy, "Retry-After", test.retryAfter))
 				ctx := t.Context()
 				if test.left > 0 {
 					var cancel context.CancelFunc
@@ -135,7 +135,7 @@ func TestReadKeepsTheLastAnswer(t *testing.T) {
 					answers[0] = says(503, busy)
 					answers = append(answers, second)
 				}
-				client, _ := attempted(t, answers...)
+				client, _ := inOrder(t, answers...)
 				ctx, cancel := context.WithCancel(t.Context())
 				ctx, stop := context.WithTimeout(ctx, time.Hour)
 				defer stop()
@@ -159,7 +159,7 @@ func TestReadEndsAfterFiveAttempts(t *testing.T) {
 	for name, answer := range map[string]roundTripper{"503": says(503, busy), "408": says(408, ""), "reset": reset} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				client, attempts := attempted(t, answer)
+				client, attempts := inOrder(t, answer)
 				start := time.Now()
 				_, err := client.Applications.Status(t.Context(), theApplication)
 				require.Error(t, err)
