@@ -252,7 +252,7 @@ func TestPages(t *testing.T) {
 		{"getPartnerApplications", partner, 251},
 	} {
 		for query, want := range map[string]int{"": test.size, "&take=250": min(test.size, 250), "&skip=240&take=10": 10, "&skip=9999": 0} {
-			var all []json.RawMessage
+			var all []struct{}
 			require.NoError(t, json.Unmarshal([]byte(s.send(s.request(test.id, test.params+query, ""))), &all))
 			require.Len(t, all, want, "%s%s", test.id, query)
 		}
@@ -260,7 +260,7 @@ func TestPages(t *testing.T) {
 	for _, id := range []string{"getTransactionsPaged", "getWithdrawals"} {
 		for query, want := range map[string]int{"": 200, "&take=250&descending=true": 200, "&skip=240&take=20": 10, "&skip=9999": 0} {
 			var page struct {
-				Data       []json.RawMessage
+				Data       []struct{}
 				TotalCount int
 			}
 			require.NoError(t, json.Unmarshal([]byte(s.send(s.request(id, "loanId="+loan.ID+query, ""))), &page))
