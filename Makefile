@@ -78,6 +78,7 @@ lint-staticcheck: tools ## staticcheck
 	@$(call in-modules,$(MODULES),$(BIN)/staticcheck ./...)
 
 lint-golangci: tools ## golangci-lint, as .golangci.yml says
+	@$(BIN)/golangci-lint config verify
 	@$(call in-modules,$(MODULES),$(GOLANGCI) ./...)
 
 docs-names: tools ## Every exported name has its comment, every example its output

@@ -208,6 +208,18 @@ func (s *ApplicationsService) ListByCustomer(ctx context.Context, id CustomerID)
 	})
 }
 
+// ListByPartner returns applications of a partner. The service sets no limit: without
+// options it returns them all. [ApplicationsService.AllByPartner] reads them in parts.
+//
+// Route: GET /api/Application/get-partner-applications/{partnerId}
+func (s *ApplicationsService) ListByPartner(ctx context.Context, id PartnerID, opts *ListOptions) ([]Application, error) {
+	return get[[]Application](ctx, s.client, request{
+		path:  "/api/Application/get-partner-applications/{partnerId}",
+		args:  []string{id.String()},
+		query: opts.query(),
+	})
+}
+
 // Get returns an application.
 //
 // Route: GET /api/Application/get-application/{applicationId}

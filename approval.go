@@ -1,4 +1,221 @@
 package lending
 
-// ApprovalService is a group of routes.
+import (
+	"context"
+	"encoding/base64"
+)
+
+// ApprovalService takes an application with an offer through approval: company,
+// applicants, bank account, contracts, signatures and documents.
 type ApprovalService struct{ client *Client }
+
+// CompanyDataRequest describes the company. Its fields are not published: Extra
+// holds them.
+type CompanyDataRequest struct {
+	Extra any `json:"-"` // marshals to a JSON object
+}
+
+// PrimaryApplicantRequest describes the first applicant. Its fields are not
+// published: Extra holds them.
+type PrimaryApplicantRequest struct {
+	Extra any `json:"-"` // marshals to a JSON object
+}
+
+// SecondaryApplicantRequest describes the second applicant. Its fields are not
+// published: Extra holds them.
+type SecondaryApplicantRequest struct {
+	Extra any `json:"-"` // marshals to a JSON object
+}
+
+// ContractDocumentResponse is a contract document. Its fields are not published.
+type ContractDocumentResponse struct{ Record }
+
+// ContractDetails is what a contract says. Its fields are not published.
+type ContractDetails struct{ Record }
+
+// PublicApiApplicantResponse is an applicant. Its fields are not published; one of
+// them is the id that [ApprovalService.SignContract] needs.
+//
+//nolint:revive,staticcheck // the interface spells it so
+type PublicApiApplicantResponse struct{ Record }
+
+// PublicApiBankFeedAccountResponse is a bank account of the application. Its fields
+// are not published; one of them is the id that [ApprovalService.SetPrimaryBankAccount]
+// needs.
+//
+//nolint:revive,staticcheck // the interface spells it so
+type PublicApiBankFeedAccountResponse struct{ Record }
+
+// SupportDocumentDetails is a document that the service asks for. It holds the id of
+// the requirement and the required document type, both of which
+// [ApprovalService.SubmitRequiredDocument] needs; the names of its fields are not
+// published.
+type SupportDocumentDetails struct{ Record }
+
+// SignaturesRequest signs a contract. Both images must be given.
+type SignaturesRequest struct {
+	IPAddress  string `json:"ipAddress,omitzero"` // of the signer
+	MIMEType   string `json:"mimeType,omitzero"`  // of the images, for example "image/png"
+	Signature  Secret `json:"signature"`          // from [SignatureImage]
+	Signature2 Secret `json:"signature2"`         // from [SignatureImage]
+	// SecondaryApplicant is sent as it marshals to JSON, and left out if nil: the
+	// interface names the field and not its type.
+	SecondaryApplicant any `json:"secondaryApplicant,omitzero"`
+	Extra              any `json:"-"` // further fields: marshals to a JSON object
+}
+
+// SignatureImage hides the bytes of an image of a signature, in base64 as
+// [SignaturesRequest] carries them.
+func SignatureImage(image []byte) Secret {
+	return NewSecret(base64.StdEncoding.EncodeToString(image))
+}
+
+func (r SignaturesRequest) check(c *checks) {
+	c.image("signature", r.Signature)
+	c.image("signature2", r.Signature2)
+}
+
+func (c *checks) image(field string, image Secret) {
+	c.that(!image.IsZero(), field, CodeRequired, "must not be empty")
+	_, err := base64.StdEncoding.DecodeString(image.Reveal())
+	c.that(err == nil, field, CodeFormat, "must be base64, as SignatureImage returns it")
+}
+
+// AddCompanyDetails gives the application its company.
+//
+// After an unknown outcome nothing published shows whether it was stored: read
+// [ApplicationsService.Get] and look for it there.
+//
+// Route: POST /api/ApplicationApproval/add-company-details/{applicationId}
+func (s *ApprovalService) AddCompanyDetails(ctx context.Context, id ApplicationID, company CompanyDataRequest) error {
+	_, err := post[nothing](ctx, s.client, request{
+		path: "/api/ApplicationApproval/add-company-details/{applicationId}",
+		args: []string{id.String()},
+		body: company,
+	})
+	return err
+}
+
+// AddPrimaryApplicantDetails gives the application its first applicant.
+//
+// After an unknown outcome read [ApprovalService.Applicants].
+//
+// Route: POST /api/ApplicationApproval/add-primary-applicant-details/{applicationId}
+func (s *ApprovalService) AddPrimaryApplicantDetails(ctx context.Context, id ApplicationID, applicant PrimaryApplicantRequest) error {
+	_, err := post[nothing](ctx, s.client, request{
+		path: "/api/ApplicationApproval/add-primary-applicant-details/{applicationId}",
+		args: []string{id.String()},
+		body: applicant,
+	})
+	return err
+}
+
+// AddSecondaryApplicantDetails gives the application its second applicant.
+//
+// After an unknown outcome read [ApprovalService.Applicants].
+//
+// Route: POST /api/ApplicationApproval/add-secondary-applicant-details/{applicationId}
+func (s *ApprovalService) AddSecondaryApplicantDetails(ctx context.Context, id ApplicationID, applicant SecondaryApplicantRequest) error {
+	_, err := post[nothing](ctx, s.client, request{
+		path: "/api/ApplicationApproval/add-secondary-applicant-details/{applicationId}",
+		args: []string{id.String()},
+		body: applicant,
+	})
+	return err
+}
+
+// Contracts returns the contract documents of the application.
+//
+// Route: GET /api/ApplicationApproval/get-contracts/{applicationId}
+func (s *ApprovalService) Contracts(ctx context.Context, id ApplicationID) ([]ContractDocumentResponse, error) {
+	return get[[]ContractDocumentResponse](ctx, s.client, request{
+		path: "/api/ApplicationApproval/get-contracts/{applicationId}",
+		args: []string{id.String()},
+	})
+}
+
+// ContractDetails returns what the contracts of the application say: to be read
+// before [ApprovalService.SignContract].
+//
+// Route: GET /api/ApplicationApproval/get-contract-details/{applicationId}
+func (s *ApprovalService) ContractDetails(ctx context.Context, id ApplicationID) ([]ContractDetails, error) {
+	return get[[]ContractDetails](ctx, s.client, request{
+		path: "/api/ApplicationApproval/get-contract-details/{applicationId}",
+		args: []string{id.String()},
+	})
+}
+
+// Applicants returns the applicants of the application: to be read before
+// [ApprovalService.SignContract], which needs the id of one.
+//
+// Route: GET /api/ApplicationApproval/get-all-applicants/{applicationId}
+func (s *ApprovalService) Applicants(ctx context.Context, id ApplicationID) ([]PublicApiApplicantResponse, error) {
+	return get[[]PublicApiApplicantResponse](ctx, s.client, request{
+		path: "/api/ApplicationApproval/get-all-applicants/{applicationId}",
+		args: []string{id.String()},
+	})
+}
+
+// BankAccounts returns the bank accounts of the application.
+//
+// Route: GET /api/ApplicationApproval/get-all-bank-accounts/{applicationId}
+func (s *ApprovalService) BankAccounts(ctx context.Context, id ApplicationID) ([]PublicApiBankFeedAccountResponse, error) {
+	return get[[]PublicApiBankFeedAccountResponse](ctx, s.client, request{
+		path: "/api/ApplicationApproval/get-all-bank-accounts/{applicationId}",
+		args: []string{id.String()},
+	})
+}
+
+// PrimaryBankAccount returns the bank account that was chosen. The shape of the
+// answer is not declared; an answer without content is [ErrNoContent].
+//
+// Route: GET /api/ApplicationApproval/get-primary-bank-account/{applicationId}
+func (s *ApprovalService) PrimaryBankAccount(ctx context.Context, id ApplicationID) (*Record, error) {
+	return get[*Record](ctx, s.client, request{
+		path: "/api/ApplicationApproval/get-primary-bank-account/{applicationId}",
+		args: []string{id.String()},
+	})
+}
+
+// SetPrimaryBankAccount chooses one of [ApprovalService.BankAccounts] by its id,
+// which is a string and need not be a UUID.
+//
+// After an unknown outcome read [ApprovalService.PrimaryBankAccount].
+//
+// Route: POST /api/ApplicationApproval/set-primary-bank-account/{applicationId}/{id}
+func (s *ApprovalService) SetPrimaryBankAccount(ctx context.Context, id ApplicationID, accountID string) error {
+	_, err := post[nothing](ctx, s.client, request{
+		path: "/api/ApplicationApproval/set-primary-bank-account/{applicationId}/{id}",
+		args: []string{id.String(), accountID},
+	})
+	return err
+}
+
+// SignContract signs the contract for one applicant of the same application. The
+// offer must not have expired. Read [ApprovalService.ContractDetails] and
+// [ApprovalService.Applicants] first.
+//
+// signatures may be nil: the route accepts a call without a body. After an unknown
+// outcome read [ApprovalService.ContractDetails] and [ApprovalService.Contracts]
+// before signing again.
+//
+// Route: POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}
+func (s *ApprovalService) SignContract(ctx context.Context, id ApplicationID, applicant ApplicantID, signatures *SignaturesRequest) error {
+	_, err := post[nothing](ctx, s.client, request{
+		path: "/api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}",
+		args: []string{id.String(), applicant.String()},
+		body: signatures,
+	})
+	return err
+}
+
+// RequiredDocuments returns the documents that the service asks for:
+// [ApprovalService.SubmitRequiredDocument] answers one.
+//
+// Route: GET /api/ApplicationApproval/get-required-documents/{applicationId}
+func (s *ApprovalService) RequiredDocuments(ctx context.Context, id ApplicationID) ([]SupportDocumentDetails, error) {
+	return get[[]SupportDocumentDetails](ctx, s.client, request{
+		path: "/api/ApplicationApproval/get-required-documents/{applicationId}",
+		args: []string{id.String()},
+	})
+}

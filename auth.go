@@ -6,6 +6,70 @@ import (
 	"time"
 )
 
+// Token is what authenticates calls: a bearer token.
+type Token struct {
+	Value   Secret
+	Expires time.Time // zero if it is not known
+}
+
+// TokenSource gives the token for a call. It is asked before every call, by many
+// goroutines at once.
+//
+// A source that also has a method Invalidate(Token) is told of a token that the
+// service has refused, and is asked again for a read.
+type TokenSource interface {
+	Token(ctx context.Context) (Token, error)
+}
+
+// StaticToken returns a source that always gives the same token.
+func StaticToken(token string) TokenSource { return staticToken{NewSecret(token)} }
+
+type staticToken struct{ value Secret }
+
+func (t staticToken) Token(context.Context) (Token, error) { return Token{Value: t.value}, nil }
+
+// Credentials are what [WithCredentials] signs in with.
+type Credentials struct {
+	Username           string // required
+	Password           Secret // required
+	TrustedDeviceToken Secret // optional; an account may need no code from a device that it trusts
+	IPAddress          string // optional
+
+	// TwoFactor returns the code that the service has sent for challenge. It may
+	// ask a person and take minutes, until ctx ends. After a wrong code it is asked
+	// again, at most three times for one sign-in. Without it a sign-in that needs a
+	// code fails with a [*TwoFactorRequiredError].
+	TwoFactor func(ctx context.Context, challenge Challenge) (code string, err error)
+}
+
+func (cr *Credentials) check(c *checks) {
+	LoginRequest{Username: cr.Username, Password: cr.Password}.check(c)
+}
+
+// Challenge is a sign-in that waits for the code that the service has sent. It holds
+// no secret: it may be stored as JSON, and completed by another process.
+type Challenge struct {
+	Username  string    `json:"username"`
+	IPAddress string    `json:"ipAddress,omitzero"`
+	Issued    time.Time `json:"issued"`  // when the code was asked for
+	Attempt   int       `json:"attempt"` // 1 for the first code asked for, more after wrong ones
+}
+
+// TwoFactorRequiredError says that a sign-in needs a code and that there is no
+// function to ask for it. Give Challenge and the code to [Session.CompleteTwoFactor].
+// errors.Is finds [ErrSignInRequired] in it.
+type TwoFactorRequiredError struct{ Challenge Challenge }
+
+// Error does not name the user.
+func (e *TwoFactorRequiredError) Error() string {
+	return "lending: sign-in required: the service has sent a two-factor code"
+}
+
+func (*TwoFactorRequiredError) safe() {}
+
+// Is reports whether target is [ErrSignInRequired].
+func (e *TwoFactorRequiredError) Is(target error) bool { return target == ErrSignInRequired }
+
 // AuthService signs in. Most programs never call it: [WithCredentials] does.
 type AuthService struct{ client *Client }
 
@@ -63,7 +127,8 @@ func (u FullApplicationUser) MarshalJSON() ([]byte, error) {
 // the account's channel, for [AuthService.ValidateTwoFactor].
 //
 // It may send a message to a person, and repeated failures may lock the account: it
-// is never repeated. It needs no token.
+// is never repeated. It needs no token. After an unknown outcome no read shows whether
+// a code was sent.
 //
 // Route: POST /api/Authenication/login
 func (s *AuthService) Login(ctx context.Context, login LoginRequest) (*FullApplicationUser, error) {
@@ -75,7 +140,8 @@ func (s *AuthService) Login(ctx context.Context, login LoginRequest) (*FullAppli
 }
 
 // ValidateTwoFactor completes a sign-in with the code that [AuthService.Login] caused
-// to be sent. An answer without a token is a failed sign-in. It needs no token.
+// to be sent. An answer without a token is a failed sign-in. It needs no token. After
+// an unknown outcome no read shows whether the code is spent: sign in again.
 //
 // Route: POST /api/Authenication/validate-two-factor
 func (s *AuthService) ValidateTwoFactor(ctx context.Context, login TwoFactorLoginRequest) (*FullApplicationUser, error) {

@@ -2,6 +2,9 @@ package lending
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -31,12 +34,14 @@ type Client struct {
 // settings is what the options set.
 type settings struct {
 	base      url.URL
-	userAgent string
+	userAgent []string // the value of the header
 	http      http.Client
 	foreign   bool // the http.Client is the caller's: it may speak HTTP/2 and add headers
 	tokens    TokenSource
 	session   *Session
-	observers []func(Attempt)
+	store     TokenStore
+	logger    *slog.Logger
+	observers []func(context.Context, Attempt)
 }
 
 // Option changes how [New] makes a client.
@@ -86,20 +91,24 @@ func WithCredentials(credentials Credentials) Option {
 }
 
 // WithLogger logs every attempt: at debug level if the service accepted it, at warn
-// level if not. No record holds the value of a parameter.
+// level if not. No record holds the value of a parameter. What goes wrong in the
+// background of a [Session] is logged too. What a server sends beyond its answers
+// net/http itself writes to the standard logger of package log.
 func WithLogger(logger *slog.Logger) Option {
 	return func(s *settings) error {
 		if logger == nil {
 			return argumentError("WithLogger", CodeRequired, "needs a logger")
 		}
-		s.observers = append(s.observers, func(a Attempt) { a.log(logger) })
+		s.logger = logger
+		s.observers = append(s.observers, func(ctx context.Context, a Attempt) { a.log(ctx, logger) })
 		return nil
 	}
 }
 
-// WithObserver calls observe after every attempt, in the goroutine of the call. It
-// must be fast and safe for concurrent use.
-func WithObserver(observe func(Attempt)) Option {
+// WithObserver calls observe after every attempt, in the goroutine of the call, with
+// the context of the call: a span or a metric of the attempt can be made from both.
+// It must be fast and safe for concurrent use.
+func WithObserver(observe func(context.Context, Attempt)) Option {
 	return func(s *settings) error {
 		if observe == nil {
 			return argumentError("WithObserver", CodeRequired, "needs a function")
@@ -119,7 +128,7 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &settings{base: *base, userAgent: "lending-go/" + version()}
+	s := &settings{base: *base, userAgent: []string{"lending-go/" + version()}}
 	for _, opt := range opts {
 		if err := opt(s); err != nil {
 			return nil, err
@@ -143,14 +152,18 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	c.Customers = &CustomersService{c}
 	c.Loans = &LoansService{c}
 	c.Webhooks = &WebhooksService{c}
-	if s.session != nil {
-		s.session.auth = c.Auth
+	if err := c.bindSession(); err != nil {
+		return nil, err
 	}
 	return c, nil
 }
 
-// Close closes idle connections. Calls under way go on.
+// Close ends a sign-in or refresh under way, waits for it, and closes idle
+// connections. Calls under way go on.
 func (c *Client) Close() error {
+	if c.settings.session != nil {
+		c.settings.session.close()
+	}
 	if !c.settings.foreign {
 		c.settings.http.CloseIdleConnections()
 	}
@@ -232,12 +245,28 @@ func version() string {
 	return "devel"
 }
 
-// Response is what the service answered to one call: see [CaptureResponse].
+// Response is what the service answered to one call: see [CaptureResponse]. It can
+// hold tokens and what was sent: under fmt, slog and json.Marshal it shows its status
+// and its size.
 type Response struct {
 	StatusCode int
 	Header     http.Header
 	Body       []byte // decoded, as far as it was received
 }
+
+// String shows status and size.
+func (r Response) String() string {
+	return fmt.Sprintf("%d %s, %d bytes", r.StatusCode, http.StatusText(r.StatusCode), len(r.Body))
+}
+
+// Format prints [Response.String] under every verb.
+func (r Response) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, r.String()) }
+
+// LogValue logs [Response.String].
+func (r Response) LogValue() slog.Value { return slog.StringValue(r.String()) }
+
+// MarshalJSON writes [Response.String].
+func (r Response) MarshalJSON() ([]byte, error) { return json.Marshal(r.String()) }
 
 type captureKey struct{}
 

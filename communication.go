@@ -1,4 +1,41 @@
 package lending
 
-// CommunicationService is a group of routes.
+import "context"
+
+// CommunicationService reads and posts the messages of an application.
 type CommunicationService struct{ client *Client }
+
+// Message is a message. Its fields are not published.
+type Message struct{ Record }
+
+// CommunicationRequest is a message to be posted. Its fields are not published:
+// Extra holds them.
+type CommunicationRequest struct {
+	Extra any `json:"-"` // marshals to a JSON object
+}
+
+// Messages returns messages of the application, at most [MaxTake] at a time.
+//
+// Route: GET /api/Communication/get-all-messages/{applicationId}
+func (s *CommunicationService) Messages(ctx context.Context, id ApplicationID, opts *ListOptions) ([]Message, error) {
+	return get[[]Message](ctx, s.client, request{
+		path:  "/api/Communication/get-all-messages/{applicationId}",
+		args:  []string{id.String()},
+		query: opts.query(),
+	})
+}
+
+// Post posts a message, of which people may be notified.
+//
+// message may be nil: the route accepts a call without a body. After an unknown
+// outcome read [CommunicationService.Messages] before posting again.
+//
+// Route: POST /api/Communication/post-messages/{applicationId}
+func (s *CommunicationService) Post(ctx context.Context, id ApplicationID, message *CommunicationRequest) error {
+	_, err := post[nothing](ctx, s.client, request{
+		path: "/api/Communication/post-messages/{applicationId}",
+		args: []string{id.String()},
+		body: message,
+	})
+	return err
+}

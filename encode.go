@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -13,10 +14,14 @@ import (
 )
 
 // encode writes a request record as the service reads it: fields by their json
-// tags, secrets revealed, the members of Extra last.
+// tags, secrets revealed, the members of Extra, and what else the service sent if it
+// is a record that was received.
 //
 // encoding/json cannot do it, because there a [Secret] writes "[redacted]".
 func encode(record any) ([]byte, error) {
+	if raw, ok := record.(json.RawMessage); ok {
+		return raw, nil
+	}
 	var b bytes.Buffer
 	v := reflect.Indirect(reflect.ValueOf(record))
 	write := encodeObject // also where the record has a MarshalJSON, which redacts
@@ -41,16 +46,6 @@ func encodeValue(b *bytes.Buffer, v reflect.Value, field string) error {
 		return encodeObject(b, v, field)
 	case reflect.Slice:
 		return encodeArray(b, v, field)
-	case reflect.String:
-		if !utf8.ValidString(v.String()) {
-			return encodingError(field, "must be valid UTF-8")
-		}
-	case reflect.Map:
-		for _, key := range v.MapKeys() {
-			if !utf8.ValidString(key.String() + v.MapIndex(key).String()) {
-				return encodingError(field, "must be valid UTF-8")
-			}
-		}
 	}
 	return encodeJSON(b, v.Interface(), field)
 }
@@ -74,6 +69,10 @@ func encodeObject(b *bytes.Buffer, v reflect.Value, path string) error {
 		path += "."
 	}
 	var names []string
+	var received json.RawMessage
+	if isRecord(v.Type()) {
+		received = v.Field(0).Interface().(Record).Raw()
+	}
 	b.WriteByte('{')
 	for i := range v.NumField() {
 		name, options, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
@@ -81,7 +80,7 @@ func encodeObject(b *bytes.Buffer, v reflect.Value, path string) error {
 			continue
 		}
 		names = append(names, name)
-		if strings.Contains(options, "omit") && (v.Field(i).IsZero() || isEmptyMap(v.Field(i))) {
+		if strings.Contains(options, "omit") && isAbsent(v.Field(i), received) {
 			continue
 		}
 		encodeName(b, name)
@@ -90,32 +89,51 @@ func encodeObject(b *bytes.Buffer, v reflect.Value, path string) error {
 		}
 	}
 	if extra := v.FieldByName("Extra"); extra.IsValid() && !extra.IsNil() {
-		if err := encodeExtra(b, extra.Interface(), names, path); err != nil {
+		var err error
+		if names, err = encodeExtra(b, extra.Interface(), names, path); err != nil {
 			return err
+		}
+	}
+	for name, value := range jsonsplit.Members(received) {
+		if indexFold(names, string(name)) < 0 {
+			encodeName(b, string(name))
+			b.Write(received[value.From:value.To])
 		}
 	}
 	b.WriteByte('}')
 	return nil
 }
 
-// encodeExtra writes the members of extra into the open object in b. A name that is
-// taken by a typed field in any case is refused: the service reads both as one field.
-func encodeExtra(b *bytes.Buffer, extra any, taken []string, path string) error {
-	text, err := json.Marshal(extra)
-	if err != nil || jsonType(text) != "an object" {
-		return encodingError(path+"Extra", "must marshal to a JSON object")
+// isAbsent reports whether a field with the option omitzero or omitempty is left out.
+// In a record that was received false is a value: it may have been true.
+func isAbsent(v reflect.Value, received json.RawMessage) bool {
+	return v.IsZero() && (received == nil || v.Kind() != reflect.Bool) || v.Kind() == reflect.Map && v.Len() == 0
+}
+
+// encodeExtra writes the members of extra into the open object in b and adds their
+// names to taken. A name that is taken in any case is refused: the service reads both
+// as one field.
+func encodeExtra(b *bytes.Buffer, extra any, taken []string, path string) ([]string, error) {
+	text, err := marshal(extra, path+"Extra")
+	if err == nil && text[0] != '{' && string(text) != "null" { // null is a nil map
+		err = encodingError(path+"Extra", "must marshal to a JSON object")
+	}
+	if err != nil {
+		return nil, err
 	}
 	for name, value := range jsonsplit.Members(text) {
-		for _, other := range taken {
-			if strings.EqualFold(string(name), other) {
-				return &ArgumentError{Fields: []FieldError{{path + "Extra." + other, "stands in a field of its own", CodeConflict}}}
-			}
+		if i := indexFold(taken, string(name)); i >= 0 {
+			return nil, &ArgumentError{Fields: []FieldError{{path + "Extra." + taken[i], "stands in a field of its own", CodeConflict}}}
 		}
 		taken = append(taken, string(name))
 		encodeName(b, string(name))
 		b.Write(text[value.From:value.To])
 	}
-	return nil
+	return taken, nil
+}
+
+func indexFold(names []string, name string) int {
+	return slices.IndexFunc(names, func(other string) bool { return strings.EqualFold(other, name) })
 }
 
 func encodeName(b *bytes.Buffer, name string) {
@@ -127,16 +145,27 @@ func encodeName(b *bytes.Buffer, name string) {
 }
 
 func encodeJSON(b *bytes.Buffer, v any, field string) error {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return encodingError(field, "cannot be written as JSON")
-	}
+	text, err := marshal(v, field)
 	b.Write(text)
-	return nil
+	return err
+}
+
+// marshal refuses what encoding/json would change without saying so: a Secret, of
+// which it writes "[redacted]", and bytes that are not UTF-8.
+func marshal(v any, field string) ([]byte, error) {
+	text, err := json.Marshal(v)
+	plain, isPlain := v.(string) // a revealed Secret comes so
+	switch {
+	case err != nil:
+		return nil, encodingError(field, "cannot be written as JSON")
+	case !isPlain && bytes.Contains(text, []byte(`"`+redacted+`"`)):
+		return nil, encodingError(field, "holds a Secret, which would be sent as "+redacted+": reveal it")
+	case !utf8.ValidString(plain), !isPlain && bytes.Contains(text, []byte(`\ufffd`)):
+		return nil, encodingError(field, "must be valid UTF-8")
+	}
+	return text, nil
 }
 
 func encodingError(field, message string) error {
 	return &ArgumentError{Fields: []FieldError{{field, message, CodeEncoding}}}
 }
-
-func isEmptyMap(v reflect.Value) bool { return v.Kind() == reflect.Map && v.Len() == 0 }

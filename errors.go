@@ -25,14 +25,25 @@ import (
 type Error struct {
 	Method     string // of the request, for example "POST"
 	Route      string // path template, for example "/api/Loan/get-loan/{loanId}"
-	StatusCode int    // of the last answer; 0 if there was none
-	Outcome    Outcome
-	SettledBy  string          // the reads that settle an unknown outcome, for example "Applications.Status"; empty for reads
+	Effect     Effect
+	StatusCode int             // of the last answer; 0 if there was none
+	Outcome    Outcome         // says nothing of a read, which has no effect
+	SettledBy  string          // the reads that settle an unknown outcome, for example "Applications.Status"; empty if no read shows it, and for reads
 	Problem    *ProblemDetails // nil if the answer held none
 	RetryAfter time.Duration   // how long the service asks to wait; 0 if it does not
 	Attempts   int             // how often the request was sent, or tried to
-	Body       []byte          // of the last answer, as received; it may hold what was sent
-	cause      error
+
+	response func() *Response // no pointer: fmt looks behind one under a verb that does not fit
+	cause    error
+}
+
+// Response returns the last answer of the service as it was received, nil if there
+// was none. It may hold what was sent.
+func (e *Error) Response() *Response {
+	if e.response == nil {
+		return nil
+	}
+	return e.response()
 }
 
 // Error describes the failure without any value that was sent or received.
@@ -40,7 +51,7 @@ func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "lending: %s %s", e.Method, e.Route)
 	if e.StatusCode != 0 {
-		fmt.Fprintf(&b, ": %d %s", e.StatusCode, http.StatusText(e.StatusCode))
+		b.WriteString(strings.TrimRight(fmt.Sprintf(": %d %s", e.StatusCode, http.StatusText(e.StatusCode)), " "))
 	}
 	if e.cause != nil {
 		b.WriteString(": " + describe(e.cause))
@@ -48,19 +59,23 @@ func (e *Error) Error() string {
 	if e.Problem != nil {
 		b.WriteString(e.Problem.summary())
 	}
-	b.WriteString(": " + e.outcome())
+	if e.Effect == Mutation {
+		b.WriteString(": " + e.outcome())
+	}
 	return b.String()
 }
 
-// outcome says the outcome in words, and what to do about it.
+// outcome says the outcome of a mutation in words, and what to do about it.
 func (e *Error) outcome() string {
 	switch {
 	case e.Outcome == OutcomeDone && e.SettledBy != "":
 		return "it happened, the answer is lost, read " + e.SettledBy
+	case e.Outcome == OutcomeDone:
+		return "it happened, the answer is lost"
 	case e.Outcome == OutcomeUnknown && e.SettledBy != "":
 		return "outcome unknown, settle it with " + e.SettledBy
 	case e.Outcome == OutcomeUnknown:
-		return "outcome unknown"
+		return "outcome unknown, no read shows it"
 	}
 	return e.Outcome.String()
 }
@@ -83,7 +98,7 @@ func (e *Error) Is(target error) bool {
 	case ErrRateLimited:
 		return e.StatusCode == http.StatusTooManyRequests
 	case ErrOutcomeUnknown:
-		return e.Outcome == OutcomeUnknown
+		return e.Outcome == OutcomeUnknown && e.Effect == Mutation
 	}
 	return false
 }
@@ -114,14 +129,40 @@ func (e *Error) LogValue() slog.Value {
 
 // hiddenError keeps an error for errors.Is and errors.As and shows another text,
 // because its own may quote URLs, headers or values.
+//
+// It is a net.Error itself, so that whoever looks for one finds this and not the
+// text below.
 type hiddenError struct {
 	text string
 	err  error
 }
 
-func (e *hiddenError) Error() string              { return e.text }
-func (e *hiddenError) Is(target error) bool       { return errors.Is(e.err, target) }
-func (e *hiddenError) As(target any) bool         { return errors.As(e.err, target) }
+func (e *hiddenError) Error() string { return e.text }
+
+// Is does not let an error inside, of a sign-in for example, say what only the call's
+// own answer can.
+func (e *hiddenError) Is(target error) bool {
+	return target != ErrOutcomeUnknown && target != ErrNotFound && errors.Is(e.err, target)
+}
+
+// As finds no error that holds a URL.
+func (e *hiddenError) As(target any) bool {
+	if _, ok := target.(**url.Error); ok {
+		return false
+	}
+	return errors.As(e.err, target)
+}
+
+// Timeout reports whether a limit on time has ended the attempt.
+func (e *hiddenError) Timeout() bool {
+	var timeout net.Error
+	return errors.As(e.err, &timeout) && timeout.Timeout()
+}
+
+// Temporary is there for net.Error.
+func (e *hiddenError) Temporary() bool { return e.Timeout() }
+
+// Format prints the text under every verb.
 func (e *hiddenError) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.text) }
 
 // hide returns err such that no text in its chain can quote what was sent or received.
@@ -130,11 +171,7 @@ func hide(err error) error {
 	case nil, context.Canceled, context.DeadlineExceeded:
 		return err
 	}
-	text := describe(err)
-	for wrapped := (*url.Error)(nil); errors.As(err, &wrapped); { // holds the URL with its query
-		err = wrapped.Err
-	}
-	return &hiddenError{text, err}
+	return &hiddenError{describe(err), err}
 }
 
 // safeError is an error whose own text may be shown.
@@ -162,7 +199,7 @@ func describe(err error) string {
 		return strings.TrimPrefix(safe.Error(), "lending: ")
 	case errors.Is(err, context.Canceled):
 		return "context canceled"
-	case errors.Is(err, context.DeadlineExceeded):
+	case err == context.DeadlineExceeded: // net/http's own timeouts say that they are one too
 		return "deadline exceeded"
 	case errors.As(err, &dns):
 		return "host not found"
@@ -177,7 +214,7 @@ func describe(err error) string {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "connection closed before the answer was complete"
 	}
-	for _, known := range []error{ErrTooLarge, ErrNoContent, ErrSignInRequired, errHTML, errNotJSON, errBadToken} {
+	for _, known := range []error{ErrTooLarge, ErrNoContent, ErrSignInRequired, ErrRepeatedPage, errHTML, errNotJSON, errBadToken, errNoAnswer, errSentAgain} {
 		if errors.Is(err, known) {
 			return known.Error()
 		}

@@ -50,7 +50,7 @@ func TestProblemDetails(t *testing.T) {
 			assert.Equal(t, lending.OutcomeRejected, failed.Outcome)
 			assert.Equal(t, "POST", failed.Method)
 			assert.Equal(t, "/api/Application/cancel-application/{applicationId}", failed.Route)
-			assert.Equal(t, test.body, string(failed.Body))
+			assert.Equal(t, test.body, string(failed.Response().Body))
 			assert.NotContains(t, err.Error(), "secret")
 			if failed.Problem != nil {
 				failed.Problem.Raw = nil

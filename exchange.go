@@ -3,12 +3,14 @@ package lending
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -19,81 +21,69 @@ const (
 	maxProblem = 1 << 20
 )
 
-// Attempt is one attempt of a call to reach the service, without any value of a
-// parameter.
-type Attempt struct {
-	Method     string // for example "POST"
-	Route      string // path template
-	Effect     Effect
-	Number     int // 1 for the first
-	StatusCode int // 0 if there was no answer
-	Duration   time.Duration
-	Outcome    Outcome // of the call if this attempt is its last; OutcomeDone for success
-	Err        error   // nil for an answer that was received whole, whatever its status
-}
-
-func (a Attempt) log(logger *slog.Logger) {
-	level := slog.LevelDebug
-	if a.Outcome != OutcomeDone || a.Err != nil {
-		level = slog.LevelWarn
-	}
-	attrs := []slog.Attr{
-		slog.String("method", a.Method), slog.String("route", a.Route), slog.String("effect", a.Effect.String()),
-		slog.Int("attempt", a.Number), slog.Int("status", a.StatusCode),
-		slog.Duration("duration", a.Duration), slog.String("outcome", a.Outcome.String()),
-	}
-	if a.Err != nil {
-		attrs = append(attrs, slog.String("error", a.Err.Error()))
-	}
-	logger.LogAttrs(context.Background(), level, "lending attempt", attrs...)
-}
-
 // exchange is one call's conversation with the service. It is the RoundTripper below
 // the http.Client of the call, so that it sees every attempt whoever makes it, and
 // nothing above it can undo what it does.
 type exchange struct {
 	client  *Client
-	request *request
+	request request
+	caller  context.Context // for the observers: the one of the attempts is traced
+	http    http.Client     // has the exchange for its transport
 
 	attempts int
 	answer   Response      // the last there was
-	err      error         // what ended the last attempt
-	wait     time.Duration // before the next attempt
+	reply    http.Response // what goes up of it
+	body     io.LimitedReader
+	err      error // what ended the last attempt, or cut its answer
+	left     bool  // an attempt may have got as far as the service, as far as its error shows
 
-	// How often the transport looked for a connection, and had one. The hooks may
-	// run after the attempt has returned.
-	getConn, gotConn atomic.Int32
+	// How often the transport looked for a connection, had one, and wrote the head
+	// of our request to it. The hooks may run after the attempt has returned.
+	getConn, gotConn, written atomic.Int32
 }
 
 // send makes the attempts of one call: one, or more for a read. Its error says that
-// no answer was received, or not all of it.
+// no answer was received, or not all of a success.
 func (x *exchange) send(ctx context.Context, token Token, body []byte) error {
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GetConn: func(string) { x.getConn.Add(1) },
-		GotConn: func(httptrace.GotConnInfo) { x.gotConn.Add(1) },
-	})
-	hr := x.client.bind(ctx, x.request, token, body)
-	hc := x.client.settings.http
-	hc.Transport = x
-	var err error
+	x.caller = ctx
+	x.http = x.client.settings.http
+	x.http.Transport = x
 	if x.request.effect == Read {
-		err = x.repeat(&hc, hr)
-	} else {
-		_, err = hc.Do(hr) //nolint:bodyclose // RoundTrip has read and closed it
+		resp, err := x.repeat(x.client.bind(ctx, &x.request, token, body))
+		return x.ended(ctx, ctx, resp, err)
 	}
-	if err == nil {
+	traced, stop := ctx, context.CancelCauseFunc(nil)
+	if x.client.settings.foreign {
+		traced, stop = context.WithCancelCause(ctx)
+		defer stop(nil)
+	}
+	hr := x.client.bind(traced, &x.request, token, body)
+	resp, err := x.http.Do(hr.WithContext(x.trace(traced, stop, hr.Header)))
+	return x.ended(ctx, traced, resp, err)
+}
+
+// ended returns the error of attempts that have ended with resp and err. The context
+// of a mutation also ends, in traced, when the transport repeats it.
+func (x *exchange) ended(ctx, traced context.Context, resp *http.Response, err error) error {
+	if resp != nil {
+		_ = resp.Body.Close() // stops the timer of the http.Client's Timeout
+	}
+	switch {
+	case err == nil:
 		return nil
-	}
-	if ctx.Err() != nil {
+	case context.Cause(ctx) == errStalled:
+		err = errStalled
+	case ctx.Err() != nil:
 		err = ctx.Err()
-	} else if x.err != nil {
-		err = x.err
+	case errors.Is(context.Cause(traced), errSentAgain):
+		err = errSentAgain
 	}
 	return x.failed(err)
 }
 
-// RoundTrip makes one attempt and reads the whole answer, so that a body that is cut
-// counts as a failure of the attempt.
+// RoundTrip makes one attempt and reads the whole answer, so that a success that is
+// cut counts as a failure of the attempt. Any other status speaks for itself,
+// however much of its body came.
 func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 	if err := hr.Context().Err(); err != nil {
 		return nil, err
@@ -101,23 +91,26 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 	x.attempts++
 	start := time.Now()
 	if x.request.effect == Mutation {
-		hr = x.guard(hr)
+		hr = guard(hr)
 	}
 	resp, err := x.client.settings.http.Transport.RoundTrip(hr)
-	if err == nil {
+	switch {
+	case err != nil:
+		resp = nil
+	case resp == nil:
+		err = errNoAnswer
+	default:
 		err = x.read(resp)
 	}
 	x.err = err
+	x.left = x.left || err == nil || !neverLeft(err)
 	x.observe(start, resp)
-	if err != nil {
+	if err != nil && (resp == nil || resp.StatusCode < 300) {
 		return nil, err
 	}
-	// A 3xx without Location is returned as it is: no redirect is followed, and no
-	// unparsable Location quoted.
-	resp.Header = resp.Header.Clone()
-	resp.Header.Del("Location")
-	resp.Body = http.NoBody
-	return resp, nil
+	// Nothing but the status goes up: there is no Location to follow or to quote.
+	x.reply = http.Response{StatusCode: resp.StatusCode, Body: http.NoBody}
+	return &x.reply, nil
 }
 
 // guard makes sure that net/http sends the request once. It repeats by itself a
@@ -125,13 +118,16 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 // service has read it. It does not repeat one whose body it has begun to read:
 // a GET gets an empty body, of which nothing shows on the wire.
 //
-// A POST without a body would have to be sent chunked. It is left as it is over the
-// package's own transport, which speaks HTTP/1.1 and adds no Idempotency-Key: there
-// net/http does not repeat a POST.
-func (x *exchange) guard(hr *http.Request) *http.Request {
+// A POST without a body is left as it is: net/http does not repeat it, and an empty
+// body would be sent chunked, which services refuse for want of a content type.
+// Where a foreign transport changes that, [exchange.trace] stops it.
+func guard(hr *http.Request) *http.Request {
+	if hr.GetBody == nil && (hr.Body != nil || hr.Method != http.MethodGet) {
+		return hr
+	}
 	guarded := hr.WithContext(hr.Context())
 	guarded.GetBody = nil
-	if guarded.Body == nil && (guarded.Method == http.MethodGet || x.client.settings.foreign) {
+	if guarded.Body == nil && guarded.Method == http.MethodGet {
 		guarded.Body = io.NopCloser(emptyBody{})
 	}
 	return guarded
@@ -142,40 +138,69 @@ type emptyBody struct{}
 
 func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
 
+// trace counts what the transport does with a mutation. If the http.Client is the
+// caller's, whose transport may repeat requests by itself, with a body of its own,
+// below every other guard, it also calls stop when that has got a connection to send
+// the mutation for the second time.
+//
+// The end of the context stops HTTP/2 before it writes, but not HTTP/1, where the
+// connection is closed under the request, against the advice of httptrace. What the
+// transport sends on its own account does not count: it lacks our token.
+func (x *exchange) trace(ctx context.Context, stop context.CancelCauseFunc, ours http.Header) context.Context {
+	hooks := &httptrace.ClientTrace{
+		GetConn: func(string) { x.getConn.Add(1) },
+		GotConn: func(httptrace.GotConnInfo) { x.gotConn.Add(1) },
+	}
+	if stop == nil {
+		return httptrace.WithClientTrace(ctx, hooks)
+	}
+	hooks.GotConn = func(got httptrace.GotConnInfo) {
+		x.gotConn.Add(1)
+		if x.written.Load() > 0 {
+			stop(errSentAgain)
+			if c, ok := got.Conn.(*tls.Conn); got.Conn != nil && (!ok || c.ConnectionState().NegotiatedProtocol != "h2") {
+				_ = got.Conn.Close()
+			}
+		}
+	}
+	mark := "Authorization"
+	if ours[mark] == nil {
+		mark = "User-Agent"
+	}
+	hooks.WroteHeaderField = func(name string, value []string) {
+		if strings.EqualFold(name, mark) && slices.Equal(value, ours[mark]) {
+			x.written.Add(1)
+		}
+	}
+	return httptrace.WithClientTrace(ctx, hooks)
+}
+
 // read reads the answer into x, as far as it comes.
 func (x *exchange) read(resp *http.Response) error {
+	x.answer = Response{StatusCode: resp.StatusCode, Header: resp.Header}
+	if resp.Body == nil {
+		return nil
+	}
+	defer resp.Body.Close()
 	limit := int64(maxAnswer)
-	if resp.StatusCode >= 300 {
+	switch {
+	case resp.StatusCode == http.StatusSwitchingProtocols:
+		return nil // the body is the connection, which never ends
+	case resp.StatusCode >= 300:
 		limit = maxProblem
 	}
 	var body bytes.Buffer
-	if resp.ContentLength > 0 {
-		body.Grow(int(min(resp.ContentLength, limit)) + bytes.MinRead)
+	if resp.ContentLength > 0 { // which is a claim
+		body.Grow(int(min(resp.ContentLength, maxProblem)) + bytes.MinRead)
 	}
-	_, err := body.ReadFrom(io.LimitReader(resp.Body, limit+1))
-	_ = resp.Body.Close()
+	x.body = io.LimitedReader{R: resp.Body, N: limit + 1}
+	_, err := body.ReadFrom(&x.body)
 	if err == nil && int64(body.Len()) > limit {
 		err = ErrTooLarge
 		body.Truncate(int(limit))
 	}
-	x.answer = Response{resp.StatusCode, resp.Header, body.Bytes()}
+	x.answer.Body = body.Bytes()
 	return err
-}
-
-func (x *exchange) observe(start time.Time, resp *http.Response) {
-	if len(x.client.settings.observers) == 0 {
-		return
-	}
-	a := Attempt{
-		Method: x.request.method, Route: x.request.path, Effect: x.request.effect,
-		Number: x.attempts, Duration: time.Since(start), Outcome: x.outcome(), Err: hide(x.err),
-	}
-	if resp != nil {
-		a.StatusCode = resp.StatusCode
-	}
-	for _, observe := range x.client.settings.observers {
-		observe(a)
-	}
 }
 
 // outcome says what the attempts have done, from what was seen of them. It never
@@ -186,7 +211,7 @@ func (x *exchange) outcome() Outcome {
 	switch {
 	case status == 0 && !x.reached():
 		return OutcomeNotSent
-	case status == 0, x.request.effect == Mutation && x.gotConn.Load() > 1 && status >= 300:
+	case status == 0, x.request.effect == Mutation && x.written.Load() > 1 && status >= 300:
 		return OutcomeUnknown
 	case status >= 200 && status < 300:
 		if x.isHTML() {
@@ -206,15 +231,24 @@ func (x *exchange) reached() bool {
 	if x.attempts == 0 {
 		return false
 	}
+	if u, ok := x.request.body.(*upload); ok && !u.complete.Load() {
+		return false // a part of a document is no command
+	}
 	if x.getConn.Load() > 0 {
 		return x.gotConn.Load() > 0
 	}
-	// No trace: the transport is not net/http's, or it gave up before it began.
-	if _, ok := x.client.settings.http.Transport.(*http.Transport); ok {
-		return false
+	if x.request.effect == Mutation && !x.client.settings.foreign {
+		return false // it gave up before it began
 	}
+	return x.left // a read is not traced, and the caller's transport may fire no trace
+}
+
+// neverLeft reports whether err proves that the attempt which it ended got no further
+// than the door.
+func neverLeft(err error) bool {
 	var network *net.OpError
-	return x.attempts > 1 || !errors.As(x.err, &network) || network.Op != "dial"
+	var certificate *tls.CertificateVerificationError
+	return errors.As(err, &network) && network.Op == "dial" || errors.As(err, &certificate)
 }
 
 func (x *exchange) isHTML() bool {
@@ -235,7 +269,7 @@ func (x *exchange) notSent(cause error) error {
 func (x *exchange) failure() error {
 	switch status := x.answer.StatusCode; {
 	case status < 200 || status >= 300:
-		return x.failed(nil)
+		return x.failed(x.err)
 	case x.isHTML():
 		return x.failed(errHTML)
 	}
@@ -255,19 +289,21 @@ func (x *exchange) failed(cause error) *Error {
 	e := &Error{
 		Method:     x.request.method,
 		Route:      x.request.path,
+		Effect:     x.request.effect,
 		StatusCode: x.answer.StatusCode,
 		Outcome:    x.outcome(),
 		RetryAfter: retryAfter(x.answer.Header),
-		SettledBy:  settledBy[x.request.method+" "+x.request.path],
 		Attempts:   x.attempts,
-		Body:       x.answer.Body,
 		cause:      hide(cause),
+	}
+	if answer := x.answer; answer.StatusCode != 0 {
+		e.response = func() *Response { return &answer }
 	}
 	if e.StatusCode >= 300 {
 		e.Problem = x.problem()
 	}
-	if x.request.effect == Read {
-		e.SettledBy = ""
+	if e.Effect == Mutation {
+		e.SettledBy = settledBy[e.Method+" "+e.Route]
 	}
 	return e
 }

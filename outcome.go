@@ -1,8 +1,6 @@
 package lending
 
-import (
-	"errors"
-)
+import "errors"
 
 // Outcome says whether a call that returned an error had its effect. The service has
 // no idempotency keys: before a command is sent again, its outcome must be known.
@@ -67,8 +65,13 @@ var (
 	// ErrNoContent means that the service answered with success and no record: a
 	// 204, an empty body or null.
 	ErrNoContent = errors.New("no content")
-	// ErrOutcomeUnknown is [OutcomeUnknown].
+	// ErrOutcomeUnknown is [OutcomeUnknown] of a mutation. A read never has it.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 	// ErrSignInRequired means that a person has to sign in: see [TwoFactorRequiredError].
 	ErrSignInRequired = errors.New("sign-in required")
+)
+
+var (
+	errNoAnswer  = errors.New("the http.Client returned neither an answer nor an error")
+	errSentAgain = errors.New("the http.Client tried to send it a second time, which was prevented")
 )

@@ -1,6 +1,15 @@
 package lending
 
-import "strconv"
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"hash/maphash"
+	"iter"
+	"math"
+	"strconv"
+	"strings"
+)
 
 // MaxTake is the most records that the loan lists and the message list return at a time.
 const MaxTake = 200
@@ -11,6 +20,10 @@ const MaxTake = 200
 type ListOptions struct {
 	Skip int // how many records to leave out
 	Take int // how many to return at most; 0 for the service's default
+
+	// ReadAhead makes an iterator fetch the next page while its caller works on
+	// this one. Nothing else looks at it.
+	ReadAhead bool
 }
 
 func (o *ListOptions) query() []param {
@@ -25,6 +38,10 @@ type PagedOptions struct {
 	Skip       int // how many records to leave out
 	Take       int // how many to return at most; 0 for the service's default
 	Descending bool
+
+	// ReadAhead makes an iterator fetch the next page while its caller works on
+	// this one. Nothing else looks at it.
+	ReadAhead bool
 }
 
 func (o *PagedOptions) query() []param {
@@ -38,7 +55,7 @@ func (o *PagedOptions) query() []param {
 type Page[T any] struct {
 	Record
 	Data       []T `json:"data"`
-	TotalCount int `json:"totalCount"` // of the whole list
+	TotalCount int `json:"totalCount"` // of the whole list, as the service counts: it may be wrong
 }
 
 // UnmarshalJSON keeps data as the [Record].
@@ -53,4 +70,194 @@ func countParam(name string, n int) param {
 		return param{name: name}
 	}
 	return param{name, strconv.Itoa(n), false}
+}
+
+// isCount reports whether the value of a parameter that counts records is one that the
+// service can read: a non-negative int32.
+func isCount(value string) bool {
+	_, err := strconv.ParseUint(value, 10, 31)
+	return err == nil || value == ""
+}
+
+// parseCount reads the number in raw as near as an int comes to it: a count that
+// cannot be must not cost the records that came with it.
+func parseCount(raw []byte, into *int) error {
+	n, err := strconv.ParseInt(string(raw), 10, 64)
+	if err != nil {
+		f, err := strconv.ParseFloat(string(raw), 64) // 1e30, 12.0
+		if err != nil && !errors.Is(err, strconv.ErrRange) {
+			return err
+		}
+		n = int64(max(min(f, 1<<62), -1<<62))
+	}
+	*into = int(max(min(n, math.MaxInt), math.MinInt))
+	return nil
+}
+
+// ErrRepeatedPage means that the service has answered with a page that an iterator
+// had already received: going on would never end. If the records are in truth alike,
+// begin again behind them.
+var ErrRepeatedPage = errors.New("the service repeats a page")
+
+// PageError is the error of an iterator. A new iterator that begins at Skip resumes
+// where it ended: every record before was yielded.
+type PageError struct {
+	Skip int // of the page that failed
+	Err  error
+}
+
+// Error describes the failure as [Error.Error] does.
+func (e *PageError) Error() string {
+	return "lending: page at " + strconv.Itoa(e.Skip) + ": " + strings.TrimPrefix(describe(e.Err), "lending: ")
+}
+
+// Unwrap returns why the page failed: an [*Error], an [*ArgumentError] or [ErrRepeatedPage].
+func (e *PageError) Unwrap() error { return e.Err }
+
+func (*PageError) safe() {}
+
+// AllTransactions yields all transactions of a loan, page by page: it calls
+// [LoansService.Transactions] until a page is empty.
+//
+// opts may be nil. Skip is where the iterator begins, Take the size of its pages, at
+// most and by default [MaxTake]. A call that fails ends it with a [*PageError], from
+// which it can be resumed. It may be ranged over again, and then calls again; to break
+// off costs nothing. A record pins the page it came in: see [Record.Detach].
+func (s *LoansService) AllTransactions(ctx context.Context, id LoanID, opts *ListOptions) iter.Seq2[Transaction, error] {
+	return walkList(ctx, id, opts, s.Transactions)
+}
+
+// AllTransactionsPaged yields all transactions of a loan, page by page: it calls
+// [LoansService.TransactionsPaged] until there are as many as the total says, or a
+// page is empty. The rest is as for [LoansService.AllTransactions].
+func (s *LoansService) AllTransactionsPaged(ctx context.Context, id LoanID, opts *PagedOptions) iter.Seq2[Transaction, error] {
+	return walkPages(ctx, id, opts, s.TransactionsPaged)
+}
+
+// AllWithdrawals yields all withdrawals from a loan, page by page: it calls
+// [LoansService.Withdrawals] until there are as many as the total says, or a page is
+// empty. The rest is as for [LoansService.AllTransactions].
+func (s *LoansService) AllWithdrawals(ctx context.Context, id LoanID, opts *PagedOptions) iter.Seq2[AdvanceProjection, error] {
+	return walkPages(ctx, id, opts, s.Withdrawals)
+}
+
+// AllMessages yields all messages of an application, page by page: it calls
+// [CommunicationService.Messages] until a page is empty. The rest is as for
+// [LoansService.AllTransactions].
+func (s *CommunicationService) AllMessages(ctx context.Context, id ApplicationID, opts *ListOptions) iter.Seq2[Message, error] {
+	return walkList(ctx, id, opts, s.Messages)
+}
+
+// AllByPartner yields all applications of a partner, page by page: it calls
+// [ApplicationsService.ListByPartner] until a page is empty. The rest is as for
+// [LoansService.AllTransactions].
+func (s *ApplicationsService) AllByPartner(ctx context.Context, id PartnerID, opts *ListOptions) iter.Seq2[Application, error] {
+	return walkList(ctx, id, opts, s.ListByPartner)
+}
+
+// walkList returns the iterator over a list that comes as an array.
+func walkList[T rawRecord, ID any](ctx context.Context, id ID, opts *ListOptions,
+	list func(context.Context, ID, *ListOptions) ([]T, error),
+) iter.Seq2[T, error] {
+	var o ListOptions
+	if opts != nil {
+		o = *opts
+	}
+	return walk(ctx, o.Skip, o.ReadAhead, func(ctx context.Context, skip int) page[T] {
+		records, err := list(ctx, id, &ListOptions{Skip: skip, Take: pageSize(o.Take)})
+		return page[T]{records, -1, err}
+	})
+}
+
+// walkPages returns the iterator over a list that comes in an envelope.
+func walkPages[T rawRecord, ID any](ctx context.Context, id ID, opts *PagedOptions,
+	list func(context.Context, ID, *PagedOptions) (*Page[T], error),
+) iter.Seq2[T, error] {
+	var o PagedOptions
+	if opts != nil {
+		o = *opts
+	}
+	return walk(ctx, o.Skip, o.ReadAhead, func(ctx context.Context, skip int) page[T] {
+		p, err := list(ctx, id, &PagedOptions{Skip: skip, Take: pageSize(o.Take), Descending: o.Descending})
+		if err != nil {
+			return page[T]{err: err}
+		}
+		return page[T]{p.Data, p.TotalCount, nil}
+	})
+}
+
+// pageSize is the take of an iterator's pages.
+func pageSize(take int) int {
+	if take == 0 {
+		return MaxTake
+	}
+	return min(take, MaxTake)
+}
+
+// rawRecord is a record that is a part of a list.
+type rawRecord interface{ Raw() json.RawMessage }
+
+// page is a part of a list as it came.
+type page[T any] struct {
+	records []T
+	total   int // -1 if the service does not say
+	err     error
+}
+
+// walk yields the records that fetch returns from skip on. It advances by as many as
+// have come, and ends when there are as many as the total says, or none come.
+func walk[T rawRecord](ctx context.Context, skip int, ahead bool, fetch func(ctx context.Context, skip int) page[T]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		var next chan page[T] // where the page that is fetched ahead arrives; nil if none is
+		defer func() {
+			cancel()
+			if next != nil {
+				<-next
+			}
+		}()
+		seed, seen := maphash.MakeSeed(), map[uint64]bool{}
+		for skip := skip; ; { // each range begins at the same place
+			var p page[T]
+			if next != nil {
+				p, next = <-next, nil
+			} else {
+				p = fetch(ctx, skip)
+			}
+			sum := sumOf(seed, p.records)
+			if p.err == nil && seen[sum] {
+				p.err = ErrRepeatedPage
+			}
+			if p.err != nil {
+				yield(*new(T), &PageError{skip, p.err})
+				return
+			}
+			seen[sum] = true
+			skip += len(p.records)
+			last := len(p.records) == 0 || skip == p.total
+			if ahead && !last {
+				next = make(chan page[T], 1)
+				go func(skip int, next chan<- page[T]) { next <- fetch(ctx, skip) }(skip, next)
+			}
+			for _, record := range p.records {
+				if !yield(record, nil) {
+					return
+				}
+			}
+			if last {
+				return
+			}
+		}
+	}
+}
+
+// sumOf returns a number that two different pages do not share, as good as certainly.
+func sumOf[T rawRecord](seed maphash.Seed, records []T) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	for _, record := range records {
+		_, _ = h.Write(record.Raw())
+		_ = h.WriteByte(0)
+	}
+	return h.Sum64()
 }

@@ -1,6 +1,7 @@
 package lending
 
 import (
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,9 +20,22 @@ import (
 // A Record is a view of the whole answer that it came in, which stays in memory as
 // long as the Record does; [Record.Detach] cuts it out.
 type Record struct {
-	// A pointer and two numbers, because fmt prints the bytes of an unexported slice.
-	answer   *[]byte
+	answer   answerText // nil if there is none
 	from, to int
+}
+
+// answerText leads to the text that records are views of. There are two pointers on
+// the way, because fmt prints an unexported slice, and behind one pointer also, under
+// the verbs that do not fit it.
+type answerText **[]byte
+
+func newAnswerText(text []byte) answerText {
+	both := &struct {
+		text []byte
+		at   *[]byte
+	}{text: text}
+	both.at = &both.text
+	return &both.at
 }
 
 // Raw returns the JSON of the record as it was received. It must not be modified.
@@ -29,7 +43,7 @@ func (r Record) Raw() json.RawMessage {
 	if r.answer == nil {
 		return nil
 	}
-	return json.RawMessage((*r.answer)[r.from:r.to:r.to])
+	return json.RawMessage((**r.answer)[r.from:r.to:r.to])
 }
 
 // Decode decodes the record into v, as [json.Unmarshal] does. The text of its error
@@ -51,7 +65,7 @@ func (r Record) Decode(v any) error {
 // of a long list does not keep the list.
 func (r *Record) Detach() {
 	text := append([]byte(nil), r.Raw()...)
-	*r = Record{answer: &text, to: len(text)}
+	*r = Record{answer: newAnswerText(text), to: len(text)}
 }
 
 // MarshalJSON writes the record as it was received: changed typed fields are not written.
@@ -65,7 +79,7 @@ func (r Record) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON keeps data.
 func (r *Record) UnmarshalJSON(data []byte) error {
 	text := append([]byte(nil), data...)
-	*r = Record{answer: &text, to: len(text)}
+	*r = Record{answer: newAnswerText(text), to: len(text)}
 	return nil
 }
 
@@ -78,7 +92,7 @@ func (r Record) LogValue() slog.Value {
 func unmarshalRecord[T any](data []byte, into *T) error {
 	text := append([]byte(nil), data...)
 	var fresh T
-	if err := decodeValue(&text, jsonsplit.Span{To: len(text)}, reflect.ValueOf(&fresh).Elem()); err != nil {
+	if err := decodeValue(newAnswerText(text), jsonsplit.Span{To: len(text)}, reflect.ValueOf(&fresh).Elem()); err != nil {
 		return err
 	}
 	*into = fresh
@@ -118,8 +132,8 @@ func isRecord(t reflect.Type) bool {
 
 // decodeValue fills v, which is fresh, from the part of text at the span, which is
 // valid JSON. Field names match in any case, as the service's own do.
-func decodeValue(text *[]byte, at jsonsplit.Span, v reflect.Value) *shapeError {
-	raw := (*text)[at.From:at.To]
+func decodeValue(text answerText, at jsonsplit.Span, v reflect.Value) *shapeError {
+	raw := (**text)[at.From:at.To]
 	got := jsonType(raw)
 	if got == "null" && v.Type() != recordType {
 		return nil
@@ -128,9 +142,26 @@ func decodeValue(text *[]byte, at jsonsplit.Span, v reflect.Value) *shapeError {
 	case *Record:
 		*into = Record{text, at.From, at.To}
 		return nil
+	case *bool:
+		if got != "a boolean" {
+			return &shapeError{want: "a boolean", got: got}
+		}
+		*into = raw[0] == 't'
+		return nil
+	case *int:
+		if parseCount(raw, into) != nil {
+			return &shapeError{want: "an integer", got: got}
+		}
+		return nil
 	case *time.Time:
 		if parseTime(raw, into) != nil {
 			return &shapeError{want: "a time", got: got}
+		}
+		return nil
+	case encoding.TextUnmarshaler:
+		plain, err := unquote(raw)
+		if err != nil || into.UnmarshalText([]byte(plain)) != nil {
+			return &shapeError{want: jsonTypeOf(v.Type()), got: got}
 		}
 		return nil
 	}
@@ -152,19 +183,24 @@ func decodeValue(text *[]byte, at jsonsplit.Span, v reflect.Value) *shapeError {
 	return nil
 }
 
-func decodeMembers(text *[]byte, at jsonsplit.Span, v reflect.Value) *shapeError {
+func decodeMembers(text answerText, at jsonsplit.Span, v reflect.Value) *shapeError {
 	*v.Field(0).Addr().Interface().(*Record) = Record{text, at.From, at.To}
 	if v.NumField() == 1 {
 		return nil // nothing is published of this record
 	}
-	for name, value := range jsonsplit.Members((*text)[at.From:at.To]) {
-		for i := 1; i < v.NumField(); i++ {
-			wire, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+	var few [8]string // so that most records cost no allocation
+	fields := few[:0]
+	for i := 1; i < v.NumField(); i++ {
+		wire, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		fields = append(fields, wire)
+	}
+	for name, value := range jsonsplit.Members((**text)[at.From:at.To]) {
+		for i, wire := range fields {
 			if !strings.EqualFold(string(name), wire) {
 				continue
 			}
 			span := jsonsplit.Span{From: at.From + value.From, To: at.From + value.To}
-			if err := decodeValue(text, span, v.Field(i)); err != nil {
+			if err := decodeValue(text, span, v.Field(i+1)); err != nil {
 				return err.within(wire)
 			}
 		}
@@ -172,24 +208,31 @@ func decodeMembers(text *[]byte, at jsonsplit.Span, v reflect.Value) *shapeError
 	return nil
 }
 
-func decodeElements(text *[]byte, at jsonsplit.Span, v reflect.Value) *shapeError {
-	var spans []jsonsplit.Span
-	for element := range jsonsplit.Elements((*text)[at.From:at.To]) {
-		spans = append(spans, jsonsplit.Span{From: at.From + element.From, To: at.From + element.To})
-	}
-	v.Set(reflect.MakeSlice(v.Type(), len(spans), len(spans)))
-	for i, span := range spans {
-		if err := decodeValue(text, span, v.Index(i)); err != nil {
-			return err.within(fmt.Sprintf("[%d]", i))
+func decodeElements(text answerText, at jsonsplit.Span, v reflect.Value) *shapeError {
+	n := 0
+	for element := range jsonsplit.Elements((**text)[at.From:at.To]) {
+		if n == v.Cap() {
+			// As many as there will be if all are as long as this one, up to a page.
+			left := at.To - at.From - element.From
+			v.Grow(max(1, min(left/(element.To-element.From+1), MaxTake)))
 		}
+		v.SetLen(n + 1)
+		span := jsonsplit.Span{From: at.From + element.From, To: at.From + element.To}
+		if err := decodeValue(text, span, v.Index(n)); err != nil {
+			return err.within(fmt.Sprintf("[%d]", n))
+		}
+		n++
+	}
+	if n == 0 {
+		v.Set(reflect.MakeSlice(v.Type(), 0, 0)) // an empty list is not nil
 	}
 	return nil
 }
 
 // parseTime reads the service's times: with a zone or without, which means UTC.
 func parseTime(raw []byte, into *time.Time) error {
-	var text string
-	if err := json.Unmarshal(raw, &text); err != nil {
+	text, err := unquote(raw)
+	if err != nil {
 		return err
 	}
 	t, err := time.Parse(time.RFC3339Nano, text)

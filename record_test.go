@@ -154,3 +154,23 @@ func TestSecrets(t *testing.T) {
 	assert.Equal(t, "hush", back.Password.Reveal())
 	require.Error(t, json.Unmarshal([]byte(`{"password":["hush"]}`), &back))
 }
+
+// A record holds personal data, also where it is printed under a verb that does not
+// fit and from an unexported field, which fmt reads past every method.
+func TestRecordPrintsNoByteUnderAnyVerb(t *testing.T) {
+	var record lending.Record
+	require.NoError(t, json.Unmarshal([]byte(`{"ssn":"123-45-6789"}`), &record))
+	holder := struct {
+		record  lending.Record
+		records []lending.Record
+	}{record, []lending.Record{record}}
+	bytes := fmt.Sprint([]byte("123-45-6789"))
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%t", "%p", "%T", "%o"} {
+		for _, value := range []any{record, &record, holder, &holder} {
+			shown := fmt.Sprintf(verb, value)
+			require.NotContains(t, shown, "123-45-6789", verb)
+			require.NotContains(t, shown, bytes[1:len(bytes)-1], verb)
+			require.NotContains(t, strings.ToLower(shown), "3132332d34352d36373839", verb)
+		}
+	}
+}

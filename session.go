@@ -2,121 +2,219 @@ package lending
 
 import (
 	"context"
-	"fmt"
-	"net/http"
+	"log/slog"
+	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// Token is what authenticates calls: a bearer token.
-type Token struct {
-	Value   Secret
-	Expires time.Time // zero if it is not known
-}
-
-// TokenSource gives the token for a call. It is asked before every call, by many
-// goroutines at once.
+// Session is the source of tokens behind [WithCredentials]; [Client.Session] returns
+// it. Most programs need nothing of it.
 //
-// A source that also has a method Invalidate(Token) is told of a token that the
-// service has refused, and is asked again for a read.
-type TokenSource interface {
-	Token(ctx context.Context) (Token, error)
-}
-
-// StaticToken returns a source that always gives the same token.
-func StaticToken(token string) TokenSource { return staticToken{NewSecret(token)} }
-
-type staticToken struct{ value Secret }
-
-func (t staticToken) Token(context.Context) (Token, error) { return Token{Value: t.value}, nil }
-
-// Credentials are what [WithCredentials] signs in with.
-type Credentials struct {
-	Username           string // required
-	Password           Secret // required
-	TrustedDeviceToken Secret // optional; an account may need no code from a device that it trusts
-	IPAddress          string // optional
-
-	// TwoFactor returns the code that the service has sent for challenge. It may
-	// ask a person and take minutes, until ctx ends. Without it a sign-in that
-	// needs a code fails with a [*TwoFactorRequiredError].
-	TwoFactor func(ctx context.Context, challenge Challenge) (code string, err error)
-}
-
-func (cr *Credentials) check(c *checks) {
-	LoginRequest{Username: cr.Username, Password: cr.Password}.check(c)
-}
-
-// Challenge is a sign-in that waits for the code that the service has sent.
-type Challenge struct {
-	Username  string    `json:"username"`
-	IPAddress string    `json:"ipAddress,omitzero"`
-	Issued    time.Time `json:"issued"` // when the code was asked for
-}
-
-// TwoFactorRequiredError says that a sign-in needs a code and that there is no
-// function to ask for it. errors.Is finds [ErrSignInRequired] in it.
-type TwoFactorRequiredError struct{ Challenge Challenge }
-
-// Error does not name the user.
-func (e *TwoFactorRequiredError) Error() string {
-	return "lending: sign-in required: the service has sent a two-factor code"
-}
-
-func (*TwoFactorRequiredError) safe() {}
-
-// Is reports whether target is [ErrSignInRequired].
-func (e *TwoFactorRequiredError) Is(target error) bool { return target == ErrSignInRequired }
-
-// Session is a source of tokens that signs in with [Credentials] when a token is
-// needed, keeps the token, and signs in again when it has expired or was refused.
-// Callers who need a token at the same time share one sign-in.
+// # Taking a token
+//
+// A token that is valid is given out without waiting. If there is none, all who ask
+// share one sign-in, which belongs to none of them: each waits as long as his own
+// context lives, and only when the last one has left does the sign-in end.
+//
+// # Refreshing
+//
+// An expired token cannot be refreshed, and a new sign-in may need a person. So the
+// token is refreshed when two thirds to five sixths of its life have passed, in the
+// background, while the present one is still given out. It is a call that starts
+// this: [Session.Keepalive] does it for a program that makes none. After a failure it
+// is tried again at growing rate until the token expires; then comes a new sign-in.
+// A token whose life is not known is used until the service refuses it.
+//
+// # A refused token
+//
+// When a call is answered with 401 its token is forgotten, by however many calls, and
+// the next call signs in. A read is repeated once with the new token, a mutation
+// never.
+//
+// # Failed sign-ins
+//
+// A failed sign-in is not tried again at once: callers get its error for a second, and
+// for up to a minute if it goes on failing, unless the [TokenStore] has a token by
+// then. After a refusal (a wrong password, wrong
+// codes) it is a minute to an hour, after a 429 at least what the service asks for,
+// and while a two-factor code is awaited five minutes to an hour. The sessions that
+// share a [TokenStore] share this too. [Session.SignIn] tries at once, for example
+// after the password was corrected.
+//
+// # Many processes
+//
+// With [WithTokenStore] the sessions of many processes share one token, and one of
+// them at a time signs in or refreshes. When the store cannot be reached each goes on
+// with the token it has, and refreshes it by itself shortly before it would expire.
+// None signs in by itself without the store, because all would.
 type Session struct {
+	current atomic.Pointer[grant] // written under mu; nil if there is no token
+
 	credentials *Credentials // behind a pointer, where fmt does not look
 	auth        *AuthService
+	store       TokenStore
+	logger      *slog.Logger  // nil for none
+	done        chan struct{} // closed by close
 
-	mu     sync.Mutex
-	token  Token
-	renew  time.Time // when token is to be used no longer; zero if that is not known
-	signIn *signIn   // under way; nil if none is
+	mu      sync.Mutex
+	closed  bool
+	refused Secret  // the last token that the service has refused
+	failure failure // the last failed sign-in
+	signIn  *flight // under way; nil if none is
+	renewal *flight // under way; nil if none is
+	flights map[*flight]bool
+	running sync.WaitGroup
 }
 
-// signIn is a sign-in under way. It runs on a context of its own, so that the end of
-// one caller's does not end it for the others: the last one to leave ends it.
-type signIn struct {
+// grant is a token and what is known of its life. Only the flag ever changes, so that
+// it can be read without a lock, and without asking the clock.
+type grant struct {
+	token    Token
+	issued   time.Time
+	useUntil time.Time // zero if it is not known
+	renewAt  time.Time // zero if it is not known
+	fence    int64
+
+	due   atomic.Bool // renewAt has passed
+	alarm *time.Timer // sets due; nil if there is none
+}
+
+// flight is a sign-in or a refresh under way. It runs on a context of its own.
+type flight struct {
 	done    chan struct{}
 	cancel  context.CancelFunc
 	waiting int
-	token   Token
+	grant   *grant
 	err     error
+}
+
+// failure is the memory of failed sign-ins.
+type failure struct {
+	cause error
+	count int // in a row
+	last  time.Time
+	pause time.Duration
+	until time.Time // no sign-in by itself before; zero after a success
+	blind bool      // it was the store that failed: it is not asked before either
 }
 
 // expiryMargin is how long before its expiry a token is no longer used, so that it
 // does not expire on the way: at most a tenth of its life.
 const expiryMargin = 10 * time.Second
 
-func newSession(credentials Credentials) *Session { return &Session{credentials: &credentials} }
+var errClosed = &signInError{text: "the client is closed"}
+
+func newSession(credentials Credentials) *Session {
+	return &Session{
+		credentials: &credentials,
+		store:       NewMemoryTokenStore(),
+		done:        make(chan struct{}),
+		flights:     map[*flight]bool{},
+	}
+}
+
+// Session returns the session of a client made with [WithCredentials], nil for
+// another one.
+func (c *Client) Session() *Session { return c.settings.session }
+
+// WithTokenStore keeps the token of [WithCredentials] in store, from where other
+// sessions, later ones or those of other processes, take it: see [Session].
+func WithTokenStore(store TokenStore) Option {
+	return func(s *settings) error {
+		if store == nil {
+			return argumentError("WithTokenStore", CodeRequired, "needs a store")
+		}
+		s.store = store
+		return nil
+	}
+}
+
+// bindSession gives the session what other options have set.
+func (c *Client) bindSession() error {
+	session, store := c.settings.session, c.settings.store
+	if session == nil && store != nil {
+		return argumentError("WithTokenStore", CodeConflict, "needs WithCredentials")
+	}
+	if session != nil {
+		session.auth, session.logger = c.Auth, c.settings.logger
+	}
+	if session != nil && store != nil {
+		session.store = store
+	}
+	return nil
+}
 
 // Token returns a valid token. It may sign in first, and ask for a two-factor code.
 func (s *Session) Token(ctx context.Context) (Token, error) {
-	s.mu.Lock()
-	if s.valid() {
-		defer s.mu.Unlock()
-		return s.token, nil
+	g := s.current.Load()
+	if g != nil && !g.due.Load() {
+		return g.token, nil
 	}
-	if s.signIn == nil {
-		s.begin()
+	if g.usable() {
+		s.startRenewal(g)
+		return g.token, nil
 	}
-	flight := s.signIn
-	flight.waiting++
-	s.mu.Unlock()
+	return s.await(ctx, false)
+}
 
-	select {
-	case <-flight.done:
-		return flight.token, flight.err
-	case <-ctx.Done():
-		s.leave(flight)
-		return Token{}, ctx.Err()
+// SignIn makes sure that there is a valid token, and signs in if there is none, also
+// when a failed sign-in would not be tried again yet or the [TokenStore] cannot be
+// reached. Call it when a person asks for it, for example after an account was
+// unlocked or a code was lost: it may send a code, and may lock the account.
+func (s *Session) SignIn(ctx context.Context) error {
+	if s.current.Load().usable() {
+		return nil
+	}
+	_, err := s.await(ctx, true)
+	return err
+}
+
+// CompleteTwoFactor completes a sign-in that ended with a [*TwoFactorRequiredError],
+// in this process or in another that shares the [TokenStore]. After an error that is
+// [OutcomeRejected] the code was wrong, and another may be tried.
+func (s *Session) CompleteTwoFactor(ctx context.Context, challenge Challenge, code string) error {
+	if challenge.Username != s.credentials.Username {
+		return argumentError("challenge.username", CodeConflict, "is not the user of this session")
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := s.inTurn(ctx, true, func(ctx context.Context, _ int64) (*grant, error) {
+		var answer Response
+		user, err := s.validate(CaptureResponse(ctx, &answer), challenge, code)
+		if err != nil {
+			return nil, err
+		}
+		return signedIn(user, &answer)
+	})
+	return err
+}
+
+// Keepalive refreshes the token whenever it is due, for a program that may make no
+// call for longer than a token lives. It never signs in. It returns when ctx ends,
+// with its error, or when the client is closed.
+func (s *Session) Keepalive(ctx context.Context) error {
+	for {
+		if !s.current.Load().usable() {
+			_, _ = s.look(ctx, 0, true) // another process may have signed in
+		}
+		g := s.current.Load()
+		if g.usable() && !g.renewAt.IsZero() && time.Until(g.renewAt) <= 0 {
+			s.startRenewal(g)
+			g = s.current.Load()
+		}
+		wait := time.Minute
+		if g.usable() && !g.renewAt.IsZero() {
+			wait = max(min(wait, time.Until(g.renewAt)), 10*time.Millisecond)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.done:
+			return errClosed
+		case <-time.After(wait):
+		}
 	}
 }
 
@@ -125,109 +223,152 @@ func (s *Session) Token(ctx context.Context) (Token, error) {
 func (s *Session) Invalidate(token Token) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.token.Value == token.Value {
-		s.token = Token{}
+	if g := s.current.Load(); g != nil && g.token.Value.Reveal() == token.Value.Reveal() {
+		s.refused = token.Value
+		s.put(nil)
+		s.remember(&signInError{text: "the service refused the token it had given", mild: true})
 	}
 }
 
-func (s *Session) valid() bool {
-	return !s.token.Value.IsZero() && (s.renew.IsZero() || time.Now().Before(s.renew))
-}
-
-// keep makes token the present one. The caller holds the lock.
-func (s *Session) keep(token Token) {
-	s.token, s.renew = token, time.Time{}
-	if !token.Expires.IsZero() {
-		s.renew = token.Expires.Add(-min(expiryMargin, time.Until(token.Expires)/10))
+// close ends what is under way and waits for it.
+func (s *Session) close() {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.done)
 	}
+	s.put(s.current.Load()) // without an alarm
+	for f := range s.flights {
+		f.cancel()
+	}
+	s.mu.Unlock()
+	s.running.Wait()
 }
 
-// begin starts a sign-in. The caller holds the lock.
-func (s *Session) begin() {
-	ctx, cancel := context.WithCancel(context.Background())
-	flight := &signIn{done: make(chan struct{}), cancel: cancel}
-	s.signIn = flight
-	go func() {
-		defer cancel()
-		flight.token, flight.err = s.login(ctx)
-		s.mu.Lock()
-		if s.signIn == flight {
-			s.signIn = nil
-		}
-		if flight.err == nil {
-			s.keep(flight.token)
-		}
-		s.mu.Unlock()
-		close(flight.done)
-	}()
+// newGrant returns a grant of a token that was issued now and expires at a time that
+// is zero, or past, if it is not known.
+func newGrant(value Secret, issued, expires time.Time) *grant {
+	g := &grant{token: Token{Value: value}, issued: issued}
+	if life := expires.Sub(issued); life > 0 {
+		g.token.Expires = expires
+		g.useUntil = expires.Add(-min(expiryMargin, life/10))
+		g.renewAt = issued.Add(life*2/3 + rand.N(life/6+1))
+	}
+	return g
 }
 
-// leave is called by a caller who waits no longer.
-func (s *Session) leave(flight *signIn) {
+func (g *grant) usable() bool {
+	return g != nil && (g.useUntil.IsZero() || time.Until(g.useUntil) > 0)
+}
+
+// postponed returns a copy that is to be renewed after wait.
+func (g *grant) postponed(wait time.Duration) *grant {
+	return &grant{token: g.token, issued: g.issued, useUntil: g.useUntil, renewAt: time.Now().Add(wait), fence: g.fence}
+}
+
+// put makes g the present grant. The caller holds the lock.
+func (s *Session) put(g *grant) {
+	if old := s.current.Load(); old != nil && old.alarm != nil {
+		old.alarm.Stop()
+	}
+	switch {
+	case g == nil || g.renewAt.IsZero():
+	case s.closed || time.Until(g.renewAt) <= 0:
+		g.due.Store(true)
+	default:
+		wait := min(time.Until(g.renewAt), time.Until(g.useUntil))
+		g.alarm = time.AfterFunc(wait, func() { g.due.Store(true) })
+	}
+	s.current.Store(g)
+}
+
+// publish makes g the present grant unless there is a newer one, which it returns.
+func (s *Session) publish(g *grant) *grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if flight.waiting--; flight.waiting == 0 {
-		flight.cancel()
-		if s.signIn == flight {
+	if now := s.current.Load(); now.usable() && now.fence > g.fence {
+		return now
+	}
+	s.put(g)
+	s.failure.until = time.Time{}
+	return g
+}
+
+// await waits for a sign-in that all who wait share.
+func (s *Session) await(ctx context.Context, forced bool) (Token, error) {
+	f := s.join(forced)
+	select {
+	case <-f.done:
+		if f.err != nil {
+			return Token{}, f.err
+		}
+		return f.grant.token, nil
+	case <-ctx.Done():
+		s.leave(f)
+		return Token{}, ctx.Err()
+	}
+}
+
+// join returns the sign-in under way, and begins one if there is none. Where none is
+// needed, or possible now, the flight that it returns is over.
+func (s *Session) join(forced bool) *flight {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch g := s.current.Load(); {
+	case g.usable():
+		return landed(g, nil)
+	case s.closed:
+		return landed(nil, errClosed)
+	case s.signIn == nil && !forced && s.failure.blind && time.Until(s.failure.until) > 0:
+		return landed(nil, &pausedError{s.failure.cause, s.failure.until})
+	case s.signIn == nil:
+		s.signIn = s.launch(func(ctx context.Context) (*grant, error) { return s.obtain(ctx, forced) })
+	}
+	s.signIn.waiting++
+	return s.signIn
+}
+
+func landed(g *grant, err error) *flight {
+	f := &flight{done: make(chan struct{}), grant: g, err: err}
+	close(f.done)
+	return f
+}
+
+// leave is called by a caller who waits no longer. The last one ends the flight.
+func (s *Session) leave(f *flight) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f.waiting--; f.waiting == 0 {
+		f.cancel()
+		if s.signIn == f {
 			s.signIn = nil // the next caller begins anew
 		}
 	}
 }
 
-// login signs in, with a second step if the service asks for one.
-func (s *Session) login(ctx context.Context) (Token, error) {
-	var answer Response
-	ctx = CaptureResponse(ctx, &answer)
-	user, err := s.auth.Login(ctx, LoginRequest{
-		Username:           s.credentials.Username,
-		Password:           s.credentials.Password,
-		TrustedDeviceToken: s.credentials.TrustedDeviceToken,
-		IPAddress:          s.credentials.IPAddress,
+// launch runs work in a goroutine that close ends and waits for. The caller holds the
+// lock and has seen that the session is not closed.
+func (s *Session) launch(work func(context.Context) (*grant, error)) *flight {
+	ctx, cancel := context.WithCancel(context.Background())
+	f := &flight{done: make(chan struct{}), cancel: cancel, err: &signInError{text: "it did not end", mild: true}}
+	s.flights[f] = true
+	s.running.Go(func() {
+		defer s.land(f)
+		f.grant, f.err = work(ctx)
 	})
-	if err == nil && user.RequiresTwoFactor {
-		user, err = s.secondStep(ctx)
-	}
-	if err != nil {
-		return Token{}, err
-	}
-	if user.Token.IsZero() {
-		return Token{}, fmt.Errorf("lending: the service signed in without a token: %w", ErrSignInRequired)
-	}
-	return Token{user.Token, onOurClock(user.ExpiresUTC, &answer)}, nil
+	return f
 }
 
-func (s *Session) secondStep(ctx context.Context) (*FullApplicationUser, error) {
-	challenge := Challenge{s.credentials.Username, s.credentials.IPAddress, time.Now().UTC()}
-	if s.credentials.TwoFactor == nil {
-		return nil, &TwoFactorRequiredError{challenge}
+func (s *Session) land(f *flight) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f.cancel()
+	delete(s.flights, f)
+	if s.signIn == f {
+		s.signIn = nil
 	}
-	code, err := s.ask(ctx, challenge)
-	if err != nil {
-		return nil, err
+	if s.renewal == f {
+		s.renewal = nil
 	}
-	return s.auth.ValidateTwoFactor(ctx, TwoFactorLoginRequest{
-		Username:  challenge.Username,
-		Code:      NewSecret(code),
-		IPAddress: challenge.IPAddress,
-	})
-}
-
-// ask calls the caller's function, whose panic must not end the program: it runs in
-// a goroutine that the caller does not know.
-func (s *Session) ask(ctx context.Context, challenge Challenge) (code string, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("lending: the TwoFactor function panicked with a %T", p)
-		}
-	}()
-	return s.credentials.TwoFactor(ctx, challenge)
-}
-
-// onOurClock moves a time of the service's clock to ours, by the Date of its answer.
-func onOurClock(t time.Time, answer *Response) time.Time {
-	date, err := http.ParseTime(answer.Header.Get("Date"))
-	if err != nil || t.IsZero() {
-		return t
-	}
-	return t.Add(time.Since(date).Round(time.Second))
+	close(f.done)
 }

@@ -1,4 +1,225 @@
 package lending
 
-// WebhooksService is a group of routes.
+import (
+	"context"
+	"net/url"
+)
+
+// WebhooksService subscribes a receiver to the service's events.
+//
+// [WebhooksService.Register] is followed by [WebhooksService.Subscription], which
+// proves that the subscription was saved and returns its secret, and perhaps by
+// [WebhooksService.Simulate].
 type WebhooksService struct{ client *Client }
+
+// WebhookTarget is whose events a subscription is about: a partner or a customer,
+// never both. [ForPartner] and [ForCustomer] make one; the zero WebhookTarget is
+// refused.
+type WebhookTarget struct {
+	partner  PartnerID
+	customer CustomerID
+}
+
+// ForPartner is the target of a partner's subscription.
+func ForPartner(id PartnerID) WebhookTarget { return WebhookTarget{partner: id} }
+
+// ForCustomer is the target of a customer's subscription.
+func ForCustomer(id CustomerID) WebhookTarget { return WebhookTarget{customer: id} }
+
+// String returns for example "partner 3fa85f64-5717-4562-b3fc-2c963f66afa6", and
+// nothing for the zero WebhookTarget.
+func (t WebhookTarget) String() string {
+	switch {
+	case !t.partner.IsZero():
+		return "partner " + t.partner.String()
+	case !t.customer.IsZero():
+		return "customer " + t.customer.String()
+	}
+	return ""
+}
+
+func (t WebhookTarget) param() param {
+	switch {
+	case !t.partner.IsZero():
+		return param{"partnerId", t.partner.String(), true}
+	case !t.customer.IsZero():
+		return param{"customerId", t.customer.String(), true}
+	}
+	return param{"target", "", true}
+}
+
+// WebhookSubscription is a subscription, as it is registered and as it is read back.
+// One that was read, changed and sent again carries the changed fields, and of the
+// others all that the service sent.
+//
+// It marshals to JSON with its secret redacted.
+type WebhookSubscription struct {
+	Record
+	ID         SubscriptionID `json:"id,omitzero"`        // the service assigns it; not the id of the target
+	WebhookURI string         `json:"webhookUri"`         // https address of the receiver
+	IsActive   bool           `json:"isActive,omitzero"`  // false is not sent unless the service sent it first
+	Webhooks   []EventName    `json:"webhooks,omitempty"` // the events; none means all that the service supports
+	Secret     Secret         `json:"secret,omitzero"`    // the service issues it when the target is first registered
+	Extra      any            `json:"-"`                  // further fields: marshals to a JSON object
+}
+
+func (s WebhookSubscription) check(c *checks) { receiver(s.WebhookURI).check(c) }
+
+// receiver is the address of a receiver.
+type receiver string
+
+func (r receiver) check(c *checks) {
+	u, err := url.Parse(string(r))
+	c.that(err == nil && u.Scheme == "https" && u.Hostname() != "", "webhookUri", CodeInsecure, "must be an https address")
+}
+
+// UnmarshalJSON keeps data as the [Record].
+func (s *WebhookSubscription) UnmarshalJSON(data []byte) error { return unmarshalRecord(data, s) }
+
+// MarshalJSON writes the record as it would be sent, but redacts the secret.
+func (s WebhookSubscription) MarshalJSON() ([]byte, error) {
+	if !s.Secret.IsZero() {
+		s.Secret = NewSecret(redacted)
+	}
+	return encode(s)
+}
+
+// unregistration is a WebhookSubscription of which nothing is checked: one with an
+// old address must be removable too.
+type unregistration WebhookSubscription
+
+// WebhookSubscriptionSummary is a subscription in the list of all. Its fields are not
+// published.
+type WebhookSubscriptionSummary struct{ Record }
+
+// WebhookPayload is a delivery for the service's own receiver. Extra holds it, for
+// example an [Event].
+type WebhookPayload struct {
+	Extra any `json:"-"` // marshals to a JSON object
+}
+
+// Register subscribes a receiver to events of the target, or changes address and
+// events of the subscription that there is. It keeps that one's id and secret.
+//
+// Success alone proves no save, and the answer holds no secret: read
+// [WebhooksService.Subscription] afterwards for both, and after an unknown outcome.
+// Sending the same again is an update.
+//
+// Route: POST /api/Webhook/register
+func (s *WebhooksService) Register(ctx context.Context, target WebhookTarget, subscription WebhookSubscription) error {
+	_, err := post[nothing](ctx, s.client, request{
+		path:  "/api/Webhook/register",
+		query: []param{target.param()},
+		body:  subscription,
+	})
+	return err
+}
+
+// Unregister removes the subscription of the target.
+//
+// After an unknown outcome read [WebhooksService.Subscription].
+//
+// Route: POST /api/Webhook/unregister
+func (s *WebhooksService) Unregister(ctx context.Context, target WebhookTarget, subscription WebhookSubscription) error {
+	_, err := post[nothing](ctx, s.client, request{
+		path:  "/api/Webhook/unregister",
+		query: []param{target.param()},
+		body:  unregistration(subscription),
+	})
+	return err
+}
+
+// UpdateAll has the service update the subscriptions of the target. What it updates is
+// not published.
+//
+// After an unknown outcome read [WebhooksService.Subscription].
+//
+// Route: POST /api/Webhook/update-all
+func (s *WebhooksService) UpdateAll(ctx context.Context, target WebhookTarget) error {
+	_, err := post[nothing](ctx, s.client, request{
+		path:  "/api/Webhook/update-all",
+		query: []param{target.param()},
+	})
+	return err
+}
+
+// PostToHandler posts a delivery to the service's own test receiver. It needs no
+// token, and none is sent.
+//
+// After an unknown outcome nothing shows whether it arrived.
+//
+// Route: POST /api/Webhook/handler
+func (s *WebhooksService) PostToHandler(ctx context.Context, payload WebhookPayload) error {
+	_, err := post[nothing](ctx, s.client, request{
+		path:      "/api/Webhook/handler",
+		body:      payload,
+		anonymous: true,
+	})
+	return err
+}
+
+// Simulate has the service send a simulated event to the receiver that is saved for
+// the target. The event must be among those of the subscription; only some of the
+// catalogue can be simulated, so that a registered event can still be refused.
+//
+// After an unknown outcome only the receiver shows whether it was sent: a second call
+// may send it twice.
+//
+// Route: POST /api/Webhook/generate-simulated-webhook
+func (s *WebhooksService) Simulate(ctx context.Context, target WebhookTarget, event EventName) error {
+	_, err := post[nothing](ctx, s.client, request{
+		path:  "/api/Webhook/generate-simulated-webhook",
+		query: []param{{"eventName", string(event), true}, target.param()},
+	})
+	return err
+}
+
+// RegisteredEvents returns the names of the events that the target is subscribed to,
+// and nothing else. The shape of the answer is not declared: if it is an array,
+// [Record.Decode] reads it into a []EventName. An answer without content is
+// [ErrNoContent].
+//
+// Route: GET /api/Webhook/get-registered-webhooks
+func (s *WebhooksService) RegisteredEvents(ctx context.Context, target WebhookTarget) (*Record, error) {
+	return get[*Record](ctx, s.client, request{
+		path:  "/api/Webhook/get-registered-webhooks",
+		query: []param{target.param()},
+	})
+}
+
+// Subscription returns the subscription of the target, with its secret. It is the
+// proof that a subscription was saved; an answer without one is [ErrNoContent].
+//
+// Route: GET /api/Webhook/get-subscription
+func (s *WebhooksService) Subscription(ctx context.Context, target WebhookTarget) (*WebhookSubscription, error) {
+	return get[*WebhookSubscription](ctx, s.client, request{
+		path:  "/api/Webhook/get-subscription",
+		query: []param{target.param()},
+	})
+}
+
+// AllSubscriptions returns all subscriptions. It is for webhook administrators:
+// others get [ErrForbidden].
+//
+// Route: GET /api/Webhook/get-all-subscriptions
+func (s *WebhooksService) AllSubscriptions(ctx context.Context) ([]WebhookSubscriptionSummary, error) {
+	return get[[]WebhookSubscriptionSummary](ctx, s.client, request{
+		path: "/api/Webhook/get-all-subscriptions",
+	})
+}
+
+// UpdateURI changes the https address of the receiver that is saved for the target. It
+// creates nothing where there is no subscription.
+//
+// Success alone proves no save: read [WebhooksService.Subscription] afterwards, and
+// after an unknown outcome. Sending the same again is an update.
+//
+// Route: POST /api/Webhook/update-webhook-uri
+func (s *WebhooksService) UpdateURI(ctx context.Context, target WebhookTarget, uri string) error {
+	_, err := post[nothing](ctx, s.client, request{
+		path:  "/api/Webhook/update-webhook-uri",
+		query: []param{{"webhookUri", uri, true}, target.param()},
+		also:  receiver(uri),
+	})
+	return err
+}

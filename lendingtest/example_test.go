@@ -2,31 +2,28 @@ package lendingtest_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// login signs in without a client library.
-func login(client *http.Client, base string) {
+// login signs in without a client library, and tells how that went.
+func login(client *http.Client, base string) string {
 	resp, err := client.Post(base+"/api/Authenication/login", "application/json",
 		strings.NewReader(`{"username":"`+lendingtest.Username+`","password":"`+lendingtest.Password+`"}`))
 	if err != nil {
-		fmt.Println("lost")
-		return
+		return "lost"
 	}
 	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, resp.Body)
-	fmt.Println(resp.Status)
+	return resp.Status
 }
 
 func Example() {
 	s := lendingtest.NewServer()
 	defer s.Close()
 
-	login(s.Client(), s.URL)
+	fmt.Println(login(s.Client(), s.URL))
 	fmt.Println("code sent:", s.TwoFactorCode(lendingtest.Username))
 	// Output:
 	// 200 OK
@@ -40,7 +37,7 @@ func ExampleService_Fail() {
 
 	const route = "POST /api/Authenication/login"
 	s.Fail(route, lendingtest.Fault{ResetAfter: true})
-	login(s.Client(), s.URL)
+	fmt.Println(login(s.Client(), s.URL))
 	fmt.Println("executed:", s.Executed(route))
 	// Output:
 	// lost
@@ -72,7 +69,7 @@ func ExampleService_Watch() {
 	})
 	defer stop()
 
-	login(&http.Client{Transport: s.Transport()}, "https://lending.test")
+	fmt.Println(login(&http.Client{Transport: s.Transport()}, "https://lending.test"))
 	// Output:
 	// sent two-factor to partner@example.com
 	// 200 POST /api/Authenication/login

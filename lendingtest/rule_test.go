@@ -162,8 +162,10 @@ var rules = []struct {
 		assert.Equal(r.t, true, r.get(path).object()["isExpired"])
 		assert.Equal(r.t, false, r.get(path + "?force=true").object()["isExpired"])
 	}},
-	{"Document uploads through the approval routes and contract signing require an unexpired offer.",
-		refuses("upload after the offer expired", "required upload after the offer expired", "signing after the offer expired")},
+	{
+		"Document uploads through the approval routes and contract signing require an unexpired offer.",
+		refuses("upload after the offer expired", "required upload after the offer expired", "signing after the offer expired"),
+	},
 	{"An application can be cancelled", func(r *rig) {
 		id := r.offered()
 		r.post("/api/Application/cancel-application/"+id, "").ok()
@@ -270,8 +272,10 @@ var rules = []struct {
 	}},
 
 	// Withdrawals.
-	{"The amount is checked against the stored calculation and the available balance.",
-		refuses("withdrawal of another amount", "withdrawal with other inputs", "withdrawal above the balance", "withdrawal without a stored calculation")},
+	{
+		"The amount is checked against the stored calculation and the available balance.",
+		refuses("withdrawal of another amount", "withdrawal with other inputs", "withdrawal above the balance", "withdrawal without a stored calculation"),
+	},
 	{"POST confirm-withdrawal-invoice with the agreed amount, the returned advance rate, the requested dateUTC and the entered OTP.", func(r *rig) {
 		loan := r.withdrawing()
 		otp := r.OTP(loan.ID)
@@ -294,8 +298,10 @@ var rules = []struct {
 		r.as("").get("/api/Loan/get-early-repayment/" + r.borrowed().ID).ok()
 		refuses("early repayment of no loan")(r)
 	}},
-	{"The loan id comes from a loan record found through get-customer-loans and is not interchangeable with an application id or offer id.",
-		refuses("application id as loan id")},
+	{
+		"The loan id comes from a loan record found through get-customer-loans and is not interchangeable with an application id or offer id.",
+		refuses("application id as loan id"),
+	},
 
 	// Webhooks.
 	{"exactly one valid target id is supplied", refuses("no target", "two targets", "target of others", "unknown customer as target")},
@@ -320,8 +326,10 @@ var rules = []struct {
 		r.post("/api/Webhook/update-webhook-uri"+mine+"&webhookUri=https://a.example/", "").refused(bad, "SubscriptionNotFound")
 		assert.Empty(r.t, r.Snapshot().Subscriptions)
 	}},
-	{"The event must be in the subscription. Unsupported names are rejected. Simulation supports only a subset of the catalogue, so a registered event can still be rejected.",
-		refuses("simulation of an unknown event", "simulation of an event not subscribed", "simulation beyond the subset")},
+	{
+		"The event must be in the subscription. Unsupported names are rejected. Simulation supports only a subset of the catalogue, so a registered event can still be rejected.",
+		refuses("simulation of an unknown event", "simulation of an event not subscribed", "simulation beyond the subset"),
+	},
 	{"HTTPS receiver address", refuses("receiver without https", "new receiver without https")},
 	{"publishers can reuse a target id across events", func(r *rig) {
 		receiver := newReceiver(r.t)

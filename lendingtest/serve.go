@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -109,9 +110,7 @@ func (s *Service) send(rec *recorder, rt *route, a *answer, cut int) {
 		_, _ = io.Copy(io.Discard, rec.entry.rest)
 	}
 	h := rec.Header()
-	for key, values := range a.header {
-		h[key] = values
-	}
+	maps.Copy(h, a.header)
 	h.Set("Date", s.Now().Format(http.TimeFormat))
 	body := a.body
 	if cut != 0 {

@@ -97,7 +97,7 @@ func value(text []byte, i int) int {
 			}
 		}
 	}
-	for i < len(text) && bytes.IndexByte([]byte(",]} \t\r\n"), text[i]) < 0 {
+	for i < len(text) && text[i] != ',' && text[i] != ']' && text[i] != '}' && text[i] > ' ' {
 		i++
 	}
 	return i
@@ -105,7 +105,11 @@ func value(text []byte, i int) int {
 
 // quoted returns where the string that begins at i ends.
 func quoted(text []byte, i int) int {
-	for i++; text[i] != '"'; i++ {
+	i++
+	if end := i + bytes.IndexByte(text[i:], '"'); text[end-1] != '\\' {
+		return end + 1
+	}
+	for ; text[i] != '"'; i++ {
 		if text[i] == '\\' {
 			i++
 		}

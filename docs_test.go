@@ -35,3 +35,19 @@ func unindented(s string) string {
 	}
 	return b.String()
 }
+
+// The table in the package documentation names every route of the ledger.
+func TestPackageDocumentationListsEveryRoute(t *testing.T) {
+	source, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	_, table, found := strings.Cut(string(source), "# Services and routes")
+	require.True(t, found)
+	rows := 0
+	for name, r := range ledger(t) {
+		service, method, _ := strings.Cut(name, ".")
+		_, path, _ := strings.Cut(strings.TrimPrefix(r.path, "/api/"), "/")
+		assert.Contains(t, table, "["+service+"Service."+method+"]: "+r.method+" "+path)
+		rows++
+	}
+	assert.Equal(t, rows, strings.Count(table, "]: "))
+}

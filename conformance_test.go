@@ -1,0 +1,359 @@
+package lending_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+)
+
+// trial is one call under one fault.
+type trial struct {
+	fault  fault
+	name   string // of the call
+	call   func(context.Context, *lending.Client) (any, error)
+	route  route
+	answer string // of the service, if it succeeds
+}
+
+// expected is what the table says of the trial.
+func (tr *trial) expected() expectation {
+	if tr.route.reads {
+		return tr.fault.Read
+	}
+	return tr.fault.Mutation
+}
+
+// errorNames are the errors that the table names.
+var errorNames = map[string]func(error) bool{
+	"any":          func(err error) bool { return err != nil },
+	"closed":       func(err error) bool { return strings.Contains(fmt.Sprint(err), "connection ") },
+	"sent again":   func(err error) bool { return strings.Contains(fmt.Sprint(err), "second time") },
+	"canceled":     func(err error) bool { return errors.Is(err, context.Canceled) },
+	"unauthorized": func(err error) bool { return errors.Is(err, lending.ErrUnauthorized) },
+	"forbidden":    func(err error) bool { return errors.Is(err, lending.ErrForbidden) },
+	"not found":    func(err error) bool { return errors.Is(err, lending.ErrNotFound) },
+	"too large":    func(err error) bool { return errors.Is(err, lending.ErrTooLarge) },
+	"rate limited": func(err error) bool { return errors.Is(err, lending.ErrRateLimited) },
+	"no content":   func(err error) bool { return errors.Is(err, lending.ErrNoContent) },
+	"dial": func(err error) bool {
+		var network *net.OpError
+		return errors.As(err, &network) && network.Op == "dial"
+	},
+}
+
+// wants returns the name of the error that the route ends with, "" for success.
+func (tr *trial) wants() string {
+	kind, name, conditional := strings.Cut(tr.expected().Error, ":")
+	if !conditional {
+		return kind
+	}
+	applies := map[string]bool{
+		"value":     tr.route.answer != "-",
+		"typed":     tr.route.answer != "-" && tr.route.answer != "undeclared",
+		"record":    tr.route.answer != "-" && !strings.HasPrefix(tr.route.answer, "[]"),
+		"anonymous": tr.route.anonymous,
+	}
+	if !applies[kind] {
+		return ""
+	}
+	return name
+}
+
+// outcome returns the outcome that the error of a mutation must have.
+func (tr *trial) outcome() string {
+	outcome, exception, _ := strings.Cut(tr.expected().Outcome, ", ")
+	if who, what, ok := strings.Cut(exception, ": "); ok && who == "bulk" && strings.HasPrefix(tr.name, "Bulk.") {
+		return what
+	}
+	return outcome
+}
+
+// TestConformance tries every call with every fault of testdata/conformance.json.
+func TestConformance(t *testing.T) {
+	trials := conformanceTrials(t)
+	require.Greater(t, len(trials), 1000)
+	before := runtime.NumGoroutine()
+	foreign := newStranger(t)
+	queue := make(chan *trial)
+	var workers sync.WaitGroup
+	for range 96 { // most trials wait for a back-off or a socket
+		workers.Go(func() {
+			for tr := range queue {
+				tr.run(t, foreign.Addr())
+			}
+		})
+	}
+	start := time.Now()
+	for _, tr := range trials {
+		queue <- tr
+	}
+	close(queue)
+	workers.Wait()
+	t.Logf("%d trials in %s", len(trials), time.Since(start).Round(time.Millisecond))
+	assert.Zero(t, foreign.Close(), "connections to a host that a redirect named")
+	assert.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+2 }, 10*time.Second, 10*time.Millisecond,
+		"goroutines left behind")
+}
+
+func conformanceTrials(t *testing.T) []*trial {
+	text, err := os.ReadFile("testdata/conformance.json")
+	require.NoError(t, err)
+	var table struct {
+		About  string  `json:"about"`
+		Faults []fault `json:"faults"`
+	}
+	require.NoError(t, json.Unmarshal(text, &table))
+	rows := ledger(t)
+	var trials []*trial
+	all := maps.Clone(calls)
+	maps.Copy(all, variants)
+	for _, f := range table.Faults {
+		for name, call := range all {
+			method, _, _ := strings.Cut(name, " ")
+			row, ok := rows[method]
+			require.True(t, ok, "no route of %s", name)
+			if name == "Applications.Offer with force" {
+				row.reads = false
+			}
+			trials = append(trials, &trial{f, name, call, row, row.success()})
+		}
+	}
+	return trials
+}
+
+// run makes the call, and then another one that must find the pool as it was.
+func (tr *trial) run(t *testing.T, foreign string) {
+	failed := func(format string, args ...any) {
+		t.Errorf("%s × %s: %s", tr.name, tr.fault.Name, fmt.Sprintf(format, args...))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+	if strings.Contains(tr.fault.Name, "two hours") || strings.Contains(tr.fault.Name, "overflows") {
+		ctx, cancel = context.WithTimeout(t.Context(), 30*time.Hour)
+	}
+	defer cancel()
+	service := newFaultServer(t, tr.fault, tr.answer)
+	defer service.Close()
+	service.foreign, service.onHang = foreign, cancel
+	client, closeIdle := tr.client(t, service, cancel)
+	defer closeIdle()
+	service.warm(t, client)
+	if tr.fault.Client == "canceled" {
+		cancel()
+	}
+
+	start := time.Now()
+	_, err := tr.call(ctx, client)
+	took := time.Since(start)
+
+	want := tr.expected()
+	if tr.fault.Client == "renewing" && tr.route.anonymous {
+		want.Arrivals = 1 // there is no token to renew
+	}
+	if got := int(service.arrivals.Load()); got != want.Arrivals {
+		failed("arrived %d times, want %d", got, want.Arrivals)
+	}
+	switch name := tr.wants(); {
+	case name == "" && err != nil:
+		failed("error %v, want none", err)
+		return
+	case name != "" && (err == nil || !errorNames[name](err)):
+		failed("error %v, want %q", err, name)
+		return
+	}
+	if err != nil && !tr.route.reads && lending.OutcomeOf(err).String() != tr.outcome() {
+		failed("outcome %s, want %s, of %v", lending.OutcomeOf(err), tr.outcome(), err)
+	}
+	unknown := !tr.route.reads && err != nil && tr.outcome() == "unknown"
+	if errors.Is(err, lending.ErrOutcomeUnknown) != unknown {
+		failed("ErrOutcomeUnknown is %t, want %t", !unknown, unknown)
+	}
+	if strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err), "123-45-6789") {
+		failed("the error quotes the answer")
+	}
+	if atLeast, _ := time.ParseDuration(want.AtLeast); took < atLeast {
+		failed("took %s, want at least %s", took, atLeast)
+	}
+	if took > 30*time.Second {
+		failed("took %s", took)
+	}
+	if tr.fault.Warm > 1 && tr.fault.On != "warm" {
+		service.healed.Store(true)
+		if _, err := client.Applications.Status(t.Context(), theApplication); err != nil {
+			failed("the next call: %v", err)
+		}
+		if got := int(service.accepted.Load()); got != tr.fault.Warm {
+			failed("%d connections, want the %d that were idle before", got, tr.fault.Warm)
+		}
+	}
+}
+
+// warm makes as many connections as the fault asks for.
+func (s *faultServer) warm(t *testing.T, client *lending.Client) {
+	s.warming.Store(int32(s.fault.Warm))
+	var calls sync.WaitGroup
+	for range s.fault.Warm {
+		calls.Go(func() {
+			_, err := client.Applications.Status(t.Context(), theApplication)
+			assert.NoError(t, err, "warming")
+		})
+	}
+	calls.Wait()
+}
+
+// client returns the client of the trial, and what closes its connections.
+func (tr *trial) client(t *testing.T, service *faultServer, cancel func()) (*lending.Client, func()) {
+	url := service.URL()
+	transport := &http.Transport{MaxIdleConnsPerHost: 8}
+	hc := &http.Client{Transport: transport}
+	source := lending.TokenSource(lending.StaticToken("test-token"))
+	switch tr.fault.Client {
+	case "", "canceled":
+		hc = nil
+	case "renewing":
+		hc, source = nil, &renewing{}
+	case "unreachable":
+		hc, url = nil, "http://127.0.0.1:1"
+	case "https":
+		hc, url = nil, strings.Replace(url, "http:", "https:", 1)
+	case "no-such-host":
+		transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "x", IsNotFound: true}}
+		}
+	case "signalling": // the caller gives up when the head has come
+		hc.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+			resp, err := transport.RoundTrip(r)
+			if service.arrivals.Load() > 0 && !service.healed.Load() {
+				cancel()
+			}
+			return resp, err
+		})
+		service.onHang = func() {}
+	case "busy":
+		hc.Jar, _ = cookiejar.New(nil)
+		hc.Timeout = 35 * time.Second
+		hc.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+			r = r.Clone(r.Context())
+			r.Header.Set("Idempotency-Key", "k")
+			return transport.RoundTrip(r)
+		})
+	case "replaying":
+		repeater := retryablehttp.NewClient()
+		repeater.Logger, repeater.RetryWaitMin, repeater.HTTPClient = nil, time.Millisecond, &http.Client{Transport: transport}
+		hc.Transport = &retryablehttp.RoundTripper{Client: repeater}
+	case "h2c":
+		transport.Protocols = new(http.Protocols)
+		transport.Protocols.SetUnencryptedHTTP2(true)
+	case "h2":
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.ProtoMajor != 2 {
+				t.Errorf("%s instead of HTTP/2", r.Proto)
+			}
+			w.Header().Set("Content-Type", "application/json")
+			switch {
+			case service.arrivals.Add(1) > 1:
+				_, _ = w.Write([]byte(service.answer))
+			case tr.fault.Then == "abort":
+				panic(http.ErrAbortHandler)
+			default:
+				w.WriteHeader(tr.fault.Status)
+			}
+		}))
+		server.EnableHTTP2 = true
+		server.StartTLS()
+		hc, url = server.Client(), server.URL+basePath
+		service.also = server.Close
+	default:
+		t.Errorf("unknown client %q", tr.fault.Client)
+	}
+	opts := []lending.Option{lending.WithTokenSource(source)}
+	if hc != nil {
+		opts = append(opts, lending.WithHTTPClient(hc))
+	}
+	client, err := lending.New(url, opts...)
+	require.NoError(t, err)
+	return client, func() {
+		_ = client.Close()
+		transport.CloseIdleConnections()
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// renewing is a source that has another token after each refusal.
+type renewing struct{ refused atomic.Int32 }
+
+func (s *renewing) Token(context.Context) (lending.Token, error) {
+	return lending.Token{Value: lending.NewSecret(fmt.Sprint("token-", s.refused.Load()))}, nil
+}
+
+func (s *renewing) Invalidate(lending.Token) { s.refused.Add(1) }
+
+// stranger is a host that nobody has reason to call.
+type stranger struct {
+	listener net.Listener
+	visits   atomic.Int32
+	done     chan struct{}
+}
+
+func newStranger(t *testing.T) *stranger {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s := &stranger{listener: listener, done: make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		for {
+			conn, err := s.listener.Accept()
+			if err != nil {
+				return
+			}
+			s.visits.Add(1)
+			_ = conn.Close()
+		}
+	}()
+	return s
+}
+
+func (s *stranger) Addr() string { return s.listener.Addr().String() }
+
+// Close returns how many visits there were.
+func (s *stranger) Close() int {
+	_ = s.listener.Close()
+	<-s.done
+	return int(s.visits.Load())
+}
+
+// success returns an answer that the method accepts.
+func (r route) success() string {
+	switch {
+	case r.answer == "-":
+		return ""
+	case r.answer == "boolean":
+		return "true"
+	case strings.HasPrefix(r.answer, "string"):
+		return `"11111111-2222-4333-8444-555555555555"`
+	case strings.HasPrefix(r.answer, "[]"):
+		return "[]"
+	}
+	return `{"data":[],"totalCount":0}`
+}

@@ -1,0 +1,5 @@
+// Package lendingredis keeps in Redis what the replicas of one service share: the
+// token they call with.
+//
+// It is a module of its own, so that nobody else gets its dependencies.
+package lendingredis

@@ -1,0 +1,93 @@
+package lendingredis
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lendingapi/lending-go"
+)
+
+// TokenStore is a [lending.TokenStore] in one Redis hash, for the replicas of a
+// service: they share one token, and one of them at a time signs in or refreshes.
+//
+// While Redis cannot be reached they go on with the token they have. Redis needs no
+// persistence for it, and may be a cluster: every step is one script on one key.
+// Use Redis 5 or later.
+type TokenStore struct {
+	client redis.UniversalClient
+	key    string
+}
+
+var _ lending.TokenStore = (*TokenStore)(nil)
+
+// NewTokenStore returns a store in the hash key, which must be another one for each
+// account and each service. The token lies in it in the clear unless the store is
+// given to [lending.NewEncryptedTokenStore].
+//
+// Let the client give up soon (DialTimeout, ReadTimeout): a session waits for it
+// before it signs in.
+func NewTokenStore(client redis.UniversalClient, key string) *TokenStore {
+	return &TokenStore{client, key}
+}
+
+// Load implements [lending.TokenStore].
+func (s *TokenStore) Load(ctx context.Context) (lending.StoredToken, error) {
+	var fields struct {
+		Fence int64  `redis:"fence"`
+		Data  string `redis:"data"`
+	}
+	if err := s.client.HMGet(ctx, s.key, "fence", "data").Scan(&fields); err != nil {
+		return lending.StoredToken{}, err
+	}
+	return lending.StoredToken{Fence: fields.Fence, Data: lending.NewSecret(fields.Data)}, nil
+}
+
+var save = redis.NewScript(`
+if tonumber(redis.call('HGET', KEYS[1], 'fence') or 0) > tonumber(ARGV[1]) then return 0 end
+redis.call('HSET', KEYS[1], 'fence', ARGV[1], 'data', ARGV[2])
+return 1`)
+
+// Save implements [lending.TokenStore].
+func (s *TokenStore) Save(ctx context.Context, token lending.StoredToken) error {
+	saved, err := save.Run(ctx, s.client, []string{s.key}, token.Fence, token.Data.Reveal()).Bool()
+	if err == nil && !saved {
+		return lending.ErrFenced
+	}
+	return err
+}
+
+// The time is Redis's own, so that the clocks of the replicas do not matter. Fences
+// begin at the time, so that they rise also after Redis has lost its data.
+var acquire = redis.NewScript(`
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local lease = redis.call('HMGET', KEYS[1], 'owner', 'until', 'lease', 'fence')
+local fence = tonumber(lease[3] or 0)
+if lease[1] ~= ARGV[1] then
+	if lease[1] and tonumber(lease[2]) > now then return false end
+	fence = math.max(fence + 1, tonumber(lease[4] or 0) + 1, now)
+end
+local text = string.format('%.0f', fence)
+redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'until', string.format('%.0f', now + ARGV[2]), 'lease', text)
+return text`)
+
+// Acquire implements [lending.TokenStore].
+func (s *TokenStore) Acquire(ctx context.Context, owner string, ttl time.Duration) (int64, error) {
+	fence, err := acquire.Run(ctx, s.client, []string{s.key}, owner, ttl.Microseconds()).Int64()
+	if errors.Is(err, redis.Nil) {
+		return 0, lending.ErrLeaseHeld
+	}
+	return fence, err
+}
+
+var release = redis.NewScript(`
+if redis.call('HGET', KEYS[1], 'owner') == ARGV[1] then redis.call('HDEL', KEYS[1], 'owner') end
+return 1`)
+
+// Release implements [lending.TokenStore].
+func (s *TokenStore) Release(ctx context.Context, owner string) error {
+	return release.Run(ctx, s.client, []string{s.key}, owner).Err()
+}

@@ -1,0 +1,79 @@
+package lendingredis_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
+)
+
+func stored(fence int64, text string) lending.StoredToken {
+	return lending.StoredToken{Fence: fence, Data: lending.NewSecret(text)}
+}
+
+func TestTokenStore(t *testing.T) {
+	ctx := t.Context()
+	client := startRedis(t).client()
+	defer client.Close()
+	store := lendingredis.NewTokenStore(client, "lending:token")
+	empty, err := store.Load(ctx)
+	require.NoError(t, err)
+	assert.True(t, empty.Data.IsZero())
+
+	slow, err := store.Acquire(ctx, "slow", time.Minute)
+	require.NoError(t, err)
+	assert.InDelta(t, time.Now().UnixMicro(), slow, float64(time.Minute.Microseconds()), "a fence begins at the time")
+	_, err = store.Acquire(ctx, "fast", time.Minute)
+	require.ErrorIs(t, err, lending.ErrLeaseHeld)
+	again, err := store.Acquire(ctx, "slow", 50*time.Millisecond)
+	require.NoError(t, err)
+	assert.Equal(t, slow, again, "the owner only sets its end")
+	var fast int64
+	require.Eventually(t, func() bool {
+		fast, err = store.Acquire(ctx, "fast", time.Minute)
+		return err == nil
+	}, 10*time.Second, 5*time.Millisecond, "a lease ends by itself")
+	assert.Greater(t, fast, slow)
+	require.NoError(t, store.Release(ctx, "slow"))
+	_, err = store.Acquire(ctx, "slow", time.Minute)
+	require.ErrorIs(t, err, lending.ErrLeaseHeld, "only its owner releases a lease")
+
+	require.NoError(t, store.Save(ctx, stored(fast, "new")))
+	require.ErrorIs(t, store.Save(ctx, stored(slow, "old")), lending.ErrFenced)
+	kept, err := store.Load(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, "new", kept.Data.Reveal())
+	assert.Equal(t, fast, kept.Fence)
+
+	require.NoError(t, store.Release(ctx, "fast"))
+	require.NoError(t, client.FlushAll(ctx).Err())
+	next, err := store.Acquire(ctx, "next", time.Minute)
+	require.NoError(t, err)
+	assert.Greater(t, next, fast, "also after Redis has lost its data")
+}
+
+func TestTokenStoreGivesOneLease(t *testing.T) {
+	client := startRedis(t).client()
+	defer client.Close()
+	store := lendingredis.NewTokenStore(client, "lending:token")
+	var won atomic.Int32
+	var all sync.WaitGroup
+	for i := range 50 {
+		all.Go(func() {
+			if _, err := store.Acquire(t.Context(), fmt.Sprint(i), time.Minute); err == nil {
+				won.Add(1)
+			} else {
+				assert.ErrorIs(t, err, lending.ErrLeaseHeld)
+			}
+		})
+	}
+	all.Wait()
+	assert.EqualValues(t, 1, won.Load())
+}

@@ -1,0 +1,274 @@
+package lending
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/lendingapi/lending-go/internal/base64json"
+)
+
+// MaxDocument is the largest file that the service takes, in bytes.
+const MaxDocument = 15 << 20
+
+// expectContinue is the value of a header. It is shared, as [mediaJSON] is.
+var expectContinue = []string{"100-continue"}
+
+// expectAbove is the size of a body above which the service is asked first whether
+// it will have it.
+const expectAbove = 256 << 10
+
+// Document is a file to upload. It is read once, front to back, while it is being
+// sent, and never held in memory whole.
+type Document struct {
+	Name    string    // of the file; an [os.File] or [fs.File] has one itself
+	Content io.Reader // what the file holds, from where the reader stands
+
+	// Size is how many bytes Content holds. 0 means that it is not known: an
+	// [os.File], [fs.File], [bytes.Reader], [strings.Reader] or [bytes.Buffer]
+	// says it itself, any other reader is sent in chunks until it ends.
+	Size int64
+
+	// Progress, if it is set, is told after each part how many bytes of the file
+	// have been handed to the network, and how many there are, 0 if that is not
+	// known. Calls come in order and one at a time, in another goroutine than the
+	// upload's; the upload waits for each, and none comes after it has returned.
+	Progress func(sent, total int64)
+}
+
+// SubmitBankStatement uploads a bank statement. It needs an application and, unlike
+// the uploads of [ApprovalService], no offer.
+//
+// The file must hold 1 to [MaxDocument] bytes. One whose Content holds less or more
+// than its size, or fails, is broken off so that the service cannot take the part for
+// the whole: the outcome is [OutcomeNotSent]. It is sent once, and Content is read
+// even if the upload fails: rewind it before another try. Without a deadline in ctx
+// an upload ends after two minutes without any progress. When ctx ends, the upload
+// does not wait for Content to return from a Read.
+//
+// An answer other than true is an error, whose outcome is [OutcomeUnknown]. Too large
+// a file for the service's host is [ErrTooLarge]. After an unknown outcome read
+// [ApplicationsService.Status].
+//
+// Route: POST /api/Application/submit-bankstatement-document/{applicationId}
+func (s *ApplicationsService) SubmitBankStatement(ctx context.Context, id ApplicationID, doc Document) error {
+	return submit(ctx, s.client, doc, request{
+		path: "/api/Application/submit-bankstatement-document/{applicationId}",
+		args: []string{id.String()},
+	})
+}
+
+// SubmitRequiredDocument uploads a document that [ApprovalService.RequiredDocuments]
+// asks for: requirement and fileType are the identifier and the document type found
+// there. fileType is not a content type.
+//
+// It needs an offer that has not expired. How the file is sent, and what an error
+// means, is said at [ApplicationsService.SubmitBankStatement]; after an unknown
+// outcome read [ApprovalService.RequiredDocuments].
+//
+// Route: POST /api/ApplicationApproval/submit-required-document/{applicationId}
+func (s *ApprovalService) SubmitRequiredDocument(ctx context.Context, id ApplicationID, requirement RequirementID, fileType string, doc Document) error {
+	return submit(ctx, s.client, doc, request{
+		path:  "/api/ApplicationApproval/submit-required-document/{applicationId}",
+		args:  []string{id.String()},
+		query: []param{{"supportingDocumentId", requirement.String(), true}, {"fileType", fileType, true}},
+	})
+}
+
+// SubmitDocument uploads a document that was not asked for. The service requires
+// fileType, a document type, although it does not use it when it stores the file.
+//
+// It needs an offer that has not expired. How the file is sent, and what an error
+// means, is said at [ApplicationsService.SubmitBankStatement]; no read shows whether
+// the document has arrived.
+//
+// Route: POST /api/ApplicationApproval/submit-document/{applicationId}
+func (s *ApprovalService) SubmitDocument(ctx context.Context, id ApplicationID, fileType string, doc Document) error {
+	return submit(ctx, s.client, doc, request{
+		path:  "/api/ApplicationApproval/submit-document/{applicationId}",
+		args:  []string{id.String()},
+		query: []param{{"fileType", fileType, true}},
+	})
+}
+
+var (
+	errStalled     = &hiddenError{"no progress for " + callTimeout.String(), context.DeadlineExceeded}
+	errNotAccepted = &hiddenError{"the service did not accept the document", nil}
+	errReleased    = errors.New("lending: the upload is over")
+	errEarlyAnswer = &hiddenError{"the service answered before it had the whole document", nil}
+)
+
+// submit uploads doc by r, to whose query it adds the name.
+func submit(ctx context.Context, c *Client, doc Document, r request) error {
+	u := newUpload(doc)
+	r.query = append(r.query, param{"fileName", u.name, true})
+	r.body = u
+	ctx, stop := u.watch(ctx)
+	defer stop()
+	accepted, err := post[bool](ctx, c, r)
+	u.release(ctx)
+	if err == nil && accepted && u.complete.Load() {
+		return nil
+	}
+	if err == nil {
+		cause := errNotAccepted
+		if accepted {
+			cause = errEarlyAnswer
+		}
+		err = &Error{
+			Method: http.MethodPost, Route: r.path, StatusCode: http.StatusOK, Attempts: 1,
+			SettledBy: settledBy[http.MethodPost+" "+r.path], cause: cause,
+		}
+	}
+	return err
+}
+
+// upload is the body of a request that sends a document. The transport reads it.
+type upload struct {
+	name     string
+	known    int64 // size by what Content says itself; -1 if it says none
+	size     int64 // -1 if it is not known
+	body     base64json.Reader
+	document Document
+	complete atomic.Bool   // the transport has been given the last byte
+	released atomic.Bool   // Content belongs to the caller again
+	turn     chan struct{} // holds a value while Content is read
+	stalled  *time.Timer   // fires when there was no progress for long; nil if ctx has a deadline
+}
+
+func newUpload(doc Document) *upload {
+	u := &upload{document: doc, turn: make(chan struct{}, 1)}
+	u.name, u.known = describeContent(doc.Content)
+	u.size = u.known
+	if doc.Name != "" {
+		u.name = doc.Name
+	}
+	if doc.Size != 0 {
+		u.size = doc.Size
+	}
+	u.body = base64json.Reader{Source: doc.Content, Min: 1, Max: MaxDocument}
+	if u.size >= 0 {
+		u.body.Min, u.body.Max = u.size, u.size
+	}
+	return u
+}
+
+// describeContent returns name and size of what the reader still holds, as far as it
+// knows them itself: "" and -1 if it does not.
+func describeContent(content io.Reader) (name string, size int64) {
+	switch content := content.(type) {
+	case interface{ Len() int }:
+		return "", int64(content.Len())
+	case fs.File:
+		info, err := content.Stat()
+		if err != nil || !info.Mode().IsRegular() {
+			break
+		}
+		size := info.Size()
+		if seeker, ok := content.(io.Seeker); ok {
+			if at, err := seeker.Seek(0, io.SeekCurrent); err == nil {
+				size -= min(at, size)
+			}
+		}
+		return info.Name(), size
+	}
+	return "", -1
+}
+
+// check refuses what the service would refuse, and what would fail on the way.
+func (u *upload) check(c *checks) {
+	c.that(u.document.Content != nil, "content", CodeRequired, "must not be nil")
+	c.that(u.size != 0, "content", CodeRequired, "must not be empty")
+	c.that(u.size <= MaxDocument, "content", CodeRange, "must have at most 15 MiB")
+	c.that(u.document.Size >= 0, "size", CodeRange, "must not be negative")
+	c.that(u.document.Size <= 0 || u.known < 0 || u.size == u.known, "size", CodeConflict, "must be what the content holds")
+}
+
+// isUpload reports whether the body of the request is made while it is sent.
+func (r *request) isUpload() bool {
+	_, ok := r.body.(*upload)
+	return ok
+}
+
+// watch ends ctx, if it has no deadline, when there is no progress for long.
+func (u *upload) watch(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	u.stalled = time.AfterFunc(callTimeout, func() { stop(errStalled) })
+	return ctx, func() {
+		u.stalled.Stop()
+		stop(nil)
+	}
+}
+
+// bind makes the upload the body of hr.
+func (u *upload) bind(hr *http.Request) {
+	hr.Body, hr.ContentLength = u, -1
+	if u.size >= 0 {
+		hr.ContentLength = base64json.Len(u.size)
+	}
+	if u.size < 0 || u.size > expectAbove {
+		hr.Header["Expect"] = expectContinue // so that a refusal can be read
+	}
+}
+
+// Read reads the next part of the body.
+func (u *upload) Read(p []byte) (int, error) {
+	u.turn <- struct{}{}
+	defer func() { <-u.turn }()
+	if u.released.Load() {
+		return 0, errReleased
+	}
+	before := u.body.Encoded()
+	n, err := u.body.Read(p)
+	if err != nil && err != io.EOF {
+		return 0, u.broken(err)
+	}
+	if u.stalled != nil {
+		u.stalled.Reset(callTimeout)
+	}
+	if sent := u.body.Encoded(); u.document.Progress != nil && sent > before {
+		u.document.Progress(sent, max(u.size, 0))
+	}
+	if u.body.Closed() {
+		u.complete.Store(true)
+	}
+	return n, err
+}
+
+// Close leaves Content open: it is the caller's.
+func (u *upload) Close() error { return nil }
+
+// release keeps the transport, which may go on after it has returned, from reading
+// Content. It waits for a Read that is under way, but not longer than ctx.
+func (u *upload) release(ctx context.Context) {
+	u.released.Store(true)
+	select {
+	case u.turn <- struct{}{}:
+		<-u.turn
+	case <-ctx.Done():
+	}
+}
+
+// broken says why the body cannot be completed.
+func (u *upload) broken(err error) error {
+	sent := u.body.Encoded()
+	switch {
+	case errors.Is(err, base64json.ErrShort) && sent == 0:
+		return &hiddenError{"the document is empty", io.ErrUnexpectedEOF}
+	case errors.Is(err, base64json.ErrShort):
+		return &hiddenError{fmt.Sprintf("the document ended after %d of its %d bytes", sent, u.size), io.ErrUnexpectedEOF}
+	case errors.Is(err, base64json.ErrLong) && u.size < 0:
+		return &hiddenError{"the document is larger than 15 MiB", ErrTooLarge}
+	case errors.Is(err, base64json.ErrLong):
+		return &hiddenError{fmt.Sprintf("the document holds more than its %d bytes", u.size), nil}
+	}
+	return &hiddenError{fmt.Sprintf("the document could not be read after %d bytes", sent), err}
+}

@@ -1,0 +1,216 @@
+package lending
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lendingapi/lending-go/internal/jsonsplit"
+)
+
+// EventName names what a webhook tells of. The set is open: names that this package
+// does not know are kept as received.
+//
+// The service publishes neither which operation sends which event nor the fields of
+// its data.
+type EventName string
+
+// The events of the service. Their meaning is all that it publishes of them.
+const (
+	EventPartnerRequest                EventName = "WB_Partner_Request"                  // partner request notification
+	EventApplicationCreated            EventName = "WB_Application_Created"              // application created: see [ApplicationCreated]
+	EventCustomerCreated               EventName = "WB_Customer_Created"                 // customer created
+	EventCustomerAndApplicationCreated EventName = "WB_Customer_And_Application_Created" // customer and application created
+	EventApplicationCurrentProcess     EventName = "WB_Application_Current_Process"      // current process update
+	EventApplicationStatusChanged      EventName = "WB_Application_Status_Changed"       // application status change
+	EventLoanCreated                   EventName = "WB_Loan_Created"                     // loan created
+	EventBankTransactionsRefresh       EventName = "WB_Bank_Transactions_Refresh"        // bank transaction refresh
+	EventCommunicationSent             EventName = "WB_Communication_Sent"               // communication sent
+	EventLoanWithdrawalCompleted       EventName = "WB_Loan_Withdrawal_Completed"        // loan withdrawal completed
+	EventSendSecondaryApplicantNotice  EventName = "WB_Send_Secondary_Applicant_Notice"  // secondary applicant notice
+	EventUnderReview                   EventName = "WB_Under_Review"                     // under review notification
+	EventSendSMS                       EventName = "WB_Send_Sms"                         // SMS send
+	EventSendOTP                       EventName = "WB_Send_Otp"                         // OTP send
+	EventSendLoanOTP                   EventName = "WB_Send_Loan_Otp"                    // loan OTP send
+	EventApplicationCancelled          EventName = "WB_Application_Cancelled"            // application cancelled
+	EventSendTwoFactorCode             EventName = "WB_Send_Two_Factor_Code"             // two-factor code sent
+	EventSendApplicationReady          EventName = "WB_Send_Application_Ready"           // application ready notification
+	EventApplicationReady              EventName = "WB_Application_Ready"                // application ready
+	EventLoanEnabledOrDisabled         EventName = "WB_Loan_Enabled_Or_Disabled"         // loan enabled or disabled
+	EventLoanClosed                    EventName = "WB_Loan_Closed"                      // loan closed
+	EventLoanOpened                    EventName = "WB_Loan_Opened"                      // loan opened
+)
+
+// Event is a webhook delivery: the envelope, and the data of the event. Its Record is
+// the whole envelope, with the fields that are not published.
+//
+// Data can hold codes and personal data. Neither fmt nor slog shows them.
+type Event struct {
+	Record
+	ID      uuid.UUID `json:"id"` // not a key: the service uses one id for several events, see [Event.Key]
+	Name    EventName `json:"webhookEvent"`
+	Data    Record    `json:"data"`            // any JSON value; Raw is nil if there is none
+	Created time.Time `json:"creationTimeUtc"` // zero if it is missing; of the sending, so another one in each attempt
+}
+
+// ParseEvent reads the body of a delivery, after [Verify] has accepted it. It keeps
+// body, which must not be changed afterwards.
+//
+// It refuses what is not a JSON object with the name of an event, and fields of the
+// envelope that are of another type than published. The text of its error quotes
+// nothing of body. It takes names of fields in any case, times without a zone, and a
+// byte order mark.
+func ParseEvent(body []byte) (*Event, error) {
+	text := bytes.TrimPrefix(body, utf8BOM)
+	// All records are of body, so that Key finds it: their spans begin behind the mark.
+	whole, mark := newAnswerText(body), len(body)-len(text)
+	e := &Event{Record: Record{whole, mark, len(body)}}
+	var mismatch *shapeError
+	valid := jsonsplit.ValidMembers(text, func(name []byte, at jsonsplit.Span) {
+		if err := e.set(name, Record{whole, mark + at.From, mark + at.To}); err != nil {
+			mismatch = err
+		}
+	})
+	switch {
+	case !valid:
+		return nil, errNotEvent
+	case mismatch != nil:
+		return nil, fmt.Errorf("lending: event: %w", mismatch)
+	case e.Name == "":
+		return nil, errNotEvent
+	}
+	return e, nil
+}
+
+var errNotEvent = errors.New("lending: event: want a JSON object with the member webhookEvent")
+
+// set takes a member of the envelope. As in encoding/json the last of several with
+// one name counts, and null changes nothing.
+func (e *Event) set(name []byte, value Record) *shapeError {
+	raw := value.Raw()
+	var err error
+	var text string
+	switch field := string(name); {
+	case strings.EqualFold(field, "data"):
+		e.Data = value
+	case raw[0] == 'n': // null
+	case strings.EqualFold(field, "id"):
+		if text, err = unquote(raw); err == nil {
+			e.ID, err = uuid.Parse(text)
+		}
+		if err != nil {
+			return &shapeError{"id", "a UUID", jsonType(raw)}
+		}
+	case strings.EqualFold(field, "webhookEvent"):
+		if text, err = unquote(raw); err != nil {
+			return &shapeError{"webhookEvent", "a string", jsonType(raw)}
+		}
+		e.Name = EventName(text)
+	case strings.EqualFold(field, "creationTimeUtc"):
+		if parseTime(raw, &e.Created) != nil {
+			return &shapeError{"creationTimeUtc", "a time", jsonType(raw)}
+		}
+	}
+	return nil
+}
+
+// unquote returns the string that raw is, which is valid JSON.
+func unquote(raw []byte) (string, error) {
+	plain := func(c byte) bool { return c != '\\' && c < 0x80 }
+	for i, c := range raw {
+		if !plain(c) || (c == '"') != (i == 0 || i == len(raw)-1) {
+			var text *string
+			err := json.Unmarshal(raw, &text)
+			if err != nil || text == nil {
+				return "", errors.New("not a string")
+			}
+			return *text, nil
+		}
+	}
+	return string(raw[1 : len(raw)-1]), nil
+}
+
+// Body returns the body as it was received, to store it: Verify and Key are about its
+// bytes. It must not be modified. For an event made by hand it is what MarshalJSON writes.
+func (e *Event) Body() []byte {
+	if e.answer != nil {
+		return **e.answer
+	}
+	body, _ := e.MarshalJSON()
+	return body
+}
+
+// Key returns the SHA-256 of the body as it was received, in hexadecimal. Two
+// deliveries with one key are the same delivery, repeated byte for byte by a proxy or
+// an attacker. What the service itself sends again has another time of creation, and
+// so another key: to recognise that takes an identifier out of Data, see [OnceBy].
+func (e *Event) Key() string {
+	sum := sha256.Sum256(e.Body())
+	return hex.EncodeToString(sum[:])
+}
+
+// UnmarshalJSON reads data as [ParseEvent] does.
+func (e *Event) UnmarshalJSON(data []byte) error {
+	parsed, err := ParseEvent(bytes.Clone(data))
+	if err == nil {
+		*e = *parsed
+	}
+	return err
+}
+
+// MarshalJSON writes the event as it was received, or from its fields if it was made
+// by hand, as tests do.
+func (e Event) MarshalJSON() ([]byte, error) { return marshalRecord(e.Record, e) }
+
+// ApplicationCreated is what is published of the data of [EventApplicationCreated]:
+//
+//	var created lending.ApplicationCreated
+//	err := event.Data.Decode(&created)
+type ApplicationCreated struct {
+	Record
+	ExtraInformation ApplicationCreatedExtra `json:"extraInformation"`
+}
+
+// UnmarshalJSON keeps data as the [Record].
+func (a *ApplicationCreated) UnmarshalJSON(data []byte) error { return unmarshalRecord(data, a) }
+
+// MarshalJSON writes the record as it was received.
+func (a ApplicationCreated) MarshalJSON() ([]byte, error) { return marshalRecord(a.Record, a) }
+
+// ApplicationCreatedExtra is what is published of the extra information of an
+// [ApplicationCreated].
+type ApplicationCreatedExtra struct {
+	Record
+	Years Years `json:"years"`
+}
+
+// UnmarshalJSON keeps data as the [Record].
+func (a *ApplicationCreatedExtra) UnmarshalJSON(data []byte) error { return unmarshalRecord(data, a) }
+
+// MarshalJSON writes the record as it was received.
+func (a ApplicationCreatedExtra) MarshalJSON() ([]byte, error) { return marshalRecord(a.Record, a) }
+
+// Years is how many years a business exists, as the service writes it: a number, a
+// number in a string, or the label of a range in older records.
+type Years string
+
+// UnmarshalJSON takes a string and a number.
+func (y *Years) UnmarshalJSON(data []byte) error {
+	var number json.Number // takes both, but only a string that holds a number
+	var text string
+	if json.Unmarshal(data, &text) != nil {
+		if err := json.Unmarshal(data, &number); err != nil {
+			return errors.New("want a string or a number")
+		}
+		text = number.String()
+	}
+	*y = Years(text)
+	return nil
+}

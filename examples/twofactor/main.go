@@ -1,0 +1,210 @@
+// Twofactor shows both ways to sign in with a two-factor code.
+//
+// In a program that can ask somebody, a function returns the code. In a web service
+// nobody can be asked while a request is served: the sign-in ends with a challenge,
+// which is kept as JSON, and another request, perhaps in another process, completes it.
+//
+// It needs nothing but Go: the service runs inside it.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "twofactor:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	flags := flag.NewFlagSet("twofactor", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	say(stdout, "== A function that returns the code")
+	if err := callback(ctx, stdout); err != nil {
+		return err
+	}
+	say(stdout, "\n== Two requests of a web service")
+	return web(ctx, stdout)
+}
+
+// callback signs in with a function that is asked for the code, here by a person who
+// mistypes it at first.
+func callback(ctx context.Context, out io.Writer) error {
+	service := lendingtest.NewServer()
+	defer service.Close()
+	client, err := lending.New(service.URL, lending.WithCredentials(lending.Credentials{
+		Username: lendingtest.Username,
+		Password: lending.NewSecret(lendingtest.Password),
+		TwoFactor: func(_ context.Context, challenge lending.Challenge) (string, error) {
+			if challenge.Attempt == 1 {
+				say(out, "Asked for the code: entered a wrong one.")
+				return "000000", nil
+			}
+			say(out, "Asked again: entered the one on the phone.")
+			return service.TwoFactorCode(lendingtest.Username), nil
+		},
+	}))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if err := client.Session().SignIn(ctx); err != nil {
+		return err
+	}
+	say(out, "Signed in. Codes sent: %d.", len(service.Sent()))
+	return nil
+}
+
+// web signs in with two requests to a web service of two replicas: the first shows
+// that a code is due, the second, at the other replica, brings it.
+func web(ctx context.Context, out io.Writer) error {
+	service := lendingtest.NewServer()
+	defer service.Close()
+	tokens := lending.NewMemoryTokenStore() // between machines: contrib/redis
+	challenges := &shelf{}
+	var replicas [2]*httptest.Server
+	for i := range replicas {
+		client, err := lending.New(service.URL, lending.WithTokenStore(tokens), lending.WithCredentials(lending.Credentials{
+			Username: lendingtest.Username,
+			Password: lending.NewSecret(lendingtest.Password),
+		}))
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		replicas[i] = httptest.NewServer(handler(client, challenges))
+		defer replicas[i].Close()
+	}
+
+	customer := url.Values{"email": {"ada@example.com"}}
+	for _, step := range []struct {
+		replica int
+		path    string
+		form    url.Values
+	}{
+		{0, "/customers", customer},
+		{1, "/code", url.Values{"code": {"000000"}}},
+		{1, "/code", nil}, // with the code that was sent
+		{0, "/customers", customer},
+	} {
+		if step.form == nil {
+			step.form = url.Values{"code": {service.TwoFactorCode(lendingtest.Username)}}
+		}
+		answer, err := post(ctx, replicas[step.replica].URL+step.path, step.form)
+		if err != nil {
+			return err
+		}
+		say(out, "POST %-10s at replica %d: %s", step.path, step.replica+1, answer)
+	}
+	say(out, "Codes sent: %d.", len(service.Sent()))
+	return nil
+}
+
+// shelf keeps the challenge that waits for its code. In a web service this is a row
+// of the database: it stays on the server, and is not given to the browser.
+type shelf struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (s *shelf) put(challenge lending.Challenge) error {
+	text, err := json.Marshal(challenge)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text = text
+	return nil
+}
+
+func (s *shelf) take() (challenge lending.Challenge, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err = json.Unmarshal(s.text, &challenge)
+	return challenge, err
+}
+
+// handler is the web service: one page that uses the lending service, one that takes
+// the code.
+func handler(client *lending.Client, challenges *shelf) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /customers", func(w http.ResponseWriter, r *http.Request) {
+		created, err := client.Applications.CreateCustomer(r.Context(), lending.UserRequest{
+			FirstName: "Ada", LastName: "Lovelace", Email: r.FormValue("email"),
+			Password: lending.NewSecret("Analytical-Engine-1"), MobileNumber: "4155550100",
+		})
+		var required *lending.TwoFactorRequiredError
+		switch {
+		case errors.As(err, &required):
+			if err := challenges.put(required.Challenge); err != nil {
+				http.Error(w, "the challenge cannot be kept", http.StatusInternalServerError)
+				return
+			}
+			http.Error(w, "enter the code that was sent to you", http.StatusUnauthorized)
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusBadGateway)
+		default:
+			fmt.Fprintf(w, "created customer %s\n", created.ID)
+		}
+	})
+	mux.HandleFunc("POST /code", func(w http.ResponseWriter, r *http.Request) {
+		challenge, err := challenges.take()
+		if err != nil {
+			http.Error(w, "no code is due", http.StatusConflict)
+			return
+		}
+		switch err := client.Session().CompleteTwoFactor(r.Context(), challenge, r.FormValue("code")); {
+		case lending.OutcomeOf(err) == lending.OutcomeRejected:
+			http.Error(w, "this code is wrong, try again", http.StatusBadRequest)
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusBadGateway)
+		default:
+			fmt.Fprintln(w, "signed in")
+		}
+	})
+	return mux
+}
+
+// post sends a form and returns status and text of the answer.
+func post(ctx context.Context, address string, form url.Values) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
+	if err != nil {
+		return "", err
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	return fmt.Sprintf("%d %s", response.StatusCode, strings.TrimSpace(string(text))), err
+}
+
+func say(out io.Writer, format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) }

@@ -1,0 +1,9 @@
+package lending
+
+// What tests in lending_test look at.
+var (
+	SettledBy    = settledBy
+	ParseProblem = parseProblem
+	RetryAfter   = retryAfter
+	Backoff      = backoff
+)

@@ -1,0 +1,125 @@
+// Package base64json turns a stream of bytes into one JSON string that holds their
+// base64 encoding, without ever holding the whole of either.
+package base64json
+
+import (
+	"errors"
+	"io"
+)
+
+// What is wrong with the length of a source.
+var (
+	ErrShort = errors.New("base64json: the source ended too early")
+	ErrLong  = errors.New("base64json: the source holds too much")
+)
+
+// errCount is what a source gets that reports more bytes than there was room for.
+var errCount = errors.New("base64json: the source returned an impossible count")
+
+// maxEmptyReads is how many times in a row a source may return nothing.
+const maxEmptyReads = 100
+
+// Len returns the length of the JSON string for n bytes.
+func Len(n int64) int64 { return (n+2)/3*4 + 2 }
+
+// Reader reads the JSON string for the bytes of Source, which must be at least Min
+// and at most Max. If they are not, or Source fails, the error comes in place of the
+// closing quote: what was read until then is not a JSON text.
+type Reader struct {
+	Source   io.Reader
+	Min, Max int64
+
+	n      int64 // bytes of Source that were encoded
+	err    error // what every further read returns
+	in     [24 << 10]byte
+	excess [1]byte // what a Source holds beyond Max
+	small  [8]byte // for a caller whose buffer is smaller
+	spill  []byte  // what is left in small
+}
+
+// Encoded returns how many bytes of Source have been encoded.
+func (r *Reader) Encoded() int64 { return r.n }
+
+// Closed reports whether the closing quote has been read.
+func (r *Reader) Closed() bool { return r.err == io.EOF }
+
+// Read reads the next part of the JSON string.
+func (r *Reader) Read(p []byte) (int, error) {
+	if len(r.spill) == 0 && len(p) >= len(r.small) {
+		return r.next(p)
+	}
+	if len(r.spill) == 0 {
+		n, err := r.next(r.small[:])
+		if n == 0 {
+			return 0, err
+		}
+		r.spill = r.small[:n]
+	}
+	n := copy(p, r.spill)
+	r.spill = r.spill[n:]
+	return n, nil
+}
+
+// next reads into p, which has room for a group of four and both quotes.
+func (r *Reader) next(p []byte) (int, error) {
+	if r.err != nil {
+		return 0, r.err
+	}
+	n := 0
+	if r.n == 0 {
+		p[0] = '"'
+		n = 1
+	}
+	in := r.in[:min(len(r.in), (len(p)-n-1)/4*3)]
+	got, err := r.fill(in)
+	r.n += int64(got)
+	switch {
+	case err != nil && err != io.EOF:
+		r.err = err
+		return 0, err
+	case err == io.EOF && r.n < r.Min:
+		r.err = ErrShort
+		return 0, r.err
+	}
+	encode(p[n:], in[:got])
+	n += (got + 2) / 3 * 4
+	if err == io.EOF {
+		p[n] = '"'
+		n++
+		r.err = io.EOF
+	}
+	return n, nil
+}
+
+// fill reads in full, unless Source ends, which it must not do after more than Max
+// bytes: once it has given them all it is asked for one more.
+func (r *Reader) fill(in []byte) (int, error) {
+	left := r.Max - r.n
+	if int64(len(in)) > left {
+		in = in[:left]
+	}
+	got := 0
+	for empty := 0; got < len(in) || int64(got) == left; {
+		into := in[got:]
+		if len(into) == 0 {
+			into = r.excess[:]
+		}
+		n, err := r.Source.Read(into)
+		switch {
+		case n < 0 || n > len(into):
+			return 0, errCount
+		case n > 0 && int64(got) == left:
+			return 0, ErrLong
+		}
+		got += n
+		if err != nil {
+			return got, err
+		}
+		if empty++; n > 0 {
+			empty = 0
+		} else if empty == maxEmptyReads {
+			return 0, io.ErrNoProgress
+		}
+	}
+	return got, nil
+}

@@ -1,0 +1,163 @@
+package base64json_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/internal/base64json"
+)
+
+// bytesOf returns n bytes of which no two neighbours are the same.
+func bytesOf(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(i*7 + i>>8)
+	}
+	return b
+}
+
+// oracle is what encoding/json writes for the bytes.
+func oracle(t *testing.T, source []byte) []byte {
+	t.Helper()
+	text, err := json.Marshal(source)
+	require.NoError(t, err)
+	return text
+}
+
+// readAll reads r into a buffer of the given size until it fails or ends.
+func readAll(r io.Reader, size int) ([]byte, error) {
+	var all []byte
+	for p := make([]byte, size); ; {
+		n, err := r.Read(p)
+		all = append(all, p[:n]...)
+		if err != nil {
+			return all, err
+		}
+	}
+}
+
+func TestReaderWritesWhatEncodingJSONWrites(t *testing.T) {
+	sources := map[string]func(io.Reader) io.Reader{
+		"whole":        func(r io.Reader) io.Reader { return r },
+		"byte by byte": iotest.OneByteReader,
+		"by halves":    iotest.HalfReader,
+		"data and EOF": iotest.DataErrReader,
+	}
+	for _, length := range []int{1, 2, 3, 4, 5, 6, 100, 24<<10 - 1, 24 << 10, 24<<10 + 1, 100_000} {
+		source := bytesOf(length)
+		want := oracle(t, source)
+		require.EqualValues(t, len(want), base64json.Len(int64(length)))
+		for name, wrap := range sources {
+			for _, size := range []int{1, 2, 7, 8, 9, 4096, 32 << 10, 64 << 10} {
+				for _, limits := range [][2]int64{{int64(length), int64(length)}, {1, 1 << 20}} {
+					r := &base64json.Reader{Source: wrap(bytes.NewReader(source)), Min: limits[0], Max: limits[1]}
+					got, err := readAll(r, size)
+					require.Equal(t, io.EOF, err)
+					require.True(t, bytes.Equal(want, got), "%s, %d bytes, buffer of %d, limits %v", name, length, size, limits)
+					require.EqualValues(t, length, r.Encoded())
+					require.True(t, r.Closed())
+				}
+			}
+		}
+	}
+}
+
+var errBroken = errors.New("broken")
+
+// forgetful is a reader that returns nothing and no error, for ever.
+type forgetful struct{}
+
+func (forgetful) Read([]byte) (int, error) { return 0, nil }
+
+// boastful is a reader that claims more than it was asked for.
+type boastful struct{}
+
+func (boastful) Read(p []byte) (int, error) { return len(p) + 1, nil }
+
+func TestReaderNeverClosesTheStringOfABadSource(t *testing.T) {
+	const length = 60_000
+	source := bytesOf(length)
+	short := func(n int) io.Reader { return bytes.NewReader(source[:n]) }
+	for name, test := range map[string]struct {
+		source   io.Reader
+		min, max int64
+		want     error
+	}{
+		"empty":                {short(0), length, length, base64json.ErrShort},
+		"empty, size unknown":  {short(0), 1, length, base64json.ErrShort},
+		"one byte":             {short(1), length, length, base64json.ErrShort},
+		"ends in a group":      {short(24<<10 + 1), length, length, base64json.ErrShort},
+		"ends after a group":   {short(24 << 10), length, length, base64json.ErrShort},
+		"one byte missing":     {short(length - 1), length, length, base64json.ErrShort},
+		"one byte more":        {short(length), length - 1, length - 1, base64json.ErrLong},
+		"more in a first part": {short(100), 99, 99, base64json.ErrLong},
+		"over the limit":       {short(length), 1, length - 1, base64json.ErrLong},
+		"fails at once":        {iotest.ErrReader(errBroken), length, length, errBroken},
+		"fails in a group":     {io.MultiReader(short(1000), iotest.ErrReader(errBroken)), length, length, errBroken},
+		"fails between groups": {io.MultiReader(short(999), iotest.ErrReader(errBroken)), length, length, errBroken},
+		"fails at the end":     {io.MultiReader(short(length), iotest.ErrReader(errBroken)), length, length, errBroken},
+		"fails with the data":  {iotest.TimeoutReader(short(length)), length, length, iotest.ErrTimeout},
+		"never gives anything": {forgetful{}, length, length, io.ErrNoProgress},
+		"stops giving":         {io.MultiReader(short(length), forgetful{}), length, length, io.ErrNoProgress},
+		"claims too much":      {boastful{}, length, length, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, size := range []int{5, 32 << 10} {
+				if seeker, ok := test.source.(io.Seeker); ok {
+					_, err := seeker.Seek(0, io.SeekStart)
+					require.NoError(t, err)
+				}
+				r := &base64json.Reader{Source: test.source, Min: test.min, Max: test.max}
+				got, err := readAll(r, size)
+				require.Error(t, err)
+				require.NotEqual(t, io.EOF, err)
+				if test.want != nil && !(size == 5 && name == "never gives anything") {
+					require.ErrorIs(t, err, test.want)
+				}
+				require.False(t, r.Closed())
+				require.False(t, json.Valid(got))
+				require.LessOrEqual(t, strings.Count(string(got), `"`), 1)
+				_, again := r.Read(make([]byte, size))
+				require.Equal(t, err, again, "the error is final")
+				if _, ok := test.source.(io.Seeker); !ok {
+					break // it cannot be read twice
+				}
+			}
+		})
+	}
+}
+
+// FuzzReader compares with encoding/base64 for any source, however it is cut.
+func FuzzReader(f *testing.F) {
+	f.Add([]byte("a"), uint16(8), uint8(0))
+	f.Add(bytesOf(1000), uint16(33), uint8(3))
+	f.Fuzz(func(t *testing.T, source []byte, size uint16, part uint8) {
+		var from io.Reader = bytes.NewReader(source)
+		if part > 0 {
+			from = &parts{from, int(part)}
+		}
+		got, err := readAll(&base64json.Reader{Source: from, Min: 1, Max: 1 << 20}, int(size)%70_000+1)
+		if len(source) == 0 {
+			require.ErrorIs(t, err, base64json.ErrShort)
+			return
+		}
+		require.Equal(t, io.EOF, err)
+		require.Equal(t, `"`+base64.StdEncoding.EncodeToString(source)+`"`, string(got))
+	})
+}
+
+// parts is a reader that returns a few bytes at a time.
+type parts struct {
+	io.Reader
+	size int
+}
+
+func (p *parts) Read(b []byte) (int, error) { return p.Reader.Read(b[:min(len(b), p.size)]) }

@@ -1,0 +1,26 @@
+package base64json
+
+import (
+	"encoding/base64"
+	"testing"
+)
+
+func BenchmarkEncode(b *testing.B) {
+	src := make([]byte, 24<<10)
+	for i := range src {
+		src[i] = byte(i*7 + i>>8)
+	}
+	dst := make([]byte, 32<<10)
+	b.Run("std", func(b *testing.B) {
+		b.SetBytes(int64(len(src)))
+		for b.Loop() {
+			base64.StdEncoding.Encode(dst, src)
+		}
+	})
+	b.Run("pairs", func(b *testing.B) {
+		b.SetBytes(int64(len(src)))
+		for b.Loop() {
+			encode(dst, src)
+		}
+	})
+}

@@ -1,0 +1,89 @@
+package lending
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// RawRequest is a call of a route that this package has no method for: see
+// [Client.Do].
+type RawRequest struct {
+	Effect    Effect     // the zero Effect is Mutation: say Read for what may be repeated
+	Method    string     // for example "GET"
+	Path      string     // template below the base URL, for example "/api/Group/get-thing/{thingId}"; it appears in errors and logs, the args do not
+	Args      []string   // the values for the names in braces, in order
+	Query     url.Values // sent in the order of the names; a parameter with an empty value is left out
+	Body      any        // marshals to JSON; nil for none
+	Anonymous bool       // send no token
+}
+
+func (r RawRequest) check(c *checks) {
+	methods := []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+	c.that(slices.Contains(methods, r.Method), "Method", CodeFormat, "must be GET, POST, PUT, PATCH or DELETE")
+	c.that(isTemplate(r.Path), "Path", CodeFormat, "must be a template: /segments of letters, digits and - _ . ~, or of one {name}")
+	c.that(len(placeholders(r.Path)) == len(r.Args), "Args", CodeFormat, "must be as many as the names in braces in Path")
+}
+
+// isTemplate reports whether path means the same to every server: no empty or dot
+// segments, nothing escaped.
+func isTemplate(path string) bool {
+	segments := strings.Split(path, "/")
+	for _, segment := range segments[1:] {
+		name, opened := strings.CutPrefix(segment, "{")
+		name, closed := strings.CutSuffix(name, "}")
+		odd := strings.ContainsFunc(name, func(r rune) bool {
+			return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_.~", r))
+		})
+		if name == "" || odd || opened != closed || name == "." || name == ".." {
+			return false
+		}
+	}
+	return segments[0] == "" && len(segments) > 1
+}
+
+// Do calls a route that this package has no method for, with the client's token,
+// checks, errors, redaction and limits. Say whether it changes something: a [Read] is
+// repeated after transient failures, a [Mutation] is sent at most once. No error of
+// Do knows the read that settles it.
+//
+// The Record that it returns holds whatever JSON the service answered, and nothing
+// where it answered without content.
+//
+// The interface mentions routes that it does not show, and says of them: the routes
+// that look up customers of an invoice take any number of records at a time, answer
+// 400 where they find nothing, and answer with one envelope although an array is
+// declared. Of the reports for partners it says nothing but that they exist.
+func (c *Client) Do(ctx context.Context, raw RawRequest) (*Record, error) {
+	r := request{method: raw.Method, path: raw.Path, args: raw.Args, effect: raw.Effect, anonymous: raw.Anonymous}
+	var failed checks
+	raw.check(&failed)
+	if !isTemplate(raw.Path) {
+		r.path = "" // it may hold values, which errors do not show
+	}
+	if raw.Body != nil {
+		body, err := marshal(raw.Body, "Body")
+		if err != nil {
+			return nil, r.named(err)
+		}
+		r.body = json.RawMessage(body)
+	}
+	if err := failed.err(&r); err != nil {
+		return nil, err
+	}
+	for name, values := range raw.Query {
+		for _, value := range values {
+			r.query = append(r.query, param{name, value, false})
+		}
+	}
+	slices.SortStableFunc(r.query, func(a, b param) int { return strings.Compare(a.name, b.name) })
+	record, err := call[*Record](ctx, c, r)
+	if errors.Is(err, ErrNoContent) {
+		return &Record{}, nil
+	}
+	return record, err
+}

@@ -1,0 +1,184 @@
+package lending
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+)
+
+const (
+	maxCodes = 3 // two-factor codes tried for one sign-in
+	maxMild  = 3 // mild failures in a row after which the next sign-in may follow at once
+)
+
+// signInError is a failure that has no error of the service's.
+type signInError struct {
+	text  string
+	cause error // nil if there is none
+	mild  bool  // neither the service nor the account is to blame
+}
+
+func (e *signInError) Error() string        { return "lending: sign-in: " + e.text }
+func (e *signInError) Unwrap() error        { return e.cause }
+func (e *signInError) Is(target error) bool { return target == ErrSignInRequired }
+func (*signInError) safe()                  {}
+
+// pausedError stands in for a sign-in that is not tried, because the last one failed.
+type pausedError struct {
+	cause error
+	until time.Time
+}
+
+func (e *pausedError) Error() string {
+	return "lending: " + describe(e.cause) + ": not tried again before " + e.until.UTC().Format(time.RFC3339)
+}
+func (e *pausedError) Unwrap() error { return e.cause }
+func (*pausedError) safe()           {}
+
+// storeError is a failure of the [TokenStore].
+type storeError struct{ cause error }
+
+func (e *storeError) Error() string { return "lending: the token store: " + describe(e.cause) }
+func (e *storeError) Unwrap() error { return e.cause }
+func (*storeError) safe()           {}
+
+// login signs in, with a second step if the service asks for one.
+func (s *Session) login(ctx context.Context) (*grant, error) {
+	var answer Response
+	ctx = CaptureResponse(ctx, &answer)
+	user, err := s.auth.Login(ctx, LoginRequest{
+		Username:           s.credentials.Username,
+		Password:           s.credentials.Password,
+		TrustedDeviceToken: s.credentials.TrustedDeviceToken,
+		IPAddress:          s.credentials.IPAddress,
+	})
+	if err == nil && user.RequiresTwoFactor {
+		user, err = s.secondStep(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return signedIn(user, &answer)
+}
+
+// secondStep asks for the code, and again if it was wrong.
+func (s *Session) secondStep(ctx context.Context) (*FullApplicationUser, error) {
+	challenge := Challenge{s.credentials.Username, s.credentials.IPAddress, time.Now().UTC(), 1}
+	if s.credentials.TwoFactor == nil {
+		return nil, &TwoFactorRequiredError{challenge}
+	}
+	for refusal := error(nil); ; challenge.Attempt++ {
+		code, err := s.credentials.TwoFactor(ctx, challenge)
+		if err != nil {
+			return nil, errors.Join(refusal, &signInError{"the TwoFactor function failed", err, true})
+		}
+		user, err := s.validate(ctx, challenge, code)
+		wrong := isRefusal(err) || err == nil && user.Token.IsZero()
+		if !wrong || challenge.Attempt == maxCodes {
+			return user, err
+		}
+		refusal = err
+	}
+}
+
+func (s *Session) validate(ctx context.Context, challenge Challenge, code string) (*FullApplicationUser, error) {
+	return s.auth.ValidateTwoFactor(ctx, TwoFactorLoginRequest{
+		Username:  challenge.Username,
+		Code:      NewSecret(code),
+		IPAddress: challenge.IPAddress,
+	})
+}
+
+// signedIn makes a grant of the answer to the last step of a sign-in.
+func signedIn(user *FullApplicationUser, answer *Response) (*grant, error) {
+	if !isHeaderSafe(user.Token.Reveal()) {
+		return nil, &signInError{text: "the service signed in without a usable token"}
+	}
+	expires := user.ExpiresUTC
+	if expires.IsZero() {
+		expires = jwtExpiry(user.Token)
+	}
+	return newGrant(user.Token, time.Now(), onOurClock(expires, answer)), nil
+}
+
+// refresh asks for a new token with the one of old. The answer does not tell how long
+// the new one lives: as long as the old one, unless it is a JWT that says otherwise.
+func (s *Session) refresh(ctx context.Context, old *grant) (*grant, error) {
+	var answer Response
+	sent := time.Now()
+	value, err := post[Secret](CaptureResponse(ctx, &answer), s.auth.client, request{
+		path:  "/api/Authenication/refresh-token",
+		token: old.token,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !isHeaderSafe(value.Reveal()) {
+		return nil, &signInError{text: "the service refreshed without a usable token"}
+	}
+	expires := onOurClock(jwtExpiry(value), &answer)
+	if !expires.After(sent) && !old.token.Expires.IsZero() {
+		expires = sent.Add(old.token.Expires.Sub(old.issued))
+	}
+	return newGrant(value, sent, expires), nil
+}
+
+// jwtExpiry returns the exp claim of a token that is a JWT, else the zero Time. The
+// signature is the service's business: the time is only a hint.
+func jwtExpiry(token Secret) time.Time {
+	parts := strings.Split(token.Reveal(), ".")
+	if len(parts) != 3 {
+		return time.Time{}
+	}
+	claims, err := base64.RawURLEncoding.DecodeString(parts[1])
+	var claim struct{ Exp float64 }
+	if err != nil || json.Unmarshal(claims, &claim) != nil || claim.Exp < 1 || claim.Exp > 1e10 {
+		return time.Time{}
+	}
+	return time.Unix(int64(claim.Exp), 0)
+}
+
+// onOurClock moves a time of the service's clock to ours, by the Date of its answer.
+// A difference below two seconds may be the way of the answer.
+func onOurClock(t time.Time, answer *Response) time.Time {
+	date, err := http.ParseTime(answer.Header.Get("Date"))
+	if ours := time.Since(date); err == nil && !t.IsZero() && ours.Abs() >= 2*time.Second {
+		return t.Add(ours)
+	}
+	return t
+}
+
+// isRefusal reports whether the service has looked at a sign-in and said no.
+func isRefusal(err error) bool {
+	var failed *Error
+	return errors.As(err, &failed) && failed.Outcome == OutcomeRejected && failed.StatusCode != http.StatusTooManyRequests
+}
+
+// pauseAfter returns how long after its count-th failure in a row a sign-in is not
+// tried: each may send a message to a person, and refused ones may lock the account.
+func pauseAfter(err error, count int) time.Duration {
+	first, most := time.Second, time.Minute
+	var required *TwoFactorRequiredError
+	var argument *ArgumentError
+	var own *signInError
+	var failed *Error
+	switch {
+	case errors.As(err, &required):
+		first, most = 5*time.Minute, time.Hour // the code is on its way to somebody
+	case errors.Is(err, context.Canceled), errors.As(err, &argument), errors.As(err, &own) && own.mild:
+		if count -= maxMild; count <= 0 {
+			return 0
+		}
+	case isRefusal(err), errors.As(err, &own):
+		first, most = time.Minute, time.Hour
+	}
+	pause := min(first<<min(count-1, 12), most)
+	if errors.As(err, &failed) {
+		pause = max(pause, failed.RetryAfter)
+	}
+	return pause
+}

@@ -1,0 +1,282 @@
+package lending
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// TokenStore keeps the token of one account of one service, for one [Session] or for
+// the sessions of many processes: see [WithTokenStore].
+//
+// It also gives out the lease under which one of them at a time signs in or
+// refreshes. A lease ends by itself, so that a process that died or stopped does not
+// hold up the others; what such a process saves when it wakes up is refused by its
+// fence, a number that is higher with every lease.
+//
+// Methods are called by several goroutines at once. An error other than the ones
+// named here means that the store cannot be used for now.
+type TokenStore interface {
+	// Load returns what was saved last, the zero StoredToken if nothing was. It
+	// fails with [ErrCorruptToken] if it cannot be read and may be overwritten.
+	Load(ctx context.Context) (StoredToken, error)
+
+	// Save keeps token. It fails with [ErrFenced] if what is kept has a higher fence.
+	Save(ctx context.Context, token StoredToken) error
+
+	// Acquire gives owner the lease for ttl and returns its fence, higher than that of
+	// every lease before. An owner who has the lease gets it for ttl from now, with
+	// the fence it has. It fails with [ErrLeaseHeld] if another owner has the lease.
+	Acquire(ctx context.Context, owner string, ttl time.Duration) (fence int64, err error)
+
+	// Release ends the lease if owner has it.
+	Release(ctx context.Context, owner string) error
+}
+
+// StoredToken is what a [TokenStore] keeps.
+type StoredToken struct {
+	Fence int64  // of the lease that it was made under
+	Data  Secret // a text that only sessions read
+}
+
+// What a [TokenStore] fails with.
+var (
+	// ErrLeaseHeld means that another owner has the lease.
+	ErrLeaseHeld error = storeAnswer("another owner has the lease")
+	// ErrFenced means that a newer token is kept already.
+	ErrFenced error = storeAnswer("a newer token is kept already")
+	// ErrCorruptToken means that what is kept cannot be read.
+	ErrCorruptToken error = storeAnswer("the stored token cannot be read")
+)
+
+// storeAnswer is an error whose text may be shown.
+type storeAnswer string
+
+func (e storeAnswer) Error() string { return "lending: " + string(e) }
+func (storeAnswer) safe()           {}
+
+// tokenState is all that a store in memory or in a file holds.
+type tokenState struct {
+	Fence int64     `json:"fence"` // of the token
+	Data  *string   `json:"data"`  // a pointer, because fmt prints the string of an unexported field
+	Owner string    `json:"owner"` // of the lease
+	Lease int64     `json:"lease"` // fence of the last lease
+	Until time.Time `json:"until"` // end of the lease
+}
+
+func (s *tokenState) save(token StoredToken) error {
+	if token.Fence < s.Fence {
+		return ErrFenced
+	}
+	s.Fence, s.Data = token.Fence, token.Data.text
+	return nil
+}
+
+// acquire takes fences from the clock, so that they rise also when all else is lost.
+func (s *tokenState) acquire(owner string, ttl time.Duration) error {
+	now := time.Now()
+	if s.Owner != owner && s.Owner != "" && now.Before(s.Until) {
+		return ErrLeaseHeld
+	}
+	if s.Owner != owner {
+		s.Owner, s.Lease = owner, max(s.Lease+1, s.Fence+1, now.UnixMicro())
+	}
+	s.Until = now.Add(ttl)
+	return nil
+}
+
+func (s *tokenState) release(owner string) {
+	if s.Owner == owner {
+		s.Owner = ""
+	}
+}
+
+// stateStore is a store whose state is read and changed as a whole.
+type stateStore struct {
+	state interface {
+		read() (tokenState, error)
+		update(change func(*tokenState) error) error
+	}
+}
+
+func (s stateStore) Load(context.Context) (StoredToken, error) {
+	state, err := s.state.read()
+	return StoredToken{state.Fence, Secret{state.Data}}, err
+}
+
+func (s stateStore) Save(_ context.Context, token StoredToken) error {
+	return s.state.update(func(state *tokenState) error { return state.save(token) })
+}
+
+func (s stateStore) Acquire(_ context.Context, owner string, ttl time.Duration) (fence int64, err error) {
+	err = s.state.update(func(state *tokenState) error {
+		err := state.acquire(owner, ttl)
+		fence = state.Lease
+		return err
+	})
+	return fence, err
+}
+
+func (s stateStore) Release(_ context.Context, owner string) error {
+	return s.state.update(func(state *tokenState) error { state.release(owner); return nil })
+}
+
+// NewMemoryTokenStore returns a store for the sessions of one process. A [Session]
+// has one of its own unless told otherwise.
+func NewMemoryTokenStore() TokenStore { return stateStore{&memory{}} }
+
+type memory struct {
+	mu    sync.Mutex
+	state tokenState
+}
+
+func (m *memory) read() (tokenState, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state, nil
+}
+
+func (m *memory) update(change func(*tokenState) error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return change(&m.state)
+}
+
+// NewFileTokenStore returns a store in the file path, which only its owner may read.
+// The file is replaced as a whole, so that a crash leaves the old one or the new one.
+// Beside it lie path.lock and at times path.tmp.
+//
+// Processes of one machine may share it, on systems with flock. The token lies in it
+// in the clear: see [NewEncryptedTokenStore].
+func NewFileTokenStore(path string) TokenStore { return stateStore{&file{path: path}} }
+
+type file struct {
+	path string
+	mu   sync.Mutex
+}
+
+func (f *file) read() (tokenState, error) {
+	var state tokenState
+	text, err := os.ReadFile(f.path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return state, nil
+	case err != nil:
+		return state, err
+	case json.Unmarshal(text, &state) != nil:
+		return tokenState{}, ErrCorruptToken
+	}
+	return state, nil
+}
+
+// update changes the file while no other process does. An unreadable file is
+// replaced.
+func (f *file) update(change func(*tokenState) error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	lock, err := os.OpenFile(f.path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close() //nolint:errcheck // closing also unlocks
+	if err := flock(lock); err != nil {
+		return err
+	}
+	state, err := f.read()
+	if err != nil && !errors.Is(err, ErrCorruptToken) {
+		return err
+	}
+	if err := change(&state); err != nil {
+		return err
+	}
+	return f.replace(state)
+}
+
+// replace writes a new file and puts it in the place of the old one.
+func (f *file) replace(state tokenState) error {
+	text, err := json.Marshal(state)
+	if err != nil {
+		return err
+	}
+	_ = os.Remove(f.path + ".tmp") // of a crash; its mode could be another
+	tmp, err := os.OpenFile(f.path+".tmp", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(text)
+	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.path+".tmp", f.path); err != nil {
+		return err
+	}
+	return syncDirectory(filepath.Dir(f.path))
+}
+
+// syncDirectory makes a rename durable, where the system can.
+func syncDirectory(path string) error {
+	directory, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	_ = directory.Sync()
+	return directory.Close()
+}
+
+// NewEncryptedTokenStore returns a store that keeps its tokens in store, encrypted with
+// key (AES-256-GCM), which must be 32 random bytes. What was written with another key
+// counts as [ErrCorruptToken].
+func NewEncryptedTokenStore(store TokenStore, key []byte) (TokenStore, error) {
+	if len(key) != 32 {
+		return nil, argumentError("key", CodeLength, "must be 32 bytes")
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		return nil, err
+	}
+	return encryptedStore{store, func() cipher.AEAD { return aead }}, nil
+}
+
+// encryptedStore holds its cipher in a function, where fmt does not look.
+type encryptedStore struct {
+	TokenStore
+	aead func() cipher.AEAD
+}
+
+// Save binds the text to its fence: an old token cannot be passed off as a new one.
+func (e encryptedStore) Save(ctx context.Context, token StoredToken) error {
+	sealed := e.aead().Seal(nil, nil, []byte(token.Data.Reveal()), fenceBytes(token.Fence))
+	token.Data = NewSecret(base64.StdEncoding.EncodeToString(sealed))
+	return e.TokenStore.Save(ctx, token)
+}
+
+func (e encryptedStore) Load(ctx context.Context) (StoredToken, error) {
+	token, err := e.TokenStore.Load(ctx)
+	if err != nil || token.Data.IsZero() {
+		return token, err
+	}
+	sealed, err := base64.StdEncoding.DecodeString(token.Data.Reveal())
+	if err != nil {
+		return StoredToken{}, ErrCorruptToken
+	}
+	text, err := e.aead().Open(nil, nil, sealed, fenceBytes(token.Fence))
+	if err != nil {
+		return StoredToken{}, ErrCorruptToken
+	}
+	token.Data = NewSecret(string(text))
+	return token, nil
+}
+
+func fenceBytes(fence int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(fence)) }

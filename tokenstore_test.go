@@ -1,0 +1,341 @@
+package lending_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+func stored(fence int64, text string) lending.StoredToken {
+	return lending.StoredToken{Fence: fence, Data: lending.NewSecret(text)}
+}
+
+func encrypted(t *testing.T, store lending.TokenStore, key byte) lending.TokenStore {
+	t.Helper()
+	sealed, err := lending.NewEncryptedTokenStore(store, bytes.Repeat([]byte{key}, 32))
+	require.NoError(t, err)
+	return sealed
+}
+
+// eachStore runs test with every store of the package, on fake time.
+func eachStore(t *testing.T, test func(t *testing.T, store lending.TokenStore)) {
+	for name, open := range map[string]func(t *testing.T) lending.TokenStore{
+		"memory": func(*testing.T) lending.TokenStore { return lending.NewMemoryTokenStore() },
+		"file": func(t *testing.T) lending.TokenStore {
+			return lending.NewFileTokenStore(filepath.Join(t.TempDir(), "token"))
+		},
+		"encrypted": func(t *testing.T) lending.TokenStore { return encrypted(t, lending.NewMemoryTokenStore(), 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, open(t)) })
+		})
+	}
+}
+
+func TestStoreKeepsTheNewestToken(t *testing.T) {
+	eachStore(t, func(t *testing.T, store lending.TokenStore) {
+		ctx := t.Context()
+		empty, err := store.Load(ctx)
+		require.NoError(t, err)
+		assert.True(t, empty.Data.IsZero())
+
+		slow, err := store.Acquire(ctx, "slow", time.Minute)
+		require.NoError(t, err)
+		_, err = store.Acquire(ctx, "fast", time.Minute)
+		require.ErrorIs(t, err, lending.ErrLeaseHeld)
+		again, err := store.Acquire(ctx, "slow", time.Minute)
+		require.NoError(t, err)
+		assert.Equal(t, slow, again, "the owner only prolongs its lease")
+		time.Sleep(time.Minute + time.Millisecond)
+		fast, err := store.Acquire(ctx, "fast", time.Minute)
+		require.NoError(t, err)
+		assert.Greater(t, fast, slow)
+		require.NoError(t, store.Release(ctx, "slow"))
+		_, err = store.Acquire(ctx, "slow", time.Minute)
+		require.ErrorIs(t, err, lending.ErrLeaseHeld, "only its owner releases a lease")
+
+		require.NoError(t, store.Save(ctx, stored(fast, "new")))
+		require.ErrorIs(t, store.Save(ctx, stored(slow, "old")), lending.ErrFenced)
+		kept, err := store.Load(ctx)
+		require.NoError(t, err)
+		assert.Equal(t, "new", kept.Data.Reveal())
+		assert.Equal(t, fast, kept.Fence)
+
+		require.NoError(t, store.Release(ctx, "fast"))
+		next, err := store.Acquire(ctx, "next", time.Minute)
+		require.NoError(t, err)
+		assert.Greater(t, next, fast)
+	})
+}
+
+func TestStoreGivesOneLease(t *testing.T) {
+	eachStore(t, func(t *testing.T, store lending.TokenStore) {
+		var won atomic.Int32
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				if _, err := store.Acquire(t.Context(), string(rune('a'+i)), time.Minute); err == nil {
+					won.Add(1)
+				} else {
+					assert.ErrorIs(t, err, lending.ErrLeaseHeld)
+				}
+			})
+		}
+		all.Wait()
+		assert.EqualValues(t, 1, won.Load())
+	})
+}
+
+func TestFileStoreOnDisk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(path, []byte(`{}`), 0o644))
+	require.NoError(t, os.WriteFile(path+".tmp", []byte(`{"fence":9,"da`), 0o644), "as a crash leaves it")
+	store := lending.NewFileTokenStore(path)
+	require.NoError(t, store.Save(t.Context(), stored(1, "kept")))
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	assert.NoFileExists(t, path+".tmp")
+	kept, err := lending.NewFileTokenStore(path).Load(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, "kept", kept.Data.Reveal())
+
+	require.NoError(t, os.WriteFile(path, []byte(`{"fence":9,"da`), 0o600))
+	_, err = store.Load(t.Context())
+	require.ErrorIs(t, err, lending.ErrCorruptToken)
+	require.NoError(t, store.Save(t.Context(), stored(2, "over it")))
+	_, err = lending.NewFileTokenStore(filepath.Join(path, "below a file")).Acquire(t.Context(), "a", time.Minute)
+	require.Error(t, err)
+}
+
+func TestEncryptedStore(t *testing.T) {
+	plain := lending.NewMemoryTokenStore()
+	require.NoError(t, encrypted(t, plain, 1).Save(t.Context(), stored(1, "a token")))
+	sealed, err := plain.Load(t.Context())
+	require.NoError(t, err)
+	assert.NotContains(t, sealed.Data.Reveal(), "token")
+	_, err = encrypted(t, plain, 2).Load(t.Context())
+	require.ErrorIs(t, err, lending.ErrCorruptToken, "another key")
+	require.NoError(t, plain.Save(t.Context(), lending.StoredToken{Fence: 2, Data: sealed.Data}))
+	_, err = encrypted(t, plain, 1).Load(t.Context())
+	require.ErrorIs(t, err, lending.ErrCorruptToken, "an old token under a new fence")
+	var argument *lending.ArgumentError
+	_, err = lending.NewEncryptedTokenStore(plain, []byte("short"))
+	require.ErrorAs(t, err, &argument)
+}
+
+func TestTokenStoreNeedsCredentials(t *testing.T) {
+	var argument *lending.ArgumentError
+	_, err := lending.New("http://127.0.0.1", lending.WithTokenStore(lending.NewMemoryTokenStore()))
+	require.ErrorAs(t, err, &argument)
+	_, err = lending.New("http://127.0.0.1", lending.WithTokenStore(nil))
+	require.ErrorAs(t, err, &argument)
+	client, err := lending.New("http://127.0.0.1", lending.WithTokenSource(lending.StaticToken("x")))
+	require.NoError(t, err)
+	assert.Nil(t, client.Session())
+}
+
+func TestTokenSurvivesARestart(t *testing.T) {
+	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		path := filepath.Join(t.TempDir(), "token")
+		for range 3 {
+			client := signInTo(t, service, nil, lending.WithTokenStore(lending.NewFileTokenStore(path)))
+			require.NoError(t, read(t.Context(), client))
+			require.NoError(t, client.Close())
+			time.Sleep(time.Minute)
+		}
+		assert.Equal(t, 1, service.Arrived(loginRoute))
+
+		require.NoError(t, os.WriteFile(path, []byte("\x00\x00"), 0o600))
+		var log strings.Builder
+		client := signInTo(t, service, nil, lending.WithTokenStore(lending.NewFileTokenStore(path)),
+			lending.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		require.NoError(t, read(t.Context(), client), "a corrupted file is signed over")
+		assert.Contains(t, log.String(), "the stored token cannot be read")
+		assert.Equal(t, 2, service.Arrived(loginRoute))
+		next := signInTo(t, service, nil, lending.WithTokenStore(lending.NewFileTokenStore(path)))
+		require.NoError(t, read(t.Context(), next))
+		assert.Equal(t, 2, service.Arrived(loginRoute))
+	})
+}
+
+func TestReplicasShareOneToken(t *testing.T) {
+	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := lending.NewMemoryTokenStore()
+		service.Fail(twoFactorRoute, lendingtest.Fault{Delay: 40 * time.Second}) // longer than a lease
+		var clients []*lending.Client
+		for range 8 {
+			clients = append(clients, signInTo(t, service, nil, lending.WithTokenStore(store)))
+		}
+		var all sync.WaitGroup
+		for _, client := range clients {
+			all.Go(func() {
+				for range 10 * 60 {
+					assert.NoError(t, read(t.Context(), client))
+					time.Sleep(time.Minute)
+				}
+			})
+		}
+		all.Wait()
+		assert.Equal(t, 1, service.Arrived(loginRoute))
+		assert.InDelta(t, 14, service.Arrived(refreshRoute), 1, "one for each life of ten hours, 40 to 50 minutes each")
+
+		service.RevokeTokens()
+		for _, client := range clients {
+			require.NoError(t, read(t.Context(), client))
+		}
+		assert.Equal(t, 2, service.Arrived(loginRoute))
+	})
+}
+
+// faultyStore is a store that can be down, or slow to prolong a lease.
+type faultyStore struct {
+	lending.TokenStore
+	down   atomic.Bool
+	frozen atomic.Pointer[chan struct{}]
+}
+
+var errDown = errors.New("the store is down")
+
+func (f *faultyStore) wait() error {
+	if frozen := f.frozen.Load(); frozen != nil {
+		<-*frozen
+	}
+	if f.down.Load() {
+		return errDown
+	}
+	return nil
+}
+
+func (f *faultyStore) Load(ctx context.Context) (lending.StoredToken, error) {
+	if err := f.wait(); err != nil {
+		return lending.StoredToken{}, err
+	}
+	return f.TokenStore.Load(ctx)
+}
+
+func (f *faultyStore) Acquire(ctx context.Context, owner string, ttl time.Duration) (int64, error) {
+	if err := f.wait(); err != nil {
+		return 0, err
+	}
+	return f.TokenStore.Acquire(ctx, owner, ttl)
+}
+
+func (f *faultyStore) Save(ctx context.Context, token lending.StoredToken) error {
+	if err := f.wait(); err != nil {
+		return err
+	}
+	return f.TokenStore.Save(ctx, token)
+}
+
+func TestStoreIsDown(t *testing.T) {
+	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := &faultyStore{TokenStore: lending.NewMemoryTokenStore()}
+		first := signInTo(t, service, nil, lending.WithTokenStore(store))
+		second := signInTo(t, service, nil, lending.WithTokenStore(store))
+		require.NoError(t, read(t.Context(), first))
+		require.NoError(t, read(t.Context(), second))
+		store.down.Store(true)
+		for range 3 * 60 {
+			require.NoError(t, read(t.Context(), first))
+			require.NoError(t, read(t.Context(), second))
+			time.Sleep(time.Minute)
+			if time.Since(service.Requests()[0].Time) == 50*time.Minute {
+				assert.Zero(t, service.Arrived(refreshRoute), "there is hope that the store comes back")
+			}
+		}
+		assert.Equal(t, 1, service.Arrived(loginRoute))
+		assert.Equal(t, 6, service.Arrived(refreshRoute), "each its own, at the last moment")
+
+		store.down.Store(false)
+		for range 60 {
+			require.NoError(t, read(t.Context(), first))
+			require.NoError(t, read(t.Context(), second))
+			time.Sleep(time.Minute)
+		}
+		assert.InDelta(t, 7, service.Arrived(refreshRoute), 1, "shared again")
+		a, _, err := takeToken(t.Context(), first)
+		require.NoError(t, err)
+		b, _, err := takeToken(t.Context(), second)
+		require.NoError(t, err)
+		assert.Equal(t, a.Value.Reveal(), b.Value.Reveal())
+	})
+}
+
+func TestNobodySignsInWithoutTheStore(t *testing.T) {
+	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := &faultyStore{TokenStore: lending.NewMemoryTokenStore()}
+		store.down.Store(true)
+		client := signInTo(t, service, nil, lending.WithTokenStore(store))
+		err := read(t.Context(), client)
+		require.ErrorIs(t, err, errDown)
+		require.ErrorContains(t, err, "token store")
+		require.Error(t, read(t.Context(), client))
+		assert.Zero(t, service.Arrived(loginRoute))
+		require.NoError(t, client.Session().SignIn(t.Context()), "unless somebody asks for it")
+		require.NoError(t, read(t.Context(), client))
+		assert.Equal(t, 1, service.Arrived(loginRoute))
+	})
+}
+
+// A holder that stands still loses its lease, and what it saves afterwards is refused.
+func TestFrozenHolder(t *testing.T) {
+	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		shared := lending.NewMemoryTokenStore()
+		store := &faultyStore{TokenStore: shared}
+		slow := signInTo(t, service, nil, lending.WithTokenStore(store))
+		fast := signInTo(t, service, nil, lending.WithTokenStore(shared))
+		require.NoError(t, read(t.Context(), slow))
+		require.NoError(t, read(t.Context(), fast))
+		time.Sleep(50*time.Minute + time.Second)
+
+		frozen := make(chan struct{})
+		service.Fail(refreshRoute, lendingtest.Fault{Reached: func() { store.frozen.Store(&frozen) }})
+		require.NoError(t, read(t.Context(), slow)) // has refreshed, and cannot save
+		synctest.Wait()
+		require.NoError(t, read(t.Context(), fast), "finds the lease held, and goes on")
+		synctest.Wait()
+		assert.Equal(t, 1, service.Arrived(refreshRoute))
+		for range 4 * 60 { // the lease ends
+			require.NoError(t, read(t.Context(), fast))
+			time.Sleep(time.Second)
+		}
+		assert.Equal(t, 2, service.Arrived(refreshRoute))
+		store.frozen.Store(nil)
+		close(frozen)
+		synctest.Wait()
+		a, _, err := takeToken(t.Context(), slow)
+		require.NoError(t, err)
+		b, _, err := takeToken(t.Context(), fast)
+		require.NoError(t, err)
+		assert.Equal(t, b.Value.Reveal(), a.Value.Reveal(), "the slow one has taken the newer token")
+		assert.Equal(t, 1, service.Arrived(loginRoute))
+	})
+}
+
+// A wrong password that every replica tried would lock the account.
+func TestReplicasShareAFailure(t *testing.T) {
+	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := lending.NewMemoryTokenStore()
+		for range 8 {
+			client := signInTo(t, service, func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") }, lending.WithTokenStore(store))
+			require.Error(t, read(t.Context(), client))
+		}
+		assert.Equal(t, 1, service.Arrived(loginRoute))
+	})
+}
