@@ -2,7 +2,9 @@ package lending
 
 // What tests in lending_test look at.
 var (
-	SettledBy  = settledBy
-	RetryAfter = retryAfter
-	Backoff    = backoff
+	SettledBy    = settledBy
+	NewTransport = newTransport
+	ParseProblem = parseProblem
+	RetryAfter   = retryAfter
+	Backoff      = backoff
 )

@@ -18,7 +18,7 @@ import (
 	"github.com/lendingapi/lending-go"
 )
 
-// script returns a client whose attempts are answered by the functions in turn, the
+// inOrder returns a client whose attempts are answered by the functions in turn, the
 // last one again and again, and what counts the attempts.
 func inOrder(t *testing.T, answers ...roundTripper) (*lending.Client, *int) {
 	attempts := 0

@@ -39,8 +39,9 @@ import (
 // for up to a minute if it goes on failing, unless the [TokenStore] has a token by
 // then. After a refusal (a wrong password, wrong
 // codes) it is a minute to an hour, after a 429 at least what the service asks for,
-// and while a two-factor code is awaited five minutes to an hour.
-// [Session.SignIn] tries at once.
+// and while a two-factor code is awaited five minutes to an hour. The sessions that
+// share a [TokenStore] share this too. [Session.SignIn] tries at once, for example
+// after the password was corrected.
 //
 // # Many processes
 //
@@ -91,12 +92,12 @@ type flight struct {
 
 // failure is the memory of failed sign-ins.
 type failure struct {
-	cause  error
-	count  int // in a row
-	last   time.Time
-	pause  time.Duration
-	until  time.Time // no sign-in by itself before; zero after a success
-	blind  bool      // it was the store that failed: it is not asked before either
+	cause error
+	count int // in a row
+	last  time.Time
+	pause time.Duration
+	until time.Time // no sign-in by itself before; zero after a success
+	blind bool      // it was the store that failed: it is not asked before either
 }
 
 // expiryMargin is how long before its expiry a token is no longer used, so that it
@@ -160,8 +161,8 @@ func (s *Session) Token(ctx context.Context) (Token, error) {
 
 // SignIn makes sure that there is a valid token, and signs in if there is none, also
 // when a failed sign-in would not be tried again yet or the [TokenStore] cannot be
-// reached. Call it when a person asks for it, for example after the password was
-// corrected or the code was lost: it may send a code, and may lock the account.
+// reached. Call it when a person asks for it, for example after an account was
+// unlocked or a code was lost: it may send a code, and may lock the account.
 func (s *Session) SignIn(ctx context.Context) error {
 	if s.current.Load().usable() {
 		return nil
@@ -281,13 +282,10 @@ func (s *Session) put(g *grant) {
 	s.current.Store(g)
 }
 
-// publish makes g the present grant unless there is a newer one, which it returns.
+// publish makes g the present grant, which ends the memory of failures.
 func (s *Session) publish(g *grant) *grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now := s.current.Load(); now.usable() && now.fence > g.fence {
-		return now
-	}
 	s.put(g)
 	s.failure.until = time.Time{}
 	return g

@@ -66,7 +66,7 @@ func (storeAnswer) safe()           {}
 // tokenState is all that a store in memory or in a file holds.
 type tokenState struct {
 	Fence int64     `json:"fence"` // of the token
-	Data  string    `json:"data"`
+	Data  *string   `json:"data"`  // a pointer, because fmt prints the string of an unexported field
 	Owner string    `json:"owner"` // of the lease
 	Lease int64     `json:"lease"` // fence of the last lease
 	Until time.Time `json:"until"` // end of the lease
@@ -76,7 +76,7 @@ func (s *tokenState) save(token StoredToken) error {
 	if token.Fence < s.Fence {
 		return ErrFenced
 	}
-	s.Fence, s.Data = token.Fence, token.Data.Reveal()
+	s.Fence, s.Data = token.Fence, token.Data.text
 	return nil
 }
 
@@ -99,40 +99,55 @@ func (s *tokenState) release(owner string) {
 	}
 }
 
-// NewMemoryTokenStore returns a store for the sessions of one process. A [Session]
-// has one of its own unless told otherwise.
-func NewMemoryTokenStore() TokenStore { return &memoryStore{} }
-
-type memoryStore struct {
-	mu    sync.Mutex
-	state *tokenState // behind a pointer, where fmt does not look
-}
-
-func (m *memoryStore) with(change func(*tokenState) error) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.state == nil {
-		m.state = &tokenState{}
+// stateStore is a store whose state is read and changed as a whole.
+type stateStore struct {
+	state interface {
+		read() (tokenState, error)
+		update(change func(*tokenState) error) error
 	}
-	return change(m.state)
 }
 
-func (m *memoryStore) Load(context.Context) (token StoredToken, err error) {
-	err = m.with(func(s *tokenState) error { token = StoredToken{s.Fence, NewSecret(s.Data)}; return nil })
-	return token, err
+func (s stateStore) Load(context.Context) (StoredToken, error) {
+	state, err := s.state.read()
+	return StoredToken{state.Fence, Secret{state.Data}}, err
 }
 
-func (m *memoryStore) Save(_ context.Context, token StoredToken) error {
-	return m.with(func(s *tokenState) error { return s.save(token) })
+func (s stateStore) Save(_ context.Context, token StoredToken) error {
+	return s.state.update(func(state *tokenState) error { return state.save(token) })
 }
 
-func (m *memoryStore) Acquire(_ context.Context, owner string, ttl time.Duration) (fence int64, err error) {
-	err = m.with(func(s *tokenState) error { err := s.acquire(owner, ttl); fence = s.Lease; return err })
+func (s stateStore) Acquire(_ context.Context, owner string, ttl time.Duration) (fence int64, err error) {
+	err = s.state.update(func(state *tokenState) error {
+		err := state.acquire(owner, ttl)
+		fence = state.Lease
+		return err
+	})
 	return fence, err
 }
 
-func (m *memoryStore) Release(_ context.Context, owner string) error {
-	return m.with(func(s *tokenState) error { s.release(owner); return nil })
+func (s stateStore) Release(_ context.Context, owner string) error {
+	return s.state.update(func(state *tokenState) error { state.release(owner); return nil })
+}
+
+// NewMemoryTokenStore returns a store for the sessions of one process. A [Session]
+// has one of its own unless told otherwise.
+func NewMemoryTokenStore() TokenStore { return stateStore{&memory{}} }
+
+type memory struct {
+	mu    sync.Mutex
+	state tokenState
+}
+
+func (m *memory) read() (tokenState, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state, nil
+}
+
+func (m *memory) update(change func(*tokenState) error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return change(&m.state)
 }
 
 // NewFileTokenStore returns a store in the file path, which only its owner may read.
@@ -141,35 +156,14 @@ func (m *memoryStore) Release(_ context.Context, owner string) error {
 //
 // Processes of one machine may share it, on systems with flock. The token lies in it
 // in the clear: see [NewEncryptedTokenStore].
-func NewFileTokenStore(path string) TokenStore { return &fileStore{path: path} }
+func NewFileTokenStore(path string) TokenStore { return stateStore{&file{path: path}} }
 
-type fileStore struct {
+type file struct {
 	path string
 	mu   sync.Mutex
 }
 
-func (f *fileStore) Load(context.Context) (StoredToken, error) {
-	state, err := f.read()
-	if err != nil {
-		return StoredToken{}, err
-	}
-	return StoredToken{state.Fence, NewSecret(state.Data)}, nil
-}
-
-func (f *fileStore) Save(_ context.Context, token StoredToken) error {
-	return f.update(func(s *tokenState) error { return s.save(token) })
-}
-
-func (f *fileStore) Acquire(_ context.Context, owner string, ttl time.Duration) (fence int64, err error) {
-	err = f.update(func(s *tokenState) error { err := s.acquire(owner, ttl); fence = s.Lease; return err })
-	return fence, err
-}
-
-func (f *fileStore) Release(_ context.Context, owner string) error {
-	return f.update(func(s *tokenState) error { s.release(owner); return nil })
-}
-
-func (f *fileStore) read() (tokenState, error) {
+func (f *file) read() (tokenState, error) {
 	var state tokenState
 	text, err := os.ReadFile(f.path)
 	switch {
@@ -185,7 +179,7 @@ func (f *fileStore) read() (tokenState, error) {
 
 // update changes the file while no other process does. An unreadable file is
 // replaced.
-func (f *fileStore) update(change func(*tokenState) error) error {
+func (f *file) update(change func(*tokenState) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	lock, err := os.OpenFile(f.path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
@@ -207,7 +201,7 @@ func (f *fileStore) update(change func(*tokenState) error) error {
 }
 
 // replace writes a new file and puts it in the place of the old one.
-func (f *fileStore) replace(state tokenState) error {
+func (f *file) replace(state tokenState) error {
 	text, err := json.Marshal(state)
 	if err != nil {
 		return err

@@ -42,7 +42,7 @@ func (c *call) admit() error {
 	if c.route.access == administrators && !c.account.Administrator {
 		return forbidden("This route is for administrators.")
 	}
-	if (len(c.body) > 0 || c.route.upload) && !jsonContentType(c.r.Header.Get("Content-Type")) {
+	if (len(c.body) > 0 || c.route.upload && c.r.ContentLength != 0) && !jsonContentType(c.r.Header.Get("Content-Type")) {
 		return problemOf(http.StatusUnsupportedMediaType, "UnsupportedMediaType", "The content type is not supported.")
 	}
 	return nil

@@ -1,0 +1,116 @@
+package lending_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// A token outlives the program that signed in.
+func ExampleWithTokenStore() {
+	service := lendingtest.NewServer()
+	defer service.Close()
+	directory, err := os.MkdirTemp("", "lending")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(directory)
+
+	credentials := lending.Credentials{
+		Username: lendingtest.Username,
+		Password: lending.NewSecret(lendingtest.Password),
+		TwoFactor: func(context.Context, lending.Challenge) (string, error) {
+			return service.TwoFactorCode(lendingtest.Username), nil // a person reads it from a phone
+		},
+	}
+	for range 3 { // runs of the program
+		store := lending.NewFileTokenStore(filepath.Join(directory, "token"))
+		client, err := lending.New(service.URL, lending.WithCredentials(credentials), lending.WithTokenStore(store))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		if err := client.Session().SignIn(context.Background()); err != nil {
+			fmt.Println(err)
+		}
+		_ = client.Close()
+	}
+	fmt.Println("codes sent:", len(service.Sent()))
+	// Output: codes sent: 1
+}
+
+// Where nobody can be asked while a call is under way, the code comes later.
+func ExampleSession_CompleteTwoFactor() {
+	service := lendingtest.NewServer()
+	defer service.Close()
+	client, err := lending.New(service.URL, lending.WithCredentials(lending.Credentials{
+		Username: lendingtest.Username,
+		Password: lending.NewSecret(lendingtest.Password),
+	}))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+
+	var required *lending.TwoFactorRequiredError
+	if err := client.Session().SignIn(context.Background()); !errors.As(err, &required) {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(required)
+	code := service.TwoFactorCode(lendingtest.Username) // entered in another request
+	err = client.Session().CompleteTwoFactor(context.Background(), required.Challenge, code)
+	fmt.Println("signed in:", err == nil)
+	// Output:
+	// lending: sign-in required: the service has sent a two-factor code
+	// signed in: true
+}
+
+// An oauth2.TokenSource of golang.org/x/oauth2 becomes a [lending.TokenSource] in a few
+// lines; the types here have the shape of the ones there.
+func ExampleTokenSource_oauth2() {
+	service := lendingtest.NewServer()
+	defer service.Close()
+	source := oauthFunc(func() (*oauthToken, error) {
+		return &oauthToken{AccessToken: service.Token(lendingtest.Username), Expiry: time.Now().Add(time.Hour)}, nil
+	})
+	client, err := lending.New(service.URL, lending.WithTokenSource(fromOAuth2{source}))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+	_, err = client.Applications.ListByCustomer(context.Background(), someCustomer)
+	fmt.Println("not found:", errors.Is(err, lending.ErrNotFound))
+	// Output: not found: true
+}
+
+type (
+	oauthToken struct {
+		AccessToken string
+		Expiry      time.Time
+	}
+	oauthSource interface{ Token() (*oauthToken, error) }
+	oauthFunc   func() (*oauthToken, error)
+)
+
+func (f oauthFunc) Token() (*oauthToken, error) { return f() }
+
+// fromOAuth2 is the adapter. Give it an oauth2.ReuseTokenSource, which keeps a token.
+type fromOAuth2 struct{ source oauthSource }
+
+func (f fromOAuth2) Token(context.Context) (lending.Token, error) {
+	token, err := f.source.Token()
+	if err != nil {
+		return lending.Token{}, err
+	}
+	return lending.Token{Value: lending.NewSecret(token.AccessToken), Expires: token.Expiry}, nil
+}
