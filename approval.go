@@ -36,14 +36,14 @@ type ContractDetails struct{ Record }
 // PublicApiApplicantResponse is an applicant. Its fields are not published; one of
 // them is the id that [ApprovalService.SignContract] needs.
 //
-//nolint:revive // the interface spells it so
+//nolint:revive,staticcheck // the interface spells it so
 type PublicApiApplicantResponse struct{ Record }
 
 // PublicApiBankFeedAccountResponse is a bank account of the application. Its fields
 // are not published; one of them is the id that [ApprovalService.SetPrimaryBankAccount]
 // needs.
 //
-//nolint:revive // the interface spells it so
+//nolint:revive,staticcheck // the interface spells it so
 type PublicApiBankFeedAccountResponse struct{ Record }
 
 // SupportDocumentDetails is a document that the service asks for. It holds the id of

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
 )
 
@@ -88,12 +86,12 @@ func call[T any](ctx context.Context, c *Client, r request) (T, error) {
 	if err := r.check(); err != nil {
 		return result, err
 	}
-	if _, ok := ctx.Deadline(); !ok {
+	if _, ok := ctx.Deadline(); !ok && !r.isUpload() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, callTimeout)
 		defer cancel()
 	}
-	x, err := c.do(ctx, &r)
+	x, err := c.do(ctx, r)
 	if into, ok := ctx.Value(captureKey{}).(*Response); ok && x != nil {
 		*into = x.answer
 	}
@@ -109,17 +107,17 @@ func call[T any](ctx context.Context, c *Client, r request) (T, error) {
 // check refuses what must not be sent.
 func (r *request) check() error {
 	var c checks
-	for i, name := range placeholders(r.path) {
-		switch arg := r.args[i]; {
-		case arg == "" || arg == uuid.Nil.String():
-			c.add(name, CodeRequired, "must not be empty or all zero")
+	for i, arg := range r.args {
+		switch {
+		case arg == "" || arg == zeroUUID:
+			c.add(placeholders(r.path)[i], CodeRequired, "must not be empty or all zero")
 		case !isPathSafe(arg):
-			c.add(name, CodeUnsafe, "must not hold slashes, control characters or be a dot segment")
+			c.add(placeholders(r.path)[i], CodeUnsafe, "must not hold slashes, control characters or be a dot segment")
 		}
 	}
 	for _, p := range r.query {
 		switch {
-		case p.required && (p.value == "" || p.value == uuid.Nil.String()):
+		case p.required && (p.value == "" || p.value == zeroUUID):
 			c.add(p.name, CodeRequired, "must not be empty or all zero")
 		case strings.ContainsFunc(p.value, isControl):
 			c.add(p.name, CodeUnsafe, "must not hold control characters or invalid UTF-8")
@@ -127,26 +125,36 @@ func (r *request) check() error {
 			c.add(p.name, CodeRange, "must be from 0 to 2147483647")
 		}
 	}
+	c.fields = append(c.fields, r.checkRecords()...)
+	return c.err(r)
+}
+
+// checkRecords returns what is wrong with the records of the request.
+func (r *request) checkRecords() []FieldError {
+	if r.body == nil && r.also == nil {
+		return nil
+	}
+	var c checks
 	if body, ok := r.body.(checker); ok && r.hasBody() {
 		body.check(&c)
 	}
 	if r.also != nil {
 		r.also.check(&c)
 	}
-	return c.err(r)
+	return c.fields
 }
 
 // do sends the request with a token, and a read once more with a new token if the
 // service does not accept the first. It is the only loop of ours; [exchange.repeat]
 // holds the other, for reads.
-func (c *Client) do(ctx context.Context, r *request) (*exchange, error) {
+func (c *Client) do(ctx context.Context, r request) (*exchange, error) {
 	body, err := r.encodeBody()
 	if err != nil {
 		return nil, err
 	}
 	x := &exchange{client: c, request: r}
 	for replayed := false; ; replayed = true {
-		token, err := c.token(ctx, r)
+		token, err := c.token(ctx, &x.request)
 		if err != nil {
 			return x, x.notSent(err)
 		}
@@ -168,7 +176,7 @@ func (r *request) hasBody() bool {
 // encodeBody returns the bytes of the request record, nil if there is none or if it is
 // made while it is sent.
 func (r *request) encodeBody() ([]byte, error) {
-	if _, ok := r.body.(*upload); ok || !r.hasBody() {
+	if r.isUpload() || !r.hasBody() {
 		return nil, nil
 	}
 	body, err := encode(r.body)
@@ -213,22 +221,26 @@ func (c *Client) drop(token Token) bool {
 // bind makes the HTTP request: URL, headers, token, body.
 func (c *Client) bind(ctx context.Context, r *request, token Token, body []byte) *http.Request {
 	u := c.settings.base
-	u.Path += expand(r.path, r.args, func(s string) string { return s })
-	u.RawPath += expand(r.path, r.args, url.PathEscape)
+	u.RawPath = expand(u.RawPath, r.path, r.args, url.PathEscape)
+	if strings.Contains(u.RawPath, "%") {
+		u.Path = expand(u.Path, r.path, r.args, func(s string) string { return s })
+	} else {
+		u.Path = u.RawPath
+	}
 	u.RawQuery = r.encodeQuery()
 	hr := &http.Request{
 		Method: r.method, URL: &u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Accept": {"application/json"}, "User-Agent": {c.settings.userAgent}},
+		Header: http.Header{"Accept": mediaJSON, "User-Agent": c.settings.userAgent},
 	}
 	if !token.Value.IsZero() {
 		hr.Header["Authorization"] = []string{"Bearer " + token.Value.Reveal()}
 	}
 	if body != nil {
-		hr.Header["Content-Type"] = []string{"application/json"}
+		hr.Header["Content-Type"] = mediaJSON
 		hr.Body, hr.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	}
 	if u, ok := r.body.(*upload); ok {
-		hr.Header["Content-Type"] = []string{"application/json"}
+		hr.Header["Content-Type"] = mediaJSON
 		u.bind(hr)
 	}
 	return hr.WithContext(ctx)
@@ -242,8 +254,12 @@ func (r *request) encodeQuery() string {
 		}
 		if b.Len() > 0 {
 			b.WriteByte('&')
+		} else {
+			b.Grow(64)
 		}
-		b.WriteString(url.QueryEscape(p.name) + "=" + url.QueryEscape(p.value))
+		b.WriteString(url.QueryEscape(p.name))
+		b.WriteByte('=')
+		b.WriteString(url.QueryEscape(p.value))
 	}
 	return b.String()
 }
@@ -262,15 +278,19 @@ func placeholders(path string) []string {
 	}
 }
 
-// expand puts args, escaped, in the place of the names in braces.
-func expand(path string, args []string, escape func(string) string) string {
+// expand puts prefix in front of path, and args, escaped, in the place of the names in braces.
+func expand(prefix, path string, args []string, escape func(string) string) string {
 	var b strings.Builder
+	b.Grow(len(prefix) + len(path) + len(zeroUUID)*len(args))
+	b.WriteString(prefix)
 	for _, arg := range args {
 		before, rest, _ := strings.Cut(path, "{")
 		_, path, _ = strings.Cut(rest, "}")
-		b.WriteString(before + escape(arg))
+		b.WriteString(before)
+		b.WriteString(escape(arg))
 	}
-	return b.String() + path
+	b.WriteString(path)
+	return b.String()
 }
 
 // isPathSafe reports whether s stays one path segment: url.PathEscape leaves dot
@@ -285,6 +305,12 @@ func isControl(r rune) bool { return r < ' ' || r == 0x7f || r == '\uFFFD' }
 func isHeaderSafe(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
+
+// zeroUUID is the identifier that names nothing.
+const zeroUUID = "00000000-0000-0000-0000-000000000000"
+
+// mediaJSON is the value of a header. It is shared, as headers are not changed in place.
+var mediaJSON = []string{"application/json"}
 
 var utf8BOM = []byte("\xEF\xBB\xBF")
 

@@ -65,7 +65,7 @@ func theFile() lending.Document {
 // unpublished are fields that the interface does not show.
 type unpublished map[string]any
 
-// calls calls each method of each service once, with every argument that it takes.
+// calls has one call of each method of each service, with every argument that it takes.
 var calls = map[string]func(context.Context, *lending.Client) (any, error){
 	"Applications.CreateWithCustomer": func(ctx context.Context, c *lending.Client) (any, error) {
 		return c.Applications.CreateWithCustomer(ctx, lending.ApplicationAndCustomerRequest{Extra: unpublished{"a": 1}}, &lending.CreateOptions{SendLink: true})

@@ -2,6 +2,9 @@ package lending
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -31,7 +34,7 @@ type Client struct {
 // settings is what the options set.
 type settings struct {
 	base      url.URL
-	userAgent string
+	userAgent []string // the value of the header
 	http      http.Client
 	foreign   bool // the http.Client is the caller's: it may speak HTTP/2 and add headers
 	tokens    TokenSource
@@ -89,7 +92,8 @@ func WithCredentials(credentials Credentials) Option {
 
 // WithLogger logs every attempt: at debug level if the service accepted it, at warn
 // level if not. No record holds the value of a parameter. What goes wrong in the
-// background of a [Session] is logged too.
+// background of a [Session] is logged too. What a server sends beyond its answers
+// net/http itself writes to the standard logger of package log.
 func WithLogger(logger *slog.Logger) Option {
 	return func(s *settings) error {
 		if logger == nil {
@@ -124,7 +128,7 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &settings{base: *base, userAgent: "lending-go/" + version()}
+	s := &settings{base: *base, userAgent: []string{"lending-go/" + version()}}
 	for _, opt := range opts {
 		if err := opt(s); err != nil {
 			return nil, err
@@ -241,12 +245,28 @@ func version() string {
 	return "devel"
 }
 
-// Response is what the service answered to one call: see [CaptureResponse].
+// Response is what the service answered to one call: see [CaptureResponse]. It can
+// hold tokens and what was sent: under fmt, slog and json.Marshal it shows its status
+// and its size.
 type Response struct {
 	StatusCode int
 	Header     http.Header
 	Body       []byte // decoded, as far as it was received
 }
+
+// String shows status and size.
+func (r Response) String() string {
+	return fmt.Sprintf("%d %s, %d bytes", r.StatusCode, http.StatusText(r.StatusCode), len(r.Body))
+}
+
+// Format prints [Response.String] under every verb.
+func (r Response) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, r.String()) }
+
+// LogValue logs [Response.String].
+func (r Response) LogValue() slog.Value { return slog.StringValue(r.String()) }
+
+// MarshalJSON writes [Response.String].
+func (r Response) MarshalJSON() ([]byte, error) { return json.Marshal(r.String()) }
 
 type captureKey struct{}
 

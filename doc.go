@@ -21,10 +21,13 @@
 // # Signing in
 //
 // [WithCredentials] signs in when the first token is needed and again when it has
-// expired. Where an account needs a second factor, [Credentials].TwoFactor is asked
-// for the code that the service has sent; without it the call fails with a
-// [*TwoFactorRequiredError]. Callers who need a token at the same time share one
-// sign-in. [WithTokenSource] takes tokens from elsewhere, [StaticToken] among them.
+// expired; in between it refreshes the token ahead of time. Where an account needs a
+// second factor, [Credentials].TwoFactor is asked for the code that the service has
+// sent; without it the call fails with a [*TwoFactorRequiredError], and
+// [Session.CompleteTwoFactor] completes the sign-in, perhaps in another process.
+// Callers who need a token at the same time share one sign-in, and with
+// [WithTokenStore] so do the replicas of a program. [Session] has the rules.
+// [WithTokenSource] takes tokens from elsewhere, [StaticToken] among them.
 //
 // # Errors and outcomes
 //
@@ -40,13 +43,14 @@
 //   - [OutcomeNotSent]: the service never saw it. Sending it again is safe;
 //   - [OutcomeRejected]: the service refused it;
 //   - [OutcomeDone]: it happened, only the answer was lost;
-//   - [OutcomeUnknown]: it may have happened. [Error.SettledBy] names the read that
-//     shows it; do that before sending it again.
+//   - [OutcomeUnknown]: it may have happened. The field SettledBy of [Error] names the
+//     reads that show it; do that before sending it again. errors.Is finds
+//     [ErrOutcomeUnknown].
 //
-// The sentinels [ErrUnauthorized], [ErrForbidden], [ErrNotFound], [ErrTooLarge],
-// [ErrRateLimited], [ErrNoContent] and [ErrOutcomeUnknown] are for errors.Is. The text
-// of every error of this package may be logged: it names fields and codes, and quotes
-// no value. What the service said is in [Error.Problem] and [Error.Response].
+// [ErrUnauthorized], [ErrForbidden], [ErrNotFound], [ErrTooLarge], [ErrRateLimited]
+// and [ErrNoContent] are for errors.Is too. The text of every error of this package
+// may be logged: it names fields and codes, and quotes no value. What the service said
+// is in the field Problem of [Error], and in [Error.Response].
 //
 // # What is retried
 //
@@ -71,6 +75,21 @@
 // clash with the typed ones. Amounts are [encoding/json.Number]: exact, and written
 // as an untyped constant. Statuses and event names are open sets, kept as received.
 //
+// # Documents
+//
+// A [Document] is read while it is being sent and never held in memory whole. One that
+// is empty, larger than 15 MiB, or of another length than its size says never ends as
+// an accepted document: the JSON string that carries it is not closed. See
+// [ApplicationsService.SubmitBankStatement], [ApprovalService.SubmitRequiredDocument]
+// and [ApprovalService.SubmitDocument].
+//
+// # Lists
+//
+// [LoansService.AllTransactions] and the other methods that begin with All are
+// iterators over whole lists. They fetch page after page, at most [MaxTake] records at
+// a time, advance by what arrived, and end with an error that says where to resume if
+// a page cannot be had. A list is not a snapshot.
+//
 // # Testing
 //
 // The package lendingtest serves every route from memory over real HTTP:
@@ -87,5 +106,104 @@
 //
 // The token's lifetime, the fields of most records, the values of statuses and error
 // codes, which event each operation emits, and what makes a bulk creation fail as a
-// whole. This package does not guess: it keeps what it receives.
+// whole. This package does not guess: it keeps what it receives. Names that had to be
+// assumed stand at [WithdrawInvoiceRequestData].
+//
+// # Services and routes
+//
+// [ApplicationsService], 20 routes below /api/Application:
+//
+//   - [ApplicationsService.CreateWithCustomer]: POST create-customer-and-application (deprecated)
+//   - [ApplicationsService.SendLink]: POST send-application-link
+//   - [ApplicationsService.CreateWithCustomerAndApplicant]: POST create-customer-and-application-and-applicant
+//   - [ApplicationsService.CreateCustomer]: POST create-customer
+//   - [ApplicationsService.Create]: POST create-application
+//   - [ApplicationsService.CreateWithApplicant]: POST create-application-and-applicant
+//   - [ApplicationsService.QuickTest]: POST quick-test/{applicationId}
+//   - [ApplicationsService.AddOrUpdateBankingData]: POST add-or-update-banking-data/{applicationId}
+//   - [ApplicationsService.Process]: GET process-application/{applicationId} (changes state)
+//   - [ApplicationsService.Status]: GET application-status/{applicationId}
+//   - [ApplicationsService.Offer]: GET application-offer/{applicationId}
+//   - [ApplicationsService.ListByCustomer]: GET get-customer-applications/{customerId}
+//   - [ApplicationsService.ListByPartner]: GET get-partner-applications/{partnerId}
+//   - [ApplicationsService.Get]: GET get-application/{applicationId}
+//   - [ApplicationsService.UpdateName]: GET update-application-name/{applicationId} (changes state)
+//   - [ApplicationsService.UpdateNameAndZipCode]: GET update-application-name-and-zip-code/{applicationId} (changes state)
+//   - [ApplicationsService.UpdateCustomerData]: GET update-customer-data/{applicationId} (changes state)
+//   - [ApplicationsService.UpdateData]: GET update-application-data/{applicationId} (changes state)
+//   - [ApplicationsService.SubmitBankStatement]: POST submit-bankstatement-document/{applicationId}
+//   - [ApplicationsService.Cancel]: POST cancel-application/{applicationId}
+//
+// [ApprovalService], 13 routes below /api/ApplicationApproval:
+//
+//   - [ApprovalService.AddCompanyDetails]: POST add-company-details/{applicationId}
+//   - [ApprovalService.AddPrimaryApplicantDetails]: POST add-primary-applicant-details/{applicationId}
+//   - [ApprovalService.AddSecondaryApplicantDetails]: POST add-secondary-applicant-details/{applicationId}
+//   - [ApprovalService.Contracts]: GET get-contracts/{applicationId}
+//   - [ApprovalService.ContractDetails]: GET get-contract-details/{applicationId}
+//   - [ApprovalService.Applicants]: GET get-all-applicants/{applicationId}
+//   - [ApprovalService.BankAccounts]: GET get-all-bank-accounts/{applicationId}
+//   - [ApprovalService.PrimaryBankAccount]: GET get-primary-bank-account/{applicationId}
+//   - [ApprovalService.SetPrimaryBankAccount]: POST set-primary-bank-account/{applicationId}/{id}
+//   - [ApprovalService.SignContract]: POST sign-contract/{applicationId}/{applicantId}
+//   - [ApprovalService.RequiredDocuments]: GET get-required-documents/{applicationId}
+//   - [ApprovalService.SubmitRequiredDocument]: POST submit-required-document/{applicationId}
+//   - [ApprovalService.SubmitDocument]: POST submit-document/{applicationId}
+//
+// [BulkService], 2 routes below /api/ApplicationBulk:
+//
+//   - [BulkService.CreateCustomers]: POST create-customers
+//   - [BulkService.CreateApplications]: POST create-applications
+//
+// [AuthService], 3 routes below /api/Authenication:
+//
+//   - [AuthService.Login]: POST login (no token)
+//   - [AuthService.ValidateTwoFactor]: POST validate-two-factor (no token)
+//   - [AuthService.RefreshToken]: POST refresh-token
+//
+// [CalculationService], 3 routes below /api/Calculation:
+//
+//   - [CalculationService.LineOfCreditSlider]: POST application-loc-calculation-slider
+//   - [CalculationService.LineOfCredit]: POST application-loc-calculation
+//   - [CalculationService.Invoice]: POST application-invoice-calculation
+//
+// [CommunicationService], 2 routes below /api/Communication:
+//
+//   - [CommunicationService.Messages]: GET get-all-messages/{applicationId}
+//   - [CommunicationService.Post]: POST post-messages/{applicationId}
+//
+// [CustomersService], 2 routes below /api/Customer:
+//
+//   - [CustomersService.GetByEmail]: GET get-customer-by-email
+//   - [CustomersService.GetByID]: GET get-customer-by-id/{customerId}
+//
+// [LoansService], 15 routes below /api/Loan:
+//
+//   - [LoansService.Get]: GET get-loan/{loanId}
+//   - [LoansService.ListByCustomer]: GET get-customer-loans/{customerId}
+//   - [LoansService.Transactions]: GET get-transactions/{loanId}
+//   - [LoansService.TransactionsPaged]: GET get-transactions-paged/{loanId}
+//   - [LoansService.Withdrawals]: GET get-withdrawals/{loanId}
+//   - [LoansService.ContractDocuments]: GET get-contract-documents/{loanId}
+//   - [LoansService.TotalBalance]: GET get-total-balance/{loanId}
+//   - [LoansService.RepaymentBalances]: GET get-repayment-balances/{loanId}
+//   - [LoansService.WithdrawLineOfCredit]: POST make-withdrawal-line-of-credit/{loanId}
+//   - [LoansService.WithdrawInvoice]: POST make-withdrawal-invoice/{loanId}
+//   - [LoansService.ResendWithdrawalOTP]: POST resend-withdrawal-otp/{loanId}
+//   - [LoansService.ConfirmInvoiceWithdrawal]: POST confirm-withdrawal-invoice/{loanId}
+//   - [LoansService.IsEnabled]: GET is-loan-enabled/{loanId}
+//   - [LoansService.IsClosed]: GET is-loan-closed/{loanId}
+//   - [LoansService.EarlyRepayment]: GET get-early-repayment/{loanId} (no token)
+//
+// [WebhooksService], 9 routes below /api/Webhook:
+//
+//   - [WebhooksService.Register]: POST register
+//   - [WebhooksService.Unregister]: POST unregister
+//   - [WebhooksService.UpdateAll]: POST update-all
+//   - [WebhooksService.PostToHandler]: POST handler (no token)
+//   - [WebhooksService.Simulate]: POST generate-simulated-webhook
+//   - [WebhooksService.RegisteredEvents]: GET get-registered-webhooks
+//   - [WebhooksService.Subscription]: GET get-subscription
+//   - [WebhooksService.AllSubscriptions]: GET get-all-subscriptions
+//   - [WebhooksService.UpdateURI]: POST update-webhook-uri
 package lending

@@ -16,13 +16,12 @@ import (
 // MaxDocument is the largest file that the service takes, in bytes.
 const MaxDocument = 15 << 20
 
+// expectContinue is the value of a header. It is shared, as [mediaJSON] is.
+var expectContinue = []string{"100-continue"}
+
 // expectAbove is the size of a body above which the service is asked first whether
 // it will have it.
 const expectAbove = 256 << 10
-
-// uploadTimeout bounds an upload whose context has no deadline. Unlike [callTimeout],
-// which then counts anew with every step forward, it counts from the start.
-const uploadTimeout = 2 * time.Hour
 
 // Document is a file to upload. It is read once, front to back, while it is being
 // sent, and never held in memory whole.
@@ -190,18 +189,22 @@ func (u *upload) check(c *checks) {
 	c.that(u.document.Size <= 0 || u.known < 0 || u.size == u.known, "size", CodeConflict, "must be what the content holds")
 }
 
-// watch bounds ctx if it has no deadline.
+// isUpload reports whether the body of the request is made while it is sent.
+func (r *request) isUpload() bool {
+	_, ok := r.body.(*upload)
+	return ok
+}
+
+// watch ends ctx, if it has no deadline, when there is no progress for long.
 func (u *upload) watch(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
 	}
-	ctx, cancel := context.WithTimeout(ctx, uploadTimeout)
 	ctx, stop := context.WithCancelCause(ctx)
 	u.stalled = time.AfterFunc(callTimeout, func() { stop(errStalled) })
 	return ctx, func() {
 		u.stalled.Stop()
 		stop(nil)
-		cancel()
 	}
 }
 
@@ -212,7 +215,7 @@ func (u *upload) bind(hr *http.Request) {
 		hr.ContentLength = base64json.Len(u.size)
 	}
 	if u.size < 0 || u.size > expectAbove {
-		hr.Header["Expect"] = []string{"100-continue"} // so that a refusal can be read
+		hr.Header["Expect"] = expectContinue // so that a refusal can be read
 	}
 }
 

@@ -33,13 +33,18 @@ type Error struct {
 	RetryAfter time.Duration   // how long the service asks to wait; 0 if it does not
 	Attempts   int             // how often the request was sent, or tried to
 
-	response *Response // behind a pointer, where fmt does not look
+	response func() *Response // no pointer: fmt looks behind one under a verb that does not fit
 	cause    error
 }
 
 // Response returns the last answer of the service as it was received, nil if there
 // was none. It may hold what was sent.
-func (e *Error) Response() *Response { return e.response }
+func (e *Error) Response() *Response {
+	if e.response == nil {
+		return nil
+	}
+	return e.response()
+}
 
 // Error describes the failure without any value that was sent or received.
 func (e *Error) Error() string {

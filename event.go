@@ -48,6 +48,17 @@ const (
 	EventLoanOpened                    EventName = "WB_Loan_Opened"                      // loan opened
 )
 
+// EventNames returns the names above, in that order.
+func EventNames() []EventName {
+	return []EventName{
+		EventPartnerRequest, EventApplicationCreated, EventCustomerCreated, EventCustomerAndApplicationCreated,
+		EventApplicationCurrentProcess, EventApplicationStatusChanged, EventLoanCreated, EventBankTransactionsRefresh,
+		EventCommunicationSent, EventLoanWithdrawalCompleted, EventSendSecondaryApplicantNotice, EventUnderReview,
+		EventSendSMS, EventSendOTP, EventSendLoanOTP, EventApplicationCancelled, EventSendTwoFactorCode,
+		EventSendApplicationReady, EventApplicationReady, EventLoanEnabledOrDisabled, EventLoanClosed, EventLoanOpened,
+	}
+}
+
 // Event is a webhook delivery: the envelope, and the data of the event. Its Record is
 // the whole envelope, with the fields that are not published.
 //
@@ -137,16 +148,22 @@ func unquote(raw []byte) (string, error) {
 	return string(raw[1 : len(raw)-1]), nil
 }
 
+// Body returns the body as it was received, to store it: Verify and Key are about its
+// bytes. It must not be modified. For an event made by hand it is what MarshalJSON writes.
+func (e *Event) Body() []byte {
+	if e.answer != nil {
+		return **e.answer
+	}
+	body, _ := e.MarshalJSON()
+	return body
+}
+
 // Key returns the SHA-256 of the body as it was received, in hexadecimal. Two
 // deliveries with one key are the same delivery, repeated byte for byte by a proxy or
 // an attacker. What the service itself sends again has another time of creation, and
 // so another key: to recognise that takes an identifier out of Data, see [OnceBy].
 func (e *Event) Key() string {
-	var body []byte
-	if e.answer != nil {
-		body = **e.answer
-	}
-	sum := sha256.Sum256(body)
+	sum := sha256.Sum256(e.Body())
 	return hex.EncodeToString(sum[:])
 }
 

@@ -26,13 +26,16 @@ const (
 // nothing above it can undo what it does.
 type exchange struct {
 	client  *Client
-	request *request
+	request request
 	caller  context.Context // for the observers: the one of the attempts is traced
+	http    http.Client     // has the exchange for its transport
 
 	attempts int
 	answer   Response      // the last there was
-	err      error         // what ended the last attempt, or cut its answer
-	wait     time.Duration // before the next attempt
+	reply    http.Response // what goes up of it
+	body     io.LimitedReader
+	err      error // what ended the last attempt, or cut its answer
+	left     bool  // an attempt may have got as far as the service, as far as its error shows
 
 	// How often the transport looked for a connection, had one, and wrote the head
 	// of our request to it. The hooks may run after the attempt has returned.
@@ -43,20 +46,24 @@ type exchange struct {
 // no answer was received, or not all of a success.
 func (x *exchange) send(ctx context.Context, token Token, body []byte) error {
 	x.caller = ctx
-	traced, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	hr := x.client.bind(traced, x.request, token, body)
-	hr = hr.WithContext(x.trace(traced, stop, hr.Header))
-	hc := x.client.settings.http
-	hc.Transport = x
-
-	var resp *http.Response
-	var err error
+	x.http = x.client.settings.http
+	x.http.Transport = x
 	if x.request.effect == Read {
-		resp, err = x.repeat(&hc, hr)
-	} else {
-		resp, err = hc.Do(hr)
+		resp, err := x.repeat(x.client.bind(ctx, &x.request, token, body))
+		return x.ended(ctx, ctx, resp, err)
 	}
+	traced, stop := ctx, context.CancelCauseFunc(nil)
+	if x.client.settings.foreign {
+		traced, stop = context.WithCancelCause(ctx)
+		defer stop(nil)
+	}
+	resp, err := x.http.Do(x.client.bind(x.trace(traced, stop, token), &x.request, token, body))
+	return x.ended(ctx, traced, resp, err)
+}
+
+// ended returns the error of attempts that have ended with resp and err. The context
+// of a mutation also ends, in traced, when the transport repeats it.
+func (x *exchange) ended(ctx, traced context.Context, resp *http.Response, err error) error {
 	if resp != nil {
 		_ = resp.Body.Close() // stops the timer of the http.Client's Timeout
 	}
@@ -95,12 +102,14 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 		err = x.read(resp)
 	}
 	x.err = err
+	x.left = x.left || err == nil || !neverLeft(err)
 	x.observe(start, resp)
 	if err != nil && (resp == nil || resp.StatusCode < 300) {
 		return nil, err
 	}
 	// Nothing but the status goes up: there is no Location to follow or to quote.
-	return &http.Response{StatusCode: resp.StatusCode, Body: http.NoBody}, nil
+	x.reply = http.Response{StatusCode: resp.StatusCode, Body: http.NoBody}
+	return &x.reply, nil
 }
 
 // guard makes sure that net/http sends the request once. It repeats by itself a
@@ -112,6 +121,9 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 // body would be sent chunked, which services refuse for want of a content type.
 // Where a foreign transport changes that, [exchange.trace] stops it.
 func guard(hr *http.Request) *http.Request {
+	if hr.GetBody == nil && (hr.Body != nil || hr.Method != http.MethodGet) {
+		return hr
+	}
 	guarded := hr.WithContext(hr.Context())
 	guarded.GetBody = nil
 	if guarded.Body == nil && guarded.Method == http.MethodGet {
@@ -125,35 +137,41 @@ type emptyBody struct{}
 
 func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
 
-// trace counts what the transport does, and stops it when it has got a connection to
-// send a mutation for the second time. The transport of a foreign http.Client may
-// repeat requests by itself, with a body of its own, below every other guard.
+// trace counts what the transport does with a mutation. If the http.Client is the
+// caller's, whose transport may repeat requests by itself, with a body of its own,
+// below every other guard, it also calls stop when that has got a connection to send
+// the mutation for the second time.
 //
 // The end of the context stops HTTP/2 before it writes, but not HTTP/1, where the
 // connection is closed under the request, against the advice of httptrace. What the
 // transport sends on its own account does not count: it lacks our token.
-func (x *exchange) trace(ctx context.Context, stop context.CancelCauseFunc, ours http.Header) context.Context {
-	mark := "Authorization"
-	if ours[mark] == nil {
-		mark = "User-Agent"
-	}
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+func (x *exchange) trace(ctx context.Context, stop context.CancelCauseFunc, token Token) context.Context {
+	hooks := &httptrace.ClientTrace{
 		GetConn: func(string) { x.getConn.Add(1) },
-		GotConn: func(got httptrace.GotConnInfo) {
-			x.gotConn.Add(1)
-			if x.request.effect == Mutation && x.written.Load() > 0 {
-				stop(errSentAgain)
-				if c, ok := got.Conn.(*tls.Conn); got.Conn != nil && (!ok || c.ConnectionState().NegotiatedProtocol != "h2") {
-					_ = got.Conn.Close()
-				}
+		GotConn: func(httptrace.GotConnInfo) { x.gotConn.Add(1) },
+	}
+	if stop == nil {
+		return httptrace.WithClientTrace(ctx, hooks)
+	}
+	hooks.GotConn = func(got httptrace.GotConnInfo) {
+		x.gotConn.Add(1)
+		if x.written.Load() > 0 {
+			stop(errSentAgain)
+			if c, ok := got.Conn.(*tls.Conn); got.Conn != nil && (!ok || c.ConnectionState().NegotiatedProtocol != "h2") {
+				_ = got.Conn.Close()
 			}
-		},
-		WroteHeaderField: func(name string, value []string) {
-			if strings.EqualFold(name, mark) && slices.Equal(value, ours[mark]) {
-				x.written.Add(1)
-			}
-		},
-	})
+		}
+	}
+	mark, ours := "User-Agent", x.client.settings.userAgent
+	if !token.Value.IsZero() {
+		mark, ours = "Authorization", []string{"Bearer " + token.Value.Reveal()}
+	}
+	hooks.WroteHeaderField = func(name string, value []string) {
+		if strings.EqualFold(name, mark) && slices.Equal(value, ours) {
+			x.written.Add(1)
+		}
+	}
+	return httptrace.WithClientTrace(ctx, hooks)
 }
 
 // read reads the answer into x, as far as it comes.
@@ -174,7 +192,8 @@ func (x *exchange) read(resp *http.Response) error {
 	if resp.ContentLength > 0 { // which is a claim
 		body.Grow(int(min(resp.ContentLength, maxProblem)) + bytes.MinRead)
 	}
-	_, err := body.ReadFrom(io.LimitReader(resp.Body, limit+1))
+	x.body = io.LimitedReader{R: resp.Body, N: limit + 1}
+	_, err := body.ReadFrom(&x.body)
 	if err == nil && int64(body.Len()) > limit {
 		err = ErrTooLarge
 		body.Truncate(int(limit))
@@ -217,12 +236,18 @@ func (x *exchange) reached() bool {
 	if x.getConn.Load() > 0 {
 		return x.gotConn.Load() > 0
 	}
-	if !x.client.settings.foreign {
+	if x.request.effect == Mutation && !x.client.settings.foreign {
 		return false // it gave up before it began
 	}
-	// The caller's transport fires no trace: only a first dial that failed is proof.
+	return x.left // a read is not traced, and the caller's transport may fire no trace
+}
+
+// neverLeft reports whether err proves that the attempt which it ended got no further
+// than the door.
+func neverLeft(err error) bool {
 	var network *net.OpError
-	return x.attempts > 1 || !errors.As(x.err, &network) || network.Op != "dial"
+	var certificate *tls.CertificateVerificationError
+	return errors.As(err, &network) && network.Op == "dial" || errors.As(err, &certificate)
 }
 
 func (x *exchange) isHTML() bool {
@@ -271,7 +296,7 @@ func (x *exchange) failed(cause error) *Error {
 		cause:      hide(cause),
 	}
 	if answer := x.answer; answer.StatusCode != 0 {
-		e.response = &answer
+		e.response = func() *Response { return &answer }
 	}
 	if e.StatusCode >= 300 {
 		e.Problem = x.problem()

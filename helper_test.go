@@ -1,8 +1,11 @@
 package lending_test
 
 import (
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -57,4 +60,13 @@ func plain(contentType, body string) http.HandlerFunc {
 		w.Header().Set("Content-Type", contentType)
 		_, _ = w.Write([]byte(body))
 	}
+}
+
+// quietLog keeps a server's complaints about its clients out of the output.
+var quietLog = log.New(io.Discard, "", 0)
+
+// goroutines returns the stacks of all goroutines.
+func goroutines() string {
+	text := make([]byte, 4<<20)
+	return string(text[:runtime.Stack(text, true)])
 }

@@ -16,8 +16,8 @@ import (
 // controllers refuse (RFC 9457 with members of its own). Proxies and hosts answer
 // with other bodies or none.
 //
-// Title, Detail, Instance and the messages can echo what was sent. Under fmt and
-// slog a ProblemDetails shows codes, field names and ids only.
+// Title, Detail, Instance and the messages can echo what was sent. Under fmt, slog and
+// json.Marshal a ProblemDetails shows codes, field names and ids only.
 type ProblemDetails struct {
 	Status        int
 	Title         string
@@ -31,21 +31,16 @@ type ProblemDetails struct {
 }
 
 // String shows codes, field names and ids.
-func (p *ProblemDetails) String() string { return strings.TrimPrefix(p.summary(), ": ") }
+func (p ProblemDetails) String() string { return strings.TrimPrefix(p.summary(), ": ") }
 
 // Format prints [ProblemDetails.String] under every verb.
-func (p *ProblemDetails) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(p.String())) }
+func (p ProblemDetails) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(p.String())) }
 
 // LogValue logs [ProblemDetails.String].
-func (p *ProblemDetails) LogValue() slog.Value { return slog.StringValue(p.String()) }
+func (p ProblemDetails) LogValue() slog.Value { return slog.StringValue(p.String()) }
 
-// MarshalJSON writes the record as received.
-func (p *ProblemDetails) MarshalJSON() ([]byte, error) {
-	if p.Raw == nil {
-		return []byte("null"), nil
-	}
-	return p.Raw, nil
-}
+// MarshalJSON writes [ProblemDetails.String]; Raw is the record as received.
+func (p ProblemDetails) MarshalJSON() ([]byte, error) { return json.Marshal(p.String()) }
 
 func (p *ProblemDetails) fieldErrors() []FieldError {
 	if p == nil {
@@ -54,7 +49,10 @@ func (p *ProblemDetails) fieldErrors() []FieldError {
 	return p.Errors
 }
 
-func (p *ProblemDetails) summary() string {
+// maxFieldsShown bounds the text of an error.
+const maxFieldsShown = 16
+
+func (p ProblemDetails) summary() string {
 	var b strings.Builder
 	for _, part := range []struct{ name, value string }{
 		{"errorCode ", p.ErrorCode}, {"trace ", p.TraceID}, {"correlation ", p.CorrelationID},
@@ -63,7 +61,11 @@ func (p *ProblemDetails) summary() string {
 			b.WriteString(": " + part.name + token(part.value))
 		}
 	}
-	for _, f := range p.Errors {
+	for i, f := range p.Errors {
+		if i == maxFieldsShown {
+			b.WriteString(fmt.Sprintf(": and %d more fields", len(p.Errors)-i))
+			break
+		}
 		b.WriteString(": field " + token(f.Field))
 		if f.Code != "" {
 			b.WriteString(" " + token(f.Code))

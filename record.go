@@ -1,6 +1,7 @@
 package lending
 
 import (
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -141,6 +142,12 @@ func decodeValue(text answerText, at jsonsplit.Span, v reflect.Value) *shapeErro
 	case *Record:
 		*into = Record{text, at.From, at.To}
 		return nil
+	case *bool:
+		if got != "a boolean" {
+			return &shapeError{want: "a boolean", got: got}
+		}
+		*into = raw[0] == 't'
+		return nil
 	case *int:
 		if parseCount(raw, into) != nil {
 			return &shapeError{want: "an integer", got: got}
@@ -149,6 +156,12 @@ func decodeValue(text answerText, at jsonsplit.Span, v reflect.Value) *shapeErro
 	case *time.Time:
 		if parseTime(raw, into) != nil {
 			return &shapeError{want: "a time", got: got}
+		}
+		return nil
+	case encoding.TextUnmarshaler:
+		plain, err := unquote(raw)
+		if err != nil || into.UnmarshalText([]byte(plain)) != nil {
+			return &shapeError{want: jsonTypeOf(v.Type()), got: got}
 		}
 		return nil
 	}
@@ -175,14 +188,19 @@ func decodeMembers(text answerText, at jsonsplit.Span, v reflect.Value) *shapeEr
 	if v.NumField() == 1 {
 		return nil // nothing is published of this record
 	}
+	var few [8]string // so that most records cost no allocation
+	fields := few[:0]
+	for i := 1; i < v.NumField(); i++ {
+		wire, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		fields = append(fields, wire)
+	}
 	for name, value := range jsonsplit.Members((**text)[at.From:at.To]) {
-		for i := 1; i < v.NumField(); i++ {
-			wire, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		for i, wire := range fields {
 			if !strings.EqualFold(string(name), wire) {
 				continue
 			}
 			span := jsonsplit.Span{From: at.From + value.From, To: at.From + value.To}
-			if err := decodeValue(text, span, v.Field(i)); err != nil {
+			if err := decodeValue(text, span, v.Field(i+1)); err != nil {
 				return err.within(wire)
 			}
 		}
@@ -191,15 +209,22 @@ func decodeMembers(text answerText, at jsonsplit.Span, v reflect.Value) *shapeEr
 }
 
 func decodeElements(text answerText, at jsonsplit.Span, v reflect.Value) *shapeError {
-	var spans []jsonsplit.Span
+	n := 0
 	for element := range jsonsplit.Elements((**text)[at.From:at.To]) {
-		spans = append(spans, jsonsplit.Span{From: at.From + element.From, To: at.From + element.To})
-	}
-	v.Set(reflect.MakeSlice(v.Type(), len(spans), len(spans)))
-	for i, span := range spans {
-		if err := decodeValue(text, span, v.Index(i)); err != nil {
-			return err.within(fmt.Sprintf("[%d]", i))
+		if n == v.Cap() {
+			// As many as there will be if all are as long as this one, up to a page.
+			left := at.To - at.From - element.From
+			v.Grow(max(1, min(left/(element.To-element.From+1), MaxTake)))
 		}
+		v.SetLen(n + 1)
+		span := jsonsplit.Span{From: at.From + element.From, To: at.From + element.To}
+		if err := decodeValue(text, span, v.Index(n)); err != nil {
+			return err.within(fmt.Sprintf("[%d]", n))
+		}
+		n++
+	}
+	if n == 0 {
+		v.Set(reflect.MakeSlice(v.Type(), 0, 0)) // an empty list is not nil
 	}
 	return nil
 }

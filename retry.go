@@ -23,34 +23,37 @@ const (
 
 // repeat sends a read until it succeeds, fails for good, or the next attempt would
 // begin after the deadline. A mutation never comes here.
-func (x *exchange) repeat(hc *http.Client, hr *http.Request) (*http.Response, error) {
+func (x *exchange) repeat(hr *http.Request) (*http.Response, error) {
 	rr, err := retryablehttp.FromRequest(hr)
 	if err != nil {
 		return nil, err
 	}
 	client := &retryablehttp.Client{
-		HTTPClient:   hc,
+		HTTPClient:   &x.http,
 		RetryMax:     maxRetries,
-		CheckRetry:   x.checkRetry,
-		Backoff:      func(_, _ time.Duration, _ int, _ *http.Response) time.Duration { return x.wait },
+		Backoff:      func(least, _ time.Duration, _ int, _ *http.Response) time.Duration { return least },
 		ErrorHandler: retryablehttp.PassthroughErrorHandler,
+	}
+	client.CheckRetry = func(ctx context.Context, resp *http.Response, err error) (again bool, _ error) {
+		client.RetryWaitMin, again = x.again(ctx, resp, err)
+		return again, nil
 	}
 	return client.Do(rr)
 }
 
-// checkRetry decides whether to attempt the read once more, and how long to wait
-// before. It is called after every attempt.
-func (x *exchange) checkRetry(ctx context.Context, resp *http.Response, err error) (bool, error) {
+// again decides after an attempt whether to attempt the read once more, and how long
+// to wait before.
+func (x *exchange) again(ctx context.Context, resp *http.Response, err error) (wait time.Duration, again bool) {
 	if ctx.Err() != nil || x.attempts > maxRetries || !isTransient(resp, err) {
-		return false, nil
+		return 0, false
 	}
 	var asked time.Duration
 	if resp != nil {
 		asked = retryAfter(x.answer.Header)
 	}
-	x.wait = asked + backoff(x.attempts)
+	wait = asked + backoff(x.attempts)
 	deadline, ok := ctx.Deadline()
-	return asked <= maxWait && (!ok || time.Until(deadline) > x.wait), nil
+	return wait, asked <= maxWait && (!ok || time.Until(deadline) > wait)
 }
 
 func isTransient(resp *http.Response, err error) bool {

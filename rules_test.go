@@ -135,7 +135,7 @@ func TestInvoiceWithdrawalAcrossProcesses(t *testing.T) {
 	require.NoError(t, err)
 	var later lending.InvoiceWithdrawal
 	require.NoError(t, json.Unmarshal(kept, &later))
-	assert.Equal(t, `{"amount":9,"advanceRate":"0.80","fee":1.10}`, string(later.Response.Raw()))
+	assert.Equal(t, `{"amount":9,"advanceRate":"0.80","fee":1.10}`, string(later.Response.Raw())) //nolint:testifylint // to the last digit
 
 	_, err = client.Loans.ConfirmInvoiceWithdrawal(t.Context(), later, lending.WithdrawInvoiceRequestData{DateUTC: theDate, OTP: lending.NewSecret("012345")})
 	require.NoError(t, err)
@@ -210,6 +210,7 @@ func TestSubscriptionReadChangedAndSentAgain(t *testing.T) {
 	subscription.Webhooks = append(subscription.Webhooks, "WB_Loan_Closed")
 	subscription.Extra = unpublished{"createdBy": "me"}
 	require.NoError(t, client.Webhooks.Register(t.Context(), target, *subscription))
+	//nolint:testifylint // to the last digit
 	assert.Equal(t, `{"id":"5b000000-0000-4000-8000-000000000008","webhookUri":"https://b.example","isActive":false,`+
 		`"webhooks":["WB_Loan_Created","WB_Loan_Closed"],"secret":"whs_1","createdBy":"me","tenantId":12345678901234567890,"headers":{"x":0.10}}`, sent)
 

@@ -1,9 +1,9 @@
 package lending
 
-// settledBy names the reads that show whether a mutation has happened, for each
-// mutation after which there is something to read. Nothing shows whether a link, a
-// one-time password, a simulated event or a document that nobody asked for was taken,
-// nor what was calculated; a sign-in is begun anew.
+// settledBy names the reads that show whether a mutation has happened. Every mutation
+// has an entry. It is empty where nothing shows it: whether a link, a code, a simulated
+// event or a document that nobody asked for was taken, and what was calculated. A
+// sign-in is begun anew.
 var settledBy = map[string]string{
 	"POST /api/Application/create-customer-and-application":                         "Customers.GetByEmail, Applications.ListByCustomer",
 	"POST /api/Application/create-customer-and-application-and-applicant":           "Customers.GetByEmail, Applications.ListByCustomer",
@@ -36,4 +36,16 @@ var settledBy = map[string]string{
 	"POST /api/Webhook/unregister":                                                  "Webhooks.Subscription",
 	"POST /api/Webhook/update-all":                                                  "Webhooks.Subscription",
 	"POST /api/Webhook/update-webhook-uri":                                          "Webhooks.Subscription",
+
+	"POST /api/Application/send-application-link":                   "",
+	"POST /api/ApplicationApproval/submit-document/{applicationId}": "",
+	"POST /api/Authenication/login":                                 "",
+	"POST /api/Authenication/validate-two-factor":                   "",
+	"POST /api/Authenication/refresh-token":                         "",
+	"POST /api/Calculation/application-loc-calculation-slider":      "",
+	"POST /api/Calculation/application-loc-calculation":             "",
+	"POST /api/Calculation/application-invoice-calculation":         "",
+	"POST /api/Loan/resend-withdrawal-otp/{loanId}":                 "",
+	"POST /api/Webhook/handler":                                     "",
+	"POST /api/Webhook/generate-simulated-webhook":                  "",
 }

@@ -32,24 +32,31 @@ type InvoiceWithdrawalResponse struct{ Record }
 type InvoiceWithdrawal struct {
 	LoanID      LoanID                    `json:"loanId"`
 	Amount      json.Number               `json:"amount"`               // as it was asked for
-	AdvanceRate json.Number               `json:"advanceRate,omitzero"` // from Response, where its name is assumed; if empty, set it from there
+	AdvanceRate json.Number               `json:"advanceRate,omitzero"` // from Response, under an assumed name: see [WithdrawInvoiceRequestData]
 	Response    InvoiceWithdrawalResponse `json:"response"`
 }
 
 // WithdrawInvoiceRequestData is what confirms a withdrawal, beside the
 // [InvoiceWithdrawal] itself.
 //
-// The record that is sent is flat. The interface names only one of its fields,
-// "dateUTC". The others are sent under assumed names: "amount", "advanceRate" and
-// "otp". If the service uses others, Extra sends them too.
+// The record that is sent is flat, and the interface names only one of its fields,
+// dateUTC. These names are assumed, and no others in this package are:
+//
+//   - amount: of the confirmation, from the InvoiceWithdrawal
+//   - advanceRate: of the confirmation, from the InvoiceWithdrawal
+//   - otp: of the confirmation, from OTP
+//   - advanceRate: of the answer to [LoansService.WithdrawInvoice]
+//
+// If the service uses others for the first three, Extra sends those too, with the
+// values revealed; if for the last, set the field AdvanceRate of the
+// InvoiceWithdrawal from its Response.
 type WithdrawInvoiceRequestData struct {
 	DateUTC time.Time // required; the date asked for, sent in UTC
 	OTP     Secret    // required; the one-time password as it was received
 	Extra   any       // further fields: marshals to a JSON object
 }
 
-// confirmation is WithdrawInvoiceRequestData as it is sent. All names but dateUTC
-// are assumed.
+// confirmation is WithdrawInvoiceRequestData as it is sent.
 type confirmation struct {
 	Amount      json.Number `json:"amount"`
 	AdvanceRate json.Number `json:"advanceRate"`
@@ -69,6 +76,8 @@ func (r confirmation) check(c *checks) {
 
 // GuidApiResponse is the answer to a confirmed withdrawal. Its fields are not
 // published.
+//
+//nolint:revive,staticcheck // the interface spells it so
 type GuidApiResponse struct{ Record }
 
 // LineOfCreditWithdrawalRequest begins a withdrawal from a line of credit, and

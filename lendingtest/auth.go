@@ -28,6 +28,7 @@ func (c *call) authenticate() error {
 		return unauthorized("TokenExpired", `Bearer error="invalid_token", error_description="The token expired"`, "The bearer token has expired.")
 	}
 	c.account = c.accounts[session.username]
+	c.entry.Username = session.username
 	return nil
 }
 

@@ -21,6 +21,7 @@ type call struct {
 	r       *http.Request
 	body    []byte
 	query   url.Values
+	entry   *entry
 	account *Account // who is signed in, nil on anonymous routes
 	events  []Event  // told to watchers after the handler
 	failed  failures
@@ -41,7 +42,7 @@ func (c *call) admit() error {
 	if c.route.access == administrators && !c.account.Administrator {
 		return forbidden("This route is for administrators.")
 	}
-	if (len(c.body) > 0 || c.route.upload) && !jsonContentType(c.r.Header.Get("Content-Type")) {
+	if (len(c.body) > 0 || c.route.upload && c.r.ContentLength != 0) && !jsonContentType(c.r.Header.Get("Content-Type")) {
 		return problemOf(http.StatusUnsupportedMediaType, "UnsupportedMediaType", "The content type is not supported.")
 	}
 	return nil

@@ -122,7 +122,11 @@ func (c *call) submitBankStatement() (any, error) {
 
 func (c *call) submitRequiredDocument() (any, error) {
 	d := Document{Kind: "required", FileName: c.required("fileName"), FileType: c.required("fileType")}
-	d.RequirementID, _ = parseID(c.required("supportingDocumentId"))
+	id, ok := parseID(c.required("supportingDocumentId"))
+	if !ok && id != "" {
+		c.failed.add("supportingDocumentId", "InvalidGuid", "The value is not a valid identifier.")
+	}
+	d.RequirementID = id
 	return c.upload(d, func(app *Application) error {
 		if err := c.unexpiredOffer(app); err != nil {
 			return err
@@ -147,14 +151,14 @@ func (c *call) submitDocument() (any, error) {
 // upload asks allowed before and after the file has come in: what was true when
 // it started need not be true when it ends.
 func (c *call) upload(d Document, allowed func(*Application) error) (any, error) {
+	if len(c.failed) > 0 {
+		return nil, c.failed.err()
+	}
 	c.mu.Lock()
 	_, err := c.uploadTo(allowed)
 	c.mu.Unlock()
 	if err != nil {
 		return nil, err
-	}
-	if len(c.failed) > 0 {
-		return nil, c.failed.err()
 	}
 	d.Size, d.SHA256, err = readDocument(c.r.Body)
 	switch {

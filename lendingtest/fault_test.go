@@ -1,10 +1,14 @@
 package lendingtest_test
 
 import (
+	"bufio"
 	"context"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -21,19 +25,24 @@ const (
 )
 
 // forms are the ways to reach a service; faults have to show in each.
-var forms = map[string]func(*testing.T) *rig{
-	"transport": func(t *testing.T) *rig { return newRig(t) },
-	"http":      func(t *testing.T) *rig { return serverRig(t) },
-	"https":     func(t *testing.T) *rig { return serverRig(t, lendingtest.WithTLS()) },
-	"http2":     func(t *testing.T) *rig { return serverRig(t, lendingtest.WithHTTP2()) },
+var forms = map[string][]lendingtest.Option{
+	"transport": nil,
+	"http":      nil,
+	"https":     {lendingtest.WithTLS()},
+	"http2":     {lendingtest.WithHTTP2()},
 }
 
-func inEveryForm(t *testing.T, f func(*testing.T, *rig)) {
+func inEveryForm(t *testing.T, f func(*rig)) {
+	t.Helper()
 	t.Parallel()
-	for name, start := range forms {
+	for name, opts := range forms {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f(t, start(t))
+			if name == "transport" {
+				f(newRig(t))
+				return
+			}
+			f(serverRig(t, opts...))
 		})
 	}
 }
@@ -43,7 +52,7 @@ func (r *rig) cancel(id string) reply {
 }
 
 func TestFaultStatus(t *testing.T) {
-	inEveryForm(t, func(t *testing.T, r *rig) {
+	inEveryForm(t, func(r *rig) {
 		id := r.application()
 		r.Fail(cancelRoute, lendingtest.Fault{Status: 429, RetryAfter: 90 * time.Second, Times: 2})
 		r.Fail("*", lendingtest.Fault{
@@ -53,14 +62,14 @@ func TestFaultStatus(t *testing.T) {
 		for range 2 {
 			reply := r.cancel(id)
 			reply.refused(429, "InjectedFault")
-			assert.Equal(t, "90", reply.header.Get("Retry-After"))
+			assert.Equal(r.t, "90", reply.header.Get("Retry-After"))
 		}
 		reply := r.cancel(id)
-		assert.Equal(t, []any{502, "<h1>Bad Gateway</h1>", "text/html"}, []any{reply.status, reply.body, reply.header.Get("Content-Type")})
-		assert.Equal(t, []string{"1", "2"}, reply.header["X-Two"])
-		assert.Zero(t, r.Executed(cancelRoute))
+		assert.Equal(r.t, []any{502, "<h1>Bad Gateway</h1>", "text/html"}, []any{reply.status, reply.body, reply.header.Get("Content-Type")})
+		assert.Equal(r.t, []string{"1", "2"}, reply.header["X-Two"])
+		assert.Zero(r.t, r.Executed(cancelRoute))
 		r.cancel(id).ok()
-		assert.Equal(t, []int{1, 4}, []int{r.Executed(cancelRoute), r.Arrived(cancelRoute)})
+		assert.Equal(r.t, []int{1, 4}, []int{r.Executed(cancelRoute), r.Arrived(cancelRoute)})
 	})
 }
 
@@ -74,72 +83,72 @@ func TestFaultEmptyBody(t *testing.T) {
 
 // The route runs and the caller is told that it failed.
 func TestFaultExecutes(t *testing.T) {
-	inEveryForm(t, func(t *testing.T, r *rig) {
+	inEveryForm(t, func(r *rig) {
 		id := r.application()
 		r.Fail(cancelRoute, lendingtest.Fault{Status: 504, Executes: true})
 		r.cancel(id).refused(504, "InjectedFault")
-		assert.Equal(t, 1, r.Executed(cancelRoute))
-		assert.Equal(t, lendingtest.StatusCancelled, r.Snapshot().Applications[0].Status)
+		assert.Equal(r.t, 1, r.Executed(cancelRoute))
+		assert.Equal(r.t, lendingtest.StatusCancelled, r.Snapshot().Applications[0].Status)
 	})
 }
 
 func TestFaultResets(t *testing.T) {
-	inEveryForm(t, func(t *testing.T, r *rig) {
+	inEveryForm(t, func(r *rig) {
 		id := r.application()
 		for i, fault := range []lendingtest.Fault{{ResetBefore: true}, {ResetAfter: true}} {
 			r.Fail(cancelRoute, fault)
 			err := r.cancel(id).err
-			require.Error(t, err)
+			require.Error(r.t, err)
 			// Over HTTP/2 a stream is reset, not the connection.
 			if r.Requests()[0].Proto == "HTTP/1.1" {
-				assert.ErrorIs(t, err, syscall.ECONNRESET)
+				assert.ErrorIs(r.t, err, syscall.ECONNRESET)
 			}
-			assert.Equal(t, i, r.Executed(cancelRoute))
-			assert.Equal(t, i+1, r.Arrived(cancelRoute))
+			assert.Equal(r.t, i, r.Executed(cancelRoute))
+			assert.Equal(r.t, i+1, r.Arrived(cancelRoute))
 		}
-		assert.Equal(t, lendingtest.StatusCancelled, r.Snapshot().Applications[0].Status)
+		assert.Equal(r.t, lendingtest.StatusCancelled, r.Snapshot().Applications[0].Status)
 		journal := r.Requests()
-		assert.Zero(t, journal[len(journal)-1].Status)
+		assert.Zero(r.t, journal[len(journal)-1].Status)
 	})
 }
 
 func TestFaultCutBody(t *testing.T) {
-	inEveryForm(t, func(t *testing.T, r *rig) {
+	inEveryForm(t, func(r *rig) {
 		id := r.application()
 		const route = "GET /api/Application/application-status/{applicationId}"
 		for _, cut := range []int{-1, 3, 1000} {
 			r.Fail(route, lendingtest.Fault{CutBody: cut})
 			reply := r.get("/api/Application/application-status/" + id)
-			require.Error(t, reply.err)
-			assert.Equal(t, 200, reply.status)
+			require.Error(r.t, reply.err)
+			assert.Equal(r.t, 200, reply.status)
 			whole := strconv.Quote(lendingtest.StatusCreated)
-			assert.Equal(t, whole[:min(max(cut, 0), len(whole))], reply.body)
+			assert.Equal(r.t, whole[:min(max(cut, 0), len(whole))], reply.body)
 			if r.Requests()[0].Proto == "HTTP/1.1" {
-				assert.ErrorIs(t, reply.err, io.ErrUnexpectedEOF)
+				assert.ErrorIs(r.t, reply.err, io.ErrUnexpectedEOF)
 			}
 		}
-		assert.Equal(t, 3, r.Executed(route))
+		assert.Equal(r.t, 3, r.Executed(route))
 		r.get("/api/Application/application-status/" + id).ok()
 	})
 }
 
 // A delayed request ends with its context, unexecuted.
 func TestFaultDelayHonoursTheContext(t *testing.T) {
-	inEveryForm(t, func(t *testing.T, r *rig) {
+	inEveryForm(t, func(r *rig) {
 		id := r.application()
 		for _, fault := range []lendingtest.Fault{{Delay: time.Hour}, {Until: make(chan struct{})}} {
-			ctx, cancel := context.WithCancel(t.Context())
+			ctx, cancel := context.WithCancel(r.t.Context())
 			fault.Reached = cancel
 			r.Fail(cancelRoute, fault)
 			req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.base+"/api/Application/cancel-application/"+id, nil)
-			require.NoError(t, err)
+			require.NoError(r.t, err)
 			resp, err := r.client.Do(req)
 			if err == nil {
 				resp.Body.Close()
 			}
-			require.ErrorIs(t, err, context.Canceled)
+			require.ErrorIs(r.t, err, context.Canceled)
 		}
-		assert.Zero(t, r.Executed(cancelRoute))
+		assert.Zero(r.t, r.Executed(cancelRoute))
 	})
 }
 
@@ -180,7 +189,7 @@ func TestUnknownRoutePanics(t *testing.T) {
 }
 
 func TestAnswerIsReplaced(t *testing.T) {
-	inEveryForm(t, func(t *testing.T, r *rig) {
+	inEveryForm(t, func(r *rig) {
 		const route = "POST /api/Communication/post-messages/{applicationId}"
 		r.Answer(route, func(w http.ResponseWriter, req *http.Request) {
 			body, _ := io.ReadAll(req.Body)
@@ -188,28 +197,46 @@ func TestAnswerIsReplaced(t *testing.T) {
 			_, _ = io.WriteString(w, req.PathValue("applicationId")+req.URL.RawQuery+string(body))
 		})
 		reply := r.as("").post("/api/Communication/post-messages/x?a=b", `{}`)
-		assert.Equal(t, []any{http.StatusTeapot, "xa=b{}"}, []any{reply.status, reply.body})
-		assert.Equal(t, []int{0, 1}, []int{r.Executed(route), r.Arrived(route)})
-		assert.Equal(t, http.StatusTeapot, r.Requests()[0].Status)
+		assert.Equal(r.t, []any{http.StatusTeapot, "xa=b{}"}, []any{reply.status, reply.body})
+		assert.Equal(r.t, []int{0, 1}, []int{r.Executed(route), r.Arrived(route)})
+		assert.Equal(r.t, http.StatusTeapot, r.Requests()[0].Status)
 		r.Answer(route, nil)
 		r.post("/api/Communication/post-messages/x", `{}`).refused(bad, invalid, "applicationId InvalidGuid")
 	})
 }
 
-// A long upload that is refused early still reads the refusal.
-func TestFaultOnUploadIsReadable(t *testing.T) {
-	inEveryForm(t, func(t *testing.T, r *rig) {
-		path := statement(r)
-		for _, want := range []int{429, 413, 401} {
-			switch want {
-			case 429:
-				r.Fail("*", lendingtest.Fault{Status: 429})
-			case 401:
-				r.token = "x"
-			}
-			reply := r.post(path, oversized())
-			require.NoError(t, reply.err)
-			assert.Equal(t, want, reply.status)
-		}
-	})
+// rawUpload sends an upload over a bare connection: the head, then as much of
+// the body as the service takes, and only then reads the answer.
+func rawUpload(t *testing.T, r *rig, path, header, body string) int {
+	t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(r.base, "http://"))
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s\r\n",
+		path, 20<<20, header)
+	require.NoError(t, err)
+	_, err = io.WriteString(conn, body)
+	require.NoError(t, err)
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	return resp.StatusCode
+}
+
+// A sender that does not look up from a long body still reads an early refusal.
+func TestEarlyRefusalOfAnUploadIsReadable(t *testing.T) {
+	t.Parallel()
+	r := serverRig(t)
+	path, body := statement(r), strings.Repeat("A", 20<<20)
+	assert.Equal(t, 401, rawUpload(t, r, path, "", body))
+	r.Fail("*", lendingtest.Fault{Status: 429})
+	assert.Equal(t, 429, rawUpload(t, r, path, "", body))
+}
+
+// A sender that asks first is refused without "100 Continue", and sends nothing.
+func TestRefusalOfAnUploadThatAsksFirst(t *testing.T) {
+	t.Parallel()
+	r := serverRig(t)
+	path := statement(r)
+	assert.Equal(t, 401, rawUpload(t, r, path, "Expect: 100-continue\r\n", ""))
 }

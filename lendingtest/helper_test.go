@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -64,9 +65,7 @@ func (r *rig) send(method, path string, body io.Reader) reply {
 	if r.token != "" {
 		req.Header.Set("Authorization", "Bearer "+r.token)
 	}
-	for key, values := range r.header {
-		req.Header[key] = values
-	}
+	maps.Copy(req.Header, r.header)
 	resp, err := r.client.Do(req)
 	if err != nil {
 		return reply{t: r.t, err: err}

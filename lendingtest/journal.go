@@ -25,12 +25,16 @@ type Request struct {
 	// Header is a copy without Authorization, of which HasToken tells.
 	Header   http.Header
 	HasToken bool
+	// Username is the account that the token belongs to, empty without a valid one.
+	Username string
 	Proto    string
 	// Body is the first 64 KiB of what the service read; BodySize counts all.
 	Body     []byte
 	BodySize int64
 	// Status is what was answered, 0 for a reset connection or while serving.
 	Status int
+	// Duration is how long the answer took, by the service's clock.
+	Duration time.Duration
 }
 
 // entry is a request in the journal while it is served.
@@ -155,6 +159,7 @@ func (r *recorder) finish(status int) {
 	first := !r.entry.done
 	if first {
 		r.entry.done, r.entry.Status = true, status
+		r.entry.Duration = s.now().Sub(r.entry.Time)
 	}
 	e := r.entry.copy()
 	s.mu.Unlock()

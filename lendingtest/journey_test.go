@@ -21,7 +21,7 @@ func TestJourneyTakesEveryRoute(t *testing.T) {
 	// Sign in.
 	user := r.post("/api/Authenication/login", `{"username":"`+lendingtest.Username+`","password":"`+lendingtest.Password+`","ipAddress":"192.0.2.1"}`).object()
 	require.Equal(t, true, user["requiresTwoFactor"])
-	require.Equal(t, "", user["token"])
+	require.Empty(t, user["token"])
 	require.Equal(t, "0001-01-01T00:00:00", user["expiresUTC"])
 	code := r.TwoFactorCode(lendingtest.Username)
 	require.Regexp(t, `^\d{6}$`, code)
@@ -100,7 +100,7 @@ func TestJourneyTakesEveryRoute(t *testing.T) {
 	applicants := r.get(approval + "get-all-applicants/" + id)
 	assert.NotContains(t, applicants.body, "123-45-6789")
 	for i, a := range applicants.list() {
-		assert.Len(t, r.get("/api/Loan/get-customer-loans/"+customer).list(), 0, "no loan before the last signature")
+		assert.Empty(t, r.get("/api/Loan/get-customer-loans/"+customer).list(), "no loan before the last signature")
 		assert.Equal(t, i == 0, a["isPrimary"])
 		r.post(approval+"sign-contract/"+id+"/"+a["id"].(string), signatures).ok()
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 )
 
 // problem is the service's ProblemDetails, and the error that handlers return.
@@ -123,9 +124,9 @@ func mustJSON(v any) []byte {
 // requireTexts takes names and values in turn.
 func requireTexts(namesAndValues ...string) error {
 	var f failures
-	for i := 0; i < len(namesAndValues); i += 2 {
-		if namesAndValues[i+1] == "" {
-			f.add(namesAndValues[i], "Required", "The %s field is required.", namesAndValues[i])
+	for pair := range slices.Chunk(namesAndValues, 2) {
+		if name, value := pair[0], pair[1]; value == "" {
+			f.add(name, "Required", "The %s field is required.", name)
 		}
 	}
 	return f.err()

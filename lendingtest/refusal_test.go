@@ -147,7 +147,7 @@ var refusals = []struct {
 	}, bad, invalid, []string{"fileName Required"}},
 	{"required document without its query", func(r *rig) reply {
 		return r.post(approval+"submit-required-document/"+r.offered(), file(1))
-	}, bad, "RequirementNotFound", nil},
+	}, bad, invalid, []string{"fileName Required", "fileType Required", "supportingDocumentId Required"}},
 	{"document without its query", func(r *rig) reply {
 		return r.post(approval+"submit-document/"+r.offered(), file(1))
 	}, bad, invalid, []string{"fileName Required", "fileType Required"}},
@@ -275,6 +275,11 @@ var refusals = []struct {
 		loan := r.withdrawing()
 		return confirm(r, loan, "2500", "0.81", r.OTP(loan.ID))
 	}, bad, "AdvanceRateMismatch", nil},
+	{"confirming above what the balance has become", func(r *rig) reply {
+		loan := r.withdrawing()
+		r.UpdateLoan(loan.ID, func(l *lendingtest.Loan) { l.AvailableBalance = 2499_99 })
+		return confirm(r, loan, "2500", "0.8", r.OTP(loan.ID))
+	}, bad, "InsufficientBalance", nil},
 	{"wrong one-time password", func(r *rig) reply { return confirm(r, r.withdrawing(), "2500", "0.8", "nothing") }, bad, "InvalidOtp", nil},
 	{"old one-time password", func(r *rig) reply {
 		loan := r.withdrawing()

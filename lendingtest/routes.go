@@ -1,6 +1,9 @@
 package lendingtest
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 type access int
 
@@ -36,6 +39,11 @@ func on[T any](find func(*call) (*T, error), then func(*call, *T) (any, error)) 
 
 // routeTable is the interface's 69 routes in its order.
 func routeTable() []route {
+	return slices.Concat(applicationRoutes(), approvalRoutes(), smallRoutes(), loanRoutes(), webhookRoutes())
+}
+
+// applicationRoutes is the Application group.
+func applicationRoutes() []route {
 	return []route{
 		{pattern: "POST /api/Application/create-customer-and-application", handle: (*call).createCustomerAndApplication},
 		{pattern: "POST /api/Application/send-application-link", handle: on((*call).application, (*call).sendApplicationLink)},
@@ -57,7 +65,12 @@ func routeTable() []route {
 		{pattern: "GET /api/Application/update-application-data/{applicationId}", handle: on((*call).openApplication, (*call).updateApplicationData)},
 		{pattern: "POST /api/Application/submit-bankstatement-document/{applicationId}", handle: (*call).submitBankStatement, upload: true},
 		{pattern: "POST /api/Application/cancel-application/{applicationId}", handle: on((*call).undecidedApplication, (*call).cancelApplication)},
+	}
+}
 
+// approvalRoutes is the ApplicationApproval group.
+func approvalRoutes() []route {
+	return []route{
 		{pattern: "POST /api/ApplicationApproval/add-company-details/{applicationId}", handle: on((*call).approving, (*call).addCompany)},
 		{pattern: "POST /api/ApplicationApproval/add-primary-applicant-details/{applicationId}", handle: on((*call).approving, (*call).addPrimaryApplicant)},
 		{pattern: "POST /api/ApplicationApproval/add-secondary-applicant-details/{applicationId}", handle: on((*call).approving, (*call).addSecondaryApplicant)},
@@ -71,7 +84,12 @@ func routeTable() []route {
 		{pattern: "GET /api/ApplicationApproval/get-required-documents/{applicationId}", handle: on((*call).application, (*call).requiredDocuments)},
 		{pattern: "POST /api/ApplicationApproval/submit-required-document/{applicationId}", handle: (*call).submitRequiredDocument, upload: true},
 		{pattern: "POST /api/ApplicationApproval/submit-document/{applicationId}", handle: (*call).submitDocument, upload: true},
+	}
+}
 
+// smallRoutes is the groups Bulk, Authentication, Calculation, Communication and Customer.
+func smallRoutes() []route {
+	return []route{
 		{pattern: "POST /api/ApplicationBulk/create-customers", handle: (*call).createCustomers},
 		{pattern: "POST /api/ApplicationBulk/create-applications", handle: (*call).createApplications},
 
@@ -88,7 +106,12 @@ func routeTable() []route {
 
 		{pattern: "GET /api/Customer/get-customer-by-email", handle: (*call).customerByEmail},
 		{pattern: "GET /api/Customer/get-customer-by-id/{customerId}", handle: on((*call).customer, (*call).customerByID)},
+	}
+}
 
+// loanRoutes is the Loan group.
+func loanRoutes() []route {
+	return []route{
 		{pattern: "GET /api/Loan/get-loan/{loanId}", handle: on((*call).loan, (*call).getLoan)},
 		{pattern: "GET /api/Loan/get-customer-loans/{customerId}", handle: on((*call).customer, (*call).customerLoans)},
 		{pattern: "GET /api/Loan/get-transactions/{loanId}", handle: on((*call).loan, (*call).transactions)},
@@ -104,7 +127,12 @@ func routeTable() []route {
 		{pattern: "GET /api/Loan/is-loan-enabled/{loanId}", handle: on((*call).loan, (*call).isEnabled)},
 		{pattern: "GET /api/Loan/is-loan-closed/{loanId}", handle: on((*call).loan, (*call).isClosed)},
 		{pattern: "GET /api/Loan/get-early-repayment/{loanId}", handle: on((*call).loan, (*call).earlyRepayment), access: anonymous},
+	}
+}
 
+// webhookRoutes is the Webhook group.
+func webhookRoutes() []route {
+	return []route{
 		{pattern: "POST /api/Webhook/register", handle: (*call).registerWebhook},
 		{pattern: "POST /api/Webhook/unregister", handle: on((*call).mustBeSubscribed, (*call).unregisterWebhook)},
 		{pattern: "POST /api/Webhook/update-all", handle: on((*call).mustBeSubscribed, (*call).updateAllWebhooks)},

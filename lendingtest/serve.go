@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -20,6 +21,7 @@ func (s *Service) serveRoute(rt *route, w http.ResponseWriter, r *http.Request) 
 		s.serveNotFound(w, r)
 		return
 	}
+	r = r.WithContext(r.Context()) // a copy: net/http looks at its own request's Body when we are done
 	e := s.enter(rt.pattern, r)
 	body, tooLarge := s.readBody(rt, e, r)
 	rec := &recorder{ResponseWriter: w, service: s, entry: e}
@@ -45,7 +47,7 @@ func (s *Service) serveRoute(rt *route, w http.ResponseWriter, r *http.Request) 
 		return
 	}
 
-	c := &call{Service: s, route: rt, r: r, body: body, query: r.URL.Query()}
+	c := &call{Service: s, route: rt, r: r, body: body, query: r.URL.Query(), entry: e}
 	a, err := s.run(c, tooLarge)
 	for _, event := range c.events {
 		s.notify(event)
@@ -108,9 +110,7 @@ func (s *Service) send(rec *recorder, rt *route, a *answer, cut int) {
 		_, _ = io.Copy(io.Discard, rec.entry.rest)
 	}
 	h := rec.Header()
-	for key, values := range a.header {
-		h[key] = values
-	}
+	maps.Copy(h, a.header)
 	h.Set("Date", s.Now().Format(http.TimeFormat))
 	body := a.body
 	if cut != 0 {

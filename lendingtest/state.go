@@ -228,6 +228,6 @@ func (l *Loan) clone() Loan {
 
 func (sub *Subscription) clone() Subscription {
 	c := *sub
-	c.Webhooks = slices.Clone(sub.Webhooks)
+	c.Webhooks = append([]string{}, sub.Webhooks...) // an array on the wire, never null
 	return c
 }

@@ -1,6 +1,9 @@
 package lendingtest
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Event is something that watchers are told. One field is set.
 type Event struct {
@@ -77,10 +80,9 @@ func (s *Service) OTP(loanID string) string {
 }
 
 func (s *Service) lastCode(fits func(Sent) bool) string {
-	all := s.Sent()
-	for i := len(all) - 1; i >= 0; i-- {
-		if fits(all[i]) {
-			return all[i].Code
+	for _, m := range slices.Backward(s.Sent()) {
+		if fits(m) {
+			return m.Code
 		}
 	}
 	return ""

@@ -1,6 +1,9 @@
 package lendingtest
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // catalogue is the interface's event names.
 func catalogue() []string {
@@ -46,9 +49,7 @@ func (s *Service) emitApplication(event string, app *Application) {
 
 func (s *Service) emitLoan(event string, loan *Loan, more map[string]any) {
 	data := map[string]any{"loanId": loan.ID, "applicationId": loan.ApplicationID, "customerId": loan.CustomerID}
-	for key, value := range more {
-		data[key] = value
-	}
+	maps.Copy(data, more)
 	t := target{customerID: loan.CustomerID}
 	if app := s.applications.get(loan.ApplicationID); app != nil {
 		t.partnerID = app.PartnerID

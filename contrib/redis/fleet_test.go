@@ -26,6 +26,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
+	"github.com/lendingapi/lending-go/internal/webhooktest"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -56,7 +57,7 @@ func TestMain(m *testing.M) {
 		runReplica(settings)
 		return
 	}
-	os.Exit(m.Run())
+	webhooktest.Main(m, openInbox)
 }
 
 // runReplica calls the service until standard input ends.

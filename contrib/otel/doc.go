@@ -1,0 +1,82 @@
+// Package lendingotel tells OpenTelemetry about the calls of a [lending.Client]: a
+// span and a measurement for every attempt, by route template, with the outcome.
+//
+//	client, err := lending.New(baseURL,
+//		lending.WithCredentials(credentials),
+//		lending.WithObserver(lendingotel.Observer(lendingotel.WithBaseURL(baseURL))),
+//	)
+//
+// It is a module of its own, so that nobody else gets its dependencies.
+//
+// # Spans
+//
+// Every attempt is one span of kind client, a child of the span in the context of the
+// call. A read that is repeated has several. The span begins before a connection is
+// looked for and ends when the answer has been read whole. Its name is method and
+// route, for example "GET /api/Loan/get-loan/{loanId}". It follows version 1.43.0 of
+// the semantic conventions for HTTP clients:
+//
+//	http.request.method        GET
+//	url.template               /api/Loan/get-loan/{loanId}
+//	http.response.status_code  503, absent without an answer
+//	http.request.resend_count  1 for the first repetition, absent before
+//	error.type                 503, or one of those below; absent for success
+//	server.address             lending.example, with WithBaseURL
+//	server.port                443, with WithBaseURL
+//	lending.effect             read, mutation
+//	lending.outcome            done, rejected, not sent, unknown
+//
+// The route is the template of the interface: a path in the base URL is not part of it.
+// The outcome is that of the call if the attempt is its last, so a read has one with
+// every attempt. Neither a sign-in nor the wait between two attempts is in a span.
+//
+// The status of the span is Error where the call, if the attempt is its last, returns
+// an error: that includes every 4xx. Its description is the text of [lending.Attempt].Err,
+// which quotes no value. The type of an error is the status of the answer, or
+//
+//	canceled               the context of the call was canceled
+//	timeout                its deadline, or a limit of the transport, has passed
+//	host_not_found         the name of the service does not resolve
+//	certificate_invalid    its certificate is not accepted
+//	connection_failed      no connection could be made
+//	connection_reset       the connection broke
+//	connection_closed      it was closed before the answer was complete
+//	answer_too_large       the answer is larger than lending reads
+//	unexpected_html        a success whose answer is a page of HTML
+//	_OTHER                 anything else
+//
+// Two kinds of failure are later or earlier than any attempt, and leave no error here:
+// a success whose answer does not decode, and a call that sends nothing, for want of a
+// token or because of an argument.
+//
+// # Metrics
+//
+// The histogram http.client.request.duration, in seconds and with the bounds that the
+// conventions advise, has the attributes of the spans but for the resend count. It
+// counts as well, so there is no further metric. What to be woken for is a command of
+// which nobody knows whether it happened; as Prometheus spells it:
+//
+//	http_client_request_duration_seconds_count{lending_effect="mutation", lending_outcome="unknown"}
+//
+// # What is not recorded
+//
+// No URL, no value of a parameter, no header, no body, and nothing of an answer but its
+// status: a customer's e-mail address, an SSN or a token cannot reach a collector this
+// way. The conventions require url.full; it is left out on purpose. The route of
+// [lending.Client.Do] is the Path that its caller wrote: values belong in Args.
+//
+// For the same reason do not put the transport of otelhttp below the client: it records
+// the URL with its query, in a second span of every attempt.
+//
+// # With other things
+//
+// The observer is a function of the context and the attempt: call it from one of your
+// own to leave attempts out or to count more, see the examples. Several
+// [lending.WithObserver] and [lending.WithLogger] go together; the logger gets the same
+// context, so that a handler which adds trace ids finds the span around the call. Views
+// of the metric SDK drop attributes or change bounds.
+//
+// A sign-in is shared by all calls that wait for it, so its spans are no one's children:
+// they begin traces of their own. Spans are made after the attempt, from its times;
+// that is why the service is sent no traceparent header.
+package lendingotel

@@ -1,0 +1,171 @@
+package lendingotel_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	lendingotel "github.com/lendingapi/lending-go/contrib/otel"
+)
+
+// A read that the service answers with 503 at first is two spans.
+func Example() {
+	service := lendingtest.NewServer()
+	defer service.Close()
+	exporter := tracetest.NewInMemoryExporter() // in its place: the exporter of your collector
+	provider := trace.NewTracerProvider(trace.WithSyncer(exporter))
+
+	client, err := lending.New(service.URL,
+		lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.AdministratorUsername))),
+		lending.WithObserver(lendingotel.Observer(lendingotel.WithTracerProvider(provider))),
+	)
+	if err != nil {
+		panic(err)
+	}
+	defer client.Close()
+
+	service.Fail("GET /api/Webhook/get-all-subscriptions", lendingtest.Fault{Status: http.StatusServiceUnavailable})
+	if _, err := client.Webhooks.AllSubscriptions(context.Background()); err != nil {
+		panic(err)
+	}
+
+	for _, span := range exporter.GetSpans() {
+		fmt.Println(span.Name)
+		for _, attribute := range span.Attributes {
+			fmt.Printf("  %s = %s\n", attribute.Key, attribute.Value.String())
+		}
+	}
+	// Output:
+	// GET /api/Webhook/get-all-subscriptions
+	//   error.type = 503
+	//   http.request.method = GET
+	//   http.response.status_code = 503
+	//   lending.effect = read
+	//   lending.outcome = unknown
+	//   url.template = /api/Webhook/get-all-subscriptions
+	// GET /api/Webhook/get-all-subscriptions
+	//   http.request.method = GET
+	//   http.response.status_code = 200
+	//   lending.effect = read
+	//   lending.outcome = done
+	//   url.template = /api/Webhook/get-all-subscriptions
+	//   http.request.resend_count = 1
+}
+
+// Whoever is on duty wants to know of commands of which nobody knows whether they
+// happened. Here the connection breaks after the service has executed one.
+func ExampleObserver() {
+	service := lendingtest.NewServer()
+	defer service.Close()
+	reader := metric.NewManualReader() // in its place: a periodic reader, or Prometheus
+	provider := metric.NewMeterProvider(metric.WithReader(reader))
+
+	client, err := lending.New(service.URL,
+		lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))),
+		lending.WithObserver(lendingotel.Observer(lendingotel.WithMeterProvider(provider))),
+	)
+	if err != nil {
+		panic(err)
+	}
+	defer client.Close()
+
+	application, err := lending.ParseApplicationID(service.AddApplication(lendingtest.Application{}).ID)
+	if err != nil {
+		panic(err)
+	}
+	service.Fail("POST /api/Application/cancel-application/{applicationId}", lendingtest.Fault{ResetAfter: true})
+	if err := client.Applications.Cancel(context.Background(), application); err == nil {
+		panic("the answer should be lost")
+	}
+
+	var metrics metricdata.ResourceMetrics
+	if err := reader.Collect(context.Background(), &metrics); err != nil {
+		panic(err)
+	}
+	duration := metrics.ScopeMetrics[0].Metrics[0]
+	for _, point := range duration.Data.(metricdata.Histogram[float64]).DataPoints {
+		effect, _ := point.Attributes.Value("lending.effect")
+		outcome, _ := point.Attributes.Value("lending.outcome")
+		fmt.Printf("%s: %d of effect %s, outcome %s\n", duration.Name, point.Count, effect.AsString(), outcome.AsString())
+	}
+	// Output:
+	// http.client.request.duration: 1 of effect mutation, outcome unknown
+}
+
+// The observer is a function, so another can stand in front of it. This one leaves the
+// sign-in out, and everything of calls that are marked as probes.
+func ExampleObserver_filtered() {
+	type probe struct{}
+	exporter := tracetest.NewInMemoryExporter()
+	provider := trace.NewTracerProvider(trace.WithSyncer(exporter))
+	observe := lendingotel.Observer(lendingotel.WithTracerProvider(provider))
+
+	service := lendingtest.NewServer()
+	defer service.Close()
+	client, err := lending.New(service.URL,
+		lending.WithCredentials(lending.Credentials{
+			Username: lendingtest.AdministratorUsername,
+			Password: lending.NewSecret(lendingtest.AdministratorPassword),
+		}),
+		lending.WithObserver(func(ctx context.Context, a lending.Attempt) {
+			if a.Route != "/api/Authenication/login" && ctx.Value(probe{}) == nil {
+				observe(ctx, a)
+			}
+		}),
+	)
+	if err != nil {
+		panic(err)
+	}
+	defer client.Close()
+
+	ctx := context.Background()
+	_, _ = client.Customers.GetByEmail(context.WithValue(ctx, probe{}, true), "probe@example.com")
+	_, _ = client.Webhooks.AllSubscriptions(ctx)
+	for _, span := range exporter.GetSpans() {
+		fmt.Println(span.Name)
+	}
+	// Output:
+	// GET /api/Webhook/get-all-subscriptions
+}
+
+// With the base URL, spans and measurements tell which of several services it was.
+func ExampleWithBaseURL() {
+	exporter := tracetest.NewInMemoryExporter()
+	provider := trace.NewTracerProvider(trace.WithSyncer(exporter))
+	service := lendingtest.NewServer(lendingtest.WithBasePath("/sandbox"))
+	service.Close() // nobody is there
+
+	client, err := lending.New(service.URL,
+		lending.WithTokenSource(lending.StaticToken("token")),
+		lending.WithObserver(lendingotel.Observer(
+			lendingotel.WithTracerProvider(provider),
+			lendingotel.WithBaseURL(service.URL),
+		)),
+	)
+	if err != nil {
+		panic(err)
+	}
+	defer client.Close()
+
+	if err := client.Applications.Cancel(context.Background(), lending.ApplicationID{1}); err == nil {
+		panic("there should be no answer")
+	}
+	for _, span := range exporter.GetSpans() {
+		for _, attribute := range span.Attributes {
+			switch attribute.Key {
+			case "server.address", "lending.outcome":
+				fmt.Println(attribute.Key, "=", attribute.Value.String())
+			}
+		}
+	}
+	// Output:
+	// lending.outcome = not sent
+	// server.address = 127.0.0.1
+}

@@ -1,0 +1,62 @@
+package lending_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The first code block of the README is a part of the quickstart, which is run.
+func TestReadmeShowsTheQuickstart(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(readme), "```go\n")
+	require.True(t, found)
+	block, _, found := strings.Cut(rest, "```")
+	require.True(t, found)
+	assert.Less(t, strings.Index(string(readme), block), strings.Index(string(readme), "```sh"), "the Go block comes first")
+
+	var source strings.Builder
+	files, err := filepath.Glob("examples/quickstart/*.go")
+	require.NoError(t, err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		source.Write(text)
+	}
+	for paragraph := range strings.SplitSeq(strings.TrimSpace(block), "\n\n") {
+		assert.Contains(t, unindented(source.String()), unindented(paragraph))
+	}
+
+	for _, command := range []string{"go run ./examples/quickstart", "go test ./..."} {
+		assert.Contains(t, string(readme), command)
+	}
+}
+
+func unindented(s string) string {
+	var b strings.Builder
+	for line := range strings.Lines(s) {
+		b.WriteString(strings.TrimLeft(line, " \t"))
+	}
+	return b.String()
+}
+
+// The table in the package documentation names every route of the ledger.
+func TestPackageDocumentationListsEveryRoute(t *testing.T) {
+	source, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	_, table, found := strings.Cut(string(source), "# Services and routes")
+	require.True(t, found)
+	rows := 0
+	for name, r := range ledger(t) {
+		service, method, _ := strings.Cut(name, ".")
+		_, path, _ := strings.Cut(strings.TrimPrefix(r.path, "/api/"), "/")
+		assert.Contains(t, table, "["+service+"Service."+method+"]: "+r.method+" "+path)
+		rows++
+	}
+	assert.Equal(t, rows, strings.Count(table, "]: "))
+}

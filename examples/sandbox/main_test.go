@@ -1,0 +1,319 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// sandbox is a running sandbox, seen from outside.
+type sandbox struct {
+	t      *testing.T
+	url    string
+	token  string
+	client *http.Client
+	out    *output
+	stream io.Closer // of events
+	stop   func() error
+}
+
+// output keeps what was printed and tells when the first line is there.
+type output struct {
+	bytes.Buffer
+	address chan string
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	if o.Len() == 0 {
+		first, _, _ := strings.Cut(string(b), "\n")
+		o.address <- strings.TrimPrefix(first, "The sandbox is at ")
+	}
+	return o.Buffer.Write(b)
+}
+
+func start(t *testing.T, args ...string) *sandbox {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	out, ended := &output{address: make(chan string, 1)}, make(chan error, 1)
+	noon := lendingtest.WithClock(func() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) })
+	go func() { ended <- run(ctx, append([]string{"-addr", "127.0.0.1:0"}, args...), out, noon) }()
+	s := &sandbox{t: t, out: out, client: &http.Client{Transport: &http.Transport{}}}
+	select {
+	case url := <-out.address:
+		s.url = strings.TrimSuffix(url, "/")
+	case err := <-ended:
+		t.Fatal("it did not start:", err)
+	}
+	s.stop = func() error {
+		cancel()
+		err := <-ended
+		ended <- nil // for a second call
+		if s.stream != nil {
+			_ = s.stream.Close()
+		}
+		s.client.CloseIdleConnections()
+		return err
+	}
+	t.Cleanup(func() { _ = s.stop() })
+	return s
+}
+
+func (s *sandbox) do(method, path, body string, header ...string) (int, http.Header, string) {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(body))
+	require.NoError(s.t, err)
+	req.Header.Set("Content-Type", "application/json")
+	if s.token != "" {
+		req.Header.Set("Authorization", "Bearer "+s.token)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+		if header[i] == "Host" {
+			req.Host = header[i+1]
+		}
+	}
+	resp, err := s.client.Do(req)
+	require.NoError(s.t, err)
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	require.NoError(s.t, err)
+	return resp.StatusCode, resp.Header, string(answer)
+}
+
+// post sends a body to a route and decodes the answer into result.
+func (s *sandbox) post(path, body string, result any) {
+	s.t.Helper()
+	status, _, answer := s.do(http.MethodPost, "/api/"+path, body)
+	require.Equal(s.t, http.StatusOK, status, answer)
+	if result != nil {
+		require.NoError(s.t, json.Unmarshal([]byte(answer), result))
+	}
+}
+
+// events opens the stream and returns a function that waits for what is wanted in a section.
+func (s *sandbox) events() (wait func(section, want string) string) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/events", nil)
+	require.NoError(s.t, err)
+	resp, err := s.client.Do(req) //nolint:bodyclose // stop closes it
+	require.NoError(s.t, err)
+	s.stream = resp.Body
+	s.t.Cleanup(cancel)
+	require.Equal(s.t, "text/event-stream", resp.Header.Get("Content-Type"))
+	lines, now := bufio.NewScanner(resp.Body), map[string]string{}
+	lines.Buffer(nil, 1<<20)
+	return func(section, want string) string {
+		s.t.Helper()
+		for !strings.Contains(now[section], want) {
+			require.True(s.t, lines.Scan(), "the stream ended without %q; it was at %q", want, now[section])
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				require.NoError(s.t, json.Unmarshal([]byte(data), &now))
+			} else {
+				require.Empty(s.t, lines.Text(), "every line is data or ends an event")
+			}
+		}
+		return now[section]
+	}
+}
+
+const (
+	device  = `,"trustedDeviceToken":"` + lendingtest.TrustedDeviceToken + `"`
+	partner = "partnerId=" + lendingtest.PartnerID
+)
+
+func (s *sandbox) signIn(more string) {
+	s.t.Helper()
+	var user struct{ Token string }
+	s.post("Authenication/login", `{"username":"`+lendingtest.Username+`","password":"`+lendingtest.Password+`"`+more+`}`, &user)
+	s.token = user.Token
+}
+
+func compare(t *testing.T, golden, got string) {
+	t.Helper()
+	if *update {
+		require.NoError(t, os.WriteFile(golden, []byte(got), 0o600))
+	}
+	want, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), got)
+}
+
+// A journey from sign-in to a webhook, followed on the page and in the log.
+func TestSandbox(t *testing.T) {
+	before := runtime.NumGoroutine()
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer receiver.Close()
+	s := start(t)
+	wait := s.events()
+	wait("applications", "None yet")
+	wait("summary", "0 messages sent, 0 applications, 0 loans, 0 webhooks posted")
+
+	s.signIn("")
+	require.Empty(t, s.token)
+	html := wait("sent", "two-factor")
+	code := regexp.MustCompile(`class="code">(\d{6})<`).FindStringSubmatch(html)
+	require.Len(t, code, 2, "the code is on the page: %s", html)
+	var user struct{ Token string }
+	s.post("Authenication/validate-two-factor", `{"username":"`+lendingtest.Username+`","code":"`+code[1]+`"}`, &user)
+	s.token = user.Token
+
+	s.post("Webhook/register?"+partner, `{"webhookUri":"`+receiver.URL+`","webhooks":["WB_Application_Created"]}`, nil)
+	var customer struct{ ID string }
+	s.post("Application/create-customer", `{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com",`+
+		`"password":"Analytical-Engine-1","mobileNumber":"4155550100"}`, &customer)
+	var application string
+	s.post("Application/create-application?sendLink=true",
+		`{"customerId":"`+customer.ID+`","businessName":"<script>\r\ndata: Lovelace & Sons"}`, &application)
+	assert.Contains(t, wait("applications", application), "&lt;script&gt;\r\ndata: Lovelace &amp; Sons", "as it was, and escaped")
+	wait("sent", "application-link")
+	wait("deliveries", "WB_Application_Created")
+	status, _, _ := s.do(http.MethodGet, "/api/Application/application-status/secret-id?ssn=123-45-6789", "")
+	require.Equal(t, http.StatusBadRequest, status)
+	status, _, _ = s.do(http.MethodGet, "/api/Application/no-such-route?ssn=123-45-6789", "")
+	require.Equal(t, http.StatusNotFound, status)
+
+	status, header, page := s.do(http.MethodGet, "/", "")
+	require.Equal(t, http.StatusOK, status)
+	assert.Contains(t, header.Get("Content-Security-Policy"), "default-src 'none'")
+	own := strings.NewReplacer(s.url, "http://SANDBOX", receiver.URL, "http://RECEIVER", "\r", "(CR)")
+	compare(t, "testdata/page.golden.html", own.Replace(page))
+	for _, section := range sections {
+		assert.Contains(t, page, wait(section, ""), "the page shows what the stream sent")
+	}
+
+	require.NoError(t, s.stop(), "an open stream does not keep the sandbox from stopping")
+	receiver.Close()
+	compare(t, "testdata/output.golden", own.Replace(s.out.String()))
+	for _, secret := range []string{"123-45", "secret-id", "Analytical", code[1], s.token} {
+		assert.NotContains(t, s.out.String(), secret)
+	}
+	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			stacks := make([]byte, 1<<16)
+			t.Fatalf("goroutines are left:\n%s", stacks[:runtime.Stack(stacks, true)])
+		}
+	}
+}
+
+// A loan appears when the contract is signed, and what is drawn on it is seen.
+func TestLoan(t *testing.T) {
+	s := start(t, "-log=false")
+	s.signIn(device)
+	wait := s.events()
+	var customer struct{ ID string }
+	s.post("Application/create-customer", `{"firstName":"Grace","lastName":"Hopper","email":"grace@example.com",`+
+		`"password":"Analytical-Engine-1","mobileNumber":"4155550100"}`, &customer)
+	var application string
+	s.post("Application/create-application", `{"customerId":"`+customer.ID+`"}`, &application)
+	s.post("Application/add-or-update-banking-data/"+application, `{"accounts":[{"accountNumber":"1","balance":"1.00",`+
+		`"transactions":[{"date":"2026-01-01","description":"","amount":"7500.00"}]}]}`, nil)
+	status, _, _ := s.do(http.MethodGet, "/api/Application/process-application/"+application, "")
+	require.Equal(t, http.StatusOK, status)
+	wait("applications", "7500.00")
+	s.post("ApplicationApproval/add-company-details/"+application, `{}`, nil)
+	s.post("ApplicationApproval/add-primary-applicant-details/"+application, `{}`, nil)
+	wait("applications", "0 of 1 signed, 0 of 2 documents")
+	s.post("ApplicationApproval/set-primary-bank-account/"+application+"/account-1", ``, nil)
+	var applicants []struct{ ID string }
+	_, _, answer := s.do(http.MethodGet, "/api/ApplicationApproval/get-all-applicants/"+application, "")
+	require.NoError(t, json.Unmarshal([]byte(answer), &applicants))
+	s.post("ApplicationApproval/sign-contract/"+application+"/"+applicants[0].ID,
+		`{"mimeType":"image/png","signature":"aQ==","signature2":"aQ=="}`, nil)
+	assert.Contains(t, wait("loans", application), "enabled")
+	wait("applications", "1 of 1 signed")
+
+	require.NoError(t, s.stop())
+	assert.NotContains(t, s.out.String(), "/api/Application/", "-log=false")
+}
+
+func TestOtherOrigins(t *testing.T) {
+	s := start(t, "-origin", "http://localhost:3000")
+	for _, test := range []struct {
+		name, method, path string
+		header             []string
+		status             int
+		allowed            string
+	}{
+		{"a name of somebody else's for this machine", http.MethodGet, "/", []string{"Host", "evil.example:80"}, http.StatusMisdirectedRequest, ""},
+		{"the same for the API", http.MethodGet, "/api/x", []string{"Host", "evil.example"}, http.StatusMisdirectedRequest, ""},
+		{"localhost", http.MethodGet, "/", []string{"Host", "localhost:1"}, http.StatusOK, ""},
+		{"IPv6", http.MethodGet, "/", []string{"Host", "[::1]"}, http.StatusOK, ""},
+		{"no other page", http.MethodGet, "/page.html", nil, http.StatusNotFound, ""},
+		{"a route that does not exist", http.MethodGet, "/api//x", nil, http.StatusNotFound, ""},
+		{"the question before a request", http.MethodOptions, "/api/Authenication/login", []string{"Origin", "http://localhost:3000"}, http.StatusNoContent, "http://localhost:3000"},
+		{"the request", http.MethodGet, "/api/x", []string{"Origin", "http://localhost:3000"}, http.StatusNotFound, "http://localhost:3000"},
+		{"another origin", http.MethodOptions, "/api/x", []string{"Origin", "http://evil.example"}, http.StatusNotFound, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			status, header, _ := s.do(test.method, test.path, "", test.header...)
+			assert.Equal(t, test.status, status)
+			assert.Equal(t, test.allowed, header.Get("Access-Control-Allow-Origin"))
+		})
+	}
+}
+
+func TestRefusesToBeReached(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel() // what is not refused does not run for long
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-addr", ":0"}, "give -public"},
+		{[]string{"-addr", "0.0.0.0:0"}, "give -public"},
+		{[]string{"-addr", "[::]:0"}, "give -public"},
+		{[]string{"-addr", "192.0.2.1:0"}, "give -public"},
+		{[]string{"-addr", "nonsense"}, "missing port"},
+		{[]string{"-unknown"}, "not defined: -unknown"},
+	} {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			assert.ErrorContains(t, run(ended, test.args, io.Discard), test.want)
+		})
+	}
+	require.NoError(t, run(t.Context(), []string{"-h"}, io.Discard))
+}
+
+// With -public it warns, and posts no webhooks to addresses that only this machine reaches.
+func TestPublic(t *testing.T) {
+	s := start(t, "-public")
+	s.signIn(device)
+	status, _, _ := s.do(http.MethodPost, "/api/Webhook/register?"+partner, `{"webhookUri":"http://127.0.0.1:1/"}`)
+	assert.Equal(t, http.StatusBadRequest, status)
+	status, _, _ = s.do(http.MethodGet, "/", "", "Host", "sandbox.example")
+	assert.Equal(t, http.StatusOK, status)
+	require.NoError(t, s.stop())
+	assert.Contains(t, s.out.String(), "WARNING: other machines may reach it.")
+}
+
+func TestLine(t *testing.T) {
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	for want, r := range map[string]lendingtest.Request{
+		"12:00:00  200        1.50 ms  ada@example.com      GET /api/Loan/get-loan/{loanId}": {
+			Time: at, Status: 200, Duration: 1500 * time.Microsecond, Username: "ada@example.com", Route: "GET /api/Loan/get-loan/{loanId}",
+		},
+		"12:00:00  reset      0.00 ms  -                    GET \"/\\x1b[31m\", which is no route": {
+			Time: at, Method: http.MethodGet, Path: "/\x1b[31m",
+		},
+	} {
+		assert.Equal(t, want, line(r))
+	}
+}

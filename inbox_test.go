@@ -1,0 +1,171 @@
+package lending_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/webhooktest"
+)
+
+func TestMemoryInbox(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		webhooktest.Inbox(t, lending.NewMemoryInbox())
+	})
+}
+
+// work puts n events in a memory inbox and works until none is waiting or running.
+func work(t *testing.T, n int, handle lending.EventFunc, opts *lending.WorkOptions) lending.InboxCounts {
+	t.Helper()
+	inbox := lending.NewMemoryInbox()
+	for i := range n {
+		require.NoError(t, inbox.Put(t.Context(), &lending.Event{Name: lending.EventName(fmt.Sprint("event ", i))}))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		lending.Work(ctx, inbox, handle, opts)
+		close(ended)
+	}()
+	var counts lending.InboxCounts
+	for {
+		synctest.Wait()
+		var err error
+		counts, err = inbox.Counts(ctx)
+		require.NoError(t, err)
+		if counts.Waiting == 0 && counts.Running == 0 {
+			break
+		}
+		time.Sleep(time.Second) //nolint:forbidigo // virtual
+	}
+	cancel()
+	<-ended
+	return counts
+}
+
+func TestWorkTriesAgainAndPutsAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		tries := map[lending.EventName][]time.Duration{}
+		buried := 0
+		counts := work(t, 3, func(_ context.Context, event *lending.Event) error {
+			tries[event.Name] = append(tries[event.Name], time.Since(start))
+			switch {
+			case event.Name == "event 0":
+				return errors.New("never")
+			case event.Name == "event 1" && len(tries[event.Name]) < 3:
+				panic("not yet")
+			}
+			return nil
+		}, &lending.WorkOptions{Concurrency: 1, MaxTries: 5, Observe: func(h lending.Handling) {
+			if h.Buried {
+				buried++
+			}
+		}})
+		require.Equal(t, lending.InboxCounts{Dead: 1}, counts)
+		require.Len(t, tries["event 0"], 5)
+		require.Len(t, tries["event 1"], 3)
+		require.Len(t, tries["event 2"], 1)
+		require.Equal(t, 1, buried)
+		for i, most := range []time.Duration{5, 10, 20, 40} {
+			waited := tries["event 0"][i+1] - tries["event 0"][i]
+			require.GreaterOrEqual(t, waited, most*time.Second/2)
+			require.LessOrEqual(t, waited, most*time.Second)
+		}
+	})
+}
+
+func TestWorkIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var running, most atomic.Int32
+		counts := work(t, 50, func(context.Context, *lending.Event) error {
+			if n := running.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			time.Sleep(time.Second) //nolint:forbidigo // virtual
+			running.Add(-1)
+			return nil
+		}, &lending.WorkOptions{Concurrency: 7})
+		require.Equal(t, lending.InboxCounts{}, counts)
+		require.EqualValues(t, 7, most.Load())
+	})
+}
+
+// The end of the program does not cut a call short, and a call that does not end is
+// given up by its deadline.
+func TestWorkLetsCallsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inbox := lending.NewMemoryInbox()
+		require.NoError(t, inbox.Put(t.Context(), &lending.Event{Name: "quick"}))
+		require.NoError(t, inbox.Put(t.Context(), &lending.Event{Name: "stuck"}))
+		ctx, cancel := context.WithCancel(t.Context())
+		start := time.Now()
+		lending.Work(ctx, inbox, func(handling context.Context, event *lending.Event) error {
+			if event.Name == "stuck" {
+				cancel()
+				<-handling.Done()
+				return handling.Err()
+			}
+			<-ctx.Done()
+			return handling.Err()
+		}, &lending.WorkOptions{Concurrency: 2, Timeout: 10 * time.Second})
+		require.Equal(t, 10*time.Second, time.Since(start))
+		counts, err := inbox.Counts(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, lending.InboxCounts{Waiting: 1}, counts)
+	})
+}
+
+// An inbox that cannot be reached: what was acted on is told again until it is known,
+// since the event would be acted on again otherwise.
+func TestWorkOutlastsTheInbox(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inbox := &brokenInbox{Inbox: lending.NewMemoryInbox()}
+		require.NoError(t, inbox.Put(t.Context(), &lending.Event{Name: "a"}))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		acted, failures := 0, 0
+		inbox.done = cancel
+		lending.Work(ctx, inbox, func(context.Context, *lending.Event) error {
+			acted++
+			return nil
+		}, &lending.WorkOptions{Concurrency: 1, Observe: func(h lending.Handling) {
+			if h.Key == "" {
+				failures++
+			}
+		}})
+		require.Equal(t, 1, acted)
+		require.Equal(t, 10, failures)
+		counts, err := inbox.Counts(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, lending.InboxCounts{}, counts)
+	})
+}
+
+type brokenInbox struct {
+	lending.Inbox
+	takes, dones int
+	done         func()
+}
+
+func (b *brokenInbox) Take(ctx context.Context) (*lending.InboxEntry, error) {
+	if b.takes++; b.takes <= 5 {
+		return nil, errors.New("gone")
+	}
+	return b.Inbox.Take(ctx)
+}
+
+func (b *brokenInbox) Done(ctx context.Context, entry *lending.InboxEntry) error {
+	if b.dones++; b.dones <= 5 {
+		return errors.New("gone")
+	}
+	defer b.done()
+	return b.Inbox.Done(ctx, entry)
+}

@@ -1,0 +1,239 @@
+package lending_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+)
+
+// inOrder returns a client whose attempts are answered by the functions in turn, the
+// last one again and again, and what counts the attempts.
+func inOrder(t *testing.T, answers ...roundTripper) (*lending.Client, *int) {
+	attempts := 0
+	client, err := lending.New("https://lending.example", lending.WithTokenSource(lending.StaticToken("t")),
+		lending.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			attempts++
+			return answers[min(attempts, len(answers))-1](r)
+		})}))
+	require.NoError(t, err)
+	return client, &attempts
+}
+
+func says(status int, body string, header ...string) roundTripper {
+	return func(*http.Request) (*http.Response, error) {
+		h := http.Header{"Content-Type": {"application/json"}}
+		for i := 0; i < len(header); i += 2 {
+			h.Set(header[i], header[i+1])
+		}
+		return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body))}, nil
+	}
+}
+
+// stalls answers nothing until the caller gives up.
+func stalls(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+const busy = `{"status":503,"errorCode":"Busy","traceId":"trace-1"}`
+
+func TestReadComesBackWhenItIsTold(t *testing.T) {
+	inAnHour := func() string { return time.Now().Add(time.Hour).UTC().Format(http.TimeFormat) }
+	for _, test := range []struct {
+		name     string
+		header   func() []string
+		min, max time.Duration
+	}{
+		{"seconds", func() []string { return []string{"Retry-After", "3600"} }, time.Hour, time.Hour + time.Second},
+		{"date", func() []string { return []string{"Retry-After", inAnHour()} }, time.Hour, time.Hour + time.Second},
+		{"date of a clock that is two days behind", func() []string {
+			past := time.Now().AddDate(0, 0, -2).UTC()
+			return []string{"Retry-After", past.Add(time.Minute).Format(http.TimeFormat), "Date", past.Format(http.TimeFormat)}
+		}, time.Minute, time.Minute + time.Second},
+		{"date that is past", func() []string {
+			return []string{"Retry-After", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat)}
+		}, 100 * time.Millisecond, 500 * time.Millisecond},
+		{"none", func() []string { return nil }, 100 * time.Millisecond, 500 * time.Millisecond},
+		{"zero", func() []string { return []string{"Retry-After", "0"} }, 100 * time.Millisecond, 500 * time.Millisecond},
+		{"negative", func() []string { return []string{"Retry-After", "-5"} }, 100 * time.Millisecond, 500 * time.Millisecond},
+		{"nonsense", func() []string { return []string{"Retry-After", "soon"} }, 100 * time.Millisecond, 500 * time.Millisecond},
+	} {
+		for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+			t.Run(fmt.Sprint(status, " ", test.name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					client, attempts := inOrder(t, says(status, busy, test.header()...), says(200, `"Open"`))
+					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
+					defer cancel()
+					start := time.Now()
+					got, err := client.Applications.Status(ctx, theApplication)
+					require.NoError(t, err)
+					assert.Equal(t, "Open", got)
+					assert.Equal(t, 2, *attempts)
+					assert.GreaterOrEqual(t, time.Since(start), test.min)
+					assert.LessOrEqual(t, time.Since(start), test.max)
+				})
+			})
+		}
+	}
+}
+
+func TestReadGivesUpAtOnceWhereWaitingIsNoUse(t *testing.T) {
+	for _, test := range []struct {
+		name, retryAfter string
+		left, says       time.Duration
+	}{
+		{"longer than the context has left", "60", 30 * time.Second, time.Minute},
+		{"longer than is waited for", "3601", 100 * time.Hour, time.Hour + time.Second},
+		{"overflows a duration", "9223372037", 100 * time.Hour, 24 * time.Hour},
+		{"overflows a number", "99999999999999999999999", 100 * time.Hour, 24 * time.Hour},
+		{"no deadline of the caller", "600", 0, 10 * time.Minute},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client, attempts := inOrder(t, says(429, busy, "Retry-After", test.retryAfter))
+				ctx := t.Context()
+				if test.left > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, test.left)
+					defer cancel()
+				}
+				start := time.Now()
+				_, err := client.Applications.Status(ctx, theApplication)
+				assert.Zero(t, time.Since(start))
+				assert.Equal(t, 1, *attempts)
+				require.ErrorIs(t, err, lending.ErrRateLimited)
+				var failed *lending.Error
+				require.ErrorAs(t, err, &failed)
+				assert.Equal(t, test.says, failed.RetryAfter)
+				assert.Equal(t, "Busy", failed.Problem.ErrorCode)
+			})
+		})
+	}
+}
+
+// TestReadKeepsTheLastAnswer holds that the end of the context does not hide what the
+// service said before.
+func TestReadKeepsTheLastAnswer(t *testing.T) {
+	for name, second := range map[string]roundTripper{"while it waits": nil, "while it is sent again": stalls} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				answers := []roundTripper{says(503, busy, "Retry-After", "1800")}
+				end := 10 * time.Second
+				if second != nil {
+					answers[0] = says(503, busy)
+					answers = append(answers, second)
+				}
+				client, _ := inOrder(t, answers...)
+				ctx, cancel := context.WithCancel(t.Context())
+				ctx, stop := context.WithTimeout(ctx, time.Hour)
+				defer stop()
+				time.AfterFunc(end, cancel)
+				start := time.Now()
+				_, err := client.Applications.Status(ctx, theApplication)
+				assert.Equal(t, end, time.Since(start))
+				require.ErrorIs(t, err, context.Canceled)
+				var failed *lending.Error
+				require.ErrorAs(t, err, &failed)
+				assert.Equal(t, 503, failed.StatusCode)
+				assert.Equal(t, "Busy", failed.Problem.ErrorCode)
+				assert.Equal(t, "lending: GET /api/Application/application-status/{applicationId}: 503 Service Unavailable: context canceled: errorCode Busy: trace trace-1", err.Error())
+			})
+		})
+	}
+}
+
+func TestReadEndsAfterFiveAttempts(t *testing.T) {
+	reset := roundTripper(func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF })
+	for name, answer := range map[string]roundTripper{"503": says(503, busy), "408": says(408, ""), "reset": reset} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client, attempts := inOrder(t, answer)
+				start := time.Now()
+				_, err := client.Applications.Status(t.Context(), theApplication)
+				require.Error(t, err)
+				assert.Equal(t, 5, *attempts)
+				assert.Less(t, time.Since(start), 10*time.Second)
+				var failed *lending.Error
+				require.ErrorAs(t, err, &failed)
+				assert.Equal(t, 5, failed.Attempts)
+				assert.NotErrorIs(t, err, lending.ErrOutcomeUnknown)
+			})
+		})
+	}
+}
+
+func TestReadIsNotRepeatedAfterARefusedCertificate(t *testing.T) {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	server.Config.ErrorLog = quietLog
+	attempts := 0
+	client, err := lending.New(server.URL, lending.WithTokenSource(lending.StaticToken("t")),
+		lending.WithObserver(func(context.Context, lending.Attempt) { attempts++ }))
+	require.NoError(t, err)
+	_, err = client.Applications.Status(t.Context(), theApplication)
+	assert.Equal(t, 1, attempts)
+	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+	assert.ErrorContains(t, err, "TLS certificate not accepted")
+}
+
+func TestBackoffIsJitteredAndBounded(t *testing.T) {
+	for attempt := range 100 {
+		most := 100*time.Millisecond + min(200*time.Millisecond<<min(attempt, 16), 10*time.Second)
+		seen := map[time.Duration]bool{}
+		for range 50 {
+			wait := lending.Backoff(attempt)
+			seen[wait] = true
+			require.GreaterOrEqual(t, wait, 100*time.Millisecond)
+			require.Less(t, wait, most)
+		}
+		assert.Greater(t, len(seen), 40)
+	}
+}
+
+// TestTimeoutOfTheClientIsNotTheCallers holds that the Timeout of the caller's
+// http.Client shows as a timeout, and that the caller's context is not blamed.
+func TestTimeoutOfTheClientIsNotTheCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, err := lending.New("https://lending.example", lending.WithTokenSource(lending.StaticToken("t")),
+			lending.WithHTTPClient(&http.Client{Transport: roundTripper(stalls), Timeout: 3 * time.Second}))
+		require.NoError(t, err)
+		start := time.Now()
+		err = client.Applications.Cancel(t.Context(), theApplication)
+		assert.Equal(t, 3*time.Second, time.Since(start))
+		assert.NotErrorIs(t, err, context.Canceled)
+		assert.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		assert.ErrorContains(t, err, "cancel-application/{applicationId}: timeout: outcome unknown")
+		var timeout interface{ Timeout() bool }
+		require.True(t, errors.As(err, &timeout))
+		assert.True(t, timeout.Timeout())
+	})
+}
+
+// TestTimeoutOfTheClientLeavesNoGoroutine holds that its timer ends with the call.
+func TestTimeoutOfTheClientLeavesNoGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine waits for ever
+		client, err := lending.New("https://lending.example", lending.WithTokenSource(lending.StaticToken("t")),
+			lending.WithHTTPClient(&http.Client{Transport: says(200, `"Open"`), Timeout: 1000 * time.Hour}))
+		require.NoError(t, err)
+		start := time.Now()
+		_, err = client.Applications.Status(t.Context(), theApplication)
+		require.NoError(t, err)
+		require.NoError(t, client.Applications.Cancel(t.Context(), theApplication))
+		synctest.Wait()
+		stack := goroutines()
+		assert.NotContains(t, stack, "setRequestCancel")
+		assert.Zero(t, time.Since(start))
+	})
+}
