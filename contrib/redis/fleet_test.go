@@ -183,7 +183,7 @@ func TestFleet(t *testing.T) {
 
 	// Redis is gone while every process has the token, and comes back before it is due.
 	f.next(t, f.refreshes())
-	<-time.After(1500 * time.Millisecond)
+	<-time.After(1800 * time.Millisecond)
 	redisServer.kill()
 	<-time.After(time.Second)
 	redisServer.start(t)
