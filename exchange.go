@@ -57,8 +57,7 @@ func (x *exchange) send(ctx context.Context, token Token, body []byte) error {
 		traced, stop = context.WithCancelCause(ctx)
 		defer stop(nil)
 	}
-	hr := x.client.bind(traced, &x.request, token, body)
-	resp, err := x.http.Do(hr.WithContext(x.trace(traced, stop, hr.Header)))
+	resp, err := x.http.Do(x.client.bind(x.trace(traced, stop, token), &x.request, token, body))
 	return x.ended(ctx, traced, resp, err)
 }
 
@@ -146,7 +145,7 @@ func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
 // The end of the context stops HTTP/2 before it writes, but not HTTP/1, where the
 // connection is closed under the request, against the advice of httptrace. What the
 // transport sends on its own account does not count: it lacks our token.
-func (x *exchange) trace(ctx context.Context, stop context.CancelCauseFunc, ours http.Header) context.Context {
+func (x *exchange) trace(ctx context.Context, stop context.CancelCauseFunc, token Token) context.Context {
 	hooks := &httptrace.ClientTrace{
 		GetConn: func(string) { x.getConn.Add(1) },
 		GotConn: func(httptrace.GotConnInfo) { x.gotConn.Add(1) },
@@ -163,12 +162,12 @@ func (x *exchange) trace(ctx context.Context, stop context.CancelCauseFunc, ours
 			}
 		}
 	}
-	mark := "Authorization"
-	if ours[mark] == nil {
-		mark = "User-Agent"
+	mark, ours := "User-Agent", x.client.settings.userAgent
+	if !token.Value.IsZero() {
+		mark, ours = "Authorization", []string{"Bearer " + token.Value.Reveal()}
 	}
 	hooks.WroteHeaderField = func(name string, value []string) {
-		if strings.EqualFold(name, mark) && slices.Equal(value, ours[mark]) {
+		if strings.EqualFold(name, mark) && slices.Equal(value, ours) {
 			x.written.Add(1)
 		}
 	}

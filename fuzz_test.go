@@ -37,6 +37,7 @@ func FuzzProblem(f *testing.F) {
 		"\xEF\xBB\xBF" + `{"errorCode":"a b"}`, `{"errors":[[[[{}]]]]}`, `{"detail":"hush","instance":"/hush","errorCode":"\u0000"}`} {
 		f.Add([]byte(seed), "hush, 123-45-6789")
 	}
+	f.Add([]byte(`{"errors":[`+strings.Repeat(`{"field":"ssn","code":"c"},`, 1000)+`{}]}`), "hush")
 	f.Fuzz(func(t *testing.T, body []byte, value string) {
 		problem := lending.ParseProblem(body)
 		if problem == nil {

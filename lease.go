@@ -225,12 +225,12 @@ func (s *Session) save(ctx context.Context, fence int64, k kept) error {
 	return s.store.Save(ctx, StoredToken{fence, NewSecret(string(text))})
 }
 
-// share saves g, and returns the newer token that the store may have by now.
+// share saves g, and returns the newer token if the store has one by now.
 func (s *Session) share(ctx context.Context, g *grant) *grant {
 	err := s.save(ctx, g.fence, kept{Token: g.token.Value.Reveal(), Issued: g.issued, Expires: g.token.Expires})
 	if errors.Is(err, ErrFenced) {
 		if newer, _ := s.look(context.WithoutCancel(ctx), g.fence, true); newer != nil {
-			return newer
+			g = newer
 		}
 	}
 	s.report("keeping the token", err)

@@ -49,6 +49,9 @@ func (p *ProblemDetails) fieldErrors() []FieldError {
 	return p.Errors
 }
 
+// maxFieldsShown bounds the text of an error.
+const maxFieldsShown = 16
+
 func (p ProblemDetails) summary() string {
 	var b strings.Builder
 	for _, part := range []struct{ name, value string }{
@@ -58,7 +61,11 @@ func (p ProblemDetails) summary() string {
 			b.WriteString(": " + part.name + token(part.value))
 		}
 	}
-	for _, f := range p.Errors {
+	for i, f := range p.Errors {
+		if i == maxFieldsShown {
+			b.WriteString(fmt.Sprintf(": and %d more fields", len(p.Errors)-i))
+			break
+		}
 		b.WriteString(": field " + token(f.Field))
 		if f.Code != "" {
 			b.WriteString(" " + token(f.Code))

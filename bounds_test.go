@@ -1,0 +1,451 @@
+package lending_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+)
+
+// bomb returns 200 MiB of JSON string in about 200 KB.
+var bomb = sync.OnceValue(func() []byte {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	part := bytes.Repeat([]byte("x"), 1<<20)
+	_, _ = w.Write([]byte(`"`))
+	for range 200 {
+		_, _ = w.Write(part)
+	}
+	_ = w.Close()
+	return b.Bytes()
+})
+
+func TestDecompressedAnswersAreBounded(t *testing.T) {
+	for _, test := range []struct {
+		status  int
+		outcome lending.Outcome
+		most    int
+	}{{200, lending.OutcomeDone, 64 << 20}, {400, lending.OutcomeRejected, 1 << 20}, {500, lending.OutcomeUnknown, 1 << 20}} {
+		t.Run(http.StatusText(test.status), func(t *testing.T) {
+			var arrivals atomic.Int32
+			client := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				arrivals.Add(1)
+				w.Header().Set("Content-Type", "application/json")
+				w.Header().Set("Content-Encoding", "gzip")
+				w.WriteHeader(test.status)
+				_, _ = w.Write(bomb())
+			})
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			err := client.Applications.Cancel(t.Context(), theApplication)
+			runtime.ReadMemStats(&after)
+			require.ErrorIs(t, err, lending.ErrTooLarge)
+			var failed *lending.Error
+			require.ErrorAs(t, err, &failed)
+			assert.Equal(t, test.status, failed.StatusCode)
+			assert.Equal(t, test.outcome, failed.Outcome)
+			assert.Len(t, failed.Response().Body, test.most)
+			assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(4*test.most+(8<<20)))
+			assert.EqualValues(t, 1, arrivals.Load())
+		})
+	}
+	t.Run("a read is not repeated", func(t *testing.T) {
+		var arrivals atomic.Int32
+		client := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			arrivals.Add(1)
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = w.Write(bomb())
+		})
+		_, err := client.Applications.Status(t.Context(), theApplication)
+		require.ErrorIs(t, err, lending.ErrTooLarge)
+		assert.EqualValues(t, 1, arrivals.Load())
+	})
+}
+
+// TestClaimedLengthIsNotAllocated holds that a Content-Length alone costs no memory.
+func TestClaimedLengthIsNotAllocated(t *testing.T) {
+	client := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		assert.NoError(t, err)
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 60000000\r\n\r\n{")
+		_ = conn.Close()
+	})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 5 {
+		assert.Error(t, client.Applications.Cancel(t.Context(), theApplication))
+	}
+	runtime.ReadMemStats(&after)
+	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(16<<20))
+}
+
+func TestDribblingBodyEndsWithTheContext(t *testing.T) {
+	for _, foreign := range []bool{false, true} {
+		var opts []lending.Option
+		if foreign {
+			opts = append(opts, lending.WithHTTPClient(&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}))
+		}
+		client := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			ticks := time.NewTicker(5 * time.Millisecond)
+			defer ticks.Stop()
+			for {
+				if _, err := w.Write([]byte(" ")); err != nil {
+					return
+				}
+				_ = http.NewResponseController(w).Flush()
+				select {
+				case <-ticks.C:
+				case <-r.Context().Done():
+					return
+				}
+			}
+		}, opts...)
+		ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		err := client.Applications.Cancel(ctx, theApplication)
+		assert.Less(t, time.Since(start), 5*time.Second)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err), err)
+		assert.ErrorContains(t, err, "it happened")
+	}
+}
+
+// TestCallsEndWithoutADeadline holds that a call whose context never ends does.
+func TestCallsEndWithoutADeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, attempts := inOrder(t, stalls)
+		start := time.Now()
+		err := client.Applications.Cancel(context.Background(), theApplication)
+		assert.Equal(t, 2*time.Minute, time.Since(start))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		assert.Equal(t, 1, *attempts)
+	})
+}
+
+// TestTransportIsBounded holds that no stage of a connection can last for ever.
+func TestTransportIsBounded(t *testing.T) {
+	transport := lending.NewTransport()
+	assert.NotZero(t, transport.TLSHandshakeTimeout)
+	assert.NotZero(t, transport.ResponseHeaderTimeout)
+	assert.NotZero(t, transport.ExpectContinueTimeout)
+	assert.NotZero(t, transport.MaxResponseHeaderBytes)
+	assert.NotNil(t, transport.DialContext)
+	assert.LessOrEqual(t, transport.IdleConnTimeout, 5*time.Second)
+	assert.NotZero(t, transport.IdleConnTimeout)
+	assert.False(t, transport.DisableKeepAlives)
+	assert.False(t, transport.Protocols.HTTP2() || transport.Protocols.UnencryptedHTTP2(), "speaks HTTP/2, which repeats by itself")
+}
+
+// TestBurstOfCommandsSharesAConnection counts connections at the service.
+func TestBurstOfCommandsSharesAConnection(t *testing.T) {
+	var connections, arrivals atomic.Int32
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		arrivals.Add(1)
+		answer(200, "true")(w, r)
+	}))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	server.Start()
+	defer server.Close()
+	client := benchmarkClient(t, server.URL, nil)
+	before := runtime.NumGoroutine()
+	for range 200 {
+		_, err := client.Applications.UpdateName(t.Context(), theApplication, "Zoë & Söhne")
+		require.NoError(t, err)
+		require.NoError(t, client.Applications.Cancel(t.Context(), theApplication))
+		_, err = client.Applications.CreateCustomer(t.Context(), theUser())
+		require.ErrorContains(t, err, "want an object")
+	}
+	assert.EqualValues(t, 600, arrivals.Load())
+	assert.EqualValues(t, 1, connections.Load())
+	require.NoError(t, client.Close())
+	assert.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+1 }, 5*time.Second, 5*time.Millisecond)
+}
+
+// TestForeignClientKeepsItsHabits holds that a caller's http.Client neither follows
+// redirects nor keeps cookies for us, and is itself left as it was.
+func TestForeignClientKeepsItsHabits(t *testing.T) {
+	jar, err := cookiejar.New(nil)
+	require.NoError(t, err)
+	hc := &http.Client{Jar: jar, Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error {
+		t.Error("asked about a redirect")
+		return nil
+	}}
+	var arrivals atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		arrivals.Add(1)
+		assert.Empty(t, r.Header.Values("Cookie"))
+		http.SetCookie(w, &http.Cookie{Name: "session", Value: "x"})
+		http.Redirect(w, r, "/base/path/api/again", http.StatusTemporaryRedirect)
+	}))
+	defer server.Close()
+	address, err := url.Parse(server.URL)
+	require.NoError(t, err)
+	jar.SetCookies(address, []*http.Cookie{{Name: "sign-in", Value: "c"}})
+	client := benchmarkClient(t, server.URL, hc)
+	assert.ErrorIs(t, client.Applications.Cancel(t.Context(), theApplication), lending.ErrOutcomeUnknown)
+	_, err = client.Applications.Status(t.Context(), theApplication)
+	require.Error(t, err)
+	assert.EqualValues(t, 2, arrivals.Load())
+	assert.Nil(t, hc.Transport)
+	assert.Len(t, jar.Cookies(address), 1)
+}
+
+// TestTransportMayCallOthers holds that what a caller's transport sends on its own
+// account, with our context, does not count as ours.
+func TestTransportMayCallOthers(t *testing.T) {
+	var arrivals, asked atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { asked.Add(1) }))
+	defer other.Close()
+	transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+		for range 2 {
+			before, err := http.NewRequestWithContext(r.Context(), http.MethodPost, other.URL, strings.NewReader("grant"))
+			if err != nil {
+				return nil, err
+			}
+			resp, err := http.DefaultTransport.RoundTrip(before)
+			if err != nil {
+				return nil, err
+			}
+			_ = resp.Body.Close()
+		}
+		return http.DefaultTransport.RoundTrip(r)
+	})
+	client := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		arrivals.Add(1)
+		answer(400, "{}")(w, r)
+	}, lending.WithHTTPClient(&http.Client{Transport: transport}))
+	for range 3 {
+		assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(client.Applications.Cancel(t.Context(), theApplication)))
+	}
+	assert.EqualValues(t, 3, arrivals.Load())
+	assert.EqualValues(t, 6, asked.Load())
+}
+
+// TestOutcomeWithoutTrace holds that a transport which does not say what it does proves
+// nothing, unless it could not dial.
+func TestOutcomeWithoutTrace(t *testing.T) {
+	registered := &http.Transport{TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}
+	registered.RegisterProtocol("https", roundTripper(func(*http.Request) (*http.Response, error) { return nil, io.EOF }))
+	fails := func(err error) http.RoundTripper {
+		return roundTripper(func(*http.Request) (*http.Response, error) { return nil, err })
+	}
+	for name, test := range map[string]struct {
+		transport http.RoundTripper
+		want      lending.Outcome
+	}{
+		"any error":           {fails(io.EOF), lending.OutcomeUnknown},
+		"read":                {fails(&net.OpError{Op: "read", Err: io.EOF}), lending.OutcomeUnknown},
+		"dial":                {fails(&net.OpError{Op: "dial", Err: io.EOF}), lending.OutcomeNotSent},
+		"nothing":             {fails(nil), lending.OutcomeUnknown},
+		"registered protocol": {registered, lending.OutcomeUnknown},
+		"answer without body": {roundTripper(func(*http.Request) (*http.Response, error) { return &http.Response{StatusCode: 400}, nil }), lending.OutcomeRejected},
+	} {
+		err := benchmarkClient(t, "https://lending.example", &http.Client{Transport: test.transport}).Applications.Cancel(t.Context(), theApplication)
+		assert.Equal(t, test.want, lending.OutcomeOf(err), "%s: %v", name, err)
+	}
+}
+
+// TestSignInDoesNotSpeakForTheCall holds that the error of a sign-in, inside that of a
+// call that was never sent, says neither that the call's outcome is unknown nor that
+// its record is missing.
+func TestSignInDoesNotSpeakForTheCall(t *testing.T) {
+	for status, want := range map[int]error{404: lending.ErrNotFound, 500: lending.ErrOutcomeUnknown} {
+		signIn := serve(t, answer(status, "{}"))
+		_, inner := signIn.Auth.Login(t.Context(), lending.LoginRequest{Username: "u", Password: lending.NewSecret("p")})
+		require.ErrorIs(t, inner, want)
+		client, err := lending.New("https://lending.example", lending.WithTokenSource(failing{inner}))
+		require.NoError(t, err)
+		_, err = client.Customers.GetByEmail(t.Context(), "a@example.com")
+		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+		assert.NotErrorIs(t, err, want)
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Token(context.Context) (lending.Token, error) { return lending.Token{}, f.err }
+
+// TestObserversSeeEachAttempt holds what an attempt tells, and that a logger writes one
+// record of each, with the context of the call.
+func TestObserversSeeEachAttempt(t *testing.T) {
+	type key struct{}
+	var seen []lending.Attempt
+	var records []string
+	logger := slog.New(recorder(func(ctx context.Context, r slog.Record) {
+		var b strings.Builder
+		fmt.Fprint(&b, ctx.Value(key{}), " ", r.Level, " ", r.Message)
+		r.Attrs(func(a slog.Attr) bool {
+			if a.Key != "duration" {
+				fmt.Fprintf(&b, " %s", a)
+			}
+			return true
+		})
+		records = append(records, b.String())
+	}))
+	arrivals := 0
+	client := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if arrivals++; arrivals == 1 {
+			answer(503, "{}")(w, r)
+			return
+		}
+		answer(200, `"Open"`)(w, r)
+	}, lending.WithLogger(logger), lending.WithObserver(func(ctx context.Context, a lending.Attempt) {
+		assert.Equal(t, "caller", ctx.Value(key{}))
+		assert.NoError(t, ctx.Err())
+		seen = append(seen, a)
+	}))
+	start := time.Now()
+	ctx := context.WithValue(t.Context(), key{}, "caller")
+	_, err := client.Applications.Status(ctx, theApplication)
+	require.NoError(t, err)
+	_, err = client.Applications.Process(ctx, theApplication)
+	assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err), "its answer is no UUID")
+	require.Len(t, seen, 3)
+	for i, want := range []lending.Attempt{
+		{Method: "GET", Route: "/api/Application/application-status/{applicationId}", Effect: lending.Read, Number: 1, StatusCode: 503, Outcome: lending.OutcomeUnknown},
+		{Method: "GET", Route: "/api/Application/application-status/{applicationId}", Effect: lending.Read, Number: 2, StatusCode: 200, Outcome: lending.OutcomeDone},
+		{Method: "GET", Route: "/api/Application/process-application/{applicationId}", Effect: lending.Mutation, Number: 1, StatusCode: 200, Outcome: lending.OutcomeDone},
+	} {
+		got := seen[i]
+		assert.GreaterOrEqual(t, got.Duration, time.Duration(0))
+		assert.WithinRange(t, got.Start, start, time.Now())
+		got.Duration, got.Start = 0, time.Time{}
+		assert.Equal(t, want, got)
+	}
+	assert.Equal(t, []string{
+		"caller WARN lending attempt method=GET route=/api/Application/application-status/{applicationId} effect=read attempt=1 status=503 outcome=unknown",
+		"caller DEBUG lending attempt method=GET route=/api/Application/application-status/{applicationId} effect=read attempt=2 status=200 outcome=done",
+		"caller DEBUG lending attempt method=GET route=/api/Application/process-application/{applicationId} effect=mutation attempt=1 status=200 outcome=done",
+	}, records)
+}
+
+// recorder is a slog.Handler.
+type recorder func(context.Context, slog.Record)
+
+func (f recorder) Enabled(context.Context, slog.Level) bool { return true }
+func (f recorder) WithAttrs([]slog.Attr) slog.Handler       { return f }
+func (f recorder) WithGroup(string) slog.Handler            { return f }
+func (f recorder) Handle(ctx context.Context, r slog.Record) error {
+	f(ctx, r)
+	return nil
+}
+
+// BenchmarkCommands sends commands one after the other, in turn with the floor, a pooled
+// POST of net/http: "floors" is how many times as long a command takes, by the medians of
+// one run.
+func BenchmarkCommands(b *testing.B) {
+	server := httptest.NewServer(answer(http.StatusOK, `{"id":"11111111-2222-3333-4444-555555555555"}`))
+	defer server.Close()
+	client := benchmarkClient(b, server.URL, nil)
+	hc := &http.Client{Transport: &http.Transport{}}
+	defer hc.CloseIdleConnections()
+	post := func(b *testing.B, path string, body any, into any) {
+		var content io.Reader
+		if body != nil {
+			text, err := json.Marshal(body)
+			if err != nil {
+				b.Fatal(err)
+			}
+			content = bytes.NewReader(text)
+		}
+		req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, server.URL+path, content)
+		if err != nil {
+			b.Fatal(err)
+		}
+		req.Header.Set("Accept", "application/json")
+		req.Header.Set("Authorization", "Bearer test-token")
+		if body != nil {
+			req.Header.Set("Content-Type", "application/json")
+		}
+		resp, err := hc.Do(req)
+		if err != nil {
+			b.Fatal(err)
+		}
+		got, err := io.ReadAll(resp.Body)
+		if into != nil && err == nil {
+			err = json.Unmarshal(got, into)
+		}
+		if err := errors.Join(err, resp.Body.Close()); err != nil || resp.StatusCode != http.StatusOK {
+			b.Fatal(err)
+		}
+	}
+	type user struct {
+		FirstName    string `json:"firstName"`
+		LastName     string `json:"lastName"`
+		Email        string `json:"email"`
+		Password     string `json:"password"`
+		MobileNumber string `json:"mobileNumber"`
+	}
+	ada := lending.UserRequest{
+		FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com",
+		Password: lending.NewSecret("correct horse"), MobileNumber: "4155550100",
+	}
+	for name, command := range map[string]struct {
+		floor func(b *testing.B)
+		call  func() error
+	}{
+		"without body": {
+			func(b *testing.B) { post(b, "/api/Application/cancel-application/"+theApplication.String(), nil, nil) },
+			func() error { return client.Applications.Cancel(context.Background(), theApplication) },
+		},
+		"with body": {
+			func(b *testing.B) {
+				var created struct{ ID uuid.UUID }
+				post(b, "/api/Application/create-customer", user{"Ada", "Lovelace", "ada@example.com", "correct horse", "4155550100"}, &created)
+			},
+			func() error {
+				_, err := client.Applications.CreateCustomer(context.Background(), ada)
+				return err
+			},
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			var floors, commands []time.Duration
+			for b.Loop() {
+				start := time.Now()
+				command.floor(b)
+				middle := time.Now()
+				if err := command.call(); err != nil {
+					b.Fatal(err)
+				}
+				floors, commands = append(floors, middle.Sub(start)), append(commands, time.Since(middle))
+			}
+			slices.Sort(floors)
+			slices.Sort(commands)
+			floor, command := floors[len(floors)/2], commands[len(commands)/2]
+			b.ReportMetric(float64(command)/float64(floor), "floors")
+			b.ReportMetric(float64(floor.Nanoseconds()), "floor-ns")
+		})
+	}
+}
