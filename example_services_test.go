@@ -30,7 +30,7 @@ func ExampleApplicationsService() {
 		fmt.Println(err)
 		return
 	}
-	_, err = client.Applications.AddOrUpdateBankingData(ctx, application, statement(), nil)
+	_, err = client.Applications.AddOrUpdateBankingData(ctx, application, bankStatement(), nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -40,9 +40,9 @@ func ExampleApplicationsService() {
 	// Output: offer 00000001-0003-4000-8000-000000000001 <nil>
 }
 
-// statement is bank data as the embedded service wants it: the interface does not show
+// bankStatement is bank data as the embedded service wants it: the interface does not show
 // the names of its fields, and amounts are strings.
-func statement() *lending.BankingDataRequest {
+func bankStatement() *lending.BankingDataRequest {
 	type fields map[string]any
 	return &lending.BankingDataRequest{Extra: fields{"accounts": []fields{{
 		"accountName": "Checking", "accountNumber": "000123456789", "balance": "48210.55",
@@ -56,7 +56,7 @@ func ExampleApplicationsService_Process() {
 	service, client := demo()
 	application := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
 	ctx := context.Background()
-	_, err := client.Applications.AddOrUpdateBankingData(ctx, application, statement(), nil)
+	_, err := client.Applications.AddOrUpdateBankingData(ctx, application, bankStatement(), nil)
 	if err != nil {
 		fmt.Println(err)
 		return
