@@ -230,9 +230,9 @@ func (j *journey) command(a *actor) error {
 	if a.random.IntN(5) < 2 {
 		fault = j.fail(a, c.route, cancel)
 	}
-	executed := j.service.Executed(c.route)
+	executed, arrived := j.service.Executed(c.route), j.service.Arrived(c.route)
 	err := c.call(ctx, j.client)
-	executed = j.service.Executed(c.route) - executed
+	executed, arrived = j.service.Executed(c.route)-executed, j.service.Arrived(c.route)-arrived
 	j.note(a, c.route, fault, err)
 	if err := j.judge(a, c, err); err != nil {
 		return err
@@ -241,6 +241,9 @@ func (j *journey) command(a *actor) error {
 		j.service.ClearFaults()
 		if err := agrees(executed, err); err != nil {
 			return fmt.Errorf("%s: %w", c.route, err)
+		}
+		if arrived > 1 {
+			return fmt.Errorf("%s was sent %d times", c.route, arrived)
 		}
 	}
 	if signedOut(err) {
