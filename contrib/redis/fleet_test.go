@@ -21,13 +21,13 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/webhooktest"
+	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lendingapi/lending-go"
 	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
-	"github.com/lendingapi/lending-go/internal/webhooktest"
-	"github.com/lendingapi/lending-go/lendingtest"
 )
 
 const (
@@ -84,7 +84,9 @@ func runReplica(settings replicaSettings) {
 		select {
 		case <-ended:
 			_ = client.Close()
-			_ = json.NewEncoder(os.Stdout).Encode(told)
+			if err := json.NewEncoder(os.Stdout).Encode(told); err != nil {
+				panic(err)
+			}
 			return
 		case <-ticks:
 			told.Calls++
