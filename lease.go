@@ -75,7 +75,7 @@ func (s *Session) startRenewal(g *grant) {
 	if s.closed || s.current.Load() != g || g.renewAt.IsZero() || time.Until(g.renewAt) > 0 {
 		return
 	}
-	life, left := g.token.Expires.Sub(g.issued), time.Until(g.useUntil)
+	life, left := g.token.Expires.Sub(g.issued), max(time.Until(g.useUntil), 0)
 	g = g.postponed(max(left/8+rand.N(left/4+1), min(time.Second, life/50)))
 	s.put(g)
 	if s.renewal == nil {
@@ -86,7 +86,7 @@ func (s *Session) startRenewal(g *grant) {
 // renew refreshes g, or takes the token of another process that has. Without the store
 // it waits for the last twentieth of the token's life, because every process does.
 func (s *Session) renew(ctx context.Context, g *grant) (*grant, error) {
-	life, left := g.token.Expires.Sub(g.issued), time.Until(g.useUntil)
+	life, left := g.token.Expires.Sub(g.issued), max(time.Until(g.useUntil), 0)
 	ctx, cancel := context.WithTimeout(ctx, min(renewTimeout, left))
 	defer cancel()
 	refresh := protect(func(ctx context.Context) (*grant, error) { return s.refresh(ctx, g) })
