@@ -57,7 +57,7 @@ func TestMain(m *testing.M) {
 		runReplica(settings)
 		return
 	}
-	webhooktest.Main(m, openInbox)
+	os.Exit(webhooktest.Main(m, openInbox))
 }
 
 // runReplica calls the service until standard input ends.
