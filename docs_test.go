@@ -2,6 +2,7 @@ package lending_test
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -19,9 +20,17 @@ func TestReadmeShowsTheQuickstart(t *testing.T) {
 	require.True(t, found)
 	assert.Less(t, strings.Index(string(readme), block), strings.Index(string(readme), "```sh"), "the Go block comes first")
 
-	source, err := os.ReadFile("examples/quickstart/main.go")
+	var source strings.Builder
+	files, err := filepath.Glob("examples/quickstart/*.go")
 	require.NoError(t, err)
-	assert.Contains(t, unindented(string(source)), unindented(block))
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		source.Write(text)
+	}
+	for paragraph := range strings.SplitSeq(strings.TrimSpace(block), "\n\n") {
+		assert.Contains(t, unindented(source.String()), unindented(paragraph))
+	}
 
 	for _, command := range []string{"go run ./examples/quickstart", "go test ./..."} {
 		assert.Contains(t, string(readme), command)

@@ -48,6 +48,17 @@ const (
 	EventLoanOpened                    EventName = "WB_Loan_Opened"                      // loan opened
 )
 
+// EventNames returns the names above, in that order.
+func EventNames() []EventName {
+	return []EventName{
+		EventPartnerRequest, EventApplicationCreated, EventCustomerCreated, EventCustomerAndApplicationCreated,
+		EventApplicationCurrentProcess, EventApplicationStatusChanged, EventLoanCreated, EventBankTransactionsRefresh,
+		EventCommunicationSent, EventLoanWithdrawalCompleted, EventSendSecondaryApplicantNotice, EventUnderReview,
+		EventSendSMS, EventSendOTP, EventSendLoanOTP, EventApplicationCancelled, EventSendTwoFactorCode,
+		EventSendApplicationReady, EventApplicationReady, EventLoanEnabledOrDisabled, EventLoanClosed, EventLoanOpened,
+	}
+}
+
 // Event is a webhook delivery: the envelope, and the data of the event. Its Record is
 // the whole envelope, with the fields that are not published.
 //

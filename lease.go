@@ -125,11 +125,10 @@ func (s *Session) lead(ctx context.Context, ttl time.Duration, above int64, forc
 		return nil, err
 	}
 	defer l.end()
+	// Again, because another process may have been at work before this one had the
+	// lease, or after, if this one stood still.
 	if g, err := s.look(ctx, above, forced); g != nil || err != nil {
 		return g, err
-	}
-	if err := l.renew(ctx); err != nil { // this process may have stood still for longer than the lease
-		return nil, err
 	}
 	g, err := do(ctx, l.fence)
 	switch {
@@ -225,12 +224,12 @@ func (s *Session) save(ctx context.Context, fence int64, k kept) error {
 	return s.store.Save(ctx, StoredToken{fence, NewSecret(string(text))})
 }
 
-// share saves g, and returns the newer token that the store may have by now.
+// share saves g, and returns the newer token if the store has one by now.
 func (s *Session) share(ctx context.Context, g *grant) *grant {
 	err := s.save(ctx, g.fence, kept{Token: g.token.Value.Reveal(), Issued: g.issued, Expires: g.token.Expires})
 	if errors.Is(err, ErrFenced) {
 		if newer, _ := s.look(context.WithoutCancel(ctx), g.fence, true); newer != nil {
-			return newer
+			g = newer
 		}
 	}
 	s.report("keeping the token", err)

@@ -282,13 +282,10 @@ func (s *Session) put(g *grant) {
 	s.current.Store(g)
 }
 
-// publish makes g the present grant unless there is a newer one, which it returns.
+// publish makes g the present grant, which ends the memory of failures.
 func (s *Session) publish(g *grant) *grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now := s.current.Load(); now.usable() && now.fence > g.fence {
-		return now
-	}
 	s.put(g)
 	s.failure.until = time.Time{}
 	return g

@@ -179,6 +179,31 @@ func TestSameRefusalOfManyMutations(t *testing.T) {
 	})
 }
 
+// A refusal that arrives late is of a token that nobody uses any more.
+func TestLateRefusal(t *testing.T) {
+	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := &faultyStore{TokenStore: lending.NewMemoryTokenStore()}
+		client := signInTo(t, service, nil, lending.WithTokenStore(store))
+		old, _, err := takeToken(t.Context(), client)
+		require.NoError(t, err)
+		for i := range 10 {
+			client.Session().Invalidate(old)
+			fresh, waited, err := takeToken(t.Context(), client)
+			require.NoError(t, err)
+			assert.Zero(t, waited, "the lease was given back, and refusals now and then are not held against anybody")
+			store.down.Store(true) // the session's own memory must do
+			client.Session().Invalidate(old)
+			again, _, err := takeToken(t.Context(), client)
+			require.NoError(t, err)
+			store.down.Store(false)
+			assert.Equal(t, fresh.Value.Reveal(), again.Value.Reveal())
+			assert.Equal(t, i+2, service.Arrived(loginRoute))
+			old = fresh
+			time.Sleep(2 * time.Minute)
+		}
+	})
+}
+
 // A service that refuses every token must not make the client send a code for each call.
 func TestEveryTokenIsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
@@ -459,6 +484,22 @@ func TestRateLimitedRefreshWaits(t *testing.T) {
 			assert.GreaterOrEqual(t, at[1].Sub(at[0]), 9*time.Minute)
 		}
 		assert.Equal(t, 1, service.Arrived(loginRoute))
+	})
+}
+
+func TestExpiredTokenIsNotUsed(t *testing.T) {
+	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := signInTo(t, service, nil)
+		service.Fail(refreshRoute, lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: 2 * time.Hour, Times: -1})
+		for range 6 * 70 {
+			require.NoError(t, read(t.Context(), client))
+			time.Sleep(10 * time.Second)
+		}
+		assert.Equal(t, 1, service.Arrived(refreshRoute))
+		assert.Equal(t, 2, service.Arrived(loginRoute))
+		for _, request := range service.Requests() {
+			assert.NotEqual(t, http.StatusUnauthorized, request.Status)
+		}
 	})
 }
 

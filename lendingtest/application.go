@@ -10,15 +10,16 @@ import (
 
 // Statuses of this model. The interface shows none, and promises no list.
 const (
-	StatusCreated      = "Application Created"
-	StatusBankingData  = "Banking Data Received"
-	StatusOfferReady   = "Offer Ready"
-	StatusInApproval   = "In Approval"
-	StatusLoanOpened   = "Loan Opened"
-	StatusCancelled    = "Cancelled"
-	zipcodeKey         = "zipcode"
-	applicationLinkMsg = "application-link"
+	StatusCreated     = "Application Created"
+	StatusBankingData = "Banking Data Received"
+	StatusOfferReady  = "Offer Ready"
+	StatusInApproval  = "In Approval"
+	StatusLoanOpened  = "Loan Opened"
+	StatusCancelled   = "Cancelled"
 )
+
+// zipcodeKey is the zip code's name in extraInformation.
+const zipcodeKey = "zipcode"
 
 // applicationRequest is the interface's ApplicationRequest. Values of
 // extraInformation are any at first, so that each wrong one can be named.
@@ -171,7 +172,7 @@ func (c *call) sendLink(app *Application, wanted bool) {
 		return
 	}
 	app.LinksSent++
-	c.message(Sent{Kind: applicationLinkMsg, To: c.customers.get(app.CustomerID).Email, ApplicationID: app.ID})
+	c.message(Sent{Kind: "application-link", To: c.customers.get(app.CustomerID).Email, ApplicationID: app.ID})
 	c.emitApplication("WB_Send_Application_Ready", app)
 }
 

@@ -82,7 +82,7 @@
 // The values of errorCode and of the fields' codes are the model's, too.
 // errorCode: AdvanceRateMismatch, AlreadySigned, AmountMismatch,
 // ApplicantNotInApplication, ApplicationCancelled, ApplicationNotFound,
-// BankAccountNotFound, CalculationMismatch, CalculationNotFound,
+// BankAccountNotFound, CalculationMismatch, CalculationNotFound, Closed,
 // CustomerNotFound, EmptyDocument, EventNotSubscribed, FileTooLarge,
 // FileTypeMismatch, Forbidden, InjectedFault, InsufficientBalance,
 // InsufficientBankingData, InvalidCredentials, InvalidDocument, InvalidOtp,

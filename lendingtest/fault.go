@@ -138,7 +138,8 @@ func (s *Service) faultAnswer(f Fault, r *http.Request) *answer {
 
 // Answer replaces a route's answer by a handler of your own; nil brings the
 // service's back. The handler sees path values, query and body, and is asked
-// before the token is looked at.
+// before the token is looked at. Faults that come before the route go before
+// it; Executes, ResetAfter and CutBody have no hold on it.
 func (s *Service) Answer(route string, h http.HandlerFunc) {
 	s.mustRoute(route)
 	s.mu.Lock()

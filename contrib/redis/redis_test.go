@@ -11,14 +11,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// server is a Redis server on a loopback port, started by the test. It keeps nothing
-// on disk: killed, it comes back empty.
+// server is a Redis server on a loopback port, started by the test. Unless its arguments
+// say otherwise it keeps nothing on disk: killed, it comes back empty.
 type server struct {
 	binary, port, directory string
+	arguments               []string
 	process                 *exec.Cmd
 }
 
-func startRedis(t *testing.T) *server {
+func startRedis(t *testing.T, arguments ...string) *server {
 	t.Helper()
 	binary, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -33,7 +34,7 @@ func startRedis(t *testing.T) *server {
 	}
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	_ = listener.Close()
-	s := &server{binary: binary, port: port, directory: t.TempDir()}
+	s := &server{binary: binary, port: port, directory: t.TempDir(), arguments: arguments}
 	s.start(t)
 	t.Cleanup(s.kill)
 	return s
@@ -43,7 +44,9 @@ func (s *server) address() string { return net.JoinHostPort("127.0.0.1", s.port)
 
 func (s *server) start(t *testing.T) {
 	t.Helper()
-	s.process = exec.Command(s.binary, "--port", s.port, "--bind", "127.0.0.1", "--dir", s.directory, "--save", "", "--appendonly", "no")
+	s.process = exec.Command(s.binary, append([]string{
+		"--port", s.port, "--bind", "127.0.0.1", "--dir", s.directory, "--save", "", "--appendonly", "no",
+	}, s.arguments...)...)
 	if err := s.process.Start(); err != nil {
 		t.Fatal(err)
 	}

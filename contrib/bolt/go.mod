@@ -1,0 +1,19 @@
+module github.com/lendingapi/lending-go/contrib/bolt
+
+go 1.26.0
+
+replace github.com/lendingapi/lending-go => ../..
+
+require (
+	github.com/lendingapi/lending-go v0.0.0-00010101000000-000000000000
+	github.com/stretchr/testify v1.12.1
+	go.etcd.io/bbolt v1.5.0
+)
+
+require (
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/hashicorp/go-cleanhttp v0.5.2 // indirect
+	github.com/hashicorp/go-retryablehttp v0.7.8 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/sys v0.45.0 // indirect
+)

@@ -1,0 +1,20 @@
+package lendingbolt_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/webhooktest"
+
+	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(webhooktest.Main(m, func(path string) (lending.Inbox, error) { return lendingbolt.Open(path, nil) }))
+}
+
+func TestNothingIsLostUnderKill(t *testing.T) {
+	webhooktest.Kill(t, filepath.Join(t.TempDir(), "inbox"), nil)
+}

@@ -1,0 +1,333 @@
+package conformance_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/contrib/conformance"
+)
+
+func TestMain(m *testing.M) {
+	openapi3.DefineStringFormatValidator("uuid", openapi3.NewRegexpFormatValidator(openapi3.FormatOfStringForUUIDOfRFC4122))
+	openapi3.DefineStringFormatValidator("email", openapi3.NewRegexpFormatValidator(openapi3.FormatOfStringForEmail))
+	openapi3.DefineStringFormatValidator("byte", openapi3.NewCallbackValidator(func(text string) error {
+		_, err := base64.StdEncoding.DecodeString(text)
+		return err
+	}))
+	openapi3filter.RegisterBodyDecoder("text/json", openapi3filter.JSONBodyDecoder)
+	openapi3filter.RegisterBodyDecoder("application/*+json", openapi3filter.JSONBodyDecoder)
+	m.Run()
+}
+
+// operation is a route of the description.
+type operation struct {
+	*openapi3.Operation
+	method, path string
+	item         *openapi3.PathItem
+}
+
+func (o operation) route() string { return o.method + " " + o.path }
+
+func (o operation) anonymous() bool { return o.Security != nil && len(*o.Security) == 0 }
+
+func load(t *testing.T) (*openapi3.T, map[string]operation) {
+	t.Helper()
+	doc, err := openapi3.NewLoader().LoadFromData(conformance.OpenAPI)
+	require.NoError(t, err)
+	require.NoError(t, doc.Validate(t.Context()))
+	all := map[string]operation{}
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			all[op.OperationID] = operation{op, method, path, item}
+		}
+	}
+	return doc, all
+}
+
+// suite drives one service by the description.
+type suite struct {
+	*testing.T
+	doc        *openapi3.T
+	operations map[string]operation
+	service    *lendingtest.Server
+	client     *http.Client
+	receiver   string         // https, answers 200
+	token      string         // of everybody who is not told otherwise
+	done       map[string]int // successes by operation
+	beyond     map[string]int // how often the fake was seen to say more than the interface
+}
+
+func newSuite(t *testing.T) *suite {
+	t.Helper()
+	receiver := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(receiver.Close)
+	service := lendingtest.NewServer(lendingtest.WithBasePath("/base"), lendingtest.WithDeliveryClient(receiver.Client()))
+	t.Cleanup(service.Close)
+	s := &suite{
+		T: t, service: service, receiver: receiver.URL,
+		client: &http.Client{Transport: &http.Transport{ExpectContinueTimeout: time.Minute}},
+		token:  service.Token(lendingtest.Username), done: map[string]int{}, beyond: map[string]int{},
+	}
+	t.Cleanup(s.client.CloseIdleConnections)
+	s.doc, s.operations = load(t)
+	return s
+}
+
+// exchange is a request and what is expected of its answer.
+type exchange struct {
+	operation
+	params      url.Values // those of the path and of the query
+	body        string
+	contentType string // application/json unless told
+	declared    string // contentType as the description has it, where it stands for many
+	token       string
+	length      int64 // Content-Length, and no body is sent unless the service asks for it
+
+	want   []int // one of these
+	broken bool  // the description has to refuse the request, too
+	field  string
+}
+
+// request finds the operation by its id and takes "a=b&c=d" as parameters.
+func (s *suite) request(id, params, body string) exchange {
+	s.Helper()
+	op, ok := s.operations[id]
+	require.True(s, ok, id)
+	values, err := url.ParseQuery(params)
+	require.NoError(s, err)
+	return exchange{operation: op, params: values, body: body, token: s.token, want: []int{http.StatusOK}}
+}
+
+// ok sends a request, first in every broken form there is, and returns the answer.
+func (s *suite) ok(id, params, body string) string {
+	s.Helper()
+	x := s.request(id, params, body)
+	if s.done[id] == 0 {
+		s.breakIt(x)
+	}
+	executed := s.service.Executed(x.route())
+	answer := s.send(x)
+	require.Equal(s, executed+1, s.service.Executed(x.route()), "%s did its work once", x.route())
+	s.done[id]++
+	return answer
+}
+
+// okAs is ok without the broken forms, as somebody else.
+func (s *suite) okAs(username, id, params, body string) string {
+	s.Helper()
+	x := s.request(id, params, body)
+	x.token = s.service.Token(username)
+	return s.send(x)
+}
+
+// refused sends a request that is expected to be answered with 400. broken says that
+// the description states the rule that it offends.
+func (s *suite) refused(id, params, body string, broken bool) {
+	s.Helper()
+	x := s.request(id, params, body)
+	x.want, x.broken = []int{http.StatusBadRequest}, broken
+	s.send(x)
+}
+
+// text decodes a bare JSON string.
+func (s *suite) text(answer string) string {
+	s.Helper()
+	var text string
+	require.NoError(s, json.Unmarshal([]byte(answer), &text), answer)
+	return text
+}
+
+// member finds a text in a JSON object, or in the first one of an array.
+func (s *suite) member(answer, name string) string {
+	s.Helper()
+	if strings.HasPrefix(answer, "[") {
+		var all []json.RawMessage
+		require.NoError(s, json.Unmarshal([]byte(answer), &all))
+		require.NotEmpty(s, all)
+		answer = string(all[0])
+	}
+	var fields map[string]any
+	require.NoError(s, json.Unmarshal([]byte(answer), &fields), answer)
+	text, ok := fields[name].(string)
+	require.True(s, ok, "%s in %s", name, answer)
+	return text
+}
+
+// send does one exchange over a socket and holds both halves against the description.
+func (s *suite) send(x exchange) string {
+	s.Helper()
+	path, query, inPath := x.path, url.Values{}, map[string]string{}
+	for name, values := range x.params {
+		if strings.Contains(path, "{"+name+"}") {
+			path = strings.ReplaceAll(path, "{"+name+"}", url.PathEscape(values[0]))
+			inPath[name] = values[0]
+		} else {
+			query[name] = values
+		}
+	}
+	req, err := http.NewRequestWithContext(s.Context(), x.method, s.service.URL+path+"?"+query.Encode(), strings.NewReader(x.body))
+	require.NoError(s, err)
+	if x.body != "" {
+		req.Header.Set("Content-Type", cmp.Or(x.declared, x.contentType, "application/json"))
+	}
+	if x.token != "" && !x.anonymous() {
+		req.Header.Set("Authorization", "Bearer "+x.token)
+	}
+	input := &openapi3filter.RequestValidationInput{
+		Request: req, PathParams: inPath, QueryParams: query,
+		Route: &routers.Route{Spec: s.doc, Path: x.path, PathItem: x.item, Method: x.method, Operation: x.Operation},
+		Options: &openapi3filter.Options{
+			SkipSettingDefaults: true, IncludeResponseStatus: true, RejectWhenRequestBodyNotSpecified: true,
+			AuthenticationFunc: needsToken,
+		},
+	}
+	if err := openapi3filter.ValidateRequest(s.Context(), input); x.broken {
+		require.Error(s, err, "the description takes a request to %s that is to be refused: %s %s", x.route(), query.Encode(), short(x.body))
+	} else {
+		require.NoError(s, err, "%s %s", x.route(), short(x.body))
+	}
+	if x.declared != "" {
+		req.Header.Set("Content-Type", x.contentType)
+	}
+	if x.length > 0 {
+		req.ContentLength, req.Body, req.GetBody = x.length, io.NopCloser(strings.NewReader("")), nil
+		req.Header.Set("Expect", "100-continue")
+	}
+	resp, err := s.client.Do(req)
+	require.NoError(s, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(s, err)
+	require.Contains(s, x.want, resp.StatusCode, "%s %s %s: %s", x.route(), query.Encode(), short(x.body), body)
+	s.checkAnswer(x, input, resp, body)
+	return string(body)
+}
+
+func needsToken(_ context.Context, input *openapi3filter.AuthenticationInput) error {
+	if input.RequestValidationInput.Request.Header.Get("Authorization") == "" {
+		return errors.New("no token")
+	}
+	return nil
+}
+
+func short(body string) string { return body[:min(len(body), 300)] }
+
+// Where the fake says what the interface does not. Each of these is seen in this test,
+// or the test fails: an entry that is not needed any more has to go.
+const (
+	// "Responses are application/json." The fake sends problem records as ASP.NET does.
+	problemType = "problem records as application/problem+json"
+	// "200 is success." The fake sends 204 where three reads find nothing.
+	noContent = "204 where there is nothing"
+	// The statuses in the interface's part on errors do not hold this one.
+	mediaType = "415 for another content type"
+)
+
+// documented are the statuses of the interface: of success, and those in its part on errors.
+var documented = []int{200, 400, 401, 403, 404, 413, 429}
+
+func (s *suite) checkAnswer(x exchange, input *openapi3filter.RequestValidationInput, resp *http.Response, body []byte) {
+	s.Helper()
+	at := x.route() + ": " + string(body)
+	switch {
+	case resp.StatusCode == http.StatusNoContent:
+		s.beyond[noContent]++
+		require.Empty(s, body, at)
+		return
+	case resp.StatusCode == http.StatusUnsupportedMediaType:
+		s.beyond[mediaType]++
+	case resp.StatusCode < 500:
+		require.Contains(s, documented, resp.StatusCode, at)
+	}
+	if resp.StatusCode == http.StatusTooManyRequests {
+		require.Equal(s, "7", resp.Header.Get("Retry-After"), at)
+	}
+	header := resp.Header.Clone()
+	if kind, parameters, err := mime.ParseMediaType(header.Get("Content-Type")); err == nil && kind == "application/problem+json" {
+		s.beyond[problemType]++
+		header.Set("Content-Type", mime.FormatMediaType("application/json", parameters))
+	}
+	answer := &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: input, Status: resp.StatusCode, Header: header, Options: input.Options,
+	}
+	answer.SetBodyBytes(body)
+	require.NoError(s, openapi3filter.ValidateResponse(s.Context(), answer), at)
+
+	declared := x.Responses.Status(resp.StatusCode).Value.Content.Get("application/json")
+	if declared == nil {
+		return
+	}
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	var value any
+	require.NoError(s, decoder.Decode(&value), at)
+	require.ErrorIs(s, decoder.Decode(new(any)), io.EOF, "one value and nothing after it")
+	require.Empty(s, missing(declared.Schema.Value, value, ""), "published fields are all there: %s", at)
+	if resp.StatusCode >= 400 {
+		s.checkProblem(x, resp.StatusCode, value.(map[string]any))
+	}
+}
+
+// missing lists the published fields that an answer lacks, required or not.
+func missing(schema *openapi3.Schema, value any, at string) (names []string) {
+	for _, one := range schema.AllOf {
+		names = append(names, missing(one.Value, value, at)...)
+	}
+	switch value := value.(type) {
+	case []any:
+		for _, element := range value {
+			if schema.Items != nil {
+				names = append(names, missing(schema.Items.Value, element, at+"[]")...)
+			}
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+			if field, ok := value[name]; ok {
+				names = append(names, missing(schema.Properties[name].Value, field, at+"."+name)...)
+			} else {
+				names = append(names, at+"."+name)
+			}
+		}
+	}
+	return names
+}
+
+// checkProblem holds what a problem record says against the answer that carries it.
+func (s *suite) checkProblem(x exchange, status int, problem map[string]any) {
+	s.Helper()
+	assert.EqualValues(s, status, problem["status"])
+	for _, name := range []string{"title", "detail", "traceId", "correlationId", "errorCode"} {
+		assert.NotEmpty(s, problem[name], "%s: %s", x.route(), name)
+	}
+	if !strings.Contains(x.path, "{") {
+		assert.Equal(s, x.path, problem["instance"], "the path of the request")
+	}
+	if x.field == "" {
+		return
+	}
+	var fields []any
+	for _, entry := range problem["errors"].([]any) {
+		fields = append(fields, entry.(map[string]any)["field"])
+	}
+	assert.Contains(s, fields, x.field, "%s: the field at fault is named", x.route())
+}

@@ -1,0 +1,72 @@
+package lendingredis
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/redis/go-redis/v9"
+)
+
+// Deduper is a [lending.Deduper] in Redis, for the replicas of a receiver. Redis forgets
+// keys by itself, and may be a cluster.
+//
+// While Redis cannot be reached nothing can be claimed, and events are answered with a
+// failure. If Redis loses its data, what it knew is acted on again when it is sent again.
+type Deduper struct {
+	client  redis.UniversalClient
+	prefix  string
+	options lending.DeduperOptions
+}
+
+var _ lending.Deduper = (*Deduper)(nil)
+
+// NewDeduper returns a deduper whose keys begin with prefix.
+func NewDeduper(client redis.UniversalClient, prefix string, opts lending.DeduperOptions) *Deduper {
+	return &Deduper{client, prefix, opts.WithDefaults()}
+}
+
+// A claim that its owner makes again is one whose answer was lost on the way.
+var claimKey = redis.NewScript(`
+local owner = redis.call('GET', KEYS[1])
+if owner == 'done' then return 'done' end
+if owner and owner ~= ARGV[1] then return 'claimed' end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 'ours'`)
+
+// Claim implements [lending.Deduper].
+func (d *Deduper) Claim(ctx context.Context, key string) (lending.Claim, error) {
+	c := &claim{deduper: d, key: d.prefix + key, owner: rand.Text()}
+	state, err := claimKey.Run(ctx, d.client, []string{c.key}, c.owner, milliseconds(d.options.Lease)).Text()
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, err
+	case state == "done":
+		return nil, lending.ErrDuplicate
+	case state == "claimed":
+		return nil, lending.ErrClaimed
+	}
+	return c, nil
+}
+
+type claim struct {
+	deduper    *Deduper
+	key, owner string
+}
+
+func (c *claim) Done(ctx context.Context) error {
+	return c.deduper.client.Set(ctx, c.key, "done", c.deduper.options.Keep).Err()
+}
+
+var releaseKey = redis.NewScript(`
+if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
+return 1`)
+
+func (c *claim) Release(ctx context.Context) error {
+	return releaseKey.Run(ctx, c.deduper.client, []string{c.key}, c.owner).Err()
+}
+
+func milliseconds(d time.Duration) int64 { return max(d.Milliseconds(), 1) }

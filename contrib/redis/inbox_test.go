@@ -1,0 +1,143 @@
+package lendingredis_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/webhooktest"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
+)
+
+func inbox(t *testing.T, client *redis.Client, opts *lendingredis.InboxOptions) *lendingredis.Inbox {
+	t.Helper()
+	t.Cleanup(func() { _ = client.Close() })
+	inbox, err := lendingredis.NewInbox(t.Context(), client, "test", opts)
+	require.NoError(t, err)
+	return inbox
+}
+
+func TestDeduper(t *testing.T) {
+	client := startRedis(t).client()
+	defer client.Close()
+	webhooktest.Deduper(t, func(opts lending.DeduperOptions) lending.Deduper {
+		return lendingredis.NewDeduper(client, "test:", opts)
+	})
+	left, err := client.Keys(t.Context(), "*").Result()
+	require.NoError(t, err)
+	for _, key := range left {
+		ttl, err := client.PTTL(t.Context(), key).Result()
+		require.NoError(t, err)
+		require.Positive(t, ttl, "a key that Redis would keep for ever")
+	}
+}
+
+func TestDeduperFailsWithoutRedis(t *testing.T) {
+	server := startRedis(t)
+	client := server.client()
+	defer client.Close()
+	deduper := lendingredis.NewDeduper(client, "test:", lending.DeduperOptions{})
+	claim, err := deduper.Claim(t.Context(), "a")
+	require.NoError(t, err)
+	server.kill()
+	_, err = deduper.Claim(t.Context(), "b")
+	require.Error(t, err)
+	require.NotErrorIs(t, err, lending.ErrDuplicate)
+	require.Error(t, claim.Done(t.Context()))
+}
+
+func TestInbox(t *testing.T) {
+	webhooktest.Inbox(t, inbox(t, startRedis(t).client(), nil))
+}
+
+func event(name lending.EventName) *lending.Event { return &lending.Event{Name: name} }
+
+func TestInboxTakesOverFromTheDead(t *testing.T) {
+	server := startRedis(t)
+	one := inbox(t, server.client(), &lendingredis.InboxOptions{Lease: 300 * time.Millisecond})
+	other := inbox(t, server.client(), &lendingredis.InboxOptions{Lease: 300 * time.Millisecond})
+	require.NoError(t, one.Put(t.Context(), event("a")))
+	for try := 1; try <= 3; try++ {
+		start := time.Now()
+		entry, err := other.Take(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, try, entry.Tries, "a try that did not end counts")
+		require.WithinDuration(t, start.Add(300*time.Millisecond), entry.Until, 400*time.Millisecond)
+		if try > 1 {
+			require.Greater(t, time.Since(start), 200*time.Millisecond)
+		}
+		one, other = other, one
+	}
+	counts, err := one.Counts(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, lending.InboxCounts{Running: 1}, counts)
+}
+
+func TestInboxForgets(t *testing.T) {
+	inbox := inbox(t, startRedis(t).client(), &lendingredis.InboxOptions{Keep: 200 * time.Millisecond})
+	require.NoError(t, inbox.Put(t.Context(), event("a")))
+	require.ErrorIs(t, inbox.Put(t.Context(), event("a")), lending.ErrDuplicate)
+	require.Eventually(t, func() bool { return inbox.Put(t.Context(), event("a")) == nil }, 5*time.Second, 20*time.Millisecond)
+}
+
+func TestInboxRevivesTheDead(t *testing.T) {
+	inbox := inbox(t, startRedis(t).client(), nil)
+	require.NoError(t, inbox.Put(t.Context(), event("a")))
+	entry, err := inbox.Take(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, inbox.Bury(t.Context(), entry))
+	dead, err := inbox.Dead(t.Context())
+	require.NoError(t, err)
+	require.Len(t, dead, 1)
+	require.Equal(t, lending.EventName("a"), dead[0].Event.Name)
+	require.Equal(t, 1, dead[0].Tries)
+	require.NoError(t, inbox.Revive(t.Context(), dead[0]))
+	require.NoError(t, inbox.Revive(t.Context(), dead[0]), "twice is once")
+	entry, err = inbox.Take(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, entry.Tries)
+	counts, err := inbox.Counts(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, lending.InboxCounts{Running: 1}, counts)
+}
+
+// Redis that has lost its data is an empty inbox, not a broken one.
+func TestInboxAfterALossOfData(t *testing.T) {
+	server := startRedis(t)
+	inbox := inbox(t, server.client(), nil)
+	require.NoError(t, inbox.Put(t.Context(), event("a")))
+	server.kill()
+	require.Error(t, inbox.Put(t.Context(), event("b")))
+	server.start(t)
+	require.NoError(t, inbox.Put(t.Context(), event("a")))
+	entry, err := inbox.Take(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, lending.EventName("a"), entry.Event.Name)
+}
+
+// openInbox is for the receivers that TestNothingIsLostUnderKill starts.
+func openInbox(address string) (lending.Inbox, error) {
+	for { // Redis may be on its way back
+		inbox, err := lendingredis.NewInbox(context.Background(), newRedis(address), "test", &lendingredis.InboxOptions{Lease: 3 * time.Second})
+		if err == nil {
+			return inbox, nil
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+// Redis is killed with SIGKILL too, and started again from its log.
+func TestNothingIsLostUnderKill(t *testing.T) {
+	server := startRedis(t, "--appendonly", "yes", "--appendfsync", "always")
+	restarts := 0
+	webhooktest.Kill(t, server.address(), func() {
+		server.kill()
+		server.start(t)
+		restarts++
+	})
+	t.Logf("Redis killed and restarted %d times", restarts)
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+
+	"github.com/lendingapi/lending-go"
+)
+
+// The interface publishes none of the fields below: these are the embedded service's,
+// as a partner's own structs would be the real one's.
+type (
+	company struct {
+		LegalName string `json:"legalName"`
+		TaxID     string `json:"taxId"`
+	}
+	person struct {
+		ID        string `json:"id,omitzero"`
+		FirstName string `json:"firstName"`
+		LastName  string `json:"lastName"`
+		Email     string `json:"email"`
+	}
+	requirement struct {
+		ID          string `json:"supportingDocumentId"`
+		FileType    string `json:"fileType"`
+		Description string `json:"description"`
+	}
+)
+
+// approve leads from the offer to the signed contract.
+func approve(ctx context.Context, out io.Writer, client *lending.Client, application lending.ApplicationID) error {
+	if err := client.Approval.AddCompanyDetails(ctx, application, lending.CompanyDataRequest{
+		Extra: company{"Lovelace Analytics, LLC", "12-3456789"},
+	}); err != nil {
+		return err
+	}
+	if err := client.Approval.AddPrimaryApplicantDetails(ctx, application, lending.PrimaryApplicantRequest{
+		Extra: person{FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com"},
+	}); err != nil {
+		return err
+	}
+	say(out, "Gave the company's details and the applicant's.")
+	if err := chooseAccount(ctx, out, client, application); err != nil {
+		return err
+	}
+	if err := submitDocuments(ctx, out, client, application); err != nil {
+		return err
+	}
+	return sign(ctx, out, client, application)
+}
+
+// chooseAccount makes the first bank account the primary one.
+func chooseAccount(ctx context.Context, out io.Writer, client *lending.Client, application lending.ApplicationID) error {
+	accounts, err := client.Approval.BankAccounts(ctx, application)
+	if err != nil {
+		return err
+	}
+	for _, account := range accounts {
+		var first struct{ ID, AccountName string }
+		if err := account.Decode(&first); err != nil {
+			return err
+		}
+		say(out, "Chose the account %q for payments.", first.AccountName)
+		return client.Approval.SetPrimaryBankAccount(ctx, application, first.ID)
+	}
+	return nil
+}
+
+// submitDocuments uploads what the service asks for.
+func submitDocuments(ctx context.Context, out io.Writer, client *lending.Client, application lending.ApplicationID) error {
+	required, err := client.Approval.RequiredDocuments(ctx, application)
+	if err != nil {
+		return err
+	}
+	scan := bytes.Repeat([]byte("%PDF "), 100_000) // a program would open a file
+	for _, record := range required {
+		var wanted requirement
+		if err := record.Decode(&wanted); err != nil {
+			return err
+		}
+		id, err := lending.ParseRequirementID(wanted.ID)
+		if err != nil {
+			return err
+		}
+		if err := client.Approval.SubmitRequiredDocument(ctx, application, id, wanted.FileType, lending.Document{
+			Name:    "scan.pdf",
+			Content: bytes.NewReader(scan),
+		}); err != nil {
+			return err
+		}
+		say(out, "The service asked for %q: uploaded %d bytes.", wanted.Description, len(scan))
+	}
+	return nil
+}
+
+// sign reads the contract and has every applicant sign it.
+func sign(ctx context.Context, out io.Writer, client *lending.Client, application lending.ApplicationID) error {
+	contracts, err := client.Approval.ContractDetails(ctx, application)
+	if err != nil {
+		return err
+	}
+	for _, contract := range contracts {
+		var shown struct{ Name string }
+		if err := contract.Decode(&shown); err != nil {
+			return err
+		}
+		say(out, "The contract to be signed is %q.", shown.Name)
+	}
+	applicants, err := client.Approval.Applicants(ctx, application)
+	if err != nil {
+		return err
+	}
+	image := lending.SignatureImage([]byte("the picture of a signature"))
+	for _, record := range applicants {
+		var applicant person
+		if err := record.Decode(&applicant); err != nil {
+			return err
+		}
+		id, err := lending.ParseApplicantID(applicant.ID)
+		if err != nil {
+			return err
+		}
+		if err := client.Approval.SignContract(ctx, application, id, &lending.SignaturesRequest{
+			IPAddress: "192.0.2.1", MIMEType: "image/png", Signature: image, Signature2: image,
+		}); err != nil {
+			return err
+		}
+		say(out, "%s %s signed.", applicant.FirstName, applicant.LastName)
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// receiver is the partner's side of the webhooks: an https server on loopback.
+type receiver struct {
+	server *httptest.Server
+
+	mu     sync.Mutex
+	secret lending.Secret
+	names  []string
+}
+
+func newReceiver() *receiver {
+	r := &receiver{}
+	r.server = httptest.NewTLSServer(lending.NewReceiver(r.secrets, r.keep, nil))
+	return r
+}
+
+func (r *receiver) Close() { r.server.Close() }
+
+func (r *receiver) secrets(*http.Request) ([]lending.Secret, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return []lending.Secret{r.secret}, nil
+}
+
+// keep is called with an event whose signature was right.
+func (r *receiver) keep(_ context.Context, event *lending.Event) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.names = append(r.names, strings.TrimPrefix(string(event.Name), "WB_"))
+	return nil
+}
+
+// String lists the events that have arrived.
+func (r *receiver) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Join(r.names, ", ")
+}
+
+// subscribe registers the receiver. The service issues the secret; reading it back is
+// also the only proof that the subscription was saved.
+func (r *receiver) subscribe(ctx context.Context, out io.Writer, client *lending.Client) error {
+	partner, err := lending.ParsePartnerID(lendingtest.PartnerID)
+	if err != nil {
+		return err
+	}
+	target := lending.ForPartner(partner)
+	if err := client.Webhooks.Register(ctx, target, lending.WebhookSubscription{WebhookURI: r.server.URL, IsActive: true}); err != nil {
+		return err
+	}
+	saved, err := client.Webhooks.Subscription(ctx, target)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.secret = saved.Secret
+	say(out, "Registered a receiver for the partner's events and read the subscription back, with its secret: %v.", saved.Secret)
+	return nil
+}

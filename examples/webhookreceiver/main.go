@@ -1,0 +1,219 @@
+// Webhookreceiver subscribes to the service's events and receives them: one that is
+// genuine, the same again, and some that are not.
+//
+// It needs nothing but Go: the service runs inside it. With -listen it is a receiver for
+// a real service, behind a proxy that speaks https:
+//
+//	LENDING_WEBHOOK_SECRET=… go run ./examples/webhookreceiver -listen 127.0.0.1:8080
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/signal"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "webhookreceiver:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	flags := flag.NewFlagSet("webhookreceiver", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	listen := flags.String("listen", "", "address to listen on for a real service; without it all is shown offline")
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if *listen != "" {
+		return serve(ctx, *listen, os.Getenv("LENDING_WEBHOOK_SECRET"), stderr)
+	}
+	return demonstrate(ctx, stdout)
+}
+
+// receiver is the handler of the webhooks. A program that does more than print puts an
+// inbox in the place of the functions: see lending.Inbox.
+func receiver(secrets lending.SecretsFunc, out io.Writer, observe func(lending.Delivery)) http.Handler {
+	events := lending.EventFuncs{
+		lending.EventLoanCreated: func(_ context.Context, event *lending.Event) error {
+			var data struct{ Simulated bool } // what of the data matters here
+			if err := event.Data.Decode(&data); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(out, "  acting on %s, simulated: %t\n", event.Name, data.Simulated)
+			return err
+		},
+		lending.EventApplicationCreated: func(_ context.Context, event *lending.Event) error {
+			var created lending.ApplicationCreated
+			if err := event.Data.Decode(&created); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(out, "  acting on %s, years in business: %s\n", event.Name, created.ExtraInformation.Years)
+			return err
+		},
+	}
+	once := lending.Once(lending.NewMemoryDeduper(lending.DeduperOptions{}), events.Handle)
+	return lending.NewReceiver(secrets, once, &lending.ReceiverOptions{Observe: observe})
+}
+
+// serve receives what a real service sends, until ctx ends.
+func serve(ctx context.Context, address, secret string, log io.Writer) error {
+	if secret == "" {
+		return errors.New("LENDING_WEBHOOK_SECRET is not set: it is the secret that Webhooks.Ensure returns")
+	}
+	logger := slog.New(slog.NewTextHandler(log, nil))
+	mux := http.NewServeMux()
+	mux.Handle("/webhooks", receiver(lending.SignedWith(lending.NewSecret(secret)), log, func(d lending.Delivery) {
+		logger.InfoContext(ctx, "delivery", "delivery", d)
+	}))
+	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	context.AfterFunc(ctx, func() {
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 40*time.Second) // calls under way return
+		defer cancel()
+		_ = server.Shutdown(ending)
+	})
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// demonstration is a service in this program that delivers to a receiver in this program.
+type demonstration struct {
+	out      io.Writer
+	partner  lending.WebhookTarget
+	receiver *httptest.Server
+	service  *lendingtest.Server
+	client   *lending.Client
+	secret   atomic.Pointer[lending.Secret] // known once the receiver is there to be subscribed
+}
+
+func demonstrate(ctx context.Context, out io.Writer) error {
+	d := &demonstration{out: out, partner: lending.ForPartner(lending.PartnerID(uuid.MustParse(lendingtest.PartnerID)))}
+	d.secret.Store(&lending.Secret{})
+	d.receiver = httptest.NewTLSServer(receiver(func(*http.Request) ([]lending.Secret, error) {
+		return []lending.Secret{*d.secret.Load()}, nil
+	}, out, func(delivery lending.Delivery) {
+		if delivery.Err != nil {
+			fmt.Fprintf(out, "  answered %d: %v\n", delivery.Status, delivery.Err)
+		} else {
+			fmt.Fprintf(out, "  answered %d\n", delivery.Status)
+		}
+	}))
+	defer d.receiver.Close()
+	d.service = lendingtest.NewServer(lendingtest.WithDeliveryClient(d.receiver.Client()))
+	defer d.service.Close()
+	var err error
+	if d.client, err = lending.New(d.service.URL, lending.WithCredentials(lending.Credentials{
+		Username:           lendingtest.Username,
+		Password:           lending.NewSecret(lendingtest.Password),
+		TrustedDeviceToken: lending.NewSecret(lendingtest.TrustedDeviceToken),
+	})); err != nil {
+		return err
+	}
+	defer d.client.Close()
+
+	fmt.Fprintln(out, "A service and a receiver run in this program: nothing leaves this machine.")
+	if err := d.subscribe(ctx); err != nil {
+		return err
+	}
+	if err := d.deliver(ctx); err != nil {
+		return err
+	}
+	return d.tamper(ctx)
+}
+
+// subscribe does twice what a program does on every deploy.
+func (d *demonstration) subscribe(ctx context.Context) error {
+	for range 2 {
+		ensured, err := d.client.Webhooks.Ensure(ctx, d.partner, lending.WebhookSubscription{WebhookURI: d.receiver.URL})
+		if err != nil {
+			return err
+		}
+		d.secret.Store(&ensured.Subscription.Secret)
+		fmt.Fprintf(d.out, "Subscribed to all events. Something had to be done for it: %t\n", ensured.Changed())
+	}
+	return nil
+}
+
+func (d *demonstration) deliver(ctx context.Context) error {
+	for _, step := range []struct {
+		says string
+		mode lendingtest.DeliveryMode
+		do   func(context.Context) error
+	}{
+		{"A loan is created, and the service delivers the event.", lendingtest.DeliveryMode{}, d.simulate},
+		{"A customer applies: two events, and both deliveries arrive twice.", lendingtest.DeliveryMode{Copies: 1}, d.apply},
+		{"Somebody signs with a secret of his own.", lendingtest.DeliveryMode{BadSignature: true}, d.simulate},
+		{"Somebody does not sign at all.", lendingtest.DeliveryMode{NoSignature: true}, d.simulate},
+	} {
+		fmt.Fprintln(d.out, step.says)
+		d.service.SetDeliveryMode(step.mode)
+		if err := step.do(ctx); err != nil {
+			return err
+		}
+		if err := d.service.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *demonstration) simulate(ctx context.Context) error {
+	return d.client.Webhooks.Simulate(ctx, d.partner, lending.EventLoanCreated)
+}
+
+func (d *demonstration) apply(ctx context.Context) error {
+	customer, err := d.client.Applications.CreateCustomer(ctx, lending.UserRequest{
+		FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com", MobileNumber: "(415) 555-0100",
+		Password: lending.NewSecret("Analytical-Engine-1"),
+	})
+	if err != nil {
+		return err
+	}
+	_, err = d.client.Applications.Create(ctx, lending.ApplicationRequest{
+		CustomerID: customer.ID, BusinessName: "Lovelace Analytics", BusinessZip: "94105",
+		ExtraInformation: map[string]string{"years": "7"},
+	}, nil)
+	return err
+}
+
+// tamper posts a genuine delivery with its own signature and another body.
+func (d *demonstration) tamper(ctx context.Context) error {
+	fmt.Fprintln(d.out, "Somebody changes a genuine delivery on its way.")
+	genuine := d.service.Deliveries()[0]
+	changed := strings.Replace(string(genuine.Body), `"simulated":true`, `"simulated":false`, 1)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, genuine.URI, strings.NewReader(changed))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set(lending.SignatureHeader, genuine.Signature)
+	response, err := d.receiver.Client().Do(request)
+	if err != nil {
+		return err
+	}
+	return response.Body.Close()
+}

@@ -1,0 +1,38 @@
+package lendingtest_test
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// The journal says whose token it was, and how long the answer took.
+func TestJournalTellsWhoAndHowLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const route = "GET /api/Webhook/get-all-subscriptions"
+		s := lendingtest.New()
+		defer s.Close()
+		client := &http.Client{Transport: s.Transport()}
+		s.Fail(route, lendingtest.Fault{Delay: 3 * time.Second})
+		for _, token := range []string{s.Token(lendingtest.Username), "nobody's"} {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://service/api/Webhook/get-all-subscriptions", http.NoBody)
+			require.NoError(t, err)
+			req.Header.Set("Authorization", "Bearer "+token)
+			resp, err := client.Do(req)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+		}
+		journal := s.Requests()
+		require.Len(t, journal, 2)
+		assert.Equal(t, lendingtest.Username, journal[0].Username, "also where the answer is a 403")
+		assert.Equal(t, 3*time.Second, journal[0].Duration)
+		assert.Empty(t, journal[1].Username)
+		assert.Zero(t, journal[1].Duration)
+	})
+}

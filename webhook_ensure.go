@@ -1,0 +1,86 @@
+package lending
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+)
+
+// EnsuredSubscription is what [WebhooksService.Ensure] found and did.
+type EnsuredSubscription struct {
+	Subscription  WebhookSubscription // as the service has it now, with its secret
+	Created       bool                // there was none
+	URIChanged    bool                // it had another address
+	EventsChanged bool                // it had other events
+}
+
+// Changed reports whether anything had to be done.
+func (e *EnsuredSubscription) Changed() bool { return e.Created || e.URIChanged || e.EventsChanged }
+
+// ErrNotSaved means that the service reported success and has not saved what was sent.
+var ErrNotSaved = errors.New("lending: webhook subscription: it was registered, and reads back otherwise")
+
+// Ensure makes the target's subscription have the address and the events of want, and
+// returns it as it reads back, with its secret. It may be called on every deploy: it
+// registers only what is missing or differs, and does not change the secret.
+//
+// It reads with [WebhooksService.Subscription], registers with
+// [WebhooksService.Register] if it must, and reads again: success alone proves no
+// save. An unknown outcome is settled by that read. The error is [ErrNotSaved] if the
+// service has something else then. Ensure cannot switch on a subscription that is
+// inactive: look at IsActive.
+func (s *WebhooksService) Ensure(ctx context.Context, target WebhookTarget, want WebhookSubscription) (*EnsuredSubscription, error) {
+	var c checks
+	want.check(&c)
+	if err := c.err(nil); err != nil {
+		return nil, err
+	}
+	was, err := s.Subscription(ctx, target)
+	if err != nil && !isUnsubscribed(err) {
+		return nil, err
+	}
+	var e EnsuredSubscription
+	if was == nil || was.ID.IsZero() && was.WebhookURI == "" {
+		e.Created = true
+	} else {
+		e.Subscription = *was
+		e.URIChanged, e.EventsChanged = was.WebhookURI != want.WebhookURI, !sameEvents(want.Webhooks, was.Webhooks)
+	}
+	if !e.Changed() {
+		return &e, nil
+	}
+	failed := s.Register(ctx, target, want)
+	if outcome := OutcomeOf(failed); outcome == OutcomeRejected || outcome == OutcomeNotSent {
+		return nil, failed
+	}
+	now, err := s.Subscription(ctx, target)
+	switch {
+	case err != nil && !isUnsubscribed(err):
+		return nil, errors.Join(failed, err)
+	case err != nil, now.WebhookURI != want.WebhookURI, !sameEvents(want.Webhooks, now.Webhooks), now.Secret.IsZero():
+		return nil, errors.Join(failed, ErrNotSaved)
+	}
+	e.Subscription = *now
+	return &e, nil
+}
+
+// isUnsubscribed reports whether err of Subscription can mean that there is none. Some reads
+// answer 400 for that; if it means something else, Register says so.
+func isUnsubscribed(err error) bool {
+	var failed *Error
+	return errors.Is(err, ErrNoContent) || errors.As(err, &failed) && (failed.StatusCode == http.StatusNotFound || failed.StatusCode == http.StatusBadRequest)
+}
+
+// sameEvents compares two lists as sets. None means all, which may also be spelled out.
+func sameEvents(a, b []EventName) bool {
+	return isAll(a) && isAll(b) || slices.Equal(sorted(a), sorted(b))
+}
+
+func isAll(events []EventName) bool {
+	return len(events) == 0 || !slices.ContainsFunc(EventNames(), func(name EventName) bool { return !slices.Contains(events, name) })
+}
+
+func sorted(events []EventName) []EventName {
+	return slices.Compact(slices.Sorted(slices.Values(events)))
+}
