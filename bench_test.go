@@ -153,14 +153,14 @@ func fetch[T any](b *testing.B, hc *http.Client, url string) T {
 func BenchmarkSmallGet(b *testing.B) {
 	hc := &http.Client{Transport: always(loanJSON)}
 	client := benchmarkClient(b, "https://service.example", hc)
-	b.Run("memory/floor", func(b *testing.B) { benchmarkFetchLoan(b, hc, "https://service.example") })
-	b.Run("memory/lending", func(b *testing.B) { benchmarkGetLoan(b, client) })
+	b.Run("over=memory/by=floor", func(b *testing.B) { benchmarkFetchLoan(b, hc, "https://service.example") })
+	b.Run("over=memory/by=lending", func(b *testing.B) { benchmarkGetLoan(b, client) })
 
 	server := httptest.NewServer(answer(http.StatusOK, loanJSON))
 	defer server.Close()
 	client = benchmarkClient(b, server.URL, nil)
-	b.Run("loopback/floor", func(b *testing.B) { benchmarkFetchLoan(b, &http.Client{}, server.URL) })
-	b.Run("loopback/lending", func(b *testing.B) { benchmarkGetLoan(b, client) })
+	b.Run("over=loopback/by=floor", func(b *testing.B) { benchmarkFetchLoan(b, &http.Client{}, server.URL) })
+	b.Run("over=loopback/by=lending", func(b *testing.B) { benchmarkGetLoan(b, client) })
 }
 
 func benchmarkFetchLoan(b *testing.B, hc *http.Client, base string) {
@@ -190,7 +190,7 @@ type page struct {
 
 func BenchmarkPage(b *testing.B) {
 	hc := &http.Client{Transport: always(pageJSON(0, 200, 200))}
-	b.Run("floor", func(b *testing.B) {
+	b.Run("by=floor", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			if got := fetch[page](b, hc, pageURL(0)); len(got.Data) != 200 {
@@ -199,7 +199,7 @@ func BenchmarkPage(b *testing.B) {
 		}
 	})
 	client := benchmarkClient(b, "https://service.example", hc)
-	b.Run("lending", func(b *testing.B) {
+	b.Run("by=lending", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			got, err := client.Loans.TransactionsPaged(context.Background(), lending.LoanID(benchmarkID), nil)
@@ -208,7 +208,7 @@ func BenchmarkPage(b *testing.B) {
 			}
 		}
 	})
-	b.Run("lending, decoded", func(b *testing.B) {
+	b.Run("by=lending+decode", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			got, err := client.Loans.TransactionsPaged(context.Background(), lending.LoanID(benchmarkID), nil)
@@ -232,7 +232,7 @@ func pageURL(skip int) string {
 func BenchmarkWalk(b *testing.B) {
 	const total = 10_000
 	hc := &http.Client{Transport: portfolio(total)}
-	b.Run("floor", func(b *testing.B) {
+	b.Run("by=floor", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			n := 0
@@ -242,7 +242,7 @@ func BenchmarkWalk(b *testing.B) {
 		}
 	})
 	client := benchmarkClient(b, "https://service.example", hc)
-	b.Run("lending", func(b *testing.B) {
+	b.Run("by=lending", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			n := 0
@@ -297,7 +297,7 @@ func BenchmarkUpload(b *testing.B) {
 		{"discarded", uploads(b, discard, int64(len(body)))},
 		{"hashed", uploads(b, hash, int64(len(content)))},
 	} {
-		b.Run(service.name+"/floor", func(b *testing.B) {
+		b.Run("service="+service.name+"/by=floor", func(b *testing.B) {
 			b.SetBytes(lending.MaxDocument)
 			b.ReportAllocs()
 			for b.Loop() {
@@ -312,7 +312,7 @@ func BenchmarkUpload(b *testing.B) {
 			}
 		})
 		client := benchmarkClient(b, service.url, nil)
-		b.Run(service.name+"/lending", func(b *testing.B) {
+		b.Run("service="+service.name+"/by=lending", func(b *testing.B) {
 			b.SetBytes(lending.MaxDocument)
 			b.ReportAllocs()
 			for b.Loop() {
