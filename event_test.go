@@ -85,7 +85,7 @@ func TestEventShowsNoData(t *testing.T) {
 	for _, verb := range []string{"%s", "%q", "%x"} {
 		shown += fmt.Sprintf(verb, any(event)) + fmt.Sprintf(verb, any(event.Data))
 	}
-	for _, secret := range []string{"c0de-123", fmt.Sprint([]byte("c0de-123"))[1:20], hex.EncodeToString([]byte("c0de-123")), "YzBkZS0xMjM"} {
+	for _, secret := range []string{"c0de-123", "99 48 100 101 45 49", hex.EncodeToString([]byte("c0de-123")), "YzBkZS0xMjM"} {
 		require.NotContains(t, shown, secret)
 	}
 }
@@ -114,7 +114,7 @@ func TestEventSurvivesStorage(t *testing.T) {
 	require.NoError(t, err)
 	text, err := json.Marshal(event)
 	require.NoError(t, err)
-	require.Equal(t, deliveryBody, string(text))
+	require.True(t, bytes.Equal([]byte(deliveryBody), text), "%s", text)
 	var read lending.Event
 	require.NoError(t, json.Unmarshal(text, &read))
 	require.Equal(t, event.Name, read.Name)

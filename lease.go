@@ -125,11 +125,10 @@ func (s *Session) lead(ctx context.Context, ttl time.Duration, above int64, forc
 		return nil, err
 	}
 	defer l.end()
+	// Again, because another process may have been at work before this one had the
+	// lease, or after, if this one stood still.
 	if g, err := s.look(ctx, above, forced); g != nil || err != nil {
 		return g, err
-	}
-	if err := l.renew(ctx); err != nil { // this process may have stood still for longer than the lease
-		return nil, err
 	}
 	g, err := do(ctx, l.fence)
 	switch {

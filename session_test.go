@@ -182,7 +182,8 @@ func TestSameRefusalOfManyMutations(t *testing.T) {
 // A refusal that arrives late is of a token that nobody uses any more.
 func TestLateRefusal(t *testing.T) {
 	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := signInTo(t, service, nil)
+		store := &faultyStore{TokenStore: lending.NewMemoryTokenStore()}
+		client := signInTo(t, service, nil, lending.WithTokenStore(store))
 		old, _, err := takeToken(t.Context(), client)
 		require.NoError(t, err)
 		for i := range 10 {
@@ -190,9 +191,11 @@ func TestLateRefusal(t *testing.T) {
 			fresh, waited, err := takeToken(t.Context(), client)
 			require.NoError(t, err)
 			assert.Zero(t, waited, "the lease was given back, and refusals now and then are not held against anybody")
+			store.down.Store(true) // the session's own memory must do
 			client.Session().Invalidate(old)
 			again, _, err := takeToken(t.Context(), client)
 			require.NoError(t, err)
+			store.down.Store(false)
 			assert.Equal(t, fresh.Value.Reveal(), again.Value.Reveal())
 			assert.Equal(t, i+2, service.Arrived(loginRoute))
 			old = fresh

@@ -38,13 +38,13 @@ func (v signatureVector) body() []byte {
 	return v.BodyBase64
 }
 
-func signatureVectors(t testing.TB) []signatureVector {
-	t.Helper()
+func signatureVectors(tb testing.TB) []signatureVector {
+	tb.Helper()
 	text, err := os.ReadFile("testdata/signatures.json")
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	var file struct{ Vectors []signatureVector }
-	require.NoError(t, json.Unmarshal(text, &file))
-	require.Greater(t, len(file.Vectors), 10)
+	require.NoError(tb, json.Unmarshal(text, &file))
+	require.Greater(tb, len(file.Vectors), 10)
 	return file.Vectors
 }
 

@@ -15,9 +15,8 @@ import (
 	"sync"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/lendingapi/lending-go"
+	"go.etcd.io/bbolt"
 )
 
 // Options are what can be changed in an [Inbox]. A nil pointer and zero fields leave it
@@ -312,7 +311,7 @@ func (b *Inbox) wake() {
 func join(t time.Time, rest []byte) []byte {
 	var nanoseconds uint64
 	if !t.IsZero() {
-		nanoseconds = uint64(t.UnixNano()) //nolint:gosec // after 1970
+		nanoseconds = uint64(t.UnixNano())
 	}
 	return append(binary.BigEndian.AppendUint64(nil, nanoseconds), rest...)
 }

@@ -1,19 +1,17 @@
 package lendingbolt_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
-
-	"github.com/stretchr/testify/require"
-
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/webhooktest"
+	"github.com/stretchr/testify/require"
+
+	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
 )
 
 func open(t *testing.T, path string, opts *lendingbolt.Options) *lendingbolt.Inbox {
@@ -107,5 +105,5 @@ func TestClosedInboxFails(t *testing.T) {
 	require.Error(t, inbox.Put(t.Context(), event("a")))
 	_, err := inbox.Take(t.Context())
 	require.Error(t, err)
-	require.False(t, errors.Is(err, lending.ErrDuplicate))
+	require.NotErrorIs(t, err, lending.ErrDuplicate)
 }

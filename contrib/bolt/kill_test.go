@@ -1,17 +1,18 @@
 package lendingbolt_test
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
-	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
-
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/webhooktest"
+
+	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
 )
 
 func TestMain(m *testing.M) {
-	webhooktest.Main(m, func(path string) (lending.Inbox, error) { return lendingbolt.Open(path, nil) })
+	os.Exit(webhooktest.Main(m, func(path string) (lending.Inbox, error) { return lendingbolt.Open(path, nil) }))
 }
 
 func TestNothingIsLostUnderKill(t *testing.T) {

@@ -5,9 +5,8 @@ import (
 	"crypto/rand"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/lendingapi/lending-go"
+	"github.com/redis/go-redis/v9"
 )
 
 // Deduper is a [lending.Deduper] in Redis, for the replicas of a receiver. Redis forgets

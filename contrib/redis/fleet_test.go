@@ -21,13 +21,13 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/webhooktest"
+	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lendingapi/lending-go"
 	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
-	"github.com/lendingapi/lending-go/internal/webhooktest"
-	"github.com/lendingapi/lending-go/lendingtest"
 )
 
 const (
@@ -57,7 +57,7 @@ func TestMain(m *testing.M) {
 		runReplica(settings)
 		return
 	}
-	webhooktest.Main(m, openInbox)
+	os.Exit(webhooktest.Main(m, openInbox))
 }
 
 // runReplica calls the service until standard input ends.
@@ -183,7 +183,7 @@ func TestFleet(t *testing.T) {
 
 	// Redis is gone while every process has the token, and comes back before it is due.
 	f.next(t, f.refreshes())
-	<-time.After(1500 * time.Millisecond)
+	<-time.After(1800 * time.Millisecond)
 	redisServer.kill()
 	<-time.After(time.Second)
 	redisServer.start(t)

@@ -8,9 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/lendingapi/lending-go"
+	"github.com/redis/go-redis/v9"
 )
 
 // InboxOptions are what can be changed in an [Inbox]. A nil pointer and zero fields
@@ -59,7 +58,10 @@ func NewInbox(ctx context.Context, client redis.UniversalClient, name string, op
 		options: InboxOptions{times.Lease, times.Keep},
 		stream:  name + "events", later: name + "later", dead: name + "dead", seenStart: name + "seen:",
 	}
-	return b, b.create(ctx)
+	if err := b.create(ctx); err != nil {
+		return nil, err
+	}
+	return b, nil
 }
 
 func (b *Inbox) create(ctx context.Context) error {

@@ -5,12 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/webhooktest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lendingapi/lending-go"
 	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
-	"github.com/lendingapi/lending-go/internal/webhooktest"
 )
 
 func inbox(t *testing.T, client *redis.Client, opts *lendingredis.InboxOptions) *lendingredis.Inbox {

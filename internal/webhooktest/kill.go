@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,18 +34,19 @@ const (
 	concurrency   = 8
 )
 
-// Main is the TestMain of a package that calls [Kill]: a process that Kill has started
-// becomes a receiver with the inbox that open opens.
-func Main(m *testing.M, open func(store string) (lending.Inbox, error)) {
+// Main is for the TestMain of a package that calls [Kill], which exits with what it
+// returns: a process that Kill has started becomes a receiver with the inbox that open
+// opens.
+func Main(m *testing.M, open func(store string) (lending.Inbox, error)) int {
 	generation := os.Getenv(childVariable)
 	if generation == "" {
-		os.Exit(m.Run())
+		return m.Run()
 	}
 	if err := child(generation, open); err != nil {
-		fmt.Fprintln(os.Stderr, "receiver:", err)
-		os.Exit(1)
+		_, _ = fmt.Fprintln(os.Stderr, "receiver:", err)
+		return 1
 	}
-	os.Exit(0)
+	return 0
 }
 
 // child is the receiver: it listens on file 3, notes in file 4 on what it has acted,
@@ -57,7 +59,7 @@ func child(generation string, open func(string) (lending.Inbox, error)) error {
 			close(finish)
 		}
 		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(2)
+		os.Exit(2) //nolint:revive // whoever would wait for an orderly end is gone
 	}()
 	listener, err := net.FileListener(os.NewFile(3, "listener"))
 	if err != nil {
@@ -104,6 +106,9 @@ func child(generation string, open func(string) (lending.Inbox, error)) error {
 // between, if it is not nil, is called now and then: to restart what the inbox is in.
 func Kill(t *testing.T, store string, between func()) {
 	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("a process cannot inherit a socket here")
+	}
 	start := time.Now()
 	r := newRig(t, store)
 	r.start()
@@ -160,7 +165,7 @@ type rig struct {
 
 func newRig(t *testing.T, store string) *rig {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +240,7 @@ func (r *rig) send(client *http.Client, e *lending.Event, persist bool) {
 		request.Header.Set("Content-Type", "application/json")
 		request.Header.Set(lending.SignatureHeader, lending.Sign(secret, e.Body()))
 		r.deliveries.Add(1)
-		response, err := client.Do(request) //nolint:gosec // to the receiver on loopback
+		response, err := client.Do(request)
 		if err == nil {
 			_ = response.Body.Close()
 			if response.StatusCode < 300 {

@@ -3,6 +3,7 @@
 package webhooktest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -83,83 +84,114 @@ func event(n int) *lending.Event {
 // Inbox tests an empty inbox.
 func Inbox(t *testing.T, inbox lending.Inbox) {
 	t.Helper()
-	ctx := t.Context()
-	counts := func(expected lending.InboxCounts) {
-		t.Helper()
-		got, err := inbox.Counts(ctx)
-		want(t, "counts", err, nil)
-		if got != expected {
-			t.Fatalf("counts: got %+v, want %+v", got, expected)
-		}
-	}
-	take := func(n, tries int) *lending.InboxEntry {
-		t.Helper()
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-		defer cancel()
-		entry, err := inbox.Take(ctx)
-		want(t, "take", err, nil)
-		if string(entry.Event.Body()) != string(event(n).Body()) || entry.Event.Key() != event(n).Key() {
-			t.Fatalf("took another event, or not the bytes of it: %q", entry.Event.Body())
-		}
-		if entry.Tries != tries {
-			t.Fatalf("event %d: try %d, want %d", n, entry.Tries, tries)
-		}
-		return entry
-	}
-	none := func() {
-		t.Helper()
-		ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-		defer cancel()
-		if entry, err := inbox.Take(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("took %v, %v from an inbox where nothing is due", entry, err)
-		}
-	}
+	i := inboxTest{t, inbox}
+	i.none()
+	i.duplicates()
+	i.tries()
+	i.waits()
+}
 
-	none()
-	want(t, "put", inbox.Put(ctx, event(1)), nil)
-	want(t, "put", inbox.Put(ctx, event(2)), nil)
-	want(t, "put again", inbox.Put(ctx, event(1)), lending.ErrDuplicate)
-	counts(lending.InboxCounts{Waiting: 2})
+type inboxTest struct {
+	t     *testing.T
+	inbox lending.Inbox
+}
 
-	first := take(1, 1)
-	want(t, "put while running", inbox.Put(ctx, event(1)), lending.ErrDuplicate)
-	counts(lending.InboxCounts{Waiting: 1, Running: 1})
-	second := take(2, 1)
-	none()
+// duplicates leaves event 2 running.
+func (i inboxTest) duplicates() {
+	i.t.Helper()
+	i.put(1, nil)
+	i.put(2, nil)
+	i.put(1, lending.ErrDuplicate)
+	i.counts(lending.InboxCounts{Waiting: 2})
+	first := i.take(1, 1)
+	i.put(1, lending.ErrDuplicate)
+	i.counts(lending.InboxCounts{Waiting: 1, Running: 1})
+	i.take(2, 1)
+	i.none()
+	want(i.t, "done", i.inbox.Done(i.t.Context(), first), nil)
+	want(i.t, "done again", i.inbox.Done(i.t.Context(), first), nil)
+	i.put(1, lending.ErrDuplicate)
+	i.counts(lending.InboxCounts{Running: 1})
+}
 
-	want(t, "done", inbox.Done(ctx, first), nil)
-	want(t, "done again", inbox.Done(ctx, first), nil)
-	want(t, "put after done", inbox.Put(ctx, event(1)), lending.ErrDuplicate)
-	want(t, "retry", inbox.Retry(ctx, second, 300*time.Millisecond), nil)
-	counts(lending.InboxCounts{Waiting: 1})
-	none()
-	want(t, "put", inbox.Put(ctx, event(3)), nil)
-	third := take(3, 1) // the one that waits is not in the way
-	second = take(2, 2)
-	want(t, "retry at once", inbox.Retry(ctx, second, 0), nil)
-	second = take(2, 3)
-	want(t, "bury", inbox.Bury(ctx, second), nil)
-	want(t, "put after burial", inbox.Put(ctx, event(2)), lending.ErrDuplicate)
-	counts(lending.InboxCounts{Running: 1, Dead: 1})
-	want(t, "done", inbox.Done(ctx, third), nil)
-	counts(lending.InboxCounts{Dead: 1})
+func (i inboxTest) tries() {
+	i.t.Helper()
+	ctx := i.t.Context()
+	i.put(5, nil)
+	later := i.take(5, 1)
+	want(i.t, "retry", i.inbox.Retry(ctx, later, 300*time.Millisecond), nil)
+	i.counts(lending.InboxCounts{Waiting: 1, Running: 1})
+	i.none()
+	i.put(3, nil)
+	third := i.take(3, 1) // the one that waits is not in the way
+	later = i.take(5, 2)
+	want(i.t, "retry at once", i.inbox.Retry(ctx, later, 0), nil)
+	later = i.take(5, 3)
+	want(i.t, "bury", i.inbox.Bury(ctx, later), nil)
+	i.put(5, lending.ErrDuplicate)
+	i.counts(lending.InboxCounts{Running: 2, Dead: 1})
+	want(i.t, "done", i.inbox.Done(ctx, third), nil)
+	i.counts(lending.InboxCounts{Running: 1, Dead: 1})
+}
 
-	// Take waits for what is put later.
+// waits takes an event that is put later.
+func (i inboxTest) waits() {
+	i.t.Helper()
+	ctx := i.t.Context()
 	taken := make(chan error, 1)
 	go func() {
-		entry, err := inbox.Take(ctx)
+		entry, err := i.inbox.Take(ctx)
 		if err == nil {
-			err = inbox.Done(ctx, entry)
+			err = i.inbox.Done(ctx, entry)
 		}
 		taken <- err
 	}()
 	wait(20 * time.Millisecond)
-	want(t, "put", inbox.Put(ctx, event(4)), nil)
+	i.put(4, nil)
 	select {
 	case err := <-taken:
-		want(t, "take and done", err, nil)
+		want(i.t, "take and done", err, nil)
 	case <-time.After(5 * time.Second):
-		t.Fatal("Take did not see a new event")
+		i.t.Fatal("Take did not see a new event")
 	}
-	counts(lending.InboxCounts{Dead: 1})
+	i.counts(lending.InboxCounts{Running: 1, Dead: 1})
+}
+
+func (i inboxTest) put(n int, expected error) {
+	i.t.Helper()
+	want(i.t, fmt.Sprint("put event ", n), i.inbox.Put(i.t.Context(), event(n)), expected)
+}
+
+func (i inboxTest) counts(expected lending.InboxCounts) {
+	i.t.Helper()
+	got, err := i.inbox.Counts(i.t.Context())
+	want(i.t, "counts", err, nil)
+	if got != expected {
+		i.t.Fatalf("counts: got %+v, want %+v", got, expected)
+	}
+}
+
+func (i inboxTest) take(n, tries int) *lending.InboxEntry {
+	i.t.Helper()
+	ctx, cancel := context.WithTimeout(i.t.Context(), 5*time.Second)
+	defer cancel()
+	entry, err := i.inbox.Take(ctx)
+	want(i.t, "take", err, nil)
+	if !bytes.Equal(entry.Event.Body(), event(n).Body()) || entry.Event.Key() != event(n).Key() {
+		i.t.Fatalf("took another event, or not the bytes of it: %q", entry.Event.Body())
+	}
+	if entry.Tries != tries {
+		i.t.Fatalf("event %d: try %d, want %d", n, entry.Tries, tries)
+	}
+	return entry
+}
+
+// none holds that nothing is due.
+func (i inboxTest) none() {
+	i.t.Helper()
+	ctx, cancel := context.WithTimeout(i.t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if entry, err := i.inbox.Take(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		i.t.Fatalf("took %v, %v from an inbox where nothing is due", entry, err)
+	}
 }
