@@ -7,6 +7,8 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -99,7 +101,7 @@ func (s *ApprovalService) SubmitDocument(ctx context.Context, id ApplicationID, 
 var (
 	errStalled     = &hiddenError{"no progress for " + callTimeout.String(), context.DeadlineExceeded}
 	errNotAccepted = &hiddenError{"the service did not accept the document", nil}
-	errReleased    = errors.New("lending: the upload is over")
+	errOver        = errors.New("lending: the upload is over")
 	errEarlyAnswer = &hiddenError{"the service answered before it had the whole document", nil}
 )
 
@@ -110,8 +112,11 @@ func submit(ctx context.Context, c *Client, doc Document, r request) error {
 	r.body = u
 	ctx, stop := u.watch(ctx)
 	defer stop()
+	if u.known < 0 {
+		u.body.Source = &leavable{Reader: doc.Content, done: ctx.Done()}
+	}
 	accepted, err := post[bool](ctx, c, r)
-	u.release(ctx)
+	u.end()
 	if err == nil && accepted && u.complete.Load() {
 		return nil
 	}
@@ -135,14 +140,16 @@ type upload struct {
 	size     int64 // -1 if it is not known
 	body     base64json.Reader
 	document Document
-	complete atomic.Bool   // the transport has been given the last byte
-	released atomic.Bool   // Content belongs to the caller again
-	turn     chan struct{} // holds a value while Content is read
-	stalled  *time.Timer   // fires when there was no progress for long; nil if ctx has a deadline
+	complete atomic.Bool // the transport has been given the last byte
+	stalled  *time.Timer // fires when there was no progress for long; nil if ctx has a deadline
+
+	mu       sync.Mutex // held while Content and Progress are called
+	over     bool       // they are called no more
+	panicked any        // what one of them panicked with
 }
 
 func newUpload(doc Document) *upload {
-	u := &upload{document: doc, turn: make(chan struct{}, 1)}
+	u := &upload{document: doc}
 	u.name, u.known = describeContent(doc.Content)
 	u.size = u.known
 	if doc.Name != "" {
@@ -219,17 +226,26 @@ func (u *upload) bind(hr *http.Request) {
 	}
 }
 
-// Read reads the next part of the body.
-func (u *upload) Read(p []byte) (int, error) {
-	u.turn <- struct{}{}
-	defer func() { <-u.turn }()
-	if u.released.Load() {
-		return 0, errReleased
+// Read reads the next part of the body, in a goroutine of the transport: there a panic
+// of Content or Progress would end the program, so it is handed to the caller's.
+func (u *upload) Read(p []byte) (n int, err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.over {
+		return 0, errOver
 	}
+	defer func() {
+		if u.panicked = recover(); u.panicked != nil {
+			n, err = 0, errOver
+		}
+	}()
 	before := u.body.Encoded()
-	n, err := u.body.Read(p)
-	if err != nil && err != io.EOF {
+	n, err = u.body.Read(p)
+	if err != nil && !u.body.Closed() {
 		return 0, u.broken(err)
+	}
+	if u.body.Closed() {
+		u.complete.Store(true)
 	}
 	if u.stalled != nil {
 		u.stalled.Reset(callTimeout)
@@ -237,23 +253,56 @@ func (u *upload) Read(p []byte) (int, error) {
 	if sent := u.body.Encoded(); u.document.Progress != nil && sent > before {
 		u.document.Progress(sent, max(u.size, 0))
 	}
-	if u.body.Closed() {
-		u.complete.Store(true)
-	}
 	return n, err
 }
 
 // Close leaves Content open: it is the caller's.
 func (u *upload) Close() error { return nil }
 
-// release keeps the transport, which may go on after it has returned, from reading
-// Content. It waits for a Read that is under way, but not longer than ctx.
-func (u *upload) release(ctx context.Context) {
-	u.released.Store(true)
+// end ends the upload for the transport, which may go on after it has returned.
+func (u *upload) end() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.over = true
+	if u.panicked != nil {
+		panic(u.panicked)
+	}
+}
+
+// leavable reads from a reader that can block, and leaves it blocked when done is closed.
+type leavable struct {
+	io.Reader
+	done <-chan struct{}
+	buf  []byte // not the caller's, who has it back when the Read is left
+}
+
+func (r *leavable) Read(p []byte) (int, error) {
+	type result struct {
+		n        int
+		err      error
+		panicked any
+	}
+	r.buf = slices.Grow(r.buf[:0], len(p))[:len(p)]
+	results := make(chan result, 1)
+	go func() {
+		var got result
+		defer func() {
+			got.panicked = recover()
+			results <- got
+		}()
+		got.n, got.err = r.Reader.Read(r.buf)
+	}()
 	select {
-	case u.turn <- struct{}{}:
-		<-u.turn
-	case <-ctx.Done():
+	case got := <-results:
+		if got.panicked != nil {
+			panic(got.panicked)
+		}
+		if got.n > 0 {
+			copy(p, r.buf[:min(got.n, len(p))])
+		}
+		return got.n, got.err
+	case <-r.done:
+		return 0, errOver
 	}
 }
 

@@ -25,11 +25,11 @@ var ErrNotSaved = errors.New("lending: webhook subscription: it was registered, 
 // returns it as it reads back, with its secret. It may be called on every deploy: it
 // registers only what is missing or differs, and does not change the secret.
 //
-// It reads [WebhooksService.Subscription], calls [WebhooksService.Register] if it must,
-// and reads again: success alone proves no save. An unknown outcome is settled by that
-// read. The error is [ErrNotSaved] if the service
-// has something else then. Ensure cannot switch on a subscription that is inactive:
-// look at IsActive.
+// It reads with [WebhooksService.Subscription], registers with
+// [WebhooksService.Register] if it must, and reads again: success alone proves no
+// save. An unknown outcome is settled by that read. The error is [ErrNotSaved] if the
+// service has something else then. Ensure cannot switch on a subscription that is
+// inactive: look at IsActive.
 func (s *WebhooksService) Ensure(ctx context.Context, target WebhookTarget, want WebhookSubscription) (*EnsuredSubscription, error) {
 	var c checks
 	want.check(&c)

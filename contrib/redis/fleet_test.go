@@ -84,7 +84,9 @@ func runReplica(settings replicaSettings) {
 		select {
 		case <-ended:
 			_ = client.Close()
-			_ = json.NewEncoder(os.Stdout).Encode(told)
+			if err := json.NewEncoder(os.Stdout).Encode(told); err != nil {
+				panic(err)
+			}
 			return
 		case <-ticks:
 			told.Calls++
@@ -183,7 +185,7 @@ func TestFleet(t *testing.T) {
 
 	// Redis is gone while every process has the token, and comes back before it is due.
 	f.next(t, f.refreshes())
-	<-time.After(1500 * time.Millisecond)
+	<-time.After(1800 * time.Millisecond)
 	redisServer.kill()
 	<-time.After(time.Second)
 	redisServer.start(t)

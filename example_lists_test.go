@@ -1,0 +1,116 @@
+package lending_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// One loop over a list of any length: pages come as they are needed.
+func ExampleLoansService_AllTransactions() {
+	service, client := demo()
+	row := service.AddLoan(lendingtest.Loan{})
+	service.AddTransactions(row.ID, make([]lendingtest.Transaction, 450)...)
+
+	count := 0
+	for _, err := range client.Loans.AllTransactions(context.Background(), lending.LoanID(uuid.MustParse(row.ID)), nil) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		count++
+	}
+	fmt.Println(count, "transactions in", service.Arrived("GET /api/Loan/get-transactions/{loanId}"), "calls")
+	// Output: 450 transactions in 4 calls
+}
+
+// The newest three, without reading the rest.
+func ExampleLoansService_AllWithdrawals() {
+	service, client := demo()
+	row := service.AddLoan(lendingtest.Loan{})
+	service.AddWithdrawals(row.ID, make([]lendingtest.Withdrawal, 100)...)
+
+	count := 0
+	newest := &lending.PagedOptions{Descending: true, Take: 3}
+	for withdrawal, err := range client.Loans.AllWithdrawals(context.Background(), lending.LoanID(uuid.MustParse(row.ID)), newest) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		var id struct{ ID string } // the embedded service's name: the interface shows none
+		fmt.Println(withdrawal.Decode(&id), id.ID[len(id.ID)-3:])
+		if count++; count == 3 {
+			break
+		}
+	}
+	fmt.Println("calls:", service.Arrived("GET /api/Loan/get-withdrawals/{loanId}"))
+	// Output:
+	// <nil> 064
+	// <nil> 063
+	// <nil> 062
+	// calls: 1
+}
+
+// A list that breaks off says where to go on.
+func ExamplePageError() {
+	service, client := demo()
+	row := service.AddLoan(lendingtest.Loan{})
+	service.AddTransactions(row.ID, make([]lendingtest.Transaction, 450)...)
+
+	options, count := &lending.ListOptions{}, 0
+	for range 2 { // a program would come back later
+		for _, err := range client.Loans.AllTransactions(context.Background(), lending.LoanID(uuid.MustParse(row.ID)), options) {
+			var broken *lending.PageError
+			if errors.As(err, &broken) {
+				options.Skip = broken.Skip
+				fmt.Println("broke off after", count)
+				break
+			}
+			if count++; count == 200 {
+				service.Fail("GET /api/Loan/get-transactions/{loanId}", lendingtest.Fault{Status: http.StatusForbidden})
+			}
+		}
+	}
+	fmt.Println("complete:", count)
+	// Output:
+	// broke off after 200
+	// complete: 450
+}
+
+// A document that the service asks for, read while it is being sent.
+func ExampleApprovalService_SubmitRequiredDocument() {
+	service, client := demo()
+	row := readyToSign()
+	row.Requirements = []lendingtest.Requirement{{ID: uuid.NewString(), FileType: "VoidedCheck"}}
+	application := lending.ApplicationID(uuid.MustParse(service.AddApplication(row).ID))
+
+	ctx := context.Background()
+	required, err := client.Approval.RequiredDocuments(ctx, application)
+	if err != nil || len(required) == 0 {
+		fmt.Println("no document to send:", err)
+		return
+	}
+	var wanted struct { // the embedded service's names: the interface shows none
+		SupportingDocumentID lending.RequirementID
+		FileType             string
+	}
+	if err := required[0].Decode(&wanted); err != nil {
+		fmt.Println(err)
+		return
+	}
+	var last string
+	file := strings.NewReader(strings.Repeat("%PDF", 100_000)) // an *os.File knows its name and size as well
+	err = client.Approval.SubmitRequiredDocument(ctx, application, wanted.SupportingDocumentID, wanted.FileType, lending.Document{
+		Name: "check.pdf", Content: file,
+		Progress: func(sent, total int64) { last = fmt.Sprint(sent, " of ", total) },
+	})
+	fmt.Println(last, err)
+	// Output: 400000 of 400000 <nil>
+}

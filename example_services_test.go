@@ -1,0 +1,290 @@
+package lending_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// From nothing to an offer.
+func ExampleApplicationsService() {
+	_, client := demo()
+	ctx := context.Background()
+	customer, err := client.Applications.CreateCustomer(ctx, ada())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	application, err := client.Applications.Create(ctx, lending.ApplicationRequest{
+		CustomerID: customer.ID, BusinessName: "Lovelace Analytics", BusinessZip: "94105",
+		ExtraInformation: map[string]string{"years": "7"},
+	}, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = client.Applications.AddOrUpdateBankingData(ctx, application, bankStatement(), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	offer, err := client.Applications.Process(ctx, application)
+	fmt.Println("offer", offer, err)
+	// Output: offer 00000001-0003-4000-8000-000000000001 <nil>
+}
+
+// bankStatement is bank data as the embedded service wants it: the interface does not show
+// the names of its fields, and amounts are strings.
+func bankStatement() *lending.BankingDataRequest {
+	type fields map[string]any
+	return &lending.BankingDataRequest{Extra: fields{"accounts": []fields{{
+		"accountName": "Checking", "accountNumber": "000123456789", "balance": "48210.55",
+		"transactions": []fields{{"date": "2026-08-03", "description": "Invoice 1001", "amount": "12500.00"}},
+	}}}}
+}
+
+// Process is a GET that changes state. It is sent once, and when its answer is lost
+// the reads that the error names tell what happened.
+func ExampleApplicationsService_Process() {
+	service, client := demo()
+	application := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+	ctx := context.Background()
+	_, err := client.Applications.AddOrUpdateBankingData(ctx, application, bankStatement(), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	const process = "GET /api/Application/process-application/{applicationId}"
+	service.Fail(process, lendingtest.Fault{ResetAfter: true})
+	_, err = client.Applications.Process(ctx, application)
+	if errors.Is(err, lending.ErrOutcomeUnknown) {
+		offer, err := client.Applications.Offer(ctx, application, nil)
+		fmt.Println("there is an offer:", offer != nil, err)
+	}
+	fmt.Println("executed:", service.Executed(process))
+	// Output:
+	// there is an offer: true <nil>
+	// executed: 1
+}
+
+// The bank accounts of an application, and which one the money goes to.
+func ExampleApprovalService_SetPrimaryBankAccount() {
+	service, client := demo()
+	application := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{
+		Offer:    &lendingtest.Offer{Amount: 12_500_00},
+		Accounts: []lendingtest.BankAccount{{ID: "account-1", AccountName: "Checking"}},
+	}).ID))
+
+	ctx := context.Background()
+	accounts, err := client.Approval.BankAccounts(ctx, application)
+	if err != nil || len(accounts) == 0 {
+		fmt.Println("no account to choose:", err)
+		return
+	}
+	var first struct{ ID, AccountName string } // the embedded service's names: the interface shows none
+	if err := accounts[0].Decode(&first); err != nil {
+		fmt.Println(err)
+		return
+	}
+	err = client.Approval.SetPrimaryBankAccount(ctx, application, first.ID)
+	fmt.Println(first.AccountName, err)
+	// Output: Checking <nil>
+}
+
+// Every applicant signs the contract of an offer that has not expired.
+func ExampleApprovalService_SignContract() {
+	service, client := demo()
+	row := service.AddApplication(readyToSign())
+	application := lending.ApplicationID(uuid.MustParse(row.ID))
+
+	ctx := context.Background()
+	applicants, err := client.Approval.Applicants(ctx, application)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, person := range applicants {
+		var who struct{ ID lending.ApplicantID } // the embedded service's name: the interface shows none
+		if err := person.Decode(&who); err != nil {
+			fmt.Println(err)
+			return
+		}
+		err := client.Approval.SignContract(ctx, application, who.ID, &lending.SignaturesRequest{
+			IPAddress: "203.0.113.7", MIMEType: "image/png",
+			Signature: lending.SignatureImage([]byte("\x89PNG")), Signature2: lending.SignatureImage([]byte("\x89PNG")),
+		})
+		fmt.Println(err)
+	}
+	_, opened := service.LoanOf(row.ID)
+	fmt.Println("loan opened:", opened)
+	// Output:
+	// <nil>
+	// loan opened: true
+}
+
+func readyToSign() lendingtest.Application {
+	return lendingtest.Application{
+		Offer:            &lendingtest.Offer{Amount: 12_500_00, ExpiresUTC: lendingtest.Timestamp{Time: time.Now().AddDate(0, 1, 0)}},
+		Company:          json.RawMessage(`{"name":"Lovelace Analytics"}`),
+		Applicants:       []lendingtest.Applicant{{ID: uuid.NewString(), FirstName: "Ada", IsPrimary: true}},
+		Accounts:         []lendingtest.BankAccount{{ID: "account-1"}},
+		PrimaryAccountID: "account-1",
+	}
+}
+
+// Most programs give [WithCredentials] to [New] and never call this service.
+func ExampleAuthService_Login() {
+	service, client := demo()
+	ctx := context.Background()
+	user, err := client.Auth.Login(ctx, lending.LoginRequest{
+		Username: lendingtest.Username,
+		Password: lending.NewSecret(lendingtest.Password),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if user.RequiresTwoFactor {
+		user, err = client.Auth.ValidateTwoFactor(ctx, lending.TwoFactorLoginRequest{
+			Username: lendingtest.Username,
+			Code:     lending.NewSecret(service.TwoFactorCode(lendingtest.Username)),
+		})
+	}
+	fmt.Println(user.Token, err)
+	// Output: [redacted] <nil>
+}
+
+// All records are checked before anything is sent.
+func ExampleBulkService_CreateCustomers() {
+	_, client := demo()
+	grace := ada()
+	grace.FirstName, grace.Email, grace.MobileNumber = "Grace", "grace@example.com", "555"
+
+	ctx := context.Background()
+	_, err := client.Bulk.CreateCustomers(ctx, []lending.UserRequest{ada(), grace})
+	fmt.Println(err)
+
+	grace.MobileNumber = "415-555-0101"
+	created, err := client.Bulk.CreateCustomers(ctx, []lending.UserRequest{ada(), grace})
+	fmt.Println(len(created), err)
+	// Output:
+	// lending: POST /api/ApplicationBulk/create-customers: not sent: [1].mobileNumber must hold exactly ten digits beside punctuation
+	// 2 <nil>
+}
+
+// Amounts are exact in both directions.
+func ExampleCalculationService_LineOfCredit() {
+	service, client := demo()
+	application := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+	result, err := client.Calculation.LineOfCredit(context.Background(), application, &lending.CalculationRequest{
+		Amount: "2500.10", Terms: 6,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var cost struct{ Fee, TotalRepayment json.Number } // the embedded service's names: the interface shows none
+	if err := result.Decode(&cost); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(cost.Fee, cost.TotalRepayment)
+	// Output: 300.01 2800.11
+}
+
+// Messages of an application, written and read.
+func ExampleCommunicationService() {
+	service, client := demo()
+	application := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+
+	ctx := context.Background()
+	err := client.Communication.Post(ctx, application, &lending.CommunicationRequest{
+		Extra: map[string]string{"message": "When will the offer be ready?"},
+	})
+	fmt.Println(err)
+	for message, err := range client.Communication.AllMessages(ctx, application, nil) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		var text struct{ Message string } // the embedded service's name: the interface shows none
+		fmt.Println(message.Decode(&text), text.Message)
+	}
+	// Output:
+	// <nil>
+	// <nil> When will the offer be ready?
+}
+
+// The way back to a customer whose creation was lost. The service may also say 204, 400
+// or 404 where there is none.
+func ExampleCustomersService_GetByEmail() {
+	service, client := demo()
+	service.AddCustomer(lendingtest.Customer{FirstName: "Ada", Email: "ada@example.com"})
+
+	ctx := context.Background()
+	record, err := client.Customers.GetByEmail(ctx, "ada@example.com")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var customer struct{ FirstName string } // the embedded service's name: the interface shows none
+	fmt.Println(record.Decode(&customer), customer.FirstName)
+
+	_, err = client.Customers.GetByEmail(ctx, "grace@example.com")
+	fmt.Println(errors.Is(err, lending.ErrNoContent))
+	// Output:
+	// <nil> Ada
+	// true
+}
+
+// The way to a loan: the loans of the customer name their applications.
+func ExampleLoansService_ListByCustomer() {
+	service, client := demo()
+	row := service.AddLoan(lendingtest.Loan{})
+	customer := lending.CustomerID(uuid.MustParse(row.CustomerID))
+	application := lending.ApplicationID(uuid.MustParse(row.ApplicationID))
+
+	loans, err := client.Loans.ListByCustomer(context.Background(), customer)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, loan := range loans {
+		if loan.ApplicationID == application { // a LoanID here would not compile
+			fmt.Println("loan", loan.ID)
+		}
+	}
+	// Output: loan 00000001-0004-4000-8000-000000000001
+}
+
+// Calculation, withdrawal, one-time password, confirmation. Only the last moves money.
+func ExampleLoansService_ConfirmInvoiceWithdrawal() {
+	service, client := demo()
+	row := service.AddLoan(lendingtest.Loan{})
+	loan, application := lending.LoanID(uuid.MustParse(row.ID)), lending.ApplicationID(uuid.MustParse(row.ApplicationID))
+
+	ctx := context.Background()
+	calculation := lending.CalculationRequest{Amount: "2500.00", Terms: 6}
+	if _, err := client.Calculation.Invoice(ctx, application, &calculation); err != nil {
+		fmt.Println(err)
+		return
+	}
+	withdrawal, err := client.Loans.WithdrawInvoice(ctx, loan, lending.InvoiceWithdrawalRequest{Calculation: calculation})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = client.Loans.ConfirmInvoiceWithdrawal(ctx, *withdrawal, lending.WithdrawInvoiceRequestData{
+		DateUTC: time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC),
+		OTP:     lending.NewSecret(service.OTP(row.ID)), // a person reads it from a phone
+	})
+	fmt.Println("withdrawn", withdrawal.Amount, "at", withdrawal.AdvanceRate, err)
+	// Output: withdrawn 2500.00 at 0.8 <nil>
+}

@@ -1,0 +1,260 @@
+package lending_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// demo returns the whole service in process, without a socket, and a client of it
+// that is signed in. There is nothing to close.
+func demo() (*lendingtest.Service, *lending.Client) {
+	service := lendingtest.New()
+	client, err := lending.New("https://lending.example",
+		lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
+		lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))
+	if err != nil {
+		panic(err)
+	}
+	return service, client
+}
+
+// ada is a customer as the service wants it.
+func ada() lending.UserRequest {
+	return lending.UserRequest{
+		FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com",
+		Password: lending.NewSecret("Analytical-Engine-1"), MobileNumber: "(415) 555-0100",
+	}
+}
+
+// The first call signs in, with the code that the service has sent.
+func Example() {
+	service := lendingtest.NewServer() // in the place of https://lending.example
+	defer service.Close()
+
+	client, err := lending.New(service.URL, lending.WithCredentials(lending.Credentials{
+		Username: lendingtest.Username,
+		Password: lending.NewSecret(lendingtest.Password),
+		TwoFactor: func(context.Context, lending.Challenge) (string, error) {
+			return service.TwoFactorCode(lendingtest.Username), nil // a person reads it from a phone
+		},
+	}))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+	customer, err := client.Applications.CreateCustomer(context.Background(), ada())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("created customer", customer.ID)
+	// Output: created customer 00000001-0001-4000-8000-000000000001
+}
+
+// The connection breaks after the service has created the customer. A program that
+// simply called again would be refused, or create two.
+func ExampleOutcomeOf() {
+	service, client := demo()
+	service.Fail("POST /api/Application/create-customer", lendingtest.Fault{ResetAfter: true})
+
+	ctx := context.Background()
+	_, err := client.Applications.CreateCustomer(ctx, ada())
+	switch lending.OutcomeOf(err) {
+	case lending.OutcomeNotSent:
+		fmt.Println("not sent: it is safe to call again")
+	case lending.OutcomeRejected:
+		fmt.Println("refused: correct it first")
+	case lending.OutcomeDone:
+		fmt.Println("created, whether or not the answer came")
+	case lending.OutcomeUnknown:
+		fmt.Println(err)
+		_, err = client.Customers.GetByEmail(ctx, "ada@example.com")
+		fmt.Println("it happened:", err == nil)
+	}
+	// Output:
+	// lending: POST /api/Application/create-customer: connection reset: outcome unknown, settle it with Customers.GetByEmail
+	// it happened: true
+}
+
+// What the service refuses, it explains in a problem record.
+func ExampleError() {
+	_, client := demo()
+	customer := ada()
+	customer.Password = lending.NewSecret("short") // the rules for passwords are the service's own
+	_, err := client.Applications.CreateCustomer(context.Background(), customer)
+
+	var failed *lending.Error
+	if errors.As(err, &failed) && failed.Problem != nil {
+		fmt.Println(failed.StatusCode, failed.Outcome, failed.Problem.ErrorCode)
+		for _, field := range failed.Problem.Errors {
+			fmt.Println(field.Field, field.Code)
+		}
+		fmt.Println("trace for the support:", failed.Problem.TraceID != "")
+	}
+	// Output:
+	// 400 rejected ValidationFailed
+	// password PasswordRules
+	// trace for the support: true
+}
+
+// A test of your own code can make any error that a call can return. The zero Outcome
+// is the careful one: say [OutcomeRejected] for a refusal.
+func ExampleError_made() {
+	refused := &lending.Error{StatusCode: http.StatusTooManyRequests, Outcome: lending.OutcomeRejected}
+	lost := fmt.Errorf("create customer: %w", &lending.Error{Method: "POST", Route: "/api/Application/create-customer"})
+
+	fmt.Println(errors.Is(refused, lending.ErrRateLimited), errors.Is(refused, lending.ErrOutcomeUnknown))
+	fmt.Println(lending.OutcomeOf(refused))
+	fmt.Println(errors.Is(lost, lending.ErrOutcomeUnknown), lending.OutcomeOf(lost))
+	// Output:
+	// true false
+	// rejected
+	// true unknown
+}
+
+// What the interface forbids is refused before anything is sent, all of it at once.
+func ExampleArgumentError() {
+	_, client := demo()
+	_, err := client.Applications.CreateCustomer(context.Background(), lending.UserRequest{
+		FirstName: "Ada", Email: "nowhere", Password: lending.NewSecret("Analytical-Engine-1"), MobileNumber: "555",
+	})
+
+	var refused *lending.ArgumentError
+	if errors.As(err, &refused) {
+		for _, field := range refused.Fields {
+			fmt.Println(field.Field, field.Message)
+		}
+	}
+	fmt.Println(lending.OutcomeOf(err))
+	// Output:
+	// email must be an e-mail address
+	// mobileNumber must hold exactly ten digits beside punctuation
+	// not sent
+}
+
+// The service publishes few fields of its records. The rest is not lost.
+func ExampleRecord() {
+	service, client := demo()
+	loan := service.AddLoan(lendingtest.Loan{})
+	balance, err := client.Loans.TotalBalance(context.Background(), lending.LoanID(uuid.MustParse(loan.ID)))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	fmt.Printf("%s\n", balance.Raw())
+	var mine struct{ AvailableBalance json.Number } // as you have seen it in the answers
+	if err := balance.Decode(&mine); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println("exact, not a float:", mine.AvailableBalance)
+	// Output:
+	// {"loanId":"00000001-0004-4000-8000-000000000001","totalBalance":0.00,"availableBalance":10000.00,"limit":10000.00}
+	// exact, not a float: 10000.00
+}
+
+// Extra sends what the interface does not show. It cannot replace a typed field.
+func ExampleUserRequest_extra() {
+	service, client := demo()
+	customer := ada()
+	customer.Extra = map[string]string{"preferredLanguage": "en"}
+	_, err := client.Applications.CreateCustomer(context.Background(), customer)
+	fmt.Println(err)
+
+	var sent map[string]any
+	_ = json.Unmarshal(service.Requests()[0].Body, &sent)
+	fmt.Println(sent["firstName"], sent["preferredLanguage"])
+
+	customer.Extra = map[string]string{"firstName": "Grace"}
+	_, err = client.Applications.CreateCustomer(context.Background(), customer)
+	fmt.Println(err)
+	// Output:
+	// <nil>
+	// Ada en
+	// lending: POST /api/Application/create-customer: not sent: Extra.firstName stands in a field of its own
+}
+
+// Status, header and body of the answer, for the one call that needs them.
+func ExampleCaptureResponse() {
+	service, client := demo()
+	application := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+
+	var response lending.Response
+	status, err := client.Applications.Status(lending.CaptureResponse(context.Background(), &response), application)
+	fmt.Println(status, err)
+	fmt.Println(response.StatusCode, response.Header.Get("Content-Type"), string(response.Body))
+	fmt.Println(response) // it can hold secrets, so it does not print them
+	// Output:
+	// Application Created <nil>
+	// 200 application/json; charset=utf-8 "Application Created"
+	// 200 OK, 21 bytes
+}
+
+// A route that this package has no method for gets the same treatment as the others.
+func ExampleClient_Do() {
+	service, client := demo()
+	loan := service.AddLoan(lendingtest.Loan{})
+
+	record, err := client.Do(context.Background(), lending.RawRequest{
+		Effect: lending.Read, // without it the call counts as a mutation, and is never repeated
+		Method: http.MethodGet,
+		Path:   "/api/Loan/is-loan-enabled/{loanId}",
+		Args:   []string{loan.ID},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%s\n", record.Raw())
+	// Output: true
+}
+
+// An observer sees every attempt: three for a read that fails twice.
+func ExampleWithObserver() {
+	service := lendingtest.NewServer()
+	defer service.Close()
+	loan := service.AddLoan(lendingtest.Loan{})
+	service.Fail("GET /api/Loan/is-loan-closed/{loanId}", lendingtest.Fault{Status: http.StatusServiceUnavailable, Times: 2})
+
+	client, err := lending.New(service.URL,
+		lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))),
+		lending.WithObserver(func(_ context.Context, a lending.Attempt) {
+			fmt.Println(a.Effect, a.Route, "attempt", a.Number, "status", a.StatusCode)
+		}))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+	closed, err := client.Loans.IsClosed(context.Background(), lending.LoanID(uuid.MustParse(loan.ID)))
+	fmt.Println(closed, err)
+	// Output:
+	// read /api/Loan/is-loan-closed/{loanId} attempt 1 status 503
+	// read /api/Loan/is-loan-closed/{loanId} attempt 2 status 503
+	// read /api/Loan/is-loan-closed/{loanId} attempt 3 status 200
+	// false <nil>
+}
+
+// A secret prints as nothing, wherever it is.
+func ExampleSecret() {
+	credentials := lending.Credentials{Username: "ada", Password: lending.NewSecret("Analytical-Engine-1")}
+	fmt.Println(credentials.Password)
+	fmt.Printf("%#v\n", credentials.Password)
+	asJSON, _ := json.Marshal(credentials.Password)
+	fmt.Println(string(asJSON))
+	fmt.Println(len(credentials.Password.Reveal()))
+	// Output:
+	// [redacted]
+	// [redacted]
+	// "[redacted]"
+	// 19
+}

@@ -1,0 +1,57 @@
+package lendingtest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// offerFor is code under test. It has an application processed, and after an unknown
+// outcome finds out what happened instead of calling again.
+func offerFor(ctx context.Context, client *lending.Client, application lending.ApplicationID) error {
+	_, err := client.Applications.Process(ctx, application)
+	if !errors.Is(err, lending.ErrOutcomeUnknown) {
+		return err
+	}
+	_, err = client.Applications.Offer(ctx, application, nil)
+	var refused *lending.Error
+	if errors.As(err, &refused) && refused.StatusCode == http.StatusBadRequest { // there is none
+		_, err = client.Applications.Process(ctx, application)
+	}
+	return err // nil where it had happened
+}
+
+// A test runs the code against the service, at its worst, and asks the service what
+// it did.
+func Example_consumer() {
+	const process = "GET /api/Application/process-application/{applicationId}"
+	for _, fault := range []lendingtest.Fault{{}, {ResetBefore: true}, {ResetAfter: true}, {Status: 502, Executes: true}} {
+		service := lendingtest.NewServer() // one for each test: they share nothing
+		row := service.AddApplication(lendingtest.Application{Accounts: []lendingtest.BankAccount{{
+			AccountNumber: "000123456789", Balance: "48210.55",
+			Transactions: []lendingtest.BankTransaction{{Description: "Invoice 1001", Amount: "12500.00"}},
+		}}})
+		client, err := lending.New(service.URL, lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		service.Fail(process, fault)
+
+		err = offerFor(context.Background(), client, lending.ApplicationID(uuid.MustParse(row.ID)))
+		fmt.Println(err, "arrived:", service.Arrived(process), "executed:", service.Executed(process))
+		_ = client.Close()
+		service.Close()
+	}
+	// Output:
+	// <nil> arrived: 1 executed: 1
+	// <nil> arrived: 2 executed: 1
+	// <nil> arrived: 1 executed: 1
+	// <nil> arrived: 1 executed: 1
+}

@@ -1,0 +1,41 @@
+package lendingtest_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// The service posts its events to a receiver on loopback, signed, and as badly as a
+// test wants: here each one twice.
+func ExampleService_AddSubscription() {
+	var receiver http.Handler
+	listener := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { receiver.ServeHTTP(w, r) }))
+	defer listener.Close()
+	service := lendingtest.New(lendingtest.WithLoopbackReceivers())
+	defer service.Close()
+	subscription := service.AddSubscription(lendingtest.Subscription{WebhookURI: listener.URL})
+
+	handle := lending.Once(lending.NewMemoryDeduper(lending.DeduperOptions{}), func(_ context.Context, event *lending.Event) error {
+		fmt.Println("acted on", event.Name)
+		return nil
+	})
+	receiver = lending.NewReceiver(lending.SignedWith(lending.NewSecret(subscription.Secret)), handle, nil)
+
+	service.SetDeliveryMode(lendingtest.DeliveryMode{Copies: 1})
+	service.CloseLoan(service.AddLoan(lendingtest.Loan{}).ID)
+	if err := service.Wait(context.Background()); err != nil {
+		fmt.Println(err)
+	}
+	for _, delivery := range service.Deliveries() {
+		fmt.Println("delivered", delivery.Event, delivery.Status)
+	}
+	// Output:
+	// acted on WB_Loan_Closed
+	// delivered WB_Loan_Closed 204
+	// delivered WB_Loan_Closed 204
+}

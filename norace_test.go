@@ -1,0 +1,5 @@
+//go:build !race
+
+package lending_test
+
+const raceDetector = false
