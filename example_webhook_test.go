@@ -2,66 +2,127 @@ package lending_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// post delivers body to the receiver, signed as the service signs.
-func post(receiver http.Handler, secret, body string) int {
-	r := httptest.NewRequest(http.MethodPost, "/webhooks", strings.NewReader(body))
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set(lending.SignatureHeader, lending.Sign(secret, []byte(body)))
-	w := httptest.NewRecorder()
-	receiver.ServeHTTP(w, r)
-	return w.Code
+// Success alone proves no save: the subscription that is read back does, and it holds
+// the secret that verifies deliveries.
+func ExampleWebhooksService_Register() {
+	_, client := demo()
+	ctx := context.Background()
+	target := lending.ForPartner(lending.PartnerID(uuid.MustParse(lendingtest.PartnerID)))
+	err := client.Webhooks.Register(ctx, target, lending.WebhookSubscription{
+		WebhookURI: "https://partner.example/webhooks",
+		Webhooks:   []lending.EventName{lending.EventLoanCreated, lending.EventLoanWithdrawalCompleted},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	saved, err := client.Webhooks.Subscription(ctx, target)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(saved.WebhookURI, saved.Webhooks, saved.Secret)
+	// Output: https://partner.example/webhooks [WB_Loan_Created WB_Loan_Withdrawal_Completed] [redacted]
 }
 
-const loanOpened = `{"webhookEvent":"WB_Loan_Opened","data":{"loanId":"11111111-2222-3333-4444-555555555555"},"creationTimeUtc":"2024-01-02T03:04:05.1234567Z"}`
+// A test of your receiver signs a delivery as the service does, and posts it.
+func ExampleSign() {
+	const secret = "whs_0123456789abcdef0123456789abcdef"
+	receiver := lending.NewReceiver(lending.SignedWith(lending.NewSecret(secret)), func(_ context.Context, event *lending.Event) error {
+		fmt.Println("accepted", event.Name)
+		return nil
+	}, nil)
 
-// A receiver that acts on each delivery once. It goes into any mux.
-func ExampleNewReceiver() {
-	handle := lending.EventFuncs{
-		lending.EventLoanOpened: func(_ context.Context, event *lending.Event) error {
-			var data struct{ LoanID lending.LoanID }
-			if err := event.Data.Decode(&data); err != nil {
-				return err
-			}
-			fmt.Println("opened:", data.LoanID)
-			return nil
-		},
-	}.Handle
-	secret := lending.NewSecret("whs_0123456789abcdef0123456789abcdef") // of the subscription
-	receiver := lending.NewReceiver(lending.SignedWith(secret), lending.Once(lending.NewMemoryDeduper(lending.DeduperOptions{}), handle), nil)
-
-	fmt.Println(post(receiver, secret.Reveal(), loanOpened))
-	fmt.Println(post(receiver, secret.Reveal(), loanOpened))
-	fmt.Println(post(receiver, "not the secret", loanOpened))
+	body := []byte(`{"id":"3fa85f64-5717-4562-b3fc-2c963f66afa6","webhookEvent":"WB_Loan_Created",
+		"data":{"loanId":"11111111-2222-3333-4444-555555555555"},"creationTimeUtc":"2026-08-03T04:05:06Z"}`)
+	for _, signature := range []string{lending.Sign(secret, body), lending.Sign("another secret", body)} {
+		request := httptest.NewRequest(http.MethodPost, "/webhooks", strings.NewReader(string(body)))
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set(lending.SignatureHeader, signature)
+		answer := httptest.NewRecorder()
+		receiver.ServeHTTP(answer, request)
+		fmt.Println(answer.Code)
+	}
 	// Output:
-	// opened: 11111111-2222-3333-4444-555555555555
-	// 204
+	// accepted WB_Loan_Created
 	// 204
 	// 401
 }
 
-// A receiver that answers as soon as an event is safe, and a worker behind it. The
-// inbox of a program that must lose nothing is in contrib/bolt or contrib/redis.
-func ExampleWork() {
-	inbox := lending.NewMemoryInbox()
-	secret := lending.NewSecret("whs_0123456789abcdef0123456789abcdef")
-	receiver := lending.NewReceiver(lending.SignedWith(secret), inbox.Put, nil)
-	fmt.Println(post(receiver, secret.Reveal(), loanOpened))
+// A receiver of your own verifies the bytes as they came, before it parses them.
+func ExampleVerify() {
+	body := []byte(`{"x":1}`)
+	signature := "sha256=5C-4D-AA-5E-98-5F-0A-A0-45-95-10-72-3C-45-E1-5E-DF-56-58-44-A0-43-51-77-49-5D-00-F8-03-E7-F0-2A"
+	fmt.Println(lending.Verify("whs_0123456789abcdef0123456789abcdef", body, signature))
 
-	ctx, cancel := context.WithCancel(context.Background())
+	encodedAgain := []byte(`{"x": 1}`)
+	err := lending.Verify("whs_0123456789abcdef0123456789abcdef", encodedAgain, signature)
+	fmt.Println(errors.Is(err, lending.ErrSignature))
+	// Output:
+	// <nil>
+	// true
+}
+
+// The service sends an event again, with another time and signature, until it is
+// accepted. An identifier in its data tells that it is the same.
+func ExampleOnceBy() {
+	service := lendingtest.New()
+	loan := service.AddLoan(lendingtest.Loan{})
+	subscription := service.AddSubscription(lendingtest.Subscription{WebhookURI: "https://partner.example/webhooks"})
+
+	byLoan := func(event *lending.Event) string {
+		var data struct{ LoanID string }
+		_ = event.Data.Decode(&data)
+		return string(event.Name) + " " + data.LoanID
+	}
+	handle := lending.OnceBy(lending.NewMemoryDeduper(lending.DeduperOptions{}), byLoan,
+		func(context.Context, *lending.Event) error { fmt.Println("the loan is closed"); return nil })
+	receiver := lending.NewReceiver(lending.SignedWith(lending.NewSecret(subscription.Secret)), handle, &lending.ReceiverOptions{
+		Observe: func(d lending.Delivery) { fmt.Println(d.Status, d.Err) },
+	})
+
+	for _, body := range []string{`2026-08-03T04:05:06Z`, `2026-08-03T04:06:06Z`} {
+		body = `{"webhookEvent":"WB_Loan_Closed","data":{"loanId":"` + loan.ID + `"},"creationTimeUtc":"` + body + `"}`
+		request := httptest.NewRequest(http.MethodPost, "/webhooks", strings.NewReader(body))
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set(lending.SignatureHeader, lending.Sign(subscription.Secret, []byte(body)))
+		receiver.ServeHTTP(httptest.NewRecorder(), request)
+	}
+	// Output:
+	// the loan is closed
+	// 204 <nil>
+	// 204 lending: event: it has been acted on before
+}
+
+// An inbox answers the service as soon as the event is safe, whatever the action takes.
+func ExampleWork() {
+	inbox := lending.NewMemoryInbox() // contrib/bolt and contrib/redis have those that last
+	event, err := lending.ParseEvent([]byte(`{"webhookEvent":"WB_Loan_Opened","data":{}}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("accepted:", inbox.Put(context.Background(), event)) // what a receiver calls
+
+	ctx, stop := context.WithCancel(context.Background())
 	lending.Work(ctx, inbox, func(_ context.Context, event *lending.Event) error {
-		fmt.Println("acting on", event.Name)
-		cancel() // this example ends here
+		fmt.Println("acted on", event.Name)
+		stop() // a program works until it ends
 		return nil
 	}, nil)
 	// Output:
-	// 204
-	// acting on WB_Loan_Opened
+	// accepted: <nil>
+	// acted on WB_Loan_Opened
 }

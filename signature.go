@@ -114,7 +114,7 @@ const digits = "0123456789ABCDEF"
 // digitValue is the value of a digit, and 0xFF of any other byte.
 var digitValue = func() (values [256]byte) {
 	for c := range values {
-		values[c] = byte(strings.IndexByte(digits, byte(c))) //nolint:gosec // -1 is 0xFF
+		values[c] = byte(strings.IndexByte(digits, byte(c))) // -1 is 0xFF
 	}
 	return values
 }()
