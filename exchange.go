@@ -70,7 +70,7 @@ func (x *exchange) ended(ctx, traced context.Context, resp *http.Response, err e
 	switch {
 	case err == nil:
 		return nil
-	case context.Cause(ctx) == errStalled:
+	case errors.Is(context.Cause(ctx), errStalled):
 		err = errStalled
 	case ctx.Err() != nil:
 		err = ctx.Err()
