@@ -27,7 +27,7 @@ const (
 type exchange struct {
 	client  *Client
 	request request
-	caller  context.Context // for the observers: the one of the attempts is traced
+	caller  context.Context //nolint:containedctx // of one call, for the observers: that of the attempts is traced
 	http    http.Client     // has the exchange for its transport
 
 	attempts int
@@ -70,7 +70,7 @@ func (x *exchange) ended(ctx, traced context.Context, resp *http.Response, err e
 	switch {
 	case err == nil:
 		return nil
-	case context.Cause(ctx) == errStalled:
+	case errors.Is(context.Cause(ctx), errStalled):
 		err = errStalled
 	case ctx.Err() != nil:
 		err = ctx.Err()
