@@ -18,6 +18,7 @@ type Token struct {
 // A source that also has a method Invalidate(Token) is told of a token that the
 // service has refused, and is asked again for a read.
 type TokenSource interface {
+	// Token returns the token for one call.
 	Token(ctx context.Context) (Token, error)
 }
 

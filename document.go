@@ -241,7 +241,7 @@ func (u *upload) Read(p []byte) (n int, err error) {
 	}()
 	before := u.body.Encoded()
 	n, err = u.body.Read(p)
-	if err != nil && err != io.EOF {
+	if err != nil && !u.body.Closed() {
 		return 0, u.broken(err)
 	}
 	if u.body.Closed() {

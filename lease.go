@@ -26,7 +26,7 @@ type work func(ctx context.Context, fence int64) (*grant, error)
 // obtain signs in, or takes the token of another process that does.
 func (s *Session) obtain(ctx context.Context, forced bool) (*grant, error) {
 	g, err := s.inTurn(ctx, forced, s.trySignIn)
-	if unusable := (*storeError)(nil); errors.As(err, &unusable) {
+	if isStoreError(err) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.remember(err)
@@ -55,7 +55,7 @@ func (s *Session) trySignIn(ctx context.Context, fence int64) (*grant, error) {
 func (s *Session) inTurn(ctx context.Context, forced bool, do work) (*grant, error) {
 	for wait := minPoll; ; wait = min(2*wait, maxPoll) {
 		g, err := s.lead(ctx, leaseTTL, 0, forced, do)
-		if unusable := (*storeError)(nil); forced && errors.As(err, &unusable) {
+		if forced && isStoreError(err) {
 			return s.alone(ctx, 0, do)
 		}
 		if !errors.Is(err, ErrLeaseHeld) {
@@ -75,7 +75,7 @@ func (s *Session) startRenewal(g *grant) {
 	if s.closed || s.current.Load() != g || g.renewAt.IsZero() || time.Until(g.renewAt) > 0 {
 		return
 	}
-	life, left := g.token.Expires.Sub(g.issued), time.Until(g.useUntil)
+	life, left := g.token.Expires.Sub(g.issued), max(time.Until(g.useUntil), 0)
 	g = g.postponed(max(left/8+rand.N(left/4+1), min(time.Second, life/50)))
 	s.put(g)
 	if s.renewal == nil {
@@ -86,18 +86,18 @@ func (s *Session) startRenewal(g *grant) {
 // renew refreshes g, or takes the token of another process that has. Without the store
 // it waits for the last twentieth of the token's life, because every process does.
 func (s *Session) renew(ctx context.Context, g *grant) (*grant, error) {
-	life, left := g.token.Expires.Sub(g.issued), time.Until(g.useUntil)
+	life, left := g.token.Expires.Sub(g.issued), max(time.Until(g.useUntil), 0)
 	ctx, cancel := context.WithTimeout(ctx, min(renewTimeout, left))
 	defer cancel()
 	refresh := protect(func(ctx context.Context) (*grant, error) { return s.refresh(ctx, g) })
 	newer, err := s.lead(ctx, min(leaseTTL, left/4), g.fence, true, refresh)
-	if unusable := (*storeError)(nil); errors.As(err, &unusable) && left < life/20 {
+	if isStoreError(err) && left < life/20 {
 		newer, err = s.alone(ctx, g.fence, refresh)
 	}
 	if !errors.Is(err, ErrLeaseHeld) {
 		s.report("refreshing the token", err)
 	}
-	if failed := (*Error)(nil); errors.As(err, &failed) && failed.RetryAfter > 0 {
+	if failed, ok := errors.AsType[*Error](err); ok && failed.RetryAfter > 0 {
 		s.postpone(g, failed.RetryAfter)
 	}
 	return newer, err
@@ -189,7 +189,7 @@ type kept struct {
 
 func (f *failure) kept() kept {
 	k := kept{Until: f.until, Count: f.count}
-	if required := (*TwoFactorRequiredError)(nil); errors.As(f.cause, &required) {
+	if required, ok := errors.AsType[*TwoFactorRequiredError](f.cause); ok {
 		k.Challenge = &required.Challenge
 	}
 	return k
@@ -204,14 +204,17 @@ func (k *kept) cause() error {
 
 func (s *Session) load(ctx context.Context) (k kept, fence int64, err error) {
 	stored, err := s.store.Load(ctx)
-	switch {
-	case err == nil && !stored.Data.IsZero() && json.Unmarshal([]byte(stored.Data.Reveal()), &k) != nil, errors.Is(err, ErrCorruptToken):
-		s.report("reading the stored token", ErrCorruptToken)
-		return kept{}, stored.Fence, nil
-	case err != nil:
-		return kept{}, 0, &storeError{err}
+	if err == nil && !stored.Data.IsZero() && json.Unmarshal([]byte(stored.Data.Reveal()), &k) != nil {
+		k, err = kept{}, ErrCorruptToken
 	}
-	return k, stored.Fence, nil
+	if errors.Is(err, ErrCorruptToken) {
+		s.report("reading the stored token", err)
+		err = nil // it will be overwritten
+	}
+	if err != nil {
+		err = &storeError{err}
+	}
+	return k, stored.Fence, err
 }
 
 func (s *Session) save(ctx context.Context, fence int64, k kept) error {

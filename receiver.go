@@ -157,8 +157,8 @@ func refuse(status int, reason string) *refusal {
 
 func (h *receiverHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
-	// For what is refused too: of that the server reads the rest. An error means that it
-	// has no deadlines, as that of a test may.
+	// For what is refused too: of that the server reads the rest. It lifts the deadline
+	// when a body has ended. An error means that it has none, as that of a test may.
 	_ = http.NewResponseController(w).SetReadDeadline(start.Add(h.ReadTimeout))
 	d := Delivery{Status: http.StatusNoContent}
 	if refused := h.receive(w, r, &d); refused != nil {
@@ -249,8 +249,6 @@ func (h *receiverHandler) read(w http.ResponseWriter, r *http.Request) ([]byte, 
 	case err != nil:
 		return body, refuse(http.StatusBadRequest, "it broke off")
 	}
-	// Past the deadline the server would take the sender for gone, and end the context.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return body, nil
 }
 

@@ -24,8 +24,8 @@ import (
 // token is refreshed when two thirds to five sixths of its life have passed, in the
 // background, while the present one is still given out. It is a call that starts
 // this: [Session.Keepalive] does it for a program that makes none. After a failure it
-// is tried again at growing rate until the token expires; then comes a new sign-in.
-// A token whose life is not known is used until the service refuses it.
+// is tried again, at most once a second, until the token expires; then comes a new
+// sign-in. A token whose life is not known is used until the service refuses it.
 //
 // # A refused token
 //
@@ -37,11 +37,12 @@ import (
 //
 // A failed sign-in is not tried again at once: callers get its error for a second, and
 // for up to a minute if it goes on failing, unless the [TokenStore] has a token by
-// then. After a refusal (a wrong password, wrong
-// codes) it is a minute to an hour, after a 429 at least what the service asks for,
-// and while a two-factor code is awaited five minutes to an hour. The sessions that
-// share a [TokenStore] share this too. [Session.SignIn] tries at once, for example
-// after the password was corrected.
+// then. After a refusal (a wrong password, wrong codes) it is a minute to an hour,
+// after a 429 at least what the service asks for, and while a two-factor code is
+// awaited five minutes to an hour. The first few failures that are nobody's fault
+// (the callers left, the TwoFactor function failed, a token was refused) do not
+// count. The sessions that share a [TokenStore] share all this; [Session.SignIn]
+// tries at once, for example after the password was corrected.
 //
 // # Many processes
 //

@@ -37,6 +37,9 @@ func inBubble(t *testing.T, test func(t *testing.T, service *lendingtest.Service
 	})
 }
 
+// pass lets time pass in a bubble.
+func pass(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // it is fake time
+
 // signInTo returns a client of service that signs in with the codes it sends.
 func signInTo(t *testing.T, service *lendingtest.Service, change func(*lending.Credentials), opts ...lending.Option) *lending.Client {
 	t.Helper()
@@ -76,7 +79,7 @@ func TestTokenIsRefreshedAheadOfExpiry(t *testing.T) {
 		client := signInTo(t, service, nil)
 		for range 24 * 60 {
 			require.NoError(t, read(t.Context(), client))
-			time.Sleep(time.Minute)
+			pass(time.Minute)
 		}
 		assert.Equal(t, 1, service.Arrived(loginRoute), "one code for a whole day")
 		assert.InDelta(t, 32, service.Arrived(refreshRoute), 4)
@@ -91,7 +94,7 @@ func TestNobodyWaitsForARefresh(t *testing.T) {
 		client := signInTo(t, service, nil)
 		first, _, err := takeToken(t.Context(), client)
 		require.NoError(t, err)
-		time.Sleep(50*time.Minute + time.Second)
+		pass(50*time.Minute + time.Second)
 		service.Fail(refreshRoute, lendingtest.Fault{Delay: 20 * time.Second})
 		var lost, blocked atomic.Int32
 		var all sync.WaitGroup
@@ -109,7 +112,7 @@ func TestNobodyWaitsForARefresh(t *testing.T) {
 		all.Wait()
 		assert.Zero(t, lost.Load())
 		assert.Zero(t, blocked.Load())
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		assert.Equal(t, 1, service.Arrived(refreshRoute))
 		assert.Equal(t, 1, service.Arrived(loginRoute))
 		second, _, err := takeToken(t.Context(), client)
@@ -122,7 +125,7 @@ func TestThousandCallersAfterExpiry(t *testing.T) {
 	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		client := signInTo(t, service, nil)
 		require.NoError(t, read(t.Context(), client))
-		time.Sleep(2 * time.Hour)
+		pass(2 * time.Hour)
 		service.Fail(loginRoute, lendingtest.Fault{Delay: time.Second})
 		var all sync.WaitGroup
 		for range 1000 {
@@ -199,7 +202,7 @@ func TestLateRefusal(t *testing.T) {
 			assert.Equal(t, fresh.Value.Reveal(), again.Value.Reveal())
 			assert.Equal(t, i+2, service.Arrived(loginRoute))
 			old = fresh
-			time.Sleep(2 * time.Minute)
+			pass(2 * time.Minute)
 		}
 	})
 }
@@ -211,7 +214,7 @@ func TestEveryTokenIsRefused(t *testing.T) {
 		service.Fail(listRoute, lendingtest.Fault{Status: http.StatusUnauthorized, Times: -1})
 		for range 600 {
 			require.Error(t, read(t.Context(), client))
-			time.Sleep(100 * time.Millisecond)
+			pass(100 * time.Millisecond)
 		}
 		assert.LessOrEqual(t, service.Arrived(loginRoute), 12, "sign-ins in a minute")
 		assert.GreaterOrEqual(t, service.Arrived(loginRoute), 3)
@@ -277,14 +280,14 @@ func TestLastCallerLeaves(t *testing.T) {
 		})
 		var all sync.WaitGroup
 		for i := range 3 {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i+1)*time.Minute)
-			defer cancel()
 			all.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i+1)*time.Minute)
+				defer cancel()
 				_, _, err := takeToken(ctx, client)
 				assert.ErrorIs(t, err, context.DeadlineExceeded)
 			})
 		}
-		time.Sleep(2*time.Minute + time.Second)
+		pass(2*time.Minute + time.Second)
 		assert.Empty(t, ended, "somebody still waits")
 		all.Wait()
 		synctest.Wait()
@@ -312,14 +315,14 @@ func TestEndpointDown(t *testing.T) {
 							cancel()
 							assert.Error(t, err)
 							assert.LessOrEqual(t, waited, 500*time.Millisecond)
-							time.Sleep(600*time.Millisecond - waited)
+							pass(600*time.Millisecond - waited)
 						}
 					})
 				}
 				all.Wait()
 				assert.LessOrEqual(t, service.Arrived(loginRoute), 9, "in a minute, for 10,000 callers")
 				service.ClearFaults()
-				time.Sleep(time.Minute)
+				pass(time.Minute)
 				_, _, err := takeToken(t.Context(), client)
 				require.NoError(t, err)
 			})
@@ -354,7 +357,7 @@ func TestRefusedPasswordIsNotRepeated(t *testing.T) {
 			err := read(t.Context(), client)
 			require.Error(t, err)
 			require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-			time.Sleep(time.Second)
+			pass(time.Second)
 		}
 		assert.Equal(t, 6, service.Arrived(loginRoute), "after 0, 1, 3, 7, 15 and 31 minutes")
 		require.ErrorContains(t, read(t.Context(), client), "not tried again before")
@@ -369,10 +372,10 @@ func TestSignInIsRateLimited(t *testing.T) {
 		service.Fail(loginRoute, lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: 90 * time.Second})
 		for range 89 {
 			require.Error(t, read(t.Context(), client))
-			time.Sleep(time.Second)
+			pass(time.Second)
 		}
 		assert.Equal(t, 1, service.Arrived(loginRoute))
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		require.NoError(t, read(t.Context(), client))
 	})
 }
@@ -430,7 +433,7 @@ func TestTwoFactorInTwoProcesses(t *testing.T) {
 				require.ErrorAs(t, err, &required)
 				require.ErrorIs(t, err, lending.ErrSignInRequired)
 			}
-			time.Sleep(time.Second)
+			pass(time.Second)
 		}
 		assert.Len(t, service.Sent(), 1, "one code, however many ask")
 
@@ -458,7 +461,7 @@ func TestFailedRefreshIsRateLimited(t *testing.T) {
 		service.Fail(refreshRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable, Times: -1})
 		for range 6 * 61 {
 			require.NoError(t, read(t.Context(), client))
-			time.Sleep(10 * time.Second)
+			pass(10 * time.Second)
 		}
 		assert.InDelta(t, 20, service.Arrived(refreshRoute), 10, "in up to 20 minutes")
 		assert.Equal(t, 2, service.Arrived(loginRoute), "past expiry comes a new sign-in")
@@ -471,7 +474,7 @@ func TestRateLimitedRefreshWaits(t *testing.T) {
 		service.Fail(refreshRoute, lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: 9 * time.Minute})
 		for range 6 * 58 {
 			require.NoError(t, read(t.Context(), client))
-			time.Sleep(10 * time.Second)
+			pass(10 * time.Second)
 		}
 		var at []time.Time
 		for _, request := range service.Requests() {
@@ -493,7 +496,7 @@ func TestExpiredTokenIsNotUsed(t *testing.T) {
 		service.Fail(refreshRoute, lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: 2 * time.Hour, Times: -1})
 		for range 6 * 70 {
 			require.NoError(t, read(t.Context(), client))
-			time.Sleep(10 * time.Second)
+			pass(10 * time.Second)
 		}
 		assert.Equal(t, 1, service.Arrived(refreshRoute))
 		assert.Equal(t, 2, service.Arrived(loginRoute))
@@ -539,7 +542,7 @@ func TestExpiryOfARefreshedToken(t *testing.T) {
 				first, _, err := takeToken(t.Context(), client)
 				require.NoError(t, err)
 				assert.Equal(t, start.Add(66*time.Minute), first.Expires)
-				time.Sleep(55 * time.Minute) // 5/6
+				pass(55 * time.Minute) // 5/6
 				_, _, _ = takeToken(t.Context(), client)
 				synctest.Wait()
 				second, _, err := takeToken(t.Context(), client)
@@ -563,7 +566,7 @@ func TestTokenOfUnknownLife(t *testing.T) {
 			got, _, err := takeToken(t.Context(), client)
 			require.NoError(t, err)
 			require.Zero(t, got.Expires)
-			time.Sleep(time.Hour)
+			pass(time.Hour)
 		}
 		assert.Zero(t, service.Arrived(refreshRoute))
 		got, _, _ := takeToken(t.Context(), client)
@@ -585,7 +588,7 @@ func TestClockSkew(t *testing.T) {
 				assert.InDelta(t, time.Hour, time.Until(got.Expires), float64(2*time.Second))
 				for range 300 {
 					require.NoError(t, read(t.Context(), client))
-					time.Sleep(time.Minute)
+					pass(time.Minute)
 				}
 				assert.Equal(t, 1, service.Arrived(loginRoute))
 			})
@@ -599,10 +602,10 @@ func TestKeepalive(t *testing.T) {
 		ended := make(chan error, 2)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { ended <- client.Session().Keepalive(ctx) }()
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		assert.Zero(t, service.Arrived(loginRoute), "it never signs in")
 		require.NoError(t, read(t.Context(), client))
-		time.Sleep(48 * time.Hour)
+		pass(48 * time.Hour)
 		require.NoError(t, read(t.Context(), client))
 		assert.Equal(t, 1, service.Arrived(loginRoute))
 		cancel()
@@ -613,7 +616,7 @@ func TestKeepalive(t *testing.T) {
 		require.NoError(t, client.Close())
 		require.Error(t, <-ended)
 		before := len(service.Requests())
-		time.Sleep(48 * time.Hour)
+		pass(48 * time.Hour)
 		assert.Len(t, service.Requests(), before, "nothing runs after Close")
 	})
 }
@@ -645,13 +648,13 @@ func TestCloseEndsARefresh(t *testing.T) {
 		client := signInTo(t, service, nil)
 		require.NoError(t, read(t.Context(), client))
 		service.Fail(refreshRoute, lendingtest.Fault{Delay: time.Hour})
-		time.Sleep(51 * time.Minute)
+		pass(51 * time.Minute)
 		require.NoError(t, read(t.Context(), client))
 		synctest.Wait()
 		require.NoError(t, client.Close())
-		time.Sleep(3 * time.Minute)
+		pass(3 * time.Minute)
 		require.NoError(t, read(t.Context(), client), "the token is still good")
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		require.Error(t, read(t.Context(), client))
 		assert.Equal(t, 1, service.Arrived(refreshRoute))
 		assert.Equal(t, 1, service.Arrived(loginRoute))
@@ -666,7 +669,7 @@ func TestSessionPrintsNoSecrets(t *testing.T) {
 		service.Fail(refreshRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable})
 		got, _, err := takeToken(t.Context(), client)
 		require.NoError(t, err)
-		time.Sleep(51 * time.Minute)
+		pass(51 * time.Minute)
 		require.NoError(t, read(t.Context(), client))
 		synctest.Wait()
 		assert.Contains(t, log.String(), "lending session: refreshing the token")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"strings"
 	"sync"
 )
 
@@ -33,7 +34,15 @@ const (
 func Sign(secret string, body []byte) string {
 	m := signers.Get().(*signer)
 	defer signers.Put(m)
-	return string(m.sign(secret, body))
+	text := make([]byte, 0, signatureLength)
+	text = append(text, signaturePrefix...)
+	for i, b := range m.sum(secret, body) {
+		if i > 0 {
+			text = append(text, '-')
+		}
+		text = append(text, digits[b>>4], digits[b&15])
+	}
+	return string(text)
 }
 
 // Verify returns nil if signature is [Sign] of body with secret, and an error that is
@@ -52,7 +61,7 @@ func Verify(secret string, body []byte, signature string) error {
 	}
 	m := signers.Get().(*signer)
 	defer signers.Put(m)
-	if !hmac.Equal(m.sign(secret, body), []byte(signature)) {
+	if !m.parse(signature) || !hmac.Equal(m.sum(secret, body), m.given[:]) {
 		return errSignatureDiffers
 	}
 	return nil
@@ -64,27 +73,48 @@ func Verify(secret string, body []byte, signature string) error {
 var signers = sync.Pool{New: func() any { return new(signer) }}
 
 type signer struct {
-	secret string
-	mac    hash.Hash
-	sum    [sha256.Size]byte
-	text   [signatureLength]byte
+	secret     string
+	mac        hash.Hash
+	own, given [sha256.Size]byte
 }
 
-// sign returns the signature, which is good until the next call.
-func (m *signer) sign(secret string, body []byte) []byte {
+// sum returns the HMAC of body, which is good until the next call.
+func (m *signer) sum(secret string, body []byte) []byte {
 	if m.mac != nil && m.secret == secret {
 		m.mac.Reset()
 	} else {
 		m.mac, m.secret = hmac.New(sha256.New, []byte(secret)), secret
 	}
 	m.mac.Write(body)
-	const digits = "0123456789ABCDEF"
-	text := append(m.text[:0], signaturePrefix...)
-	for i, b := range m.mac.Sum(m.sum[:0]) {
-		if i > 0 {
-			text = append(text, '-')
-		}
-		text = append(text, digits[b>>4], digits[b&15])
-	}
-	return text
+	return m.mac.Sum(m.own[:0])
 }
+
+// parse reads a signature of exactly the documented form into given.
+func (m *signer) parse(signature string) bool {
+	if len(signature) != signatureLength || signature[:len(signaturePrefix)] != signaturePrefix {
+		return false
+	}
+	text := signature[len(signaturePrefix):]
+	odd := byte(0)
+	for i := range m.given {
+		if i > 0 {
+			odd |= text[0] ^ '-'
+			text = text[1:]
+		}
+		high, low := digitValue[text[0]], digitValue[text[1]]
+		odd |= (high | low) & 0xF0
+		m.given[i] = high<<4 | low
+		text = text[2:]
+	}
+	return odd == 0
+}
+
+const digits = "0123456789ABCDEF"
+
+// digitValue is the value of a digit, and 0xFF of any other byte.
+var digitValue = func() (values [256]byte) {
+	for c := range values {
+		values[c] = byte(strings.IndexByte(digits, byte(c))) // -1 is 0xFF
+	}
+	return values
+}()

@@ -46,6 +46,11 @@ func (e *storeError) Error() string { return "lending: the token store: " + desc
 func (e *storeError) Unwrap() error { return e.cause }
 func (*storeError) safe()           {}
 
+func isStoreError(err error) bool {
+	_, ok := errors.AsType[*storeError](err)
+	return ok
+}
+
 // login signs in, with a second step if the service asks for one.
 func (s *Session) login(ctx context.Context) (*grant, error) {
 	var answer Response
@@ -154,30 +159,29 @@ func onOurClock(t time.Time, answer *Response) time.Time {
 
 // isRefusal reports whether the service has looked at a sign-in and said no.
 func isRefusal(err error) bool {
-	var failed *Error
-	return errors.As(err, &failed) && failed.Outcome == OutcomeRejected && failed.StatusCode != http.StatusTooManyRequests
+	failed, ok := errors.AsType[*Error](err)
+	return ok && failed.Outcome == OutcomeRejected && failed.StatusCode != http.StatusTooManyRequests
 }
 
 // pauseAfter returns how long after its count-th failure in a row a sign-in is not
 // tried: each may send a message to a person, and refused ones may lock the account.
 func pauseAfter(err error, count int) time.Duration {
 	first, most := time.Second, time.Minute
-	var required *TwoFactorRequiredError
-	var argument *ArgumentError
-	var own *signInError
-	var failed *Error
+	own, isOwn := errors.AsType[*signInError](err)
+	_, notSent := errors.AsType[*ArgumentError](err)
+	_, awaitsCode := errors.AsType[*TwoFactorRequiredError](err)
 	switch {
-	case errors.As(err, &required):
-		first, most = 5*time.Minute, time.Hour // the code is on its way to somebody
-	case errors.Is(err, context.Canceled), errors.As(err, &argument), errors.As(err, &own) && own.mild:
+	case awaitsCode:
+		first, most = 5*time.Minute, time.Hour
+	case isRefusal(err), isOwn && !own.mild:
+		first, most = time.Minute, time.Hour
+	case isOwn, notSent, errors.Is(err, context.Canceled):
 		if count -= maxMild; count <= 0 {
 			return 0
 		}
-	case isRefusal(err), errors.As(err, &own):
-		first, most = time.Minute, time.Hour
 	}
 	pause := min(first<<min(count-1, 12), most)
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*Error](err); ok {
 		pause = max(pause, failed.RetryAfter)
 	}
 	return pause

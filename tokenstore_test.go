@@ -61,7 +61,7 @@ func TestStoreKeepsTheNewestToken(t *testing.T) {
 		again, err := store.Acquire(ctx, "slow", time.Minute)
 		require.NoError(t, err)
 		assert.Equal(t, slow, again, "the owner only prolongs its lease")
-		time.Sleep(time.Minute + time.Millisecond)
+		pass(time.Minute + time.Millisecond)
 		fast, err := store.Acquire(ctx, "fast", time.Minute)
 		require.NoError(t, err)
 		assert.Greater(t, fast, slow)
@@ -157,7 +157,7 @@ func TestTokenSurvivesARestart(t *testing.T) {
 			client := signInTo(t, service, nil, lending.WithTokenStore(lending.NewFileTokenStore(path)))
 			require.NoError(t, read(t.Context(), client))
 			require.NoError(t, client.Close())
-			time.Sleep(time.Minute)
+			pass(time.Minute)
 		}
 		assert.Equal(t, 1, service.Arrived(loginRoute))
 
@@ -187,7 +187,7 @@ func TestReplicasShareOneToken(t *testing.T) {
 			all.Go(func() {
 				for range 10 * 60 {
 					assert.NoError(t, read(t.Context(), client))
-					time.Sleep(time.Minute)
+					pass(time.Minute)
 				}
 			})
 		}
@@ -254,7 +254,7 @@ func TestStoreIsDown(t *testing.T) {
 		for range 3 * 60 {
 			require.NoError(t, read(t.Context(), first))
 			require.NoError(t, read(t.Context(), second))
-			time.Sleep(time.Minute)
+			pass(time.Minute)
 			if time.Since(service.Requests()[0].Time) == 50*time.Minute {
 				assert.Zero(t, service.Arrived(refreshRoute), "there is hope that the store comes back")
 			}
@@ -266,7 +266,7 @@ func TestStoreIsDown(t *testing.T) {
 		for range 60 {
 			require.NoError(t, read(t.Context(), first))
 			require.NoError(t, read(t.Context(), second))
-			time.Sleep(time.Minute)
+			pass(time.Minute)
 		}
 		assert.InDelta(t, 7, service.Arrived(refreshRoute), 1, "shared again")
 		a, _, err := takeToken(t.Context(), first)
@@ -302,7 +302,7 @@ func TestFrozenHolder(t *testing.T) {
 		fast := signInTo(t, service, nil, lending.WithTokenStore(shared))
 		require.NoError(t, read(t.Context(), slow))
 		require.NoError(t, read(t.Context(), fast))
-		time.Sleep(50*time.Minute + time.Second)
+		pass(50*time.Minute + time.Second)
 
 		frozen := make(chan struct{})
 		service.Fail(refreshRoute, lendingtest.Fault{Reached: func() { store.frozen.Store(&frozen) }})
@@ -313,7 +313,7 @@ func TestFrozenHolder(t *testing.T) {
 		assert.Equal(t, 1, service.Arrived(refreshRoute))
 		for range 4 * 60 { // the lease ends
 			require.NoError(t, read(t.Context(), fast))
-			time.Sleep(time.Second)
+			pass(time.Second)
 		}
 		assert.Equal(t, 2, service.Arrived(refreshRoute))
 		store.frozen.Store(nil)

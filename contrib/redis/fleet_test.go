@@ -84,7 +84,9 @@ func runReplica(settings replicaSettings) {
 		select {
 		case <-ended:
 			_ = client.Close()
-			_ = json.NewEncoder(os.Stdout).Encode(told)
+			if err := json.NewEncoder(os.Stdout).Encode(told); err != nil {
+				panic(err)
+			}
 			return
 		case <-ticks:
 			told.Calls++

@@ -1,7 +1,6 @@
 package lendingredis_test
 
 import (
-	"context"
 	"net"
 	"os"
 	"os/exec"
@@ -52,7 +51,7 @@ func (s *server) start(t *testing.T) {
 	}
 	client := s.client()
 	defer client.Close()
-	for start := time.Now(); client.Ping(context.Background()).Err() != nil; <-time.After(10 * time.Millisecond) {
+	for start := time.Now(); client.Ping(t.Context()).Err() != nil; <-time.After(10 * time.Millisecond) {
 		if time.Since(start) > 10*time.Second {
 			t.Fatal("redis-server does not answer")
 		}

@@ -5,9 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/lendingapi/lending-go"
+	"github.com/redis/go-redis/v9"
 )
 
 // TokenStore is a [lending.TokenStore] in one Redis hash, for the replicas of a

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lendingapi/lending-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lendingapi/lending-go"
 	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
 )
 

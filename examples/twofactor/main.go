@@ -28,10 +28,10 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "twofactor:", err)
-		stop()
 		os.Exit(1)
 	}
 }
@@ -87,18 +87,14 @@ func web(ctx context.Context, out io.Writer) error {
 	defer service.Close()
 	tokens := lending.NewMemoryTokenStore() // between machines: contrib/redis
 	challenges := &shelf{}
-	var replicas [2]*httptest.Server
+	var replicas [2]string // their addresses
 	for i := range replicas {
-		client, err := lending.New(service.URL, lending.WithTokenStore(tokens), lending.WithCredentials(lending.Credentials{
-			Username: lendingtest.Username,
-			Password: lending.NewSecret(lendingtest.Password),
-		}))
+		address, stop, err := replica(service.URL, tokens, challenges)
 		if err != nil {
 			return err
 		}
-		defer client.Close()
-		replicas[i] = httptest.NewServer(handler(client, challenges))
-		defer replicas[i].Close()
+		defer stop() //nolint:gocritic // both run until the end
+		replicas[i] = address
 	}
 
 	customer := url.Values{"email": {"ada@example.com"}}
@@ -115,7 +111,7 @@ func web(ctx context.Context, out io.Writer) error {
 		if step.form == nil {
 			step.form = url.Values{"code": {service.TwoFactorCode(lendingtest.Username)}}
 		}
-		answer, err := post(ctx, replicas[step.replica].URL+step.path, step.form)
+		answer, err := post(ctx, replicas[step.replica]+step.path, step.form)
 		if err != nil {
 			return err
 		}
@@ -123,6 +119,19 @@ func web(ctx context.Context, out io.Writer) error {
 	}
 	say(out, "Codes sent: %d.", len(service.Sent()))
 	return nil
+}
+
+// replica starts one replica of the web service.
+func replica(service string, tokens lending.TokenStore, challenges *shelf) (address string, stop func(), err error) {
+	client, err := lending.New(service, lending.WithTokenStore(tokens), lending.WithCredentials(lending.Credentials{
+		Username: lendingtest.Username,
+		Password: lending.NewSecret(lendingtest.Password),
+	}))
+	if err != nil {
+		return "", nil, err
+	}
+	server := httptest.NewServer(handler(client, challenges))
+	return server.URL, func() { server.Close(); _ = client.Close() }, nil
 }
 
 // shelf keeps the challenge that waits for its code. In a web service this is a row

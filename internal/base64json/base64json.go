@@ -30,6 +30,7 @@ type Reader struct {
 	Min, Max int64
 
 	n      int64 // bytes of Source that were encoded
+	closed bool
 	err    error // what every further read returns
 	in     [24 << 10]byte
 	excess [1]byte // what a Source holds beyond Max
@@ -41,7 +42,7 @@ type Reader struct {
 func (r *Reader) Encoded() int64 { return r.n }
 
 // Closed reports whether the closing quote has been read.
-func (r *Reader) Closed() bool { return r.err == io.EOF }
+func (r *Reader) Closed() bool { return r.closed }
 
 // Read reads the next part of the JSON string.
 func (r *Reader) Read(p []byte) (int, error) {
@@ -71,34 +72,32 @@ func (r *Reader) next(p []byte) (int, error) {
 		n = 1
 	}
 	in := r.in[:min(len(r.in), (len(p)-n-1)/4*3)]
-	got, err := r.fill(in)
+	got, ended, err := r.fill(in)
 	r.n += int64(got)
-	switch {
-	case err != nil && err != io.EOF:
+	if err == nil && ended && r.n < r.Min {
+		err = ErrShort
+	}
+	if err != nil {
 		r.err = err
 		return 0, err
-	case err == io.EOF && r.n < r.Min:
-		r.err = ErrShort
-		return 0, r.err
 	}
 	encode(p[n:], in[:got])
 	n += (got + 2) / 3 * 4
-	if err == io.EOF {
+	if ended {
 		p[n] = '"'
 		n++
-		r.err = io.EOF
+		r.closed, r.err = true, io.EOF
 	}
 	return n, nil
 }
 
 // fill reads in full, unless Source ends, which it must not do after more than Max
 // bytes: once it has given them all it is asked for one more.
-func (r *Reader) fill(in []byte) (int, error) {
+func (r *Reader) fill(in []byte) (got int, ended bool, err error) {
 	left := r.Max - r.n
 	if int64(len(in)) > left {
 		in = in[:left]
 	}
-	got := 0
 	for empty := 0; got < len(in) || int64(got) == left; {
 		into := in[got:]
 		if len(into) == 0 {
@@ -107,19 +106,21 @@ func (r *Reader) fill(in []byte) (int, error) {
 		n, err := r.Source.Read(into)
 		switch {
 		case n < 0 || n > len(into):
-			return 0, errCount
+			return 0, false, errCount
 		case n > 0 && int64(got) == left:
-			return 0, ErrLong
+			return 0, false, ErrLong
 		}
 		got += n
-		if err != nil {
-			return got, err
+		if err == io.EOF { //nolint:errorlint // an error that wraps io.EOF is a failure, not the end
+			return got, true, nil
+		} else if err != nil {
+			return got, false, err
 		}
 		if empty++; n > 0 {
 			empty = 0
 		} else if empty == maxEmptyReads {
-			return 0, io.ErrNoProgress
+			return 0, false, io.ErrNoProgress
 		}
 	}
-	return got, nil
+	return got, false, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -104,6 +105,7 @@ func TestReaderNeverClosesTheStringOfABadSource(t *testing.T) {
 		"fails in a group":     {io.MultiReader(short(1000), iotest.ErrReader(errBroken)), length, length, errBroken},
 		"fails between groups": {io.MultiReader(short(999), iotest.ErrReader(errBroken)), length, length, errBroken},
 		"fails at the end":     {io.MultiReader(short(length), iotest.ErrReader(errBroken)), length, length, errBroken},
+		"fails with an EOF":    {io.MultiReader(short(1000), iotest.ErrReader(fmt.Errorf("%w: %w", errBroken, io.EOF))), 1, length, errBroken},
 		"fails with the data":  {iotest.TimeoutReader(short(length)), length, length, iotest.ErrTimeout},
 		"never gives anything": {forgetful{}, length, length, io.ErrNoProgress},
 		"stops giving":         {io.MultiReader(short(length), forgetful{}), length, length, io.ErrNoProgress},

@@ -19,6 +19,11 @@ func TestValidAnswersAsEncodingJSON(t *testing.T) {
 	for depth := 9998; depth < 10003; depth++ {
 		texts = append(texts, strings.Repeat("[", depth)+strings.Repeat("]", depth), strings.Repeat(`{"a":`, depth)+"1"+strings.Repeat("}", depth))
 	}
+	for at := range 20 { // eight bytes are looked at together
+		for _, c := range []string{"\x00", "\x1f", " ", "\"", "\\", "\x7f", "\x80", "\xff"} {
+			same(t, []byte(`"`+strings.Repeat("a", at)+c+strings.Repeat("\xf0", 20-at)+`"`))
+		}
+	}
 	for _, text := range texts {
 		for end := range min(len(text), 64) + 1 {
 			same(t, []byte(text[:end]))

@@ -1,0 +1,151 @@
+// Paging walks through the thousand transactions of a loan, without ever holding more
+// than a page or two: all of them, the latest only, and on from where a walk broke off.
+//
+// It needs nothing but Go: the service runs inside it.
+//
+//	go run ./examples/paging
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math/big"
+	"net/http"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+const pagedRoute = "GET /api/Loan/get-transactions-paged/{loanId}"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "paging:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, _ []string, stdout, _ io.Writer) error {
+	service := lendingtest.NewServer()
+	defer service.Close()
+	client, err := lending.New(service.URL, lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	loan, err := seed(service)
+	if err != nil {
+		return err
+	}
+
+	// ReadAhead fetches the next page while this one is being worked on.
+	n, sum, err := total(client.Loans.AllTransactionsPaged(ctx, loan, &lending.PagedOptions{ReadAhead: true}))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "All %d transactions, in %d calls, make %s.\n", n, service.Arrived(pagedRoute), sum.FloatString(2))
+
+	if err := latest(ctx, stdout, client, loan); err != nil {
+		return err
+	}
+	return resume(ctx, stdout, service, client, loan)
+}
+
+// seed gives a loan a thousand transactions, and returns its id.
+func seed(service *lendingtest.Server) (lending.LoanID, error) {
+	id := service.AddLoan(lendingtest.Loan{}).ID
+	rows := make([]lendingtest.Transaction, 1000)
+	for i := range rows {
+		rows[i] = lendingtest.Transaction{
+			Type: "repayment", Amount: lendingtest.Cents(100_00 + i), Description: fmt.Sprintf("Repayment %d", i+1),
+			DateUTC: lendingtest.Timestamp{Time: time.Date(2024, 1, 1+i, 0, 0, 0, 0, time.UTC)},
+		}
+	}
+	service.AddTransactions(id, rows...)
+	return lending.ParseLoanID(id)
+}
+
+// total adds up the amounts, exactly.
+func total(transactions iter.Seq2[lending.Transaction, error]) (n int, sum *big.Rat, err error) {
+	sum = new(big.Rat)
+	for transaction, err := range transactions {
+		if err != nil {
+			return n, sum, err
+		}
+		var moved struct{ Amount json.Number }
+		if err := transaction.Decode(&moved); err != nil {
+			return n, sum, err
+		}
+		amount, ok := new(big.Rat).SetString(moved.Amount.String())
+		if !ok {
+			return n, sum, errors.New("an amount is not a number")
+		}
+		sum.Add(sum, amount)
+		n++
+	}
+	return n, sum, nil
+}
+
+// latest shows the last three transactions: to break off fetches no further page.
+func latest(ctx context.Context, out io.Writer, client *lending.Client, loan lending.LoanID) error {
+	n := 0
+	for transaction, err := range client.Loans.AllTransactionsPaged(ctx, loan, &lending.PagedOptions{Take: 3, Descending: true}) {
+		if err != nil {
+			return err
+		}
+		var moved struct {
+			Amount      json.Number
+			Description string
+		}
+		if err := transaction.Decode(&moved); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "Of the latest: %s, %s.\n", moved.Description, moved.Amount)
+		if n++; n == 3 {
+			break
+		}
+	}
+	return nil
+}
+
+// resume walks while the service refuses one page, and goes on there.
+func resume(ctx context.Context, out io.Writer, service *lendingtest.Server, client *lending.Client, loan lending.LoanID) error {
+	before := service.Arrived(pagedRoute)
+	refuseThird := func() {
+		if service.Arrived(pagedRoute) == before+2 {
+			service.Fail(pagedRoute, lendingtest.Fault{Status: http.StatusForbidden})
+		}
+	}
+	n := 0
+	var failed *lending.PageError
+	for _, err := range client.Loans.AllTransactionsPaged(ctx, loan, nil) {
+		if errors.As(err, &failed) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		n++
+		if n%lending.MaxTake == 0 {
+			refuseThird()
+		}
+	}
+	if failed == nil {
+		return errors.New("no page was refused")
+	}
+	fmt.Fprintf(out, "After %d transactions a page failed: %v\n", n, failed)
+
+	rest, _, err := total(client.Loans.AllTransactionsPaged(ctx, loan, &lending.PagedOptions{Skip: failed.Skip}))
+	fmt.Fprintf(out, "Resumed at %d, the walk found the other %d.\n", failed.Skip, rest)
+	return err
+}
