@@ -51,6 +51,12 @@ type Option func(*settings) error
 // has time limits for each stage, speaks HTTP/1.1 and keeps idle connections for a
 // few seconds only. hc is copied; redirects are refused and cookies are not kept,
 // whatever it says.
+//
+// Its Transport should neither repeat requests nor follow redirects by itself. One that
+// repeats a mutation is stopped before the second copy leaves, and the outcome is
+// unknown. That holds as long as it sends with the context of the request through a
+// transport of net/http, which tells the context's httptrace: what hides from that
+// cannot be stopped.
 func WithHTTPClient(hc *http.Client) Option {
 	return func(s *settings) error {
 		if hc == nil {

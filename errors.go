@@ -168,7 +168,7 @@ func (e *hiddenError) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.t
 // hide returns err such that no text in its chain can quote what was sent or received.
 func hide(err error) error {
 	switch err {
-	case nil, context.Canceled, context.DeadlineExceeded:
+	case nil, context.Canceled, context.DeadlineExceeded: //nolint:errorlint // what wraps them may quote
 		return err
 	}
 	return &hiddenError{describe(err), err}
@@ -199,7 +199,7 @@ func describe(err error) string {
 		return strings.TrimPrefix(safe.Error(), "lending: ")
 	case errors.Is(err, context.Canceled):
 		return "context canceled"
-	case err == context.DeadlineExceeded: // net/http's own timeouts say that they are one too
+	case err == context.DeadlineExceeded: //nolint:errorlint // net/http's own timeouts say that they are one too
 		return "deadline exceeded"
 	case errors.As(err, &dns):
 		return "host not found"
