@@ -36,7 +36,9 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	query := r.URL.Query()
-	s.queries = append(s.queries, query)
+	if s.queries = append(s.queries, query); len(s.queries) > 1000 {
+		return nil, errors.New("the walk does not end")
+	}
 	status, body := s.answer(query)
 	return &http.Response{
 		StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
