@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"net/url"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -136,6 +137,9 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	}
 	s := &settings{base: *base, userAgent: []string{"lending-go/" + version()}}
 	for _, opt := range opts {
+		if opt == nil {
+			continue
+		}
 		if err := opt(s); err != nil {
 			return nil, err
 		}
@@ -191,6 +195,8 @@ func parseBaseURL(s string) (*url.URL, error) {
 	c.that(u.Scheme == "https" || u.Scheme == "http", field, CodeFormat, "must begin with https:// or http://")
 	c.that(u.Hostname() != "" && u.Opaque == "", field, CodeRequired, "needs a host")
 	c.that(u.Scheme != "http" || isLoopback(u.Hostname()), field, CodeInsecure, "must use https: http is for a loopback host only")
+	port, err := strconv.ParseUint(u.Port(), 10, 16)
+	c.that(u.Port() == "" && !strings.HasSuffix(u.Host, ":") || err == nil && port > 0, field, CodeRange, "needs a port from 1 to 65535, or none")
 	c.that(u.User == nil, field, CodeFormat, "must not hold user information")
 	c.that(u.RawQuery == "" && !u.ForceQuery, field, CodeFormat, "must not hold a query")
 	c.that(u.Fragment == "" && !strings.HasSuffix(s, "#"), field, CodeFormat, "must not hold a fragment")

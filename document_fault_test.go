@@ -43,7 +43,7 @@ func TestUploadIsRefusedBeforeItIsSent(t *testing.T) {
 		"claimed too big":  {lending.Document{Name: "f", Content: iotest.HalfReader(nil), Size: lending.MaxDocument + 1}, lending.FieldError{Field: "content", Message: "must have at most 15 MiB", Code: lending.CodeRange}},
 		"negative size":    {lending.Document{Name: "f", Content: iotest.HalfReader(nil), Size: -1}, lending.FieldError{Field: "size", Message: "must not be negative", Code: lending.CodeRange}},
 		"another size":     {lending.Document{Name: "f", Content: strings.NewReader("four"), Size: 5}, lending.FieldError{Field: "size", Message: "must be what the content holds", Code: lending.CodeConflict}},
-		"no name":          {lending.Document{Content: strings.NewReader("four")}, lending.FieldError{Field: "fileName", Message: "must not be empty or all zero", Code: lending.CodeRequired}},
+		"no name":          {lending.Document{Content: strings.NewReader("four")}, lending.FieldError{Field: "fileName", Message: "must not be empty", Code: lending.CodeRequired}},
 		"control in name":  {lending.Document{Name: "a\nb", Content: strings.NewReader("four")}, lending.FieldError{Field: "fileName", Message: "must not hold control characters or invalid UTF-8", Code: lending.CodeUnsafe}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -252,7 +252,8 @@ func neverLeft(err error) bool {
 
 func (x *exchange) isHTML() bool {
 	body := bytes.TrimLeft(bytes.TrimPrefix(x.answer.Body, utf8BOM), " \t\r\n")
-	return mediaType(x.answer.Header) == "text/html" || bytes.HasPrefix(body, []byte("<"))
+	media := mediaType(x.answer.Header)
+	return media == "text/html" || media != "text/plain" && bytes.HasPrefix(body, []byte("<"))
 }
 
 func (x *exchange) problem() *ProblemDetails { return parseProblem(x.answer.Body) }
