@@ -36,6 +36,7 @@ const (
 // what the client says of each against what the service did: what is done was done
 // once, what is rejected or not sent was not done, and nothing is ever done twice.
 func TestRandomJourneys(t *testing.T) {
+	needsControl(t)
 	count, first := fromEnvironment(t, journeysVariable, fewJourneys), fromEnvironment(t, seedVariable, 1)
 	before := runtime.NumGoroutine()
 	var all tally
