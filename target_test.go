@@ -3,6 +3,8 @@ package lending_test
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -205,6 +207,10 @@ func (s *tour) apply(t *testing.T) {
 	s.application = must(s.client.Applications.Create(ctx, lending.ApplicationRequest{
 		CustomerID: s.customer.ID, BusinessName: "Lovelace Analytics", BusinessZip: "94105", ExtraInformation: map[string]string{"years": "7"},
 	}, nil))
+	var kept lending.ApplicationRequest
+	require.NoError(t, must(s.client.Applications.Get(ctx, s.application)).Decode(&kept))
+	assert.Equal(t, [4]string{s.customer.ID.String(), "Lovelace Analytics", "94105", "7"},
+		[4]string{kept.CustomerID.String(), kept.BusinessName, kept.BusinessZip, kept.ExtraInformation["years"]})
 	data := accountsWith(bankTransaction{"2026-08-03", "Invoice", "12500.00"})
 	assert.True(t, must(s.client.Applications.QuickTest(ctx, s.application, data)))
 	assert.True(t, must(s.client.Applications.AddOrUpdateBankingData(ctx, s.application, data, &lending.BankingDataOptions{BankName: "First & Last"})))
@@ -265,8 +271,22 @@ func (s *tour) messages(t *testing.T) {
 func (s *tour) calculate(t *testing.T) {
 	slider := &lending.SliderRequest{Extra: unpublished{"amount": 2500, "terms": 6}}
 	assert.NotEmpty(t, must(s.client.Calculation.LineOfCreditSlider(t.Context(), s.application, slider)))
-	must(s.client.Calculation.LineOfCredit(t.Context(), s.application, calculation(2500_00)))
-	must(s.client.Calculation.Invoice(t.Context(), s.application, calculation(2500_00)))
+	for _, result := range []*lending.CalculationResponse{
+		must(s.client.Calculation.LineOfCredit(t.Context(), s.application, theInvoice())),
+		must(s.client.Calculation.Invoice(t.Context(), s.application, theInvoice())),
+	} {
+		var repeated struct {
+			Amount, PercentOfIncome   json.Number
+			Terms                     int
+			FixedRepaymentCalculation bool
+		}
+		require.NoError(t, result.Decode(&repeated))
+		assert.Equal(t, "2500.00 12.5 6 true", fmt.Sprintf("%s %s %d %t", repeated.Amount, repeated.PercentOfIncome, repeated.Terms, repeated.FixedRepaymentCalculation))
+	}
+}
+
+func theInvoice() *lending.CalculationRequest {
+	return &lending.CalculationRequest{Amount: "2500.00", PercentOfIncome: "12.5", Terms: 6, FixedRepaymentCalculation: true}
 }
 
 func (s *tour) documents(t *testing.T) {
@@ -325,7 +345,7 @@ func (s *tour) withdraw(t *testing.T) {
 	ctx := t.Context()
 	must(s.client.Loans.WithdrawLineOfCredit(ctx, s.loan, lending.LineOfCreditWithdrawalRequest{Extra: unpublished{"amount": 100}}))
 	s.withdrawal = must(
-		s.client.Loans.WithdrawInvoice(ctx, s.loan, lending.InvoiceWithdrawalRequest{Calculation: *calculation(2500_00)}))
+		s.client.Loans.WithdrawInvoice(ctx, s.loan, lending.InvoiceWithdrawalRequest{Calculation: *theInvoice()}))
 	must(s.client.Loans.ResendWithdrawalOTP(ctx, s.loan))
 	page := must(s.client.Loans.Withdrawals(ctx, s.loan, &lending.PagedOptions{Take: 1, Descending: true}))
 	assert.Zero(t, page.TotalCount, "no money moves before the confirmation")
