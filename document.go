@@ -51,7 +51,7 @@ type Document struct {
 // the whole: the outcome is [OutcomeNotSent]. It is sent once, and Content is read
 // even if the upload fails: rewind it before another try. Without a deadline in ctx
 // an upload ends after two minutes without any progress. When ctx ends, the upload
-// does not wait for Content to return from a Read.
+// does not wait for a Content that blocks: its Read may still be under way.
 //
 // An answer other than true is an error, whose outcome is [OutcomeUnknown]. Too large
 // a file for the service's host is [ErrTooLarge]. After an unknown outcome read

@@ -59,8 +59,8 @@ func (e *Error) Error() string {
 	if e.Problem != nil {
 		b.WriteString(e.Problem.summary())
 	}
-	if e.Effect == Mutation {
-		b.WriteString(": " + e.outcome())
+	if outcome := ": " + e.outcome(); e.Effect == Mutation && !strings.HasSuffix(b.String(), outcome) {
+		b.WriteString(outcome) // unless that of a sign-in says the same
 	}
 	return b.String()
 }
@@ -168,7 +168,7 @@ func (e *hiddenError) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.t
 // hide returns err such that no text in its chain can quote what was sent or received.
 func hide(err error) error {
 	switch err {
-	case nil, context.Canceled, context.DeadlineExceeded:
+	case nil, context.Canceled, context.DeadlineExceeded: //nolint:errorlint // what wraps them may quote
 		return err
 	}
 	return &hiddenError{describe(err), err}
@@ -199,16 +199,18 @@ func describe(err error) string {
 		return strings.TrimPrefix(safe.Error(), "lending: ")
 	case errors.Is(err, context.Canceled):
 		return "context canceled"
-	case err == context.DeadlineExceeded: // net/http's own timeouts say that they are one too
+	case err == context.DeadlineExceeded: //nolint:errorlint // net/http's own timeouts say that they are one too
 		return "deadline exceeded"
 	case errors.As(err, &dns):
-		return "host not found"
+		return "host not found: " + dns.Name
 	case errors.As(err, &certificate), errors.As(err, &authority), errors.As(err, &hostname):
 		return "TLS certificate not accepted"
+	case isPlaintext(err):
+		return "the server does not speak TLS"
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return "timeout"
 	case errors.As(err, &network) && network.Op == "dial":
-		return "cannot connect"
+		return "cannot connect to " + fmt.Sprint(network.Addr)
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return "connection reset"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
@@ -219,5 +221,15 @@ func describe(err error) string {
 			return known.Error()
 		}
 	}
-	return fmt.Sprintf("failed (%T)", err)
+	return fmt.Sprintf("%s (%T)", unknownFailure, err)
+}
+
+// unknownFailure begins the description of an error that may quote anything.
+const unknownFailure = "failed"
+
+// isPlaintext reports whether the server has answered in plain HTTP what was asked
+// over TLS. net/http says so in an error without a type.
+func isPlaintext(err error) bool {
+	var header tls.RecordHeaderError
+	return errors.As(err, &header) || strings.HasSuffix(err.Error(), "server gave HTTP response to HTTPS client")
 }

@@ -27,7 +27,7 @@ const (
 type exchange struct {
 	client  *Client
 	request request
-	caller  context.Context // for the observers: the one of the attempts is traced
+	caller  context.Context //nolint:containedctx // of one call, for the observers: that of the attempts is traced
 	http    http.Client     // has the exchange for its transport
 
 	attempts int
@@ -252,7 +252,8 @@ func neverLeft(err error) bool {
 
 func (x *exchange) isHTML() bool {
 	body := bytes.TrimLeft(bytes.TrimPrefix(x.answer.Body, utf8BOM), " \t\r\n")
-	return mediaType(x.answer.Header) == "text/html" || bytes.HasPrefix(body, []byte("<"))
+	media := mediaType(x.answer.Header)
+	return media == "text/html" || media != "text/plain" && bytes.HasPrefix(body, []byte("<"))
 }
 
 func (x *exchange) problem() *ProblemDetails { return parseProblem(x.answer.Body) }

@@ -227,7 +227,7 @@ func TestUnreachableService(t *testing.T) {
 	require.NoError(t, listener.Close())
 	client := newClient(t, address, lending.WithTokenSource(lending.StaticToken("hush")))
 	_, err = client.Applications.CreateCustomer(t.Context(), goodCustomer())
-	require.ErrorContains(t, err, "cannot connect: not sent")
+	require.ErrorContains(t, err, "cannot connect to "+listener.Addr().String()+": not sent")
 	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
 	var network *net.OpError
 	require.ErrorAs(t, err, &network)

@@ -1,6 +1,7 @@
 package lending
 
 import (
+	"bytes"
 	"encoding"
 	"encoding/json"
 	"errors"
@@ -69,6 +70,8 @@ func (r *Record) Detach() {
 }
 
 // MarshalJSON writes the record as it was received: changed typed fields are not written.
+// Nothing is lost, but [json.Marshal] folds white space and writes <, > and & as escapes;
+// [Record.Raw] is exact to the byte.
 func (r Record) MarshalJSON() ([]byte, error) {
 	if r.answer == nil {
 		return []byte("null"), nil
@@ -105,7 +108,9 @@ func marshalRecord(r Record, record any) ([]byte, error) {
 	if r.answer != nil {
 		return r.Raw(), nil
 	}
-	return encode(record)
+	var b bytes.Buffer
+	err := encodeObject(&b, reflect.ValueOf(record), "")
+	return b.Bytes(), err
 }
 
 // shapeError says that a value of the answer is not of the JSON type it should be.
@@ -141,6 +146,11 @@ func decodeValue(text answerText, at jsonsplit.Span, v reflect.Value) *shapeErro
 	switch into := v.Addr().Interface().(type) {
 	case *Record:
 		*into = Record{text, at.From, at.To}
+		return nil
+	case *Secret:
+		if err := into.UnmarshalJSON(raw); err != nil {
+			return &shapeError{want: "a string that is not " + redacted, got: got}
+		}
 		return nil
 	case *bool:
 		if got != "a boolean" {

@@ -59,7 +59,7 @@ func (x *exchange) again(ctx context.Context, resp *http.Response, err error) (w
 func isTransient(resp *http.Response, err error) bool {
 	if err != nil {
 		var certificate *tls.CertificateVerificationError
-		return !errors.As(err, &certificate) && !errors.Is(err, ErrTooLarge)
+		return !errors.As(err, &certificate) && !errors.Is(err, ErrTooLarge) && !isPlaintext(err)
 	}
 	switch resp.StatusCode {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,
