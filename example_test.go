@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 
 	"github.com/google/uuid"
@@ -128,8 +129,7 @@ func ExampleArgumentError() {
 		FirstName: "Ada", Email: "nowhere", Password: lending.NewSecret("Analytical-Engine-1"), MobileNumber: "555",
 	})
 
-	var refused *lending.ArgumentError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*lending.ArgumentError](err); ok {
 		for _, field := range refused.Fields {
 			fmt.Println(field.Field, field.Message)
 		}
@@ -249,12 +249,11 @@ func ExampleSecret() {
 	credentials := lending.Credentials{Username: "ada", Password: lending.NewSecret("Analytical-Engine-1")}
 	fmt.Println(credentials.Password)
 	fmt.Printf("%#v\n", credentials.Password)
-	asJSON, _ := json.Marshal(credentials.Password)
-	fmt.Println(string(asJSON))
+	fmt.Println(slog.AnyValue(credentials.Password).Resolve())
 	fmt.Println(len(credentials.Password.Reveal()))
 	// Output:
 	// [redacted]
 	// [redacted]
-	// "[redacted]"
+	// [redacted]
 	// 19
 }

@@ -30,6 +30,7 @@ const (
 // inBubble runs test on fake time, with a service without sockets.
 func inBubble(t *testing.T, test func(t *testing.T, service *lendingtest.Service), opts ...lendingtest.Option) {
 	t.Helper()
+	needsControl(t)
 	synctest.Test(t, func(t *testing.T) {
 		service := lendingtest.New(opts...)
 		defer service.Close()

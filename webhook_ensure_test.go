@@ -24,6 +24,7 @@ func partnerTarget() lending.WebhookTarget {
 // subscriber returns a client that has signed in, and how to count what it registers.
 func subscriber(t *testing.T, opts ...lendingtest.Option) (*lendingtest.Server, *lending.Client, func() int) {
 	t.Helper()
+	needsControl(t)
 	registered := 0
 	service := lendingtest.NewServer(append(opts, lendingtest.WithRequestLog(func(r lendingtest.Request) {
 		if strings.HasSuffix(r.Path, "/register") {
