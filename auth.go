@@ -37,7 +37,8 @@ type Credentials struct {
 	IPAddress          string // optional
 
 	// TwoFactor returns the code that the service has sent for challenge. It may
-	// ask a person and take minutes, until ctx ends. After a wrong code it is asked
+	// ask a person and take minutes, and returns when ctx ends: [Client.Close] waits
+	// for it. After a wrong code it is asked
 	// again, at most three times for one sign-in. Without it a sign-in that needs a
 	// code fails with a [*TwoFactorRequiredError].
 	TwoFactor func(ctx context.Context, challenge Challenge) (code string, err error)

@@ -90,6 +90,21 @@
 // a time, advance by what arrived, and end with an error that says where to resume if
 // a page cannot be had. A list is not a snapshot.
 //
+// # Webhooks
+//
+// [NewReceiver] is the http.Handler for the service's deliveries: it verifies the
+// signature of the body as it came ([Verify]), parses it ([ParseEvent]) and calls a
+// function, behind which an [Inbox] keeps what was accepted and [Once] swallows
+// duplicates. [WebhooksService.Ensure] registers the receiver and reads back the secret.
+//
+// # Looking closer
+//
+// [CaptureResponse] keeps status, header and body of one call. [WithLogger] and
+// [WithObserver] tell about every attempt. [WithHTTPClient] sends through a client of
+// the caller's. [Client.Do] calls a route that this package has no method for. Routes
+// that answer without a record discard what the service sends all the same, of which
+// CaptureResponse tells.
+//
 // # Testing
 //
 // The package lendingtest serves every route from memory over real HTTP:
