@@ -1,6 +1,7 @@
 package lending
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -115,22 +116,20 @@ func submit(ctx context.Context, c *Client, doc Document, r request) error {
 	if u.known < 0 {
 		u.body.Source = &leavable{Reader: doc.Content, done: ctx.Done()}
 	}
-	accepted, err := post[bool](ctx, c, r)
+	_, err := post[bool](ctx, c, r)
 	u.end()
-	if err == nil && accepted && u.complete.Load() {
-		return nil
-	}
-	if err == nil {
-		cause := errNotAccepted
-		if accepted {
-			cause = errEarlyAnswer
-		}
-		err = &Error{
-			Method: http.MethodPost, Route: r.path, StatusCode: http.StatusOK, Attempts: 1,
-			SettledBy: settledBy[http.MethodPost+" "+r.path], cause: cause,
-		}
-	}
 	return err
+}
+
+// doubt says why a success does not mean that the document was accepted.
+func (u *upload) doubt(answer *Response) error {
+	switch {
+	case string(bytes.TrimSpace(answer.Body)) == "false":
+		return errNotAccepted
+	case !u.complete.Load():
+		return errEarlyAnswer
+	}
+	return nil
 }
 
 // upload is the body of a request that sends a document. The transport reads it.

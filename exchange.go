@@ -213,8 +213,8 @@ func (x *exchange) outcome() Outcome {
 	case status == 0, x.request.effect == Mutation && x.written.Load() > 1 && status >= 300:
 		return OutcomeUnknown
 	case status >= 200 && status < 300:
-		if x.isHTML() {
-			return OutcomeUnknown // a sign-in page, a proxy's page
+		if x.doubt() != nil {
+			return OutcomeUnknown
 		}
 		return OutcomeDone
 	case status == http.StatusRequestTimeout, status < 400, status >= 500:
@@ -250,10 +250,18 @@ func neverLeft(err error) bool {
 	return errors.As(err, &network) && network.Op == "dial" || errors.As(err, &certificate)
 }
 
-func (x *exchange) isHTML() bool {
+// doubt says why a success does not mean that it happened: it came as HTML, from a
+// sign-in page or a proxy, or it does not accept the document that was sent.
+func (x *exchange) doubt() error {
 	body := bytes.TrimLeft(bytes.TrimPrefix(x.answer.Body, utf8BOM), " \t\r\n")
 	media := mediaType(x.answer.Header)
-	return media == "text/html" || media != "text/plain" && bytes.HasPrefix(body, []byte("<"))
+	if media == "text/html" || media != "text/plain" && bytes.HasPrefix(body, []byte("<")) {
+		return errHTML
+	}
+	if u, ok := x.request.body.(*upload); ok {
+		return u.doubt(&x.answer)
+	}
+	return nil
 }
 
 func (x *exchange) problem() *ProblemDetails { return parseProblem(x.answer.Body) }
@@ -267,13 +275,10 @@ func (x *exchange) notSent(cause error) error {
 
 // failure returns the error of an answer that is not a success, nil if it is one.
 func (x *exchange) failure() error {
-	switch status := x.answer.StatusCode; {
-	case status < 200 || status >= 300:
+	if status := x.answer.StatusCode; status < 200 || status >= 300 {
 		return x.failed(x.err)
-	case x.isHTML():
-		return x.failed(errHTML)
 	}
-	return nil
+	return x.lost(x.doubt())
 }
 
 // lost returns the error of a success whose answer does not decode, nil for nil.
