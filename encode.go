@@ -35,7 +35,9 @@ func encodeValue(b *bytes.Buffer, v reflect.Value, field string) error {
 	}
 	switch x := v.Interface().(type) {
 	case Secret:
-		return encodeJSON(b, x.Reveal(), field)
+		return encodeString(b, x.Reveal(), field)
+	case string:
+		return encodeString(b, x, field)
 	case interface {
 		IsZero() bool
 		UUID() uuid.UUID
@@ -181,8 +183,21 @@ func encodeName(b *bytes.Buffer, name string) {
 	if last := b.Bytes()[b.Len()-1]; last != '{' {
 		b.WriteByte(',')
 	}
-	_ = encodeJSON(b, name, "") // a string cannot fail
+	_ = encodeString(b, name, "") // whoever calls has looked at it
 	b.WriteByte(':')
+}
+
+// encodeString leaves to encoding/json only the strings that need more than quotes.
+func encodeString(b *bytes.Buffer, s, field string) error {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return encodeJSON(b, s, field)
+		}
+	}
+	b.WriteByte('"')
+	b.WriteString(s)
+	b.WriteByte('"')
+	return nil
 }
 
 // encodeJSON leaves v to encoding/json, unless that would change it without saying so.
