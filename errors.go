@@ -221,6 +221,9 @@ func describe(err error) string {
 			return known.Error()
 		}
 	}
+	for wrapped := (*url.Error)(nil); errors.As(err, &wrapped); {
+		err = wrapped.Err
+	}
 	return fmt.Sprintf("%s (%T)", unknownFailure, err)
 }
 
