@@ -3,7 +3,6 @@ package lending_test
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -117,14 +116,15 @@ func portfolio(total int) memory {
 	}
 }
 
-func benchmarkClient(b testing.TB, url string, hc *http.Client) *lending.Client {
+func benchmarkClient(tb testing.TB, url string, hc *http.Client) *lending.Client {
+	tb.Helper()
 	opts := []lending.Option{lending.WithTokenSource(lending.StaticToken("test-token"))}
 	if hc != nil {
 		opts = append(opts, lending.WithHTTPClient(hc))
 	}
 	client, err := lending.New(url, opts...)
-	require.NoError(b, err)
-	b.Cleanup(func() { _ = client.Close() })
+	require.NoError(tb, err)
+	tb.Cleanup(func() { _ = client.Close() })
 	return client
 }
 
@@ -132,7 +132,8 @@ var benchmarkID = uuid.MustParse("11111111-2222-3333-4444-555555555555")
 
 // fetch is the floor: a GET whose answer is decoded into T.
 func fetch[T any](b *testing.B, hc *http.Client, url string) T {
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, nil)
+	b.Helper()
+	req, err := http.NewRequestWithContext(b.Context(), http.MethodGet, url, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -164,6 +165,7 @@ func BenchmarkSmallGet(b *testing.B) {
 }
 
 func benchmarkFetchLoan(b *testing.B, hc *http.Client, base string) {
+	b.Helper()
 	b.ReportAllocs()
 	for b.Loop() {
 		if got := fetch[loan](b, hc, base+"/api/Loan/get-loan/"+benchmarkID.String()); got.Balance != "123456.78" {
@@ -173,9 +175,10 @@ func benchmarkFetchLoan(b *testing.B, hc *http.Client, base string) {
 }
 
 func benchmarkGetLoan(b *testing.B, client *lending.Client) {
+	b.Helper()
 	b.ReportAllocs()
 	for b.Loop() {
-		got, err := client.Loans.Get(context.Background(), lending.LoanID(benchmarkID))
+		got, err := client.Loans.Get(b.Context(), lending.LoanID(benchmarkID))
 		if err != nil || len(got.Raw()) != len(loanJSON) || got.ID != lending.LoanID(benchmarkID) {
 			b.Fatal(got, err)
 		}
@@ -202,7 +205,7 @@ func BenchmarkPage(b *testing.B) {
 	b.Run("by=lending", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			got, err := client.Loans.TransactionsPaged(context.Background(), lending.LoanID(benchmarkID), nil)
+			got, err := client.Loans.TransactionsPaged(b.Context(), lending.LoanID(benchmarkID), nil)
 			if err != nil || len(got.Data) != 200 {
 				b.Fatal(err)
 			}
@@ -211,7 +214,7 @@ func BenchmarkPage(b *testing.B) {
 	b.Run("by=lending+decode", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			got, err := client.Loans.TransactionsPaged(context.Background(), lending.LoanID(benchmarkID), nil)
+			got, err := client.Loans.TransactionsPaged(b.Context(), lending.LoanID(benchmarkID), nil)
 			if err != nil || len(got.Data) != 200 {
 				b.Fatal(err)
 			}
@@ -246,7 +249,7 @@ func BenchmarkWalk(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			n := 0
-			for _, err := range client.Loans.AllTransactionsPaged(context.Background(), lending.LoanID(benchmarkID), nil) {
+			for _, err := range client.Loans.AllTransactionsPaged(b.Context(), lending.LoanID(benchmarkID), nil) {
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -261,6 +264,7 @@ func BenchmarkWalk(b *testing.B) {
 
 // uploads is a service that takes documents of 15 MiB and hands each body to use.
 func uploads(b *testing.B, use func(io.Reader) (int64, error), want int64) string {
+	b.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if n, err := use(r.Body); err != nil || n != want {
 			b.Error(n, err)
@@ -317,7 +321,7 @@ func BenchmarkUpload(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				doc := lending.Document{Name: "statement.pdf", Content: bytes.NewReader(content)}
-				if err := client.Applications.SubmitBankStatement(context.Background(), uploadTo, doc); err != nil {
+				if err := client.Applications.SubmitBankStatement(b.Context(), uploadTo, doc); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -66,14 +66,13 @@ type echo struct {
 	listener net.Listener
 	template string
 	done     sync.WaitGroup
-	mu       sync.Mutex
-	sent     map[string]map[string]bool // by method and path
 }
 
 func newEcho(t *testing.T, template string) *echo {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	e := &echo{listener: listener, template: template, sent: map[string]map[string]bool{}}
+	e := &echo{listener: listener, template: template}
 	e.done.Go(func() {
 		for {
 			conn, err := listener.Accept()
@@ -123,6 +122,7 @@ func unescaped(s string) string {
 // values returns what a call sends, beside the route: path arguments, query values,
 // the strings and numbers of the body, the token.
 func values(t *testing.T, name string, r route, call func(context.Context, *lending.Client) (any, error)) []string {
+	t.Helper()
 	got := record(t, call)
 	found := []string{planted, "test-token"}
 	template := strings.Split(r.path, "/")
@@ -164,11 +164,11 @@ func leaves(v any) []string {
 // forms returns the ways in which a value can appear in a text.
 func forms(value string) []string {
 	quoted := fmt.Sprintf("%q", value)
-	asJSON, _ := json.Marshal(value)
+	asJSON, _ := json.Marshal(value) //nolint:errchkjson // a string has a form in JSON
 	return []string{
 		value, quoted[1 : len(quoted)-1], string(asJSON[1 : len(asJSON)-1]), url.QueryEscape(value), url.PathEscape(value),
 		hex.EncodeToString([]byte(value)), strings.ToUpper(hex.EncodeToString([]byte(value))),
-		strings.Trim(fmt.Sprint([]byte(value)), "[]"),
+		strings.Trim(fmt.Sprint([]byte(value)), "[]"), //nolint:staticcheck // the bytes as numbers
 		base64.RawStdEncoding.EncodeToString([]byte(value))[:len(value)*4/3-1],
 	}
 }
@@ -219,7 +219,7 @@ func chain(err error) []any {
 	}
 	found := []any{err}
 	var more []error
-	switch x := err.(type) {
+	switch x := err.(type) { //nolint:errorlint // one level at a time
 	case interface{ Unwrap() error }:
 		more = []error{x.Unwrap()}
 	case interface{ Unwrap() []error }:
@@ -228,8 +228,7 @@ func chain(err error) []any {
 	for _, inner := range more {
 		found = append(found, chain(inner)...)
 	}
-	var network net.Error
-	if errors.As(err, &network) {
+	if network, ok := errors.AsType[net.Error](err); ok {
 		found = append(found, network)
 	}
 	return found
@@ -305,6 +304,7 @@ func canaryTrials(all map[string]func(context.Context, *lending.Client) (any, er
 
 // runCanaries returns how many of the calls failed.
 func runCanaries(t *testing.T, trials []canary, sent map[string][]string) int {
+	t.Helper()
 	var failures atomic.Int32
 	queue := make(chan canary)
 	var workers sync.WaitGroup
@@ -314,8 +314,7 @@ func runCanaries(t *testing.T, trials []canary, sent map[string][]string) int {
 				var shown bytes.Buffer
 				err := c.run(t, &shown)
 				show(&shown, chain(err)...)
-				var failed *lending.Error
-				if errors.As(err, &failed) {
+				if failed, ok := errors.AsType[*lending.Error](err); ok {
 					failures.Add(1)
 					if failed.Problem != nil {
 						showReachable(&shown, *failed.Problem)
@@ -338,6 +337,7 @@ func runCanaries(t *testing.T, trials []canary, sent map[string][]string) int {
 
 // run makes one call with everything that observes it writing to shown.
 func (c canary) run(t *testing.T, shown *bytes.Buffer) error {
+	t.Helper()
 	opts := []lending.Option{
 		lending.WithTokenSource(lending.StaticToken("test-token")),
 		lending.WithLogger(slog.New(slog.NewJSONHandler(shown, &slog.HandlerOptions{Level: slog.LevelDebug}))),
@@ -354,7 +354,7 @@ func (c canary) run(t *testing.T, shown *bytes.Buffer) error {
 	defer cancel()
 	_, err = c.call(ctx, client)
 	var holdsURL *url.Error
-	assert.False(t, errors.As(err, &holdsURL))
+	assert.NotErrorAs(t, err, &holdsURL)
 	return err
 }
 
@@ -427,10 +427,13 @@ func TestSecretsAreNotShown(t *testing.T) {
 
 	for _, v := range []any{
 		hidden, &hidden, credentials, &credentials, session, *session, static, *static,
-		lending.StaticToken(secret), lending.Token{Value: hidden}, &lending.Token{Value: hidden},
+		lending.StaticToken(secret),
+		lending.Token{Value: hidden},
+		&lending.Token{Value: hidden},
 		lending.LoginRequest{Username: "u", Password: hidden, TrustedDeviceToken: hidden},
 		lending.TwoFactorLoginRequest{Username: "u", Code: hidden},
-		lending.UserRequest{Password: hidden}, []lending.UserRequest{{Password: hidden}},
+		lending.UserRequest{Password: hidden},
+		[]lending.UserRequest{{Password: hidden}},
 		lending.SignaturesRequest{Signature: hidden, Signature2: hidden},
 		lending.WithdrawInvoiceRequestData{OTP: hidden},
 		lending.CustomerData{SSN: hidden},

@@ -115,6 +115,7 @@ func TestConformance(t *testing.T) {
 }
 
 func conformanceTrials(t *testing.T) []*trial {
+	t.Helper()
 	text, err := os.ReadFile("testdata/conformance.json")
 	require.NoError(t, err)
 	var table struct {
@@ -142,6 +143,7 @@ func conformanceTrials(t *testing.T) []*trial {
 
 // run makes the call, and then another one that must find the pool as it was.
 func (tr *trial) run(t *testing.T, foreign string) {
+	t.Helper()
 	failed := func(format string, args ...any) {
 		t.Errorf("%s × %s: %s", tr.name, tr.fault.Name, fmt.Sprintf(format, args...))
 	}
@@ -208,6 +210,7 @@ func (tr *trial) run(t *testing.T, foreign string) {
 
 // warm makes as many connections as the fault asks for.
 func (s *faultServer) warm(t *testing.T, client *lending.Client) {
+	t.Helper()
 	s.warming.Store(int32(s.fault.Warm))
 	var calls sync.WaitGroup
 	for range s.fault.Warm {
@@ -221,10 +224,11 @@ func (s *faultServer) warm(t *testing.T, client *lending.Client) {
 
 // client returns the client of the trial, and what closes its connections.
 func (tr *trial) client(t *testing.T, service *faultServer, cancel func()) (*lending.Client, func()) {
+	t.Helper()
 	url := service.URL()
 	transport := &http.Transport{MaxIdleConnsPerHost: 8}
 	hc := &http.Client{Transport: transport}
-	source := lending.TokenSource(lending.StaticToken("test-token"))
+	source := lending.StaticToken("test-token")
 	switch tr.fault.Client {
 	case "", "canceled":
 		hc = nil
@@ -317,6 +321,7 @@ type stranger struct {
 }
 
 func newStranger(t *testing.T) *stranger {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s := &stranger{listener: listener, done: make(chan struct{})}

@@ -47,7 +47,7 @@ func TestUploadIsRefusedBeforeItIsSent(t *testing.T) {
 		"control in name":  {lending.Document{Name: "a\nb", Content: strings.NewReader("four")}, lending.FieldError{Field: "fileName", Message: "must not hold control characters or invalid UTF-8", Code: lending.CodeUnsafe}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := client.Applications.SubmitBankStatement(context.Background(), uploadTo, test.doc)
+			err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, test.doc)
 			var argument *lending.ArgumentError
 			require.ErrorAs(t, err, &argument)
 			assert.Equal(t, []lending.FieldError{test.want}, argument.Fields)
@@ -55,7 +55,7 @@ func TestUploadIsRefusedBeforeItIsSent(t *testing.T) {
 		})
 	}
 	var argument *lending.ArgumentError
-	err := client.Approval.SubmitRequiredDocument(context.Background(), uploadTo, lending.RequirementID{}, "", lending.Document{})
+	err := client.Approval.SubmitRequiredDocument(t.Context(), uploadTo, lending.RequirementID{}, "", lending.Document{})
 	require.ErrorAs(t, err, &argument)
 	assert.Len(t, argument.Fields, 4, "supportingDocumentId, fileType, fileName, content")
 }
@@ -95,7 +95,7 @@ func TestUploadOfABadReaderIsNeverAccepted(t *testing.T) {
 					continue // a good reader
 				}
 				t.Run(fmt.Sprintf("known %t, %s at %d", known, name, at), func(t *testing.T) {
-					err := client.Applications.SubmitBankStatement(context.Background(), uploadTo, doc)
+					err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc)
 					require.ErrorContains(t, err, want)
 					require.NotContains(t, fmt.Sprintf("%+v", err), "123-45-6789")
 					require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
@@ -114,7 +114,7 @@ func TestUploadOfABadReaderIsNeverAccepted(t *testing.T) {
 
 func TestUploadOfUnknownSizeIsBounded(t *testing.T) {
 	client, arrived := documents(t, "true")
-	err := client.Applications.SubmitBankStatement(context.Background(), uploadTo,
+	err := client.Applications.SubmitBankStatement(t.Context(), uploadTo,
 		statement(io.MultiReader(bytes.NewReader(make([]byte, lending.MaxDocument)), strings.NewReader("!"))))
 	require.ErrorIs(t, err, lending.ErrTooLarge)
 	require.ErrorContains(t, err, "the document is larger than 15 MiB: not sent")
@@ -145,7 +145,7 @@ func TestUploadAnswers(t *testing.T) {
 				_, _ = io.Copy(io.Discard, r.Body)
 				answer(test.status, test.body)(w, r)
 			})
-			err := client.Applications.SubmitBankStatement(context.Background(), uploadTo, statement(strings.NewReader("content")))
+			err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(strings.NewReader("content")))
 			require.ErrorContains(t, err, test.text)
 			assert.Equal(t, test.outcome, lending.OutcomeOf(err))
 			assert.Equal(t, 1, arrivals, "an upload is sent once")
@@ -167,7 +167,7 @@ func TestUploadIsRefusedEarly(t *testing.T) {
 				w.Header().Set("Connection", "close")
 				w.WriteHeader(status)
 			}))
-			defer server.Close()
+			t.Cleanup(server.Close)
 			client, err := lending.New(server.URL, lending.WithTokenSource(&renewable{}))
 			require.NoError(t, err)
 			content := bytes.NewReader(file(lending.MaxDocument))
@@ -176,7 +176,7 @@ func TestUploadIsRefusedEarly(t *testing.T) {
 				doc.Content = io.MultiReader(content)
 			}
 			doc.Progress = func(sent, _ int64) { t.Errorf("%d bytes were sent", sent) }
-			err = client.Applications.SubmitBankStatement(context.Background(), uploadTo, doc)
+			err = client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc)
 			require.ErrorIs(t, err, want)
 			assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
 			assert.Equal(t, lending.MaxDocument, content.Len(), "nothing was read")
@@ -195,7 +195,7 @@ func (*renewable) Invalidate(lending.Token) {}
 
 func TestUploadIsNotTakenForAcceptedBeforeItWasSent(t *testing.T) {
 	client := serve(t, answer(http.StatusOK, "true"))
-	err := client.Applications.SubmitBankStatement(context.Background(), uploadTo, statement(bytes.NewReader(file(lending.MaxDocument))))
+	err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(bytes.NewReader(file(lending.MaxDocument))))
 	require.ErrorContains(t, err, "answered before it had the whole document")
 	assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
 }
@@ -251,7 +251,7 @@ func TestUploadIsCutByTheService(t *testing.T) {
 				_, _ = io.CopyN(io.Discard, r.Body, test.read)
 				_ = conn.SetLinger(0) // a reset
 			})
-			err := client.Applications.SubmitBankStatement(context.Background(), uploadTo, statement(bytes.NewReader(content)))
+			err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(bytes.NewReader(content)))
 			require.Error(t, err)
 			assert.Equal(t, test.outcome, lending.OutcomeOf(err), "%v", err)
 			assert.EqualValues(t, 1, arrivals.Load())
@@ -379,7 +379,7 @@ func (g *gate) Read(p []byte) (int, error) {
 // Progress is called again.
 func TestUploadIsCancelled(t *testing.T) {
 	client, arrived := documents(t, "true")
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	blocked := &gate{make(chan struct{}), make(chan struct{}), strings.NewReader("late")}
 	after := bytes.NewReader(file(100_000))
 	var returned atomic.Bool
@@ -412,7 +412,7 @@ func TestUploadReportsItsProgress(t *testing.T) {
 			content, total = io.MultiReader(content), 0
 		}
 		var steps []int64 // without a lock: calls come one at a time, before the upload returns
-		require.NoError(t, client.Applications.SubmitBankStatement(context.Background(), uploadTo, lending.Document{
+		require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, lending.Document{
 			Name: "f", Content: content,
 			Progress: func(sent, of int64) {
 				require.Equal(t, total, of)
@@ -436,7 +436,7 @@ func TestUploadHandsOnAPanic(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.PanicsWithValue(t, "mine", func() {
-				_ = client.Applications.SubmitBankStatement(context.Background(), uploadTo, doc)
+				_ = client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc)
 			})
 			got := <-arrived
 			require.Error(t, got.err)
@@ -454,7 +454,7 @@ func TestUploadsAtTheSameTime(t *testing.T) {
 	for i := range 8 {
 		uploads.Go(func() {
 			content := bytes.Repeat([]byte{byte(i)}, 100_000+i)
-			assert.NoError(t, client.Applications.SubmitBankStatement(context.Background(), uploadTo, statement(bytes.NewReader(content))))
+			assert.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(bytes.NewReader(content))))
 		})
 	}
 	seen := map[byte]bool{}
@@ -482,7 +482,7 @@ func TestUploadTakesLittleMemory(t *testing.T) {
 	upload := func(progress func(int64, int64)) {
 		doc := statement(bytes.NewReader(content))
 		doc.Progress = progress
-		require.NoError(t, client.Applications.SubmitBankStatement(context.Background(), uploadTo, doc))
+		require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc))
 	}
 	if !raceDetector {
 		assert.LessOrEqual(t, testing.AllocsPerRun(20, func() { upload(nil) }), 130.0)

@@ -2,7 +2,6 @@ package lending_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -44,6 +43,7 @@ type received struct {
 
 // documents answers every upload with the answer and sends what arrived.
 func documents(t *testing.T, answer string) (*lending.Client, <-chan received) {
+	t.Helper()
 	arrived := make(chan received, 16)
 	client := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		got := received{
@@ -64,7 +64,7 @@ func documents(t *testing.T, answer string) (*lending.Client, <-chan received) {
 
 func TestUploadRoutes(t *testing.T) {
 	client, arrived := documents(t, "true")
-	ctx := context.Background()
+	ctx := t.Context()
 	doc := func() lending.Document {
 		return lending.Document{Name: "March & April.pdf", Content: strings.NewReader("statement")}
 	}
@@ -99,7 +99,7 @@ func TestUploadIsByteExact(t *testing.T) {
 			"known size":   bytes.NewReader(content),
 			"unknown size": io.MultiReader(bytes.NewReader(content)),
 		} {
-			err := client.Applications.SubmitBankStatement(context.Background(), uploadTo, lending.Document{Name: "f", Content: reader})
+			err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, lending.Document{Name: "f", Content: reader})
 			require.NoError(t, err)
 			got := <-arrived
 			require.NoError(t, got.err)
@@ -145,7 +145,7 @@ func TestDocumentKnowsItsNameAndSize(t *testing.T) {
 		{lending.Document{Content: strings.NewReader("s"), Name: "s"}, "s", "s", 6},
 		{lending.Document{Content: iotest.HalfReader(strings.NewReader("known")), Name: "known", Size: 5}, "known", "known", 10},
 	} {
-		require.NoError(t, client.Applications.SubmitBankStatement(context.Background(), uploadTo, test.doc))
+		require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, test.doc))
 		got := <-arrived
 		require.NoError(t, got.err)
 		assert.Equal(t, "fileName="+test.name, got.query)

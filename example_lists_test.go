@@ -67,8 +67,7 @@ func ExamplePageError() {
 	options, count := &lending.ListOptions{}, 0
 	for range 2 { // a program would come back later
 		for _, err := range client.Loans.AllTransactions(context.Background(), lending.LoanID(uuid.MustParse(row.ID)), options) {
-			var broken *lending.PageError
-			if errors.As(err, &broken) {
+			if broken, ok := errors.AsType[*lending.PageError](err); ok {
 				options.Skip = broken.Skip
 				fmt.Println("broke off after", count)
 				break

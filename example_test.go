@@ -128,8 +128,7 @@ func ExampleArgumentError() {
 		FirstName: "Ada", Email: "nowhere", Password: lending.NewSecret("Analytical-Engine-1"), MobileNumber: "555",
 	})
 
-	var refused *lending.ArgumentError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*lending.ArgumentError](err); ok {
 		for _, field := range refused.Fields {
 			fmt.Println(field.Field, field.Message)
 		}
@@ -249,12 +248,12 @@ func ExampleSecret() {
 	credentials := lending.Credentials{Username: "ada", Password: lending.NewSecret("Analytical-Engine-1")}
 	fmt.Println(credentials.Password)
 	fmt.Printf("%#v\n", credentials.Password)
-	asJSON, _ := json.Marshal(credentials.Password)
-	fmt.Println(string(asJSON))
+	asJSON, err := json.Marshal(credentials.Password)
+	fmt.Println(string(asJSON), err)
 	fmt.Println(len(credentials.Password.Reveal()))
 	// Output:
 	// [redacted]
 	// [redacted]
-	// "[redacted]"
+	// "[redacted]" <nil>
 	// 19
 }

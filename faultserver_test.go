@@ -64,6 +64,7 @@ type faultServer struct {
 }
 
 func newFaultServer(t *testing.T, f fault, answer string) *faultServer {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s := &faultServer{t: t, listener: listener, fault: f, answer: answer, barrier: make(chan struct{}), conns: map[net.Conn]bool{}}
@@ -209,7 +210,6 @@ const (
 type h2Conn struct {
 	*faultServer
 	conn net.Conn
-	warm bool
 }
 
 func (c *h2Conn) serve() {

@@ -1,7 +1,6 @@
 package lending_test
 
 import (
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -17,8 +16,10 @@ import (
 // FuzzRetryAfter holds that no header makes a caller wait for less than nothing or
 // more than a day.
 func FuzzRetryAfter(f *testing.F) {
-	for _, seed := range []string{"", "0", "120", "-1", "9223372037", "18446744073709551616", "1.5", "+5", "Fri, 31 Dec 1999 23:59:59 GMT",
-		"Fri, 31 Dec 9999 23:59:59 GMT", "Friday, 31-Dec-99 23:59:59 GMT", "\x00"} {
+	for _, seed := range []string{
+		"", "0", "120", "-1", "9223372037", "18446744073709551616", "1.5", "+5", "Fri, 31 Dec 1999 23:59:59 GMT",
+		"Fri, 31 Dec 9999 23:59:59 GMT", "Friday, 31-Dec-99 23:59:59 GMT", "\x00",
+	} {
 		f.Add(seed, "Fri, 31 Dec 1999 23:59:00 GMT")
 		f.Add(seed, "")
 	}
@@ -32,9 +33,11 @@ func FuzzRetryAfter(f *testing.F) {
 // FuzzProblem holds that any body makes an error that can be logged in one line: no
 // title, no detail, no message.
 func FuzzProblem(f *testing.F) {
-	for _, seed := range []string{`{}`, `null`, `[]`, `{"status":"400","title":1,"errors":{"":["hush"],"$.x":"hush"}}`,
+	for _, seed := range []string{
+		`{}`, `null`, `[]`, `{"status":"400","title":1,"errors":{"":["hush"],"$.x":"hush"}}`,
 		`{"errors":[{"field":"ssn","message":"hush","code":"c"},null,1]}`, `{"ERRORS":[],"errors":{"a":null},"traceId":"00-ab-cd-01"}`,
-		"\xEF\xBB\xBF" + `{"errorCode":"a b"}`, `{"errors":[[[[{}]]]]}`, `{"detail":"hush","instance":"/hush","errorCode":"\u0000"}`} {
+		"\xEF\xBB\xBF" + `{"errorCode":"a b"}`, `{"errors":[[[[{}]]]]}`, `{"detail":"hush","instance":"/hush","errorCode":"\u0000"}`,
+	} {
 		f.Add([]byte(seed), "hush, 123-45-6789")
 	}
 	f.Add([]byte(`{"errors":[`+strings.Repeat(`{"field":"ssn","code":"c"},`, 1000)+`{}]}`), "hush")
@@ -57,10 +60,12 @@ func FuzzProblem(f *testing.F) {
 
 // FuzzBaseURL holds that an address is kept whole or refused, and never quoted.
 func FuzzBaseURL(f *testing.F) {
-	for _, seed := range []string{"https://lending.example", "https://lending.example/a/b/", "http://127.0.0.1:8080", "http://localhost/x", "http://[::1]:1/",
+	for _, seed := range []string{
+		"https://lending.example", "https://lending.example/a/b/", "http://127.0.0.1:8080", "http://localhost/x", "http://[::1]:1/",
 		"http://lending.example", "https://user:c4n4ry@lending.example", "https://lending.example/?k=c4n4ry", "https://lending.example/#c4n4ry", "c4n4ry",
 		"https://", "https:c4n4ry", "//lending.example", "https://lending.example/a/../b", "https://lending.example/a%2Fb", "https://lending.example/%2e%2e/b",
-		"https://[::1%25eth0]/", "https://lending.example:99999999/", "https://lending.example/ü", "HTTPS://LENDING.EXAMPLE", "https://a\\b/", "https://lending.example//x", "http://localhost.evil.example"} {
+		"https://[::1%25eth0]/", "https://lending.example:99999999/", "https://lending.example/ü", "HTTPS://LENDING.EXAMPLE", "https://a\\b/", "https://lending.example//x", "http://localhost.evil.example",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, base string) {
@@ -69,7 +74,8 @@ func FuzzBaseURL(f *testing.F) {
 			Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 				sent = r.URL
 				return says(200, `"Open"`)(r)
-			})}))
+			}),
+		}))
 		if err != nil {
 			if len(base) > 12 {
 				assert.NotContains(t, err.Error(), base)
@@ -104,12 +110,13 @@ func FuzzPath(f *testing.F) {
 			Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 				sent = r.URL
 				return says(200, "")(r)
-			})}))
+			}),
+		}))
 		require.NoError(t, err)
 		err = client.Approval.SetPrimaryBankAccount(t.Context(), theApplication, account)
 		if err != nil {
 			var argument *lending.ArgumentError
-			require.True(t, errors.As(err, &argument))
+			require.ErrorAs(t, err, &argument)
 			assert.Nil(t, sent)
 			if len(account) > 24 {
 				assert.NotContains(t, err.Error(), account)

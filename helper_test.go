@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -61,6 +62,9 @@ func plain(contentType, body string) http.HandlerFunc {
 		_, _ = w.Write([]byte(body))
 	}
 }
+
+// elapse lets d go by in a bubble of synctest, where time is fake and nobody waits.
+func elapse(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // see above
 
 // quietLog keeps a server's complaints about its clients out of the output.
 var quietLog = log.New(io.Discard, "", 0)

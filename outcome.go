@@ -28,6 +28,7 @@ func (o Outcome) String() string {
 		return "rejected"
 	case OutcomeDone:
 		return "done"
+	case OutcomeUnknown:
 	}
 	return "unknown"
 }

@@ -1,7 +1,6 @@
 package lending_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -46,11 +45,11 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-func (s *script) client(t testing.TB) *lending.Client {
-	t.Helper()
+func (s *script) client(tb testing.TB) *lending.Client {
+	tb.Helper()
 	client, err := lending.New("https://service.example",
 		lending.WithHTTPClient(&http.Client{Transport: s}), lending.WithTokenSource(lending.StaticToken("test-token")))
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return client
 }
 
@@ -85,16 +84,16 @@ func envelope(total int, claim string) func(url.Values) (int, string) {
 }
 
 // numbers collects the records of a walk, and its error.
-func numbers[T interface{ Decode(any) error }](t testing.TB, walk iter.Seq2[T, error]) (got []int, failed error) {
-	t.Helper()
+func numbers[T interface{ Decode(any) error }](tb testing.TB, walk iter.Seq2[T, error]) (got []int, failed error) {
+	tb.Helper()
 	for record, err := range walk {
-		require.NoError(t, failed, "nothing comes after an error")
+		require.NoError(tb, failed, "nothing comes after an error")
 		if err != nil {
 			failed = err
 			continue
 		}
 		var r struct{ N int }
-		require.NoError(t, record.Decode(&r))
+		require.NoError(tb, record.Decode(&r))
 		got = append(got, r.N)
 	}
 	return got, failed
@@ -112,7 +111,7 @@ func loanID() lending.LoanID {
 }
 
 func TestIteratorsOfEveryList(t *testing.T) {
-	ctx := context.Background()
+	ctx := t.Context()
 	partner := lending.PartnerID(loanID())
 	application := lending.ApplicationID(loanID())
 	for name, test := range map[string]struct {
@@ -150,7 +149,7 @@ func TestIteratorsOfEveryList(t *testing.T) {
 }
 
 func TestIteratorOptions(t *testing.T) {
-	ctx := context.Background()
+	ctx := t.Context()
 	service := &script{answer: envelope(450, "450")}
 	client := service.client(t)
 
@@ -182,7 +181,7 @@ func TestIteratorOptions(t *testing.T) {
 
 func TestIteratorCanBeBrokenOffAndRangedAgain(t *testing.T) {
 	service := &script{answer: array(450)}
-	walk := service.client(t).Loans.AllTransactions(context.Background(), loanID(), nil)
+	walk := service.client(t).Loans.AllTransactions(t.Context(), loanID(), nil)
 	n := 0
 	for _, err := range walk {
 		require.NoError(t, err)
@@ -200,7 +199,7 @@ func TestIteratorSurvivesAnyTotal(t *testing.T) {
 	for _, claim := range []string{"-1", "0", "1", "199", "449", "451", "1e30", "-1e30", "1e999", "12.75", "9223372036854775807", "99999999999999999999", "null"} {
 		t.Run(claim, func(t *testing.T) {
 			service := &script{answer: envelope(450, claim)}
-			got, err := numbers(t, service.client(t).Loans.AllTransactionsPaged(context.Background(), loanID(), nil))
+			got, err := numbers(t, service.client(t).Loans.AllTransactionsPaged(t.Context(), loanID(), nil))
 			require.NoError(t, err)
 			assert.Equal(t, upTo(450), got)
 			assert.LessOrEqual(t, len(service.queries), 4)
@@ -210,14 +209,14 @@ func TestIteratorSurvivesAnyTotal(t *testing.T) {
 
 func TestTotalCountSaturates(t *testing.T) {
 	for claim, want := range map[string]int{"7": 7, "-7": -7, "7.9": 7, "1e3": 1000, "null": 0} {
-		page, err := (&script{answer: envelope(1, claim)}).client(t).Loans.TransactionsPaged(context.Background(), loanID(), nil)
+		page, err := (&script{answer: envelope(1, claim)}).client(t).Loans.TransactionsPaged(t.Context(), loanID(), nil)
 		require.NoError(t, err)
 		assert.Equal(t, want, page.TotalCount, claim)
 	}
-	page, err := (&script{answer: envelope(1, "1e40")}).client(t).Loans.TransactionsPaged(context.Background(), loanID(), nil)
+	page, err := (&script{answer: envelope(1, "1e40")}).client(t).Loans.TransactionsPaged(t.Context(), loanID(), nil)
 	require.NoError(t, err)
 	assert.Greater(t, page.TotalCount, math.MaxInt32)
-	_, err = (&script{answer: envelope(1, `"7"`)}).client(t).Loans.TransactionsPaged(context.Background(), loanID(), nil)
+	_, err = (&script{answer: envelope(1, `"7"`)}).client(t).Loans.TransactionsPaged(t.Context(), loanID(), nil)
 	require.ErrorContains(t, err, "totalCount: want an integer, got a string")
 }
 
@@ -234,7 +233,7 @@ func TestIteratorNoticesARepeatedPage(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := numbers(t, (&script{answer: answer}).client(t).Loans.AllTransactions(context.Background(), loanID(), nil))
+			got, err := numbers(t, (&script{answer: answer}).client(t).Loans.AllTransactions(t.Context(), loanID(), nil))
 			require.ErrorIs(t, err, lending.ErrRepeatedPage)
 			assert.Equal(t, upTo(len(got)), got, "no record came twice")
 			var page *lending.PageError
@@ -255,7 +254,7 @@ func TestIteratorCanBeResumed(t *testing.T) {
 		return array(450)(q)
 	}
 	client := service.client(t)
-	first, err := numbers(t, client.Loans.AllTransactions(context.Background(), loanID(), nil))
+	first, err := numbers(t, client.Loans.AllTransactions(t.Context(), loanID(), nil))
 	require.ErrorIs(t, err, lending.ErrForbidden)
 	var failed *lending.Error
 	require.ErrorAs(t, err, &failed)
@@ -265,7 +264,7 @@ func TestIteratorCanBeResumed(t *testing.T) {
 	assert.Contains(t, err.Error(), "lending: page at 200: GET /api/Loan/get-transactions/{loanId}: 403 Forbidden")
 
 	broken = false
-	rest, err := numbers(t, client.Loans.AllTransactions(context.Background(), loanID(), &lending.ListOptions{Skip: page.Skip}))
+	rest, err := numbers(t, client.Loans.AllTransactions(t.Context(), loanID(), &lending.ListOptions{Skip: page.Skip}))
 	require.NoError(t, err)
 	assert.Equal(t, upTo(450), append(first, rest...))
 }
@@ -303,7 +302,7 @@ func TestIteratorProperty(t *testing.T) {
 		opts := &lending.PagedOptions{Take: 1 + random.IntN(20), ReadAhead: random.IntN(2) == 0}
 		var all []int
 		for range 3 { // resumed twice
-			got, err := numbers(t, client.Loans.AllTransactionsPaged(context.Background(), loanID(), opts))
+			got, err := numbers(t, client.Loans.AllTransactionsPaged(t.Context(), loanID(), opts))
 			all = append(all, got...)
 			require.Equal(t, upTo(len(all)), all, "seed %d", seed)
 			if err == nil {
@@ -330,7 +329,7 @@ func TestReadAheadOverlapsNetworkAndCaller(t *testing.T) {
 				return array(1000)(q)
 			}}
 			start := time.Now()
-			walk := service.client(t).Loans.AllTransactions(context.Background(), loanID(), &lending.ListOptions{ReadAhead: ahead})
+			walk := service.client(t).Loans.AllTransactions(t.Context(), loanID(), &lending.ListOptions{ReadAhead: ahead})
 			n := 0
 			for _, err := range walk {
 				require.NoError(t, err)
@@ -383,7 +382,7 @@ func TestReadAheadLeavesNothingBehind(t *testing.T) {
 			})
 			base := runtime.NumGoroutine()
 			end(func(yield func(lending.Transaction, error) bool) {
-				for record, err := range client.Loans.AllTransactions(context.Background(), loanID(), opts) {
+				for record, err := range client.Loans.AllTransactions(t.Context(), loanID(), opts) {
 					<-started
 					if !yield(record, err) {
 						return

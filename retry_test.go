@@ -2,7 +2,6 @@ package lending_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -21,6 +20,7 @@ import (
 // inOrder returns a client whose attempts are answered by the functions in turn, the
 // last one again and again, and what counts the attempts.
 func inOrder(t *testing.T, answers ...roundTripper) (*lending.Client, *int) {
+	t.Helper()
 	attempts := 0
 	client, err := lending.New("https://lending.example", lending.WithTokenSource(lending.StaticToken("t")),
 		lending.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -216,7 +216,7 @@ func TestTimeoutOfTheClientIsNotTheCallers(t *testing.T) {
 		assert.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 		assert.ErrorContains(t, err, "cancel-application/{applicationId}: timeout: outcome unknown")
 		var timeout interface{ Timeout() bool }
-		require.True(t, errors.As(err, &timeout))
+		require.ErrorAs(t, err, &timeout)
 		assert.True(t, timeout.Timeout())
 	})
 }

@@ -26,10 +26,10 @@ const submitRoute = "POST /api/Application/submit-bankstatement-document/{applic
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "documents:", err)
-		stop()
 		os.Exit(1)
 	}
 }
@@ -69,7 +69,7 @@ func (u uploader) files(ctx context.Context, paths []string) error {
 			return err
 		}
 		err = u.upload(ctx, lending.Document{Name: filepath.Base(path), Content: file})
-		if err = errors.Join(err, file.Close()); err != nil {
+		if err := errors.Join(err, file.Close()); err != nil {
 			return err
 		}
 	}

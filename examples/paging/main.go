@@ -27,10 +27,10 @@ const pagedRoute = "GET /api/Loan/get-transactions-paged/{loanId}"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "paging:", err)
-		stop()
 		os.Exit(1)
 	}
 }

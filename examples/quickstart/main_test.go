@@ -77,7 +77,8 @@ func TestSettings(t *testing.T) {
 		{
 			"not https",
 			[]string{"-base-url", "http://example.com", "-email", "a@example.com"},
-			map[string]string{"LENDING_USERNAME": "u", "LENDING_PASSWORD": "p"}, "must use https",
+			map[string]string{"LENDING_USERNAME": "u", "LENDING_PASSWORD": "p"},
+			"must use https",
 		},
 		{"unknown flag", []string{"-unknown"}, nil, "not defined: -unknown"},
 	} {
