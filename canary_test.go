@@ -265,6 +265,7 @@ func isHex(s string) bool { return strings.Trim(s, "0123456789abcdefABCDEF") == 
 // TestNoValueIsShown pushes every call through answers that say back what was sent,
 // and looks for it in whatever can be printed afterwards.
 func TestNoValueIsShown(t *testing.T) {
+	t.Parallel()
 	standard := &lockedBuffer{}
 	log.SetOutput(standard)
 	defer log.SetOutput(os.Stderr)
