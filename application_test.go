@@ -178,7 +178,7 @@ func TestIDs(t *testing.T) {
 	assert.Equal(t, uuid.MustParse(text), id.UUID())
 	written, err := json.Marshal(map[string]lending.LoanID{"id": id})
 	require.NoError(t, err)
-	assert.Equal(t, `{"id":"3fa85f64-5717-4562-b3fc-2c963f66afa6"}`, string(written))
+	assert.JSONEq(t, `{"id":"3fa85f64-5717-4562-b3fc-2c963f66afa6"}`, string(written))
 	_, err = lending.ParseLoanID("hush")
 	assert.Equal(t, "loanId format", refused(t, err))
 	assert.NotContains(t, err.Error(), "hush")

@@ -164,11 +164,11 @@ func leaves(v any) []string {
 // forms returns the ways in which a value can appear in a text.
 func forms(value string) []string {
 	quoted := fmt.Sprintf("%q", value)
-	asJSON, _ := json.Marshal(value) //nolint:errchkjson // a string
+	asJSON, _ := json.Marshal(value) //nolint:errchkjson // a string has a form in JSON
 	return []string{
 		value, quoted[1 : len(quoted)-1], string(asJSON)[1 : len(asJSON)-1], url.QueryEscape(value), url.PathEscape(value),
 		hex.EncodeToString([]byte(value)), strings.ToUpper(hex.EncodeToString([]byte(value))),
-		strings.Trim(fmt.Sprint([]byte(value)), "[]"),
+		strings.Trim(fmt.Sprint([]byte(value)), "[]"), //nolint:staticcheck // the bytes as numbers
 		base64.RawStdEncoding.EncodeToString([]byte(value))[:len(value)*4/3-1],
 	}
 }
@@ -219,7 +219,7 @@ func chain(err error) []any {
 	}
 	found := []any{err}
 	var more []error
-	switch x := err.(type) { //nolint:errorlint // looks at every level
+	switch x := err.(type) { //nolint:errorlint // one level at a time
 	case interface{ Unwrap() error }:
 		more = []error{x.Unwrap()}
 	case interface{ Unwrap() []error }:
@@ -265,6 +265,7 @@ func isHex(s string) bool { return strings.Trim(s, "0123456789abcdefABCDEF") == 
 // TestNoValueIsShown pushes every call through answers that say back what was sent,
 // and looks for it in whatever can be printed afterwards.
 func TestNoValueIsShown(t *testing.T) {
+	t.Parallel()
 	standard := &lockedBuffer{}
 	log.SetOutput(standard)
 	defer log.SetOutput(os.Stderr)

@@ -68,7 +68,7 @@ func TestOptionsRefuseNothing(t *testing.T) {
 		assert.ErrorContains(t, err, name)
 	}
 	token := lending.WithTokenSource(lending.StaticToken("t"))
-	_, err := lending.New("https://lending.example", token, token)
+	_, err := lending.New("https://lending.example", token, token) //nolint:gocritic // twice is the point
 	assert.ErrorContains(t, err, "together with another source")
 }
 

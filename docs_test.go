@@ -1,6 +1,7 @@
 package lending_test
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +19,7 @@ func TestReadmeShowsTheQuickstart(t *testing.T) {
 	require.True(t, found)
 	block, _, found := strings.Cut(rest, "```")
 	require.True(t, found)
-	assert.Less(t, strings.Index(string(readme), block), strings.Index(string(readme), "```sh"), "the Go block comes first")
+	assert.Less(t, bytes.Index(readme, []byte(block)), bytes.Index(readme, []byte("```sh")), "the Go block comes first")
 
 	var source strings.Builder
 	files, err := filepath.Glob("examples/quickstart/*.go")

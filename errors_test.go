@@ -99,7 +99,7 @@ func TestStatusSentinels(t *testing.T) {
 			lending.ErrUnauthorized, lending.ErrForbidden, lending.ErrNotFound, lending.ErrTooLarge,
 			lending.ErrRateLimited, lending.ErrOutcomeUnknown, lending.ErrSignInRequired, lending.ErrNoContent,
 		} {
-			assert.Equal(t, other == sentinel, errors.Is(err, other), "%d is %v", status, other)
+			assert.Equal(t, other == sentinel, errors.Is(err, other), "%d is %v", status, other) //nolint:errorlint // the very value
 		}
 	}
 }

@@ -249,11 +249,12 @@ func ExampleSecret() {
 	credentials := lending.Credentials{Username: "ada", Password: lending.NewSecret("Analytical-Engine-1")}
 	fmt.Println(credentials.Password)
 	fmt.Printf("%#v\n", credentials.Password)
-	fmt.Println(slog.AnyValue(credentials.Password).Resolve())
+	asJSON, err := json.Marshal(credentials.Password)
+	fmt.Println(string(asJSON), err)
 	fmt.Println(len(credentials.Password.Reveal()))
 	// Output:
 	// [redacted]
 	// [redacted]
-	// [redacted]
+	// "[redacted]" <nil>
 	// 19
 }

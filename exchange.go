@@ -27,7 +27,7 @@ const (
 type exchange struct {
 	client  *Client
 	request request
-	caller  context.Context //nolint:containedctx // of one call, for the observers: that of the attempts is traced
+	caller  context.Context //nolint:containedctx // for the observers: the one of the attempts is traced
 	http    http.Client     // has the exchange for its transport
 
 	attempts int

@@ -1,13 +1,16 @@
 package lending_test
 
 import (
+	"fmt"
 	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,6 +19,19 @@ import (
 
 // basePath is in front of every route in these tests: a path that loses it is seen.
 const basePath = "/base/path"
+
+// TestMain holds that the tests together leave no goroutine behind.
+func TestMain(m *testing.M) {
+	before := runtime.NumGoroutine()
+	code := m.Run()
+	for start := time.Now(); code == 0 && runtime.NumGoroutine() > before; <-time.After(10 * time.Millisecond) {
+		if time.Since(start) > 10*time.Second {
+			fmt.Fprintf(os.Stderr, "goroutines left behind:\n%s\n", goroutines())
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
 
 // listen starts a service on a real socket that answers with handler below basePath
 // and fails the test on a request outside it. It returns the service's address.
@@ -61,6 +77,9 @@ func plain(contentType, body string) http.HandlerFunc {
 		_, _ = w.Write([]byte(body))
 	}
 }
+
+// elapse lets d go by in a bubble of synctest, where time is fake and nobody waits.
+func elapse(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // see above
 
 // quietLog keeps a server's complaints about its clients out of the output.
 var quietLog = log.New(io.Discard, "", 0)

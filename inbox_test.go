@@ -43,7 +43,7 @@ func work(t *testing.T, n int, handle lending.EventFunc, opts *lending.WorkOptio
 		if counts.Waiting == 0 && counts.Running == 0 {
 			break
 		}
-		time.Sleep(time.Second) //nolint:forbidigo // virtual
+		elapse(time.Second)
 	}
 	cancel()
 	<-ended
@@ -89,7 +89,7 @@ func TestWorkIsBounded(t *testing.T) {
 			if n := running.Add(1); n > most.Load() {
 				most.Store(n)
 			}
-			time.Sleep(time.Second) //nolint:forbidigo // virtual
+			elapse(time.Second)
 			running.Add(-1)
 			return nil
 		}, &lending.WorkOptions{Concurrency: 7})

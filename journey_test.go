@@ -166,7 +166,7 @@ func TestSignInAgain(t *testing.T) {
 }
 
 func TestSignInThatFails(t *testing.T) {
-	var noPhone = errors.New("no phone at hand")
+	noPhone := errors.New("no phone at hand")
 	for _, test := range []struct {
 		name   string
 		change func(*lending.Credentials)

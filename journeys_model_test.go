@@ -393,9 +393,9 @@ func (a *actor) anything(at applicationAt, s applicationState) command {
 		all = append(all, a.requirement)
 	}
 	if s.Loan != nil {
-		all = append(all, a.begin, a.resend, a.creditLine)
+		all = append(all, a.begin, a.begin, a.resend, a.creditLine) //nolint:gocritic // twice as likely
 		if a.begun[s.Loan.id] != nil {
-			all = append(all, a.confirm)
+			all = append(all, a.confirm, a.confirm) //nolint:gocritic // twice as likely
 		}
 	}
 	return all[a.random.IntN(len(all))](at, s)

@@ -213,7 +213,7 @@ func (j *journey) turn(a *actor) error {
 		j.service.ExpireTokens()
 	case 2:
 		if j.wire == "memory" {
-			time.Sleep(time.Duration(a.random.IntN(90)) * time.Minute) //nolint:forbidigo // the clock is synctest's
+			elapse(time.Duration(a.random.IntN(90)) * time.Minute)
 		}
 	}
 	if a.random.IntN(4) == 0 && len(a.seen.Customers) > 0 {
@@ -272,7 +272,7 @@ func agrees(executed int, err error) error {
 	case lending.OutcomeNotSent, lending.OutcomeRejected:
 	}
 	if executed < least || executed > most {
-		return fmt.Errorf("executed %d times, but the outcome is %s: %s", executed, outcome, fmt.Sprint(err))
+		return fmt.Errorf("executed %d times, but the outcome is %s: %w", executed, outcome, err)
 	}
 	return nil
 }
@@ -297,7 +297,7 @@ func (j *journey) judge(a *actor, c command, err error) error {
 	seen := observe(j.service, a.domain)
 	happened := seen.text() == with.text() && outcome != lending.OutcomeRejected && outcome != lending.OutcomeNotSent
 	if !happened && seen.text() != without.text() {
-		return fmt.Errorf("%s: outcome %s, but the service has\n%s\nand not\n%s\nafter: %s", c.route, outcome, seen.text(), with.text(), fmt.Sprint(err))
+		return fmt.Errorf("%s: outcome %s (%w), but the service has\n%s\nand not\n%s", c.route, outcome, err, seen.text(), with.text())
 	}
 	j.mu.Lock()
 	switch {

@@ -38,9 +38,6 @@ func inBubble(t *testing.T, test func(t *testing.T, service *lendingtest.Service
 	})
 }
 
-// pass lets time pass in a bubble.
-func pass(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // it is fake time
-
 // signInTo returns a client of service that signs in with the codes it sends.
 func signInTo(t *testing.T, service *lendingtest.Service, change func(*lending.Credentials), opts ...lending.Option) *lending.Client {
 	t.Helper()
@@ -80,7 +77,7 @@ func TestTokenIsRefreshedAheadOfExpiry(t *testing.T) {
 		client := signInTo(t, service, nil)
 		for range 24 * 60 {
 			require.NoError(t, read(t.Context(), client))
-			pass(time.Minute)
+			elapse(time.Minute)
 		}
 		assert.Equal(t, 1, service.Arrived(loginRoute), "one code for a whole day")
 		assert.InDelta(t, 32, service.Arrived(refreshRoute), 4)
@@ -95,7 +92,7 @@ func TestNobodyWaitsForARefresh(t *testing.T) {
 		client := signInTo(t, service, nil)
 		first, _, err := takeToken(t.Context(), client)
 		require.NoError(t, err)
-		pass(50*time.Minute + time.Second)
+		elapse(50*time.Minute + time.Second)
 		service.Fail(refreshRoute, lendingtest.Fault{Delay: 20 * time.Second})
 		var lost, blocked atomic.Int32
 		var all sync.WaitGroup
@@ -113,7 +110,7 @@ func TestNobodyWaitsForARefresh(t *testing.T) {
 		all.Wait()
 		assert.Zero(t, lost.Load())
 		assert.Zero(t, blocked.Load())
-		pass(time.Minute)
+		elapse(time.Minute)
 		assert.Equal(t, 1, service.Arrived(refreshRoute))
 		assert.Equal(t, 1, service.Arrived(loginRoute))
 		second, _, err := takeToken(t.Context(), client)
@@ -126,7 +123,7 @@ func TestThousandCallersAfterExpiry(t *testing.T) {
 	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		client := signInTo(t, service, nil)
 		require.NoError(t, read(t.Context(), client))
-		pass(2 * time.Hour)
+		elapse(2 * time.Hour)
 		service.Fail(loginRoute, lendingtest.Fault{Delay: time.Second})
 		var all sync.WaitGroup
 		for range 1000 {
@@ -203,7 +200,7 @@ func TestLateRefusal(t *testing.T) {
 			assert.Equal(t, fresh.Value.Reveal(), again.Value.Reveal())
 			assert.Equal(t, i+2, service.Arrived(loginRoute))
 			old = fresh
-			pass(2 * time.Minute)
+			elapse(2 * time.Minute)
 		}
 	})
 }
@@ -215,7 +212,7 @@ func TestEveryTokenIsRefused(t *testing.T) {
 		service.Fail(listRoute, lendingtest.Fault{Status: http.StatusUnauthorized, Times: -1})
 		for range 600 {
 			require.Error(t, read(t.Context(), client))
-			pass(100 * time.Millisecond)
+			elapse(100 * time.Millisecond)
 		}
 		assert.LessOrEqual(t, service.Arrived(loginRoute), 12, "sign-ins in a minute")
 		assert.GreaterOrEqual(t, service.Arrived(loginRoute), 3)
@@ -288,7 +285,7 @@ func TestLastCallerLeaves(t *testing.T) {
 				assert.ErrorIs(t, err, context.DeadlineExceeded)
 			})
 		}
-		pass(2*time.Minute + time.Second)
+		elapse(2*time.Minute + time.Second)
 		assert.Empty(t, ended, "somebody still waits")
 		all.Wait()
 		synctest.Wait()
@@ -316,14 +313,14 @@ func TestEndpointDown(t *testing.T) {
 							cancel()
 							assert.Error(t, err)
 							assert.LessOrEqual(t, waited, 500*time.Millisecond)
-							pass(600*time.Millisecond - waited)
+							elapse(600*time.Millisecond - waited)
 						}
 					})
 				}
 				all.Wait()
 				assert.LessOrEqual(t, service.Arrived(loginRoute), 9, "in a minute, for 10,000 callers")
 				service.ClearFaults()
-				pass(time.Minute)
+				elapse(time.Minute)
 				_, _, err := takeToken(t.Context(), client)
 				require.NoError(t, err)
 			})
@@ -358,7 +355,7 @@ func TestRefusedPasswordIsNotRepeated(t *testing.T) {
 			err := read(t.Context(), client)
 			require.Error(t, err)
 			require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-			pass(time.Second)
+			elapse(time.Second)
 		}
 		assert.Equal(t, 6, service.Arrived(loginRoute), "after 0, 1, 3, 7, 15 and 31 minutes")
 		require.ErrorContains(t, read(t.Context(), client), "not tried again before")
@@ -373,10 +370,10 @@ func TestSignInIsRateLimited(t *testing.T) {
 		service.Fail(loginRoute, lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: 90 * time.Second})
 		for range 89 {
 			require.Error(t, read(t.Context(), client))
-			pass(time.Second)
+			elapse(time.Second)
 		}
 		assert.Equal(t, 1, service.Arrived(loginRoute))
-		pass(2 * time.Second)
+		elapse(2 * time.Second)
 		require.NoError(t, read(t.Context(), client))
 	})
 }
@@ -434,7 +431,7 @@ func TestTwoFactorInTwoProcesses(t *testing.T) {
 				require.ErrorAs(t, err, &required)
 				require.ErrorIs(t, err, lending.ErrSignInRequired)
 			}
-			pass(time.Second)
+			elapse(time.Second)
 		}
 		assert.Len(t, service.Sent(), 1, "one code, however many ask")
 
@@ -462,7 +459,7 @@ func TestFailedRefreshIsRateLimited(t *testing.T) {
 		service.Fail(refreshRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable, Times: -1})
 		for range 6 * 61 {
 			require.NoError(t, read(t.Context(), client))
-			pass(10 * time.Second)
+			elapse(10 * time.Second)
 		}
 		assert.InDelta(t, 20, service.Arrived(refreshRoute), 10, "in up to 20 minutes")
 		assert.Equal(t, 2, service.Arrived(loginRoute), "past expiry comes a new sign-in")
@@ -475,7 +472,7 @@ func TestRateLimitedRefreshWaits(t *testing.T) {
 		service.Fail(refreshRoute, lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: 9 * time.Minute})
 		for range 6 * 58 {
 			require.NoError(t, read(t.Context(), client))
-			pass(10 * time.Second)
+			elapse(10 * time.Second)
 		}
 		var at []time.Time
 		for _, request := range service.Requests() {
@@ -497,7 +494,7 @@ func TestExpiredTokenIsNotUsed(t *testing.T) {
 		service.Fail(refreshRoute, lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: 2 * time.Hour, Times: -1})
 		for range 6 * 70 {
 			require.NoError(t, read(t.Context(), client))
-			pass(10 * time.Second)
+			elapse(10 * time.Second)
 		}
 		assert.Equal(t, 1, service.Arrived(refreshRoute))
 		assert.Equal(t, 2, service.Arrived(loginRoute))
@@ -543,7 +540,7 @@ func TestExpiryOfARefreshedToken(t *testing.T) {
 				first, _, err := takeToken(t.Context(), client)
 				require.NoError(t, err)
 				assert.Equal(t, start.Add(66*time.Minute), first.Expires)
-				pass(55 * time.Minute) // 5/6
+				elapse(55 * time.Minute) // 5/6
 				_, _, _ = takeToken(t.Context(), client)
 				synctest.Wait()
 				second, _, err := takeToken(t.Context(), client)
@@ -567,7 +564,7 @@ func TestTokenOfUnknownLife(t *testing.T) {
 			got, _, err := takeToken(t.Context(), client)
 			require.NoError(t, err)
 			require.Zero(t, got.Expires)
-			pass(time.Hour)
+			elapse(time.Hour)
 		}
 		assert.Zero(t, service.Arrived(refreshRoute))
 		got, _, _ := takeToken(t.Context(), client)
@@ -589,7 +586,7 @@ func TestClockSkew(t *testing.T) {
 				assert.InDelta(t, time.Hour, time.Until(got.Expires), float64(2*time.Second))
 				for range 300 {
 					require.NoError(t, read(t.Context(), client))
-					pass(time.Minute)
+					elapse(time.Minute)
 				}
 				assert.Equal(t, 1, service.Arrived(loginRoute))
 			})
@@ -603,10 +600,10 @@ func TestKeepalive(t *testing.T) {
 		ended := make(chan error, 2)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { ended <- client.Session().Keepalive(ctx) }()
-		pass(time.Hour)
+		elapse(time.Hour)
 		assert.Zero(t, service.Arrived(loginRoute), "it never signs in")
 		require.NoError(t, read(t.Context(), client))
-		pass(48 * time.Hour)
+		elapse(48 * time.Hour)
 		require.NoError(t, read(t.Context(), client))
 		assert.Equal(t, 1, service.Arrived(loginRoute))
 		cancel()
@@ -617,7 +614,7 @@ func TestKeepalive(t *testing.T) {
 		require.NoError(t, client.Close())
 		require.Error(t, <-ended)
 		before := len(service.Requests())
-		pass(48 * time.Hour)
+		elapse(48 * time.Hour)
 		assert.Len(t, service.Requests(), before, "nothing runs after Close")
 	})
 }
@@ -649,13 +646,13 @@ func TestCloseEndsARefresh(t *testing.T) {
 		client := signInTo(t, service, nil)
 		require.NoError(t, read(t.Context(), client))
 		service.Fail(refreshRoute, lendingtest.Fault{Delay: time.Hour})
-		pass(51 * time.Minute)
+		elapse(51 * time.Minute)
 		require.NoError(t, read(t.Context(), client))
 		synctest.Wait()
 		require.NoError(t, client.Close())
-		pass(3 * time.Minute)
+		elapse(3 * time.Minute)
 		require.NoError(t, read(t.Context(), client), "the token is still good")
-		pass(time.Hour)
+		elapse(time.Hour)
 		require.Error(t, read(t.Context(), client))
 		assert.Equal(t, 1, service.Arrived(refreshRoute))
 		assert.Equal(t, 1, service.Arrived(loginRoute))
@@ -670,7 +667,7 @@ func TestSessionPrintsNoSecrets(t *testing.T) {
 		service.Fail(refreshRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable})
 		got, _, err := takeToken(t.Context(), client)
 		require.NoError(t, err)
-		pass(51 * time.Minute)
+		elapse(51 * time.Minute)
 		require.NoError(t, read(t.Context(), client))
 		synctest.Wait()
 		assert.Contains(t, log.String(), "lending session: refreshing the token")

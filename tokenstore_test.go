@@ -34,15 +34,16 @@ func encrypted(t *testing.T, store lending.TokenStore, key byte) lending.TokenSt
 
 // eachStore runs test with every store of the package, on fake time.
 func eachStore(t *testing.T, test func(t *testing.T, store lending.TokenStore)) {
-	for name, open := range map[string]func(t *testing.T) lending.TokenStore{
-		"memory": func(*testing.T) lending.TokenStore { return lending.NewMemoryTokenStore() },
-		"file": func(t *testing.T) lending.TokenStore {
+	t.Helper()
+	for name, open := range map[string]func() lending.TokenStore{
+		"memory": lending.NewMemoryTokenStore,
+		"file": func() lending.TokenStore {
 			return lending.NewFileTokenStore(filepath.Join(t.TempDir(), "token"))
 		},
-		"encrypted": func(t *testing.T) lending.TokenStore { return encrypted(t, lending.NewMemoryTokenStore(), 1) },
+		"encrypted": func() lending.TokenStore { return encrypted(t, lending.NewMemoryTokenStore(), 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { test(t, open(t)) })
+			synctest.Test(t, func(t *testing.T) { test(t, open()) })
 		})
 	}
 }
@@ -61,7 +62,7 @@ func TestStoreKeepsTheNewestToken(t *testing.T) {
 		again, err := store.Acquire(ctx, "slow", time.Minute)
 		require.NoError(t, err)
 		assert.Equal(t, slow, again, "the owner only prolongs its lease")
-		pass(time.Minute + time.Millisecond)
+		elapse(time.Minute + time.Millisecond)
 		fast, err := store.Acquire(ctx, "fast", time.Minute)
 		require.NoError(t, err)
 		assert.Greater(t, fast, slow)
@@ -157,7 +158,7 @@ func TestTokenSurvivesARestart(t *testing.T) {
 			client := signInTo(t, service, nil, lending.WithTokenStore(lending.NewFileTokenStore(path)))
 			require.NoError(t, read(t.Context(), client))
 			require.NoError(t, client.Close())
-			pass(time.Minute)
+			elapse(time.Minute)
 		}
 		assert.Equal(t, 1, service.Arrived(loginRoute))
 
@@ -187,7 +188,7 @@ func TestReplicasShareOneToken(t *testing.T) {
 			all.Go(func() {
 				for range 10 * 60 {
 					assert.NoError(t, read(t.Context(), client))
-					pass(time.Minute)
+					elapse(time.Minute)
 				}
 			})
 		}
@@ -254,7 +255,7 @@ func TestStoreIsDown(t *testing.T) {
 		for range 3 * 60 {
 			require.NoError(t, read(t.Context(), first))
 			require.NoError(t, read(t.Context(), second))
-			pass(time.Minute)
+			elapse(time.Minute)
 			if time.Since(service.Requests()[0].Time) == 50*time.Minute {
 				assert.Zero(t, service.Arrived(refreshRoute), "there is hope that the store comes back")
 			}
@@ -266,7 +267,7 @@ func TestStoreIsDown(t *testing.T) {
 		for range 60 {
 			require.NoError(t, read(t.Context(), first))
 			require.NoError(t, read(t.Context(), second))
-			pass(time.Minute)
+			elapse(time.Minute)
 		}
 		assert.InDelta(t, 7, service.Arrived(refreshRoute), 1, "shared again")
 		a, _, err := takeToken(t.Context(), first)
@@ -302,7 +303,7 @@ func TestFrozenHolder(t *testing.T) {
 		fast := signInTo(t, service, nil, lending.WithTokenStore(shared))
 		require.NoError(t, read(t.Context(), slow))
 		require.NoError(t, read(t.Context(), fast))
-		pass(50*time.Minute + time.Second)
+		elapse(50*time.Minute + time.Second)
 
 		frozen := make(chan struct{})
 		service.Fail(refreshRoute, lendingtest.Fault{Reached: func() { store.frozen.Store(&frozen) }})
@@ -313,7 +314,7 @@ func TestFrozenHolder(t *testing.T) {
 		assert.Equal(t, 1, service.Arrived(refreshRoute))
 		for range 4 * 60 { // the lease ends
 			require.NoError(t, read(t.Context(), fast))
-			pass(time.Second)
+			elapse(time.Second)
 		}
 		assert.Equal(t, 2, service.Arrived(refreshRoute))
 		store.frozen.Store(nil)

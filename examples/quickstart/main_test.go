@@ -101,7 +101,8 @@ func TestSettings(t *testing.T) {
 		{
 			"not https",
 			[]string{"-base-url", "http://example.com", "-email", "a@example.com"},
-			map[string]string{"LENDING_USERNAME": "u", "LENDING_PASSWORD": "p"}, "must use https",
+			map[string]string{"LENDING_USERNAME": "u", "LENDING_PASSWORD": "p"},
+			"must use https",
 		},
 		{"no address", []string{"-email", "a@example.com"}, nil, "-base-url is not set"},
 		{"no address, but a user", nil, map[string]string{"LENDING_USERNAME": "u"}, "-base-url is not set"},

@@ -111,7 +111,7 @@ func (r *Reader) fill(in []byte) (got int, ended bool, err error) {
 			return 0, false, ErrLong
 		}
 		got += n
-		if err == io.EOF { // itself: an error that wraps it is a failure, not the end
+		if err == io.EOF { // an error that wraps io.EOF is a failure, not the end
 			return got, true, nil
 		} else if err != nil {
 			return got, false, err
