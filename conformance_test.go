@@ -207,7 +207,8 @@ func (tr *trial) run(t *testing.T, foreign string) {
 		if _, err := client.Applications.Status(t.Context(), theApplication); err != nil {
 			failed("the next call: %v", err)
 		}
-		if got := int(service.accepted.Load()); got != tr.fault.Warm {
+		// On a busy machine the idle connections may have reached their four seconds.
+		if got := int(service.accepted.Load()); got != tr.fault.Warm && time.Since(start) < 3*time.Second {
 			failed("%d connections, want the %d that were idle before", got, tr.fault.Warm)
 		}
 	}
