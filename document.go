@@ -121,12 +121,14 @@ func submit(ctx context.Context, c *Client, doc Document, r request) error {
 	return err
 }
 
-// doubt says why a success does not mean that the document was accepted.
+// doubt says why a success does not mean that the document was accepted. The transport
+// may go on sending after an early answer, which does not make it a late one.
 func (u *upload) doubt(answer *Response) error {
+	u.early = u.early || !u.complete.Load()
 	switch {
 	case string(bytes.TrimSpace(answer.Body)) == "false":
 		return errNotAccepted
-	case !u.complete.Load():
+	case u.early:
 		return errEarlyAnswer
 	}
 	return nil
@@ -140,6 +142,7 @@ type upload struct {
 	body     base64json.Reader
 	document Document
 	complete atomic.Bool // the transport has been given the last byte
+	early    bool        // it had not when an answer came
 	stalled  *time.Timer // fires when there was no progress for long; nil if ctx has a deadline
 
 	mu       sync.Mutex // held while Content and Progress are called

@@ -193,11 +193,81 @@ func (*renewable) Token(context.Context) (lending.Token, error) {
 }
 func (*renewable) Invalidate(lending.Token) {}
 
+// TestUploadIsNotTakenForAcceptedBeforeItWasSent: whatever success the service answers
+// with before it has the whole document, it has not stored it.
 func TestUploadIsNotTakenForAcceptedBeforeItWasSent(t *testing.T) {
-	client := serve(t, answer(http.StatusOK, "true"))
-	err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(bytes.NewReader(file(lending.MaxDocument))))
-	require.ErrorContains(t, err, "answered before it had the whole document")
-	assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
+	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		for _, early := range []struct {
+			status int
+			body   string
+		}{{204, ""}, {200, ""}, {200, "null"}, {200, "{oops"}, {200, "true"}, {201, "tru"}} {
+			t.Run(fmt.Sprintf("%s, %d %s", protocol, early.status, early.body), func(t *testing.T) {
+				server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					assert.Equal(t, protocol, r.Proto)
+					answer(early.status, early.body)(w, r)
+				}))
+				server.EnableHTTP2 = protocol == "HTTP/2.0"
+				server.StartTLS()
+				t.Cleanup(server.Close)
+				var seen lending.Outcome
+				client := newClient(t, server.URL, lending.WithTokenSource(lending.StaticToken("t")), lending.WithHTTPClient(server.Client()),
+					lending.WithObserver(func(_ context.Context, a lending.Attempt) { seen = a.Outcome }))
+				err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(bytes.NewReader(file(lending.MaxDocument))))
+				require.ErrorContains(t, err, "answered before it had the whole document")
+				assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
+				assert.Equal(t, lending.OutcomeUnknown, seen)
+			})
+		}
+	}
+}
+
+// TestUploadThatGoesOnAfterAnEarlyAnswer: the transport may read the rest after it has
+// handed on the answer. The outcome does not change under way, and nothing of the
+// caller's is called once the upload has returned.
+func TestUploadThatGoesOnAfterAnEarlyAnswer(t *testing.T) {
+	var body io.Reader
+	transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+		body = r.Body
+		return &http.Response{StatusCode: http.StatusNoContent, Header: http.Header{}, Body: http.NoBody}, nil
+	})
+	drain := false
+	observer := func(context.Context, lending.Attempt) {
+		if drain {
+			_, err := io.Copy(io.Discard, body)
+			assert.NoError(t, err)
+		}
+	}
+	client := newClient(t, "https://service.example", lending.WithTokenSource(lending.StaticToken("t")),
+		lending.WithHTTPClient(&http.Client{Transport: transport}), lending.WithObserver(observer))
+	for _, drain = range []bool{false, true} {
+		content := bytes.NewReader(file(100_000))
+		over := false
+		doc := statement(content)
+		doc.Progress = func(int64, int64) { assert.False(t, over) }
+		err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc)
+		over = true
+		require.ErrorContains(t, err, "answered before it had the whole document")
+		assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
+		if left := content.Len(); !drain {
+			n, err := body.Read(make([]byte, 1000))
+			assert.Zero(t, n)
+			require.Error(t, err)
+			assert.Equal(t, left, content.Len(), "it was read after the upload had returned")
+		}
+	}
+}
+
+// TestUploadAnsweredWithNothing: the whole document was sent, and the answer is none.
+func TestUploadAnsweredWithNothing(t *testing.T) {
+	for _, status := range []int{http.StatusOK, http.StatusNoContent} {
+		client := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.WriteHeader(status)
+		})
+		err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(strings.NewReader("content")))
+		require.ErrorIs(t, err, lending.ErrNoContent)
+		assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
+	}
 }
 
 // rawService accepts connections, reads the head of a request from each and hands
