@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -204,10 +203,11 @@ func (r *request) isUpload() bool {
 	return ok
 }
 
-// watch ends ctx, if it has no deadline, when there is no progress for long.
+// watch ends ctx with the upload and, if it has no deadline, when there is no progress
+// for long.
 func (u *upload) watch(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
-		return ctx, func() {}
+		return context.WithCancel(ctx)
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	u.stalled = time.AfterFunc(callTimeout, func() { stop(errStalled) })
@@ -271,41 +271,64 @@ func (u *upload) end() {
 	}
 }
 
-// leavable reads from a reader that can block, and leaves it blocked when done is closed.
+// leavable reads from a reader that can block, in a goroutine of its own, and leaves it
+// blocked when done is closed.
 type leavable struct {
 	io.Reader
 	done <-chan struct{}
-	buf  []byte // not the caller's, who has it back when the Read is left
+	turn chan int // to the goroutine how many bytes to read, and back how many there are
+
+	// What the goroutine reads, not into the buffer of Read's caller, who has that
+	// back when the Read is left.
+	buf      [24 << 10]byte
+	err      error
+	panicked any
 }
 
 func (r *leavable) Read(p []byte) (int, error) {
-	type result struct {
-		n        int
-		err      error
-		panicked any
+	if r.turn == nil {
+		r.turn = make(chan int)
+		go r.serve()
 	}
-	r.buf = slices.Grow(r.buf[:0], len(p))[:len(p)]
-	results := make(chan result, 1)
-	go func() {
-		var got result
-		defer func() {
-			got.panicked = recover()
-			results <- got
-		}()
-		got.n, got.err = r.Reader.Read(r.buf)
-	}()
+	p = p[:min(len(p), len(r.buf))]
 	select {
-	case got := <-results:
-		if got.panicked != nil {
-			panic(got.panicked)
-		}
-		if got.n > 0 {
-			copy(p, r.buf[:min(got.n, len(p))])
-		}
-		return got.n, got.err
+	case r.turn <- len(p):
 	case <-r.done:
 		return 0, errOver
 	}
+	select {
+	case n := <-r.turn:
+		if r.panicked != nil {
+			panic(r.panicked)
+		}
+		copy(p, r.buf[:max(0, min(n, len(p)))])
+		return n, r.err
+	case <-r.done:
+		return 0, errOver
+	}
+}
+
+// serve reads whenever it has the turn.
+func (r *leavable) serve() {
+	for {
+		select {
+		case n := <-r.turn:
+			n = r.read(r.buf[:n])
+			select {
+			case r.turn <- n:
+			case <-r.done:
+				return
+			}
+		case <-r.done:
+			return
+		}
+	}
+}
+
+func (r *leavable) read(p []byte) (n int) {
+	defer func() { r.panicked = recover() }()
+	n, r.err = r.Reader.Read(p)
+	return n
 }
 
 // broken says why the body cannot be completed.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -548,24 +549,67 @@ func TestUploadTakesLittleMemory(t *testing.T) {
 	}))
 	defer server.Close()
 	client := benchmarkClient(t, server.URL, nil)
-	content := file(lending.MaxDocument)
-	upload := func(progress func(int64, int64)) {
-		doc := statement(bytes.NewReader(content))
-		doc.Progress = progress
-		require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc))
-	}
-	if !raceDetector {
-		assert.LessOrEqual(t, testing.AllocsPerRun(20, func() { upload(nil) }), 130.0)
-	}
-
+	content := bytes.NewReader(file(lending.MaxDocument))
+	const chunks = 4*lending.MaxDocument/3/(32<<10) + 1 // net/http allocates for the head of each
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	heap := func() uint64 {
 		metrics.Read(sample)
 		return sample[0].Value.Uint64()
 	}
-	runtime.GC()
-	before, peak := heap(), uint64(0)
-	upload(func(int64, int64) { peak = max(peak, heap()) })
-	require.NotZero(t, peak)
-	assert.LessOrEqual(t, int64(peak)-int64(before), int64(512<<10))
+	for name, test := range map[string]struct {
+		doc         lending.Document
+		allocations float64
+	}{
+		"bytes.Reader":     {statement(content), 130},
+		"plain, with size": {lending.Document{Name: "f", Content: readerFunc(content.Read), Size: lending.MaxDocument}, 130},
+		"plain":            {statement(readerFunc(content.Read)), 130 + chunks},
+	} {
+		t.Run(name, func(t *testing.T) {
+			upload := func(progress func(int64, int64)) {
+				_, _ = content.Seek(0, io.SeekStart)
+				doc := test.doc
+				doc.Progress = progress
+				require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc))
+			}
+			if !raceDetector {
+				assert.LessOrEqual(t, testing.AllocsPerRun(20, func() { upload(nil) }), test.allocations)
+			}
+			runtime.GC()
+			before, peak := heap(), uint64(0)
+			upload(func(int64, int64) { peak = max(peak, heap()) })
+			require.NotZero(t, peak)
+			assert.LessOrEqual(t, int64(peak)-int64(before), int64(512<<10))
+		})
+	}
+}
+
+// TestUploadFromABoastfulReader: a count that cannot be is a failure of the reader.
+func TestUploadFromABoastfulReader(t *testing.T) {
+	client, arrived := documents(t, "true")
+	for _, excess := range []int{1, 1 << 20, math.MinInt} {
+		boastful := readerFunc(func(p []byte) (int, error) { return len(p) + excess, nil })
+		err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(boastful))
+		require.ErrorContains(t, err, "the document could not be read after 0 bytes")
+		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+		require.Error(t, (<-arrived).err)
+	}
+}
+
+// TestUploadEndsItsReader: the goroutine that reads ends with the upload, although the
+// deadline is far away.
+func TestUploadEndsItsReader(t *testing.T) {
+	client, arrived := documents(t, "true")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	upload := func() {
+		content := readerFunc(strings.NewReader("content").Read)
+		require.NoError(t, client.Applications.SubmitBankStatement(ctx, uploadTo, statement(content)))
+		<-arrived
+	}
+	upload()
+	base := runtime.NumGoroutine()
+	for range 20 {
+		upload()
+	}
+	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= base+5 }, 5*time.Second, 10*time.Millisecond)
 }
