@@ -8,6 +8,8 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"reflect"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,8 +34,8 @@ type Document struct {
 	Content io.Reader // what the file holds, from where the reader stands
 
 	// Size is how many bytes Content holds. 0 means that it is not known: an
-	// [os.File], [fs.File], [bytes.Reader], [strings.Reader] or [bytes.Buffer]
-	// says it itself, any other reader is sent in chunks until it ends.
+	// [os.File], [fs.File], [bytes.Reader], [strings.Reader], [bytes.Buffer] or
+	// [io.Seeker] says it itself, any other reader is sent in chunks until it ends.
 	Size int64
 
 	// Progress, if it is set, is told after each part how many bytes of the file
@@ -112,7 +114,7 @@ func submit(ctx context.Context, c *Client, doc Document, r request) error {
 	r.body = u
 	ctx, stop := u.watch(ctx)
 	defer stop()
-	if u.known < 0 {
+	if u.body.Source == nil {
 		u.body.Source = &leavable{Reader: doc.Content, done: ctx.Done()}
 	}
 	_, err := post[bool](ctx, c, r)
@@ -136,8 +138,9 @@ func (u *upload) doubt(answer *Response) error {
 // upload is the body of a request that sends a document. The transport reads it.
 type upload struct {
 	name     string
-	known    int64 // size by what Content says itself; -1 if it says none
-	size     int64 // -1 if it is not known
+	known    int64  // size by what Content says itself; -1 if it says none
+	size     int64  // -1 if it is not known
+	unfit    string // why Content cannot be sent; "" if it can
 	body     base64json.Reader
 	document Document
 	complete atomic.Bool // the transport has been given the last byte
@@ -150,8 +153,8 @@ type upload struct {
 }
 
 func newUpload(doc Document) *upload {
-	u := &upload{document: doc}
-	u.name, u.known = describeContent(doc.Content)
+	u := &upload{document: doc, known: -1, body: base64json.Reader{Min: 1, Max: MaxDocument}}
+	u.unfit = u.describe(doc.Content)
 	u.size = u.known
 	if doc.Name != "" {
 		u.name = doc.Name
@@ -159,38 +162,55 @@ func newUpload(doc Document) *upload {
 	if doc.Size != 0 {
 		u.size = doc.Size
 	}
-	u.body = base64json.Reader{Source: doc.Content, Min: 1, Max: MaxDocument}
 	if u.size >= 0 {
 		u.body.Min, u.body.Max = u.size, u.size
 	}
 	return u
 }
 
-// describeContent returns name and size of what the reader still holds, as far as it
-// knows them itself: "" and -1 if it does not.
-func describeContent(content io.Reader) (name string, size int64) {
+// describe finds out what content says of itself: its name, the size of what it still
+// holds and, if it is in memory, that it never blocks. It returns why it is no content.
+func (u *upload) describe(content io.Reader) (unfit string) {
+	if v := reflect.ValueOf(content); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return "must not be nil"
+	}
 	switch content := content.(type) {
-	case interface{ Len() int }:
-		return "", int64(content.Len())
+	case *bytes.Buffer, *bytes.Reader, *strings.Reader:
+		u.known = int64(content.(interface{ Len() int }).Len())
+		u.body.Source = content
+		return ""
 	case fs.File:
 		info, err := content.Stat()
+		if err == nil && info.IsDir() {
+			u.name = info.Name()
+			return "must not be a directory"
+		}
 		if err != nil || !info.Mode().IsRegular() {
-			break
+			return "" // a pipe or a device: where it ends, only reading shows
 		}
-		size := info.Size()
-		if seeker, ok := content.(io.Seeker); ok {
-			if at, err := seeker.Seek(0, io.SeekCurrent); err == nil {
-				size -= min(at, size)
-			}
-		}
-		return info.Name(), size
+		u.name, u.known = info.Name(), info.Size()
 	}
-	return "", -1
+	seeker, ok := content.(io.Seeker)
+	if !ok {
+		return ""
+	}
+	at, err := seeker.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return ""
+	}
+	end, err := seeker.Seek(0, io.SeekEnd)
+	if err == nil {
+		u.known = max(end-at, 0)
+	}
+	if _, err := seeker.Seek(at, io.SeekStart); err != nil {
+		return "must seek back to where it stood"
+	}
+	return ""
 }
 
 // check refuses what the service would refuse, and what would fail on the way.
 func (u *upload) check(c *checks) {
-	c.that(u.document.Content != nil, "content", CodeRequired, "must not be nil")
+	c.that(u.unfit == "", "content", CodeRequired, u.unfit)
 	c.that(u.size != 0, "content", CodeRequired, "must not be empty")
 	c.that(u.size <= MaxDocument, "content", CodeRange, "must have at most 15 MiB")
 	c.that(u.document.Size >= 0, "size", CodeRange, "must not be negative")

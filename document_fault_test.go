@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"runtime"
 	"runtime/metrics"
 	"strings"
@@ -34,11 +35,19 @@ func statement(content io.Reader) lending.Document {
 
 func TestUploadIsRefusedBeforeItIsSent(t *testing.T) {
 	client := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("it was sent") })
+	directory, err := os.Open(t.TempDir())
+	require.NoError(t, err)
+	defer directory.Close()
 	for name, test := range map[string]struct {
 		doc  lending.Document
 		want lending.FieldError
 	}{
 		"no content":       {statement(nil), lending.FieldError{Field: "content", Message: "must not be nil", Code: lending.CodeRequired}},
+		"nil buffer":       {statement((*bytes.Buffer)(nil)), lending.FieldError{Field: "content", Message: "must not be nil", Code: lending.CodeRequired}},
+		"nil file":         {statement((*os.File)(nil)), lending.FieldError{Field: "content", Message: "must not be nil", Code: lending.CodeRequired}},
+		"directory":        {lending.Document{Content: directory}, lending.FieldError{Field: "content", Message: "must not be a directory", Code: lending.CodeRequired}},
+		"lost its place":   {statement(&lost{}), lending.FieldError{Field: "content", Message: "must seek back to where it stood", Code: lending.CodeRequired}},
+		"empty section":    {statement(io.NewSectionReader(strings.NewReader("four"), 0, 0)), lending.FieldError{Field: "content", Message: "must not be empty", Code: lending.CodeRequired}},
 		"empty":            {statement(strings.NewReader("")), lending.FieldError{Field: "content", Message: "must not be empty", Code: lending.CodeRequired}},
 		"one byte too big": {statement(bytes.NewReader(make([]byte, lending.MaxDocument+1))), lending.FieldError{Field: "content", Message: "must have at most 15 MiB", Code: lending.CodeRange}},
 		"claimed too big":  {lending.Document{Name: "f", Content: iotest.HalfReader(nil), Size: lending.MaxDocument + 1}, lending.FieldError{Field: "content", Message: "must have at most 15 MiB", Code: lending.CodeRange}},
@@ -56,9 +65,19 @@ func TestUploadIsRefusedBeforeItIsSent(t *testing.T) {
 		})
 	}
 	var argument *lending.ArgumentError
-	err := client.Approval.SubmitRequiredDocument(t.Context(), uploadTo, lending.RequirementID{}, "", lending.Document{})
+	err = client.Approval.SubmitRequiredDocument(t.Context(), uploadTo, lending.RequirementID{}, "", lending.Document{})
 	require.ErrorAs(t, err, &argument)
 	assert.Len(t, argument.Fields, 4, "supportingDocumentId, fileType, fileName, content")
+}
+
+// lost is a reader that cannot seek back.
+type lost struct{ io.Reader }
+
+func (*lost) Seek(offset int64, whence int) (int64, error) {
+	if whence == io.SeekStart {
+		return 0, errDisk
+	}
+	return 10 * int64(whence), nil
 }
 
 var errDisk = errors.New("disk: secret/path/123-45-6789.pdf")
