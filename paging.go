@@ -180,7 +180,7 @@ func walkList[T rawRecord, ID any](ctx context.Context, id ID, opts *ListOptions
 	}
 	return walk(ctx, o.Skip, o.ReadAhead, func(ctx context.Context, skip int) page[T] {
 		records, err := list(ctx, id, &ListOptions{Skip: skip, Take: pageSize(o.Take)})
-		return page[T]{records, -1, err}
+		return page[T]{records: records, total: -1, err: err}
 	})
 }
 
@@ -197,7 +197,7 @@ func walkPages[T rawRecord, ID any](ctx context.Context, id ID, opts *PagedOptio
 		if err != nil {
 			return page[T]{err: err}
 		}
-		return page[T]{p.Data, p.TotalCount, nil}
+		return page[T]{records: p.Data, total: p.TotalCount}
 	})
 }
 
@@ -214,9 +214,31 @@ type rawRecord interface{ Raw() json.RawMessage }
 
 // page is a part of a list as it came.
 type page[T any] struct {
-	records []T
-	total   int // -1 if the service does not say
-	err     error
+	records  []T
+	total    int // -1 if the service does not say
+	err      error
+	panicked any // what fetching it ahead panicked with
+}
+
+// fetchAhead fetches a page in another goroutine than the one that ranges, where a
+// panic would end the program. What it returns waits for the page, and panics with it.
+func fetchAhead[T any](fetch func() page[T]) (wait func() page[T]) {
+	fetched := make(chan page[T], 1)
+	go func() {
+		p := page[T]{err: errNoAnswer} // if the goroutine is made to exit
+		defer func() {
+			p.panicked = recover()
+			fetched <- p
+		}()
+		p = fetch()
+	}()
+	return func() page[T] {
+		p := <-fetched
+		if p.panicked != nil {
+			panic(p.panicked)
+		}
+		return p
+	}
 }
 
 // walk yields the records that fetch returns from skip on. It advances by as many as
@@ -224,21 +246,20 @@ type page[T any] struct {
 func walk[T rawRecord](ctx context.Context, skip int, ahead bool, fetch func(ctx context.Context, skip int) page[T]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
-		var next chan page[T] // where the page that is fetched ahead arrives; nil if none is
+		var next func() page[T] // waits for the page that is fetched ahead; nil if none is
 		defer func() {
 			cancel()
 			if next != nil {
-				<-next
+				next()
 			}
 		}()
 		seed, seen := maphash.MakeSeed(), map[uint64]bool{}
 		for skip := skip; ; { // each range begins at the same place
-			var p page[T]
+			get := func() page[T] { return fetch(ctx, skip) }
 			if next != nil {
-				p, next = <-next, nil
-			} else {
-				p = fetch(ctx, skip)
+				get, next = next, nil
 			}
+			p := get()
 			sum := sumOf(seed, p.records)
 			if p.err == nil && seen[sum] {
 				p.err = ErrRepeatedPage
@@ -251,8 +272,7 @@ func walk[T rawRecord](ctx context.Context, skip int, ahead bool, fetch func(ctx
 			skip += len(p.records)
 			last := len(p.records) == 0 || skip == p.total
 			if ahead && !last {
-				next = make(chan page[T], 1)
-				go func(skip int, next chan<- page[T]) { next <- fetch(ctx, skip) }(skip, next)
+				next = fetchAhead(func() page[T] { return fetch(ctx, skip) })
 			}
 			for _, record := range p.records {
 				if !yield(record, nil) {

@@ -395,3 +395,42 @@ func TestReadAheadLeavesNothingBehind(t *testing.T) {
 		})
 	}
 }
+
+// TestReadAheadHandsOnAPanic of the transport to the goroutine that ranges: elsewhere
+// nobody could recover from it.
+func TestReadAheadHandsOnAPanic(t *testing.T) {
+	opts := &lending.ListOptions{ReadAhead: true}
+	walk := func(fail func()) (*lending.Client, func() ([]int, error)) {
+		service := &script{answer: func(q url.Values) (int, string) {
+			if count(q, "skip") > 0 {
+				fail()
+			}
+			return array(450)(q)
+		}}
+		client := service.client(t)
+		return client, func() ([]int, error) { return numbers(t, client.Loans.AllTransactions(t.Context(), loanID(), opts)) }
+	}
+	_, all := walk(func() { panic("the transport's") })
+	assert.PanicsWithValue(t, "the transport's", func() { _, _ = all() })
+
+	entered, n := make(chan struct{}), 0
+	client, _ := walk(func() {
+		close(entered)
+		panic("the transport's")
+	})
+	assert.PanicsWithValue(t, "the transport's", func() {
+		for range client.Loans.AllTransactions(t.Context(), loanID(), opts) {
+			n++
+			<-entered
+			break
+		}
+	})
+	assert.Equal(t, 1, n)
+
+	_, all = walk(runtime.Goexit) // as FailNow of a test does
+	got, err := all()
+	var page *lending.PageError
+	require.ErrorAs(t, err, &page)
+	assert.Equal(t, 200, page.Skip)
+	assert.Equal(t, upTo(200), got)
+}
