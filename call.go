@@ -359,6 +359,9 @@ func decodeAnswer[T any](answer *Response, result *T) error {
 	if err == nil && v.Kind() == reflect.Array && v.IsZero() {
 		err = &shapeError{want: "a UUID", got: "the zero UUID"}
 	}
+	if page, ok := any(*result).(interface{ missing() *shapeError }); ok && err == nil {
+		err = page.missing()
+	}
 	if err != nil {
 		*result = *new(T)
 		return err

@@ -9,6 +9,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/lendingapi/lending-go/internal/jsonsplit"
 )
 
 // MaxTake is the most records that the loan lists and the message list return at a time.
@@ -51,7 +53,8 @@ func (o *PagedOptions) query() []param {
 	return []param{countParam("skip", o.Skip), countParam("take", o.Take), boolParam("descending", o.Descending)}
 }
 
-// Page is a part of a list, and how long the whole list is.
+// Page is a part of a list, and how long the whole list is. An answer without data is
+// an error unless its totalCount is 0.
 type Page[T any] struct {
 	Record
 	Data       []T `json:"data"`
@@ -63,6 +66,28 @@ func (p *Page[T]) UnmarshalJSON(data []byte) error { return unmarshalRecord(data
 
 // MarshalJSON writes the page as it was received.
 func (p Page[T]) MarshalJSON() ([]byte, error) { return marshalRecord(p.Record, p) }
+
+// missing says that there is no list, although the total is not said to be 0: an
+// object of another kind is not an empty page.
+func (p *Page[T]) missing() *shapeError {
+	if p.Data != nil {
+		return nil
+	}
+	got, total := "nothing", 1
+	for name, value := range jsonsplit.Members(p.Raw()) {
+		raw := p.Raw()[value.From:value.To]
+		switch {
+		case strings.EqualFold(string(name), "data"):
+			got = "null"
+		case strings.EqualFold(string(name), "totalCount") && string(raw) != "null":
+			_ = parseCount(raw, &total) // it has been read before
+		}
+	}
+	if total == 0 {
+		return nil
+	}
+	return &shapeError{path: "data", want: "an array", got: got}
+}
 
 // countParam is a parameter that is left out where it is 0.
 func countParam(name string, n int) param {

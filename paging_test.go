@@ -434,3 +434,35 @@ func TestReadAheadHandsOnAPanic(t *testing.T) {
 	assert.Equal(t, 200, page.Skip)
 	assert.Equal(t, upTo(200), got)
 }
+
+// TestPageWithoutData: an object of another kind, or half of one, is not an empty list.
+func TestPageWithoutData(t *testing.T) {
+	for body, want := range map[string]string{
+		`{}`:                              "data: want an array, got nothing",
+		`{"items":[1]}`:                   "data: want an array, got nothing",
+		`{"totalCount":5}`:                "data: want an array, got nothing",
+		`{"data":null}`:                   "data: want an array, got null",
+		`{"Data":null,"TotalCount":5}`:    "data: want an array, got null",
+		`{"data":null,"totalCount":null}`: "data: want an array, got null",
+		`{"data":null,"totalCount":-1}`:   "data: want an array, got null",
+		`{"data":{},"totalCount":0}`:      "data: want an array, got an object",
+		`{"data":null,"totalCount":0}`:    "",
+		`{"TotalCount":0}`:                "",
+		`{"data":[]}`:                     "",
+		`{"data":[],"totalCount":5}`:      "",
+	} {
+		t.Run(body, func(t *testing.T) {
+			client := (&script{answer: func(url.Values) (int, string) { return http.StatusOK, body }}).client(t)
+			got, err := numbers(t, client.Loans.AllTransactionsPaged(t.Context(), loanID(), nil))
+			assert.Empty(t, got)
+			_, direct := client.Loans.Withdrawals(t.Context(), loanID(), nil)
+			if want == "" {
+				require.NoError(t, err)
+				require.NoError(t, direct)
+				return
+			}
+			require.ErrorContains(t, err, want)
+			require.ErrorContains(t, direct, want)
+		})
+	}
+}
