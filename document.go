@@ -23,7 +23,7 @@ const MaxDocument = 15 << 20
 // expectContinue is the value of a header. It is shared, as [mediaJSON] is.
 var expectContinue = []string{"100-continue"}
 
-// expectAbove is the size of a body above which the service is asked first whether
+// expectAbove is the size of a file above which the service is asked first whether
 // it will have it.
 const expectAbove = 256 << 10
 
@@ -54,6 +54,12 @@ type Document struct {
 // even if the upload fails: rewind it before another try. Without a deadline in ctx
 // an upload ends after two minutes without any progress. When ctx ends, the upload
 // does not wait for a Content that blocks: its Read may still be under way.
+//
+// Before a file of more than 256 KiB, or of unknown size, is sent the service is asked
+// whether it will have it (Expect: 100-continue), so that a refusal can be read and
+// nothing is sent in vain. With [WithHTTPClient] that needs a transport whose
+// [http.Transport.ExpectContinueTimeout] is not 0, as it is in one made by hand and in
+// that of Client of httptest's Server: those send the file at once.
 //
 // An answer other than true is an error, whose outcome is [OutcomeUnknown]. Too large
 // a file for the service's host is [ErrTooLarge]. After an unknown outcome read
