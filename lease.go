@@ -239,6 +239,19 @@ func (s *Session) share(ctx context.Context, g *grant) *grant {
 	return g
 }
 
+// replace puts k in the place of token if the store still has it. A newer token has a
+// higher fence, so that it stays also if it is saved in between.
+func (s *Session) replace(ctx context.Context, token Secret, k kept) error {
+	old, fence, err := s.load(ctx)
+	if err == nil && old.Token == token.Reveal() {
+		err = s.save(ctx, fence, k)
+	}
+	if errors.Is(err, ErrFenced) {
+		err = nil
+	}
+	return err
+}
+
 // remember keeps a failed sign-in in mind. The caller holds the lock.
 func (s *Session) remember(err error) {
 	now, f := time.Now(), &s.failure

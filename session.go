@@ -220,15 +220,32 @@ func (s *Session) Keepalive(ctx context.Context) error {
 }
 
 // Invalidate makes the session forget token, which the service has refused, unless
-// it already holds a newer one.
+// it already holds a newer one. So does the [TokenStore], for which it waits a second.
 func (s *Session) Invalidate(token Token) {
+	select {
+	case <-s.drop(token.Value).done:
+	case <-time.After(time.Second):
+	}
+}
+
+func (s *Session) drop(token Secret) *flight {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if g := s.current.Load(); g != nil && g.token.Value.Reveal() == token.Value.Reveal() {
-		s.refused = token.Value
-		s.put(nil)
-		s.remember(&signInError{text: "the service refused the token it had given", mild: true})
+	g := s.current.Load()
+	if g == nil || g.token.Value.Reveal() != token.Reveal() {
+		return landed(nil, nil)
 	}
+	s.refused = token
+	s.put(nil)
+	s.remember(&signInError{text: "the service refused the token it had given", mild: true})
+	if s.closed {
+		return landed(nil, nil)
+	}
+	failed := s.failure.kept()
+	return s.launch(func(ctx context.Context) (*grant, error) {
+		s.report("clearing the stored token", s.replace(context.WithoutCancel(ctx), token, failed))
+		return nil, nil
+	})
 }
 
 // close ends what is under way and waits for it.
