@@ -29,20 +29,21 @@ func (s *Session) obtain(ctx context.Context, forced bool) (*grant, error) {
 	if isStoreError(err) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.remember(err)
-		s.failure.blind = true
+		s.outage.remember(err, afterOutage)
 	}
 	return g, err
 }
 
 // trySignIn signs in and remembers a failure, here and in the store.
 func (s *Session) trySignIn(ctx context.Context, fence int64) (*grant, error) {
-	g, err := protect(s.login)(ctx, fence)
+	codeSent := false
+	login := func(ctx context.Context) (*grant, error) { return s.login(ctx, &codeSent) }
+	g, err := protect(login)(ctx, fence)
 	if err == nil || errors.Is(context.Cause(ctx), ErrLeaseHeld) {
 		return g, err
 	}
 	s.mu.Lock()
-	s.remember(err)
+	s.failure.remember(err, pauseAfter(err, codeSent))
 	failed := s.failure
 	s.mu.Unlock()
 	if failed.pause > 0 {
@@ -252,15 +253,15 @@ func (s *Session) replace(ctx context.Context, token Secret, k kept) error {
 	return err
 }
 
-// remember keeps a failed sign-in in mind. The caller holds the lock.
-func (s *Session) remember(err error) {
-	now, f := time.Now(), &s.failure
+// remember keeps a failure in mind. The caller holds the lock.
+func (f *failure) remember(err error, p patience) {
+	now := time.Now()
 	if now.Sub(f.last) > time.Minute+5*f.pause {
 		f.count = 0
 	}
 	f.cause, f.count, f.last = err, f.count+1, now
-	f.pause = pauseAfter(err, f.count)
-	f.until, f.blind = now.Add(f.pause), false
+	f.pause = p.after(f.count)
+	f.until = now.Add(f.pause)
 }
 
 // report logs what callers do not see.

@@ -37,11 +37,13 @@ import (
 //
 // A failed sign-in is not tried again at once: callers get its error for a second, and
 // for up to a minute if it goes on failing, unless the [TokenStore] has a token by
-// then. After a refusal (a wrong password, wrong codes) it is a minute to an hour,
-// after a 429 at least what the service asks for, and while a two-factor code is
-// awaited five minutes to an hour. The first few failures that are nobody's fault
-// (the callers left, the TwoFactor function failed, a token was refused) do not
-// count. The sessions that share a [TokenStore] share all this; [Session.SignIn]
+// then. After a refusal (a wrong password) it is a minute to an hour, after a 429 at
+// least what the service asks for, and after any end without a token once a two-factor
+// code was sent five minutes to an hour. If the callers left while the TwoFactor
+// function was asking, they get a [*TwoFactorRequiredError]: let them wait for as long
+// as a person needs, or use [Session.CompleteTwoFactor]. The first few failures that
+// are nobody's fault (the callers left before, the TwoFactor function failed by
+// itself, a token was refused) do not count. The sessions that share a [TokenStore] share all this; [Session.SignIn]
 // tries at once, for example after the password was corrected.
 //
 // # Many processes
@@ -63,6 +65,7 @@ type Session struct {
 	closed  bool
 	refused Secret  // the last token that the service has refused
 	failure failure // the last failed sign-in
+	outage  failure // the last failure of the store
 	signIn  *flight // under way; nil if none is
 	renewal *flight // under way; nil if none is
 	flights map[*flight]bool
@@ -91,14 +94,13 @@ type flight struct {
 	err     error
 }
 
-// failure is the memory of failed sign-ins.
+// failure is the memory of failures.
 type failure struct {
 	cause error
 	count int // in a row
 	last  time.Time
 	pause time.Duration
-	until time.Time // no sign-in by itself before; zero after a success
-	blind bool      // it was the store that failed: it is not asked before either
+	until time.Time // not tried again by itself before; zero after a success
 }
 
 // expiryMargin is how long before its expiry a token is no longer used, so that it
@@ -237,7 +239,8 @@ func (s *Session) drop(token Secret) *flight {
 	}
 	s.refused = token
 	s.put(nil)
-	s.remember(&signInError{text: "the service refused the token it had given", mild: true})
+	refusal := &signInError{text: "the service refused the token it had given", mild: true}
+	s.failure.remember(refusal, pauseAfter(refusal, false))
 	if s.closed {
 		return landed(nil, nil)
 	}
@@ -305,7 +308,7 @@ func (s *Session) publish(g *grant) *grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.put(g)
-	s.failure.until = time.Time{}
+	s.failure.until, s.outage.until = time.Time{}, time.Time{}
 	return g
 }
 
@@ -334,8 +337,8 @@ func (s *Session) join(forced bool) *flight {
 		return landed(g, nil)
 	case s.closed:
 		return landed(nil, errClosed)
-	case s.signIn == nil && !forced && s.failure.blind && time.Until(s.failure.until) > 0:
-		return landed(nil, &pausedError{s.failure.cause, s.failure.until})
+	case s.signIn == nil && !forced && time.Until(s.outage.until) > 0:
+		return landed(nil, &pausedError{s.outage.cause, s.outage.until})
 	case s.signIn == nil:
 		s.signIn = s.launch(func(ctx context.Context) (*grant, error) { return s.obtain(ctx, forced) })
 	}

@@ -405,6 +405,47 @@ func TestWrongCodesAreAskedAgain(t *testing.T) {
 	})
 }
 
+// Once a code was sent, whatever ends the sign-in must not lead to a code a minute.
+func TestCodesInAnHour(t *testing.T) {
+	for name, ask := range map[string]func(context.Context, lending.Challenge) (string, error){
+		"callers leave": func(ctx context.Context, _ lending.Challenge) (string, error) { <-ctx.Done(); return "", ctx.Err() },
+		"fails":         func(context.Context, lending.Challenge) (string, error) { return "", errDown },
+		"panics":        func(context.Context, lending.Challenge) (string, error) { panic("hush") },
+		"returns none":  func(context.Context, lending.Challenge) (string, error) { return "", nil },
+		"wrong codes":   func(context.Context, lending.Challenge) (string, error) { return "wrong", nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+				client := signInTo(t, service, func(c *lending.Credentials) { c.TwoFactor = ask })
+				for start := time.Now(); time.Since(start) < time.Hour; elapse(time.Second) {
+					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+					require.Error(t, read(ctx, client))
+					cancel()
+				}
+				assert.LessOrEqual(t, len(service.Sent()), 7)
+			})
+		})
+	}
+}
+
+func TestCodeIsStillDueWhenTheCallersLeft(t *testing.T) {
+	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := signInTo(t, service, func(c *lending.Credentials) {
+			c.TwoFactor = func(ctx context.Context, _ lending.Challenge) (string, error) { <-ctx.Done(); return "", ctx.Err() }
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		require.ErrorIs(t, read(ctx, client), context.DeadlineExceeded)
+		synctest.Wait()
+		var required *lending.TwoFactorRequiredError
+		require.ErrorAs(t, read(t.Context(), client), &required)
+		code := service.TwoFactorCode(lendingtest.Username)
+		require.NoError(t, client.Session().CompleteTwoFactor(t.Context(), required.Challenge, code))
+		require.NoError(t, read(t.Context(), client))
+		assert.Len(t, service.Sent(), 1)
+	})
+}
+
 func TestEmptyTokenIsAFailedSignIn(t *testing.T) {
 	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		client := signInTo(t, service, nil)

@@ -294,6 +294,27 @@ func TestNobodySignsInWithoutTheStore(t *testing.T) {
 	})
 }
 
+// The pause for the store must not be the one that spares a person messages.
+func TestStoreComesBack(t *testing.T) {
+	for down := range 12 {
+		inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+			store := &faultyStore{TokenStore: lending.NewMemoryTokenStore()}
+			store.down.Store(true)
+			client := signInTo(t, service, nil, lending.WithTokenStore(store))
+			for range 600 + 7*down {
+				require.Error(t, read(t.Context(), client))
+				elapse(time.Second)
+			}
+			store.down.Store(false)
+			start := time.Now()
+			for read(t.Context(), client) != nil {
+				elapse(time.Second)
+			}
+			assert.LessOrEqual(t, time.Since(start), 6*time.Second)
+		})
+	}
+}
+
 // A holder that stands still loses its lease, and what it saves afterwards is refused.
 func TestFrozenHolder(t *testing.T) {
 	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
