@@ -166,7 +166,7 @@ func (s *Session) look(ctx context.Context, above int64, forced bool) (*grant, e
 	if k.Until.After(s.failure.until) {
 		s.failure = failure{cause: k.cause(), count: k.Count, last: time.Now(), pause: time.Until(k.Until), until: k.Until}
 	}
-	paused := !forced && time.Until(s.failure.until) > 0
+	paused := !forced && s.failure.pausing()
 	failed := s.failure
 	s.mu.Unlock()
 	switch {

@@ -2,6 +2,7 @@ package lending
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -89,6 +90,7 @@ type grant struct {
 type flight struct {
 	done    chan struct{}
 	cancel  context.CancelFunc
+	forced  bool
 	waiting int
 	grant   *grant
 	err     error
@@ -102,6 +104,8 @@ type failure struct {
 	pause time.Duration
 	until time.Time // not tried again by itself before; zero after a success
 }
+
+func (f *failure) pausing() bool { return time.Until(f.until) > 0 }
 
 // expiryMargin is how long before its expiry a token is no longer used, so that it
 // does not expire on the way: at most a tenth of its life.
@@ -170,8 +174,12 @@ func (s *Session) SignIn(ctx context.Context) error {
 	if s.current.Load().usable() {
 		return nil
 	}
-	_, err := s.await(ctx, true)
-	return err
+	for {
+		_, err := s.await(ctx, true)
+		if _, paused := errors.AsType[*pausedError](err); !paused && !isStoreError(err) {
+			return err
+		} // else it has waited for a sign-in that others began: now the pause is known
+	}
 }
 
 // CompleteTwoFactor completes a sign-in that ended with a [*TwoFactorRequiredError],
@@ -337,10 +345,11 @@ func (s *Session) join(forced bool) *flight {
 		return landed(g, nil)
 	case s.closed:
 		return landed(nil, errClosed)
-	case s.signIn == nil && !forced && time.Until(s.outage.until) > 0:
+	case s.signIn == nil && !forced && s.outage.pausing():
 		return landed(nil, &pausedError{s.outage.cause, s.outage.until})
-	case s.signIn == nil:
+	case s.signIn == nil, forced && !s.signIn.forced && (s.failure.pausing() || s.outage.pausing()):
 		s.signIn = s.launch(func(ctx context.Context) (*grant, error) { return s.obtain(ctx, forced) })
+		s.signIn.forced = forced
 	}
 	s.signIn.waiting++
 	return s.signIn

@@ -364,6 +364,41 @@ func TestRefusedPasswordIsNotRepeated(t *testing.T) {
 	})
 }
 
+// Others who ask at the same time, and are told to wait, must not hold up a person.
+func TestSignInAmongOtherCallers(t *testing.T) {
+	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		wrong := func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") }
+		store := slowStore{lending.NewMemoryTokenStore()}
+		require.Error(t, read(t.Context(), signInTo(t, service, wrong, lending.WithTokenStore(store))))
+		client := signInTo(t, service, wrong, lending.WithTokenStore(store))
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					_, _, _ = takeToken(ctx, client)
+					elapse(time.Millisecond)
+				}
+			})
+		}
+		for i := range 20 {
+			elapse(7 * time.Millisecond)
+			require.Error(t, client.Session().SignIn(t.Context()))
+			require.Equal(t, i+2, service.Arrived(loginRoute))
+		}
+		cancel()
+		all.Wait()
+	})
+}
+
+// slowStore takes its time to answer.
+type slowStore struct{ lending.TokenStore }
+
+func (s slowStore) Load(ctx context.Context) (lending.StoredToken, error) {
+	elapse(5 * time.Millisecond)
+	return s.TokenStore.Load(ctx)
+}
+
 func TestSignInIsRateLimited(t *testing.T) {
 	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		client := signInTo(t, service, nil)
