@@ -15,7 +15,7 @@ import (
 const (
 	leaseTTL     = 15 * time.Second
 	renewTimeout = 30 * time.Second
-	storeTimeout = 5 * time.Second       // for what the store must be told whatever has happened
+	storeTimeout = 5 * time.Second       // for each step of the store
 	minPoll      = 50 * time.Millisecond // of the store while another process signs in
 	maxPoll      = time.Second
 )
@@ -204,6 +204,8 @@ func (k *kept) cause() error {
 }
 
 func (s *Session) load(ctx context.Context) (k kept, fence int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
 	stored, err := s.store.Load(ctx)
 	if err == nil && !stored.Data.IsZero() && json.Unmarshal([]byte(stored.Data.Reveal()), &k) != nil {
 		k, err = kept{}, ErrCorruptToken
@@ -300,6 +302,8 @@ func (l *lease) begin(ctx context.Context) (context.Context, error) {
 }
 
 func (l *lease) acquire(ctx context.Context) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
 	fence, err := l.store.Acquire(ctx, l.owner, l.ttl)
 	if err != nil && !errors.Is(err, ErrLeaseHeld) {
 		err = &storeError{err}
