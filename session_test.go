@@ -382,7 +382,7 @@ func TestSignInAmongOtherCallers(t *testing.T) {
 			})
 		}
 		for i := range 20 {
-			elapse(7 * time.Millisecond)
+			elapse(time.Duration(2+i) * time.Millisecond)
 			require.Error(t, client.Session().SignIn(t.Context()))
 			require.Equal(t, i+2, service.Arrived(loginRoute))
 		}
