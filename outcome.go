@@ -36,7 +36,8 @@ func (o Outcome) String() string {
 // OutcomeOf returns the outcome of the call that returned err: [OutcomeDone] for nil,
 // [OutcomeUnknown] for an error that is not of this package.
 //
-// A read changes nothing, whatever its outcome.
+// A read changes nothing, whatever its outcome. It is never [OutcomeNotSent] once it was
+// tried: reads are repeated, and the last error does not tell of those before.
 func OutcomeOf(err error) Outcome {
 	var failed *Error
 	var argument *ArgumentError

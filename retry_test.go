@@ -184,7 +184,7 @@ func TestReadIsNotRepeatedAfterARefusedCertificate(t *testing.T) {
 	require.NoError(t, err)
 	_, err = client.Applications.Status(t.Context(), theApplication)
 	assert.Equal(t, 1, attempts)
-	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+	assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
 	assert.ErrorContains(t, err, "TLS certificate not accepted")
 }
 
