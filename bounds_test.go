@@ -31,6 +31,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
 )
 
 // bomb returns 200 MiB in about 200 KB.
@@ -411,11 +412,16 @@ func TestOutcomeWithoutTrace(t *testing.T) {
 }
 
 // TestSignInDoesNotSpeakForTheCall holds that the error of a sign-in, inside that of a
-// call that was never sent, says neither that the call's outcome is unknown nor that
-// its record is missing.
+// call that was never sent, does not show as the call's own, but for the time to wait.
 func TestSignInDoesNotSpeakForTheCall(t *testing.T) {
-	for status, want := range map[int]error{404: lending.ErrNotFound, 500: lending.ErrOutcomeUnknown} {
-		signIn := serve(t, answer(status, "{}"))
+	for status, want := range map[int]error{
+		401: lending.ErrUnauthorized, 403: lending.ErrForbidden, 404: lending.ErrNotFound,
+		413: lending.ErrTooLarge, 429: lending.ErrRateLimited, 500: lending.ErrOutcomeUnknown,
+	} {
+		signIn := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Retry-After", "7")
+			answer(status, "{}")(w, r)
+		})
 		_, inner := signIn.Auth.Login(t.Context(), lending.LoginRequest{Username: "u", Password: lending.NewSecret("p")})
 		require.ErrorIs(t, inner, want)
 		client, err := lending.New("https://lending.example", lending.WithTokenSource(failing{inner}))
@@ -423,7 +429,32 @@ func TestSignInDoesNotSpeakForTheCall(t *testing.T) {
 		_, err = client.Customers.GetByEmail(t.Context(), "a@example.com")
 		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
 		assert.NotErrorIs(t, err, want)
+		var failed, nested *lending.Error
+		require.ErrorAs(t, err, &failed)
+		assert.Equal(t, 7*time.Second, failed.RetryAfter)
+		assert.Zero(t, failed.StatusCode)
+		require.ErrorAs(t, failed.Unwrap(), &nested)
+		assert.Equal(t, status, nested.StatusCode)
 	}
+}
+
+// TestPausedSignInSaysHowLong holds that a call whose sign-in is not tried again yet
+// tells when it will be.
+func TestPausedSignInSaysHowLong(t *testing.T) {
+	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		service.Fail(loginRoute, lendingtest.Fault{Status: 429, RetryAfter: time.Minute, Times: -1})
+		client := signInTo(t, service, nil)
+		for _, passed := range []time.Duration{0, 20 * time.Second} {
+			elapse(passed)
+			_, err := client.Applications.CreateCustomer(t.Context(), goodCustomer())
+			var failed *lending.Error
+			require.ErrorAs(t, err, &failed)
+			assert.Equal(t, time.Minute-passed, failed.RetryAfter)
+			require.NotErrorIs(t, err, lending.ErrRateLimited)
+			assert.Equal(t, lending.OutcomeNotSent, failed.Outcome)
+		}
+		assert.Equal(t, 1, service.Arrived(loginRoute))
+	})
 }
 
 type failing struct{ err error }

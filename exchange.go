@@ -276,6 +276,11 @@ func (x *exchange) problem() *ProblemDetails { return parseProblem(x.answer.Body
 func (x *exchange) notSent(cause error) error {
 	e := x.failed(cause)
 	e.Outcome = OutcomeNotSent
+	if paused, ok := errors.AsType[*pausedError](cause); ok {
+		e.RetryAfter = max(e.RetryAfter, time.Until(paused.until))
+	} else if signIn, ok := errors.AsType[*Error](cause); ok {
+		e.RetryAfter = max(e.RetryAfter, signIn.RetryAfter)
+	}
 	return e
 }
 

@@ -52,7 +52,9 @@ func OutcomeOf(err error) Outcome {
 	return OutcomeUnknown
 }
 
-// What errors.Is finds in the errors of this package.
+// What errors.Is finds in the errors of this package. A status is that of the call's own
+// answer, never that of a sign-in before it: the call was not sent then. The text and
+// [Error.RetryAfter] tell of the sign-in.
 var (
 	// ErrUnauthorized is status 401: the token is missing, invalid, expired or of another environment.
 	ErrUnauthorized = errors.New("unauthorized")
