@@ -341,6 +341,22 @@ func TestOutcomeWithTwoWaysOut(t *testing.T) {
 	assert.EqualValues(t, 1, delivered.Load())
 }
 
+// TestOutcomeOfAStalledHandshake holds that the package's own transport is trusted when
+// it says that it never had a connection, and a caller's is not.
+func TestOutcomeOfAStalledHandshake(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts, and nobody answers
+	require.NoError(t, err)
+	defer listener.Close()
+	transport := &http.Transport{}
+	for want, hc := range map[lending.Outcome]*http.Client{lending.OutcomeNotSent: nil, lending.OutcomeUnknown: {Transport: transport}} {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		err := benchmarkClient(t, "https://"+listener.Addr().String(), hc).Applications.Cancel(ctx, theApplication)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, want, lending.OutcomeOf(err))
+	}
+}
+
 // TestOutcomeOfReads holds that a read which was tried is never called not sent, where
 // net/http has repeated it by itself: the last error is of a dial that was refused.
 func TestOutcomeOfReads(t *testing.T) {
@@ -455,6 +471,18 @@ func TestPausedSignInSaysHowLong(t *testing.T) {
 		}
 		assert.Equal(t, 1, service.Arrived(loginRoute))
 	})
+}
+
+// TestAnonymousRefusalCostsNoToken holds that a 401 of a route that takes no token does not
+// make the source renew one.
+func TestAnonymousRefusalCostsNoToken(t *testing.T) {
+	source := &renewing{}
+	client := newClient(t, listen(t, answer(401, "{}")), lending.WithTokenSource(source))
+	_, err := client.Auth.Login(t.Context(), lending.LoginRequest{Username: "u", Password: lending.NewSecret("p")})
+	require.ErrorIs(t, err, lending.ErrUnauthorized)
+	assert.Zero(t, source.refused.Load())
+	require.ErrorIs(t, client.Applications.Cancel(t.Context(), theApplication), lending.ErrUnauthorized)
+	assert.EqualValues(t, 1, source.refused.Load())
 }
 
 type failing struct{ err error }
