@@ -61,8 +61,9 @@
 //
 // A read is repeated after 408, 429, 500, 502, 503, 504 and after a broken connection,
 // up to four times, no sooner than Retry-After says, with a random wait that grows,
-// and never beyond the deadline of the context. With a token that the service refuses
-// it is repeated once with a new one.
+// and never beyond the deadline of the context: what would be is given up at once, with
+// the service's answer and [context.DeadlineExceeded] in the error. With a token that
+// the service refuses it is repeated once with a new one.
 //
 // A mutation is sent at most once, whatever happens, and whatever its HTTP method:
 // five routes are GETs that change state, and [ApplicationsService.Offer] with Force
