@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -168,4 +169,20 @@ func (b *brokenInbox) Done(ctx context.Context, entry *lending.InboxEntry) error
 	}
 	defer b.done()
 	return b.Inbox.Done(ctx, entry)
+}
+
+// No server is there to take http.ErrAbortHandler, as behind a receiver: it must not
+// end the program.
+func TestWorkOutlivesEveryPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var values []any
+		counts := work(t, 1, func(context.Context, *lending.Event) error { panic(http.ErrAbortHandler) },
+			&lending.WorkOptions{MaxTries: 2, Observe: func(h lending.Handling) {
+				var panicked *lending.PanicError
+				require.ErrorAs(t, h.Err, &panicked)
+				values = append(values, panicked.Value)
+			}})
+		require.Equal(t, lending.InboxCounts{Dead: 1}, counts)
+		require.Equal(t, []any{http.ErrAbortHandler, http.ErrAbortHandler}, values)
+	})
 }

@@ -164,6 +164,9 @@ func (h *receiverHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if refused := h.receive(w, r, &d); refused != nil {
 		d.Status, d.Err = refused.status, refused.err
 	}
+	if p, ok := errors.AsType[*PanicError](d.Err); ok && p.Value == http.ErrAbortHandler { //nolint:errorlint // the very value
+		panic(http.ErrAbortHandler) // no failure but a wish, which only a server can fulfil
+	}
 	switch d.Status {
 	case http.StatusMethodNotAllowed:
 		w.Header().Set("Allow", http.MethodPost)
@@ -208,7 +211,7 @@ func (h *receiverHandler) receive(w http.ResponseWriter, r *http.Request, d *Del
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), h.Timeout)
 	defer cancel()
-	err = safely(ctx, h.handle, event)
+	err = safely(func() error { return h.handle(ctx, event) })
 	switch {
 	case accepted(err):
 		d.Err = err
@@ -262,15 +265,12 @@ func verifyAny(secrets []Secret, body []byte, signature string) error {
 	return err
 }
 
-// safely calls handle and returns a panic as an error. [http.ErrAbortHandler] is no
-// failure but a wish, and goes on.
-func safely(ctx context.Context, handle EventFunc, event *Event) (err error) {
+// safely calls f and returns a panic as an error.
+func safely(f func() error) (err error) {
 	defer func() {
-		if value := recover(); value == http.ErrAbortHandler { //nolint:errorlint // the very value
-			panic(value)
-		} else if value != nil {
+		if value := recover(); value != nil {
 			err = &PanicError{value, debug.Stack()}
 		}
 	}()
-	return handle(ctx, event)
+	return f()
 }

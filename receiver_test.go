@@ -257,6 +257,12 @@ func TestReceiverReportsFailures(t *testing.T) {
 	require.NotContains(t, panicked.Error(), "years")
 }
 
+// The server closes the connection without an answer, as the function wishes.
+func TestReceiverAborts(t *testing.T) {
+	receiver := lending.NewReceiver(signedWithTest, func(context.Context, *lending.Event) error { panic(http.ErrAbortHandler) }, nil)
+	require.PanicsWithValue(t, http.ErrAbortHandler, func() { deliverInMemory(t, receiver, deliveryBody) })
+}
+
 func TestReceiverSecrets(t *testing.T) {
 	t.Parallel()
 	old, current := lending.NewSecret("whs_old"), lending.NewSecret("whs_new")
