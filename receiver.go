@@ -93,7 +93,7 @@ func (d Delivery) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// PanicError is the error of an [EventFunc] that panicked.
+// PanicError is the error of an [EventFunc] or a [SecretsFunc] that panicked.
 type PanicError struct {
 	Value any
 	Stack []byte
@@ -101,7 +101,7 @@ type PanicError struct {
 
 // Error names the type of the value, which can hold data of the event.
 func (e *PanicError) Error() string {
-	return fmt.Sprintf("lending: the event function panicked with a value of type %T", e.Value)
+	return fmt.Sprintf("lending: the webhook's function panicked with a value of type %T", e.Value)
 }
 
 // NewReceiver returns the handler to which the service posts its events. It verifies
@@ -190,7 +190,11 @@ func (h *receiverHandler) receive(w http.ResponseWriter, r *http.Request, d *Del
 	if len(signatures) != 1 {
 		return &refusal{http.StatusUnauthorized, errNoSignature}
 	}
-	secrets, err := h.secrets(r)
+	var secrets []Secret
+	err := safely(func() (err error) {
+		secrets, err = h.secrets(r)
+		return err
+	})
 	if err != nil {
 		return &refusal{http.StatusInternalServerError, err}
 	}

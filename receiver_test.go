@@ -267,7 +267,7 @@ func TestReceiverSecrets(t *testing.T) {
 	t.Parallel()
 	old, current := lending.NewSecret("whs_old"), lending.NewSecret("whs_new")
 	rotating, _ := receiveAt(t, lending.SignedWith(current, old), nothingToDo, lending.ReceiverOptions{})
-	byPartner, _ := receiveAt(t, func(r *http.Request) ([]lending.Secret, error) {
+	byPartner, observed := receiveAt(t, func(r *http.Request) ([]lending.Secret, error) {
 		switch r.PathValue("partner") {
 		case "ours":
 			return []lending.Secret{old}, nil
@@ -275,6 +275,8 @@ func TestReceiverSecrets(t *testing.T) {
 			return []lending.Secret{{}}, nil
 		case "broken":
 			return nil, errors.New("database gone")
+		case "panic":
+			panic("no database")
 		}
 		return nil, nil
 	}, nothingToDo, lending.ReceiverOptions{})
@@ -291,9 +293,16 @@ func TestReceiverSecrets(t *testing.T) {
 		{strings.Replace(byPartner, "ours", "theirs", 1), sign("whs_old"), 401},
 		{strings.Replace(byPartner, "ours", "empty", 1), sign(""), 401},
 		{strings.Replace(byPartner, "ours", "broken", 1), sign("whs_old"), 500},
+		{strings.Replace(byPartner, "ours", "panic", 1), sign("whs_old"), 500},
 	} {
 		require.Equal(t, test.status, deliver(t, test.url, deliveryBody, test.signature))
 	}
+	var last lending.Delivery
+	for range 6 {
+		last = <-observed
+	}
+	var panicked *lending.PanicError
+	require.ErrorAs(t, last.Err, &panicked)
 	require.Panics(t, func() { lending.SignedWith(old, lending.NewSecret("")) })
 	require.Panics(t, func() { lending.NewReceiver(nil, nothingToDo, nil) })
 	require.Panics(t, func() { lending.NewReceiver(signedWithTest, nil, nil) })
