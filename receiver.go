@@ -56,9 +56,15 @@ func SignedWith(secrets ...Secret) SecretsFunc {
 // ReceiverOptions are what can be changed in a receiver. A nil pointer and zero fields
 // leave it at the defaults.
 type ReceiverOptions struct {
-	MaxBytes    int64         // of a body; 1 MiB
-	ReadTimeout time.Duration // for the whole body to arrive; 10 s
-	Timeout     time.Duration // for the function: the deadline of its context; 30 s, half of what the sender waits
+	MaxBytes int64 // of a body; 1 MiB
+
+	// ReadTimeout is for the whole body to arrive; 10 s. Only the server can keep it: it
+	// has no effect if a middleware in front wraps the ResponseWriter in one without
+	// SetReadDeadline and without an Unwrap for [http.ResponseController], nor in a
+	// test's recorder. What holds then is the ReadTimeout of the [http.Server] itself.
+	ReadTimeout time.Duration
+
+	Timeout time.Duration // for the function: the deadline of its context; 30 s, half of what the sender waits
 
 	// MaxAge refuses events that were created longer ago, or as far in the future, or
 	// at a time unknown. It shortens the time in which a delivery that somebody has
@@ -158,7 +164,7 @@ func refuse(status int, reason string) *refusal {
 func (h *receiverHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	// For what is refused too: of that the server reads the rest. It lifts the deadline
-	// when a body has ended. An error means that it has none, as that of a test may.
+	// when a body has ended. An error means that w cannot: see ReadTimeout.
 	_ = http.NewResponseController(w).SetReadDeadline(start.Add(h.ReadTimeout))
 	d := Delivery{Status: http.StatusNoContent}
 	if refused := h.receive(w, r, &d); refused != nil {

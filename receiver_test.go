@@ -207,6 +207,45 @@ func TestReceiverEndsSlowBodies(t *testing.T) {
 	}
 }
 
+// A middleware with an Unwrap, as [http.ResponseController] wants it, does no harm. One
+// without leaves the time to the server, as the documentation of ReadTimeout says.
+func TestReceiverReadTimeoutBehindMiddleware(t *testing.T) {
+	t.Parallel()
+	receiver := lending.NewReceiver(signedWithTest, nothingToDo, &lending.ReceiverOptions{ReadTimeout: 50 * time.Millisecond})
+	for name, test := range map[string]struct {
+		wrap func(http.ResponseWriter) http.ResponseWriter
+		own  time.Duration // of the server
+	}{
+		"with Unwrap":    {func(w http.ResponseWriter) http.ResponseWriter { return unwrapping{w} }, 0},
+		"without Unwrap": {func(w http.ResponseWriter) http.ResponseWriter { return struct{ http.ResponseWriter }{w} }, 200 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				receiver.ServeHTTP(test.wrap(w), r)
+			}))
+			server.Config.ReadTimeout = test.own
+			server.Start()
+			t.Cleanup(server.Close)
+			start := time.Now()
+			connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+			require.NoError(t, err)
+			require.NoError(t, connection.SetDeadline(start.Add(10*time.Second)))
+			_, err = fmt.Fprintf(connection, "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%s: %s\r\nContent-Length: 9\r\n\r\n{", lending.SignatureHeader, deliverySigned)
+			require.NoError(t, err)
+			answered, err := io.ReadAll(connection)
+			require.NoError(t, err)
+			require.True(t, strings.HasPrefix(string(answered), "HTTP/1.1 408 "), "%s", answered)
+			require.GreaterOrEqual(t, time.Since(start), max(test.own, 50*time.Millisecond)-10*time.Millisecond)
+			require.NoError(t, connection.Close())
+		})
+	}
+}
+
+type unwrapping struct{ http.ResponseWriter }
+
+func (u unwrapping) Unwrap() http.ResponseWriter { return u.ResponseWriter }
+
 // The deadline is for the body. It must not end the context of a function that takes longer.
 func TestReceiverDeadlineEndsWithTheBody(t *testing.T) {
 	t.Parallel()
