@@ -2,6 +2,9 @@ package lendingredis_test
 
 import (
 	"context"
+	"io"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,6 +37,41 @@ func TestDeduper(t *testing.T) {
 		require.NoError(t, err)
 		require.Positive(t, ttl, "a key that Redis would keep for ever")
 	}
+}
+
+// The client asks again when an answer is lost on its way: that claim is its own.
+func TestDeduperClaimsThoughTheAnswerIsLost(t *testing.T) {
+	server := startRedis(t)
+	var lose atomic.Bool
+	client := redis.NewClient(&redis.Options{Addr: server.address(), MaxRetries: 1, Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
+		connection, err := new(net.Dialer).DialContext(ctx, network, address)
+		return &lossy{connection, &lose}, err
+	}})
+	defer client.Close()
+	deduper := lendingredis.NewDeduper(client, "test:", lending.DeduperOptions{})
+	_, err := deduper.Claim(t.Context(), "a") // the server knows the script now
+	require.NoError(t, err)
+	lose.Store(true)
+	claim, err := deduper.Claim(t.Context(), "b")
+	require.NoError(t, err)
+	require.False(t, lose.Load(), "no answer was lost")
+	_, err = deduper.Claim(t.Context(), "b")
+	require.ErrorIs(t, err, lending.ErrClaimed)
+	require.NoError(t, claim.Release(t.Context()))
+}
+
+// lossy loses one answer.
+type lossy struct {
+	net.Conn
+	lose *atomic.Bool
+}
+
+func (l *lossy) Read(p []byte) (int, error) {
+	n, err := l.Conn.Read(p)
+	if err == nil && l.lose.Swap(false) {
+		return 0, io.EOF
+	}
+	return n, err
 }
 
 func TestDeduperFailsWithoutRedis(t *testing.T) {
