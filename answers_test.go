@@ -256,6 +256,10 @@ func TestAnswersOfTheWrongShape(t *testing.T) {
 			for shape, body := range shapes {
 				handle = answer(http.StatusOK, body)
 				_, err := calls[name](t.Context(), client)
+				if strings.HasPrefix(r.answer, "PagedList") && shape == "object" {
+					assert.ErrorContains(t, err, "data: want an array, got nothing") // no page is any object
+					continue
+				}
 				if r.answer == "-" || shape == shapeOf(good) && r.answer != "string(uuid)" && !strings.HasPrefix(r.answer, "[]") ||
 					r.answer == "undeclared" && shape != "broken" && shape != "two" {
 					assert.NoError(t, err, shape)
