@@ -229,6 +229,8 @@ func TestUploadIsNotTakenForAcceptedBeforeItWasSent(t *testing.T) {
 				server.EnableHTTP2 = protocol == "HTTP/2.0"
 				server.StartTLS()
 				t.Cleanup(server.Close)
+				// It waits, lest the end of the connection overtakes the answer.
+				server.Client().Transport.(*http.Transport).ExpectContinueTimeout = time.Minute
 				var seen lending.Outcome
 				client := newClient(t, server.URL, lending.WithTokenSource(lending.StaticToken("t")), lending.WithHTTPClient(server.Client()),
 					lending.WithObserver(func(_ context.Context, a lending.Attempt) { seen = a.Outcome }))
@@ -248,6 +250,8 @@ func TestUploadThatGoesOnAfterAnEarlyAnswer(t *testing.T) {
 	var body io.Reader
 	transport := roundTripper(func(r *http.Request) (*http.Response, error) {
 		body = r.Body
+		_, err := io.CopyN(io.Discard, body, 1000) // a part
+		assert.NoError(t, err)
 		return &http.Response{StatusCode: http.StatusNoContent, Header: http.Header{}, Body: http.NoBody}, nil
 	})
 	drain := false
