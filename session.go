@@ -191,15 +191,25 @@ func (s *Session) CompleteTwoFactor(ctx context.Context, challenge Challenge, co
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	_, err := s.inTurn(ctx, true, func(ctx context.Context, _ int64) (*grant, error) {
-		var answer Response
-		user, err := s.validate(CaptureResponse(ctx, &answer), challenge, code)
-		if err != nil {
-			return nil, err
-		}
-		return signedIn(user, &answer)
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return errClosed
+	}
+	f := s.launch(func(ending context.Context) (*grant, error) {
+		defer context.AfterFunc(ending, cancel)()
+		return s.inTurn(ctx, true, protect(func(ctx context.Context) (*grant, error) {
+			var answer Response
+			user, err := s.validate(CaptureResponse(ctx, &answer), challenge, code)
+			if err != nil {
+				return nil, err
+			}
+			return signedIn(user, &answer)
+		}))
 	})
-	return err
+	s.mu.Unlock()
+	<-f.done
+	return f.err
 }
 
 // Keepalive refreshes the token whenever it is due, for a program that may make no
