@@ -684,8 +684,14 @@ func TestExpiryOfARefreshedToken(t *testing.T) {
 }
 
 func TestTokenOfUnknownLife(t *testing.T) {
+	for _, expires := range []string{"0001-01-01T00:00:00", "", "soon"} {
+		t.Run(expires, func(t *testing.T) { useTokenOfUnknownLife(t, expires) })
+	}
+}
+
+func useTokenOfUnknownLife(t *testing.T, expires string) {
 	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		scripted(service, "0001-01-01T00:00:00", "second")
+		scripted(service, expires, "second")
 		client := signInTo(t, service, nil)
 		for range 100 {
 			got, _, err := takeToken(t.Context(), client)
