@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -292,6 +293,30 @@ func TestNobodySignsInWithoutTheStore(t *testing.T) {
 		require.NoError(t, read(t.Context(), client))
 		assert.Equal(t, 1, service.Arrived(loginRoute))
 	})
+}
+
+func TestStoreErrorsAreTold(t *testing.T) {
+	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		for cause, text := range map[error]string{
+			&fs.PathError{Op: "open", Path: "hush", Err: fs.ErrNotExist}:   "no such file or directory",
+			&fs.PathError{Op: "open", Path: "hush", Err: fs.ErrPermission}: "permission denied",
+		} {
+			store := brokenStore{lending.NewMemoryTokenStore(), cause}
+			err := read(t.Context(), signInTo(t, service, nil, lending.WithTokenStore(store)))
+			require.ErrorContains(t, err, "the token store: "+text)
+			assert.NotContains(t, err.Error(), "hush")
+		}
+	})
+}
+
+// brokenStore cannot give out a lease.
+type brokenStore struct {
+	lending.TokenStore
+	cause error
+}
+
+func (b brokenStore) Acquire(context.Context, string, time.Duration) (int64, error) {
+	return 0, b.cause
 }
 
 // The pause for the store must not be the one that spares a person messages.
