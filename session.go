@@ -53,6 +53,11 @@ import (
 // them at a time signs in or refreshes. When the store cannot be reached each goes on
 // with the token it has, and refreshes it by itself shortly before it would expire.
 // None signs in by itself without the store, because all would.
+//
+// The times that they share are those of their own clocks, which should agree within
+// ten seconds, or a tenth of a token's life if that is less: a process whose clock is
+// further behind uses a token after its expiry, until it is refused, and one whose
+// clock is further ahead may sign in too early.
 type Session struct {
 	current atomic.Pointer[grant] // written under mu; nil if there is no token
 
