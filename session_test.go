@@ -708,6 +708,37 @@ func useTokenOfUnknownLife(t *testing.T, expires string) {
 	})
 }
 
+func TestExpiryOfASignInByItsJWT(t *testing.T) {
+	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		exp := time.Now().Add(time.Hour)
+		service.Answer(loginRoute, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"requiresTwoFactor":false,"token":%q,"expiresUTC":null}`, jwt(fmt.Sprintf(`{"exp":%d}`, exp.Unix())))
+		})
+		got, _, err := takeToken(t.Context(), signInTo(t, service, nil))
+		require.NoError(t, err)
+		assert.True(t, exp.Equal(got.Expires))
+	})
+}
+
+// A token that is about to expire might do so on the way.
+func TestTokenIsNotUsedToItsLastSecond(t *testing.T) {
+	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := signInTo(t, service, nil)
+		service.Fail(refreshRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable, Times: -1})
+		first, _, err := takeToken(t.Context(), client)
+		require.NoError(t, err)
+		elapse(time.Hour - 11*time.Second)
+		same, _, err := takeToken(t.Context(), client)
+		require.NoError(t, err)
+		assert.Equal(t, first.Value.Reveal(), same.Value.Reveal())
+		elapse(2 * time.Second)
+		next, _, err := takeToken(t.Context(), client)
+		require.NoError(t, err)
+		assert.NotEqual(t, first.Value.Reveal(), next.Value.Reveal())
+	})
+}
+
 func TestClockSkew(t *testing.T) {
 	for _, skew := range []time.Duration{-3 * time.Hour, 3 * time.Hour, time.Second} {
 		t.Run(skew.String(), func(t *testing.T) {
