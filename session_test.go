@@ -690,6 +690,7 @@ func TestTokenOfUnknownLife(t *testing.T) {
 }
 
 func useTokenOfUnknownLife(t *testing.T, expires string) {
+	t.Helper()
 	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		scripted(service, expires, "second")
 		client := signInTo(t, service, nil)
