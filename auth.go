@@ -110,8 +110,8 @@ func (r TwoFactorLoginRequest) check(c *checks) {
 type FullApplicationUser struct {
 	Record
 	RequiresTwoFactor bool      `json:"requiresTwoFactor"`
-	Token             Secret    `json:"token"`      // empty if a second step is due, or the sign-in has failed
-	ExpiresUTC        time.Time `json:"expiresUTC"` // zero if the service does not tell
+	Token             Secret    `json:"token"`                          // empty if a second step is due, or the sign-in has failed
+	ExpiresUTC        time.Time `json:"expiresUTC" decode:"if-it-fits"` // zero if the service does not tell
 }
 
 // UnmarshalJSON keeps data as the [Record].

@@ -227,7 +227,11 @@ func (s *Session) save(ctx context.Context, fence int64, k kept) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	return s.store.Save(ctx, StoredToken{fence, NewSecret(string(text))})
+	expires := k.Expires
+	if k.Token == "" {
+		expires = k.Until.Add(time.Hour) // until then failures count as in a row
+	}
+	return s.store.Save(ctx, StoredToken{fence, NewSecret(string(text)), expires})
 }
 
 // share saves g, and returns the newer token if the store has one by now.

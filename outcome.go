@@ -41,11 +41,14 @@ func (o Outcome) String() string {
 func OutcomeOf(err error) Outcome {
 	var failed *Error
 	var argument *ArgumentError
+	var signIn *signInError
 	switch {
 	case err == nil:
 		return OutcomeDone
 	case errors.As(err, &failed):
 		return failed.Outcome
+	case errors.As(err, &signIn) && signIn.empty:
+		return OutcomeRejected
 	case errors.As(err, &argument), errors.Is(err, ErrSignInRequired):
 		return OutcomeNotSent
 	}

@@ -208,7 +208,8 @@ func decodeMembers(text answerText, at jsonsplit.Span, v reflect.Value) *shapeEr
 				continue
 			}
 			span := jsonsplit.Span{From: at.From + value.From, To: at.From + value.To}
-			if err := decodeValue(text, span, v.Field(i+1)); err != nil {
+			err := decodeValue(text, span, v.Field(i+1))
+			if err != nil && v.Type().Field(i+1).Tag.Get("decode") != "if-it-fits" {
 				return err.within(wire)
 			}
 		}

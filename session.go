@@ -53,6 +53,11 @@ import (
 // them at a time signs in or refreshes. When the store cannot be reached each goes on
 // with the token it has, and refreshes it by itself shortly before it would expire.
 // None signs in by itself without the store, because all would.
+//
+// The times that they share are those of their own clocks, which should agree within
+// ten seconds, or a tenth of a token's life if that is less: a process whose clock is
+// further behind uses a token after its expiry, until it is refused, and one whose
+// clock is further ahead may sign in too early.
 type Session struct {
 	current atomic.Pointer[grant] // written under mu; nil if there is no token
 
@@ -191,15 +196,25 @@ func (s *Session) CompleteTwoFactor(ctx context.Context, challenge Challenge, co
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	_, err := s.inTurn(ctx, true, func(ctx context.Context, _ int64) (*grant, error) {
-		var answer Response
-		user, err := s.validate(CaptureResponse(ctx, &answer), challenge, code)
-		if err != nil {
-			return nil, err
-		}
-		return signedIn(user, &answer)
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return errClosed
+	}
+	f := s.launch(func(ending context.Context) (*grant, error) {
+		defer context.AfterFunc(ending, cancel)()
+		return s.inTurn(ctx, true, protect(func(ctx context.Context) (*grant, error) {
+			var answer Response
+			user, err := s.validate(CaptureResponse(ctx, &answer), challenge, code)
+			if err != nil {
+				return nil, err
+			}
+			return signedIn(user, &answer)
+		}))
 	})
-	return err
+	s.mu.Unlock()
+	<-f.done
+	return f.err
 }
 
 // Keepalive refreshes the token whenever it is due, for a program that may make no

@@ -529,6 +529,57 @@ func TestTwoFactorInTwoProcesses(t *testing.T) {
 	})
 }
 
+func challenged(t *testing.T, client *lending.Client) lending.Challenge {
+	t.Helper()
+	var required *lending.TwoFactorRequiredError
+	require.ErrorAs(t, read(t.Context(), client), &required)
+	return required.Challenge
+}
+
+func TestCodeThatBringsNoToken(t *testing.T) {
+	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := signInTo(t, service, withoutCallback)
+		challenge := challenged(t, client)
+		empty := lendingtest.Fault{Status: http.StatusOK, Body: []byte(`{"requiresTwoFactor":false,"token":""}`), ContentType: "application/json"}
+		service.Fail(twoFactorRoute, empty)
+		err := client.Session().CompleteTwoFactor(t.Context(), challenge, "123456")
+		require.ErrorIs(t, err, lending.ErrSignInRequired)
+		assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err), "another code may be tried")
+		service.Fail(loginRoute, empty)
+		assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(client.Session().SignIn(t.Context())))
+	})
+}
+
+func TestCompleteTwoFactorAndClose(t *testing.T) {
+	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := lending.NewMemoryTokenStore()
+		client := signInTo(t, service, withoutCallback, lending.WithTokenStore(store))
+		challenge := challenged(t, client)
+		code := service.TwoFactorCode(lendingtest.Username)
+		_, err := store.Acquire(t.Context(), "another", time.Hour)
+		require.NoError(t, err)
+		start := time.Now()
+		require.ErrorIs(t, client.Session().CompleteTwoFactor(t.Context(), challenge, code), context.DeadlineExceeded)
+		assert.LessOrEqual(t, time.Since(start), 2*time.Minute, "it has a time limit of its own")
+		require.NoError(t, store.Release(t.Context(), "another"))
+		service.Fail(twoFactorRoute, lendingtest.Fault{Delay: time.Hour, Times: -1})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, client.Session().CompleteTwoFactor(ctx, challenge, code), context.DeadlineExceeded)
+
+		ended := make(chan error, 1)
+		go func() { ended <- client.Session().CompleteTwoFactor(t.Context(), challenge, code) }()
+		synctest.Wait()
+		start = time.Now()
+		require.NoError(t, client.Close())
+		assert.Zero(t, time.Since(start), "Close ends it")
+		require.Error(t, <-ended)
+		arrived := service.Arrived(twoFactorRoute)
+		require.ErrorContains(t, client.Session().CompleteTwoFactor(t.Context(), challenge, code), "closed")
+		assert.Equal(t, arrived, service.Arrived(twoFactorRoute))
+	})
+}
+
 func TestFailedRefreshIsRateLimited(t *testing.T) {
 	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		client := signInTo(t, service, nil)
@@ -633,8 +684,15 @@ func TestExpiryOfARefreshedToken(t *testing.T) {
 }
 
 func TestTokenOfUnknownLife(t *testing.T) {
+	for _, expires := range []string{"0001-01-01T00:00:00", "", "soon"} {
+		t.Run(expires, func(t *testing.T) { useTokenOfUnknownLife(t, expires) })
+	}
+}
+
+func useTokenOfUnknownLife(t *testing.T, expires string) {
+	t.Helper()
 	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		scripted(service, "0001-01-01T00:00:00", "second")
+		scripted(service, expires, "second")
 		client := signInTo(t, service, nil)
 		for range 100 {
 			got, _, err := takeToken(t.Context(), client)
@@ -648,6 +706,37 @@ func TestTokenOfUnknownLife(t *testing.T) {
 		_, _, err := takeToken(t.Context(), client)
 		require.NoError(t, err)
 		assert.Equal(t, 2, service.Arrived(loginRoute), "used until it is refused")
+	})
+}
+
+func TestExpiryOfASignInByItsJWT(t *testing.T) {
+	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		exp := time.Now().Add(time.Hour)
+		service.Answer(loginRoute, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"requiresTwoFactor":false,"token":%q,"expiresUTC":null}`, jwt(fmt.Sprintf(`{"exp":%d}`, exp.Unix())))
+		})
+		got, _, err := takeToken(t.Context(), signInTo(t, service, nil))
+		require.NoError(t, err)
+		assert.True(t, exp.Equal(got.Expires))
+	})
+}
+
+// A token that is about to expire might do so on the way.
+func TestTokenIsNotUsedToItsLastSecond(t *testing.T) {
+	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := signInTo(t, service, nil)
+		service.Fail(refreshRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable, Times: -1})
+		first, _, err := takeToken(t.Context(), client)
+		require.NoError(t, err)
+		elapse(time.Hour - 11*time.Second)
+		same, _, err := takeToken(t.Context(), client)
+		require.NoError(t, err)
+		assert.Equal(t, first.Value.Reveal(), same.Value.Reveal())
+		elapse(2 * time.Second)
+		next, _, err := takeToken(t.Context(), client)
+		require.NoError(t, err)
+		assert.NotEqual(t, first.Value.Reveal(), next.Value.Reveal())
 	})
 }
 

@@ -20,6 +20,7 @@ type signInError struct {
 	text  string
 	cause error // nil if there is none
 	mild  bool  // neither the service nor the account is to blame
+	empty bool  // the service answered with success and no token: a refusal
 }
 
 func (e *signInError) Error() string        { return "lending: sign-in: " + e.text }
@@ -89,7 +90,7 @@ func (s *Session) tryCodes(ctx context.Context, challenge Challenge) (*FullAppli
 	for refusal := error(nil); ; challenge.Attempt++ {
 		code, err := s.credentials.TwoFactor(ctx, challenge)
 		if err != nil {
-			return nil, errors.Join(refusal, &signInError{"the TwoFactor function failed", err, true})
+			return nil, errors.Join(refusal, &signInError{text: "the TwoFactor function failed", cause: err, mild: true})
 		}
 		user, err := s.validate(ctx, challenge, code)
 		wrong := isRefusal(err) || err == nil && user.Token.IsZero()
@@ -111,7 +112,7 @@ func (s *Session) validate(ctx context.Context, challenge Challenge, code string
 // signedIn makes a grant of the answer to the last step of a sign-in.
 func signedIn(user *FullApplicationUser, answer *Response) (*grant, error) {
 	if !isHeaderSafe(user.Token.Reveal()) {
-		return nil, &signInError{text: "the service signed in without a usable token"}
+		return nil, &signInError{text: "the service signed in without a usable token", empty: true}
 	}
 	expires := user.ExpiresUTC
 	if expires.IsZero() {

@@ -44,8 +44,9 @@ type TokenStore interface {
 
 // StoredToken is what a [TokenStore] keeps.
 type StoredToken struct {
-	Fence int64  // of the lease that it was made under
-	Data  Secret // a text that only sessions read
+	Fence   int64     // of the lease that it was made under
+	Data    Secret    // a text that only sessions read
+	Expires time.Time // when Data is of no use any more, zero if that is not known; need not be kept
 }
 
 // What a [TokenStore] fails with.
@@ -110,7 +111,7 @@ type stateStore struct {
 
 func (s stateStore) Load(context.Context) (StoredToken, error) {
 	state, err := s.state.read()
-	return StoredToken{state.Fence, Secret{state.Data}}, err
+	return StoredToken{Fence: state.Fence, Data: Secret{state.Data}}, err
 }
 
 func (s stateStore) Save(ctx context.Context, token StoredToken) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -294,6 +295,30 @@ func TestNobodySignsInWithoutTheStore(t *testing.T) {
 	})
 }
 
+func TestStoreErrorsAreTold(t *testing.T) {
+	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		for cause, text := range map[error]string{
+			&fs.PathError{Op: "open", Path: "hush", Err: fs.ErrNotExist}:   "no such file or directory",
+			&fs.PathError{Op: "open", Path: "hush", Err: fs.ErrPermission}: "permission denied",
+		} {
+			store := brokenStore{lending.NewMemoryTokenStore(), cause}
+			err := read(t.Context(), signInTo(t, service, nil, lending.WithTokenStore(store)))
+			require.ErrorContains(t, err, "the token store: "+text)
+			assert.NotContains(t, err.Error(), "hush")
+		}
+	})
+}
+
+// brokenStore cannot give out a lease.
+type brokenStore struct {
+	lending.TokenStore
+	cause error
+}
+
+func (b brokenStore) Acquire(context.Context, string, time.Duration) (int64, error) {
+	return 0, b.cause
+}
+
 // The pause for the store must not be the one that spares a person messages.
 func TestStoreComesBack(t *testing.T) {
 	for down := range 12 {
@@ -350,6 +375,63 @@ func TestFrozenHolder(t *testing.T) {
 	})
 }
 
+// lateStore gives out the lease only after another process was at work.
+type lateStore struct {
+	lending.TokenStore
+	before func()
+}
+
+func (l *lateStore) Acquire(ctx context.Context, owner string, ttl time.Duration) (int64, error) {
+	if before := l.before; before != nil {
+		l.before = nil
+		before()
+	}
+	return l.TokenStore.Acquire(ctx, owner, ttl)
+}
+
+func TestTokenThatCameBeforeTheLease(t *testing.T) {
+	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		shared := lending.NewMemoryTokenStore()
+		fast := signInTo(t, service, nil, lending.WithTokenStore(shared))
+		store := &lateStore{shared, func() { assert.NoError(t, read(t.Context(), fast)) }}
+		require.NoError(t, read(t.Context(), signInTo(t, service, nil, lending.WithTokenStore(store))))
+		assert.Equal(t, 1, service.Arrived(loginRoute))
+	})
+}
+
+// What a process does under a lease ends when another process has it.
+func TestLostLeaseEndsTheWork(t *testing.T) {
+	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := &stolenStore{TokenStore: lending.NewMemoryTokenStore()}
+		ended := make(chan time.Time, 1)
+		client := signInTo(t, service, func(c *lending.Credentials) {
+			c.TwoFactor = func(ctx context.Context, _ lending.Challenge) (string, error) {
+				store.stolen.Store(true)
+				<-ctx.Done()
+				ended <- time.Now()
+				return "", ctx.Err()
+			}
+		}, lending.WithTokenStore(store))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		start := time.Now()
+		require.ErrorIs(t, read(ctx, client), context.DeadlineExceeded)
+		assert.LessOrEqual(t, (<-ended).Sub(start), 6*time.Second)
+	})
+}
+
+type stolenStore struct {
+	lending.TokenStore
+	stolen atomic.Bool
+}
+
+func (s *stolenStore) Acquire(ctx context.Context, owner string, ttl time.Duration) (int64, error) {
+	if s.stolen.Load() {
+		return 0, lending.ErrLeaseHeld
+	}
+	return s.TokenStore.Acquire(ctx, owner, ttl)
+}
+
 // A wrong password that every replica tried would lock the account.
 func TestReplicasShareAFailure(t *testing.T) {
 	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
@@ -404,5 +486,29 @@ func TestRefusedTokenDoesNotTakeANewerOneAlong(t *testing.T) {
 		third := signInTo(t, service, nil, lending.WithTokenStore(store))
 		require.NoError(t, read(t.Context(), third))
 		assert.Equal(t, 2, service.Arrived(loginRoute))
+	})
+}
+
+// notingStore notes until when what is saved is of use.
+type notingStore struct {
+	lending.TokenStore
+	expires []time.Time
+}
+
+func (n *notingStore) Save(ctx context.Context, token lending.StoredToken) error {
+	n.expires = append(n.expires, token.Expires)
+	return n.TokenStore.Save(ctx, token)
+}
+
+func TestStoreIsToldWhenATokenExpires(t *testing.T) {
+	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := &notingStore{TokenStore: lending.NewMemoryTokenStore()}
+		client := signInTo(t, service, nil, lending.WithTokenStore(store))
+		got, _, err := takeToken(t.Context(), client)
+		require.NoError(t, err)
+		client.Session().Invalidate(got)
+		require.Len(t, store.expires, 2)
+		assert.True(t, got.Expires.Equal(store.expires[0]))
+		assert.True(t, store.expires[1].After(time.Now()), "the memory of failures")
 	})
 }

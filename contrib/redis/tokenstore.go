@@ -49,19 +49,31 @@ func (s *TokenStore) Load(ctx context.Context) (lending.StoredToken, error) {
 var save = redis.NewScript(`
 if tonumber(redis.call('HGET', KEYS[1], 'fence') or 0) > tonumber(ARGV[1]) then return 0 end
 redis.call('HSET', KEYS[1], 'fence', ARGV[1], 'data', ARGV[2])
+if ARGV[3] == '0' then
+	redis.call('PERSIST', KEYS[1])
+else
+	local time = redis.call('TIME')
+	local lease = (tonumber(redis.call('HGET', KEYS[1], 'until') or 0) - time[1] * 1000000 - time[2]) / 1000
+	redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(tonumber(ARGV[3]), lease)))
+end
 return 1`)
 
-// Save implements [lending.TokenStore].
+// Save implements [lending.TokenStore]. The key expires a minute after what it holds.
 func (s *TokenStore) Save(ctx context.Context, token lending.StoredToken) error {
-	saved, err := save.Run(ctx, s.client, []string{s.key}, token.Fence, token.Data.Reveal()).Bool()
+	var life int64
+	if !token.Expires.IsZero() {
+		life = (max(time.Until(token.Expires), 0) + time.Minute).Milliseconds()
+	}
+	saved, err := save.Run(ctx, s.client, []string{s.key}, token.Fence, token.Data.Reveal(), life).Bool()
 	if err == nil && !saved {
 		return lending.ErrFenced
 	}
 	return err
 }
 
-// The time is Redis's own, so that the clocks of the replicas do not matter. Fences
-// begin at the time, so that they rise also after Redis has lost its data.
+// The time of a lease is Redis's own, so that the clocks of the replicas do not matter
+// to it; the life of a token is in their time. Fences begin at the time, so that they
+// rise also after Redis has lost its data, or the key has expired.
 var acquire = redis.NewScript(`
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -72,7 +84,9 @@ if lease[1] ~= ARGV[1] then
 	fence = math.max(fence + 1, tonumber(lease[4] or 0) + 1, now)
 end
 local text = string.format('%.0f', fence)
+local left = redis.call('PTTL', KEYS[1])
 redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'until', string.format('%.0f', now + ARGV[2]), 'lease', text)
+if left ~= -1 and left < ARGV[2] / 1000 then redis.call('PEXPIRE', KEYS[1], string.format('%.0f', ARGV[2] / 1000)) end
 return text`)
 
 // Acquire implements [lending.TokenStore].

@@ -59,6 +59,36 @@ func TestTokenStore(t *testing.T) {
 	assert.Greater(t, next, fast, "also after Redis has lost its data")
 }
 
+func TestTokenStoreKeyExpires(t *testing.T) {
+	ctx := t.Context()
+	client := startRedis(t).client()
+	defer client.Close()
+	store := lendingredis.NewTokenStore(client, "lending:token")
+	left := func() float64 { return client.PTTL(ctx, "lending:token").Val().Seconds() }
+	fence, err := store.Acquire(ctx, "a", 10*time.Second)
+	require.NoError(t, err)
+	assert.InDelta(t, 10, left(), 5, "there is nothing but a lease")
+
+	token := stored(fence, "a token")
+	token.Expires = time.Now().Add(time.Hour)
+	require.NoError(t, store.Save(ctx, token))
+	assert.InDelta(t, 3660, left(), 5)
+	_, err = store.Acquire(ctx, "a", 10*time.Second)
+	require.NoError(t, err)
+	assert.InDelta(t, 3660, left(), 5, "a lease does not shorten it")
+	_, err = store.Acquire(ctx, "a", 3*time.Hour)
+	require.NoError(t, err)
+	assert.InDelta(t, 3*3600, left(), 5, "the lease is in the same key")
+	require.NoError(t, store.Save(ctx, token))
+	assert.InDelta(t, 3*3600, left(), 5)
+
+	require.NoError(t, store.Save(ctx, stored(fence, "a token of unknown life")))
+	assert.Negative(t, left())
+	_, err = store.Acquire(ctx, "a", 10*time.Second)
+	require.NoError(t, err)
+	assert.Negative(t, left())
+}
+
 func TestTokenStoreGivesOneLease(t *testing.T) {
 	client := startRedis(t).client()
 	defer client.Close()
