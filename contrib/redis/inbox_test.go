@@ -44,7 +44,7 @@ func TestDeduper(t *testing.T) {
 func TestDeduperClaimsThoughTheAnswerIsLost(t *testing.T) {
 	server := startRedis(t)
 	var lose atomic.Bool
-	client := redis.NewClient(&redis.Options{Addr: server.address(), MaxRetries: 1, Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
+	client := redis.NewClient(&redis.Options{Addr: server.address(), MaxRetries: 1, ReadTimeout: 500 * time.Millisecond, Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
 		connection, err := new(net.Dialer).DialContext(ctx, network, address)
 		return &lossy{connection, &lose}, err
 	}})
