@@ -56,8 +56,13 @@ type Option func(*settings) error
 // Its Transport should neither repeat requests nor follow redirects by itself. One that
 // repeats a mutation is stopped before the second copy leaves, and the outcome is
 // unknown. That holds as long as it sends with the context of the request through a
-// transport of net/http, which tells the context's httptrace: what hides from that
-// cannot be stopped.
+// transport of net/http, which tells the context's httptrace, and leaves the Host, the
+// User-Agent or the Authorization of the request as it is: what hides from that cannot
+// be stopped. What it sends to the service's host with that context for itself, to get
+// a token for example, counts as a copy: let it use a context of its own.
+//
+// [OutcomeNotSent] then also needs an error that says so: of dialing, of DNS or of the
+// TLS handshake. A time limit that ends any of these leaves the outcome unknown.
 func WithHTTPClient(hc *http.Client) Option {
 	return func(s *settings) error {
 		if hc == nil {

@@ -30,7 +30,7 @@ type Error struct {
 	Outcome    Outcome         // says nothing of a read, which has no effect
 	SettledBy  string          // the reads that settle an unknown outcome, for example "Applications.Status"; empty if no read shows it, and for reads
 	Problem    *ProblemDetails // nil if the answer held none
-	RetryAfter time.Duration   // how long the service asks to wait; 0 if it does not
+	RetryAfter time.Duration   // how long the service asks to wait, also with the sign-in, or a [Session] waits until the next; 0 if it does not
 	Attempts   int             // how often the request was sent, or tried to
 
 	response func() *Response // no pointer: fmt looks behind one under a verb that does not fit
@@ -81,7 +81,8 @@ func (e *Error) outcome() string {
 }
 
 // Unwrap returns the cause: an error of the context, of the network, of the token
-// source or of the decoding. Its text is as safe as that of Error.
+// source or of the decoding. Its text is as safe as that of Error. If a
+// sign-in failed, errors.As finds its Error in the cause.
 func (e *Error) Unwrap() error { return e.cause }
 
 // Is reports whether target is the sentinel of the status or the outcome.
@@ -142,7 +143,15 @@ func (e *hiddenError) Error() string { return e.text }
 // Is does not let an error inside, of a sign-in for example, say what only the call's
 // own answer can.
 func (e *hiddenError) Is(target error) bool {
-	return target != ErrOutcomeUnknown && target != ErrNotFound && errors.Is(e.err, target)
+	switch target {
+	case ErrUnauthorized, ErrForbidden, ErrNotFound, ErrRateLimited, ErrOutcomeUnknown:
+		return false
+	case ErrTooLarge: // is also what this package says of an answer
+		if _, nested := errors.AsType[*Error](e.err); nested {
+			return false
+		}
+	}
+	return errors.Is(e.err, target)
 }
 
 // As finds no error that holds a URL.
