@@ -57,7 +57,7 @@ func TestMain(m *testing.M) {
 		runReplica(settings)
 		return
 	}
-	os.Exit(webhooktest.Main(m, openInbox))
+	os.Exit(webhooktest.Main(m, openStore))
 }
 
 // runReplica calls the service until standard input ends.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -43,7 +44,7 @@ func TestDeduper(t *testing.T) {
 func TestDeduperClaimsThoughTheAnswerIsLost(t *testing.T) {
 	server := startRedis(t)
 	var lose atomic.Bool
-	client := redis.NewClient(&redis.Options{Addr: server.address(), MaxRetries: 1, Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
+	client := redis.NewClient(&redis.Options{Addr: server.address(), MaxRetries: 1, ReadTimeout: 500 * time.Millisecond, Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
 		connection, err := new(net.Dialer).DialContext(ctx, network, address)
 		return &lossy{connection, &lose}, err
 	}})
@@ -231,15 +232,26 @@ func TestInboxAfterALossOfData(t *testing.T) {
 	require.Equal(t, lending.EventName("a"), entry.Event.Name)
 }
 
-// openInbox is for the receivers that TestNothingIsLostUnderKill starts.
-func openInbox(address string) (lending.Inbox, error) {
+// onceAt is in front of the address for a receiver with a deduper instead of an inbox.
+const onceAt = "once:"
+
+// openStore is for the receivers that the tests below start.
+func openStore(store string) (webhooktest.Store, error) {
+	if address, once := strings.CutPrefix(store, onceAt); once {
+		return webhooktest.Store{Deduper: lendingredis.NewDeduper(newRedis(address), "test:", lending.DeduperOptions{Lease: 3 * time.Second})}, nil
+	}
 	for { // Redis may be on its way back
-		inbox, err := lendingredis.NewInbox(context.Background(), newRedis(address), "test", &lendingredis.InboxOptions{Lease: 3 * time.Second})
+		inbox, err := lendingredis.NewInbox(context.Background(), newRedis(store), "test", &lendingredis.InboxOptions{Lease: 3 * time.Second})
 		if err == nil {
-			return inbox, nil
+			return webhooktest.Store{Inbox: inbox}, nil
 		}
 		<-time.After(20 * time.Millisecond)
 	}
+}
+
+// Without an inbox too: the sender is told of success after the act only.
+func TestOnceUnderKill(t *testing.T) {
+	webhooktest.Kill(t, onceAt+startRedis(t).address(), nil)
 }
 
 // Redis is killed with SIGKILL too, and started again from its log.

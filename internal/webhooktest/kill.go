@@ -31,13 +31,20 @@ const (
 	childVariable = "LENDING_WEBHOOKTEST_CHILD" // generation of the receiver, for the process that is one
 	storeVariable = "LENDING_WEBHOOKTEST_STORE" // where its inbox is
 	secret        = "whs_0123456789abcdef0123456789abcdef"
-	concurrency   = 8
+	concurrency   = 16 // of the senders, and so of a receiver with Once, and of Work
 )
 
+// Store is what a receiver trusts: an inbox, or, without one, a deduper that its
+// function is behind.
+type Store struct {
+	Inbox   lending.Inbox
+	Deduper lending.Deduper
+}
+
 // Main is for the TestMain of a package that calls [Kill], which exits with what it
-// returns: a process that Kill has started becomes a receiver with the inbox that open
+// returns: a process that Kill has started becomes a receiver with the store that open
 // opens.
-func Main(m *testing.M, open func(store string) (lending.Inbox, error)) int {
+func Main(m *testing.M, open func(store string) (Store, error)) int {
 	generation := os.Getenv(childVariable)
 	if generation == "" {
 		return m.Run()
@@ -52,7 +59,7 @@ func Main(m *testing.M, open func(store string) (lending.Inbox, error)) int {
 // child is the receiver: it listens on file 3, notes in file 4 on what it has acted,
 // and ends when its inbox is empty after a byte on its standard input, or when that has
 // ended, as the test has then.
-func child(generation string, open func(string) (lending.Inbox, error)) error {
+func child(generation string, open func(string) (Store, error)) error {
 	finish := make(chan struct{})
 	go func() {
 		if _, err := os.Stdin.Read(make([]byte, 1)); err == nil {
@@ -66,29 +73,36 @@ func child(generation string, open func(string) (lending.Inbox, error)) error {
 		return err
 	}
 	acts := os.NewFile(4, "acts")
-	inbox, err := open(os.Getenv(storeVariable))
+	store, err := open(os.Getenv(storeVariable))
 	if err != nil {
 		return err
+	}
+	act := func(_ context.Context, event *lending.Event) error {
+		<-time.After(rand.N(2 * time.Millisecond))
+		if rand.N(50) == 0 {
+			return errors.New("a failure now and then")
+		}
+		_, err := acts.WriteString(event.Key() + " " + generation + "\n")
+		return err
+	}
+	serve := func(handle lending.EventFunc) {
+		receiver := lending.NewReceiver(lending.SignedWith(lending.NewSecret(secret)), handle, nil)
+		server := &http.Server{Handler: receiver, ReadHeaderTimeout: 5 * time.Second}
+		go func() { _ = server.Serve(listener) }()
+		<-finish
+	}
+	if store.Inbox == nil {
+		serve(lending.Once(store.Deduper, act))
+		return nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var working sync.WaitGroup
 	working.Go(func() {
-		lending.Work(ctx, inbox, func(_ context.Context, event *lending.Event) error {
-			<-time.After(rand.N(2 * time.Millisecond))
-			if rand.N(50) == 0 {
-				return errors.New("a failure now and then")
-			}
-			_, err := acts.WriteString(event.Key() + " " + generation + "\n")
-			return err
-		}, &lending.WorkOptions{Concurrency: concurrency, MaxTries: 1000, Backoff: func(int) time.Duration { return 20 * time.Millisecond }})
+		lending.Work(ctx, store.Inbox, act, &lending.WorkOptions{Concurrency: concurrency, MaxTries: 1000, Backoff: func(int) time.Duration { return 20 * time.Millisecond }})
 	})
-	receiver := lending.NewReceiver(lending.SignedWith(lending.NewSecret(secret)), inbox.Put, nil)
-	server := &http.Server{Handler: receiver, ReadHeaderTimeout: 5 * time.Second}
-	go func() { _ = server.Serve(listener) }()
-
-	<-finish
+	serve(store.Inbox.Put)
 	for {
-		if counts, err := inbox.Counts(ctx); err == nil && counts == (lending.InboxCounts{}) {
+		if counts, err := store.Inbox.Counts(ctx); err == nil && counts == (lending.InboxCounts{}) {
 			cancel()
 			working.Wait()
 			return nil
@@ -100,8 +114,9 @@ func child(generation string, open func(string) (lending.Inbox, error)) error {
 // Kill sends signed events to a receiver in a process of its own, some of them several
 // times, and kills the process with SIGKILL at random, again and again. It fails the
 // test if an event that was answered with success is not acted on, or if one is acted
-// on twice beyond the window that [lending.Work] documents: by two processes, of which
-// the first was killed, and no more of them than it had calls under way.
+// on twice beyond the window that [lending.Work] and [lending.OnceBy] document: by two
+// processes, of which the first was killed, and no more of them than it had calls under
+// way.
 //
 // between, if it is not nil, is called now and then: to restart what the inbox is in.
 func Kill(t *testing.T, store string, between func()) {
@@ -214,9 +229,9 @@ func (r *rig) kill() {
 func (r *rig) sendAll() {
 	client := &http.Client{Timeout: 10 * time.Second}
 	var group sync.WaitGroup
-	for sender := range 16 {
+	for sender := range concurrency {
 		group.Go(func() {
-			for n := sender; n < *events; n += 16 {
+			for n := sender; n < *events; n += concurrency {
 				e := event(n)
 				var copies sync.WaitGroup
 				for range 1 + max(0, rand.N(6)-3) {
