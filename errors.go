@@ -222,7 +222,9 @@ func describe(err error) string {
 		return "cannot connect to " + fmt.Sprint(network.Addr)
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return "connection reset"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case isStreamError(err):
+		return "the HTTP/2 stream was reset"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), strings.Contains(err.Error(), "GOAWAY"):
 		return "connection closed before the answer was complete"
 	}
 	for _, known := range []error{ErrTooLarge, ErrNoContent, ErrSignInRequired, ErrRepeatedPage, errHTML, errNotJSON, errBadToken, errNoAnswer, errSentAgain} {
@@ -244,4 +246,10 @@ const unknownFailure = "failed"
 func isPlaintext(err error) bool {
 	var header tls.RecordHeaderError
 	return errors.As(err, &header) || strings.HasSuffix(err.Error(), "server gave HTTP response to HTTPS client")
+}
+
+// isStreamError reports whether a stream of HTTP/2 has ended without its connection.
+// net/http says so in errors whose types it does not export, or without any.
+func isStreamError(err error) bool {
+	return strings.Contains(err.Error(), "stream error: stream ID ")
 }
