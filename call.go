@@ -203,7 +203,7 @@ func (c *Client) token(ctx context.Context, r *request) (Token, error) {
 	case r.anonymous || !r.token.Value.IsZero():
 		return r.token, nil
 	case c.settings.tokens == nil:
-		return Token{}, ErrSignInRequired
+		return Token{}, errNoTokens
 	}
 	token, err := c.settings.tokens.Token(ctx)
 	if err != nil && strings.HasPrefix(describe(err), unknownFailure) {
@@ -326,6 +326,7 @@ var (
 	errHTML     = errors.New("the answer is HTML, not JSON")
 	errNotJSON  = errors.New("the answer is not JSON")
 	errBadToken = errors.New("the token is empty or holds bytes that no header may hold")
+	errNoTokens = &hiddenError{"the client has neither credentials nor another source of tokens", ErrSignInRequired}
 )
 
 // decodeAnswer decodes a success into result.

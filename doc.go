@@ -5,7 +5,7 @@
 // sent twice, every error says whether the command happened, and no secret shows in
 // an error or a log.
 //
-//	client, err := lending.New("https://lending.example", lending.WithCredentials(lending.Credentials{
+//	client, err := lending.New(address, lending.WithCredentials(lending.Credentials{
 //		Username:  username,
 //		Password:  lending.NewSecret(password),
 //		TwoFactor: askForCode,
@@ -14,7 +14,12 @@
 //		return err
 //	}
 //	defer client.Close()
+//
 //	status, err := client.Applications.Status(ctx, application)
+//	if err != nil {
+//		return err
+//	}
+//	fmt.Println("the application is", status)
 //
 // The package lendingtest holds the whole service in process, for examples and tests.
 //
@@ -47,8 +52,8 @@
 //     reads that show it; do that before sending it again. errors.Is finds
 //     [ErrOutcomeUnknown].
 //
-// [ErrUnauthorized], [ErrForbidden], [ErrNotFound], [ErrTooLarge], [ErrRateLimited]
-// and [ErrNoContent] are for errors.Is too. The text of every error of this package
+// [ErrUnauthorized], [ErrForbidden], [ErrNotFound], [ErrTooLarge], [ErrRateLimited],
+// [ErrNoContent] and [ErrSignInRequired] are for errors.Is too. The text of every error of this package
 // may be logged: it names fields and codes, and quotes no value. What the service said
 // is in the field Problem of [Error], and in [Error.Response].
 //
@@ -112,7 +117,7 @@
 //
 //	service := lendingtest.NewServer()
 //	defer service.Close()
-//	client, err := lending.New(service.URL, lending.WithCredentials(…))
+//	client, err := lending.New(service.URL, lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))
 //
 // It keeps state, refuses what the interface says is refused, misbehaves on demand
 // (resets, cut answers, 5xx before or after the command was executed) and counts what

@@ -71,7 +71,8 @@ var (
 	ErrNoContent = errors.New("no content")
 	// ErrOutcomeUnknown is [OutcomeUnknown] of a mutation. A read never has it.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
-	// ErrSignInRequired means that a person has to sign in: see [TwoFactorRequiredError].
+	// ErrSignInRequired means that a person has to sign in, see [TwoFactorRequiredError],
+	// or that the client has no source of tokens.
 	ErrSignInRequired = errors.New("sign-in required")
 )
 

@@ -83,7 +83,7 @@ func runEmbedded(ctx context.Context, out io.Writer) error {
 		Username: lendingtest.Username,
 		Password: lending.NewSecret(lendingtest.Password),
 		TwoFactor: func(context.Context, lending.Challenge) (string, error) {
-			say(out, "The service sent a two-factor code; the program reads it where a person would look at a phone.")
+			say(out, "Username and password were right. The service sent a two-factor code; the program reads it where a person would look at a phone.")
 			return service.TwoFactorCode(lendingtest.Username), nil
 		},
 	}))
@@ -92,7 +92,7 @@ func runEmbedded(ctx context.Context, out io.Writer) error {
 	}
 	defer client.Close()
 
-	say(out, "\nWebhooks")
+	say(out, "\nSign-in, with the first call")
 	if err := inbox.subscribe(ctx, out, client); err != nil {
 		return err
 	}
