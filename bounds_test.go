@@ -350,8 +350,8 @@ func TestOutcomeOfAStalledHandshake(t *testing.T) {
 	transport := &http.Transport{}
 	for want, hc := range map[lending.Outcome]*http.Client{lending.OutcomeNotSent: nil, lending.OutcomeUnknown: {Transport: transport}} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
 		err := benchmarkClient(t, "https://"+listener.Addr().String(), hc).Applications.Cancel(ctx, theApplication)
+		cancel()
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, want, lending.OutcomeOf(err))
 	}

@@ -45,9 +45,13 @@ func (tr *trial) expected() expectation {
 
 // errorNames are the errors that the table names.
 var errorNames = map[string]func(error) bool{
-	"any":          func(err error) bool { return err != nil },
-	"closed":       func(err error) bool { return strings.Contains(fmt.Sprint(err), "connection ") },
-	"sent again":   func(err error) bool { return strings.Contains(fmt.Sprint(err), "second time") },
+	"any":        func(err error) bool { return err != nil },
+	"closed":     func(err error) bool { return strings.Contains(fmt.Sprint(err), "connection ") },
+	"sent again": sentAgain,
+	"reset": func(err error) bool {
+		return strings.Contains(fmt.Sprint(err), "HTTP/2 stream was reset") || sentAgain(err)
+	},
+	"goaway":       func(err error) bool { return strings.Contains(fmt.Sprint(err), "connection closed") || sentAgain(err) },
 	"canceled":     func(err error) bool { return errors.Is(err, context.Canceled) },
 	"unauthorized": func(err error) bool { return errors.Is(err, lending.ErrUnauthorized) },
 	"forbidden":    func(err error) bool { return errors.Is(err, lending.ErrForbidden) },
@@ -60,6 +64,8 @@ var errorNames = map[string]func(error) bool{
 		return errors.As(err, &network) && network.Op == "dial"
 	},
 }
+
+func sentAgain(err error) bool { return strings.Contains(fmt.Sprint(err), "second time") }
 
 // wants returns the name of the error that the route ends with, "" for success.
 func (tr *trial) wants() string {

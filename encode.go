@@ -24,6 +24,7 @@ import (
 // nothing.
 func encode(value any) ([]byte, error) {
 	var b bytes.Buffer
+	b.Grow(512)
 	err := encodeValue(&b, reflect.ValueOf(value), "")
 	return b.Bytes(), err
 }
@@ -109,7 +110,7 @@ func encodeObject(b *bytes.Buffer, v reflect.Value, path string) error {
 	if path != "" {
 		path += "."
 	}
-	var names []string
+	names := make([]string, 0, v.NumField())
 	var received json.RawMessage
 	if isRecord(v.Type()) {
 		received = v.Field(0).Interface().(Record).Raw()

@@ -228,6 +228,9 @@ func describe(err error) string {
 	case errors.Is(err, fs.ErrPermission):
 		return "permission denied"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case isStreamError(err):
+		return "the HTTP/2 stream was reset"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), strings.Contains(err.Error(), "GOAWAY"):
 		return "connection closed before the answer was complete"
 	}
 	for _, known := range []error{ErrTooLarge, ErrNoContent, ErrSignInRequired, ErrRepeatedPage, errHTML, errNotJSON, errBadToken, errNoAnswer, errSentAgain} {
@@ -249,4 +252,10 @@ const unknownFailure = "failed"
 func isPlaintext(err error) bool {
 	var header tls.RecordHeaderError
 	return errors.As(err, &header) || strings.HasSuffix(err.Error(), "server gave HTTP response to HTTPS client")
+}
+
+// isStreamError reports whether a stream of HTTP/2 has ended without its connection.
+// net/http says so in errors whose types it does not export, or without any.
+func isStreamError(err error) bool {
+	return strings.Contains(err.Error(), "stream error: stream ID ")
 }
