@@ -227,7 +227,6 @@ func describe(err error) string {
 		return "no such file or directory"
 	case errors.Is(err, fs.ErrPermission):
 		return "permission denied"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 	case isStreamError(err):
 		return "the HTTP/2 stream was reset"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), strings.Contains(err.Error(), "GOAWAY"):
