@@ -31,13 +31,13 @@ import (
 	"github.com/lendingapi/lending-go"
 )
 
-// bomb returns 200 MiB of JSON string in about 200 KB.
+// bomb returns 80 MiB of JSON string in about 80 KB.
 var bomb = sync.OnceValue(func() []byte {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
 	part := bytes.Repeat([]byte("x"), 1<<20)
 	_, _ = w.Write([]byte(`"`))
-	for range 200 {
+	for range 80 {
 		_, _ = w.Write(part)
 	}
 	_ = w.Close()
@@ -69,7 +69,9 @@ func TestDecompressedAnswersAreBounded(t *testing.T) {
 			assert.Equal(t, test.status, failed.StatusCode)
 			assert.Equal(t, test.outcome, failed.Outcome)
 			assert.Len(t, failed.Response().Body, test.most)
-			assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(4*test.most+(8<<20)))
+			if !raceDetector {
+				assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(4*test.most+(8<<20)))
+			}
 			assert.EqualValues(t, 1, arrivals.Load())
 		})
 	}
