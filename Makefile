@@ -57,7 +57,7 @@ bench: ## Run the benchmarks COUNT (6) times; OLD=file compares with an earlier 
 ##@ Gates
 
 .PHONY: check lint docs cover api cross vuln
-check: test race contrib lint docs cover api cross vuln fuzz-seeds demo ## Run every gate, stop at the first that fails
+check: test race contrib lint docs cover api compat cross vuln fuzz-seeds demo ## Run every gate, stop at the first that fails
 
 lint: lint-format lint-tidy lint-vet lint-staticcheck lint-golangci ## All of these, in every module
 
@@ -97,7 +97,8 @@ cover: ## Hold the coverage floors of tools/coverage.txt
 	@awk -v module="$$(go list -m)" -f tools/coverage.awk tools/coverage.txt $(BIN)/cover.out
 
 cross: ## Compile packages and tests for linux, darwin and windows
-	@for os in linux darwin windows; do echo "-- $$os"; CGO_ENABLED=0 GOOS=$$os go build ./...; CGO_ENABLED=0 GOOS=$$os go vet ./...; done
+	@for os in linux darwin windows; do echo "-- $$os"; export CGO_ENABLED=0 GOOS=$$os; go build ./...; go vet ./...; \
+	  ($(call in-modules,$(CONTRIB),go vet ./...)) || exit 1; done
 
 vuln: tools ## Look for known vulnerabilities; says so and goes on when the database cannot be reached
 	@$(call in-modules,. $(CONTRIB),$(CURDIR)/tools/vuln.sh $(BIN)/govulncheck)
@@ -121,9 +122,8 @@ api-update: tools ## Record the exported names; a removal needs BREAKING=1
 	    echo "these lines would go; BREAKING=1 says that it is meant, CHANGELOG says what callers do:"; echo "$$gone"; exit 1; fi; \
 	  cp $(BIN)/api.txt testdata/api.txt
 
-compat: ## Compile the external tests and examples of REF against this code
-	@test -n "$(REF)" || { echo "usage: make compat REF=<tag or commit>"; exit 1; }
-	@tools/compat.sh "$(REF)"
+compat: ## Compile the external tests and examples of REF (the last tag, or HEAD) against this code
+	@tools/compat.sh "$(or $(REF),$(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD))"
 
 ##@ Upkeep
 

@@ -2,6 +2,7 @@ package lending
 
 import (
 	"context"
+	"math"
 )
 
 // ApplicationsService creates customers and applications, feeds bank data and leads
@@ -217,6 +218,7 @@ func (s *ApplicationsService) ListByPartner(ctx context.Context, id PartnerID, o
 		path:  "/api/Application/get-partner-applications/{partnerId}",
 		args:  []string{id.String()},
 		query: opts.query(),
+		also:  opts.atMost(math.MaxInt32),
 	})
 }
 
@@ -245,7 +247,8 @@ func (s *ApplicationsService) UpdateName(ctx context.Context, id ApplicationID, 
 }
 
 // UpdateNameAndZipCode gives the application's business another name and zip code,
-// neither of which may be empty.
+// neither of which may be empty. The interface requires neither, and does not say what
+// becomes of the one that is left out.
 //
 // The service exposes it as a GET, yet it changes state: it is sent once and never
 // repeated. After an unknown outcome read [ApplicationsService.Get].

@@ -105,7 +105,7 @@ func TestApplicationRequestRules(t *testing.T) {
 		{"-1 years", extra("years", "-1"), "extraInformation.years range"},
 		{"a word", extra("years", "seven"), "extraInformation.years range"},
 		{"no years", extra("years", ""), "extraInformation.years range"},
-		{"not UTF-8", extra("note", "\xff"), "extraInformation encoding"},
+		{"not UTF-8", extra("note", "\xff"), "extraInformation.note encoding"},
 		{"all at once", func(r *lending.ApplicationRequest) {
 			extra("zipcode", "1", "years", "x")(r)
 			r.CustomerID = lending.CustomerID{}
@@ -182,4 +182,49 @@ func TestIDs(t *testing.T) {
 	_, err = lending.ParseLoanID("hush")
 	assert.Equal(t, "loanId format", refused(t, err))
 	assert.NotContains(t, err.Error(), "hush")
+}
+
+// The records whose fields are not published are filled with those that are.
+func TestRequestRecordsInExtra(t *testing.T) {
+	var body string
+	client := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		body = string(text)
+		answer(200, `{}`)(w, r)
+	})
+	customer := goodCustomer()
+	customer.Extra = map[string]int{"score": 7}
+	const want = `{"people":[{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com",
+		"password":"A-hush-Pass-1","mobileNumber":"(415) 555-0100","score":7}],"ssn":"123","none":null,"note":"[redacted]"}`
+	extra := map[string]any{
+		"people": []any{&customer}, "ssn": lending.NewSecret("123"), "none": nil, "note": "[redacted]",
+	}
+	_, err := client.Applications.CreateWithCustomerAndApplicant(t.Context(), lending.ApplicationAndCustomerAndApplicantRequest{Extra: extra}, nil)
+	require.NoError(t, err)
+	assert.JSONEq(t, want, body)
+	_, err = client.Do(t.Context(), lending.RawRequest{Method: "POST", Path: "/api/New/thing", Body: extra})
+	require.NoError(t, err)
+	assert.JSONEq(t, want, body)
+	_, err = client.Do(t.Context(), lending.RawRequest{Method: "POST", Path: "/api/New/thing", Body: customer})
+	require.NoError(t, err)
+	assert.Contains(t, body, `"score":7`)
+
+	for _, lossy := range []any{
+		struct{ C lending.UserRequest }{customer},
+		struct{ S *lending.Secret }{new(lending.Secret)},
+		map[string]any{"x": struct{ Names []string }{[]string{"\xff"}}},
+		map[string]any{"customerId": lending.CustomerID{}},
+	} {
+		_, err = client.Do(t.Context(), lending.RawRequest{Method: "POST", Path: "/api/New/thing", Body: lossy})
+		assert.Error(t, err)
+		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+	}
+}
+
+func TestEveryFailureIsListed(t *testing.T) {
+	client := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("sent") })
+	customer := goodCustomer()
+	customer.FirstName, customer.LastName = strings.Repeat("x", 51), "\xff"
+	_, err := client.Applications.CreateCustomer(t.Context(), customer)
+	assert.Equal(t, "firstName length, lastName encoding", refused(t, err))
 }

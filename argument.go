@@ -36,14 +36,14 @@ type ArgumentError struct {
 func (e *ArgumentError) Error() string {
 	var b strings.Builder
 	b.WriteString("lending: ")
-	if e.Route != "" {
-		b.WriteString(e.Method + " " + e.Route + ": ")
+	if e.Method != "" {
+		b.WriteString(strings.TrimRight(e.Method+" "+e.Route, " ") + ": not sent: ")
 	}
-	b.WriteString("not sent")
-	separator := ": "
-	for _, f := range e.Fields {
-		b.WriteString(separator + f.Field + " " + f.Message)
-		separator = "; "
+	for i, f := range e.Fields {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(f.Field + " " + f.Message)
 	}
 	return b.String()
 }

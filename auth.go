@@ -37,9 +37,10 @@ type Credentials struct {
 	IPAddress          string // optional
 
 	// TwoFactor returns the code that the service has sent for challenge. It may
-	// ask a person and take minutes, until ctx ends. After a wrong code it is asked
-	// again, at most three times for one sign-in. Without it a sign-in that needs a
-	// code fails with a [*TwoFactorRequiredError].
+	// ask a person and take minutes, and returns when ctx ends: [Client.Close] waits
+	// for it. After a wrong code it is asked again, at most three times for one
+	// sign-in. Without it a sign-in that needs a code fails with a
+	// [*TwoFactorRequiredError].
 	TwoFactor func(ctx context.Context, challenge Challenge) (code string, err error)
 }
 
@@ -57,7 +58,7 @@ type Challenge struct {
 }
 
 // TwoFactorRequiredError says that a sign-in needs a code and that there is no
-// function to ask for it. Give Challenge and the code to [Session.CompleteTwoFactor].
+// function to ask for it, or that nobody waited until it had the code. Give Challenge and the code to [Session.CompleteTwoFactor].
 // errors.Is finds [ErrSignInRequired] in it.
 type TwoFactorRequiredError struct{ Challenge Challenge }
 

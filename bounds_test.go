@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"net/url"
 	"runtime"
 	"slices"
@@ -30,19 +31,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// bomb returns 80 MiB of JSON string in about 80 KB.
+// bomb returns 200 MiB in about 200 KB.
 var bomb = sync.OnceValue(func() []byte {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	part := bytes.Repeat([]byte("x"), 1<<20)
-	_, _ = w.Write([]byte(`"`))
-	for range 80 {
-		_, _ = w.Write(part)
-	}
+	_, _ = w.Write(bytes.Repeat([]byte("x"), 1<<20))
 	_ = w.Close()
-	return b.Bytes()
+	return bytes.Repeat(b.Bytes(), 200) // gzip allows one after the other
 })
 
 func TestDecompressedAnswersAreBounded(t *testing.T) {
@@ -70,9 +68,7 @@ func TestDecompressedAnswersAreBounded(t *testing.T) {
 			assert.Equal(t, test.status, failed.StatusCode)
 			assert.Equal(t, test.outcome, failed.Outcome)
 			assert.Len(t, failed.Response().Body, test.most)
-			if !raceDetector {
-				assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(4*test.most+(8<<20)))
-			}
+			assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(10*test.most+(8<<20)))
 			assert.EqualValues(t, 1, arrivals.Load())
 		})
 	}
@@ -303,13 +299,157 @@ func TestTransportMayCallOthers(t *testing.T) {
 	})
 	client := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		arrivals.Add(1)
-		answer(400, "{}")(w, r)
+		answer(http.StatusBadRequest, "{}")(w, r)
 	}, lending.WithHTTPClient(&http.Client{Transport: transport}))
 	for range 3 {
 		assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(client.Applications.Cancel(t.Context(), theApplication)))
 	}
 	assert.EqualValues(t, 3, arrivals.Load())
 	assert.EqualValues(t, 6, asked.Load())
+}
+
+// TestTransportMayReplaceHeaders holds that a mutation is sent once however a caller's
+// transport dresses it, as long as one of its marks stays, also without a token.
+func TestTransportMayReplaceHeaders(t *testing.T) {
+	for mark, replaced := range map[string][]string{
+		"Host":          {"Authorization", "User-Agent"},
+		"User-Agent":    {"Authorization", "Host"},
+		"Authorization": {"User-Agent", "Host"},
+	} {
+		t.Run(mark, func(t *testing.T) {
+			var arrivals atomic.Int32
+			var breaks atomic.Bool
+			var warming sync.WaitGroup // until each has a connection
+			transport := &http.Transport{MaxIdleConnsPerHost: 8}
+			client := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				if !breaks.Load() {
+					warming.Done()
+					warming.Wait()
+					answer(200, `"Open"`)(w, r)
+					return
+				}
+				arrivals.Add(1)
+				panic(http.ErrAbortHandler)
+			}, lending.WithHTTPClient(&http.Client{Transport: rewriting(transport, append(replaced, "Idempotency-Key")...)}))
+			t.Cleanup(transport.CloseIdleConnections)
+			warm := func() {
+				breaks.Store(false)
+				arrivals.Store(0)
+				warming.Add(4)
+				var all sync.WaitGroup
+				for range 4 {
+					all.Go(func() {
+						_, err := client.Applications.Status(t.Context(), theApplication)
+						assert.NoError(t, err)
+					})
+				}
+				all.Wait()
+				breaks.Store(true)
+			}
+			warm()
+			err := client.Applications.Cancel(t.Context(), theApplication)
+			assert.EqualValues(t, 1, arrivals.Load())
+			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+			if mark == "Authorization" {
+				return // a sign-in has none
+			}
+			warm()
+			_, err = client.Auth.Login(t.Context(), lending.LoginRequest{Username: "u", Password: lending.NewSecret("p")})
+			assert.EqualValues(t, 1, arrivals.Load())
+			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		})
+	}
+}
+
+// TestTwoCopiesLeaveDoubt holds that the answer to one of two copies does not speak for
+// the other, unless it is a success.
+func TestTwoCopiesLeaveDoubt(t *testing.T) {
+	for status, want := range map[int]lending.Outcome{400: lending.OutcomeUnknown, 401: lending.OutcomeUnknown, 200: lending.OutcomeDone} {
+		transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+			for range 2 {
+				httptrace.ContextClientTrace(r.Context()).WroteHeaderField("Host", []string{r.Host})
+			}
+			return says(status, "{")(r)
+		})
+		_, err := benchmarkClient(t, "https://lending.example", &http.Client{Transport: transport}).Applications.CreateCustomer(t.Context(), goodCustomer())
+		require.Error(t, err)
+		assert.Equal(t, want, lending.OutcomeOf(err), err)
+	}
+}
+
+// TestOutcomeWithTwoWaysOut holds that what fails where the trace sees it can have been
+// sent where it does not.
+func TestOutcomeWithTwoWaysOut(t *testing.T) {
+	var delivered atomic.Int32
+	traced := &http.Transport{}
+	transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+		if resp, err := traced.RoundTrip(r.Clone(r.Context())); err == nil {
+			return resp, nil
+		}
+		delivered.Add(1)
+		return nil, io.EOF
+	})
+	client := benchmarkClient(t, "http://127.0.0.1:1", &http.Client{Transport: transport})
+	require.ErrorIs(t, client.Applications.Cancel(t.Context(), theApplication), lending.ErrOutcomeUnknown)
+	assert.EqualValues(t, 1, delivered.Load())
+}
+
+// TestOutcomeOfAStalledHandshake holds that the package's own transport is trusted when
+// it says that it never had a connection, and a caller's is not.
+func TestOutcomeOfAStalledHandshake(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts, and nobody answers
+	require.NoError(t, err)
+	defer listener.Close()
+	transport := &http.Transport{}
+	for want, hc := range map[lending.Outcome]*http.Client{lending.OutcomeNotSent: nil, lending.OutcomeUnknown: {Transport: transport}} {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		err := benchmarkClient(t, "https://"+listener.Addr().String(), hc).Applications.Cancel(ctx, theApplication)
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, want, lending.OutcomeOf(err))
+	}
+}
+
+// TestOutcomeOfReads holds that a read which was tried is never called not sent, where
+// net/http has repeated it by itself: the last error is of a dial that was refused.
+func TestOutcomeOfReads(t *testing.T) {
+	t.Parallel() // five attempts
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	arrivals, address := 0, listener.Addr().String()
+	var service sync.WaitGroup
+	service.Go(func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		for reader := bufio.NewReader(conn); arrivals < 2; arrivals++ {
+			if _, err := http.ReadRequest(reader); err != nil {
+				return
+			}
+			if arrivals == 1 {
+				_ = listener.Close()
+				continue
+			}
+			_, _ = io.WriteString(conn, reply(200, nil, `"Open"`))
+		}
+	})
+	client := newClient(t, "http://"+address, lending.WithTokenSource(lending.StaticToken("t")))
+	_, err = client.Applications.Status(t.Context(), theApplication)
+	require.NoError(t, err)
+	_, err = client.Applications.Status(t.Context(), theApplication)
+	service.Wait()
+	assert.Equal(t, 2, arrivals)
+	require.ErrorContains(t, err, "cannot connect")
+	assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
+	require.NotErrorIs(t, err, lending.ErrOutcomeUnknown)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = client.Applications.Status(ctx, theApplication)
+	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
 }
 
 // TestOutcomeWithoutTrace holds that a transport which does not say what it does proves
@@ -327,6 +467,9 @@ func TestOutcomeWithoutTrace(t *testing.T) {
 		"any error":           {fails(io.EOF), lending.OutcomeUnknown},
 		"read":                {fails(&net.OpError{Op: "read", Err: io.EOF}), lending.OutcomeUnknown},
 		"dial":                {fails(&net.OpError{Op: "dial", Err: io.EOF}), lending.OutcomeNotSent},
+		"DNS":                 {fails(&net.DNSError{Err: "no such host"}), lending.OutcomeNotSent},
+		"handshake":           {fails(tls.RecordHeaderError{Conn: &net.TCPConn{}}), lending.OutcomeNotSent},
+		"TLS after it":        {fails(tls.RecordHeaderError{}), lending.OutcomeUnknown},
 		"nothing":             {fails(nil), lending.OutcomeUnknown},
 		"registered protocol": {registered, lending.OutcomeUnknown},
 		"answer without body": {roundTripper(func(*http.Request) (*http.Response, error) {
@@ -339,11 +482,16 @@ func TestOutcomeWithoutTrace(t *testing.T) {
 }
 
 // TestSignInDoesNotSpeakForTheCall holds that the error of a sign-in, inside that of a
-// call that was never sent, says neither that the call's outcome is unknown nor that
-// its record is missing.
+// call that was never sent, does not show as the call's own, but for the time to wait.
 func TestSignInDoesNotSpeakForTheCall(t *testing.T) {
-	for status, want := range map[int]error{404: lending.ErrNotFound, 500: lending.ErrOutcomeUnknown} {
-		signIn := serve(t, answer(status, "{}"))
+	for status, want := range map[int]error{
+		401: lending.ErrUnauthorized, 403: lending.ErrForbidden, 404: lending.ErrNotFound,
+		413: lending.ErrTooLarge, 429: lending.ErrRateLimited, 500: lending.ErrOutcomeUnknown,
+	} {
+		signIn := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Retry-After", "7")
+			answer(status, "{}")(w, r)
+		})
 		_, inner := signIn.Auth.Login(t.Context(), lending.LoginRequest{Username: "u", Password: lending.NewSecret("p")})
 		require.ErrorIs(t, inner, want)
 		client, err := lending.New("https://lending.example", lending.WithTokenSource(failing{inner}))
@@ -351,7 +499,44 @@ func TestSignInDoesNotSpeakForTheCall(t *testing.T) {
 		_, err = client.Customers.GetByEmail(t.Context(), "a@example.com")
 		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
 		assert.NotErrorIs(t, err, want)
+		var failed, nested *lending.Error
+		require.ErrorAs(t, err, &failed)
+		assert.Equal(t, 7*time.Second, failed.RetryAfter)
+		assert.Zero(t, failed.StatusCode)
+		require.ErrorAs(t, failed.Unwrap(), &nested)
+		assert.Equal(t, status, nested.StatusCode)
 	}
+}
+
+// TestPausedSignInSaysHowLong holds that a call whose sign-in is not tried again yet
+// tells when it will be.
+func TestPausedSignInSaysHowLong(t *testing.T) {
+	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		service.Fail(loginRoute, lendingtest.Fault{Status: 429, RetryAfter: time.Minute, Times: -1})
+		client := signInTo(t, service, nil)
+		for _, passed := range []time.Duration{0, 20 * time.Second} {
+			elapse(passed)
+			_, err := client.Applications.CreateCustomer(t.Context(), goodCustomer())
+			var failed *lending.Error
+			require.ErrorAs(t, err, &failed)
+			assert.Equal(t, time.Minute-passed, failed.RetryAfter)
+			require.NotErrorIs(t, err, lending.ErrRateLimited)
+			assert.Equal(t, lending.OutcomeNotSent, failed.Outcome)
+		}
+		assert.Equal(t, 1, service.Arrived(loginRoute))
+	})
+}
+
+// TestAnonymousRefusalCostsNoToken holds that a 401 of a route that takes no token does not
+// make the source renew one.
+func TestAnonymousRefusalCostsNoToken(t *testing.T) {
+	source := &renewing{}
+	client := newClient(t, listen(t, answer(401, "{}")), lending.WithTokenSource(source))
+	_, err := client.Auth.Login(t.Context(), lending.LoginRequest{Username: "u", Password: lending.NewSecret("p")})
+	require.ErrorIs(t, err, lending.ErrUnauthorized)
+	assert.Zero(t, source.refused.Load())
+	require.ErrorIs(t, client.Applications.Cancel(t.Context(), theApplication), lending.ErrUnauthorized)
+	assert.EqualValues(t, 1, source.refused.Load())
 }
 
 type failing struct{ err error }

@@ -2,13 +2,15 @@ package lending
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -83,7 +85,12 @@ func post[T any](ctx context.Context, c *Client, r request) (T, error) {
 // status decides, then the content type, then the shape.
 func call[T any](ctx context.Context, c *Client, r request) (T, error) {
 	var result T
-	if err := r.check(); err != nil {
+	into, _ := ctx.Value(captureKey{}).(*Response)
+	if into != nil {
+		*into = Response{}
+	}
+	body, err := r.prepare()
+	if err != nil {
 		return result, err
 	}
 	if _, ok := ctx.Deadline(); !ok && !r.isUpload() {
@@ -91,8 +98,8 @@ func call[T any](ctx context.Context, c *Client, r request) (T, error) {
 		ctx, cancel = context.WithTimeout(ctx, callTimeout)
 		defer cancel()
 	}
-	x, err := c.do(ctx, r)
-	if into, ok := ctx.Value(captureKey{}).(*Response); ok && x != nil {
+	x, err := c.do(ctx, r, body)
+	if into != nil {
 		*into = x.answer
 	}
 	if err == nil {
@@ -104,59 +111,82 @@ func call[T any](ctx context.Context, c *Client, r request) (T, error) {
 	return result, err
 }
 
-// check refuses what must not be sent.
-func (r *request) check() error {
+// prepare refuses what must not be sent, with all the reasons, and returns the body.
+func (r *request) prepare() ([]byte, error) {
 	var c checks
 	for i, arg := range r.args {
-		switch {
-		case arg == "" || arg == zeroUUID:
-			c.add(placeholders(r.path)[i], CodeRequired, "must not be empty or all zero")
+		switch message := absent(arg); {
+		case message != "":
+			c.add(placeholders(r.path)[i], CodeRequired, message)
 		case !isPathSafe(arg):
 			c.add(placeholders(r.path)[i], CodeUnsafe, "must not hold slashes, control characters or be a dot segment")
 		}
 	}
 	for _, p := range r.query {
-		switch {
-		case p.required && (p.value == "" || p.value == zeroUUID):
-			c.add(p.name, CodeRequired, "must not be empty or all zero")
+		switch message := absent(p.value); {
+		case p.required && message != "":
+			c.add(p.name, CodeRequired, message)
 		case strings.ContainsFunc(p.value, isControl):
 			c.add(p.name, CodeUnsafe, "must not hold control characters or invalid UTF-8")
-		case (p.name == "skip" || p.name == "take") && !isCount(p.value):
-			c.add(p.name, CodeRange, "must be from 0 to 2147483647")
 		}
 	}
-	c.fields = append(c.fields, r.checkRecords()...)
-	return c.err(r)
+	body, failed := r.prepareBody()
+	c.fields = append(c.fields, failed...)
+	return body, c.err(r)
 }
 
-// checkRecords returns what is wrong with the records of the request.
-func (r *request) checkRecords() []FieldError {
+// absent says why value is none, and nothing if it is one.
+func absent(value string) string {
+	switch value {
+	case "":
+		return "must not be empty"
+	case zeroUUID:
+		return "must not be the zero UUID"
+	}
+	return ""
+}
+
+// prepareBody returns the bytes of the request record, nil if there is none or if it
+// is made while it is sent, and what is wrong with it.
+func (r *request) prepareBody() ([]byte, []FieldError) {
 	if r.body == nil && r.also == nil {
-		return nil
+		return nil, nil
 	}
 	var c checks
-	if body, ok := r.body.(checker); ok && r.hasBody() {
-		body.check(&c)
-	}
 	if r.also != nil {
 		r.also.check(&c)
 	}
-	return c.fields
+	if v := reflect.ValueOf(r.body); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil, c.fields // a nil pointer is no record
+	}
+	if body, ok := r.body.(checker); ok {
+		body.check(&c)
+	}
+	if r.isUpload() {
+		return nil, c.fields
+	}
+	body, err := encode(r.body)
+	if failed, ok := errors.AsType[*ArgumentError](err); ok {
+		for _, f := range failed.Fields {
+			f.Field = cmp.Or(f.Field, "Body")
+			if !slices.ContainsFunc(c.fields, func(known FieldError) bool { return known.Field == f.Field }) {
+				c.fields = append(c.fields, f)
+			}
+		}
+	}
+	return body, c.fields
 }
 
 // do sends the request with a token, and a read once more with a new token if the
 // service does not accept the first. It is the only loop of ours; [exchange.repeat]
 // holds the other, for reads.
-func (c *Client) do(ctx context.Context, r request) (*exchange, error) {
-	body, err := r.encodeBody()
-	if err != nil {
-		return nil, err
-	}
+func (c *Client) do(ctx context.Context, r request, body []byte) (*exchange, error) {
 	x := &exchange{client: c, request: r}
 	for replayed := false; ; replayed = true {
 		token, err := c.token(ctx, &x.request)
 		if err != nil {
-			return x, x.notSent(err)
+			err = x.notSent(err)
+			return x, err
 		}
 		if err := x.send(ctx, token, body); err != nil {
 			return x, err
@@ -167,40 +197,18 @@ func (c *Client) do(ctx context.Context, r request) (*exchange, error) {
 	}
 }
 
-// hasBody reports whether there is a request record: a nil pointer is none.
-func (r *request) hasBody() bool {
-	v := reflect.ValueOf(r.body)
-	return v.IsValid() && (v.Kind() != reflect.Pointer || !v.IsNil())
-}
-
-// encodeBody returns the bytes of the request record, nil if there is none or if it is
-// made while it is sent.
-func (r *request) encodeBody() ([]byte, error) {
-	if r.isUpload() || !r.hasBody() {
-		return nil, nil
-	}
-	body, err := encode(r.body)
-	return body, r.named(err)
-}
-
-// named adds the route to an argument error.
-func (r *request) named(err error) error {
-	var argument *ArgumentError
-	if errors.As(err, &argument) {
-		argument.Method, argument.Route = r.method, r.path
-	}
-	return err
-}
-
 // token returns the token for r, which is the zero Token for an anonymous route.
 func (c *Client) token(ctx context.Context, r *request) (Token, error) {
 	switch {
 	case r.anonymous || !r.token.Value.IsZero():
 		return r.token, nil
 	case c.settings.tokens == nil:
-		return Token{}, ErrSignInRequired
+		return Token{}, errNoTokens
 	}
 	token, err := c.settings.tokens.Token(ctx)
+	if err != nil && strings.HasPrefix(describe(err), unknownFailure) {
+		err = &hiddenError{"the source of tokens failed", err}
+	}
 	if err == nil && !isHeaderSafe(token.Value.Reveal()) {
 		err = errBadToken
 	}
@@ -318,41 +326,43 @@ var (
 	errHTML     = errors.New("the answer is HTML, not JSON")
 	errNotJSON  = errors.New("the answer is not JSON")
 	errBadToken = errors.New("the token is empty or holds bytes that no header may hold")
+	errNoTokens = &hiddenError{"the client has neither credentials nor another source of tokens", ErrSignInRequired}
 )
 
 // decodeAnswer decodes a success into result.
 func decodeAnswer[T any](answer *Response, result *T) error {
-	body := bytes.TrimSpace(bytes.TrimPrefix(answer.Body, utf8BOM))
+	text := bytes.TrimPrefix(answer.Body, utf8BOM)
+	body := bytes.TrimSpace(text)
 	v := reflect.ValueOf(result).Elem()
+	plain := mediaType(answer.Header) == "text/plain" && len(body) > 0 && body[0] != '"'
 	empty := len(body) == 0 || string(body) == "null"
 	switch {
 	case v.Type() == reflect.TypeFor[nothing]():
+		return nil
+	case plain && v.Kind() == reflect.String:
+		v.SetString(string(text)) // as it came, white space too
 		return nil
 	case empty && (v.Kind() == reflect.Slice || v.Kind() == reflect.String && len(body) == 0 && answer.StatusCode == http.StatusOK):
 		return nil // an empty list, an empty string
 	case empty:
 		return ErrNoContent
-	case mediaType(answer.Header) == "text/plain" && strings.IndexByte(`"{[`, body[0]) < 0 && v.Kind() != reflect.Bool:
-		return decodePlainText(body, v)
-	case !jsonsplit.Valid(body):
+	case plain && (v.Type() == reflect.TypeFor[Secret]() || v.Kind() == reflect.Array):
+		body = []byte(strconv.Quote(string(body))) // a token or an id without quotes
+	}
+	if !jsonsplit.Valid(body) {
 		return errNotJSON
 	}
 	if v.Kind() == reflect.Pointer {
 		v.Set(reflect.New(v.Type().Elem()))
 		v = v.Elem()
 	}
-	if err := decodeValue(newAnswerText(body), jsonsplit.Span{To: len(body)}, v); err != nil {
+	err := decodeValue(newAnswerText(body), jsonsplit.Span{To: len(body)}, v)
+	if err == nil && v.Kind() == reflect.Array && v.IsZero() {
+		err = &shapeError{want: "a UUID", got: "the zero UUID"}
+	}
+	if err != nil {
 		*result = *new(T)
 		return err
-	}
-	return nil
-}
-
-// decodePlainText decodes a string or an id that came without quotes.
-func decodePlainText(body []byte, v reflect.Value) error {
-	quoted, err := json.Marshal(string(body))
-	if err != nil || json.Unmarshal(quoted, v.Addr().Interface()) != nil {
-		return errNotJSON
 	}
 	return nil
 }

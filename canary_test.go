@@ -62,7 +62,7 @@ var canaryFaults = map[string]string{
 }
 
 // echo is a service that answers with one of canaryFaults, what was sent in the place
-// of each %s, and remembers the values that were sent.
+// of each %s.
 type echo struct {
 	listener net.Listener
 	template string
@@ -177,7 +177,7 @@ func forms(value string) []form {
 	asJSON, _ := json.Marshal(value) //nolint:errchkjson // a string has a form in JSON
 	var found []form
 	for _, text := range []string{
-		value, quoted[1 : len(quoted)-1], string(asJSON[1 : len(asJSON)-1]), url.QueryEscape(value), url.PathEscape(value),
+		value, quoted[1 : len(quoted)-1], string(asJSON)[1 : len(asJSON)-1], url.QueryEscape(value), url.PathEscape(value),
 		hex.EncodeToString([]byte(value)), strings.ToUpper(hex.EncodeToString([]byte(value))),
 		strings.Trim(fmt.Sprint([]byte(value)), "[]"), //nolint:staticcheck // the bytes as numbers
 		base64.RawStdEncoding.EncodeToString([]byte(value))[:len(value)*4/3-1],

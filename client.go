@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"net/url"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -51,6 +52,17 @@ type Option func(*settings) error
 // has time limits for each stage, speaks HTTP/1.1 and keeps idle connections for a
 // few seconds only. hc is copied; redirects are refused and cookies are not kept,
 // whatever it says.
+//
+// Its Transport should neither repeat requests nor follow redirects by itself. One that
+// repeats a mutation is stopped before the second copy leaves, and the outcome is
+// unknown. That holds as long as it sends with the context of the request through a
+// transport of net/http, which tells the context's httptrace, and leaves the Host, the
+// User-Agent or the Authorization of the request as it is: what hides from that cannot
+// be stopped. What it sends to the service's host with that context for itself, to get
+// a token for example, counts as a copy: let it use a context of its own.
+//
+// [OutcomeNotSent] then also needs an error that says so: of dialing, of DNS or of the
+// TLS handshake. A time limit that ends any of these leaves the outcome unknown.
 func WithHTTPClient(hc *http.Client) Option {
 	return func(s *settings) error {
 		if hc == nil {
@@ -130,6 +142,9 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	}
 	s := &settings{base: *base, userAgent: []string{"lending-go/" + version()}}
 	for _, opt := range opts {
+		if opt == nil {
+			continue
+		}
 		if err := opt(s); err != nil {
 			return nil, err
 		}
@@ -185,6 +200,8 @@ func parseBaseURL(s string) (*url.URL, error) {
 	c.that(u.Scheme == "https" || u.Scheme == "http", field, CodeFormat, "must begin with https:// or http://")
 	c.that(u.Hostname() != "" && u.Opaque == "", field, CodeRequired, "needs a host")
 	c.that(u.Scheme != "http" || isLoopback(u.Hostname()), field, CodeInsecure, "must use https: http is for a loopback host only")
+	port, err := strconv.ParseUint(u.Port(), 10, 16)
+	c.that(u.Port() == "" && !strings.HasSuffix(u.Host, ":") || err == nil && port > 0, field, CodeRange, "needs a port from 1 to 65535, or none")
 	c.that(u.User == nil, field, CodeFormat, "must not hold user information")
 	c.that(u.RawQuery == "" && !u.ForceQuery, field, CodeFormat, "must not hold a query")
 	c.that(u.Fragment == "" && !strings.HasSuffix(s, "#"), field, CodeFormat, "must not hold a fragment")

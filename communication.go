@@ -22,6 +22,7 @@ func (s *CommunicationService) Messages(ctx context.Context, id ApplicationID, o
 		path:  "/api/Communication/get-all-messages/{applicationId}",
 		args:  []string{id.String()},
 		query: opts.query(),
+		also:  opts.atMost(MaxTake),
 	})
 }
 

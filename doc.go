@@ -5,7 +5,7 @@
 // sent twice, every error says whether the command happened, and no secret shows in
 // an error or a log.
 //
-//	client, err := lending.New("https://lending.example", lending.WithCredentials(lending.Credentials{
+//	client, err := lending.New(address, lending.WithCredentials(lending.Credentials{
 //		Username:  username,
 //		Password:  lending.NewSecret(password),
 //		TwoFactor: askForCode,
@@ -14,7 +14,12 @@
 //		return err
 //	}
 //	defer client.Close()
+//
 //	status, err := client.Applications.Status(ctx, application)
+//	if err != nil {
+//		return err
+//	}
+//	fmt.Println("the application is", status)
 //
 // The package lendingtest holds the whole service in process, for examples and tests.
 //
@@ -47,8 +52,8 @@
 //     reads that show it; do that before sending it again. errors.Is finds
 //     [ErrOutcomeUnknown].
 //
-// [ErrUnauthorized], [ErrForbidden], [ErrNotFound], [ErrTooLarge], [ErrRateLimited]
-// and [ErrNoContent] are for errors.Is too. The text of every error of this package
+// [ErrUnauthorized], [ErrForbidden], [ErrNotFound], [ErrTooLarge], [ErrRateLimited],
+// [ErrNoContent] and [ErrSignInRequired] are for errors.Is too. The text of every error of this package
 // may be logged: it names fields and codes, and quotes no value. What the service said
 // is in the field Problem of [Error], and in [Error.Response].
 //
@@ -56,8 +61,9 @@
 //
 // A read is repeated after 408, 429, 500, 502, 503, 504 and after a broken connection,
 // up to four times, no sooner than Retry-After says, with a random wait that grows,
-// and never beyond the deadline of the context. With a token that the service refuses
-// it is repeated once with a new one.
+// and never beyond the deadline of the context: what would be is given up at once, with
+// the service's answer and [context.DeadlineExceeded] in the error. With a token that
+// the service refuses it is repeated once with a new one.
 //
 // A mutation is sent at most once, whatever happens, and whatever its HTTP method:
 // five routes are GETs that change state, and [ApplicationsService.Offer] with Force
@@ -90,13 +96,28 @@
 // a time, advance by what arrived, and end with an error that says where to resume if
 // a page cannot be had. A list is not a snapshot.
 //
+// # Webhooks
+//
+// [NewReceiver] is the http.Handler for the service's deliveries: it verifies the
+// signature of the body as it came ([Verify]), parses it ([ParseEvent]) and calls a
+// function, behind which an [Inbox] keeps what was accepted and [Once] swallows
+// duplicates. [WebhooksService.Ensure] registers the receiver and reads back the secret.
+//
+// # Looking closer
+//
+// [CaptureResponse] keeps status, header and body of one call. [WithLogger] and
+// [WithObserver] tell about every attempt. [WithHTTPClient] sends through a client of
+// the caller's. [Client.Do] calls a route that this package has no method for. Routes
+// that answer without a record discard what the service sends all the same, of which
+// CaptureResponse tells.
+//
 // # Testing
 //
 // The package lendingtest serves every route from memory over real HTTP:
 //
 //	service := lendingtest.NewServer()
 //	defer service.Close()
-//	client, err := lending.New(service.URL, lending.WithCredentials(…))
+//	client, err := lending.New(service.URL, lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))
 //
 // It keeps state, refuses what the interface says is refused, misbehaves on demand
 // (resets, cut answers, 5xx before or after the command was executed) and counts what

@@ -61,3 +61,41 @@ func TestPackageDocumentationListsEveryRoute(t *testing.T) {
 	}
 	assert.Equal(t, rows, strings.Count(table, "]: "))
 }
+
+// Every other code block, and those of the package documentation, are parts of tests.
+func TestCodeBlocksAreCompiled(t *testing.T) {
+	var source strings.Builder
+	for _, pattern := range []string{"examples/quickstart/*.go", "example_*_test.go"} {
+		files, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			source.Write(text)
+		}
+	}
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	var blocks []string
+	for i, part := range strings.Split(string(readme), "```go\n") {
+		block, _, _ := strings.Cut(part, "```")
+		if i > 0 {
+			blocks = append(blocks, strings.Split(strings.TrimSpace(block), "\n\n")...)
+		}
+	}
+	doc, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	var block strings.Builder
+	for line := range strings.Lines(string(doc)) {
+		if code, ok := strings.CutPrefix(line, "//\t"); ok {
+			block.WriteString(code)
+		} else if block.Len() > 0 {
+			blocks = append(blocks, block.String())
+			block.Reset()
+		}
+	}
+	assert.Greater(t, len(blocks), 8)
+	for _, block := range blocks {
+		assert.Contains(t, unindented(source.String()), unindented(block))
+	}
+}

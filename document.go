@@ -1,13 +1,15 @@
 package lending
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
-	"slices"
+	"reflect"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,8 +34,8 @@ type Document struct {
 	Content io.Reader // what the file holds, from where the reader stands
 
 	// Size is how many bytes Content holds. 0 means that it is not known: an
-	// [os.File], [fs.File], [bytes.Reader], [strings.Reader] or [bytes.Buffer]
-	// says it itself, any other reader is sent in chunks until it ends.
+	// [os.File], [fs.File], [bytes.Reader], [strings.Reader], [bytes.Buffer] or
+	// [io.Seeker] says it itself, any other reader is sent in chunks until it ends.
 	Size int64
 
 	// Progress, if it is set, is told after each part how many bytes of the file
@@ -51,7 +53,7 @@ type Document struct {
 // the whole: the outcome is [OutcomeNotSent]. It is sent once, and Content is read
 // even if the upload fails: rewind it before another try. Without a deadline in ctx
 // an upload ends after two minutes without any progress. When ctx ends, the upload
-// does not wait for Content to return from a Read.
+// does not wait for a Content that blocks: its Read may still be under way.
 //
 // An answer other than true is an error, whose outcome is [OutcomeUnknown]. Too large
 // a file for the service's host is [ErrTooLarge]. After an unknown outcome read
@@ -112,35 +114,37 @@ func submit(ctx context.Context, c *Client, doc Document, r request) error {
 	r.body = u
 	ctx, stop := u.watch(ctx)
 	defer stop()
-	if u.known < 0 {
+	if u.body.Source == nil {
 		u.body.Source = &leavable{Reader: doc.Content, done: ctx.Done()}
 	}
-	accepted, err := post[bool](ctx, c, r)
+	_, err := post[bool](ctx, c, r)
 	u.end()
-	if err == nil && accepted && u.complete.Load() {
-		return nil
-	}
-	if err == nil {
-		cause := errNotAccepted
-		if accepted {
-			cause = errEarlyAnswer
-		}
-		err = &Error{
-			Method: http.MethodPost, Route: r.path, StatusCode: http.StatusOK, Attempts: 1,
-			SettledBy: settledBy[http.MethodPost+" "+r.path], cause: cause,
-		}
-	}
 	return err
+}
+
+// doubt says why a success does not mean that the document was accepted. The transport
+// may go on sending after an early answer, which does not make it a late one.
+func (u *upload) doubt(answer *Response) error {
+	u.early = u.early || !u.complete.Load()
+	switch {
+	case string(bytes.TrimSpace(answer.Body)) == "false":
+		return errNotAccepted
+	case u.early:
+		return errEarlyAnswer
+	}
+	return nil
 }
 
 // upload is the body of a request that sends a document. The transport reads it.
 type upload struct {
 	name     string
-	known    int64 // size by what Content says itself; -1 if it says none
-	size     int64 // -1 if it is not known
+	known    int64  // size by what Content says itself; -1 if it says none
+	size     int64  // -1 if it is not known
+	unfit    string // why Content cannot be sent; "" if it can
 	body     base64json.Reader
 	document Document
 	complete atomic.Bool // the transport has been given the last byte
+	early    bool        // it had not when an answer came
 	stalled  *time.Timer // fires when there was no progress for long; nil if ctx has a deadline
 
 	mu       sync.Mutex // held while Content and Progress are called
@@ -149,8 +153,8 @@ type upload struct {
 }
 
 func newUpload(doc Document) *upload {
-	u := &upload{document: doc}
-	u.name, u.known = describeContent(doc.Content)
+	u := &upload{document: doc, known: -1, body: base64json.Reader{Min: 1, Max: MaxDocument}}
+	u.unfit = u.describe(doc.Content)
 	u.size = u.known
 	if doc.Name != "" {
 		u.name = doc.Name
@@ -158,38 +162,55 @@ func newUpload(doc Document) *upload {
 	if doc.Size != 0 {
 		u.size = doc.Size
 	}
-	u.body = base64json.Reader{Source: doc.Content, Min: 1, Max: MaxDocument}
 	if u.size >= 0 {
 		u.body.Min, u.body.Max = u.size, u.size
 	}
 	return u
 }
 
-// describeContent returns name and size of what the reader still holds, as far as it
-// knows them itself: "" and -1 if it does not.
-func describeContent(content io.Reader) (name string, size int64) {
+// describe finds out what content says of itself: its name, the size of what it still
+// holds and, if it is in memory, that it never blocks. It returns why it is no content.
+func (u *upload) describe(content io.Reader) (unfit string) {
+	if v := reflect.ValueOf(content); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return "must not be nil"
+	}
 	switch content := content.(type) {
-	case interface{ Len() int }:
-		return "", int64(content.Len())
+	case *bytes.Buffer, *bytes.Reader, *strings.Reader:
+		u.known = int64(content.(interface{ Len() int }).Len())
+		u.body.Source = content
+		return ""
 	case fs.File:
 		info, err := content.Stat()
+		if err == nil && info.IsDir() {
+			u.name = info.Name()
+			return "must not be a directory"
+		}
 		if err != nil || !info.Mode().IsRegular() {
-			break
+			return "" // a pipe or a device: where it ends, only reading shows
 		}
-		size := info.Size()
-		if seeker, ok := content.(io.Seeker); ok {
-			if at, err := seeker.Seek(0, io.SeekCurrent); err == nil {
-				size -= min(at, size)
-			}
-		}
-		return info.Name(), size
+		u.name, u.known = info.Name(), info.Size()
 	}
-	return "", -1
+	seeker, ok := content.(io.Seeker)
+	if !ok {
+		return ""
+	}
+	at, err := seeker.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return ""
+	}
+	end, err := seeker.Seek(0, io.SeekEnd)
+	if err == nil {
+		u.known = max(end-at, 0)
+	}
+	if _, err := seeker.Seek(at, io.SeekStart); err != nil {
+		return "must seek back to where it stood"
+	}
+	return ""
 }
 
 // check refuses what the service would refuse, and what would fail on the way.
 func (u *upload) check(c *checks) {
-	c.that(u.document.Content != nil, "content", CodeRequired, "must not be nil")
+	c.that(u.unfit == "", "content", CodeRequired, u.unfit)
 	c.that(u.size != 0, "content", CodeRequired, "must not be empty")
 	c.that(u.size <= MaxDocument, "content", CodeRange, "must have at most 15 MiB")
 	c.that(u.document.Size >= 0, "size", CodeRange, "must not be negative")
@@ -202,10 +223,11 @@ func (r *request) isUpload() bool {
 	return ok
 }
 
-// watch ends ctx, if it has no deadline, when there is no progress for long.
+// watch ends ctx with the upload and, if it has no deadline, when there is no progress
+// for long.
 func (u *upload) watch(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
-		return ctx, func() {}
+		return context.WithCancel(ctx)
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	u.stalled = time.AfterFunc(callTimeout, func() { stop(errStalled) })
@@ -269,41 +291,64 @@ func (u *upload) end() {
 	}
 }
 
-// leavable reads from a reader that can block, and leaves it blocked when done is closed.
+// leavable reads from a reader that can block, in a goroutine of its own, and leaves it
+// blocked when done is closed.
 type leavable struct {
 	io.Reader
 	done <-chan struct{}
-	buf  []byte // not the caller's, who has it back when the Read is left
+	turn chan int // to the goroutine how many bytes to read, and back how many there are
+
+	// What the goroutine reads, not into the buffer of Read's caller, who has that
+	// back when the Read is left.
+	buf      [24 << 10]byte
+	err      error
+	panicked any
 }
 
 func (r *leavable) Read(p []byte) (int, error) {
-	type result struct {
-		n        int
-		err      error
-		panicked any
+	if r.turn == nil {
+		r.turn = make(chan int)
+		go r.serve()
 	}
-	r.buf = slices.Grow(r.buf[:0], len(p))[:len(p)]
-	results := make(chan result, 1)
-	go func() {
-		var got result
-		defer func() {
-			got.panicked = recover()
-			results <- got
-		}()
-		got.n, got.err = r.Reader.Read(r.buf)
-	}()
+	p = p[:min(len(p), len(r.buf))]
 	select {
-	case got := <-results:
-		if got.panicked != nil {
-			panic(got.panicked)
-		}
-		if got.n > 0 {
-			copy(p, r.buf[:min(got.n, len(p))])
-		}
-		return got.n, got.err
+	case r.turn <- len(p):
 	case <-r.done:
 		return 0, errOver
 	}
+	select {
+	case n := <-r.turn:
+		if r.panicked != nil {
+			panic(r.panicked)
+		}
+		copy(p, r.buf[:max(0, min(n, len(p)))])
+		return n, r.err
+	case <-r.done:
+		return 0, errOver
+	}
+}
+
+// serve reads whenever it has the turn.
+func (r *leavable) serve() {
+	for {
+		select {
+		case n := <-r.turn:
+			n = r.read(r.buf[:n])
+			select {
+			case r.turn <- n:
+			case <-r.done:
+				return
+			}
+		case <-r.done:
+			return
+		}
+	}
+}
+
+func (r *leavable) read(p []byte) (n int) {
+	defer func() { r.panicked = recover() }()
+	n, r.err = r.Reader.Read(p)
+	return n
 }
 
 // broken says why the body cannot be completed.

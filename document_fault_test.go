@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"runtime"
 	"runtime/metrics"
 	"strings"
@@ -33,17 +35,25 @@ func statement(content io.Reader) lending.Document {
 
 func TestUploadIsRefusedBeforeItIsSent(t *testing.T) {
 	client := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("it was sent") })
+	directory, err := os.Open(t.TempDir())
+	require.NoError(t, err)
+	defer directory.Close()
 	for name, test := range map[string]struct {
 		doc  lending.Document
 		want lending.FieldError
 	}{
 		"no content":       {statement(nil), lending.FieldError{Field: "content", Message: "must not be nil", Code: lending.CodeRequired}},
+		"nil buffer":       {statement((*bytes.Buffer)(nil)), lending.FieldError{Field: "content", Message: "must not be nil", Code: lending.CodeRequired}},
+		"nil file":         {statement((*os.File)(nil)), lending.FieldError{Field: "content", Message: "must not be nil", Code: lending.CodeRequired}},
+		"directory":        {lending.Document{Content: directory}, lending.FieldError{Field: "content", Message: "must not be a directory", Code: lending.CodeRequired}},
+		"lost its place":   {statement(&lost{}), lending.FieldError{Field: "content", Message: "must seek back to where it stood", Code: lending.CodeRequired}},
+		"empty section":    {statement(io.NewSectionReader(strings.NewReader("four"), 0, 0)), lending.FieldError{Field: "content", Message: "must not be empty", Code: lending.CodeRequired}},
 		"empty":            {statement(strings.NewReader("")), lending.FieldError{Field: "content", Message: "must not be empty", Code: lending.CodeRequired}},
 		"one byte too big": {statement(bytes.NewReader(make([]byte, lending.MaxDocument+1))), lending.FieldError{Field: "content", Message: "must have at most 15 MiB", Code: lending.CodeRange}},
 		"claimed too big":  {lending.Document{Name: "f", Content: iotest.HalfReader(nil), Size: lending.MaxDocument + 1}, lending.FieldError{Field: "content", Message: "must have at most 15 MiB", Code: lending.CodeRange}},
 		"negative size":    {lending.Document{Name: "f", Content: iotest.HalfReader(nil), Size: -1}, lending.FieldError{Field: "size", Message: "must not be negative", Code: lending.CodeRange}},
 		"another size":     {lending.Document{Name: "f", Content: strings.NewReader("four"), Size: 5}, lending.FieldError{Field: "size", Message: "must be what the content holds", Code: lending.CodeConflict}},
-		"no name":          {lending.Document{Content: strings.NewReader("four")}, lending.FieldError{Field: "fileName", Message: "must not be empty or all zero", Code: lending.CodeRequired}},
+		"no name":          {lending.Document{Content: strings.NewReader("four")}, lending.FieldError{Field: "fileName", Message: "must not be empty", Code: lending.CodeRequired}},
 		"control in name":  {lending.Document{Name: "a\nb", Content: strings.NewReader("four")}, lending.FieldError{Field: "fileName", Message: "must not hold control characters or invalid UTF-8", Code: lending.CodeUnsafe}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -55,9 +65,19 @@ func TestUploadIsRefusedBeforeItIsSent(t *testing.T) {
 		})
 	}
 	var argument *lending.ArgumentError
-	err := client.Approval.SubmitRequiredDocument(t.Context(), uploadTo, lending.RequirementID{}, "", lending.Document{})
+	err = client.Approval.SubmitRequiredDocument(t.Context(), uploadTo, lending.RequirementID{}, "", lending.Document{})
 	require.ErrorAs(t, err, &argument)
 	assert.Len(t, argument.Fields, 4, "supportingDocumentId, fileType, fileName, content")
+}
+
+// lost is a reader that cannot seek back.
+type lost struct{ io.Reader }
+
+func (*lost) Seek(offset int64, whence int) (int64, error) {
+	if whence == io.SeekStart {
+		return 0, errDisk
+	}
+	return 10 * int64(whence), nil
 }
 
 var errDisk = errors.New("disk: secret/path/123-45-6789.pdf")
@@ -193,11 +213,81 @@ func (*renewable) Token(context.Context) (lending.Token, error) {
 }
 func (*renewable) Invalidate(lending.Token) {}
 
+// TestUploadIsNotTakenForAcceptedBeforeItWasSent: whatever success the service answers
+// with before it has the whole document, it has not stored it.
 func TestUploadIsNotTakenForAcceptedBeforeItWasSent(t *testing.T) {
-	client := serve(t, answer(http.StatusOK, "true"))
-	err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(bytes.NewReader(file(lending.MaxDocument))))
-	require.ErrorContains(t, err, "answered before it had the whole document")
-	assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
+	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		for _, early := range []struct {
+			status int
+			body   string
+		}{{204, ""}, {200, ""}, {200, "null"}, {200, "{oops"}, {200, "true"}, {201, "tru"}} {
+			t.Run(fmt.Sprintf("%s, %d %s", protocol, early.status, early.body), func(t *testing.T) {
+				server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					assert.Equal(t, protocol, r.Proto)
+					answer(early.status, early.body)(w, r)
+				}))
+				server.EnableHTTP2 = protocol == "HTTP/2.0"
+				server.StartTLS()
+				t.Cleanup(server.Close)
+				var seen lending.Outcome
+				client := newClient(t, server.URL, lending.WithTokenSource(lending.StaticToken("t")), lending.WithHTTPClient(server.Client()),
+					lending.WithObserver(func(_ context.Context, a lending.Attempt) { seen = a.Outcome }))
+				err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(bytes.NewReader(file(lending.MaxDocument))))
+				require.ErrorContains(t, err, "answered before it had the whole document")
+				assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
+				assert.Equal(t, lending.OutcomeUnknown, seen)
+			})
+		}
+	}
+}
+
+// TestUploadThatGoesOnAfterAnEarlyAnswer: the transport may read the rest after it has
+// handed on the answer. The outcome does not change under way, and nothing of the
+// caller's is called once the upload has returned.
+func TestUploadThatGoesOnAfterAnEarlyAnswer(t *testing.T) {
+	var body io.Reader
+	transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+		body = r.Body
+		return &http.Response{StatusCode: http.StatusNoContent, Header: http.Header{}, Body: http.NoBody}, nil
+	})
+	drain := false
+	observer := func(context.Context, lending.Attempt) {
+		if drain {
+			_, err := io.Copy(io.Discard, body)
+			assert.NoError(t, err)
+		}
+	}
+	client := newClient(t, "https://service.example", lending.WithTokenSource(lending.StaticToken("t")),
+		lending.WithHTTPClient(&http.Client{Transport: transport}), lending.WithObserver(observer))
+	for _, drain = range []bool{false, true} {
+		content := bytes.NewReader(file(100_000))
+		over := false
+		doc := statement(content)
+		doc.Progress = func(int64, int64) { assert.False(t, over) }
+		err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc)
+		over = true
+		require.ErrorContains(t, err, "answered before it had the whole document")
+		assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
+		if left := content.Len(); !drain {
+			n, err := body.Read(make([]byte, 1000))
+			assert.Zero(t, n)
+			require.Error(t, err)
+			assert.Equal(t, left, content.Len(), "it was read after the upload had returned")
+		}
+	}
+}
+
+// TestUploadAnsweredWithNothing: the whole document was sent, and the answer is none.
+func TestUploadAnsweredWithNothing(t *testing.T) {
+	for _, status := range []int{http.StatusOK, http.StatusNoContent} {
+		client := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.WriteHeader(status)
+		})
+		err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(strings.NewReader("content")))
+		require.ErrorIs(t, err, lending.ErrNoContent)
+		assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
+	}
 }
 
 // rawService accepts connections, reads the head of a request from each and hands
@@ -478,24 +568,67 @@ func TestUploadTakesLittleMemory(t *testing.T) {
 	}))
 	defer server.Close()
 	client := benchmarkClient(t, server.URL, nil)
-	content := file(lending.MaxDocument)
-	upload := func(progress func(int64, int64)) {
-		doc := statement(bytes.NewReader(content))
-		doc.Progress = progress
-		require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc))
-	}
-	if !raceDetector {
-		assert.LessOrEqual(t, testing.AllocsPerRun(20, func() { upload(nil) }), 130.0)
-	}
-
+	content := bytes.NewReader(file(lending.MaxDocument))
+	const chunks = 4*lending.MaxDocument/3/(32<<10) + 1 // net/http allocates for the head of each
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	heap := func() uint64 {
 		metrics.Read(sample)
 		return sample[0].Value.Uint64()
 	}
-	runtime.GC()
-	before, peak := heap(), uint64(0)
-	upload(func(int64, int64) { peak = max(peak, heap()) })
-	require.NotZero(t, peak)
-	assert.LessOrEqual(t, int64(peak)-int64(before), int64(512<<10))
+	for name, test := range map[string]struct {
+		doc         lending.Document
+		allocations float64
+	}{
+		"bytes.Reader":     {statement(content), 130},
+		"plain, with size": {lending.Document{Name: "f", Content: readerFunc(content.Read), Size: lending.MaxDocument}, 130},
+		"plain":            {statement(readerFunc(content.Read)), 130 + chunks},
+	} {
+		t.Run(name, func(t *testing.T) {
+			upload := func(progress func(int64, int64)) {
+				_, _ = content.Seek(0, io.SeekStart)
+				doc := test.doc
+				doc.Progress = progress
+				require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc))
+			}
+			if !raceDetector {
+				assert.LessOrEqual(t, testing.AllocsPerRun(20, func() { upload(nil) }), test.allocations)
+			}
+			runtime.GC()
+			before, peak := heap(), uint64(0)
+			upload(func(int64, int64) { peak = max(peak, heap()) })
+			require.NotZero(t, peak)
+			assert.LessOrEqual(t, int64(peak)-int64(before), int64(512<<10))
+		})
+	}
+}
+
+// TestUploadFromABoastfulReader: a count that cannot be is a failure of the reader.
+func TestUploadFromABoastfulReader(t *testing.T) {
+	client, arrived := documents(t, "true")
+	for _, excess := range []int{1, 1 << 20, math.MinInt} {
+		boastful := readerFunc(func(p []byte) (int, error) { return len(p) + excess, nil })
+		err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(boastful))
+		require.ErrorContains(t, err, "the document could not be read after 0 bytes")
+		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+		require.Error(t, (<-arrived).err)
+	}
+}
+
+// TestUploadEndsItsReader: the goroutine that reads ends with the upload, although the
+// deadline is far away.
+func TestUploadEndsItsReader(t *testing.T) {
+	client, arrived := documents(t, "true")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	upload := func() {
+		content := readerFunc(strings.NewReader("content").Read)
+		require.NoError(t, client.Applications.SubmitBankStatement(ctx, uploadTo, statement(content)))
+		<-arrived
+	}
+	upload()
+	base := runtime.NumGoroutine()
+	for range 20 {
+		upload()
+	}
+	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= base+5 }, 5*time.Second, 10*time.Millisecond)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -135,6 +136,10 @@ func TestDocumentKnowsItsNameAndSize(t *testing.T) {
 	require.NoError(t, writer.Close())
 	half := bytes.NewBufferString("half read")
 	_ = half.Next(5)
+	section := io.NewSectionReader(strings.NewReader("a section of it"), 2, 7)
+	_, err = section.Seek(2, io.SeekStart)
+	require.NoError(t, err)
+	part := multipartFile(t, "a part")
 
 	for _, test := range []struct {
 		doc           lending.Document
@@ -145,6 +150,9 @@ func TestDocumentKnowsItsNameAndSize(t *testing.T) {
 		{lending.Document{Content: fsFile}, "contract.pdf", "contract", 14},
 		{lending.Document{Content: pipe, Name: "piped"}, "piped", "from a pipe", -1},
 		{lending.Document{Content: half, Name: "half"}, "half", "read", 10},
+		{lending.Document{Content: section, Name: "section"}, "section", "ction", 10},
+		{lending.Document{Content: part, Name: "part"}, "part", "a part", 10},
+		{lending.Document{Content: boxed{strings.NewReader("boxed"), 99}, Name: "boxed"}, "boxed", "boxed", -1},
 		{lending.Document{Content: strings.NewReader("s"), Name: "s"}, "s", "s", 6},
 		{lending.Document{Content: iotest.HalfReader(strings.NewReader("known")), Name: "known", Size: 5}, "known", "known", 10},
 	} {
@@ -155,4 +163,30 @@ func TestDocumentKnowsItsNameAndSize(t *testing.T) {
 		assert.Equal(t, test.content, string(got.content))
 		assert.Equal(t, test.length, got.length, test.name)
 	}
+}
+
+// boxed has a Len that is not the number of its bytes, as a list's is not.
+type boxed struct {
+	io.Reader
+	n int
+}
+
+func (b boxed) Len() int { return b.n }
+
+// multipartFile is a file as a form brings it.
+func multipartFile(t *testing.T, content string) multipart.File {
+	t.Helper()
+	var form bytes.Buffer
+	w := multipart.NewWriter(&form)
+	part, err := w.CreateFormFile("file", "part.pdf")
+	require.NoError(t, err)
+	_, err = io.WriteString(part, content)
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	r, err := multipart.NewReader(&form, w.Boundary()).ReadForm(1 << 20)
+	require.NoError(t, err)
+	file, err := r.File["file"][0].Open()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = file.Close() })
+	return file
 }

@@ -10,44 +10,85 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/google/uuid"
+
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
 )
 
-// encode writes a request record as the service reads it: fields by their json
-// tags, secrets revealed, the members of Extra, and what else the service sent if it
-// is a record that was received.
+// encode writes what a request carries as the service reads it: of a request record
+// the fields by their json tags, secrets revealed, the members of Extra, and what else
+// the service sent if it is a record that was received. Request records and secrets
+// are found in maps and slices too.
 //
-// encoding/json cannot do it, because there a [Secret] writes "[redacted]".
-func encode(record any) ([]byte, error) {
-	if raw, ok := record.(json.RawMessage); ok {
-		return raw, nil
-	}
+// encoding/json cannot do it, because there a [Secret] writes "[redacted]" and Extra
+// nothing.
+func encode(value any) ([]byte, error) {
 	var b bytes.Buffer
-	v := reflect.Indirect(reflect.ValueOf(record))
-	write := encodeObject // also where the record has a MarshalJSON, which redacts
-	if v.Kind() == reflect.Slice {
-		write = encodeArray
-	}
-	err := write(&b, v, "")
+	err := encodeValue(&b, reflect.ValueOf(value), "")
 	return b.Bytes(), err
 }
 
 func encodeValue(b *bytes.Buffer, v reflect.Value, field string) error {
+	if !v.IsValid() {
+		b.WriteString("null")
+		return nil
+	}
 	switch x := v.Interface().(type) {
 	case Secret:
-		return encodeJSON(b, x.Reveal(), field)
-	case json.Marshaler, encoding.TextMarshaler:
-		return encodeJSON(b, x, field)
+		return encodeString(b, x.Reveal(), field)
+	case string:
+		return encodeString(b, x, field)
+	case interface {
+		IsZero() bool
+		UUID() uuid.UUID
+	}:
+		if x.IsZero() {
+			return &ArgumentError{Fields: []FieldError{{field, "must not be the zero UUID", CodeRequired}}}
+		}
 	}
-	switch v.Kind() {
-	case reflect.Pointer:
-		return encodeValue(b, v.Elem(), field)
-	case reflect.Struct:
+	if isRequestRecord(v.Type()) {
 		return encodeObject(b, v, field)
-	case reflect.Slice:
+	}
+	switch v.Interface().(type) {
+	case json.Marshaler, encoding.TextMarshaler:
+		return encodeJSON(b, v.Interface(), field)
+	}
+	switch {
+	case (v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface) && !v.IsNil():
+		return encodeValue(b, v.Elem(), field)
+	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() != reflect.Uint8 && !v.IsNil():
 		return encodeArray(b, v, field)
+	case v.Kind() == reflect.Map && v.Type().Key().Kind() == reflect.String && !v.IsNil():
+		return encodeMap(b, v, field)
 	}
 	return encodeJSON(b, v.Interface(), field)
+}
+
+// isRequestRecord reports whether t is a record of this package that is sent: it has
+// room for Extra.
+func isRequestRecord(t reflect.Type) bool {
+	if t.Kind() != reflect.Struct || t.PkgPath() != recordType.PkgPath() {
+		return false
+	}
+	extra, ok := t.FieldByName("Extra")
+	return ok && extra.Tag.Get("json") == "-"
+}
+
+func encodeMap(b *bytes.Buffer, v reflect.Value, field string) error {
+	keys := v.MapKeys()
+	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+	b.WriteByte('{')
+	for _, key := range keys {
+		if !utf8.ValidString(key.String()) {
+			return encodingError(field, "must be valid UTF-8")
+		}
+		encodeName(b, key.String())
+		if err := encodeValue(b, v.MapIndex(key), strings.TrimPrefix(field+"."+key.String(), ".")); err != nil {
+			return err
+		}
+	}
+	b.WriteByte('}')
+	return nil
 }
 
 func encodeArray(b *bytes.Buffer, v reflect.Value, field string) error {
@@ -114,7 +155,9 @@ func isAbsent(v reflect.Value, received json.RawMessage) bool {
 // names to taken. A name that is taken in any case is refused: the service reads both
 // as one field.
 func encodeExtra(b *bytes.Buffer, extra any, taken []string, path string) ([]string, error) {
-	text, err := marshal(extra, path+"Extra")
+	var written bytes.Buffer
+	err := encodeValue(&written, reflect.ValueOf(extra), path+"Extra")
+	text := written.Bytes()
 	if err == nil && text[0] != '{' && string(text) != "null" { // null is a nil map
 		err = encodingError(path+"Extra", "must marshal to a JSON object")
 	}
@@ -140,30 +183,79 @@ func encodeName(b *bytes.Buffer, name string) {
 	if last := b.Bytes()[b.Len()-1]; last != '{' {
 		b.WriteByte(',')
 	}
-	_ = encodeJSON(b, name, "")
+	_ = encodeString(b, name, "") // whoever calls has looked at it
 	b.WriteByte(':')
 }
 
-func encodeJSON(b *bytes.Buffer, v any, field string) error {
-	text, err := marshal(v, field)
-	b.Write(text)
-	return err
+// encodeString leaves to encoding/json only the strings that need more than quotes.
+func encodeString(b *bytes.Buffer, s, field string) error {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return encodeJSON(b, s, field)
+		}
+	}
+	b.WriteByte('"')
+	b.WriteString(s)
+	b.WriteByte('"')
+	return nil
 }
 
-// marshal refuses what encoding/json would change without saying so: a Secret, of
-// which it writes "[redacted]", and bytes that are not UTF-8.
-func marshal(v any, field string) ([]byte, error) {
+// encodeJSON leaves v to encoding/json, unless that would change it without saying so.
+func encodeJSON(b *bytes.Buffer, v any, field string) error {
 	text, err := json.Marshal(v)
-	plain, isPlain := v.(string) // a revealed Secret comes so
-	switch {
-	case err != nil:
-		return nil, encodingError(field, "cannot be written as JSON")
-	case !isPlain && bytes.Contains(text, []byte(`"`+redacted+`"`)):
-		return nil, encodingError(field, "holds a Secret, which would be sent as "+redacted+": reveal it")
-	case !utf8.ValidString(plain), !isPlain && bytes.Contains(text, []byte(`\ufffd`)):
-		return nil, encodingError(field, "must be valid UTF-8")
+	if err != nil {
+		return encodingError(field, "cannot be written as JSON")
 	}
-	return text, nil
+	if flaw := flawOf(reflect.ValueOf(v)); flaw != "" {
+		return encodingError(field, flaw)
+	}
+	b.Write(text)
+	return nil
+}
+
+// flawOf says what in v encoding/json would change: a Secret, of which it writes
+// "[redacted]", a request record, of which it leaves out Extra, and bytes that are not
+// UTF-8. v is known to marshal, so it holds no cycle.
+func flawOf(v reflect.Value) string {
+	switch {
+	case !v.IsValid():
+		return ""
+	case v.Type() == reflect.TypeFor[Secret]():
+		return "holds a Secret in a struct, which would be sent as " + redacted + ": reveal it, or use a map"
+	case isRequestRecord(v.Type()):
+		return "holds a request record in a struct, which would lose its Extra: use a map"
+	}
+	var parts []reflect.Value
+	switch v.Kind() {
+	case reflect.String:
+		if !utf8.ValidString(v.String()) {
+			return "must be valid UTF-8"
+		}
+	case reflect.Pointer, reflect.Interface:
+		parts = append(parts, v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() && v.Type().Field(i).Tag.Get("json") != "-" {
+				parts = append(parts, v.Field(i))
+			}
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			if v.Type().Elem().Kind() != reflect.Uint8 {
+				parts = append(parts, v.Index(i))
+			}
+		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			parts = append(parts, key, v.MapIndex(key))
+		}
+	}
+	for _, part := range parts {
+		if flaw := flawOf(part); flaw != "" {
+			return flaw
+		}
+	}
+	return ""
 }
 
 func encodingError(field, message string) error {

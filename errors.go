@@ -30,7 +30,7 @@ type Error struct {
 	Outcome    Outcome         // says nothing of a read, which has no effect
 	SettledBy  string          // the reads that settle an unknown outcome, for example "Applications.Status"; empty if no read shows it, and for reads
 	Problem    *ProblemDetails // nil if the answer held none
-	RetryAfter time.Duration   // how long the service asks to wait; 0 if it does not
+	RetryAfter time.Duration   // how long the service asks to wait, also with the sign-in, or a [Session] waits until the next; 0 if it does not
 	Attempts   int             // how often the request was sent, or tried to
 
 	response func() *Response // no pointer: fmt looks behind one under a verb that does not fit
@@ -59,8 +59,8 @@ func (e *Error) Error() string {
 	if e.Problem != nil {
 		b.WriteString(e.Problem.summary())
 	}
-	if e.Effect == Mutation {
-		b.WriteString(": " + e.outcome())
+	if outcome := ": " + e.outcome(); e.Effect == Mutation && !strings.HasSuffix(b.String(), outcome) {
+		b.WriteString(outcome) // unless that of a sign-in says the same
 	}
 	return b.String()
 }
@@ -81,7 +81,8 @@ func (e *Error) outcome() string {
 }
 
 // Unwrap returns the cause: an error of the context, of the network, of the token
-// source or of the decoding. Its text is as safe as that of Error.
+// source or of the decoding. Its text is as safe as that of Error. If a
+// sign-in failed, errors.As finds its Error in the cause.
 func (e *Error) Unwrap() error { return e.cause }
 
 // Is reports whether target is the sentinel of the status or the outcome.
@@ -142,7 +143,15 @@ func (e *hiddenError) Error() string { return e.text }
 // Is does not let an error inside, of a sign-in for example, say what only the call's
 // own answer can.
 func (e *hiddenError) Is(target error) bool {
-	return target != ErrOutcomeUnknown && target != ErrNotFound && errors.Is(e.err, target)
+	switch target {
+	case ErrUnauthorized, ErrForbidden, ErrNotFound, ErrRateLimited, ErrOutcomeUnknown:
+		return false
+	case ErrTooLarge: // is also what this package says of an answer
+		if _, nested := errors.AsType[*Error](e.err); nested {
+			return false
+		}
+	}
+	return errors.Is(e.err, target)
 }
 
 // As finds no error that holds a URL.
@@ -168,7 +177,7 @@ func (e *hiddenError) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.t
 // hide returns err such that no text in its chain can quote what was sent or received.
 func hide(err error) error {
 	switch err {
-	case nil, context.Canceled, context.DeadlineExceeded:
+	case nil, context.Canceled, context.DeadlineExceeded: //nolint:errorlint // what wraps them may quote
 		return err
 	}
 	return &hiddenError{describe(err), err}
@@ -199,16 +208,18 @@ func describe(err error) string {
 		return strings.TrimPrefix(safe.Error(), "lending: ")
 	case errors.Is(err, context.Canceled):
 		return "context canceled"
-	case err == context.DeadlineExceeded: // net/http's own timeouts say that they are one too
+	case err == context.DeadlineExceeded: //nolint:errorlint // net/http's own timeouts say that they are one too
 		return "deadline exceeded"
 	case errors.As(err, &dns):
-		return "host not found"
+		return "host not found: " + dns.Name
 	case errors.As(err, &certificate), errors.As(err, &authority), errors.As(err, &hostname):
 		return "TLS certificate not accepted"
+	case isPlaintext(err):
+		return "the server does not speak TLS"
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return "timeout"
 	case errors.As(err, &network) && network.Op == "dial":
-		return "cannot connect"
+		return "cannot connect to " + fmt.Sprint(network.Addr)
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return "connection reset"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
@@ -219,5 +230,18 @@ func describe(err error) string {
 			return known.Error()
 		}
 	}
-	return fmt.Sprintf("failed (%T)", err)
+	for wrapped := (*url.Error)(nil); errors.As(err, &wrapped); {
+		err = wrapped.Err
+	}
+	return fmt.Sprintf("%s (%T)", unknownFailure, err)
+}
+
+// unknownFailure begins the description of an error that may quote anything.
+const unknownFailure = "failed"
+
+// isPlaintext reports whether the server has answered in plain HTTP what was asked
+// over TLS. net/http says so in an error without a type.
+func isPlaintext(err error) bool {
+	var header tls.RecordHeaderError
+	return errors.As(err, &header) || strings.HasSuffix(err.Error(), "server gave HTTP response to HTTPS client")
 }

@@ -158,6 +158,19 @@ func (e *Event) Body() []byte {
 	return body
 }
 
+// Detach copies the event out of the buffer that its body was in, byte for byte: with
+// Data, and with what stands around the envelope, which Verify and Key are about too.
+func (e *Event) Detach() {
+	if e.answer == nil {
+		return // made by hand
+	}
+	whole := newAnswerText(bytes.Clone(e.Body()))
+	if e.Data.answer == e.answer {
+		e.Data.answer = whole
+	}
+	e.answer = whole
+}
+
 // Key returns the SHA-256 of the body as it was received, in hexadecimal. Two
 // deliveries with one key are the same delivery, repeated byte for byte by a proxy or
 // an attacker. What the service itself sends again has another time of creation, and

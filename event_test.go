@@ -126,6 +126,25 @@ func TestEventSurvivesStorage(t *testing.T) {
 	require.Equal(t, lending.EventName("a"), read.Name)
 }
 
+func TestEventDetachKeepsEveryByte(t *testing.T) {
+	const text = "\ufeff {\"webhookEvent\":\"a\",\"data\":{\"n\":1}} "
+	buffer := []byte(text)
+	event, err := lending.ParseEvent(buffer)
+	require.NoError(t, err)
+	key, raw := event.Key(), string(event.Raw())
+	event.Detach()
+	clear(buffer)
+	require.Equal(t, text, string(event.Body()))
+	require.Equal(t, raw, string(event.Raw()))
+	require.JSONEq(t, `{"n":1}`, string(event.Data.Raw()))
+	require.Equal(t, key, event.Key())
+
+	byHand := lending.Event{Name: "a"}
+	key = byHand.Key()
+	byHand.Detach()
+	require.Equal(t, key, byHand.Key())
+}
+
 // FuzzParseEvent compares what ParseEvent accepts with what encoding/json makes of it.
 func FuzzParseEvent(f *testing.F) {
 	for _, v := range signatureVectors(f) {

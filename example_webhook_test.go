@@ -37,6 +37,28 @@ func ExampleWebhooksService_Register() {
 	// Output: https://partner.example/webhooks [WB_Loan_Created WB_Loan_Withdrawal_Completed] [redacted]
 }
 
+// On every deploy: it registers only what is missing or differs, and proves the save.
+func ExampleWebhooksService_Ensure() {
+	service, client := demo()
+	target := lending.ForPartner(lending.PartnerID(uuid.MustParse(lendingtest.PartnerID)))
+	for range 2 {
+		ensured, err := client.Webhooks.Ensure(context.Background(), target, lending.WebhookSubscription{
+			WebhookURI: "https://partner.example/webhooks",
+			Webhooks:   []lending.EventName{lending.EventLoanCreated},
+		})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println("created:", ensured.Created, "secret:", ensured.Subscription.Secret)
+	}
+	fmt.Println("registered:", service.Executed("POST /api/Webhook/register"))
+	// Output:
+	// created: true secret: [redacted]
+	// created: false secret: [redacted]
+	// registered: 1
+}
+
 // A test of your receiver signs a delivery as the service does, and posts it.
 func ExampleSign() {
 	const secret = "whs_0123456789abcdef0123456789abcdef"
@@ -93,12 +115,9 @@ func ExampleOnceBy() {
 		Observe: func(d lending.Delivery) { fmt.Println(d.Status, d.Err) },
 	})
 
-	for _, body := range []string{`2026-08-03T04:05:06Z`, `2026-08-03T04:06:06Z`} {
-		body = `{"webhookEvent":"WB_Loan_Closed","data":{"loanId":"` + loan.ID + `"},"creationTimeUtc":"` + body + `"}`
-		request := httptest.NewRequest(http.MethodPost, "/webhooks", strings.NewReader(body))
-		request.Header.Set("Content-Type", "application/json")
-		request.Header.Set(lending.SignatureHeader, lending.Sign(subscription.Secret, []byte(body)))
-		receiver.ServeHTTP(httptest.NewRecorder(), request)
+	for _, created := range []string{"2026-08-03T04:05:06Z", "2026-08-03T04:06:06Z"} {
+		deliverSigned(receiver, subscription.Secret,
+			`{"webhookEvent":"WB_Loan_Closed","data":{"loanId":"`+loan.ID+`"},"creationTimeUtc":"`+created+`"}`)
 	}
 	// Output:
 	// the loan is closed

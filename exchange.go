@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -35,11 +34,11 @@ type exchange struct {
 	reply    http.Response // what goes up of it
 	body     io.LimitedReader
 	err      error // what ended the last attempt, or cut its answer
-	left     bool  // an attempt may have got as far as the service, as far as its error shows
 
-	// How often the transport looked for a connection, had one, and wrote the head
-	// of our request to it. The hooks may run after the attempt has returned.
-	getConn, gotConn, written atomic.Int32
+	// How often the transport had a connection, and how often it wrote each mark of
+	// our request to one. The hooks may run after the attempt has returned.
+	gotConn atomic.Int32
+	marks   [3]atomic.Int32
 }
 
 // send makes the attempts of one call: one, or more for a read. Its error says that
@@ -102,7 +101,6 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 		err = x.read(resp)
 	}
 	x.err = err
-	x.left = x.left || err == nil || !neverLeft(err)
 	x.observe(start, resp)
 	if err != nil && (resp == nil || resp.StatusCode < 300) {
 		return nil, err
@@ -144,34 +142,42 @@ func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
 //
 // The end of the context stops HTTP/2 before it writes, but not HTTP/1, where the
 // connection is closed under the request, against the advice of httptrace. What the
-// transport sends on its own account does not count: it lacks our token.
+// transport sends to others on its own account does not count: it bears none of our
+// marks, of which a transport may replace some.
 func (x *exchange) trace(ctx context.Context, stop context.CancelCauseFunc, token Token) context.Context {
-	hooks := &httptrace.ClientTrace{
-		GetConn: func(string) { x.getConn.Add(1) },
-		GotConn: func(httptrace.GotConnInfo) { x.gotConn.Add(1) },
-	}
+	hooks := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { x.gotConn.Add(1) }}
 	if stop == nil {
 		return httptrace.WithClientTrace(ctx, hooks)
 	}
 	hooks.GotConn = func(got httptrace.GotConnInfo) {
 		x.gotConn.Add(1)
-		if x.written.Load() > 0 {
+		if x.written() > 0 {
 			stop(errSentAgain)
 			if c, ok := got.Conn.(*tls.Conn); got.Conn != nil && (!ok || c.ConnectionState().NegotiatedProtocol != "h2") {
 				_ = got.Conn.Close()
 			}
 		}
 	}
-	mark, ours := "User-Agent", x.client.settings.userAgent
-	if !token.Value.IsZero() {
-		mark, ours = "Authorization", []string{"Bearer " + token.Value.Reveal()}
-	}
+	authorization := "Bearer " + token.Value.Reveal()
 	hooks.WroteHeaderField = func(name string, value []string) {
-		if strings.EqualFold(name, mark) && slices.Equal(value, ours) {
-			x.written.Add(1)
+		switch text := strings.Join(value, ""); {
+		case isHostField(name) && strings.EqualFold(text, x.client.settings.base.Host):
+			x.marks[0].Add(1)
+		case strings.EqualFold(name, "User-Agent") && text == x.client.settings.userAgent[0]:
+			x.marks[1].Add(1)
+		case strings.EqualFold(name, "Authorization") && text == authorization:
+			x.marks[2].Add(1)
 		}
 	}
 	return httptrace.WithClientTrace(ctx, hooks)
+}
+
+// isHostField reports whether name is that of the host in HTTP/1 or HTTP/2.
+func isHostField(name string) bool { return name == "Host" || name == ":authority" }
+
+// written returns how often the transport wrote the head of our request.
+func (x *exchange) written() int32 {
+	return max(x.marks[0].Load(), x.marks[1].Load(), x.marks[2].Load())
 }
 
 // read reads the answer into x, as far as it comes.
@@ -210,11 +216,11 @@ func (x *exchange) outcome() Outcome {
 	switch {
 	case status == 0 && !x.reached():
 		return OutcomeNotSent
-	case status == 0, x.request.effect == Mutation && x.written.Load() > 1 && status >= 300:
+	case status == 0, x.request.effect == Mutation && x.written() > 1 && status >= 300:
 		return OutcomeUnknown
 	case status >= 200 && status < 300:
-		if x.isHTML() {
-			return OutcomeUnknown // a sign-in page, a proxy's page
+		if x.doubt() != nil {
+			return OutcomeUnknown
 		}
 		return OutcomeDone
 	case status == http.StatusRequestTimeout, status < 400, status >= 500:
@@ -225,7 +231,8 @@ func (x *exchange) outcome() Outcome {
 	return OutcomeRejected
 }
 
-// reached reports whether any attempt may have reached the service.
+// reached reports whether any attempt may have reached the service. A read is not
+// traced, and net/http may have sent it more often than it says: one that was tried may.
 func (x *exchange) reached() bool {
 	if x.attempts == 0 {
 		return false
@@ -233,26 +240,34 @@ func (x *exchange) reached() bool {
 	if u, ok := x.request.body.(*upload); ok && !u.complete.Load() {
 		return false // a part of a document is no command
 	}
-	if x.getConn.Load() > 0 {
-		return x.gotConn.Load() > 0
+	if x.request.effect == Read || x.gotConn.Load() > 0 {
+		return true
 	}
-	if x.request.effect == Mutation && !x.client.settings.foreign {
-		return false // it gave up before it began
-	}
-	return x.left // a read is not traced, and the caller's transport may fire no trace
+	return x.client.settings.foreign && !neverLeft(x.err) // which may have ways out that fire no trace
 }
 
-// neverLeft reports whether err proves that the attempt which it ended got no further
-// than the door.
+// neverLeft reports whether err proves that what it ended got no further than the door.
 func neverLeft(err error) bool {
 	var network *net.OpError
+	var dns *net.DNSError
 	var certificate *tls.CertificateVerificationError
-	return errors.As(err, &network) && network.Op == "dial" || errors.As(err, &certificate)
+	var plaintext tls.RecordHeaderError
+	return errors.As(err, &network) && network.Op == "dial" || errors.As(err, &dns) ||
+		errors.As(err, &certificate) || errors.As(err, &plaintext) && plaintext.Conn != nil
 }
 
-func (x *exchange) isHTML() bool {
+// doubt says why a success does not mean that it happened: it came as HTML, from a
+// sign-in page or a proxy, or it does not accept the document that was sent.
+func (x *exchange) doubt() error {
 	body := bytes.TrimLeft(bytes.TrimPrefix(x.answer.Body, utf8BOM), " \t\r\n")
-	return mediaType(x.answer.Header) == "text/html" || bytes.HasPrefix(body, []byte("<"))
+	media := mediaType(x.answer.Header)
+	if media == "text/html" || media != "text/plain" && bytes.HasPrefix(body, []byte("<")) {
+		return errHTML
+	}
+	if u, ok := x.request.body.(*upload); ok {
+		return u.doubt(&x.answer)
+	}
+	return nil
 }
 
 func (x *exchange) problem() *ProblemDetails { return parseProblem(x.answer.Body) }
@@ -261,18 +276,20 @@ func (x *exchange) problem() *ProblemDetails { return parseProblem(x.answer.Body
 func (x *exchange) notSent(cause error) error {
 	e := x.failed(cause)
 	e.Outcome = OutcomeNotSent
+	if paused, ok := errors.AsType[*pausedError](cause); ok {
+		e.RetryAfter = max(e.RetryAfter, time.Until(paused.until))
+	} else if signIn, ok := errors.AsType[*Error](cause); ok {
+		e.RetryAfter = max(e.RetryAfter, signIn.RetryAfter)
+	}
 	return e
 }
 
 // failure returns the error of an answer that is not a success, nil if it is one.
 func (x *exchange) failure() error {
-	switch status := x.answer.StatusCode; {
-	case status < 200 || status >= 300:
+	if status := x.answer.StatusCode; status < 200 || status >= 300 {
 		return x.failed(x.err)
-	case x.isHTML():
-		return x.failed(errHTML)
 	}
-	return nil
+	return x.lost(x.doubt())
 }
 
 // lost returns the error of a success whose answer does not decode, nil for nil.

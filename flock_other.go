@@ -2,7 +2,10 @@
 
 package lending
 
-import "os"
+import (
+	"context"
+	"os"
+)
 
 // flock does nothing here: a token file is for one process.
-func flock(*os.File) error { return nil }
+func flock(context.Context, *os.File) error { return nil }

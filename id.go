@@ -55,7 +55,7 @@ func (id ID[Kind]) IsZero() bool { return id == ID[Kind]{} }
 // MarshalText writes the identifier as the service does.
 func (id ID[Kind]) MarshalText() ([]byte, error) { return uuid.UUID(id).MarshalText() }
 
-// UnmarshalText reads a UUID in upper or lower case.
+// UnmarshalText reads a UUID in upper or lower case, with hyphens and without braces.
 func (id *ID[Kind]) UnmarshalText(text []byte) error {
 	parsed, err := parseID[Kind]("id", string(text))
 	if err == nil {
@@ -102,7 +102,7 @@ func ParseRequirementID(s string) (RequirementID, error) {
 
 func parseID[Kind any](field, s string) (ID[Kind], error) {
 	id, err := uuid.Parse(s)
-	if err != nil {
+	if err != nil || len(s) != len(zeroUUID) { // uuid also reads braces, quotes and URNs
 		return ID[Kind]{}, &ArgumentError{Fields: []FieldError{{field, "must be a UUID", CodeFormat}}}
 	}
 	return ID[Kind](id), nil

@@ -148,7 +148,7 @@ func (w *worker) call(ctx context.Context, entry *InboxEntry) error {
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	return safely(ctx, w.handle, entry.Event)
+	return safely(func() error { return w.handle(ctx, entry.Event) })
 }
 
 // settle tells the inbox, again and again as long as the claim lasts: an event that was

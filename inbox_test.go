@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -168,4 +169,70 @@ func (b *brokenInbox) Done(ctx context.Context, entry *lending.InboxEntry) error
 	}
 	defer b.done()
 	return b.Inbox.Done(ctx, entry)
+}
+
+// No server is there to take http.ErrAbortHandler, as behind a receiver: it must not
+// end the program.
+func TestWorkOutlivesEveryPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var values []any
+		counts := work(t, 1, func(context.Context, *lending.Event) error { panic(http.ErrAbortHandler) },
+			&lending.WorkOptions{MaxTries: 2, Observe: func(h lending.Handling) {
+				var panicked *lending.PanicError
+				require.ErrorAs(t, h.Err, &panicked)
+				values = append(values, panicked.Value)
+			}})
+		require.Equal(t, lending.InboxCounts{Dead: 1}, counts)
+		require.Equal(t, []any{http.ErrAbortHandler, http.ErrAbortHandler}, values)
+	})
+}
+
+// What an inbox says of an entry binds the worker: when the claim ends, and that its
+// last try was one too many, of which the process knew no end.
+func TestWorkHeedsTheEntry(t *testing.T) {
+	for name, test := range map[string]struct {
+		tries         int
+		claim, within time.Duration
+	}{
+		"a claim that ends first": {12, 5 * time.Second, 5 * time.Second},
+		"a claim that ends later": {12, 2 * time.Minute, time.Minute},
+		"one try too many":        {13, time.Minute, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inbox := &changedInbox{lending.NewMemoryInbox(), func(entry *lending.InboxEntry) {
+					entry.Tries, entry.Until = test.tries, time.Now().Add(test.claim)
+				}}
+				require.NoError(t, inbox.Put(t.Context(), &lending.Event{Name: "a"}))
+				ctx, cancel := context.WithCancel(t.Context())
+				var within time.Duration
+				lending.Work(ctx, inbox, func(ctx context.Context, _ *lending.Event) error {
+					deadline, _ := ctx.Deadline()
+					within = time.Until(deadline)
+					return errors.New("broken")
+				}, &lending.WorkOptions{Concurrency: 1, Observe: func(h lending.Handling) {
+					require.Error(t, h.Err)
+					require.True(t, h.Buried)
+					cancel()
+				}})
+				require.Equal(t, test.within, within)
+				counts, err := inbox.Counts(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, lending.InboxCounts{Dead: 1}, counts)
+			})
+		})
+	}
+}
+
+type changedInbox struct {
+	lending.Inbox
+	change func(*lending.InboxEntry)
+}
+
+func (b *changedInbox) Take(ctx context.Context) (*lending.InboxEntry, error) {
+	entry, err := b.Inbox.Take(ctx)
+	if err == nil {
+		b.change(entry)
+	}
+	return entry, err
 }

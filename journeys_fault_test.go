@@ -48,6 +48,9 @@ func (j *journey) fail(a *actor, route string, cancel context.CancelFunc) (name 
 		{"answer without body", lendingtest.Fault{CutBody: -1}},
 		{"cancelled", lendingtest.Fault{Reached: cancel, Delay: hang}},
 	}
+	if j.actors > 1 { // the call of another actor would meet the last, and wait for an hour
+		faults = faults[:len(faults)-1]
+	}
 	chosen := faults[a.random.IntN(len(faults))]
 	j.service.Fail(route, chosen.fault)
 	name = chosen.name

@@ -203,15 +203,15 @@ func createdApplication(name string) applicationState {
 
 // next chooses a command: often the next step of some application, else any.
 func (a *actor) next() command {
-	if len(a.seen.Customers) == 0 || a.random.IntN(12) == 0 {
+	if len(a.seen.Customers) == 0 || a.random.IntN(20) == 0 {
 		return a.newCustomer()
 	}
 	ci := a.random.IntN(len(a.seen.Customers))
 	customer := a.seen.Customers[ci]
-	if len(customer.Applications) == 0 || a.random.IntN(15) == 0 {
+	if len(customer.Applications) == 0 || a.random.IntN(25) == 0 {
 		return a.newApplication(ci, customer)
 	}
-	if a.random.IntN(12) == 0 {
+	if a.random.IntN(20) == 0 {
 		return a.webhook(ci, customer)
 	}
 	ai := a.random.IntN(len(customer.Applications))

@@ -28,7 +28,7 @@ import (
 const (
 	journeysVariable = "LENDING_TEST_JOURNEYS"
 	seedVariable     = "LENDING_TEST_SEED"
-	fewJourneys      = 80
+	fewJourneys      = 60
 	callsOfAJourney  = 80
 )
 
@@ -36,11 +36,12 @@ const (
 // what the client says of each against what the service did: what is done was done
 // once, what is rejected or not sent was not done, and nothing is ever done twice.
 func TestRandomJourneys(t *testing.T) {
+	needsControl(t)
 	count, first := fromEnvironment(t, journeysVariable, fewJourneys), fromEnvironment(t, seedVariable, 1)
 	before := runtime.NumGoroutine()
 	var all tally
 	var wires sync.WaitGroup
-	atOnce := make(chan struct{}, 16) // over sockets a read waits in real time before it is repeated
+	atOnce := make(chan struct{}, 32) // over sockets a read waits in real time before it is repeated
 	for seed := first; seed < first+count; seed++ {
 		j := newJourney(seed, &all)
 		if j.wire == "memory" {
@@ -227,12 +228,12 @@ func (j *journey) command(a *actor) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	fault := "no fault"
-	if a.random.IntN(2) == 0 {
+	if a.random.IntN(5) < 2 {
 		fault = j.fail(a, c.route, cancel)
 	}
-	executed := j.service.Executed(c.route)
+	executed, arrived := j.service.Executed(c.route), j.service.Arrived(c.route)
 	err := c.call(ctx, j.client)
-	executed = j.service.Executed(c.route) - executed
+	executed, arrived = j.service.Executed(c.route)-executed, j.service.Arrived(c.route)-arrived
 	j.note(a, c.route, fault, err)
 	if err := j.judge(a, c, err); err != nil {
 		return err
@@ -241,6 +242,9 @@ func (j *journey) command(a *actor) error {
 		j.service.ClearFaults()
 		if err := agrees(executed, err); err != nil {
 			return fmt.Errorf("%s: %w", c.route, err)
+		}
+		if arrived > 1 {
+			return fmt.Errorf("%s was sent %d times", c.route, arrived)
 		}
 	}
 	if signedOut(err) {

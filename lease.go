@@ -15,7 +15,7 @@ import (
 const (
 	leaseTTL     = 15 * time.Second
 	renewTimeout = 30 * time.Second
-	storeTimeout = 5 * time.Second       // for what the store must be told whatever has happened
+	storeTimeout = 5 * time.Second       // for each step of the store
 	minPoll      = 50 * time.Millisecond // of the store while another process signs in
 	maxPoll      = time.Second
 )
@@ -29,20 +29,21 @@ func (s *Session) obtain(ctx context.Context, forced bool) (*grant, error) {
 	if isStoreError(err) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.remember(err)
-		s.failure.blind = true
+		s.outage.remember(err, afterOutage)
 	}
 	return g, err
 }
 
 // trySignIn signs in and remembers a failure, here and in the store.
 func (s *Session) trySignIn(ctx context.Context, fence int64) (*grant, error) {
-	g, err := protect(s.login)(ctx, fence)
+	codeSent := false
+	login := func(ctx context.Context) (*grant, error) { return s.login(ctx, &codeSent) }
+	g, err := protect(login)(ctx, fence)
 	if err == nil || errors.Is(context.Cause(ctx), ErrLeaseHeld) {
 		return g, err
 	}
 	s.mu.Lock()
-	s.remember(err)
+	s.failure.remember(err, pauseAfter(err, codeSent))
 	failed := s.failure
 	s.mu.Unlock()
 	if failed.pause > 0 {
@@ -165,7 +166,7 @@ func (s *Session) look(ctx context.Context, above int64, forced bool) (*grant, e
 	if k.Until.After(s.failure.until) {
 		s.failure = failure{cause: k.cause(), count: k.Count, last: time.Now(), pause: time.Until(k.Until), until: k.Until}
 	}
-	paused := !forced && time.Until(s.failure.until) > 0
+	paused := !forced && s.failure.pausing()
 	failed := s.failure
 	s.mu.Unlock()
 	switch {
@@ -203,6 +204,8 @@ func (k *kept) cause() error {
 }
 
 func (s *Session) load(ctx context.Context) (k kept, fence int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
 	stored, err := s.store.Load(ctx)
 	if err == nil && !stored.Data.IsZero() && json.Unmarshal([]byte(stored.Data.Reveal()), &k) != nil {
 		k, err = kept{}, ErrCorruptToken
@@ -239,15 +242,28 @@ func (s *Session) share(ctx context.Context, g *grant) *grant {
 	return g
 }
 
-// remember keeps a failed sign-in in mind. The caller holds the lock.
-func (s *Session) remember(err error) {
-	now, f := time.Now(), &s.failure
+// replace puts k in the place of token if the store still has it. A newer token has a
+// higher fence, so that it stays also if it is saved in between.
+func (s *Session) replace(ctx context.Context, token Secret, k kept) error {
+	old, fence, err := s.load(ctx)
+	if err == nil && old.Token == token.Reveal() {
+		err = s.save(ctx, fence, k)
+	}
+	if errors.Is(err, ErrFenced) {
+		err = nil
+	}
+	return err
+}
+
+// remember keeps a failure in mind. The caller holds the lock.
+func (f *failure) remember(err error, p patience) {
+	now := time.Now()
 	if now.Sub(f.last) > time.Minute+5*f.pause {
 		f.count = 0
 	}
 	f.cause, f.count, f.last = err, f.count+1, now
-	f.pause = pauseAfter(err, f.count)
-	f.until, f.blind = now.Add(f.pause), false
+	f.pause = p.after(f.count)
+	f.until = now.Add(f.pause)
 }
 
 // report logs what callers do not see.
@@ -286,6 +302,8 @@ func (l *lease) begin(ctx context.Context) (context.Context, error) {
 }
 
 func (l *lease) acquire(ctx context.Context) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
 	fence, err := l.store.Acquire(ctx, l.owner, l.ttl)
 	if err != nil && !errors.Is(err, ErrLeaseHeld) {
 		err = &storeError{err}

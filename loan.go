@@ -68,6 +68,7 @@ func (s *LoansService) Transactions(ctx context.Context, id LoanID, opts *ListOp
 		path:  "/api/Loan/get-transactions/{loanId}",
 		args:  []string{id.String()},
 		query: opts.query(),
+		also:  opts.atMost(MaxTake),
 	})
 }
 
@@ -80,6 +81,7 @@ func (s *LoansService) TransactionsPaged(ctx context.Context, id LoanID, opts *P
 		path:  "/api/Loan/get-transactions-paged/{loanId}",
 		args:  []string{id.String()},
 		query: opts.query(),
+		also:  opts.atMost(MaxTake),
 	})
 }
 
@@ -92,6 +94,7 @@ func (s *LoansService) Withdrawals(ctx context.Context, id LoanID, opts *PagedOp
 		path:  "/api/Loan/get-withdrawals/{loanId}",
 		args:  []string{id.String()},
 		query: opts.query(),
+		also:  opts.atMost(MaxTake),
 	})
 }
 

@@ -36,7 +36,8 @@ func (o Outcome) String() string {
 // OutcomeOf returns the outcome of the call that returned err: [OutcomeDone] for nil,
 // [OutcomeUnknown] for an error that is not of this package.
 //
-// A read changes nothing, whatever its outcome.
+// A read changes nothing, whatever its outcome. It is never [OutcomeNotSent] once it was
+// tried: reads are repeated, and the last error does not tell of those before.
 func OutcomeOf(err error) Outcome {
 	var failed *Error
 	var argument *ArgumentError
@@ -51,7 +52,9 @@ func OutcomeOf(err error) Outcome {
 	return OutcomeUnknown
 }
 
-// What errors.Is finds in the errors of this package.
+// What errors.Is finds in the errors of this package. A status is that of the call's own
+// answer, never that of a sign-in before it: the call was not sent then. The text and
+// [Error.RetryAfter] tell of the sign-in.
 var (
 	// ErrUnauthorized is status 401: the token is missing, invalid, expired or of another environment.
 	ErrUnauthorized = errors.New("unauthorized")
@@ -68,7 +71,8 @@ var (
 	ErrNoContent = errors.New("no content")
 	// ErrOutcomeUnknown is [OutcomeUnknown] of a mutation. A read never has it.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
-	// ErrSignInRequired means that a person has to sign in: see [TwoFactorRequiredError].
+	// ErrSignInRequired means that a person has to sign in, see [TwoFactorRequiredError],
+	// or that the client has no source of tokens.
 	ErrSignInRequired = errors.New("sign-in required")
 )
 

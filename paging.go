@@ -19,7 +19,7 @@ const MaxTake = 200
 // Skipping is not a snapshot: records that come or go between two calls shift the rest.
 type ListOptions struct {
 	Skip int // how many records to leave out
-	Take int // how many to return at most; 0 for the service's default
+	Take int // how many to return at most, up to [MaxTake]; 0 for the service's default
 
 	// ReadAhead makes an iterator fetch the next page while its caller works on
 	// this one. Nothing else looks at it.
@@ -36,7 +36,7 @@ func (o *ListOptions) query() []param {
 // PagedOptions select a part of a list that can be turned round.
 type PagedOptions struct {
 	Skip       int // how many records to leave out
-	Take       int // how many to return at most; 0 for the service's default
+	Take       int // how many to return at most, up to [MaxTake]; 0 for the service's default
 	Descending bool
 
 	// ReadAhead makes an iterator fetch the next page while its caller works on
@@ -72,11 +72,26 @@ func countParam(name string, n int) param {
 	return param{name, strconv.Itoa(n), false}
 }
 
-// isCount reports whether the value of a parameter that counts records is one that the
-// service can read: a non-negative int32.
-func isCount(value string) bool {
-	_, err := strconv.ParseUint(value, 10, 31)
-	return err == nil || value == ""
+// pageRule is the rule of what a list may be asked for.
+type pageRule struct{ skip, take, most int }
+
+func (p pageRule) check(c *checks) {
+	c.that(p.skip >= 0 && p.skip <= math.MaxInt32, "skip", CodeRange, "must be from 0 to 2147483647")
+	c.that(p.take >= 0 && p.take <= p.most, "take", CodeRange, "must be from 0 to "+strconv.Itoa(p.most))
+}
+
+func (o *ListOptions) atMost(most int) checker {
+	if o == nil {
+		return nil
+	}
+	return pageRule{o.Skip, o.Take, most}
+}
+
+func (o *PagedOptions) atMost(most int) checker {
+	if o == nil {
+		return nil
+	}
+	return pageRule{o.Skip, o.Take, most}
 }
 
 // parseCount reads the number in raw as near as an int comes to it: a count that

@@ -63,7 +63,7 @@ func (p ProblemDetails) summary() string {
 	}
 	for i, f := range p.Errors {
 		if i == maxFieldsShown {
-			b.WriteString(fmt.Sprintf(": and %d more fields", len(p.Errors)-i))
+			fmt.Fprintf(&b, ": and %d more fields", len(p.Errors)-i)
 			break
 		}
 		b.WriteString(": field " + token(f.Field))

@@ -2,7 +2,6 @@ package lending
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -18,7 +17,7 @@ type RawRequest struct {
 	Path      string     // template below the base URL, for example "/api/Group/get-thing/{thingId}"; it appears in errors and logs, the args do not
 	Args      []string   // the values for the names in braces, in order
 	Query     url.Values // sent in the order of the names; a parameter with an empty value is left out
-	Body      any        // marshals to JSON; nil for none
+	Body      any        // a request record of this package, or what marshals to JSON; nil for none
 	Anonymous bool       // send no token
 }
 
@@ -48,8 +47,8 @@ func isTemplate(path string) bool {
 
 // Do calls a route that this package has no method for, with the client's token,
 // checks, errors, redaction and limits. Say whether it changes something: a [Read] is
-// repeated after transient failures, a [Mutation] is sent at most once. No error of
-// Do knows the read that settles it.
+// repeated after transient failures, a [Mutation] is sent at most once. Which read
+// settles an unknown outcome is for the caller to know.
 //
 // The Record that it returns holds whatever JSON the service answered, and nothing
 // where it answered without content.
@@ -59,18 +58,11 @@ func isTemplate(path string) bool {
 // 400 where they find nothing, and answer with one envelope although an array is
 // declared. Of the reports for partners it says nothing but that they exist.
 func (c *Client) Do(ctx context.Context, raw RawRequest) (*Record, error) {
-	r := request{method: raw.Method, path: raw.Path, args: raw.Args, effect: raw.Effect, anonymous: raw.Anonymous}
+	r := request{method: raw.Method, path: raw.Path, args: raw.Args, body: raw.Body, effect: raw.Effect, anonymous: raw.Anonymous}
 	var failed checks
 	raw.check(&failed)
 	if !isTemplate(raw.Path) {
 		r.path = "" // it may hold values, which errors do not show
-	}
-	if raw.Body != nil {
-		body, err := marshal(raw.Body, "Body")
-		if err != nil {
-			return nil, r.named(err)
-		}
-		r.body = json.RawMessage(body)
 	}
 	if err := failed.err(&r); err != nil {
 		return nil, err

@@ -85,7 +85,7 @@ func TestDoRefuses(t *testing.T) {
 		"a name within":      {func(r *lending.RawRequest) { r.Path = "/api/x{a}" }, "Path format"},
 		"no name":            {func(r *lending.RawRequest) { r.Path = "/api/{}" }, "Path format"},
 		"a slash at its end": {func(r *lending.RawRequest) { r.Path = "/api/{a}/" }, "Path format"},
-		"a hidden secret":    {func(r *lending.RawRequest) { r.Body = unpublished{"x": lending.NewSecret("hush")} }, "Body encoding"},
+		"a hidden secret":    {func(r *lending.RawRequest) { r.Body = struct{ X lending.Secret }{lending.NewSecret("hush")} }, "Body encoding"},
 		"not JSON":           {func(r *lending.RawRequest) { r.Body = func() {} }, "Body encoding"},
 		"control bytes":      {func(r *lending.RawRequest) { r.Query = url.Values{"q": {"a\nb"}} }, "q unsafe"},
 	} {

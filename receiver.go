@@ -56,9 +56,15 @@ func SignedWith(secrets ...Secret) SecretsFunc {
 // ReceiverOptions are what can be changed in a receiver. A nil pointer and zero fields
 // leave it at the defaults.
 type ReceiverOptions struct {
-	MaxBytes    int64         // of a body; 1 MiB
-	ReadTimeout time.Duration // for the whole body to arrive; 10 s
-	Timeout     time.Duration // for the function: the deadline of its context; 30 s, half of what the sender waits
+	MaxBytes int64 // of a body; 1 MiB
+
+	// ReadTimeout is for the whole body to arrive; 10 s. Only the server can keep it: it
+	// has no effect if a middleware in front wraps the ResponseWriter in one without
+	// SetReadDeadline and without an Unwrap for [http.ResponseController], nor in a
+	// test's recorder. What holds then is the ReadTimeout of the [http.Server] itself.
+	ReadTimeout time.Duration
+
+	Timeout time.Duration // for the function: the deadline of its context; 30 s, half of what the sender waits
 
 	// MaxAge refuses events that were created longer ago, or as far in the future, or
 	// at a time unknown. It shortens the time in which a delivery that somebody has
@@ -93,7 +99,7 @@ func (d Delivery) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// PanicError is the error of an [EventFunc] that panicked.
+// PanicError is the error of an [EventFunc] or a [SecretsFunc] that panicked.
 type PanicError struct {
 	Value any
 	Stack []byte
@@ -101,7 +107,7 @@ type PanicError struct {
 
 // Error names the type of the value, which can hold data of the event.
 func (e *PanicError) Error() string {
-	return fmt.Sprintf("lending: the event function panicked with a value of type %T", e.Value)
+	return fmt.Sprintf("lending: the webhook's function panicked with a value of type %T", e.Value)
 }
 
 // NewReceiver returns the handler to which the service posts its events. It verifies
@@ -158,11 +164,14 @@ func refuse(status int, reason string) *refusal {
 func (h *receiverHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	// For what is refused too: of that the server reads the rest. It lifts the deadline
-	// when a body has ended. An error means that it has none, as that of a test may.
+	// when a body has ended. An error means that w cannot: see ReadTimeout.
 	_ = http.NewResponseController(w).SetReadDeadline(start.Add(h.ReadTimeout))
 	d := Delivery{Status: http.StatusNoContent}
 	if refused := h.receive(w, r, &d); refused != nil {
 		d.Status, d.Err = refused.status, refused.err
+	}
+	if p, ok := errors.AsType[*PanicError](d.Err); ok && p.Value == http.ErrAbortHandler { //nolint:errorlint // the very value
+		panic(http.ErrAbortHandler) // no failure but a wish, which only a server can fulfil
 	}
 	switch d.Status {
 	case http.StatusMethodNotAllowed:
@@ -187,7 +196,11 @@ func (h *receiverHandler) receive(w http.ResponseWriter, r *http.Request, d *Del
 	if len(signatures) != 1 {
 		return &refusal{http.StatusUnauthorized, errNoSignature}
 	}
-	secrets, err := h.secrets(r)
+	var secrets []Secret
+	err := safely(func() (err error) {
+		secrets, err = h.secrets(r)
+		return err
+	})
 	if err != nil {
 		return &refusal{http.StatusInternalServerError, err}
 	}
@@ -208,7 +221,7 @@ func (h *receiverHandler) receive(w http.ResponseWriter, r *http.Request, d *Del
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), h.Timeout)
 	defer cancel()
-	err = safely(ctx, h.handle, event)
+	err = safely(func() error { return h.handle(ctx, event) })
 	switch {
 	case accepted(err):
 		d.Err = err
@@ -262,15 +275,12 @@ func verifyAny(secrets []Secret, body []byte, signature string) error {
 	return err
 }
 
-// safely calls handle and returns a panic as an error. [http.ErrAbortHandler] is no
-// failure but a wish, and goes on.
-func safely(ctx context.Context, handle EventFunc, event *Event) (err error) {
+// safely calls f and returns a panic as an error.
+func safely(f func() error) (err error) {
 	defer func() {
-		if value := recover(); value == http.ErrAbortHandler { //nolint:errorlint // the very value
-			panic(value)
-		} else if value != nil {
+		if value := recover(); value != nil {
 			err = &PanicError{value, debug.Stack()}
 		}
 	}()
-	return handle(ctx, event)
+	return f()
 }

@@ -207,6 +207,45 @@ func TestReceiverEndsSlowBodies(t *testing.T) {
 	}
 }
 
+// A middleware with an Unwrap, as [http.ResponseController] wants it, does no harm. One
+// without leaves the time to the server, as the documentation of ReadTimeout says.
+func TestReceiverReadTimeoutBehindMiddleware(t *testing.T) {
+	t.Parallel()
+	receiver := lending.NewReceiver(signedWithTest, nothingToDo, &lending.ReceiverOptions{ReadTimeout: 50 * time.Millisecond})
+	for name, test := range map[string]struct {
+		wrap func(http.ResponseWriter) http.ResponseWriter
+		own  time.Duration // of the server
+	}{
+		"with Unwrap":    {func(w http.ResponseWriter) http.ResponseWriter { return unwrapping{w} }, 0},
+		"without Unwrap": {func(w http.ResponseWriter) http.ResponseWriter { return struct{ http.ResponseWriter }{w} }, 200 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				receiver.ServeHTTP(test.wrap(w), r)
+			}))
+			server.Config.ReadTimeout = test.own
+			server.Start()
+			t.Cleanup(server.Close)
+			start := time.Now()
+			connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+			require.NoError(t, err)
+			require.NoError(t, connection.SetDeadline(start.Add(10*time.Second)))
+			_, err = fmt.Fprintf(connection, "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%s: %s\r\nContent-Length: 9\r\n\r\n{", lending.SignatureHeader, deliverySigned)
+			require.NoError(t, err)
+			answered, err := io.ReadAll(connection)
+			require.NoError(t, err)
+			require.True(t, strings.HasPrefix(string(answered), "HTTP/1.1 408 "), "%s", answered)
+			require.GreaterOrEqual(t, time.Since(start), max(test.own, 50*time.Millisecond)-10*time.Millisecond)
+			require.NoError(t, connection.Close())
+		})
+	}
+}
+
+type unwrapping struct{ http.ResponseWriter }
+
+func (u unwrapping) Unwrap() http.ResponseWriter { return u.ResponseWriter }
+
 // The deadline is for the body. It must not end the context of a function that takes longer.
 func TestReceiverDeadlineEndsWithTheBody(t *testing.T) {
 	t.Parallel()
@@ -257,11 +296,17 @@ func TestReceiverReportsFailures(t *testing.T) {
 	require.NotContains(t, panicked.Error(), "years")
 }
 
+// The server closes the connection without an answer, as the function wishes.
+func TestReceiverAborts(t *testing.T) {
+	receiver := lending.NewReceiver(signedWithTest, func(context.Context, *lending.Event) error { panic(http.ErrAbortHandler) }, nil)
+	require.PanicsWithValue(t, http.ErrAbortHandler, func() { deliverInMemory(t, receiver, deliveryBody) })
+}
+
 func TestReceiverSecrets(t *testing.T) {
 	t.Parallel()
 	old, current := lending.NewSecret("whs_old"), lending.NewSecret("whs_new")
 	rotating, _ := receiveAt(t, lending.SignedWith(current, old), nothingToDo, lending.ReceiverOptions{})
-	byPartner, _ := receiveAt(t, func(r *http.Request) ([]lending.Secret, error) {
+	byPartner, observed := receiveAt(t, func(r *http.Request) ([]lending.Secret, error) {
 		switch r.PathValue("partner") {
 		case "ours":
 			return []lending.Secret{old}, nil
@@ -269,6 +314,8 @@ func TestReceiverSecrets(t *testing.T) {
 			return []lending.Secret{{}}, nil
 		case "broken":
 			return nil, errors.New("database gone")
+		case "panic":
+			panic("no database")
 		}
 		return nil, nil
 	}, nothingToDo, lending.ReceiverOptions{})
@@ -285,9 +332,16 @@ func TestReceiverSecrets(t *testing.T) {
 		{strings.Replace(byPartner, "ours", "theirs", 1), sign("whs_old"), 401},
 		{strings.Replace(byPartner, "ours", "empty", 1), sign(""), 401},
 		{strings.Replace(byPartner, "ours", "broken", 1), sign("whs_old"), 500},
+		{strings.Replace(byPartner, "ours", "panic", 1), sign("whs_old"), 500},
 	} {
 		require.Equal(t, test.status, deliver(t, test.url, deliveryBody, test.signature))
 	}
+	var last lending.Delivery
+	for range 6 {
+		last = <-observed
+	}
+	var panicked *lending.PanicError
+	require.ErrorAs(t, last.Err, &panicked)
 	require.Panics(t, func() { lending.SignedWith(old, lending.NewSecret("")) })
 	require.Panics(t, func() { lending.NewReceiver(nil, nothingToDo, nil) })
 	require.Panics(t, func() { lending.NewReceiver(signedWithTest, nil, nil) })

@@ -1,6 +1,7 @@
 package lending
 
 import (
+	"bytes"
 	"encoding"
 	"encoding/json"
 	"errors"
@@ -53,8 +54,7 @@ func (r Record) Decode(v any) error {
 	if err == nil {
 		return nil
 	}
-	var mismatch *json.UnmarshalTypeError
-	if errors.As(err, &mismatch) {
+	if mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		got, _, _ := strings.Cut(mismatch.Value, " ") // "number 12.5" quotes
 		return &hiddenError{fmt.Sprintf("lending: record: field %q: a JSON %s does not fit %s", mismatch.Field, got, mismatch.Type), err}
 	}
@@ -69,6 +69,8 @@ func (r *Record) Detach() {
 }
 
 // MarshalJSON writes the record as it was received: changed typed fields are not written.
+// Nothing is lost, but [json.Marshal] folds white space and writes <, > and & as escapes;
+// [Record.Raw] is exact to the byte.
 func (r Record) MarshalJSON() ([]byte, error) {
 	if r.answer == nil {
 		return []byte("null"), nil
@@ -105,7 +107,9 @@ func marshalRecord(r Record, record any) ([]byte, error) {
 	if r.answer != nil {
 		return r.Raw(), nil
 	}
-	return encode(record)
+	var b bytes.Buffer
+	err := encodeObject(&b, reflect.ValueOf(record), "")
+	return b.Bytes(), err
 }
 
 // shapeError says that a value of the answer is not of the JSON type it should be.
@@ -135,52 +139,56 @@ func isRecord(t reflect.Type) bool {
 func decodeValue(text answerText, at jsonsplit.Span, v reflect.Value) *shapeError {
 	raw := (**text)[at.From:at.To]
 	got := jsonType(raw)
-	if got == "null" && v.Type() != recordType {
+	var want string
+	switch t := v.Type(); {
+	case t == recordType:
+		*v.Addr().Interface().(*Record) = Record{text, at.From, at.To}
+	case got == "null":
+	case isRecord(t):
+		if want = "an object"; got == want {
+			return decodeMembers(text, at, v)
+		}
+	case v.Kind() == reflect.Slice && isRecord(t.Elem()):
+		if want = "an array"; got == want {
+			return decodeElements(text, at, v)
+		}
+	default:
+		want = decodeScalar(raw, v)
+	}
+	if want == "" {
 		return nil
 	}
+	return &shapeError{want: want, got: got}
+}
+
+// decodeScalar fills v from raw, which is not null. It returns what it wanted instead
+// of raw, and nothing if raw was it.
+func decodeScalar(raw []byte, v reflect.Value) (want string) {
+	ok := true
 	switch into := v.Addr().Interface().(type) {
-	case *Record:
-		*into = Record{text, at.From, at.To}
-		return nil
+	case *Secret:
+		if into.UnmarshalJSON(raw) != nil {
+			return "a string that is not " + redacted
+		}
 	case *bool:
-		if got != "a boolean" {
-			return &shapeError{want: "a boolean", got: got}
-		}
 		*into = raw[0] == 't'
-		return nil
+		ok = *into || raw[0] == 'f'
 	case *int:
-		if parseCount(raw, into) != nil {
-			return &shapeError{want: "an integer", got: got}
-		}
-		return nil
+		ok = parseCount(raw, into) == nil
 	case *time.Time:
 		if parseTime(raw, into) != nil {
-			return &shapeError{want: "a time", got: got}
+			return "a time"
 		}
-		return nil
 	case encoding.TextUnmarshaler:
 		plain, err := unquote(raw)
-		if err != nil || into.UnmarshalText([]byte(plain)) != nil {
-			return &shapeError{want: jsonTypeOf(v.Type()), got: got}
-		}
-		return nil
+		ok = err == nil && into.UnmarshalText([]byte(plain)) == nil
+	default:
+		ok = json.Unmarshal(raw, into) == nil
 	}
-	switch {
-	case isRecord(v.Type()):
-		if got != "an object" {
-			return &shapeError{want: "an object", got: got}
-		}
-		return decodeMembers(text, at, v)
-	case v.Kind() == reflect.Slice && isRecord(v.Type().Elem()):
-		if got != "an array" {
-			return &shapeError{want: "an array", got: got}
-		}
-		return decodeElements(text, at, v)
+	if ok {
+		return ""
 	}
-	if json.Unmarshal(raw, v.Addr().Interface()) != nil {
-		return &shapeError{want: jsonTypeOf(v.Type()), got: got}
-	}
-	return nil
+	return jsonTypeOf(v.Type())
 }
 
 func decodeMembers(text answerText, at jsonsplit.Span, v reflect.Value) *shapeError {

@@ -125,7 +125,23 @@ func TestScalars(t *testing.T) {
 		require.NoError(t, err, test.body)
 		assert.Equal(t, test.want, status)
 	}
-	client := serve(t, plain("text/plain", "3fa85f64-5717-4562-b3fc-2c963f66afa6"))
+	for body, want := range map[string]string{"  padded \n": "  padded \n", "null": "null", "<b>": "<b>"} {
+		client := serve(t, plain("text/plain", body))
+		status, err := client.Applications.Status(t.Context(), someApplication)
+		require.NoError(t, err)
+		assert.Equal(t, want, status, "kept as it came")
+	}
+	for _, body := range []string{"hello", "null", "{}x"} {
+		client := serve(t, plain("text/plain", body))
+		_, err := client.Applications.Offer(t.Context(), someApplication, nil)
+		require.Error(t, err, "text is no record")
+	}
+	client := serve(t, answer(200, `"00000000-0000-0000-0000-000000000000"`))
+	_, err := client.Applications.Process(t.Context(), someApplication)
+	require.ErrorContains(t, err, "want a UUID, got the zero UUID")
+	assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
+
+	client = serve(t, plain("text/plain", "3fa85f64-5717-4562-b3fc-2c963f66afa6"))
 	offer, err := client.Applications.Process(t.Context(), someApplication)
 	require.NoError(t, err)
 	assert.Equal(t, "3fa85f64-5717-4562-b3fc-2c963f66afa6", offer.String())

@@ -52,14 +52,22 @@ func (x *exchange) again(ctx context.Context, resp *http.Response, err error) (w
 		asked = retryAfter(x.answer.Header)
 	}
 	wait = asked + backoff(x.attempts)
-	deadline, ok := ctx.Deadline()
-	return wait, asked <= maxWait && (!ok || time.Until(deadline) > wait)
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
+		if resp != nil { // whose status is in the error too
+			x.err = errNoTime
+		}
+		return 0, false
+	}
+	return wait, asked <= maxWait
 }
+
+// errNoTime is the cause of a read that gives up before the deadline of its context.
+var errNoTime = &hiddenError{"the deadline comes before the time to try again", context.DeadlineExceeded}
 
 func isTransient(resp *http.Response, err error) bool {
 	if err != nil {
 		var certificate *tls.CertificateVerificationError
-		return !errors.As(err, &certificate) && !errors.Is(err, ErrTooLarge)
+		return !errors.As(err, &certificate) && !errors.Is(err, ErrTooLarge) && !isPlaintext(err)
 	}
 	switch resp.StatusCode {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,

@@ -2,6 +2,7 @@ package lending_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -56,12 +57,12 @@ func TestReadComesBackWhenItIsTold(t *testing.T) {
 		header   func() []string
 		min, max time.Duration
 	}{
-		{"seconds", func() []string { return []string{"Retry-After", "3600"} }, time.Hour, time.Hour + time.Second},
-		{"date", func() []string { return []string{"Retry-After", inAnHour()} }, time.Hour, time.Hour + time.Second},
+		{"seconds", func() []string { return []string{"Retry-After", "3600"} }, time.Hour + 100*time.Millisecond, time.Hour + time.Second},
+		{"date", func() []string { return []string{"Retry-After", inAnHour()} }, time.Hour + 100*time.Millisecond, time.Hour + time.Second},
 		{"date of a clock that is two days behind", func() []string {
 			past := time.Now().AddDate(0, 0, -2).UTC()
 			return []string{"Retry-After", past.Add(time.Minute).Format(http.TimeFormat), "Date", past.Format(http.TimeFormat)}
-		}, time.Minute, time.Minute + time.Second},
+		}, time.Minute + 100*time.Millisecond, time.Minute + time.Second},
 		{"date that is past", func() []string {
 			return []string{"Retry-After", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat)}
 		}, 100 * time.Millisecond, 500 * time.Millisecond},
@@ -93,12 +94,14 @@ func TestReadGivesUpAtOnceWhereWaitingIsNoUse(t *testing.T) {
 	for _, test := range []struct {
 		name, retryAfter string
 		left, says       time.Duration
+		deadline         bool
 	}{
-		{"longer than the context has left", "60", 30 * time.Second, time.Minute},
-		{"longer than is waited for", "3601", 100 * time.Hour, time.Hour + time.Second},
-		{"overflows a duration", "9223372037", 100 * time.Hour, 24 * time.Hour},
-		{"overflows a number", "99999999999999999999999", 100 * time.Hour, 24 * time.Hour},
-		{"no deadline of the caller", "600", 0, 10 * time.Minute},
+		{"longer than the context has left", "60", 30 * time.Second, time.Minute, true},
+		{"longer than is waited for", "3601", 100 * time.Hour, time.Hour + time.Second, false},
+		{"overflows a duration", "9223372037", 100 * time.Hour, 24 * time.Hour, false},
+		{"overflows a number", "99999999999999999999999", 100 * time.Hour, 24 * time.Hour, false},
+		{"no deadline of the caller", "600", 0, 10 * time.Minute, true},
+		{"the back-off is longer than the context has left", "0", 90 * time.Millisecond, 0, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -114,6 +117,7 @@ func TestReadGivesUpAtOnceWhereWaitingIsNoUse(t *testing.T) {
 				assert.Zero(t, time.Since(start))
 				assert.Equal(t, 1, *attempts)
 				require.ErrorIs(t, err, lending.ErrRateLimited)
+				assert.Equal(t, test.deadline, errors.Is(err, context.DeadlineExceeded), err)
 				var failed *lending.Error
 				require.ErrorAs(t, err, &failed)
 				assert.Equal(t, test.says, failed.RetryAfter)
@@ -184,7 +188,7 @@ func TestReadIsNotRepeatedAfterARefusedCertificate(t *testing.T) {
 	require.NoError(t, err)
 	_, err = client.Applications.Status(t.Context(), theApplication)
 	assert.Equal(t, 1, attempts)
-	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+	assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
 	assert.ErrorContains(t, err, "TLS certificate not accepted")
 }
 

@@ -29,8 +29,8 @@ func TestExtra(t *testing.T) {
 		"a list":           {[]int{1}, "Extra encoding"},
 		"a scalar":         {"x", "Extra encoding"},
 		"a function":       {func() {}, "Extra encoding"},
-		"a secret":         {unpublished{"a": []any{lending.NewSecret("hush")}}, "Extra encoding"},
-		"bytes, not UTF-8": {unpublished{"a": "\xff"}, "Extra encoding"},
+		"a secret":         {unpublished{"a": []any{struct{ S lending.Secret }{lending.NewSecret("hush")}}}, "Extra.a[0] encoding"},
+		"bytes, not UTF-8": {unpublished{"a": "\xff"}, "Extra.a encoding"},
 		"a name twice":     {json.RawMessage(`{"a":1,"A":2}`), "Extra.a conflict"},
 	} {
 		var sent string
@@ -97,7 +97,7 @@ func TestSignatureRules(t *testing.T) {
 		"the second empty": {lending.SignaturesRequest{Signature: image, Signature2: lending.SignatureImage(nil)}, "signature2 required"},
 		"raw bytes":        {lending.SignaturesRequest{Signature: lending.NewSecret("\x89PNG"), Signature2: image}, "signature format"},
 		"a clash":          {lending.SignaturesRequest{Signature: image, Signature2: image, Extra: unpublished{"mimeType": 1}}, "Extra.mimeType conflict"},
-		"a hidden secret":  {lending.SignaturesRequest{Signature: image, Signature2: image, SecondaryApplicant: unpublished{"ssn": lending.NewSecret("hush")}}, "secondaryApplicant encoding"},
+		"a hidden secret":  {lending.SignaturesRequest{Signature: image, Signature2: image, SecondaryApplicant: struct{ SSN lending.Secret }{lending.NewSecret("hush")}}, "secondaryApplicant encoding"},
 	} {
 		err := silent(t).Approval.SignContract(t.Context(), theApplication, theApplicant, &test.request)
 		assert.Equal(t, test.want, refused(t, err), name)
@@ -163,9 +163,9 @@ func TestConfirmationRules(t *testing.T) {
 	data.Extra = unpublished{"Amount": 1}
 	_, err = silent(t).Loans.ConfirmInvoiceWithdrawal(t.Context(), theWithdrawal(), data)
 	assert.Equal(t, "Extra.amount conflict", refused(t, err), "no other amount by the back door")
-	data.Extra = unpublished{"otpCode": lending.NewSecret("012345")}
+	data.Extra = struct{ OTPCode lending.Secret }{lending.NewSecret("012345")}
 	_, err = silent(t).Loans.ConfirmInvoiceWithdrawal(t.Context(), theWithdrawal(), data)
-	assert.Equal(t, "Extra encoding", refused(t, err), "a Secret in Extra would be sent redacted")
+	assert.Equal(t, "Extra encoding", refused(t, err), "a Secret in a struct would be sent redacted")
 }
 
 func TestWebhookRules(t *testing.T) {

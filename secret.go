@@ -45,8 +45,8 @@ func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(s.String()))
 // LogValue logs [Secret.String].
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// MarshalJSON writes [Secret.String]: a record with secrets in it can be stored
-// or logged, and comes back without them.
+// MarshalJSON writes [Secret.String]: a record with secrets in it can be logged. To
+// store it, store the secrets apart: what was redacted cannot be read back.
 func (s Secret) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }
 
 // UnmarshalJSON hides a JSON string. It refuses what [Secret.MarshalJSON] wrote,

@@ -2,6 +2,7 @@ package lending
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -37,11 +38,13 @@ import (
 //
 // A failed sign-in is not tried again at once: callers get its error for a second, and
 // for up to a minute if it goes on failing, unless the [TokenStore] has a token by
-// then. After a refusal (a wrong password, wrong codes) it is a minute to an hour,
-// after a 429 at least what the service asks for, and while a two-factor code is
-// awaited five minutes to an hour. The first few failures that are nobody's fault
-// (the callers left, the TwoFactor function failed, a token was refused) do not
-// count. The sessions that share a [TokenStore] share all this; [Session.SignIn]
+// then. After a refusal (a wrong password) it is a minute to an hour, after a 429 at
+// least what the service asks for, and after any end without a token once a two-factor
+// code was sent five minutes to an hour. If the callers left while the TwoFactor
+// function was asking, they get a [*TwoFactorRequiredError]: let them wait for as long
+// as a person needs, or use [Session.CompleteTwoFactor]. The first few failures that
+// are nobody's fault (the callers left before, the TwoFactor function failed by
+// itself, a token was refused) do not count. The sessions that share a [TokenStore] share all this; [Session.SignIn]
 // tries at once, for example after the password was corrected.
 //
 // # Many processes
@@ -63,6 +66,7 @@ type Session struct {
 	closed  bool
 	refused Secret  // the last token that the service has refused
 	failure failure // the last failed sign-in
+	outage  failure // the last failure of the store
 	signIn  *flight // under way; nil if none is
 	renewal *flight // under way; nil if none is
 	flights map[*flight]bool
@@ -86,20 +90,22 @@ type grant struct {
 type flight struct {
 	done    chan struct{}
 	cancel  context.CancelFunc
+	forced  bool
 	waiting int
 	grant   *grant
 	err     error
 }
 
-// failure is the memory of failed sign-ins.
+// failure is the memory of failures.
 type failure struct {
 	cause error
 	count int // in a row
 	last  time.Time
 	pause time.Duration
-	until time.Time // no sign-in by itself before; zero after a success
-	blind bool      // it was the store that failed: it is not asked before either
+	until time.Time // not tried again by itself before; zero after a success
 }
+
+func (f *failure) pausing() bool { return time.Until(f.until) > 0 }
 
 // expiryMargin is how long before its expiry a token is no longer used, so that it
 // does not expire on the way: at most a tenth of its life.
@@ -168,8 +174,12 @@ func (s *Session) SignIn(ctx context.Context) error {
 	if s.current.Load().usable() {
 		return nil
 	}
-	_, err := s.await(ctx, true)
-	return err
+	for {
+		_, err := s.await(ctx, true)
+		if _, paused := errors.AsType[*pausedError](err); !paused && !isStoreError(err) {
+			return err
+		} // else it has waited for a sign-in that others began: now the pause is known
+	}
 }
 
 // CompleteTwoFactor completes a sign-in that ended with a [*TwoFactorRequiredError],
@@ -220,15 +230,33 @@ func (s *Session) Keepalive(ctx context.Context) error {
 }
 
 // Invalidate makes the session forget token, which the service has refused, unless
-// it already holds a newer one.
+// it already holds a newer one. So does the [TokenStore], for which it waits a second.
 func (s *Session) Invalidate(token Token) {
+	select {
+	case <-s.drop(token.Value).done:
+	case <-time.After(time.Second):
+	}
+}
+
+func (s *Session) drop(token Secret) *flight {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if g := s.current.Load(); g != nil && g.token.Value.Reveal() == token.Value.Reveal() {
-		s.refused = token.Value
-		s.put(nil)
-		s.remember(&signInError{text: "the service refused the token it had given", mild: true})
+	g := s.current.Load()
+	if g == nil || g.token.Value.Reveal() != token.Reveal() {
+		return landed(nil, nil)
 	}
+	s.refused = token
+	s.put(nil)
+	refusal := &signInError{text: "the service refused the token it had given", mild: true}
+	s.failure.remember(refusal, pauseAfter(refusal, false))
+	if s.closed {
+		return landed(nil, nil)
+	}
+	failed := s.failure.kept()
+	return s.launch(func(ctx context.Context) (*grant, error) {
+		s.report("clearing the stored token", s.replace(context.WithoutCancel(ctx), token, failed))
+		return nil, nil
+	})
 }
 
 // close ends what is under way and waits for it.
@@ -288,7 +316,7 @@ func (s *Session) publish(g *grant) *grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.put(g)
-	s.failure.until = time.Time{}
+	s.failure.until, s.outage.until = time.Time{}, time.Time{}
 	return g
 }
 
@@ -317,10 +345,11 @@ func (s *Session) join(forced bool) *flight {
 		return landed(g, nil)
 	case s.closed:
 		return landed(nil, errClosed)
-	case s.signIn == nil && !forced && s.failure.blind && time.Until(s.failure.until) > 0:
-		return landed(nil, &pausedError{s.failure.cause, s.failure.until})
-	case s.signIn == nil:
+	case s.signIn == nil && !forced && s.outage.pausing():
+		return landed(nil, &pausedError{s.outage.cause, s.outage.until})
+	case s.signIn == nil, forced && !s.signIn.forced && (s.failure.pausing() || s.outage.pausing()):
 		s.signIn = s.launch(func(ctx context.Context) (*grant, error) { return s.obtain(ctx, forced) })
+		s.signIn.forced = forced
 	}
 	s.signIn.waiting++
 	return s.signIn

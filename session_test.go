@@ -30,6 +30,7 @@ const (
 // inBubble runs test on fake time, with a service without sockets.
 func inBubble(t *testing.T, test func(t *testing.T, service *lendingtest.Service), opts ...lendingtest.Option) {
 	t.Helper()
+	needsControl(t)
 	synctest.Test(t, func(t *testing.T) {
 		service := lendingtest.New(opts...)
 		defer service.Close()
@@ -363,6 +364,41 @@ func TestRefusedPasswordIsNotRepeated(t *testing.T) {
 	})
 }
 
+// Others who ask at the same time, and are told to wait, must not hold up a person.
+func TestSignInAmongOtherCallers(t *testing.T) {
+	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		wrong := func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") }
+		store := slowStore{lending.NewMemoryTokenStore()}
+		require.Error(t, read(t.Context(), signInTo(t, service, wrong, lending.WithTokenStore(store))))
+		client := signInTo(t, service, wrong, lending.WithTokenStore(store))
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					_, _, _ = takeToken(ctx, client)
+					elapse(time.Millisecond)
+				}
+			})
+		}
+		for i := range 20 {
+			elapse(time.Duration(2+i) * time.Millisecond)
+			require.Error(t, client.Session().SignIn(t.Context()))
+			require.Equal(t, i+2, service.Arrived(loginRoute))
+		}
+		cancel()
+		all.Wait()
+	})
+}
+
+// slowStore takes its time to answer.
+type slowStore struct{ lending.TokenStore }
+
+func (s slowStore) Load(ctx context.Context) (lending.StoredToken, error) {
+	elapse(5 * time.Millisecond)
+	return s.TokenStore.Load(ctx)
+}
+
 func TestSignInIsRateLimited(t *testing.T) {
 	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		client := signInTo(t, service, nil)
@@ -401,6 +437,47 @@ func TestWrongCodesAreAskedAgain(t *testing.T) {
 		require.Error(t, read(t.Context(), client))
 		assert.Equal(t, []int{1, 2, 3}, attempts, "no further code is sent by itself")
 		assert.Equal(t, 2, service.Arrived(loginRoute))
+	})
+}
+
+// Once a code was sent, whatever ends the sign-in must not lead to a code a minute.
+func TestCodesInAnHour(t *testing.T) {
+	for name, ask := range map[string]func(context.Context, lending.Challenge) (string, error){
+		"callers leave": func(ctx context.Context, _ lending.Challenge) (string, error) { <-ctx.Done(); return "", ctx.Err() },
+		"fails":         func(context.Context, lending.Challenge) (string, error) { return "", errDown },
+		"panics":        func(context.Context, lending.Challenge) (string, error) { panic("hush") },
+		"returns none":  func(context.Context, lending.Challenge) (string, error) { return "", nil },
+		"wrong codes":   func(context.Context, lending.Challenge) (string, error) { return "wrong", nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+				client := signInTo(t, service, func(c *lending.Credentials) { c.TwoFactor = ask })
+				for start := time.Now(); time.Since(start) < time.Hour; elapse(time.Second) {
+					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+					require.Error(t, read(ctx, client))
+					cancel()
+				}
+				assert.LessOrEqual(t, len(service.Sent()), 7)
+			})
+		})
+	}
+}
+
+func TestCodeIsStillDueWhenTheCallersLeft(t *testing.T) {
+	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := signInTo(t, service, func(c *lending.Credentials) {
+			c.TwoFactor = func(ctx context.Context, _ lending.Challenge) (string, error) { <-ctx.Done(); return "", ctx.Err() }
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		require.ErrorIs(t, read(ctx, client), context.DeadlineExceeded)
+		synctest.Wait()
+		var required *lending.TwoFactorRequiredError
+		require.ErrorAs(t, read(t.Context(), client), &required)
+		code := service.TwoFactorCode(lendingtest.Username)
+		require.NoError(t, client.Session().CompleteTwoFactor(t.Context(), required.Challenge, code))
+		require.NoError(t, read(t.Context(), client))
+		assert.Len(t, service.Sent(), 1)
 	})
 }
 

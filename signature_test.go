@@ -130,11 +130,7 @@ func TestVerifyAllocatesNothing(t *testing.T) {
 	}
 	body := []byte(deliveryBody)
 	require.Zero(t, testing.AllocsPerRun(1000, func() { _ = lending.Verify(signingSecret, body, deliverySigned) }))
-	require.Less(t, testing.AllocsPerRun(100, func() {
-		if lending.Verify(signingSecret, body, deliverySigned) == nil {
-			_, _ = lending.ParseEvent(body)
-		}
-	}), 9.0)
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _, _ = lending.ParseEvent(body) }), 5.0)
 }
 
 func FuzzVerify(f *testing.F) {
@@ -158,11 +154,15 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// delivery is a delivery of about size bytes, with the texture of the service's data.
+// delivery is a delivery of size bytes, with the texture of the service's data.
 func delivery(size int) []byte {
-	const record = `{"applicationId":"11111111-2222-3333-4444-555555555555","status":"Under review","amount":2500.00,"extraInformation":{"years":"7"}}`
-	records := strings.Repeat(record+",", size/len(record)) + record
-	return []byte(`{"id":"3fa85f64-5717-4562-b3fc-2c963f66afa6","webhookEvent":"WB_Application_Created","data":[` + records + `],"creationTimeUtc":"2024-01-02T03:04:05.1234567Z"}`)
+	const (
+		head   = `{"id":"3fa85f64-5717-4562-b3fc-2c963f66afa6","webhookEvent":"WB_Application_Created","data":[`
+		record = `{"applicationId":"11111111-2222-3333-4444-555555555555","status":"Under review","amount":2500.00,"extraInformation":{"years":"7"}},`
+		tail   = `],"creationTimeUtc":"2024-01-02T03:04:05.1234567Z"}`
+	)
+	space := size - len(head+tail) - 2
+	return []byte(head + strings.Repeat(record, space/len(record)) + `"` + strings.Repeat("x", space%len(record)) + `"` + tail)
 }
 
 // BenchmarkWebhook compares with crypto/hmac alone, the floor. The two take turns, so

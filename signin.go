@@ -51,8 +51,8 @@ func isStoreError(err error) bool {
 	return ok
 }
 
-// login signs in, with a second step if the service asks for one.
-func (s *Session) login(ctx context.Context) (*grant, error) {
+// login signs in, with a second step if the service asks for one: then it sets codeSent.
+func (s *Session) login(ctx context.Context, codeSent *bool) (*grant, error) {
 	var answer Response
 	ctx = CaptureResponse(ctx, &answer)
 	user, err := s.auth.Login(ctx, LoginRequest{
@@ -62,6 +62,7 @@ func (s *Session) login(ctx context.Context) (*grant, error) {
 		IPAddress:          s.credentials.IPAddress,
 	})
 	if err == nil && user.RequiresTwoFactor {
+		*codeSent = true
 		user, err = s.secondStep(ctx)
 	}
 	if err != nil {
@@ -70,12 +71,21 @@ func (s *Session) login(ctx context.Context) (*grant, error) {
 	return signedIn(user, &answer)
 }
 
-// secondStep asks for the code, and again if it was wrong.
+// secondStep asks for the code. If it ends before there is one, the code is still due.
 func (s *Session) secondStep(ctx context.Context) (*FullApplicationUser, error) {
 	challenge := Challenge{s.credentials.Username, s.credentials.IPAddress, time.Now().UTC(), 1}
 	if s.credentials.TwoFactor == nil {
 		return nil, &TwoFactorRequiredError{challenge}
 	}
+	user, err := s.tryCodes(ctx, challenge)
+	if err != nil && ctx.Err() != nil {
+		err = &TwoFactorRequiredError{challenge}
+	}
+	return user, err
+}
+
+// tryCodes asks for the code, and again if it was wrong.
+func (s *Session) tryCodes(ctx context.Context, challenge Challenge) (*FullApplicationUser, error) {
 	for refusal := error(nil); ; challenge.Attempt++ {
 		code, err := s.credentials.TwoFactor(ctx, challenge)
 		if err != nil {
@@ -163,26 +173,41 @@ func isRefusal(err error) bool {
 	return ok && failed.Outcome == OutcomeRejected && failed.StatusCode != http.StatusTooManyRequests
 }
 
-// pauseAfter returns how long after its count-th failure in a row a sign-in is not
-// tried: each may send a message to a person, and refused ones may lock the account.
-func pauseAfter(err error, count int) time.Duration {
-	first, most := time.Second, time.Minute
+// patience is how long after failures in a row a sign-in is not tried: each may send a
+// message to a person, and refused ones may lock the account.
+type patience struct {
+	free        int           // failures that do not count
+	first, most time.Duration // it doubles from failure to failure
+	least       time.Duration
+}
+
+// afterOutage is the pause before the [TokenStore] is asked again.
+var afterOutage = patience{first: time.Second, most: 5 * time.Second}
+
+// pauseAfter returns the pause after a sign-in that failed with err.
+func pauseAfter(err error, codeSent bool) patience {
+	p := patience{first: time.Second, most: time.Minute}
 	own, isOwn := errors.AsType[*signInError](err)
 	_, notSent := errors.AsType[*ArgumentError](err)
-	_, awaitsCode := errors.AsType[*TwoFactorRequiredError](err)
+	mild := isOwn && own.mild || notSent || errors.Is(err, context.Canceled)
 	switch {
-	case awaitsCode:
-		first, most = 5*time.Minute, time.Hour
+	case codeSent:
+		p.first, p.most = 5*time.Minute, time.Hour
 	case isRefusal(err), isOwn && !own.mild:
-		first, most = time.Minute, time.Hour
-	case isOwn, notSent, errors.Is(err, context.Canceled):
-		if count -= maxMild; count <= 0 {
-			return 0
-		}
+		p.first, p.most = time.Minute, time.Hour
 	}
-	pause := min(first<<min(count-1, 12), most)
+	if mild && !isRefusal(err) {
+		p.free = maxMild
+	}
 	if failed, ok := errors.AsType[*Error](err); ok {
-		pause = max(pause, failed.RetryAfter)
+		p.least = failed.RetryAfter
 	}
-	return pause
+	return p
+}
+
+func (p patience) after(count int) time.Duration {
+	if count -= p.free; count <= 0 {
+		return 0
+	}
+	return max(min(p.first<<min(count-1, 12), p.most), p.least)
 }

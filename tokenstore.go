@@ -22,7 +22,8 @@ import (
 // hold up the others; what such a process saves when it wakes up is refused by its
 // fence, a number that is higher with every lease.
 //
-// Methods are called by several goroutines at once. An error other than the ones
+// Methods are called by several goroutines at once, with a context that ends after a
+// few seconds: they return when it does, as [Client.Close] waits. An error other than the ones
 // named here means that the store cannot be used for now.
 type TokenStore interface {
 	// Load returns what was saved last, the zero StoredToken if nothing was. It
@@ -103,7 +104,7 @@ func (s *tokenState) release(owner string) {
 type stateStore struct {
 	state interface {
 		read() (tokenState, error)
-		update(change func(*tokenState) error) error
+		update(ctx context.Context, change func(*tokenState) error) error
 	}
 }
 
@@ -112,12 +113,12 @@ func (s stateStore) Load(context.Context) (StoredToken, error) {
 	return StoredToken{state.Fence, Secret{state.Data}}, err
 }
 
-func (s stateStore) Save(_ context.Context, token StoredToken) error {
-	return s.state.update(func(state *tokenState) error { return state.save(token) })
+func (s stateStore) Save(ctx context.Context, token StoredToken) error {
+	return s.state.update(ctx, func(state *tokenState) error { return state.save(token) })
 }
 
-func (s stateStore) Acquire(_ context.Context, owner string, ttl time.Duration) (fence int64, err error) {
-	err = s.state.update(func(state *tokenState) error {
+func (s stateStore) Acquire(ctx context.Context, owner string, ttl time.Duration) (fence int64, err error) {
+	err = s.state.update(ctx, func(state *tokenState) error {
 		err := state.acquire(owner, ttl)
 		fence = state.Lease
 		return err
@@ -125,8 +126,8 @@ func (s stateStore) Acquire(_ context.Context, owner string, ttl time.Duration) 
 	return fence, err
 }
 
-func (s stateStore) Release(_ context.Context, owner string) error {
-	return s.state.update(func(state *tokenState) error { state.release(owner); return nil })
+func (s stateStore) Release(ctx context.Context, owner string) error {
+	return s.state.update(ctx, func(state *tokenState) error { state.release(owner); return nil })
 }
 
 // NewMemoryTokenStore returns a store for the sessions of one process. A [Session]
@@ -144,7 +145,7 @@ func (m *memory) read() (tokenState, error) {
 	return m.state, nil
 }
 
-func (m *memory) update(change func(*tokenState) error) error {
+func (m *memory) update(_ context.Context, change func(*tokenState) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return change(&m.state)
@@ -156,11 +157,13 @@ func (m *memory) update(change func(*tokenState) error) error {
 //
 // Processes of one machine may share it, on systems with flock. The token lies in it
 // in the clear: see [NewEncryptedTokenStore].
-func NewFileTokenStore(path string) TokenStore { return stateStore{&file{path: path}} }
+func NewFileTokenStore(path string) TokenStore {
+	return stateStore{&file{path, make(chan struct{}, 1)}}
+}
 
 type file struct {
 	path string
-	mu   sync.Mutex
+	turn chan struct{} // a lock that can be waited for until a context ends
 }
 
 func (f *file) read() (tokenState, error) {
@@ -179,15 +182,19 @@ func (f *file) read() (tokenState, error) {
 
 // update changes the file while no other process does. An unreadable file is
 // replaced.
-func (f *file) update(change func(*tokenState) error) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (f *file) update(ctx context.Context, change func(*tokenState) error) error {
+	select {
+	case f.turn <- struct{}{}:
+		defer func() { <-f.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	lock, err := os.OpenFile(f.path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
 	defer lock.Close() // unlocks
-	if err := flock(lock); err != nil {
+	if err := flock(ctx, lock); err != nil {
 		return err
 	}
 	state, err := f.read()

@@ -294,6 +294,27 @@ func TestNobodySignsInWithoutTheStore(t *testing.T) {
 	})
 }
 
+// The pause for the store must not be the one that spares a person messages.
+func TestStoreComesBack(t *testing.T) {
+	for down := range 12 {
+		inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+			store := &faultyStore{TokenStore: lending.NewMemoryTokenStore()}
+			store.down.Store(true)
+			client := signInTo(t, service, nil, lending.WithTokenStore(store))
+			for range 600 + 7*down {
+				require.Error(t, read(t.Context(), client))
+				elapse(time.Second)
+			}
+			store.down.Store(false)
+			start := time.Now()
+			for read(t.Context(), client) != nil {
+				elapse(time.Second)
+			}
+			assert.LessOrEqual(t, time.Since(start), 6*time.Second)
+		})
+	}
+}
+
 // A holder that stands still loses its lease, and what it saves afterwards is refused.
 func TestFrozenHolder(t *testing.T) {
 	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
@@ -338,5 +359,50 @@ func TestReplicasShareAFailure(t *testing.T) {
 			require.Error(t, read(t.Context(), client))
 		}
 		assert.Equal(t, 1, service.Arrived(loginRoute))
+	})
+}
+
+// Processes that live for one call each must not find the refused token again.
+func TestRefusedTokenLeavesTheStore(t *testing.T) {
+	for name, end := range map[string]func(*lending.Client){
+		"closed": func(c *lending.Client) { _ = c.Close() },
+		"exits":  func(*lending.Client) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+				path := filepath.Join(t.TempDir(), "token")
+				mutate := func() error {
+					client := signInTo(t, service, nil, lending.WithTokenStore(lending.NewFileTokenStore(path)))
+					defer end(client)
+					return client.Applications.Cancel(t.Context(), theApplication)
+				}
+				require.NotErrorIs(t, mutate(), lending.ErrUnauthorized)
+				service.RevokeTokens()
+				require.ErrorIs(t, mutate(), lending.ErrUnauthorized)
+				for range 3 {
+					require.NotErrorIs(t, mutate(), lending.ErrUnauthorized)
+					elapse(time.Minute)
+				}
+				assert.Equal(t, 2, service.Arrived(loginRoute))
+			})
+		})
+	}
+}
+
+// A refusal of an old token must not clear the newer one of another process.
+func TestRefusedTokenDoesNotTakeANewerOneAlong(t *testing.T) {
+	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := lending.NewMemoryTokenStore()
+		first := signInTo(t, service, nil, lending.WithTokenStore(store))
+		second := signInTo(t, service, nil, lending.WithTokenStore(store))
+		old, _, err := takeToken(t.Context(), first)
+		require.NoError(t, err)
+		require.NoError(t, read(t.Context(), second))
+		service.RevokeTokens()
+		require.NoError(t, read(t.Context(), second), "signs in anew")
+		first.Session().Invalidate(old)
+		third := signInTo(t, service, nil, lending.WithTokenStore(store))
+		require.NoError(t, read(t.Context(), third))
+		assert.Equal(t, 2, service.Arrived(loginRoute))
 	})
 }

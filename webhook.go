@@ -71,6 +71,7 @@ type receiver string
 func (r receiver) check(c *checks) {
 	u, err := url.Parse(string(r))
 	c.that(err == nil && u.Scheme == "https" && u.Hostname() != "", "webhookUri", CodeInsecure, "must be an https address")
+	c.that(err != nil || u.User == nil && u.Fragment == "", "webhookUri", CodeFormat, "must not hold user information or a fragment")
 }
 
 // UnmarshalJSON keeps data as the [Record].

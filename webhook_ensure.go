@@ -18,8 +18,14 @@ type EnsuredSubscription struct {
 // Changed reports whether anything had to be done.
 func (e *EnsuredSubscription) Changed() bool { return e.Created || e.URIChanged || e.EventsChanged }
 
-// ErrNotSaved means that the service reported success and has not saved what was sent.
-var ErrNotSaved = errors.New("lending: webhook subscription: it was registered, and reads back otherwise")
+var (
+	// ErrNotSaved means that the service reported success and has not saved what was
+	// sent, or that what it has is without a secret.
+	ErrNotSaved = errors.New("lending: webhook subscription: it reads back otherwise than it was registered, or without a secret")
+	// ErrInactive means that the service has the subscription and sends it nothing,
+	// because it is not active.
+	ErrInactive = errors.New("lending: webhook subscription: it is not active")
+)
 
 // Ensure makes the target's subscription have the address and the events of want, and
 // returns it as it reads back, with its secret. It may be called on every deploy: it
@@ -27,13 +33,13 @@ var ErrNotSaved = errors.New("lending: webhook subscription: it was registered, 
 //
 // It reads with [WebhooksService.Subscription], registers with
 // [WebhooksService.Register] if it must, and reads again: success alone proves no
-// save. An unknown outcome is settled by that read. The error is [ErrNotSaved] if the
-// service has something else then. Ensure cannot switch on a subscription that is
-// inactive: look at IsActive.
+// save. An unknown outcome is settled by that read. Without an error the subscription is
+// one that works: the error is [ErrNotSaved] if the service has something else, and
+// [ErrInactive] if it is switched off, which may be meant so. Ensure registers as
+// active whatever want says; no route is known to switch on one that there is.
 func (s *WebhooksService) Ensure(ctx context.Context, target WebhookTarget, want WebhookSubscription) (*EnsuredSubscription, error) {
-	var c checks
-	want.check(&c)
-	if err := c.err(nil); err != nil {
+	want.IsActive = true
+	if _, err := (&request{query: []param{target.param()}, body: want}).prepare(); err != nil {
 		return nil, err
 	}
 	was, err := s.Subscription(ctx, target)
@@ -47,22 +53,36 @@ func (s *WebhooksService) Ensure(ctx context.Context, target WebhookTarget, want
 		e.Subscription = *was
 		e.URIChanged, e.EventsChanged = was.WebhookURI != want.WebhookURI, !sameEvents(want.Webhooks, was.Webhooks)
 	}
-	if !e.Changed() {
-		return &e, nil
+	var failed error
+	if e.Changed() {
+		failed = s.Register(ctx, target, want)
+		if outcome := OutcomeOf(failed); outcome == OutcomeRejected || outcome == OutcomeNotSent {
+			return nil, failed
+		}
+		now, err := s.Subscription(ctx, target)
+		switch {
+		case isUnsubscribed(err):
+			return nil, errors.Join(failed, ErrNotSaved)
+		case err != nil:
+			return nil, errors.Join(failed, err)
+		}
+		e.Subscription = *now
 	}
-	failed := s.Register(ctx, target, want)
-	if outcome := OutcomeOf(failed); outcome == OutcomeRejected || outcome == OutcomeNotSent {
-		return nil, failed
-	}
-	now, err := s.Subscription(ctx, target)
-	switch {
-	case err != nil && !isUnsubscribed(err):
+	if err := proved(e.Subscription, want); err != nil {
 		return nil, errors.Join(failed, err)
-	case err != nil, now.WebhookURI != want.WebhookURI, !sameEvents(want.Webhooks, now.Webhooks), now.Secret.IsZero():
-		return nil, errors.Join(failed, ErrNotSaved)
 	}
-	e.Subscription = *now
 	return &e, nil
+}
+
+// proved returns nil if now is what was wanted, and works.
+func proved(now, want WebhookSubscription) error {
+	switch {
+	case now.WebhookURI != want.WebhookURI, !sameEvents(want.Webhooks, now.Webhooks), now.Secret.IsZero():
+		return ErrNotSaved
+	case !now.IsActive:
+		return ErrInactive
+	}
+	return nil
 }
 
 // isUnsubscribed reports whether err of Subscription can mean that there is none. Some reads

@@ -3,6 +3,7 @@ package lending_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
@@ -24,6 +26,7 @@ func partnerTarget() lending.WebhookTarget {
 // subscriber returns a client that has signed in, and how to count what it registers.
 func subscriber(t *testing.T, opts ...lendingtest.Option) (*lendingtest.Server, *lending.Client, func() int) {
 	t.Helper()
+	needsControl(t)
 	registered := 0
 	service := lendingtest.NewServer(append(opts, lendingtest.WithRequestLog(func(r lendingtest.Request) {
 		if strings.HasSuffix(r.Path, "/register") {
@@ -86,6 +89,9 @@ func TestEnsureRefuses(t *testing.T) {
 	require.ErrorAs(t, err, &argument)
 	_, err = client.Webhooks.Ensure(t.Context(), lending.WebhookTarget{}, lending.WebhookSubscription{WebhookURI: "https://partner.example"})
 	require.ErrorAs(t, err, &argument)
+	_, err = client.Webhooks.Ensure(t.Context(), lending.WebhookTarget{}, lending.WebhookSubscription{WebhookURI: "http://partner.example"})
+	require.ErrorAs(t, err, &argument)
+	require.Len(t, argument.Fields, 2, "both at once")
 	_, err = client.Webhooks.Ensure(t.Context(), partnerTarget(), lending.WebhookSubscription{WebhookURI: "https://partner.example", Webhooks: []lending.EventName{"WB_Moon_Landed"}})
 	require.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
 	require.Equal(t, 1, registered())
@@ -109,6 +115,7 @@ func TestEnsureBelievesOnlyWhatReadsBack(t *testing.T) {
 		"success, another address":   {204, 200, strings.Replace(good, "/a", "/b", 1), lending.ErrNotSaved},
 		"success, other events":      {204, 200, strings.Replace(good, "[]", `["WB_Loan_Opened"]`, 1), lending.ErrNotSaved},
 		"success, no secret":         {204, 200, strings.Replace(good, "whs_x", "", 1), lending.ErrNotSaved},
+		"success, inactive":          {204, 200, strings.Replace(good, "true", "false", 1), lending.ErrInactive},
 		"unknown, but it was saved":  {204, 502, good, nil},
 		"unknown, and was not saved": {204, 502, ``, lending.ErrOutcomeUnknown},
 		"refused":                    {204, 403, good, lending.ErrForbidden},
@@ -120,6 +127,9 @@ func TestEnsureBelievesOnlyWhatReadsBack(t *testing.T) {
 			client := serve(t, func(w http.ResponseWriter, r *http.Request) {
 				switch {
 				case r.Method == http.MethodPost:
+					sent, err := io.ReadAll(r.Body)
+					assert.NoError(t, err)
+					assert.Contains(t, string(sent), `"isActive":true`)
 					registered = true
 					w.WriteHeader(test.answer)
 				case !registered:
@@ -137,6 +147,21 @@ func TestEnsureBelievesOnlyWhatReadsBack(t *testing.T) {
 				require.True(t, e.Created)
 			}
 		})
+	}
+}
+
+// What was there before, with the address and the events that are wanted, must work too.
+func TestEnsureProvesWhatItLeaves(t *testing.T) {
+	t.Parallel()
+	const good = `{"id":"11111111-2222-3333-4444-555555555555","webhookUri":"https://partner.example/a","isActive":true,"webhooks":[],"secret":"whs_x"}`
+	for body, want := range map[string]error{
+		good:                                  nil,
+		strings.Replace(good, "whs_x", "", 1): lending.ErrNotSaved,
+		strings.Replace(good, "true", "false", 1): lending.ErrInactive,
+	} {
+		e, err := serve(t, answer(200, body)).Webhooks.Ensure(t.Context(), partnerTarget(), lending.WebhookSubscription{WebhookURI: "https://partner.example/a"})
+		require.ErrorIs(t, err, want)
+		require.Equal(t, want == nil, e != nil && !e.Changed())
 	}
 }
 

@@ -31,7 +31,7 @@ type InvoiceWithdrawalResponse struct{ Record }
 // comes minutes later, perhaps to another process.
 type InvoiceWithdrawal struct {
 	LoanID      LoanID                    `json:"loanId"`
-	Amount      json.Number               `json:"amount"`               // as it was asked for
+	Amount      json.Number               `json:"amount,omitzero"`      // as it was asked for
 	AdvanceRate json.Number               `json:"advanceRate,omitzero"` // from Response, under an assumed name: see [WithdrawInvoiceRequestData]
 	Response    InvoiceWithdrawalResponse `json:"response"`
 }

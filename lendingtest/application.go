@@ -225,10 +225,20 @@ func (c *call) cancelApplication(app *Application) (any, error) {
 // openApplication refuses a cancelled one.
 func (c *call) openApplication() (*Application, error) {
 	app, err := c.application()
-	if err == nil && app.Status == StatusCancelled {
-		return nil, refuse("ApplicationCancelled", "The application is cancelled.")
+	if err == nil {
+		err = app.refuseCancelled()
 	}
-	return app, err
+	if err != nil {
+		return nil, err
+	}
+	return app, nil
+}
+
+func (a *Application) refuseCancelled() error {
+	if a.Status == StatusCancelled {
+		return refuse("ApplicationCancelled", "The application is cancelled.")
+	}
+	return nil
 }
 
 // undecidedApplication also refuses one that has become a loan.

@@ -176,6 +176,9 @@ func (s *Service) expired(app *Application) bool { return !s.now().Before(app.Of
 
 // unexpiredOffer is asked by approval uploads and by signing.
 func (s *Service) unexpiredOffer(app *Application) error {
+	if err := app.refuseCancelled(); err != nil {
+		return err
+	}
 	if app.Offer == nil {
 		return refuse("OfferNotFound", "The application has no offer.")
 	}

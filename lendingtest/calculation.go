@@ -31,7 +31,7 @@ func calculate(app *Application, k Calculation) calculated {
 // readCalculation takes the body, or the offer where the optional body is not there.
 func (c *call) readCalculation() (*Application, Calculation, error) {
 	var k Calculation
-	app, err := c.application()
+	app, err := c.openApplication()
 	if err != nil {
 		return nil, k, err
 	}

@@ -36,6 +36,16 @@
 // Identifiers, codes and tokens are the same in every run that makes the same
 // calls in the same order; [WithSeed] changes them.
 //
+// # Testing your own code
+//
+// The examples of this package show the usual tests: Consumer runs code against the
+// service while its answers get lost, and asks how often it executed; Interface tests
+// code that needs one method without any service, with errors made by hand;
+// AddSubscription has events delivered to a receiver, each one twice. Package
+// lending has one that stubs a single route with httpmock, at WithHTTPClient, and one
+// that signs a delivery by hand, at Sign. To try a program in another language, run
+// examples/sandbox: the same service on a port.
+//
 // # Where this is only a model
 //
 // The interface does not show every record, state and rule. What follows was

@@ -99,7 +99,9 @@ func WithSeed(seed uint32) Option { return func(c *config) { c.seed = seed } }
 func WithRequestLog(f func(Request)) Option { return func(c *config) { c.requestLog = f } }
 
 // WithLoopbackReceivers also accepts webhook receivers at http on a loopback
-// host, which the service itself refuses.
+// host, which the service itself refuses, and so does package lending: it is for
+// programs in other languages. From Go, give [WithDeliveryClient] the client of an
+// httptest.NewTLSServer.
 func WithLoopbackReceivers() Option { return func(c *config) { c.loopback = true } }
 
 // WithDeliveryClient posts webhook deliveries through client: one that trusts a

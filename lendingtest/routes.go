@@ -46,7 +46,7 @@ func routeTable() []route {
 func applicationRoutes() []route {
 	return []route{
 		{pattern: "POST /api/Application/create-customer-and-application", handle: (*call).createCustomerAndApplication},
-		{pattern: "POST /api/Application/send-application-link", handle: on((*call).application, (*call).sendApplicationLink)},
+		{pattern: "POST /api/Application/send-application-link", handle: on((*call).openApplication, (*call).sendApplicationLink)},
 		{pattern: "POST /api/Application/create-customer-and-application-and-applicant", handle: (*call).createCustomerAndApplication},
 		{pattern: "POST /api/Application/create-customer", handle: (*call).createCustomer},
 		{pattern: "POST /api/Application/create-application", handle: (*call).createApplication},

@@ -171,6 +171,10 @@ var rules = []struct {
 		r.post("/api/Application/cancel-application/"+id, "").ok()
 		r.get("/api/Application/process-application/"+id).refused(bad, "ApplicationCancelled")
 		r.post(approval+"add-company-details/"+id, `{}`).refused(bad, "ApplicationCancelled")
+		r.post(approval+"submit-document/"+id+"?fileType=a&fileName=b", `"AAAA"`).refused(bad, "ApplicationCancelled")
+		r.post("/api/Calculation/application-invoice-calculation?applicationId="+id, `{"amount":1}`).refused(bad, "ApplicationCancelled")
+		r.post("/api/Application/send-application-link?applicationId="+id, "").refused(bad, "ApplicationCancelled")
+		r.post("/api/Application/submit-bankstatement-document/"+id+"?fileName=b", `"AAAA"`).ok()
 	}},
 	{"required strings: firstname, lastname, address, state, city, ssn, mobile; required dateOfBirth (date-time)", refuses("customer data missing")},
 	{"required: name string, zipcode string, startDate (date-time)", refuses("application data missing")},

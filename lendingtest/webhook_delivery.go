@@ -211,7 +211,7 @@ func (s *Service) Redeliver(d Delivery) {
 	if s.post.closed {
 		return
 	}
-	d.Body, d.Time, d.Status, d.Err = withCreationTime(d.Body, s.now()), s.now(), 0, nil
+	d.Body, d.Signature, d.Time, d.Status, d.Err = withCreationTime(d.Body, s.now()), "", s.now(), 0, nil
 	s.post.queue = append(s.post.queue, d)
 	s.startDelivering()
 }

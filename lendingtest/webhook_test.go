@@ -193,6 +193,11 @@ func TestRedeliver(t *testing.T) {
 	assert.NotEqual(t, one.CreationTimeUtc, two.CreationTimeUtc)
 	one.CreationTimeUtc, two.CreationTimeUtc = "", ""
 	assert.Equal(t, one, two)
+
+	r.SetDeliveryMode(lendingtest.DeliveryMode{NoSignature: true})
+	r.Redeliver(r.Deliveries()[0])
+	r.wait()
+	assert.Empty(t, r.Deliveries()[2].Signature, "that of another body")
 }
 
 // What the receiver answers is noted, and never retried.

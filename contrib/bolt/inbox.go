@@ -189,27 +189,41 @@ func (b *Inbox) first(ctx context.Context) (entry *lending.InboxEntry, due time.
 	if err != nil || !found {
 		return nil, due, err
 	}
+	var refused error
 	err = b.update(ctx, func(tx *bbolt.Tx) error {
-		entry = nil // it may run again
+		entry, refused = nil, nil // it may run again
 		key, value := peek(tx)
 		if key == nil {
 			return nil // another was faster
 		}
-		number, tries := append([]byte(nil), key[8:]...), binary.BigEndian.Uint32(value)+1
-		event, err := lending.ParseEvent(append([]byte(nil), tx.Bucket(bodies).Get(number)...))
-		if err != nil {
-			return err
+		number, tries := append([]byte(nil), key[8:]...), binary.BigEndian.AppendUint32(nil, binary.BigEndian.Uint32(value)+1)
+		to := running
+		if entry, refused = entryOf(tx, number, tries); refused != nil {
+			to = dead // it would be refused each time
 		}
-		entry = &lending.InboxEntry{Event: event, Tries: int(tries), ID: strconv.FormatUint(binary.BigEndian.Uint64(number), 10)}
-		return errors.Join(
-			tx.Bucket(waiting).Delete(key),
-			tx.Bucket(running).Put(number, binary.BigEndian.AppendUint32(nil, tries)),
-		)
+		return errors.Join(tx.Bucket(waiting).Delete(key), tx.Bucket(to).Put(number, tries))
 	})
+	if refused != nil && err == nil {
+		err = fmt.Errorf("lendingbolt: an entry was put aside: %w", refused)
+	}
 	if err != nil {
 		return nil, due, err
 	}
 	return entry, due, nil
+}
+
+// entryOf returns an entry. If it holds no event, as [lending.ParseEvent] says, that of
+// the entry is nothing but the bytes.
+func entryOf(tx *bbolt.Tx, number, tries []byte) (*lending.InboxEntry, error) {
+	body := append([]byte(nil), tx.Bucket(bodies).Get(number)...)
+	event, err := lending.ParseEvent(body)
+	if err != nil {
+		event = new(lending.Event)
+		_ = event.Record.UnmarshalJSON(body) // takes anything
+	}
+	return &lending.InboxEntry{
+		Event: event, Tries: int(binary.BigEndian.Uint32(tries)), ID: strconv.FormatUint(binary.BigEndian.Uint64(number), 10),
+	}, err
 }
 
 // Done implements [lending.Inbox].
@@ -234,16 +248,15 @@ func (b *Inbox) Bury(ctx context.Context, entry *lending.InboxEntry) error {
 	})
 }
 
-// Dead returns the events that were put aside, oldest first.
+// Dead returns the events that were put aside, oldest first. One without a name holds
+// what [lending.ParseEvent] refuses: [lending.Event.Body] returns it.
 func (b *Inbox) Dead(ctx context.Context) ([]*lending.InboxEntry, error) {
 	var entries []*lending.InboxEntry
 	err := b.db.View(func(tx *bbolt.Tx) error {
 		return tx.Bucket(dead).ForEach(func(number, tries []byte) error {
-			event, err := lending.ParseEvent(append([]byte(nil), tx.Bucket(bodies).Get(number)...))
-			entries = append(entries, &lending.InboxEntry{
-				Event: event, Tries: int(binary.BigEndian.Uint32(tries)), ID: strconv.FormatUint(binary.BigEndian.Uint64(number), 10),
-			})
-			return errors.Join(err, ctx.Err())
+			entry, _ := entryOf(tx, number, tries) // why it was refused was told then
+			entries = append(entries, entry)
+			return ctx.Err()
 		})
 	})
 	return entries, err

@@ -10,6 +10,7 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/webhooktest"
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/bbolt"
 
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
 )
@@ -96,6 +97,38 @@ func TestInboxRevivesTheDead(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, lending.InboxCounts{Running: 1}, counts)
 	require.Error(t, inbox.Done(t.Context(), &lending.InboxEntry{ID: "not ours"}))
+}
+
+// What another version of the program has put in may be refused by this one.
+func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "inbox")
+	inbox := open(t, path, nil)
+	require.NoError(t, inbox.Put(t.Context(), event("a")))
+	require.NoError(t, inbox.Put(t.Context(), event("b")))
+	require.NoError(t, inbox.Close())
+	db, err := bbolt.Open(path, 0o600, nil)
+	require.NoError(t, err)
+	require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
+		first, _ := tx.Bucket([]byte("bodies")).Cursor().First()
+		return tx.Bucket([]byte("bodies")).Put(first, []byte("{{{"))
+	}))
+	require.NoError(t, db.Close())
+
+	inbox = open(t, path, nil)
+	_, err = inbox.Take(t.Context())
+	require.ErrorContains(t, err, "put aside")
+	entry, err := inbox.Take(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, lending.EventName("b"), entry.Event.Name)
+	counts, err := inbox.Counts(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, lending.InboxCounts{Running: 1, Dead: 1}, counts)
+	dead, err := inbox.Dead(t.Context())
+	require.NoError(t, err)
+	require.Len(t, dead, 1)
+	require.Equal(t, "{{{", string(dead[0].Event.Body()))
+	require.Equal(t, 1, dead[0].Tries)
 }
 
 func TestClosedInboxFails(t *testing.T) {

@@ -3,6 +3,7 @@ package lendingredis
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -99,6 +100,8 @@ func (b *Inbox) Take(ctx context.Context) (*lending.InboxEntry, error) {
 			entry, err = b.next(ctx)
 		}
 		switch {
+		case err != nil && entry != nil: // it would be refused each time
+			return nil, errors.Join(fmt.Errorf("lendingredis: an entry was put aside: %w", err), b.Bury(ctx, entry))
 		case err != nil && strings.HasPrefix(err.Error(), "NOGROUP"): // Redis has lost its data
 			err = b.create(ctx)
 		case err == nil && entry != nil:
@@ -140,33 +143,44 @@ func (b *Inbox) tend(ctx context.Context) (*lending.InboxEntry, error) {
 		return nil, err
 	}
 	for from := "0-0"; ; {
-		messages, next, err := b.client.XAutoClaim(ctx, &redis.XAutoClaimArgs{
-			Stream: b.stream, Group: group, Consumer: group, MinIdle: b.options.Lease, Start: from, Count: 1,
-		}).Result()
+		reply, err := claimStuck.Run(ctx, b.client, []string{b.stream}, group, milliseconds(b.options.Lease), from).Slice()
 		if err != nil {
 			return nil, err
 		}
-		if len(messages) > 0 {
-			return b.stuck(ctx, messages[0])
+		if len(reply) > 1 {
+			b.mu.Lock()
+			b.tended = time.Time{} // there may be more
+			b.mu.Unlock()
+			id, _ := reply[1].(string)
+			fields, _ := reply[2].([]any)
+			count, _ := reply[3].(int64)
+			values := map[string]any{}
+			for i := 1; i < len(fields); i += 2 {
+				values[fmt.Sprint(fields[i-1])] = fields[i]
+			}
+			return claimed(redis.XMessage{ID: id, Values: values}, count)
 		}
-		if from = next; from == "0-0" {
+		if from, _ = reply[0].(string); from == "0-0" {
 			return nil, nil //nolint:nilnil // see above
 		}
 	}
 }
 
-// stuck returns an entry that was taken before, which counts as a try each time.
-func (b *Inbox) stuck(ctx context.Context, message redis.XMessage) (*lending.InboxEntry, error) {
-	pending, err := b.client.XPendingExt(ctx, &redis.XPendingExtArgs{
-		Stream: b.stream, Group: group, Start: message.ID, End: message.ID, Count: 1,
-	}).Result()
-	if err != nil {
-		return nil, err
-	}
+// What is claimed again is known by its count, so that the worker before it, which may
+// only be slow, cannot give it back.
+var claimStuck = redis.NewScript(`
+local reply = redis.call('XAUTOCLAIM', KEYS[1], ARGV[1], ARGV[1], ARGV[2], ARGV[3], 'COUNT', 1)
+local message = reply[2][1]
+if not message then return {reply[1]} end
+local claim = redis.call('XPENDING', KEYS[1], ARGV[1], message[1], message[1], 1)[1]
+return {reply[1], message[1], message[2], claim[4]}`)
+
+// claimed returns an entry that was taken count times, each of which counts as a try.
+// With an error it returns the entry too.
+func claimed(message redis.XMessage, count int64) (*lending.InboxEntry, error) {
 	entry, err := entryOf(message)
-	if err == nil && len(pending) > 0 {
-		entry.Tries += int(pending[0].RetryCount) - 1
-	}
+	entry.Tries += int(count) - 1
+	entry.ID = fmt.Sprint(message.ID, "/", count)
 	return entry, err
 }
 
@@ -185,53 +199,75 @@ func (b *Inbox) next(ctx context.Context) (*lending.InboxEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return entryOf(streams[0].Messages[0])
+	return claimed(streams[0].Messages[0], 1)
 }
 
+// entryOf returns the entry in message. If it holds no event, as [lending.ParseEvent]
+// says, that of the entry is nothing but the bytes.
 func entryOf(message redis.XMessage) (*lending.InboxEntry, error) {
 	body, _ := message.Values["body"].(string)
 	text, _ := message.Values["tries"].(string)
 	tries, _ := strconv.Atoi(text)
 	event, err := lending.ParseEvent([]byte(body))
 	if err != nil {
-		return nil, err
+		event = new(lending.Event)
+		_ = event.Record.UnmarshalJSON([]byte(body)) // takes anything
 	}
-	return &lending.InboxEntry{Event: event, Tries: tries + 1, ID: message.ID}, nil
+	return &lending.InboxEntry{Event: event, Tries: tries + 1, ID: message.ID}, err
 }
+
+// Without a group, as after a loss of data, nothing is pending.
+const pending = `
+local function pending(...)
+	local reply = redis.pcall('XPENDING', KEYS[1], ARGV[1], ...)
+	if reply.err and not string.find(reply.err, 'NOGROUP', 1, true) then error(reply.err) end
+	return reply
+end`
 
 var done = redis.NewScript(`
 if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) == 0 then return 0 end
 return redis.call('XDEL', KEYS[1], ARGV[2])`)
 
-// Done implements [lending.Inbox].
+// Done implements [lending.Inbox]. What was acted on is removed also when the claim has
+// ended: another may act on it by then, but nobody after that.
 func (b *Inbox) Done(ctx context.Context, entry *lending.InboxEntry) error {
-	return done.Run(ctx, b.client, []string{b.stream}, group, entry.ID).Err()
+	id, _, _ := strings.Cut(entry.ID, "/")
+	return done.Run(ctx, b.client, []string{b.stream}, group, id).Err()
 }
 
-var retryLater = redis.NewScript(`
-if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) == 0 then return 0 end
-redis.call('XDEL', KEYS[1], ARGV[2])
+// giveUp removes an entry if the claim is still the one that the caller has.
+const giveUp = pending + `
+local claim = pending(ARGV[2], ARGV[2], 1)[1]
+if not claim or claim[4] ~= tonumber(ARGV[3]) then return 0 end
+redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])
+redis.call('XDEL', KEYS[1], ARGV[2])`
+
+func (b *Inbox) giveUp(ctx context.Context, script *redis.Script, to string, entry *lending.InboxEntry, arguments ...any) error {
+	id, count, _ := strings.Cut(entry.ID, "/")
+	return script.Run(ctx, b.client, []string{b.stream, to}, append([]any{group, id, count}, arguments...)...).Err()
+}
+
+var retryLater = redis.NewScript(giveUp + `
 local time = redis.call('TIME')
-return redis.call('ZADD', KEYS[2], time[1] * 1000 + time[2] / 1000 + ARGV[3], ARGV[4])`)
+return redis.call('ZADD', KEYS[2], time[1] * 1000 + time[2] / 1000 + ARGV[4], ARGV[5])`)
 
 // Retry implements [lending.Inbox].
 func (b *Inbox) Retry(ctx context.Context, entry *lending.InboxEntry, wait time.Duration) error {
 	member := strconv.Itoa(entry.Tries) + ":" + string(entry.Event.Body())
-	return retryLater.Run(ctx, b.client, []string{b.stream, b.later}, group, entry.ID, wait.Milliseconds(), member).Err()
+	return b.giveUp(ctx, retryLater, b.later, entry, wait.Milliseconds(), member)
 }
 
-var bury = redis.NewScript(`
-if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) == 0 then return 0 end
-redis.call('XDEL', KEYS[1], ARGV[2])
-redis.call('XADD', KEYS[2], '*', 'tries', ARGV[3], 'body', ARGV[4])
+var bury = redis.NewScript(giveUp + `
+redis.call('XADD', KEYS[2], '*', 'tries', ARGV[4], 'body', ARGV[5])
 return 1`)
 
 // Bury implements [lending.Inbox]. [Inbox.Dead] lists what was put aside.
 func (b *Inbox) Bury(ctx context.Context, entry *lending.InboxEntry) error {
-	return bury.Run(ctx, b.client, []string{b.stream, b.dead}, group, entry.ID, entry.Tries-1, entry.Event.Body()).Err()
+	return b.giveUp(ctx, bury, b.dead, entry, entry.Tries-1, entry.Event.Body())
 }
 
-// Dead returns the events that were put aside, oldest first.
+// Dead returns the events that were put aside, oldest first. One without a name holds
+// what [lending.ParseEvent] refuses: [lending.Event.Body] returns it.
 func (b *Inbox) Dead(ctx context.Context) ([]*lending.InboxEntry, error) {
 	messages, err := b.client.XRange(ctx, b.dead, "-", "+").Result()
 	if err != nil {
@@ -239,10 +275,7 @@ func (b *Inbox) Dead(ctx context.Context) ([]*lending.InboxEntry, error) {
 	}
 	var entries []*lending.InboxEntry
 	for _, message := range messages {
-		entry, err := entryOf(message)
-		if err != nil {
-			return nil, err
-		}
+		entry, _ := entryOf(message) // why it was refused was told then
 		entries = append(entries, entry)
 	}
 	return entries, nil
@@ -258,8 +291,8 @@ func (b *Inbox) Revive(ctx context.Context, entry *lending.InboxEntry) error {
 	return revive.Run(ctx, b.client, []string{b.stream, b.dead}, entry.ID, entry.Event.Body()).Err()
 }
 
-var counts = redis.NewScript(`
-local running = redis.call('XPENDING', KEYS[1], ARGV[1])[1]
+var counts = redis.NewScript(pending + `
+local running = pending()[1] or 0
 return {redis.call('XLEN', KEYS[1]) - running + redis.call('ZCARD', KEYS[2]), running, redis.call('XLEN', KEYS[3])}`)
 
 // Counts implements [lending.Inbox].

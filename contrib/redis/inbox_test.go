@@ -2,6 +2,9 @@ package lendingredis_test
 
 import (
 	"context"
+	"io"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,6 +37,41 @@ func TestDeduper(t *testing.T) {
 		require.NoError(t, err)
 		require.Positive(t, ttl, "a key that Redis would keep for ever")
 	}
+}
+
+// The client asks again when an answer is lost on its way: that claim is its own.
+func TestDeduperClaimsThoughTheAnswerIsLost(t *testing.T) {
+	server := startRedis(t)
+	var lose atomic.Bool
+	client := redis.NewClient(&redis.Options{Addr: server.address(), MaxRetries: 1, Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
+		connection, err := new(net.Dialer).DialContext(ctx, network, address)
+		return &lossy{connection, &lose}, err
+	}})
+	defer client.Close()
+	deduper := lendingredis.NewDeduper(client, "test:", lending.DeduperOptions{})
+	_, err := deduper.Claim(t.Context(), "a") // the server knows the script now
+	require.NoError(t, err)
+	lose.Store(true)
+	claim, err := deduper.Claim(t.Context(), "b")
+	require.NoError(t, err)
+	require.False(t, lose.Load(), "no answer was lost")
+	_, err = deduper.Claim(t.Context(), "b")
+	require.ErrorIs(t, err, lending.ErrClaimed)
+	require.NoError(t, claim.Release(t.Context()))
+}
+
+// lossy loses one answer.
+type lossy struct {
+	net.Conn
+	lose *atomic.Bool
+}
+
+func (l *lossy) Read(p []byte) (int, error) {
+	n, err := l.Conn.Read(p)
+	if err == nil && l.lose.Swap(false) {
+		return 0, io.EOF
+	}
+	return n, err
 }
 
 func TestDeduperFailsWithoutRedis(t *testing.T) {
@@ -77,6 +115,71 @@ func TestInboxTakesOverFromTheDead(t *testing.T) {
 	require.Equal(t, lending.InboxCounts{Running: 1}, counts)
 }
 
+// A worker that was slow, and that another has taken for dead, gives back and puts
+// aside what is its own only.
+func TestInboxKeepsTheClaimOfAnother(t *testing.T) {
+	inbox := inbox(t, startRedis(t).client(), &lendingredis.InboxOptions{Lease: 300 * time.Millisecond})
+	require.NoError(t, inbox.Put(t.Context(), event("a")))
+	slow, err := inbox.Take(t.Context())
+	require.NoError(t, err)
+	other, err := inbox.Take(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 2, other.Tries)
+	require.NoError(t, inbox.Retry(t.Context(), slow, time.Hour))
+	require.NoError(t, inbox.Bury(t.Context(), slow))
+	counts, err := inbox.Counts(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, lending.InboxCounts{Running: 1}, counts)
+	require.NoError(t, inbox.Retry(t.Context(), other, 0))
+	again, err := inbox.Take(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 3, again.Tries)
+	require.NoError(t, inbox.Bury(t.Context(), again))
+	counts, err = inbox.Counts(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, lending.InboxCounts{Dead: 1}, counts)
+}
+
+func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
+	client := startRedis(t).client()
+	inbox := inbox(t, client, nil)
+	require.NoError(t, client.XAdd(t.Context(), &redis.XAddArgs{Stream: "{test}:events", Values: []any{"tries", "0", "body", "{{{"}}).Err())
+	require.NoError(t, inbox.Put(t.Context(), event("a")))
+	_, err := inbox.Take(t.Context())
+	require.ErrorContains(t, err, "put aside")
+	entry, err := inbox.Take(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, lending.EventName("a"), entry.Event.Name)
+	counts, err := inbox.Counts(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, lending.InboxCounts{Running: 1, Dead: 1}, counts)
+	dead, err := inbox.Dead(t.Context())
+	require.NoError(t, err)
+	require.Len(t, dead, 1)
+	require.Equal(t, "{{{", string(dead[0].Event.Body()))
+	require.Equal(t, 1, dead[0].Tries)
+}
+
+// One at a time and now and then would take 2 s.
+func TestInboxTakesAllThatIsStuck(t *testing.T) {
+	inbox := inbox(t, startRedis(t).client(), &lendingredis.InboxOptions{Lease: 500 * time.Millisecond})
+	for i := range 20 {
+		require.NoError(t, inbox.Put(t.Context(), event(lending.EventName(rune('a'+i)))))
+	}
+	for range 20 {
+		_, err := inbox.Take(t.Context())
+		require.NoError(t, err)
+	}
+	start := time.Now()
+	for range 20 {
+		entry, err := inbox.Take(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, inbox.Done(t.Context(), entry))
+		require.Equal(t, 2, entry.Tries)
+	}
+	require.Less(t, time.Since(start), 1500*time.Millisecond)
+}
+
 func TestInboxForgets(t *testing.T) {
 	inbox := inbox(t, startRedis(t).client(), &lendingredis.InboxOptions{Keep: 200 * time.Millisecond})
 	require.NoError(t, inbox.Put(t.Context(), event("a")))
@@ -110,10 +213,19 @@ func TestInboxAfterALossOfData(t *testing.T) {
 	server := startRedis(t)
 	inbox := inbox(t, server.client(), nil)
 	require.NoError(t, inbox.Put(t.Context(), event("a")))
+	taken, err := inbox.Take(t.Context())
+	require.NoError(t, err)
 	server.kill()
 	require.Error(t, inbox.Put(t.Context(), event("b")))
 	server.start(t)
+	counts, err := inbox.Counts(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, lending.InboxCounts{}, counts)
+	require.NoError(t, inbox.Retry(t.Context(), taken, 0), "what is lost")
 	require.NoError(t, inbox.Put(t.Context(), event("a")))
+	counts, err = inbox.Counts(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, lending.InboxCounts{Waiting: 1}, counts)
 	entry, err := inbox.Take(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, lending.EventName("a"), entry.Event.Name)

@@ -26,8 +26,10 @@ var _ lending.TokenStore = (*TokenStore)(nil)
 // account and each service. The token lies in it in the clear unless the store is
 // given to [lending.NewEncryptedTokenStore].
 //
-// Let the client give up soon (DialTimeout, ReadTimeout): a session waits for it
-// before it signs in.
+// Make the client with ContextTimeoutEnabled: a session gives each step a few seconds,
+// which go-redis otherwise heeds only between its attempts, so that [lending.Client.Close]
+// waits longer while Redis hangs. Let it give up soon (DialTimeout, ReadTimeout): a
+// session waits for it before it signs in.
 func NewTokenStore(client redis.UniversalClient, key string) *TokenStore {
 	return &TokenStore{client, key}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 
 	"github.com/lendingapi/lending-go"
@@ -56,15 +57,15 @@ func chooseAccount(ctx context.Context, out io.Writer, client *lending.Client, a
 	if err != nil {
 		return err
 	}
-	for _, account := range accounts {
-		var first struct{ ID, AccountName string }
-		if err := account.Decode(&first); err != nil {
-			return err
-		}
-		say(out, "Chose the account %q for payments.", first.AccountName)
-		return client.Approval.SetPrimaryBankAccount(ctx, application, first.ID)
+	if len(accounts) == 0 {
+		return errors.New("the application has no bank account")
 	}
-	return nil
+	var first struct{ ID, AccountName string }
+	if err := accounts[0].Decode(&first); err != nil {
+		return err
+	}
+	say(out, "Chose the account %q for payments.", first.AccountName)
+	return client.Approval.SetPrimaryBankAccount(ctx, application, first.ID)
 }
 
 // submitDocuments uploads what the service asks for.

@@ -25,6 +25,7 @@ func draw(ctx context.Context, out io.Writer, client *lending.Client, customer l
 	if _, err := client.Calculation.Invoice(ctx, application, &calculation); err != nil {
 		return err
 	}
+	say(out, "Calculated a withdrawal of %s over %d terms, which the service stores and will compare.", calculation.Amount, calculation.Terms)
 	withdrawal, err := client.Loans.WithdrawInvoice(ctx, loan, lending.InvoiceWithdrawalRequest{Calculation: calculation})
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 
 	"github.com/lendingapi/lending-go"
@@ -25,10 +26,10 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout); err != nil {
+	err := run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "quickstart:", err)
-		stop()
 		os.Exit(1)
 	}
 }
@@ -50,21 +51,24 @@ func run(ctx context.Context, args []string, getenv func(string) string, in io.R
 	} else if err != nil {
 		return err
 	}
-	if *baseURL == "" {
+	username, password := getenv("LENDING_USERNAME"), getenv("LENDING_PASSWORD")
+	given := []struct{ name, value string }{
+		{"-base-url", *baseURL}, {"-email", *email}, {"LENDING_USERNAME", username}, {"LENDING_PASSWORD", password},
+	}
+	missing := slices.IndexFunc(given, func(setting struct{ name, value string }) bool { return setting.value == "" })
+	switch {
+	case flags.NArg() > 0:
+		return fmt.Errorf("what is %q? There are only the settings -base-url and -email", flags.Arg(0))
+	case *baseURL+*email+username+password == "":
 		return runEmbedded(ctx, out)
+	case missing >= 0:
+		return fmt.Errorf("%s is not set: a real service needs -base-url, -email, LENDING_USERNAME and LENDING_PASSWORD", given[missing].name)
 	}
-	password := getenv("LENDING_PASSWORD")
-	for _, setting := range []struct{ name, value string }{
-		{"-email", *email}, {"LENDING_USERNAME", getenv("LENDING_USERNAME")}, {"LENDING_PASSWORD", password},
-	} {
-		if setting.value == "" {
-			return fmt.Errorf("%s is not set: a real service needs -base-url, -email, LENDING_USERNAME and LENDING_PASSWORD", setting.name)
-		}
-	}
+	codes := newPrompt(in, out)
 	return runReal(ctx, out, settings{*baseURL, *email, lending.Credentials{
-		Username:  getenv("LENDING_USERNAME"),
+		Username:  username,
 		Password:  lending.NewSecret(password),
-		TwoFactor: func(context.Context, lending.Challenge) (string, error) { return askForCode(in, out) },
+		TwoFactor: codes.ask,
 	}})
 }
 
@@ -79,7 +83,7 @@ func runEmbedded(ctx context.Context, out io.Writer) error {
 		Username: lendingtest.Username,
 		Password: lending.NewSecret(lendingtest.Password),
 		TwoFactor: func(context.Context, lending.Challenge) (string, error) {
-			say(out, "The service sent a two-factor code; the program reads it where a person would look at a phone.")
+			say(out, "Username and password were right. The service sent a two-factor code; the program reads it where a person would look at a phone.")
 			return service.TwoFactorCode(lendingtest.Username), nil
 		},
 	}))
@@ -88,7 +92,7 @@ func runEmbedded(ctx context.Context, out io.Writer) error {
 	}
 	defer client.Close()
 
-	say(out, "\nWebhooks")
+	say(out, "\nSign-in, with the first call")
 	if err := inbox.subscribe(ctx, out, client); err != nil {
 		return err
 	}
@@ -124,14 +128,36 @@ func runReal(ctx context.Context, out io.Writer, s settings) error {
 	return err
 }
 
-// askForCode asks the person at the terminal for the code that the service sent.
-func askForCode(in io.Reader, out io.Writer) (string, error) {
-	fmt.Fprint(out, "The service sent a two-factor code. Enter it: ")
-	line, err := bufio.NewReader(in).ReadString('\n')
-	if code := strings.TrimSpace(line); code != "" {
-		return code, nil
+// prompt asks a person at the terminal for the codes that the service sends.
+type prompt struct {
+	out   io.Writer
+	lines chan string // closed when there are no more
+}
+
+// newPrompt reads in a goroutine, which ends with in or with the program: nothing can
+// call back a read from a terminal.
+func newPrompt(in io.Reader, out io.Writer) *prompt {
+	p := &prompt{out, make(chan string)}
+	go func() {
+		defer close(p.lines)
+		for scanner := bufio.NewScanner(in); scanner.Scan(); {
+			p.lines <- strings.TrimSpace(scanner.Text())
+		}
+	}()
+	return p
+}
+
+func (p *prompt) ask(ctx context.Context, _ lending.Challenge) (string, error) {
+	say(p.out, "The service sent a two-factor code. Enter it:")
+	select {
+	case line := <-p.lines:
+		if line == "" {
+			return "", errors.New("no code was entered")
+		}
+		return line, nil
+	case <-ctx.Done():
+		return "", ctx.Err()
 	}
-	return "", errors.Join(errors.New("no code was entered"), err)
 }
 
 func say(out io.Writer, format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"flag"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -41,8 +43,8 @@ func TestRealService(t *testing.T) {
 
 	t.Run("with the right code", func(t *testing.T) {
 		var out bytes.Buffer
-		require.NoError(t, run(t.Context(), args, environment, codeReader{service}, &out))
-		assert.Contains(t, out.String(), "Enter it: ")
+		require.NoError(t, run(t.Context(), args, environment, typist(service), &out))
+		assert.Contains(t, out.String(), "Enter it:")
 		assert.Contains(t, out.String(), "The service offers")
 	})
 	t.Run("without a code", func(t *testing.T) {
@@ -57,11 +59,33 @@ func TestRealService(t *testing.T) {
 	})
 }
 
-// codeReader is a person who types the code that was sent.
-type codeReader struct{ service *lendingtest.Server }
+// typist types each code that is sent.
+func typist(service *lendingtest.Server) io.Reader {
+	keyboard, typing := io.Pipe()
+	service.Watch(func(e lendingtest.Event) {
+		if e.Sent != nil {
+			go func() { _, _ = io.WriteString(typing, e.Sent.Code+"\n") }()
+		}
+	})
+	return keyboard
+}
 
-func (r codeReader) Read(p []byte) (int, error) {
-	return copy(p, r.service.TwoFactorCode(lendingtest.Username)+"\n"), nil
+// Somebody who interrupts the program at the prompt is not kept waiting for a line.
+func TestInterruptedAtThePrompt(t *testing.T) {
+	service := lendingtest.NewServer()
+	defer service.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	service.Watch(func(e lendingtest.Event) {
+		if e.Sent != nil {
+			cancel()
+		}
+	})
+	environment := func(name string) string {
+		return map[string]string{"LENDING_USERNAME": lendingtest.Username, "LENDING_PASSWORD": lendingtest.Password}[name]
+	}
+	silence, _ := io.Pipe()
+	err := run(ctx, []string{"-base-url", service.URL, "-email", "grace@example.com"}, environment, silence, new(bytes.Buffer))
+	assert.ErrorIs(t, err, context.Canceled)
 }
 
 func TestSettings(t *testing.T) {
@@ -80,6 +104,9 @@ func TestSettings(t *testing.T) {
 			map[string]string{"LENDING_USERNAME": "u", "LENDING_PASSWORD": "p"},
 			"must use https",
 		},
+		{"no address", []string{"-email", "a@example.com"}, nil, "-base-url is not set"},
+		{"no address, but a user", nil, map[string]string{"LENDING_USERNAME": "u"}, "-base-url is not set"},
+		{"an argument", []string{"https://example.com"}, nil, "https://example.com"},
 		{"unknown flag", []string{"-unknown"}, nil, "not defined: -unknown"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -68,6 +68,6 @@ func (r *receiver) subscribe(ctx context.Context, out io.Writer, client *lending
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.secret = saved.Secret
-	say(out, "Registered a receiver for the partner's events and read the subscription back, with its secret: %v.", saved.Secret)
+	say(out, "Signed in. Registered a receiver for the partner's events and read the subscription back, with its secret: %v.", saved.Secret)
 	return nil
 }

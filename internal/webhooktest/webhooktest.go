@@ -64,6 +64,10 @@ func Deduper(t *testing.T, open func(lending.DeduperOptions) lending.Deduper) {
 	claim("c", lending.ErrDuplicate)
 	want(t, "release of what another has done", second.Release(ctx), nil)
 	claim("c", lending.ErrDuplicate)
+	wait(keep / 2)
+	want(t, "done twice", second.Done(ctx), nil)
+	wait(keep * 3 / 4)
+	claim("c", lending.ErrDuplicate) // it is remembered from the last time on
 
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
@@ -88,7 +92,11 @@ func Inbox(t *testing.T, inbox lending.Inbox) {
 	i.none()
 	i.duplicates()
 	i.tries()
-	i.waits()
+	i.late()
+	i.waits(4, func() { i.put(4, nil) })
+	i.put(6, nil)
+	again := i.take(6, 1)
+	i.waits(6, func() { want(t, "retry", inbox.Retry(t.Context(), again, 0), nil) })
 }
 
 type inboxTest struct {
@@ -134,20 +142,35 @@ func (i inboxTest) tries() {
 	i.counts(lending.InboxCounts{Running: 1, Dead: 1})
 }
 
-// waits takes an event that is put later.
-func (i inboxTest) waits() {
+// late tells the inbox of an event what it has been told to be done.
+func (i inboxTest) late() {
+	i.t.Helper()
+	ctx := i.t.Context()
+	i.put(7, nil)
+	entry := i.take(7, 1)
+	want(i.t, "done", i.inbox.Done(ctx, entry), nil)
+	want(i.t, "late retry", i.inbox.Retry(ctx, entry, 0), nil)
+	want(i.t, "late bury", i.inbox.Bury(ctx, entry), nil)
+	i.counts(lending.InboxCounts{Running: 1, Dead: 1})
+}
+
+// waits takes event n, which becomes due later.
+func (i inboxTest) waits(n int, makeDue func()) {
 	i.t.Helper()
 	ctx := i.t.Context()
 	taken := make(chan error, 1)
 	go func() {
 		entry, err := i.inbox.Take(ctx)
+		if err == nil && entry.Event.Key() != event(n).Key() {
+			err = errors.New("took another event")
+		}
 		if err == nil {
 			err = i.inbox.Done(ctx, entry)
 		}
 		taken <- err
 	}()
 	wait(20 * time.Millisecond)
-	i.put(4, nil)
+	makeDue()
 	select {
 	case err := <-taken:
 		want(i.t, "take and done", err, nil)

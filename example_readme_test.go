@@ -1,0 +1,95 @@
+package lending_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// The code blocks of the README and of the package documentation, as programs.
+
+func TestReadmeUnknownOutcome(t *testing.T) {
+	service := lendingtest.NewServer()
+	defer service.Close()
+	client, err := lending.New(service.URL, lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+
+	service.Fail("POST /api/Application/create-customer", lendingtest.Fault{ResetAfter: true}) // it happens, and nobody is told
+	ctx, customer, found := t.Context(), goodCustomer(), ""
+
+	_, err = client.Applications.CreateCustomer(ctx, customer)
+	if errors.Is(err, lending.ErrOutcomeUnknown) { // the error says: settle it with Customers.GetByEmail
+		record, err := client.Customers.GetByEmail(ctx, customer.Email)
+		switch {
+		case err == nil:
+			found = string(record.Raw()) // it happened: do not send it again
+		case errors.Is(err, lending.ErrNoContent), errors.Is(err, lending.ErrNotFound):
+			found = "nothing" // it did not happen: send it again
+		}
+	}
+
+	assert.Contains(t, found, customer.Email)
+	assert.Equal(t, 1, service.Executed("POST /api/Application/create-customer"))
+}
+
+func TestReadmeTokenStore(t *testing.T) {
+	service := lendingtest.NewServer()
+	defer service.Close()
+	baseURL, credentials, path := service.URL, credentialsOf(service), filepath.Join(t.TempDir(), "token")
+	client, err := lending.New(baseURL, lending.WithCredentials(credentials), lending.WithTokenStore(lending.NewFileTokenStore(path)))
+	require.NoError(t, err)
+	require.NoError(t, client.Close())
+}
+
+func TestReadmeWebhooks(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	http := http.NewServeMux()
+	secret := lending.NewSecret("whs_0123456789abcdef0123456789abcdef")
+	handle := func(context.Context, *lending.Event) error { return nil }
+
+	inbox := lending.NewMemoryInbox() // contrib/bolt and contrib/redis have those that survive
+	http.Handle("/webhooks", lending.NewReceiver(lending.SignedWith(secret), inbox.Put, nil))
+	go lending.Work(ctx, inbox, handle, nil)
+}
+
+func TestDocumentationProgram(t *testing.T) {
+	ctx := t.Context()
+	service := lendingtest.NewServer()
+	defer service.Close()
+	application, err := lending.ParseApplicationID(service.AddApplication(lendingtest.Application{}).ID)
+	require.NoError(t, err)
+	address, username, password := service.URL, lendingtest.Username, lendingtest.Password
+	askForCode := credentialsOf(service).TwoFactor
+	err = func() error {
+		client, err := lending.New(address, lending.WithCredentials(lending.Credentials{
+			Username:  username,
+			Password:  lending.NewSecret(password),
+			TwoFactor: askForCode,
+		}))
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+
+		status, err := client.Applications.Status(ctx, application)
+		if err != nil {
+			return err
+		}
+		fmt.Println("the application is", status) //nolint:forbidigo // the README does
+		return nil
+	}()
+	require.NoError(t, err)
+}
