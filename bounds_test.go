@@ -151,18 +151,72 @@ func TestCallsEndWithoutADeadline(t *testing.T) {
 	})
 }
 
-// TestTransportIsBounded holds that no stage of a connection can last for ever.
+// TestTransportIsBounded holds that no stage of a connection can last for ever, in a
+// bubble: the service is the other end of a pipe.
 func TestTransportIsBounded(t *testing.T) {
+	for name, test := range map[string]struct {
+		url    string
+		answer string
+		want   time.Duration // until the connection is closed
+	}{
+		"silent in the handshake":  {"https://service.example", "", 10 * time.Second},
+		"silent after the request": {"http://service.example", "", 100 * time.Second},
+		"idle":                     {"http://service.example", reply(200, nil, `"x"`), 4 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				transport := lending.NewTransport()
+				transport.Proxy = nil
+				closed := make(chan time.Duration, 1)
+				transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
+					ours, theirs := net.Pipe()
+					start := time.Now()
+					go func() {
+						in := bufio.NewReader(theirs)
+						if test.answer != "" {
+							_, err := http.ReadRequest(in)
+							assert.NoError(t, err)
+							_, _ = io.WriteString(theirs, test.answer)
+						}
+						_, _ = io.Copy(io.Discard, in)
+						closed <- time.Since(start)
+					}()
+					return ours, nil
+				}
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, test.url, nil)
+				require.NoError(t, err)
+				resp, err := transport.RoundTrip(req)
+				if err == nil {
+					_, err = io.Copy(io.Discard, resp.Body)
+					require.NoError(t, resp.Body.Close())
+				}
+				assert.Equal(t, test.answer == "", err != nil, err)
+				assert.Equal(t, test.want, <-closed)
+			})
+		})
+	}
 	transport := lending.NewTransport()
-	assert.NotZero(t, transport.TLSHandshakeTimeout)
-	assert.NotZero(t, transport.ResponseHeaderTimeout)
 	assert.NotZero(t, transport.ExpectContinueTimeout)
 	assert.NotZero(t, transport.MaxResponseHeaderBytes)
-	assert.NotNil(t, transport.DialContext)
-	assert.LessOrEqual(t, transport.IdleConnTimeout, 5*time.Second)
-	assert.NotZero(t, transport.IdleConnTimeout)
 	assert.False(t, transport.DisableKeepAlives)
-	assert.False(t, transport.Protocols.HTTP2() || transport.Protocols.UnencryptedHTTP2(), "speaks HTTP/2, which repeats by itself")
+}
+
+// TestTransportSpeaksNoHTTP2 holds that even a service that offers HTTP/2 gets HTTP/1.1:
+// HTTP/2 repeats requests by itself.
+func TestTransportSpeaksNoHTTP2(t *testing.T) {
+	server := httptest.NewUnstartedServer(plain("application/json", "{}"))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	transport := lending.NewTransport()
+	defer transport.CloseIdleConnections()
+	transport.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	transport.TLSClientConfig.NextProtos = nil
+	resp, err := (&http.Client{Transport: transport}).Get(server.URL)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	assert.Equal(t, "HTTP/1.1", resp.Proto)
+	assert.False(t, transport.Protocols.HTTP2() || transport.Protocols.UnencryptedHTTP2())
 }
 
 // TestBurstOfCommandsSharesAConnection counts connections at the service.

@@ -18,6 +18,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -161,16 +162,50 @@ func leaves(v any) []string {
 	return nil
 }
 
+// form is one way in which a value can appear in a text.
+type form struct {
+	text    string
+	bounded *regexp.Regexp // where text is hexadecimal: not in the middle of an address
+}
+
 // forms returns the ways in which a value can appear in a text.
-func forms(value string) []string {
+func forms(value string) []form {
+	if known, ok := knownForms.Load(value); ok {
+		return known.([]form)
+	}
 	quoted := fmt.Sprintf("%q", value)
 	asJSON, _ := json.Marshal(value) //nolint:errchkjson // a string has a form in JSON
-	return []string{
+	var found []form
+	for _, text := range []string{
 		value, quoted[1 : len(quoted)-1], string(asJSON)[1 : len(asJSON)-1], url.QueryEscape(value), url.PathEscape(value),
 		hex.EncodeToString([]byte(value)), strings.ToUpper(hex.EncodeToString([]byte(value))),
 		strings.Trim(fmt.Sprint([]byte(value)), "[]"), //nolint:staticcheck // the bytes as numbers
 		base64.RawStdEncoding.EncodeToString([]byte(value))[:len(value)*4/3-1],
+	} {
+		f := form{text: text}
+		if strings.Trim(text, "0123456789abcdefABCDEF") == "" {
+			f.bounded = regexp.MustCompile(`(^|[^0-9a-fA-F])` + text + `($|[^0-9a-fA-F])`)
+		}
+		if !slices.ContainsFunc(found, func(other form) bool { return other.text == text }) {
+			found = append(found, f)
+		}
 	}
+	knownForms.Store(value, found)
+	return found
+}
+
+var knownForms sync.Map
+
+// in returns where f stands in text, -1 if it does not.
+func (f form) in(text string) int {
+	at := strings.Index(text, f.text)
+	if at >= 0 && f.bounded != nil {
+		if where := f.bounded.FindStringIndex(text); where != nil {
+			return where[0]
+		}
+		return -1
+	}
+	return at
 }
 
 // holder has everything where fmt reads past the methods of its fields.
@@ -242,25 +277,14 @@ func leaks(text string, values []string) []string {
 			continue // "12" is everywhere
 		}
 		for _, form := range forms(value) {
-			at := strings.Index(text, form)
-			if isHex(form) && at >= 0 { // not in the middle of an address
-				bounded := regexp.MustCompile(`(^|[^0-9a-fA-F])` + form + `($|[^0-9a-fA-F])`)
-				if where := bounded.FindStringIndex(text); where != nil {
-					at = where[0]
-				} else {
-					at = -1
-				}
-			}
-			if at >= 0 {
-				found = append(found, fmt.Sprintf("%q in …%s…", value, text[max(0, at-60):min(len(text), at+len(form)+40)]))
+			if at := form.in(text); at >= 0 {
+				found = append(found, fmt.Sprintf("%q in …%s…", value, text[max(0, at-60):min(len(text), at+len(form.text)+40)]))
 				break
 			}
 		}
 	}
 	return found
 }
-
-func isHex(s string) bool { return strings.Trim(s, "0123456789abcdefABCDEF") == "" }
 
 // TestNoValueIsShown pushes every call through answers that say back what was sent,
 // and looks for it in whatever can be printed afterwards.
@@ -285,7 +309,7 @@ func TestNoValueIsShown(t *testing.T) {
 		trials = append(trials, canaryTrials(all, fault, "http://"+service.listener.Addr().String(), nil)...)
 	}
 	failures := runCanaries(t, trials, sent)
-	assert.Greater(t, failures, 1500)
+	assert.Greater(t, failures, len(trials)/2)
 	assert.Empty(t, leaks(standard.String(), everything), "standard logger")
 }
 
@@ -299,6 +323,9 @@ func canaryTrials(all map[string]func(context.Context, *lending.Client) (any, er
 	var trials []canary
 	for name, call := range all {
 		trials = append(trials, canary{fault, name, base, transport, call})
+	}
+	if raceDetector { // which makes printing ten times as slow and finds nothing in it
+		trials = trials[:len(trials)/4]
 	}
 	return trials
 }

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/cookiejar"
+	"net/url"
 	"sync"
 	"testing"
 
@@ -37,6 +39,9 @@ func TestBaseURL(t *testing.T) {
 		"https://":                          "needs a host",
 		"http://lending.example":            "must use https",
 		"http://127.0.0.1.example":          "must use https",
+		"http://evillocalhost":              "must use https",
+		"http://localhost.example":          "must use https",
+		"http://0.0.0.0":                    "must use https",
 		"https://who:hush@lending.example":  "must not hold user information",
 		"https://lending.example?key=hush":  "must not hold a query",
 		"https://lending.example?":          "must not hold a query",
@@ -133,24 +138,55 @@ func TestCaptureResponse(t *testing.T) {
 	assert.JSONEq(t, `{"detail":"no"}`, string(captured.Body))
 }
 
+// A call that fails on the way captures what there was of an answer, and nothing of the
+// call before.
+func TestCaptureResponseOfAFailure(t *testing.T) {
+	for name, test := range map[string]struct {
+		sent string
+		want lending.Response
+	}{
+		"no answer":     {"", lending.Response{}},
+		"a cut success": {"HTTP/1.1 201 Created\r\nContent-Length: 90\r\n\r\n{\"id\":", lending.Response{StatusCode: 201, Body: []byte(`{"id":`)}},
+		"a cut problem": {"HTTP/1.1 400 Bad Request\r\nContent-Length: 90\r\n\r\n{\"a\":", lending.Response{StatusCode: 400, Body: []byte(`{"a":`)}},
+		"a wrong shape": {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", lending.Response{StatusCode: 200, Body: []byte("[]")}},
+	} {
+		client := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			assert.NoError(t, err)
+			_, _ = io.WriteString(conn, test.sent)
+			assert.NoError(t, conn.Close())
+		})
+		captured := lending.Response{StatusCode: 299, Body: []byte("of another call")}
+		_, err := client.Applications.CreateCustomer(lending.CaptureResponse(t.Context(), &captured), goodCustomer())
+		require.Error(t, err, name)
+		assert.Equal(t, test.want.StatusCode, captured.StatusCode, name)
+		assert.Equal(t, string(test.want.Body), string(captured.Body), name)
+	}
+}
+
 // The service's cookies and redirects are for browsers.
 func TestForeignHTTPClientKeepsNothing(t *testing.T) {
 	jar, err := cookiejar.New(nil)
 	require.NoError(t, err)
 	mine := &http.Client{Jar: jar}
 	calls := 0
-	client := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	address := listen(t, func(w http.ResponseWriter, r *http.Request) {
 		calls++
 		assert.Empty(t, r.Cookies())
 		http.SetCookie(w, &http.Cookie{Name: "session", Value: "1", Path: "/"})
 		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
-	}, lending.WithHTTPClient(mine))
+	})
+	service, err := url.Parse(address)
+	require.NoError(t, err)
+	jar.SetCookies(service, []*http.Cookie{{Name: "website", Value: "1", Path: "/"}})
+	client := newClient(t, address, lending.WithHTTPClient(mine), lending.WithTokenSource(lending.StaticToken("test-token")))
 	for range 2 {
 		err := client.Applications.Cancel(t.Context(), someApplication)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 	}
 	assert.Equal(t, 2, calls)
 	assert.NotNil(t, mine.Jar, "the caller's client was changed")
+	assert.Len(t, jar.Cookies(service), 1, "the jar was changed")
 }
 
 func TestConcurrentUse(t *testing.T) {

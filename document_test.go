@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"testing/iotest"
@@ -25,14 +26,16 @@ var (
 	requirement = lending.RequirementID(uuid.MustParse("66666666-7777-8888-9999-000000000000"))
 )
 
-// file returns n bytes of which no two neighbours are the same.
-func file(n int) []byte {
-	b := make([]byte, n)
+// file returns the first n of shared bytes, of which no two neighbours are the same.
+func file(n int) []byte { return pattern()[:n:n] }
+
+var pattern = sync.OnceValue(func() []byte {
+	b := make([]byte, lending.MaxDocument+2)
 	for i := range b {
 		b[i] = byte(i*7 + i>>8)
 	}
 	return b
-}
+})
 
 // received is a document as it arrived.
 type received struct {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -143,6 +144,21 @@ func TestAnswersThatDoNotFit(t *testing.T) {
 			assert.NotContains(t, err.Error(), "hush")
 			assert.Equal(t, test.outcome, lending.OutcomeOf(err))
 		})
+	}
+}
+
+// TestOnlyNamesAreQuoted holds which values of a problem record stand in the text of an
+// error: what looks like a code or a name, and is not too long to be one.
+func TestOnlyNamesAreQuoted(t *testing.T) {
+	long := strings.Repeat("x", 128)
+	for code, shown := range map[string]string{
+		"E-1.a:b_[0]|$": "E-1.a:b_[0]|$", long: long, long + "x": "[redacted]",
+		"two words": "[redacted]", "ümlaut": "[redacted]", "a@b.example": "[redacted]", "a/b": "[redacted]",
+	} {
+		client := serve(t, answer(http.StatusBadRequest, `{"errorCode":"`+code+`","errors":[{"field":"`+code+`","code":"`+code+`"}]}`))
+		_, err := client.Applications.Status(t.Context(), someApplication)
+		assert.EqualError(t, err, "lending: GET /api/Application/application-status/{applicationId}: 400 Bad Request: errorCode "+
+			shown+": field "+shown+" "+shown)
 	}
 }
 

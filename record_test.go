@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -85,12 +86,26 @@ func TestRecordsLogTheirSize(t *testing.T) {
 	assert.Contains(t, b.String(), "record of 14 bytes")
 }
 
+// TestTimesAreUTC holds that a time is the same whatever zone it is written in, to
+// assert.Equal and to ==.
+func TestTimesAreUTC(t *testing.T) {
+	for _, text := range []string{
+		"2026-03-04T05:06:07.5", "2026-03-04T05:06:07.5000000", "2026-03-04T05:06:07.5Z", "2026-03-04T06:06:07.5+01:00", "2026-03-03T21:06:07.5-08:00",
+	} {
+		client := serve(t, answer(http.StatusOK, `{"token":"t","expiresUTC":"`+text+`"}`))
+		user, err := client.Auth.Login(t.Context(), lending.LoginRequest{Username: "u", Password: lending.NewSecret("p")})
+		require.NoError(t, err, text)
+		assert.Equal(t, time.Date(2026, 3, 4, 5, 6, 7, 5e8, time.UTC), user.ExpiresUTC, text)
+	}
+}
+
 func TestLists(t *testing.T) {
 	for body, want := range map[string]int{`[]`: 0, `null`: 0, ``: 0, "\t[ {} , {} ]\n": 2, "\uFEFF[{}]": 1} {
 		client := serve(t, answer(200, body))
 		list, err := client.Applications.ListByCustomer(t.Context(), someCustomer)
 		require.NoError(t, err, body)
 		assert.Len(t, list, want, body)
+		assert.Equal(t, body == "[]", list != nil && len(list) == 0, "an empty list is not nil, and no list is: %s", body)
 	}
 	client := serve(t, answer(200, `[{},[]]`))
 	_, err := client.Applications.ListByCustomer(t.Context(), someCustomer)

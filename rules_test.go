@@ -122,8 +122,8 @@ func TestCalculationRules(t *testing.T) {
 func TestInvoiceWithdrawalAcrossProcesses(t *testing.T) {
 	var sent string
 	client := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		body := make([]byte, r.ContentLength)
-		_, _ = r.Body.Read(body)
+		body, err := io.ReadAll(r.Body)
+		assert.NoError(t, err)
 		sent = r.URL.Path + " " + string(body)
 		answer(http.StatusOK, `{"amount":9,"advanceRate":"0.80","fee":1.10}`)(w, r)
 	})
@@ -196,8 +196,8 @@ func TestSubscriptionReadChangedAndSentAgain(t *testing.T) {
 		`"secret":"whs_1","tenantId":12345678901234567890,"headers":{"x":0.10},"createdBy":null}`
 	var sent string
 	client := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		body := make([]byte, r.ContentLength)
-		_, _ = r.Body.Read(body)
+		body, err := io.ReadAll(r.Body)
+		assert.NoError(t, err)
 		sent = string(body)
 		answer(http.StatusOK, before)(w, r)
 	})

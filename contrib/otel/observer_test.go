@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -192,7 +193,7 @@ func TestFailures(t *testing.T) {
 		},
 		"unreachable": {
 			down:   true,
-			status: nil, outcome: "not sent", failure: "connection_failed", text: "cannot connect",
+			status: nil, outcome: "not sent", failure: "connection_failed", text: "cannot connect to ",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -202,6 +203,7 @@ func TestFailures(t *testing.T) {
 			service.Fail(route, test.fault)
 			service.Answer(route, test.answer)
 			if test.down {
+				test.text += strings.TrimPrefix(service.URL, "http://")
 				service.Close()
 			}
 
