@@ -61,6 +61,10 @@ type Option func(*settings) error
 // be stopped. What it sends to the service's host with that context for itself, to get
 // a token for example, counts as a copy: let it use a context of its own.
 //
+// Before a large document is sent the service is asked whether it will have it, which
+// needs a Transport whose ExpectContinueTimeout is not 0: with 0, as in one made by
+// hand, the document is sent at once, and a refusal may be lost to a reset connection.
+//
 // [OutcomeNotSent] then also needs an error that says so: of dialing, of DNS or of the
 // TLS handshake. A time limit that ends any of these leaves the outcome unknown.
 func WithHTTPClient(hc *http.Client) Option {
