@@ -15,6 +15,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/metrics"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -222,9 +223,17 @@ func TestUploadIsNotTakenForAcceptedBeforeItWasSent(t *testing.T) {
 			body   string
 		}{{204, ""}, {200, ""}, {200, "null"}, {200, "{oops"}, {200, "true"}, {201, "tru"}} {
 			t.Run(fmt.Sprintf("%s, %d %s", protocol, early.status, early.body), func(t *testing.T) {
+				over := make(chan struct{})
 				server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					assert.Equal(t, protocol, r.Proto)
+					if r.ProtoMajor == 1 && early.status != http.StatusNoContent {
+						w.Header().Set("Content-Length", strconv.Itoa(len(early.body)))
+					}
 					answer(early.status, early.body)(w, r)
+					if r.ProtoMajor == 1 { // or the end of the connection may overtake the answer
+						assert.NoError(t, http.NewResponseController(w).Flush())
+						<-over
+					}
 				}))
 				server.EnableHTTP2 = protocol == "HTTP/2.0"
 				server.StartTLS()
@@ -233,6 +242,7 @@ func TestUploadIsNotTakenForAcceptedBeforeItWasSent(t *testing.T) {
 				client := newClient(t, server.URL, lending.WithTokenSource(lending.StaticToken("t")), lending.WithHTTPClient(server.Client()),
 					lending.WithObserver(func(_ context.Context, a lending.Attempt) { seen = a.Outcome }))
 				err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(bytes.NewReader(file(lending.MaxDocument))))
+				close(over)
 				require.ErrorContains(t, err, "answered before it had the whole document")
 				assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
 				assert.Equal(t, lending.OutcomeUnknown, seen)

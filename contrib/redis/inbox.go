@@ -168,6 +168,8 @@ func (b *Inbox) tend(ctx context.Context) (*lending.InboxEntry, error) {
 
 // What is claimed again is known by its count, so that the worker before it, which may
 // only be slow, cannot give it back.
+//
+//nolint:dupword // this is Lua
 var claimStuck = redis.NewScript(`
 local reply = redis.call('XAUTOCLAIM', KEYS[1], ARGV[1], ARGV[1], ARGV[2], ARGV[3], 'COUNT', 1)
 local message = reply[2][1]
