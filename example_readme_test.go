@@ -88,7 +88,7 @@ func TestDocumentationProgram(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		fmt.Println("the application is", status) //nolint:forbidigo // the README does
+		fmt.Println("the application is", status)
 		return nil
 	}()
 	require.NoError(t, err)

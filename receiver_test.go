@@ -37,6 +37,10 @@ func receiveAt(t *testing.T, secrets lending.SecretsFunc, handle lending.EventFu
 	return server.URL + "/hooks/ours", observed
 }
 
+// sender is not [http.DefaultClient], whose connections every httptest.Server closes that
+// ends meanwhile.
+var sender = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
 // deliver posts body as the service does, and returns the status of the answer. Further
 // headers come in pairs.
 func deliver(t *testing.T, url, body, signature string, headers ...string) int {
@@ -53,7 +57,7 @@ func deliver(t *testing.T, url, body, signature string, headers ...string) int {
 			r.Header.Set(headers[i], headers[i+1])
 		}
 	}
-	response, err := http.DefaultClient.Do(r)
+	response, err := sender.Do(r)
 	if !assert.NoError(t, err) {
 		return 0
 	}
@@ -122,7 +126,7 @@ func TestReceiverTakesPOSTOnly(t *testing.T) {
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete, http.MethodOptions} {
 		r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
 		require.NoError(t, err)
-		response, err := http.DefaultClient.Do(r)
+		response, err := sender.Do(r)
 		require.NoError(t, err)
 		require.NoError(t, response.Body.Close())
 		require.Equal(t, http.StatusMethodNotAllowed, response.StatusCode)
