@@ -77,8 +77,8 @@ func TestOnceFreesTheKeyAfterAPanic(t *testing.T) {
 	require.Panics(t, func() {
 		_ = lending.Once(deduper, func(context.Context, *lending.Event) error { panic("x") })(t.Context(), event)
 	})
-	require.NoError(t, lending.Once(deduper, nothingToDo)(t.Context(), event))
-	require.ErrorIs(t, lending.Once(deduper, nothingToDo)(t.Context(), event), lending.ErrDuplicate)
+	require.NoError(t, lending.Once(deduper, acceptAll)(t.Context(), event))
+	require.ErrorIs(t, lending.Once(deduper, acceptAll)(t.Context(), event), lending.ErrDuplicate)
 }
 
 // What has been acted on is recorded although the sender has hung up, and counts as
@@ -91,10 +91,10 @@ func TestOnceRecordsAfterTheSenderHasGone(t *testing.T) {
 		cancel()
 		return nil
 	})(ctx, event))
-	require.ErrorIs(t, lending.Once(deduper, nothingToDo)(t.Context(), event), lending.ErrDuplicate)
+	require.ErrorIs(t, lending.Once(deduper, acceptAll)(t.Context(), event), lending.ErrDuplicate)
 
 	gone := errors.New("gone")
-	err := lending.Once(checkedDeduper{lending.NewMemoryDeduper(lending.DeduperOptions{}), gone}, nothingToDo)(t.Context(), event)
+	err := lending.Once(checkedDeduper{lending.NewMemoryDeduper(lending.DeduperOptions{}), gone}, acceptAll)(t.Context(), event)
 	require.ErrorIs(t, err, lending.ErrNotRecorded)
 	require.ErrorIs(t, err, gone)
 }
