@@ -292,7 +292,7 @@ func (x *exchange) failure() error {
 	return x.lost(x.doubt())
 }
 
-// lost returns the error of a success whose answer does not decode, nil for nil.
+// lost returns the error of a success that is in doubt or does not decode, nil for nil.
 func (x *exchange) lost(cause error) error {
 	if cause == nil {
 		return nil
