@@ -466,3 +466,24 @@ func TestPageWithoutData(t *testing.T) {
 		})
 	}
 }
+
+// The service gives at most MaxTake where it has a cap: whoever asked for more and
+// skipped as many would lose the rest.
+func TestTakeIsHeldToTheCap(t *testing.T) {
+	client := serve(t, answer(http.StatusOK, `{"data":[],"totalCount":0}`))
+	over := lending.MaxTake + 1
+	_, err := client.Loans.Transactions(t.Context(), loanID(), &lending.ListOptions{Take: over})
+	assert.Equal(t, "take range", refused(t, err))
+	_, err = client.Loans.TransactionsPaged(t.Context(), loanID(), &lending.PagedOptions{Take: over})
+	assert.Equal(t, "take range", refused(t, err))
+	_, err = client.Loans.Withdrawals(t.Context(), loanID(), &lending.PagedOptions{Take: over})
+	assert.Equal(t, "take range", refused(t, err))
+	_, err = client.Communication.Messages(t.Context(), theApplication, &lending.ListOptions{Take: over})
+	assert.Equal(t, "take range", refused(t, err))
+	_, err = client.Loans.Withdrawals(t.Context(), loanID(), &lending.PagedOptions{Take: lending.MaxTake})
+	require.NoError(t, err)
+
+	partner := serve(t, answer(http.StatusOK, `[]`))
+	_, err = partner.Applications.ListByPartner(t.Context(), thePartner, &lending.ListOptions{Take: over})
+	require.NoError(t, err, "no cap there")
+}
