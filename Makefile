@@ -11,6 +11,7 @@ BIN       := $(CURDIR)/.tools
 FIND      := find . \( -name .git -o -name .tools -o -name testdata \) -prune -o
 MODULES   := $(patsubst %/go.mod,%,$(sort $(shell $(FIND) -name go.mod -print)))
 CONTRIB   := $(filter ./contrib/%,$(MODULES))
+GO_VERSIONS := 1.26.8 1.27.4
 FUZZTIME  ?= 10s
 COUNT     ?= 6
 MAX_LINES := 450
@@ -56,8 +57,8 @@ bench: ## Run the benchmarks COUNT (6) times; OLD=file compares with an earlier 
 
 ##@ Gates
 
-.PHONY: check lint docs cover api cross vuln
-check: test race contrib lint docs cover api compat cross vuln fuzz-seeds demo ## Run every gate, stop at the first that fails
+.PHONY: check lint docs cover api versions cross vuln
+check: test race contrib lint docs cover api compat versions cross vuln fuzz-seeds demo ## Run every gate, stop at the first that fails
 
 lint: lint-format lint-tidy lint-vet lint-staticcheck lint-golangci ## All of these, in every module
 
@@ -95,6 +96,13 @@ cover: ## Hold the coverage floors of tools/coverage.txt
 	@mkdir -p $(BIN)
 	@go test -coverpkg=./... -covermode=atomic -coverprofile=$(BIN)/cover.out ./... > $(BIN)/cover.log || { cat $(BIN)/cover.log; exit 1; }
 	@awk -v module="$$(go list -m)" -f tools/coverage.awk tools/coverage.txt $(BIN)/cover.out
+
+versions: ## Run the tests with the other Go versions that are supported; says so and goes on when one cannot be had
+	@for v in $(GO_VERSIONS); do export GOTOOLCHAIN=go$$v; echo "-- go$$v"; \
+	  if [ "$$(GOTOOLCHAIN=local go env GOVERSION)" = go$$v ]; then echo "the one of this machine: gates readme and race"; continue; fi; \
+	  if ! go version; then echo "versions: SKIPPED, go$$v cannot be had"; continue; fi; \
+	  go vet ./... && go test ./... || exit 1; \
+	  ($(call in-modules,$(CONTRIB),go vet ./...)) || exit 1; done
 
 cross: ## Compile packages and tests for linux, darwin and windows
 	@for os in linux darwin windows; do echo "-- $$os"; export CGO_ENABLED=0 GOOS=$$os; go build ./...; go vet ./...; \

@@ -54,8 +54,10 @@ func TestDecodeErrorsQuoteNothing(t *testing.T) {
 	client := serve(t, answer(200, `{"amount":70001,"when":"hush","name":["hush"]}`))
 	offer, err := client.Applications.Offer(t.Context(), someApplication, nil)
 	require.NoError(t, err)
-	err = offer.Decode(&struct{ Amount int8 }{})
-	assert.EqualError(t, err, `lending: record: field "Amount": a JSON number does not fit int8`)
+	err = offer.Decode(&struct {
+		Amount int8 `json:"amount"`
+	}{})
+	assert.EqualError(t, err, `lending: record: field "amount": a JSON number does not fit int8`)
 	var mismatch *json.UnmarshalTypeError
 	assert.ErrorAs(t, err, &mismatch)
 	err = offer.Decode(&struct{ When time.Time }{})

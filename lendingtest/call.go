@@ -2,12 +2,15 @@ package lendingtest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -67,13 +70,26 @@ func (c *call) decode(v any) (present bool, err error) {
 	if err := json.Unmarshal(body, v); err != nil {
 		var f failures
 		if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			f.add(strings.TrimSuffix("$."+te.Field, "."), "InvalidType", "The JSON value could not be converted.")
+			f.add(strings.TrimSuffix("$."+cmp.Or(te.Field, misfit(body, v)), "."), "InvalidType", "The JSON value could not be converted.")
 		} else {
 			f.add("$", "InvalidJson", "The body is not valid JSON.")
 		}
 		return false, f.err()
 	}
 	return true, nil
+}
+
+// misfit names the member of body that does not fit v. Since Go 1.27 encoding/json leaves
+// that out where a type decodes itself.
+func misfit(body []byte, v any) string {
+	var members map[string]json.RawMessage
+	_ = json.Unmarshal(body, &members)
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if alone, err := json.Marshal(map[string]json.RawMessage{name: members[name]}); err == nil && json.Unmarshal(alone, v) != nil {
+			return name
+		}
+	}
+	return ""
 }
 
 // decodeRequired refuses a request without a body.
