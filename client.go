@@ -302,7 +302,7 @@ func (r Response) String() string {
 }
 
 // Format prints [Response.String] under every verb.
-func (r Response) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, r.String()) }
+func (r Response) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, r.String()) }
 
 // LogValue logs [Response.String].
 func (r Response) LogValue() slog.Value { return slog.StringValue(r.String()) }

@@ -21,7 +21,8 @@
 //	}
 //	fmt.Println("the application is", status)
 //
-// The package lendingtest holds the whole service in process, for examples and tests.
+// The package [github.com/lendingapi/lending-go/lendingtest] holds the whole service in
+// process, for examples and tests.
 //
 // # Signing in
 //

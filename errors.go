@@ -29,10 +29,17 @@ type Error struct {
 	Effect     Effect
 	StatusCode int             // of the last answer; 0 if there was none
 	Outcome    Outcome         // says nothing of a read, which has no effect
-	SettledBy  string          // the reads that settle an unknown outcome, for example "Applications.Status"; empty if no read shows it, and for reads
 	Problem    *ProblemDetails // nil if the answer held none
-	RetryAfter time.Duration   // how long the service asks to wait, also with the sign-in, or a [Session] waits until the next; 0 if it does not
 	Attempts   int             // how often the request was sent, or tried to
+
+	// SettledBy names the reads that settle an unknown outcome, for example
+	// "Applications.Status". It is empty for a read, and where no read shows it.
+	SettledBy string
+
+	// RetryAfter is how long the service asks to wait, with this call or with the
+	// sign-in before it, or how long a [Session] waits until the next sign-in. 0 if
+	// nobody asks.
+	RetryAfter time.Duration
 
 	response func() *Response // no pointer: fmt looks behind one under a verb that does not fit
 	cause    error
@@ -106,7 +113,7 @@ func (e *Error) Is(target error) bool {
 }
 
 // Format prints [Error.Error] under every verb.
-func (e *Error) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.Error()) }
+func (e *Error) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, e.Error()) }
 
 // MarshalJSON writes [Error.Error] as a string.
 func (e *Error) MarshalJSON() ([]byte, error) { return json.Marshal(e.Error()) }
@@ -173,7 +180,7 @@ func (e *hiddenError) Timeout() bool {
 func (e *hiddenError) Temporary() bool { return e.Timeout() }
 
 // Format prints the text under every verb.
-func (e *hiddenError) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.text) }
+func (e *hiddenError) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, e.text) }
 
 // hide returns err such that no text in its chain can quote what was sent or received.
 func hide(err error) error {

@@ -29,7 +29,7 @@ func NewMemoryInbox() *MemoryInbox {
 }
 
 // Put implements [Inbox].
-func (b *MemoryInbox) Put(_ context.Context, event *Event) error {
+func (b *MemoryInbox) Put(ctx context.Context, event *Event) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	key := event.Key()
@@ -79,13 +79,13 @@ func (b *MemoryInbox) Take(ctx context.Context) (*InboxEntry, error) {
 }
 
 // Done implements [Inbox].
-func (b *MemoryInbox) Done(_ context.Context, entry *InboxEntry) error {
+func (b *MemoryInbox) Done(ctx context.Context, entry *InboxEntry) error {
 	b.release(entry, func(*memoryEntry) {})
 	return nil
 }
 
 // Retry implements [Inbox].
-func (b *MemoryInbox) Retry(_ context.Context, entry *InboxEntry, wait time.Duration) error {
+func (b *MemoryInbox) Retry(ctx context.Context, entry *InboxEntry, wait time.Duration) error {
 	b.release(entry, func(e *memoryEntry) {
 		e.due = time.Now().Add(wait)
 		b.add(e)
@@ -94,7 +94,7 @@ func (b *MemoryInbox) Retry(_ context.Context, entry *InboxEntry, wait time.Dura
 }
 
 // Bury implements [Inbox].
-func (b *MemoryInbox) Bury(_ context.Context, entry *InboxEntry) error {
+func (b *MemoryInbox) Bury(ctx context.Context, entry *InboxEntry) error {
 	b.release(entry, func(e *memoryEntry) { b.dead = append(b.dead, e) })
 	return nil
 }
@@ -110,7 +110,7 @@ func (b *MemoryInbox) release(entry *InboxEntry, then func(*memoryEntry)) {
 }
 
 // Counts implements [Inbox].
-func (b *MemoryInbox) Counts(context.Context) (InboxCounts, error) {
+func (b *MemoryInbox) Counts(ctx context.Context) (InboxCounts, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return InboxCounts{Waiting: len(b.waiting), Running: len(b.running), Dead: len(b.dead)}, nil

@@ -34,7 +34,7 @@ type ProblemDetails struct {
 func (p ProblemDetails) String() string { return strings.TrimPrefix(p.summary(), ": ") }
 
 // Format prints [ProblemDetails.String] under every verb.
-func (p ProblemDetails) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(p.String())) }
+func (p ProblemDetails) Format(f fmt.State, verb rune) { _, _ = f.Write([]byte(p.String())) }
 
 // LogValue logs [ProblemDetails.String].
 func (p ProblemDetails) LogValue() slog.Value { return slog.StringValue(p.String()) }

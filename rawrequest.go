@@ -10,10 +10,12 @@ import (
 
 // RawRequest is a call of a route that this package has no method for: see
 // [Client.Do].
+//
+// Path appears in errors and logs. Args, Query and Body do not.
 type RawRequest struct {
 	Effect    Effect     // the zero Effect is Mutation: say Read for what may be repeated
 	Method    string     // for example "GET"
-	Path      string     // template below the base URL, for example "/api/Group/get-thing/{thingId}"; it appears in errors and logs, the args do not
+	Path      string     // template below the base URL, for example "/api/Group/get-thing/{thingId}"
 	Args      []string   // the values for the names in braces, in order
 	Query     url.Values // sent in the order of the names; a parameter with an empty value is left out
 	Body      any        // a request record of this package, or what marshals to JSON; nil for none

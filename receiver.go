@@ -84,7 +84,10 @@ type Delivery struct {
 	Key      string // see [Event.Key]; empty if the signature was not right
 	Bytes    int    // of the body, as far as it was read
 	Duration time.Duration
-	Err      error // why it was not accepted, or [ErrDuplicate] or [ErrNotRecorded]; what the function returned is here as it is
+
+	// Err says why it was not accepted, or is [ErrDuplicate] or [ErrNotRecorded]. What
+	// the function returned is here as it is.
+	Err error
 }
 
 // LogValue logs the fields.

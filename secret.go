@@ -40,7 +40,7 @@ func (s Secret) String() string {
 }
 
 // Format prints [Secret.String] under every verb.
-func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(s.String())) }
+func (s Secret) Format(f fmt.State, verb rune) { _, _ = f.Write([]byte(s.String())) }
 
 // LogValue logs [Secret.String].
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }

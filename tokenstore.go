@@ -109,7 +109,7 @@ type stateStore struct {
 	}
 }
 
-func (s stateStore) Load(context.Context) (StoredToken, error) {
+func (s stateStore) Load(ctx context.Context) (StoredToken, error) {
 	state, err := s.state.read()
 	return StoredToken{Fence: state.Fence, Data: Secret{state.Data}}, err
 }

@@ -18,10 +18,11 @@ type EnsuredSubscription struct {
 // Changed reports whether anything had to be done.
 func (e *EnsuredSubscription) Changed() bool { return e.Created || e.URIChanged || e.EventsChanged }
 
+// What [WebhooksService.Ensure] fails with.
 var (
 	// ErrNotSaved means that the service reported success and has not saved what was
 	// sent, or that what it has is without a secret.
-	ErrNotSaved = errors.New("lending: webhook subscription: it reads back otherwise than it was registered, or without a secret")
+	ErrNotSaved = errors.New("lending: webhook subscription: it reads back otherwise, or without a secret")
 	// ErrInactive means that the service has the subscription and sends it nothing,
 	// because it is not active.
 	ErrInactive = errors.New("lending: webhook subscription: it is not active")

@@ -28,11 +28,12 @@ type InvoiceWithdrawalResponse struct{ Record }
 // InvoiceWithdrawal is a withdrawal that waits for its one-time password. It holds
 // what [LoansService.ConfirmInvoiceWithdrawal] needs beside that, so that no other
 // loan or amount is confirmed than what was begun. It survives JSON: the password
-// comes minutes later, perhaps to another process.
+// comes minutes later, perhaps to another process. Where AdvanceRate stands in the
+// Response is assumed: see [WithdrawInvoiceRequestData].
 type InvoiceWithdrawal struct {
 	LoanID      LoanID                    `json:"loanId"`
 	Amount      json.Number               `json:"amount,omitzero"`      // as it was asked for
-	AdvanceRate json.Number               `json:"advanceRate,omitzero"` // from Response, under an assumed name: see [WithdrawInvoiceRequestData]
+	AdvanceRate json.Number               `json:"advanceRate,omitzero"` // from Response
 	Response    InvoiceWithdrawalResponse `json:"response"`
 }
 

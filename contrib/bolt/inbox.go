@@ -287,7 +287,7 @@ func (b *Inbox) move(ctx context.Context, from []byte, entry *lending.InboxEntry
 }
 
 // Counts implements [lending.Inbox].
-func (b *Inbox) Counts(context.Context) (counts lending.InboxCounts, err error) {
+func (b *Inbox) Counts(ctx context.Context) (counts lending.InboxCounts, err error) {
 	err = b.db.View(func(tx *bbolt.Tx) error {
 		counts = lending.InboxCounts{
 			Waiting: tx.Bucket(waiting).Stats().KeyN,

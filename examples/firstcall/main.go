@@ -1,0 +1,44 @@
+// Firstcall creates a customer. It is the program of the README.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+func main() {
+	service := lendingtest.NewServer() // the service in process; the real one has an https address
+	defer service.Close()
+	if err := createCustomer(context.Background(), service.URL); err != nil {
+		log.Print(err)
+	}
+}
+
+func createCustomer(ctx context.Context, baseURL string) error {
+	client, err := lending.New(baseURL, lending.WithCredentials(lending.Credentials{
+		Username:           lendingtest.Username,
+		Password:           lending.NewSecret(lendingtest.Password),
+		TrustedDeviceToken: lending.NewSecret(lendingtest.TrustedDeviceToken), // so that no code is asked for
+	}))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+
+	customer, err := client.Applications.CreateCustomer(ctx, lending.UserRequest{
+		FirstName:    "Ada",
+		LastName:     "Lovelace",
+		Email:        "ada@example.com",
+		Password:     lending.NewSecret("Analytical-Engine-1"),
+		MobileNumber: "(415) 555-0100",
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Println("created customer", customer.ID)
+	return nil
+}
