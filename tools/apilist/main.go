@@ -67,6 +67,9 @@ func describe(object types.Object) []string {
 	switch under := object.Type().Underlying().(type) {
 	case *types.Struct:
 		lines = append(lines, head+" struct")
+		if types.Comparable(object.Type()) { // callers may use ==, and a field that they do not see can end that
+			lines = append(lines, head+" struct, comparable")
+		}
 		for field := range under.Fields() {
 			if field.Exported() {
 				lines = append(lines, head+" struct, "+field.Name()+" "+types.TypeString(field.Type(), local))
