@@ -62,9 +62,9 @@ check: test race contrib lint docs cover api compat versions cross vuln fuzz-see
 
 lint: lint-format lint-tidy lint-vet lint-staticcheck lint-golangci ## All of these, in every module
 
-docs: docs-names docs-links docs-length ## All of these
+docs: docs-names docs-comments docs-links docs-length ## All of these
 
-.PHONY: lint-format lint-tidy lint-vet lint-staticcheck lint-golangci docs-names docs-links docs-length
+.PHONY: lint-format lint-tidy lint-vet lint-staticcheck lint-golangci docs-names docs-comments docs-links docs-length
 lint-format: ## gofmt has nothing to change
 	@files=$$($(FIND) -name '*.go' -print | xargs -r gofmt -l); \
 	  if [ -n "$$files" ]; then echo "gofmt -w is due in:"; echo "$$files"; exit 1; fi
@@ -84,6 +84,9 @@ lint-golangci: tools ## golangci-lint, as .golangci.yml says
 
 docs-names: tools ## Every exported name has its comment, every example its output
 	@$(call in-modules,. $(CONTRIB),$(GOLANGCI) --enable-only revive$(comma)godoclint$(comma)testableexamples ./...)
+
+docs-comments: tools ## Every value of a group has its own comment, no [Name] in a doc comment names nothing
+	@$(call in-modules,$(MODULES),$(BIN)/doccheck ./...)
 
 docs-links: tools ## No relative link in a Markdown file leads nowhere
 	@$(FIND) -name '*.md' -print | xargs -r $(BIN)/linkcheck

@@ -7,6 +7,7 @@ go 1.26.0
 tool (
 	github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	github.com/lendingapi/lending-go/tools/apilist
+	github.com/lendingapi/lending-go/tools/doccheck
 	github.com/lendingapi/lending-go/tools/linkcheck
 	golang.org/x/perf/cmd/benchstat
 	golang.org/x/pkgsite/cmd/pkgsite
