@@ -1,6 +1,6 @@
-// Linkcheck, in the root of a repository, fails when a relative link or an anchor in the named Markdown
-// files leads nowhere.
-// Links to other hosts are not followed, so that the check says the same thing with no network.
+// Linkcheck, called in the root of a repository, fails when a relative link or an anchor in the named
+// Markdown files leads nowhere. Links to other hosts are not followed, so that the check says the same
+// thing with no network.
 package main
 
 import (
