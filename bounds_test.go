@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
@@ -542,71 +541,6 @@ func TestAnonymousRefusalCostsNoToken(t *testing.T) {
 type failing struct{ err error }
 
 func (f failing) Token(context.Context) (lending.Token, error) { return lending.Token{}, f.err }
-
-// TestObserversSeeEachAttempt holds what an attempt tells, and that a logger writes one
-// record of each, with the context of the call.
-func TestObserversSeeEachAttempt(t *testing.T) {
-	type key struct{}
-	var seen []lending.Attempt
-	var records []string
-	logger := slog.New(recorder(func(ctx context.Context, r slog.Record) {
-		var b strings.Builder
-		fmt.Fprint(&b, ctx.Value(key{}), " ", r.Level, " ", r.Message)
-		r.Attrs(func(a slog.Attr) bool {
-			if a.Key != "duration" {
-				fmt.Fprintf(&b, " %s", a)
-			}
-			return true
-		})
-		records = append(records, b.String())
-	}))
-	arrivals := 0
-	client := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if arrivals++; arrivals == 1 {
-			answer(503, "{}")(w, r)
-			return
-		}
-		answer(200, `"Open"`)(w, r)
-	}, lending.WithLogger(logger), lending.WithObserver(func(ctx context.Context, a lending.Attempt) {
-		assert.Equal(t, "caller", ctx.Value(key{}))
-		assert.NoError(t, ctx.Err())
-		seen = append(seen, a)
-	}))
-	start := time.Now()
-	ctx := context.WithValue(t.Context(), key{}, "caller")
-	_, err := client.Applications.Status(ctx, theApplication)
-	require.NoError(t, err)
-	_, err = client.Applications.Process(ctx, theApplication)
-	assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err), "its answer is no UUID")
-	require.Len(t, seen, 3)
-	for i, want := range []lending.Attempt{
-		{Method: "GET", Route: "/api/Application/application-status/{applicationId}", Effect: lending.Read, Number: 1, StatusCode: 503, Outcome: lending.OutcomeUnknown},
-		{Method: "GET", Route: "/api/Application/application-status/{applicationId}", Effect: lending.Read, Number: 2, StatusCode: 200, Outcome: lending.OutcomeDone},
-		{Method: "GET", Route: "/api/Application/process-application/{applicationId}", Effect: lending.Mutation, Number: 1, StatusCode: 200, Outcome: lending.OutcomeDone},
-	} {
-		got := seen[i]
-		assert.GreaterOrEqual(t, got.Duration, time.Duration(0))
-		assert.WithinRange(t, got.Start, start, time.Now())
-		got.Duration, got.Start = 0, time.Time{}
-		assert.Equal(t, want, got)
-	}
-	assert.Equal(t, []string{
-		"caller WARN lending attempt method=GET route=/api/Application/application-status/{applicationId} effect=read attempt=1 status=503 outcome=unknown",
-		"caller DEBUG lending attempt method=GET route=/api/Application/application-status/{applicationId} effect=read attempt=2 status=200 outcome=done",
-		"caller DEBUG lending attempt method=GET route=/api/Application/process-application/{applicationId} effect=mutation attempt=1 status=200 outcome=done",
-	}, records)
-}
-
-// recorder is a slog.Handler.
-type recorder func(context.Context, slog.Record)
-
-func (f recorder) Enabled(context.Context, slog.Level) bool { return true }
-func (f recorder) WithAttrs([]slog.Attr) slog.Handler       { return f }
-func (f recorder) WithGroup(string) slog.Handler            { return f }
-func (f recorder) Handle(ctx context.Context, r slog.Record) error {
-	f(ctx, r)
-	return nil
-}
 
 // BenchmarkCommands sends commands one after the other, in turn with the floor, a pooled
 // POST of net/http: "floors" is how many times as long a command takes, by the medians of

@@ -371,6 +371,10 @@ func (c canary) run(t *testing.T, shown *bytes.Buffer) error {
 		lending.WithLogger(slog.New(slog.NewJSONHandler(shown, &slog.HandlerOptions{Level: slog.LevelDebug}))),
 		lending.WithLogger(slog.New(slog.NewTextHandler(shown, &slog.HandlerOptions{Level: slog.LevelDebug}))),
 		lending.WithObserver(func(_ context.Context, a lending.Attempt) { show(shown, a); show(shown, chain(a.Err)...) }),
+		lending.WithCallObserver(func(ctx context.Context, begun lending.Call) (context.Context, func(lending.Call)) {
+			show(shown, begun)
+			return ctx, func(ended lending.Call) { show(shown, ended); show(shown, chain(ended.Err)...) }
+		}),
 	}
 	if c.transport != nil {
 		opts = append(opts, lending.WithHTTPClient(&http.Client{Transport: c.transport}))

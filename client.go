@@ -43,6 +43,8 @@ type settings struct {
 	store     TokenStore
 	logger    *slog.Logger
 	observers []func(context.Context, Attempt)
+
+	callObservers []func(context.Context, Call) (context.Context, func(Call))
 }
 
 // Option changes how [New] makes a client.
@@ -130,6 +132,25 @@ func WithObserver(observe func(context.Context, Attempt)) Option {
 			return argumentError("WithObserver", CodeRequired, "needs a function")
 		}
 		s.observers = append(s.observers, observe)
+		return nil
+	}
+}
+
+// WithCallObserver calls begin at the start of every call, before its arguments are
+// checked, and the function that begin returns, unless it is nil, at its end, with what
+// became of it. The context that begin returns becomes that of the call: of its
+// attempts, of the functions of [WithObserver] and of the logger. It must come from the
+// one given.
+//
+// Both are called in the goroutine of the call, and must be fast and safe for
+// concurrent use. The iterators make a call for every page, and a sign-in is a call of
+// its own.
+func WithCallObserver(begin func(context.Context, Call) (context.Context, func(Call))) Option {
+	return func(s *settings) error {
+		if begin == nil {
+			return argumentError("WithCallObserver", CodeRequired, "needs a function")
+		}
+		s.callObservers = append(s.callObservers, begin)
 		return nil
 	}
 }

@@ -63,11 +63,12 @@ func TestBaseURL(t *testing.T) {
 
 func TestOptionsRefuseNothing(t *testing.T) {
 	for name, option := range map[string]lending.Option{
-		"WithHTTPClient":  lending.WithHTTPClient(nil),
-		"WithTokenSource": lending.WithTokenSource(nil),
-		"WithLogger":      lending.WithLogger(nil),
-		"WithObserver":    lending.WithObserver(nil),
-		"username":        lending.WithCredentials(lending.Credentials{}),
+		"WithHTTPClient":   lending.WithHTTPClient(nil),
+		"WithTokenSource":  lending.WithTokenSource(nil),
+		"WithLogger":       lending.WithLogger(nil),
+		"WithObserver":     lending.WithObserver(nil),
+		"WithCallObserver": lending.WithCallObserver(nil),
+		"username":         lending.WithCredentials(lending.Credentials{}),
 	} {
 		_, err := lending.New("https://lending.example", option)
 		assert.ErrorContains(t, err, name)

@@ -2,7 +2,6 @@ package lending
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -73,9 +72,9 @@ func (c *Client) Do(ctx context.Context, raw RawRequest) (*Record, error) {
 		}
 	}
 	slices.SortStableFunc(r.query, func(a, b param) int { return strings.Compare(a.name, b.name) })
-	record, err := call[*Record](ctx, c, r)
-	if errors.Is(err, ErrNoContent) {
-		return &Record{}, nil
+	record, err := call[Record](ctx, c, r)
+	if err != nil {
+		return nil, err
 	}
-	return record, err
+	return &record, nil
 }

@@ -148,7 +148,7 @@ func TestCanary(t *testing.T) {
 			t.Parallel()
 			service, tel := newService(t, lendingtest.WithBasePath("/canary")), newTelemetry()
 			client, err := lending.New(service.URL, lending.WithTokenSource(lending.StaticToken("canary-token")),
-				tel.observe(lendingotel.WithBaseURL(service.URL)))
+				tel.observe(lendingotel.WithBaseURL(service.URL)), tel.observeCalls())
 			require.NoError(t, err)
 			defer client.Close()
 			for route := range canaryCalls {
@@ -178,7 +178,7 @@ func TestCanaryTransport(t *testing.T) {
 		return nil, &url.Error{Op: r.Method, URL: r.URL.String(), Err: fmt.Errorf("%v: %w", r.Header, errors.New(canary))}
 	})
 	client, err := lending.New("https://lending.example/canary", lending.WithTokenSource(lending.StaticToken(canary)),
-		lending.WithHTTPClient(&http.Client{Transport: transport}), tel.observe(lendingotel.WithBaseURL("https://lending.example/canary")))
+		lending.WithHTTPClient(&http.Client{Transport: transport}), tel.observe(lendingotel.WithBaseURL("https://lending.example/canary")), tel.observeCalls())
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 80*time.Millisecond) // no time to repeat a read
 	defer cancel()

@@ -1,20 +1,33 @@
 // Package lendingotel tells OpenTelemetry about the calls of a [lending.Client]: a
-// span and a measurement for every attempt, by route template, with the outcome.
+// span and a measurement for every call and for every attempt, by route template, with
+// the outcome.
 //
 //	client, err := lending.New(baseURL,
 //		lending.WithCredentials(credentials),
+//		lending.WithCallObserver(lendingotel.CallObserver(lendingotel.WithBaseURL(baseURL))),
 //		lending.WithObserver(lendingotel.Observer(lendingotel.WithBaseURL(baseURL))),
 //	)
 //
-// It is a module of its own, so that nobody else gets its dependencies.
+// Either can be left out. It is a module of its own, so that nobody else gets its
+// dependencies.
 //
-// # Spans
+// # Spans of calls
 //
-// Every attempt is one span of kind client, a child of the span in the context of the
-// call. A read that is repeated has several. The span begins before a connection is
-// looked for and ends when the answer has been read whole. Its name is method and
-// route, for example "GET /api/Loan/get-loan/{loanId}". It follows version 1.43.0 of
-// the semantic conventions for HTTP clients:
+// Every call is one span of kind internal, a child of the span in the context of the
+// caller: also a call that sends nothing, for want of a token or because of an argument.
+// It ends when the caller gets the result, so the waits between attempts are in it, and
+// a success that does not decode is an error. Its name is "call", method and route. It
+// has the attributes of the last attempt, listed below, and lending.attempts in the
+// place of the resend count. Its outcome is that of [lending.OutcomeOf], and the
+// description of its status is the text of the error, which quotes no value.
+//
+// # Spans of attempts
+//
+// Every attempt is one span of kind client, a child of that of its call. A read that is
+// repeated has several. The span begins before a connection is looked for and ends when
+// the answer has been read whole. Its name is method and route, for example
+// "GET /api/Loan/get-loan/{loanId}". It follows version 1.43.0 of the semantic
+// conventions for HTTP clients:
 //
 //	http.request.method        GET
 //	url.template               /api/Loan/get-loan/{loanId}
@@ -42,21 +55,25 @@
 //	connection_reset       the connection broke
 //	connection_closed      it was closed before the answer was complete
 //	answer_too_large       the answer is larger than lending reads
-//	unexpected_html        a success whose answer is a page of HTML
+//	unexpected_answer      a success that says nothing: a page of HTML, or one to half a document
 //	_OTHER                 anything else
 //
-// Two kinds of failure are later or earlier than any attempt, and leave no error here:
-// a success whose answer does not decode, and a call that sends nothing, for want of a
-// token or because of an argument.
+// and of calls, which end in more ways:
+//
+//	argument_invalid       an argument was refused, and nothing was sent
+//	sign_in_required       a person has to sign in
+//	no_token               no token could be had, for another reason than those above
+//	no_content             a success without the record that is due
+//	answer_not_decoded     a success whose answer is not what it should be
 //
 // # Metrics
 //
-// The histogram http.client.request.duration, in seconds and with the bounds that the
-// conventions advise, has the attributes of the spans but for the resend count. It
-// counts as well, so there is no further metric. What to be woken for is a command of
-// which nobody knows whether it happened; as Prometheus spells it:
+// The histograms lending.client.call.duration and http.client.request.duration, in
+// seconds, have the attributes of the spans but for the numbers of attempts. They count
+// as well, so there is no further metric. What to be woken for is a command of which
+// nobody knows whether it happened; as Prometheus spells it:
 //
-//	http_client_request_duration_seconds_count{lending_effect="mutation", lending_outcome="unknown"}
+//	lending_client_call_duration_seconds_count{lending_effect="mutation", lending_outcome="unknown"}
 //
 // # What is not recorded
 //
@@ -70,13 +87,13 @@
 //
 // # With other things
 //
-// The observer is a function of the context and the attempt: call it from one of your
-// own to leave attempts out or to count more, see the examples. Several
+// The observers are functions: call them from some of your own to leave attempts out or
+// to count more, see the examples. Several [lending.WithCallObserver],
 // [lending.WithObserver] and [lending.WithLogger] go together; the logger gets the same
-// context, so that a handler which adds trace ids finds the span around the call. Views
+// context, so that a handler which adds trace ids finds the span of the call. Views
 // of the metric SDK drop attributes or change bounds.
 //
 // A sign-in is shared by all calls that wait for it, so its spans are no one's children:
-// they begin traces of their own. Spans are made after the attempt, from its times;
-// that is why the service is sent no traceparent header.
+// they begin traces of their own. Spans of attempts are made after the attempt, from its
+// times; that is why the service is sent no traceparent header.
 package lendingotel

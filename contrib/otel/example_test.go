@@ -15,7 +15,8 @@ import (
 	lendingotel "github.com/lendingapi/lending-go/contrib/otel"
 )
 
-// A read that the service answers with 503 at first is two spans.
+// A read that the service answers with 503 at first is two spans of attempts, and one
+// of the call around them.
 func Example() {
 	service := lendingtest.NewServer()
 	defer service.Close()
@@ -24,6 +25,7 @@ func Example() {
 
 	client, err := lending.New(service.URL,
 		lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.AdministratorUsername))),
+		lending.WithCallObserver(lendingotel.CallObserver(lendingotel.WithTracerProvider(provider))),
 		lending.WithObserver(lendingotel.Observer(lendingotel.WithTracerProvider(provider))),
 	)
 	if err != nil {
@@ -57,11 +59,18 @@ func Example() {
 	//   lending.outcome = done
 	//   url.template = /api/Webhook/get-all-subscriptions
 	//   http.request.resend_count = 1
+	// call GET /api/Webhook/get-all-subscriptions
+	//   http.request.method = GET
+	//   url.template = /api/Webhook/get-all-subscriptions
+	//   lending.effect = read
+	//   lending.outcome = done
+	//   http.response.status_code = 200
+	//   lending.attempts = 2
 }
 
 // Whoever is on duty wants to know of commands of which nobody knows whether they
 // happened. Here the connection breaks after the service has executed one.
-func ExampleObserver() {
+func ExampleCallObserver() {
 	service := lendingtest.NewServer()
 	defer service.Close()
 	reader := metric.NewManualReader() // in its place: a periodic reader, or Prometheus
@@ -69,7 +78,7 @@ func ExampleObserver() {
 
 	client, err := lending.New(service.URL,
 		lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))),
-		lending.WithObserver(lendingotel.Observer(lendingotel.WithMeterProvider(provider))),
+		lending.WithCallObserver(lendingotel.CallObserver(lendingotel.WithMeterProvider(provider))),
 	)
 	if err != nil {
 		panic(err)
@@ -96,7 +105,7 @@ func ExampleObserver() {
 		fmt.Printf("%s: %d of effect %s, outcome %s\n", duration.Name, point.Count, effect.AsString(), outcome.AsString())
 	}
 	// Output:
-	// http.client.request.duration: 1 of effect mutation, outcome unknown
+	// lending.client.call.duration: 1 of effect mutation, outcome unknown
 }
 
 // The observer is a function, so another can stand in front of it. This one leaves the

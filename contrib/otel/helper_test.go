@@ -47,15 +47,27 @@ func (tel *telemetry) observe(opts ...lendingotel.Option) lending.Option {
 		lendingotel.WithTracerProvider(tel.tracers), lendingotel.WithMeterProvider(tel.meters))...))
 }
 
-// measured returns the scope and the points of the one metric there is, and fails on
-// any other.
+// observeCalls is the option of a client that reports its calls to tel.
+func (tel *telemetry) observeCalls(opts ...lendingotel.Option) lending.Option {
+	return lending.WithCallObserver(lendingotel.CallObserver(append(opts,
+		lendingotel.WithTracerProvider(tel.tracers), lendingotel.WithMeterProvider(tel.meters))...))
+}
+
+// measured returns the scope and the points of the metric of attempts, which is the only one.
 func (tel *telemetry) measured(t *testing.T) (metricdata.ScopeMetrics, []metricdata.HistogramDataPoint[float64]) {
+	t.Helper()
+	return tel.measuredBy(t, "http.client.request.duration")
+}
+
+// measuredBy returns the scope and the points of the metric called name, and fails on
+// any other.
+func (tel *telemetry) measuredBy(t *testing.T, name string) (metricdata.ScopeMetrics, []metricdata.HistogramDataPoint[float64]) {
 	t.Helper()
 	var all metricdata.ResourceMetrics
 	require.NoError(t, tel.reader.Collect(t.Context(), &all))
 	require.Len(t, all.ScopeMetrics, 1)
 	require.Len(t, all.ScopeMetrics[0].Metrics, 1)
-	require.Equal(t, "http.client.request.duration", all.ScopeMetrics[0].Metrics[0].Name)
+	require.Equal(t, name, all.ScopeMetrics[0].Metrics[0].Name)
 	histogram, ok := all.ScopeMetrics[0].Metrics[0].Data.(metricdata.Histogram[float64])
 	require.True(t, ok)
 	return all.ScopeMetrics[0], histogram.DataPoints

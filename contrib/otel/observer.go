@@ -31,7 +31,7 @@ const (
 	outcomeKey = attribute.Key("lending.outcome")
 )
 
-// Option changes what [Observer] does.
+// Option changes what [Observer] and [CallObserver] do.
 type Option func(*settings)
 
 type settings struct {
@@ -76,7 +76,20 @@ func serverOf(baseURL string) []attribute.KeyValue {
 // Observer returns a function for [lending.WithObserver] that makes a span and a
 // measurement of every attempt. Without options it uses the providers of package otel,
 // also those that are set later. It is safe for concurrent use.
+//
+// With [CallObserver] the spans are children of that of their call.
 func Observer(opts ...Option) func(context.Context, lending.Attempt) {
+	tracer, meter, server := instruments(opts)
+	duration, err := httpconv.NewClientRequestDuration(meter)
+	if err != nil {
+		otel.Handle(err) // duration measures nothing then
+	}
+	o := &observer{tracer, duration, server}
+	return o.observe
+}
+
+// instruments are what opts say to observe with, and the attributes of the server.
+func instruments(opts []Option) (trace.Tracer, metric.Meter, []attribute.KeyValue) {
 	var s settings
 	for _, opt := range opts {
 		opt(&s)
@@ -88,12 +101,7 @@ func Observer(opts ...Option) func(context.Context, lending.Attempt) {
 		s.meters = otel.GetMeterProvider()
 	}
 	schema := semconv.SchemaURL
-	duration, err := httpconv.NewClientRequestDuration(s.meters.Meter(scope, metric.WithSchemaURL(schema)))
-	if err != nil {
-		otel.Handle(err) // duration measures nothing then
-	}
-	o := &observer{s.tracers.Tracer(scope, trace.WithSchemaURL(schema)), duration, s.server}
-	return o.observe
+	return s.tracers.Tracer(scope, trace.WithSchemaURL(schema)), s.meters.Meter(scope, metric.WithSchemaURL(schema)), s.server
 }
 
 type observer struct {
@@ -149,15 +157,21 @@ func description(a lending.Attempt) string {
 // speaks for itself, whatever became of its body.
 func errorType(a lending.Attempt) string {
 	switch {
-	case a.StatusCode != 0 && (a.StatusCode < 200 || a.StatusCode >= 300):
+	case refused(a.StatusCode):
 		return strconv.Itoa(a.StatusCode)
 	case a.Err != nil:
 		return kind(a.Err)
 	case a.Outcome != lending.OutcomeDone:
-		return "unexpected_html" // the only success that is none
+		return unexpected
 	}
 	return ""
 }
+
+// unexpected is the error.type of a success that does not say that it happened.
+const unexpected = "unexpected_answer"
+
+// refused reports whether there was an answer, and it is not a success.
+func refused(status int) bool { return status != 0 && (status < 200 || status >= 300) }
 
 // kind classifies an error that kept an answer from being received.
 func kind(err error) string {

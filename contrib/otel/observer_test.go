@@ -189,7 +189,7 @@ func TestFailures(t *testing.T) {
 		},
 		"success with a page of HTML": {
 			answer: html,
-			status: int64(200), outcome: "unknown", failure: "unexpected_html",
+			status: int64(200), outcome: "unknown", failure: "unexpected_answer",
 		},
 		"unreachable": {
 			down:   true,

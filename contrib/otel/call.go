@@ -1,0 +1,88 @@
+package lendingotel
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/lendingapi/lending-go"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// attemptsKey is how often the call was sent.
+const attemptsKey = attribute.Key("lending.attempts")
+
+// CallObserver returns a function for [lending.WithCallObserver] that makes a span and a
+// measurement of every call. Without options it uses the providers of package otel, also
+// those that are set later. It is safe for concurrent use.
+func CallObserver(opts ...Option) func(context.Context, lending.Call) (context.Context, func(lending.Call)) {
+	tracer, meter, server := instruments(opts)
+	duration, err := meter.Float64Histogram("lending.client.call.duration", metric.WithUnit("s"),
+		metric.WithDescription("Duration of calls, with their repetitions, waits and sign-ins."),
+		metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 30, 60, 120))
+	if err != nil {
+		otel.Handle(err) // duration measures nothing then
+	}
+	o := &callObserver{tracer, duration, server}
+	return o.begin
+}
+
+type callObserver struct {
+	tracer   trace.Tracer
+	duration metric.Float64Histogram
+	server   []attribute.KeyValue
+}
+
+func (o *callObserver) begin(ctx context.Context, c lending.Call) (context.Context, func(lending.Call)) {
+	known := append([]attribute.KeyValue{
+		semconv.HTTPRequestMethodKey.String(c.Method),
+		semconv.URLTemplate(c.Route),
+		effectKey.String(c.Effect.String()),
+	}, o.server...)
+	ctx, span := o.tracer.Start(ctx, "call "+c.Method+" "+c.Route, trace.WithSpanKind(trace.SpanKindInternal),
+		trace.WithTimestamp(c.Start), trace.WithAttributes(known...))
+	return ctx, func(c lending.Call) {
+		became := []attribute.KeyValue{outcomeKey.String(c.Outcome.String())}
+		if c.StatusCode != 0 {
+			became = append(became, semconv.HTTPResponseStatusCode(c.StatusCode))
+		}
+		if c.Err != nil {
+			became = append(became, semconv.ErrorTypeKey.String(callErrorType(c)))
+			span.SetStatus(codes.Error, c.Err.Error()) // which quotes nothing
+		}
+		span.SetAttributes(append(became, attemptsKey.Int(c.Attempts))...)
+		o.duration.Record(ctx, c.Duration.Seconds(), metric.WithAttributes(append(known, became...)...))
+		span.End(trace.WithTimestamp(c.Start.Add(c.Duration)))
+	}
+}
+
+// callErrorType is the value of error.type for a call that failed.
+func callErrorType(c lending.Call) string {
+	switch {
+	case errors.As(c.Err, new(*lending.ArgumentError)):
+		return "argument_invalid"
+	case errors.Is(c.Err, lending.ErrSignInRequired):
+		return "sign_in_required"
+	case refused(c.StatusCode):
+		return strconv.Itoa(c.StatusCode)
+	case errors.Is(c.Err, lending.ErrNoContent):
+		return "no_content"
+	}
+	known := kind(c.Err)
+	switch {
+	case known != semconv.ErrorTypeOther.Value.AsString():
+		return known
+	case c.Attempts == 0:
+		return "no_token"
+	case c.StatusCode != 0 && c.Outcome == lending.OutcomeDone:
+		return "answer_not_decoded"
+	case c.StatusCode != 0:
+		return unexpected
+	}
+	return known
+}

@@ -1,0 +1,168 @@
+package lendingotel_test
+
+import (
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	lendingotel "github.com/lendingapi/lending-go/contrib/otel"
+)
+
+const callDuration = "lending.client.call.duration"
+
+// TestCall has a read answered at its second attempt, with both observers.
+func TestCall(t *testing.T) {
+	service, tel, attempts := newService(t), newTelemetry(), newTelemetry()
+	client := newClient(t, service, tel.observeCalls(lendingotel.WithBaseURL(service.URL)),
+		lending.WithObserver(lendingotel.Observer(lendingotel.WithTracerProvider(tel.tracers), lendingotel.WithMeterProvider(attempts.meters))))
+	loan := service.AddLoan(lendingtest.Loan{})
+	service.Fail("GET "+getLoan, lendingtest.Fault{Status: http.StatusServiceUnavailable})
+
+	before := time.Now()
+	ctx, parent := tel.tracers.Tracer("caller").Start(t.Context(), "parent")
+	_, err := client.Loans.Get(ctx, loanID(t, loan.ID))
+	require.NoError(t, err)
+	after := time.Now()
+
+	spans := tel.spans.GetSpans()
+	require.Len(t, spans, 3)
+	call := spans[2]
+	assert.Equal(t, "call GET "+getLoan, call.Name)
+	assert.Equal(t, trace.SpanKindInternal, call.SpanKind)
+	assert.Equal(t, sdktrace.Status{}, call.Status)
+	assert.Equal(t, parent.SpanContext().SpanID(), call.Parent.SpanID())
+	assert.False(t, call.StartTime.Before(before), "the span began before the call")
+	assert.False(t, call.EndTime.After(after), "the span ended after the call")
+	for _, attempt := range spans[:2] {
+		assert.Equal(t, "GET "+getLoan, attempt.Name)
+		assert.Equal(t, call.SpanContext.SpanID(), attempt.Parent.SpanID())
+		assert.False(t, attempt.StartTime.Before(call.StartTime))
+		assert.False(t, attempt.EndTime.After(call.EndTime))
+	}
+
+	want := map[string]any{
+		"http.request.method": "GET", "url.template": getLoan, "lending.effect": "read", "lending.outcome": "done",
+		"http.response.status_code": int64(200), "server.address": "127.0.0.1", "server.port": portOf(t, service.URL),
+	}
+	scope, points := tel.measuredBy(t, callDuration)
+	assert.Equal(t, call.InstrumentationScope, scope.Scope)
+	assert.Equal(t, "s", scope.Metrics[0].Unit)
+	require.Len(t, points, 1)
+	assert.Equal(t, want, values(points[0].Attributes.ToSlice()))
+	assert.InDelta(t, call.EndTime.Sub(call.StartTime).Seconds(), points[0].Sum, 1e-9)
+	id := call.SpanContext.SpanID()
+	require.Len(t, points[0].Exemplars, 1)
+	assert.Equal(t, id[:], points[0].Exemplars[0].SpanID, "the exemplar leads to the span of the call")
+	want["lending.attempts"] = int64(2)
+	assert.Equal(t, want, values(call.Attributes))
+}
+
+// TestCallFailures has calls end in the ways that their attempts do not tell, and in some
+// that they do.
+func TestCallFailures(t *testing.T) {
+	html := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<html>Sign in</html>")
+	}
+	process := "GET " + process
+	for name, test := range map[string]struct {
+		fault    lendingtest.Fault
+		answer   http.HandlerFunc
+		options  []lending.Option
+		noID     bool
+		attempts int
+		status   any
+		outcome  string
+		failure  string
+	}{
+		"argument":     {noID: true, outcome: "not sent", failure: "argument_invalid"},
+		"no source":    {options: []lending.Option{}, outcome: "not sent", failure: "sign_in_required"},
+		"no token":     {options: []lending.Option{lending.WithTokenSource(lending.StaticToken(""))}, outcome: "not sent", failure: "no_token"},
+		"rejected":     {fault: lendingtest.Fault{Status: 409}, attempts: 1, status: int64(409), outcome: "rejected", failure: "409"},
+		"server error": {fault: lendingtest.Fault{Status: 502, Executes: true}, attempts: 1, status: int64(502), outcome: "unknown", failure: "502"},
+		"answer lost":  {fault: lendingtest.Fault{ResetAfter: true}, attempts: 1, outcome: "unknown", failure: "connection_reset"},
+		"no content":   {fault: lendingtest.Fault{Status: 204, Executes: true}, attempts: 1, status: int64(204), outcome: "done", failure: "no_content"},
+		"undecodable":  {fault: lendingtest.Fault{Status: 200, Executes: true, Body: []byte(`{"a":1}`)}, attempts: 1, status: int64(200), outcome: "done", failure: "answer_not_decoded"},
+		"cut":          {fault: lendingtest.Fault{Status: 200, Executes: true, Body: []byte(`{"a":1}`), CutBody: 3}, attempts: 1, status: int64(200), outcome: "done", failure: "connection_closed"},
+		"page of HTML": {answer: html, attempts: 1, status: int64(200), outcome: "unknown", failure: "unexpected_answer"},
+		"malformed answer": {
+			answer:   func(w http.ResponseWriter, _ *http.Request) { raw(w, "nonsense") },
+			attempts: 1, outcome: "unknown", failure: "_OTHER",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			service, tel := newService(t), newTelemetry()
+			options := test.options
+			if options == nil {
+				options = []lending.Option{lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username)))}
+			}
+			client, err := lending.New(service.URL, append(options, tel.observeCalls())...)
+			require.NoError(t, err)
+			defer client.Close()
+			service.Fail(process, test.fault)
+			service.Answer(process, test.answer)
+			id := applicationID(t, service.AddApplication(lendingtest.Application{}).ID)
+			if test.noID {
+				id = lending.ApplicationID{}
+			}
+
+			_, err = client.Applications.Process(t.Context(), id)
+			require.Error(t, err)
+
+			span := tel.span(t)
+			got := values(span.Attributes)
+			assert.EqualValues(t, test.attempts, got["lending.attempts"])
+			assert.Equal(t, test.status, got["http.response.status_code"])
+			assert.Equal(t, test.outcome, got["lending.outcome"])
+			assert.Equal(t, lending.OutcomeOf(err).String(), got["lending.outcome"], "the span and the error agree")
+			assert.Equal(t, test.failure, got["error.type"])
+			assert.Equal(t, sdktrace.Status{Code: codes.Error, Description: err.Error()}, span.Status)
+			_, points := tel.measuredBy(t, callDuration)
+			require.Len(t, points, 1)
+			delete(got, "lending.attempts")
+			assert.Equal(t, got, values(points[0].Attributes.ToSlice()))
+		})
+	}
+}
+
+// TestCallSignIn finds a shared sign-in in traces of its own, with its attempts.
+func TestCallSignIn(t *testing.T) {
+	service, tel := newService(t), newTelemetry()
+	client, err := lending.New(service.URL, tel.observeCalls(), tel.observe(), lending.WithCredentials(lending.Credentials{
+		Username: lendingtest.AdministratorUsername, Password: lending.NewSecret(lendingtest.AdministratorPassword),
+	}))
+	require.NoError(t, err)
+	defer client.Close()
+	_, err = client.Webhooks.AllSubscriptions(t.Context())
+	require.NoError(t, err)
+
+	traces := map[string]string{}
+	for _, span := range tel.spans.GetSpans() {
+		traces[span.Name] = span.SpanContext.TraceID().String()
+	}
+	require.Len(t, traces, 4)
+	const login, list = "POST /api/Authenication/login", "GET /api/Webhook/get-all-subscriptions"
+	assert.Equal(t, traces["call "+login], traces[login])
+	assert.Equal(t, traces["call "+list], traces[list])
+	assert.NotEqual(t, traces[login], traces[list])
+}
+
+// BenchmarkCallObserver is what a call costs with an SDK that keeps everything.
+func BenchmarkCallObserver(b *testing.B) {
+	begin := lendingotel.CallObserver(lendingotel.WithTracerProvider(sdktrace.NewTracerProvider()))
+	c := lending.Call{Method: http.MethodGet, Route: getLoan, Effect: lending.Read, Start: time.Now()}
+	b.ReportAllocs()
+	for b.Loop() {
+		_, end := begin(b.Context(), c)
+		end(c)
+	}
+}
