@@ -62,9 +62,9 @@ check: test race contrib lint docs cover api compat versions cross vuln fuzz-see
 
 lint: lint-format lint-tidy lint-vet lint-staticcheck lint-golangci ## All of these, in every module
 
-docs: docs-names docs-links docs-length ## All of these
+docs: docs-names docs-comments docs-links docs-length ## All of these
 
-.PHONY: lint-format lint-tidy lint-vet lint-staticcheck lint-golangci docs-names docs-links docs-length
+.PHONY: lint-format lint-tidy lint-vet lint-staticcheck lint-golangci docs-names docs-comments docs-links docs-length
 lint-format: ## gofmt has nothing to change
 	@files=$$($(FIND) -name '*.go' -print | xargs -r gofmt -l); \
 	  if [ -n "$$files" ]; then echo "gofmt -w is due in:"; echo "$$files"; exit 1; fi
@@ -84,6 +84,9 @@ lint-golangci: tools ## golangci-lint, as .golangci.yml says
 
 docs-names: tools ## Every exported name has its comment, every example its output
 	@$(call in-modules,. $(CONTRIB),$(GOLANGCI) --enable-only revive$(comma)godoclint$(comma)testableexamples ./...)
+
+docs-comments: tools ## Every value of a group has its own comment, no [Name] in a doc comment names nothing
+	@$(call in-modules,$(MODULES),$(BIN)/doccheck ./...)
 
 docs-links: tools ## No relative link in a Markdown file leads nowhere
 	@$(FIND) -name '*.md' -print | xargs -r $(BIN)/linkcheck
@@ -114,18 +117,18 @@ vuln: tools ## Look for known vulnerabilities; says so and goes on when the data
 ##@ The exported surface
 
 .PHONY: api api-update compat
-api: tools ## Compare the exported names with testdata/api.txt
-	@if [ ! -f doc.go ]; then echo "no doc.go: there is no API to compare yet"; exit 0; fi; \
-	  test -f testdata/api.txt || { echo "testdata/api.txt is missing: make api-update"; exit 1; }; \
-	  $(BIN)/apilist ./... > $(BIN)/api.txt; \
-	  gone=$$(LC_ALL=C comm -23 testdata/api.txt $(BIN)/api.txt); new=$$(LC_ALL=C comm -13 testdata/api.txt $(BIN)/api.txt); \
+# What the modules export, and which of the recorded lines that leaves out.
+exported = (for m in . $(CONTRIB); do (cd $$m && $(BIN)/apilist ./...) || exit 1; done) | LC_ALL=C sort -u > $(BIN)/api.txt; \
+  gone=$$(LC_ALL=C comm -23 testdata/api.txt $(BIN)/api.txt)
+
+api: tools ## Compare the exported names of the library and contrib with testdata/api.txt
+	@$(exported); new=$$(LC_ALL=C comm -13 testdata/api.txt $(BIN)/api.txt); \
 	  if [ -n "$$gone" ]; then echo "removed or changed, which can break callers:"; echo "$$gone"; fi; \
 	  if [ -n "$$new" ]; then echo "new, to be recorded with make api-update:"; echo "$$new"; fi; \
 	  test -z "$$gone$$new"
 
 api-update: tools ## Record the exported names; a removal needs BREAKING=1
-	@touch testdata/api.txt; $(BIN)/apilist ./... > $(BIN)/api.txt; \
-	  gone=$$(LC_ALL=C comm -23 testdata/api.txt $(BIN)/api.txt); \
+	@$(exported); \
 	  if [ -n "$$gone" ] && [ -z "$(BREAKING)" ]; then \
 	    echo "these lines would go; BREAKING=1 says that it is meant, CHANGELOG says what callers do:"; echo "$$gone"; exit 1; fi; \
 	  cp $(BIN)/api.txt testdata/api.txt

@@ -10,12 +10,12 @@ import (
 
 // Statuses of this model. The interface shows none, and promises no list.
 const (
-	StatusCreated     = "Application Created"
-	StatusBankingData = "Banking Data Received"
-	StatusOfferReady  = "Offer Ready"
-	StatusInApproval  = "In Approval"
-	StatusLoanOpened  = "Loan Opened"
-	StatusCancelled   = "Cancelled"
+	StatusCreated     = "Application Created"   // at first
+	StatusBankingData = "Banking Data Received" // after the first banking data
+	StatusOfferReady  = "Offer Ready"           // after processing
+	StatusInApproval  = "In Approval"           // after the company was added
+	StatusLoanOpened  = "Loan Opened"           // after the last signature
+	StatusCancelled   = "Cancelled"             // for good
 )
 
 // zipcodeKey is the zip code's name in extraInformation.

@@ -9,13 +9,13 @@ import (
 // The accounts that every service starts with. The first is a partner's and has
 // two-factor sign-in switched on; the second administers webhooks and has not.
 const (
-	Username           = "partner@example.com"
-	Password           = "Partner-Pass-1"
-	TrustedDeviceToken = "trusted-device-1"
-	PartnerID          = "00000001-0a0a-4000-8000-000000000001"
+	Username           = "partner@example.com"                  // the partner's account
+	Password           = "Partner-Pass-1"                       // the partner's password
+	TrustedDeviceToken = "trusted-device-1"                     // skips the partner's second factor
+	PartnerID          = "00000001-0a0a-4000-8000-000000000001" // the partner that the account belongs to
 
-	AdministratorUsername = "admin@example.com"
-	AdministratorPassword = "Admin-Pass-1"
+	AdministratorUsername = "admin@example.com" // the administrator's account
+	AdministratorPassword = "Admin-Pass-1"      // the administrator's password
 )
 
 // Account is somebody who may sign in.

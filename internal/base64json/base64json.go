@@ -9,8 +9,10 @@ import (
 
 // What is wrong with the length of a source.
 var (
+	// ErrShort means that it holds fewer bytes than [Reader.Min].
 	ErrShort = errors.New("base64json: the source ended too early")
-	ErrLong  = errors.New("base64json: the source holds too much")
+	// ErrLong means that it holds more bytes than [Reader.Max].
+	ErrLong = errors.New("base64json: the source holds too much")
 )
 
 // errCount is what a source gets that reports more bytes than there was room for.

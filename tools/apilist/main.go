@@ -3,18 +3,14 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"go/importer"
-	"go/token"
 	"go/types"
-	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
+
+	"golang.org/x/tools/go/packages"
 )
 
 func main() {
@@ -29,39 +25,20 @@ func main() {
 
 // surface lists the packages that match the patterns; commands and internal packages have no surface.
 func surface(patterns []string) ([]string, error) {
-	list := exec.Command("go", append([]string{"list", "-deps", "-export", "-json=ImportPath,Name,Export,DepOnly"}, patterns...)...)
-	list.Stderr = os.Stderr
-	out, err := list.Output()
+	pkgs, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedTypes}, patterns...)
 	if err != nil {
 		return nil, err
 	}
-	exports, wanted := map[string]string{}, []string{}
-	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
-		var pkg struct {
-			ImportPath, Name, Export string
-			DepOnly                  bool
-		}
-		if err := decoder.Decode(&pkg); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return nil, err
-		}
-		exports[pkg.ImportPath] = pkg.Export
-		if !pkg.DepOnly && pkg.Name != "main" && !strings.Contains(pkg.ImportPath+"/", "/internal/") {
-			wanted = append(wanted, pkg.ImportPath)
-		}
+	if packages.PrintErrors(pkgs) > 0 {
+		return nil, errors.New("these packages do not compile")
 	}
-	imports := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
-		return os.Open(exports[path])
-	})
 	var lines []string
-	for _, path := range wanted {
-		pkg, err := imports.Import(path)
-		if err != nil {
-			return nil, err
+	for _, pkg := range pkgs {
+		if pkg.Name == "main" || strings.Contains(pkg.PkgPath+"/", "/internal/") {
+			continue
 		}
-		for _, name := range pkg.Scope().Names() {
-			if object := pkg.Scope().Lookup(name); object.Exported() {
+		for _, name := range pkg.Types.Scope().Names() {
+			if object := pkg.Types.Scope().Lookup(name); object.Exported() {
 				lines = append(lines, describe(object)...)
 			}
 		}
@@ -90,6 +67,9 @@ func describe(object types.Object) []string {
 	switch under := object.Type().Underlying().(type) {
 	case *types.Struct:
 		lines = append(lines, head+" struct")
+		if types.Comparable(object.Type()) { // callers may use ==, and a field that they do not see can end that
+			lines = append(lines, head+" struct, comparable")
+		}
 		for field := range under.Fields() {
 			if field.Exported() {
 				lines = append(lines, head+" struct, "+field.Name()+" "+types.TypeString(field.Type(), local))

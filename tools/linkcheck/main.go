@@ -1,5 +1,6 @@
-// Linkcheck fails when a relative link or an anchor in the named Markdown files leads nowhere.
-// Links to other hosts are not followed, so that the check says the same thing with no network.
+// Linkcheck, called in the root of a repository, fails when a relative link or an anchor in the named
+// Markdown files leads nowhere. Links to other hosts are not followed, so that the check says the same
+// thing with no network.
 package main
 
 import (
@@ -44,8 +45,15 @@ func check(file, target string) string {
 	if u.Path != "" {
 		path = filepath.Join(filepath.Dir(file), u.Path)
 	}
-	if _, err := os.Stat(path); err != nil {
+	if !filepath.IsLocal(path) {
+		return "leads out of the repository"
+	}
+	info, err := os.Stat(path)
+	if err != nil {
 		return "no such file"
+	}
+	if info.IsDir() { // of which GitHub shows the README
+		path = filepath.Join(path, "README.md")
 	}
 	if u.Fragment == "" || filepath.Ext(path) != ".md" {
 		return ""
