@@ -2,8 +2,13 @@ package lending_test
 
 import (
 	"bytes"
+	"go/doc/comment"
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -68,42 +73,74 @@ func TestPackageDocumentationListsEveryRoute(t *testing.T) {
 	assert.Equal(t, rows, strings.Count(table, "]: "))
 }
 
-// Every other code block, and those of the package documentation, are parts of tests.
+// What the documentation shows is code that is compiled: the blocks of every Markdown
+// file and, where they name something of this library, those of every comment.
 func TestCodeBlocksAreCompiled(t *testing.T) {
 	var source strings.Builder
-	for _, pattern := range []string{"examples/quickstart/*.go", "example_*_test.go"} {
-		files, err := filepath.Glob(pattern)
-		require.NoError(t, err)
-		for _, file := range files {
-			text, err := os.ReadFile(file)
+	blocks := map[string][]string{} // by file
+	ofLibrary := regexp.MustCompile(`\blending\w*\.[A-Z]`)
+	eachFile(t, func(path, text string) {
+		switch filepath.Ext(path) {
+		case ".md":
+			for _, part := range strings.Split("\n"+text, "\n```go\n")[1:] {
+				block, _, closed := strings.Cut(part, "```")
+				assert.True(t, closed, path)
+				blocks[path] = append(blocks[path], block)
+			}
+		case ".go":
+			source.WriteString("\n" + unindented(text))
+			file, err := parser.ParseFile(token.NewFileSet(), path, text, parser.ParseComments)
 			require.NoError(t, err)
-			source.Write(text)
+			for _, group := range file.Comments {
+				for _, part := range new(comment.Parser).Parse(group.Text()).Content {
+					if code, ok := part.(*comment.Code); ok && ofLibrary.MatchString(code.Text) {
+						blocks[path] = append(blocks[path], code.Text)
+					}
+				}
+			}
+		}
+	})
+	for _, path := range []string{"README.md", "doc.go", "lendingtest/doc.go", "contrib/README.md", "contrib/otel/doc.go", "CONTRIBUTING.md"} {
+		assert.NotEmpty(t, blocks[path], "no code was found in %s", path)
+	}
+	for path, all := range blocks {
+		for block := range strings.SplitSeq(strings.Join(all, "\n\n"), "\n\n") {
+			if !strings.Contains(source.String(), "\n"+unindented(strings.TrimSpace(block)+"\n")) {
+				t.Errorf("in %s, compiled nowhere:\n%s", path, block)
+			}
 		}
 	}
-	readme, err := os.ReadFile("README.md")
-	require.NoError(t, err)
-	var blocks []string
-	for i, part := range strings.Split(string(readme), "```go\n") {
-		block, _, _ := strings.Cut(part, "```")
-		if i > 0 {
-			blocks = append(blocks, strings.Split(strings.TrimSpace(block), "\n\n")...)
+}
+
+// eachFile calls f for the files of the tree, those of the modules under contrib included.
+func eachFile(t *testing.T, f func(path, text string)) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			if name := entry.Name(); name != "." && strings.HasPrefix(name, ".") || name == "testdata" {
+				return filepath.SkipDir
+			}
+			return err
 		}
-	}
-	doc, err := os.ReadFile("doc.go")
-	require.NoError(t, err)
-	var block strings.Builder
-	for line := range strings.Lines(string(doc)) {
-		if code, ok := strings.CutPrefix(line, "//\t"); ok {
-			block.WriteString(code)
-		} else if block.Len() > 0 {
-			blocks = append(blocks, block.String())
-			block.Reset()
+		text, err := os.ReadFile(path)
+		f(path, string(text))
+		return err
+	}))
+}
+
+// Every service has an example at its name or at that of a method, and every program
+// that is mentioned exists.
+func TestExamplesAreThere(t *testing.T) {
+	var all strings.Builder
+	program := regexp.MustCompile(`\./examples/\w+`)
+	eachFile(t, func(path, text string) {
+		all.WriteString(text)
+		for _, directory := range program.FindAllString(text, -1) {
+			assert.FileExists(t, directory+"/main.go", "as %s says", path)
 		}
-	}
-	assert.Greater(t, len(blocks), 8)
-	for _, block := range blocks {
-		if !strings.Contains(unindented(source.String()), unindented(block)) {
-			t.Errorf("compiled nowhere:\n%s", block)
-		}
+	})
+	for name := range ledger(t) {
+		service, _, _ := strings.Cut(name, ".")
+		assert.Contains(t, all.String(), "\nfunc Example"+service+"Service", "no example of it")
 	}
 }
