@@ -73,8 +73,8 @@ func TestPackageDocumentationListsEveryRoute(t *testing.T) {
 	assert.Equal(t, rows, strings.Count(table, "]: "))
 }
 
-// What the documentation shows is code that is compiled: the blocks of every Markdown
-// file and, where they name something of this library, those of every comment.
+// What the documentation shows is code that is compiled: the blocks of Go in Markdown
+// files, and those that name something of this library in any file and comment.
 func TestCodeBlocksAreCompiled(t *testing.T) {
 	var source strings.Builder
 	blocks := map[string][]string{} // by file
@@ -82,10 +82,10 @@ func TestCodeBlocksAreCompiled(t *testing.T) {
 	eachFile(t, func(path, text string) {
 		switch filepath.Ext(path) {
 		case ".md":
-			for _, part := range strings.Split("\n"+text, "\n```go\n")[1:] {
-				block, _, closed := strings.Cut(part, "```")
-				assert.True(t, closed, path)
-				blocks[path] = append(blocks[path], block)
+			for i, part := range strings.Split("\n"+text, "\n```") {
+				if language, code, _ := strings.Cut(part, "\n"); i%2 == 1 && (language == "go" || ofLibrary.MatchString(code)) {
+					blocks[path] = append(blocks[path], code)
+				}
 			}
 		case ".go":
 			source.WriteString("\n" + unindented(text))
@@ -131,16 +131,18 @@ func eachFile(t *testing.T, f func(path, text string)) {
 // Every service has an example at its name or at that of a method, and every program
 // that is mentioned exists.
 func TestExamplesAreThere(t *testing.T) {
-	var all strings.Builder
+	var tests strings.Builder
 	program := regexp.MustCompile(`\./examples/\w+`)
 	eachFile(t, func(path, text string) {
-		all.WriteString(text)
+		if strings.HasSuffix(path, "_test.go") {
+			tests.WriteString(text)
+		}
 		for _, directory := range program.FindAllString(text, -1) {
 			assert.FileExists(t, directory+"/main.go", "as %s says", path)
 		}
 	})
 	for name := range ledger(t) {
 		service, _, _ := strings.Cut(name, ".")
-		assert.Contains(t, all.String(), "\nfunc Example"+service+"Service", "no example of it")
+		assert.True(t, strings.Contains(tests.String(), "\nfunc Example"+service+"Service"), "%s has no example", service)
 	}
 }
