@@ -50,8 +50,8 @@ func ExampleNewTokenStore() {
 			fmt.Println(err)
 			return
 		}
-		defer client.Close()
 		fmt.Println("signed in:", client.Session().SignIn(context.Background()) == nil)
+		_ = client.Close()
 	}
 	fmt.Println("codes sent:", len(service.Sent()))
 	// Output:

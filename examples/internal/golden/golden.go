@@ -18,7 +18,7 @@ func Check(t *testing.T, file, got string) {
 			t.Fatal(err)
 		}
 	}
-	want, err := os.ReadFile(file) //nolint:gosec // the test names it
+	want, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
