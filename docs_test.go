@@ -1,9 +1,13 @@
 package lending_test
 
 import (
-	"bytes"
+	"go/doc/comment"
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -11,31 +15,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The first code block of the README is a part of the quickstart, which is run.
-func TestReadmeShowsTheQuickstart(t *testing.T) {
+// The first code block of the README is a program of its own, which is run.
+func TestReadmeShowsAProgram(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
-	_, rest, found := strings.Cut(string(readme), "```go\n")
-	require.True(t, found)
-	block, _, found := strings.Cut(rest, "```")
-	require.True(t, found)
-	assert.Less(t, bytes.Index(readme, []byte(block)), bytes.Index(readme, []byte("```sh")), "the Go block comes first")
-
-	var source strings.Builder
-	files, err := filepath.Glob("examples/quickstart/*.go")
+	program, err := os.ReadFile("examples/firstcall/main.go")
 	require.NoError(t, err)
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		source.Write(text)
-	}
-	for paragraph := range strings.SplitSeq(strings.TrimSpace(block), "\n\n") {
-		if !strings.Contains(unindented(source.String()), unindented(paragraph)) {
-			t.Errorf("not in the quickstart:\n%s", paragraph)
-		}
-	}
+	_, rest, _ := strings.Cut(string(readme), "```go\n")
+	block, _, _ := strings.Cut(rest, "```")
+	_, code, _ := strings.Cut(string(program), "package main\n")
+	assert.Equal(t, "package main\n"+code, block)
 
-	for _, command := range []string{"go run ./examples/quickstart", "go test ./..."} {
+	for _, command := range []string{"go run ./examples/quickstart", "go run ./examples/firstcall", "go test ./..."} {
 		assert.Contains(t, string(readme), command)
 	}
 }
@@ -68,42 +59,81 @@ func TestPackageDocumentationListsEveryRoute(t *testing.T) {
 	assert.Equal(t, rows, strings.Count(table, "]: "))
 }
 
-// Every other code block, and those of the package documentation, are parts of tests.
+// What the documentation shows is code that is compiled: the blocks of Go in Markdown
+// files, and those that name something of this library in any file and comment.
 func TestCodeBlocksAreCompiled(t *testing.T) {
 	var source strings.Builder
-	for _, pattern := range []string{"examples/quickstart/*.go", "example_*_test.go"} {
-		files, err := filepath.Glob(pattern)
-		require.NoError(t, err)
-		for _, file := range files {
-			text, err := os.ReadFile(file)
+	blocks := map[string][]string{} // by file
+	ofLibrary := regexp.MustCompile(`\blending\w*\.[A-Z]`)
+	eachFile(t, func(path, text string) {
+		switch filepath.Ext(path) {
+		case ".md":
+			for i, part := range strings.Split("\n"+text, "\n```") {
+				if language, code, _ := strings.Cut(part, "\n"); i%2 == 1 && (language == "go" || ofLibrary.MatchString(code)) {
+					blocks[path] = append(blocks[path], code)
+				}
+			}
+		case ".go":
+			source.WriteString("\n" + unindented(text))
+			file, err := parser.ParseFile(token.NewFileSet(), path, text, parser.ParseComments)
 			require.NoError(t, err)
-			source.Write(text)
+			for _, group := range file.Comments {
+				for _, part := range new(comment.Parser).Parse(group.Text()).Content {
+					if code, ok := part.(*comment.Code); ok && ofLibrary.MatchString(code.Text) {
+						blocks[path] = append(blocks[path], code.Text)
+					}
+				}
+			}
+		}
+	})
+	for _, path := range []string{"README.md", "doc.go", "lendingtest/doc.go", "contrib/README.md", "contrib/otel/doc.go", "CONTRIBUTING.md"} {
+		assert.NotEmpty(t, blocks[path], "no code was found in %s", path)
+	}
+	for path, all := range blocks {
+		for block := range strings.SplitSeq(strings.Join(all, "\n\n"), "\n\n") {
+			if !strings.Contains(source.String(), "\n"+unindented(strings.TrimSpace(block)+"\n")) {
+				t.Errorf("in %s, compiled nowhere:\n%s", path, block)
+			}
 		}
 	}
-	readme, err := os.ReadFile("README.md")
-	require.NoError(t, err)
-	var blocks []string
-	for i, part := range strings.Split(string(readme), "```go\n") {
-		block, _, _ := strings.Cut(part, "```")
-		if i > 0 {
-			blocks = append(blocks, strings.Split(strings.TrimSpace(block), "\n\n")...)
+}
+
+// eachFile calls f for the Go and Markdown files of the tree, those of the modules under contrib included.
+func eachFile(t *testing.T, f func(path, text string)) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			if name := entry.Name(); name != "." && strings.HasPrefix(name, ".") || name == "testdata" {
+				return filepath.SkipDir
+			}
+			return err
 		}
-	}
-	doc, err := os.ReadFile("doc.go")
-	require.NoError(t, err)
-	var block strings.Builder
-	for line := range strings.Lines(string(doc)) {
-		if code, ok := strings.CutPrefix(line, "//\t"); ok {
-			block.WriteString(code)
-		} else if block.Len() > 0 {
-			blocks = append(blocks, block.String())
-			block.Reset()
+		if extension := filepath.Ext(path); extension != ".go" && extension != ".md" {
+			return nil
 		}
-	}
-	assert.Greater(t, len(blocks), 8)
-	for _, block := range blocks {
-		if !strings.Contains(unindented(source.String()), unindented(block)) {
-			t.Errorf("compiled nowhere:\n%s", block)
+		text, err := os.ReadFile(path)
+		f(path, string(text))
+		return err
+	}))
+}
+
+// Every service has an example at its name or at that of a method, and every program
+// that is mentioned exists.
+func TestExamplesAreThere(t *testing.T) {
+	var tests strings.Builder
+	program := regexp.MustCompile(`\./examples/\w+`)
+	eachFile(t, func(path, text string) {
+		if strings.HasSuffix(path, "_test.go") {
+			tests.WriteString(text)
+		}
+		for _, directory := range program.FindAllString(text, -1) {
+			assert.FileExists(t, directory+"/main.go", "as %s says", path)
+		}
+	})
+	for name := range ledger(t) {
+		service, _, _ := strings.Cut(name, ".")
+		if !strings.Contains(tests.String(), "\nfunc Example"+service+"Service") {
+			t.Errorf("%s has no example", service)
 		}
 	}
 }

@@ -31,6 +31,23 @@ func ExampleLoansService_AllTransactions() {
 	// Output: 450 transactions in 4 calls
 }
 
+// One page of a list that can be turned round, and how long the whole list is.
+func ExamplePage() {
+	service, client := demo()
+	row := service.AddLoan(lendingtest.Loan{})
+	service.AddTransactions(row.ID, make([]lendingtest.Transaction, 450)...)
+
+	page, err := client.Loans.TransactionsPaged(context.Background(), lending.LoanID(uuid.MustParse(row.ID)), &lending.PagedOptions{
+		Skip: 400, Take: lending.MaxTake, Descending: true,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(len(page.Data), "of", page.TotalCount)
+	// Output: 50 of 450
+}
+
 // The newest three, without reading the rest.
 func ExampleLoansService_AllWithdrawals() {
 	service, client := demo()

@@ -10,9 +10,9 @@ import (
 	"github.com/lendingapi/lending-go"
 )
 
-// deliverSigned delivers body to the receiver, signed as the service signs.
-func deliverSigned(receiver http.Handler, secret, body string) int {
-	r := httptest.NewRequest(http.MethodPost, "/webhooks", strings.NewReader(body))
+// deliverSigned posts body to a path of the receiver, signed as the service signs.
+func deliverSigned(receiver http.Handler, path, secret, body string) int {
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set(lending.SignatureHeader, lending.Sign(secret, []byte(body)))
 	w := httptest.NewRecorder()
@@ -37,9 +37,9 @@ func ExampleNewReceiver() {
 	secret := lending.NewSecret("whs_0123456789abcdef0123456789abcdef") // of the subscription
 	receiver := lending.NewReceiver(lending.SignedWith(secret), lending.Once(lending.NewMemoryDeduper(lending.DeduperOptions{}), handle), nil)
 
-	fmt.Println(deliverSigned(receiver, secret.Reveal(), loanOpened))
-	fmt.Println(deliverSigned(receiver, secret.Reveal(), loanOpened))
-	fmt.Println(deliverSigned(receiver, "not the secret", loanOpened))
+	fmt.Println(deliverSigned(receiver, "/webhooks", secret.Reveal(), loanOpened))
+	fmt.Println(deliverSigned(receiver, "/webhooks", secret.Reveal(), loanOpened))
+	fmt.Println(deliverSigned(receiver, "/webhooks", "not the secret", loanOpened))
 	// Output:
 	// opened: 11111111-2222-3333-4444-555555555555
 	// 204

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"os"
 
 	"github.com/google/uuid"
 
@@ -15,11 +17,11 @@ import (
 
 // demo returns the whole service in process, without a socket, and a client of it
 // that is signed in. There is nothing to close.
-func demo() (*lendingtest.Service, *lending.Client) {
+func demo(opts ...lending.Option) (*lendingtest.Service, *lending.Client) {
 	service := lendingtest.New()
-	client, err := lending.New("https://lending.example",
+	client, err := lending.New("https://lending.example", append(opts,
 		lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
-		lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))
+		lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))...)
 	if err != nil {
 		panic(err)
 	}
@@ -104,6 +106,25 @@ func ExampleError() {
 	// 400 rejected ValidationFailed
 	// password PasswordRules
 	// trace for the support: true
+}
+
+// What answers in front of the service, here a gateway with a page of its own, is not
+// quoted by the error. Response returns it.
+func ExampleError_Response() {
+	service, client := demo()
+	application := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+	service.Fail("POST /api/Application/cancel-application/{applicationId}", lendingtest.Fault{
+		Status: http.StatusBadGateway, ContentType: "text/html", Body: []byte("<h1>Back in a minute</h1>"),
+	})
+
+	err := client.Applications.Cancel(context.Background(), application)
+	fmt.Println(err)
+	if failed, ok := errors.AsType[*lending.Error](err); ok {
+		fmt.Printf("%s\n", failed.Response().Body)
+	}
+	// Output:
+	// lending: POST /api/Application/cancel-application/{applicationId}: 502 Bad Gateway: outcome unknown, settle it with Applications.Status
+	// <h1>Back in a minute</h1>
 }
 
 // A test of your own code can make any error that a call can return. The zero Outcome
@@ -268,6 +289,53 @@ func ExampleWithCallObserver() {
 	// Output:
 	// mutation /api/Application/process-application/{applicationId} attempts 1 outcome unknown
 	// mutation /api/Application/process-application/{applicationId} attempts 0 outcome not sent
+}
+
+// A logger gets a record of every attempt, with the route and without a value. What the
+// service has not accepted is a warning.
+func ExampleWithLogger() {
+	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
+		Level: slog.LevelDebug,
+		ReplaceAttr: func(_ []string, attr slog.Attr) slog.Attr {
+			if attr.Key == "time" || attr.Key == "duration" { // in no run the same
+				return slog.Attr{}
+			}
+			return attr
+		},
+	}))
+	service, client := demo(lending.WithLogger(logger))
+	row := service.AddLoan(lendingtest.Loan{})
+
+	ctx := context.Background()
+	_, _ = client.Customers.GetByEmail(ctx, "ada@example.com")
+	_, _ = client.Loans.WithdrawInvoice(ctx, lending.LoanID(uuid.MustParse(row.ID)), lending.InvoiceWithdrawalRequest{
+		Calculation: lending.CalculationRequest{Amount: "2500.00", Terms: 6}, // which nobody has stored
+	})
+	// Output:
+	// level=DEBUG msg="lending attempt" method=GET route=/api/Customer/get-customer-by-email effect=read attempt=1 status=204 outcome=done
+	// level=WARN msg="lending attempt" method=POST route=/api/Loan/make-withdrawal-invoice/{loanId} effect=mutation attempt=1 status=400 outcome=rejected
+}
+
+// An identifier from a database or a URL. The error does not quote what it was.
+func ExampleParseCustomerID() {
+	id, err := lending.ParseCustomerID("3FA85F64-5717-4562-B3FC-2C963F66AFA6")
+	fmt.Println(id, err)
+	_, err = lending.ParseCustomerID("ada@example.com")
+	fmt.Println(err)
+	// Output:
+	// 3fa85f64-5717-4562-b3fc-2c963f66afa6 <nil>
+	// lending: customerId must be a UUID
+}
+
+// An identifier is a UUID of one kind of record, here a customer.
+func ExampleID() {
+	id := lending.CustomerID(uuid.MustParse("3fa85f64-5717-4562-b3fc-2c963f66afa6"))
+	text, err := json.Marshal(map[string]lending.CustomerID{"customerId": id})
+	fmt.Println(string(text), err)
+	fmt.Println(lending.CustomerID{}.IsZero())
+	// Output:
+	// {"customerId":"3fa85f64-5717-4562-b3fc-2c963f66afa6"} <nil>
+	// true
 }
 
 // A secret prints as nothing, wherever it is.

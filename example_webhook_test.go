@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -97,6 +98,77 @@ func ExampleVerify() {
 	// true
 }
 
+// What is published of an event's data is typed. The rest is in its Record.
+func ExampleApplicationCreated() {
+	handle := func(_ context.Context, event *lending.Event) error {
+		var created lending.ApplicationCreated
+		err := event.Data.Decode(&created)
+		fmt.Println("in business for", created.ExtraInformation.Years, "years")
+		return err
+	}
+	event, err := lending.ParseEvent([]byte(`{"webhookEvent":"WB_Application_Created","data":{"extraInformation":{"years":"7"}}}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(handle(context.Background(), event))
+	// Output:
+	// in business for 7 years
+	// <nil>
+}
+
+// One receiver for several subscriptions, each with a secret of its own.
+func ExampleSecretsFunc() {
+	secrets := map[string]lending.Secret{"north": lending.NewSecret("secret-of-north"), "south": lending.NewSecret("secret-of-south")}
+	byPath := func(r *http.Request) ([]lending.Secret, error) {
+		secret, known := secrets[r.PathValue("subscription")]
+		if !known {
+			return nil, nil // nothing is accepted; an error would be answered with 500
+		}
+		return []lending.Secret{secret}, nil
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/webhooks/{subscription}", lending.NewReceiver(byPath, func(context.Context, *lending.Event) error { return nil }, nil))
+
+	fmt.Println(deliverSigned(mux, "/webhooks/north", "secret-of-north", loanOpened))
+	fmt.Println(deliverSigned(mux, "/webhooks/south", "secret-of-north", loanOpened))
+	fmt.Println(deliverSigned(mux, "/webhooks/west", "secret-of-north", loanOpened))
+	// Output:
+	// 204
+	// 401
+	// 401
+}
+
+// Once swallows what is repeated byte for byte, OnceBy what the service sends again.
+func ExampleOnce() {
+	deduper := lending.NewMemoryDeduper(lending.DeduperOptions{})
+	byWithdrawal := func(event *lending.Event) string {
+		var data struct{ WithdrawalID string } // the embedded service's name: the interface shows none
+		_ = event.Data.Decode(&data)
+		return data.WithdrawalID
+	}
+	handle := func(context.Context, *lending.Event) error {
+		fmt.Println("acted on")
+		return nil
+	}
+	handle = lending.Once(deduper, lending.OnceBy(deduper, byWithdrawal, handle))
+
+	const delivery = `{"webhookEvent":"WB_Loan_Withdrawal_Completed","data":{"withdrawalId":"w-1"},"creationTimeUtc":"2026-08-03T04:05:06Z"}`
+	for _, body := range []string{delivery, delivery, strings.Replace(delivery, "04:05", "04:06", 1)} {
+		event, err := lending.ParseEvent([]byte(body))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(handle(context.Background(), event))
+	}
+	// Output:
+	// acted on
+	// <nil>
+	// lending: event: it has been acted on before
+	// lending: event: it has been acted on before
+}
+
 // The service sends an event again, with another time and signature, until it is
 // accepted. An identifier in its data tells that it is the same.
 func ExampleOnceBy() {
@@ -116,7 +188,7 @@ func ExampleOnceBy() {
 	})
 
 	for _, created := range []string{"2026-08-03T04:05:06Z", "2026-08-03T04:06:06Z"} {
-		deliverSigned(receiver, subscription.Secret,
+		deliverSigned(receiver, "/webhooks", subscription.Secret,
 			`{"webhookEvent":"WB_Loan_Closed","data":{"loanId":"`+loan.ID+`"},"creationTimeUtc":"`+created+`"}`)
 	}
 	// Output:
@@ -144,4 +216,36 @@ func ExampleWork() {
 	// Output:
 	// accepted: <nil>
 	// acted on WB_Loan_Opened
+}
+
+// What fails is tried again, and in the end put aside for a person to look at.
+func ExampleWork_retries() {
+	inbox := lending.NewMemoryInbox()
+	event, err := lending.ParseEvent([]byte(`{"webhookEvent":"WB_Loan_Opened","data":{}}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	fmt.Println("accepted:", inbox.Put(ctx, event))
+
+	lending.Work(ctx, inbox, func(context.Context, *lending.Event) error {
+		return errors.New("the ledger is closed")
+	}, &lending.WorkOptions{
+		MaxTries: 2,
+		Backoff:  func(int) time.Duration { return 0 }, // for this output; by itself it waits from 5 s to 1 h
+		Observe: func(h lending.Handling) {
+			fmt.Println("try", h.Tries, "of", h.Event+":", h.Err)
+			if h.Buried {
+				stop()
+			}
+		},
+	})
+	counts, err := inbox.Counts(context.Background())
+	fmt.Println("put aside:", counts.Dead, err)
+	// Output:
+	// accepted: <nil>
+	// try 1 of WB_Loan_Opened: the ledger is closed
+	// try 2 of WB_Loan_Opened: the ledger is closed
+	// put aside: 1 <nil>
 }

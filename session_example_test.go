@@ -1,7 +1,10 @@
 package lending_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +14,25 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
+
+// A device that the service trusts is asked for no code.
+func ExampleWithCredentials() {
+	service := lendingtest.NewServer()
+	defer service.Close()
+	client, err := lending.New(service.URL, lending.WithCredentials(lending.Credentials{
+		Username:           lendingtest.Username,
+		Password:           lending.NewSecret(lendingtest.Password),
+		TrustedDeviceToken: lending.NewSecret(lendingtest.TrustedDeviceToken),
+	}))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+	err = client.Session().SignIn(context.Background()) // or whatever is called first
+	fmt.Println("error:", err, "codes sent:", len(service.Sent()))
+	// Output: error: <nil> codes sent: 0
+}
 
 // A token outlives the program that signed in.
 func ExampleWithTokenStore() {
@@ -46,7 +68,45 @@ func ExampleWithTokenStore() {
 	// Output: codes sent: 1
 }
 
-// Where nobody can be asked while a call is under way, the code comes later.
+// What lies in the file is of no use without the key.
+func ExampleNewEncryptedTokenStore() {
+	service := lendingtest.NewServer()
+	defer service.Close()
+	directory, err := os.MkdirTemp("", "lending")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(directory)
+
+	file, key := filepath.Join(directory, "token"), make([]byte, 32)
+	_, _ = rand.Read(key) // in its place: the key from where your secrets are kept
+	store, err := lending.NewEncryptedTokenStore(lending.NewFileTokenStore(file), key)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	client, err := lending.New(service.URL, lending.WithTokenStore(store), lending.WithCredentials(lending.Credentials{
+		Username: lendingtest.AdministratorUsername, // has no second factor
+		Password: lending.NewSecret(lendingtest.AdministratorPassword),
+	}))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+	token, err := client.Session().Token(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	kept, err := os.ReadFile(file)
+	fmt.Println("kept:", len(kept) > 0, "in the clear:", bytes.Contains(kept, []byte(token.Value.Reveal())), err)
+	// Output: kept: true in the clear: false <nil>
+}
+
+// Where nobody can be asked while a call is under way, the code comes later: in another
+// request, which can be served by another process if both share a [lending.TokenStore].
 func ExampleSession_CompleteTwoFactor() {
 	service := lendingtest.NewServer()
 	defer service.Close()
@@ -66,8 +126,19 @@ func ExampleSession_CompleteTwoFactor() {
 		return
 	}
 	fmt.Println(required)
-	code := service.TwoFactorCode(lendingtest.Username) // entered in another request
-	err = client.Session().CompleteTwoFactor(context.Background(), required.Challenge, code)
+	kept, err := json.Marshal(required.Challenge) // it holds no secret
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	var challenge lending.Challenge
+	if err := json.Unmarshal(kept, &challenge); err != nil {
+		fmt.Println(err)
+		return
+	}
+	code := service.TwoFactorCode(lendingtest.Username) // that a person has entered
+	err = client.Session().CompleteTwoFactor(context.Background(), challenge, code)
 	fmt.Println("signed in:", err == nil)
 	// Output:
 	// lending: sign-in required: the service has sent a two-factor code

@@ -41,10 +41,38 @@
 // The examples of this package show the usual tests: Consumer runs code against the
 // service while its answers get lost, and asks how often it executed; Interface tests
 // code that needs one method without any service, with errors made by hand;
-// AddSubscription has events delivered to a receiver, each one twice. Package
-// lending has one that stubs a single route with httpmock, at WithHTTPClient, and one
-// that signs a delivery by hand, at Sign. To try a program in another language, run
+// AddSubscription has events delivered to a receiver, each one twice, and
+// WithDeliveryClient goes from its registration to the first of them. Package lending
+// has one that stubs a single route with httpmock, at WithHTTPClient, and one that
+// signs a delivery by hand, at Sign. To try a program in another language, run
 // examples/sandbox: the same service on a port.
+//
+// # Time
+//
+// In a bubble of testing/synctest time passes as soon as everybody waits for it. This
+// read waits for half an hour, as the service asks, and the test takes milliseconds.
+// Tokens expire by the same clock, after an hour:
+//
+//	synctest.Test(t, func(t *testing.T) {
+//		service := lendingtest.New()
+//		client, err := lending.New("https://lending.example",
+//			lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
+//			lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))
+//		if err != nil {
+//			t.Fatal(err)
+//		}
+//
+//		const route = "GET /api/Application/application-status/{applicationId}"
+//		service.Fail(route, lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: 30 * time.Minute})
+//		application := service.AddApplication(lendingtest.Application{})
+//		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+//		defer cancel()
+//		start := time.Now()
+//		_, err = client.Applications.Status(ctx, lending.ApplicationID(uuid.MustParse(application.ID)))
+//		if waited := time.Since(start); err != nil || waited < 30*time.Minute {
+//			t.Error(waited, err)
+//		}
+//	})
 //
 // # Where this is only a model
 //

@@ -22,7 +22,7 @@ func login(client *http.Client, base string) string {
 func Example() {
 	s := lendingtest.NewServer()
 	defer s.Close()
-
+	// call s.URL as lendingtest.Username, with lendingtest.Password
 	fmt.Println(login(s.Client(), s.URL))
 	fmt.Println("code sent:", s.TwoFactorCode(lendingtest.Username))
 	// Output:

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 
+	"github.com/google/uuid"
+
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
@@ -38,4 +40,39 @@ func ExampleService_AddSubscription() {
 	// acted on WB_Loan_Closed
 	// delivered WB_Loan_Closed 204
 	// delivered WB_Loan_Closed 204
+}
+
+// From the registration to the delivery: the receiver is registered as in production, by
+// https and with the secret that the service gave, and is posted an event.
+func ExampleWithDeliveryClient() {
+	receiver := http.NewServeMux()
+	listener := httptest.NewTLSServer(receiver)
+	defer listener.Close()
+	service := lendingtest.NewServer(lendingtest.WithDeliveryClient(listener.Client()))
+	defer service.Close()
+	client := clientOf(service.Service, service.URL)
+	defer client.Close()
+
+	ctx := context.Background()
+	partner := lending.ForPartner(lending.PartnerID(uuid.MustParse(lendingtest.PartnerID)))
+	ensured, err := client.Webhooks.Ensure(ctx, partner, lending.WebhookSubscription{
+		WebhookURI: listener.URL + "/webhooks",
+		Webhooks:   []lending.EventName{lending.EventLoanCreated},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	receiver.Handle("/webhooks", lending.NewReceiver(lending.SignedWith(ensured.Subscription.Secret), func(_ context.Context, event *lending.Event) error {
+		fmt.Println("received", event.Name)
+		return nil
+	}, nil))
+
+	if err := client.Webhooks.Simulate(ctx, partner, lending.EventLoanCreated); err != nil {
+		fmt.Println(err)
+	}
+	if err := service.Wait(ctx); err != nil { // for the delivery
+		fmt.Println(err)
+	}
+	// Output: received WB_Loan_Created
 }

@@ -57,6 +57,7 @@ func TestMain(m *testing.M) {
 		runReplica(settings)
 		return
 	}
+	skipExamples()
 	os.Exit(webhooktest.Main(m, openStore))
 }
 

@@ -1,6 +1,10 @@
 package lendingredis_test
 
 import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -20,42 +24,92 @@ type server struct {
 
 func startRedis(t *testing.T, arguments ...string) *server {
 	t.Helper()
-	binary, err := exec.LookPath("redis-server")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("redis-server is missing: in CI these tests must run (apt-get install redis-server)")
-		}
-		t.Skip("redis-server is missing: apt-get install redis-server runs this test")
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	s, err := newServer(t.TempDir(), arguments...)
+	switch {
+	case errors.Is(err, errNoRedis) && os.Getenv("CI") != "true":
+		t.Skip(err)
+	case err != nil:
 		t.Fatal(err)
 	}
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	_ = listener.Close()
-	s := &server{binary: binary, port: port, directory: t.TempDir(), arguments: arguments}
 	s.start(t)
 	t.Cleanup(s.kill)
 	return s
+}
+
+var errNoRedis = errors.New("redis-server is missing: apt-get install redis-server runs this; in CI it must run")
+
+func newServer(directory string, arguments ...string) (*server, error) {
+	binary, err := exec.LookPath("redis-server")
+	if err != nil {
+		return nil, errNoRedis
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	return &server{binary: binary, port: port, directory: directory, arguments: arguments}, listener.Close()
 }
 
 func (s *server) address() string { return net.JoinHostPort("127.0.0.1", s.port) }
 
 func (s *server) start(t *testing.T) {
 	t.Helper()
+	if err := s.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *server) run(ctx context.Context) error {
 	s.process = exec.Command(s.binary, append([]string{
 		"--port", s.port, "--bind", "127.0.0.1", "--dir", s.directory, "--save", "", "--appendonly", "no",
 	}, s.arguments...)...)
 	if err := s.process.Start(); err != nil {
-		t.Fatal(err)
+		return err
 	}
 	client := s.client()
 	defer client.Close()
-	for start := time.Now(); client.Ping(t.Context()).Err() != nil; <-time.After(10 * time.Millisecond) {
+	for start := time.Now(); client.Ping(ctx).Err() != nil; <-time.After(10 * time.Millisecond) {
 		if time.Since(start) > 10*time.Second {
-			t.Fatal("redis-server does not answer")
+			return errors.New("redis-server does not answer")
 		}
 	}
+	return nil
+}
+
+// exampleRedis starts a server for an example, which has no testing.T.
+func exampleRedis() (rdb *redis.Client, stop func()) {
+	directory, err := os.MkdirTemp("", "lending")
+	if err != nil {
+		panic(err)
+	}
+	s, err := newServer(directory)
+	if err == nil {
+		err = s.run(context.Background())
+	}
+	if err != nil {
+		panic(err)
+	}
+	rdb = s.client()
+	return rdb, func() {
+		_ = rdb.Close()
+		s.kill()
+		_ = os.RemoveAll(directory)
+	}
+}
+
+// skipExamples leaves the examples out where the tests are skipped, and says why.
+func skipExamples() {
+	if _, err := exec.LookPath("redis-server"); err == nil || os.Getenv("CI") == "true" {
+		return
+	}
+	flag.Parse()
+	skip := "^Example"
+	if given := flag.Lookup("test.skip").Value.String(); given != "" {
+		skip += "|" + given
+	}
+	_ = flag.Set("test.skip", skip)
+	_, _ = fmt.Fprintln(os.Stderr, "the examples are skipped:", errNoRedis)
 }
 
 func (s *server) kill() {

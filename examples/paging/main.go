@@ -27,7 +27,7 @@ const pagedRoute = "GET /api/Loan/get-transactions-paged/{loanId}"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	err := run(ctx, os.Stdout)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "paging:", err)
@@ -35,7 +35,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, _ []string, stdout, _ io.Writer) error {
+func run(ctx context.Context, stdout io.Writer) error {
 	service := lendingtest.NewServer()
 	defer service.Close()
 	client, err := lending.New(service.URL, lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))

@@ -3,33 +3,23 @@ package main
 import (
 	"bytes"
 	"context"
-	"flag"
 	"io"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lendingapi/lending-go/examples/internal/golden"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
-
-var update = flag.Bool("update", false, "write the golden file")
 
 func nothingSet(string) string { return "" }
 
 func TestOutput(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), nil, nothingSet, strings.NewReader(""), &out))
-
-	const golden = "testdata/output.golden"
-	if *update {
-		require.NoError(t, os.WriteFile(golden, out.Bytes(), 0o600))
-	}
-	want, err := os.ReadFile(golden)
-	require.NoError(t, err)
-	assert.Equal(t, string(want), out.String())
+	golden.Check(t, "testdata/output.golden", out.String())
 }
 
 // The journey at a service that it does not start, with the code entered by a person.

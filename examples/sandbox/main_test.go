@@ -5,11 +5,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"regexp"
 	"runtime"
 	"strings"
@@ -19,10 +17,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lendingapi/lending-go/examples/internal/golden"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // sandbox is a running sandbox, seen from outside.
 type sandbox struct {
@@ -147,16 +144,6 @@ func (s *sandbox) signIn(more string) {
 	s.token = user.Token
 }
 
-func compare(t *testing.T, golden, got string) {
-	t.Helper()
-	if *update {
-		require.NoError(t, os.WriteFile(golden, []byte(got), 0o600))
-	}
-	want, err := os.ReadFile(golden)
-	require.NoError(t, err)
-	assert.Equal(t, string(want), got)
-}
-
 // A journey from sign-in to a webhook, followed on the page and in the log.
 func TestSandbox(t *testing.T) {
 	before := runtime.NumGoroutine()
@@ -195,14 +182,14 @@ func TestSandbox(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 	assert.Contains(t, header.Get("Content-Security-Policy"), "default-src 'none'")
 	own := strings.NewReplacer(s.url, "http://SANDBOX", receiver.URL, "http://RECEIVER", "\r", "(CR)")
-	compare(t, "testdata/page.golden.html", own.Replace(page))
+	golden.Check(t, "testdata/page.golden.html", own.Replace(page))
 	for _, section := range sections {
 		assert.Contains(t, page, wait(section, ""), "the page shows what the stream sent")
 	}
 
 	require.NoError(t, s.stop(), "an open stream does not keep the sandbox from stopping")
 	receiver.Close()
-	compare(t, "testdata/output.golden", own.Replace(s.out.String()))
+	golden.Check(t, "testdata/output.golden", own.Replace(s.out.String()))
 	for _, secret := range []string{"123-45", "secret-id", "Analytical", code[1], s.token} {
 		assert.NotContains(t, s.out.String(), secret)
 	}

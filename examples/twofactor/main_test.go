@@ -2,27 +2,18 @@ package main
 
 import (
 	"bytes"
-	"flag"
 	"os"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-)
 
-var update = flag.Bool("update", false, "write the golden file")
+	"github.com/lendingapi/lending-go/examples/internal/golden"
+)
 
 func TestOutput(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), nil, &out, os.Stderr))
-
-	const golden = "testdata/output.golden"
-	if *update {
-		require.NoError(t, os.WriteFile(golden, out.Bytes(), 0o600))
-	}
-	want, err := os.ReadFile(golden)
-	require.NoError(t, err)
-	assert.Equal(t, string(want), out.String())
+	golden.Check(t, "testdata/output.golden", out.String())
 }
 
 func TestFlags(t *testing.T) {

@@ -1,0 +1,110 @@
+//go:build unix
+
+package lendingredis_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
+
+	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
+)
+
+const (
+	secret   = "whs_0123456789abcdef0123456789abcdef" // of the subscription
+	delivery = `{"webhookEvent":"WB_Loan_Opened","data":{"loanId":"11111111-2222-3333-4444-555555555555"}}`
+)
+
+// deliver posts the delivery, signed as the service signs.
+func deliver(receiver http.Handler) int {
+	r := httptest.NewRequest(http.MethodPost, "/webhooks", strings.NewReader(delivery))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set(lending.SignatureHeader, lending.Sign(secret, []byte(delivery)))
+	w := httptest.NewRecorder()
+	receiver.ServeHTTP(w, r)
+	return w.Code
+}
+
+// The replicas of a program share one token: a person is asked for one code.
+func ExampleNewTokenStore() {
+	rdb, stop := exampleRedis() // in its place: redis.NewClient, or a cluster's
+	defer stop()
+	service := lendingtest.NewServer()
+	defer service.Close()
+	address, credentials := service.URL, lending.Credentials{
+		Username: lendingtest.Username,
+		Password: lending.NewSecret(lendingtest.Password),
+		TwoFactor: func(context.Context, lending.Challenge) (string, error) {
+			return service.TwoFactorCode(lendingtest.Username), nil // a person reads it from a phone
+		},
+	}
+	for range 3 { // replicas
+		client, err := lending.New(address, lending.WithCredentials(credentials),
+			lending.WithTokenStore(lendingredis.NewTokenStore(rdb, "lending:token")))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println("signed in:", client.Session().SignIn(context.Background()) == nil)
+		_ = client.Close()
+	}
+	fmt.Println("codes sent:", len(service.Sent()))
+	// Output:
+	// signed in: true
+	// signed in: true
+	// signed in: true
+	// codes sent: 1
+}
+
+// One replica accepts an event, another acts on it.
+func ExampleNewInbox() {
+	rdb, stop := exampleRedis() // in its place: redis.NewClient, or a cluster's
+	defer stop()
+	ctx, end := context.WithCancel(context.Background())
+	defer end()
+	one, err := lendingredis.NewInbox(ctx, rdb, "webhooks", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	receiver := lending.NewReceiver(lending.SignedWith(lending.NewSecret(secret)), one.Put, nil)
+	fmt.Println("answered:", deliver(receiver))
+
+	another, err := lendingredis.NewInbox(ctx, rdb, "webhooks", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	lending.Work(ctx, another, func(_ context.Context, event *lending.Event) error {
+		fmt.Println("acted on", event.Name)
+		end() // a program works until it ends
+		return nil
+	}, nil)
+	// Output:
+	// answered: 204
+	// acted on WB_Loan_Opened
+}
+
+// Whichever replica gets a delivery a second time knows it.
+func ExampleNewDeduper() {
+	rdb, stop := exampleRedis() // in its place: redis.NewClient, or a cluster's
+	defer stop()
+	for range 2 { // replicas
+		deduper := lendingredis.NewDeduper(rdb, "lending:seen:", lending.DeduperOptions{})
+		handle := lending.Once(deduper, func(_ context.Context, event *lending.Event) error {
+			fmt.Println("acted on", event.Name)
+			return nil
+		})
+		receiver := lending.NewReceiver(lending.SignedWith(lending.NewSecret(secret)), handle, nil)
+		fmt.Println("answered:", deliver(receiver))
+	}
+	// Output:
+	// acted on WB_Loan_Opened
+	// answered: 204
+	// answered: 204
+}

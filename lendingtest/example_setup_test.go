@@ -1,0 +1,137 @@
+package lendingtest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// clientOf returns a client of a service that listens at address.
+func clientOf(service *lendingtest.Service, address string, opts ...lending.Option) *lending.Client {
+	client, err := lending.New(address, append(opts, lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))...)
+	if err != nil {
+		panic(err)
+	}
+	return client
+}
+
+// Over https. The server's own client trusts its certificate.
+func ExampleWithTLS() {
+	service := lendingtest.NewServer(lendingtest.WithTLS())
+	defer service.Close()
+	client := clientOf(service.Service, service.URL, lending.WithHTTPClient(service.Client()))
+	defer client.Close()
+
+	loan := service.AddLoan(lendingtest.Loan{})
+	closed, err := client.Loans.IsClosed(context.Background(), lending.LoanID(uuid.MustParse(loan.ID)))
+	fmt.Println(service.URL[:8], closed, err)
+	// Output: https:// false <nil>
+}
+
+// In a server of the program's own, here below a path, beside something else.
+func ExampleService_Handler() {
+	service := lendingtest.New(lendingtest.WithBasePath("/lending"))
+	mux := http.NewServeMux()
+	mux.Handle("/lending/", service.Handler())
+	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "1") })
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	client := clientOf(service, server.URL+"/lending")
+	defer client.Close()
+
+	application := service.AddApplication(lendingtest.Application{})
+	status, err := client.Applications.Status(context.Background(), lending.ApplicationID(uuid.MustParse(application.ID)))
+	fmt.Println(status, err)
+	// Output: Application Created <nil>
+}
+
+// An account with a partner may not use those of another.
+func ExampleWithAccount() {
+	service := lendingtest.NewServer(lendingtest.WithAccount(lendingtest.Account{
+		Username: "grace@example.com", Password: "Grace-Pass-1", PartnerID: "3fa85f64-5717-4562-b3fc-2c963f66afa6",
+	}))
+	defer service.Close()
+	client, err := lending.New(service.URL, lending.WithCredentials(lending.Credentials{
+		Username: "grace@example.com",
+		Password: lending.NewSecret("Grace-Pass-1"),
+	}))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+
+	another := lending.ForPartner(lending.PartnerID(uuid.MustParse(lendingtest.PartnerID)))
+	_, err = client.Webhooks.Subscription(context.Background(), another)
+	fmt.Println(errors.Is(err, lending.ErrForbidden))
+	// Output: true
+}
+
+// What the model does not know can be answered by hand, here a status of another kind.
+func ExampleService_Answer() {
+	service := lendingtest.NewServer()
+	defer service.Close()
+	client := clientOf(service.Service, service.URL)
+	defer client.Close()
+	service.Answer("GET /api/Application/application-status/{applicationId}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `"On Hold"`)
+	})
+
+	status, err := client.Applications.Status(context.Background(), lending.ApplicationID(uuid.New()))
+	fmt.Println(status, err)
+	// Output: On Hold <nil>
+}
+
+// A token lives an hour. After two the service refuses it, and the client signs in anew.
+func ExampleService_Advance() {
+	service := lendingtest.NewServer()
+	defer service.Close()
+	client, err := lending.New(service.URL, lending.WithCredentials(lending.Credentials{
+		Username:           lendingtest.Username,
+		Password:           lending.NewSecret(lendingtest.Password),
+		TrustedDeviceToken: lending.NewSecret(lendingtest.TrustedDeviceToken),
+	}))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+
+	loan := lending.LoanID(uuid.MustParse(service.AddLoan(lendingtest.Loan{}).ID))
+	for range 2 {
+		_, err := client.Loans.Get(context.Background(), loan)
+		fmt.Println(err, "sign-ins:", service.Executed("POST /api/Authenication/login"))
+		service.Advance(2 * time.Hour)
+	}
+	// Output:
+	// <nil> sign-ins: 1
+	// <nil> sign-ins: 2
+}
+
+// The journal holds what came over the wire, and what was answered.
+func ExampleService_Requests() {
+	service := lendingtest.NewServer()
+	defer service.Close()
+	client := clientOf(service.Service, service.URL)
+	defer client.Close()
+	application := service.AddApplication(lendingtest.Application{})
+
+	_ = client.Communication.Post(context.Background(), lending.ApplicationID(uuid.MustParse(application.ID)),
+		&lending.CommunicationRequest{Extra: map[string]string{"message": "When will the offer be ready?"}})
+	for _, r := range service.Requests() {
+		fmt.Println(r.Route, r.Username)
+		fmt.Println(r.Status, string(r.Body))
+	}
+	// Output:
+	// POST /api/Communication/post-messages/{applicationId} partner@example.com
+	// 200 {"message":"When will the offer be ready?"}
+}
