@@ -267,24 +267,15 @@ func ExampleWithObserver() {
 // An observer of calls sees the whole call, whatever it took: here a command whose
 // answer is lost, and one that is refused before it is sent.
 func ExampleWithCallObserver() {
-	service := lendingtest.NewServer()
-	defer service.Close()
-	application := service.AddApplication(lendingtest.Application{})
+	service, client := demo(lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
+		return ctx, func(c lending.Call) { // c.Duration says how long it took
+			fmt.Println(c.Effect, c.Route, "attempts", c.Attempts, "outcome", c.Outcome)
+		}
+	}))
+	row := service.AddApplication(lendingtest.Application{})
 	service.Fail("GET /api/Application/process-application/{applicationId}", lendingtest.Fault{ResetAfter: true})
 
-	client, err := lending.New(service.URL,
-		lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))),
-		lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
-			return ctx, func(c lending.Call) { // c.Duration says how long it took
-				fmt.Println(c.Effect, c.Route, "attempts", c.Attempts, "outcome", c.Outcome)
-			}
-		}))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer client.Close()
-	_, _ = client.Applications.Process(context.Background(), lending.ApplicationID(uuid.MustParse(application.ID)))
+	_, _ = client.Applications.Process(context.Background(), lending.ApplicationID(uuid.MustParse(row.ID)))
 	_, _ = client.Applications.Process(context.Background(), lending.ApplicationID{})
 	// Output:
 	// mutation /api/Application/process-application/{applicationId} attempts 1 outcome unknown
