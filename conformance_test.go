@@ -148,8 +148,23 @@ func conformanceTrials(t *testing.T) []*trial {
 	return trials
 }
 
-// run makes the call, and then another one that must find the pool as it was.
+// run makes the trial, and makes it again if it leaves another pool than it found: on a
+// busy machine net/http throws away a connection whose writing goroutine has not run for
+// 50 ms, so that once proves nothing.
 func (tr *trial) run(t *testing.T, foreign string) {
+	t.Helper()
+	connections := 0
+	for range 3 {
+		if connections = tr.try(t, foreign); connections == tr.fault.Warm {
+			return
+		}
+	}
+	t.Errorf("%s × %s: %d connections, want the %d that were idle before", tr.name, tr.fault.Name, connections, tr.fault.Warm)
+}
+
+// try makes the call, and then another one. It returns how many connections the two and
+// the warming took, or tr.fault.Warm where that says nothing.
+func (tr *trial) try(t *testing.T, foreign string) (connections int) {
 	t.Helper()
 	failed := func(format string, args ...any) {
 		t.Errorf("%s × %s: %s", tr.name, tr.fault.Name, fmt.Sprintf(format, args...))
@@ -188,10 +203,10 @@ func (tr *trial) run(t *testing.T, foreign string) {
 	switch name := tr.wants(); {
 	case name == "" && err != nil:
 		failed("error %v, want none", err)
-		return
+		return tr.fault.Warm
 	case name != "" && (err == nil || !errorNames[name](err)):
 		failed("error %v, want %q", err, name)
-		return
+		return tr.fault.Warm
 	}
 	if err != nil && !tr.route.reads && lending.OutcomeOf(err).String() != tr.outcome() {
 		failed("outcome %s, want %s, of %v", lending.OutcomeOf(err), tr.outcome(), err)
@@ -214,11 +229,11 @@ func (tr *trial) run(t *testing.T, foreign string) {
 		if _, err := client.Applications.Status(t.Context(), theApplication); err != nil {
 			failed("the next call: %v", err)
 		}
-		// On a busy machine the idle connections may have reached their four seconds.
-		if got := int(service.accepted.Load()); got != tr.fault.Warm && time.Since(start) < 3*time.Second {
-			failed("%d connections, want the %d that were idle before", got, tr.fault.Warm)
+		if time.Since(start) < 3*time.Second { // still: a busy machine takes its time
+			return int(service.accepted.Load())
 		}
 	}
+	return tr.fault.Warm
 }
 
 // warm makes as many connections as the fault asks for.
