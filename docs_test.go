@@ -62,6 +62,9 @@ func TestPackageDocumentationListsEveryRoute(t *testing.T) {
 // What the documentation shows is code that is compiled: the blocks of Go in Markdown
 // files, and those that name something of this library in any file and comment.
 func TestCodeBlocksAreCompiled(t *testing.T) {
+	if _, err := os.Stat("contrib/otel/go.mod"); err != nil {
+		t.Skip("the modules under contrib are not here, which hold a part of the code: ", err)
+	}
 	var source strings.Builder
 	blocks := map[string][]string{} // by file
 	ofLibrary := regexp.MustCompile(`\blending\w*\.[A-Z]`)
