@@ -2,11 +2,15 @@ package lending
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -180,6 +184,7 @@ func (s *Session) look(ctx context.Context, above int64, forced bool) (*grant, e
 
 // kept is what a session keeps in a store: a token, or the memory of a failed sign-in.
 type kept struct {
+	Account   string     `json:"account"` // whose it is: see [accountOf]
 	Token     string     `json:"token,omitempty"`
 	Issued    time.Time  `json:"issued,omitzero"`
 	Expires   time.Time  `json:"expires,omitzero"`
@@ -203,6 +208,15 @@ func (k *kept) cause() error {
 	return &signInError{text: "it has failed in another process"}
 }
 
+// errOtherAccount is a mistake of the set-up: nothing in the store is used or replaced.
+var errOtherAccount = storeAnswer("it holds the token of another account or service: each needs a store of its own")
+
+// accountOf tells the accounts of services apart, without naming them.
+func accountOf(base *url.URL, username string) string {
+	sum := sha256.Sum256([]byte(strings.ToLower(base.Scheme+"://"+base.Host) + base.RawPath + "\n" + username))
+	return hex.EncodeToString(sum[:])
+}
+
 func (s *Session) load(ctx context.Context) (k kept, fence int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -213,6 +227,8 @@ func (s *Session) load(ctx context.Context) (k kept, fence int64, err error) {
 	if errors.Is(err, ErrCorruptToken) {
 		s.report("reading the stored token", err)
 		err = nil // it will be overwritten
+	} else if err == nil && !stored.Data.IsZero() && k.Account != s.account {
+		err = errOtherAccount
 	}
 	if err != nil {
 		err = &storeError{err}
@@ -221,6 +237,7 @@ func (s *Session) load(ctx context.Context) (k kept, fence int64, err error) {
 }
 
 func (s *Session) save(ctx context.Context, fence int64, k kept) error {
+	k.Account = s.account
 	text, err := json.Marshal(k)
 	if err != nil {
 		return err

@@ -63,6 +63,7 @@ type Session struct {
 
 	credentials *Credentials // behind a pointer, where fmt does not look
 	auth        *AuthService
+	account     string // that the store's token must be of
 	store       TokenStore
 	logger      *slog.Logger  // nil for none
 	done        chan struct{} // closed by close
@@ -132,7 +133,8 @@ func newSession(credentials Credentials) *Session {
 func (c *Client) Session() *Session { return c.settings.session }
 
 // WithTokenStore keeps the token of [WithCredentials] in store, from where other
-// sessions, later ones or those of other processes, take it: see [Session].
+// sessions, later ones or those of other processes, take it: see [Session]. Each account
+// of each service needs a store of its own: the token of another is an error.
 func WithTokenStore(store TokenStore) Option {
 	return func(s *settings) error {
 		if store == nil {
@@ -151,6 +153,7 @@ func (c *Client) bindSession() error {
 	}
 	if session != nil {
 		session.auth, session.logger = c.Auth, c.settings.logger
+		session.account = accountOf(&c.settings.base, session.credentials.Username)
 	}
 	if session != nil && store != nil {
 		session.store = store

@@ -45,7 +45,7 @@ type TokenStore interface {
 // StoredToken is what a [TokenStore] keeps.
 type StoredToken struct {
 	Fence   int64     // of the lease that it was made under
-	Data    Secret    // a text that only sessions read
+	Data    Secret    // a text that only sessions read: the token, and of which account of which service it is
 	Expires time.Time // when Data is of no use any more, zero if that is not known; need not be kept
 }
 
@@ -152,7 +152,8 @@ func (m *memory) update(_ context.Context, change func(*tokenState) error) error
 	return change(&m.state)
 }
 
-// NewFileTokenStore returns a store in the file path, which only its owner may read.
+// NewFileTokenStore returns a store in the file path, which only its owner may read, for
+// one account of one service. Its folder must exist.
 // The file is replaced as a whole, so that a crash leaves the old one or the new one.
 // Beside it lie path.lock and at times path.tmp.
 //

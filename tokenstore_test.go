@@ -176,6 +176,36 @@ func TestTokenSurvivesARestart(t *testing.T) {
 	})
 }
 
+// TestStoreIsOfOneAccount has a store that the token of one account of one service is in
+// used for others: no call goes out with it, and it stays.
+func TestStoreIsOfOneAccount(t *testing.T) {
+	service, another, store := lendingtest.NewServer(), lendingtest.NewServer(), lending.NewMemoryTokenStore()
+	defer service.Close()
+	defer another.Close()
+	administrator := lending.Credentials{Username: lendingtest.AdministratorUsername, Password: lending.NewSecret(lendingtest.AdministratorPassword)}
+	client := newClient(t, service.URL, lending.WithCredentials(credentialsOf(service)), lending.WithTokenStore(store))
+	require.NoError(t, client.Session().SignIn(t.Context()))
+	before, err := store.Load(t.Context())
+	require.NoError(t, err)
+	requests := len(service.Requests())
+
+	for url, credentials := range map[string]lending.Credentials{service.URL: administrator, another.URL: credentialsOf(another)} {
+		stranger := newClient(t, url, lending.WithCredentials(credentials), lending.WithTokenStore(store))
+		_, err := stranger.Customers.GetByEmail(t.Context(), "ada@example.com")
+		assert.ErrorContains(t, err, "it holds the token of another account or service")
+		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+	}
+	assert.Len(t, service.Requests(), requests)
+	assert.Empty(t, another.Requests())
+	after, err := store.Load(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, before, after)
+
+	again := newClient(t, strings.Replace(service.URL, "http", "HTTP", 1)+"/", lending.WithCredentials(credentialsOf(service)), lending.WithTokenStore(store))
+	require.NoError(t, again.Session().SignIn(t.Context()))
+	assert.Equal(t, 1, service.Executed("POST /api/Authenication/login"), "the address is the same, if spelled otherwise")
+}
+
 func TestReplicasShareOneToken(t *testing.T) {
 	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := lending.NewMemoryTokenStore()
