@@ -444,6 +444,7 @@ func TestOutcomeOfReads(t *testing.T) {
 	require.ErrorContains(t, err, "cannot connect")
 	assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
 	require.NotErrorIs(t, err, lending.ErrOutcomeUnknown)
+	require.NotErrorIs(t, err, lending.ErrMayHaveHappened)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -134,6 +134,7 @@ func conformanceTrials(t *testing.T) []*trial {
 	var trials []*trial
 	all := maps.Clone(calls)
 	maps.Copy(all, variants)
+	t.Logf("%d faults for each of %d calls", len(table.Faults), len(all))
 	for _, f := range table.Faults {
 		for name, call := range all {
 			method, _, _ := strings.Cut(name, " ")
@@ -214,6 +215,9 @@ func (tr *trial) try(t *testing.T, foreign string) (connections int) {
 	unknown := !tr.route.reads && err != nil && tr.outcome() == "unknown"
 	if errors.Is(err, lending.ErrOutcomeUnknown) != unknown {
 		failed("ErrOutcomeUnknown is %t, want %t", !unknown, unknown)
+	}
+	if may := unknown || !tr.route.reads && err != nil && tr.outcome() == "done"; errors.Is(err, lending.ErrMayHaveHappened) != may {
+		failed("ErrMayHaveHappened is %t, want %t", !may, may)
 	}
 	if strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err), "123-45-6789") {
 		failed("the error quotes the answer")

@@ -50,8 +50,11 @@
 //   - [OutcomeRejected]: the service refused it;
 //   - [OutcomeDone]: it happened, only the answer was lost;
 //   - [OutcomeUnknown]: it may have happened. The field SettledBy of [Error] names the
-//     reads that show it; do that before sending it again. errors.Is finds
-//     [ErrOutcomeUnknown].
+//     reads that show it; do that before sending it again.
+//
+// errors.Is finds [ErrMayHaveHappened] in the last two, and [ErrOutcomeUnknown] in the
+// last. A read shows that a record is there, not that this call made it, and a command
+// whose answer is lost may still be under way.
 //
 // [ErrUnauthorized], [ErrForbidden], [ErrNotFound], [ErrTooLarge], [ErrRateLimited],
 // [ErrNoContent] and [ErrSignInRequired] are for errors.Is too. The text of every error of this package
@@ -64,12 +67,15 @@
 // up to four times, no sooner than Retry-After says, with a random wait that grows,
 // and never beyond the deadline of the context: what would be is given up at once, with
 // the service's answer and [context.DeadlineExceeded] in the error. With a token that
-// the service refuses it is repeated once with a new one.
+// the service refuses it is repeated once with a new one. A success that is a page of
+// HTML or does not decode is an error, and is not repeated.
 //
 // A mutation is sent at most once, whatever happens, and whatever its HTTP method:
 // five routes are GETs that change state, and [ApplicationsService.Offer] with Force
 // is treated as a sixth. Not by this package, nor by net/http, which by itself repeats
-// a GET whose connection breaks. After 401 and 429 the caller is told, and decides.
+// a GET whose connection breaks. After 401 and 429 the caller is told, and decides: the
+// service has refused the command, and it may be sent again, with another token or when
+// the RetryAfter of [Error] has passed.
 //
 // A call whose context has no deadline is given two minutes.
 //

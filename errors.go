@@ -32,7 +32,7 @@ type Error struct {
 	Problem    *ProblemDetails // nil if the answer held none
 	Attempts   int             // how often the request was sent, or tried to
 
-	// SettledBy names the reads that settle an unknown outcome, for example
+	// SettledBy names the reads that show whether a mutation has happened, for example
 	// "Applications.Status". It is empty for a read, and where no read shows it.
 	SettledBy string
 
@@ -108,6 +108,8 @@ func (e *Error) Is(target error) bool {
 		return e.StatusCode == http.StatusTooManyRequests
 	case ErrOutcomeUnknown:
 		return e.Outcome == OutcomeUnknown && e.Effect == Mutation
+	case ErrMayHaveHappened:
+		return (e.Outcome == OutcomeUnknown || e.Outcome == OutcomeDone) && e.Effect == Mutation
 	}
 	return false
 }
@@ -152,7 +154,7 @@ func (e *hiddenError) Error() string { return e.text }
 // own answer can.
 func (e *hiddenError) Is(target error) bool {
 	switch target {
-	case ErrUnauthorized, ErrForbidden, ErrNotFound, ErrRateLimited, ErrOutcomeUnknown:
+	case ErrUnauthorized, ErrForbidden, ErrNotFound, ErrRateLimited, ErrOutcomeUnknown, ErrMayHaveHappened:
 		return false
 	case ErrTooLarge: // is also what this package says of an answer
 		if _, nested := errors.AsType[*Error](e.err); nested {

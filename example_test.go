@@ -123,7 +123,7 @@ func ExampleError_Response() {
 		fmt.Printf("%s\n", failed.Response().Body)
 	}
 	// Output:
-	// lending: POST /api/Application/cancel-application/{applicationId}: 502 Bad Gateway: outcome unknown, settle it with Applications.Status
+	// lending: POST /api/Application/cancel-application/{applicationId}: 502 Bad Gateway: the answer is HTML, not JSON: outcome unknown, settle it with Applications.Status
 	// <h1>Back in a minute</h1>
 }
 

@@ -232,8 +232,9 @@ func ExampleWork_retries() {
 	lending.Work(ctx, inbox, func(context.Context, *lending.Event) error {
 		return errors.New("the ledger is closed")
 	}, &lending.WorkOptions{
-		MaxTries: 2,
-		Backoff:  func(int) time.Duration { return 0 }, // for this output; by itself it waits from 5 s to 1 h
+		MaxTries:    2,
+		Concurrency: 1,                                    // for this output too
+		Backoff:     func(int) time.Duration { return 0 }, // for this output; by itself it waits from 5 s to 1 h
 		Observe: func(h lending.Handling) {
 			fmt.Println("try", h.Tries, "of", h.Event+":", h.Err)
 			if h.Buried {

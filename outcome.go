@@ -8,8 +8,8 @@ type Outcome int
 
 const (
 	// OutcomeUnknown means that the command may have happened: the connection
-	// broke, time ran out, or the answer was a 408, a 5xx, a redirect or a page of
-	// HTML. Look it up before sending it again; [Error.SettledBy] names the read.
+	// broke, time ran out, or the answer was a 408, a 5xx, a redirect or a success that
+	// is a page of HTML. Look it up before sending it again; [Error.SettledBy] names the read.
 	OutcomeUnknown Outcome = iota
 	// OutcomeNotSent means that the service never saw the command.
 	OutcomeNotSent
@@ -74,6 +74,9 @@ var (
 	ErrNoContent = errors.New("no content")
 	// ErrOutcomeUnknown is [OutcomeUnknown] of a mutation. A read never has it.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
+	// ErrMayHaveHappened is [OutcomeUnknown] or [OutcomeDone] of a mutation: look it up
+	// before sending it again. A read never has it.
+	ErrMayHaveHappened = errors.New("it may have happened")
 	// ErrSignInRequired means that a person has to sign in, see [TwoFactorRequiredError],
 	// or that the client has no source of tokens.
 	ErrSignInRequired = errors.New("sign-in required")

@@ -157,7 +157,9 @@ func (e *PageError) Unwrap() error { return e.Err }
 func (*PageError) safe() {}
 
 // AllTransactions yields all transactions of a loan, page by page: it calls
-// [LoansService.Transactions] until a page is empty.
+// [LoansService.Transactions] until a page is empty. [LoansService.AllTransactionsPaged]
+// needs a call less, where the total that the service tells is right, and can go from
+// the last to the first.
 //
 // opts may be nil. Skip is where the iterator begins, Take the size of its pages, at
 // most and by default [MaxTake]. A call that fails ends it with a [*PageError], from

@@ -12,16 +12,16 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// offerFor is code under test. It has an application processed, and after an unknown
-// outcome finds out what happened instead of calling again.
+// offerFor is code under test. It has an application processed, and where that may have
+// happened although it failed finds out, instead of calling again.
 func offerFor(ctx context.Context, client *lending.Client, application lending.ApplicationID) error {
 	_, err := client.Applications.Process(ctx, application)
-	if !errors.Is(err, lending.ErrOutcomeUnknown) {
+	if !errors.Is(err, lending.ErrMayHaveHappened) {
 		return err
 	}
 	_, err = client.Applications.Offer(ctx, application, nil)
 	var refused *lending.Error
-	if errors.As(err, &refused) && refused.StatusCode == http.StatusBadRequest { // there is none
+	if errors.As(err, &refused) && refused.StatusCode == http.StatusBadRequest && refused.Problem != nil { // there is none
 		_, err = client.Applications.Process(ctx, application)
 	}
 	return err // nil where it had happened
@@ -31,7 +31,9 @@ func offerFor(ctx context.Context, client *lending.Client, application lending.A
 // it did.
 func Example_consumer() {
 	const process = "GET /api/Application/process-application/{applicationId}"
-	for _, fault := range []lendingtest.Fault{{}, {ResetBefore: true}, {ResetAfter: true}, {Status: 502, Executes: true}} {
+	for _, fault := range []lendingtest.Fault{
+		{}, {ResetBefore: true}, {ResetAfter: true}, {Status: 502, Executes: true}, {CutBody: -1},
+	} {
 		service := lendingtest.NewServer() // one for each test: they share nothing
 		row := service.AddApplication(lendingtest.Application{Accounts: []lendingtest.BankAccount{{
 			AccountNumber: "000123456789", Balance: "48210.55",
@@ -52,6 +54,7 @@ func Example_consumer() {
 	// Output:
 	// <nil> arrived: 1 executed: 1
 	// <nil> arrived: 2 executed: 1
+	// <nil> arrived: 1 executed: 1
 	// <nil> arrived: 1 executed: 1
 	// <nil> arrived: 1 executed: 1
 }

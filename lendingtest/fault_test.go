@@ -183,8 +183,8 @@ func TestUnknownRoutePanics(t *testing.T) {
 		func() { r.Executed(route) },
 		func() { r.Arrived(route) },
 	} {
-		assert.PanicsWithValue(t, `lendingtest: no route "GET /api/Loan/get-loan/{id}"; spell it as the interface does, `+
-			`for example "GET /api/Loan/get-loan/{loanId}"`, f)
+		assert.PanicsWithValue(t, `lendingtest: no route "GET /api/Loan/get-loan/{id}"; `+
+			`perhaps "GET /api/Loan/get-loan/{loanId}"; Routes returns all`, f)
 	}
 }
 

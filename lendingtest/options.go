@@ -100,7 +100,8 @@ func WithRequestLog(f func(Request)) Option { return func(c *config) { c.request
 
 // WithLoopbackReceivers also accepts webhook receivers at http on a loopback
 // host, which the service itself refuses, and so does package lending: it is for
-// programs in other languages. From Go, give [WithDeliveryClient] the client of an
+// programs in other languages, and for subscriptions made with
+// [Service.AddSubscription]. Otherwise give [WithDeliveryClient] the client of an
 // httptest.NewTLSServer.
 func WithLoopbackReceivers() Option { return func(c *config) { c.loopback = true } }
 

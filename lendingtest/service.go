@@ -148,9 +148,22 @@ func (s *Service) now() time.Time { return s.cfg.clock().UTC().Add(s.offset) }
 // misspells one would wait for ever for its fault to show.
 func (s *Service) mustRoute(spelled string) {
 	if _, ok := s.routes[spelled]; !ok {
-		panic(fmt.Sprintf("lendingtest: no route %q; spell it as the interface does, "+
-			`for example "GET /api/Loan/get-loan/{loanId}"`, spelled))
+		panic(fmt.Sprintf("lendingtest: no route %q; perhaps %q; Routes returns all", spelled, s.nearest(spelled)))
 	}
+}
+
+// nearest returns the route that begins most as spelled does.
+func (s *Service) nearest(spelled string) (route string) {
+	for most, all := -1, s.Routes(); len(all) > 0; all = all[1:] {
+		n := 0
+		for n < min(len(spelled), len(all[0])) && spelled[n] == all[0][n] {
+			n++
+		}
+		if n > most {
+			most, route = n, all[0]
+		}
+	}
+	return route
 }
 
 // Routes returns the 69 routes as the other methods want them spelled, in the

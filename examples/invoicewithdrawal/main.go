@@ -55,7 +55,7 @@ func run(ctx context.Context, out io.Writer) error {
 	service.Fail(confirmRoute, lendingtest.Fault{ResetAfter: true})
 	err = confirm(ctx, client, stored, lending.NewSecret(service.OTP(loan.ID)))
 	say(out, "Confirming fails: %v", err)
-	if !errors.Is(err, lending.ErrOutcomeUnknown) {
+	if !errors.Is(err, lending.ErrMayHaveHappened) {
 		return err
 	}
 	if err := settle(ctx, out, client, loanID); err != nil {

@@ -47,8 +47,8 @@ func apply(ctx context.Context, out io.Writer, client *lending.Client, email str
 func process(ctx context.Context, out io.Writer, client *lending.Client, application lending.ApplicationID) error {
 	offerID, err := client.Applications.Process(ctx, application)
 	switch {
-	case errors.Is(err, lending.ErrOutcomeUnknown):
-		say(out, "Whether the application was processed is unknown. It is not sent again: the status tells.")
+	case errors.Is(err, lending.ErrMayHaveHappened):
+		say(out, "The application may have been processed all the same. It is not sent again: the status tells.")
 	case err != nil:
 		return err
 	default:

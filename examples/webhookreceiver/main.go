@@ -1,5 +1,5 @@
 // Webhookreceiver subscribes to the service's events and receives them: one that is
-// genuine, the same again, and some that are not.
+// genuine, the same again in both ways that there are, and some that are not.
 //
 // It needs nothing but Go: the service runs inside it. With -listen it is a receiver for
 // a real service, behind a proxy that speaks https:
@@ -74,8 +74,21 @@ func receiver(secrets lending.SecretsFunc, out io.Writer, observe func(lending.D
 			return err
 		},
 	}
-	once := lending.Once(lending.NewMemoryDeduper(lending.DeduperOptions{}), events.Handle)
+	deduper := lending.NewMemoryDeduper(lending.DeduperOptions{})
+	once := lending.Once(deduper, lending.OnceBy(deduper, byApplication, events.Handle))
 	return lending.NewReceiver(secrets, once, &lending.ReceiverOptions{Observe: observe})
+}
+
+// byApplication knows an event again that the service sends once more: its body has
+// another time then, and another signature. The interface does not show the names of the
+// data, these are the embedded service's. What can happen to an application more than
+// once must not be known by its id alone, so it gets no key.
+func byApplication(event *lending.Event) string {
+	var data struct{ ApplicationID string }
+	if event.Name != lending.EventApplicationCreated || event.Data.Decode(&data) != nil || data.ApplicationID == "" {
+		return ""
+	}
+	return string(event.Name) + " " + data.ApplicationID
 }
 
 // serve receives what a real service sends, until ctx ends.
@@ -142,6 +155,9 @@ func demonstrate(ctx context.Context, out io.Writer) error {
 	if err := d.deliver(ctx); err != nil {
 		return err
 	}
+	if err := d.redeliver(ctx); err != nil {
+		return err
+	}
 	return d.tamper(ctx)
 }
 
@@ -198,6 +214,19 @@ func (d *demonstration) apply(ctx context.Context) error {
 		ExtraInformation: map[string]string{"years": "7"},
 	}, nil)
 	return err
+}
+
+// redeliver has the service send an event again, as it may when it did not hear the answer.
+func (d *demonstration) redeliver(ctx context.Context) error {
+	fmt.Fprintln(d.out, "The service sends an event again, with the time of now and a new signature.")
+	d.service.SetDeliveryMode(lendingtest.DeliveryMode{})
+	for _, delivery := range d.service.Deliveries() {
+		if delivery.Event == string(lending.EventApplicationCreated) {
+			d.service.Redeliver(delivery)
+			break
+		}
+	}
+	return d.service.Wait(ctx)
 }
 
 // tamper posts a genuine delivery with its own signature and another body.
