@@ -28,7 +28,7 @@ func create(ctx context.Context, client *lending.Client, customer lending.UserRe
 	case err == nil: // it is there: do not create it again
 		err = record.Decode(&created)
 		return created, err
-	case errors.Is(err, lending.ErrNoContent): // it is not there
+	case errors.Is(err, lending.ErrNoContent): // it is not there, or not yet: see below
 		return client.Applications.CreateCustomer(ctx, customer)
 	}
 	return nil, err // nobody knows yet: ask again later
