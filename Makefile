@@ -10,6 +10,7 @@ export GOWORK := off
 BIN       := $(CURDIR)/.tools
 FIND      := find . \( -name .git -o -name .tools -o -name testdata \) -prune -o
 MODULES   := $(patsubst %/go.mod,%,$(sort $(shell $(FIND) -name go.mod -print)))
+MODULE    := $(shell go list -m)
 CONTRIB   := $(filter ./contrib/%,$(MODULES))
 GO_VERSIONS := 1.26.8 1.27.4
 FUZZTIME  ?= 10s
@@ -37,8 +38,10 @@ test: ## Run the tests
 race: ## Run the tests with the race detector, in a random order
 	go test -race -shuffle=on ./...
 
-contrib: ## Run the tests of each module under contrib
-	@$(call in-modules,$(CONTRIB),go test -race ./...)
+contrib: ## Run the tests of each module under contrib as race and cover do those of the root
+	@mkdir -p $(BIN)
+	@$(call in-modules,$(CONTRIB),go test -race -shuffle=on -covermode=atomic -coverprofile=$(BIN)/cover-contrib.out ./... && \
+	  awk -v module="$(MODULE)" -f $(CURDIR)/tools/coverage.awk $(CURDIR)/tools/coverage.txt $(BIN)/cover-contrib.out)
 
 fuzz: ## Fuzz each target for FUZZTIME (10s)
 	@for pkg in $$(go list ./...); do \
@@ -58,7 +61,7 @@ bench: ## Run the benchmarks COUNT (6) times; OLD=file compares with an earlier 
 ##@ Gates
 
 .PHONY: check lint docs cover api versions cross vuln
-check: test race contrib lint docs cover api compat versions cross vuln fuzz-seeds demo ## Run every gate, stop at the first that fails
+check: test race contrib tools-test lint docs cover api compat versions cross vuln fuzz-seeds demo ## Run every gate, stop at the first that fails
 
 lint: lint-format lint-tidy lint-vet lint-staticcheck lint-golangci ## All of these, in every module
 
@@ -98,16 +101,16 @@ docs-length: ## No Go file but a test is longer than 450 lines
 cover: ## Hold the coverage floors of tools/coverage.txt
 	@mkdir -p $(BIN)
 	@go test -coverpkg=./... -covermode=atomic -coverprofile=$(BIN)/cover.out ./... > $(BIN)/cover.log || { cat $(BIN)/cover.log; exit 1; }
-	@awk -v module="$$(go list -m)" -f tools/coverage.awk tools/coverage.txt $(BIN)/cover.out
+	@awk -v module="$(MODULE)" -f tools/coverage.awk tools/coverage.txt $(BIN)/cover.out
 
 versions: ## Run the tests with the other Go versions that are supported; says so and goes on when one cannot be had
 	@for v in $(GO_VERSIONS); do export GOTOOLCHAIN=go$$v; echo "-- go$$v"; \
 	  if [ "$$(GOTOOLCHAIN=local go env GOVERSION)" = go$$v ]; then echo "the one of this machine: gates readme and race"; continue; fi; \
 	  if ! go version; then echo "versions: SKIPPED, go$$v cannot be had"; continue; fi; \
-	  go vet ./... && go test ./... || exit 1; \
-	  ($(call in-modules,$(CONTRIB),go vet ./...)) || exit 1; done
+	  ($(call in-modules,. $(CONTRIB),go vet ./... && go test ./...)) || exit 1; done
 
-cross: ## Compile packages and tests for linux, darwin and windows
+cross: ## Compile packages and tests for linux (32 bits too), darwin and windows
+	@echo "-- linux/386"; CGO_ENABLED=0 GOOS=linux GOARCH=386 go vet ./...
 	@for os in linux darwin windows; do echo "-- $$os"; export CGO_ENABLED=0 GOOS=$$os; go build ./...; go vet ./...; \
 	  ($(call in-modules,$(CONTRIB),go vet ./...)) || exit 1; done
 
@@ -133,17 +136,20 @@ api-update: tools ## Record the exported names; a removal needs BREAKING=1
 	    echo "these lines would go; BREAKING=1 says that it is meant, CHANGELOG says what callers do:"; echo "$$gone"; exit 1; fi; \
 	  cp $(BIN)/api.txt testdata/api.txt
 
-compat: ## Compile the external tests and examples of REF (the last tag, or HEAD) against this code
-	@tools/compat.sh "$(or $(REF),$(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD))"
+compat: ## Compile the external tests and examples of REF (the last tag, or the last commit but one) against this code
+	@tools/compat.sh "$(or $(REF),$(shell git describe --tags --abbrev=0 2>/dev/null || git rev-parse -q --verify HEAD~1 || echo HEAD))"
 
 ##@ Upkeep
 
-.PHONY: tools doc ci clean
+.PHONY: tools tools-test doc ci clean
 tools: $(BIN)/.built ## Build the pinned tools into .tools
 $(BIN)/.built: tools/go.mod tools/go.sum $(wildcard tools/*/*.go)
 	@mkdir -p $(BIN)
 	GOBIN=$(BIN) go -C tools install tool
 	@touch $@
+
+tools-test: ## Run the tests of the tools that are this project's own
+	go -C tools test ./...
 
 doc: tools ## Serve the documentation as pkg.go.dev shows it, on localhost:8080
 	$(BIN)/pkgsite -http localhost:8080 .

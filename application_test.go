@@ -2,6 +2,7 @@ package lending_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -182,6 +183,26 @@ func TestIDs(t *testing.T) {
 	_, err = lending.ParseLoanID("hush")
 	assert.Equal(t, "loanId format", refused(t, err))
 	assert.NotContains(t, err.Error(), "hush")
+}
+
+func TestEveryKindOfIDIsParsed(t *testing.T) {
+	const text = "3fa85f64-5717-4562-b3fc-2c963f66afa6"
+	for field, parse := range map[string]func(string) (fmt.Stringer, error){
+		"customerId":           func(s string) (fmt.Stringer, error) { return lending.ParseCustomerID(s) },
+		"applicationId":        func(s string) (fmt.Stringer, error) { return lending.ParseApplicationID(s) },
+		"offerId":              func(s string) (fmt.Stringer, error) { return lending.ParseOfferID(s) },
+		"loanId":               func(s string) (fmt.Stringer, error) { return lending.ParseLoanID(s) },
+		"partnerId":            func(s string) (fmt.Stringer, error) { return lending.ParsePartnerID(s) },
+		"agentId":              func(s string) (fmt.Stringer, error) { return lending.ParseAgentID(s) },
+		"applicantId":          func(s string) (fmt.Stringer, error) { return lending.ParseApplicantID(s) },
+		"supportingDocumentId": func(s string) (fmt.Stringer, error) { return lending.ParseRequirementID(s) },
+	} {
+		id, err := parse(text)
+		require.NoError(t, err)
+		assert.Equal(t, text, id.String(), field)
+		_, err = parse("hush")
+		assert.Equal(t, field+" format", refused(t, err))
+	}
 }
 
 // The records whose fields are not published are filled with those that are.

@@ -58,8 +58,8 @@ type Challenge struct {
 }
 
 // TwoFactorRequiredError says that a sign-in needs a code and that there is no
-// function to ask for it, or that nobody waited until it had the code. Give Challenge and the code to [Session.CompleteTwoFactor].
-// errors.Is finds [ErrSignInRequired] in it.
+// function to ask for it, or that nobody waited until it had the code. Give Challenge
+// and the code to [Session.CompleteTwoFactor]. errors.Is finds [ErrSignInRequired] in it.
 type TwoFactorRequiredError struct{ Challenge Challenge }
 
 // Error does not name the user.

@@ -84,10 +84,9 @@ func post[T any](ctx context.Context, c *Client, r request) (T, error) {
 // call makes the call that r describes, and tells those who observe it.
 func call[T any](ctx context.Context, c *Client, r request) (result T, err error) {
 	x := &exchange{client: c, request: r}
-	ctx, end := x.begin(ctx)
 	err = errPanicked
-	defer func() { end(err) }()
-	result, err = perform[T](ctx, x)
+	defer func() { x.end(err) }()
+	result, err = perform[T](x.begin(ctx), x)
 	return result, err
 }
 

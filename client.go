@@ -275,16 +275,29 @@ func newTransport() *http.Transport {
 
 const modulePath = "github.com/lendingapi/lending-go"
 
+const devel = "devel" // the version of a checkout
+
 // version is the version of this module in the running program.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, m := range append(info.Deps, &info.Main) {
-			if m.Path == modulePath && m.Version != "" && m.Version != "(devel)" {
-				return m.Version
-			}
+		return versionIn(info)
+	}
+	return devel
+}
+
+func versionIn(info *debug.BuildInfo) string {
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path != modulePath {
+			continue
+		}
+		if m.Replace != nil {
+			m = m.Replace
+		}
+		if m.Version != "" && m.Version != "(devel)" {
+			return m.Version
 		}
 	}
-	return "devel"
+	return devel
 }
 
 // Response is what the service answered to one call: see [CaptureResponse]. It can

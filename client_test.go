@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
+	"runtime/debug"
 	"sync"
 	"testing"
 
@@ -240,3 +241,18 @@ func TestClientPrintsItsAddressOnly(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+// The version is that of the module in the running program, of what replaces it if
+// anything does, and none for a folder.
+func TestVersion(t *testing.T) {
+	const path = "github.com/lendingapi/lending-go"
+	for want, own := range map[string]*debug.Module{
+		"v1.2.3": {Path: path, Version: "v1.2.3"},
+		"v1.2.4": {Path: path, Version: "v1.2.3", Replace: &debug.Module{Path: "example.com/fork", Version: "v1.2.4"}},
+		"devel":  {Path: path, Version: "v0.0.0-00010101000000-000000000000", Replace: &debug.Module{Path: "../lending-go"}},
+	} {
+		info := &debug.BuildInfo{Main: debug.Module{Path: "example.com/shop", Version: "v9.9.9"}, Deps: []*debug.Module{{Path: "example.com/x", Version: "v3.0.0"}, own}}
+		assert.Equal(t, want, lending.VersionIn(info))
+	}
+	assert.Equal(t, "devel", lending.VersionIn(&debug.BuildInfo{Main: debug.Module{Path: path, Version: "(devel)"}}))
+}

@@ -57,9 +57,9 @@
 // whose answer is lost may still be under way.
 //
 // [ErrUnauthorized], [ErrForbidden], [ErrNotFound], [ErrTooLarge], [ErrRateLimited],
-// [ErrNoContent] and [ErrSignInRequired] are for errors.Is too. The text of every error of this package
-// may be logged: it names fields and codes, and quotes no value. What the service said
-// is in the field Problem of [Error], and in [Error.Response].
+// [ErrNoContent] and [ErrSignInRequired] are for errors.Is too. The text of every error
+// of this package may be logged: it names fields and codes, and quotes no value. What
+// the service said is in the field Problem of [Error], and in [Error.Response].
 //
 // # What is retried
 //
@@ -125,18 +125,21 @@
 //
 //	service := lendingtest.NewServer()
 //	defer service.Close()
-//	client, err := lending.New(service.URL, lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))
+//	token := lending.StaticToken(service.Token(lendingtest.Username))
+//	client, err := lending.New(service.URL, lending.WithTokenSource(token))
 //
 // It keeps state, refuses what the interface says is refused, misbehaves on demand
 // (resets, cut answers, 5xx before or after the command was executed) and counts what
-// it executed.
+// it executed. Where the examples here call demo(), that makes such a service and a
+// client of it, as the example of the package does.
 //
 // # What the interface does not say
 //
 // The token's lifetime, the fields of most records, the values of statuses and error
-// codes, which event each operation emits, and what makes a bulk creation fail as a
-// whole. This package does not guess: it keeps what it receives. Names that had to be
-// assumed stand at [WithdrawInvoiceRequestData].
+// codes, which event each operation emits, what makes a bulk creation fail as a whole,
+// who may call what and how often. Some routes are mentioned and not shown: see
+// [Client.Do]. This package does not guess: it keeps what it receives. Names that had
+// to be assumed stand at [WithdrawInvoiceRequestData].
 //
 // # Services and routes
 //

@@ -131,6 +131,7 @@ func TestExamplesAreThere(t *testing.T) {
 		}
 		for _, directory := range program.FindAllString(text, -1) {
 			assert.FileExists(t, directory+"/main.go", "as %s says", path)
+			assert.FileExists(t, directory+"/main_test.go", "what it prints is not tested")
 		}
 	})
 	for name := range ledger(t) {

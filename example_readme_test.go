@@ -24,20 +24,18 @@ func create(ctx context.Context, client *lending.Client, customer lending.UserRe
 		return created, err
 	}
 	record, err := client.Customers.GetByEmail(ctx, customer.Email) // which the error names
-	switch {
-	case err == nil: // it is there: do not create it again
-		err = record.Decode(&created)
-		return created, err
-	case errors.Is(err, lending.ErrNoContent): // it is not there, or not yet: see below
-		return client.Applications.CreateCustomer(ctx, customer)
+	if err != nil {
+		return nil, err // not known yet, or ErrNoContent: it is not there, or not yet
 	}
-	return nil, err // nobody knows yet: ask again later
+	err = record.Decode(&created) // it is there: do not create it again
+	return created, err
 }
 
 func TestReadmeUnknownOutcome(t *testing.T) {
 	service := lendingtest.NewServer()
 	defer service.Close()
-	client, err := lending.New(service.URL, lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))
+	token := lending.StaticToken(service.Token(lendingtest.Username))
+	client, err := lending.New(service.URL, lending.WithTokenSource(token))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +44,7 @@ func TestReadmeUnknownOutcome(t *testing.T) {
 	service.Fail("POST /api/Application/create-customer", lendingtest.Fault{ResetAfter: true}) // it happens, and nobody is told
 
 	const route = "POST /api/Application/create-customer"
-	for i, next := range []lendingtest.Fault{{CutBody: -1}, {ResetBefore: true}, {Status: http.StatusConflict}} {
+	for i, next := range []lendingtest.Fault{{CutBody: -1}, {ResetBefore: true}} {
 		customer := goodCustomer()
 		customer.Email = fmt.Sprintf("ada%d@example.com", i)
 		created, err := create(t.Context(), client, customer)
@@ -56,6 +54,10 @@ func TestReadmeUnknownOutcome(t *testing.T) {
 		service.Fail(route, next)
 	}
 	_, err = create(t.Context(), client, goodCustomer())
+	require.ErrorIs(t, err, lending.ErrNoContent)
+	assert.Equal(t, 2, service.Executed(route), "what is not there may come yet")
+	service.Fail(route, lendingtest.Fault{Status: http.StatusConflict})
+	_, err = create(t.Context(), client, goodCustomer())
 	assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
 }
 
@@ -63,21 +65,32 @@ func TestReadmeTokenStore(t *testing.T) {
 	service := lendingtest.NewServer()
 	defer service.Close()
 	baseURL, credentials, path := service.URL, credentialsOf(service), filepath.Join(t.TempDir(), "token")
-	client, err := lending.New(baseURL, lending.WithCredentials(credentials), lending.WithTokenStore(lending.NewFileTokenStore(path)))
-	require.NoError(t, err)
-	require.NoError(t, client.Close())
+	for range 2 {
+		client, err := lending.New(baseURL, lending.WithCredentials(credentials), lending.WithTokenStore(lending.NewFileTokenStore(path)))
+		require.NoError(t, err)
+		require.NoError(t, client.Session().SignIn(t.Context()))
+		require.NoError(t, client.Close())
+	}
+	assert.Equal(t, 1, service.Executed("POST /api/Authenication/login"))
 }
 
 func TestReadmeWebhooks(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	http := http.NewServeMux()
-	secret := lending.NewSecret("whs_0123456789abcdef0123456789abcdef")
-	handle := func(context.Context, *lending.Event) error { return nil }
+	const text = "whs_0123456789abcdef0123456789abcdef"
+	secret, acted := lending.NewSecret(text), make(chan lending.EventName)
+	handle := func(_ context.Context, event *lending.Event) error {
+		acted <- event.Name
+		return nil
+	}
 
 	inbox := lending.NewMemoryInbox() // contrib/bolt and contrib/redis have those that survive
 	http.Handle("/webhooks", lending.NewReceiver(lending.SignedWith(secret), inbox.Put, nil))
 	go lending.Work(ctx, inbox, handle, nil)
+
+	assert.Equal(t, 204, deliverSigned(http, "/webhooks", text, loanOpened))
+	assert.Equal(t, lending.EventLoanOpened, <-acted)
 }
 
 func TestDocumentationProgram(t *testing.T) {

@@ -329,7 +329,7 @@ func ExampleID() {
 	// true
 }
 
-// A secret prints as nothing, wherever it is.
+// A secret prints as "[redacted]", wherever it is.
 func ExampleSecret() {
 	credentials := lending.Credentials{Username: "ada", Password: lending.NewSecret("Analytical-Engine-1")}
 	fmt.Println(credentials.Password)

@@ -30,6 +30,9 @@ type exchange struct {
 	caller  context.Context //nolint:containedctx // for the observers: the one of the attempts is traced
 	http    http.Client     // has the exchange for its transport
 
+	call Call         // as its observers are told of it
+	ends []func(Call) // what they want to have called at its end
+
 	attempts int
 	answer   Response      // the last there was
 	reply    http.Response // what goes up of it

@@ -7,4 +7,5 @@ var (
 	ParseProblem = parseProblem
 	RetryAfter   = retryAfter
 	Backoff      = backoff
+	VersionIn    = versionIn
 )

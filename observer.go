@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"slices"
 	"time"
 )
 
@@ -27,30 +26,43 @@ type Call struct {
 // errPanicked is told of a call that did not return.
 var errPanicked = errors.New("lending: a function of the caller panicked")
 
-// begin tells the observers of calls of one that begins. It returns the context for the
-// call, and the function that tells them of its end.
-func (x *exchange) begin(ctx context.Context) (context.Context, func(error)) {
+// begin tells the observers of calls of one that begins, and returns the context for it.
+func (x *exchange) begin(ctx context.Context) context.Context {
 	observers := x.client.settings.callObservers
 	if len(observers) == 0 {
-		return ctx, func(error) {}
+		return ctx
 	}
-	call := Call{Method: x.request.method, Route: x.request.path, Effect: x.request.effect, Start: time.Now()}
-	var ends []func(Call)
+	x.call = Call{Method: x.request.method, Route: x.request.path, Effect: x.request.effect, Start: time.Now()}
 	for _, observe := range observers {
-		var end func(Call)
-		if ctx, end = observe(ctx, call); end != nil {
-			ends = append(ends, end)
+		inner, end := observe(ctx, x.call)
+		if inner != nil {
+			ctx = inner
+		}
+		if end != nil {
+			x.ends = append(x.ends, end)
 		}
 	}
-	return ctx, func(err error) {
-		call.Duration = time.Since(call.Start)
-		call.Attempts, call.StatusCode, call.Err = x.attempts, x.answer.StatusCode, err
-		if call.Outcome = OutcomeDone; err != nil {
-			call.Outcome = OutcomeOf(err)
-		}
-		for _, end := range slices.Backward(ends) {
-			end(call)
-		}
+	return ctx
+}
+
+// end tells those who want to know of the end of the call, the last to begin first, also
+// if one of them panics.
+func (x *exchange) end(err error) {
+	if len(x.ends) == 0 {
+		return
+	}
+	x.call.Duration = time.Since(x.call.Start)
+	x.call.Attempts, x.call.StatusCode, x.call.Err = x.attempts, x.answer.StatusCode, err
+	switch err { //nolint:errorlint // the very value
+	case nil:
+		x.call.Outcome = OutcomeDone
+	case errPanicked:
+		x.call.Outcome = x.outcome()
+	default:
+		x.call.Outcome = OutcomeOf(err)
+	}
+	for _, end := range x.ends {
+		defer end(x.call)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"testing"
 	"time"
@@ -57,7 +58,7 @@ func TestObserversSeeEachAttempt(t *testing.T) {
 		{Method: "GET", Route: "/api/Application/process-application/{applicationId}", Effect: lending.Mutation, Number: 1, StatusCode: 200, Outcome: lending.OutcomeDone},
 	} {
 		got := seen[i]
-		assert.GreaterOrEqual(t, got.Duration, time.Duration(0))
+		assert.Positive(t, got.Duration)
 		assert.WithinRange(t, got.Start, start, time.Now())
 		got.Duration, got.Start = 0, time.Time{}
 		assert.Equal(t, want, got)
@@ -132,6 +133,12 @@ func TestCallObserversSeeEachCall(t *testing.T) {
 			return err
 		},
 		want: lending.Call{Method: "PUT", Route: "/api/Some/route", Attempts: 1, StatusCode: 204, Outcome: lending.OutcomeDone},
+	}, {
+		call: func() error {
+			_, err := client.Do(t.Context(), lending.RawRequest{Method: "PUT", Path: "/api/not a template"})
+			return err
+		},
+		want: lending.Call{Method: "PUT", Outcome: lending.OutcomeNotSent},
 	}} {
 		seen, answers = callLog{}, test.answers
 		start := time.Now()
@@ -141,6 +148,7 @@ func TestCallObserversSeeEachCall(t *testing.T) {
 		assert.WithinRange(t, begun.Start, start, time.Now())
 		assert.Equal(t, lending.Call{Method: test.want.Method, Route: test.want.Route, Effect: test.want.Effect, Start: begun.Start}, begun)
 		assert.Equal(t, begun.Start, got.Start)
+		assert.GreaterOrEqual(t, got.Duration, time.Duration(max(0, got.Attempts-1))*100*time.Millisecond, "the wait for a repetition")
 		assert.Positive(t, got.Duration)
 		assert.LessOrEqual(t, got.Duration, time.Since(start))
 		assert.Equal(t, err, got.Err, "what the caller gets")
@@ -163,7 +171,7 @@ func TestCallObserversNest(t *testing.T) {
 			return context.WithValue(ctx, key(name), "seen"), func(lending.Call) { told = append(told, name+" ends") }
 		})
 	}
-	silent := lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) { return ctx, nil })
+	silent := lending.WithCallObserver(func(context.Context, lending.Call) (context.Context, func(lending.Call)) { return nil, nil })
 	client := serve(t, answer(200, `"Open"`), nest("outer"), silent, nest("inner"),
 		lending.WithObserver(func(ctx context.Context, _ lending.Attempt) {
 			told = append(told, fmt.Sprint("attempt, inner ", ctx.Value(key("inner"))))
@@ -176,14 +184,37 @@ func TestCallObserversNest(t *testing.T) {
 }
 
 // TestCallObserversSeeAPanic holds that a call which a function of the caller's ends is
-// not told as a success.
+// not told as a success, and that all observers are told.
 func TestCallObserversSeeAPanic(t *testing.T) {
+	torn := roundTripper(func(r *http.Request) (*http.Response, error) {
+		httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{})
+		panic("torn")
+	})
+	token := lending.WithTokenSource(lending.StaticToken("t"))
+	for want, options := range map[lending.Outcome][]lending.Option{
+		lending.OutcomeNotSent: {lending.WithTokenSource(tornSource{})},
+		lending.OutcomeUnknown: {token, lending.WithHTTPClient(&http.Client{Transport: torn})},
+	} {
+		var seen callLog
+		ends := func(ctx context.Context, c lending.Call) (context.Context, func(lending.Call)) {
+			_, end := seen.begin(ctx, c)
+			return ctx, func(c lending.Call) { end(c); panic("torn too") }
+		}
+		client := newClient(t, "https://lending.example", append(options, lending.WithCallObserver(seen.begin), lending.WithCallObserver(ends))...)
+		assert.Panics(t, func() { _, _ = client.Applications.Process(t.Context(), theApplication) })
+		require.Len(t, seen.ended, 2)
+		for _, ended := range seen.ended {
+			assert.EqualError(t, ended.Err, "lending: a function of the caller panicked")
+			assert.Equal(t, want, ended.Outcome)
+		}
+	}
+
 	var seen callLog
-	client := newClient(t, "https://lending.example", lending.WithTokenSource(tornSource{}), lending.WithCallObserver(seen.begin))
-	assert.PanicsWithValue(t, "torn", func() { _, _ = client.Applications.Status(t.Context(), theApplication) })
-	require.Len(t, seen.ended, 1)
-	assert.EqualError(t, seen.ended[0].Err, "lending: a function of the caller panicked")
-	assert.Equal(t, lending.OutcomeUnknown, seen.ended[0].Outcome)
+	client := newClient(t, "https://lending.example", token, lending.WithCallObserver(seen.begin),
+		lending.WithCallObserver(func(context.Context, lending.Call) (context.Context, func(lending.Call)) { panic("torn") }))
+	assert.PanicsWithValue(t, "torn", func() { _, _ = client.Applications.Process(t.Context(), theApplication) })
+	require.Len(t, seen.ended, 1, "the one that had begun")
+	assert.Equal(t, lending.OutcomeNotSent, seen.ended[0].Outcome)
 }
 
 type tornSource struct{}

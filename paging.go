@@ -24,7 +24,7 @@ type ListOptions struct {
 	Take int // how many to return at most, up to [MaxTake]; 0 for the service's default
 
 	// ReadAhead makes an iterator fetch the next page while its caller works on
-	// this one. Nothing else looks at it.
+	// this one. Breaking off cancels that call. Nothing else looks at it.
 	ReadAhead bool
 }
 
@@ -42,7 +42,7 @@ type PagedOptions struct {
 	Descending bool
 
 	// ReadAhead makes an iterator fetch the next page while its caller works on
-	// this one. Nothing else looks at it.
+	// this one. Breaking off cancels that call. Nothing else looks at it.
 	ReadAhead bool
 }
 

@@ -66,6 +66,9 @@ func (c *Client) Do(ctx context.Context, raw RawRequest) (*Record, error) {
 		r.path = "" // it may hold values, which errors do not show
 	}
 	if err := failed.err(&r); err != nil {
+		x := &exchange{client: c, request: r}
+		x.begin(ctx)
+		x.end(err)
 		return nil, err
 	}
 	for name, values := range raw.Query {

@@ -44,8 +44,9 @@ import (
 // function was asking, they get a [*TwoFactorRequiredError]: let them wait for as long
 // as a person needs, or use [Session.CompleteTwoFactor]. The first few failures that
 // are nobody's fault (the callers left before, the TwoFactor function failed by
-// itself, a token was refused) do not count. The sessions that share a [TokenStore] share all this; [Session.SignIn]
-// tries at once, for example after the password was corrected.
+// itself, a token was refused) do not count. The sessions that share a [TokenStore]
+// share all this; [Session.SignIn] tries at once, for example after the password was
+// corrected.
 //
 // # Many processes
 //

@@ -23,8 +23,8 @@ import (
 // fence, a number that is higher with every lease.
 //
 // Methods are called by several goroutines at once, with a context that ends after a
-// few seconds: they return when it does, as [Client.Close] waits. An error other than the ones
-// named here means that the store cannot be used for now.
+// few seconds: they return when it does, as [Client.Close] waits. An error other than
+// the ones named here means that the store cannot be used for now.
 type TokenStore interface {
 	// Load returns what was saved last, the zero StoredToken if nothing was. It
 	// fails with [ErrCorruptToken] if it cannot be read and may be overwritten.
@@ -45,7 +45,7 @@ type TokenStore interface {
 // StoredToken is what a [TokenStore] keeps.
 type StoredToken struct {
 	Fence   int64     // of the lease that it was made under
-	Data    Secret    // a text that only sessions read: the token, and of which account of which service it is
+	Data    Secret    // a text that only sessions read: the token, and whose it is
 	Expires time.Time // when Data is of no use any more, zero if that is not known; need not be kept
 }
 

@@ -19,5 +19,7 @@ if [ -d old/examples ]; then cp -r old/examples new/; fi
 	cp "old/$test" "new/$test"
 done
 cd new
-go vet ./...
+for module in . contrib/*/; do
+	(cd "$module" && go vet ./...)
+done
 echo "what compiled at $1 still compiles"

@@ -53,7 +53,7 @@ func (o *callObserver) begin(ctx context.Context, c lending.Call) (context.Conte
 		}
 		if c.Err != nil {
 			became = append(became, semconv.ErrorTypeKey.String(callErrorType(c)))
-			span.SetStatus(codes.Error, c.Err.Error()) // which quotes nothing
+			span.SetStatus(codes.Error, callDescription(c))
 		}
 		span.SetAttributes(append(became, attemptsKey.Int(c.Attempts))...)
 		o.duration.Record(ctx, c.Duration.Seconds(), metric.WithAttributes(append(known, became...)...))
@@ -61,25 +61,35 @@ func (o *callObserver) begin(ctx context.Context, c lending.Call) (context.Conte
 	}
 }
 
+// callDescription says of an error what its type does not, and nothing that an answer
+// has said, of the call or of a sign-in: its codes and ids are the service's.
+func callDescription(c lending.Call) string {
+	_, refused := c.Err.(*lending.ArgumentError) //nolint:errorlint // not that of a sign-in
+	if refused || c.Attempts > 0 && c.StatusCode == 0 {
+		return c.Err.Error() // which quotes nothing
+	}
+	return ""
+}
+
 // callErrorType is the value of error.type for a call that failed.
 func callErrorType(c lending.Call) string {
-	switch {
-	case errors.As(c.Err, new(*lending.ArgumentError)):
-		return "argument_invalid"
-	case errors.Is(c.Err, lending.ErrSignInRequired):
-		return "sign_in_required"
-	case refused(c.StatusCode):
-		return strconv.Itoa(c.StatusCode)
-	case errors.Is(c.Err, lending.ErrNoContent):
-		return "no_content"
-	}
+	var argument *lending.ArgumentError
+	var failed *lending.Error
 	known := kind(c.Err)
 	switch {
+	case errors.As(c.Err, &failed) && c.Attempts > 0 && refused(c.StatusCode):
+		return strconv.Itoa(c.StatusCode)
+	case failed != nil && c.Attempts > 0 && errors.Is(c.Err, lending.ErrNoContent):
+		return "no_content"
+	case failed == nil && errors.As(c.Err, &argument):
+		return "argument_invalid"
+	case failed != nil && errors.Is(c.Err, lending.ErrSignInRequired):
+		return "sign_in_required"
 	case known != semconv.ErrorTypeOther.Value.AsString():
 		return known
-	case c.Attempts == 0:
+	case failed != nil && c.Attempts == 0:
 		return "no_token"
-	case c.StatusCode != 0 && c.Outcome == lending.OutcomeDone:
+	case c.Outcome == lending.OutcomeDone:
 		return "answer_not_decoded"
 	case c.StatusCode != 0:
 		return unexpected

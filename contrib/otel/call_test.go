@@ -1,7 +1,7 @@
 package lendingotel_test
 
 import (
-	"io"
+	"context"
 	"net/http"
 	"testing"
 	"time"
@@ -57,6 +57,8 @@ func TestCall(t *testing.T) {
 	assert.Equal(t, call.InstrumentationScope, scope.Scope)
 	assert.Equal(t, "s", scope.Metrics[0].Unit)
 	require.Len(t, points, 1)
+	assert.Equal(t, "Duration of calls, with their repetitions, waits and sign-ins.", scope.Metrics[0].Description)
+	assert.Equal(t, []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 30, 60, 120}, points[0].Bounds)
 	assert.Equal(t, want, values(points[0].Attributes.ToSlice()))
 	assert.InDelta(t, call.EndTime.Sub(call.StartTime).Seconds(), points[0].Sum, 1e-9)
 	id := call.SpanContext.SpanID()
@@ -69,13 +71,10 @@ func TestCall(t *testing.T) {
 // TestCallFailures has calls end in the ways that their attempts do not tell, and in some
 // that they do.
 func TestCallFailures(t *testing.T) {
-	html := func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = io.WriteString(w, "<html>Sign in</html>")
-	}
 	process := "GET " + process
 	for name, test := range map[string]struct {
 		fault    lendingtest.Fault
+		login    lendingtest.Fault
 		answer   http.HandlerFunc
 		options  []lending.Option
 		noID     bool
@@ -83,20 +82,32 @@ func TestCallFailures(t *testing.T) {
 		status   any
 		outcome  string
 		failure  string
+
+		described bool
 	}{
-		"argument":     {noID: true, outcome: "not sent", failure: "argument_invalid"},
-		"no source":    {options: []lending.Option{}, outcome: "not sent", failure: "sign_in_required"},
-		"no token":     {options: []lending.Option{lending.WithTokenSource(lending.StaticToken(""))}, outcome: "not sent", failure: "no_token"},
+		"argument":  {noID: true, outcome: "not sent", failure: "argument_invalid", described: true},
+		"no source": {options: []lending.Option{}, outcome: "not sent", failure: "sign_in_required"},
+		"no token":  {options: []lending.Option{lending.WithTokenSource(lending.StaticToken(""))}, outcome: "not sent", failure: "no_token"},
+		"no code": {options: []lending.Option{lending.WithCredentials(lending.Credentials{
+			Username: lendingtest.Username, Password: lending.NewSecret(lendingtest.Password),
+			TwoFactor: func(context.Context, lending.Challenge) (string, error) { return "", nil },
+		})}, outcome: "not sent", failure: "no_token"},
+		"sign-in without content": {login: lendingtest.Fault{Status: 204}, options: []lending.Option{lending.WithCredentials(lending.Credentials{
+			Username: lendingtest.Username, Password: lending.NewSecret(lendingtest.Password),
+		})}, outcome: "not sent", failure: "no_token"},
+		"wrong password": {options: []lending.Option{lending.WithCredentials(lending.Credentials{
+			Username: lendingtest.Username, Password: lending.NewSecret("wrong"),
+		})}, outcome: "not sent", failure: "no_token"},
 		"rejected":     {fault: lendingtest.Fault{Status: 409}, attempts: 1, status: int64(409), outcome: "rejected", failure: "409"},
 		"server error": {fault: lendingtest.Fault{Status: 502, Executes: true}, attempts: 1, status: int64(502), outcome: "unknown", failure: "502"},
-		"answer lost":  {fault: lendingtest.Fault{ResetAfter: true}, attempts: 1, outcome: "unknown", failure: "connection_reset"},
+		"answer lost":  {fault: lendingtest.Fault{ResetAfter: true}, attempts: 1, outcome: "unknown", failure: "connection_reset", described: true},
 		"no content":   {fault: lendingtest.Fault{Status: 204, Executes: true}, attempts: 1, status: int64(204), outcome: "done", failure: "no_content"},
 		"undecodable":  {fault: lendingtest.Fault{Status: 200, Executes: true, Body: []byte(`{"a":1}`)}, attempts: 1, status: int64(200), outcome: "done", failure: "answer_not_decoded"},
 		"cut":          {fault: lendingtest.Fault{Status: 200, Executes: true, Body: []byte(`{"a":1}`), CutBody: 3}, attempts: 1, status: int64(200), outcome: "done", failure: "connection_closed"},
 		"page of HTML": {answer: html, attempts: 1, status: int64(200), outcome: "unknown", failure: "unexpected_answer"},
 		"malformed answer": {
 			answer:   func(w http.ResponseWriter, _ *http.Request) { raw(w, "nonsense") },
-			attempts: 1, outcome: "unknown", failure: "_OTHER",
+			attempts: 1, outcome: "unknown", failure: "_OTHER", described: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,6 +120,7 @@ func TestCallFailures(t *testing.T) {
 			require.NoError(t, err)
 			defer client.Close()
 			service.Fail(process, test.fault)
+			service.Fail("POST /api/Authenication/login", test.login)
 			service.Answer(process, test.answer)
 			id := applicationID(t, service.AddApplication(lendingtest.Application{}).ID)
 			if test.noID {
@@ -118,21 +130,46 @@ func TestCallFailures(t *testing.T) {
 			_, err = client.Applications.Process(t.Context(), id)
 			require.Error(t, err)
 
-			span := tel.span(t)
+			description := ""
+			if test.described {
+				description = err.Error()
+			}
+			spans := tel.spans.GetSpans()
+			span := spans[len(spans)-1] // those before are of a sign-in
 			got := values(span.Attributes)
 			assert.EqualValues(t, test.attempts, got["lending.attempts"])
 			assert.Equal(t, test.status, got["http.response.status_code"])
 			assert.Equal(t, test.outcome, got["lending.outcome"])
 			assert.Equal(t, lending.OutcomeOf(err).String(), got["lending.outcome"], "the span and the error agree")
 			assert.Equal(t, test.failure, got["error.type"])
-			assert.Equal(t, sdktrace.Status{Code: codes.Error, Description: err.Error()}, span.Status)
+			assert.Equal(t, sdktrace.Status{Code: codes.Error, Description: description}, span.Status)
 			_, points := tel.measuredBy(t, callDuration)
-			require.Len(t, points, 1)
+			require.Len(t, points, len(spans))
 			delete(got, "lending.attempts")
-			assert.Equal(t, got, values(points[0].Attributes.ToSlice()))
+			var measured []map[string]any
+			for _, point := range points {
+				measured = append(measured, values(point.Attributes.ToSlice()))
+			}
+			assert.Contains(t, measured, got)
 		})
 	}
 }
+
+// TestCallPanics has a body of the caller's panic before anything is sent.
+func TestCallPanics(t *testing.T) {
+	service, tel := newService(t), newTelemetry()
+	client := newClient(t, service, tel.observeCalls())
+	assert.Panics(t, func() {
+		_, _ = client.Do(t.Context(), lending.RawRequest{Method: http.MethodPost, Path: "/api/Some/route", Body: torn{}})
+	})
+	got := values(tel.span(t).Attributes)
+	assert.Equal(t, "not sent", got["lending.outcome"])
+	assert.Equal(t, "_OTHER", got["error.type"])
+}
+
+type torn struct{}
+
+func (torn) MarshalJSON() ([]byte, error) { panic("torn") }
 
 // TestCallSignIn finds a shared sign-in in traces of its own, with its attempts.
 func TestCallSignIn(t *testing.T) {

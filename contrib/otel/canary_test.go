@@ -100,6 +100,12 @@ var canaryAnswers = map[string]func(w http.ResponseWriter, echo string){
 			"errorCode": echo, "errors": []any{map[string]string{"field": echo, "message": echo, "code": echo}},
 		})
 	},
+	"codes": func(w http.ResponseWriter, _ string) { // that look like names, which an error shows
+		reply(w, http.StatusBadRequest, map[string]any{
+			"status": 400, "traceId": canary, "correlationId": canary, "errorCode": canary,
+			"errors": []any{map[string]string{"field": canary, "message": canary, "code": canary}},
+		})
+	},
 	"unauthorized": func(w http.ResponseWriter, echo string) { reply(w, http.StatusUnauthorized, echo) },
 	"redirect": func(w http.ResponseWriter, echo string) {
 		w.Header().Set("Location", "/"+url.PathEscape(echo))

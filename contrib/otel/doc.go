@@ -17,9 +17,9 @@
 // caller: also a call that sends nothing, for want of a token or because of an argument.
 // It ends when the caller gets the result, so the waits between attempts are in it, and
 // a success that does not decode is an error. Its name is "call", method and route. It
-// has the attributes of the last attempt, listed below, and lending.attempts in the
-// place of the resend count. Its outcome is that of [lending.OutcomeOf], and the
-// description of its status is the text of the error, which quotes no value.
+// has the attributes that are listed below, with the status of the last answer that
+// there was, and lending.attempts in the place of the resend count. Its outcome is that
+// of [lending.OutcomeOf].
 //
 // # Spans of attempts
 //
@@ -79,7 +79,8 @@
 //
 // No URL, no value of a parameter, no header, no body, and nothing of an answer but its
 // status: a customer's e-mail address, an SSN or a token cannot reach a collector this
-// way. The conventions require url.full; it is left out on purpose. The route of
+// way. The conventions require url.full; it is left out on purpose. They require
+// server.address and server.port too, which need [WithBaseURL]. The route of
 // [lending.Client.Do] is the Path that its caller wrote: values belong in Args.
 //
 // For the same reason do not put the transport of otelhttp below the client: it records

@@ -36,7 +36,8 @@ func TestReadme(t *testing.T) {
 	defer service.Close()
 	address := service.URL
 	client, err := lending.New(address, lending.WithCredentials(credentials),
-		lending.WithCallObserver(lendingotel.CallObserver()), lending.WithObserver(lendingotel.Observer()))
+		lending.WithCallObserver(lendingotel.CallObserver(lendingotel.WithBaseURL(address))),
+		lending.WithObserver(lendingotel.Observer(lendingotel.WithBaseURL(address))))
 	require.NoError(t, err)
 	signIn(t, client)
 }

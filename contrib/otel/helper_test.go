@@ -1,6 +1,8 @@
 package lendingotel_test
 
 import (
+	"io"
+	"net/http"
 	"net/url"
 	"strconv"
 	"testing"
@@ -88,6 +90,12 @@ func values(attributes []attribute.KeyValue) map[string]any {
 		m[string(kv.Key)] = kv.Value.AsInterface()
 	}
 	return m
+}
+
+// html answers with a page.
+func html(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/html")
+	_, _ = io.WriteString(w, "<html>Sign in</html>")
 }
 
 func newService(t *testing.T, opts ...lendingtest.Option) *lendingtest.Server {

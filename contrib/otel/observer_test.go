@@ -151,10 +151,6 @@ func (renewable) Invalidate(lending.Token) {}
 // TestFailures has a command end in each way that there is. None is repeated.
 func TestFailures(t *testing.T) {
 	const route = "POST " + cancelApp
-	html := func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = io.WriteString(w, "<html>Sign in</html>")
-	}
 	for name, test := range map[string]struct {
 		fault   lendingtest.Fault
 		answer  http.HandlerFunc

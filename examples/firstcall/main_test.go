@@ -1,5 +1,7 @@
 package main
 
+import _ "github.com/lendingapi/lending-go/examples/internal/golden" // for its flag, as the programs are updated together
+
 func Example() {
 	main()
 	// Output: created customer 00000001-0001-4000-8000-000000000001

@@ -1,0 +1,83 @@
+package tools
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Each tool looks at a small repository with every mistake that it must find, and with
+// what resembles one.
+func TestTools(t *testing.T) {
+	bin := t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", bin, "./apilist", "./doccheck", "./linkcheck").CombinedOutput(); err != nil {
+		t.Fatal(err, string(out))
+	}
+	for name, test := range map[string]struct {
+		files map[string]string
+		args  []string
+		want  []string // lines of the output
+		fails bool
+	}{
+		"doccheck": {
+			files: map[string]string{"p.go": "// Package p: [A], [T.M], [fmt.Println], [Nope], [T.Nope].\n//\n//\t[Code]\npackage p\n\nimport \"fmt\"\n\n" +
+				"// Both.\nconst (\n\tA = 1\n\tB = 2 // has one\n)\n\n// T is [redacted] and [*T].\ntype T struct {\n\tF int // [os.Filex]\n}\n\n" +
+				"// M is [fmt.Nope].\nfunc (T) M() { fmt.Println() }\n"},
+			args: []string{"./..."},
+			want: []string{
+				"p.go:1:1: [Nope] names nothing", "p.go:1:1: [T.Nope] names nothing", "p.go:10:2: A has no comment of its own",
+				"p.go:16:8: [os.Filex] names nothing", "p.go:19:1: [fmt.Nope] names nothing",
+			},
+			fails: true,
+		},
+		"doccheck finds nothing": {
+			files: map[string]string{"p.go": "// Package p has [A].\npackage p\n\n// A is 1.\nconst A = 1\n"},
+			args:  []string{"./..."},
+		},
+		"linkcheck": {
+			files: map[string]string{
+				"README.md": "# One\n\n[a](#one) [b](sub/other.md#two-words) [c](sub) [d](https://example.com/x)\n`[code](none.md)`\n" +
+					"[e](none.md) [f](#none) [g](sub/other.md#none) [h](../out.md)\n",
+				"sub/other.md": "## Two words\n",
+			},
+			args: []string{"README.md", "sub/other.md"},
+			want: []string{
+				"README.md: none.md: no such file", "README.md: #none: no such heading",
+				"README.md: sub/other.md#none: no such heading", "README.md: ../out.md: leads out of the repository",
+			},
+			fails: true,
+		},
+		"apilist": {
+			files: map[string]string{"p.go": "package p\n\nconst A = 1\n\ntype T struct{ F, g int }\n\ntype U struct{ f func() }\n\nfunc (*T) M(n int) error { return nil }\n\nfunc hidden() {}\n"},
+			args:  []string{"./..."},
+			want: []string{
+				"pkg example.com/p, const A untyped int = 1", "pkg example.com/p, func (*T).M(n int) error", "pkg example.com/p, type T struct",
+				"pkg example.com/p, type T struct, F int", "pkg example.com/p, type T struct, comparable", "pkg example.com/p, type U struct",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			test.files["go.mod"] = "module example.com/p\n\ngo 1.26\n"
+			for file, text := range test.files {
+				path := filepath.Join(dir, file)
+				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			tool, _, _ := strings.Cut(name, " ")
+			run := exec.Command(filepath.Join(bin, tool), test.args...)
+			run.Dir, run.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
+			out, err := run.Output()
+			if got := strings.TrimSpace(string(out)); got != strings.Join(test.want, "\n") {
+				t.Errorf("got:\n%s\nwant:\n%s", got, strings.Join(test.want, "\n"))
+			}
+			if (err != nil) != test.fails {
+				t.Errorf("it ended with %v", err)
+			}
+		})
+	}
+}
