@@ -36,7 +36,7 @@ func (x *exchange) begin(ctx context.Context) context.Context {
 	for _, observe := range observers {
 		inner, end := observe(ctx, x.call)
 		if inner != nil {
-			ctx = inner
+			ctx = inner //nolint:fatcontext // each stands in the one before
 		}
 		if end != nil {
 			x.ends = append(x.ends, end)
@@ -53,16 +53,11 @@ func (x *exchange) end(err error) {
 	}
 	x.call.Duration = time.Since(x.call.Start)
 	x.call.Attempts, x.call.StatusCode, x.call.Err = x.attempts, x.answer.StatusCode, err
-	switch err { //nolint:errorlint // the very value
-	case nil:
-		x.call.Outcome = OutcomeDone
-	case errPanicked:
+	if x.call.Outcome = OutcomeOf(err); errors.Is(err, errPanicked) {
 		x.call.Outcome = x.outcome()
-	default:
-		x.call.Outcome = OutcomeOf(err)
 	}
 	for _, end := range x.ends {
-		defer end(x.call)
+		defer end(x.call) //nolint:gocritic // all are called, whatever one of them does
 	}
 }
 
