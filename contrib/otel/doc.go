@@ -41,7 +41,7 @@
 //
 // The route is the template of the interface: a path in the base URL is not part of it.
 // The outcome is that of the call if the attempt is its last, so a read has one with
-// every attempt. Neither a sign-in nor the wait between two attempts is in a span.
+// every attempt. Neither a sign-in nor the wait between two attempts is in one.
 //
 // The status of the span is Error where the call, if the attempt is its last, returns
 // an error: that includes every 4xx. Its description is the text of [lending.Attempt].Err,
