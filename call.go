@@ -94,10 +94,7 @@ func call[T any](ctx context.Context, c *Client, r request) (result T, err error
 // status decides, then the content type, then the shape.
 func perform[T any](ctx context.Context, x *exchange) (T, error) {
 	var result T
-	into, _ := ctx.Value(captureKey{}).(*Response)
-	if into != nil {
-		*into = Response{}
-	}
+	into := captured(ctx)
 	body, err := x.request.prepare()
 	if err != nil {
 		return result, err

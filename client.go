@@ -325,6 +325,15 @@ func (r Response) MarshalJSON() ([]byte, error) { return json.Marshal(r.String()
 
 type captureKey struct{}
 
+// captured returns where the answer of a call is to be kept, emptied; nil for nowhere.
+func captured(ctx context.Context) *Response {
+	into, _ := ctx.Value(captureKey{}).(*Response)
+	if into != nil {
+		*into = Response{}
+	}
+	return into
+}
+
 // CaptureResponse returns a context whose calls fill into with the last answer of the
 // service, also when they return an error. It is for one call at a time.
 func CaptureResponse(ctx context.Context, into *Response) context.Context {

@@ -23,12 +23,14 @@ func create(ctx context.Context, client *lending.Client, customer lending.UserRe
 	if !errors.Is(err, lending.ErrMayHaveHappened) {
 		return created, err
 	}
-	record, err := client.Customers.GetByEmail(ctx, customer.Email) // which the error names
-	if err != nil {
-		return nil, err // not known yet, or ErrNoContent: it is not there, or not yet
+	record, look := client.Customers.GetByEmail(ctx, customer.Email) // which the error names
+	if look == nil {
+		look = record.Decode(&created) // it is there: do not create it again
 	}
-	err = record.Decode(&created) // it is there: do not create it again
-	return created, err
+	if look != nil {
+		return nil, errors.Join(err, look) // not known yet, or ErrNoContent: it is not there, or not yet
+	}
+	return created, nil
 }
 
 func TestReadmeUnknownOutcome(t *testing.T) {
@@ -55,6 +57,8 @@ func TestReadmeUnknownOutcome(t *testing.T) {
 	}
 	_, err = create(t.Context(), client, goodCustomer())
 	require.ErrorIs(t, err, lending.ErrNoContent)
+	require.ErrorIs(t, err, lending.ErrMayHaveHappened)
+	assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err), "that of the command, not that of the read")
 	assert.Equal(t, 2, service.Executed(route), "what is not there may come yet")
 	service.Fail(route, lendingtest.Fault{Status: http.StatusConflict})
 	_, err = create(t.Context(), client, goodCustomer())

@@ -2,7 +2,6 @@ package lending
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -263,21 +262,13 @@ func neverLeft(err error) bool {
 // doubt says why a success does not mean that it happened: it came as HTML, from a
 // sign-in page or a proxy, or it does not accept the document that was sent.
 func (x *exchange) doubt() error {
-	if err := x.page(); err != nil {
-		return err
-	}
-	if u, ok := x.request.body.(*upload); ok {
-		return u.doubt(&x.answer)
-	}
-	return nil
-}
-
-// page says that the answer is a page of HTML.
-func (x *exchange) page() error {
 	body := bytes.TrimLeft(bytes.TrimPrefix(x.answer.Body, utf8BOM), " \t\r\n")
 	media := mediaType(x.answer.Header)
 	if media == "text/html" || media != "text/plain" && bytes.HasPrefix(body, []byte("<")) {
 		return errHTML
+	}
+	if u, ok := x.request.body.(*upload); ok {
+		return u.doubt(&x.answer)
 	}
 	return nil
 }
@@ -299,7 +290,11 @@ func (x *exchange) notSent(cause error) error {
 // failure returns the error of an answer that is not a success, nil if it is one.
 func (x *exchange) failure() error {
 	if status := x.answer.StatusCode; status < 200 || status >= 300 {
-		return x.failed(cmp.Or(x.err, x.page()))
+		cause := x.err
+		if cause == nil && len(x.answer.Body) > 0 && mediaType(x.answer.Header) == "text/html" {
+			cause = errHTML
+		}
+		return x.failed(cause)
 	}
 	return x.lost(x.doubt())
 }

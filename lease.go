@@ -1,6 +1,7 @@
 package lending
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -60,7 +61,7 @@ func (s *Session) trySignIn(ctx context.Context, fence int64) (*grant, error) {
 func (s *Session) inTurn(ctx context.Context, forced bool, do work) (*grant, error) {
 	for wait := minPoll; ; wait = min(2*wait, maxPoll) {
 		g, err := s.lead(ctx, leaseTTL, 0, forced, do)
-		if forced && isStoreError(err) {
+		if forced && isStoreError(err) && !errors.Is(err, errOtherAccount) {
 			return s.alone(ctx, 0, do)
 		}
 		if !errors.Is(err, ErrLeaseHeld) {
@@ -208,12 +209,22 @@ func (k *kept) cause() error {
 	return &signInError{text: "it has failed in another process"}
 }
 
+// inUse reports whether what another account keeps is of use to it.
+func (k *kept) inUse() bool {
+	until := k.Until
+	if k.Token != "" {
+		until = k.Expires
+	}
+	return k.Account != "" && (time.Until(until) > 0 || k.Token != "" && until.IsZero())
+}
+
 // errOtherAccount is a mistake of the set-up: nothing in the store is used or replaced.
-var errOtherAccount = storeAnswer("it holds the token of another account or service: each needs a store of its own")
+var errOtherAccount = storeAnswer("what it holds is of another account or service: each needs a store of its own")
 
 // accountOf tells the accounts of services apart, without naming them.
 func accountOf(base *url.URL, username string) string {
-	sum := sha256.Sum256([]byte(strings.ToLower(base.Scheme+"://"+base.Host) + base.RawPath + "\n" + username))
+	port := cmp.Or(base.Port(), map[string]string{"https": "443", "http": "80"}[base.Scheme])
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{base.Scheme, strings.ToLower(base.Hostname()), port, base.Path, username}))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -224,11 +235,14 @@ func (s *Session) load(ctx context.Context) (k kept, fence int64, err error) {
 	if err == nil && !stored.Data.IsZero() && json.Unmarshal([]byte(stored.Data.Reveal()), &k) != nil {
 		k, err = kept{}, ErrCorruptToken
 	}
+	if err == nil && !stored.Data.IsZero() && k.Account != s.account {
+		if err = errOtherAccount; !k.inUse() {
+			k, err = kept{}, ErrCorruptToken
+		}
+	}
 	if errors.Is(err, ErrCorruptToken) {
 		s.report("reading the stored token", err)
 		err = nil // it will be overwritten
-	} else if err == nil && !stored.Data.IsZero() && k.Account != s.account {
-		err = errOtherAccount
 	}
 	if err != nil {
 		err = &storeError{err}

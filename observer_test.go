@@ -139,6 +139,13 @@ func TestCallObserversSeeEachCall(t *testing.T) {
 			return err
 		},
 		want: lending.Call{Method: "PUT", Outcome: lending.OutcomeNotSent},
+	}, {
+		call: func() error {
+			_, err := client.Do(t.Context(), lending.RawRequest{Method: "123-45-6789", Path: "/api/Some/route"})
+			assert.NotContains(t, fmt.Sprint(err), "123")
+			return err
+		},
+		want: lending.Call{Route: "/api/Some/route", Outcome: lending.OutcomeNotSent},
 	}} {
 		seen, answers = callLog{}, test.answers
 		start := time.Now()

@@ -22,9 +22,10 @@ type RawRequest struct {
 	Anonymous bool       // send no token
 }
 
+var rawMethods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+
 func (r RawRequest) check(c *checks) {
-	methods := []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
-	c.that(slices.Contains(methods, r.Method), "Method", CodeFormat, "must be GET, POST, PUT, PATCH or DELETE")
+	c.that(slices.Contains(rawMethods, r.Method), "Method", CodeFormat, "must be GET, POST, PUT, PATCH or DELETE")
 	c.that(isTemplate(r.Path), "Path", CodeFormat, "must be a template: /segments of letters, digits and - _ . ~, or of one {name}")
 	c.that(len(placeholders(r.Path)) == len(r.Args), "Args", CodeFormat, "must be as many as the names in braces in Path")
 }
@@ -65,10 +66,14 @@ func (c *Client) Do(ctx context.Context, raw RawRequest) (*Record, error) {
 	if !isTemplate(raw.Path) {
 		r.path = "" // it may hold values, which errors do not show
 	}
+	if !slices.Contains(rawMethods, raw.Method) {
+		r.method = ""
+	}
 	if err := failed.err(&r); err != nil {
+		captured(ctx)
 		x := &exchange{client: c, request: r}
+		defer func() { x.end(err) }()
 		x.begin(ctx)
-		x.end(err)
 		return nil, err
 	}
 	for name, values := range raw.Query {

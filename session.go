@@ -185,7 +185,7 @@ func (s *Session) SignIn(ctx context.Context) error {
 	}
 	for {
 		_, err := s.await(ctx, true)
-		if _, paused := errors.AsType[*pausedError](err); !paused && !isStoreError(err) {
+		if _, paused := errors.AsType[*pausedError](err); !paused && !isStoreError(err) || errors.Is(err, errOtherAccount) {
 			return err
 		} // else it has waited for a sign-in that others began: now the pause is known
 	}

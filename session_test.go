@@ -294,6 +294,19 @@ func TestLastCallerLeaves(t *testing.T) {
 	})
 }
 
+// The outcome of a sign-in is not that of the call it was made for.
+func TestLostSignIn(t *testing.T) {
+	service := lendingtest.NewServer()
+	defer service.Close()
+	client := newClient(t, service.URL, lending.WithCredentials(credentialsOf(service)))
+	service.Fail(loginRoute, lendingtest.Fault{ResetAfter: true})
+	_, err := client.Applications.Process(t.Context(), theApplication)
+	require.Error(t, err)
+	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+	assert.NotErrorIs(t, err, lending.ErrMayHaveHappened)
+	assert.NotErrorIs(t, err, lending.ErrOutcomeUnknown)
+}
+
 func TestEndpointDown(t *testing.T) {
 	for name, fault := range map[string]lendingtest.Fault{
 		"refuses": {ResetBefore: true, Times: -1},

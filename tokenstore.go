@@ -242,7 +242,7 @@ func syncDirectory(path string) error {
 
 // NewEncryptedTokenStore returns a store that keeps its tokens in store, encrypted with
 // key (AES-256-GCM), which must be 32 random bytes. What was written with another key
-// counts as [ErrCorruptToken].
+// counts as [ErrCorruptToken] and is overwritten, whosever it is.
 func NewEncryptedTokenStore(store TokenStore, key []byte) (TokenStore, error) {
 	if len(key) != 32 {
 		return nil, argumentError("key", CodeLength, "must be 32 bytes")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -192,8 +193,9 @@ func TestStoreIsOfOneAccount(t *testing.T) {
 	for url, credentials := range map[string]lending.Credentials{service.URL: administrator, another.URL: credentialsOf(another)} {
 		stranger := newClient(t, url, lending.WithCredentials(credentials), lending.WithTokenStore(store))
 		_, err := stranger.Customers.GetByEmail(t.Context(), "ada@example.com")
-		assert.ErrorContains(t, err, "it holds the token of another account or service")
+		assert.ErrorContains(t, err, "what it holds is of another account or service")
 		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+		assert.ErrorContains(t, stranger.Session().SignIn(t.Context()), "what it holds is of another account or service")
 	}
 	assert.Len(t, service.Requests(), requests)
 	assert.Empty(t, another.Requests())
@@ -204,6 +206,36 @@ func TestStoreIsOfOneAccount(t *testing.T) {
 	again := newClient(t, strings.Replace(service.URL, "http", "HTTP", 1)+"/", lending.WithCredentials(credentialsOf(service)), lending.WithTokenStore(store))
 	require.NoError(t, again.Session().SignIn(t.Context()))
 	assert.Equal(t, 1, service.Executed("POST /api/Authenication/login"), "the address is the same, if spelled otherwise")
+}
+
+// TestSameService tells which addresses are of one service, by what a session finds in
+// the store of another.
+func TestSameService(t *testing.T) {
+	service := lendingtest.New()
+	token := func(url string, store lending.TokenStore) error {
+		client := newClient(t, url, lending.WithTokenStore(store), lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
+			lending.WithCredentials(lending.Credentials{Username: lendingtest.AdministratorUsername, Password: lending.NewSecret(lendingtest.AdministratorPassword)}))
+		_, err := client.Session().Token(t.Context())
+		return err
+	}
+	for url, same := range map[string]bool{
+		"https://LENDING.example/": true, "https://lending.example:443": true,
+		"https://lending.example:8443": false, "https://lending.example/tenant": false, "https://other.example": false,
+	} {
+		store := lending.NewMemoryTokenStore()
+		require.NoError(t, token("https://lending.example", store))
+		assert.Equal(t, same, token(url, store) == nil, url)
+	}
+	for _, old := range []string{`{"token":"t"}`, `{"account":"other","token":"t","expires":"2020-01-01T00:00:00Z"}`, `{"account":"other","until":"2020-01-01T00:00:00Z"}`} {
+		store := lending.NewMemoryTokenStore()
+		require.NoError(t, store.Save(t.Context(), lending.StoredToken{Data: lending.NewSecret(old)}))
+		assert.NoError(t, token("https://lending.example", store), "of no use to anybody: %s", old)
+	}
+	for _, held := range []string{`{"account":"other","token":"t"}`, `{"account":"other","until":"2999-01-01T00:00:00Z"}`} {
+		store := lending.NewMemoryTokenStore()
+		require.NoError(t, store.Save(t.Context(), lending.StoredToken{Data: lending.NewSecret(held)}))
+		assert.ErrorContains(t, token("https://lending.example", store), "of another account", held)
+	}
 }
 
 func TestReplicasShareOneToken(t *testing.T) {

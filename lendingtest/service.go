@@ -152,15 +152,18 @@ func (s *Service) mustRoute(spelled string) {
 	}
 }
 
-// nearest returns the route that begins most as spelled does.
+// nearest returns the route whose path begins most as that of spelled does.
 func (s *Service) nearest(spelled string) (route string) {
-	for most, all := -1, s.Routes(); len(all) > 0; all = all[1:] {
+	_, path, _ := strings.Cut(spelled, " ")
+	most := -1
+	for _, candidate := range s.Routes() {
+		_, other, _ := strings.Cut(candidate, " ")
 		n := 0
-		for n < min(len(spelled), len(all[0])) && spelled[n] == all[0][n] {
+		for n < min(len(path), len(other)) && path[n] == other[n] {
 			n++
 		}
 		if n > most {
-			most, route = n, all[0]
+			most, route = n, candidate
 		}
 	}
 	return route
