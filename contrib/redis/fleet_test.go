@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -123,7 +124,10 @@ func (f *freezer) Acquire(ctx context.Context, owner string, ttl time.Duration) 
 	fence, err := f.TokenStore.Acquire(ctx, owner, ttl)
 	if err == nil && os.Rename(filepath.Join(f.directory, "freeze"), filepath.Join(f.directory, "frozen")) == nil {
 		_ = os.WriteFile(filepath.Join(f.directory, "pid"), []byte(fmt.Sprint(os.Getpid())), 0o600)
+		continued := make(chan os.Signal, 1)
+		signal.Notify(continued, syscall.SIGCONT)
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		<-continued // the signal may stop this thread later than others
 	}
 	return fence, err
 }
