@@ -108,8 +108,8 @@ versions: ## Run vet and the tests with the other Go versions that are supported
 	  if ! go version; then echo "versions: SKIPPED, go$$v cannot be had"; continue; fi; \
 	  ($(call in-modules,. $(CONTRIB),go vet ./... && go test -short -vet=off ./...)) || exit 1; done
 
-cross: ## Compile packages and tests for linux on 32 bits, darwin and windows
-	@for to in linux/386 darwin/arm64 windows/amd64; do echo "-- $$to"; export CGO_ENABLED=0 GOOS=$${to%/*} GOARCH=$${to#*/}; \
+cross: ## Compile packages and tests for darwin and for windows, there on 32 bits
+	@for to in darwin/arm64 windows/386; do echo "-- $$to"; export CGO_ENABLED=0 GOOS=$${to%/*} GOARCH=$${to#*/}; \
 	  ($(call in-modules,. $(CONTRIB),go build ./... && go vet ./...)) || exit 1; done
 
 vuln: tools ## Look for known vulnerabilities; says so and goes on when the database cannot be reached
