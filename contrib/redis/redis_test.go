@@ -5,53 +5,50 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// server is a Redis server on a loopback port, started by the test. Unless its arguments
-// say otherwise it keeps nothing on disk: killed, it comes back empty.
+// server is a Redis server on a socket of its own, which nobody can take while it is
+// down. Unless its arguments say otherwise it keeps nothing on disk: killed, it comes
+// back empty.
 type server struct {
-	binary, port, directory string
-	arguments               []string
-	process                 *exec.Cmd
+	binary, directory string
+	arguments         []string
+	process           *exec.Cmd
 }
 
 func startRedis(t *testing.T, arguments ...string) *server {
 	t.Helper()
-	s, err := newServer(t.TempDir(), arguments...)
+	s, err := newServer(arguments...)
 	switch {
 	case errors.Is(err, errNoRedis) && os.Getenv("CI") != "true":
 		t.Skip(err)
 	case err != nil:
 		t.Fatal(err)
 	}
+	t.Cleanup(s.remove)
 	s.start(t)
-	t.Cleanup(s.kill)
 	return s
 }
 
 var errNoRedis = errors.New("redis-server is missing: apt-get install redis-server runs this; in CI it must run")
 
-func newServer(directory string, arguments ...string) (*server, error) {
+func newServer(arguments ...string) (*server, error) {
 	binary, err := exec.LookPath("redis-server")
 	if err != nil {
 		return nil, errNoRedis
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	return &server{binary: binary, port: port, directory: directory, arguments: arguments}, listener.Close()
+	directory, err := os.MkdirTemp("", "lending") // not that of a test: its name may be too long for a socket
+	return &server{binary: binary, directory: directory, arguments: arguments}, err
 }
 
-func (s *server) address() string { return net.JoinHostPort("127.0.0.1", s.port) }
+func (s *server) address() string { return filepath.Join(s.directory, "socket") }
 
 func (s *server) start(t *testing.T) {
 	t.Helper()
@@ -62,7 +59,7 @@ func (s *server) start(t *testing.T) {
 
 func (s *server) run(ctx context.Context) error {
 	s.process = exec.Command(s.binary, append([]string{
-		"--port", s.port, "--bind", "127.0.0.1", "--dir", s.directory, "--save", "", "--appendonly", "no",
+		"--port", "0", "--unixsocket", s.address(), "--dir", s.directory, "--save", "", "--appendonly", "no",
 	}, s.arguments...)...)
 	if err := s.process.Start(); err != nil {
 		return err
@@ -79,11 +76,7 @@ func (s *server) run(ctx context.Context) error {
 
 // exampleRedis starts a server for an example, which has no testing.T.
 func exampleRedis() (rdb *redis.Client, stop func()) {
-	directory, err := os.MkdirTemp("", "lending")
-	if err != nil {
-		panic(err)
-	}
-	s, err := newServer(directory)
+	s, err := newServer()
 	if err == nil {
 		err = s.run(context.Background())
 	}
@@ -93,8 +86,7 @@ func exampleRedis() (rdb *redis.Client, stop func()) {
 	rdb = s.client()
 	return rdb, func() {
 		_ = rdb.Close()
-		s.kill()
-		_ = os.RemoveAll(directory)
+		s.remove()
 	}
 }
 
@@ -118,6 +110,11 @@ func (s *server) kill() {
 		_ = s.process.Wait()
 		s.process = nil
 	}
+}
+
+func (s *server) remove() {
+	s.kill()
+	_ = os.RemoveAll(s.directory)
 }
 
 func (s *server) client() *redis.Client { return newRedis(s.address()) }
