@@ -36,15 +36,13 @@ test: ## Run the tests
 	go test ./...
 
 # One run for the race detector and the floors: the tests are most of what the gates take.
-raced = go test -race -shuffle=on -coverpkg=./... -covermode=atomic -coverprofile=$(BIN)/cover.out ./... && \
+raced = mkdir -p $(BIN) && go test -race -shuffle=on -coverpkg=./... -covermode=atomic -coverprofile=$(BIN)/cover.out ./... && \
   awk -v module="$(MODULE)" -f $(CURDIR)/tools/coverage.awk $(CURDIR)/tools/coverage.txt $(BIN)/cover.out
 
 race: ## Run the tests with the race detector, in a random order, and hold the coverage floors of tools/coverage.txt
-	@mkdir -p $(BIN)
 	@$(raced)
 
 contrib: ## The same for each module under contrib
-	@mkdir -p $(BIN)
 	@$(call in-modules,$(CONTRIB),$(raced))
 
 fuzz: ## Fuzz each target for FUZZTIME (10s)
@@ -106,10 +104,11 @@ versions: ## Run vet and the tests with the other Go versions that are supported
 	@for v in $(GO_VERSIONS); do export GOTOOLCHAIN=go$$v; echo "-- go$$v"; \
 	  if [ "$$(GOTOOLCHAIN=local go env GOVERSION)" = go$$v ]; then echo "the one of this machine: gates readme and race"; continue; fi; \
 	  if ! go version; then echo "versions: SKIPPED, go$$v cannot be had"; continue; fi; \
-	  ($(call in-modules,. $(CONTRIB),go vet ./... && go test -short -vet=off ./...)) || exit 1; done
+	  ($(call in-modules,. $(CONTRIB),go vet ./... && go test -vet=off ./...)) || exit 1; done
 
-cross: ## Compile packages and tests for darwin and for windows, there on 32 bits
-	@for to in darwin/arm64 windows/386; do echo "-- $$to"; export CGO_ENABLED=0 GOOS=$${to%/*} GOARCH=$${to#*/}; \
+cross: ## Compile packages and tests for darwin and windows, and the library for linux on 32 bits
+	@echo "-- linux/386"; CGO_ENABLED=0 GOOS=linux GOARCH=386 go vet ./...
+	@for os in darwin windows; do echo "-- $$os"; export CGO_ENABLED=0 GOOS=$$os; \
 	  ($(call in-modules,. $(CONTRIB),go build ./... && go vet ./...)) || exit 1; done
 
 vuln: tools ## Look for known vulnerabilities; says so and goes on when the database cannot be reached

@@ -173,9 +173,7 @@ func (f *fleet) next(t *testing.T, before int) {
 // Eight processes share one sign-in and one refresh for each life of the token, while
 // Redis is killed and comes back empty, and a process stops in the middle of a refresh.
 func TestFleet(t *testing.T) {
-	if testing.Short() {
-		t.Skip("not with -short: it waits for the ends of real tokens")
-	}
+	t.Parallel() // it waits most of the time
 	redisServer := startRedis(t)
 	f := &fleet{service: lendingtest.New(lendingtest.WithTokenLifetime(tokenLifetime)), directory: t.TempDir(), refreshed: map[string]int{}}
 	defer f.service.Close()

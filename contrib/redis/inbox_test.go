@@ -251,11 +251,13 @@ func openStore(store string) (webhooktest.Store, error) {
 
 // Without an inbox too: the sender is told of success after the act only.
 func TestOnceUnderKill(t *testing.T) {
+	t.Parallel()
 	webhooktest.Kill(t, onceAt+startRedis(t).address(), nil)
 }
 
 // Redis is killed with SIGKILL too, and started again from its log.
 func TestNothingIsLostUnderKill(t *testing.T) {
+	t.Parallel()
 	server := startRedis(t, "--appendonly", "yes", "--appendfsync", "always")
 	restarts := 0
 	webhooktest.Kill(t, server.address(), func() {

@@ -124,9 +124,6 @@ func Kill(t *testing.T, store string, between func()) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a process cannot inherit a socket here")
 	}
-	if testing.Short() {
-		t.Skip("not with -short: it takes many kills to tell anything")
-	}
 	start := time.Now()
 	r := newRig(t, store)
 	r.start()
