@@ -35,6 +35,7 @@ const (
 	replicas      = 8
 	tokenLifetime = 6 * time.Second // refreshed after 4 to 5, used for 5.4
 	refreshRoute  = "POST /api/Authenication/refresh-token"
+	tokenKey      = "lending:token"
 	loginRoute    = "POST /api/Authenication/login"
 )
 
@@ -72,7 +73,7 @@ func runReplica(settings replicaSettings) {
 				return askForCode(ctx, settings.Service)
 			},
 		}),
-		lending.WithTokenStore(&freezer{lendingredis.NewTokenStore(newRedis(settings.Redis), "lending:token"), settings.Directory}))
+		lending.WithTokenStore(&freezer{lendingredis.NewTokenStore(newRedis(settings.Redis), tokenKey), settings.Directory}))
 	if err != nil {
 		panic(err)
 	}
@@ -208,10 +209,17 @@ func TestFleet(t *testing.T) {
 
 	// The next process that takes the lease stops, until another has refreshed.
 	<-time.After(1500 * time.Millisecond)
+	client := redisServer.client()
+	defer client.Close()
+	store := lendingredis.NewTokenStore(client, tokenKey)
+	held, err := store.Load(t.Context())
+	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(f.directory, "freeze"), nil, 0o600))
-	f.next(t, f.refreshes())
+	require.Eventually(t, func() bool {
+		newer, err := store.Load(t.Context())
+		return err == nil && newer.Fence > held.Fence
+	}, 2*tokenLifetime, 10*time.Millisecond)
 	assert.FileExists(t, filepath.Join(f.directory, "frozen"))
-	<-time.After(time.Second)
 	resume(t, filepath.Join(f.directory, "pid"))
 	f.next(t, f.refreshes())
 
