@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/lendingapi/lending-go/internal/filelock"
 )
 
 // TokenStore keeps the token of one account of one service, for one [Session] or for
@@ -196,7 +198,7 @@ func (f *file) update(ctx context.Context, change func(*tokenState) error) error
 		return err
 	}
 	defer lock.Close() // unlocks
-	if err := flock(ctx, lock); err != nil {
+	if err := filelock.Lock(ctx, lock); err != nil {
 		return err
 	}
 	state, err := f.read()

@@ -296,7 +296,7 @@ func TestReceiverReportsFailures(t *testing.T) {
 	var panicked *lending.PanicError
 	require.ErrorAs(t, (<-observed).Err, &panicked)
 	require.Contains(t, panicked.Value, "data: ")
-	require.Contains(t, string(panicked.Stack), "receiver_test.go")
+	require.Contains(t, string(panicked.Stack), "webhook_receiver_test.go")
 	require.NotContains(t, panicked.Error(), "years")
 }
 

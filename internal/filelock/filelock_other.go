@@ -1,0 +1,11 @@
+//go:build !(darwin || dragonfly || freebsd || illumos || linux || netbsd || openbsd)
+
+package filelock
+
+import (
+	"context"
+	"os"
+)
+
+// Lock does nothing here: the file is for one process.
+func Lock(context.Context, *os.File) error { return nil }
