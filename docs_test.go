@@ -120,8 +120,8 @@ func eachFile(t *testing.T, f func(path, text string)) {
 	}))
 }
 
-// Every service has an example at its name or at that of a method, and every program
-// that is mentioned exists.
+// Every service has an example at its name or at that of a method, so has every method
+// of the journey, and every program that is mentioned exists.
 func TestExamplesAreThere(t *testing.T) {
 	var tests strings.Builder
 	program := regexp.MustCompile(`\./examples/\w+`)
@@ -138,6 +138,16 @@ func TestExamplesAreThere(t *testing.T) {
 		service, _, _ := strings.Cut(name, ".")
 		if !strings.Contains(tests.String(), "\nfunc Example"+service+"Service") {
 			t.Errorf("%s has no example", service)
+		}
+	}
+	for _, firstDay := range strings.Fields(`
+		ApplicationsService_CreateCustomer ApplicationsService_Create ApplicationsService_AddOrUpdateBankingData
+		ApplicationsService_Process ApplicationsService_Offer ApprovalService_AddCompanyDetails
+		ApprovalService_AddPrimaryApplicantDetails ApprovalService_SubmitRequiredDocument ApprovalService_SignContract
+		CalculationService_Invoice LoansService_ListByCustomer LoansService_WithdrawInvoice
+		LoansService_ConfirmInvoiceWithdrawal LoansService_AllTransactions`) {
+		if !strings.Contains(tests.String(), "\nfunc Example"+firstDay+"() {") {
+			t.Errorf("%s has no example", firstDay)
 		}
 	}
 }
