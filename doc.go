@@ -79,6 +79,25 @@
 //
 // A call whose context has no deadline is given two minutes.
 //
+// # In your backend
+//
+// The service remembers no command of yours: what a process that ends must not forget,
+// the backend keeps. The example Backend does.
+//
+//   - Write down what you are about to send before you send it, and its outcome after.
+//     At start-up, what has none may have happened: look.
+//   - An absence proves nothing for some minutes: a command whose answer was lost can be
+//     executed after a read that did not show it. Look again before you send it again.
+//   - What was refused with [ErrRateLimited] has not happened: send it again, later.
+//   - An event can come before the answer to the call that caused it. Return an error
+//     from the receiver's function for a record that you do not know yet: [Work] calls
+//     it again after some seconds. Without an [Inbox] the service may send it again, and
+//     promises nothing.
+//   - Run [Session.Keepalive] for an account with a second factor. If nobody calls for
+//     longer than a token lives, the next call may need a person.
+//   - In a database an [ID] is text, and so is [Record.Raw], which json.Unmarshal reads
+//     into the record that it was.
+//
 // # Records
 //
 // The service publishes only some fields of most records. Those are typed; beside

@@ -1,12 +1,18 @@
 package lending_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -63,6 +69,70 @@ func TestReadmeUnknownOutcome(t *testing.T) {
 	service.Fail(route, lendingtest.Fault{Status: http.StatusConflict})
 	_, err = create(t.Context(), client, goodCustomer())
 	assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
+}
+
+// Whatever becomes of the confirmation, after some minutes the row says what the service
+// did. One that is executed after its caller has gone is not confirmed again.
+func TestReadmeBackend(t *testing.T) {
+	const route = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
+	for name, fault := range map[string]*lendingtest.Fault{
+		"success": {}, "lost before": {ResetBefore: true}, "lost after": {ResetAfter: true}, "answer cut": {CutBody: -1},
+		"refused": {Status: http.StatusTooManyRequests}, "502 after": {Status: http.StatusBadGateway, Executes: true}, "late": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				service, client := demo()
+				if fault == nil {
+					client = clientOfLate(t, service)
+				} else {
+					service.Fail(route, *fault)
+				}
+				loan := service.AddLoan(lendingtest.Loan{})
+				begun, err := begin(t.Context(), client, loan.ApplicationID, loan.ID)
+				require.NoError(t, err)
+				b := &backend{client, map[string][]byte{}}
+				failed := b.confirm(t.Context(), "1", drawing{Withdrawal: begun}, lending.NewSecret(service.OTP(loan.ID)))
+
+				var row drawing
+				for range 12 { // minutes
+					require.NoError(t, json.Unmarshal(b.rows["1"], &row))
+					if row.Sent.IsZero() || row.Completed {
+						break
+					}
+					require.ErrorIs(t, failed, lending.ErrOutcomeUnknown)
+					require.Error(t, b.confirm(t.Context(), "1", row, lending.NewSecret("123456")), "before it is settled")
+					elapse(time.Minute)
+					require.NoError(t, b.settle(t.Context(), "1", row))
+				}
+				assert.NotEqual(t, row.Completed, row.Sent.IsZero(), "it is settled")
+				elapse(time.Hour)
+				assert.Equal(t, service.Executed(route) == 1, row.Completed)
+			})
+		})
+	}
+}
+
+// clientOfLate returns a client whose confirmations break at once and arrive three minutes later.
+func clientOfLate(t *testing.T, service *lendingtest.Service) *lending.Client {
+	t.Helper()
+	late := roundTripper(func(r *http.Request) (*http.Response, error) {
+		if !strings.Contains(r.URL.Path, "confirm") {
+			return service.Transport().RoundTrip(r)
+		}
+		body, err := io.ReadAll(r.Body)
+		require.NoError(t, err)
+		r = r.Clone(context.WithoutCancel(r.Context()))
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		go func() {
+			elapse(3 * time.Minute)
+			_, _ = service.Transport().RoundTrip(r) //nolint:bodyclose // nobody reads it
+		}()
+		return nil, io.ErrUnexpectedEOF
+	})
+	client, err := lending.New("https://lending.example", lending.WithHTTPClient(&http.Client{Transport: late}),
+		lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))
+	require.NoError(t, err)
+	return client
 }
 
 func TestReadmeTokenStore(t *testing.T) {
