@@ -101,6 +101,50 @@ func TestCodeBlocksAreCompiled(t *testing.T) {
 	}
 }
 
+// The map of the house in CONTRIBUTING.md has a room for every file of the library, and no
+// function that is not there.
+func TestTheMapShowsTheHouse(t *testing.T) {
+	text, err := os.ReadFile("CONTRIBUTING.md")
+	require.NoError(t, err)
+	_, house, _ := strings.Cut(string(text), "## The house\n")
+	house, _, _ = strings.Cut(house, "\n## ")
+	rooms, way, found := strings.Cut(house, "The way of one call")
+	require.True(t, found)
+	var patterns []string
+	for _, name := range regexp.MustCompile("`[^`]+[.]go`").FindAllString(rooms, -1) {
+		patterns = append(patterns, strings.Trim(name, "`"))
+	}
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	declared, used := map[string]bool{}, map[string]bool{}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		inRoom := false
+		for _, pattern := range patterns {
+			if matched, _ := filepath.Match(pattern, name); matched {
+				inRoom, used[pattern] = true, true
+			}
+		}
+		assert.True(t, inRoom, "%s has no room", name)
+		source, err := os.ReadFile(name)
+		require.NoError(t, err)
+		for _, f := range regexp.MustCompile(`(?m)^func (?:\(\w+ \*?(\w+)\) )?(\w+)`).FindAllStringSubmatch(string(source), -1) {
+			declared[strings.TrimPrefix(f[1]+"."+f[2], ".")] = true
+		}
+	}
+	for _, pattern := range patterns {
+		assert.True(t, used[pattern], "no file is in the room %s", pattern)
+	}
+	steps, _, _ := strings.Cut(way, "**Why")
+	names := regexp.MustCompile("`[A-Za-z.]+`").FindAllString(steps, -1)
+	assert.NotEmpty(t, names)
+	for _, name := range names {
+		assert.True(t, declared[strings.Trim(name, "`")], "there is no function %s", name)
+	}
+}
+
 // eachFile calls f for the Go and Markdown files of the tree, those of the modules under contrib included.
 func eachFile(t *testing.T, f func(path, text string)) {
 	t.Helper()
