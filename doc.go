@@ -85,7 +85,7 @@
 // the backend keeps. The example Backend does.
 //
 //   - Write down what you are about to send before you send it, and its outcome after.
-//     At start-up, what has none may have happened: look.
+//     At start-up look up what has none: it may have happened.
 //   - An absence proves nothing for some minutes: a command whose answer was lost can be
 //     executed after a read that did not show it. Look again before you send it again.
 //   - What was refused with [ErrRateLimited] has not happened: send it again, later.

@@ -67,7 +67,9 @@ func (b *backend) confirm(ctx context.Context, id string, row drawing, otp lendi
 	if err := b.save(id, row); err != nil { // first: from here on the process may end at any time
 		return err
 	}
-	_, err = b.client.Loans.ConfirmInvoiceWithdrawal(ctx, row.Withdrawal, lending.WithdrawInvoiceRequestData{DateUTC: row.Sent, OTP: otp})
+	_, err = b.client.Loans.ConfirmInvoiceWithdrawal(ctx, row.Withdrawal, lending.WithdrawInvoiceRequestData{
+		DateUTC: row.Sent, OTP: otp,
+	})
 	switch lending.OutcomeOf(err) {
 	case lending.OutcomeDone: // which success is too
 		row.Completed = true
