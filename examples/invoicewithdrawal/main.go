@@ -103,7 +103,7 @@ func settle(ctx context.Context, out io.Writer, client *lending.Client, loan len
 		return err
 	}
 	if page.TotalCount == 0 {
-		say(out, "The loan has no withdrawal: it did not happen, and may be confirmed again.")
+		say(out, "The loan has no withdrawal yet. It may still be under way: look again for some minutes before confirming again.")
 		return nil
 	}
 	var drawn struct{ Amount json.Number } // the embedded service's name: the interface shows none
