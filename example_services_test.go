@@ -50,6 +50,86 @@ func bankStatement() *lending.BankingDataRequest {
 	}}}}
 }
 
+// The id is what everything that follows needs: keep it. The error of a field that breaks
+// a rule is there before anything is sent.
+func ExampleApplicationsService_CreateCustomer() {
+	_, client := demo()
+	customer, err := client.Applications.CreateCustomer(context.Background(), lending.UserRequest{
+		FirstName:    "Ada",
+		LastName:     "Lovelace",
+		Email:        "ada@example.com",
+		Password:     lending.NewSecret("Analytical-Engine-1"),
+		MobileNumber: "(415) 555-0100",
+	})
+	if err != nil {
+		fmt.Println(err) // without a value that was sent: it may be logged
+		return
+	}
+	fmt.Println("customer", customer.ID)
+	// Output: customer 00000001-0001-4000-8000-000000000001
+}
+
+// The answer is lost. It may have happened, so the program looks before it creates again.
+func ExampleApplicationsService_Create() {
+	service, client := demo()
+	service.Fail("POST /api/Application/create-application", lendingtest.Fault{ResetAfter: true})
+	customer := lending.CustomerID(uuid.MustParse(service.AddCustomer(lendingtest.Customer{}).ID))
+
+	ctx := context.Background()
+	application, err := client.Applications.Create(ctx, lending.ApplicationRequest{
+		CustomerID:       customer,
+		BusinessName:     "Lovelace Analytics",
+		BusinessZip:      "94105", // or ExtraInformation["zipcode"], never both
+		ExtraInformation: map[string]string{"years": "7"},
+	}, &lending.CreateOptions{SendLink: true})
+	if errors.Is(err, lending.ErrMayHaveHappened) {
+		fmt.Println(err)
+		existing, look := client.Applications.ListByCustomer(ctx, customer)
+		if look != nil || len(existing) == 0 {
+			fmt.Println("not known yet, look again later:", look)
+			return
+		}
+		var found struct{ ID lending.ApplicationID } // the embedded service's name: the interface shows none
+		err = existing[0].Decode(&found)             // the customer had none before
+		application = found.ID
+	}
+	fmt.Println("application", application, err)
+	// Output:
+	// lending: POST /api/Application/create-application: connection reset: outcome unknown, settle it with Applications.ListByCustomer
+	// application 00000001-0002-4000-8000-000000000001 <nil>
+}
+
+// Balances and amounts are strings. Without transactions there will be no offer.
+func ExampleApplicationsService_AddOrUpdateBankingData() {
+	service, client := demo()
+	application := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+
+	type ( // the embedded service's names: the interface shows none
+		transaction struct {
+			Date        string `json:"date"`
+			Description string `json:"description"`
+			Amount      string `json:"amount"`
+		}
+		account struct {
+			AccountName   string        `json:"accountName"`
+			AccountNumber string        `json:"accountNumber"`
+			Balance       string        `json:"balance"`
+			Transactions  []transaction `json:"transactions"`
+		}
+	)
+	data := lending.BankingDataRequest{Extra: map[string][]account{"accounts": {{
+		"Checking", "000123456789", "48210.55", []transaction{{"2026-08-03", "Invoice 1001", "12500.00"}},
+	}}}}
+	taken, err := client.Applications.AddOrUpdateBankingData(context.Background(), application, &data,
+		&lending.BankingDataOptions{BankName: "First Bank"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("taken:", taken)
+	// Output: taken: true
+}
+
 // Process is a GET that changes state. It is sent once, and when its answer is lost
 // the reads that the error names tell what happened.
 func ExampleApplicationsService_Process() {
@@ -73,6 +153,74 @@ func ExampleApplicationsService_Process() {
 	// Output:
 	// there is an offer: true <nil>
 	// executed: 1
+}
+
+// What an offer says is not published: decode it as you have seen it. It can expire.
+func ExampleApplicationsService_Offer() {
+	service, client := demo()
+	row := service.AddApplication(lendingtest.Application{Offer: &lendingtest.Offer{Amount: 12_500_00, Terms: 12}})
+	application := lending.ApplicationID(uuid.MustParse(row.ID))
+
+	offer, err := client.Applications.Offer(context.Background(), application, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var terms struct { // the embedded service's names: the interface shows none
+		Amount json.Number
+		Terms  int
+	}
+	if err := offer.Decode(&terms); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(terms.Amount, "over", terms.Terms)
+	// Output: 12500.00 over 12
+}
+
+// The first step of the approval.
+func ExampleApprovalService_AddCompanyDetails() {
+	service, client := demo()
+	row := service.AddApplication(lendingtest.Application{Offer: &lendingtest.Offer{Amount: 12_500_00}})
+	application := lending.ApplicationID(uuid.MustParse(row.ID))
+
+	type company struct { // made up: the interface does not show the fields
+		LegalName string `json:"legalName"`
+		TaxID     string `json:"taxId"`
+	}
+	err := client.Approval.AddCompanyDetails(context.Background(), application, lending.CompanyDataRequest{
+		Extra: company{"Lovelace Analytics, LLC", "12-3456789"},
+	})
+	if err != nil {
+		fmt.Println(err) // names the fields that the service refuses
+		return
+	}
+	fmt.Println("the company is known")
+	// Output: the company is known
+}
+
+// What must not show in logs is a Secret in a map: it is revealed on the wire only.
+func ExampleApprovalService_AddPrimaryApplicantDetails() {
+	service, client := demo()
+	row := service.AddApplication(lendingtest.Application{
+		Offer: &lendingtest.Offer{Amount: 12_500_00}, Company: []byte(`{"legalName":"Lovelace Analytics, LLC"}`),
+	})
+	application := lending.ApplicationID(uuid.MustParse(row.ID))
+
+	ctx := context.Background()
+	err := client.Approval.AddPrimaryApplicantDetails(ctx, application, lending.PrimaryApplicantRequest{
+		Extra: map[string]any{ // made up: the interface does not show the fields
+			"firstName": "Ada", "lastName": "Lovelace", "email": "ada@example.com",
+			"ssn": lending.NewSecret("123-45-6789"),
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	applicants, err := client.Approval.Applicants(ctx, application)
+	fmt.Println("applicants:", len(applicants), err)
+	// Output: applicants: 1 <nil>
 }
 
 // The bank accounts of an application, and which one the money goes to.
@@ -200,6 +348,29 @@ func ExampleCalculationService_LineOfCredit() {
 	// Output: 300.01 2800.11
 }
 
+// What a withdrawal from an invoice costs. The service stores the calculation, and takes
+// a withdrawal only with the same one.
+func ExampleCalculationService_Invoice() {
+	service, client := demo()
+	application := lending.ApplicationID(uuid.MustParse(service.AddLoan(lendingtest.Loan{}).ApplicationID))
+
+	result, err := client.Calculation.Invoice(context.Background(), application, &lending.CalculationRequest{
+		Amount: "2500.00", // exact, not a float
+		Terms:  6,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var cost struct{ Fee, TotalRepayment json.Number } // the embedded service's names: the interface shows none
+	if err := result.Decode(&cost); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(cost.Fee, cost.TotalRepayment)
+	// Output: 300.00 2800.00
+}
+
 // Messages of an application, written and read.
 func ExampleCommunicationService() {
 	service, client := demo()
@@ -263,6 +434,35 @@ func ExampleLoansService_ListByCustomer() {
 		}
 	}
 	// Output: loan 00000001-0004-4000-8000-000000000001
+}
+
+// No money moves yet: a one-time password is sent. Until somebody has entered it, keep
+// the withdrawal as JSON; another process may confirm it.
+func ExampleLoansService_WithdrawInvoice() {
+	service, client := demo()
+	row := service.AddLoan(lendingtest.Loan{})
+	loan, application := lending.LoanID(uuid.MustParse(row.ID)), lending.ApplicationID(uuid.MustParse(row.ApplicationID))
+
+	ctx := context.Background()
+	calculation := lending.CalculationRequest{Amount: "2500.00", Terms: 6}
+	if _, err := client.Calculation.Invoice(ctx, application, &calculation); err != nil {
+		fmt.Println(err)
+		return
+	}
+	withdrawal, err := client.Loans.WithdrawInvoice(ctx, loan, lending.InvoiceWithdrawalRequest{Calculation: calculation})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	kept, err := json.Marshal(withdrawal)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var later lending.InvoiceWithdrawal
+	err = json.Unmarshal(kept, &later)
+	fmt.Println(later.Amount, "at", later.AdvanceRate, err)
+	// Output: 2500.00 at 0.8 <nil>
 }
 
 // Calculation, withdrawal, one-time password, confirmation. Only the last moves money.
