@@ -184,7 +184,7 @@ func TestExamplesAreThere(t *testing.T) {
 			t.Errorf("%s has no example", service)
 		}
 	}
-	for _, firstDay := range strings.Fields(`
+	for firstDay := range strings.FieldsSeq(`
 		ApplicationsService_CreateCustomer ApplicationsService_Create ApplicationsService_AddOrUpdateBankingData
 		ApplicationsService_Process ApplicationsService_Offer ApprovalService_AddCompanyDetails
 		ApprovalService_AddPrimaryApplicantDetails ApprovalService_SubmitRequiredDocument ApprovalService_SignContract
