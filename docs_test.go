@@ -71,6 +71,9 @@ func TestCodeBlocksAreCompiled(t *testing.T) {
 	eachFile(t, func(path, text string) {
 		switch filepath.Ext(path) {
 		case ".md":
+			if strings.Contains(text, "```mermaid") {
+				t.Errorf("%s: pkg.go.dev shows a diagram's source as it is", path)
+			}
 			for i, part := range strings.Split("\n"+text, "\n```") {
 				if language, code, _ := strings.Cut(part, "\n"); i%2 == 1 && (language == "go" || ofLibrary.MatchString(code)) {
 					blocks[path] = append(blocks[path], code)
