@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/google/uuid"
 
@@ -98,35 +97,4 @@ func ExamplePageError() {
 	// Output:
 	// broke off after 200
 	// complete: 450
-}
-
-// A document that the service asks for, read while it is being sent.
-func ExampleApprovalService_SubmitRequiredDocument() {
-	service, client := demo()
-	row := readyToSign()
-	row.Requirements = []lendingtest.Requirement{{ID: uuid.NewString(), FileType: "VoidedCheck"}}
-	application := lending.ApplicationID(uuid.MustParse(service.AddApplication(row).ID))
-
-	ctx := context.Background()
-	required, err := client.Approval.RequiredDocuments(ctx, application)
-	if err != nil || len(required) == 0 {
-		fmt.Println("no document to send:", err)
-		return
-	}
-	var wanted struct { // the embedded service's names: the interface shows none
-		SupportingDocumentID lending.RequirementID
-		FileType             string
-	}
-	if err := required[0].Decode(&wanted); err != nil {
-		fmt.Println(err)
-		return
-	}
-	var last string
-	file := strings.NewReader(strings.Repeat("%PDF", 100_000)) // an *os.File knows its name and size as well
-	err = client.Approval.SubmitRequiredDocument(ctx, application, wanted.SupportingDocumentID, wanted.FileType, lending.Document{
-		Name: "check.pdf", Content: file,
-		Progress: func(sent, total int64) { last = fmt.Sprint(sent, " of ", total) },
-	})
-	fmt.Println(last, err)
-	// Output: 400000 of 400000 <nil>
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -245,6 +246,41 @@ func ExampleApprovalService_SetPrimaryBankAccount() {
 	err = client.Approval.SetPrimaryBankAccount(ctx, application, first.ID)
 	fmt.Println(first.AccountName, err)
 	// Output: Checking <nil>
+}
+
+// A document that the service asks for, read while it is being sent.
+func ExampleApprovalService_SubmitRequiredDocument() {
+	service, client := demo()
+	row := readyToSign()
+	row.Requirements = []lendingtest.Requirement{{ID: uuid.NewString(), FileType: "VoidedCheck"}}
+	application := lending.ApplicationID(uuid.MustParse(service.AddApplication(row).ID))
+
+	ctx := context.Background()
+	required, err := client.Approval.RequiredDocuments(ctx, application)
+	if err != nil || len(required) == 0 {
+		fmt.Println("no document to send:", err)
+		return
+	}
+	var wanted struct { // the embedded service's names: the interface shows none
+		SupportingDocumentID lending.RequirementID
+		FileType             string
+	}
+	if err := required[0].Decode(&wanted); err != nil {
+		fmt.Println(err)
+		return
+	}
+	var last string
+	file := strings.NewReader(strings.Repeat("%PDF", 100_000)) // an *os.File knows its name and size as well
+	err = client.Approval.SubmitRequiredDocument(ctx, application, wanted.SupportingDocumentID, wanted.FileType, lending.Document{
+		Name: "check.pdf", Content: file,
+		Progress: func(sent, total int64) { last = fmt.Sprint(sent, " of ", total) },
+	})
+	if err != nil {
+		fmt.Println(err) // if it may have happened, RequiredDocuments tells
+		return
+	}
+	fmt.Println("sent", last)
+	// Output: sent 400000 of 400000
 }
 
 // Every applicant signs the contract of an offer that has not expired.
