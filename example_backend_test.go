@@ -32,6 +32,7 @@ type backend struct {
 	rows   map[string][]byte
 }
 
+// save stands for an UPDATE that fails if another process has changed the row meanwhile.
 func (b *backend) save(id string, row drawing) error {
 	text, err := json.Marshal(row)
 	if err == nil {
