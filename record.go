@@ -1,7 +1,6 @@
 package lending
 
 import (
-	"bytes"
 	"encoding"
 	"encoding/json"
 	"errors"
@@ -107,9 +106,9 @@ func marshalRecord(r Record, record any) ([]byte, error) {
 	if r.answer != nil {
 		return r.Raw(), nil
 	}
-	var b bytes.Buffer
-	err := encodeObject(&b, reflect.ValueOf(record), "")
-	return b.Bytes(), err
+	var e encoder
+	err := e.object(reflect.ValueOf(record))
+	return e.Bytes(), err
 }
 
 // shapeError says that a value of the answer is not of the JSON type it should be.
