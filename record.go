@@ -47,18 +47,31 @@ func (r Record) Raw() json.RawMessage {
 }
 
 // Decode decodes the record into v, as [json.Unmarshal] does. The text of its error
-// names the field and what stands there, and never a value.
+// names the field, by its path as in "accounts[2].owner.id", and the JSON type of what
+// stands there. It never shows a value, nor the key of a map, which stands as *.
+//
+// A struct of yours that embeds a Record, or a record that has one, is refused: its
+// UnmarshalJSON would be that of the Record, which fills no field beside itself. Give
+// the field a name. A method of v that panics does so in your goroutine, and leaves the
+// record as it was.
 func (r Record) Decode(v any) error {
-	err := json.Unmarshal(r.Raw(), v)
+	if t := reflect.TypeOf(v); t != nil {
+		if bad := swallower(t); bad != nil {
+			return &hiddenError{fmt.Sprintf("lending: record: %s embeds a record, whose UnmarshalJSON takes everything: give the field a name", bad), errSwallowed}
+		}
+	}
+	raw := r.Raw()
+	err := json.Unmarshal(raw, v)
 	if err == nil {
 		return nil
 	}
-	if mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		got, _, _ := strings.Cut(mismatch.Value, " ") // "number 12.5" quotes
-		return &hiddenError{fmt.Sprintf("lending: record: field %q: a JSON %s does not fit %s", mismatch.Field, got, mismatch.Type), err}
+	if _, misused := errors.AsType[*json.InvalidUnmarshalError](err); misused || !jsonsplit.Valid(raw) {
+		return &hiddenError{"lending: record does not decode into " + fmt.Sprintf("%T", v), err}
 	}
-	return &hiddenError{"lending: record does not decode into " + fmt.Sprintf("%T", v), err}
+	return &hiddenError{"lending: record: " + misfitOf(raw, reflect.TypeOf(v)).String(), err}
 }
+
+var errSwallowed = errors.New("an embedded record takes everything")
 
 // Detach copies the record out of the answer it came in, so that keeping one record
 // of a long list does not keep the list.
