@@ -54,7 +54,7 @@ func bankStatement() *lending.BankingDataRequest {
 // the reads that the error names tell what happened.
 func ExampleApplicationsService_Process() {
 	service, client := demo()
-	application := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+	application := must(lending.ParseApplicationID(service.AddApplication(lendingtest.Application{}).ID))
 	ctx := context.Background()
 	_, err := client.Applications.AddOrUpdateBankingData(ctx, application, bankStatement(), nil)
 	if err != nil {
@@ -78,7 +78,7 @@ func ExampleApplicationsService_Process() {
 // The bank accounts of an application, and which one the money goes to.
 func ExampleApprovalService_SetPrimaryBankAccount() {
 	service, client := demo()
-	application := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{
+	application := must(lending.ParseApplicationID(service.AddApplication(lendingtest.Application{
 		Offer:    &lendingtest.Offer{Amount: 12_500_00},
 		Accounts: []lendingtest.BankAccount{{ID: "account-1", AccountName: "Checking"}},
 	}).ID))
@@ -103,7 +103,7 @@ func ExampleApprovalService_SetPrimaryBankAccount() {
 func ExampleApprovalService_SignContract() {
 	service, client := demo()
 	row := service.AddApplication(readyToSign())
-	application := lending.ApplicationID(uuid.MustParse(row.ID))
+	application := must(lending.ParseApplicationID(row.ID))
 
 	ctx := context.Background()
 	applicants, err := client.Approval.Applicants(ctx, application)
@@ -183,7 +183,7 @@ func ExampleBulkService_CreateCustomers() {
 // Amounts are exact in both directions.
 func ExampleCalculationService_LineOfCredit() {
 	service, client := demo()
-	application := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+	application := must(lending.ParseApplicationID(service.AddApplication(lendingtest.Application{}).ID))
 	result, err := client.Calculation.LineOfCredit(context.Background(), application, &lending.CalculationRequest{
 		Amount: "2500.10", Terms: 6,
 	})
@@ -202,7 +202,7 @@ func ExampleCalculationService_LineOfCredit() {
 // Messages of an application, written and read.
 func ExampleCommunicationService() {
 	service, client := demo()
-	application := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+	application := must(lending.ParseApplicationID(service.AddApplication(lendingtest.Application{}).ID))
 
 	ctx := context.Background()
 	err := client.Communication.Post(ctx, application, &lending.CommunicationRequest{
@@ -248,8 +248,8 @@ func ExampleCustomersService_GetByEmail() {
 func ExampleLoansService_ListByCustomer() {
 	service, client := demo()
 	row := service.AddLoan(lendingtest.Loan{})
-	customer := lending.CustomerID(uuid.MustParse(row.CustomerID))
-	application := lending.ApplicationID(uuid.MustParse(row.ApplicationID))
+	customer := must(lending.ParseCustomerID(row.CustomerID))
+	application := must(lending.ParseApplicationID(row.ApplicationID))
 
 	loans, err := client.Loans.ListByCustomer(context.Background(), customer)
 	if err != nil {
@@ -268,7 +268,7 @@ func ExampleLoansService_ListByCustomer() {
 func ExampleLoansService_ConfirmInvoiceWithdrawal() {
 	service, client := demo()
 	row := service.AddLoan(lendingtest.Loan{})
-	loan, application := lending.LoanID(uuid.MustParse(row.ID)), lending.ApplicationID(uuid.MustParse(row.ApplicationID))
+	loan, application := must(lending.ParseLoanID(row.ID)), must(lending.ParseApplicationID(row.ApplicationID))
 
 	ctx := context.Background()
 	calculation := lending.CalculationRequest{Amount: "2500.00", Terms: 6}
