@@ -17,6 +17,9 @@ import (
 // some fields of most records: those are typed, beside a Record that keeps them all,
 // to the last digit. Embedded in every record that the service answers with.
 //
+// fmt shows nothing of a Record, in whatever it stands; slog's JSON handler shows it in
+// a list, see [Record.LogValue].
+//
 // A Record is a view of the whole answer that it came in, which stays in memory as
 // long as the Record does; [Record.Detach] cuts it out.
 type Record struct {
@@ -97,7 +100,11 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// LogValue logs how large the record is: records hold personal data.
+// LogValue logs how large the record is: records hold personal data. slog asks for it
+// where a record, or a pointer to one, is the value of an attribute. In a slice, a map
+// or a struct it does not: the JSON handler writes those with json.Marshal, and so every
+// record in them whole, as [Record.MarshalJSON] must for whoever stores it. Log how many
+// they are, or their ids. Neither fmt nor the text handler shows what a record holds.
 func (r Record) LogValue() slog.Value {
 	return slog.StringValue(fmt.Sprintf("record of %d bytes", len(r.Raw())))
 }
