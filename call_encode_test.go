@@ -183,7 +183,7 @@ func TestValuesCannotEndTheProcess(t *testing.T) {
 			if runtime.GOOS != "windows" && !raceDetector { // which reserves terabytes
 				arguments = append([]string{"sh", "-c", `ulimit -v 2000000 && exec "$0" "$@"`}, arguments...)
 			}
-			command := exec.CommandContext(t.Context(), arguments[0], arguments[1:]...) //nolint:gosec // this very program
+			command := exec.CommandContext(t.Context(), arguments[0], arguments[1:]...)
 			command.Env = append(os.Environ(), dangerousEnv+"="+name)
 			out, err := command.CombinedOutput()
 			require.NoError(t, err, "%.600s", out)
@@ -213,10 +213,10 @@ func handOver(name string) {
 	var refused *lending.ArgumentError
 	switch {
 	case errors.As(err, &refused) && !sent && len(refused.Fields) == 1 && refused.Fields[0].Code == lending.CodeEncoding:
-		fmt.Println(err)
+		fmt.Fprintln(os.Stdout, err)
 	case err == nil && sent:
-		fmt.Println("sent")
+		fmt.Fprintln(os.Stdout, "sent")
 	default:
-		fmt.Println("sent:", sent, "error:", err)
+		fmt.Fprintln(os.Stdout, "sent:", sent, "error:", err)
 	}
 }

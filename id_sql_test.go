@@ -22,8 +22,9 @@ type oneCell struct{ value driver.Value }
 func (c *oneCell) Connect(context.Context) (driver.Conn, error) { return c, nil }
 func (c *oneCell) Driver() driver.Driver                        { return nil }
 func (c *oneCell) Prepare(string) (driver.Stmt, error)          { return nil, errors.ErrUnsupported }
-func (c *oneCell) Begin() (driver.Tx, error)                    { return nil, errors.ErrUnsupported }
-func (c *oneCell) Close() error                                 { return nil }
+
+func (c *oneCell) Begin() (driver.Tx, error) { return nil, errors.ErrUnsupported }
+func (c *oneCell) Close() error              { return nil }
 
 func (c *oneCell) ExecContext(_ context.Context, _ string, args []driver.NamedValue) (driver.Result, error) {
 	c.value = args[0].Value
@@ -56,7 +57,8 @@ func TestIDsInADatabase(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	load := func() (id lending.LoanID, err error) {
 		id = lending.LoanID(uuid.New()) // what stood there before
-		return id, db.QueryRowContext(t.Context(), "SELECT loan").Scan(&id)
+		err = db.QueryRowContext(t.Context(), "SELECT loan").Scan(&id)
+		return id, err
 	}
 
 	const text = "3fa85f64-5717-4562-b3fc-2c963f66afa6"
