@@ -206,10 +206,10 @@ func (c *Client) token(ctx context.Context, r *request) (Token, error) {
 	switch {
 	case r.anonymous || !r.token.Value.IsZero():
 		return r.token, nil
-	case c.settings.tokens == nil:
+	case c.settings().tokens == nil:
 		return Token{}, errNoTokens
 	}
-	token, err := c.settings.tokens.Token(ctx)
+	token, err := c.settings().tokens.Token(ctx)
 	if err != nil && strings.HasPrefix(describe(err), unknownFailure) {
 		err = &hiddenError{"the source of tokens failed", err}
 	}
@@ -222,7 +222,7 @@ func (c *Client) token(ctx context.Context, r *request) (Token, error) {
 // drop tells the token source that the service refused token, and reports whether
 // the source can get another.
 func (c *Client) drop(token Token) bool {
-	source, ok := c.settings.tokens.(interface{ Invalidate(Token) })
+	source, ok := c.settings().tokens.(interface{ Invalidate(Token) })
 	if !ok || token.Value.IsZero() {
 		return false
 	}
@@ -232,7 +232,7 @@ func (c *Client) drop(token Token) bool {
 
 // bind makes the HTTP request: URL, headers, token, body.
 func (c *Client) bind(ctx context.Context, r *request, token Token, body []byte) *http.Request {
-	u := c.settings.base
+	u := c.settings().base
 	u.RawPath = expand(u.RawPath, r.path, r.args, url.PathEscape)
 	if strings.Contains(u.RawPath, "%") {
 		u.Path = expand(u.Path, r.path, r.args, func(s string) string { return s })
@@ -242,7 +242,7 @@ func (c *Client) bind(ctx context.Context, r *request, token Token, body []byte)
 	u.RawQuery = r.encodeQuery()
 	hr := &http.Request{
 		Method: r.method, URL: &u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Accept": mediaJSON, "User-Agent": c.settings.userAgent},
+		Header: http.Header{"Accept": mediaJSON, "User-Agent": c.settings().userAgent},
 	}
 	if !token.Value.IsZero() {
 		hr.Header["Authorization"] = []string{"Bearer " + token.Value.Reveal()}

@@ -5,6 +5,8 @@ import (
 	"encoding"
 	"encoding/json"
 	"fmt"
+	"iter"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -22,48 +24,144 @@ import (
 //
 // encoding/json cannot do it, because there a [Secret] writes "[redacted]" and Extra
 // nothing.
-func encode(value any) ([]byte, error) {
-	var b bytes.Buffer
-	b.Grow(512)
-	err := encodeValue(&b, reflect.ValueOf(value), "")
-	return b.Bytes(), err
+//
+// What a caller hands over cannot end the process: what holds itself, what is nested
+// without end and what panics in a method of its own is an [*ArgumentError]. What stands
+// in several places is written as often, as encoding/json does.
+func encode(value any) (body []byte, err error) {
+	var e encoder
+	defer func() {
+		if recover() != nil { // the value of the panic may quote anything
+			body, err = nil, e.refuse(CodeEncoding, "cannot be written as JSON: a method of its type panicked")
+		}
+	}()
+	e.Grow(512)
+	err = e.value(reflect.ValueOf(value))
+	return e.Bytes(), err
 }
 
-func encodeValue(b *bytes.Buffer, v reflect.Value, field string) error {
+// maxNesting is how deep a value may be nested: as deep as encoding/json reads.
+const maxNesting = 10_000
+
+// encoder writes one body.
+type encoder struct {
+	bytes.Buffer
+	path []step     // from the body to what is being written
+	open []identity // the pointers, maps and slices on the way
+}
+
+// step leads to a member, or without a name to an element.
+type step struct {
+	name  string
+	index int
+}
+
+// identity tells pointers, maps and slices apart.
+type identity struct {
+	at     uintptr
+	length int
+	of     reflect.Type
+}
+
+func identityOf(v reflect.Value) identity {
+	id := identity{at: v.Pointer(), of: v.Type()}
+	if v.Kind() == reflect.Slice {
+		id.length = v.Len()
+	}
+	return id
+}
+
+// refuse returns the error of what is being written.
+func (e *encoder) refuse(code, message string) error {
+	var field strings.Builder
+	for _, s := range e.path {
+		switch {
+		case s.name == "":
+			fmt.Fprintf(&field, "[%d]", s.index)
+		case field.Len() > 0:
+			field.WriteString("." + s.name)
+		default:
+			field.WriteString(s.name)
+		}
+	}
+	return &ArgumentError{Fields: []FieldError{{field.String(), message, code}}}
+}
+
+func (e *encoder) refuseDepth() error {
+	outer := encoder{path: e.path[:min(len(e.path), 4)]} // where it begins tells enough
+	return outer.refuse(CodeEncoding, "is nested too deep")
+}
+
+// at writes v, which stands one step further.
+func (e *encoder) at(s step, v reflect.Value) error {
+	if len(e.path) == maxNesting {
+		return e.refuseDepth()
+	}
+	e.path = append(e.path, s)
+	err := e.value(v)
+	e.path = e.path[:len(e.path)-1]
+	return err
+}
+
+// enter writes v, a pointer, map or slice, unless v is being written already.
+func (e *encoder) enter(v reflect.Value, write func(*encoder, reflect.Value) error) error {
+	id := identityOf(v)
+	switch {
+	case slices.Contains(e.open, id):
+		return e.refuse(CodeEncoding, "holds itself")
+	case len(e.open) == maxNesting:
+		return e.refuseDepth()
+	}
+	e.open = append(e.open, id)
+	err := write(e, v)
+	e.open = e.open[:len(e.open)-1]
+	return err
+}
+
+func (e *encoder) value(v reflect.Value) error {
+	if v.IsValid() && v.Kind() == reflect.Interface {
+		v = v.Elem()
+	}
 	if !v.IsValid() {
-		b.WriteString("null")
+		e.WriteString("null")
 		return nil
 	}
+	pointer := v.Kind() == reflect.Pointer && !v.IsNil()
 	switch x := v.Interface().(type) {
 	case Secret:
-		return encodeString(b, x.Reveal(), field)
+		return e.string(x.Reveal())
 	case string:
-		return encodeString(b, x, field)
+		return e.string(x)
 	case interface {
 		IsZero() bool
 		UUID() uuid.UUID
 	}:
-		if x.IsZero() {
-			return &ArgumentError{Fields: []FieldError{{field, "must not be the zero UUID", CodeRequired}}}
+		if (pointer || v.Kind() != reflect.Pointer) && x.IsZero() {
+			return e.refuse(CodeRequired, "must not be the zero UUID")
 		}
 	}
-	if isRequestRecord(v.Type()) {
-		return encodeObject(b, v, field)
+	switch {
+	case isRequestRecord(v.Type()):
+		return e.object(v)
+	case pointer && isRequestRecord(v.Type().Elem()):
+		return e.enter(v, (*encoder).pointer)
 	}
 	switch v.Interface().(type) {
 	case json.Marshaler, encoding.TextMarshaler:
-		return encodeJSON(b, v.Interface(), field)
+		return e.json(v.Interface())
 	}
 	switch {
-	case (v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface) && !v.IsNil():
-		return encodeValue(b, v.Elem(), field)
+	case pointer:
+		return e.enter(v, (*encoder).pointer)
 	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() != reflect.Uint8 && !v.IsNil():
-		return encodeArray(b, v, field)
+		return e.enter(v, (*encoder).array)
 	case v.Kind() == reflect.Map && v.Type().Key().Kind() == reflect.String && !v.IsNil():
-		return encodeMap(b, v, field)
+		return e.enter(v, (*encoder).members)
 	}
-	return encodeJSON(b, v.Interface(), field)
+	return e.json(v.Interface())
 }
+
+func (e *encoder) pointer(v reflect.Value) error { return e.value(v.Elem()) }
 
 // isRequestRecord reports whether t is a record of this package that is sent: it has
 // room for Extra.
@@ -75,47 +173,44 @@ func isRequestRecord(t reflect.Type) bool {
 	return ok && extra.Tag.Get("json") == "-"
 }
 
-func encodeMap(b *bytes.Buffer, v reflect.Value, field string) error {
+func (e *encoder) members(v reflect.Value) error {
 	keys := v.MapKeys()
 	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
-	b.WriteByte('{')
+	e.WriteByte('{')
 	for _, key := range keys {
 		if !utf8.ValidString(key.String()) {
-			return encodingError(field, "must be valid UTF-8")
+			return e.refuse(CodeEncoding, notUTF8)
 		}
-		encodeName(b, key.String())
-		if err := encodeValue(b, v.MapIndex(key), strings.TrimPrefix(field+"."+key.String(), ".")); err != nil {
+		e.name(key.String())
+		if err := e.at(step{name: key.String()}, v.MapIndex(key)); err != nil {
 			return err
 		}
 	}
-	b.WriteByte('}')
+	e.WriteByte('}')
 	return nil
 }
 
-func encodeArray(b *bytes.Buffer, v reflect.Value, field string) error {
-	b.WriteByte('[')
+func (e *encoder) array(v reflect.Value) error {
+	e.WriteByte('[')
 	for i := range v.Len() {
 		if i > 0 {
-			b.WriteByte(',')
+			e.WriteByte(',')
 		}
-		if err := encodeValue(b, v.Index(i), fmt.Sprintf("%s[%d]", field, i)); err != nil {
+		if err := e.at(step{index: i}, v.Index(i)); err != nil {
 			return err
 		}
 	}
-	b.WriteByte(']')
+	e.WriteByte(']')
 	return nil
 }
 
-func encodeObject(b *bytes.Buffer, v reflect.Value, path string) error {
-	if path != "" {
-		path += "."
-	}
+func (e *encoder) object(v reflect.Value) error {
 	names := make([]string, 0, v.NumField())
 	var received json.RawMessage
 	if isRecord(v.Type()) {
 		received = v.Field(0).Interface().(Record).Raw()
 	}
-	b.WriteByte('{')
+	e.WriteByte('{')
 	for i := range v.NumField() {
 		name, options, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
 		if name == "" || name == "-" {
@@ -125,24 +220,24 @@ func encodeObject(b *bytes.Buffer, v reflect.Value, path string) error {
 		if strings.Contains(options, "omit") && isAbsent(v.Field(i), received) {
 			continue
 		}
-		encodeName(b, name)
-		if err := encodeValue(b, v.Field(i), path+name); err != nil {
+		e.name(name)
+		if err := e.at(step{name: name}, v.Field(i)); err != nil {
 			return err
 		}
 	}
 	if extra := v.FieldByName("Extra"); extra.IsValid() && !extra.IsNil() {
 		var err error
-		if names, err = encodeExtra(b, extra.Interface(), names, path); err != nil {
+		if names, err = e.extra(extra, names); err != nil {
 			return err
 		}
 	}
 	for name, value := range jsonsplit.Members(received) {
 		if indexFold(names, string(name)) < 0 {
-			encodeName(b, string(name))
-			b.Write(received[value.From:value.To])
+			e.name(string(name))
+			e.Write(received[value.From:value.To])
 		}
 	}
-	b.WriteByte('}')
+	e.WriteByte('}')
 	return nil
 }
 
@@ -152,27 +247,29 @@ func isAbsent(v reflect.Value, received json.RawMessage) bool {
 	return v.IsZero() && (received == nil || v.Kind() != reflect.Bool) || v.Kind() == reflect.Map && v.Len() == 0
 }
 
-// encodeExtra writes the members of extra into the open object in b and adds their
-// names to taken. A name that is taken in any case is refused: the service reads both
-// as one field.
-func encodeExtra(b *bytes.Buffer, extra any, taken []string, path string) ([]string, error) {
-	var written bytes.Buffer
-	err := encodeValue(&written, reflect.ValueOf(extra), path+"Extra")
-	text := written.Bytes()
-	if err == nil && text[0] != '{' && string(text) != "null" { // null is a nil map
-		err = encodingError(path+"Extra", "must marshal to a JSON object")
-	}
-	if err != nil {
+// extra writes the members of Extra into the open object and adds their names to taken.
+// A name that is taken in any case is refused: the service reads both as one field.
+func (e *encoder) extra(extra reflect.Value, taken []string) ([]string, error) {
+	begin := e.Len()
+	if err := e.at(step{name: "Extra"}, extra); err != nil {
 		return nil, err
+	}
+	text := bytes.Clone(e.Bytes()[begin:])
+	e.Truncate(begin)
+	e.path = append(e.path, step{name: "Extra"})
+	if text[0] != '{' && string(text) != "null" { // null is a nil map
+		return nil, e.refuse(CodeEncoding, "must marshal to a JSON object")
 	}
 	for name, value := range jsonsplit.Members(text) {
 		if i := indexFold(taken, string(name)); i >= 0 {
-			return nil, &ArgumentError{Fields: []FieldError{{path + "Extra." + taken[i], "stands in a field of its own", CodeConflict}}}
+			e.path = append(e.path, step{name: taken[i]})
+			return nil, e.refuse(CodeConflict, "stands in a field of its own")
 		}
 		taken = append(taken, string(name))
-		encodeName(b, string(name))
-		b.Write(text[value.From:value.To])
+		e.name(string(name))
+		e.Write(text[value.From:value.To])
 	}
+	e.path = e.path[:len(e.path)-1]
 	return taken, nil
 }
 
@@ -180,85 +277,131 @@ func indexFold(names []string, name string) int {
 	return slices.IndexFunc(names, func(other string) bool { return strings.EqualFold(other, name) })
 }
 
-func encodeName(b *bytes.Buffer, name string) {
-	if last := b.Bytes()[b.Len()-1]; last != '{' {
-		b.WriteByte(',')
+func (e *encoder) name(name string) {
+	if last := e.Bytes()[e.Len()-1]; last != '{' {
+		e.WriteByte(',')
 	}
-	_ = encodeString(b, name, "") // whoever calls has looked at it
-	b.WriteByte(':')
+	_ = e.string(name) // whoever calls has looked at it
+	e.WriteByte(':')
 }
 
-// encodeString leaves to encoding/json only the strings that need more than quotes.
-func encodeString(b *bytes.Buffer, s, field string) error {
+// string leaves to encoding/json only the strings that need more than quotes.
+func (e *encoder) string(s string) error {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return encodeJSON(b, s, field)
+			return e.json(s)
 		}
 	}
-	b.WriteByte('"')
-	b.WriteString(s)
-	b.WriteByte('"')
+	e.WriteByte('"')
+	e.WriteString(s)
+	e.WriteByte('"')
 	return nil
 }
 
-// encodeJSON leaves v to encoding/json, unless that would change it without saying so.
-func encodeJSON(b *bytes.Buffer, v any, field string) error {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return encodingError(field, "cannot be written as JSON")
-	}
+// json leaves v to encoding/json, unless that would change it without saying so.
+func (e *encoder) json(v any) error {
 	if flaw := flawOf(reflect.ValueOf(v)); flaw != "" {
-		return encodingError(field, flaw)
+		return e.refuse(CodeEncoding, flaw)
 	}
-	b.Write(text)
+	text, err := json.Marshal(v) // finds what holds itself
+	if err != nil {
+		return e.refuse(CodeEncoding, "cannot be written as JSON")
+	}
+	e.Write(text)
 	return nil
 }
+
+const notUTF8 = "must be valid UTF-8"
 
 // flawOf says what in v encoding/json would change: a Secret, of which it writes
 // "[redacted]", a request record, of which it leaves out Extra, and bytes that are not
-// UTF-8. v is known to marshal, so it holds no cycle.
+// UTF-8. And it says what is nested so deep that encoding/json could use up the stack.
+//
+// It looks at everything once, and keeps no stack: v may hold itself.
 func flawOf(v reflect.Value) string {
-	switch {
-	case !v.IsValid():
-		return ""
-	case v.Type() == reflect.TypeFor[Secret]():
-		return "holds a Secret in a struct, which would be sent as " + redacted + ": reveal it, or use a map"
-	case isRequestRecord(v.Type()):
-		return "holds a request record in a struct, which would lose its Extra: use a map"
+	type part struct {
+		reflect.Value
+		depth int
 	}
-	var parts []reflect.Value
-	switch v.Kind() {
-	case reflect.String:
-		if !utf8.ValidString(v.String()) {
-			return "must be valid UTF-8"
+	var seen map[identity]bool
+	for parts := []part{{v, 0}}; len(parts) > 0; {
+		p := parts[len(parts)-1]
+		parts = parts[:len(parts)-1]
+		if !p.IsValid() {
+			continue
 		}
-	case reflect.Pointer, reflect.Interface:
-		parts = append(parts, v.Elem())
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() && v.Type().Field(i).Tag.Get("json") != "-" {
-				parts = append(parts, v.Field(i))
-			}
-		}
-	case reflect.Slice, reflect.Array:
-		for i := range v.Len() {
-			if v.Type().Elem().Kind() != reflect.Uint8 {
-				parts = append(parts, v.Index(i))
-			}
-		}
-	case reflect.Map:
-		for _, key := range v.MapKeys() {
-			parts = append(parts, key, v.MapIndex(key))
-		}
-	}
-	for _, part := range parts {
-		if flaw := flawOf(part); flaw != "" {
+		switch flaw := flawAt(p.Value); {
+		case flaw != "":
 			return flaw
+		case p.depth > maxNesting:
+			return "is nested too deep"
+		case marshals(p.Value):
+			p.depth = math.MinInt // what it holds need not be what it writes
+		}
+		if kind := p.Kind(); (kind == reflect.Pointer || kind == reflect.Map || kind == reflect.Slice) && !p.IsNil() {
+			id := identityOf(p.Value)
+			if seen[id] {
+				continue
+			}
+			if seen == nil {
+				seen = map[identity]bool{}
+			}
+			seen[id] = true
+		}
+		for inner := range partsOf(p.Value) {
+			parts = append(parts, part{inner, p.depth + 1})
 		}
 	}
 	return ""
 }
 
-func encodingError(field, message string) error {
-	return &ArgumentError{Fields: []FieldError{{field, message, CodeEncoding}}}
+// flawAt is the flaw of v itself, not of its parts.
+func flawAt(v reflect.Value) string {
+	switch {
+	case v.Type() == reflect.TypeFor[Secret]():
+		return "holds a Secret in a struct, which would be sent as " + redacted + ": reveal it, or use a map"
+	case isRequestRecord(v.Type()):
+		return "holds a request record in a struct, which would lose its Extra: use a map"
+	case v.Kind() == reflect.String && !utf8.ValidString(v.String()):
+		return notUTF8
+	}
+	return ""
+}
+
+// marshals reports whether v has a method that encoding/json leaves the writing to.
+func marshals(v reflect.Value) bool {
+	t := v.Type()
+	if v.CanAddr() {
+		t = reflect.PointerTo(t)
+	}
+	return t.Implements(reflect.TypeFor[json.Marshaler]()) || t.Implements(reflect.TypeFor[encoding.TextMarshaler]())
+}
+
+// partsOf yields what encoding/json may write of v.
+func partsOf(v reflect.Value) iter.Seq[reflect.Value] {
+	return func(yield func(reflect.Value) bool) {
+		switch kind := v.Kind(); {
+		case kind == reflect.Pointer || kind == reflect.Interface:
+			yield(v.Elem())
+		case kind == reflect.Struct:
+			for i := range v.NumField() {
+				field := v.Type().Field(i) // embedded, its own fields may be exported
+				if (field.IsExported() || field.Anonymous) && field.Tag.Get("json") != "-" && !yield(v.Field(i)) {
+					return
+				}
+			}
+		case kind == reflect.Map:
+			for entry := v.MapRange(); entry.Next(); {
+				if !yield(entry.Key()) || !yield(entry.Value()) {
+					return
+				}
+			}
+		case (kind == reflect.Slice || kind == reflect.Array) && v.Type().Elem().Kind() > reflect.Complex128: // no numbers
+			for i := range v.Len() {
+				if !yield(v.Index(i)) {
+					return
+				}
+			}
+		}
+	}
 }

@@ -48,14 +48,14 @@ type exchange struct {
 // no answer was received, or not all of a success.
 func (x *exchange) send(ctx context.Context, token Token, body []byte) error {
 	x.caller = ctx
-	x.http = x.client.settings.http
+	x.http = x.client.settings().http
 	x.http.Transport = x
 	if x.request.effect == Read {
 		resp, err := x.repeat(x.client.bind(ctx, &x.request, token, body))
 		return x.ended(ctx, ctx, resp, err)
 	}
 	traced, stop := ctx, context.CancelCauseFunc(nil)
-	if x.client.settings.foreign {
+	if x.client.settings().foreign {
 		traced, stop = context.WithCancelCause(ctx)
 		defer stop(nil)
 	}
@@ -94,7 +94,7 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 	if x.request.effect == Mutation {
 		hr = guard(hr)
 	}
-	resp, err := x.client.settings.http.Transport.RoundTrip(hr)
+	resp, err := x.client.settings().http.Transport.RoundTrip(hr)
 	switch {
 	case err != nil:
 		resp = nil
@@ -164,9 +164,9 @@ func (x *exchange) trace(ctx context.Context, stop context.CancelCauseFunc, toke
 	authorization := "Bearer " + token.Value.Reveal()
 	hooks.WroteHeaderField = func(name string, value []string) {
 		switch text := strings.Join(value, ""); {
-		case isHostField(name) && strings.EqualFold(text, x.client.settings.base.Host):
+		case isHostField(name) && strings.EqualFold(text, x.client.settings().base.Host):
 			x.marks[0].Add(1)
-		case strings.EqualFold(name, "User-Agent") && text == x.client.settings.userAgent[0]:
+		case strings.EqualFold(name, "User-Agent") && text == x.client.settings().userAgent[0]:
 			x.marks[1].Add(1)
 		case strings.EqualFold(name, "Authorization") && text == authorization:
 			x.marks[2].Add(1)
@@ -246,7 +246,7 @@ func (x *exchange) reached() bool {
 	if x.request.effect == Read || x.gotConn.Load() > 0 {
 		return true
 	}
-	return x.client.settings.foreign && !neverLeft(x.err) // which may have ways out that fire no trace
+	return x.client.settings().foreign && !neverLeft(x.err) // which may have ways out that fire no trace
 }
 
 // neverLeft reports whether err proves that what it ended got no further than the door.

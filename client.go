@@ -29,8 +29,10 @@ type Client struct {
 	Loans         *LoansService
 	Webhooks      *WebhooksService
 
-	settings *settings // behind a pointer, where fmt does not look
+	hidden *func() *settings // behind a function, where nothing that prints or compares looks
 }
+
+func (c *Client) settings() *settings { return (*c.hidden)() }
 
 // settings is what the options set.
 type settings struct {
@@ -182,7 +184,8 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	}
 	s.http.Jar = nil
 
-	c := &Client{settings: s}
+	hidden := func() *settings { return s }
+	c := &Client{hidden: &hidden}
 	c.Applications = &ApplicationsService{c}
 	c.Approval = &ApprovalService{c}
 	c.Auth = &AuthService{c}
@@ -201,17 +204,17 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 // Close ends a sign-in or refresh under way, waits for it, and closes idle
 // connections. Calls under way go on.
 func (c *Client) Close() error {
-	if c.settings.session != nil {
-		c.settings.session.close()
+	if c.settings().session != nil {
+		c.settings().session.state().close()
 	}
-	if !c.settings.foreign {
-		c.settings.http.CloseIdleConnections()
+	if !c.settings().foreign {
+		c.settings().http.CloseIdleConnections()
 	}
 	return nil
 }
 
 // String returns the address of the service.
-func (c *Client) String() string { return "lending client of " + c.settings.base.String() }
+func (c *Client) String() string { return "lending client of " + c.settings().base.String() }
 
 // parseBaseURL refuses what would lose a part of the address or send a token in the
 // clear. Its errors do not quote the address, which can hold a password.
@@ -303,6 +306,11 @@ func versionIn(info *debug.BuildInfo) string {
 // Response is what the service answered to one call: see [CaptureResponse]. It can
 // hold tokens and what was sent: under fmt, slog and json.Marshal it shows its status
 // and its size.
+//
+// In an unexported field of another struct fmt calls no method, and prints Header and
+// Body with that struct: keep a *Response there, of which it prints the address under
+// %v, %+v and %#v. What prints by reflection alone, as testify
+// does with what differs, shows all of it.
 type Response struct {
 	StatusCode int
 	Header     http.Header

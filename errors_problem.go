@@ -18,6 +18,10 @@ import (
 //
 // Title, Detail, Instance and the messages can echo what was sent. Under fmt, slog and
 // json.Marshal a ProblemDetails shows codes, field names and ids only.
+//
+// In an unexported field of another struct fmt calls no method, and prints all of it
+// with that struct: keep a *ProblemDetails there, or the [Error] that it came with, of
+// which it prints the address under %v, %+v and %#v.
 type ProblemDetails struct {
 	Status        int
 	Title         string

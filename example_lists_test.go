@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/google/uuid"
-
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
@@ -19,7 +17,7 @@ func ExampleLoansService_AllTransactions() {
 	service.AddTransactions(row.ID, make([]lendingtest.Transaction, 450)...)
 
 	count := 0
-	for _, err := range client.Loans.AllTransactions(context.Background(), lending.LoanID(uuid.MustParse(row.ID)), nil) {
+	for _, err := range client.Loans.AllTransactions(context.Background(), must(lending.ParseLoanID(row.ID)), nil) {
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -36,7 +34,7 @@ func ExamplePage() {
 	row := service.AddLoan(lendingtest.Loan{})
 	service.AddTransactions(row.ID, make([]lendingtest.Transaction, 450)...)
 
-	page, err := client.Loans.TransactionsPaged(context.Background(), lending.LoanID(uuid.MustParse(row.ID)), &lending.PagedOptions{
+	page, err := client.Loans.TransactionsPaged(context.Background(), must(lending.ParseLoanID(row.ID)), &lending.PagedOptions{
 		Skip: 400, Take: lending.MaxTake, Descending: true,
 	})
 	if err != nil {
@@ -55,7 +53,7 @@ func ExampleLoansService_AllWithdrawals() {
 
 	count := 0
 	newest := &lending.PagedOptions{Descending: true, Take: 3}
-	for withdrawal, err := range client.Loans.AllWithdrawals(context.Background(), lending.LoanID(uuid.MustParse(row.ID)), newest) {
+	for withdrawal, err := range client.Loans.AllWithdrawals(context.Background(), must(lending.ParseLoanID(row.ID)), newest) {
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -82,7 +80,7 @@ func ExamplePageError() {
 
 	options, count := &lending.ListOptions{}, 0
 	for range 2 { // a program would come back later
-		for _, err := range client.Loans.AllTransactions(context.Background(), lending.LoanID(uuid.MustParse(row.ID)), options) {
+		for _, err := range client.Loans.AllTransactions(context.Background(), must(lending.ParseLoanID(row.ID)), options) {
 			if broken, ok := errors.AsType[*lending.PageError](err); ok {
 				options.Skip = broken.Skip
 				fmt.Println("broke off after", count)

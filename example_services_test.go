@@ -135,7 +135,7 @@ func ExampleApplicationsService_AddOrUpdateBankingData() {
 // the reads that the error names tell what happened.
 func ExampleApplicationsService_Process() {
 	service, client := demo()
-	application := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+	application := must(lending.ParseApplicationID(service.AddApplication(lendingtest.Application{}).ID))
 	ctx := context.Background()
 	_, err := client.Applications.AddOrUpdateBankingData(ctx, application, bankStatement(), nil)
 	if err != nil {
@@ -160,7 +160,7 @@ func ExampleApplicationsService_Process() {
 func ExampleApplicationsService_Offer() {
 	service, client := demo()
 	row := service.AddApplication(lendingtest.Application{Offer: &lendingtest.Offer{Amount: 12_500_00, Terms: 12}})
-	application := lending.ApplicationID(uuid.MustParse(row.ID))
+	application := must(lending.ParseApplicationID(row.ID))
 
 	offer, err := client.Applications.Offer(context.Background(), application, nil)
 	if err != nil {
@@ -183,7 +183,7 @@ func ExampleApplicationsService_Offer() {
 func ExampleApprovalService_AddCompanyDetails() {
 	service, client := demo()
 	row := service.AddApplication(lendingtest.Application{Offer: &lendingtest.Offer{Amount: 12_500_00}})
-	application := lending.ApplicationID(uuid.MustParse(row.ID))
+	application := must(lending.ParseApplicationID(row.ID))
 
 	type company struct { // made up: the interface does not show the fields
 		LegalName string `json:"legalName"`
@@ -206,7 +206,7 @@ func ExampleApprovalService_AddPrimaryApplicantDetails() {
 	row := service.AddApplication(lendingtest.Application{
 		Offer: &lendingtest.Offer{Amount: 12_500_00}, Company: []byte(`{"legalName":"Lovelace Analytics, LLC"}`),
 	})
-	application := lending.ApplicationID(uuid.MustParse(row.ID))
+	application := must(lending.ParseApplicationID(row.ID))
 
 	ctx := context.Background()
 	err := client.Approval.AddPrimaryApplicantDetails(ctx, application, lending.PrimaryApplicantRequest{
@@ -227,7 +227,7 @@ func ExampleApprovalService_AddPrimaryApplicantDetails() {
 // The bank accounts of an application, and which one the money goes to.
 func ExampleApprovalService_SetPrimaryBankAccount() {
 	service, client := demo()
-	application := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{
+	application := must(lending.ParseApplicationID(service.AddApplication(lendingtest.Application{
 		Offer:    &lendingtest.Offer{Amount: 12_500_00},
 		Accounts: []lendingtest.BankAccount{{ID: "account-1", AccountName: "Checking"}},
 	}).ID))
@@ -287,7 +287,7 @@ func ExampleApprovalService_SubmitRequiredDocument() {
 func ExampleApprovalService_SignContract() {
 	service, client := demo()
 	row := service.AddApplication(readyToSign())
-	application := lending.ApplicationID(uuid.MustParse(row.ID))
+	application := must(lending.ParseApplicationID(row.ID))
 
 	ctx := context.Background()
 	applicants, err := client.Approval.Applicants(ctx, application)
@@ -368,7 +368,7 @@ func ExampleBulkService_CreateCustomers() {
 // Amounts are exact in both directions.
 func ExampleCalculationService_LineOfCredit() {
 	service, client := demo()
-	application := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+	application := must(lending.ParseApplicationID(service.AddApplication(lendingtest.Application{}).ID))
 	result, err := client.Calculation.LineOfCredit(context.Background(), application, &lending.CalculationRequest{
 		Amount: "2500.10", Terms: 6,
 	})
@@ -410,7 +410,7 @@ func ExampleCalculationService_Invoice() {
 // Messages of an application, written and read.
 func ExampleCommunicationService() {
 	service, client := demo()
-	application := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+	application := must(lending.ParseApplicationID(service.AddApplication(lendingtest.Application{}).ID))
 
 	ctx := context.Background()
 	err := client.Communication.Post(ctx, application, &lending.CommunicationRequest{
@@ -456,8 +456,8 @@ func ExampleCustomersService_GetByEmail() {
 func ExampleLoansService_ListByCustomer() {
 	service, client := demo()
 	row := service.AddLoan(lendingtest.Loan{})
-	customer := lending.CustomerID(uuid.MustParse(row.CustomerID))
-	application := lending.ApplicationID(uuid.MustParse(row.ApplicationID))
+	customer := must(lending.ParseCustomerID(row.CustomerID))
+	application := must(lending.ParseApplicationID(row.ApplicationID))
 
 	loans, err := client.Loans.ListByCustomer(context.Background(), customer)
 	if err != nil {
@@ -477,7 +477,7 @@ func ExampleLoansService_ListByCustomer() {
 func ExampleLoansService_WithdrawInvoice() {
 	service, client := demo()
 	row := service.AddLoan(lendingtest.Loan{})
-	loan, application := lending.LoanID(uuid.MustParse(row.ID)), lending.ApplicationID(uuid.MustParse(row.ApplicationID))
+	loan, application := must(lending.ParseLoanID(row.ID)), must(lending.ParseApplicationID(row.ApplicationID))
 
 	ctx := context.Background()
 	calculation := lending.CalculationRequest{Amount: "2500.00", Terms: 6}
@@ -505,7 +505,7 @@ func ExampleLoansService_WithdrawInvoice() {
 func ExampleLoansService_ConfirmInvoiceWithdrawal() {
 	service, client := demo()
 	row := service.AddLoan(lendingtest.Loan{})
-	loan, application := lending.LoanID(uuid.MustParse(row.ID)), lending.ApplicationID(uuid.MustParse(row.ApplicationID))
+	loan, application := must(lending.ParseLoanID(row.ID)), must(lending.ParseApplicationID(row.ApplicationID))
 
 	ctx := context.Background()
 	calculation := lending.CalculationRequest{Amount: "2500.00", Terms: 6}

@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"os"
 
-	"github.com/google/uuid"
-
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
@@ -112,7 +110,7 @@ func ExampleError() {
 // quoted by the error. Response returns it.
 func ExampleError_Response() {
 	service, client := demo()
-	application := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+	application := must(lending.ParseApplicationID(service.AddApplication(lendingtest.Application{}).ID))
 	service.Fail("POST /api/Application/cancel-application/{applicationId}", lendingtest.Fault{
 		Status: http.StatusBadGateway, ContentType: "text/html", Body: []byte("<h1>Back in a minute</h1>"),
 	})
@@ -165,7 +163,7 @@ func ExampleArgumentError() {
 func ExampleRecord() {
 	service, client := demo()
 	loan := service.AddLoan(lendingtest.Loan{})
-	balance, err := client.Loans.TotalBalance(context.Background(), lending.LoanID(uuid.MustParse(loan.ID)))
+	balance, err := client.Loans.TotalBalance(context.Background(), must(lending.ParseLoanID(loan.ID)))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -206,7 +204,7 @@ func ExampleUserRequest_extra() {
 // Status, header and body of the answer, for the one call that needs them.
 func ExampleCaptureResponse() {
 	service, client := demo()
-	application := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+	application := must(lending.ParseApplicationID(service.AddApplication(lendingtest.Application{}).ID))
 
 	var response lending.Response
 	status, err := client.Applications.Status(lending.CaptureResponse(context.Background(), &response), application)
@@ -255,7 +253,7 @@ func ExampleWithObserver() {
 		return
 	}
 	defer client.Close()
-	closed, err := client.Loans.IsClosed(context.Background(), lending.LoanID(uuid.MustParse(loan.ID)))
+	closed, err := client.Loans.IsClosed(context.Background(), must(lending.ParseLoanID(loan.ID)))
 	fmt.Println(closed, err)
 	// Output:
 	// read /api/Loan/is-loan-closed/{loanId} attempt 1 status 503
@@ -275,7 +273,7 @@ func ExampleWithCallObserver() {
 	row := service.AddApplication(lendingtest.Application{})
 	service.Fail("GET /api/Application/process-application/{applicationId}", lendingtest.Fault{ResetAfter: true})
 
-	_, _ = client.Applications.Process(context.Background(), lending.ApplicationID(uuid.MustParse(row.ID)))
+	_, _ = client.Applications.Process(context.Background(), must(lending.ParseApplicationID(row.ID)))
 	_, _ = client.Applications.Process(context.Background(), lending.ApplicationID{})
 	// Output:
 	// mutation /api/Application/process-application/{applicationId} attempts 1 outcome unknown
@@ -299,7 +297,7 @@ func ExampleWithLogger() {
 
 	ctx := context.Background()
 	_, _ = client.Customers.GetByEmail(ctx, "ada@example.com")
-	_, _ = client.Loans.WithdrawInvoice(ctx, lending.LoanID(uuid.MustParse(row.ID)), lending.InvoiceWithdrawalRequest{
+	_, _ = client.Loans.WithdrawInvoice(ctx, must(lending.ParseLoanID(row.ID)), lending.InvoiceWithdrawalRequest{
 		Calculation: lending.CalculationRequest{Amount: "2500.00", Terms: 6}, // which nobody has stored
 	})
 	// Output:
@@ -307,7 +305,7 @@ func ExampleWithLogger() {
 	// level=WARN msg="lending attempt" method=POST route=/api/Loan/make-withdrawal-invoice/{loanId} effect=mutation attempt=1 status=400 outcome=rejected
 }
 
-// An identifier from a database or a URL. The error does not quote what it was.
+// An identifier from a URL. The error does not quote what it was.
 func ExampleParseCustomerID() {
 	id, err := lending.ParseCustomerID("3FA85F64-5717-4562-B3FC-2C963F66AFA6")
 	fmt.Println(id, err)
@@ -320,13 +318,41 @@ func ExampleParseCustomerID() {
 
 // An identifier is a UUID of one kind of record, here a customer.
 func ExampleID() {
-	id := lending.CustomerID(uuid.MustParse("3fa85f64-5717-4562-b3fc-2c963f66afa6"))
+	id, err := lending.ParseCustomerID("3fa85f64-5717-4562-b3fc-2c963f66afa6")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	text, err := json.Marshal(map[string]lending.CustomerID{"customerId": id})
 	fmt.Println(string(text), err)
 	fmt.Println(lending.CustomerID{}.IsZero())
 	// Output:
 	// {"customerId":"3fa85f64-5717-4562-b3fc-2c963f66afa6"} <nil>
 	// true
+}
+
+// An identifier in a database: database/sql calls Value for an argument,
+// db.Exec("INSERT INTO customers (id) VALUES ($1)", id), and Scan for a column,
+// rows.Scan(&id).
+func ExampleID_Scan() {
+	id, err := lending.ParseCustomerID("3fa85f64-5717-4562-b3fc-2c963f66afa6")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	stored, err := id.Value()
+	fmt.Println(stored, err)
+	var loaded lending.CustomerID
+	fmt.Println(loaded.Scan(stored), loaded == id)
+
+	stored, err = lending.CustomerID{}.Value() // none yet: NULL
+	fmt.Println(stored, err)
+	fmt.Println(loaded.Scan(stored), loaded.IsZero())
+	// Output:
+	// 3fa85f64-5717-4562-b3fc-2c963f66afa6 <nil>
+	// <nil> true
+	// <nil> <nil>
+	// <nil> true
 }
 
 // A secret prints as "[redacted]", wherever it is.

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
@@ -20,7 +18,7 @@ import (
 func ExampleWebhooksService_Register() {
 	_, client := demo()
 	ctx := context.Background()
-	target := lending.ForPartner(lending.PartnerID(uuid.MustParse(lendingtest.PartnerID)))
+	target := lending.ForPartner(must(lending.ParsePartnerID(lendingtest.PartnerID)))
 	err := client.Webhooks.Register(ctx, target, lending.WebhookSubscription{
 		WebhookURI: "https://partner.example/webhooks",
 		Webhooks:   []lending.EventName{lending.EventLoanCreated, lending.EventLoanWithdrawalCompleted},
@@ -41,7 +39,7 @@ func ExampleWebhooksService_Register() {
 // On every deploy: it registers only what is missing or differs, and proves the save.
 func ExampleWebhooksService_Ensure() {
 	service, client := demo()
-	target := lending.ForPartner(lending.PartnerID(uuid.MustParse(lendingtest.PartnerID)))
+	target := lending.ForPartner(must(lending.ParsePartnerID(lendingtest.PartnerID)))
 	for range 2 {
 		ensured, err := client.Webhooks.Ensure(context.Background(), target, lending.WebhookSubscription{
 			WebhookURI: "https://partner.example/webhooks",

@@ -1,13 +1,18 @@
 package lending
 
 import (
+	"database/sql/driver"
+
 	"github.com/google/uuid"
 )
 
 // ID identifies one kind of record. The kinds do not mix: a [LoanID] where an
-// [ApplicationID] is due does not compile. Any UUID converts:
+// [ApplicationID] is due does not compile. It is read from text by the function of its kind:
 //
-//	id := lending.CustomerID(uuid.MustParse("3fa85f64-5717-4562-b3fc-2c963f66afa6"))
+//	id, err := lending.ParseCustomerID("3fa85f64-5717-4562-b3fc-2c963f66afa6")
+//
+// A uuid.UUID converts as it is: CustomerID(u). A database keeps it as text, see
+// [ID.Value] and [ID.Scan].
 type ID[Kind any] uuid.UUID
 
 // The kinds of identifiers.
@@ -62,6 +67,35 @@ func (id *ID[Kind]) UnmarshalText(text []byte) error {
 		*id = parsed
 	}
 	return err
+}
+
+// Value returns the text of the identifier for database/sql, for a column of text or of
+// UUIDs. The zero identifier names nothing and is NULL: a column that is NOT NULL
+// refuses it, and a comparison with it finds no row.
+func (id ID[Kind]) Value() (driver.Value, error) {
+	if id.IsZero() {
+		return nil, nil
+	}
+	return id.String(), nil
+}
+
+// Scan reads what [ID.Value] has stored: text as [ID.UnmarshalText] takes it, the 16 bytes of a
+// UUID in a binary column, and NULL as the zero identifier. The error does not quote src.
+func (id *ID[Kind]) Scan(src any) error {
+	switch src := src.(type) {
+	case nil:
+		*id = ID[Kind]{}
+		return nil
+	case string:
+		return id.UnmarshalText([]byte(src))
+	case []byte:
+		if len(src) == len(id) {
+			*id = ID[Kind](src)
+			return nil
+		}
+		return id.UnmarshalText(src)
+	}
+	return argumentError("id", CodeFormat, "must be a UUID, as text or as 16 bytes")
 }
 
 // ParseCustomerID reads a customer's id, for example from a database or a URL.

@@ -28,7 +28,7 @@ var errPanicked = errors.New("lending: a function of the caller panicked")
 
 // begin tells the observers of calls of one that begins, and returns the context for it.
 func (x *exchange) begin(ctx context.Context) context.Context {
-	observers := x.client.settings.callObservers
+	observers := x.client.settings().callObservers
 	if len(observers) == 0 {
 		return ctx
 	}
@@ -77,7 +77,7 @@ type Attempt struct {
 
 // observe tells the observers of an attempt that has ended.
 func (x *exchange) observe(start time.Time, resp *http.Response) {
-	if len(x.client.settings.observers) == 0 {
+	if len(x.client.settings().observers) == 0 {
 		return
 	}
 	a := Attempt{
@@ -87,7 +87,7 @@ func (x *exchange) observe(start time.Time, resp *http.Response) {
 	if resp != nil {
 		a.StatusCode = resp.StatusCode
 	}
-	for _, observe := range x.client.settings.observers {
+	for _, observe := range x.client.settings().observers {
 		observe(x.caller, a)
 	}
 }

@@ -1,6 +1,7 @@
 package lending
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -70,23 +71,29 @@ func (p Page[T]) MarshalJSON() ([]byte, error) { return marshalRecord(p.Record, 
 // missing says that there is no list, although the total is not said to be 0: an
 // object of another kind is not an empty page.
 func (p *Page[T]) missing() *shapeError {
-	if p.Data != nil {
+	if p.Data != nil || p.total() == 0 {
 		return nil
 	}
-	got, total := "nothing", 1
-	for name, value := range jsonsplit.Members(p.Raw()) {
-		raw := p.Raw()[value.From:value.To]
-		switch {
-		case strings.EqualFold(string(name), "data"):
-			got = "null"
-		case strings.EqualFold(string(name), "totalCount") && string(raw) != "null":
-			_ = parseCount(raw, &total) // it has been read before
+	return &shapeError{path: "data", want: "an array", got: cmp.Or(p.member("data"), "nothing")}
+}
+
+// total is the TotalCount that the service said, -1 if it said none: without one, or
+// with one that cannot be, TotalCount says nothing of where the list ends.
+func (p *Page[T]) total() int {
+	if said := p.member("totalCount"); said == "" || said == "null" || p.TotalCount < 0 {
+		return -1
+	}
+	return p.TotalCount
+}
+
+// member is the JSON type of the member that is called name in any case, empty if there is none.
+func (p *Page[T]) member(name string) (got string) {
+	for other, value := range jsonsplit.Members(p.Raw()) {
+		if strings.EqualFold(string(other), name) {
+			got = jsonType(p.Raw()[value.From:])
 		}
 	}
-	if total == 0 {
-		return nil
-	}
-	return &shapeError{path: "data", want: "an array", got: got}
+	return got
 }
 
 // countParam is a parameter that is left out where it is 0.
@@ -158,8 +165,11 @@ func (*PageError) safe() {}
 
 // AllTransactions yields all transactions of a loan, page by page: it calls
 // [LoansService.Transactions] until a page is empty. [LoansService.AllTransactionsPaged]
-// needs a call less, where the total that the service tells is right, and can go from
-// the last to the first.
+// needs a call less, where the service tells how many there are, and can go from the
+// last to the first.
+//
+// Nothing but an empty page tells where the list ends: a service that goes on for ever
+// with pages that differ is ended by ctx, or by breaking off.
 //
 // opts may be nil. Skip is where the iterator begins, Take the size of its pages, at
 // most and by default [MaxTake]. A call that fails ends it with a [*PageError], from
@@ -170,15 +180,15 @@ func (s *LoansService) AllTransactions(ctx context.Context, id LoanID, opts *Lis
 }
 
 // AllTransactionsPaged yields all transactions of a loan, page by page: it calls
-// [LoansService.TransactionsPaged] until there are as many as the total says, or a
-// page is empty. The rest is as for [LoansService.AllTransactions].
+// [LoansService.TransactionsPaged] until the total is reached, or a page is empty: a
+// total that is too small ends it early. The rest is as for [LoansService.AllTransactions].
 func (s *LoansService) AllTransactionsPaged(ctx context.Context, id LoanID, opts *PagedOptions) iter.Seq2[Transaction, error] {
 	return walkPages(ctx, id, opts, s.TransactionsPaged)
 }
 
 // AllWithdrawals yields all withdrawals from a loan, page by page: it calls
-// [LoansService.Withdrawals] until there are as many as the total says, or a page is
-// empty. The rest is as for [LoansService.AllTransactions].
+// [LoansService.Withdrawals] until the total is reached, or a page is empty. The rest
+// is as for [LoansService.AllTransactionsPaged].
 func (s *LoansService) AllWithdrawals(ctx context.Context, id LoanID, opts *PagedOptions) iter.Seq2[AdvanceProjection, error] {
 	return walkPages(ctx, id, opts, s.Withdrawals)
 }
@@ -224,7 +234,7 @@ func walkPages[T rawRecord, ID any](ctx context.Context, id ID, opts *PagedOptio
 		if err != nil {
 			return page[T]{err: err}
 		}
-		return page[T]{records: p.Data, total: p.TotalCount}
+		return page[T]{records: p.Data, total: p.total()}
 	})
 }
 
@@ -269,7 +279,7 @@ func fetchAhead[T any](fetch func() page[T]) (wait func() page[T]) {
 }
 
 // walk yields the records that fetch returns from skip on. It advances by as many as
-// have come, and ends when there are as many as the total says, or none come.
+// have come, and ends when the total is reached or overstepped, or none come.
 func walk[T rawRecord](ctx context.Context, skip int, ahead bool, fetch func(ctx context.Context, skip int) page[T]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -297,7 +307,7 @@ func walk[T rawRecord](ctx context.Context, skip int, ahead bool, fetch func(ctx
 			}
 			seen[sum] = true
 			skip += len(p.records)
-			last := len(p.records) == 0 || skip == p.total
+			last := len(p.records) == 0 || p.total >= 0 && skip >= p.total
 			if ahead && !last {
 				next = fetchAhead(func() page[T] { return fetch(ctx, skip) })
 			}

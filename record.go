@@ -1,7 +1,6 @@
 package lending
 
 import (
-	"bytes"
 	"encoding"
 	"encoding/json"
 	"errors"
@@ -17,6 +16,9 @@ import (
 // Record is a record of the service as it was received. The service publishes only
 // some fields of most records: those are typed, beside a Record that keeps them all,
 // to the last digit. Embedded in every record that the service answers with.
+//
+// fmt shows nothing of a Record, in whatever it stands; slog's JSON handler shows it in
+// a list, see [Record.LogValue].
 //
 // A Record is a view of the whole answer that it came in, which stays in memory as
 // long as the Record does; [Record.Detach] cuts it out.
@@ -48,18 +50,31 @@ func (r Record) Raw() json.RawMessage {
 }
 
 // Decode decodes the record into v, as [json.Unmarshal] does. The text of its error
-// names the field and what stands there, and never a value.
+// names the field, by its path as in "accounts[2].owner.id", and the JSON type of what
+// stands there. It never shows a value, nor the key of a map, which stands as *.
+//
+// A struct of yours that embeds a Record, or a record that has one, is refused: its
+// UnmarshalJSON would be that of the Record, which fills no field beside itself. Give
+// the field a name. A method of v that panics does so in your goroutine, and leaves the
+// record as it was.
 func (r Record) Decode(v any) error {
-	err := json.Unmarshal(r.Raw(), v)
+	if t := reflect.TypeOf(v); t != nil {
+		if bad := swallower(t); bad != nil {
+			return &hiddenError{fmt.Sprintf("lending: record: %s embeds a record, whose UnmarshalJSON takes everything: give the field a name", bad), errSwallowed}
+		}
+	}
+	raw := r.Raw()
+	err := json.Unmarshal(raw, v)
 	if err == nil {
 		return nil
 	}
-	if mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		got, _, _ := strings.Cut(mismatch.Value, " ") // "number 12.5" quotes
-		return &hiddenError{fmt.Sprintf("lending: record: field %q: a JSON %s does not fit %s", mismatch.Field, got, mismatch.Type), err}
+	if _, misused := errors.AsType[*json.InvalidUnmarshalError](err); misused || !jsonsplit.Valid(raw) {
+		return &hiddenError{"lending: record does not decode into " + fmt.Sprintf("%T", v), err}
 	}
-	return &hiddenError{"lending: record does not decode into " + fmt.Sprintf("%T", v), err}
+	return &hiddenError{"lending: record: " + misfitOf(raw, reflect.TypeOf(v)).String(), err}
 }
+
+var errSwallowed = errors.New("an embedded record takes everything")
 
 // Detach copies the record out of the answer it came in, so that keeping one record
 // of a long list does not keep the list.
@@ -85,7 +100,11 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// LogValue logs how large the record is: records hold personal data.
+// LogValue logs how large the record is: records hold personal data. slog asks for it
+// where a record, or a pointer to one, is the value of an attribute. In a slice, a map
+// or a struct it does not: the JSON handler writes those with json.Marshal, and so every
+// record in them whole, as [Record.MarshalJSON] must for whoever stores it. Log how many
+// they are, or their ids. Neither fmt nor the text handler shows what a record holds.
 func (r Record) LogValue() slog.Value {
 	return slog.StringValue(fmt.Sprintf("record of %d bytes", len(r.Raw())))
 }
@@ -107,9 +126,9 @@ func marshalRecord(r Record, record any) ([]byte, error) {
 	if r.answer != nil {
 		return r.Raw(), nil
 	}
-	var b bytes.Buffer
-	err := encodeObject(&b, reflect.ValueOf(record), "")
-	return b.Bytes(), err
+	var e encoder
+	err := e.object(reflect.ValueOf(record))
+	return e.Bytes(), err
 }
 
 // shapeError says that a value of the answer is not of the JSON type it should be.

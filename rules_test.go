@@ -30,6 +30,11 @@ func TestExtra(t *testing.T) {
 		"a scalar":         {"x", "Extra encoding"},
 		"a function":       {func() {}, "Extra encoding"},
 		"a secret":         {unpublished{"a": []any{struct{ S lending.Secret }{lending.NewSecret("hush")}}}, "Extra.a[0] encoding"},
+		"a secret, deeper": {struct{ hushed }{hushed{lending.NewSecret("hush")}}, "Extra encoding"},
+		"a request record": {
+			unpublished{"a": &lending.WebhookSubscription{Secret: lending.NewSecret("hush"), Extra: unpublished{"b": 1}}},
+			`{"a":{"webhookUri":"","secret":"hush","b":1}}`,
+		},
 		"bytes, not UTF-8": {unpublished{"a": "\xff"}, "Extra.a encoding"},
 		"a name twice":     {json.RawMessage(`{"a":1,"A":2}`), "Extra.a conflict"},
 	} {
@@ -47,6 +52,8 @@ func TestExtra(t *testing.T) {
 	_, err := silent(t).Applications.CreateCustomer(t.Context(), user)
 	assert.Equal(t, "password encoding", refused(t, err), "another password would be sent")
 }
+
+type hushed struct{ S lending.Secret }
 
 // silent is a client of a service that must not be called.
 func silent(t *testing.T) *lending.Client {

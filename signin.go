@@ -53,7 +53,7 @@ func isStoreError(err error) bool {
 }
 
 // login signs in, with a second step if the service asks for one: then it sets codeSent.
-func (s *Session) login(ctx context.Context, codeSent *bool) (*grant, error) {
+func (s *session) login(ctx context.Context, codeSent *bool) (*grant, error) {
 	var answer Response
 	ctx = CaptureResponse(ctx, &answer)
 	user, err := s.auth.Login(ctx, LoginRequest{
@@ -73,7 +73,7 @@ func (s *Session) login(ctx context.Context, codeSent *bool) (*grant, error) {
 }
 
 // secondStep asks for the code. If it ends before there is one, the code is still due.
-func (s *Session) secondStep(ctx context.Context) (*FullApplicationUser, error) {
+func (s *session) secondStep(ctx context.Context) (*FullApplicationUser, error) {
 	challenge := Challenge{s.credentials.Username, s.credentials.IPAddress, time.Now().UTC(), 1}
 	if s.credentials.TwoFactor == nil {
 		return nil, &TwoFactorRequiredError{challenge}
@@ -86,7 +86,7 @@ func (s *Session) secondStep(ctx context.Context) (*FullApplicationUser, error) 
 }
 
 // tryCodes asks for the code, and again if it was wrong.
-func (s *Session) tryCodes(ctx context.Context, challenge Challenge) (*FullApplicationUser, error) {
+func (s *session) tryCodes(ctx context.Context, challenge Challenge) (*FullApplicationUser, error) {
 	for refusal := error(nil); ; challenge.Attempt++ {
 		code, err := s.credentials.TwoFactor(ctx, challenge)
 		if err != nil {
@@ -101,7 +101,7 @@ func (s *Session) tryCodes(ctx context.Context, challenge Challenge) (*FullAppli
 	}
 }
 
-func (s *Session) validate(ctx context.Context, challenge Challenge, code string) (*FullApplicationUser, error) {
+func (s *session) validate(ctx context.Context, challenge Challenge, code string) (*FullApplicationUser, error) {
 	return s.auth.ValidateTwoFactor(ctx, TwoFactorLoginRequest{
 		Username:  challenge.Username,
 		Code:      NewSecret(code),
@@ -123,7 +123,7 @@ func signedIn(user *FullApplicationUser, answer *Response) (*grant, error) {
 
 // refresh asks for a new token with the one of old. The answer does not tell how long
 // the new one lives: as long as the old one, unless it is a JWT that says otherwise.
-func (s *Session) refresh(ctx context.Context, old *grant) (*grant, error) {
+func (s *session) refresh(ctx context.Context, old *grant) (*grant, error) {
 	var answer Response
 	sent := time.Now()
 	value, err := post[Secret](CaptureResponse(ctx, &answer), s.auth.client, request{

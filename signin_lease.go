@@ -29,7 +29,7 @@ const (
 type work func(ctx context.Context, fence int64) (*grant, error)
 
 // obtain signs in, or takes the token of another process that does.
-func (s *Session) obtain(ctx context.Context, forced bool) (*grant, error) {
+func (s *session) obtain(ctx context.Context, forced bool) (*grant, error) {
 	g, err := s.inTurn(ctx, forced, s.trySignIn)
 	if isStoreError(err) {
 		s.mu.Lock()
@@ -40,7 +40,7 @@ func (s *Session) obtain(ctx context.Context, forced bool) (*grant, error) {
 }
 
 // trySignIn signs in and remembers a failure, here and in the store.
-func (s *Session) trySignIn(ctx context.Context, fence int64) (*grant, error) {
+func (s *session) trySignIn(ctx context.Context, fence int64) (*grant, error) {
 	codeSent := false
 	login := func(ctx context.Context) (*grant, error) { return s.login(ctx, &codeSent) }
 	g, err := protect(login)(ctx, fence)
@@ -58,7 +58,7 @@ func (s *Session) trySignIn(ctx context.Context, fence int64) (*grant, error) {
 }
 
 // inTurn does the work when no other process does.
-func (s *Session) inTurn(ctx context.Context, forced bool, do work) (*grant, error) {
+func (s *session) inTurn(ctx context.Context, forced bool, do work) (*grant, error) {
 	for wait := minPoll; ; wait = min(2*wait, maxPoll) {
 		g, err := s.lead(ctx, leaseTTL, 0, forced, do)
 		if forced && isStoreError(err) && !errors.Is(err, errOtherAccount) {
@@ -75,7 +75,7 @@ func (s *Session) inTurn(ctx context.Context, forced bool, do work) (*grant, err
 
 // startRenewal refreshes g in the background if it is time, and puts the next attempt
 // off before it begins this one.
-func (s *Session) startRenewal(g *grant) {
+func (s *session) startRenewal(g *grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.current.Load() != g || g.renewAt.IsZero() || time.Until(g.renewAt) > 0 {
@@ -91,7 +91,7 @@ func (s *Session) startRenewal(g *grant) {
 
 // renew refreshes g, or takes the token of another process that has. Without the store
 // it waits for the last twentieth of the token's life, because every process does.
-func (s *Session) renew(ctx context.Context, g *grant) (*grant, error) {
+func (s *session) renew(ctx context.Context, g *grant) (*grant, error) {
 	life, left := g.token.Expires.Sub(g.issued), max(time.Until(g.useUntil), 0)
 	ctx, cancel := context.WithTimeout(ctx, min(renewTimeout, left))
 	defer cancel()
@@ -110,7 +110,7 @@ func (s *Session) renew(ctx context.Context, g *grant) (*grant, error) {
 }
 
 // postpone puts off the next attempt to refresh g.
-func (s *Session) postpone(g *grant, wait time.Duration) {
+func (s *session) postpone(g *grant, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now := s.current.Load(); now != nil && now.fence == g.fence && time.Until(now.renewAt) < wait {
@@ -121,7 +121,7 @@ func (s *Session) postpone(g *grant, wait time.Duration) {
 // lead takes the lease, does the work and shares the token. If another process has
 // been faster it returns the token of that one, whose fence is above the given one.
 // It fails with [ErrLeaseHeld] while another process is at work.
-func (s *Session) lead(ctx context.Context, ttl time.Duration, above int64, forced bool, do work) (*grant, error) {
+func (s *session) lead(ctx context.Context, ttl time.Duration, above int64, forced bool, do work) (*grant, error) {
 	if g, err := s.look(ctx, above, forced); g != nil || err != nil {
 		return g, err
 	}
@@ -148,7 +148,7 @@ func (s *Session) lead(ctx context.Context, ttl time.Duration, above int64, forc
 }
 
 // alone does the work without the store.
-func (s *Session) alone(ctx context.Context, fence int64, do work) (*grant, error) {
+func (s *session) alone(ctx context.Context, fence int64, do work) (*grant, error) {
 	g, err := do(ctx, fence)
 	if err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func (s *Session) alone(ctx context.Context, fence int64, do work) (*grant, erro
 
 // look takes over a token that the store has, if its fence is above the given one and
 // it may be used. Unless forced it fails while a failed sign-in is not to be repeated.
-func (s *Session) look(ctx context.Context, above int64, forced bool) (*grant, error) {
+func (s *session) look(ctx context.Context, above int64, forced bool) (*grant, error) {
 	k, fence, err := s.load(ctx)
 	if err != nil {
 		return nil, err
@@ -228,7 +228,7 @@ func accountOf(base *url.URL, username string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func (s *Session) load(ctx context.Context) (k kept, fence int64, err error) {
+func (s *session) load(ctx context.Context) (k kept, fence int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	stored, err := s.store.Load(ctx)
@@ -250,7 +250,7 @@ func (s *Session) load(ctx context.Context) (k kept, fence int64, err error) {
 	return k, stored.Fence, err
 }
 
-func (s *Session) save(ctx context.Context, fence int64, k kept) error {
+func (s *session) save(ctx context.Context, fence int64, k kept) error {
 	k.Account = s.account
 	text, err := json.Marshal(k)
 	if err != nil {
@@ -266,7 +266,7 @@ func (s *Session) save(ctx context.Context, fence int64, k kept) error {
 }
 
 // share saves g, and returns the newer token if the store has one by now.
-func (s *Session) share(ctx context.Context, g *grant) *grant {
+func (s *session) share(ctx context.Context, g *grant) *grant {
 	err := s.save(ctx, g.fence, kept{Token: g.token.Value.Reveal(), Issued: g.issued, Expires: g.token.Expires})
 	if errors.Is(err, ErrFenced) {
 		if newer, _ := s.look(context.WithoutCancel(ctx), g.fence, true); newer != nil {
@@ -279,7 +279,7 @@ func (s *Session) share(ctx context.Context, g *grant) *grant {
 
 // replace puts k in the place of token if the store still has it. A newer token has a
 // higher fence, so that it stays also if it is saved in between.
-func (s *Session) replace(ctx context.Context, token Secret, k kept) error {
+func (s *session) replace(ctx context.Context, token Secret, k kept) error {
 	old, fence, err := s.load(ctx)
 	if err == nil && old.Token == token.Reveal() {
 		err = s.save(ctx, fence, k)
@@ -302,7 +302,7 @@ func (f *failure) remember(err error, p patience) {
 }
 
 // report logs what callers do not see.
-func (s *Session) report(what string, err error) {
+func (s *session) report(what string, err error) {
 	if err != nil && s.logger != nil {
 		s.logger.LogAttrs(context.Background(), slog.LevelWarn, "lending session: "+what, slog.String("error", describe(err)))
 	}

@@ -60,9 +60,14 @@ import (
 // further behind uses a token after its expiry, until it is refused, and one whose
 // clock is further ahead may sign in too early.
 type Session struct {
+	state func() *session // behind a function, where nothing that prints or compares looks
+}
+
+// session is what a [Session] holds.
+type session struct {
 	current atomic.Pointer[grant] // written under mu; nil if there is no token
 
-	credentials *Credentials // behind a pointer, where fmt does not look
+	credentials Credentials
 	auth        *AuthService
 	account     string // that the store's token must be of
 	store       TokenStore
@@ -121,17 +126,18 @@ const expiryMargin = 10 * time.Second
 var errClosed = &signInError{text: "the client is closed"}
 
 func newSession(credentials Credentials) *Session {
-	return &Session{
-		credentials: &credentials,
+	s := &session{
+		credentials: credentials,
 		store:       NewMemoryTokenStore(),
 		done:        make(chan struct{}),
 		flights:     map[*flight]bool{},
 	}
+	return &Session{state: func() *session { return s }}
 }
 
 // Session returns the session of a client made with [WithCredentials], nil for
 // another one.
-func (c *Client) Session() *Session { return c.settings.session }
+func (c *Client) Session() *Session { return c.settings().session }
 
 // WithTokenStore keeps the token of [WithCredentials] in store, from where other
 // sessions, later ones or those of other processes, take it: see [Session]. Each account
@@ -148,22 +154,25 @@ func WithTokenStore(store TokenStore) Option {
 
 // bindSession gives the session what other options have set.
 func (c *Client) bindSession() error {
-	session, store := c.settings.session, c.settings.store
-	if session == nil && store != nil {
+	shell, store := c.settings().session, c.settings().store
+	if shell == nil && store != nil {
 		return argumentError("WithTokenStore", CodeConflict, "needs WithCredentials")
 	}
-	if session != nil {
-		session.auth, session.logger = c.Auth, c.settings.logger
-		session.account = accountOf(&c.settings.base, session.credentials.Username)
+	if shell == nil {
+		return nil
 	}
-	if session != nil && store != nil {
+	session := shell.state()
+	session.auth, session.logger = c.Auth, c.settings().logger
+	session.account = accountOf(&c.settings().base, session.credentials.Username)
+	if store != nil {
 		session.store = store
 	}
 	return nil
 }
 
 // Token returns a valid token. It may sign in first, and ask for a two-factor code.
-func (s *Session) Token(ctx context.Context) (Token, error) {
+func (shell *Session) Token(ctx context.Context) (Token, error) {
+	s := shell.state()
 	g := s.current.Load()
 	if g != nil && !g.due.Load() {
 		return g.token, nil
@@ -179,7 +188,8 @@ func (s *Session) Token(ctx context.Context) (Token, error) {
 // when a failed sign-in would not be tried again yet or the [TokenStore] cannot be
 // reached. Call it when a person asks for it, for example after an account was
 // unlocked or a code was lost: it may send a code, and may lock the account.
-func (s *Session) SignIn(ctx context.Context) error {
+func (shell *Session) SignIn(ctx context.Context) error {
+	s := shell.state()
 	if s.current.Load().usable() {
 		return nil
 	}
@@ -194,7 +204,8 @@ func (s *Session) SignIn(ctx context.Context) error {
 // CompleteTwoFactor completes a sign-in that ended with a [*TwoFactorRequiredError],
 // in this process or in another that shares the [TokenStore]. After an error that is
 // [OutcomeRejected] the code was wrong, and another may be tried.
-func (s *Session) CompleteTwoFactor(ctx context.Context, challenge Challenge, code string) error {
+func (shell *Session) CompleteTwoFactor(ctx context.Context, challenge Challenge, code string) error {
+	s := shell.state()
 	if challenge.Username != s.credentials.Username {
 		return argumentError("challenge.username", CodeConflict, "is not the user of this session")
 	}
@@ -224,7 +235,8 @@ func (s *Session) CompleteTwoFactor(ctx context.Context, challenge Challenge, co
 // Keepalive refreshes the token whenever it is due, for a program that may make no
 // call for longer than a token lives. It never signs in. It returns when ctx ends,
 // with its error, or when the client is closed.
-func (s *Session) Keepalive(ctx context.Context) error {
+func (shell *Session) Keepalive(ctx context.Context) error {
+	s := shell.state()
 	for {
 		if !s.current.Load().usable() {
 			_, _ = s.look(ctx, 0, true) // another process may have signed in
@@ -250,14 +262,15 @@ func (s *Session) Keepalive(ctx context.Context) error {
 
 // Invalidate makes the session forget token, which the service has refused, unless
 // it already holds a newer one. So does the [TokenStore], for which it waits a second.
-func (s *Session) Invalidate(token Token) {
+func (shell *Session) Invalidate(token Token) {
+	s := shell.state()
 	select {
 	case <-s.drop(token.Value).done:
 	case <-time.After(time.Second):
 	}
 }
 
-func (s *Session) drop(token Secret) *flight {
+func (s *session) drop(token Secret) *flight {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.current.Load()
@@ -279,7 +292,7 @@ func (s *Session) drop(token Secret) *flight {
 }
 
 // close ends what is under way and waits for it.
-func (s *Session) close() {
+func (s *session) close() {
 	s.mu.Lock()
 	if !s.closed {
 		s.closed = true
@@ -315,7 +328,7 @@ func (g *grant) postponed(wait time.Duration) *grant {
 }
 
 // put makes g the present grant. The caller holds the lock.
-func (s *Session) put(g *grant) {
+func (s *session) put(g *grant) {
 	if old := s.current.Load(); old != nil && old.alarm != nil {
 		old.alarm.Stop()
 	}
@@ -331,7 +344,7 @@ func (s *Session) put(g *grant) {
 }
 
 // publish makes g the present grant, which ends the memory of failures.
-func (s *Session) publish(g *grant) *grant {
+func (s *session) publish(g *grant) *grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.put(g)
@@ -340,7 +353,7 @@ func (s *Session) publish(g *grant) *grant {
 }
 
 // await waits for a sign-in that all who wait share.
-func (s *Session) await(ctx context.Context, forced bool) (Token, error) {
+func (s *session) await(ctx context.Context, forced bool) (Token, error) {
 	f := s.join(forced)
 	select {
 	case <-f.done:
@@ -356,7 +369,7 @@ func (s *Session) await(ctx context.Context, forced bool) (Token, error) {
 
 // join returns the sign-in under way, and begins one if there is none. Where none is
 // needed, or possible now, the flight that it returns is over.
-func (s *Session) join(forced bool) *flight {
+func (s *session) join(forced bool) *flight {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch g := s.current.Load(); {
@@ -381,7 +394,7 @@ func landed(g *grant, err error) *flight {
 }
 
 // leave is called by a caller who waits no longer. The last one ends the flight.
-func (s *Session) leave(f *flight) {
+func (s *session) leave(f *flight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f.waiting--; f.waiting == 0 {
@@ -394,7 +407,7 @@ func (s *Session) leave(f *flight) {
 
 // launch runs work in a goroutine that close ends and waits for. The caller holds the
 // lock and has seen that the session is not closed.
-func (s *Session) launch(work func(context.Context) (*grant, error)) *flight {
+func (s *session) launch(work func(context.Context) (*grant, error)) *flight {
 	ctx, cancel := context.WithCancel(context.Background())
 	f := &flight{done: make(chan struct{}), cancel: cancel, err: &signInError{text: "it did not end", mild: true}}
 	s.flights[f] = true
@@ -405,7 +418,7 @@ func (s *Session) launch(work func(context.Context) (*grant, error)) *flight {
 	return f
 }
 
-func (s *Session) land(f *flight) {
+func (s *session) land(f *flight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f.cancel()

@@ -105,23 +105,25 @@ func (s *tokenState) release(owner string) {
 
 // stateStore is a store whose state is read and changed as a whole.
 type stateStore struct {
-	state interface {
-		read() (tokenState, error)
-		update(ctx context.Context, change func(*tokenState) error) error
-	}
+	state func() stateKeeper // behind a function, where nothing that prints or compares looks
+}
+
+type stateKeeper interface {
+	read() (tokenState, error)
+	update(ctx context.Context, change func(*tokenState) error) error
 }
 
 func (s stateStore) Load(ctx context.Context) (StoredToken, error) {
-	state, err := s.state.read()
+	state, err := s.state().read()
 	return StoredToken{Fence: state.Fence, Data: Secret{state.Data}}, err
 }
 
 func (s stateStore) Save(ctx context.Context, token StoredToken) error {
-	return s.state.update(ctx, func(state *tokenState) error { return state.save(token) })
+	return s.state().update(ctx, func(state *tokenState) error { return state.save(token) })
 }
 
 func (s stateStore) Acquire(ctx context.Context, owner string, ttl time.Duration) (fence int64, err error) {
-	err = s.state.update(ctx, func(state *tokenState) error {
+	err = s.state().update(ctx, func(state *tokenState) error {
 		err := state.acquire(owner, ttl)
 		fence = state.Lease
 		return err
@@ -130,12 +132,15 @@ func (s stateStore) Acquire(ctx context.Context, owner string, ttl time.Duration
 }
 
 func (s stateStore) Release(ctx context.Context, owner string) error {
-	return s.state.update(ctx, func(state *tokenState) error { state.release(owner); return nil })
+	return s.state().update(ctx, func(state *tokenState) error { state.release(owner); return nil })
 }
 
 // NewMemoryTokenStore returns a store for the sessions of one process. A [Session]
 // has one of its own unless told otherwise.
-func NewMemoryTokenStore() TokenStore { return stateStore{&memory{}} }
+func NewMemoryTokenStore() TokenStore {
+	m := &memory{}
+	return stateStore{func() stateKeeper { return m }}
+}
 
 type memory struct {
 	mu    sync.Mutex
@@ -162,7 +167,8 @@ func (m *memory) update(_ context.Context, change func(*tokenState) error) error
 // Processes of one machine may share it, on systems with flock. The token lies in it
 // in the clear: see [NewEncryptedTokenStore].
 func NewFileTokenStore(path string) TokenStore {
-	return stateStore{&file{path, make(chan struct{}, 1)}}
+	f := &file{path, make(chan struct{}, 1)}
+	return stateStore{func() stateKeeper { return f }}
 }
 
 type file struct {
@@ -257,24 +263,32 @@ func NewEncryptedTokenStore(store TokenStore, key []byte) (TokenStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	return encryptedStore{store, func() cipher.AEAD { return aead }}, nil
+	return encryptedStore{func() TokenStore { return store }, func() cipher.AEAD { return aead }}, nil
 }
 
-// encryptedStore holds its cipher in a function, where fmt does not look.
+// encryptedStore holds what is the caller's, and its cipher, behind functions.
 type encryptedStore struct {
-	TokenStore
-	aead func() cipher.AEAD
+	store func() TokenStore
+	aead  func() cipher.AEAD
+}
+
+func (e encryptedStore) Acquire(ctx context.Context, owner string, ttl time.Duration) (fence int64, err error) {
+	return e.store().Acquire(ctx, owner, ttl)
+}
+
+func (e encryptedStore) Release(ctx context.Context, owner string) error {
+	return e.store().Release(ctx, owner)
 }
 
 // Save binds the text to its fence: an old token cannot be passed off as a new one.
 func (e encryptedStore) Save(ctx context.Context, token StoredToken) error {
 	sealed := e.aead().Seal(nil, nil, []byte(token.Data.Reveal()), fenceBytes(token.Fence)) //nolint:gosec // it makes its nonce
 	token.Data = NewSecret(base64.StdEncoding.EncodeToString(sealed))
-	return e.TokenStore.Save(ctx, token)
+	return e.store().Save(ctx, token)
 }
 
 func (e encryptedStore) Load(ctx context.Context) (StoredToken, error) {
-	token, err := e.TokenStore.Load(ctx)
+	token, err := e.store().Load(ctx)
 	if err != nil || token.Data.IsZero() {
 		return token, err
 	}

@@ -62,7 +62,9 @@ func EventNames() []EventName {
 // Event is a webhook delivery: the envelope, and the data of the event. Its Record is
 // the whole envelope, with the fields that are not published.
 //
-// Data can hold codes and personal data. Neither fmt nor slog shows them.
+// Data can hold codes and personal data. fmt shows nothing of them, in whatever the event
+// stands, and slog neither, but for the JSON handler in a list or a struct: see
+// [Record.LogValue].
 type Event struct {
 	Record
 	ID      uuid.UUID `json:"id"` // not a key: the service uses one id for several events, see [Event.Key]

@@ -9,6 +9,11 @@ import (
 
 // MemoryInbox is an [Inbox] that loses everything with the process: for tests.
 type MemoryInbox struct {
+	state func() *memoryInbox // behind a function, where nothing that prints or compares looks
+}
+
+// memoryInbox is what a [MemoryInbox] holds.
+type memoryInbox struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed and made anew when an event is added
 	seen    map[string]bool
@@ -25,11 +30,13 @@ type memoryEntry struct {
 
 // NewMemoryInbox returns an empty inbox.
 func NewMemoryInbox() *MemoryInbox {
-	return &MemoryInbox{changed: make(chan struct{}), seen: map[string]bool{}, running: map[*InboxEntry]*memoryEntry{}}
+	b := &memoryInbox{changed: make(chan struct{}), seen: map[string]bool{}, running: map[*InboxEntry]*memoryEntry{}}
+	return &MemoryInbox{state: func() *memoryInbox { return b }}
 }
 
 // Put implements [Inbox].
-func (b *MemoryInbox) Put(ctx context.Context, event *Event) error {
+func (m *MemoryInbox) Put(ctx context.Context, event *Event) error {
+	b := m.state()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	key := event.Key()
@@ -42,7 +49,7 @@ func (b *MemoryInbox) Put(ctx context.Context, event *Event) error {
 }
 
 // add puts e among those that wait. The caller holds the lock.
-func (b *MemoryInbox) add(e *memoryEntry) {
+func (b *memoryInbox) add(e *memoryEntry) {
 	at, _ := slices.BinarySearchFunc(b.waiting, e.due.Add(1), func(w *memoryEntry, due time.Time) int { return w.due.Compare(due) })
 	b.waiting = slices.Insert(b.waiting, at, e)
 	close(b.changed)
@@ -50,7 +57,8 @@ func (b *MemoryInbox) add(e *memoryEntry) {
 }
 
 // Take implements [Inbox].
-func (b *MemoryInbox) Take(ctx context.Context) (*InboxEntry, error) {
+func (m *MemoryInbox) Take(ctx context.Context) (*InboxEntry, error) {
+	b := m.state()
 	for {
 		b.mu.Lock()
 		wait, changed := time.Hour, b.changed
@@ -79,13 +87,14 @@ func (b *MemoryInbox) Take(ctx context.Context) (*InboxEntry, error) {
 }
 
 // Done implements [Inbox].
-func (b *MemoryInbox) Done(ctx context.Context, entry *InboxEntry) error {
-	b.release(entry, func(*memoryEntry) {})
+func (m *MemoryInbox) Done(ctx context.Context, entry *InboxEntry) error {
+	m.state().release(entry, func(*memoryEntry) {})
 	return nil
 }
 
 // Retry implements [Inbox].
-func (b *MemoryInbox) Retry(ctx context.Context, entry *InboxEntry, wait time.Duration) error {
+func (m *MemoryInbox) Retry(ctx context.Context, entry *InboxEntry, wait time.Duration) error {
+	b := m.state()
 	b.release(entry, func(e *memoryEntry) {
 		e.due = time.Now().Add(wait)
 		b.add(e)
@@ -94,13 +103,14 @@ func (b *MemoryInbox) Retry(ctx context.Context, entry *InboxEntry, wait time.Du
 }
 
 // Bury implements [Inbox].
-func (b *MemoryInbox) Bury(ctx context.Context, entry *InboxEntry) error {
+func (m *MemoryInbox) Bury(ctx context.Context, entry *InboxEntry) error {
+	b := m.state()
 	b.release(entry, func(e *memoryEntry) { b.dead = append(b.dead, e) })
 	return nil
 }
 
 // release ends the claim of entry, and calls then if there was one.
-func (b *MemoryInbox) release(entry *InboxEntry, then func(*memoryEntry)) {
+func (b *memoryInbox) release(entry *InboxEntry, then func(*memoryEntry)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if e := b.running[entry]; e != nil {
@@ -110,7 +120,8 @@ func (b *MemoryInbox) release(entry *InboxEntry, then func(*memoryEntry)) {
 }
 
 // Counts implements [Inbox].
-func (b *MemoryInbox) Counts(ctx context.Context) (InboxCounts, error) {
+func (m *MemoryInbox) Counts(ctx context.Context) (InboxCounts, error) {
+	b := m.state()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return InboxCounts{Waiting: len(b.waiting), Running: len(b.running), Dead: len(b.dead)}, nil

@@ -113,25 +113,34 @@ func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
 // NewMemoryDeduper returns a [Deduper] for one process. It forgets everything when
 // the process ends, and takes about 200 bytes for each key until Keep has passed.
 func NewMemoryDeduper(opts DeduperOptions) Deduper {
-	return &memoryDeduper{options: opts.WithDefaults(), keys: map[string]*memoryClaim{}}
+	d := &dedupeState{options: opts.WithDefaults(), keys: map[string]*claimState{}}
+	return memoryDeduper{func() *dedupeState { return d }}
 }
 
-type memoryDeduper struct {
+// memoryDeduper and memoryClaim hold their state behind a function, where nothing that
+// prints or compares looks.
+type (
+	memoryDeduper struct{ state func() *dedupeState }
+	memoryClaim   struct{ state func() *claimState }
+)
+
+type dedupeState struct {
 	options DeduperOptions
 
 	mu   sync.Mutex
-	keys map[string]*memoryClaim
-	done []*memoryClaim // in the order in which they are forgotten
+	keys map[string]*claimState
+	done []*claimState // in the order in which they are forgotten
 }
 
-type memoryClaim struct {
-	deduper *memoryDeduper
+type claimState struct {
+	deduper *dedupeState
 	key     string
 	done    bool
 	until   time.Time // when the claim ends, or when what is done is forgotten
 }
 
-func (d *memoryDeduper) Claim(ctx context.Context, key string) (Claim, error) {
+func (m memoryDeduper) Claim(ctx context.Context, key string) (Claim, error) {
+	d := m.state()
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -150,12 +159,13 @@ func (d *memoryDeduper) Claim(ctx context.Context, key string) (Claim, error) {
 	} else if c != nil && now.Before(c.until) {
 		return nil, ErrClaimed
 	}
-	c := &memoryClaim{deduper: d, key: key, until: now.Add(d.options.Lease)}
+	c := &claimState{deduper: d, key: key, until: now.Add(d.options.Lease)}
 	d.keys[key] = c
-	return c, nil
+	return memoryClaim{func() *claimState { return c }}, nil
 }
 
-func (c *memoryClaim) Done(context.Context) error {
+func (m memoryClaim) Done(context.Context) error {
+	c := m.state()
 	c.deduper.mu.Lock()
 	defer c.deduper.mu.Unlock()
 	if !c.done {
@@ -166,7 +176,8 @@ func (c *memoryClaim) Done(context.Context) error {
 	return nil
 }
 
-func (c *memoryClaim) Release(context.Context) error {
+func (m memoryClaim) Release(context.Context) error {
+	c := m.state()
 	c.deduper.mu.Lock()
 	defer c.deduper.mu.Unlock()
 	if c.deduper.keys[c.key] == c && !c.done {

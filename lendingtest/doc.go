@@ -64,11 +64,14 @@
 //
 //		const route = "GET /api/Application/application-status/{applicationId}"
 //		service.Fail(route, lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: 30 * time.Minute})
-//		application := service.AddApplication(lendingtest.Application{})
+//		application, err := lending.ParseApplicationID(service.AddApplication(lendingtest.Application{}).ID)
+//		if err != nil {
+//			t.Fatal(err)
+//		}
 //		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 //		defer cancel()
 //		start := time.Now()
-//		_, err = client.Applications.Status(ctx, lending.ApplicationID(uuid.MustParse(application.ID)))
+//		_, err = client.Applications.Status(ctx, application)
 //		if waited := time.Since(start); err != nil || waited < 30*time.Minute {
 //			t.Error(waited, err)
 //		}

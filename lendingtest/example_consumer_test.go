@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/google/uuid"
-
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
@@ -42,8 +40,13 @@ func Example_consumer() {
 			return
 		}
 		service.Fail(process, fault)
+		application, err := lending.ParseApplicationID(row.ID)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
 
-		err = offerFor(context.Background(), client, lending.ApplicationID(uuid.MustParse(row.ID)))
+		err = offerFor(context.Background(), client, application)
 		fmt.Println("offer:", err == nil, "arrived:", service.Arrived(process), "executed:", service.Executed(process))
 		_ = client.Close()
 		service.Close()

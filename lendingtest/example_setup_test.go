@@ -31,7 +31,7 @@ func ExampleWithTLS() {
 	defer client.Close()
 
 	loan := service.AddLoan(lendingtest.Loan{})
-	closed, err := client.Loans.IsClosed(context.Background(), lending.LoanID(uuid.MustParse(loan.ID)))
+	closed, err := client.Loans.IsClosed(context.Background(), must(lending.ParseLoanID(loan.ID)))
 	fmt.Println(service.URL[:8], closed, err)
 	// Output: https:// false <nil>
 }
@@ -48,7 +48,7 @@ func ExampleService_Handler() {
 	defer client.Close()
 
 	application := service.AddApplication(lendingtest.Application{})
-	status, err := client.Applications.Status(context.Background(), lending.ApplicationID(uuid.MustParse(application.ID)))
+	status, err := client.Applications.Status(context.Background(), must(lending.ParseApplicationID(application.ID)))
 	fmt.Println(status, err)
 	// Output: Application Created <nil>
 }
@@ -69,7 +69,7 @@ func ExampleWithAccount() {
 	}
 	defer client.Close()
 
-	another := lending.ForPartner(lending.PartnerID(uuid.MustParse(lendingtest.PartnerID)))
+	another := lending.ForPartner(must(lending.ParsePartnerID(lendingtest.PartnerID)))
 	_, err = client.Webhooks.Subscription(context.Background(), another)
 	fmt.Println(errors.Is(err, lending.ErrForbidden))
 	// Output: true
@@ -106,7 +106,7 @@ func ExampleService_Advance() {
 	}
 	defer client.Close()
 
-	loan := lending.LoanID(uuid.MustParse(service.AddLoan(lendingtest.Loan{}).ID))
+	loan := must(lending.ParseLoanID(service.AddLoan(lendingtest.Loan{}).ID))
 	for range 2 {
 		_, err := client.Loans.Get(context.Background(), loan)
 		fmt.Println(err, "sign-ins:", service.Executed("POST /api/Authenication/login"))
@@ -125,7 +125,7 @@ func ExampleService_Requests() {
 	defer client.Close()
 	application := service.AddApplication(lendingtest.Application{})
 
-	_ = client.Communication.Post(context.Background(), lending.ApplicationID(uuid.MustParse(application.ID)),
+	_ = client.Communication.Post(context.Background(), must(lending.ParseApplicationID(application.ID)),
 		&lending.CommunicationRequest{Extra: map[string]string{"message": "When will the offer be ready?"}})
 	for _, r := range service.Requests() {
 		fmt.Println(r.Route, r.Username)

@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 
-	"github.com/google/uuid"
-
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
@@ -54,7 +52,7 @@ func ExampleWithDeliveryClient() {
 	defer client.Close()
 
 	ctx := context.Background()
-	partner := lending.ForPartner(lending.PartnerID(uuid.MustParse(lendingtest.PartnerID)))
+	partner := lending.ForPartner(must(lending.ParsePartnerID(lendingtest.PartnerID)))
 	ensured, err := client.Webhooks.Ensure(ctx, partner, lending.WebhookSubscription{
 		WebhookURI: listener.URL + "/webhooks",
 		Webhooks:   []lending.EventName{lending.EventLoanCreated},

@@ -16,6 +16,14 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
+// must is for what cannot fail: the service writes its ids as UUIDs.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
 // rig calls a service without sockets, signed in as the partner.
 type rig struct {
 	*lendingtest.Service

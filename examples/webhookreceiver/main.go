@@ -22,8 +22,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
@@ -124,7 +122,11 @@ type demonstration struct {
 }
 
 func demonstrate(ctx context.Context, out io.Writer) error {
-	d := &demonstration{out: out, partner: lending.ForPartner(lending.PartnerID(uuid.MustParse(lendingtest.PartnerID)))}
+	partner, err := lending.ParsePartnerID(lendingtest.PartnerID)
+	if err != nil {
+		return err
+	}
+	d := &demonstration{out: out, partner: lending.ForPartner(partner)}
 	d.secret.Store(&lending.Secret{})
 	d.receiver = httptest.NewTLSServer(receiver(func(*http.Request) ([]lending.Secret, error) {
 		return []lending.Secret{*d.secret.Load()}, nil
@@ -138,7 +140,6 @@ func demonstrate(ctx context.Context, out io.Writer) error {
 	defer d.receiver.Close()
 	d.service = lendingtest.NewServer(lendingtest.WithDeliveryClient(d.receiver.Client()))
 	defer d.service.Close()
-	var err error
 	if d.client, err = lending.New(d.service.URL, lending.WithCredentials(lending.Credentials{
 		Username:           lendingtest.Username,
 		Password:           lending.NewSecret(lendingtest.Password),
