@@ -20,8 +20,9 @@ func (o *CreateOptions) query() []param {
 
 // CreateCustomer creates a customer and returns its id.
 //
-// The rules of [UserRequest] are checked before anything is sent. After an unknown
-// outcome read [CustomersService.GetByEmail] before creating again.
+// The rules of [UserRequest] are checked before anything is sent. An answer without an
+// id is an error whose outcome is [OutcomeDone]. After an unknown outcome read
+// [CustomersService.GetByEmail] before creating again.
 //
 // Route: POST /api/Application/create-customer
 func (s *ApplicationsService) CreateCustomer(ctx context.Context, customer UserRequest) (*UserResponse, error) {
@@ -96,8 +97,9 @@ func (s *ApplicationsService) CreateWithCustomer(ctx context.Context, applicatio
 
 // SendLink asks the service to send the customer a link to the application.
 //
-// After an unknown outcome nothing shows whether it was sent: a second call may send
-// it twice.
+// No answer is declared: one that is false or reports a failure leaves the outcome
+// unknown. After an unknown outcome nothing shows whether it was sent: a second call may
+// send it twice.
 //
 // Route: POST /api/Application/send-application-link
 func (s *ApplicationsService) SendLink(ctx context.Context, id ApplicationID) error {
@@ -132,8 +134,9 @@ type BankingDataOptions struct {
 // replaces them. It comes before [ApplicationsService.Process]; without transactions
 // there will be no offer.
 //
-// data may be nil: the route accepts a call without a body. After an unknown outcome
-// read [ApprovalService.BankAccounts]; sending the same data again is an update.
+// data may be nil: the route accepts a call without a body. The meaning of the answer
+// false is not published. After an unknown outcome read [ApprovalService.BankAccounts];
+// sending the same data again is an update.
 //
 // Route: POST /api/Application/add-or-update-banking-data/{applicationId}
 func (s *ApplicationsService) AddOrUpdateBankingData(ctx context.Context, id ApplicationID, data *BankingDataRequest, opts *BankingDataOptions) (bool, error) {
@@ -166,6 +169,8 @@ func (s *ApplicationsService) Process(ctx context.Context, id ApplicationID) (Of
 // Status returns the application's status as the service spells it. The values are
 // not published: the set is open.
 //
+// [Absent] reports an application that does not exist.
+//
 // Route: GET /api/Application/application-status/{applicationId}
 func (s *ApplicationsService) Status(ctx context.Context, id ApplicationID) (string, error) {
 	return get[string](ctx, s.client, request{
@@ -184,7 +189,8 @@ type OfferOptions struct {
 // Offer returns the application's offer, which [ApplicationsService.Process] produces
 // and which can expire.
 //
-// After an unknown outcome of a call with Force, read the offer without it.
+// [Absent] reports that there is no offer, or no such application; never of a call with
+// Force. After an unknown outcome of a call with Force, read the offer without it.
 //
 // Route: GET /api/Application/application-offer/{applicationId}
 func (s *ApplicationsService) Offer(ctx context.Context, id ApplicationID, opts *OfferOptions) (*OfferResponse, error) {
@@ -201,6 +207,9 @@ func (s *ApplicationsService) Offer(ctx context.Context, id ApplicationID, opts 
 
 // ListByCustomer returns the applications of a customer.
 //
+// Where there are none the list is empty; [Absent] reports a customer who does not
+// exist.
+//
 // Route: GET /api/Application/get-customer-applications/{customerId}
 func (s *ApplicationsService) ListByCustomer(ctx context.Context, id CustomerID) ([]Application, error) {
 	return get[[]Application](ctx, s.client, request{
@@ -211,6 +220,9 @@ func (s *ApplicationsService) ListByCustomer(ctx context.Context, id CustomerID)
 
 // ListByPartner returns applications of a partner. The service sets no limit: without
 // options it returns them all. [ApplicationsService.AllByPartner] reads them in parts.
+//
+// Where there are none the list is empty; [Absent] reports a partner that does not
+// exist.
 //
 // Route: GET /api/Application/get-partner-applications/{partnerId}
 func (s *ApplicationsService) ListByPartner(ctx context.Context, id PartnerID, opts *ListOptions) ([]Application, error) {
@@ -224,6 +236,8 @@ func (s *ApplicationsService) ListByPartner(ctx context.Context, id PartnerID, o
 
 // Get returns an application.
 //
+// [Absent] reports one that does not exist.
+//
 // Route: GET /api/Application/get-application/{applicationId}
 func (s *ApplicationsService) Get(ctx context.Context, id ApplicationID) (*Application, error) {
 	return get[*Application](ctx, s.client, request{
@@ -235,7 +249,8 @@ func (s *ApplicationsService) Get(ctx context.Context, id ApplicationID) (*Appli
 // UpdateName gives the application's business another name, which must not be empty.
 //
 // The service exposes it as a GET, yet it changes state: it is sent once and never
-// repeated. After an unknown outcome read [ApplicationsService.Get].
+// repeated. The meaning of the answer false is not published. After an unknown outcome
+// read [ApplicationsService.Get].
 //
 // Route: GET /api/Application/update-application-name/{applicationId}
 func (s *ApplicationsService) UpdateName(ctx context.Context, id ApplicationID, name string) (bool, error) {
@@ -251,7 +266,8 @@ func (s *ApplicationsService) UpdateName(ctx context.Context, id ApplicationID, 
 // becomes of the one that is left out.
 //
 // The service exposes it as a GET, yet it changes state: it is sent once and never
-// repeated. After an unknown outcome read [ApplicationsService.Get].
+// repeated. The meaning of the answer false is not published. After an unknown outcome
+// read [ApplicationsService.Get].
 //
 // Route: GET /api/Application/update-application-name-and-zip-code/{applicationId}
 func (s *ApplicationsService) UpdateNameAndZipCode(ctx context.Context, id ApplicationID, name, zipCode string) (bool, error) {
@@ -266,7 +282,8 @@ func (s *ApplicationsService) UpdateNameAndZipCode(ctx context.Context, id Appli
 //
 // The service exposes it as a GET, yet it changes state: it is sent once and never
 // repeated. Personal data travel in its query: the service's own access logs may hold
-// them. After an unknown outcome read [CustomersService.GetByID].
+// them. The meaning of the answer false is not published. After an unknown outcome read
+// [CustomersService.GetByID].
 //
 // Route: GET /api/Application/update-customer-data/{applicationId}
 func (s *ApplicationsService) UpdateCustomerData(ctx context.Context, id ApplicationID, data CustomerData) (bool, error) {
@@ -280,7 +297,8 @@ func (s *ApplicationsService) UpdateCustomerData(ctx context.Context, id Applica
 // UpdateData changes name, zip code and start date of the application's business.
 //
 // The service exposes it as a GET, yet it changes state: it is sent once and never
-// repeated. After an unknown outcome read [ApplicationsService.Get].
+// repeated. The meaning of the answer false is not published. After an unknown outcome
+// read [ApplicationsService.Get].
 //
 // Route: GET /api/Application/update-application-data/{applicationId}
 func (s *ApplicationsService) UpdateData(ctx context.Context, id ApplicationID, data ApplicationData) (bool, error) {
@@ -293,7 +311,8 @@ func (s *ApplicationsService) UpdateData(ctx context.Context, id ApplicationID, 
 
 // Cancel cancels the application. Which status follows is not published.
 //
-// After an unknown outcome read [ApplicationsService.Status].
+// No answer is declared: one that is false or reports a failure leaves the outcome
+// unknown. After an unknown outcome read [ApplicationsService.Status].
 //
 // Route: POST /api/Application/cancel-application/{applicationId}
 func (s *ApplicationsService) Cancel(ctx context.Context, id ApplicationID) error {

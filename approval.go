@@ -83,7 +83,8 @@ func (c *checks) image(field string, image Secret) {
 
 // AddCompanyDetails gives the application its company.
 //
-// After an unknown outcome nothing published shows whether it was stored: read
+// No answer is declared: one that is false or reports a failure leaves the outcome
+// unknown. After an unknown outcome nothing published shows whether it was stored: read
 // [ApplicationsService.Get] and look for it there.
 //
 // Route: POST /api/ApplicationApproval/add-company-details/{applicationId}
@@ -98,7 +99,8 @@ func (s *ApprovalService) AddCompanyDetails(ctx context.Context, id ApplicationI
 
 // AddPrimaryApplicantDetails gives the application its first applicant.
 //
-// After an unknown outcome read [ApprovalService.Applicants].
+// No answer is declared: one that is false or reports a failure leaves the outcome
+// unknown. After an unknown outcome read [ApprovalService.Applicants].
 //
 // Route: POST /api/ApplicationApproval/add-primary-applicant-details/{applicationId}
 func (s *ApprovalService) AddPrimaryApplicantDetails(ctx context.Context, id ApplicationID, applicant PrimaryApplicantRequest) error {
@@ -112,7 +114,8 @@ func (s *ApprovalService) AddPrimaryApplicantDetails(ctx context.Context, id App
 
 // AddSecondaryApplicantDetails gives the application its second applicant.
 //
-// After an unknown outcome read [ApprovalService.Applicants].
+// No answer is declared: one that is false or reports a failure leaves the outcome
+// unknown. After an unknown outcome read [ApprovalService.Applicants].
 //
 // Route: POST /api/ApplicationApproval/add-secondary-applicant-details/{applicationId}
 func (s *ApprovalService) AddSecondaryApplicantDetails(ctx context.Context, id ApplicationID, applicant SecondaryApplicantRequest) error {
@@ -126,6 +129,9 @@ func (s *ApprovalService) AddSecondaryApplicantDetails(ctx context.Context, id A
 
 // Contracts returns the contract documents of the application.
 //
+// Where there are none the list is empty; [Absent] reports an application that does not
+// exist.
+//
 // Route: GET /api/ApplicationApproval/get-contracts/{applicationId}
 func (s *ApprovalService) Contracts(ctx context.Context, id ApplicationID) ([]ContractDocumentResponse, error) {
 	return get[[]ContractDocumentResponse](ctx, s.client, request{
@@ -136,6 +142,9 @@ func (s *ApprovalService) Contracts(ctx context.Context, id ApplicationID) ([]Co
 
 // ContractDetails returns what the contracts of the application say: to be read
 // before [ApprovalService.SignContract].
+//
+// Where there are none the list is empty; [Absent] reports an application that does not
+// exist.
 //
 // Route: GET /api/ApplicationApproval/get-contract-details/{applicationId}
 func (s *ApprovalService) ContractDetails(ctx context.Context, id ApplicationID) ([]ContractDetails, error) {
@@ -148,6 +157,9 @@ func (s *ApprovalService) ContractDetails(ctx context.Context, id ApplicationID)
 // Applicants returns the applicants of the application: to be read before
 // [ApprovalService.SignContract], which needs the id of one.
 //
+// Where there are none the list is empty; [Absent] reports an application that does not
+// exist.
+//
 // Route: GET /api/ApplicationApproval/get-all-applicants/{applicationId}
 func (s *ApprovalService) Applicants(ctx context.Context, id ApplicationID) ([]PublicApiApplicantResponse, error) {
 	return get[[]PublicApiApplicantResponse](ctx, s.client, request{
@@ -158,6 +170,9 @@ func (s *ApprovalService) Applicants(ctx context.Context, id ApplicationID) ([]P
 
 // BankAccounts returns the bank accounts of the application.
 //
+// Where there are none the list is empty; [Absent] reports an application that does not
+// exist.
+//
 // Route: GET /api/ApplicationApproval/get-all-bank-accounts/{applicationId}
 func (s *ApprovalService) BankAccounts(ctx context.Context, id ApplicationID) ([]PublicApiBankFeedAccountResponse, error) {
 	return get[[]PublicApiBankFeedAccountResponse](ctx, s.client, request{
@@ -166,8 +181,9 @@ func (s *ApprovalService) BankAccounts(ctx context.Context, id ApplicationID) ([
 	})
 }
 
-// PrimaryBankAccount returns the bank account that was chosen. The shape of the
-// answer is not declared; an answer without content is [ErrNoContent].
+// PrimaryBankAccount returns the bank account that was chosen. The shape of the answer
+// is not declared. [Absent] reports that none was chosen, or that there is no such
+// application.
 //
 // Route: GET /api/ApplicationApproval/get-primary-bank-account/{applicationId}
 func (s *ApprovalService) PrimaryBankAccount(ctx context.Context, id ApplicationID) (*Record, error) {
@@ -180,7 +196,8 @@ func (s *ApprovalService) PrimaryBankAccount(ctx context.Context, id Application
 // SetPrimaryBankAccount chooses one of [ApprovalService.BankAccounts] by its id,
 // which is a string and need not be a UUID.
 //
-// After an unknown outcome read [ApprovalService.PrimaryBankAccount].
+// No answer is declared: one that is false or reports a failure leaves the outcome
+// unknown. After an unknown outcome read [ApprovalService.PrimaryBankAccount].
 //
 // Route: POST /api/ApplicationApproval/set-primary-bank-account/{applicationId}/{id}
 func (s *ApprovalService) SetPrimaryBankAccount(ctx context.Context, id ApplicationID, accountID string) error {
@@ -195,9 +212,10 @@ func (s *ApprovalService) SetPrimaryBankAccount(ctx context.Context, id Applicat
 // offer must not have expired. Read [ApprovalService.ContractDetails] and
 // [ApprovalService.Applicants] first.
 //
-// signatures may be nil: the route accepts a call without a body. After an unknown
-// outcome read [ApprovalService.ContractDetails] and [ApprovalService.Contracts]
-// before signing again.
+// signatures may be nil: the route accepts a call without a body. No answer is declared:
+// one that is false or reports a failure leaves the outcome unknown. After an unknown
+// outcome read [ApprovalService.ContractDetails] and [ApprovalService.Contracts] before
+// signing again.
 //
 // Route: POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}
 func (s *ApprovalService) SignContract(ctx context.Context, id ApplicationID, applicant ApplicantID, signatures *SignaturesRequest) error {
@@ -211,6 +229,9 @@ func (s *ApprovalService) SignContract(ctx context.Context, id ApplicationID, ap
 
 // RequiredDocuments returns the documents that the service asks for:
 // [ApprovalService.SubmitRequiredDocument] answers one.
+//
+// Where there are none the list is empty; [Absent] reports an application that does not
+// exist.
 //
 // Route: GET /api/ApplicationApproval/get-required-documents/{applicationId}
 func (s *ApprovalService) RequiredDocuments(ctx context.Context, id ApplicationID) ([]SupportDocumentDetails, error) {

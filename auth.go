@@ -158,7 +158,7 @@ func (s *AuthService) ValidateTwoFactor(ctx context.Context, login TwoFactorLogi
 // expired: an expired token cannot be refreshed. The answer does not say how long
 // the new token is valid, and the client does not begin to use it by itself.
 //
-// After an unknown outcome sign in again.
+// An answer without a token is an error. After an unknown outcome sign in again.
 //
 // Route: POST /api/Authenication/refresh-token
 func (s *AuthService) RefreshToken(ctx context.Context) (Secret, error) {

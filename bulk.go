@@ -29,15 +29,16 @@ func (b batch[T]) check(c *checks) {
 // checked for all of them before anything is sent: an [ArgumentError] names a field
 // by the index of its record, for example "[3].email".
 //
-// After an unknown outcome read [CustomersService.GetByEmail] for each before
-// creating again.
+// An answer with a customer without an id is an error whose outcome is [OutcomeDone];
+// with fewer customers than were sent it is [OutcomeUnknown]. After an unknown outcome
+// read [CustomersService.GetByEmail] for each before creating again.
 //
 // Route: POST /api/ApplicationBulk/create-customers
 func (s *BulkService) CreateCustomers(ctx context.Context, customers []UserRequest) ([]UserResponse, error) {
 	return post[[]UserResponse](ctx, s.client, request{
-		path: "/api/ApplicationBulk/create-customers",
-		body: batch[UserRequest](customers),
-		bulk: true,
+		path:  "/api/ApplicationBulk/create-customers",
+		body:  batch[UserRequest](customers),
+		batch: len(customers),
 	})
 }
 
@@ -46,14 +47,15 @@ func (s *BulkService) CreateCustomers(ctx context.Context, customers []UserReque
 // sent: an [ArgumentError] names a field by the index of its record, for example
 // "[3].customerId".
 //
-// After an unknown outcome read [ApplicationsService.ListByCustomer] for each
-// customer before creating again.
+// An answer with fewer applications than were sent is an error whose outcome is
+// [OutcomeUnknown]. After an unknown outcome read [ApplicationsService.ListByCustomer]
+// for each customer before creating again.
 //
 // Route: POST /api/ApplicationBulk/create-applications
 func (s *BulkService) CreateApplications(ctx context.Context, applications []ApplicationRequest) ([]ApplicationResponse, error) {
 	return post[[]ApplicationResponse](ctx, s.client, request{
-		path: "/api/ApplicationBulk/create-applications",
-		body: batch[ApplicationRequest](applications),
-		bulk: true,
+		path:  "/api/ApplicationBulk/create-applications",
+		body:  batch[ApplicationRequest](applications),
+		batch: len(applications),
 	})
 }

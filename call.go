@@ -47,8 +47,11 @@ type request struct {
 	body      any     // the request record, or an *upload; nil for none
 	also      checker // rules beside those of path, query and body; nil for none
 	anonymous bool
-	bulk      bool  // creates several records, perhaps not all of them
+	batch     int   // how many records it creates, perhaps not all of them; 0 if it is no batch
 	token     Token // instead of the client's own
+
+	// proof says why a success is none, if more is due than its type tells; nil for no more.
+	proof func(*exchange) error
 
 	method string
 	effect Effect
@@ -83,7 +86,7 @@ func post[T any](ctx context.Context, c *Client, r request) (T, error) {
 
 // call makes the call that r describes, and tells those who observe it.
 func call[T any](ctx context.Context, c *Client, r request) (result T, err error) {
-	x := &exchange{client: c, request: r}
+	x := &exchange{client: c, request: r, result: reflect.TypeFor[T]()}
 	err = errPanicked
 	defer func() { x.end(err) }()
 	result, err = perform[T](x.begin(ctx), x)
@@ -112,7 +115,7 @@ func perform[T any](ctx context.Context, x *exchange) (T, error) {
 		err = x.failure()
 	}
 	if err == nil {
-		err = x.lost(decodeAnswer(&x.answer, &result))
+		err = x.lost(decodeAnswer(x, &result))
 	}
 	return result, err
 }
@@ -334,19 +337,18 @@ var (
 )
 
 // decodeAnswer decodes a success into result.
-func decodeAnswer[T any](answer *Response, result *T) error {
-	text := bytes.TrimPrefix(answer.Body, utf8BOM)
-	body := bytes.TrimSpace(text)
+func decodeAnswer[T any](x *exchange, result *T) error {
+	body, valid := x.said.body, x.said.valid
 	v := reflect.ValueOf(result).Elem()
-	plain := mediaType(answer.Header) == "text/plain" && len(body) > 0 && body[0] != '"'
+	plain := mediaType(x.answer.Header) == "text/plain" && len(body) > 0 && body[0] != '"'
 	empty := len(body) == 0 || string(body) == "null"
 	switch {
 	case v.Type() == reflect.TypeFor[nothing]():
 		return nil
 	case plain && v.Kind() == reflect.String:
-		v.SetString(string(text)) // as it came, white space too
+		v.SetString(string(x.said.text)) // as it came, white space too
 		return nil
-	case empty && (v.Kind() == reflect.Slice || v.Kind() == reflect.String && len(body) == 0 && answer.StatusCode == http.StatusOK):
+	case empty && (v.Kind() == reflect.Slice && x.request.batch == 0 || v.Kind() == reflect.String && len(body) == 0 && x.answer.StatusCode == http.StatusOK):
 		return nil // an empty list, an empty string
 	case empty && v.Type() == recordType:
 		return nil // whatever the answer of a route may be that nobody published
@@ -354,8 +356,9 @@ func decodeAnswer[T any](answer *Response, result *T) error {
 		return ErrNoContent
 	case plain && (v.Type() == reflect.TypeFor[Secret]() || v.Kind() == reflect.Array):
 		body = []byte(strconv.Quote(string(body))) // a token or an id without quotes
+		valid = jsonsplit.Valid(body)
 	}
-	if !jsonsplit.Valid(body) {
+	if !valid {
 		return errNotJSON
 	}
 	if v.Kind() == reflect.Pointer {
@@ -366,8 +369,8 @@ func decodeAnswer[T any](answer *Response, result *T) error {
 	if err == nil && v.Kind() == reflect.Array && v.IsZero() {
 		err = &shapeError{want: "a UUID", got: "the zero UUID"}
 	}
-	if page, ok := any(*result).(interface{ missing() *shapeError }); ok && err == nil {
-		err = page.missing()
+	if err == nil {
+		err = lacks(*result)
 	}
 	if err != nil {
 		*result = *new(T)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,7 @@ const (
 type exchange struct {
 	client  *Client
 	request request
+	result  reflect.Type    // of the call
 	caller  context.Context //nolint:containedctx // for the observers: the one of the attempts is traced
 	http    http.Client     // has the exchange for its transport
 
@@ -34,6 +36,7 @@ type exchange struct {
 
 	attempts int
 	answer   Response      // the last there was
+	said     said          // what it says
 	reply    http.Response // what goes up of it
 	body     io.LimitedReader
 	err      error // what ended the last attempt, or cut its answer
@@ -102,6 +105,7 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 		err = errNoAnswer
 	default:
 		err = x.read(resp)
+		x.said = hear(&x.answer)
 	}
 	x.err = err
 	x.observe(start, resp)
@@ -228,7 +232,7 @@ func (x *exchange) outcome() Outcome {
 		return OutcomeDone
 	case status == http.StatusRequestTimeout, status < 400, status >= 500:
 		return OutcomeUnknown
-	case status == http.StatusBadRequest && x.request.bulk && len(x.problem().fieldErrors()) == 0:
+	case status == http.StatusBadRequest && x.request.batch > 0 && len(x.problem().fieldErrors()) == 0:
 		return OutcomeUnknown // whether a batch is all or nothing is not published
 	}
 	return OutcomeRejected
@@ -257,20 +261,6 @@ func neverLeft(err error) bool {
 	var plaintext tls.RecordHeaderError
 	return errors.As(err, &network) && network.Op == "dial" || errors.As(err, &dns) ||
 		errors.As(err, &certificate) || errors.As(err, &plaintext) && plaintext.Conn != nil
-}
-
-// doubt says why a success does not mean that it happened: it came as HTML, from a
-// sign-in page or a proxy, or it does not accept the document that was sent.
-func (x *exchange) doubt() error {
-	body := bytes.TrimLeft(bytes.TrimPrefix(x.answer.Body, utf8BOM), " \t\r\n")
-	media := mediaType(x.answer.Header)
-	if media == "text/html" || media != "text/plain" && bytes.HasPrefix(body, []byte("<")) {
-		return errHTML
-	}
-	if u, ok := x.request.body.(*upload); ok {
-		return u.doubt(&x.answer)
-	}
-	return nil
 }
 
 func (x *exchange) problem() *ProblemDetails { return parseProblem(x.answer.Body) }
@@ -322,7 +312,7 @@ func (x *exchange) failed(cause error) *Error {
 	if answer := x.answer; answer.StatusCode != 0 {
 		e.response = func() *Response { return &answer }
 	}
-	if e.StatusCode >= 300 {
+	if e.StatusCode >= 300 || x.said.failed == problemRecord {
 		e.Problem = x.problem()
 	}
 	if e.Effect == Mutation {

@@ -53,12 +53,14 @@ func isTemplate(path string) bool {
 // settles an unknown outcome is for the caller to know.
 //
 // The Record that it returns holds whatever JSON the service answered, and nothing
-// where it answered without content.
+// where it answered without content. Which of it is a success is for the caller to know
+// too: {"success":false} is no error here.
 //
 // The interface mentions routes that it does not show, and says of them: the routes
 // that look up customers of an invoice take any number of records at a time, answer
-// 400 where they find nothing, and answer with one envelope although an array is
-// declared. Of the reports for partners it says nothing but that they exist.
+// 400 where they find nothing, which [Absent] reports, and answer with one envelope
+// although an array is declared. Of the reports for partners it says nothing but that
+// they exist.
 func (c *Client) Do(ctx context.Context, raw RawRequest) (*Record, error) {
 	r := request{method: raw.Method, path: raw.Path, args: raw.Args, body: raw.Body, effect: raw.Effect, anonymous: raw.Anonymous}
 	var failed checks

@@ -16,6 +16,9 @@ type CommunicationRequest struct {
 
 // Messages returns messages of the application, at most [MaxTake] at a time.
 //
+// Where there are none the list is empty; [Absent] reports an application that does not
+// exist.
+//
 // Route: GET /api/Communication/get-all-messages/{applicationId}
 func (s *CommunicationService) Messages(ctx context.Context, id ApplicationID, opts *ListOptions) ([]Message, error) {
 	return get[[]Message](ctx, s.client, request{
@@ -28,7 +31,8 @@ func (s *CommunicationService) Messages(ctx context.Context, id ApplicationID, o
 
 // Post posts a message, of which people may be notified.
 //
-// message may be nil: the route accepts a call without a body. After an unknown
+// message may be nil: the route accepts a call without a body. No answer is declared:
+// one that is false or reports a failure leaves the outcome unknown. After an unknown
 // outcome read [CommunicationService.Messages] before posting again.
 //
 // Route: POST /api/Communication/post-messages/{applicationId}

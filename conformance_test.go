@@ -76,7 +76,7 @@ func (tr *trial) wants() string {
 	applies := map[string]bool{
 		"value":     tr.route.answer != "-",
 		"typed":     tr.route.answer != "-" && tr.route.answer != "undeclared",
-		"record":    tr.route.answer != "-" && !strings.HasPrefix(tr.route.answer, "[]"),
+		"record":    tr.route.answer != "-" && !strings.HasPrefix(tr.route.answer, "[]") || isBatch(tr.route),
 		"anonymous": tr.route.anonymous,
 	}
 	if !applies[kind] {
@@ -88,7 +88,8 @@ func (tr *trial) wants() string {
 // outcome returns the outcome that the error of a mutation must have.
 func (tr *trial) outcome() string {
 	outcome, exception, _ := strings.Cut(tr.expected().Outcome, ", ")
-	if who, what, ok := strings.Cut(exception, ": "); ok && who == "bulk" && strings.HasPrefix(tr.name, "Bulk.") {
+	applies := map[string]bool{"bulk": isBatch(tr.route), "proof": needsProof(tr.route)}
+	if who, what, ok := strings.Cut(exception, ": "); ok && applies[who] {
 		return what
 	}
 	return outcome
@@ -398,15 +399,19 @@ func (s *stranger) Close() int {
 
 // success returns an answer that the method accepts.
 func (r route) success() string {
+	const id = `"11111111-2222-4333-8444-555555555555"`
+	const record = `{"id":` + id + `,"applicationId":` + id + `,"data":[],"totalCount":0}`
 	switch {
 	case r.answer == "-":
 		return ""
 	case r.answer == "boolean":
 		return "true"
 	case strings.HasPrefix(r.answer, "string"):
-		return `"11111111-2222-4333-8444-555555555555"`
+		return id
+	case isBatch(r): // the calls of the tests send two
+		return "[" + record + "," + record + "]"
 	case strings.HasPrefix(r.answer, "[]"):
 		return "[]"
 	}
-	return `{"data":[],"totalCount":0}`
+	return record
 }

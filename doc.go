@@ -53,13 +53,28 @@
 //     reads that show it; do that before sending it again.
 //
 // errors.Is finds [ErrMayHaveHappened] in the last two, and [ErrOutcomeUnknown] in the
-// last. A read shows that a record is there, not that this call made it, and a command
+// last, if every wrapping kept it with %w; OutcomeOf takes what it does not know for
+// unknown. A read shows that a record is there, not that this call made it, and a command
 // whose answer is lost may still be under way.
 //
 // [ErrUnauthorized], [ErrForbidden], [ErrNotFound], [ErrTooLarge], [ErrRateLimited],
-// [ErrNoContent] and [ErrSignInRequired] are for errors.Is too. The text of every error
+// [ErrNoContent] and [ErrSignInRequired] are for errors.Is too, and [Absent] tells
+// whether a read has found nothing: by a 404, a 400 or no content, as it comes. The text of every error
 // of this package may be logged: it names fields and codes, and quotes no value. What
 // the service said is in the field Problem of [Error], and in [Error.Response].
+//
+// # What a success shows
+//
+// A status of success is believed if the answer looks like one. Where a record has a
+// published id, an answer without it is an error, and the outcome [OutcomeDone]; so is
+// one that is none at all where something is due, or does not decode. It is
+// [OutcomeUnknown] where the answer contradicts its status: a page of HTML, false where
+// no boolean is due, and an object that reports a failure. That is a problem record, or
+// success, isSuccess or succeeded that is false, or error or errors with something in
+// it. Two kinds of calls are successes by their answer alone, and unknown without it:
+// an upload by true, and [LoansService.ConfirmInvoiceWithdrawal] by an object that holds
+// something, or a UUID. So are those of [BulkService] with fewer records than were sent.
+// Where the interface declares no answer, any other will do, and none.
 //
 // # What is retried
 //

@@ -61,8 +61,9 @@ type Document struct {
 // [http.Transport.ExpectContinueTimeout] is not 0, as it is in one made by hand and in
 // that of Client of httptest's Server: those send the file at once.
 //
-// An answer other than true is an error, whose outcome is [OutcomeUnknown]. Too large
-// a file for the service's host is [ErrTooLarge]. After an unknown outcome read
+// An answer other than true is an error, whose outcome is [OutcomeUnknown]: false as well,
+// of which nothing says that nothing was stored, and none at all. Too large a file for the
+// service's host is [ErrTooLarge]. After an unknown outcome read
 // [ApplicationsService.Status].
 //
 // Route: POST /api/Application/submit-bankstatement-document/{applicationId}
@@ -117,7 +118,7 @@ var (
 func submit(ctx context.Context, c *Client, doc Document, r request) error {
 	u := newUpload(doc)
 	r.query = append(r.query, param{"fileName", u.name, true})
-	r.body = u
+	r.body, r.proof = u, provesDocument
 	ctx, stop := u.watch(ctx)
 	defer stop()
 	if u.body.Source == nil {
@@ -126,19 +127,6 @@ func submit(ctx context.Context, c *Client, doc Document, r request) error {
 	_, err := post[bool](ctx, c, r)
 	u.end()
 	return err
-}
-
-// doubt says why a success does not mean that the document was accepted. The transport
-// may go on sending after an early answer, which does not make it a late one.
-func (u *upload) doubt(answer *Response) error {
-	u.early = u.early || !u.complete.Load()
-	switch {
-	case string(bytes.TrimSpace(answer.Body)) == "false":
-		return errNotAccepted
-	case u.early:
-		return errEarlyAnswer
-	}
-	return nil
 }
 
 // upload is the body of a request that sends a document. The transport reads it.

@@ -149,14 +149,14 @@ func TestUploadAnswers(t *testing.T) {
 		outcome lending.Outcome
 		text    string
 	}{
-		"false":       {200, "false", lending.OutcomeUnknown, "the service did not accept the document: outcome unknown, settle it with Applications.Status"},
-		"not boolean": {200, `{"ok":true}`, lending.OutcomeDone, "want a boolean, got an object"},
-		"cut":         {200, `tru`, lending.OutcomeDone, "not JSON"},
-		"HTML":        {200, `<html>`, lending.OutcomeUnknown, "HTML"},
-		"refused":     {400, `{"errorCode":"OfferExpired"}`, lending.OutcomeRejected, "OfferExpired"},
-		"broken":      {500, ``, lending.OutcomeUnknown, "500"},
-		"busy":        {503, ``, lending.OutcomeUnknown, "503"},
-		"too many":    {429, ``, lending.OutcomeRejected, "429"},
+		"false":    {200, "false", lending.OutcomeUnknown, "the service did not accept the document: outcome unknown, settle it with Applications.Status"},
+		"object":   {200, `{"ok":true}`, lending.OutcomeUnknown, "the answer is not true: outcome unknown, settle it with Applications.Status"},
+		"cut":      {200, `tru`, lending.OutcomeUnknown, "the answer is not true"},
+		"HTML":     {200, `<html>`, lending.OutcomeUnknown, "HTML"},
+		"refused":  {400, `{"errorCode":"OfferExpired"}`, lending.OutcomeRejected, "OfferExpired"},
+		"broken":   {500, ``, lending.OutcomeUnknown, "500"},
+		"busy":     {503, ``, lending.OutcomeUnknown, "503"},
+		"too many": {429, ``, lending.OutcomeRejected, "429"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			arrivals := 0
@@ -290,7 +290,7 @@ func TestUploadAnsweredWithNothing(t *testing.T) {
 		})
 		err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(strings.NewReader("content")))
 		require.ErrorIs(t, err, lending.ErrNoContent)
-		assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
+		assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
 	}
 }
 

@@ -156,7 +156,7 @@ func (e *hiddenError) Is(target error) bool {
 	switch target {
 	case ErrUnauthorized, ErrForbidden, ErrNotFound, ErrRateLimited, ErrOutcomeUnknown, ErrMayHaveHappened:
 		return false
-	case ErrTooLarge: // is also what this package says of an answer
+	case ErrTooLarge, ErrNoContent: // are also what this package says of an answer
 		if _, nested := errors.AsType[*Error](e.err); nested {
 			return false
 		}

@@ -9,13 +9,15 @@ type Outcome int
 const (
 	// OutcomeUnknown means that the command may have happened: the connection
 	// broke, time ran out, or the answer was a 408, a 5xx, a redirect or a success that
-	// is a page of HTML. Look it up before sending it again; [Error.SettledBy] names the read.
+	// does not look like one. Look it up before sending it again; [Error.SettledBy] names
+	// the read.
 	OutcomeUnknown Outcome = iota
 	// OutcomeNotSent means that the service never saw the command.
 	OutcomeNotSent
 	// OutcomeRejected means that the service refused the command.
 	OutcomeRejected
-	// OutcomeDone means that the command happened and only its answer was lost.
+	// OutcomeDone means that the command happened and only its answer was lost, or the id
+	// in it.
 	OutcomeDone
 )
 
@@ -34,7 +36,9 @@ func (o Outcome) String() string {
 }
 
 // OutcomeOf returns the outcome of the call that returned err: [OutcomeDone] for nil,
-// [OutcomeUnknown] for an error that is not of this package.
+// [OutcomeUnknown] for an error that is not of this package. That makes it the safe way to
+// ask: an error that was wrapped without %w on its way is [OutcomeUnknown] to it, where
+// errors.Is with [ErrMayHaveHappened] says no, as if nothing could have happened.
 //
 // A read changes nothing, whatever its outcome. It is never [OutcomeNotSent] once it was
 // tried: reads are repeated, and the last error does not tell of those before.
@@ -63,7 +67,7 @@ var (
 	ErrUnauthorized = errors.New("unauthorized")
 	// ErrForbidden is status 403: the account may not do this.
 	ErrForbidden = errors.New("forbidden")
-	// ErrNotFound is status 404. Some reads answer 400 where a record is missing.
+	// ErrNotFound is status 404, of a proxy too. [Absent] tells a record that is missing.
 	ErrNotFound = errors.New("not found")
 	// ErrTooLarge is status 413, or an answer larger than this package reads.
 	ErrTooLarge = errors.New("too large")
@@ -75,7 +79,8 @@ var (
 	// ErrOutcomeUnknown is [OutcomeUnknown] of a mutation. A read never has it.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 	// ErrMayHaveHappened is [OutcomeUnknown] or [OutcomeDone] of a mutation: look it up
-	// before sending it again. A read never has it.
+	// before sending it again. A read never has it. Where an error may have lost its %w,
+	// ask [OutcomeOf]: errors.Is cannot find there what it should warn of.
 	ErrMayHaveHappened = errors.New("it may have happened")
 	// ErrSignInRequired means that a person has to sign in, see [TwoFactorRequiredError],
 	// or that the client has no source of tokens.

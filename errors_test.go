@@ -169,6 +169,15 @@ func TestOutcomeOf(t *testing.T) {
 	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(fmt.Errorf("wrapped: %w", &lending.ArgumentError{})))
 	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(&lending.TwoFactorRequiredError{}))
 	assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(errors.Join(&lending.Error{Outcome: lending.OutcomeRejected})))
+	for _, outcome := range []lending.Outcome{lending.OutcomeUnknown, lending.OutcomeNotSent, lending.OutcomeRejected, lending.OutcomeDone} {
+		err := &lending.Error{Effect: lending.Mutation, Outcome: outcome}
+		lost := fmt.Errorf("wrapped: %v", err) //nolint:errorlint // what it is about
+		assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(lost), "an error that lost its %%w may have happened")
+		assert.NotErrorIs(t, lost, lending.ErrMayHaveHappened, "which errors.Is cannot know")
+		kept := fmt.Errorf("wrapped: %w", err)
+		assert.Equal(t, outcome, lending.OutcomeOf(kept))
+		assert.Equal(t, outcome == lending.OutcomeUnknown || outcome == lending.OutcomeDone, errors.Is(kept, lending.ErrMayHaveHappened))
+	}
 	words := fmt.Sprint(lending.OutcomeUnknown, ", ", lending.OutcomeNotSent, ", ", lending.OutcomeRejected, ", ", lending.OutcomeDone)
 	assert.Equal(t, "unknown, not sent, rejected, done", words)
 }

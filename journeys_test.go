@@ -346,8 +346,7 @@ func (j *journey) settle(c command, happened bool) error {
 
 // found is the answer of a read that fails where there is nothing.
 func found(err error) (bool, error) {
-	var failed *lending.Error
-	if errors.Is(err, lending.ErrNoContent) || errors.As(err, &failed) && (failed.StatusCode == http.StatusBadRequest || failed.StatusCode == http.StatusNotFound) {
+	if lending.Absent(err) {
 		return false, nil
 	}
 	return err == nil, err

@@ -41,6 +41,9 @@ type EarlyRepaymentResponse struct{ Record }
 // Get returns a loan. The interface declares the record Loan for it; the service
 // answers with [LoanResponse].
 //
+// An answer without the id of the loan and of its application is an error. [Absent]
+// reports a loan that does not exist.
+//
 // Route: GET /api/Loan/get-loan/{loanId}
 func (s *LoansService) Get(ctx context.Context, id LoanID) (*LoanResponse, error) {
 	return get[*LoanResponse](ctx, s.client, request{
@@ -52,6 +55,9 @@ func (s *LoansService) Get(ctx context.Context, id LoanID) (*LoanResponse, error
 // ListByCustomer returns the loans of a customer. It is the way to a loan's id: pick
 // the loan by its ApplicationID.
 //
+// Where there are none the list is empty; [Absent] reports a customer who does not
+// exist. A loan without its id or that of its application is an error.
+//
 // Route: GET /api/Loan/get-customer-loans/{customerId}
 func (s *LoansService) ListByCustomer(ctx context.Context, id CustomerID) ([]LoanResponse, error) {
 	return get[[]LoanResponse](ctx, s.client, request{
@@ -61,6 +67,8 @@ func (s *LoansService) ListByCustomer(ctx context.Context, id CustomerID) ([]Loa
 }
 
 // Transactions returns transactions of a loan, at most [MaxTake] at a time.
+//
+// Where there are none the list is empty; [Absent] reports a loan that does not exist.
 //
 // Route: GET /api/Loan/get-transactions/{loanId}
 func (s *LoansService) Transactions(ctx context.Context, id LoanID, opts *ListOptions) ([]Transaction, error) {
@@ -75,6 +83,8 @@ func (s *LoansService) Transactions(ctx context.Context, id LoanID, opts *ListOp
 // TransactionsPaged returns transactions of a loan, at most [MaxTake] at a time, and
 // how many there are: the interface's PagedListTransactionResponse.
 //
+// Where there are none the list is empty; [Absent] reports a loan that does not exist.
+//
 // Route: GET /api/Loan/get-transactions-paged/{loanId}
 func (s *LoansService) TransactionsPaged(ctx context.Context, id LoanID, opts *PagedOptions) (*Page[Transaction], error) {
 	return get[*Page[Transaction]](ctx, s.client, request{
@@ -88,6 +98,8 @@ func (s *LoansService) TransactionsPaged(ctx context.Context, id LoanID, opts *P
 // Withdrawals returns withdrawals from a loan, at most [MaxTake] at a time, and how
 // many there are: the interface's PagedListAdvanceProjectionResponse.
 //
+// Where there are none the list is empty; [Absent] reports a loan that does not exist.
+//
 // Route: GET /api/Loan/get-withdrawals/{loanId}
 func (s *LoansService) Withdrawals(ctx context.Context, id LoanID, opts *PagedOptions) (*Page[AdvanceProjection], error) {
 	return get[*Page[AdvanceProjection]](ctx, s.client, request{
@@ -100,6 +112,8 @@ func (s *LoansService) Withdrawals(ctx context.Context, id LoanID, opts *PagedOp
 
 // ContractDocuments returns the contract documents of a loan.
 //
+// Where there are none the list is empty; [Absent] reports a loan that does not exist.
+//
 // Route: GET /api/Loan/get-contract-documents/{loanId}
 func (s *LoansService) ContractDocuments(ctx context.Context, id LoanID) ([]ContractDocumentResponse, error) {
 	return get[[]ContractDocumentResponse](ctx, s.client, request{
@@ -109,6 +123,8 @@ func (s *LoansService) ContractDocuments(ctx context.Context, id LoanID) ([]Cont
 }
 
 // TotalBalance returns the balance of a loan.
+//
+// [Absent] reports a loan that does not exist.
 //
 // Route: GET /api/Loan/get-total-balance/{loanId}
 func (s *LoansService) TotalBalance(ctx context.Context, id LoanID) (*LoanBalanceResponse, error) {
@@ -120,6 +136,8 @@ func (s *LoansService) TotalBalance(ctx context.Context, id LoanID) (*LoanBalanc
 
 // RepaymentBalances returns what is to be repaid of a loan.
 //
+// [Absent] reports a loan that does not exist.
+//
 // Route: GET /api/Loan/get-repayment-balances/{loanId}
 func (s *LoansService) RepaymentBalances(ctx context.Context, id LoanID) (*DashboardLoanRepaymentResponse, error) {
 	return get[*DashboardLoanRepaymentResponse](ctx, s.client, request{
@@ -129,6 +147,8 @@ func (s *LoansService) RepaymentBalances(ctx context.Context, id LoanID) (*Dashb
 }
 
 // IsEnabled reports whether the loan is enabled. What enables it is not published.
+//
+// [Absent] reports a loan that does not exist.
 //
 // Route: GET /api/Loan/is-loan-enabled/{loanId}
 func (s *LoansService) IsEnabled(ctx context.Context, id LoanID) (bool, error) {
@@ -140,6 +160,8 @@ func (s *LoansService) IsEnabled(ctx context.Context, id LoanID) (bool, error) {
 
 // IsClosed reports whether the loan is closed. What closes it is not published.
 //
+// [Absent] reports a loan that does not exist.
+//
 // Route: GET /api/Loan/is-loan-closed/{loanId}
 func (s *LoansService) IsClosed(ctx context.Context, id LoanID) (bool, error) {
 	return get[bool](ctx, s.client, request{
@@ -150,6 +172,8 @@ func (s *LoansService) IsClosed(ctx context.Context, id LoanID) (bool, error) {
 
 // EarlyRepayment returns what it costs to repay a loan early. It needs no token, and
 // none is sent: whoever knows the loan's id can read it.
+//
+// [Absent] reports a loan that does not exist.
 //
 // Route: GET /api/Loan/get-early-repayment/{loanId}
 func (s *LoansService) EarlyRepayment(ctx context.Context, id LoanID) (*EarlyRepaymentResponse, error) {

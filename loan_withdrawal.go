@@ -151,14 +151,20 @@ func (s *LoansService) ResendWithdrawalOTP(ctx context.Context, id LoanID) (uuid
 // ConfirmInvoiceWithdrawal completes a withdrawal that [LoansService.WithdrawInvoice]
 // has begun, with the one-time password that was sent: money moves.
 //
-// After an unknown outcome read [LoansService.Withdrawals] and
-// [LoansService.TotalBalance] before anything else.
+// An answer that is neither an object that holds something nor a UUID is an error whose
+// outcome is [OutcomeUnknown]. After an unknown outcome read [LoansService.Withdrawals]
+// and [LoansService.TotalBalance] before anything else.
 //
 // Route: POST /api/Loan/confirm-withdrawal-invoice/{loanId}
 func (s *LoansService) ConfirmInvoiceWithdrawal(ctx context.Context, withdrawal InvoiceWithdrawal, data WithdrawInvoiceRequestData) (*GuidApiResponse, error) {
-	return post[*GuidApiResponse](ctx, s.client, request{
-		path: "/api/Loan/confirm-withdrawal-invoice/{loanId}",
-		args: []string{withdrawal.LoanID.String()},
-		body: confirmation{withdrawal.Amount, withdrawal.AdvanceRate, data.DateUTC.UTC(), data.OTP, data.Extra},
+	answer, err := post[*Record](ctx, s.client, request{
+		path:  "/api/Loan/confirm-withdrawal-invoice/{loanId}",
+		args:  []string{withdrawal.LoanID.String()},
+		body:  confirmation{withdrawal.Amount, withdrawal.AdvanceRate, data.DateUTC.UTC(), data.OTP, data.Extra},
+		proof: provesGUID,
 	})
+	if err != nil {
+		return nil, err
+	}
+	return &GuidApiResponse{*answer}, nil
 }

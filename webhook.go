@@ -104,7 +104,8 @@ type WebhookPayload struct {
 //
 // Success alone proves no save, and the answer holds no secret: read
 // [WebhooksService.Subscription] afterwards for both, and after an unknown outcome.
-// Sending the same again is an update.
+// Sending the same again is an update. An answer that is false or reports a failure
+// leaves the outcome unknown.
 //
 // Route: POST /api/Webhook/register
 func (s *WebhooksService) Register(ctx context.Context, target WebhookTarget, subscription WebhookSubscription) error {
@@ -118,7 +119,8 @@ func (s *WebhooksService) Register(ctx context.Context, target WebhookTarget, su
 
 // Unregister removes the subscription of the target.
 //
-// After an unknown outcome read [WebhooksService.Subscription].
+// No answer is declared: one that is false or reports a failure leaves the outcome
+// unknown. After an unknown outcome read [WebhooksService.Subscription].
 //
 // Route: POST /api/Webhook/unregister
 func (s *WebhooksService) Unregister(ctx context.Context, target WebhookTarget, subscription WebhookSubscription) error {
@@ -133,7 +135,8 @@ func (s *WebhooksService) Unregister(ctx context.Context, target WebhookTarget, 
 // UpdateAll has the service update the subscriptions of the target. What it updates is
 // not published.
 //
-// After an unknown outcome read [WebhooksService.Subscription].
+// No answer is declared: one that is false or reports a failure leaves the outcome
+// unknown. After an unknown outcome read [WebhooksService.Subscription].
 //
 // Route: POST /api/Webhook/update-all
 func (s *WebhooksService) UpdateAll(ctx context.Context, target WebhookTarget) error {
@@ -147,7 +150,8 @@ func (s *WebhooksService) UpdateAll(ctx context.Context, target WebhookTarget) e
 // PostToHandler posts a delivery to the service's own test receiver. It needs no
 // token, and none is sent.
 //
-// After an unknown outcome nothing shows whether it arrived.
+// No answer is declared: one that is false or reports a failure leaves the outcome
+// unknown. After an unknown outcome nothing shows whether it arrived.
 //
 // Route: POST /api/Webhook/handler
 func (s *WebhooksService) PostToHandler(ctx context.Context, payload WebhookPayload) error {
@@ -163,8 +167,9 @@ func (s *WebhooksService) PostToHandler(ctx context.Context, payload WebhookPayl
 // the target. The event must be among those of the subscription; only some of the
 // catalogue can be simulated, so that a registered event can still be refused.
 //
-// After an unknown outcome only the receiver shows whether it was sent: a second call
-// may send it twice.
+// No answer is declared: one that is false or reports a failure leaves the outcome
+// unknown. After an unknown outcome only the receiver shows whether it was sent: a
+// second call may send it twice.
 //
 // Route: POST /api/Webhook/generate-simulated-webhook
 func (s *WebhooksService) Simulate(ctx context.Context, target WebhookTarget, event EventName) error {
@@ -175,10 +180,10 @@ func (s *WebhooksService) Simulate(ctx context.Context, target WebhookTarget, ev
 	return err
 }
 
-// RegisteredEvents returns the names of the events that the target is subscribed to,
-// and nothing else. The shape of the answer is not declared: if it is an array,
-// [Record.Decode] reads it into a []EventName. An answer without content is
-// [ErrNoContent].
+// RegisteredEvents returns the names of the events that the target is subscribed to, and
+// nothing else. The shape of the answer is not declared: if it is an array,
+// [Record.Decode] reads it into a []EventName. Where there is no subscription it may be
+// empty, or an error that [Absent] reports.
 //
 // Route: GET /api/Webhook/get-registered-webhooks
 func (s *WebhooksService) RegisteredEvents(ctx context.Context, target WebhookTarget) (*Record, error) {
@@ -188,8 +193,9 @@ func (s *WebhooksService) RegisteredEvents(ctx context.Context, target WebhookTa
 	})
 }
 
-// Subscription returns the subscription of the target, with its secret. It is the
-// proof that a subscription was saved; an answer without one is [ErrNoContent].
+// Subscription returns the subscription of the target, with its secret. It is the proof
+// that a subscription was saved: one without its id is an error. [Absent] reports that
+// there is none.
 //
 // Route: GET /api/Webhook/get-subscription
 func (s *WebhooksService) Subscription(ctx context.Context, target WebhookTarget) (*WebhookSubscription, error) {
@@ -202,6 +208,8 @@ func (s *WebhooksService) Subscription(ctx context.Context, target WebhookTarget
 // AllSubscriptions returns all subscriptions. It is for webhook administrators:
 // others get [ErrForbidden].
 //
+// Where there are none the list is empty.
+//
 // Route: GET /api/Webhook/get-all-subscriptions
 func (s *WebhooksService) AllSubscriptions(ctx context.Context) ([]WebhookSubscriptionSummary, error) {
 	return get[[]WebhookSubscriptionSummary](ctx, s.client, request{
@@ -213,7 +221,8 @@ func (s *WebhooksService) AllSubscriptions(ctx context.Context) ([]WebhookSubscr
 // creates nothing where there is no subscription.
 //
 // Success alone proves no save: read [WebhooksService.Subscription] afterwards, and
-// after an unknown outcome. Sending the same again is an update.
+// after an unknown outcome. Sending the same again is an update. An answer that is false
+// or reports a failure leaves the outcome unknown.
 //
 // Route: POST /api/Webhook/update-webhook-uri
 func (s *WebhooksService) UpdateURI(ctx context.Context, target WebhookTarget, uri string) error {

@@ -48,7 +48,7 @@ func (s *WebhooksService) Ensure(ctx context.Context, target WebhookTarget, want
 		return nil, err
 	}
 	var e EnsuredSubscription
-	if was == nil || was.ID.IsZero() && was.WebhookURI == "" {
+	if was == nil {
 		e.Created = true
 	} else {
 		e.Subscription = *was
@@ -86,11 +86,13 @@ func proved(now, want WebhookSubscription) error {
 	return nil
 }
 
-// isUnsubscribed reports whether err of Subscription can mean that there is none. Some reads
-// answer 400 for that; if it means something else, Register says so.
+// isUnsubscribed reports whether err of Subscription can mean that there is none. It takes
+// more for that than [Absent] does, a subscription without its id too: if it means something
+// else, Register says so.
 func isUnsubscribed(err error) bool {
-	var failed *Error
-	return errors.Is(err, ErrNoContent) || errors.As(err, &failed) && (failed.StatusCode == http.StatusNotFound || failed.StatusCode == http.StatusBadRequest)
+	failed, ok := errors.AsType[*Error](err)
+	part, lost := errors.AsType[*shapeError](err)
+	return Absent(err) || ok && (failed.StatusCode == http.StatusNotFound || failed.StatusCode == http.StatusBadRequest) || lost && part.path == "id"
 }
 
 // sameEvents compares two lists as sets. None means all, which may also be spelled out.

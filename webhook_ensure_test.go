@@ -158,6 +158,8 @@ func TestEnsureProvesWhatItLeaves(t *testing.T) {
 		good:                                  nil,
 		strings.Replace(good, "whs_x", "", 1): lending.ErrNotSaved,
 		strings.Replace(good, "true", "false", 1): lending.ErrInactive,
+		`{}`: lending.ErrNotSaved, // which is none, before and after
+		strings.Replace(good, "11111111-2222-3333-4444-555555555555", "00000000-0000-0000-0000-000000000000", 1): lending.ErrNotSaved,
 	} {
 		e, err := serve(t, answer(200, body)).Webhooks.Ensure(t.Context(), partnerTarget(), lending.WebhookSubscription{WebhookURI: "https://partner.example/a"})
 		require.ErrorIs(t, err, want)

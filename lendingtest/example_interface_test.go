@@ -2,7 +2,6 @@ package lendingtest_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -22,7 +21,7 @@ var _ statusReader = (*lending.ApplicationsService)(nil)
 func summary(ctx context.Context, applications statusReader, id lending.ApplicationID) string {
 	status, err := applications.Status(ctx, id)
 	switch {
-	case errors.Is(err, lending.ErrNotFound):
+	case lending.Absent(err):
 		return "There is no such application."
 	case err != nil:
 		return "The status cannot be had at the moment."
@@ -40,7 +39,9 @@ func (f statusFunc) Status(context.Context, lending.ApplicationID) (string, erro
 func Example_interface() {
 	for _, applications := range []statusFunc{
 		func() (string, error) { return "Under Review", nil },
-		func() (string, error) { return "", &lending.Error{Effect: lending.Read, StatusCode: 404} },
+		func() (string, error) {
+			return "", &lending.Error{Effect: lending.Read, StatusCode: 404, Problem: &lending.ProblemDetails{Title: "Not Found"}}
+		},
 		func() (string, error) { return "", &lending.Error{Effect: lending.Read, StatusCode: 503} },
 	} {
 		fmt.Println(summary(context.Background(), applications, lending.ApplicationID(uuid.New())))
