@@ -1,4 +1,4 @@
-package conformance_test
+package openapi_test
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lendingapi/lending-go/contrib/conformance"
+	"github.com/lendingapi/lending-go/contrib/openapi"
 )
 
 func TestMain(m *testing.M) {
@@ -53,7 +53,7 @@ func (o operation) anonymous() bool { return o.Security != nil && len(*o.Securit
 
 func load(t *testing.T) (*openapi3.T, map[string]operation) {
 	t.Helper()
-	doc, err := openapi3.NewLoader().LoadFromData(conformance.OpenAPI)
+	doc, err := openapi3.NewLoader().LoadFromData(openapi.Description)
 	require.NoError(t, err)
 	require.NoError(t, doc.Validate(t.Context()))
 	all := map[string]operation{}

@@ -1,15 +1,15 @@
-// Package conformance holds openapi.yaml, a description of the lending service in
+// Package openapi holds openapi.yaml, a description of the lending service in
 // OpenAPI 3, and the test that compares package lendingtest with it.
 //
 // The description is written from the published interface alone, by somebody else's
 // reading than that of the client and of lendingtest. Generate a client in another
 // language from it, or look at it in any OpenAPI viewer. Where the interface shows no
 // fields, it has none either.
-package conformance
+package openapi
 
 import _ "embed" // for the description
 
-// OpenAPI is openapi.yaml.
+// Description is openapi.yaml.
 //
 //go:embed openapi.yaml
-var OpenAPI []byte
+var Description []byte

@@ -1,4 +1,4 @@
-module github.com/lendingapi/lending-go/contrib/conformance
+module github.com/lendingapi/lending-go/contrib/openapi
 
 go 1.26
 
