@@ -330,7 +330,7 @@ func BenchmarkWalk(b *testing.B) {
 		return func() error {
 			n := 0
 			for record, err := range client.Loans.AllTransactionsPaged(background, lending.LoanID(benchmarkID), nil) {
-				if err = cmp.Or(err, use(record)); err != nil {
+				if err := cmp.Or(err, use(record)); err != nil {
 					return err
 				}
 				n++
