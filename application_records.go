@@ -76,8 +76,8 @@ func (r ApplicationRequest) check(c *checks) {
 	_, zip := r.ExtraInformation["zipcode"]
 	c.that(r.BusinessZip == "" || !zip, "businessZip", CodeConflict, "must not be given together with extraInformation.zipcode")
 	if years, ok := r.ExtraInformation["years"]; ok {
-		n, err := strconv.ParseUint(years, 10, 8)
-		c.that(err == nil && n <= 99, "extraInformation.years", CodeRange, `must be a number from "0" to "99"`)
+		_, err := strconv.ParseUint(years, 10, 8)
+		c.that(err == nil && len(years) <= 2, "extraInformation.years", CodeRange, `must be a number from "0" to "99"`)
 	}
 }
 

@@ -251,7 +251,7 @@ var calls = map[string]func(context.Context, *lending.Client) (any, error){
 		return c.Loans.WithdrawLineOfCredit(ctx, theLoan, lending.LineOfCreditWithdrawalRequest{Extra: unpublished{"a": 14}})
 	},
 	"Loans.WithdrawInvoice": func(ctx context.Context, c *lending.Client) (any, error) {
-		return c.Loans.WithdrawInvoice(ctx, theLoan, lending.InvoiceWithdrawalRequest{Calculation: theCalculation(), Extra: unpublished{"a": 15}})
+		return c.Loans.WithdrawInvoice(ctx, theLoan, lending.InvoiceWithdrawalRequest{Calculation: theCalculation()})
 	},
 	"Loans.ResendWithdrawalOTP": func(ctx context.Context, c *lending.Client) (any, error) {
 		return c.Loans.ResendWithdrawalOTP(ctx, theLoan)

@@ -8,10 +8,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// InvoiceWithdrawalRequest begins a withdrawal from an invoice loan.
+// InvoiceWithdrawalRequest begins a withdrawal from an invoice loan. What is sent has
+// this one property: further fields stand in the calculation's Extra.
 type InvoiceWithdrawalRequest struct {
 	Calculation CalculationRequest `json:"calculation"` // the one last given to [CalculationService.Invoice]; needs an amount
-	Extra       any                `json:"-"`           // further fields: marshals to a JSON object
 }
 
 func (r InvoiceWithdrawalRequest) check(c *checks) {
@@ -122,7 +122,8 @@ func (s *LoansService) WithdrawInvoice(ctx context.Context, id LoanID, withdrawa
 	response, err := post[*InvoiceWithdrawalResponse](ctx, s.client, request{
 		path: "/api/Loan/make-withdrawal-invoice/{loanId}",
 		args: []string{id.String()},
-		body: withdrawal,
+		body: map[string]any{"calculation": withdrawal.Calculation},
+		also: withdrawal,
 	})
 	if err != nil {
 		return nil, err

@@ -231,7 +231,7 @@ func TestTotalCountSaturates(t *testing.T) {
 	}
 	page, err := (&script{answer: envelope(1, "1e40")}).client(t).Loans.TransactionsPaged(t.Context(), loanID(), nil)
 	require.NoError(t, err)
-	assert.Greater(t, page.TotalCount, math.MaxInt32)
+	assert.Greater(t, page.TotalCount, math.MaxInt/2) // on 32 bits too
 	_, err = (&script{answer: envelope(1, `"7"`)}).client(t).Loans.TransactionsPaged(t.Context(), loanID(), nil)
 	require.ErrorContains(t, err, "totalCount: want an integer, got a string")
 }

@@ -3,6 +3,7 @@ package lending
 import (
 	"context"
 	"net/url"
+	"strings"
 )
 
 // WebhooksService subscribes a receiver to the service's events.
@@ -10,6 +11,10 @@ import (
 // [WebhooksService.Register] is followed by [WebhooksService.Subscription], which
 // proves that the subscription was saved and returns its secret, and perhaps by
 // [WebhooksService.Simulate].
+//
+// The address of a receiver is an https address. For trying things out http does where
+// both are on this machine: the host of the address, and that of the client's base URL,
+// are localhost or a loopback address, as those of examples/sandbox.
 type WebhooksService struct{ client *Client }
 
 // WebhookTarget is whose events a subscription is about: a partner or a customer,
@@ -56,22 +61,28 @@ func (t WebhookTarget) param() param {
 type WebhookSubscription struct {
 	Record
 	ID         SubscriptionID `json:"id,omitzero"`        // the service assigns it; not the id of the target
-	WebhookURI string         `json:"webhookUri"`         // https address of the receiver
+	WebhookURI string         `json:"webhookUri"`         // https address of the receiver: see [WebhooksService]
 	IsActive   bool           `json:"isActive,omitzero"`  // false is not sent unless the service sent it first
 	Webhooks   []EventName    `json:"webhooks,omitempty"` // the events; none means all that the service supports
 	Secret     Secret         `json:"secret,omitzero"`    // the service issues it when the target is first registered
 	Extra      any            `json:"-"`                  // further fields: marshals to a JSON object
 }
 
-func (s WebhookSubscription) check(c *checks) { receiver(s.WebhookURI).check(c) }
-
 // receiver is the address of a receiver.
-type receiver string
+type receiver struct {
+	uri  string
+	near bool // the service is on this machine: http does for a receiver that is, too
+}
+
+func (s *WebhooksService) receiver(uri string) receiver {
+	return receiver{uri, isLoopback(s.client.settings.base.Hostname())}
+}
 
 func (r receiver) check(c *checks) {
-	u, err := url.Parse(string(r))
-	c.that(err == nil && u.Scheme == "https" && u.Hostname() != "", "webhookUri", CodeInsecure, "must be an https address")
-	c.that(err != nil || u.User == nil && u.Fragment == "", "webhookUri", CodeFormat, "must not hold user information or a fragment")
+	u, err := url.Parse(r.uri)
+	secure := err == nil && u.Hostname() != "" && (u.Scheme == "https" || u.Scheme == "http" && r.near && isLoopback(u.Hostname()))
+	c.that(secure, "webhookUri", CodeInsecure, "must be an https address")
+	c.that(err != nil || u.User == nil && !strings.Contains(r.uri, "#"), "webhookUri", CodeFormat, "must not hold user information or a fragment")
 }
 
 // UnmarshalJSON keeps data as the [Record].
@@ -84,10 +95,6 @@ func (s WebhookSubscription) MarshalJSON() ([]byte, error) {
 	}
 	return encode(s)
 }
-
-// unregistration is a WebhookSubscription of which nothing is checked: one with an
-// old address must be removable too.
-type unregistration WebhookSubscription
 
 // WebhookSubscriptionSummary is a subscription in the list of all. Its fields are not
 // published.
@@ -113,11 +120,13 @@ func (s *WebhooksService) Register(ctx context.Context, target WebhookTarget, su
 		path:  "/api/Webhook/register",
 		query: []param{target.param()},
 		body:  subscription,
+		also:  s.receiver(subscription.WebhookURI),
 	})
 	return err
 }
 
-// Unregister removes the subscription of the target.
+// Unregister removes the subscription of the target. Nothing of subscription is
+// checked: one with an old address must be removable too.
 //
 // No answer is declared: one that is false or reports a failure leaves the outcome
 // unknown. After an unknown outcome read [WebhooksService.Subscription].
@@ -127,7 +136,7 @@ func (s *WebhooksService) Unregister(ctx context.Context, target WebhookTarget, 
 	_, err := post[nothing](ctx, s.client, request{
 		path:  "/api/Webhook/unregister",
 		query: []param{target.param()},
-		body:  unregistration(subscription),
+		body:  subscription,
 	})
 	return err
 }
@@ -229,7 +238,7 @@ func (s *WebhooksService) UpdateURI(ctx context.Context, target WebhookTarget, u
 	_, err := post[nothing](ctx, s.client, request{
 		path:  "/api/Webhook/update-webhook-uri",
 		query: []param{{"webhookUri", uri, true}, target.param()},
-		also:  receiver(uri),
+		also:  s.receiver(uri),
 	})
 	return err
 }

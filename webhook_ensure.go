@@ -40,7 +40,7 @@ var (
 // active whatever want says; no route is known to switch on one that there is.
 func (s *WebhooksService) Ensure(ctx context.Context, target WebhookTarget, want WebhookSubscription) (*EnsuredSubscription, error) {
 	want.IsActive = true
-	if _, err := (&request{query: []param{target.param()}, body: want}).prepare(); err != nil {
+	if _, err := (&request{query: []param{target.param()}, body: want, also: s.receiver(want.WebhookURI)}).prepare(); err != nil {
 		return nil, err
 	}
 	was, err := s.Subscription(ctx, target)

@@ -97,6 +97,81 @@ func TestEnsureRefuses(t *testing.T) {
 	require.Equal(t, 1, registered())
 }
 
+// An http receiver is for this machine, and only of a service that is on it too.
+func TestHTTPReceiversStayOnThisMachine(t *testing.T) {
+	t.Parallel()
+	const beside, elsewhere = "http://127.0.0.1:8080/lending", "https://service.example"
+	for _, test := range []struct {
+		base, uri string
+		sent      bool
+	}{
+		{beside, "http://127.0.0.1:9090/hooks", true},
+		{"http://localhost", "http://[::1]/hooks", true},
+		{"https://[::1]:8443", "HTTP://LocalHost:1", true},
+		{beside, "https://partner.example/hooks", true},
+		{beside, "http://partner.example/hooks", false},
+		{beside, "http://127.0.0.1.partner.example", false},
+		{beside, "http://localhost.partner.example", false},
+		{beside, "http://user@localhost", false},
+		{beside, "http://", false},
+		{beside, "ftp://127.0.0.1", false},
+		{elsewhere, "http://127.0.0.1:9090/hooks", false},
+		{elsewhere, "http://localhost", false},
+		{"https://127.0.0.1.service.example", "http://localhost", false},
+		{elsewhere, "https://partner.example/hooks", true},
+		{elsewhere, "https://127.0.0.1/hooks", true},
+	} {
+		sent := 0
+		service := &http.Client{Transport: memory(func(*http.Request) string {
+			sent++
+			return `{"id":"11111111-2222-3333-4444-555555555555","webhookUri":"` + test.uri + `","isActive":true,"secret":"whs_x"}`
+		})}
+		client := newClient(t, test.base, lending.WithHTTPClient(service), lending.WithTokenSource(lending.StaticToken("test-token")))
+		want := lending.WebhookSubscription{WebhookURI: test.uri}
+		for way, send := range map[string]func() error{
+			"Register":  func() error { return client.Webhooks.Register(t.Context(), partnerTarget(), want) },
+			"UpdateURI": func() error { return client.Webhooks.UpdateURI(t.Context(), partnerTarget(), test.uri) },
+			"Ensure":    func() error { return second(client.Webhooks.Ensure(t.Context(), partnerTarget(), want)) },
+		} {
+			sent = 0
+			if err := send(); test.sent {
+				require.NoError(t, err, "%s %s at %s", way, test.uri, test.base)
+			} else {
+				require.Contains(t, refused(t, err), "webhookUri", "%s %s at %s", way, test.uri, test.base)
+			}
+			require.Equal(t, test.sent, sent > 0, "%s %s at %s", way, test.uri, test.base)
+		}
+	}
+}
+
+// The service in process posts its events to such a receiver, if it may.
+func TestHTTPReceiverFromEndToEnd(t *testing.T) {
+	t.Parallel()
+	arrived := make(chan []byte, 1)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		assert.NoError(t, err)
+		arrived <- body
+	}))
+	defer receiver.Close()
+	want := lending.WebhookSubscription{WebhookURI: receiver.URL}
+
+	_, client, _ := subscriber(t)
+	_, err := client.Webhooks.Ensure(t.Context(), partnerTarget(), want)
+	require.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err), "as the service itself refuses it")
+
+	service, client, _ := subscriber(t, lendingtest.WithLoopbackReceivers())
+	ensured, err := client.Webhooks.Ensure(t.Context(), partnerTarget(), want)
+	require.NoError(t, err)
+	require.NoError(t, client.Webhooks.UpdateURI(t.Context(), partnerTarget(), receiver.URL+"/hooks"))
+	require.NoError(t, client.Webhooks.Simulate(t.Context(), partnerTarget(), lending.EventLoanCreated))
+	require.NoError(t, service.Wait(t.Context()))
+	delivery := service.Deliveries()[0]
+	require.Equal(t, http.StatusOK, delivery.Status)
+	require.NoError(t, lending.Verify(ensured.Subscription.Secret.Reveal(), <-arrived, delivery.Signature))
+	require.ErrorContains(t, client.Webhooks.UpdateURI(t.Context(), partnerTarget(), "http://partner.example"), "webhookUri must be an https address")
+}
+
 // What the service makes of a registration is scripted here: what was there before,
 // how it answers, and what it reads back.
 func TestEnsureBelievesOnlyWhatReadsBack(t *testing.T) {

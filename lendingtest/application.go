@@ -18,7 +18,8 @@ const (
 	StatusCancelled   = "Cancelled"             // for good
 )
 
-// zipcodeKey is the zip code's name in extraInformation.
+// zipcodeKey is the zip code's name in extraInformation, whose keys are data: in
+// another case it is another key.
 const zipcodeKey = "zipcode"
 
 // applicationRequest is the interface's ApplicationRequest. Values of
@@ -32,9 +33,9 @@ type applicationRequest struct {
 	AgentID          *string        `json:"agentId"`
 }
 
-// yearsForm is a number from 0 to 99, or a bucket of older integrations. The
-// buckets are this model's; the interface only says that there are some.
-var yearsForm = regexp.MustCompile(`^(\d{1,2}|0-1|1-2|2-5|5-10|10\+)$`)
+// yearsForm is a number from 0 to 99. Older integrations may hold labels of
+// ranges, which the interface does not show: seed them with AddApplication.
+var yearsForm = regexp.MustCompile(`^\d{1,2}$`)
 
 // check adds what the interface refuses in a.
 func (a *applicationRequest) check(c *call, at string, f *failures) {
@@ -50,7 +51,7 @@ func (a *applicationRequest) check(c *call, at string, f *failures) {
 			f.add(field, "InvalidType", "The value is not a string.")
 		case key == "years" && !yearsForm.MatchString(text):
 			f.add(field, "InvalidYears", "The value is not a number from 0 to 99.")
-		case strings.EqualFold(key, zipcodeKey):
+		case key == zipcodeKey:
 			zips++
 		}
 	}
@@ -101,7 +102,7 @@ func (c *call) newApplication(req applicationRequest, customerID string) *Applic
 	}
 	for key, value := range req.ExtraInformation {
 		app.ExtraInformation[key], _ = value.(string)
-		if strings.EqualFold(key, zipcodeKey) {
+		if key == zipcodeKey {
 			app.BusinessZip = app.ExtraInformation[key]
 		}
 	}

@@ -61,7 +61,7 @@ func validPassword(s string) bool {
 // tenDigits removes punctuation and tells whether ten digits remain.
 func tenDigits(s string) (string, bool) {
 	digits := strings.Map(func(r rune) rune {
-		if unicode.IsPunct(r) || unicode.IsSpace(r) || r == '+' {
+		if unicode.IsPunct(r) || unicode.IsSymbol(r) || unicode.IsSpace(r) {
 			return -1
 		}
 		return r

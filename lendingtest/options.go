@@ -99,9 +99,9 @@ func WithSeed(seed uint32) Option { return func(c *config) { c.seed = seed } }
 func WithRequestLog(f func(Request)) Option { return func(c *config) { c.requestLog = f } }
 
 // WithLoopbackReceivers also accepts webhook receivers at http on a loopback
-// host, which the service itself refuses, and so does package lending: it is for
-// programs in other languages, and for subscriptions made with
-// [Service.AddSubscription]. Otherwise give [WithDeliveryClient] the client of an
+// host, which the service itself refuses. Package lending sends such an address
+// only to a service that is on a loopback host, too, as that of [NewServer] is.
+// Without this option give [WithDeliveryClient] the client of an
 // httptest.NewTLSServer.
 func WithLoopbackReceivers() Option { return func(c *config) { c.loopback = true } }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strings"
 )
 
 // target reads "exactly one of partnerId and customerId".
@@ -56,8 +57,8 @@ func (c *call) mustBeSubscribed() (*Subscription, error) {
 // was told so.
 func (c *call) checkReceiver(uri string) {
 	u, err := url.Parse(uri)
-	ok := err == nil && u.Hostname() != "" && (u.Scheme == "https" ||
-		u.Scheme == "http" && c.cfg.loopback && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()))
+	ok := err == nil && u.Hostname() != "" && u.User == nil && !strings.Contains(uri, "#") && (u.Scheme == "https" ||
+		u.Scheme == "http" && c.cfg.loopback && (strings.EqualFold(u.Hostname(), "localhost") || net.ParseIP(u.Hostname()).IsLoopback()))
 	if !ok {
 		c.failed.add("webhookUri", "InvalidUri", "The receiver is not an https address.")
 	}

@@ -1,6 +1,10 @@
 package lendingtest
 
-import "slices"
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+)
 
 // pending is a withdrawal that waits for its one-time password. A loan has one
 // at a time; starting another forgets it.
@@ -52,13 +56,17 @@ func (c *call) withdrawInvoice(loan *Loan) (any, error) {
 	var req struct {
 		Calculation *Calculation `json:"calculation"`
 	}
-	if err := c.decodeRequired(&req); err != nil {
+	var members map[string]json.RawMessage
+	if err := cmp.Or(c.decodeRequired(&members), c.decodeRequired(&req)); err != nil {
 		return nil, err
 	}
 	stored := c.applications.get(loan.ApplicationID).Calculation
 	switch {
 	case req.Calculation == nil:
 		return nil, requireTexts("calculation", "")
+	case len(members) > 1:
+		c.failed.add("$", "OneProperty", "The object has another property beside calculation.")
+		return nil, c.failed.err()
 	case stored == nil:
 		return nil, refuse("CalculationNotFound", "The application has no stored invoice calculation.")
 	case *req.Calculation != *stored:

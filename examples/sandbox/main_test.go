@@ -14,9 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/examples/internal/golden"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
@@ -230,6 +232,27 @@ func TestLoan(t *testing.T) {
 
 	require.NoError(t, s.stop())
 	assert.NotContains(t, s.out.String(), "/api/Application/", "-log=false")
+}
+
+// "http is good enough on this machine": for package lending as well.
+func TestReceiverOfPackageLending(t *testing.T) {
+	arrived := make(chan string, 1)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		arrived <- r.Header.Get("abp-webhook-signature")
+	}))
+	defer receiver.Close()
+	s := start(t, "-log=false")
+	client, err := lending.New(s.url, lending.WithCredentials(lending.Credentials{
+		Username: lendingtest.AdministratorUsername, Password: lending.NewSecret(lendingtest.AdministratorPassword),
+	}))
+	require.NoError(t, err)
+	defer client.Close()
+	target := lending.ForPartner(lending.PartnerID(uuid.MustParse(lendingtest.PartnerID)))
+	ensured, err := client.Webhooks.Ensure(t.Context(), target, lending.WebhookSubscription{WebhookURI: receiver.URL})
+	require.NoError(t, err)
+	assert.True(t, ensured.Created)
+	require.NoError(t, client.Webhooks.Simulate(t.Context(), target, lending.EventLoanCreated))
+	assert.NotEmpty(t, <-arrived)
 }
 
 func TestOtherOrigins(t *testing.T) {

@@ -1,9 +1,10 @@
-module github.com/lendingapi/lending-go/contrib/conformance
+module github.com/lendingapi/lending-go/contrib/openapi
 
 go 1.26
 
 require (
 	github.com/getkin/kin-openapi v0.152.0
+	github.com/google/uuid v1.6.0
 	github.com/lendingapi/lending-go v0.0.0
 	github.com/stretchr/testify v1.12.1
 )
@@ -11,6 +12,8 @@ require (
 require (
 	github.com/go-openapi/jsonpointer v0.22.5 // indirect
 	github.com/go-openapi/swag/jsonname v0.25.5 // indirect
+	github.com/hashicorp/go-cleanhttp v0.5.2 // indirect
+	github.com/hashicorp/go-retryablehttp v0.7.8 // indirect
 	github.com/kr/pretty v0.3.1 // indirect
 	github.com/oasdiff/yaml v0.1.1 // indirect
 	github.com/oasdiff/yaml3 v0.0.14 // indirect

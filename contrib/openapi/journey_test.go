@@ -1,4 +1,4 @@
-package conformance_test
+package openapi_test
 
 import (
 	"crypto/hmac"
