@@ -75,7 +75,7 @@ type receiver struct {
 }
 
 func (s *WebhooksService) receiver(uri string) receiver {
-	return receiver{uri, isLoopback(s.client.settings.base.Hostname())}
+	return receiver{uri, isLoopback(s.client.settings().base.Hostname())}
 }
 
 func (r receiver) check(c *checks) {
