@@ -244,13 +244,13 @@ func useHangingStore(t *testing.T, service *lendingtest.Service, life time.Durat
 	}
 	service.Fail(refreshRoute, lendingtest.Fault{Delay: min(life/40, 10*time.Second), Times: -1})
 	use := func(lives int) {
-		for range lives * 100 {
+		for range lives * 60 {
 			for _, client := range clients {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 				require.NoError(t, read(ctx, client))
 				cancel()
 			}
-			elapse(life / 100)
+			elapse(life / 60)
 		}
 	}
 	for _, client := range clients {
@@ -270,10 +270,10 @@ func useHangingStore(t *testing.T, service *lendingtest.Service, life time.Durat
 		}
 		return ctx.Err()
 	})
-	use(5)
+	use(3)
 	store.before(nil)
 	comeBack()
-	use(3)
+	use(2)
 	assert.Equal(t, 1, service.Arrived(loginRoute))
 	for _, request := range service.Requests() {
 		require.NotEqual(t, http.StatusUnauthorized, request.Status)
