@@ -91,10 +91,11 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 	}
 	x.attempts++
 	start := time.Now()
+	transport := x.client.settings.http.Transport
 	if x.request.effect == Mutation {
-		hr = guard(hr)
+		hr, transport = guard(hr), x.client.settings.commands
 	}
-	resp, err := x.client.settings.http.Transport.RoundTrip(hr)
+	resp, err := transport.RoundTrip(hr)
 	switch {
 	case err != nil:
 		resp = nil

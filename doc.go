@@ -77,6 +77,14 @@
 // service has refused the command, and it may be sent again, with another token or when
 // the RetryAfter of [Error] has passed.
 //
+// Each command has a connection of its own: it meets none that is being closed, and what
+// a service sends beyond the answer to one call, a second answer for example, is never
+// taken for the answer to a command. Reads share connections, which are kept for a few
+// seconds, and there net/http can take it for the answer to the next read. What comes
+// while a connection is idle net/http writes to the standard logger of package log, up
+// to 4 KB as they are; log.SetOutput decides where that goes. [WithHTTPClient] says
+// what holds there.
+//
 // A call whose context has no deadline is given two minutes.
 //
 // # Records
