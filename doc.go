@@ -68,7 +68,9 @@
 // and never beyond the deadline of the context: what would be is given up at once, with
 // the service's answer and [context.DeadlineExceeded] in the error. With a token that
 // the service refuses it is repeated once with a new one. A success that is a page of
-// HTML or does not decode is an error, and is not repeated.
+// HTML or does not decode is an error, and is not repeated. net/http repeats a read by
+// itself where a kept connection breaks: Attempts counts that, and a read that was sent
+// ten times is stopped.
 //
 // A mutation is sent at most once, whatever happens, and whatever its HTTP method:
 // five routes are GETs that change state, and [ApplicationsService.Offer] with Force
