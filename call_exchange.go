@@ -270,8 +270,8 @@ func neverLeft(err error) bool {
 	var dns *net.DNSError
 	var certificate *tls.CertificateVerificationError
 	var plaintext tls.RecordHeaderError
-	return errors.As(err, &network) && network.Op == "dial" || errors.As(err, &dns) ||
-		errors.As(err, &certificate) || errors.As(err, &plaintext) && plaintext.Conn != nil
+	return dialError(err) != nil || errors.As(err, &network) && (network.Op == opProxy || network.Op == opSOCKS) ||
+		errors.As(err, &dns) || errors.As(err, &certificate) || errors.As(err, &plaintext) && plaintext.Conn != nil
 }
 
 // doubt says why a success does not mean that it happened: it came as HTML, from a

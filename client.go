@@ -74,8 +74,8 @@ type Option func(*settings) error
 // needs a Transport whose ExpectContinueTimeout is not 0: with 0, as in one made by
 // hand, the document is sent at once, and a refusal may be lost to a reset connection.
 //
-// [OutcomeNotSent] then also needs an error that says so: of dialing, of DNS or of the
-// TLS handshake. A time limit that ends any of these leaves the outcome unknown.
+// [OutcomeNotSent] then also needs an error that says so: of dialing, a proxy too, of DNS
+// or of the TLS handshake. That of a proxy which refuses to connect does not. A time limit that ends any of these leaves the outcome unknown.
 func WithHTTPClient(hc *http.Client) Option {
 	return func(s *settings) error {
 		if hc == nil {
@@ -280,7 +280,18 @@ func newTransport() *http.Transport {
 		MaxResponseHeaderBytes: 256 << 10,
 		Protocols:              &protocols,
 		TLSClientConfig:        &tls.Config{ClientSessionCache: tls.NewLRUClientSessionCache(8)}, // for those of onceEach
+		OnProxyConnectResponse: refusalOfProxy,
 	}
+}
+
+// refusalOfProxy names a proxy that does not connect, without its credentials. The
+// error of net/http quotes what the proxy says.
+func refusalOfProxy(_ context.Context, proxy *url.URL, _ *http.Request, answer *http.Response) error {
+	if answer.StatusCode == http.StatusOK {
+		return nil
+	}
+	text := fmt.Sprintf("the proxy %s answered %d %s", proxy.Host, answer.StatusCode, http.StatusText(answer.StatusCode))
+	return &hiddenError{strings.TrimRight(text, " "), nil}
 }
 
 // onceEach returns a transport like that which makes a connection for each request, so
