@@ -278,7 +278,6 @@ func (*shapeError) safe()    {}
 func describe(err error) string {
 	var safe safeError
 	var network *net.OpError
-	dial := dialError(err)
 	var timeout net.Error
 	var dns *net.DNSError
 	var certificate *tls.CertificateVerificationError
@@ -291,20 +290,16 @@ func describe(err error) string {
 		return "context canceled"
 	case err == context.DeadlineExceeded: //nolint:errorlint // net/http's own timeouts say that they are one too
 		return "deadline exceeded"
-	case errors.As(err, &network) && network.Op == opProxy:
-		return "the proxy cannot be reached: " + describe(network.Err)
-	case errors.As(err, &network) && network.Op == opSOCKS:
-		return "the proxy does not connect" + to(network.Addr)
+	case errors.As(err, &network) && describeProxy(network) != "":
+		return describeProxy(network)
 	case errors.As(err, &dns):
 		return "host not found: " + dns.Name
 	case errors.As(err, &certificate), errors.As(err, &authority), errors.As(err, &hostname):
 		return "TLS certificate not accepted"
 	case isPlaintext(err):
 		return "the server does not speak TLS"
-	case dial != nil && dial.Timeout():
-		return "cannot connect" + to(dial.Addr) + ": timeout"
-	case dial != nil:
-		return "cannot connect" + to(dial.Addr)
+	case dialError(err) != nil:
+		return describeDial(dialError(err))
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return "timeout"
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
@@ -334,6 +329,25 @@ const (
 	opProxy = "proxyconnect"  // to the proxy
 	opSOCKS = "socks connect" // from it to the service
 )
+
+// describeProxy says what keeps a proxy from letting anything through, "" for the error of
+// another operation.
+func describeProxy(network *net.OpError) string {
+	switch network.Op {
+	case opProxy:
+		return "the proxy cannot be reached: " + describe(network.Err)
+	case opSOCKS:
+		return "the proxy does not connect" + to(network.Addr)
+	}
+	return ""
+}
+
+func describeDial(dial *net.OpError) string {
+	if dial.Timeout() {
+		return "cannot connect" + to(dial.Addr) + ": timeout"
+	}
+	return "cannot connect" + to(dial.Addr)
+}
 
 // to names addr in a sentence, if there is one.
 func to(addr net.Addr) string {

@@ -71,7 +71,7 @@ func TestProxyThatDoesNotConnect(t *testing.T) {
 	if os.Getenv("LENDING_TEST_PROXY") != "" { // the child, see below
 		var shown bytes.Buffer
 		callThroughProxy(t, &shown, nil)
-		fmt.Println(shown.String())
+		t.Log(shown.String())
 		return
 	}
 	secure := httptest.NewUnstartedServer(nil)
