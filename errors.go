@@ -280,9 +280,6 @@ func describe(err error) string {
 	var network *net.OpError
 	var timeout net.Error
 	var dns *net.DNSError
-	var certificate *tls.CertificateVerificationError
-	var authority x509.UnknownAuthorityError
-	var hostname x509.HostnameError
 	switch {
 	case errors.As(err, &safe):
 		return strings.TrimPrefix(safe.Error(), "lending: ")
@@ -294,7 +291,7 @@ func describe(err error) string {
 		return describeProxy(network)
 	case errors.As(err, &dns):
 		return "host not found: " + dns.Name
-	case errors.As(err, &certificate), errors.As(err, &authority), errors.As(err, &hostname):
+	case isCertificate(err):
 		return "TLS certificate not accepted"
 	case isPlaintext(err):
 		return "the server does not speak TLS"
@@ -359,6 +356,14 @@ func to(addr net.Addr) string {
 
 // unknownFailure begins the description of an error that may quote anything.
 const unknownFailure = "failed"
+
+// isCertificate reports whether the certificate of the other side was not accepted.
+func isCertificate(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	var authority x509.UnknownAuthorityError
+	var hostname x509.HostnameError
+	return errors.As(err, &certificate) || errors.As(err, &authority) || errors.As(err, &hostname)
+}
 
 // isPlaintext reports whether the server has answered in plain HTTP what was asked
 // over TLS. net/http says so in an error without a type.
