@@ -217,8 +217,9 @@ func TestTransportSpeaksNoHTTP2(t *testing.T) {
 	assert.False(t, transport.Protocols.HTTP2() || transport.Protocols.UnencryptedHTTP2())
 }
 
-// TestBurstOfCommandsSharesAConnection counts connections at the service.
-func TestBurstOfCommandsSharesAConnection(t *testing.T) {
+// TestReadsShareAConnection counts connections at the service: a burst of reads shares one,
+// and each command has its own, see TestCommandTakesNoLeftoverAnswer.
+func TestReadsShareAConnection(t *testing.T) {
 	var connections, arrivals atomic.Int32
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		arrivals.Add(1)
@@ -233,17 +234,38 @@ func TestBurstOfCommandsSharesAConnection(t *testing.T) {
 	defer server.Close()
 	client := benchmarkClient(t, server.URL, nil)
 	before := runtime.NumGoroutine()
-	for range 200 {
+	for range 20 {
+		for range 10 {
+			_, err := client.Loans.IsEnabled(t.Context(), theLoan)
+			require.NoError(t, err)
+		}
 		_, err := client.Applications.UpdateName(t.Context(), theApplication, "Zoë & Söhne")
 		require.NoError(t, err)
 		require.NoError(t, client.Applications.Cancel(t.Context(), theApplication))
 		_, err = client.Applications.CreateCustomer(t.Context(), theUser())
 		require.ErrorContains(t, err, "want an object")
 	}
-	assert.EqualValues(t, 600, arrivals.Load())
-	assert.EqualValues(t, 1, connections.Load())
+	assert.EqualValues(t, 200+60, arrivals.Load())
+	assert.EqualValues(t, 1+60, connections.Load())
 	require.NoError(t, client.Close())
 	assert.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+1 }, 5*time.Second, 5*time.Millisecond)
+}
+
+// TestCommandsResumeTLS holds that the connection of a command costs no whole handshake
+// where there was one before.
+func TestCommandsResumeTLS(t *testing.T) {
+	server := httptest.NewTLSServer(plain("application/json", "true"))
+	defer server.Close()
+	pooled := lending.NewTransport()
+	pooled.TLSClientConfig.RootCAs = server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+	hc := &http.Client{Transport: lending.OnceEach(pooled)}
+	for _, resumes := range []bool{false, true, true} {
+		resp, err := hc.Post(server.URL, "application/json", strings.NewReader("{}"))
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, resp.Body)
+		require.NoError(t, errors.Join(err, resp.Body.Close()))
+		assert.Equal(t, resumes, resp.TLS.DidResume)
+	}
 }
 
 // TestForeignClientKeepsItsHabits holds that a caller's http.Client neither follows

@@ -103,10 +103,11 @@ func perform[T any](ctx context.Context, x *exchange) (T, error) {
 		return result, err
 	}
 	if _, ok := ctx.Deadline(); !ok && !x.request.isUpload() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, callTimeout)
-		defer cancel()
+		ctx, x.stop = context.WithTimeout(ctx, callTimeout)
+	} else {
+		ctx, x.stop = context.WithCancel(ctx)
 	}
+	defer x.stop()
 	err = x.do(ctx, body)
 	if into != nil {
 		*into = x.answer

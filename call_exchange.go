@@ -42,9 +42,12 @@ type exchange struct {
 	err      error // what ended the last attempt, or cut its answer
 
 	// How often the transport had a connection, and how often it wrote each mark of
-	// our request to one. The hooks may run after the attempt has returned.
+	// our request to one; whether that was too often, and what ends the call then. The
+	// hooks may run after the attempt has returned.
 	gotConn atomic.Int32
 	marks   [3]atomic.Int32
+	excess  atomic.Bool
+	stop    context.CancelFunc
 }
 
 // send makes the attempts of one call: one, or more for a read. Its error says that
@@ -53,22 +56,17 @@ func (x *exchange) send(ctx context.Context, token Token, body []byte) error {
 	x.caller = ctx
 	x.http = x.client.settings().http
 	x.http.Transport = x
+	hr := x.client.bind(x.trace(ctx, token), &x.request, token, body)
 	if x.request.effect == Read {
-		resp, err := x.repeat(x.client.bind(ctx, &x.request, token, body))
-		return x.ended(ctx, ctx, resp, err)
+		resp, err := x.repeat(hr)
+		return x.ended(ctx, resp, err)
 	}
-	traced, stop := ctx, context.CancelCauseFunc(nil)
-	if x.client.settings().foreign {
-		traced, stop = context.WithCancelCause(ctx)
-		defer stop(nil)
-	}
-	resp, err := x.http.Do(x.client.bind(x.trace(traced, stop, token), &x.request, token, body))
-	return x.ended(ctx, traced, resp, err)
+	resp, err := x.http.Do(hr)
+	return x.ended(ctx, resp, err)
 }
 
-// ended returns the error of attempts that have ended with resp and err. The context
-// of a mutation also ends, in traced, when the transport repeats it.
-func (x *exchange) ended(ctx, traced context.Context, resp *http.Response, err error) error {
+// ended returns the error of attempts that have ended with resp and err.
+func (x *exchange) ended(ctx context.Context, resp *http.Response, err error) error {
 	if resp != nil {
 		_ = resp.Body.Close() // stops the timer of the http.Client's Timeout
 	}
@@ -77,10 +75,12 @@ func (x *exchange) ended(ctx, traced context.Context, resp *http.Response, err e
 		return nil
 	case errors.Is(context.Cause(ctx), errStalled):
 		err = errStalled
+	case x.excess.Load() && x.request.effect == Read:
+		err = errSentOften
+	case x.excess.Load():
+		err = errSentAgain
 	case ctx.Err() != nil:
 		err = ctx.Err()
-	case errors.Is(context.Cause(traced), errSentAgain):
-		err = errSentAgain
 	}
 	return x.failed(err)
 }
@@ -94,10 +94,11 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 	}
 	x.attempts++
 	start := time.Now()
+	transport := x.client.settings().http.Transport
 	if x.request.effect == Mutation {
-		hr = guard(hr)
+		hr, transport = guard(hr), x.client.settings().commands
 	}
-	resp, err := x.client.settings().http.Transport.RoundTrip(hr)
+	resp, err := transport.RoundTrip(hr)
 	switch {
 	case err != nil:
 		resp = nil
@@ -142,37 +143,48 @@ type emptyBody struct{}
 
 func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
 
-// trace counts what the transport does with a mutation. If the http.Client is the
-// caller's, whose transport may repeat requests by itself, with a body of its own,
-// below every other guard, it also calls stop when that has got a connection to send
-// the mutation for the second time.
+// maxSent bounds how often a read is sent: net/http repeats one by itself, without a
+// bound if the peer goes on refusing the streams or the connections of HTTP/2, and once
+// for each stale connection of HTTP/1. It leaves room for some of those.
+const maxSent = 2 * (1 + maxRetries)
+
+// trace counts what the transport does with the request, and ends the call when that has
+// got a connection to send a mutation for the second time, or a read for more than maxSent
+// times. The http.Client may be the caller's, whose transport may repeat requests by
+// itself, with a body of its own, below every other guard.
 //
 // The end of the context stops HTTP/2 before it writes, but not HTTP/1, where the
-// connection is closed under the request, against the advice of httptrace. What the
-// transport sends to others on its own account does not count: it bears none of our
-// marks, of which a transport may replace some.
-func (x *exchange) trace(ctx context.Context, stop context.CancelCauseFunc, token Token) context.Context {
-	hooks := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { x.gotConn.Add(1) }}
-	if stop == nil {
-		return httptrace.WithClientTrace(ctx, hooks)
+// connection is closed under the request, against the advice of httptrace. What a
+// caller's transport sends to others on its own account does not count: it bears none of
+// our marks, of which a transport may replace some.
+func (x *exchange) trace(ctx context.Context, token Token) context.Context {
+	most := int32(1)
+	if x.request.effect == Read {
+		most = maxSent
 	}
-	hooks.GotConn = func(got httptrace.GotConnInfo) {
+	hooks := &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
 		x.gotConn.Add(1)
-		if x.written() > 0 {
-			stop(errSentAgain)
+		if x.written() >= most {
+			x.excess.Store(true)
+			x.stop()
 			if c, ok := got.Conn.(*tls.Conn); got.Conn != nil && (!ok || c.ConnectionState().NegotiatedProtocol != "h2") {
 				_ = got.Conn.Close()
 			}
 		}
+	}}
+	if !x.client.settings().foreign {
+		hooks.WroteHeaders = func() { x.marks[0].Add(1) }
+		return httptrace.WithClientTrace(ctx, hooks)
 	}
-	authorization := "Bearer " + token.Value.Reveal()
 	hooks.WroteHeaderField = func(name string, value []string) {
-		switch text := strings.Join(value, ""); {
+		text := strings.Join(value, "")
+		bearer, isBearer := strings.CutPrefix(text, "Bearer ")
+		switch {
 		case isHostField(name) && strings.EqualFold(text, x.client.settings().base.Host):
 			x.marks[0].Add(1)
 		case strings.EqualFold(name, "User-Agent") && text == x.client.settings().userAgent[0]:
 			x.marks[1].Add(1)
-		case strings.EqualFold(name, "Authorization") && text == authorization:
+		case strings.EqualFold(name, "Authorization") && isBearer && bearer == token.Value.Reveal():
 			x.marks[2].Add(1)
 		}
 	}
@@ -186,6 +198,9 @@ func isHostField(name string) bool { return name == "Host" || name == ":authorit
 func (x *exchange) written() int32 {
 	return max(x.marks[0].Load(), x.marks[1].Load(), x.marks[2].Load())
 }
+
+// sent returns how often the request was sent, or tried to: by us, or by the transport.
+func (x *exchange) sent() int { return max(x.attempts, int(x.written())) }
 
 // read reads the answer into x, as far as it comes.
 func (x *exchange) read(resp *http.Response) error {
@@ -238,8 +253,8 @@ func (x *exchange) outcome() Outcome {
 	return OutcomeRejected
 }
 
-// reached reports whether any attempt may have reached the service. A read is not
-// traced, and net/http may have sent it more often than it says: one that was tried may.
+// reached reports whether any attempt may have reached the service. Of a read, which has
+// no effect, it is not worth to say more than that it was tried.
 func (x *exchange) reached() bool {
 	if x.attempts == 0 {
 		return false
@@ -259,8 +274,8 @@ func neverLeft(err error) bool {
 	var dns *net.DNSError
 	var certificate *tls.CertificateVerificationError
 	var plaintext tls.RecordHeaderError
-	return errors.As(err, &network) && network.Op == "dial" || errors.As(err, &dns) ||
-		errors.As(err, &certificate) || errors.As(err, &plaintext) && plaintext.Conn != nil
+	return dialError(err) != nil || errors.As(err, &network) && (network.Op == opProxy || network.Op == opSOCKS) ||
+		errors.As(err, &dns) || errors.As(err, &certificate) || errors.As(err, &plaintext) && plaintext.Conn != nil
 }
 
 func (x *exchange) problem() *ProblemDetails { return parseProblem(x.answer.Body) }
@@ -306,7 +321,7 @@ func (x *exchange) failed(cause error) *Error {
 		StatusCode: x.answer.StatusCode,
 		Outcome:    x.outcome(),
 		RetryAfter: retryAfter(x.answer.Header),
-		Attempts:   x.attempts,
+		Attempts:   x.sent(),
 		cause:      hide(cause),
 	}
 	if answer := x.answer; answer.StatusCode != 0 {

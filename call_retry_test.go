@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -174,6 +175,63 @@ func TestReadEndsAfterFiveAttempts(t *testing.T) {
 				assert.Equal(t, 5, failed.Attempts)
 				assert.NotErrorIs(t, err, lending.ErrOutcomeUnknown)
 			})
+		})
+	}
+}
+
+// TestReadIsSentABoundedNumberOfTimes holds that net/http's own repeats are counted and
+// come to an end, where the peer goes on refusing and where connections are stale.
+func TestReadIsSentABoundedNumberOfTimes(t *testing.T) {
+	own := func(*http.Transport) lending.Option { return nil }
+	foreign := func(transport *http.Transport) lending.Option {
+		return lending.WithHTTPClient(&http.Client{Transport: transport})
+	}
+	for name, test := range map[string]struct {
+		fault  fault
+		client func(*http.Transport) lending.Option
+		least  int
+		most   int
+		fails  string
+	}{
+		"HTTP/2, GOAWAY before the stream":       {fault{Client: "h2c", On: "always", Then: "goaway-before"}, foreign, 5, 10, "again and again"},
+		"HTTP/2, GOAWAY after the stream":        {fault{Client: "h2c", On: "always", Then: "goaway-after"}, foreign, 5, 10, "connection closed"},
+		"HTTP/2, RST_STREAM, protocol":           {fault{Client: "h2c", On: "always", Then: "reset-protocol"}, foreign, 5, 10, ""},
+		"HTTP/1.1, five stale connections":       {fault{On: "warm", Then: "rst", Warm: 5}, foreign, 1, 6, "-"},
+		"HTTP/1.1, five stale connections, own":  {fault{On: "warm", Then: "rst", Warm: 5}, own, 1, 6, "-"},
+		"HTTP/1.1, all connections go stale":     {fault{On: "always", Then: "fin", Warm: 5}, foreign, 5, 10, ""},
+		"HTTP/1.1, twelve stale connections":     {fault{On: "warm", Then: "rst", Warm: 12}, foreign, 10, 10, "again and again"},
+		"HTTP/1.1, twelve stale connections own": {fault{On: "warm", Then: "rst", Warm: 12}, own, 10, 10, "again and again"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			service := newFaultServer(t, test.fault, `"Open"`)
+			defer service.Close()
+			transport := &http.Transport{MaxIdleConnsPerHost: 16, Protocols: new(http.Protocols)}
+			defer transport.CloseIdleConnections()
+			transport.Protocols.SetHTTP1(test.fault.Client == "")
+			transport.Protocols.SetUnencryptedHTTP2(test.fault.Client == "h2c")
+			var attempts atomic.Int32 // of the last call
+			client := newClient(t, service.URL(), test.client(transport), lending.WithTokenSource(lending.StaticToken("t")),
+				lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
+					return ctx, func(c lending.Call) { attempts.Store(int32(c.Attempts)) }
+				}))
+			service.warm(t, client)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			_, err := client.Applications.Status(ctx, theApplication)
+			arrivals := int(service.arrivals.Load())
+			assert.LessOrEqual(t, arrivals, test.most)
+			assert.GreaterOrEqual(t, arrivals, test.least)
+			assert.EqualValues(t, arrivals, attempts.Load())
+			if test.fails == "-" {
+				require.NoError(t, err)
+				return
+			}
+			var failed *lending.Error
+			require.ErrorAs(t, err, &failed)
+			require.ErrorContains(t, err, test.fails)
+			assert.Equal(t, arrivals, failed.Attempts)
+			assert.Equal(t, lending.OutcomeUnknown, failed.Outcome)
 		})
 	}
 }

@@ -4,19 +4,23 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log"
 	"log/slog"
 	"maps"
 	"net"
 	"net/http"
+	"net/textproto"
 	"net/url"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -263,11 +267,49 @@ func chain(err error) []any {
 	for _, inner := range more {
 		found = append(found, chain(inner)...)
 	}
-	if network, ok := errors.AsType[net.Error](err); ok {
-		found = append(found, network)
+	for _, target := range targets {
+		behind, ok := target(err)
+		shown := func(v any) bool { return reflect.TypeOf(v).Comparable() && v == behind }
+		if ok && !slices.ContainsFunc(found, shown) {
+			found = append(found, behind)
+		}
 	}
 	return found
 }
+
+// targets look into an error by interfaces, and by the types of errors that quote.
+var targets = []func(error) (any, bool){
+	as[error], as[net.Error], as[interface{ Unwrap() error }], as[interface{ Unwrap() []error }],
+	as[interface{ Timeout() bool }], as[interface{ Temporary() bool }], as[interface{ Is(error) bool }],
+	as[interface{ As(any) bool }], as[fmt.Formatter], as[fmt.GoStringer], as[slog.LogValuer], as[json.Marshaler],
+	as[*url.Error], as[url.EscapeError], as[url.InvalidHostError],
+	as[*net.OpError], as[*net.DNSError], as[*net.AddrError], as[*net.ParseError], as[*net.DNSConfigError],
+	as[net.UnknownNetworkError], as[net.InvalidAddrError],
+	as[*http.ProtocolError], as[*http.MaxBytesError], //nolint:staticcheck // deprecated, and it quotes
+	as[*textproto.Error], as[textproto.ProtocolError],
+	as[tls.RecordHeaderError], as[*tls.CertificateVerificationError], as[tls.AlertError], as[*tls.ECHRejectionError],
+	as[*fs.PathError], as[streamError],
+}
+
+func as[T any](err error) (any, bool) {
+	var target T
+	if !errors.As(err, any(&target)) {
+		return nil, false
+	}
+	if whole, ok := any(target).(error); ok && whole == err { //nolint:errorlint // itself
+		return nil, false
+	}
+	return target, true
+}
+
+// streamError is what golang.org/x/net/http2 calls StreamError: net/http fills any struct like it.
+type streamError struct {
+	StreamID uint32
+	Code     uint32
+	Cause    error
+}
+
+func (e streamError) Error() string { return fmt.Sprint(e.Cause) }
 
 // leaks returns the values that text holds.
 func leaks(text string, values []string) []string {
@@ -426,6 +468,18 @@ func TestNoValueIsShownByAForeignTransport(t *testing.T) {
 			return nil, errors.Join(&talkative{r}, context.DeadlineExceeded)
 		},
 		"nothing": func(*http.Request) (*http.Response, error) { return nil, nil },
+		"every type": func(r *http.Request) (*http.Response, error) {
+			said := planted + r.URL.String() + fmt.Sprint(r.Header)
+			return nil, errors.Join(
+				&url.Error{Op: said, URL: said, Err: &talkative{r}}, url.EscapeError(said), url.InvalidHostError(said),
+				&net.OpError{Op: "read", Net: said, Err: &talkative{r}}, &net.OpError{Op: "dial", Net: "tcp", Err: &talkative{r}},
+				&net.DNSError{Err: said, Name: "lending.example", Server: said, UnwrapErr: &talkative{r}},
+				&net.AddrError{Err: said, Addr: said}, &net.ParseError{Type: said, Text: said}, &net.DNSConfigError{Err: &talkative{r}},
+				net.UnknownNetworkError(said), net.InvalidAddrError(said), &http.ProtocolError{ErrorString: said}, //nolint:staticcheck // deprecated, and it quotes
+				&textproto.Error{Code: 1, Msg: said}, textproto.ProtocolError(said), tls.RecordHeaderError{Msg: said},
+				&fs.PathError{Op: "open", Path: said, Err: &talkative{r}}, streamError{Cause: &talkative{r}}, fmt.Errorf("%s: %w", said, io.EOF),
+			)
+		},
 	}
 	sent := map[string][]string{}
 	for name, call := range calls {

@@ -2,6 +2,7 @@ package lending
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -39,7 +40,8 @@ type settings struct {
 	base      url.URL
 	userAgent []string // the value of the header
 	http      http.Client
-	foreign   bool // the http.Client is the caller's: it may speak HTTP/2 and add headers
+	commands  http.RoundTripper // sends mutations
+	foreign   bool              // the http.Client is the caller's: it may speak HTTP/2 and add headers
 	tokens    TokenSource
 	session   *Session
 	store     TokenStore
@@ -53,9 +55,14 @@ type settings struct {
 type Option func(*settings) error
 
 // WithHTTPClient sends through hc instead of a client of the package's own, which
-// has time limits for each stage, speaks HTTP/1.1 and keeps idle connections for a
-// few seconds only. hc is copied; redirects are refused and cookies are not kept,
-// whatever it says.
+// has time limits for each stage, speaks HTTP/1.1, makes a connection for each command
+// and keeps those of reads for a few seconds only. hc is copied; redirects are refused
+// and cookies are not kept, whatever it says.
+//
+// Where its Transport keeps connections, commands share them: one that meets a connection
+// which is being closed has an unknown outcome, and net/http can take what the service
+// has sent beyond the answer before for the answer to a command. With DisableKeepAlives
+// neither happens, nor to reads.
 //
 // Its Transport should neither repeat requests nor follow redirects by itself. One that
 // repeats a mutation is stopped before the second copy leaves, and the outcome is
@@ -69,8 +76,8 @@ type Option func(*settings) error
 // needs a Transport whose ExpectContinueTimeout is not 0: with 0, as in one made by
 // hand, the document is sent at once, and a refusal may be lost to a reset connection.
 //
-// [OutcomeNotSent] then also needs an error that says so: of dialing, of DNS or of the
-// TLS handshake. A time limit that ends any of these leaves the outcome unknown.
+// [OutcomeNotSent] then also needs an error that says so: of dialing, a proxy too, of DNS
+// or of the TLS handshake. That of a proxy which refuses to connect does not. A time limit that ends any of these leaves the outcome unknown.
 func WithHTTPClient(hc *http.Client) Option {
 	return func(s *settings) error {
 		if hc == nil {
@@ -176,11 +183,13 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 			return nil, err
 		}
 	}
-	if !s.foreign {
-		s.http.Transport = newTransport()
-	}
 	if s.http.Transport == nil {
 		s.http.Transport = http.DefaultTransport
+	}
+	s.commands = s.http.Transport
+	if !s.foreign {
+		transport := newTransport()
+		s.http.Transport, s.commands = transport, onceEach(transport)
 	}
 	s.http.Jar = nil
 
@@ -258,7 +267,7 @@ func argumentError(field, code, message string) error {
 
 // newTransport returns a transport with a limit on every stage. Idle connections
 // live for a few seconds, far less than a load balancer keeps them: a burst of
-// commands shares one connection, and no command meets one that is being closed.
+// reads shares one connection, and hardly any meets one that is being closed.
 func newTransport() *http.Transport {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true) // HTTP/2 repeats requests by itself after some resets
@@ -273,7 +282,30 @@ func newTransport() *http.Transport {
 		MaxIdleConnsPerHost:    32,
 		MaxResponseHeaderBytes: 256 << 10,
 		Protocols:              &protocols,
+		TLSClientConfig:        &tls.Config{ClientSessionCache: tls.NewLRUClientSessionCache(8)}, // for those of onceEach
+		OnProxyConnectResponse: refusalOfProxy,
 	}
+}
+
+// refusalOfProxy names a proxy that does not connect, without its credentials. The
+// error of net/http quotes what the proxy says.
+func refusalOfProxy(_ context.Context, proxy *url.URL, _ *http.Request, answer *http.Response) error {
+	if answer.StatusCode == http.StatusOK {
+		return nil
+	}
+	text := fmt.Sprintf("the proxy %s answered %d %s", proxy.Host, answer.StatusCode, http.StatusText(answer.StatusCode))
+	return &hiddenError{strings.TrimRight(text, " "), nil}
+}
+
+// onceEach returns a transport like that which makes a connection for each request, so
+// that what a service sends beyond an answer, late or twice, is never taken for the
+// answer to a command. A look into a kept connection before it is used again does not
+// hold that: what has not come yet cannot be seen. Nor does a command meet a connection
+// that is being closed.
+func onceEach(like *http.Transport) *http.Transport {
+	once := like.Clone()
+	once.DisableKeepAlives = true
+	return once
 }
 
 const modulePath = "github.com/lendingapi/lending-go"

@@ -83,7 +83,9 @@
 // and never beyond the deadline of the context: what would be is given up at once, with
 // the service's answer and [context.DeadlineExceeded] in the error. With a token that
 // the service refuses it is repeated once with a new one. A success that is a page of
-// HTML or does not decode is an error, and is not repeated.
+// HTML or does not decode is an error, and is not repeated. net/http repeats a read by
+// itself where a kept connection breaks: Attempts counts that, and a read that was sent
+// ten times is stopped.
 //
 // A mutation is sent at most once, whatever happens, and whatever its HTTP method:
 // five routes are GETs that change state, and [ApplicationsService.Offer] with Force
@@ -91,6 +93,14 @@
 // a GET whose connection breaks. After 401 and 429 the caller is told, and decides: the
 // service has refused the command, and it may be sent again, with another token or when
 // the RetryAfter of [Error] has passed.
+//
+// Each command has a connection of its own: it meets none that is being closed, and what
+// a service sends beyond the answer to one call, a second answer for example, is never
+// taken for the answer to a command. Reads share connections, which are kept for a few
+// seconds, and there net/http can take it for the answer to the next read. What comes
+// while a connection is idle net/http writes to the standard logger of package log, up
+// to 4 KB as they are; log.SetOutput decides where that goes. [WithHTTPClient] says
+// what holds there.
 //
 // A call whose context has no deadline is given two minutes.
 //

@@ -57,7 +57,7 @@ type Document struct {
 //
 // Before a file of more than 256 KiB, or of unknown size, is sent the service is asked
 // whether it will have it (Expect: 100-continue), so that a refusal can be read and
-// nothing is sent in vain. With [WithHTTPClient] that needs a transport whose
+// nothing is sent in vain, and its connection is not used again. With [WithHTTPClient] that needs a transport whose
 // [http.Transport.ExpectContinueTimeout] is not 0, as it is in one made by hand and in
 // that of Client of httptest's Server: those send the file at once.
 //
@@ -238,7 +238,9 @@ func (u *upload) bind(hr *http.Request) {
 		hr.ContentLength = base64json.Len(u.size)
 	}
 	if u.size < 0 || u.size > expectAbove {
-		hr.Header["Expect"] = expectContinue // so that a refusal can be read
+		// So that a refusal can be read. Without Close net/http sends the document after it
+		// all the same, to use the connection again.
+		hr.Header["Expect"], hr.Close = expectContinue, true
 	}
 }
 

@@ -205,6 +205,82 @@ func TestUploadIsRefusedEarly(t *testing.T) {
 	}
 }
 
+// TestRefusalOfAnUploadIsNeverLost: the service refuses by status alone when it is asked,
+// keeps the connection as far as it says, and closes it or reads on. The refusal arrives
+// every time, nothing is sent after it, and the source of tokens learns of a 401.
+func TestRefusalOfAnUploadIsNeverLost(t *testing.T) {
+	const times = 30
+	for status, want := range map[int]error{401: lending.ErrUnauthorized, 417: nil, 413: lending.ErrTooLarge} {
+		for _, closes := range []bool{true, false} {
+			for _, foreign := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%d, closes=%t, foreign=%t", status, closes, foreign), func(t *testing.T) {
+					t.Parallel()
+					var inVain atomic.Int64
+					url := refuses(t, status, func(rest io.Reader) {
+						if !closes {
+							n, _ := io.Copy(io.Discard, rest)
+							inVain.Add(n)
+						}
+					})
+					source := &renewing{}
+					opts := []lending.Option{lending.WithTokenSource(source)}
+					if foreign {
+						transport := &http.Transport{ExpectContinueTimeout: time.Minute}
+						defer transport.CloseIdleConnections()
+						opts = append(opts, lending.WithHTTPClient(&http.Client{Transport: transport}))
+					}
+					client := newClient(t, url, opts...)
+					content := file(lending.MaxDocument)
+					ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+					defer cancel()
+					for range times {
+						err := client.Applications.SubmitBankStatement(ctx, uploadTo, statement(bytes.NewReader(content)))
+						var failed *lending.Error
+						require.ErrorAs(t, err, &failed)
+						require.Equal(t, status, failed.StatusCode, "%v", err)
+						require.Equal(t, lending.OutcomeRejected, failed.Outcome)
+						if want != nil {
+							require.ErrorIs(t, err, want)
+						}
+					}
+					assert.Zero(t, inVain.Load(), "bytes sent after the refusal")
+					if status == http.StatusUnauthorized {
+						assert.EqualValues(t, times, source.refused.Load())
+					}
+				})
+			}
+		}
+	}
+}
+
+// refuses is a service that answers each head with status and no body, and leaves the rest
+// to then before it closes the connection.
+func refuses(t *testing.T, status int, then func(io.Reader)) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() {
+				defer conn.Close()
+				buffered := bufio.NewReader(conn)
+				if _, err := http.ReadRequest(buffered); err == nil {
+					_, _ = io.WriteString(conn, reply(status, nil, ""))
+					then(buffered)
+				}
+			})
+		}
+	})
+	t.Cleanup(serving.Wait)
+	t.Cleanup(func() { _ = listener.Close() })
+	return "http://" + listener.Addr().String()
+}
+
 // renewable is a source of tokens that can always get another.
 type renewable struct{}
 
@@ -563,8 +639,9 @@ func TestUploadsAtTheSameTime(t *testing.T) {
 	assert.Len(t, seen, 8)
 }
 
-// TestUploadTakesLittleMemory holds the limits of an upload of 15 MiB: 130
-// allocations, those of the service included, and half a MiB of heap at any time.
+// TestUploadTakesLittleMemory holds the limits of an upload of 15 MiB: 210
+// allocations, those of its connection and of the service included, and half a MiB of
+// heap at any time.
 func TestUploadTakesLittleMemory(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -583,9 +660,9 @@ func TestUploadTakesLittleMemory(t *testing.T) {
 		doc         lending.Document
 		allocations float64
 	}{
-		"bytes.Reader":     {statement(content), 130},
-		"plain, with size": {lending.Document{Name: "f", Content: readerFunc(content.Read), Size: lending.MaxDocument}, 130},
-		"plain":            {statement(readerFunc(content.Read)), 130 + chunks},
+		"bytes.Reader":     {statement(content), 210},
+		"plain, with size": {lending.Document{Name: "f", Content: readerFunc(content.Read), Size: lending.MaxDocument}, 210},
+		"plain":            {statement(readerFunc(content.Read)), 210 + chunks},
 	} {
 		t.Run(name, func(t *testing.T) {
 			upload := func(progress func(int64, int64)) {

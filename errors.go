@@ -13,6 +13,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"reflect"
 	"strings"
 	"syscall"
 	"time"
@@ -91,6 +93,12 @@ func (e *Error) outcome() string {
 // Unwrap returns the cause: an error of the context, of the network, of the token
 // source or of the decoding. Its text is as safe as that of Error. If a
 // sign-in failed, errors.As finds its Error in the cause.
+//
+// errors.Is finds whatever lies behind the cause, errors.As what does not quote: a
+// [net.Error], the number that the system gave, the errors of certificates, a
+// [*net.OpError] or [*net.DNSError] that says where no connection could be made, and
+// the caller's own types, but nothing else of package net and those below it, nor
+// anything by another interface.
 func (e *Error) Unwrap() error { return e.cause }
 
 // Is reports whether target is the sentinel of the status or the outcome.
@@ -142,7 +150,7 @@ func (e *Error) LogValue() slog.Value {
 // because its own may quote URLs, headers or values.
 //
 // It is a net.Error itself, so that whoever looks for one finds this and not the
-// text below.
+// text below. It has no Unwrap, which would lead there.
 type hiddenError struct {
 	text string
 	err  error
@@ -164,12 +172,74 @@ func (e *hiddenError) Is(target error) bool {
 	return errors.Is(e.err, target)
 }
 
-// As finds no error that holds a URL.
+// As finds no error by an interface, which one that quotes can satisfy too, and none of
+// a type of the packages below, whose errors quote. What tells where a dial or a look-up
+// failed is made anew of what may be shown.
 func (e *hiddenError) As(target any) bool {
-	if _, ok := target.(**url.Error); ok {
+	switch target := target.(type) {
+	case **net.OpError:
+		dial := dialError(e.err)
+		if dial != nil {
+			*target = &net.OpError{Op: dial.Op, Net: dial.Net, Addr: dial.Addr, Err: e.reason()}
+		}
+		return dial != nil
+	case **net.DNSError:
+		found, ok := errors.AsType[*net.DNSError](e.err)
+		if ok {
+			*target = &net.DNSError{
+				Err: "not found", Name: found.Name,
+				IsTimeout: found.IsTimeout, IsTemporary: found.IsTemporary, IsNotFound: found.IsNotFound,
+			}
+		}
+		return ok
+	}
+	wanted := reflect.TypeOf(target).Elem()
+	return wanted.Kind() != reflect.Interface && !quotes(wanted) && errors.As(e.err, target)
+}
+
+// reason says why a dial failed, as the system does if it did.
+func (e *hiddenError) reason() error {
+	if errno, ok := errors.AsType[syscall.Errno](e.err); ok {
+		return errno
+	}
+	if e.Timeout() {
+		return os.ErrDeadlineExceeded
+	}
+	return errUnreachable
+}
+
+var errUnreachable = errors.New("unreachable")
+
+// quotes reports whether errors of the type t can hold what was sent or received. Those
+// of certificates hold names only.
+func quotes(t reflect.Type) bool {
+	switch t {
+	case reflect.TypeFor[*tls.CertificateVerificationError](), reflect.TypeFor[tls.AlertError]():
 		return false
 	}
-	return errors.As(e.err, target)
+	if t.Kind() == reflect.Struct && t.NumField() == 3 && t.Field(0).Name == "StreamID" {
+		return true // net/http fills any that looks like an error of HTTP/2
+	}
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	for _, path := range []string{"net", "crypto/tls", "io/fs", "golang.org/x/net"} {
+		if t.PkgPath() == path || strings.HasPrefix(t.PkgPath(), path+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// dialError returns the error of dialing in err, nil if there is none. That of a proxy
+// lies in another *net.OpError, where errors.As stops.
+func dialError(err error) *net.OpError {
+	for network := (*net.OpError)(nil); errors.As(err, &network); err = network.Err {
+		if network.Op == "dial" {
+			return network
+		}
+	}
+	return nil
 }
 
 // Timeout reports whether a limit on time has ended the attempt.
@@ -210,9 +280,6 @@ func describe(err error) string {
 	var network *net.OpError
 	var timeout net.Error
 	var dns *net.DNSError
-	var certificate *tls.CertificateVerificationError
-	var authority x509.UnknownAuthorityError
-	var hostname x509.HostnameError
 	switch {
 	case errors.As(err, &safe):
 		return strings.TrimPrefix(safe.Error(), "lending: ")
@@ -220,16 +287,18 @@ func describe(err error) string {
 		return "context canceled"
 	case err == context.DeadlineExceeded: //nolint:errorlint // net/http's own timeouts say that they are one too
 		return "deadline exceeded"
+	case errors.As(err, &network) && describeProxy(network) != "":
+		return describeProxy(network)
 	case errors.As(err, &dns):
 		return "host not found: " + dns.Name
-	case errors.As(err, &certificate), errors.As(err, &authority), errors.As(err, &hostname):
+	case isCertificate(err):
 		return "TLS certificate not accepted"
 	case isPlaintext(err):
 		return "the server does not speak TLS"
+	case dialError(err) != nil:
+		return describeDial(dialError(err))
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return "timeout"
-	case errors.As(err, &network) && network.Op == "dial":
-		return "cannot connect to " + fmt.Sprint(network.Addr)
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return "connection reset"
 	case errors.Is(err, fs.ErrNotExist):
@@ -241,7 +310,7 @@ func describe(err error) string {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), strings.Contains(err.Error(), "GOAWAY"):
 		return "connection closed before the answer was complete"
 	}
-	for _, known := range []error{ErrTooLarge, ErrNoContent, ErrSignInRequired, ErrRepeatedPage, errHTML, errNotJSON, errBadToken, errNoAnswer, errSentAgain} {
+	for _, known := range []error{ErrTooLarge, ErrNoContent, ErrSignInRequired, ErrRepeatedPage, errHTML, errNotJSON, errBadToken, errNoAnswer, errSentAgain, errSentOften} {
 		if errors.Is(err, known) {
 			return known.Error()
 		}
@@ -252,8 +321,49 @@ func describe(err error) string {
 	return fmt.Sprintf("%s (%T)", unknownFailure, err)
 }
 
+// The operations of a *net.OpError that end before a proxy lets anything through.
+const (
+	opProxy = "proxyconnect"  // to the proxy
+	opSOCKS = "socks connect" // from it to the service
+)
+
+// describeProxy says what keeps a proxy from letting anything through, "" for the error of
+// another operation.
+func describeProxy(network *net.OpError) string {
+	switch network.Op {
+	case opProxy:
+		return "the proxy cannot be reached: " + describe(network.Err)
+	case opSOCKS:
+		return "the proxy does not connect" + to(network.Addr)
+	}
+	return ""
+}
+
+func describeDial(dial *net.OpError) string {
+	if dial.Timeout() {
+		return "cannot connect" + to(dial.Addr) + ": timeout"
+	}
+	return "cannot connect" + to(dial.Addr)
+}
+
+// to names addr in a sentence, if there is one.
+func to(addr net.Addr) string {
+	if addr == nil {
+		return ""
+	}
+	return " to " + addr.String()
+}
+
 // unknownFailure begins the description of an error that may quote anything.
 const unknownFailure = "failed"
+
+// isCertificate reports whether the certificate of the other side was not accepted.
+func isCertificate(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	var authority x509.UnknownAuthorityError
+	var hostname x509.HostnameError
+	return errors.As(err, &certificate) || errors.As(err, &authority) || errors.As(err, &hostname)
+}
 
 // isPlaintext reports whether the server has answered in plain HTTP what was asked
 // over TLS. net/http says so in an error without a type.

@@ -90,4 +90,5 @@ var (
 var (
 	errNoAnswer  = errors.New("the http.Client returned neither an answer nor an error")
 	errSentAgain = errors.New("the http.Client tried to send it a second time, which was prevented")
+	errSentOften = errors.New("the http.Client sent it again and again, which was stopped")
 )

@@ -2,12 +2,17 @@ package lending_test
 
 import (
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -84,6 +89,42 @@ func TestErrorText(t *testing.T) {
 	assert.Contains(t, structured.String(), `"outcome":"rejected"`)
 	assert.Equal(t, "hush", failed.Problem.Detail)
 }
+
+// TestWhatLiesBehindAnError holds that a caller can still ask what failed: by value, by
+// net.Error, by the errors of certificates, by his own types, and where no connection
+// could be made.
+func TestWhatLiesBehindAnError(t *testing.T) {
+	mine := &myError{"mine"}
+	host := x509.HostnameError{Certificate: &x509.Certificate{}, Host: "lending.example"}
+	dialed := &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	_, err := benchmarkClient(t, "https://lending.example", &http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) {
+		return nil, errors.Join(mine, os.ErrDeadlineExceeded, net.ErrClosed, &tls.CertificateVerificationError{Err: host}, &net.OpError{Op: "proxyconnect", Err: dialed},
+			&net.DNSError{Err: "c4n4ry", Name: "lending.example", Server: "c4n4ry", IsNotFound: true})
+	})}).Applications.Status(t.Context(), theApplication)
+	for _, target := range []error{mine, net.ErrClosed, syscall.ECONNREFUSED, os.ErrDeadlineExceeded} {
+		require.ErrorIs(t, err, target)
+	}
+	var network net.Error
+	require.ErrorAs(t, errors.Unwrap(err), &network)
+	assert.Equal(t, errors.Unwrap(err), network)
+	var certificate *tls.CertificateVerificationError
+	require.ErrorAs(t, err, &certificate)
+	var hostname x509.HostnameError
+	require.ErrorAs(t, err, &hostname)
+	var own *myError
+	require.ErrorAs(t, err, &own)
+	var operation *net.OpError
+	require.ErrorAs(t, err, &operation)
+	assert.EqualError(t, operation, "dial tcp 127.0.0.1:1: connection refused")
+	var dns *net.DNSError
+	require.ErrorAs(t, err, &dns)
+	assert.EqualError(t, dns, "lookup lending.example: not found")
+	assert.True(t, dns.IsNotFound)
+}
+
+type myError struct{ text string }
+
+func (e *myError) Error() string { return e.text }
 
 func TestStatusSentinels(t *testing.T) {
 	for status, sentinel := range map[int]error{

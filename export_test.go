@@ -4,6 +4,7 @@ package lending
 var (
 	SettledBy    = settledBy
 	NewTransport = newTransport
+	OnceEach     = onceEach
 	ParseProblem = parseProblem
 	RetryAfter   = retryAfter
 	Backoff      = backoff

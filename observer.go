@@ -52,7 +52,7 @@ func (x *exchange) end(err error) {
 		return
 	}
 	x.call.Duration = time.Since(x.call.Start)
-	x.call.Attempts, x.call.StatusCode, x.call.Err = x.attempts, x.answer.StatusCode, err
+	x.call.Attempts, x.call.StatusCode, x.call.Err = x.sent(), x.answer.StatusCode, err
 	if x.call.Outcome = OutcomeOf(err); errors.Is(err, errPanicked) {
 		x.call.Outcome = x.outcome()
 	}
