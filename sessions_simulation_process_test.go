@@ -251,7 +251,7 @@ func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
 		p.sim.watch.excuse(p, "%s: %T", route, err)
 		return nil, err
 	}
-	p.sim.watch.received(p, got)
+	p.sim.watch.received(p, token, got)
 	return resp, nil
 }
 
@@ -342,4 +342,76 @@ func answered(r *http.Request, status int, retryAfter time.Duration) *http.Respo
 		resp.Header.Set("Retry-After", fmt.Sprint(1+int(retryAfter.Seconds())))
 	}
 	return resp
+}
+
+// callNowAndThen is a caller.
+func (p *process) callNowAndThen(random *rand.Rand) {
+	s := p.sim
+	var last lending.Token
+	for p.alive.Err() == nil {
+		p.stand()
+		long := []time.Duration{50 * time.Millisecond, time.Second, 5 * time.Second, 20 * time.Second, 30 * time.Second}[random.IntN(5)]
+		switch n := random.IntN(100); {
+		case n < 4:
+			var burst sync.WaitGroup
+			for range 12 {
+				burst.Go(func() { _, _ = p.take(long) })
+			}
+			burst.Wait()
+		case n < 8:
+			p.signIn(long)
+		case n < 45:
+			_ = p.read(long)
+		default:
+			if token, err := p.take(long); err == nil {
+				last = token
+			}
+		}
+		pause := time.Duration(random.ExpFloat64() * float64(s.span()/60))
+		if left := time.Until(last.Expires); left > 0 && random.IntN(4) == 0 {
+			pause = max(0, left-randomly(random, s.margin()*3/2)) // at the last moment
+		}
+		if !s.wait(pause) {
+			return
+		}
+	}
+}
+
+type refusedKey struct{}
+
+// take asks for a token, and waits so long.
+func (p *process) take(long time.Duration) (lending.Token, error) {
+	ctx, cancel := context.WithTimeout(p.alive, long)
+	defer cancel()
+	before, start := p.sim.watch.before(p), time.Now()
+	token, err := p.client.Session().Token(ctx)
+	p.sim.watch.took(before, token, err, time.Since(start), long)
+	return token, err
+}
+
+// read makes a call, and waits so long.
+func (p *process) read(long time.Duration) error {
+	var refused []*issue
+	ctx, cancel := context.WithTimeout(context.WithValue(p.alive, refusedKey{}, &refused), long)
+	defer cancel()
+	start := time.Now()
+	err := read(ctx, p.client)
+	p.sim.watch.hasRead(p, refused, err, start, long)
+	return err
+}
+
+func (p *process) signIn(long time.Duration) {
+	ctx, cancel := context.WithTimeout(p.alive, long)
+	defer cancel()
+	start := time.Now()
+	err := p.client.Session().SignIn(ctx)
+	p.sim.watch.waited(p, "SignIn", err, time.Since(start), long)
+}
+
+// close ends the process.
+func (p *process) close() {
+	start := time.Now()
+	_ = p.client.Close()
+	p.sim.watch.hasClosed(p, start)
+	p.exit()
 }

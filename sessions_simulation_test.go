@@ -45,7 +45,7 @@ func TestSessionsSimulation(t *testing.T) {
 		few /= 5
 	}
 	count, first := fromEnvironment(t, sessionsVariable, few), fromEnvironment(t, seedVariable, 1)
-	all := tally2{}
+	all := sessionsTally{}
 	seeds := map[string][]int{}
 	for seed := first; seed < first+count; seed++ {
 		s := newSimulation(seed)
@@ -76,13 +76,13 @@ func TestSessionsSimulation(t *testing.T) {
 	}
 }
 
-// tally2 counts over all simulations.
-type tally2 struct {
+// sessionsTally counts over all simulations.
+type sessionsTally struct {
 	calls, failed, signIns, refreshes, alone, faults, pauses, revocations, refusals, closed int
 	recovery                                                                                time.Duration // the longest
 }
 
-func (y *tally2) add(s *simulation) {
+func (y *sessionsTally) add(s *simulation) {
 	w := s.watch
 	y.calls += w.calls
 	y.failed += w.callsFailed
@@ -315,70 +315,6 @@ func (s *simulation) storm(random *rand.Rand) {
 	}
 }
 
-// callNowAndThen is a caller.
-func (p *process) callNowAndThen(random *rand.Rand) {
-	s := p.sim
-	var last lending.Token
-	for p.alive.Err() == nil {
-		p.stand()
-		long := []time.Duration{50 * time.Millisecond, time.Second, 5 * time.Second, 20 * time.Second, 30 * time.Second}[random.IntN(5)]
-		switch n := random.IntN(100); {
-		case n < 4:
-			var burst sync.WaitGroup
-			for range 12 {
-				burst.Go(func() { _, _ = p.take(long) })
-			}
-			burst.Wait()
-		case n < 8:
-			p.signIn(long)
-		case n < 45:
-			_ = p.read(long)
-		default:
-			if token, err := p.take(long); err == nil {
-				last = token
-			}
-		}
-		pause := time.Duration(random.ExpFloat64() * float64(s.span()/60))
-		if left := time.Until(last.Expires); left > 0 && random.IntN(4) == 0 {
-			pause = max(0, left-randomly(random, s.margin()*3/2)) // at the last moment
-		}
-		if !s.wait(pause) {
-			return
-		}
-	}
-}
-
-type refusedKey struct{}
-
-// take asks for a token, and waits so long.
-func (p *process) take(long time.Duration) (lending.Token, error) {
-	ctx, cancel := context.WithTimeout(p.alive, long)
-	defer cancel()
-	before, start := p.sim.watch.before(p), time.Now()
-	token, err := p.client.Session().Token(ctx)
-	p.sim.watch.took(before, token, err, time.Since(start), long)
-	return token, err
-}
-
-// read makes a call, and waits so long.
-func (p *process) read(long time.Duration) error {
-	var refused []*issue
-	ctx, cancel := context.WithTimeout(context.WithValue(p.alive, refusedKey{}, &refused), long)
-	defer cancel()
-	start := time.Now()
-	err := read(ctx, p.client)
-	p.sim.watch.hasRead(p, refused, err, start, long)
-	return err
-}
-
-func (p *process) signIn(long time.Duration) {
-	ctx, cancel := context.WithTimeout(p.alive, long)
-	defer cancel()
-	start := time.Now()
-	err := p.client.Session().SignIn(ctx)
-	p.sim.watch.waited(p, "SignIn", err, time.Since(start), long)
-}
-
 // recover holds that everyone is well again soon after the faults. Somebody who signs
 // in by hand ends the pause after refusals, which are long; else they are waited for.
 func (s *simulation) recover() {
@@ -404,7 +340,20 @@ func (s *simulation) recover() {
 	for _, p := range s.living() {
 		all.Go(func() { p.recover(bound) })
 	}
-	all.Wait()
+	well := make(chan struct{})
+	go func() {
+		all.Wait()
+		close(well)
+	}()
+	for s.person { // and goes on calling, so that the token is refreshed while the others come back
+		_, _ = s.living()[0].take(time.Second)
+		select {
+		case <-well:
+			return
+		case <-time.After(max(s.life/20, time.Second/2)):
+		}
+	}
+	<-well
 }
 
 func (p *process) recover(bound time.Duration) {
@@ -442,7 +391,7 @@ func (s *simulation) settle() {
 	if n := nowSignIns - signIns; n > 0 {
 		s.watch.fail("needless sign-in", nil, "%d in quiet times", n)
 	}
-	if n := nowRefreshes - refreshes; n > 4 { // in two lives, after two thirds of one
+	if n := nowRefreshes - refreshes; n > s.watch.refreshesIn(2*s.life) {
 		s.watch.fail("needless refresh", nil, "%d in quiet times", n)
 	}
 }
@@ -457,14 +406,6 @@ func (s *simulation) quiet(eighths int) {
 		}
 		elapse(s.life / 8)
 	}
-}
-
-// close ends the process.
-func (p *process) close() {
-	start := time.Now()
-	_ = p.client.Close()
-	p.sim.watch.hasClosed(p, start)
-	p.exit()
 }
 
 // clientOf returns the client of a process.
