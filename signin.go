@@ -158,11 +158,16 @@ func jwtExpiry(token Secret) time.Time {
 	return time.Unix(int64(claim.Exp), 0)
 }
 
+// maxSkew is the largest difference of clocks that is believed: a Date further off is a
+// mistake of whoever wrote it, and no reason to doubt the time that is moved by it.
+const maxSkew = 24 * time.Hour
+
 // onOurClock moves a time of the service's clock to ours, by the Date of its answer.
 // A difference below two seconds may be the way of the answer.
 func onOurClock(t time.Time, answer *Response) time.Time {
 	date, err := http.ParseTime(answer.Header.Get("Date"))
-	if ours := time.Since(date); err == nil && !t.IsZero() && ours.Abs() >= 2*time.Second {
+	ours := time.Since(date)
+	if skew := ours.Abs(); err == nil && !t.IsZero() && skew >= 2*time.Second && skew <= maxSkew {
 		return t.Add(ours)
 	}
 	return t

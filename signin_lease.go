@@ -1,24 +1,24 @@
 package lending
 
 import (
-	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net/url"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 )
 
+// A lease is short, because the others wait for its end when its holder was killed, and
+// prolonged every quarter of it while the work goes on, which may take minutes. The
+// price: a holder that stands still for longer, or does not reach a store that others
+// reach, has another sign in beside it, which may send a second code.
+const leaseTTL = 6 * time.Second
+
 const (
-	leaseTTL     = 15 * time.Second
 	renewTimeout = 30 * time.Second
 	storeTimeout = 5 * time.Second       // for each step of the store
 	minPoll      = 50 * time.Millisecond // of the store while another process signs in
@@ -60,9 +60,9 @@ func (s *Session) trySignIn(ctx context.Context, fence int64) (*grant, error) {
 // inTurn does the work when no other process does.
 func (s *Session) inTurn(ctx context.Context, forced bool, do work) (*grant, error) {
 	for wait := minPoll; ; wait = min(2*wait, maxPoll) {
-		g, err := s.lead(ctx, leaseTTL, 0, forced, do)
+		g, err := s.lead(ctx, leaseTTL, nil, forced, do)
 		if forced && isStoreError(err) && !errors.Is(err, errOtherAccount) {
-			return s.alone(ctx, 0, do)
+			return s.alone(ctx, do)
 		}
 		if !errors.Is(err, ErrLeaseHeld) {
 			return g, err
@@ -78,27 +78,27 @@ func (s *Session) inTurn(ctx context.Context, forced bool, do work) (*grant, err
 func (s *Session) startRenewal(g *grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.current.Load() != g || g.renewAt.IsZero() || time.Until(g.renewAt) > 0 {
+	if s.closed || s.current.Load() != g || g.fresh() {
 		return
 	}
-	life, left := g.token.Expires.Sub(g.issued), max(time.Until(g.useUntil), 0)
-	g = g.postponed(max(left/8+rand.N(left/4+1), min(time.Second, life/50)))
-	s.put(g)
+	left := max(until(g.useUntil), 0)
+	g = g.postponed(max(left/8+rand.N(left/4+1), min(time.Second, g.life()/50)))
+	s.current.Store(g)
 	if s.renewal == nil {
 		s.renewal = s.launch(func(ctx context.Context) (*grant, error) { return s.renew(ctx, g) })
 	}
 }
 
 // renew refreshes g, or takes the token of another process that has. Without the store
-// it waits for the last twentieth of the token's life, because every process does.
+// it waits for the last chance, because every process does.
 func (s *Session) renew(ctx context.Context, g *grant) (*grant, error) {
-	life, left := g.token.Expires.Sub(g.issued), max(time.Until(g.useUntil), 0)
+	left := max(until(g.useUntil), 0)
 	ctx, cancel := context.WithTimeout(ctx, min(renewTimeout, left))
 	defer cancel()
 	refresh := protect(func(ctx context.Context) (*grant, error) { return s.refresh(ctx, g) })
-	newer, err := s.lead(ctx, min(leaseTTL, left/4), g.fence, true, refresh)
-	if isStoreError(err) && left < life/20 {
-		newer, err = s.alone(ctx, g.fence, refresh)
+	newer, err := s.lead(ctx, min(leaseTTL, left/4), g, true, refresh)
+	if isStoreError(err) && until(g.useUntil) < lastChance(g.life()) {
+		newer, err = s.alone(ctx, refresh)
 	}
 	if !errors.Is(err, ErrLeaseHeld) {
 		s.report("refreshing the token", err)
@@ -109,225 +109,132 @@ func (s *Session) renew(ctx context.Context, g *grant) (*grant, error) {
 	return newer, err
 }
 
+// lastChance is how long before its end a token that is used for life is refreshed
+// without the store: the last twentieth. Of a short life it is more, so that an attempt
+// that the store holds up, the wait for the next and one without the store fit into it.
+func lastChance(life time.Duration) time.Duration {
+	return max(life/20, min(20*time.Second, life/9))
+}
+
 // postpone puts off the next attempt to refresh g.
 func (s *Session) postpone(g *grant, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now := s.current.Load(); now != nil && now.fence == g.fence && time.Until(now.renewAt) < wait {
-		s.put(now.postponed(wait))
+	if now := s.current.Load(); now != nil && now.holds(g.token.Value) && until(now.renewAt) < wait {
+		s.current.Store(now.postponed(wait))
 	}
 }
 
-// lead takes the lease, does the work and shares the token. If another process has
-// been faster it returns the token of that one, whose fence is above the given one.
-// It fails with [ErrLeaseHeld] while another process is at work.
-func (s *Session) lead(ctx context.Context, ttl time.Duration, above int64, forced bool, do work) (*grant, error) {
-	if g, err := s.look(ctx, above, forced); g != nil || err != nil {
+// lead takes the lease, does the work and shares the token. If there is another token
+// than old by now, of this process or of another, it returns that one. It fails with
+// [ErrLeaseHeld] while another process is at work.
+func (s *Session) lead(ctx context.Context, ttl time.Duration, old *grant, forced bool, do work) (*grant, error) {
+	if g, err := s.look(ctx, old, forced); g != nil || err != nil {
 		return g, err
 	}
-	l := &lease{store: s.store, owner: uuid.NewString(), ttl: ttl, ended: make(chan struct{})}
-	ctx, err := l.begin(ctx)
+	l := &lease{session: s, owner: uuid.NewString(), ttl: ttl, ended: make(chan struct{})}
+	working, err := l.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer l.end()
+	defer l.end(ctx)
 	// Again, because another process may have been at work before this one had the
 	// lease, or after, if this one stood still.
-	if g, err := s.look(ctx, above, forced); g != nil || err != nil {
+	if g, err := s.look(working, old, forced); g != nil || err != nil {
 		return g, err
 	}
-	g, err := do(ctx, l.fence)
+	g, err := do(working, l.fence)
 	switch {
-	case err != nil && errors.Is(context.Cause(ctx), ErrLeaseHeld):
+	case err != nil && errors.Is(context.Cause(working), ErrLeaseHeld):
 		return nil, ErrLeaseHeld
 	case err != nil:
 		return nil, err
 	}
 	g.fence = l.fence
-	return s.share(ctx, s.publish(g)), nil
+	return s.share(ctx, l.fence, s.publish(g)), nil
 }
 
 // alone does the work without the store.
-func (s *Session) alone(ctx context.Context, fence int64, do work) (*grant, error) {
-	g, err := do(ctx, fence)
+func (s *Session) alone(ctx context.Context, do work) (*grant, error) {
+	g, err := do(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
-	g.fence = fence
 	return s.publish(g), nil
 }
 
-// look takes over a token that the store has, if its fence is above the given one and
-// it may be used. Unless forced it fails while a failed sign-in is not to be repeated.
-func (s *Session) look(ctx context.Context, above int64, forced bool) (*grant, error) {
+// look takes over what the store has, and returns the present grant if it may be used
+// and is of another token than old. Unless forced it fails while a failed sign-in is not
+// to be repeated.
+func (s *Session) look(ctx context.Context, old *grant, forced bool) (*grant, error) {
 	k, fence, err := s.load(ctx)
 	if err != nil {
 		return nil, err
 	}
-	g := newGrant(NewSecret(k.Token), k.Issued, k.Expires)
-	g.fence = fence
 	s.mu.Lock()
-	refused := s.refused.Reveal() == k.Token
-	if k.Until.After(s.failure.until) {
-		s.failure = failure{cause: k.cause(), count: k.Count, last: time.Now(), pause: time.Until(k.Until), until: k.Until}
+	defer s.mu.Unlock()
+	if g := k.grant(fence); g.usable() {
+		s.adopt(g)
 	}
-	paused := !forced && s.failure.pausing()
-	failed := s.failure
-	s.mu.Unlock()
-	switch {
-	case k.Token != "" && !refused && g.usable() && fence > above:
-		return s.publish(g), nil
-	case paused:
-		return nil, &pausedError{failed.cause, failed.until}
+	s.failure.learn(&k)
+	switch g := s.current.Load(); {
+	case g.usable() && (old == nil || !g.holds(old.token.Value)):
+		return g, nil
+	case !forced && s.failure.pausing():
+		return nil, &pausedError{s.failure.cause, s.failure.until}
 	}
 	return nil, nil
 }
 
-// kept is what a session keeps in a store: a token, or the memory of a failed sign-in.
-type kept struct {
-	Account   string     `json:"account"` // whose it is: see [accountOf]
-	Token     string     `json:"token,omitempty"`
-	Issued    time.Time  `json:"issued,omitzero"`
-	Expires   time.Time  `json:"expires,omitzero"`
-	Until     time.Time  `json:"until,omitzero"`
-	Count     int        `json:"count,omitempty"`
-	Challenge *Challenge `json:"challenge,omitempty"`
-}
-
-func (f *failure) kept() kept {
-	k := kept{Until: f.until, Count: f.count}
-	if required, ok := errors.AsType[*TwoFactorRequiredError](f.cause); ok {
-		k.Challenge = &required.Challenge
-	}
-	return k
-}
-
-func (k *kept) cause() error {
-	if k.Challenge != nil {
-		return &TwoFactorRequiredError{*k.Challenge}
-	}
-	return &signInError{text: "it has failed in another process"}
-}
-
-// inUse reports whether what another account keeps is of use to it.
-func (k *kept) inUse() bool {
-	until := k.Until
-	if k.Token != "" {
-		until = k.Expires
-	}
-	return k.Account != "" && (time.Until(until) > 0 || k.Token != "" && until.IsZero())
-}
-
-// errOtherAccount is a mistake of the set-up: nothing in the store is used or replaced.
-var errOtherAccount = storeAnswer("what it holds is of another account or service: each needs a store of its own")
-
-// accountOf tells the accounts of services apart, without naming them.
-func accountOf(base *url.URL, username string) string {
-	port := cmp.Or(base.Port(), map[string]string{"https": "443", "http": "80"}[base.Scheme])
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{base.Scheme, strings.ToLower(base.Hostname()), port, base.Path, username}))
-	return hex.EncodeToString(sum[:])
-}
-
-func (s *Session) load(ctx context.Context) (k kept, fence int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	stored, err := s.store.Load(ctx)
-	if err == nil && !stored.Data.IsZero() && json.Unmarshal([]byte(stored.Data.Reveal()), &k) != nil {
-		k, err = kept{}, ErrCorruptToken
-	}
-	if err == nil && !stored.Data.IsZero() && k.Account != s.account {
-		if err = errOtherAccount; !k.inUse() {
-			k, err = kept{}, ErrCorruptToken
-		}
-	}
-	if errors.Is(err, ErrCorruptToken) {
-		s.report("reading the stored token", err)
-		err = nil // it will be overwritten
-	}
-	if err != nil {
-		err = &storeError{err}
-	}
-	return k, stored.Fence, err
-}
-
-func (s *Session) save(ctx context.Context, fence int64, k kept) error {
-	k.Account = s.account
-	text, err := json.Marshal(k)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-	defer cancel()
-	expires := k.Expires
-	if k.Token == "" {
-		expires = k.Until.Add(time.Hour) // until then failures count as in a row
-	}
-	return s.store.Save(ctx, StoredToken{fence, NewSecret(string(text)), expires})
-}
-
 // share saves g, and returns the newer token if the store has one by now.
-func (s *Session) share(ctx context.Context, g *grant) *grant {
-	err := s.save(ctx, g.fence, kept{Token: g.token.Value.Reveal(), Issued: g.issued, Expires: g.token.Expires})
+func (s *Session) share(ctx context.Context, fence int64, g *grant) *grant {
+	err := s.save(ctx, fence, kept{Token: g.token.Value.Reveal(), Issued: g.issued, Expires: g.token.Expires})
 	if errors.Is(err, ErrFenced) {
-		if newer, _ := s.look(context.WithoutCancel(ctx), g.fence, true); newer != nil {
+		if newer, _ := s.look(context.WithoutCancel(ctx), g, true); newer != nil {
 			g = newer
 		}
+	}
+	s.mu.Lock()
+	refused, failed := slices.ContainsFunc(s.refused, g.holds), s.failure.kept()
+	s.mu.Unlock()
+	if refused { // after it was given out and before it was kept
+		err = errors.Join(err, s.replace(context.WithoutCancel(ctx), g.token.Value, failed))
 	}
 	s.report("keeping the token", err)
 	return g
 }
 
-// replace puts k in the place of token if the store still has it. A newer token has a
-// higher fence, so that it stays also if it is saved in between.
-func (s *Session) replace(ctx context.Context, token Secret, k kept) error {
-	old, fence, err := s.load(ctx)
-	if err == nil && old.Token == token.Reveal() {
-		err = s.save(ctx, fence, k)
-	}
-	if errors.Is(err, ErrFenced) {
-		err = nil
-	}
-	return err
-}
-
-// remember keeps a failure in mind. The caller holds the lock.
-func (f *failure) remember(err error, p patience) {
-	now := time.Now()
-	if now.Sub(f.last) > time.Minute+5*f.pause {
-		f.count = 0
-	}
-	f.cause, f.count, f.last = err, f.count+1, now
-	f.pause = p.after(f.count)
-	f.until = now.Add(f.pause)
-}
-
 // report logs what callers do not see.
 func (s *Session) report(what string, err error) {
-	if err != nil && s.logger != nil {
-		s.logger.LogAttrs(context.Background(), slog.LevelWarn, "lending session: "+what, slog.String("error", describe(err)))
+	if err == nil || s.logger == nil {
+		return
 	}
+	_ = safely(func() error {
+		s.logger.LogAttrs(context.Background(), slog.LevelWarn, "lending session: "+what, slog.String("error", describe(err)))
+		return nil
+	})
 }
 
 // lease is the right to do the work, renewed until it ends.
 type lease struct {
-	store  TokenStore
-	owner  string
-	ttl    time.Duration
-	fence  int64
-	cancel context.CancelCauseFunc
-	ended  chan struct{}
+	session *Session
+	owner   string
+	ttl     time.Duration
+	fence   int64
+	cancel  context.CancelCauseFunc
+	ended   chan struct{}
 }
 
 // begin takes the lease. The context it returns ends when another process takes it.
 func (l *lease) begin(ctx context.Context) (context.Context, error) {
 	var err error
-	if l.fence, err = l.acquire(ctx); err != nil {
+	if l.fence, err = l.acquire(ctx, storeLimit(ctx)); err != nil {
 		return nil, err
 	}
 	ctx, l.cancel = context.WithCancelCause(ctx)
 	go func() {
 		defer close(l.ended)
-		for sleep(ctx, l.ttl/3) == nil {
+		for sleep(ctx, l.ttl/4) == nil {
 			if errors.Is(l.renew(ctx), ErrLeaseHeld) {
 				l.cancel(ErrLeaseHeld)
 			}
@@ -336,10 +243,10 @@ func (l *lease) begin(ctx context.Context) (context.Context, error) {
 	return ctx, nil
 }
 
-func (l *lease) acquire(ctx context.Context) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	fence, err := l.store.Acquire(ctx, l.owner, l.ttl)
+func (l *lease) acquire(ctx context.Context, limit time.Duration) (int64, error) {
+	fence, err := step(ctx, l.session, limit, func(ctx context.Context) (int64, error) {
+		return l.session.store.Acquire(ctx, l.owner, l.ttl)
+	})
 	if err != nil && !errors.Is(err, ErrLeaseHeld) {
 		err = &storeError{err}
 	}
@@ -347,33 +254,48 @@ func (l *lease) acquire(ctx context.Context) (int64, error) {
 }
 
 // renew fails with [ErrLeaseHeld] also if another process has had the lease in between.
+// It leaves time for another attempt before the lease ends.
 func (l *lease) renew(ctx context.Context) error {
-	fence, err := l.acquire(ctx)
+	fence, err := l.acquire(ctx, min(storeTimeout, l.ttl/4))
 	if err == nil && fence != l.fence {
 		err = ErrLeaseHeld
 	}
 	return err
 }
 
-func (l *lease) end() {
+// end gives the lease back, which ctx was given for.
+func (l *lease) end(ctx context.Context) {
 	l.cancel(nil)
 	<-l.ended
-	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
-	defer cancel()
-	_ = l.store.Release(ctx, l.owner) // it ends by itself too
+	_, _ = step(context.WithoutCancel(ctx), l.session, storeLimit(ctx), func(ctx context.Context) (any, error) {
+		return nil, l.session.store.Release(ctx, l.owner) // it ends by itself too
+	})
 }
 
-// protect turns a panic of a caller's function into an error: it runs in a goroutine
-// that the caller does not know.
+// protect returns what a function of the caller's (TwoFactor, an observer, the logger)
+// would end the process with, or the goroutine, as an error.
 func protect(do func(context.Context) (*grant, error)) work {
 	return func(ctx context.Context, _ int64) (g *grant, err error) {
-		defer func() {
-			if p := recover(); p != nil {
-				g, err = nil, &signInError{text: fmt.Sprintf("panic with a %T", p), mild: true}
-			}
-		}()
-		return do(ctx)
+		err = safely(func() (err error) {
+			g, err = do(ctx)
+			return err
+		})
+		if text := interruption(err); text != "" {
+			return nil, &signInError{text: text, cause: err, mild: true}
+		}
+		return g, err
 	}
+}
+
+// interruption describes an error that [safely] has made, and is empty for another.
+func interruption(err error) string {
+	if p, ok := err.(*PanicError); ok { //nolint:errorlint // one that a function has returned is that function's
+		return fmt.Sprintf("panic with a %T", p.Value)
+	}
+	if err == errGoexit { //nolint:errorlint // see above
+		return "a function ended its goroutine"
+	}
+	return ""
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +26,11 @@ import (
 // this: [Session.Keepalive] does it for a program that makes none. After a failure it
 // is tried again, at most once a second, until the token expires; then comes a new
 // sign-in. A token whose life is not known is used until the service refuses it.
+//
+// Every call asks the clock, so that a process that stood still, or a machine that
+// slept, does not go on with a token that has expired meanwhile. When that is it knows
+// from the service's answer, by the difference of the two clocks, unless that is more
+// than a day: such a Date is a mistake, and is not heeded.
 //
 // # A refused token
 //
@@ -51,14 +55,25 @@ import (
 // # Many processes
 //
 // With [WithTokenStore] the sessions of many processes share one token, and one of
-// them at a time signs in or refreshes. When the store cannot be reached each goes on
-// with the token it has, and refreshes it by itself shortly before it would expire.
-// None signs in by itself without the store, because all would.
+// them at a time signs in or refreshes. If that one is killed the others go on after
+// six seconds. When the store fails, or does not answer, each goes on with the token it
+// has, and refreshes it by itself shortly before it would expire. None signs in by
+// itself without the store, because all would.
+//
+// The newer token wins, however it was got: of those got with the store the one of the
+// later lease, else the one that was issued later. One that the service has refused does
+// not come back.
 //
 // The times that they share are those of their own clocks, which should agree within
 // ten seconds, or a tenth of a token's life if that is less: a process whose clock is
 // further behind uses a token after its expiry, until it is refused, and one whose
 // clock is further ahead may sign in too early.
+//
+// # Functions of the caller
+//
+// A sign-in and a refresh have a goroutine of their own. If the TwoFactor function, an
+// observer, the logger or the store panics there, or calls [runtime.Goexit], the process
+// goes on: the sign-in fails, with a [*PanicError] in its error that holds the stack.
 type Session struct {
 	current atomic.Pointer[grant] // written under mu; nil if there is no token
 
@@ -71,26 +86,13 @@ type Session struct {
 
 	mu      sync.Mutex
 	closed  bool
-	refused Secret  // the last token that the service has refused
-	failure failure // the last failed sign-in
-	outage  failure // the last failure of the store
-	signIn  *flight // under way; nil if none is
-	renewal *flight // under way; nil if none is
+	refused []Secret // the last tokens that the service has refused
+	failure failure  // the last failed sign-in
+	outage  failure  // the last failure of the store
+	signIn  *flight  // under way; nil if none is
+	renewal *flight  // under way; nil if none is
 	flights map[*flight]bool
 	running sync.WaitGroup
-}
-
-// grant is a token and what is known of its life. Only the flag ever changes, so that
-// it can be read without a lock, and without asking the clock.
-type grant struct {
-	token    Token
-	issued   time.Time
-	useUntil time.Time // zero if it is not known
-	renewAt  time.Time // zero if it is not known
-	fence    int64
-
-	due   atomic.Bool // renewAt has passed
-	alarm *time.Timer // sets due; nil if there is none
 }
 
 // flight is a sign-in or a refresh under way. It runs on a context of its own.
@@ -102,21 +104,6 @@ type flight struct {
 	grant   *grant
 	err     error
 }
-
-// failure is the memory of failures.
-type failure struct {
-	cause error
-	count int // in a row
-	last  time.Time
-	pause time.Duration
-	until time.Time // not tried again by itself before; zero after a success
-}
-
-func (f *failure) pausing() bool { return time.Until(f.until) > 0 }
-
-// expiryMargin is how long before its expiry a token is no longer used, so that it
-// does not expire on the way: at most a tenth of its life.
-const expiryMargin = 10 * time.Second
 
 var errClosed = &signInError{text: "the client is closed"}
 
@@ -165,7 +152,7 @@ func (c *Client) bindSession() error {
 // Token returns a valid token. It may sign in first, and ask for a two-factor code.
 func (s *Session) Token(ctx context.Context) (Token, error) {
 	g := s.current.Load()
-	if g != nil && !g.due.Load() {
+	if g.fresh() {
 		return g.token, nil
 	}
 	if g.usable() {
@@ -227,16 +214,16 @@ func (s *Session) CompleteTwoFactor(ctx context.Context, challenge Challenge, co
 func (s *Session) Keepalive(ctx context.Context) error {
 	for {
 		if !s.current.Load().usable() {
-			_, _ = s.look(ctx, 0, true) // another process may have signed in
+			s.glance(ctx)
 		}
 		g := s.current.Load()
-		if g.usable() && !g.renewAt.IsZero() && time.Until(g.renewAt) <= 0 {
+		if g.usable() && !g.fresh() {
 			s.startRenewal(g)
 			g = s.current.Load()
 		}
 		wait := time.Minute
 		if g.usable() && !g.renewAt.IsZero() {
-			wait = max(min(wait, time.Until(g.renewAt)), 10*time.Millisecond)
+			wait = max(min(wait, until(g.renewAt)), 10*time.Millisecond)
 		}
 		select {
 		case <-ctx.Done():
@@ -245,6 +232,21 @@ func (s *Session) Keepalive(ctx context.Context) error {
 			return errClosed
 		case <-time.After(wait):
 		}
+	}
+}
+
+// glance takes over the token of another process that has signed in.
+func (s *Session) glance(ctx context.Context) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	f := s.launch(func(ctx context.Context) (*grant, error) { return s.look(ctx, nil, true) })
+	s.mu.Unlock()
+	select {
+	case <-f.done:
+	case <-ctx.Done():
 	}
 }
 
@@ -264,8 +266,9 @@ func (s *Session) drop(token Secret) *flight {
 	if g == nil || g.token.Value.Reveal() != token.Reveal() {
 		return landed(nil, nil)
 	}
-	s.refused = token
-	s.put(nil)
+	s.refused = append(s.refused, token)
+	s.refused = s.refused[max(len(s.refused)-maxRefused, 0):]
+	s.current.Store(nil)
 	refusal := &signInError{text: "the service refused the token it had given", mild: true}
 	s.failure.remember(refusal, pauseAfter(refusal, false))
 	if s.closed {
@@ -285,58 +288,11 @@ func (s *Session) close() {
 		s.closed = true
 		close(s.done)
 	}
-	s.put(s.current.Load()) // without an alarm
 	for f := range s.flights {
 		f.cancel()
 	}
 	s.mu.Unlock()
 	s.running.Wait()
-}
-
-// newGrant returns a grant of a token that was issued now and expires at a time that
-// is zero, or past, if it is not known.
-func newGrant(value Secret, issued, expires time.Time) *grant {
-	g := &grant{token: Token{Value: value}, issued: issued}
-	if life := expires.Sub(issued); life > 0 {
-		g.token.Expires = expires
-		g.useUntil = expires.Add(-min(expiryMargin, life/10))
-		g.renewAt = issued.Add(life*2/3 + rand.N(life/6+1))
-	}
-	return g
-}
-
-func (g *grant) usable() bool {
-	return g != nil && (g.useUntil.IsZero() || time.Until(g.useUntil) > 0)
-}
-
-// postponed returns a copy that is to be renewed after wait.
-func (g *grant) postponed(wait time.Duration) *grant {
-	return &grant{token: g.token, issued: g.issued, useUntil: g.useUntil, renewAt: time.Now().Add(wait), fence: g.fence}
-}
-
-// put makes g the present grant. The caller holds the lock.
-func (s *Session) put(g *grant) {
-	if old := s.current.Load(); old != nil && old.alarm != nil {
-		old.alarm.Stop()
-	}
-	switch {
-	case g == nil || g.renewAt.IsZero():
-	case s.closed || time.Until(g.renewAt) <= 0:
-		g.due.Store(true)
-	default:
-		wait := min(time.Until(g.renewAt), time.Until(g.useUntil))
-		g.alarm = time.AfterFunc(wait, func() { g.due.Store(true) })
-	}
-	s.current.Store(g)
-}
-
-// publish makes g the present grant, which ends the memory of failures.
-func (s *Session) publish(g *grant) *grant {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.put(g)
-	s.failure.until, s.outage.until = time.Time{}, time.Time{}
-	return g
 }
 
 // await waits for a sign-in that all who wait share.
@@ -396,11 +352,11 @@ func (s *Session) leave(f *flight) {
 // lock and has seen that the session is not closed.
 func (s *Session) launch(work func(context.Context) (*grant, error)) *flight {
 	ctx, cancel := context.WithCancel(context.Background())
-	f := &flight{done: make(chan struct{}), cancel: cancel, err: &signInError{text: "it did not end", mild: true}}
+	f := &flight{done: make(chan struct{}), cancel: cancel}
 	s.flights[f] = true
 	s.running.Go(func() {
 		defer s.land(f)
-		f.grant, f.err = work(ctx)
+		f.grant, f.err = protect(work)(ctx, 0)
 	})
 	return f
 }

@@ -1,6 +1,7 @@
 package lending
 
 import (
+	"cmp"
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
@@ -37,7 +38,8 @@ type TokenStore interface {
 
 	// Acquire gives owner the lease for ttl and returns its fence, higher than that of
 	// every lease before. An owner who has the lease gets it for ttl from now, with
-	// the fence it has. It fails with [ErrLeaseHeld] if another owner has the lease.
+	// the fence it has. It fails with [ErrLeaseHeld] if another owner has the lease,
+	// which holds nobody up for longer than its ttl, also if the clock is set back.
 	Acquire(ctx context.Context, owner string, ttl time.Duration) (fence int64, err error)
 
 	// Release ends the lease if owner has it.
@@ -74,6 +76,8 @@ type tokenState struct {
 	Owner string    `json:"owner"` // of the lease
 	Lease int64     `json:"lease"` // fence of the last lease
 	Until time.Time `json:"until"` // end of the lease
+
+	TTL time.Duration `json:"ttl"` // of the lease, which ends no later from now, whatever the clock said
 }
 
 func (s *tokenState) save(token StoredToken) error {
@@ -87,13 +91,16 @@ func (s *tokenState) save(token StoredToken) error {
 // acquire takes fences from the clock, so that they rise also when all else is lost.
 func (s *tokenState) acquire(owner string, ttl time.Duration) error {
 	now := time.Now()
+	if most := now.Add(s.TTL); s.Until.After(most) { // the clock was ahead when it was written
+		s.Until = most
+	}
 	if s.Owner != owner && s.Owner != "" && now.Before(s.Until) {
 		return ErrLeaseHeld
 	}
 	if s.Owner != owner {
 		s.Owner, s.Lease = owner, max(s.Lease+1, s.Fence+1, now.UnixMicro())
 	}
-	s.Until = now.Add(ttl)
+	s.Until, s.TTL = now.Add(ttl), ttl
 	return nil
 }
 
@@ -184,8 +191,8 @@ func (f *file) read() (tokenState, error) {
 	return state, nil
 }
 
-// update changes the file while no other process does. An unreadable file is
-// replaced.
+// update changes the file while no other process does, also if the change ends with an
+// error. An unreadable file is replaced.
 func (f *file) update(ctx context.Context, change func(*tokenState) error) error {
 	select {
 	case f.turn <- struct{}{}:
@@ -205,10 +212,12 @@ func (f *file) update(ctx context.Context, change func(*tokenState) error) error
 	if err != nil && !errors.Is(err, ErrCorruptToken) {
 		return err
 	}
-	if err := change(&state); err != nil {
-		return err
+	before := state
+	refused := change(&state)
+	if state == before {
+		return refused
 	}
-	return f.replace(state)
+	return cmp.Or(f.replace(state), refused)
 }
 
 // replace writes a new file and puts it in the place of the old one.

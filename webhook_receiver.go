@@ -278,12 +278,21 @@ func verifyAny(secrets []Secret, body []byte, signature string) error {
 	return err
 }
 
-// safely calls f and returns a panic as an error.
-func safely(f func() error) (err error) {
-	defer func() {
-		if value := recover(); value != nil {
-			err = &PanicError{value, debug.Stack()}
-		}
+// safely calls f and returns a panic as an error, and [runtime.Goexit] too, which ends
+// the goroutine that it is called in: one that is there for that alone.
+func safely(f func() error) error {
+	ended := make(chan error, 1)
+	go func() {
+		err := errGoexit
+		defer func() {
+			if value := recover(); value != nil {
+				err = &PanicError{value, debug.Stack()}
+			}
+			ended <- err
+		}()
+		err = f()
 	}()
-	return f()
+	return <-ended
 }
+
+var errGoexit = errors.New("lending: a webhook's function called runtime.Goexit")

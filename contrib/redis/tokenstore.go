@@ -27,9 +27,13 @@ var _ lending.TokenStore = (*TokenStore)(nil)
 // given to [lending.NewEncryptedTokenStore].
 //
 // Make the client with ContextTimeoutEnabled: a session gives each step a few seconds,
-// which go-redis otherwise heeds only between its attempts, so that [lending.Client.Close]
-// waits longer while Redis hangs. Let it give up soon (DialTimeout, ReadTimeout): a
-// session waits for it before it signs in.
+// or less of a token that lives shortly, and goes on when they are over. Without it
+// go-redis heeds them only between its attempts, and [lending.Client.Close] waits until
+// it has given up. That takes long by default: each of four attempts (MaxRetries) to
+// send a command to a Redis that hangs takes 5 seconds (ReadTimeout), and each that
+// needs a connection dials up to five times (DialerRetries), 5 seconds each
+// (DialTimeout). A Redis in the same network needs no more than a second, two attempts
+// and one dial.
 func NewTokenStore(client redis.UniversalClient, key string) *TokenStore {
 	return &TokenStore{client, key}
 }
@@ -73,19 +77,24 @@ func (s *TokenStore) Save(ctx context.Context, token lending.StoredToken) error 
 
 // The time of a lease is Redis's own, so that the clocks of the replicas do not matter
 // to it; the life of a token is in their time. Fences begin at the time, so that they
-// rise also after Redis has lost its data, or the key has expired.
+// rise also after Redis has lost its data, or the key has expired. A lease ends no later
+// than its ttl from now, also if Redis's clock was ahead when it was given.
 var acquire = redis.NewScript(`
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local lease = redis.call('HMGET', KEYS[1], 'owner', 'until', 'lease', 'fence')
+local lease = redis.call('HMGET', KEYS[1], 'owner', 'until', 'lease', 'fence', 'ttl')
 local fence = tonumber(lease[3] or 0)
 if lease[1] ~= ARGV[1] then
-	if lease[1] and tonumber(lease[2]) > now then return false end
+	local most = now + tonumber(lease[5] or 0)
+	if lease[1] and tonumber(lease[2]) > most then
+		redis.call('HSET', KEYS[1], 'until', string.format('%.0f', most))
+	end
+	if lease[1] and math.min(tonumber(lease[2]), most) > now then return false end
 	fence = math.max(fence + 1, tonumber(lease[4] or 0) + 1, now)
 end
 local text = string.format('%.0f', fence)
 local left = redis.call('PTTL', KEYS[1])
-redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'until', string.format('%.0f', now + ARGV[2]), 'lease', text)
+redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'until', string.format('%.0f', now + ARGV[2]), 'ttl', ARGV[2], 'lease', text)
 if left ~= -1 and left < ARGV[2] / 1000 then redis.call('PEXPIRE', KEYS[1], string.format('%.0f', ARGV[2] / 1000)) end
 return text`)
 

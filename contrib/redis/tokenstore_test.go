@@ -59,6 +59,25 @@ func TestTokenStore(t *testing.T) {
 	assert.Greater(t, next, fast, "also after Redis has lost its data")
 }
 
+func TestTokenStoreClockWasAhead(t *testing.T) {
+	ctx := t.Context()
+	client := startRedis(t).client()
+	defer client.Close()
+	store := lendingredis.NewTokenStore(client, "lending:token")
+	_, err := store.Acquire(ctx, "gone", 100*time.Millisecond)
+	require.NoError(t, err)
+	require.NoError(t, client.HIncrBy(ctx, "lending:token", "until", time.Hour.Microseconds()).Err())
+	require.NoError(t, client.Persist(ctx, "lending:token").Err())
+	start := time.Now()
+	_, err = store.Acquire(ctx, "next", time.Minute)
+	require.ErrorIs(t, err, lending.ErrLeaseHeld, "its owner may live")
+	require.Eventually(t, func() bool {
+		_, err = store.Acquire(ctx, "next", time.Minute)
+		return err == nil
+	}, 10*time.Second, 5*time.Millisecond)
+	assert.GreaterOrEqual(t, time.Since(start), 100*time.Millisecond)
+}
+
 func TestTokenStoreKeyExpires(t *testing.T) {
 	ctx := t.Context()
 	client := startRedis(t).client()

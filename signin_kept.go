@@ -1,0 +1,212 @@
+package lending
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// failure is the memory of failures.
+type failure struct {
+	cause error
+	count int // in a row
+	last  time.Time
+	pause time.Duration
+	until time.Time // not tried again by itself before; zero after a success
+
+	learned time.Time // its end as another process has written it
+}
+
+func (f *failure) pausing() bool { return time.Until(f.until) > 0 }
+
+// remember keeps a failure in mind. The caller holds the lock.
+func (f *failure) remember(err error, p patience) {
+	now := time.Now()
+	if now.Sub(f.last) > time.Minute+5*f.pause {
+		f.count = 0
+	}
+	f.cause, f.count, f.last = err, f.count+1, now
+	f.pause = p.after(f.count)
+	f.until = now.Add(f.pause)
+}
+
+// kept is what a session keeps in a store: a token, or the memory of a failed sign-in.
+type kept struct {
+	Account   string        `json:"account"` // whose it is: see [accountOf]
+	Token     string        `json:"token,omitempty"`
+	Issued    time.Time     `json:"issued,omitzero"`
+	Expires   time.Time     `json:"expires,omitzero"`
+	Until     time.Time     `json:"until,omitzero"`
+	Pause     time.Duration `json:"pause,omitempty"` // that ends at Until
+	Count     int           `json:"count,omitempty"`
+	Route     string        `json:"route,omitempty"`  // that has answered
+	Status    int           `json:"status,omitempty"` // that it has answered with
+	Outcome   Outcome       `json:"outcome,omitempty"`
+	Challenge *Challenge    `json:"challenge,omitempty"`
+}
+
+func (f *failure) kept() kept {
+	k := kept{Until: f.until, Pause: f.pause, Count: f.count}
+	if required, ok := errors.AsType[*TwoFactorRequiredError](f.cause); ok {
+		k.Challenge = &required.Challenge
+	}
+	if failed, ok := errors.AsType[*Error](f.cause); ok {
+		k.Route, k.Status, k.Outcome = failed.Route, failed.StatusCode, failed.Outcome
+	}
+	return k
+}
+
+// cause is what the sessions of other processes get for a failed sign-in.
+func (k *kept) cause() error {
+	failed := &signInError{text: "it has failed in another process"}
+	switch {
+	case k.Challenge != nil:
+		return &TwoFactorRequiredError{*k.Challenge}
+	case k.Status != 0:
+		answer := &Error{Method: http.MethodPost, Route: k.Route, StatusCode: k.Status, Outcome: k.Outcome, Attempts: 1}
+		failed.text, failed.cause = failed.text+": "+describe(answer), answer
+	}
+	return failed
+}
+
+// learn takes over a failure in another process. No pause is longer than it was meant to
+// be, also if the clock was ahead when its end was written.
+func (f *failure) learn(k *kept) {
+	if !k.Until.After(f.until) || k.Until.Equal(f.learned) {
+		return
+	}
+	now := time.Now()
+	pause := min(k.Until.Sub(now), k.Pause)
+	*f = failure{cause: k.cause(), count: k.Count, last: now, pause: pause, until: now.Add(pause), learned: k.Until}
+}
+
+// grant returns the token that is kept, nil if none is. Its life is no longer than it
+// was, also if the clock was ahead when its end was written.
+func (k *kept) grant(fence int64) *grant {
+	if k.Token == "" {
+		return nil
+	}
+	ahead := max(time.Until(k.Issued), 0)
+	g := newGrant(NewSecret(k.Token), k.Issued.Add(-ahead), k.Expires.Add(-ahead))
+	g.fence = fence
+	return g
+}
+
+// inUse reports whether what another account keeps is of use to it.
+func (k *kept) inUse() bool {
+	until := k.Until
+	if k.Token != "" {
+		until = k.Expires
+	}
+	return k.Account != "" && (time.Until(until) > 0 || k.Token != "" && until.IsZero())
+}
+
+// errOtherAccount is a mistake of the set-up: nothing in the store is used or replaced.
+var errOtherAccount = storeAnswer("what it holds is of another account or service: each needs a store of its own")
+
+// accountOf tells the accounts of services apart, without naming them.
+func accountOf(base *url.URL, username string) string {
+	port := cmp.Or(base.Port(), map[string]string{"https": "443", "http": "80"}[base.Scheme])
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{base.Scheme, strings.ToLower(base.Hostname()), port, base.Path, username}))
+	return hex.EncodeToString(sum[:])
+}
+
+// storeLimit is how long a step of the store may take under ctx: a part of what is left,
+// so that there is time for an attempt without the store if none of its steps ends.
+func storeLimit(ctx context.Context) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		if left := time.Until(deadline); left > 0 {
+			return min(storeTimeout, left/6)
+		}
+	}
+	return storeTimeout
+}
+
+// step makes a step of the store, which is the caller's and may hang or panic, and waits
+// for it no longer than limit. [Session.close] waits for what goes on after that.
+func step[T any](ctx context.Context, s *Session, limit time.Duration, do func(context.Context) (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	ended := make(chan result, 1)
+	s.running.Go(func() {
+		defer cancel()
+		var r result
+		r.err = safely(func() (err error) {
+			r.value, err = do(ctx)
+			return err
+		})
+		if text := interruption(r.err); text != "" {
+			r.err = &hiddenError{text, r.err}
+		}
+		ended <- r
+	})
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	select {
+	case r := <-ended:
+		return r.value, r.err
+	case <-late.C:
+		var none T
+		return none, context.DeadlineExceeded
+	}
+}
+
+func (s *Session) load(ctx context.Context) (k kept, fence int64, err error) {
+	stored, err := step(ctx, s, storeLimit(ctx), s.store.Load)
+	if err == nil && !stored.Data.IsZero() && json.Unmarshal([]byte(stored.Data.Reveal()), &k) != nil {
+		k, err = kept{}, ErrCorruptToken
+	}
+	if err == nil && !stored.Data.IsZero() && k.Account != s.account {
+		if err = errOtherAccount; !k.inUse() {
+			k, err = kept{}, ErrCorruptToken
+		}
+	}
+	if errors.Is(err, ErrCorruptToken) {
+		s.report("reading the stored token", err)
+		err = nil // it will be overwritten
+	}
+	if err != nil {
+		err = &storeError{err}
+	}
+	return k, stored.Fence, err
+}
+
+func (s *Session) save(ctx context.Context, fence int64, k kept) error {
+	k.Account = s.account
+	text, err := json.Marshal(k)
+	if err != nil {
+		return err
+	}
+	token := StoredToken{fence, NewSecret(string(text)), k.Expires}
+	if k.Token == "" {
+		token.Expires = k.Until.Add(time.Hour) // until then failures count as in a row
+	}
+	_, err = step(context.WithoutCancel(ctx), s, storeTimeout, func(ctx context.Context) (any, error) {
+		return nil, s.store.Save(ctx, token)
+	})
+	return err
+}
+
+// replace puts k in the place of token if the store still has it. A newer token has a
+// higher fence, so that it stays also if it is saved in between.
+func (s *Session) replace(ctx context.Context, token Secret, k kept) error {
+	old, fence, err := s.load(ctx)
+	if err == nil && old.Token == token.Reveal() {
+		err = s.save(ctx, fence, k)
+	}
+	if errors.Is(err, ErrFenced) {
+		err = nil
+	}
+	return err
+}
