@@ -195,8 +195,8 @@ func (s *Session) CompleteTwoFactor(ctx context.Context, challenge Challenge, co
 	f := s.launch(func(ending context.Context) (*grant, error) {
 		defer context.AfterFunc(ending, cancel)()
 		return s.inTurn(ctx, true, protect(func(ctx context.Context) (*grant, error) {
-			var answer Response
-			user, err := s.validate(CaptureResponse(ctx, &answer), challenge, code)
+			answer := reply{sent: time.Now()}
+			user, err := s.validate(CaptureResponse(ctx, &answer.Response), challenge, code)
 			if err != nil {
 				return nil, err
 			}
@@ -212,9 +212,10 @@ func (s *Session) CompleteTwoFactor(ctx context.Context, challenge Challenge, co
 // call for longer than a token lives. It never signs in. It returns when ctx ends,
 // with its error, or when the client is closed.
 func (s *Session) Keepalive(ctx context.Context) error {
-	for {
-		if !s.current.Load().usable() {
+	for glanced := (time.Time{}); ; {
+		if !s.current.Load().usable() && time.Since(glanced) >= time.Minute {
 			s.glance(ctx)
+			glanced = time.Now()
 		}
 		g := s.current.Load()
 		if g.usable() && !g.fresh() {
@@ -222,7 +223,10 @@ func (s *Session) Keepalive(ctx context.Context) error {
 			g = s.current.Load()
 		}
 		wait := time.Minute
-		if g.usable() && !g.renewAt.IsZero() {
+		switch {
+		case !g.usable():
+			wait = time.Second // a call may sign in
+		case !g.renewAt.IsZero():
 			wait = max(min(wait, until(g.renewAt)), 10*time.Millisecond)
 		}
 		select {
@@ -297,16 +301,21 @@ func (s *Session) close() {
 
 // await waits for a sign-in that all who wait share.
 func (s *Session) await(ctx context.Context, forced bool) (Token, error) {
-	f := s.join(forced)
-	select {
-	case <-f.done:
-		if f.err != nil {
-			return Token{}, f.err
+	for again := false; ; again = true {
+		f := s.join(forced)
+		select {
+		case <-f.done:
+			if f.err == errOutlived && !again { //nolint:errorlint // it stands for itself
+				continue
+			}
+			if f.err != nil {
+				return Token{}, f.err
+			}
+			return f.grant.token, nil
+		case <-ctx.Done():
+			s.leave(f)
+			return Token{}, ctx.Err()
 		}
-		return f.grant.token, nil
-	case <-ctx.Done():
-		s.leave(f)
-		return Token{}, ctx.Err()
 	}
 }
 
