@@ -26,8 +26,9 @@ import (
 // fence, a number that is higher with every lease.
 //
 // Methods are called by several goroutines at once, with a context that ends after a
-// few seconds: they return when it does, as [Client.Close] waits. An error other than
-// the ones named here means that the store cannot be used for now.
+// few seconds, or sooner where a token has little time left: they return when it does. A
+// session does not wait for one that goes on, but [Client.Close] does. An error other
+// than the ones named here, or a panic, means that the store cannot be used for now.
 type TokenStore interface {
 	// Load returns what was saved last, the zero StoredToken if nothing was. It
 	// fails with [ErrCorruptToken] if it cannot be read and may be overwritten.

@@ -33,7 +33,7 @@ import (
 
 const (
 	replicas      = 8
-	tokenLifetime = 6 * time.Second // refreshed after 4 to 5, used for 5.4
+	tokenLifetime = 6 * time.Second // refreshed after 3.6 to 4.5, used for 5.4
 	refreshRoute  = "POST /api/Authenication/refresh-token"
 	tokenKey      = "lending:token"
 	loginRoute    = "POST /api/Authenication/login"
