@@ -52,10 +52,16 @@ func isStoreError(err error) bool {
 	return ok
 }
 
+// reply is the answer to a step of a sign-in or to a refresh.
+type reply struct {
+	Response
+	sent time.Time // when it was asked for
+}
+
 // login signs in, with a second step if the service asks for one: then it sets codeSent.
 func (s *session) login(ctx context.Context, codeSent *bool) (*grant, error) {
-	var answer Response
-	ctx = CaptureResponse(ctx, &answer)
+	answer := reply{sent: time.Now()}
+	ctx = CaptureResponse(ctx, &answer.Response)
 	user, err := s.auth.Login(ctx, LoginRequest{
 		Username:           s.credentials.Username,
 		Password:           s.credentials.Password,
@@ -64,7 +70,7 @@ func (s *session) login(ctx context.Context, codeSent *bool) (*grant, error) {
 	})
 	if err == nil && user.RequiresTwoFactor {
 		*codeSent = true
-		user, err = s.secondStep(ctx)
+		user, err = s.secondStep(ctx, &answer)
 	}
 	if err != nil {
 		return nil, err
@@ -73,12 +79,12 @@ func (s *session) login(ctx context.Context, codeSent *bool) (*grant, error) {
 }
 
 // secondStep asks for the code. If it ends before there is one, the code is still due.
-func (s *session) secondStep(ctx context.Context) (*FullApplicationUser, error) {
+func (s *session) secondStep(ctx context.Context, answer *reply) (*FullApplicationUser, error) {
 	challenge := Challenge{s.credentials.Username, s.credentials.IPAddress, time.Now().UTC(), 1}
 	if s.credentials.TwoFactor == nil {
 		return nil, &TwoFactorRequiredError{challenge}
 	}
-	user, err := s.tryCodes(ctx, challenge)
+	user, err := s.tryCodes(ctx, challenge, answer)
 	if err != nil && ctx.Err() != nil {
 		err = &TwoFactorRequiredError{challenge}
 	}
@@ -86,12 +92,13 @@ func (s *session) secondStep(ctx context.Context) (*FullApplicationUser, error) 
 }
 
 // tryCodes asks for the code, and again if it was wrong.
-func (s *session) tryCodes(ctx context.Context, challenge Challenge) (*FullApplicationUser, error) {
+func (s *session) tryCodes(ctx context.Context, challenge Challenge, answer *reply) (*FullApplicationUser, error) {
 	for refusal := error(nil); ; challenge.Attempt++ {
 		code, err := s.credentials.TwoFactor(ctx, challenge)
 		if err != nil {
 			return nil, errors.Join(refusal, &signInError{text: "the TwoFactor function failed", cause: err, mild: true})
 		}
+		answer.sent = time.Now()
 		user, err := s.validate(ctx, challenge, code)
 		wrong := isRefusal(err) || err == nil && user.Token.IsZero()
 		if !wrong || challenge.Attempt == maxCodes {
@@ -110,7 +117,7 @@ func (s *session) validate(ctx context.Context, challenge Challenge, code string
 }
 
 // signedIn makes a grant of the answer to the last step of a sign-in.
-func signedIn(user *FullApplicationUser, answer *Response) (*grant, error) {
+func signedIn(user *FullApplicationUser, answer *reply) (*grant, error) {
 	if !isHeaderSafe(user.Token.Reveal()) {
 		return nil, &signInError{text: "the service signed in without a usable token", empty: true}
 	}
@@ -118,15 +125,18 @@ func signedIn(user *FullApplicationUser, answer *Response) (*grant, error) {
 	if expires.IsZero() {
 		expires = jwtExpiry(user.Token)
 	}
-	return newGrant(user.Token, time.Now(), onOurClock(expires, answer)), nil
+	issued, expires := time.Now(), onOurClock(expires, answer)
+	if !expires.After(issued) {
+		issued = answer.sent // it has expired on the way
+	}
+	return newGrant(user.Token, issued, expires), nil
 }
 
 // refresh asks for a new token with the one of old. The answer does not tell how long
 // the new one lives: as long as the old one, unless it is a JWT that says otherwise.
 func (s *session) refresh(ctx context.Context, old *grant) (*grant, error) {
-	var answer Response
-	sent := time.Now()
-	value, err := post[Secret](CaptureResponse(ctx, &answer), s.auth.client, request{
+	answer := reply{sent: time.Now()}
+	value, err := post[Secret](CaptureResponse(ctx, &answer.Response), s.auth.client, request{
 		path:  "/api/Authenication/refresh-token",
 		token: old.token,
 	})
@@ -137,10 +147,10 @@ func (s *session) refresh(ctx context.Context, old *grant) (*grant, error) {
 		return nil, &signInError{text: "the service refreshed without a usable token"}
 	}
 	expires := onOurClock(jwtExpiry(value), &answer)
-	if !expires.After(sent) && !old.token.Expires.IsZero() {
-		expires = sent.Add(old.token.Expires.Sub(old.issued))
+	if !expires.After(answer.sent) && !old.token.Expires.IsZero() {
+		expires = answer.sent.Add(old.token.Expires.Sub(old.issued))
 	}
-	return newGrant(value, sent, expires), nil
+	return newGrant(value, answer.sent, expires), nil
 }
 
 // jwtExpiry returns the exp claim of a token that is a JWT, else the zero Time. The
@@ -162,15 +172,18 @@ func jwtExpiry(token Secret) time.Time {
 // mistake of whoever wrote it, and no reason to doubt the time that is moved by it.
 const maxSkew = 24 * time.Hour
 
-// onOurClock moves a time of the service's clock to ours, by the Date of its answer.
-// A difference below two seconds may be the way of the answer.
-func onOurClock(t time.Time, answer *Response) time.Time {
+// onOurClock moves a time of the service's clock to ours, by the Date of its answer. That
+// was written between sending and now, however long the answer was on its way: clocks that
+// may agree to two seconds are taken to agree, and of others the difference that lets a
+// token expire sooner is believed.
+func onOurClock(t time.Time, answer *reply) time.Time {
 	date, err := http.ParseTime(answer.Header.Get("Date"))
-	ours := time.Since(date)
-	if skew := ours.Abs(); err == nil && !t.IsZero() && skew >= 2*time.Second && skew <= maxSkew {
-		return t.Add(ours)
+	least, most := answer.sent.Sub(date), time.Since(date)
+	agree := least < 2*time.Second && most > -2*time.Second
+	if err != nil || t.IsZero() || agree || least.Abs() > maxSkew {
+		return t
 	}
-	return t
+	return t.Add(least)
 }
 
 // isRefusal reports whether the service has looked at a sign-in and said no.

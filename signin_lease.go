@@ -31,13 +31,25 @@ type work func(ctx context.Context, fence int64) (*grant, error)
 // obtain signs in, or takes the token of another process that does.
 func (s *session) obtain(ctx context.Context, forced bool) (*grant, error) {
 	g, err := s.inTurn(ctx, forced, s.trySignIn)
-	if isStoreError(err) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch now := s.current.Load(); {
+	case isStoreError(err):
 		s.outage.remember(err, afterOutage)
+	case err == nil && now.usable():
+		g = now
+	case err == nil:
+		if !slices.ContainsFunc(s.refused, g.holds) { // else the refusal is remembered
+			s.failure.remember(errOutlived, pauseAfter(errOutlived, false))
+		}
+		return nil, errOutlived
 	}
 	return g, err
 }
+
+// errOutlived ends a sign-in whose token expired, or was refused, before it could be given
+// out: the store took its time, or the process stood still.
+var errOutlived = &signInError{text: "its token is of no use any more", mild: true}
 
 // trySignIn signs in and remembers a failure, here and in the store.
 func (s *session) trySignIn(ctx context.Context, fence int64) (*grant, error) {

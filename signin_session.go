@@ -206,8 +206,8 @@ func (shell *Session) CompleteTwoFactor(ctx context.Context, challenge Challenge
 	f := s.launch(func(ending context.Context) (*grant, error) {
 		defer context.AfterFunc(ending, cancel)()
 		return s.inTurn(ctx, true, protect(func(ctx context.Context) (*grant, error) {
-			var answer Response
-			user, err := s.validate(CaptureResponse(ctx, &answer), challenge, code)
+			answer := reply{sent: time.Now()}
+			user, err := s.validate(CaptureResponse(ctx, &answer.Response), challenge, code)
 			if err != nil {
 				return nil, err
 			}
@@ -224,9 +224,10 @@ func (shell *Session) CompleteTwoFactor(ctx context.Context, challenge Challenge
 // with its error, or when the client is closed.
 func (shell *Session) Keepalive(ctx context.Context) error {
 	s := shell.state()
-	for {
-		if !s.current.Load().usable() {
+	for glanced := (time.Time{}); ; {
+		if !s.current.Load().usable() && time.Since(glanced) >= time.Minute {
 			s.glance(ctx)
+			glanced = time.Now()
 		}
 		g := s.current.Load()
 		if g.usable() && !g.fresh() {
@@ -234,7 +235,10 @@ func (shell *Session) Keepalive(ctx context.Context) error {
 			g = s.current.Load()
 		}
 		wait := time.Minute
-		if g.usable() && !g.renewAt.IsZero() {
+		switch {
+		case !g.usable():
+			wait = time.Second // a call may sign in
+		case !g.renewAt.IsZero():
 			wait = max(min(wait, until(g.renewAt)), 10*time.Millisecond)
 		}
 		select {
@@ -310,16 +314,21 @@ func (s *session) close() {
 
 // await waits for a sign-in that all who wait share.
 func (s *session) await(ctx context.Context, forced bool) (Token, error) {
-	f := s.join(forced)
-	select {
-	case <-f.done:
-		if f.err != nil {
-			return Token{}, f.err
+	for again := false; ; again = true {
+		f := s.join(forced)
+		select {
+		case <-f.done:
+			if f.err == errOutlived && !again { //nolint:errorlint // it stands for itself
+				continue
+			}
+			if f.err != nil {
+				return Token{}, f.err
+			}
+			return f.grant.token, nil
+		case <-ctx.Done():
+			s.leave(f)
+			return Token{}, ctx.Err()
 		}
-		return f.grant.token, nil
-	case <-ctx.Done():
-		s.leave(f)
-		return Token{}, ctx.Err()
 	}
 }
 
