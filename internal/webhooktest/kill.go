@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,11 +40,17 @@ const (
 type Store struct {
 	Inbox   lending.Inbox
 	Deduper lending.Deduper
+	Close   func() error // nil if there is nothing to close
 }
 
-// Main is for the TestMain of a package that calls [Kill], which exits with what it
-// returns: a process that Kill has started becomes a receiver with the store that open
-// opens.
+func (s Store) close() {
+	if s.Close != nil {
+		_ = s.Close()
+	}
+}
+
+// Main is for the TestMain of a package that calls [Kill] or [Crash], which exits with
+// what it returns: a process that they have started works with the store that open opens.
 func Main(m *testing.M, open func(store string) (Store, error)) int {
 	generation := os.Getenv(childVariable)
 	if generation == "" {
@@ -60,6 +67,17 @@ func Main(m *testing.M, open func(store string) (Store, error)) int {
 // and ends when its inbox is empty after a byte on its standard input, or when that has
 // ended, as the test has then.
 func child(generation string, open func(string) (Store, error)) error {
+	if settings := os.Getenv(crashVariable); settings != "" {
+		n, err := strconv.Atoi(generation)
+		if err != nil {
+			return err
+		}
+		store, err := open(os.Getenv(storeVariable))
+		if err != nil {
+			return err
+		}
+		return crashChild(n, settings, store.Inbox)
+	}
 	finish := make(chan struct{})
 	go func() {
 		if _, err := os.Stdin.Read(make([]byte, 1)); err == nil {
