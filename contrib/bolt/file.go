@@ -18,7 +18,6 @@ import (
 // whose damage is an error: bbolt panics, and faults where the file has become shorter.
 type file struct {
 	db     *bbolt.DB
-	handle *os.File // that of db
 	broken atomic.Pointer[error]
 
 	turn chan struct{} // held by the caller who commits for all
@@ -43,16 +42,9 @@ func openFile(path string, wait time.Duration) (*file, error) {
 			// The free pages are found when the file is opened: to write them with each
 			// commit costs the more, the longer the queue has been.
 			NoFreelistSync: true, FreelistType: bbolt.FreelistMapType,
-			OpenFile: func(name string, flag int, mode fs.FileMode) (file *os.File, err error) {
-				f.handle, err = os.OpenFile(name, flag, mode) //nolint:gosec // the caller's path
-				return f.handle, err
-			},
 		})
 		return err
 	})
-	if damaged(err) && f.handle != nil {
-		_ = f.handle.Close() // which unlocks it
-	}
 	return f, locked(err)
 }
 
@@ -65,32 +57,21 @@ func examine(path string, wait time.Duration) error {
 	} else if err != nil {
 		return err
 	}
-	var handle *os.File
-	err = contained(func() error {
-		db, err := bbolt.Open(path, 0o600, &bbolt.Options{
-			Timeout: wait, ReadOnly: true,
-			OpenFile: func(name string, flag int, mode fs.FileMode) (file *os.File, err error) {
-				handle, err = os.OpenFile(name, flag, mode) //nolint:gosec // the caller's path
-				return handle, err
-			},
-		})
+	return locked(contained(func() error {
+		db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: wait, ReadOnly: true})
 		if err != nil {
 			return err
 		}
-		err = db.View(func(tx *bbolt.Tx) error {
-			if info, err := handle.Stat(); err != nil || info.Size() < tx.Size() {
-				return errors.Join(err, errors.New("the file is shorter than it says"))
+		defer db.Close()
+		return db.View(func(tx *bbolt.Tx) error {
+			if info, err := os.Stat(path); err != nil || info.Size() < tx.Size() {
+				return errors.Join(err, fmt.Errorf("%w: it is shorter than it says", errDamaged))
 			}
 			return tx.ForEach(func(_ []byte, b *bbolt.Bucket) error {
 				return b.ForEach(func(_, _ []byte) error { return nil })
 			})
 		})
-		return errors.Join(err, db.Close())
-	})
-	if damaged(err) && handle != nil {
-		_ = handle.Close()
-	}
-	return locked(err)
+	}))
 }
 
 func locked(err error) error {
@@ -200,8 +181,15 @@ func (f *file) try(changes []*change) (failed int, err error) {
 }
 
 func (f *file) close() error {
-	if f.broken.Load() != nil {
-		return f.handle.Close() // bbolt may wait for what the panic has left
+	if f.broken.Load() == nil {
+		return f.db.Close()
 	}
-	return f.db.Close()
+	closed := make(chan error, 1)
+	go func() { closed <- contained(f.db.Close) }()
+	select {
+	case err := <-closed:
+		return err
+	case <-time.After(time.Second): // it waits for what the panic has left
+		return *f.broken.Load()
+	}
 }
