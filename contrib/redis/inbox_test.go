@@ -278,6 +278,60 @@ func TestNothingIsLostUnderKill(t *testing.T) {
 	t.Logf("Redis killed and restarted %d times", restarts)
 }
 
+// take takes the event of that name within a moment, or with "" none.
+func take(t *testing.T, inbox *lendingredis.Inbox, name lending.EventName) *lending.InboxEntry {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	if name == "" {
+		ctx, cancel = context.WithTimeout(t.Context(), 200*time.Millisecond)
+	}
+	defer cancel()
+	entry, err := inbox.Take(ctx)
+	if name == "" {
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		return nil
+	}
+	require.NoError(t, err)
+	require.Equal(t, name, entry.Event.Name)
+	return entry
+}
+
+// What two processes have not given back is acted on alone, so that the end of a third
+// says which it was, and of several in turn, so that none takes the blame for what ends
+// processes otherwise.
+func TestInboxGivesSuspectsAlone(t *testing.T) {
+	t.Parallel()
+	server := startRedis(t)
+	const lease = 300 * time.Millisecond
+	for range 2 {
+		process := inbox(t, server.client(), &lendingredis.InboxOptions{Lease: lease})
+		_ = process.Put(t.Context(), event("a"))
+		_ = process.Put(t.Context(), event("b"))
+		take(t, process, "a")
+		take(t, process, "b")
+	}
+	third := inbox(t, server.client(), &lendingredis.InboxOptions{Lease: lease})
+	require.Zero(t, take(t, third, "a").Crashes)
+	<-time.After(lease)
+	fourth := inbox(t, server.client(), &lendingredis.InboxOptions{Lease: 4 * lease})
+	require.NoError(t, fourth.Put(t.Context(), event("beside")))
+	beside := take(t, fourth, "beside")
+	require.NoError(t, fourth.Put(t.Context(), event("after")))
+	<-time.After(3 * lease) // both are stuck for the fourth too, which acts on another
+	take(t, fourth, "")
+	require.NoError(t, fourth.Done(t.Context(), beside))
+	b := take(t, fourth, "b") // that was taken less often
+	require.Zero(t, b.Crashes)
+	take(t, fourth, "") // neither the other suspect, nor what is new
+	require.NoError(t, fourth.Done(t.Context(), b))
+	a := take(t, fourth, "a")
+	require.Equal(t, 1, a.Crashes)
+	require.Equal(t, 1, a.Tries)
+	take(t, fourth, "")
+	require.NoError(t, fourth.Retry(t.Context(), a, time.Hour))
+	take(t, fourth, "after")
+}
+
 // What ends its process is found, and nothing beside it is put aside.
 func TestCrashesBuryNoInnocents(t *testing.T) {
 	t.Parallel()
