@@ -128,19 +128,36 @@ func BenchmarkQueue(b *testing.B) {
 				require.NoError(b, err)
 			}
 		})
-		b.Run(fmt.Sprintf("queued=%d/drain", queued), func(b *testing.B) {
-			if b.N > queued-100 { // what the first benchmark has left
-				b.SkipNow()
-			}
-			parallel(b, 32, b.N, func() error {
-				entry, err := inbox.Take(b.Context())
-				if err != nil {
-					return err
-				}
-				return inbox.Done(b.Context(), entry)
-			})
-		})
 		require.NoError(b, inbox.Close())
+	}
+}
+
+// BenchmarkDrain takes and ends the events of a backlog, 32 at a time, and compares the
+// first tenth with the last: -benchtime 100000x is a backlog of 100,000.
+func BenchmarkDrain(b *testing.B) {
+	inbox, err := lendingbolt.Open(filepath.Join(b.TempDir(), "inbox"), nil)
+	require.NoError(b, err)
+	defer inbox.Close()
+	parallel(b, 256, b.N, func() error { return putNumbered(b.Context(), inbox) })
+	drain := func(n int) float64 {
+		start := time.Now()
+		parallel(b, 32, n, func() error {
+			entry, err := inbox.Take(b.Context())
+			if err != nil {
+				return err
+			}
+			return inbox.Done(b.Context(), entry)
+		})
+		return float64(n) / time.Since(start).Seconds()
+	}
+	b.ResetTimer()
+	tenth := b.N / 10
+	first := drain(tenth)
+	drain(b.N - 2*tenth)
+	last := drain(tenth)
+	if tenth > 0 {
+		b.ReportMetric(first, "first/s")
+		b.ReportMetric(last, "last/s")
 	}
 }
 

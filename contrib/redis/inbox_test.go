@@ -591,3 +591,47 @@ func TestInboxIdles(t *testing.T) {
 	<-working
 	require.Less(t, time.Since(start), 2*time.Second)
 }
+
+// Why the memory policy must be noeviction.
+func TestEvictionLosesEvents(t *testing.T) {
+	server := startRedis(t, "--maxmemory-policy", "allkeys-lru")
+	client := server.client()
+	inbox := inbox(t, server.client(), nil)
+	require.NoError(t, inbox.Put(t.Context(), event("a")))
+	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	require.Eventually(t, func() bool {
+		_ = inbox.Put(t.Context(), event("b"))
+		return client.Exists(t.Context(), "{test}:events").Val() == 0
+	}, 5*time.Second, 10*time.Millisecond, "the README says that it is lost")
+}
+
+func TestDeduperForgetsWithRedis(t *testing.T) {
+	server := startRedis(t)
+	client := server.client()
+	defer client.Close()
+	deduper := lendingredis.NewDeduper(client, "test:", lending.DeduperOptions{})
+	claim, err := deduper.Claim(t.Context(), "a")
+	require.NoError(t, err)
+	require.NoError(t, claim.Done(t.Context()))
+	_, err = deduper.Claim(t.Context(), "a")
+	require.ErrorIs(t, err, lending.ErrDuplicate)
+	server.kill()
+	server.start(t)
+	_, err = deduper.Claim(t.Context(), "a")
+	require.NoError(t, err)
+}
+
+func TestFullRedisClaimsNothing(t *testing.T) {
+	server := startRedis(t, "--maxmemory-policy", "noeviction")
+	client := server.client()
+	defer client.Close()
+	deduper := lendingredis.NewDeduper(client, "test:", lending.DeduperOptions{})
+	claim, err := deduper.Claim(t.Context(), "before")
+	require.NoError(t, err)
+	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	_, err = deduper.Claim(t.Context(), "a")
+	require.ErrorContains(t, err, "OOM")
+	require.NotErrorIs(t, err, lending.ErrDuplicate)
+	require.ErrorContains(t, claim.Done(t.Context()), "OOM")
+	require.NoError(t, claim.Release(t.Context()))
+}
