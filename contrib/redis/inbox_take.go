@@ -85,6 +85,8 @@ func (b *Inbox) interval() time.Duration { return min(tending, b.options.Lease/4
 // tend puts what is due again in the stream, and takes what was taken and not given back
 // in time: of several what was taken the least often, so that each gets its turn however
 // often the process ends. If that is one that nothing may run beside, it says so.
+//
+//nolint:dupword // keys and arguments
 var tend = redis.NewScript(move + `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
@@ -144,7 +146,7 @@ func (b *Inbox) tend(ctx context.Context) (*lending.InboxEntry, error) {
 }
 
 // next waits for an event that nobody has taken. Before a worker waits for its turn to
-// wait it asks once: those that have much to do do not wait for each other.
+// wait it asks once, so that those with much to do are not in each other's way.
 func (b *Inbox) next(ctx context.Context, first bool) (*lending.InboxEntry, error) {
 	if first {
 		if entry, err := b.read(ctx, -1); entry != nil || err != nil {

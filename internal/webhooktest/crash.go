@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +35,9 @@ type crashTest struct {
 // another reason.
 func Crash(t *testing.T, store func(name string) string, open func(store string) (Store, error)) {
 	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("a process cannot inherit a file here")
+	}
 	for name, test := range map[string]crashTest{
 		"a killer and 12 innocents":                 {Innocents: 12, MaxTries: 5, Killer: true},
 		"a killer alone":                            {MaxTries: 5, Killer: true},
@@ -61,22 +66,7 @@ func (c crashTest) run(t *testing.T, store string, open func(store string) (Stor
 	}
 	opened.close()
 
-	crashes := 0
-	for start := time.Now(); ; crashes++ {
-		process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$") //nolint:gosec // this very program
-		process.Env = append(os.Environ(), childVariable+fmt.Sprint("=", crashes+1), storeVariable+"="+store,
-			crashVariable+fmt.Sprintf("=%d %d %t %d", c.Innocents, c.MaxTries, c.Killer, c.Restarts))
-		process.ExtraFiles = []*os.File{acts}
-		var stderr bytes.Buffer
-		process.Stderr = &stderr
-		err := process.Run()
-		if err == nil {
-			break
-		}
-		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != crashed || time.Since(start) > 2*time.Minute {
-			t.Fatalf("process %d: %v: %s", crashes+1, err, stderr.String())
-		}
-	}
+	crashes := c.crashes(t, store, acts)
 	opened, err = open(store)
 	want(t, "open", err, nil)
 	defer opened.close()
@@ -100,13 +90,43 @@ func (c crashTest) run(t *testing.T, store string, open func(store string) (Stor
 	}
 }
 
+// crashes starts processes until one finds the inbox empty, and returns how many ended
+// before.
+func (c crashTest) crashes(t *testing.T, store string, acts *os.File) int {
+	t.Helper()
+	for start, crashes := time.Now(), 0; ; crashes++ {
+		process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$") //nolint:gosec // this very program
+		process.Env = append(os.Environ(), childVariable+fmt.Sprint("=", crashes+1), storeVariable+"="+store,
+			crashVariable+fmt.Sprintf("=%d %d %t %d", c.Innocents, c.MaxTries, c.Killer, c.Restarts))
+		process.ExtraFiles = []*os.File{acts}
+		var stderr bytes.Buffer
+		process.Stderr = &stderr
+		err := process.Run()
+		if err == nil {
+			return crashes
+		}
+		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != crashed || time.Since(start) > 2*time.Minute {
+			t.Fatalf("process %d: %v: %s", crashes+1, err, stderr.String())
+		}
+	}
+}
+
 // crashChild is a process of Crash: it notes in file 3 on what it has acted, and ends
 // when its inbox is empty.
-func crashChild(generation int, settings string, inbox lending.Inbox) error {
+func crashChild(text string, open func(string) (Store, error)) error {
 	var c crashTest
-	if _, err := fmt.Sscan(settings, &c.Innocents, &c.MaxTries, &c.Killer, &c.Restarts); err != nil {
+	if _, err := fmt.Sscan(os.Getenv(crashVariable), &c.Innocents, &c.MaxTries, &c.Killer, &c.Restarts); err != nil {
 		return err
 	}
+	generation, err := strconv.Atoi(text)
+	if err != nil {
+		return err
+	}
+	store, err := open(os.Getenv(storeVariable))
+	if err != nil {
+		return err
+	}
+	inbox := store.Inbox
 	acts := os.NewFile(3, "acts")
 	ctx := context.Background()
 	go lending.Work(ctx, inbox, func(ctx context.Context, e *lending.Event) error {

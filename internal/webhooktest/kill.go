@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -56,7 +55,11 @@ func Main(m *testing.M, open func(store string) (Store, error)) int {
 	if generation == "" {
 		return m.Run()
 	}
-	if err := child(generation, open); err != nil {
+	run := child
+	if os.Getenv(crashVariable) != "" {
+		run = crashChild
+	}
+	if err := run(generation, open); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "receiver:", err)
 		return 1
 	}
@@ -67,17 +70,6 @@ func Main(m *testing.M, open func(store string) (Store, error)) int {
 // and ends when its inbox is empty after a byte on its standard input, or when that has
 // ended, as the test has then.
 func child(generation string, open func(string) (Store, error)) error {
-	if settings := os.Getenv(crashVariable); settings != "" {
-		n, err := strconv.Atoi(generation)
-		if err != nil {
-			return err
-		}
-		store, err := open(os.Getenv(storeVariable))
-		if err != nil {
-			return err
-		}
-		return crashChild(n, settings, store.Inbox)
-	}
 	finish := make(chan struct{})
 	go func() {
 		if _, err := os.Stdin.Read(make([]byte, 1)); err == nil {
