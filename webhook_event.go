@@ -67,17 +67,17 @@ func EventNames() []EventName {
 // [Record.LogValue].
 type Event struct {
 	Record
-	ID      uuid.UUID `json:"id"` // not a key: the service uses one id for several events, see [Event.Key]
+	ID      uuid.UUID `json:"id"` // not a key: the service uses one id for several events, see [Event.Key]; zero if it is missing or unreadable
 	Name    EventName `json:"webhookEvent"`
 	Data    Record    `json:"data"`            // any JSON value; Raw is nil if there is none
-	Created time.Time `json:"creationTimeUtc"` // zero if it is missing; of the sending, so another one in each attempt
+	Created time.Time `json:"creationTimeUtc"` // zero if it is missing or unreadable; of the sending, so another one in each attempt
 }
 
 // ParseEvent reads the body of a delivery, after [Verify] has accepted it. It keeps
 // body, which must not be changed afterwards.
 //
-// It refuses what is not a JSON object with the name of an event, and fields of the
-// envelope that are of another type than published. The text of its error quotes
+// It refuses what is not a JSON object with the name of an event, a string. An id or a
+// time that cannot be read is zero: the event counts. The text of its error quotes
 // nothing of body. It takes names of fields in any case, times without a zone, and a
 // byte order mark.
 func ParseEvent(body []byte) (*Event, error) {
@@ -108,28 +108,26 @@ var errNotEvent = errors.New("lending: event: want a JSON object with the member
 // one name counts, and null changes nothing.
 func (e *Event) set(name []byte, value Record) *shapeError {
 	raw := value.Raw()
-	var err error
-	var text string
 	switch field := string(name); {
 	case strings.EqualFold(field, "data"):
 		e.Data = value
 	case raw[0] == 'n': // null
 	case strings.EqualFold(field, "id"):
-		if text, err = unquote(raw); err == nil {
-			e.ID, err = uuid.Parse(text)
-		}
-		if err != nil {
-			return &shapeError{"id", "a UUID", jsonType(raw)}
+		text, _ := unquote(raw)
+		if id, err := uuid.Parse(text); err == nil {
+			e.ID = id
+		} else {
+			e.ID = uuid.UUID{} // id holds what was read before the mistake
 		}
 	case strings.EqualFold(field, "webhookEvent"):
-		if text, err = unquote(raw); err != nil {
+		text, err := unquote(raw)
+		if err != nil {
 			return &shapeError{"webhookEvent", "a string", jsonType(raw)}
 		}
 		e.Name = EventName(text)
 	case strings.EqualFold(field, "creationTimeUtc"):
-		if parseTime(raw, &e.Created) != nil {
-			return &shapeError{"creationTimeUtc", "a time", jsonType(raw)}
-		}
+		e.Created = time.Time{}
+		_ = parseTime(raw, &e.Created)
 	}
 	return nil
 }

@@ -34,10 +34,11 @@ type Inbox interface {
 
 // InboxEntry is an event in an [Inbox].
 type InboxEntry struct {
-	Event *Event
-	Tries int       // how often it was taken, this time included
-	Until time.Time // when the claim ends, and another may take it; zero if it does not end
-	ID    string    // what the inbox knows it by
+	Event   *Event
+	Tries   int       // that have ended, with an error each, and this one
+	Crashes int       // how often the end of the process cut a try short in which it was acted on alone, see [Work]
+	Until   time.Time // when the claim ends, and another may take it; zero if it does not end
+	ID      string    // what the inbox knows it by
 }
 
 // InboxCounts is how many events are in an [Inbox].
@@ -52,9 +53,9 @@ type InboxCounts struct {
 type WorkOptions struct {
 	Concurrency int                           // how many events are acted on at a time; 4
 	Timeout     time.Duration                 // the deadline of the function's context; 1 min
-	MaxTries    int                           // after which an event is put aside; 12
+	MaxTries    int                           // after which, or after as many Crashes, an event is put aside; 12
 	Backoff     func(tries int) time.Duration // before the next try; from 5 s doubling to 1 h, 12 tries are about two hours
-	Observe     func(Handling)                // called after each try, for logs and metrics
+	Observe     func(Handling)                // called after each try, for logs and metrics; its panics are dropped
 }
 
 // Handling is one try to act on an event, or, without a Key, a failure of the inbox.
@@ -68,13 +69,19 @@ type Handling struct {
 }
 
 // Work takes events from inbox and calls handle for each, until ctx ends and the calls
-// under way have returned, which ctx does not cut short.
+// under way have returned, which ctx does not cut short. No panic in handle or in inbox
+// ends it, nor does [runtime.Goexit].
 //
-// Each event is acted on at least once: again after a failure or a panic of handle,
-// and after the end of the process before the inbox knew of the success, up to
-// MaxTries. For each of the Concurrency calls under way that is the only window in
-// which an event can be acted on twice, except where an inbox has claims that end:
-// handle must heed its context, whose deadline is no later than that.
+// Each event is acted on at least once: again after a failure or a panic of handle, up
+// to MaxTries, and after the end of the process before the inbox knew of the success.
+// For each of the Concurrency calls under way that is the only window in which an event
+// can be acted on twice, except where an inbox has claims that end: handle must heed
+// its context, whose deadline is no later than that.
+//
+// An event during which the process ends may be what ended it, or stand beside it. Such
+// a try is none of MaxTries. The inboxes of this library let an event that this has
+// happened to twice be acted on alone: if the process ends then too, that is one of its
+// Crashes. After MaxTries of them it is put aside; a try that ends clears it.
 func Work(ctx context.Context, inbox Inbox, handle EventFunc, opts *WorkOptions) {
 	w := worker{inbox: inbox, handle: handle}
 	if opts != nil {
@@ -84,34 +91,39 @@ func Work(ctx context.Context, inbox Inbox, handle EventFunc, opts *WorkOptions)
 	setDefault(&w.MaxTries, 12)
 	setDefault(&w.Timeout, time.Minute)
 	if w.Backoff == nil {
-		w.Backoff = func(tries int) time.Duration { return doubling(tries, 5*time.Second, time.Hour) }
+		w.Backoff = usualBackoff
 	}
-	if w.Observe == nil {
-		w.Observe = func(Handling) {}
-	}
-	var group sync.WaitGroup
 	for range w.Concurrency {
-		group.Go(func() { w.run(ctx) })
+		w.group.Go(func() { w.run(ctx) })
 	}
-	group.Wait()
+	w.group.Wait()
 }
+
+func usualBackoff(tries int) time.Duration { return doubling(tries, 5*time.Second, time.Hour) }
 
 type worker struct {
 	WorkOptions
 	inbox  Inbox
 	handle EventFunc
+	group  sync.WaitGroup
 }
 
 func (w *worker) run(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
-		entry, err := w.inbox.Take(ctx)
+		var entry *InboxEntry
+		err := safely(func() (err error) {
+			if entry, err = w.inbox.Take(ctx); err == nil && (entry == nil || entry.Event == nil) {
+				err = errors.New("lending: inbox: Take returned no event and no error")
+			}
+			return err
+		})
 		switch {
 		case err == nil:
 			failures = 0
 			w.act(ctx, entry)
 		case ctx.Err() == nil:
 			failures++
-			w.Observe(Handling{Err: err})
+			w.observe(Handling{Err: err})
 			pause(ctx, doubling(failures, 100*time.Millisecond, 10*time.Second))
 		}
 	}
@@ -119,26 +131,32 @@ func (w *worker) run(ctx context.Context) {
 
 // act calls the function, and tells the inbox what became of it.
 func (w *worker) act(ctx context.Context, entry *InboxEntry) {
-	ctx = context.WithoutCancel(ctx)
 	h := Handling{Event: entry.Event.Name, Key: entry.Event.Key(), Tries: entry.Tries}
-	if entry.Tries > w.MaxTries { // the last try ended the process
+	switch {
+	case entry.Crashes >= w.MaxTries:
+		h.Err = errors.New("lending: event: the process ended each time that it was acted on")
+	case entry.Tries > w.MaxTries: // there were more of them when it was tried last
 		h.Err = errors.New("lending: event: tried too often")
-	} else {
+	default:
 		start := time.Now()
 		h.Err = w.call(ctx, entry)
 		h.Duration = time.Since(start)
 	}
-	h.Buried = !accepted(h.Err) && entry.Tries >= w.MaxTries
-	w.settle(ctx, entry, func() error {
+	h.Buried = !accepted(h.Err) && max(entry.Tries, entry.Crashes) >= w.MaxTries
+	var wait time.Duration
+	if !accepted(h.Err) && !h.Buried {
+		wait = w.wait(entry.Tries)
+	}
+	w.settle(ctx, entry, func(ctx context.Context) error {
 		switch {
 		case accepted(h.Err):
 			return w.inbox.Done(ctx, entry)
 		case h.Buried:
 			return w.inbox.Bury(ctx, entry)
 		}
-		return w.inbox.Retry(ctx, entry, w.Backoff(entry.Tries))
+		return w.inbox.Retry(ctx, entry, wait)
 	})
-	w.Observe(h)
+	w.observe(h)
 }
 
 func (w *worker) call(ctx context.Context, entry *InboxEntry) error {
@@ -146,28 +164,59 @@ func (w *worker) call(ctx context.Context, entry *InboxEntry) error {
 	if !entry.Until.IsZero() && entry.Until.Before(deadline) {
 		deadline = entry.Until
 	}
-	ctx, cancel := context.WithDeadline(ctx, deadline)
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
 	return safely(func() error { return w.handle(ctx, entry.Event) })
 }
 
 // settle tells the inbox, again and again as long as the claim lasts: an event that was
-// acted on and is not known to be would be acted on again.
-func (w *worker) settle(ctx context.Context, entry *InboxEntry, tell func() error) {
-	until := entry.Until
-	if until.IsZero() {
+// acted on and is not known to be would be acted on again. A claim that does not end is
+// nobody else's to take: the worker goes on after a while, and the telling beside it.
+func (w *worker) settle(ctx context.Context, entry *InboxEntry, tell func(context.Context) error) {
+	until, ends := entry.Until, !entry.Until.IsZero()
+	if !ends {
 		until = time.Now().Add(w.Timeout)
 	}
-	for failures := 1; ; failures++ {
-		err := tell()
-		if err == nil {
+	told := func() bool {
+		telling, cancel := afterwards(ctx)
+		defer cancel()
+		err := safely(func() error { return tell(telling) })
+		if err != nil {
+			w.observe(Handling{Err: err})
+		}
+		return err == nil
+	}
+	for failures := 1; !told(); failures++ {
+		if !time.Now().Before(until) {
+			if !ends {
+				w.group.Go(func() {
+					for !told() && ctx.Err() == nil {
+						pause(ctx, w.Timeout)
+					}
+				})
+			}
 			return
 		}
-		w.Observe(Handling{Err: err})
-		if !time.Now().Before(until) {
-			return // another will take it
-		}
-		pause(ctx, doubling(failures, 20*time.Millisecond, time.Second))
+		pause(context.WithoutCancel(ctx), doubling(failures, 20*time.Millisecond, time.Second))
+	}
+}
+
+// wait is what Backoff says, or the default if that panics.
+func (w *worker) wait(tries int) time.Duration {
+	wait := usualBackoff(tries)
+	_ = safely(func() error {
+		wait = w.Backoff(tries)
+		return nil
+	})
+	return wait
+}
+
+func (w *worker) observe(h Handling) {
+	if w.Observe != nil {
+		_ = safely(func() error {
+			w.Observe(h)
+			return nil
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -235,4 +236,168 @@ func (b *changedInbox) Take(ctx context.Context) (*lending.InboxEntry, error) {
 		b.change(entry)
 	}
 	return entry, err
+}
+
+// claimedInbox gives claims that end, and refuses to be told of an end for some time.
+type claimedInbox struct {
+	lending.Inbox
+	claim, refuses time.Duration
+	start          time.Time
+	told           []time.Duration
+}
+
+func (b *claimedInbox) Take(ctx context.Context) (*lending.InboxEntry, error) {
+	entry, err := b.Inbox.Take(ctx)
+	if err == nil && b.claim > 0 {
+		entry.Until = time.Now().Add(b.claim)
+	}
+	return entry, err
+}
+
+func (b *claimedInbox) Done(ctx context.Context, entry *lending.InboxEntry) error {
+	if entry.Event.Name == "a" {
+		b.told = append(b.told, time.Since(b.start))
+		if time.Since(b.start) < b.refuses {
+			return errors.New("gone")
+		}
+	}
+	return b.Inbox.Done(ctx, entry)
+}
+
+// workOnTwo works on the events a and b, one after the other, until wait has passed.
+func workOnTwo(t *testing.T, inbox *claimedInbox, wait time.Duration) (acted []string, counts lending.InboxCounts) {
+	t.Helper()
+	inbox.Inbox, inbox.start = lending.NewMemoryInbox(), time.Now()
+	for _, name := range []lending.EventName{"a", "b"} {
+		require.NoError(t, inbox.Put(t.Context(), &lending.Event{Name: name}))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), wait)
+	defer cancel()
+	lending.Work(ctx, inbox, func(_ context.Context, event *lending.Event) error {
+		acted = append(acted, fmt.Sprint(event.Name, " ", time.Since(inbox.start).Round(time.Second)))
+		return nil
+	}, &lending.WorkOptions{Concurrency: 1, Timeout: 10 * time.Second})
+	counts, err := inbox.Counts(t.Context())
+	require.NoError(t, err)
+	return acted, counts
+}
+
+// A claim that has ended is another's: the worker tells nothing of it any more.
+func TestWorkSettlesNoLongerThanTheClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inbox := &claimedInbox{claim: 5 * time.Second, refuses: time.Hour}
+		acted, counts := workOnTwo(t, inbox, time.Minute)
+		require.Equal(t, "a 0s", acted[0])
+		require.Len(t, acted, 2)
+		require.Equal(t, lending.InboxCounts{Running: 1}, counts)
+		last := inbox.told[len(inbox.told)-1]
+		require.GreaterOrEqual(t, last, 4*time.Second, "it was given up early")
+		require.LessOrEqual(t, last, 6*time.Second, "it was told after the end of the claim")
+	})
+}
+
+// A claim that does not end is nobody else's: it is told until the inbox knows, while
+// the worker goes on.
+func TestWorkSettlesAClaimWithoutEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inbox := &claimedInbox{refuses: 2 * time.Minute}
+		acted, counts := workOnTwo(t, inbox, 5*time.Minute)
+		require.Len(t, acted, 2, "acted on once each")
+		require.Contains(t, []string{"b 10s", "b 11s"}, acted[1], "the worker went on after its Timeout")
+		require.Equal(t, lending.InboxCounts{}, counts)
+		require.Less(t, len(inbox.told), 50)
+
+		inbox = &claimedInbox{refuses: 2 * time.Minute}
+		start := time.Now()
+		_, counts = workOnTwo(t, inbox, time.Minute)
+		require.Equal(t, time.Minute, time.Since(start), "the end of Work does not wait for the inbox")
+		require.Equal(t, lending.InboxCounts{Running: 1}, counts)
+	})
+}
+
+// No function of the caller's ends a worker, by a panic or by runtime.Goexit, which a
+// failed assertion in a test calls too.
+func TestWorkOutlivesItsCaller(t *testing.T) {
+	for name, end := range map[string]func(){"panic": func() { panic("x") }, "Goexit": runtime.Goexit} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var acted atomic.Int32
+				counts := work(t, 8, func(context.Context, *lending.Event) error {
+					if acted.Add(1) <= 8 {
+						end()
+					}
+					return nil
+				}, &lending.WorkOptions{
+					Backoff: func(int) time.Duration { end(); return 0 },
+					Observe: func(lending.Handling) { end() },
+				})
+				require.Equal(t, lending.InboxCounts{}, counts)
+				require.EqualValues(t, 16, acted.Load())
+
+				inbox := &endingInbox{lending.NewMemoryInbox(), end, 0, 0}
+				require.NoError(t, inbox.Put(t.Context(), &lending.Event{Name: "a"}))
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				acted.Store(0)
+				lending.Work(ctx, inbox, func(context.Context, *lending.Event) error {
+					acted.Add(1)
+					return nil
+				}, &lending.WorkOptions{Concurrency: 1})
+				require.EqualValues(t, 1, acted.Load())
+				counts, err := inbox.Counts(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, lending.InboxCounts{}, counts)
+			})
+		})
+	}
+}
+
+// endingInbox calls end, or returns nothing, a few times before it works.
+type endingInbox struct {
+	lending.Inbox
+	end          func()
+	takes, dones int
+}
+
+func (b *endingInbox) Take(ctx context.Context) (*lending.InboxEntry, error) {
+	switch b.takes++; b.takes {
+	case 1, 2:
+		b.end()
+	case 3:
+		return nil, nil //nolint:nilnil // a mistake
+	case 4:
+		return &lending.InboxEntry{}, nil
+	}
+	return b.Inbox.Take(ctx)
+}
+
+func (b *endingInbox) Done(ctx context.Context, entry *lending.InboxEntry) error {
+	if b.dones++; b.dones <= 2 {
+		b.end()
+	}
+	return b.Inbox.Done(ctx, entry)
+}
+
+// What has ended the process each time that it was alone is put aside without another
+// try, and one that may stand beside it is tried.
+func TestWorkPutsAsideWhatEndsTheProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for crashes, acted := range map[int]int{4: 1, 5: 0} {
+			inbox := &changedInbox{lending.NewMemoryInbox(), func(entry *lending.InboxEntry) { entry.Crashes = crashes }}
+			require.NoError(t, inbox.Put(t.Context(), &lending.Event{Name: "a"}))
+			ctx, cancel := context.WithCancel(t.Context())
+			calls := 0
+			lending.Work(ctx, inbox, func(context.Context, *lending.Event) error {
+				calls++
+				return nil
+			}, &lending.WorkOptions{Concurrency: 1, MaxTries: 5, Observe: func(h lending.Handling) {
+				require.Equal(t, acted == 0, h.Buried)
+				cancel()
+			}})
+			require.Equal(t, acted, calls)
+			counts, err := inbox.Counts(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, lending.InboxCounts{Dead: 1 - acted}, counts)
+		}
+	})
 }

@@ -3,6 +3,7 @@ package lending_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -97,6 +98,21 @@ func TestOnceRecordsAfterTheSenderHasGone(t *testing.T) {
 	err := lending.Once(checkedDeduper{lending.NewMemoryDeduper(lending.DeduperOptions{}), gone}, acceptAll)(t.Context(), event)
 	require.ErrorIs(t, err, lending.ErrNotRecorded)
 	require.ErrorIs(t, err, gone)
+}
+
+// What the function accepts by an error is done, and the error is told.
+func TestOnceRecordsWhatIsAcceptedByAnError(t *testing.T) {
+	for _, accepted := range []error{lending.ErrDuplicate, lending.ErrNotRecorded, fmt.Errorf("x: %w", lending.ErrDuplicate)} {
+		calls := 0
+		handle := lending.Once(lending.NewMemoryDeduper(lending.DeduperOptions{}), func(context.Context, *lending.Event) error {
+			calls++
+			return accepted
+		})
+		event := parsed(t, deliveryBody)
+		require.ErrorIs(t, handle(t.Context(), event), accepted)
+		require.ErrorIs(t, handle(t.Context(), event), lending.ErrDuplicate)
+		require.Equal(t, 1, calls, "the key was free again after %v", accepted)
+	}
 }
 
 // checkedDeduper heeds contexts, as one over a network does, and can fail to record.

@@ -15,9 +15,9 @@ import (
 )
 
 // EventFunc acts on an event, or puts it where it is safe. When it has returned nil
-// the event counts as accepted, and is not sent again. An error, a panic or the end
-// of the process before that means that it was not accepted, except for the errors
-// [ErrDuplicate] and [ErrNotRecorded].
+// the event counts as accepted, and is not sent again. An error, a panic, a call of
+// [runtime.Goexit] or the end of the process before that means that it was not accepted,
+// except for the errors [ErrDuplicate] and [ErrNotRecorded].
 //
 // Events come in any order, twice, and with names that did not exist when the program
 // was written: it returns nil for an event that does not concern it. It is called by
@@ -64,7 +64,9 @@ type ReceiverOptions struct {
 	// test's recorder. What holds then is the ReadTimeout of the [http.Server] itself.
 	ReadTimeout time.Duration
 
-	Timeout time.Duration // for the function: the deadline of its context; 30 s, half of what the sender waits
+	// Timeout is for the function: the deadline of its context, which has the values of
+	// the request's but does not end when the sender hangs up; 30 s, half of what it waits.
+	Timeout time.Duration
 
 	// MaxAge refuses events that were created longer ago, or as far in the future, or
 	// at a time unknown. It shortens the time in which a delivery that somebody has
@@ -72,7 +74,7 @@ type ReceiverOptions struct {
 	// The default is to take events of any age.
 	MaxAge time.Duration
 
-	// Observe is called after each request, for logs and metrics.
+	// Observe is called after each request, for logs and metrics. Its panics are dropped.
 	Observe func(Delivery)
 }
 
@@ -102,7 +104,7 @@ func (d Delivery) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// PanicError is the error of an [EventFunc] or a [SecretsFunc] that panicked.
+// PanicError is the error of an [EventFunc], a [SecretsFunc] or an [Inbox] that panicked.
 type PanicError struct {
 	Value any
 	Stack []byte
@@ -110,7 +112,7 @@ type PanicError struct {
 
 // Error names the type of the value, which can hold data of the event.
 func (e *PanicError) Error() string {
-	return fmt.Sprintf("lending: the webhook's function panicked with a value of type %T", e.Value)
+	return fmt.Sprintf("lending: a webhook's function panicked with a value of type %T", e.Value)
 }
 
 // NewReceiver returns the handler to which the service posts its events. It verifies
@@ -185,7 +187,10 @@ func (h *receiverHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(d.Status)
 	d.Duration = time.Since(start)
 	if h.Observe != nil {
-		h.Observe(d)
+		_ = safely(func() error { // on its panic net/http would send no answer
+			h.Observe(d)
+			return nil
+		})
 	}
 }
 
@@ -222,7 +227,7 @@ func (h *receiverHandler) receive(w http.ResponseWriter, r *http.Request, d *Del
 	if age := time.Since(event.Created).Abs(); h.MaxAge > 0 && age > h.MaxAge {
 		return refuse(http.StatusUnauthorized, "it was not created recently")
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), h.Timeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), h.Timeout) // also if the sender hangs up
 	defer cancel()
 	err = safely(func() error { return h.handle(ctx, event) })
 	switch {

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -263,6 +264,58 @@ func TestReceiverDeadlineEndsWithTheBody(t *testing.T) {
 	}, lending.ReceiverOptions{ReadTimeout: 50 * time.Millisecond})
 	require.Equal(t, 204, deliver(t, url, deliveryBody, deliverySigned))
 	require.Equal(t, 204, deliver(t, url, deliveryBody, deliverySigned), "on the same connection")
+}
+
+type requestKey struct{}
+
+// The sender hangs up: what has begun goes on to its own deadline.
+func TestReceiverActsOnThoughTheSenderHangsUp(t *testing.T) {
+	t.Parallel()
+	entered, gone, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	receiver := lending.NewReceiver(signedWithTest, func(ctx context.Context, _ *lending.Event) error {
+		close(entered)
+		<-gone
+		ended <- ctx.Err()
+		assert.Equal(t, "ours", ctx.Value(requestKey{}), "the values of the request")
+		<-ctx.Done()
+		ended <- ctx.Err()
+		return nil
+	}, &lending.ReceiverOptions{Timeout: 500 * time.Millisecond})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		context.AfterFunc(r.Context(), func() { close(gone) })
+		receiver.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestKey{}, "ours")))
+	}))
+	t.Cleanup(server.Close)
+	connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+	require.NoError(t, err)
+	_, err = fmt.Fprintf(connection, "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%s: %s\r\nContent-Length: %d\r\n\r\n%s",
+		lending.SignatureHeader, deliverySigned, len(deliveryBody), deliveryBody)
+	require.NoError(t, err)
+	<-entered
+	require.NoError(t, connection.Close())
+	require.NoError(t, <-ended, "it was cut in the middle")
+	require.ErrorIs(t, <-ended, context.DeadlineExceeded)
+}
+
+// net/http would close the connection without an answer, also to what was accepted.
+func TestReceiverOutlivesItsCaller(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(){"panic": func() { panic("x") }, "Goexit": runtime.Goexit} {
+		for status, handle := range map[int]lending.EventFunc{204: acceptAll, 500: func(context.Context, *lending.Event) error {
+			end()
+			return nil
+		}} {
+			t.Run(fmt.Sprint(name, status), func(t *testing.T) {
+				t.Parallel()
+				server := httptest.NewServer(lending.NewReceiver(signedWithTest, handle, &lending.ReceiverOptions{Observe: func(d lending.Delivery) {
+					assert.Equal(t, status == 204, d.Err == nil)
+					end()
+				}}))
+				t.Cleanup(server.Close)
+				require.Equal(t, status, deliver(t, server.URL, deliveryBody, deliverySigned))
+			})
+		}
+	}
 }
 
 func TestReceiverReportsFailures(t *testing.T) {

@@ -1,8 +1,12 @@
 package lendingbolt_test
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,7 +53,7 @@ func TestInboxSurvivesItsProcess(t *testing.T) {
 	entry, err = inbox.Take(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, lending.EventName("running"), entry.Event.Name, "what was running is first")
-	require.Equal(t, 2, entry.Tries, "the try that ended the process counts")
+	require.Equal(t, 1, entry.Tries, "the try that ended with the process is none with an error")
 	for _, name := range []lending.EventName{"running", "waiting", "done"} {
 		require.ErrorIs(t, inbox.Put(t.Context(), event(name)), lending.ErrDuplicate)
 	}
@@ -58,7 +62,7 @@ func TestInboxSurvivesItsProcess(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 
 	_, err = lendingbolt.Open(path, &lendingbolt.Options{Wait: 20 * time.Millisecond})
-	require.Error(t, err, "opened by two at a time")
+	require.EqualError(t, err, "lendingbolt: open: another process has the file open")
 }
 
 func TestInboxForgets(t *testing.T) {
@@ -139,4 +143,136 @@ func TestClosedInboxFails(t *testing.T) {
 	_, err := inbox.Take(t.Context())
 	require.Error(t, err)
 	require.NotErrorIs(t, err, lending.ErrDuplicate)
+}
+
+// take takes the event of that name within a moment, or with "" none.
+func take(t *testing.T, inbox *lendingbolt.Inbox, name lending.EventName) *lending.InboxEntry {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	if name == "" {
+		ctx, cancel = context.WithTimeout(t.Context(), 30*time.Millisecond)
+	}
+	defer cancel()
+	entry, err := inbox.Take(ctx)
+	if name == "" {
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		return nil
+	}
+	require.NoError(t, err)
+	require.Equal(t, name, entry.Event.Name)
+	return entry
+}
+
+// What the process has ended with twice comes after what is due, and alone: so that the
+// end of the process says which it was.
+func TestInboxGivesSuspectsAlone(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "inbox")
+	inbox := open(t, path, nil)
+	for _, name := range []lending.EventName{"a", "b", "before"} {
+		require.NoError(t, inbox.Put(t.Context(), event(name)))
+	}
+	reopen := func() {
+		require.NoError(t, inbox.Close())
+		inbox = open(t, path, nil)
+	}
+	for range 2 {
+		take(t, inbox, "a")
+		take(t, inbox, "b")
+		reopen()
+	}
+	require.NoError(t, inbox.Put(t.Context(), event("after")))
+	before := take(t, inbox, "before")
+	take(t, inbox, "") // "a" waits until it is alone
+	require.NoError(t, inbox.Done(t.Context(), before))
+	a := take(t, inbox, "a")
+	require.Equal(t, 1, a.Tries)
+	require.Zero(t, a.Crashes)
+	take(t, inbox, "")
+	reopen()
+	b := take(t, inbox, "b")
+	require.Zero(t, b.Crashes, "it did not run")
+	require.NoError(t, inbox.Retry(t.Context(), b, time.Hour))
+	require.NoError(t, inbox.Done(t.Context(), take(t, inbox, "after")))
+	a = take(t, inbox, "a")
+	require.Equal(t, 1, a.Crashes)
+	require.NoError(t, inbox.Retry(t.Context(), a, 0))
+	a = take(t, inbox, "a")
+	require.Equal(t, 2, a.Tries)
+	require.Zero(t, a.Crashes, "a try that ends clears it")
+}
+
+func TestOpenRefusesATruncatedFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "inbox")
+	inbox := open(t, path, nil)
+	for i := range 300 {
+		require.NoError(t, inbox.Put(t.Context(), event(lending.EventName(strings.Repeat("x", i+1)))))
+	}
+	require.NoError(t, inbox.Close())
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	page := os.Getpagesize()
+	for _, size := range []int{1, 100, page, 2 * page, 2*page + 1, 3 * page, len(whole) / 4, len(whole) / 2} {
+		require.NoError(t, os.WriteFile(path, whole[:size], 0o600))
+		_, err = lendingbolt.Open(path, &lendingbolt.Options{Wait: time.Second})
+		require.ErrorContains(t, err, "lendingbolt: open: ", "%d of %d bytes", size, len(whole))
+		require.NotContains(t, err.Error(), "another process")
+	}
+	for at := 2 * page; at < len(whole); at += 3 * page { // pages that say that they are others, or nothing
+		spoilt := bytes.Clone(whole)
+		clear(spoilt[at:min(at+page, len(whole))])
+		require.NoError(t, os.WriteFile(path, spoilt, 0o600))
+		if inbox, err := lendingbolt.Open(path, &lendingbolt.Options{Wait: time.Second}); err == nil {
+			require.NoError(t, inbox.Close()) // that page was free
+		} else {
+			require.NotContains(t, err.Error(), "another process")
+		}
+	}
+	require.NoError(t, os.WriteFile(path, whole, 0o600))
+	counts, err := open(t, path, nil).Counts(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 300, counts.Waiting)
+}
+
+// What becomes of the file while it is open cannot end the process.
+func TestInboxOutlivesItsFile(t *testing.T) {
+	t.Parallel()
+	page := int64(os.Getpagesize())
+	for name, spoil := range map[string]func(path string, size int64) error{
+		"truncated": func(path string, _ int64) error { return os.Truncate(path, 2*page) },
+		"overwritten": func(path string, size int64) error {
+			file, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			_, err = file.WriteAt(bytes.Repeat([]byte{0xff}, int(size-2*page)), 2*page)
+			return errors.Join(err, file.Close())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "inbox")
+			inbox := open(t, path, nil)
+			for i := range 300 {
+				require.NoError(t, inbox.Put(t.Context(), event(lending.EventName(strings.Repeat("x", i+1)))))
+			}
+			entry := take(t, inbox, "x")
+			info, err := os.Stat(path)
+			require.NoError(t, err)
+			require.NoError(t, spoil(path, info.Size()))
+			require.ErrorContains(t, inbox.Put(t.Context(), event("new")), "the file is damaged")
+			require.Error(t, inbox.Done(t.Context(), entry))
+			_, err = inbox.Take(t.Context())
+			require.Error(t, err)
+			_, err = inbox.Counts(t.Context())
+			require.Error(t, err)
+			_, err = inbox.Dead(t.Context())
+			require.Error(t, err)
+			_ = inbox.Close()
+			_, err = lendingbolt.Open(path, &lendingbolt.Options{Wait: time.Second})
+			require.Error(t, err)
+			require.NotContains(t, err.Error(), "another process")
+		})
+	}
 }

@@ -11,10 +11,18 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(webhooktest.Main(m, func(path string) (webhooktest.Store, error) {
-		inbox, err := lendingbolt.Open(path, nil)
-		return webhooktest.Store{Inbox: inbox}, err
-	}))
+	os.Exit(webhooktest.Main(m, openStore))
+}
+
+func openStore(path string) (webhooktest.Store, error) {
+	inbox, err := lendingbolt.Open(path, nil)
+	return webhooktest.Store{Inbox: inbox, Close: inbox.Close}, err
+}
+
+// What ends its process is found, and nothing beside it is put aside.
+func TestCrashesBuryNoInnocents(t *testing.T) {
+	t.Parallel()
+	webhooktest.Crash(t, func(string) string { return filepath.Join(t.TempDir(), "inbox") }, openStore)
 }
 
 func TestNothingIsLostUnderKill(t *testing.T) {

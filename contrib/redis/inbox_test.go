@@ -2,9 +2,12 @@ package lendingredis_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +15,7 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/webhooktest"
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
@@ -100,11 +104,12 @@ func TestInboxTakesOverFromTheDead(t *testing.T) {
 	one := inbox(t, server.client(), &lendingredis.InboxOptions{Lease: 300 * time.Millisecond})
 	other := inbox(t, server.client(), &lendingredis.InboxOptions{Lease: 300 * time.Millisecond})
 	require.NoError(t, one.Put(t.Context(), event("a")))
-	for try := 1; try <= 3; try++ {
+	for try := 1; try <= 5; try++ {
 		start := time.Now()
 		entry, err := other.Take(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, try, entry.Tries, "a try that did not end counts")
+		require.Equal(t, 1, entry.Tries, "a try that did not end is none with an error")
+		require.Equal(t, max(0, try-3), entry.Crashes)
 		require.WithinDuration(t, start.Add(300*time.Millisecond), entry.Until, 400*time.Millisecond)
 		if try > 1 {
 			require.Greater(t, time.Since(start), 200*time.Millisecond)
@@ -125,7 +130,7 @@ func TestInboxKeepsTheClaimOfAnother(t *testing.T) {
 	require.NoError(t, err)
 	other, err := inbox.Take(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, 2, other.Tries)
+	require.Equal(t, 1, other.Tries)
 	require.NoError(t, inbox.Retry(t.Context(), slow, time.Hour))
 	require.NoError(t, inbox.Bury(t.Context(), slow))
 	counts, err := inbox.Counts(t.Context())
@@ -134,7 +139,7 @@ func TestInboxKeepsTheClaimOfAnother(t *testing.T) {
 	require.NoError(t, inbox.Retry(t.Context(), other, 0))
 	again, err := inbox.Take(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, 3, again.Tries)
+	require.Equal(t, 2, again.Tries)
 	require.NoError(t, inbox.Bury(t.Context(), again))
 	counts, err = inbox.Counts(t.Context())
 	require.NoError(t, err)
@@ -176,7 +181,7 @@ func TestInboxTakesAllThatIsStuck(t *testing.T) {
 		entry, err := inbox.Take(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, inbox.Done(t.Context(), entry))
-		require.Equal(t, 2, entry.Tries)
+		require.Equal(t, 1, entry.Tries)
 	}
 	require.Less(t, time.Since(start), 1500*time.Millisecond)
 }
@@ -232,16 +237,21 @@ func TestInboxAfterALossOfData(t *testing.T) {
 	require.Equal(t, lending.EventName("a"), entry.Event.Name)
 }
 
-// onceAt is in front of the address for a receiver with a deduper instead of an inbox.
-const onceAt = "once:"
+// What is in front of the address for a receiver with a deduper instead of an inbox, and
+// for an inbox with a short lease.
+const onceAt, quickAt = "once:", "quick:"
 
 // openStore is for the receivers that the tests below start.
 func openStore(store string) (webhooktest.Store, error) {
 	if address, once := strings.CutPrefix(store, onceAt); once {
 		return webhooktest.Store{Deduper: lendingredis.NewDeduper(newRedis(address), "test:", lending.DeduperOptions{Lease: 3 * time.Second})}, nil
 	}
+	lease := 3 * time.Second
+	if address, quick := strings.CutPrefix(store, quickAt); quick {
+		store, lease = address, 400*time.Millisecond
+	}
 	for { // Redis may be on its way back
-		inbox, err := lendingredis.NewInbox(context.Background(), newRedis(store), "test", &lendingredis.InboxOptions{Lease: 3 * time.Second})
+		inbox, err := lendingredis.NewInbox(context.Background(), newRedis(store), "test", &lendingredis.InboxOptions{Lease: lease})
 		if err == nil {
 			return webhooktest.Store{Inbox: inbox}, nil
 		}
@@ -266,4 +276,362 @@ func TestNothingIsLostUnderKill(t *testing.T) {
 		restarts++
 	})
 	t.Logf("Redis killed and restarted %d times", restarts)
+}
+
+// take takes the event of that name within a moment, or with "" none.
+func take(t *testing.T, inbox *lendingredis.Inbox, name lending.EventName) *lending.InboxEntry {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	if name == "" {
+		ctx, cancel = context.WithTimeout(t.Context(), 200*time.Millisecond)
+	}
+	defer cancel()
+	entry, err := inbox.Take(ctx)
+	if name == "" {
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		return nil
+	}
+	require.NoError(t, err)
+	require.Equal(t, name, entry.Event.Name)
+	return entry
+}
+
+// What two processes have not given back is acted on alone, so that the end of a third
+// says which it was, and of several in turn, so that none takes the blame for what ends
+// processes otherwise.
+func TestInboxGivesSuspectsAlone(t *testing.T) {
+	t.Parallel()
+	server := startRedis(t)
+	const lease = 300 * time.Millisecond
+	for range 2 {
+		process := inbox(t, server.client(), &lendingredis.InboxOptions{Lease: lease})
+		_ = process.Put(t.Context(), event("a"))
+		_ = process.Put(t.Context(), event("b"))
+		take(t, process, "a")
+		take(t, process, "b")
+	}
+	third := inbox(t, server.client(), &lendingredis.InboxOptions{Lease: lease})
+	require.Zero(t, take(t, third, "a").Crashes)
+	<-time.After(lease)
+	fourth := inbox(t, server.client(), &lendingredis.InboxOptions{Lease: 4 * lease})
+	require.NoError(t, fourth.Put(t.Context(), event("beside")))
+	beside := take(t, fourth, "beside")
+	require.NoError(t, fourth.Put(t.Context(), event("after")))
+	<-time.After(3 * lease) // both are stuck for the fourth too, which acts on another
+	take(t, fourth, "")
+	require.NoError(t, fourth.Done(t.Context(), beside))
+	b := take(t, fourth, "b") // that was taken less often
+	require.Zero(t, b.Crashes)
+	take(t, fourth, "") // neither the other suspect, nor what is new
+	require.NoError(t, fourth.Done(t.Context(), b))
+	a := take(t, fourth, "a")
+	require.Equal(t, 1, a.Crashes)
+	require.Equal(t, 1, a.Tries)
+	take(t, fourth, "")
+	require.NoError(t, fourth.Retry(t.Context(), a, time.Hour))
+	take(t, fourth, "after")
+}
+
+// What ends its process is found, and nothing beside it is put aside.
+func TestCrashesBuryNoInnocents(t *testing.T) {
+	t.Parallel()
+	webhooktest.Crash(t, func(string) string { return quickAt + startRedis(t).address() }, openStore)
+}
+
+// refuse takes commands from the rights of the tests' user.
+func refuse(t *testing.T, admin *redis.Client, commands ...string) {
+	t.Helper()
+	rules := []any{"ACL", "SETUSER", "default"}
+	for _, command := range commands {
+		rules = append(rules, "-"+command)
+	}
+	require.NoError(t, admin.Do(t.Context(), rules...).Err())
+}
+
+// administrator is a second user, whom refuse does not concern.
+func administrator(t *testing.T, server *server) *redis.Client {
+	t.Helper()
+	require.NoError(t, server.client().Do(t.Context(), "ACL", "SETUSER", "admin", "on", "nopass", "~*", "&*", "+@all").Err())
+	admin := redis.NewClient(&redis.Options{Addr: server.address(), Username: "admin", Password: "x"})
+	t.Cleanup(func() { _ = admin.Close() })
+	return admin
+}
+
+// An event that Redis refuses is not known to it either: its repetition is no duplicate.
+func TestInboxAcceptsNothingThatIsRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		spoil, mend func(admin *redis.Client) error
+	}{
+		"no right to XADD": {
+			func(admin *redis.Client) error {
+				return admin.Do(t.Context(), "ACL", "SETUSER", "default", "-xadd").Err()
+			},
+			func(admin *redis.Client) error {
+				return admin.Do(t.Context(), "ACL", "SETUSER", "default", "+xadd").Err()
+			},
+		},
+		"no right to SET": {
+			func(admin *redis.Client) error {
+				return admin.Do(t.Context(), "ACL", "SETUSER", "default", "-set").Err()
+			},
+			func(admin *redis.Client) error {
+				return admin.Do(t.Context(), "ACL", "SETUSER", "default", "+set").Err()
+			},
+		},
+		"another type": {
+			func(admin *redis.Client) error {
+				return errors.Join(admin.Rename(t.Context(), "{test}:events", "{test}:kept").Err(), admin.Set(t.Context(), "{test}:events", "x", 0).Err())
+			},
+			func(admin *redis.Client) error {
+				return admin.Rename(t.Context(), "{test}:kept", "{test}:events").Err()
+			},
+		},
+		"no id left": {
+			func(admin *redis.Client) error {
+				return admin.XAdd(t.Context(), &redis.XAddArgs{Stream: "{test}:events", ID: "18446744073709551615-18446744073709551615", Values: []any{"body", "{}"}}).Err()
+			},
+			func(admin *redis.Client) error {
+				return errors.Join(admin.Del(t.Context(), "{test}:events").Err(), admin.XGroupCreateMkStream(t.Context(), "{test}:events", "lending", "0").Err())
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := startRedis(t)
+			admin, inbox := administrator(t, server), inbox(t, server.client(), nil)
+			require.NoError(t, test.spoil(admin))
+			for range 3 {
+				err := inbox.Put(t.Context(), event("a"))
+				require.Error(t, err)
+				require.NotErrorIs(t, err, lending.ErrDuplicate, "an event was acknowledged that Redis does not have")
+			}
+			require.NoError(t, test.mend(admin))
+			require.NoError(t, inbox.Put(t.Context(), event("a")))
+			counts, err := inbox.Counts(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, lending.InboxCounts{Waiting: 1}, counts, "a refused attempt left a copy")
+		})
+	}
+}
+
+// What Redis refuses to move stays where it is, once, and can be moved when it may.
+func TestInboxLosesNothingThatIsRefused(t *testing.T) {
+	type move func(*lendingredis.Inbox, *lending.InboxEntry) error
+	retry := func(b *lendingredis.Inbox, e *lending.InboxEntry) error { return b.Retry(t.Context(), e, time.Hour) }
+	bury := func(b *lendingredis.Inbox, e *lending.InboxEntry) error { return b.Bury(t.Context(), e) }
+	done := func(b *lendingredis.Inbox, e *lending.InboxEntry) error { return b.Done(t.Context(), e) }
+	revive := func(b *lendingredis.Inbox, e *lending.InboxEntry) error { return b.Revive(t.Context(), e) }
+	running, dead, waiting := lending.InboxCounts{Running: 1}, lending.InboxCounts{Dead: 1}, lending.InboxCounts{Waiting: 1}
+	for name, test := range map[string]struct {
+		command       string
+		move          move
+		before, after lending.InboxCounts
+	}{
+		"retry without ZADD":  {"zadd", retry, running, waiting},
+		"bury without XADD":   {"xadd", bury, running, dead},
+		"bury without XDEL":   {"xdel", bury, running, dead},
+		"done without XDEL":   {"xdel", done, running, lending.InboxCounts{}},
+		"revive without XADD": {"xadd", revive, dead, waiting},
+		"revive without XDEL": {"xdel", revive, dead, waiting},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := startRedis(t)
+			admin, inbox := administrator(t, server), inbox(t, server.client(), nil)
+			require.NoError(t, inbox.Put(t.Context(), event("a")))
+			entry, err := inbox.Take(t.Context())
+			require.NoError(t, err)
+			if test.before.Dead > 0 {
+				require.NoError(t, inbox.Bury(t.Context(), entry))
+				entries, err := inbox.Dead(t.Context())
+				require.NoError(t, err)
+				entry = entries[0]
+			}
+			refuse(t, admin, test.command)
+			for range 3 {
+				require.Error(t, test.move(inbox, entry))
+			}
+			counts, err := inbox.Counts(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, test.before, counts)
+			require.NoError(t, admin.Do(t.Context(), "ACL", "SETUSER", "default", "+"+test.command).Err())
+			require.NoError(t, test.move(inbox, entry))
+			counts, err = inbox.Counts(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, test.after, counts)
+		})
+	}
+}
+
+// New events are taken although what is due again cannot be had, which is told when
+// there is nothing else to tell.
+func TestInboxTakesWhatIsNewAlthoughWhatIsDueIsRefused(t *testing.T) {
+	server := startRedis(t)
+	client := server.client()
+	admin, inbox := administrator(t, server), inbox(t, client, nil)
+	require.NoError(t, inbox.Put(t.Context(), event("again")))
+	again, err := inbox.Take(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, inbox.Retry(t.Context(), again, 0))
+	refuse(t, admin, "zrem")
+	for _, name := range []lending.EventName{"a", "b", "c"} {
+		require.NoError(t, inbox.Put(t.Context(), event(name)))
+	}
+	for _, name := range []lending.EventName{"a", "b", "c"} {
+		entry, err := inbox.Take(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, name, entry.Event.Name)
+		require.NoError(t, inbox.Done(t.Context(), entry))
+	}
+	for range 3 {
+		_, err = inbox.Take(t.Context())
+		require.ErrorContains(t, err, "due again")
+	}
+	counts, err := inbox.Counts(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, lending.InboxCounts{Waiting: 1}, counts, "each attempt left a copy")
+	require.NoError(t, admin.Do(t.Context(), "ACL", "SETUSER", "default", "+zrem").Err())
+	entry, err := inbox.Take(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 2, entry.Tries)
+}
+
+// A Redis at maxmemory accepts nothing, and what it has can be acted on: also by a
+// receiver that is started then.
+func TestFullRedisIsDrained(t *testing.T) {
+	server := startRedis(t, "--maxmemory-policy", "noeviction")
+	client := server.client()
+	before := inbox(t, client, nil)
+	const events = 40
+	for i := range events {
+		require.NoError(t, before.Put(t.Context(), event(lending.EventName(rune('a'+i)))))
+	}
+	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	started := inbox(t, server.client(), nil)
+	require.ErrorContains(t, started.Put(t.Context(), event("new")), "OOM")
+
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var acted atomic.Int32
+	tries := sync.Map{}
+	lending.Work(ctx, started, func(_ context.Context, event *lending.Event) error {
+		if event.Name == "a" {
+			return errors.New("broken")
+		}
+		if _, again := tries.LoadOrStore(event.Name, true); !again {
+			return errors.New("broken once")
+		}
+		acted.Add(1)
+		return nil
+	}, &lending.WorkOptions{MaxTries: 2, Backoff: func(int) time.Duration { return 20 * time.Millisecond }, Observe: func(h lending.Handling) {
+		if h.Key == "" {
+			assert.NoError(t, h.Err)
+		}
+		if counts, err := started.Counts(t.Context()); err == nil && counts.Waiting+counts.Running == 0 {
+			cancel()
+		}
+	}})
+	require.EqualValues(t, events-1, acted.Load())
+	counts, err := started.Counts(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, lending.InboxCounts{Dead: 1}, counts)
+	dead, err := started.Dead(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, started.Revive(t.Context(), dead[0]))
+	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "0").Err())
+	require.NoError(t, started.Put(t.Context(), event("new")), "it was remembered though it was refused")
+}
+
+// A process that waits leaves Redis in peace, and yet acts at once on what is put and
+// on what is due again.
+func TestInboxIdles(t *testing.T) {
+	server := startRedis(t)
+	client := server.client()
+	inbox := inbox(t, server.client(), nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	acted := make(chan time.Time, 2)
+	var calls atomic.Int32
+	working := make(chan struct{})
+	go func() {
+		defer close(working)
+		lending.Work(ctx, inbox, func(context.Context, *lending.Event) error {
+			acted <- time.Now()
+			if calls.Add(1) == 1 {
+				return errors.New("again")
+			}
+			return nil
+		}, &lending.WorkOptions{Concurrency: 4, Backoff: func(int) time.Duration { return 150 * time.Millisecond }})
+	}()
+	sent := func() (n int) {
+		text, err := client.Info(t.Context(), "commandstats").Result()
+		require.NoError(t, err)
+		for line := range strings.Lines(text) {
+			var calls int
+			name, rest, _ := strings.Cut(line, ":")
+			if _, err := fmt.Sscanf(rest, "calls=%d", &calls); err == nil && (name == "cmdstat_evalsha" || name == "cmdstat_xreadgroup") {
+				n += calls
+			}
+		}
+		return n
+	}
+	const seconds = 4
+	<-time.After(time.Second)
+	before := sent()
+	<-time.After(seconds * time.Second)
+	idle := sent() - before
+	t.Logf("%d commands in %d s", idle, seconds)
+	require.LessOrEqual(t, idle, 4*seconds)
+
+	start := time.Now()
+	require.NoError(t, inbox.Put(t.Context(), event("a")))
+	first := <-acted
+	require.Less(t, first.Sub(start), 500*time.Millisecond, "a new event wakes")
+	second := <-acted
+	require.Less(t, second.Sub(first), 650*time.Millisecond, "what is due wakes")
+	cancel()
+	start = time.Now()
+	<-working
+	require.Less(t, time.Since(start), 2*time.Second)
+}
+
+// Why the memory policy must be noeviction.
+func TestEvictionLosesEvents(t *testing.T) {
+	server := startRedis(t, "--maxmemory-policy", "allkeys-lru")
+	client := server.client()
+	inbox := inbox(t, server.client(), nil)
+	require.NoError(t, inbox.Put(t.Context(), event("a")))
+	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	require.Eventually(t, func() bool {
+		_ = inbox.Put(t.Context(), event("b"))
+		return client.Exists(t.Context(), "{test}:events").Val() == 0
+	}, 5*time.Second, 10*time.Millisecond, "the README says that it is lost")
+}
+
+func TestDeduperForgetsWithRedis(t *testing.T) {
+	server := startRedis(t)
+	client := server.client()
+	defer client.Close()
+	deduper := lendingredis.NewDeduper(client, "test:", lending.DeduperOptions{})
+	claim, err := deduper.Claim(t.Context(), "a")
+	require.NoError(t, err)
+	require.NoError(t, claim.Done(t.Context()))
+	_, err = deduper.Claim(t.Context(), "a")
+	require.ErrorIs(t, err, lending.ErrDuplicate)
+	server.kill()
+	server.start(t)
+	_, err = deduper.Claim(t.Context(), "a")
+	require.NoError(t, err)
+}
+
+func TestFullRedisClaimsNothing(t *testing.T) {
+	server := startRedis(t, "--maxmemory-policy", "noeviction")
+	client := server.client()
+	defer client.Close()
+	deduper := lendingredis.NewDeduper(client, "test:", lending.DeduperOptions{})
+	claim, err := deduper.Claim(t.Context(), "before")
+	require.NoError(t, err)
+	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	_, err = deduper.Claim(t.Context(), "a")
+	require.ErrorContains(t, err, "OOM")
+	require.NotErrorIs(t, err, lending.ErrDuplicate)
+	require.ErrorContains(t, claim.Done(t.Context()), "OOM")
+	require.NoError(t, claim.Release(t.Context()))
 }

@@ -39,17 +39,27 @@ const (
 type Store struct {
 	Inbox   lending.Inbox
 	Deduper lending.Deduper
+	Close   func() error // nil if there is nothing to close
 }
 
-// Main is for the TestMain of a package that calls [Kill], which exits with what it
-// returns: a process that Kill has started becomes a receiver with the store that open
-// opens.
+func (s Store) close() {
+	if s.Close != nil {
+		_ = s.Close()
+	}
+}
+
+// Main is for the TestMain of a package that calls [Kill] or [Crash], which exits with
+// what it returns: a process that they have started works with the store that open opens.
 func Main(m *testing.M, open func(store string) (Store, error)) int {
 	generation := os.Getenv(childVariable)
 	if generation == "" {
 		return m.Run()
 	}
-	if err := child(generation, open); err != nil {
+	run := child
+	if os.Getenv(crashVariable) != "" {
+		run = crashChild
+	}
+	if err := run(generation, open); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "receiver:", err)
 		return 1
 	}

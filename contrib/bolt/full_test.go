@@ -1,0 +1,77 @@
+//go:build linux
+
+package lendingbolt_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/stretchr/testify/require"
+
+	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
+)
+
+const fullVariable = "LENDING_BOLT_FULL" // the file, for the process of TestFullDiskRefuses
+
+// A file that may not grow refuses what is new, does not remember it, and has all that
+// it has accepted; when there is room again it goes on. A process of its own may not
+// write larger files.
+func TestFullDiskRefuses(t *testing.T) {
+	t.Parallel()
+	process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFullDiskChild$")
+	process.Env = append(os.Environ(), fullVariable+"="+filepath.Join(t.TempDir(), "inbox"))
+	output, err := process.CombinedOutput()
+	require.NoError(t, err, "%s", output)
+}
+
+func TestFullDiskChild(t *testing.T) {
+	path := os.Getenv(fullVariable)
+	if path == "" {
+		t.Skip("only in the process that TestFullDiskRefuses starts")
+	}
+	signal.Ignore(syscall.SIGXFSZ)
+	inbox := open(t, path, nil)
+	require.NoError(t, inbox.Put(t.Context(), event("first")))
+	limit := func(size uint64) {
+		var now syscall.Rlimit
+		require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &now))
+		require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: size, Max: now.Max}))
+		t.Cleanup(func() { _ = syscall.Setrlimit(syscall.RLIMIT_FSIZE, &now) })
+	}
+	limit(1 << 20)
+	numbered := func(n int) *lending.Event {
+		return event(lending.EventName(fmt.Sprint(n, strings.Repeat("x", 2000))))
+	}
+	accepted := 1
+	var err error
+	for ; err == nil && accepted < 5000; accepted++ {
+		err = inbox.Put(t.Context(), numbered(accepted))
+	}
+	accepted-- // the last was refused
+	require.Error(t, err)
+	for range 3 {
+		err := inbox.Put(t.Context(), numbered(accepted))
+		require.Error(t, err)
+		require.NotErrorIs(t, err, lending.ErrDuplicate, "it was remembered")
+	}
+	counts, err := inbox.Counts(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, lending.InboxCounts{Waiting: accepted}, counts)
+	limit(1 << 40)
+	require.NoError(t, inbox.Put(t.Context(), numbered(accepted)))
+	for range accepted + 1 {
+		entry, err := inbox.Take(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, inbox.Done(t.Context(), entry))
+	}
+	require.NoError(t, inbox.Close())
+	_, err = lendingbolt.Open(path, nil)
+	require.NoError(t, err)
+}
