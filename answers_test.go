@@ -144,7 +144,7 @@ func pascal(body string) string {
 // service may send it.
 func TestGoldenAnswers(t *testing.T) {
 	var handle http.HandlerFunc
-	client := serve(t, func(w http.ResponseWriter, r *http.Request) { handle(w, r) })
+	client := serve(t, afterAll(&handle))
 	for name, r := range ledger(t) {
 		t.Run(name, func(t *testing.T) {
 			body, want := goldenAnswer(r)
@@ -216,7 +216,7 @@ func losesNothing(t *testing.T, body string, result any) {
 // nothing is due, an empty list where a list is, and ErrNoContent otherwise.
 func TestAnswersWithoutContent(t *testing.T) {
 	var handle http.HandlerFunc
-	client := serve(t, func(w http.ResponseWriter, r *http.Request) { handle(w, r) })
+	client := serve(t, afterAll(&handle))
 	for name, r := range ledger(t) {
 		t.Run(name, func(t *testing.T) {
 			for form, handler := range map[string]http.HandlerFunc{
@@ -253,7 +253,7 @@ func needsProof(r route) bool { return isUpload(r) || r.answer == "GuidApiRespon
 // and that the error names the route and says that the call has happened.
 func TestAnswersOfTheWrongShape(t *testing.T) {
 	var handle http.HandlerFunc
-	client := serve(t, func(w http.ResponseWriter, r *http.Request) { handle(w, r) })
+	client := serve(t, afterAll(&handle))
 	shapes := map[string]string{
 		"object": `{"hush":1}`, "array": `["hush"]`, "string": `"hush"`, "number": `12.5`, "boolean": `true`, "broken": `{"hush":`, "two": `{} {}`,
 	}

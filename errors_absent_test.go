@@ -55,7 +55,7 @@ var notThere = []struct {
 func TestAbsent(t *testing.T) {
 	t.Parallel()
 	var handle http.HandlerFunc
-	client := serve(t, func(w http.ResponseWriter, r *http.Request) { handle(w, r) })
+	client := serve(t, afterAll(&handle))
 	with := func(status int, media, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", media)

@@ -70,6 +70,15 @@ func answer(status int, body string) http.HandlerFunc {
 	}
 }
 
+// afterAll is a handler that answers as handle then does, and not before it has the whole
+// request: an earlier answer accepts no document.
+func afterAll(handle *http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		(*handle)(w, r)
+	}
+}
+
 // plain is a handler that answers with 200 and a body of another type.
 func plain(contentType, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
