@@ -252,7 +252,7 @@ func (r Record) lacksID(name string, lost bool) *shapeError {
 	got := "nothing"
 	for member, at := range jsonsplit.Members(r.Raw()) {
 		if strings.EqualFold(string(member), name) {
-			if got = jsonType(r.Raw()[at.From:at.To]); got != "null" {
+			if got = jsonsplit.Kind(r.Raw()[at.From:at.To]); got != "null" {
 				got = "the zero UUID"
 			}
 		}

@@ -1,246 +1,90 @@
-package lending_test
+package lending
 
 import (
-	"bytes"
+	"bufio"
 	"context"
-	"fmt"
+	"errors"
 	"io"
+	"net"
 	"net/http"
-	"net/http/cookiejar"
-	"net/url"
+	"net/http/httptest"
 	"runtime/debug"
-	"sync"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/lendingapi/lending-go"
 )
 
-var (
-	someApplication = lending.ApplicationID(uuid.MustParse("11111111-2222-4333-8444-555555555555"))
-	someCustomer    = lending.CustomerID(uuid.MustParse("22222222-2222-4333-8444-555555555555"))
-)
-
-func TestBaseURL(t *testing.T) {
-	for _, good := range []string{
-		"https://lending.example", "https://lending.example/", "https://lending.example:8443/a/b/",
-		"http://localhost:8080", "http://127.0.0.2", "http://[::1]:80/x", "https://lending.example/a%2Fb",
-	} {
-		_, err := lending.New(good)
-		assert.NoError(t, err, good)
-	}
-	for bad, rule := range map[string]string{
-		"":                                  "must begin with https://",
-		"lending.example":                   "must begin with https://",
-		"ftp://lending.example":             "must begin with https://",
-		"https:lending.example":             "needs a host",
-		"https://":                          "needs a host",
-		"http://lending.example":            "must use https",
-		"http://127.0.0.1.example":          "must use https",
-		"http://evillocalhost":              "must use https",
-		"http://localhost.example":          "must use https",
-		"http://0.0.0.0":                    "must use https",
-		"https://who:hush@lending.example":  "must not hold user information",
-		"https://lending.example?key=hush":  "must not hold a query",
-		"https://lending.example?":          "must not hold a query",
-		"https://lending.example/#hush":     "must not hold a fragment",
-		"https://lending.example/#":         "must not hold a fragment",
-		"https://lending.example/a/../hush": "must not hold dot segments",
-		"https://hush:99999x/":              "is not a URL",
-		"https://lending.example/\x7fhush":  "is not a URL",
-	} {
-		_, err := lending.New(bad)
-		var argument *lending.ArgumentError
-		require.ErrorAs(t, err, &argument, bad)
-		assert.ErrorContains(t, err, "baseURL")
-		assert.ErrorContains(t, err, rule)
-		assert.NotContains(t, err.Error(), "hush")
-		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-	}
-}
-
-func TestOptionsRefuseNothing(t *testing.T) {
-	for name, option := range map[string]lending.Option{
-		"WithHTTPClient":   lending.WithHTTPClient(nil),
-		"WithTokenSource":  lending.WithTokenSource(nil),
-		"WithLogger":       lending.WithLogger(nil),
-		"WithObserver":     lending.WithObserver(nil),
-		"WithCallObserver": lending.WithCallObserver(nil),
-		"username":         lending.WithCredentials(lending.Credentials{}),
-	} {
-		_, err := lending.New("https://lending.example", option)
-		assert.ErrorContains(t, err, name)
-	}
-	token := lending.WithTokenSource(lending.StaticToken("t"))
-	_, err := lending.New("https://lending.example", token, token) //nolint:gocritic // twice is the point
-	assert.ErrorContains(t, err, "together with another source")
-}
-
-func TestRequestOnTheWire(t *testing.T) {
-	var got *http.Request
-	client := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		got = r
-		answer(200, `"Approved"`)(w, r)
-	})
-	status, err := client.Applications.Status(t.Context(), someApplication)
-	require.NoError(t, err)
-	assert.Equal(t, "Approved", status)
-	assert.Equal(t, "GET", got.Method)
-	assert.Equal(t, "/api/Application/application-status/11111111-2222-4333-8444-555555555555", got.URL.EscapedPath())
-	assert.Equal(t, "application/json", got.Header.Get("Accept"))
-	assert.Equal(t, "Bearer test-token", got.Header.Get("Authorization"))
-	assert.Regexp(t, `^lending-go/(devel|v\d)`, got.Header.Get("User-Agent"))
-	assert.Empty(t, got.Header.Get("Content-Type"))
-	assert.Empty(t, got.URL.RawQuery)
-}
-
-func TestAnonymousRoutesSendNoToken(t *testing.T) {
-	client := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		assert.Empty(t, r.Header.Values("Authorization"))
-		answer(200, `{"token":"x"}`)(w, r)
-	})
-	_, err := client.Auth.Login(t.Context(), lending.LoginRequest{Username: "u", Password: lending.NewSecret("p")})
-	require.NoError(t, err)
-}
-
-func TestTokensThatMustNotTravel(t *testing.T) {
-	for _, token := range []string{"", "a\r\nX-Evil: 1", "two words", "ümlaut", "nul\x00"} {
-		address := listen(t, func(http.ResponseWriter, *http.Request) { t.Error("sent") })
-		client := newClient(t, address, lending.WithTokenSource(lending.StaticToken(token)))
-		_, err := client.Applications.Status(t.Context(), someApplication)
-		require.Error(t, err)
-		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-		if token != "" {
-			assert.NotContains(t, err.Error(), token)
-		}
-	}
-}
-
-func TestWithoutTokenSource(t *testing.T) {
-	client, err := lending.New("https://lending.example")
-	require.NoError(t, err)
-	_, err = client.Applications.Process(t.Context(), someApplication)
-	require.ErrorIs(t, err, lending.ErrSignInRequired)
-	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-}
-
-func TestCaptureResponse(t *testing.T) {
-	client := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Correlation", "c-1")
-		answer(409, `{"detail":"no"}`)(w, r)
-	})
-	var captured lending.Response
-	err := client.Applications.Cancel(lending.CaptureResponse(t.Context(), &captured), someApplication)
-	require.Error(t, err)
-	assert.Equal(t, 409, captured.StatusCode)
-	assert.Equal(t, "c-1", captured.Header.Get("X-Correlation"))
-	assert.JSONEq(t, `{"detail":"no"}`, string(captured.Body))
-}
-
-// A call that fails on the way captures what there was of an answer, and nothing of the
-// call before.
-func TestCaptureResponseOfAFailure(t *testing.T) {
+// TestTransportIsBounded holds that no stage of a connection can last for ever, in a
+// bubble: the service is the other end of a pipe.
+func TestTransportIsBounded(t *testing.T) {
 	for name, test := range map[string]struct {
-		sent string
-		want lending.Response
+		url    string
+		answer string
+		want   time.Duration // until the connection is closed
 	}{
-		"no answer":     {"", lending.Response{}},
-		"a cut success": {"HTTP/1.1 201 Created\r\nContent-Length: 90\r\n\r\n{\"id\":", lending.Response{StatusCode: 201, Body: []byte(`{"id":`)}},
-		"a cut problem": {"HTTP/1.1 400 Bad Request\r\nContent-Length: 90\r\n\r\n{\"a\":", lending.Response{StatusCode: 400, Body: []byte(`{"a":`)}},
-		"a wrong shape": {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", lending.Response{StatusCode: 200, Body: []byte("[]")}},
+		"silent in the handshake":  {"https://service.example", "", 10 * time.Second},
+		"silent after the request": {"http://service.example", "", 100 * time.Second},
+		"idle":                     {"http://service.example", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n\"x\"", 4 * time.Second},
 	} {
-		client := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-			conn, _, err := http.NewResponseController(w).Hijack()
-			assert.NoError(t, err)
-			_, _ = io.WriteString(conn, test.sent)
-			assert.NoError(t, conn.Close())
-		})
-		captured := lending.Response{StatusCode: 299, Body: []byte("of another call")}
-		_, err := client.Applications.CreateCustomer(lending.CaptureResponse(t.Context(), &captured), goodCustomer())
-		require.Error(t, err, name)
-		assert.Equal(t, test.want.StatusCode, captured.StatusCode, name)
-		assert.Equal(t, string(test.want.Body), string(captured.Body), name)
-	}
-}
-
-// The service's cookies and redirects are for browsers.
-func TestForeignHTTPClientKeepsNothing(t *testing.T) {
-	jar, err := cookiejar.New(nil)
-	require.NoError(t, err)
-	mine := &http.Client{Jar: jar}
-	calls := 0
-	address := listen(t, func(w http.ResponseWriter, r *http.Request) {
-		calls++
-		assert.Empty(t, r.Cookies())
-		http.SetCookie(w, &http.Cookie{Name: "session", Value: "1", Path: "/"})
-		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
-	})
-	service, err := url.Parse(address)
-	require.NoError(t, err)
-	jar.SetCookies(service, []*http.Cookie{{Name: "website", Value: "1", Path: "/"}})
-	client := newClient(t, address, lending.WithHTTPClient(mine), lending.WithTokenSource(lending.StaticToken("test-token")))
-	for range 2 {
-		err := client.Applications.Cancel(t.Context(), someApplication)
-		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-	}
-	assert.Equal(t, 2, calls)
-	assert.NotNil(t, mine.Jar, "the caller's client was changed")
-	assert.Len(t, jar.Cookies(service), 1, "the jar was changed")
-}
-
-func TestConcurrentUse(t *testing.T) {
-	client := serve(t, answer(200, `"Approved"`))
-	var group sync.WaitGroup
-	for range 50 {
-		group.Go(func() {
-			status, err := client.Applications.Status(t.Context(), someApplication)
-			assert.NoError(t, err)
-			assert.Equal(t, "Approved", status)
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				transport := newTransport()
+				transport.Proxy = nil
+				closed := make(chan time.Duration, 1)
+				transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
+					ours, theirs := net.Pipe()
+					start := time.Now()
+					go func() {
+						in := bufio.NewReader(theirs)
+						if test.answer != "" {
+							_, err := http.ReadRequest(in)
+							assert.NoError(t, err)
+							_, _ = io.WriteString(theirs, test.answer)
+						}
+						_, _ = io.Copy(io.Discard, in)
+						closed <- time.Since(start)
+					}()
+					return ours, nil
+				}
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, test.url, nil)
+				require.NoError(t, err)
+				resp, err := transport.RoundTrip(req)
+				if err == nil {
+					_, err = io.Copy(io.Discard, resp.Body)
+					require.NoError(t, resp.Body.Close())
+				}
+				assert.Equal(t, test.answer == "", err != nil, err)
+				assert.Equal(t, test.want, <-closed)
+			})
 		})
 	}
-	group.Wait()
+	transport := newTransport()
+	assert.NotZero(t, transport.ExpectContinueTimeout)
+	assert.NotZero(t, transport.MaxResponseHeaderBytes)
+	assert.False(t, transport.DisableKeepAlives)
 }
 
-func TestAnswerIsBounded(t *testing.T) {
-	chunk := bytes.Repeat([]byte(" "), 1<<20)
-	client := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		for range 65 {
-			_, _ = w.Write(chunk)
-		}
-	})
-	_, err := client.Applications.Get(t.Context(), someApplication)
-	require.ErrorIs(t, err, lending.ErrTooLarge)
-}
-
-func TestCancelledContext(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	client := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("sent") })
-	for _, err := range []error{
-		client.Applications.Cancel(ctx, someApplication),
-		second(client.Applications.Status(ctx, someApplication)),
-	} {
-		require.ErrorIs(t, err, context.Canceled)
-		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-	}
-}
-
-func TestClientPrintsItsAddressOnly(t *testing.T) {
-	client, err := lending.New("https://lending.example/x", lending.WithCredentials(lending.Credentials{
-		Username: "u", Password: lending.NewSecret("hush"),
-	}))
+// TestTransportSpeaksNoHTTP2 holds that even a service that offers HTTP/2 gets HTTP/1.1:
+// HTTP/2 repeats requests by itself.
+func TestTransportSpeaksNoHTTP2(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	transport := newTransport()
+	defer transport.CloseIdleConnections()
+	transport.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	transport.TLSClientConfig.NextProtos = nil
+	resp, err := (&http.Client{Transport: transport}).Get(server.URL)
 	require.NoError(t, err)
-	holder := struct{ client *lending.Client }{client}
-	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
-		assert.NotContains(t, fmt.Sprintf(verb, client)+fmt.Sprintf(verb, *client)+fmt.Sprintf(verb, holder), "hush")
-	}
-	assert.Contains(t, fmt.Sprint(client), "https://lending.example/x")
+	require.NoError(t, resp.Body.Close())
+	assert.Equal(t, "HTTP/1.1", resp.Proto)
+	assert.False(t, transport.Protocols.HTTP2() || transport.Protocols.UnencryptedHTTP2())
 }
-
-func second[T any](_ T, err error) error { return err }
 
 // The version is that of the module in the running program, of what replaces it if
 // anything does, and none for a folder.
@@ -252,7 +96,24 @@ func TestVersion(t *testing.T) {
 		"devel":  {Path: path, Version: "v0.0.0-00010101000000-000000000000", Replace: &debug.Module{Path: "../lending-go"}},
 	} {
 		info := &debug.BuildInfo{Main: debug.Module{Path: "example.com/shop", Version: "v9.9.9"}, Deps: []*debug.Module{{Path: "example.com/x", Version: "v3.0.0"}, own}}
-		assert.Equal(t, want, lending.VersionIn(info))
+		assert.Equal(t, want, versionIn(info))
 	}
-	assert.Equal(t, "devel", lending.VersionIn(&debug.BuildInfo{Main: debug.Module{Path: path, Version: "(devel)"}}))
+	assert.Equal(t, "devel", versionIn(&debug.BuildInfo{Main: debug.Module{Path: path, Version: "(devel)"}}))
+}
+
+// TestCommandsResumeTLS holds that the connection of a command costs no whole handshake
+// where there was one before.
+func TestCommandsResumeTLS(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "true") }))
+	defer server.Close()
+	pooled := newTransport()
+	pooled.TLSClientConfig.RootCAs = server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+	hc := &http.Client{Transport: onceEach(pooled)}
+	for _, resumes := range []bool{false, true, true} {
+		resp, err := hc.Post(server.URL, "application/json", strings.NewReader("{}"))
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, resp.Body)
+		require.NoError(t, errors.Join(err, resp.Body.Close()))
+		assert.Equal(t, resumes, resp.TLS.DidResume)
+	}
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
@@ -159,7 +161,7 @@ func ExampleTokenSource_oauth2() {
 		return
 	}
 	defer client.Close()
-	_, err = client.Applications.ListByCustomer(context.Background(), someCustomer)
+	_, err = client.Applications.ListByCustomer(context.Background(), lending.CustomerID(uuid.New()))
 	fmt.Println("not found:", errors.Is(err, lending.ErrNotFound))
 	// Output: not found: true
 }

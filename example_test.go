@@ -1,17 +1,35 @@
 package lending_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
+
+// must returns the value of a call that has to succeed.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
 
 // demo returns the whole service in process, without a socket, and a client of it
 // that is signed in. There is nothing to close.
@@ -368,4 +386,94 @@ func ExampleSecret() {
 	// [redacted]
 	// "[redacted]" <nil>
 	// 19
+}
+
+// A customer, a loan and an offer that are not there: the service says it in three ways.
+func ExampleAbsent() {
+	service, client := demo()
+	application := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+
+	ctx := context.Background()
+	_, noCustomer := client.Customers.GetByEmail(ctx, "nobody@example.com")
+	_, noLoan := client.Loans.Get(ctx, lending.LoanID(uuid.New()))
+	_, noOffer := client.Applications.Offer(ctx, application, nil)
+	for _, err := range []error{noCustomer, noLoan, noOffer} {
+		var failed *lending.Error
+		fmt.Println(errors.As(err, &failed), failed.StatusCode, lending.Absent(err))
+	}
+
+	service.Fail("GET /api/Customer/get-customer-by-email", lendingtest.Fault{Status: http.StatusNotFound, Body: []byte("no such host here")})
+	_, err := client.Customers.GetByEmail(ctx, "nobody@example.com")
+	fmt.Println("of a gateway:", lending.Absent(err))
+	// Output:
+	// true 204 true
+	// true 404 true
+	// true 400 true
+	// of a gateway: false
+}
+
+// Whatever becomes of the confirmation, after some minutes the row says what the service
+// did. One that is executed after its caller has gone is not confirmed again.
+func TestReadmeBackend(t *testing.T) {
+	const route = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
+	for name, fault := range map[string]*lendingtest.Fault{
+		"success": {}, "lost before": {ResetBefore: true}, "lost after": {ResetAfter: true}, "answer cut": {CutBody: -1},
+		"refused": {Status: http.StatusTooManyRequests}, "502 after": {Status: http.StatusBadGateway, Executes: true}, "late": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				service, client := demo()
+				if fault == nil {
+					client = clientOfLate(t, service)
+				} else {
+					service.Fail(route, *fault)
+				}
+				loan := service.AddLoan(lendingtest.Loan{})
+				begun, err := begin(t.Context(), client, loan.ApplicationID, loan.ID)
+				require.NoError(t, err)
+				b := &backend{client, map[string][]byte{}}
+				failed := b.confirm(t.Context(), "1", drawing{Withdrawal: begun}, lending.NewSecret(service.OTP(loan.ID)))
+
+				var row drawing
+				for range 12 { // minutes
+					require.NoError(t, json.Unmarshal(b.rows["1"], &row))
+					if row.Sent.IsZero() || row.Completed {
+						break
+					}
+					require.ErrorIs(t, failed, lending.ErrOutcomeUnknown)
+					require.Error(t, b.confirm(t.Context(), "1", row, lending.NewSecret("123456")), "before it is settled")
+					time.Sleep(time.Minute) //nolint:forbidigo // the time of the bubble
+					require.NoError(t, b.settle(t.Context(), "1", row))
+				}
+				assert.NotEqual(t, row.Completed, row.Sent.IsZero(), "it is settled")
+				time.Sleep(time.Hour) //nolint:forbidigo // the time of the bubble
+				assert.Equal(t, service.Executed(route) == 1, row.Completed)
+			})
+		})
+	}
+}
+
+// clientOfLate returns a client whose confirmations break at once and arrive three minutes later.
+func clientOfLate(t *testing.T, service *lendingtest.Service) *lending.Client {
+	t.Helper()
+	client, err := lending.New("https://lending.example", lending.WithHTTPClient(&http.Client{Transport: late{service.Transport()}}),
+		lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))
+	require.NoError(t, err)
+	return client
+}
+
+type late struct{ http.RoundTripper }
+
+func (l late) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !strings.Contains(r.URL.Path, "confirm") {
+		return l.RoundTripper.RoundTrip(r)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	r = r.Clone(context.WithoutCancel(r.Context()))
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	time.AfterFunc(3*time.Minute, func() { _, _ = l.RoundTripper.RoundTrip(r) }) //nolint:bodyclose // nobody reads it
+	return nil, io.ErrUnexpectedEOF
 }

@@ -1,6 +1,12 @@
 package lending
 
-import "context"
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+)
 
 // LoansService reads loans and their lists, and withdraws.
 //
@@ -182,4 +188,166 @@ func (s *LoansService) EarlyRepayment(ctx context.Context, id LoanID) (*EarlyRep
 		args:      []string{id.String()},
 		anonymous: true,
 	})
+}
+
+// InvoiceWithdrawalRequest begins a withdrawal from an invoice loan. What is sent has
+// this one property: further fields stand in the calculation's Extra.
+type InvoiceWithdrawalRequest struct {
+	Calculation CalculationRequest `json:"calculation"` // the one last given to [CalculationService.Invoice]; needs an amount
+}
+
+func (r InvoiceWithdrawalRequest) check(c *checks) {
+	c.that(r.Calculation.Amount != "", "calculation.amount", CodeRequired, "must not be empty")
+	c.prefix = "calculation."
+	r.Calculation.check(c)
+	c.prefix = ""
+}
+
+// InvoiceWithdrawalResponse is the answer to the beginning of a withdrawal. It holds
+// the advance rate; its fields are not published.
+type InvoiceWithdrawalResponse struct{ Record }
+
+// InvoiceWithdrawal is a withdrawal that waits for its one-time password. It holds
+// what [LoansService.ConfirmInvoiceWithdrawal] needs beside that, so that no other
+// loan or amount is confirmed than what was begun. It survives JSON: the password
+// comes minutes later, perhaps to another process. Where AdvanceRate stands in the
+// Response is assumed: see [WithdrawInvoiceRequestData].
+type InvoiceWithdrawal struct {
+	LoanID      LoanID                    `json:"loanId"`
+	Amount      json.Number               `json:"amount,omitzero"`      // as it was asked for
+	AdvanceRate json.Number               `json:"advanceRate,omitzero"` // from Response
+	Response    InvoiceWithdrawalResponse `json:"response"`
+}
+
+// WithdrawInvoiceRequestData is what confirms a withdrawal, beside the
+// [InvoiceWithdrawal] itself.
+//
+// The record that is sent is flat, and the interface names only one of its fields,
+// dateUTC. These names are assumed, and no others in this package are:
+//
+//   - amount: of the confirmation, from the InvoiceWithdrawal
+//   - advanceRate: of the confirmation, from the InvoiceWithdrawal
+//   - otp: of the confirmation, from OTP
+//   - advanceRate: of the answer to [LoansService.WithdrawInvoice]
+//
+// If the service uses others for the first three, Extra sends those too, with the
+// values revealed; if for the last, set the field AdvanceRate of the
+// InvoiceWithdrawal from its Response.
+type WithdrawInvoiceRequestData struct {
+	DateUTC time.Time // required; the date asked for, sent in UTC
+	OTP     Secret    // required; the one-time password as it was received
+	Extra   any       // further fields: marshals to a JSON object
+}
+
+// confirmation is WithdrawInvoiceRequestData as it is sent.
+type confirmation struct {
+	Amount      json.Number `json:"amount"`
+	AdvanceRate json.Number `json:"advanceRate"`
+	DateUTC     time.Time   `json:"dateUTC"`
+	OTP         Secret      `json:"otp"`
+	Extra       any         `json:"-"`
+}
+
+func (r confirmation) check(c *checks) {
+	c.that(r.Amount != "", "amount", CodeRequired, "must not be empty")
+	c.that(r.AdvanceRate != "", "advanceRate", CodeRequired, "must not be empty: set it from the response")
+	c.that(!r.DateUTC.IsZero(), "dateUTC", CodeRequired, "must not be empty")
+	c.that(!r.OTP.IsZero(), "otp", CodeRequired, "must not be empty")
+	c.number("amount", r.Amount)
+	c.number("advanceRate", r.AdvanceRate)
+}
+
+// GuidApiResponse is the answer to a confirmed withdrawal. Its fields are not
+// published.
+//
+//nolint:revive,staticcheck // the interface spells it so
+type GuidApiResponse struct{ Record }
+
+// LineOfCreditWithdrawalRequest begins a withdrawal from a line of credit, and
+// cannot finish it: see [LoansService.WithdrawLineOfCredit]. Its fields are not
+// published: Extra holds them.
+type LineOfCreditWithdrawalRequest struct {
+	Extra any `json:"-"` // marshals to a JSON object
+}
+
+// LineOfCreditWithdrawalResponse is a withdrawal from a line of credit that has been
+// begun and that no route can confirm. Its fields are not published.
+type LineOfCreditWithdrawalResponse struct{ Record }
+
+// WithdrawLineOfCredit begins a withdrawal from a line of credit: a one-time password
+// is sent, and no money moves. The service has no route that confirms it, so a
+// withdrawal from a line of credit cannot be completed through this interface.
+//
+// After an unknown outcome read [LoansService.Withdrawals]; a second call may send
+// another one-time password.
+//
+// Route: POST /api/Loan/make-withdrawal-line-of-credit/{loanId}
+func (s *LoansService) WithdrawLineOfCredit(ctx context.Context, id LoanID, withdrawal LineOfCreditWithdrawalRequest) (*LineOfCreditWithdrawalResponse, error) {
+	return post[*LineOfCreditWithdrawalResponse](ctx, s.client, request{
+		path: "/api/Loan/make-withdrawal-line-of-credit/{loanId}",
+		args: []string{id.String()},
+		body: withdrawal,
+	})
+}
+
+// WithdrawInvoice begins a withdrawal from an invoice loan: a one-time password is
+// sent, and no money moves before [LoansService.ConfirmInvoiceWithdrawal] has taken it
+// with the value that is returned here.
+//
+// It needs the calculation last given to [CalculationService.Invoice] for the
+// application of the loan: the amount is checked against what was stored there and
+// against the available balance. After an unknown outcome read
+// [LoansService.Withdrawals]; a second call may send another one-time password.
+//
+// Route: POST /api/Loan/make-withdrawal-invoice/{loanId}
+func (s *LoansService) WithdrawInvoice(ctx context.Context, id LoanID, withdrawal InvoiceWithdrawalRequest) (*InvoiceWithdrawal, error) {
+	response, err := post[*InvoiceWithdrawalResponse](ctx, s.client, request{
+		path: "/api/Loan/make-withdrawal-invoice/{loanId}",
+		args: []string{id.String()},
+		body: map[string]any{"calculation": withdrawal.Calculation},
+		also: withdrawal,
+	})
+	if err != nil {
+		return nil, err
+	}
+	var assumed struct {
+		AdvanceRate json.Number `json:"advanceRate"`
+	}
+	_ = response.Decode(&assumed) // the withdrawal has begun, whatever the field is called
+	return &InvoiceWithdrawal{id, withdrawal.Calculation.Amount, assumed.AdvanceRate, *response}, nil
+}
+
+// ResendWithdrawalOTP sends the one-time password of a withdrawal again. The UUID
+// that it returns is not the password; what it identifies is not published.
+//
+// After an unknown outcome nothing shows whether it was sent: a second call may send
+// it twice.
+//
+// Route: POST /api/Loan/resend-withdrawal-otp/{loanId}
+func (s *LoansService) ResendWithdrawalOTP(ctx context.Context, id LoanID) (uuid.UUID, error) {
+	return post[uuid.UUID](ctx, s.client, request{
+		path: "/api/Loan/resend-withdrawal-otp/{loanId}",
+		args: []string{id.String()},
+	})
+}
+
+// ConfirmInvoiceWithdrawal completes a withdrawal that [LoansService.WithdrawInvoice]
+// has begun, with the one-time password that was sent: money moves.
+//
+// An answer that is neither an object that holds something nor a UUID is an error whose
+// outcome is [OutcomeUnknown]. After an unknown outcome read [LoansService.Withdrawals]
+// and [LoansService.TotalBalance] before anything else.
+//
+// Route: POST /api/Loan/confirm-withdrawal-invoice/{loanId}
+func (s *LoansService) ConfirmInvoiceWithdrawal(ctx context.Context, withdrawal InvoiceWithdrawal, data WithdrawInvoiceRequestData) (*GuidApiResponse, error) {
+	answer, err := post[*Record](ctx, s.client, request{
+		path:  "/api/Loan/confirm-withdrawal-invoice/{loanId}",
+		args:  []string{withdrawal.LoanID.String()},
+		body:  confirmation{withdrawal.Amount, withdrawal.AdvanceRate, data.DateUTC.UTC(), data.OTP, data.Extra},
+		proof: provesGUID,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &GuidApiResponse{*answer}, nil
 }

@@ -90,7 +90,7 @@ func (p *Page[T]) total() int {
 func (p *Page[T]) member(name string) (got string) {
 	for other, value := range jsonsplit.Members(p.Raw()) {
 		if strings.EqualFold(string(other), name) {
-			got = jsonType(p.Raw()[value.From:])
+			got = jsonsplit.Kind(p.Raw()[value.From:])
 		}
 	}
 	return got

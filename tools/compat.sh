@@ -11,7 +11,7 @@ git ls-files -z --cached --others --exclude-standard | tar --null -T - -c | tar 
 git archive "$ref" | tar -x -C "$work/old"
 
 cd "$work"
-find new -name '*_test.go' -not -name export_test.go -delete
+find new -name '*_test.go' -delete
 rm -rf new/examples
 if [ -d old/examples ]; then cp -r old/examples new/; fi
 (cd old && grep -rlE --include='*_test.go' '^package [a-z]+_test$' . || true) | while read -r test; do

@@ -52,6 +52,24 @@ func Members(text []byte) iter.Seq2[[]byte, Span] {
 	}
 }
 
+// Kind says, with its article, what the value is that text begins with: "an object",
+// "an array", "a string", "a boolean", "a number", or "null".
+func Kind(text []byte) string {
+	switch text[0] {
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	case '"':
+		return "a string"
+	case 't', 'f':
+		return "a boolean"
+	case 'n':
+		return "null"
+	}
+	return "a number"
+}
+
 // unquote returns the name in a quoted member name, copied only if it is escaped.
 func unquote(quoted []byte) []byte {
 	if bytes.IndexByte(quoted, '\\') < 0 {

@@ -1,5 +1,0 @@
-//go:build !race
-
-package lending_test
-
-const raceDetector = false

@@ -1,0 +1,6 @@
+//go:build race
+
+package promises_test
+
+// raceDetector changes how much is allocated.
+const raceDetector = true
