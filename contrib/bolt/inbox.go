@@ -1,6 +1,7 @@
 // Package lendingbolt keeps a [lending.Inbox] in a file, for a receiver that is one
 // process. It survives kill -9 and, as far as the disk keeps what it has said it keeps,
-// the loss of power.
+// the loss of power. On a full disk it accepts no event, and loses none. The table in
+// contrib/README.md compares it with Redis, and names the tests that hold it.
 //
 // It is a module of its own, so that nobody else gets its dependencies.
 package lendingbolt
