@@ -41,7 +41,9 @@ func openFile(path string, wait time.Duration) (*file, error) {
 			Timeout: wait,
 			// The free pages are found when the file is opened: to write them with each
 			// commit costs the more, the longer the queue has been.
-			NoFreelistSync: true, FreelistType: bbolt.FreelistMapType,
+			NoFreelistSync: true,
+			// Which gives the first pages that are free: what is written together lies together.
+			FreelistType: bbolt.FreelistArrayType,
 		})
 		return err
 	})

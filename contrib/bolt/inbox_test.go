@@ -192,6 +192,7 @@ func TestInboxGivesSuspectsAlone(t *testing.T) {
 	reopen()
 	b := take(t, inbox, "b")
 	require.Zero(t, b.Crashes, "it did not run")
+	take(t, inbox, "") // nor does "after" run beside it
 	require.NoError(t, inbox.Retry(t.Context(), b, time.Hour))
 	require.NoError(t, inbox.Done(t.Context(), take(t, inbox, "after")))
 	a = take(t, inbox, "a")

@@ -312,12 +312,12 @@ func TestInboxGivesSuspectsAlone(t *testing.T) {
 	}
 	third := inbox(t, server.client(), &lendingredis.InboxOptions{Lease: lease})
 	require.Zero(t, take(t, third, "a").Crashes)
-	<-time.After(lease)
-	fourth := inbox(t, server.client(), &lendingredis.InboxOptions{Lease: 4 * lease})
+	<-time.After(time.Second) // for the fourth, which is patient, nothing is stuck yet
+	fourth := inbox(t, server.client(), &lendingredis.InboxOptions{Lease: 6 * lease})
 	require.NoError(t, fourth.Put(t.Context(), event("beside")))
 	beside := take(t, fourth, "beside")
 	require.NoError(t, fourth.Put(t.Context(), event("after")))
-	<-time.After(3 * lease) // both are stuck for the fourth too, which acts on another
+	<-time.After(time.Second) // now both are, and it acts on another
 	take(t, fourth, "")
 	require.NoError(t, fourth.Done(t.Context(), beside))
 	b := take(t, fourth, "b") // that was taken less often
