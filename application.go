@@ -103,11 +103,10 @@ func (s *ApplicationsService) CreateWithCustomer(ctx context.Context, applicatio
 //
 // Route: POST /api/Application/send-application-link
 func (s *ApplicationsService) SendLink(ctx context.Context, id ApplicationID) error {
-	_, err := post[nothing](ctx, s.client, request{
+	return tell(ctx, s.client, request{
 		path:  "/api/Application/send-application-link",
 		query: []param{{"applicationId", id.String(), true}},
 	})
-	return err
 }
 
 // QuickTest has the service test bank data without storing an application step. It
@@ -316,9 +315,8 @@ func (s *ApplicationsService) UpdateData(ctx context.Context, id ApplicationID, 
 //
 // Route: POST /api/Application/cancel-application/{applicationId}
 func (s *ApplicationsService) Cancel(ctx context.Context, id ApplicationID) error {
-	_, err := post[nothing](ctx, s.client, request{
+	return tell(ctx, s.client, request{
 		path: "/api/Application/cancel-application/{applicationId}",
 		args: []string{id.String()},
 	})
-	return err
 }

@@ -89,12 +89,11 @@ func (c *checks) image(field string, image Secret) {
 //
 // Route: POST /api/ApplicationApproval/add-company-details/{applicationId}
 func (s *ApprovalService) AddCompanyDetails(ctx context.Context, id ApplicationID, company CompanyDataRequest) error {
-	_, err := post[nothing](ctx, s.client, request{
+	return tell(ctx, s.client, request{
 		path: "/api/ApplicationApproval/add-company-details/{applicationId}",
 		args: []string{id.String()},
 		body: company,
 	})
-	return err
 }
 
 // AddPrimaryApplicantDetails gives the application its first applicant.
@@ -104,12 +103,11 @@ func (s *ApprovalService) AddCompanyDetails(ctx context.Context, id ApplicationI
 //
 // Route: POST /api/ApplicationApproval/add-primary-applicant-details/{applicationId}
 func (s *ApprovalService) AddPrimaryApplicantDetails(ctx context.Context, id ApplicationID, applicant PrimaryApplicantRequest) error {
-	_, err := post[nothing](ctx, s.client, request{
+	return tell(ctx, s.client, request{
 		path: "/api/ApplicationApproval/add-primary-applicant-details/{applicationId}",
 		args: []string{id.String()},
 		body: applicant,
 	})
-	return err
 }
 
 // AddSecondaryApplicantDetails gives the application its second applicant.
@@ -119,12 +117,11 @@ func (s *ApprovalService) AddPrimaryApplicantDetails(ctx context.Context, id App
 //
 // Route: POST /api/ApplicationApproval/add-secondary-applicant-details/{applicationId}
 func (s *ApprovalService) AddSecondaryApplicantDetails(ctx context.Context, id ApplicationID, applicant SecondaryApplicantRequest) error {
-	_, err := post[nothing](ctx, s.client, request{
+	return tell(ctx, s.client, request{
 		path: "/api/ApplicationApproval/add-secondary-applicant-details/{applicationId}",
 		args: []string{id.String()},
 		body: applicant,
 	})
-	return err
 }
 
 // Contracts returns the contract documents of the application.
@@ -201,11 +198,10 @@ func (s *ApprovalService) PrimaryBankAccount(ctx context.Context, id Application
 //
 // Route: POST /api/ApplicationApproval/set-primary-bank-account/{applicationId}/{id}
 func (s *ApprovalService) SetPrimaryBankAccount(ctx context.Context, id ApplicationID, accountID string) error {
-	_, err := post[nothing](ctx, s.client, request{
+	return tell(ctx, s.client, request{
 		path: "/api/ApplicationApproval/set-primary-bank-account/{applicationId}/{id}",
 		args: []string{id.String(), accountID},
 	})
-	return err
 }
 
 // SignContract signs the contract for one applicant of the same application. The
@@ -219,12 +215,11 @@ func (s *ApprovalService) SetPrimaryBankAccount(ctx context.Context, id Applicat
 //
 // Route: POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}
 func (s *ApprovalService) SignContract(ctx context.Context, id ApplicationID, applicant ApplicantID, signatures *SignaturesRequest) error {
-	_, err := post[nothing](ctx, s.client, request{
+	return tell(ctx, s.client, request{
 		path: "/api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}",
 		args: []string{id.String(), applicant.String()},
 		body: signatures,
 	})
-	return err
 }
 
 // RequiredDocuments returns the documents that the service asks for:

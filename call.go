@@ -84,6 +84,12 @@ func post[T any](ctx context.Context, c *Client, r request) (T, error) {
 	return call[T](ctx, c, r)
 }
 
+// tell posts to a route whose answer nobody published. It is sent at most once.
+func tell(ctx context.Context, c *Client, r request) error {
+	_, err := post[nothing](ctx, c, r)
+	return err
+}
+
 // call makes the call that r describes, and tells those who observe it.
 func call[T any](ctx context.Context, c *Client, r request) (result T, err error) {
 	x := &exchange{client: c, request: r, result: reflect.TypeFor[T]()}

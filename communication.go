@@ -37,10 +37,9 @@ func (s *CommunicationService) Messages(ctx context.Context, id ApplicationID, o
 //
 // Route: POST /api/Communication/post-messages/{applicationId}
 func (s *CommunicationService) Post(ctx context.Context, id ApplicationID, message *CommunicationRequest) error {
-	_, err := post[nothing](ctx, s.client, request{
+	return tell(ctx, s.client, request{
 		path: "/api/Communication/post-messages/{applicationId}",
 		args: []string{id.String()},
 		body: message,
 	})
-	return err
 }

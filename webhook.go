@@ -119,13 +119,12 @@ type WebhookPayload struct {
 //
 // Route: POST /api/Webhook/register
 func (s *WebhooksService) Register(ctx context.Context, target WebhookTarget, subscription WebhookSubscription) error {
-	_, err := post[nothing](ctx, s.client, request{
+	return tell(ctx, s.client, request{
 		path:  "/api/Webhook/register",
 		query: []param{target.param()},
 		body:  subscription,
 		also:  s.receiver(subscription.WebhookURI),
 	})
-	return err
 }
 
 // Unregister removes the subscription of the target. Nothing of subscription is
@@ -136,12 +135,11 @@ func (s *WebhooksService) Register(ctx context.Context, target WebhookTarget, su
 //
 // Route: POST /api/Webhook/unregister
 func (s *WebhooksService) Unregister(ctx context.Context, target WebhookTarget, subscription WebhookSubscription) error {
-	_, err := post[nothing](ctx, s.client, request{
+	return tell(ctx, s.client, request{
 		path:  "/api/Webhook/unregister",
 		query: []param{target.param()},
 		body:  subscription,
 	})
-	return err
 }
 
 // UpdateAll has the service update the subscriptions of the target. What it updates is
@@ -152,11 +150,10 @@ func (s *WebhooksService) Unregister(ctx context.Context, target WebhookTarget, 
 //
 // Route: POST /api/Webhook/update-all
 func (s *WebhooksService) UpdateAll(ctx context.Context, target WebhookTarget) error {
-	_, err := post[nothing](ctx, s.client, request{
+	return tell(ctx, s.client, request{
 		path:  "/api/Webhook/update-all",
 		query: []param{target.param()},
 	})
-	return err
 }
 
 // PostToHandler posts a delivery to the service's own test receiver. It needs no
@@ -167,12 +164,11 @@ func (s *WebhooksService) UpdateAll(ctx context.Context, target WebhookTarget) e
 //
 // Route: POST /api/Webhook/handler
 func (s *WebhooksService) PostToHandler(ctx context.Context, payload WebhookPayload) error {
-	_, err := post[nothing](ctx, s.client, request{
+	return tell(ctx, s.client, request{
 		path:      "/api/Webhook/handler",
 		body:      payload,
 		anonymous: true,
 	})
-	return err
 }
 
 // Simulate has the service send a simulated event to the receiver that is saved for
@@ -185,11 +181,10 @@ func (s *WebhooksService) PostToHandler(ctx context.Context, payload WebhookPayl
 //
 // Route: POST /api/Webhook/generate-simulated-webhook
 func (s *WebhooksService) Simulate(ctx context.Context, target WebhookTarget, event EventName) error {
-	_, err := post[nothing](ctx, s.client, request{
+	return tell(ctx, s.client, request{
 		path:  "/api/Webhook/generate-simulated-webhook",
 		query: []param{{"eventName", string(event), true}, target.param()},
 	})
-	return err
 }
 
 // RegisteredEvents returns the names of the events that the target is subscribed to, and
@@ -238,12 +233,11 @@ func (s *WebhooksService) AllSubscriptions(ctx context.Context) ([]WebhookSubscr
 //
 // Route: POST /api/Webhook/update-webhook-uri
 func (s *WebhooksService) UpdateURI(ctx context.Context, target WebhookTarget, uri string) error {
-	_, err := post[nothing](ctx, s.client, request{
+	return tell(ctx, s.client, request{
 		path:  "/api/Webhook/update-webhook-uri",
 		query: []param{{"webhookUri", uri, true}, target.param()},
 		also:  s.receiver(uri),
 	})
-	return err
 }
 
 // EnsuredSubscription is what [WebhooksService.Ensure] found and did.
