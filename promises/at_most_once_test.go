@@ -582,3 +582,40 @@ func TestTwoCopiesLeaveDoubt(t *testing.T) {
 		assert.Equal(t, want, lending.OutcomeOf(err), err)
 	}
 }
+
+// TestGuardHoldsWhereNothingIsSeen holds that net/http does not repeat a command by itself
+// even below a transport that hides from the trace of the call, where no fuse can see it.
+func TestGuardHoldsWhereNothingIsSeen(t *testing.T) {
+	var arrivals atomic.Int32
+	type seen struct{}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if before := r.Context().Value(seen{}).(*atomic.Int32).Add(1); before == 1 && r.URL.Path == "/" {
+			return // leaves the connection open
+		}
+		arrivals.Add(1)
+		panic(http.ErrAbortHandler) // after it was executed
+	}))
+	server.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+		return context.WithValue(ctx, seen{}, new(atomic.Int32))
+	}
+	server.Start()
+	defer server.Close()
+	below := &http.Transport{}
+	defer below.CloseIdleConnections()
+	hiding := roundTripper(func(r *http.Request) (*http.Response, error) {
+		return below.RoundTrip(r.WithContext(context.Background()))
+	})
+	client := newClient(t, server.URL, lending.WithTokenSource(lending.StaticToken("test-token")), lending.WithHTTPClient(&http.Client{Transport: hiding}))
+	for name, command := range map[string]func() error{
+		"a GET":                    func() error { return second(client.Applications.Process(t.Context(), theApplication)) },
+		"a POST without a body":    func() error { return client.Applications.Cancel(t.Context(), theApplication) },
+		"a POST with a small body": func() error { return second(client.Applications.CreateCustomer(t.Context(), theUser())) },
+	} {
+		arrivals.Store(0)
+		resp, err := (&http.Client{Transport: below}).Get(server.URL) // a connection to be reused
+		require.NoError(t, err, name)
+		require.NoError(t, resp.Body.Close(), name)
+		require.ErrorIs(t, command(), lending.ErrOutcomeUnknown, name)
+		assert.EqualValues(t, 1, arrivals.Load(), name)
+	}
+}
