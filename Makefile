@@ -28,7 +28,7 @@ help:
 
 ##@ Use
 
-.PHONY: demo test race contrib fuzz fuzz-seeds bench
+.PHONY: demo test promise race contrib fuzz fuzz-seeds bench
 demo: ## Run the quickstart against the service in process
 	go run ./examples/quickstart
 
@@ -44,6 +44,9 @@ race: ## Run the tests with the race detector, in a random order, and hold the c
 
 contrib: ## The same for each module under contrib
 	@$(call in-modules,$(CONTRIB),$(raced))
+
+promise: ## Run one suite of promises/ alone: NAME=at_most_once
+	go test -count=1 -v -run "^($$(cat promises/$(or $(NAME),NAME)*_test.go | grep -oE '^func Test[A-Za-z0-9_]+' | cut -d' ' -f2 | paste -sd'|'))$$" ./promises
 
 fuzz: ## Fuzz each target for FUZZTIME (10s)
 	@for pkg in $$(go list ./...); do \

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -144,6 +145,24 @@ func TestTheMapShowsTheHouse(t *testing.T) {
 	assert.NotEmpty(t, names)
 	for _, name := range names {
 		assert.True(t, declared[strings.Trim(name, "`")], "there is no function %s", name)
+	}
+}
+
+// The table of promises has a row for each suite, and no suite that is not there.
+func TestEverySuiteHasAPromise(t *testing.T) {
+	text, err := fs.ReadFile(repository, "promises/README.md")
+	require.NoError(t, err)
+	suites := []string{"fuzz", "bench", "helper", "race", "norace"}
+	for _, row := range regexp.MustCompile("(?m)^\\|[^|]+\\| `(\\w+)` \\|").FindAllStringSubmatch(string(text), -1) {
+		suites = append(suites, row[1])
+	}
+	files, err := fs.Glob(repository, "promises/*_test.go")
+	require.NoError(t, err)
+	for _, suite := range suites {
+		assert.True(t, slices.ContainsFunc(files, func(file string) bool { return strings.HasPrefix(file, "promises/"+suite+"_") }), "no file of %s", suite)
+	}
+	for _, file := range files {
+		assert.True(t, slices.ContainsFunc(suites, func(suite string) bool { return strings.HasPrefix(file, "promises/"+suite+"_") }), "%s holds no promise", file)
 	}
 }
 

@@ -351,6 +351,7 @@ func TestNoValueIsShown(t *testing.T) {
 		trials = append(trials, canaryTrials(all, fault, "http://"+service.listener.Addr().String(), nil)...)
 	}
 	failures := runCanaries(t, trials, sent)
+	t.Logf("%d trials, of which %d failed", len(trials), failures)
 	assert.Greater(t, failures, len(trials)/2)
 	assert.Empty(t, leaks(standard.String(), everything), "standard logger")
 }

@@ -156,10 +156,12 @@ func TestSuccessOfEveryRoute(t *testing.T) {
 	t.Parallel()
 	var body string
 	var attempt lending.Attempt
-	client := serve(t, func(w http.ResponseWriter, r *http.Request) { answer(http.StatusOK, body)(w, r) },
+	handle := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answer(http.StatusOK, body)(w, r) })
+	client := serve(t, afterAll(&handle),
 		lending.WithObserver(func(_ context.Context, a lending.Attempt) { attempt = a }))
-	table := successes()
-	for name, r := range ledger(t) {
+	table, routes := successes(), ledger(t)
+	t.Logf("%d answers to each of %d routes", len(table), len(routes))
+	for name, r := range routes {
 		t.Run(name, func(t *testing.T) {
 			for answered, verdict := range table {
 				body = answered
