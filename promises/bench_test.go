@@ -382,12 +382,16 @@ func hash(body io.Reader) (int64, error) {
 func BenchmarkUpload(b *testing.B) {
 	name := filepath.Join(b.TempDir(), "statement.pdf")
 	require.NoError(b, os.WriteFile(name, file(lending.MaxDocument), 0o600))
-	encoded := int64(base64.StdEncoding.EncodedLen(lending.MaxDocument) + len(`""`))
+	body := encodeDocument(file(lending.MaxDocument))
+	encoded := int64(len(body))
 	for _, service := range []struct{ name, url string }{
 		{"discarded", uploads(b, discard, encoded)},
 		{"hashed", uploads(b, hash, lending.MaxDocument)},
 	} {
 		client := benchmarkClient(b, service.url, nil)
+		ours := func(r io.Reader) error {
+			return client.Applications.SubmitBankStatement(background, uploadTo, lending.Document{Name: "statement.pdf", Content: r})
+		}
 		for from, open := range map[string]func(*os.File) io.Reader{
 			"file":   func(f *os.File) io.Reader { return f },
 			"reader": func(f *os.File) io.Reader { return struct{ io.Reader }{f} }, // of unknown length
@@ -404,15 +408,17 @@ func BenchmarkUpload(b *testing.B) {
 			}
 			b.Run("from a "+from+", "+service.name, func(b *testing.B) {
 				b.SetBytes(2 * lending.MaxDocument)
-				versus(b, opened(func(r io.Reader) error { return postDocument(service.url, r) }), opened(func(r io.Reader) error {
-					return client.Applications.SubmitBankStatement(background, uploadTo, lending.Document{Name: "statement.pdf", Content: r})
-				}))
+				versus(b, opened(func(r io.Reader) error { return postDocument(service.url, r) }), opened(ours))
+			})
+			b.Run("from a "+from+", "+service.name+", beside a body in memory", func(b *testing.B) {
+				b.SetBytes(2 * lending.MaxDocument)
+				versus(b, func() error { return postBody(service.url, body) }, opened(ours))
 			})
 		}
 	}
 }
 
-// postDocument is the floor of an upload.
+// postDocument is the floor of an upload: it encodes what it has read and sends that.
 func postDocument(url string, content io.Reader) error {
 	var text bytes.Buffer
 	if f, ok := content.(*os.File); ok {
@@ -423,9 +429,16 @@ func postDocument(url string, content io.Reader) error {
 	if _, err := text.ReadFrom(content); err != nil {
 		return err
 	}
-	body := make([]byte, 1, base64.StdEncoding.EncodedLen(text.Len())+len(`""`))
+	return postBody(url, encodeDocument(text.Bytes()))
+}
+
+func encodeDocument(content []byte) []byte {
+	body := make([]byte, 1, base64.StdEncoding.EncodedLen(len(content))+len(`""`))
 	body[0] = '"'
-	body = append(base64.StdEncoding.AppendEncode(body, text.Bytes()), '"')
+	return append(base64.StdEncoding.AppendEncode(body, content), '"')
+}
+
+func postBody(url string, body []byte) error {
 	ctx, cancel := context.WithTimeout(background, 2*time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
@@ -449,8 +462,7 @@ func BenchmarkCommands(b *testing.B) {
 	server := httptest.NewServer(answer(http.StatusOK, `{"id":"11111111-2222-3333-4444-555555555555"}`))
 	defer server.Close()
 	client := benchmarkClient(b, server.URL, nil)
-	hc := &http.Client{Transport: &http.Transport{}}
-	defer hc.CloseIdleConnections()
+	var hc *http.Client
 	post := func(path string, body, into any) error {
 		var content io.Reader
 		if body != nil {
@@ -513,6 +525,15 @@ func BenchmarkCommands(b *testing.B) {
 			},
 		},
 	} {
-		b.Run(name, func(b *testing.B) { versus(b, command.floor, command.call) })
+		for floor, transport := range map[string]*http.Transport{
+			"on a connection of its own": {DisableKeepAlives: true}, // as ours: no answer can be another's
+			"on a kept connection":       {},
+		} {
+			b.Run(name+", beside one "+floor, func(b *testing.B) {
+				hc = &http.Client{Transport: transport}
+				defer hc.CloseIdleConnections()
+				versus(b, command.floor, command.call)
+			})
+		}
 	}
 }
