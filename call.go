@@ -263,7 +263,7 @@ func (c *Client) bind(ctx context.Context, r *request, token Token, body []byte)
 	}
 	if u, ok := r.body.(*upload); ok {
 		hr.Header["Content-Type"] = mediaJSON
-		u.bind(hr)
+		u.bind(ctx, hr)
 	}
 	return hr.WithContext(ctx)
 }

@@ -121,9 +121,6 @@ func submit(ctx context.Context, c *Client, doc Document, r request) error {
 	r.body, r.proof = u, provesDocument
 	ctx, stop := u.watch(ctx)
 	defer stop()
-	if u.body.Source == nil {
-		u.body.Source = &leavable{Reader: doc.Content, done: ctx.Done()}
-	}
 	_, err := post[bool](ctx, c, r)
 	u.end()
 	return err
@@ -231,8 +228,12 @@ func (u *upload) watch(ctx context.Context) (context.Context, context.CancelFunc
 	}
 }
 
-// bind makes the upload the body of hr.
-func (u *upload) bind(hr *http.Request) {
+// bind makes the upload the body of hr. A Read that blocks is left when ctx ends, and no
+// sooner: the error is then that of ctx.
+func (u *upload) bind(ctx context.Context, hr *http.Request) {
+	if u.body.Source == nil {
+		u.body.Source = &leavable{Reader: u.document.Content, done: ctx.Done()}
+	}
 	hr.Body, hr.ContentLength = u, -1
 	if u.size >= 0 {
 		hr.ContentLength = base64json.Len(u.size)

@@ -30,21 +30,8 @@ type leftovers struct {
 
 func newLeftovers(t *testing.T, pause time.Duration) *leftovers {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	s := &leftovers{url: "http://" + listener.Addr().String(), pause: pause}
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() { s.serve(conn) })
-		}
-	})
-	t.Cleanup(serving.Wait)
-	t.Cleanup(func() { _ = listener.Close() })
+	s := &leftovers{pause: pause}
+	s.url = "http://" + listenRaw(t, s.serve)
 	return s
 }
 

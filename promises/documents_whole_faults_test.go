@@ -257,28 +257,13 @@ func TestRefusalOfAnUploadIsNeverLost(t *testing.T) {
 // to then before it closes the connection.
 func refuses(t *testing.T, status int, then func(io.Reader)) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() {
-				defer conn.Close()
-				buffered := bufio.NewReader(conn)
-				if _, err := http.ReadRequest(buffered); err == nil {
-					_, _ = io.WriteString(conn, reply(status, nil, ""))
-					then(buffered)
-				}
-			})
+	return "http://" + listenRaw(t, func(conn net.Conn) {
+		buffered := bufio.NewReader(conn)
+		if _, err := http.ReadRequest(buffered); err == nil {
+			_, _ = io.WriteString(conn, reply(status, nil, ""))
+			then(buffered)
 		}
 	})
-	t.Cleanup(serving.Wait)
-	t.Cleanup(func() { _ = listener.Close() })
-	return "http://" + listener.Addr().String()
 }
 
 // renewable is a source of tokens that can always get another.
@@ -374,33 +359,16 @@ func TestUploadAnsweredWithNothing(t *testing.T) {
 // them to handle.
 func rawService(t *testing.T, handle func(*net.TCPConn, *bufio.Reader, *http.Request)) *lending.Client {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
+	address := listenRaw(t, func(conn net.Conn) {
+		buffered := bufio.NewReader(conn)
+		if r, err := http.ReadRequest(buffered); err == nil {
+			if r.Header.Get("Expect") != "" {
+				_, _ = io.WriteString(conn, "HTTP/1.1 100 Continue\r\n\r\n")
 			}
-			serving.Go(func() {
-				defer conn.Close()
-				buffered := bufio.NewReader(conn)
-				if r, err := http.ReadRequest(buffered); err == nil {
-					if r.Header.Get("Expect") != "" {
-						_, _ = io.WriteString(conn, "HTTP/1.1 100 Continue\r\n\r\n")
-					}
-					handle(conn.(*net.TCPConn), buffered, r)
-				}
-			})
+			handle(conn.(*net.TCPConn), buffered, r)
 		}
 	})
-	t.Cleanup(serving.Wait)
-	t.Cleanup(func() { _ = listener.Close() })
-	client, err := lending.New("http://"+listener.Addr().String(), lending.WithTokenSource(lending.StaticToken("t")))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() })
-	return client
+	return newClient(t, "http://"+address, lending.WithTokenSource(lending.StaticToken("t")))
 }
 
 func TestUploadIsCutByTheService(t *testing.T) {

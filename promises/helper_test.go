@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -45,6 +47,30 @@ func listen(t *testing.T, handler http.HandlerFunc) string {
 	}))
 	t.Cleanup(server.Close)
 	return server.URL + basePath
+}
+
+// listenRaw accepts connections on a real socket, hands each to handle and closes it. It
+// returns the address.
+func listenRaw(t *testing.T, handle func(net.Conn)) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() {
+				defer conn.Close()
+				handle(conn)
+			})
+		}
+	})
+	t.Cleanup(serving.Wait)
+	t.Cleanup(func() { _ = listener.Close() })
+	return listener.Addr().String()
 }
 
 // serve is listen, and a client with a token.

@@ -67,28 +67,12 @@ var canaryFaults = map[string]string{
 
 // echo is a service that answers with one of canaryFaults, what was sent in the place
 // of each %s.
-type echo struct {
-	listener net.Listener
-	template string
-	done     sync.WaitGroup
-}
+type echo struct{ address, template string }
 
 func newEcho(t *testing.T, template string) *echo {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	e := &echo{listener: listener, template: template}
-	e.done.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			e.done.Go(func() { e.serve(conn) })
-		}
-	})
-	t.Cleanup(e.done.Wait)
-	t.Cleanup(func() { _ = listener.Close() })
+	e := &echo{template: template}
+	e.address = listenRaw(t, e.serve)
 	return e
 }
 
@@ -348,7 +332,7 @@ func TestNoValueIsShown(t *testing.T) {
 
 	for fault, template := range canaryFaults {
 		service := newEcho(t, template)
-		trials = append(trials, canaryTrials(all, fault, "http://"+service.listener.Addr().String(), nil)...)
+		trials = append(trials, canaryTrials(all, fault, "http://"+service.address, nil)...)
 	}
 	failures := runCanaries(t, trials, sent)
 	t.Logf("%d trials, of which %d failed", len(trials), failures)

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -20,29 +19,6 @@ import (
 
 	"github.com/lendingapi/lending-go"
 )
-
-// proxy listens on a socket and handles each connection once.
-func proxy(t *testing.T, handle func(net.Conn)) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() {
-				defer conn.Close()
-				handle(conn)
-			})
-		}
-	})
-	t.Cleanup(serving.Wait)
-	t.Cleanup(func() { _ = listener.Close() })
-	return listener.Addr().String()
-}
 
 // answers is a proxy that answers each CONNECT with text.
 func answers(text string) func(net.Conn) {
@@ -78,8 +54,8 @@ func TestProxyThatDoesNotConnect(t *testing.T) {
 	secure.Config.ErrorLog = quietLog
 	secure.StartTLS()
 	t.Cleanup(secure.Close)
-	talks := proxy(t, answers("HTTP/1.1 407 c4n4ry\r\nContent-Length: 6\r\n\r\nc4n4ry"))
-	fails := proxy(t, answers("HTTP/1.1 502 c4n4ry\r\n\r\n"))
+	talks := listenRaw(t, answers("HTTP/1.1 407 c4n4ry\r\nContent-Length: 6\r\n\r\nc4n4ry"))
+	fails := listenRaw(t, answers("HTTP/1.1 502 c4n4ry\r\n\r\n"))
 	const dead = "127.0.0.1:1"
 	for name, test := range map[string]struct {
 		proxy   string // its scheme and address
@@ -90,8 +66,8 @@ func TestProxyThatDoesNotConnect(t *testing.T) {
 		"dead, TLS":           {"https://" + dead, "the proxy cannot be reached: cannot connect to " + dead, ""},
 		"dead, SOCKS":         {"socks5://" + dead, "the proxy cannot be reached: cannot connect to " + dead, ""},
 		"unknown certificate": {"https://" + secure.Listener.Addr().String(), "the proxy cannot be reached: TLS certificate not accepted", ""},
-		"no TLS":              {"https://" + proxy(t, answersAnything), "the proxy cannot be reached: the server does not speak TLS", ""},
-		"SOCKS, refuses":      {"socks5://" + proxy(t, refusesSOCKS), "the proxy does not connect to lending.example:443", ""},
+		"no TLS":              {"https://" + listenRaw(t, answersAnything), "the proxy cannot be reached: the server does not speak TLS", ""},
+		"SOCKS, refuses":      {"socks5://" + listenRaw(t, refusesSOCKS), "the proxy does not connect to lending.example:443", ""},
 		"wants a password":    {"http://" + talks, "the proxy " + talks + " answered 407 Proxy Authentication Required", "failed (*errors.errorString)"},
 		"finds no service":    {"http://" + fails, "the proxy " + fails + " answered 502 Bad Gateway", "failed (*errors.errorString)"},
 	} {
