@@ -29,11 +29,15 @@ type Options struct {
 
 // Inbox is a [lending.Inbox] in one file, in buckets of bbolt.
 type Inbox struct {
-	file *file
+	file func() *file // a function, as nothing that prints or compares looks behind one
 	keep time.Duration
+	bell func() *bell
+}
 
+// bell tells those who wait that an event was added.
+type bell struct {
 	mu      sync.Mutex
-	changed chan struct{} // closed and made anew when an event is added
+	changed chan struct{} // closed and made anew
 }
 
 var _ lending.Inbox = (*Inbox)(nil)
@@ -91,14 +95,15 @@ func Open(path string, opts *Options) (*Inbox, error) {
 	if o.Wait <= 0 {
 		o.Wait = 5 * time.Second
 	}
-	file, err := openFile(path, o.Wait)
+	f, err := openFile(path, o.Wait)
 	if err != nil {
 		return nil, fmt.Errorf("lendingbolt: open: %w", err)
 	}
-	if err := file.update(prepare); err != nil {
-		return nil, errors.Join(fmt.Errorf("lendingbolt: open: %w", err), file.close())
+	if err := f.update(prepare); err != nil {
+		return nil, errors.Join(fmt.Errorf("lendingbolt: open: %w", err), f.close())
 	}
-	return &Inbox{file: file, keep: o.Keep, changed: make(chan struct{})}, nil
+	rung := &bell{changed: make(chan struct{})}
+	return &Inbox{file: func() *file { return f }, keep: o.Keep, bell: func() *bell { return rung }}, nil
 }
 
 // prepare makes the buckets, and what was running due.
@@ -127,7 +132,7 @@ func prepare(tx *bbolt.Tx) (bool, error) {
 }
 
 // Close closes the file, after the functions under way in [lending.Work] have returned.
-func (b *Inbox) Close() error { return b.file.close() }
+func (b *Inbox) Close() error { return b.file().close() }
 
 // Put implements [lending.Inbox]. It returns when the event is on the disk.
 func (b *Inbox) Put(ctx context.Context, event *lending.Event) error {
@@ -161,7 +166,7 @@ func (b *Inbox) Put(ctx context.Context, event *lending.Event) error {
 	case known:
 		return lending.ErrDuplicate
 	}
-	b.wake()
+	b.bell().wake()
 	return nil
 }
 
@@ -183,7 +188,7 @@ func (b *Inbox) forget(tx *bbolt.Tx, then time.Time) error {
 // Take implements [lending.Inbox].
 func (b *Inbox) Take(ctx context.Context) (*lending.InboxEntry, error) {
 	for {
-		changed := b.change()
+		changed := b.bell().change()
 		entry, due, err := b.first(ctx)
 		if entry != nil || err != nil {
 			return entry, err
@@ -203,7 +208,7 @@ func (b *Inbox) Take(ctx context.Context) (*lending.InboxEntry, error) {
 // first takes the first event that is due, or says when to look again.
 func (b *Inbox) first(ctx context.Context) (entry *lending.InboxEntry, due time.Time, err error) {
 	var found bool
-	err = b.file.view(func(tx *bbolt.Tx) error {
+	err = b.file().view(func(tx *bbolt.Tx) error {
 		var key []byte
 		key, _, due = peek(tx)
 		found = key != nil
@@ -296,7 +301,7 @@ func (b *Inbox) Bury(ctx context.Context, entry *lending.InboxEntry) error {
 // what [lending.ParseEvent] refuses: [lending.Event.Body] returns it.
 func (b *Inbox) Dead(ctx context.Context) ([]*lending.InboxEntry, error) {
 	var entries []*lending.InboxEntry
-	err := b.file.view(func(tx *bbolt.Tx) error {
+	err := b.file().view(func(tx *bbolt.Tx) error {
 		return tx.Bucket(dead).ForEach(func(number, value []byte) error {
 			entry, _ := entryOf(tx, number, stateOf(value)) // why it was refused was told then
 			entries = append(entries, entry)
@@ -320,7 +325,7 @@ func (b *Inbox) move(ctx context.Context, from []byte, entry *lending.InboxEntry
 		return errors.New("lendingbolt: the entry is of another inbox")
 	}
 	number := binary.BigEndian.AppendUint64(nil, n)
-	defer b.wake() // it may be due, or have been in the way of what is acted on alone
+	defer b.bell().wake() // it may be due, or have been in the way of what is acted on alone
 	return b.update(ctx, func(tx *bbolt.Tx) (bool, error) {
 		value := tx.Bucket(from).Get(number)
 		if value == nil {
@@ -333,7 +338,7 @@ func (b *Inbox) move(ctx context.Context, from []byte, entry *lending.InboxEntry
 
 // Counts implements [lending.Inbox].
 func (b *Inbox) Counts(ctx context.Context) (counts lending.InboxCounts, err error) {
-	err = b.file.view(func(tx *bbolt.Tx) error {
+	err = b.file().view(func(tx *bbolt.Tx) error {
 		counts = lending.InboxCounts{
 			Waiting: tx.Bucket(waiting).Stats().KeyN,
 			Running: tx.Bucket(running).Stats().KeyN,
@@ -349,16 +354,16 @@ func (b *Inbox) update(ctx context.Context, apply func(tx *bbolt.Tx) (changed bo
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return b.file.update(apply)
+	return b.file().update(apply)
 }
 
-func (b *Inbox) change() <-chan struct{} {
+func (b *bell) change() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.changed
 }
 
-func (b *Inbox) wake() {
+func (b *bell) wake() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	close(b.changed)
