@@ -17,7 +17,7 @@ import (
 //	what is declared     what is a success
 //	a record             an object, with its id where one is published
 //	a page               an object with data, or a total of 0
-//	GuidApiResponse      an object that holds something, or a UUID
+//	GuidApiResponse      an object that holds a UUID, or one alone
 //	FullApplicationUser  an object: without a token, says the interface, the sign-in has failed
 //	a UUID, a token      a string that is one, and neither zero nor empty
 //	a string             a string, an empty answer
@@ -132,7 +132,7 @@ var (
 	errSaysNo  = &hiddenError{"the answer is false", nil}
 	errFewer   = &hiddenError{"fewer records have come than were sent", nil}
 	errNotTrue = &hiddenError{"the answer is not true", nil}
-	errNotGUID = &hiddenError{"the answer is neither a record nor a UUID", nil}
+	errNotGUID = &hiddenError{"the answer holds no UUID", nil}
 )
 
 // doubt says why a success does not mean that it happened. It looks at the answer before
@@ -183,7 +183,7 @@ func provesDocument(x *exchange) error {
 }
 
 // provesGUID says why an answer does not look like a GuidApiResponse. Nothing but its
-// name is published of it.
+// name is published of it: somewhere there is a UUID, and not that of a problem record.
 func provesGUID(x *exchange) error {
 	body := x.said.body
 	switch {
@@ -191,18 +191,18 @@ func provesGUID(x *exchange) error {
 		return ErrNoContent
 	case !x.said.valid:
 		return errNotGUID
-	case body[0] == '"' && isID(body):
+	case isID(body):
 		return nil
 	}
-	for _, at := range jsonsplit.Members(body) {
-		if value := body[at.From:at.To]; !isNothing(value) && string(value) != `"`+zeroUUID+`"` {
+	for name, at := range jsonsplit.Members(body) {
+		if isID(body[at.From:at.To]) && !strings.EqualFold(string(name), "correlationId") {
 			return nil
 		}
 	}
 	return errNotGUID
 }
 
-// isID reports whether the string in raw is a UUID that names something.
+// isID reports whether raw is the string of a UUID that names something.
 func isID(raw []byte) bool {
 	text, err := unquote(raw)
 	id, invalid := uuid.Parse(text)
