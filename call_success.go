@@ -31,8 +31,8 @@ import (
 // What is no success leaves the outcome of a mutation done, as its status says, and the
 // result lost. It is unknown where the answer itself casts doubt on the status: everywhere
 // by HTML, by false where no boolean is due, and by an object that reports a failure (but
-// for a FullApplicationUser); in a batch also by too few; and in an upload or a confirmed
-// withdrawal by anything that is no success. What [Client.Do] receives is for its caller
+// for a FullApplicationUser); in a batch also by too few, and by a record that reports a
+// failure; and in an upload or a confirmed withdrawal by anything that is no success. What [Client.Do] receives is for its caller
 // to judge.
 
 // said is what the body of a success says, found in one pass over it.
@@ -99,6 +99,15 @@ func (f *failureReport) add(name, value []byte) {
 	}
 }
 
+// failureIn is the member by which a record of a batch reports that it failed.
+func failureIn(record []byte) string {
+	var report failureReport
+	for name, at := range jsonsplit.Members(record) {
+		report.add(name, record[at.From:at.To])
+	}
+	return report.member()
+}
+
 // isFailure reports whether value is a status from 400 to 599.
 func isFailure(value []byte) bool {
 	if len(value) != 3 || value[0] != '4' && value[0] != '5' {
@@ -153,7 +162,10 @@ func (x *exchange) doubt() error {
 		return errSaysNo
 	case x.request.batch > 0 && x.said.valid && body[0] == '[':
 		n := 0
-		for range jsonsplit.Elements(body) {
+		for at := range jsonsplit.Elements(body) {
+			if member := failureIn(body[at.From:at.To]); member != "" {
+				return &hiddenError{fmt.Sprintf("the answer reports a failure: [%d].%s", n, member), nil}
+			}
 			n++
 		}
 		if n < x.request.batch {
