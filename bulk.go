@@ -30,8 +30,9 @@ func (b batch[T]) check(c *checks) {
 // by the index of its record, for example "[3].email".
 //
 // An answer with a customer without an id is an error whose outcome is [OutcomeDone];
-// with fewer customers than were sent it is [OutcomeUnknown]. After an unknown outcome
-// read [CustomersService.GetByEmail] for each before creating again.
+// with fewer customers than were sent, or one that reports a failure, it is
+// [OutcomeUnknown]. After an unknown outcome read [CustomersService.GetByEmail] for each
+// before creating again.
 //
 // Route: POST /api/ApplicationBulk/create-customers
 func (s *BulkService) CreateCustomers(ctx context.Context, customers []UserRequest) ([]UserResponse, error) {
@@ -47,9 +48,9 @@ func (s *BulkService) CreateCustomers(ctx context.Context, customers []UserReque
 // sent: an [ArgumentError] names a field by the index of its record, for example
 // "[3].customerId".
 //
-// An answer with fewer applications than were sent is an error whose outcome is
-// [OutcomeUnknown]. After an unknown outcome read [ApplicationsService.ListByCustomer]
-// for each customer before creating again.
+// An answer with fewer applications than were sent, or one that reports a failure, is an
+// error whose outcome is [OutcomeUnknown]. After an unknown outcome read
+// [ApplicationsService.ListByCustomer] for each customer before creating again.
 //
 // Route: POST /api/ApplicationBulk/create-applications
 func (s *BulkService) CreateApplications(ctx context.Context, applications []ApplicationRequest) ([]ApplicationResponse, error) {

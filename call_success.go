@@ -17,7 +17,7 @@ import (
 //	what is declared     what is a success
 //	a record             an object, with its id where one is published
 //	a page               an object with data, or a total of 0
-//	GuidApiResponse      an object that holds something, or a UUID
+//	GuidApiResponse      an object that holds a UUID, or one alone
 //	FullApplicationUser  an object: without a token, says the interface, the sign-in has failed
 //	a UUID, a token      a string that is one, and neither zero nor empty
 //	a string             a string, an empty answer
@@ -31,8 +31,8 @@ import (
 // What is no success leaves the outcome of a mutation done, as its status says, and the
 // result lost. It is unknown where the answer itself casts doubt on the status: everywhere
 // by HTML, by false where no boolean is due, and by an object that reports a failure (but
-// for a FullApplicationUser); in a batch also by too few; and in an upload or a confirmed
-// withdrawal by anything that is no success. What [Client.Do] receives is for its caller
+// for a FullApplicationUser); in a batch also by too few, and by a record that reports a
+// failure; and in an upload or a confirmed withdrawal by anything that is no success. What [Client.Do] receives is for its caller
 // to judge.
 
 // said is what the body of a success says, found in one pass over it.
@@ -99,6 +99,15 @@ func (f *failureReport) add(name, value []byte) {
 	}
 }
 
+// failureIn is the member by which a record of a batch reports that it failed.
+func failureIn(record []byte) string {
+	var report failureReport
+	for name, at := range jsonsplit.Members(record) {
+		report.add(name, record[at.From:at.To])
+	}
+	return report.member()
+}
+
 // isFailure reports whether value is a status from 400 to 599.
 func isFailure(value []byte) bool {
 	if len(value) != 3 || value[0] != '4' && value[0] != '5' {
@@ -132,7 +141,7 @@ var (
 	errSaysNo  = &hiddenError{"the answer is false", nil}
 	errFewer   = &hiddenError{"fewer records have come than were sent", nil}
 	errNotTrue = &hiddenError{"the answer is not true", nil}
-	errNotGUID = &hiddenError{"the answer is neither a record nor a UUID", nil}
+	errNotGUID = &hiddenError{"the answer holds no UUID", nil}
 )
 
 // doubt says why a success does not mean that it happened. It looks at the answer before
@@ -153,7 +162,10 @@ func (x *exchange) doubt() error {
 		return errSaysNo
 	case x.request.batch > 0 && x.said.valid && body[0] == '[':
 		n := 0
-		for range jsonsplit.Elements(body) {
+		for at := range jsonsplit.Elements(body) {
+			if member := failureIn(body[at.From:at.To]); member != "" {
+				return &hiddenError{fmt.Sprintf("the answer reports a failure: [%d].%s", n, member), nil}
+			}
 			n++
 		}
 		if n < x.request.batch {
@@ -183,7 +195,7 @@ func provesDocument(x *exchange) error {
 }
 
 // provesGUID says why an answer does not look like a GuidApiResponse. Nothing but its
-// name is published of it.
+// name is published of it: somewhere there is a UUID, and not that of a problem record.
 func provesGUID(x *exchange) error {
 	body := x.said.body
 	switch {
@@ -191,18 +203,18 @@ func provesGUID(x *exchange) error {
 		return ErrNoContent
 	case !x.said.valid:
 		return errNotGUID
-	case body[0] == '"' && isID(body):
+	case isID(body):
 		return nil
 	}
-	for _, at := range jsonsplit.Members(body) {
-		if value := body[at.From:at.To]; !isNothing(value) && string(value) != `"`+zeroUUID+`"` {
+	for name, at := range jsonsplit.Members(body) {
+		if isID(body[at.From:at.To]) && !strings.EqualFold(string(name), "correlationId") {
 			return nil
 		}
 	}
 	return errNotGUID
 }
 
-// isID reports whether the string in raw is a UUID that names something.
+// isID reports whether raw is the string of a UUID that names something.
 func isID(raw []byte) bool {
 	text, err := unquote(raw)
 	id, invalid := uuid.Parse(text)

@@ -334,8 +334,8 @@ func (s *LoansService) ResendWithdrawalOTP(ctx context.Context, id LoanID) (uuid
 // ConfirmInvoiceWithdrawal completes a withdrawal that [LoansService.WithdrawInvoice]
 // has begun, with the one-time password that was sent: money moves.
 //
-// An answer that is neither an object that holds something nor a UUID is an error whose
-// outcome is [OutcomeUnknown]. After an unknown outcome read [LoansService.Withdrawals]
+// An answer that holds no UUID is an error whose outcome is [OutcomeUnknown], and so is
+// one that reports a failure. After an unknown outcome read [LoansService.Withdrawals]
 // and [LoansService.TotalBalance] before anything else.
 //
 // Route: POST /api/Loan/confirm-withdrawal-invoice/{loanId}

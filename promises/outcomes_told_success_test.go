@@ -65,9 +65,7 @@ func successes() map[string]verdicts {
 		"-": "", "undeclared": "", "record": "", "id": "", "GuidApiResponse": "", "FullApplicationUser": "", "page": "", "upload": "unknown",
 	})
 	without := maps.Clone(object)
-	maps.Copy(without, verdicts{"id": "done", "page": "done"})
-	empty := maps.Clone(without)
-	maps.Copy(empty, verdicts{"GuidApiResponse": "unknown"})
+	maps.Copy(without, verdicts{"id": "done", "page": "done", "GuidApiResponse": "unknown"})
 	zero := strings.ReplaceAll(`{`+whole+`}`, someID, `"00000000-0000-0000-0000-000000000000"`)
 	id := except("done", verdicts{
 		"-": "", "undeclared": "", "GuidApiResponse": "", "string(uuid)": "", "token": "", "string": "", "upload": "unknown",
@@ -116,26 +114,29 @@ func successes() map[string]verdicts {
 
 		`{"status":"ok"}`:               without,
 		`{"id":null,"data":null,"x":1}`: without,
-		`{}`:                            empty,
-		`{ "a" : null , "b" : "" }`:     empty,
-		`{"data":"00000000-0000-0000-0000-000000000000"}`: empty,
-		zero:                                verdictsOfZero(object),
-		someID:                              id,
-		`"true"`:                            text,
-		`"false"`:                           text,
-		`"` + strings.Repeat("0", 32) + `"`: text,
-		`""`:                                withToken(text),
-		`12`:                                other,
-		`true`:                              withTrue(other),
-		`[]`:                                list(verdicts{"[]id": ""}),
-		`[{}]`:                              list(nil),
-		`[{` + whole + `}]`:                 list(verdicts{"[]id": ""}),
-		`[{` + whole + `},{` + whole + `}]`: list(verdicts{"[]id": "", "batch": ""}),
-		`[{` + whole + `},{"id":null},{}]`:  list(verdicts{"batch": ""}), // of customers it is not: see below
-		``:                                  withEmpty(nothing),
-		`null`:                              nothing,
-		`{"half":`:                          except("done", verdicts{"-": "", "GuidApiResponse": "unknown", "upload": "unknown"}),
-		`<html>`:                            except("unknown", nil),
+		`{}`:                            without,
+		`{ "a" : null , "b" : "" }`:     without,
+		`{"data":"00000000-0000-0000-0000-000000000000","message":"no"}`: without,
+		`{"detail":"no","correlationId":` + someID + `}`:                 without,
+		`{"data":{"a":[` + someID + `]}}`:                                without,
+		zero:                                                             verdictsOfZero(object),
+		someID:                                                           id,
+		`"true"`:                                                         text,
+		`"false"`:                                                        text,
+		`"` + strings.Repeat("0", 32) + `"`:                              text,
+		`""`:                                                             withToken(text),
+		`12`:                                                             other,
+		`true`:                                                           withTrue(other),
+		`[]`:                                                             list(verdicts{"[]id": ""}),
+		`[{}]`:                                                           list(nil),
+		`[{` + whole + `}]`:                                              list(verdicts{"[]id": ""}),
+		`[{` + whole + `},{` + whole + `}]`:                              list(verdicts{"[]id": "", "batch": ""}),
+		`[{` + whole + `},{"id":null},{}]`:                               list(verdicts{"batch": ""}), // of customers it is not: see below
+		`[{` + whole + `},{"error":"no",` + whole + `}]`: list(verdicts{"[]id": ""}),
+		``:         withEmpty(nothing),
+		`null`:     nothing,
+		`{"half":`: except("done", verdicts{"-": "", "GuidApiResponse": "unknown", "upload": "unknown"}),
+		`<html>`:   except("unknown", nil),
 	}
 }
 
@@ -145,10 +146,12 @@ func with(base verdicts, more verdicts) verdicts {
 	return all
 }
 
-func verdictsOfZero(object verdicts) verdicts { return with(object, verdicts{"id": "done"}) }
-func withToken(text verdicts) verdicts        { return with(text, verdicts{"token": "done"}) }
-func withTrue(other verdicts) verdicts        { return with(other, verdicts{"boolean": "", "upload": ""}) }
-func withEmpty(nothing verdicts) verdicts     { return with(nothing, verdicts{"string": ""}) }
+func verdictsOfZero(object verdicts) verdicts {
+	return with(object, verdicts{"id": "done", "GuidApiResponse": "unknown"})
+}
+func withToken(text verdicts) verdicts    { return with(text, verdicts{"token": "done"}) }
+func withTrue(other verdicts) verdicts    { return with(other, verdicts{"boolean": "", "upload": ""}) }
+func withEmpty(nothing verdicts) verdicts { return with(nothing, verdicts{"string": ""}) }
 
 // TestSuccessOfEveryRoute holds for each route which answers with 200 are a success, and
 // what is known after one that is none.

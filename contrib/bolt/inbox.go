@@ -30,16 +30,23 @@ type Options struct {
 
 // Inbox is a [lending.Inbox] in one file, in buckets of bbolt.
 type Inbox struct {
-	file *file
-	keep time.Duration
+	file  func() *file // a function, as nothing that prints or compares looks behind one
+	keep  time.Duration
+	bell  func() *bell
+	known func() *known
+}
 
-	// What history has, and what the transaction under way adds to it. In the file it
-	// would take a page of its own for each event. Only a transaction may use them.
+// known is what history has, and what the transaction under way adds to it. In the file it
+// would take a page of its own for each event. Only a transaction may use it.
+type known struct {
 	seen, adding map[[sha256.Size]byte]struct{}
 	added        *bbolt.Tx // that adding is of
+}
 
+// bell tells those who wait that an event was added.
+type bell struct {
 	mu      sync.Mutex
-	changed chan struct{} // closed and made anew when an event is added
+	changed chan struct{} // closed and made anew
 }
 
 var _ lending.Inbox = (*Inbox)(nil)
@@ -96,13 +103,14 @@ func Open(path string, opts *Options) (*Inbox, error) {
 	if o.Wait <= 0 {
 		o.Wait = 5 * time.Second
 	}
-	file, err := openFile(path, o.Wait)
+	f, err := openFile(path, o.Wait)
 	if err != nil {
 		return nil, fmt.Errorf("lendingbolt: open: %w", err)
 	}
-	inbox := &Inbox{file: file, keep: o.Keep, seen: map[[sha256.Size]byte]struct{}{}, changed: make(chan struct{})}
-	if err := file.update(inbox.prepare); err != nil {
-		return nil, errors.Join(fmt.Errorf("lendingbolt: open: %w", err), file.close())
+	rung, had := &bell{changed: make(chan struct{})}, &known{seen: map[[sha256.Size]byte]struct{}{}}
+	inbox := &Inbox{file: func() *file { return f }, keep: o.Keep, bell: func() *bell { return rung }, known: func() *known { return had }}
+	if err := f.update(inbox.prepare); err != nil {
+		return nil, errors.Join(fmt.Errorf("lendingbolt: open: %w", err), f.close())
 	}
 	return inbox, nil
 }
@@ -122,7 +130,7 @@ func (b *Inbox) prepare(tx *bbolt.Tx) (bool, error) {
 	now := time.Now()
 	err := errors.Join(
 		tx.Bucket(history).ForEach(func(key, _ []byte) error {
-			b.seen[keyOf(key)] = struct{}{}
+			b.known().seen[keyOf(key)] = struct{}{}
 			return nil
 		}),
 		tx.Bucket(running).ForEach(func(number, value []byte) error {
@@ -143,7 +151,7 @@ func (b *Inbox) prepare(tx *bbolt.Tx) (bool, error) {
 }
 
 // Close closes the file, after the functions under way in [lending.Work] have returned.
-func (b *Inbox) Close() error { return b.file.close() }
+func (b *Inbox) Close() error { return b.file().close() }
 
 // Put implements [lending.Inbox]. It returns when the event is on the disk.
 func (b *Inbox) Put(ctx context.Context, event *lending.Event) error {
@@ -152,9 +160,9 @@ func (b *Inbox) Put(ctx context.Context, event *lending.Event) error {
 		return err // made by hand: nobody could take it out
 	}
 	key := sha256.Sum256(body)
-	known := false
+	again := false
 	err := b.update(ctx, func(tx *bbolt.Tx) (bool, error) {
-		if known = b.knows(tx, key); known {
+		if again = b.known().has(tx, key); again {
 			return false, nil
 		}
 		now := time.Now()
@@ -173,25 +181,25 @@ func (b *Inbox) Put(ctx context.Context, event *lending.Event) error {
 	switch {
 	case err != nil:
 		return err
-	case known:
+	case again:
 		return lending.ErrDuplicate
 	}
-	b.wake()
+	b.bell().wake()
 	return nil
 }
 
-// knows reports whether an event is known, and if not that it is from the commit on.
-func (b *Inbox) knows(tx *bbolt.Tx, key [sha256.Size]byte) bool {
-	if b.added != tx {
-		b.added, b.adding = tx, map[[sha256.Size]byte]struct{}{}
+// has reports whether an event is known, and if not that it is from the commit on.
+func (k *known) has(tx *bbolt.Tx, key [sha256.Size]byte) bool {
+	if k.added != tx {
+		k.added, k.adding = tx, map[[sha256.Size]byte]struct{}{}
 	}
-	_, seen := b.seen[key]
-	_, adding := b.adding[key]
+	_, seen := k.seen[key]
+	_, adding := k.adding[key]
 	if seen || adding {
 		return true
 	}
-	b.adding[key] = struct{}{}
-	tx.OnCommit(func() { b.seen[key] = struct{}{} })
+	k.adding[key] = struct{}{}
+	tx.OnCommit(func() { k.seen[key] = struct{}{} })
 	return false
 }
 
@@ -204,7 +212,7 @@ func (b *Inbox) forget(tx *bbolt.Tx, then time.Time) error {
 			return nil
 		}
 		key := keyOf(first)
-		tx.OnCommit(func() { delete(b.seen, key) })
+		tx.OnCommit(func() { delete(b.known().seen, key) })
 		if err := cursor.Delete(); err != nil {
 			return err
 		}
@@ -221,7 +229,7 @@ func keyOf(key []byte) (sum [sha256.Size]byte) {
 // Take implements [lending.Inbox].
 func (b *Inbox) Take(ctx context.Context) (*lending.InboxEntry, error) {
 	for {
-		changed := b.change()
+		changed := b.bell().change()
 		entry, due, err := b.first(ctx)
 		if entry != nil || err != nil {
 			return entry, err
@@ -241,7 +249,7 @@ func (b *Inbox) Take(ctx context.Context) (*lending.InboxEntry, error) {
 // first takes the first event that is due, or says when to look again.
 func (b *Inbox) first(ctx context.Context) (entry *lending.InboxEntry, due time.Time, err error) {
 	var found bool
-	err = b.file.view(func(tx *bbolt.Tx) error {
+	err = b.file().view(func(tx *bbolt.Tx) error {
 		var key []byte
 		key, _, due = peek(tx)
 		found = key != nil
@@ -334,7 +342,7 @@ func (b *Inbox) Bury(ctx context.Context, entry *lending.InboxEntry) error {
 // what [lending.ParseEvent] refuses: [lending.Event.Body] returns it.
 func (b *Inbox) Dead(ctx context.Context) ([]*lending.InboxEntry, error) {
 	var entries []*lending.InboxEntry
-	err := b.file.view(func(tx *bbolt.Tx) error {
+	err := b.file().view(func(tx *bbolt.Tx) error {
 		return tx.Bucket(dead).ForEach(func(number, value []byte) error {
 			entry, _ := entryOf(tx, number, stateOf(value)) // why it was refused was told then
 			entries = append(entries, entry)
@@ -358,7 +366,7 @@ func (b *Inbox) move(ctx context.Context, from []byte, entry *lending.InboxEntry
 		return errors.New("lendingbolt: the entry is of another inbox")
 	}
 	number := binary.BigEndian.AppendUint64(nil, n)
-	defer b.wake() // it may be due, or have been in the way of what is acted on alone
+	defer b.bell().wake() // it may be due, or have been in the way of what is acted on alone
 	return b.update(ctx, func(tx *bbolt.Tx) (bool, error) {
 		value := tx.Bucket(from).Get(number)
 		if value == nil {
@@ -371,7 +379,7 @@ func (b *Inbox) move(ctx context.Context, from []byte, entry *lending.InboxEntry
 
 // Counts implements [lending.Inbox].
 func (b *Inbox) Counts(ctx context.Context) (counts lending.InboxCounts, err error) {
-	err = b.file.view(func(tx *bbolt.Tx) error {
+	err = b.file().view(func(tx *bbolt.Tx) error {
 		counts = lending.InboxCounts{
 			Waiting: tx.Bucket(waiting).Stats().KeyN,
 			Running: tx.Bucket(running).Stats().KeyN,
@@ -387,16 +395,16 @@ func (b *Inbox) update(ctx context.Context, apply func(tx *bbolt.Tx) (changed bo
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return b.file.update(apply)
+	return b.file().update(apply)
 }
 
-func (b *Inbox) change() <-chan struct{} {
+func (b *bell) change() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.changed
 }
 
-func (b *Inbox) wake() {
+func (b *bell) wake() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	close(b.changed)

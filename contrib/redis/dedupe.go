@@ -15,7 +15,7 @@ import (
 // While Redis cannot be reached nothing can be claimed, and events are answered with a
 // failure. If Redis loses its data, what it knew is acted on again when it is sent again.
 type Deduper struct {
-	client  redis.UniversalClient
+	client  hidden[redis.UniversalClient]
 	prefix  string
 	options lending.DeduperOptions
 }
@@ -24,7 +24,7 @@ var _ lending.Deduper = (*Deduper)(nil)
 
 // NewDeduper returns a deduper whose keys begin with prefix.
 func NewDeduper(client redis.UniversalClient, prefix string, opts lending.DeduperOptions) *Deduper {
-	return &Deduper{client, prefix, opts.WithDefaults()}
+	return &Deduper{hide(client), prefix, opts.WithDefaults()}
 }
 
 // A claim that its owner makes again is one whose answer was lost on the way.
@@ -38,7 +38,7 @@ return 'ours'`)
 // Claim implements [lending.Deduper].
 func (d *Deduper) Claim(ctx context.Context, key string) (lending.Claim, error) {
 	c := &claim{deduper: d, key: d.prefix + key, owner: rand.Text()}
-	state, err := claimKey.Run(ctx, d.client, []string{c.key}, c.owner, milliseconds(d.options.Lease)).Text()
+	state, err := claimKey.Run(ctx, d.client(), []string{c.key}, c.owner, milliseconds(d.options.Lease)).Text()
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -58,7 +58,7 @@ type claim struct {
 }
 
 func (c *claim) Done(ctx context.Context) error {
-	return c.deduper.client.Set(ctx, c.key, "done", c.deduper.options.Keep).Err()
+	return c.deduper.client().Set(ctx, c.key, "done", c.deduper.options.Keep).Err()
 }
 
 var releaseKey = redis.NewScript(`
@@ -66,7 +66,7 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 return 1`)
 
 func (c *claim) Release(ctx context.Context) error {
-	return releaseKey.Run(ctx, c.deduper.client, []string{c.key}, c.owner).Err()
+	return releaseKey.Run(ctx, c.deduper.client(), []string{c.key}, c.owner).Err()
 }
 
 func milliseconds(d time.Duration) int64 { return max(d.Milliseconds(), 1) }

@@ -33,11 +33,17 @@ type InboxOptions struct {
 // A process that waits for events asks Redis about twice a second; its workers notice
 // the end of their context within a second.
 type Inbox struct {
-	client                         redis.UniversalClient
+	client                         hidden[redis.UniversalClient]
 	options                        InboxOptions
 	stream, later, dead, seenStart string
-	taking                         taking
+	taking                         hidden[*taking]
 }
+
+// hidden leads to what is alive, or holds a password, behind a function, where nothing
+// that prints or compares looks.
+type hidden[T any] func() T
+
+func hide[T any](v T) hidden[T] { return func() T { return v } }
 
 var _ lending.Inbox = (*Inbox)(nil)
 
@@ -52,10 +58,10 @@ func NewInbox(ctx context.Context, client redis.UniversalClient, name string, op
 	times := lending.DeduperOptions{Lease: o.Lease, Keep: o.Keep}.WithDefaults()
 	name = "{" + name + "}:" // one slot of a cluster
 	b := &Inbox{
-		client:  client,
+		client:  hide(client),
 		options: InboxOptions{times.Lease, times.Keep},
 		stream:  name + "events", later: name + "later", dead: name + "dead", seenStart: name + "seen:",
-		taking: newTaking(),
+		taking: hide(newTaking()),
 	}
 	if err := b.create(ctx); err != nil {
 		return nil, err
@@ -65,11 +71,11 @@ func NewInbox(ctx context.Context, client redis.UniversalClient, name string, op
 
 // create makes the group. It looks first: a full Redis refuses to make one that it has.
 func (b *Inbox) create(ctx context.Context) error {
-	err := b.client.XPending(ctx, b.stream, group).Err()
+	err := b.client().XPending(ctx, b.stream, group).Err()
 	if err == nil || !strings.HasPrefix(err.Error(), "NOGROUP") {
 		return err
 	}
-	err = b.client.XGroupCreateMkStream(ctx, b.stream, group, "0").Err()
+	err = b.client().XGroupCreateMkStream(ctx, b.stream, group, "0").Err()
 	if err != nil && strings.HasPrefix(err.Error(), "BUSYGROUP") {
 		return nil // another was faster
 	}
@@ -107,7 +113,7 @@ func (b *Inbox) Put(ctx context.Context, event *lending.Event) error {
 	if _, err := lending.ParseEvent(body); err != nil {
 		return err // made by hand: nobody could take it out
 	}
-	added, err := put.Run(ctx, b.client, []string{b.stream, b.seenStart + event.Key()}, body, milliseconds(b.options.Keep)).Bool()
+	added, err := put.Run(ctx, b.client(), []string{b.stream, b.seenStart + event.Key()}, body, milliseconds(b.options.Keep)).Bool()
 	if err == nil && !added {
 		return lending.ErrDuplicate
 	}
@@ -130,8 +136,8 @@ return redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])`)
 // ended: another may act on it by then, but nobody after that.
 func (b *Inbox) Done(ctx context.Context, entry *lending.InboxEntry) error {
 	id, _, _ := strings.Cut(entry.ID, "/")
-	err := done.Run(ctx, b.client, []string{b.stream}, group, id).Err()
-	return b.taking.settled(entry, err)
+	err := done.Run(ctx, b.client(), []string{b.stream}, group, id).Err()
+	return b.taking().settled(entry, err)
 }
 
 // claimOf ends the script unless the claim is still the one that the caller has.
@@ -141,8 +147,8 @@ if not claim or claim[4] ~= tonumber(ARGV[3]) then return 0 end` + move
 
 func (b *Inbox) giveUp(ctx context.Context, script *redis.Script, to string, entry *lending.InboxEntry, arguments ...any) error {
 	id, count, _ := strings.Cut(entry.ID, "/")
-	err := script.Run(ctx, b.client, []string{b.stream, to}, append([]any{group, id, count}, arguments...)...).Err()
-	return b.taking.settled(entry, err)
+	err := script.Run(ctx, b.client(), []string{b.stream, to}, append([]any{group, id, count}, arguments...)...).Err()
+	return b.taking().settled(entry, err)
 }
 
 var retryLater = redis.NewScript(claimOf + `
@@ -156,7 +162,7 @@ func (b *Inbox) Retry(ctx context.Context, entry *lending.InboxEntry, wait time.
 	member := strconv.Itoa(entry.Tries) + ":" + string(entry.Event.Body())
 	err := b.giveUp(ctx, retryLater, b.later, entry, wait.Milliseconds(), member)
 	if err == nil {
-		b.taking.lookIn(wait)
+		b.taking().lookIn(wait)
 	}
 	return err
 }
@@ -174,7 +180,7 @@ func (b *Inbox) Bury(ctx context.Context, entry *lending.InboxEntry) error {
 // Dead returns the events that were put aside, oldest first. One without a name holds
 // what [lending.ParseEvent] refuses: [lending.Event.Body] returns it.
 func (b *Inbox) Dead(ctx context.Context) ([]*lending.InboxEntry, error) {
-	messages, err := b.client.XRange(ctx, b.dead, "-", "+").Result()
+	messages, err := b.client().XRange(ctx, b.dead, "-", "+").Result()
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +198,7 @@ return add(KEYS[1], '0', ARGV[2], 'XDEL', KEYS[2], ARGV[1])`)
 
 // Revive makes an event that was put aside due again, as if it had not been tried.
 func (b *Inbox) Revive(ctx context.Context, entry *lending.InboxEntry) error {
-	return revive.Run(ctx, b.client, []string{b.stream, b.dead}, entry.ID, entry.Event.Body()).Err()
+	return revive.Run(ctx, b.client(), []string{b.stream, b.dead}, entry.ID, entry.Event.Body()).Err()
 }
 
 var counts = redis.NewScript(pending + `
@@ -201,7 +207,7 @@ return {redis.call('XLEN', KEYS[1]) - running + redis.call('ZCARD', KEYS[2]), ru
 
 // Counts implements [lending.Inbox].
 func (b *Inbox) Counts(ctx context.Context) (lending.InboxCounts, error) {
-	n, err := counts.Run(ctx, b.client, []string{b.stream, b.later, b.dead}, group).Int64Slice()
+	n, err := counts.Run(ctx, b.client(), []string{b.stream, b.later, b.dead}, group).Int64Slice()
 	if err != nil {
 		return lending.InboxCounts{}, err
 	}

@@ -37,8 +37,8 @@ type taking struct {
 	wanted    bool                 // an entry waits to be alone
 }
 
-func newTaking() taking {
-	return taking{turn: make(chan struct{}, 1), changed: make(chan struct{}), running: map[string]time.Time{}}
+func newTaking() *taking {
+	return &taking{turn: make(chan struct{}, 1), changed: make(chan struct{}), running: map[string]time.Time{}}
 }
 
 // Take implements [lending.Inbox].
@@ -66,7 +66,7 @@ func (b *Inbox) Take(ctx context.Context) (*lending.InboxEntry, error) {
 // what is due could not be had.
 func (b *Inbox) try(ctx context.Context, first bool) (*lending.InboxEntry, error) {
 	var failed error
-	if b.taking.isTime(b.interval()) {
+	if b.taking().isTime(b.interval()) {
 		entry, err := b.tend(ctx)
 		if entry != nil {
 			return entry, err
@@ -117,24 +117,24 @@ return {wait, refused, least[4], message[1], message[2]}`)
 
 func (b *Inbox) tend(ctx context.Context) (*lending.InboxEntry, error) {
 	start := time.Now()
-	unended, reserved := b.taking.reserve()
-	reply, err := tend.Run(ctx, b.client, []string{b.stream, b.later}, group, milliseconds(b.options.Lease), unended).Slice()
+	unended, reserved := b.taking().reserve()
+	reply, err := tend.Run(ctx, b.client(), []string{b.stream, b.later}, group, milliseconds(b.options.Lease), unended).Slice()
 	if err != nil {
-		return nil, b.taking.decided(reserved, nil, false, err)
+		return nil, b.taking().decided(reserved, nil, false, err)
 	}
 	wait, _ := reply[0].(int64)
 	refused, _ := reply[1].(string)
 	tries, _ := reply[2].(int64) // that did not end
 	if wait >= 0 && refused == "" {
-		b.taking.lookIn(time.Duration(wait)*time.Millisecond + time.Millisecond)
+		b.taking().lookIn(time.Duration(wait)*time.Millisecond + time.Millisecond)
 	}
 	if refused != "" {
 		err = fmt.Errorf("lendingredis: what is due again: %s", refused)
 	}
 	if len(reply) < 4 {
-		return nil, b.taking.decided(reserved, nil, tries >= aloneAfter, err)
+		return nil, b.taking().decided(reserved, nil, tries >= aloneAfter, err)
 	}
-	b.taking.lookIn(0) // there may be more
+	b.taking().lookIn(0) // there may be more
 	id, _ := reply[3].(string)
 	fields, _ := reply[4].([]any)
 	values := map[string]any{}
@@ -142,7 +142,7 @@ func (b *Inbox) tend(ctx context.Context) (*lending.InboxEntry, error) {
 		values[fmt.Sprint(fields[i-1])] = fields[i]
 	}
 	entry, err := b.claimed(redis.XMessage{ID: id, Values: values}, tries+1, start)
-	return entry, b.taking.decided(reserved, entry, tries >= aloneAfter, err)
+	return entry, b.taking().decided(reserved, entry, tries >= aloneAfter, err)
 }
 
 // next waits for an event that nobody has taken. Before a worker waits for its turn to
@@ -153,12 +153,12 @@ func (b *Inbox) next(ctx context.Context, first bool) (*lending.InboxEntry, erro
 			return entry, err
 		}
 	}
-	timer := time.NewTimer(b.taking.wait(ctx))
+	timer := time.NewTimer(b.taking().wait(ctx))
 	defer timer.Stop()
 	select {
-	case b.taking.turn <- struct{}{}:
-		defer func() { <-b.taking.turn }()
-		return b.read(ctx, b.taking.wait(ctx))
+	case b.taking().turn <- struct{}{}:
+		defer func() { <-b.taking().turn }()
+		return b.read(ctx, b.taking().wait(ctx))
 	case <-timer.C:
 	case <-ctx.Done():
 	}
@@ -166,7 +166,7 @@ func (b *Inbox) next(ctx context.Context, first bool) (*lending.InboxEntry, erro
 }
 
 func (b *Inbox) read(ctx context.Context, block time.Duration) (*lending.InboxEntry, error) {
-	if changed := b.taking.begin(); changed != nil {
+	if changed := b.taking().begin(); changed != nil {
 		if block >= 0 {
 			timer := time.NewTimer(block)
 			defer timer.Stop()
@@ -179,7 +179,7 @@ func (b *Inbox) read(ctx context.Context, block time.Duration) (*lending.InboxEn
 		return nil, nil //nolint:nilnil // see above
 	}
 	start := time.Now()
-	streams, err := b.client.XReadGroup(ctx, &redis.XReadGroupArgs{
+	streams, err := b.client().XReadGroup(ctx, &redis.XReadGroupArgs{
 		Group: group, Consumer: group, Streams: []string{b.stream, ">"}, Count: 1, Block: block,
 	}).Result()
 	var entry *lending.InboxEntry
@@ -189,7 +189,7 @@ func (b *Inbox) read(ctx context.Context, block time.Duration) (*lending.InboxEn
 	case err == nil && len(streams) > 0 && len(streams[0].Messages) > 0:
 		entry, err = b.claimed(streams[0].Messages[0], 1, start)
 	}
-	b.taking.end(entry)
+	b.taking().end(entry)
 	return entry, err
 }
 

@@ -16,7 +16,7 @@ import (
 // persistence for it, and may be a cluster: every step is one script on one key.
 // Use Redis 5 or later.
 type TokenStore struct {
-	client redis.UniversalClient
+	client hidden[redis.UniversalClient]
 	key    string
 }
 
@@ -35,7 +35,7 @@ var _ lending.TokenStore = (*TokenStore)(nil)
 // (DialTimeout). A Redis in the same network needs no more than a second, two attempts
 // and one dial.
 func NewTokenStore(client redis.UniversalClient, key string) *TokenStore {
-	return &TokenStore{client, key}
+	return &TokenStore{hide(client), key}
 }
 
 // Load implements [lending.TokenStore].
@@ -44,7 +44,7 @@ func (s *TokenStore) Load(ctx context.Context) (lending.StoredToken, error) {
 		Fence int64  `redis:"fence"`
 		Data  string `redis:"data"`
 	}
-	if err := s.client.HMGet(ctx, s.key, "fence", "data").Scan(&fields); err != nil {
+	if err := s.client().HMGet(ctx, s.key, "fence", "data").Scan(&fields); err != nil {
 		return lending.StoredToken{}, err
 	}
 	return lending.StoredToken{Fence: fields.Fence, Data: lending.NewSecret(fields.Data)}, nil
@@ -68,7 +68,7 @@ func (s *TokenStore) Save(ctx context.Context, token lending.StoredToken) error 
 	if !token.Expires.IsZero() {
 		life = (max(time.Until(token.Expires), 0) + time.Minute).Milliseconds()
 	}
-	saved, err := save.Run(ctx, s.client, []string{s.key}, token.Fence, token.Data.Reveal(), life).Bool()
+	saved, err := save.Run(ctx, s.client(), []string{s.key}, token.Fence, token.Data.Reveal(), life).Bool()
 	if err == nil && !saved {
 		return lending.ErrFenced
 	}
@@ -100,7 +100,7 @@ return text`)
 
 // Acquire implements [lending.TokenStore].
 func (s *TokenStore) Acquire(ctx context.Context, owner string, ttl time.Duration) (int64, error) {
-	fence, err := acquire.Run(ctx, s.client, []string{s.key}, owner, ttl.Microseconds()).Int64()
+	fence, err := acquire.Run(ctx, s.client(), []string{s.key}, owner, ttl.Microseconds()).Int64()
 	if errors.Is(err, redis.Nil) {
 		return 0, lending.ErrLeaseHeld
 	}
@@ -113,5 +113,5 @@ return 1`)
 
 // Release implements [lending.TokenStore].
 func (s *TokenStore) Release(ctx context.Context, owner string) error {
-	return release.Run(ctx, s.client, []string{s.key}, owner).Err()
+	return release.Run(ctx, s.client(), []string{s.key}, owner).Err()
 }

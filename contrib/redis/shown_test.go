@@ -1,0 +1,69 @@
+package lendingredis_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"sync"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
+)
+
+// TestWhatIsAliveCanBePrinted prints and compares what is alive beside its work. Without a
+// lock that would be a data race, which the detector reports, or "concurrent map iteration
+// and map write", which ends the process; and the client of Redis would show its password.
+func TestWhatIsAliveCanBePrinted(t *testing.T) {
+	server := startRedis(t)
+	client := redis.NewClient(&redis.Options{Network: "unix", Addr: server.address(), CredentialsProvider: func() (string, string) { return "", "" }, ClientName: "hush"})
+	t.Cleanup(func() { _ = client.Close() })
+	inbox, err := lendingredis.NewInbox(t.Context(), client, "shown", nil)
+	require.NoError(t, err)
+	deduper := lendingredis.NewDeduper(client, "shown:", lending.DeduperOptions{})
+	claim, err := deduper.Claim(t.Context(), "key of the claim")
+	require.NoError(t, err)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	var working sync.WaitGroup
+	for range 4 {
+		working.Go(func() {
+			for ctx.Err() == nil {
+				event, err := lending.ParseEvent([]byte(`{"webhookEvent":"WB_Send_Otp","data":"` + rand.Text() + `"}`))
+				if assert.NoError(t, err) {
+					_ = inbox.Put(ctx, event)
+				}
+				if entry, err := inbox.Take(ctx); err == nil {
+					_ = inbox.Done(ctx, entry)
+				}
+			}
+		})
+	}
+	var shown bytes.Buffer
+	for range 20 {
+		for _, v := range []any{inbox, deduper, claim, lendingredis.NewTokenStore(client, "shown")} {
+			for _, value := range []any{v, []any{v}, struct{ v any }{v}} {
+				for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d"} {
+					fmt.Fprintf(&shown, verb, value)
+				}
+				slog.New(slog.NewTextHandler(&shown, nil)).Info("m", "v", value)
+				written, _ := json.Marshal(value) //nolint:errchkjson // a function is no JSON
+				shown.Write(written)
+			}
+			compared := assert.CollectT{}
+			assert.Equal(&compared, []any{v}, []any{1})
+			assert.False(t, reflect.DeepEqual([]any{v}, []any{&v}))
+		}
+	}
+	cancel()
+	working.Wait()
+	assert.NotContains(t, shown.String(), "hush")
+}
