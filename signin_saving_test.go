@@ -2,6 +2,7 @@ package lending_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,4 +38,16 @@ func TestSavingDoesNotUseUpTheLifeOfTheToken(t *testing.T) {
 		assert.NotZero(t, took)
 		assert.LessOrEqual(t, took, time.Second/2)
 	}, lendingtest.WithTokenLifetime(life))
+}
+
+func TestSessionPrintsWhetherItIsSignedIn(t *testing.T) {
+	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := signInTo(t, service, nil)
+		assert.Equal(t, "lending session: not signed in", fmt.Sprint(client.Session()))
+		require.NoError(t, read(t.Context(), client))
+		assert.Equal(t, "lending session: signed in", fmt.Sprint(client.Session()))
+		elapse(time.Hour)
+		assert.Equal(t, "lending session: not signed in", fmt.Sprint(client.Session()))
+	})
+	assert.Equal(t, "<nil>", fmt.Sprint(newClient(t, "https://lending.example").Session()))
 }
