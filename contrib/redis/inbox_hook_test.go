@@ -5,10 +5,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/lendingapi/lending-go"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lendingapi/lending-go"
 	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
 )
 
