@@ -194,7 +194,7 @@ func (s *session) save(ctx context.Context, fence int64, k kept) error {
 	if k.Token == "" {
 		token.Expires = k.Until.Add(time.Hour) // until then failures count as in a row
 	}
-	_, err = storeStep(context.WithoutCancel(ctx), s, storeTimeout, func(ctx context.Context) (any, error) {
+	_, err = storeStep(context.WithoutCancel(ctx), s, storeLimit(ctx), func(ctx context.Context) (any, error) {
 		return nil, s.store.Save(ctx, token)
 	})
 	return err

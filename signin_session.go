@@ -78,6 +78,14 @@ type Session struct {
 	state func() *session // behind a function, where nothing that prints or compares looks
 }
 
+// String says whether there is a token, not which.
+func (shell *Session) String() string {
+	if shell.state().current.Load().usable() {
+		return "lending session: signed in"
+	}
+	return "lending session: not signed in"
+}
+
 // session is what a [Session] holds.
 type session struct {
 	current atomic.Pointer[grant] // written under mu; nil if there is no token

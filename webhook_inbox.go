@@ -225,7 +225,7 @@ func (w *worker) observe(h Handling) {
 func doubling(n int, first, most time.Duration) time.Duration {
 	d := most
 	if n < 30 {
-		d = min(first<<(n-1), most)
+		d = min(first<<max(n-1, 0), most)
 	}
 	return d/2 + rand.N(d/2+1)
 }

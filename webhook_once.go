@@ -89,7 +89,7 @@ func OnceBy(d Deduper, key func(*Event) string, handle EventFunc) EventFunc {
 			if !done { // failed or panicked
 				ctx, cancel := afterwards(ctx)
 				defer cancel()
-				_ = claim.Release(ctx) // if that fails, the claim ends by itself
+				_ = safely(func() error { return claim.Release(ctx) }) // if that fails, the claim ends by itself
 			}
 		}()
 		if err = handle(ctx, event); !accepted(err) {
@@ -98,7 +98,7 @@ func OnceBy(d Deduper, key func(*Event) string, handle EventFunc) EventFunc {
 		done = true
 		ctx, cancel := afterwards(ctx)
 		defer cancel()
-		if failed := claim.Done(ctx); failed != nil {
+		if failed := safely(func() error { return claim.Done(ctx) }); failed != nil {
 			return fmt.Errorf("%w: %w", ErrNotRecorded, failed)
 		}
 		return err

@@ -104,15 +104,16 @@ func (d Delivery) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// PanicError is the error of an [EventFunc], a [SecretsFunc] or an [Inbox] that panicked.
+// PanicError is the error of a function of the caller's that panicked where the library
+// calls it in the background: see [EventFunc], [Work] and [Session].
 type PanicError struct {
 	Value any
 	Stack []byte
 }
 
-// Error names the type of the value, which can hold data of the event.
+// Error names the type of the value, which can hold what the function was given.
 func (e *PanicError) Error() string {
-	return fmt.Sprintf("lending: a webhook's function panicked with a value of type %T", e.Value)
+	return fmt.Sprintf("lending: a function panicked with a value of type %T", e.Value)
 }
 
 // NewReceiver returns the handler to which the service posts its events. It verifies
@@ -283,8 +284,8 @@ func verifyAny(secrets []Secret, body []byte, signature string) error {
 	return err
 }
 
-// safely calls f and returns a panic as an error, and [runtime.Goexit] too, which ends
-// the goroutine that it is called in: one that is there for that alone.
+// safely calls f and returns a panic as an error, of its error too, and [runtime.Goexit],
+// which ends the goroutine that it is called in: one that is there for that alone.
 func safely(f func() error) error {
 	ended := make(chan error, 1)
 	go func() {
@@ -296,8 +297,11 @@ func safely(f func() error) error {
 			ended <- err
 		}()
 		err = f()
+		// An error can panic too when it is asked what it is, as a nil pointer of its type:
+		// all who ask it later shall get an answer.
+		_ = errors.Is(err, errGoexit) || errors.As(err, new(*PanicError))
 	}()
 	return <-ended
 }
 
-var errGoexit = errors.New("lending: a webhook's function called runtime.Goexit")
+var errGoexit = errors.New("lending: a function called runtime.Goexit")

@@ -115,16 +115,18 @@ if not message then
 end
 return {wait, refused, least[4], message[1], message[2]}`)
 
-func (b *Inbox) tend(ctx context.Context) (*lending.InboxEntry, error) {
-	start := time.Now()
+func (b *Inbox) tend(ctx context.Context) (entry *lending.InboxEntry, err error) {
+	start, alone := time.Now(), false
 	unended, reserved := b.taking().reserve()
+	defer func() { b.taking().decided(reserved, entry, alone) }() // also if a hook of the client's panics
 	reply, err := tend.Run(ctx, b.client(), []string{b.stream, b.later}, group, milliseconds(b.options.Lease), unended).Slice()
 	if err != nil {
-		return nil, b.taking().decided(reserved, nil, false, err)
+		return nil, err
 	}
 	wait, _ := reply[0].(int64)
 	refused, _ := reply[1].(string)
 	tries, _ := reply[2].(int64) // that did not end
+	alone = tries >= aloneAfter
 	if wait >= 0 && refused == "" {
 		b.taking().lookIn(time.Duration(wait)*time.Millisecond + time.Millisecond)
 	}
@@ -132,7 +134,7 @@ func (b *Inbox) tend(ctx context.Context) (*lending.InboxEntry, error) {
 		err = fmt.Errorf("lendingredis: what is due again: %s", refused)
 	}
 	if len(reply) < 4 {
-		return nil, b.taking().decided(reserved, nil, tries >= aloneAfter, err)
+		return nil, err
 	}
 	b.taking().lookIn(0) // there may be more
 	id, _ := reply[3].(string)
@@ -141,8 +143,7 @@ func (b *Inbox) tend(ctx context.Context) (*lending.InboxEntry, error) {
 	for i := 1; i < len(fields); i += 2 {
 		values[fmt.Sprint(fields[i-1])] = fields[i]
 	}
-	entry, err := b.claimed(redis.XMessage{ID: id, Values: values}, tries+1, start)
-	return entry, b.taking().decided(reserved, entry, tries >= aloneAfter, err)
+	return b.claimed(redis.XMessage{ID: id, Values: values}, tries+1, start)
 }
 
 // next waits for an event that nobody has taken. Before a worker waits for its turn to
@@ -165,7 +166,7 @@ func (b *Inbox) next(ctx context.Context, first bool) (*lending.InboxEntry, erro
 	return nil, nil //nolint:nilnil // there is none, and no error
 }
 
-func (b *Inbox) read(ctx context.Context, block time.Duration) (*lending.InboxEntry, error) {
+func (b *Inbox) read(ctx context.Context, block time.Duration) (entry *lending.InboxEntry, err error) {
 	if changed := b.taking().begin(); changed != nil {
 		if block >= 0 {
 			timer := time.NewTimer(block)
@@ -179,18 +180,17 @@ func (b *Inbox) read(ctx context.Context, block time.Duration) (*lending.InboxEn
 		return nil, nil //nolint:nilnil // see above
 	}
 	start := time.Now()
+	defer func() { b.taking().end(entry) }() // also if a hook of the client's panics
 	streams, err := b.client().XReadGroup(ctx, &redis.XReadGroupArgs{
 		Group: group, Consumer: group, Streams: []string{b.stream, ">"}, Count: 1, Block: block,
 	}).Result()
-	var entry *lending.InboxEntry
 	switch {
 	case errors.Is(err, redis.Nil):
-		err = nil
+		return nil, nil //nolint:nilnil // see above
 	case err == nil && len(streams) > 0 && len(streams[0].Messages) > 0:
-		entry, err = b.claimed(streams[0].Messages[0], 1, start)
+		return b.claimed(streams[0].Messages[0], 1, start)
 	}
-	b.taking().end(entry)
-	return entry, err
+	return nil, err
 }
 
 // claimed returns an entry that was taken count times since it was put or tried last. With
@@ -271,8 +271,8 @@ func (t *taking) reserve() (unended int, reserved bool) {
 	return math.MaxInt32, true
 }
 
-// decided notes what became of it, and returns err.
-func (t *taking) decided(reserved bool, entry *lending.InboxEntry, alone bool, err error) error {
+// decided notes what became of it.
+func (t *taking) decided(reserved bool, entry *lending.InboxEntry, alone bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if reserved {
@@ -284,7 +284,6 @@ func (t *taking) decided(reserved bool, entry *lending.InboxEntry, alone bool, e
 		t.exclusive = t.exclusive || alone
 	}
 	t.wake()
-	return err
 }
 
 // begin notes that Redis may give an event, unless none may be taken: then it returns
