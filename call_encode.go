@@ -27,7 +27,7 @@ import (
 //
 // What a caller hands over cannot end the process: what holds itself, what is nested
 // without end and what panics in a method of its own is an [*ArgumentError]. What stands
-// in several places is written as often, as encoding/json does.
+// in several places is written as often, as encoding/json does, up to 64 MiB.
 func encode(value any) (body []byte, err error) {
 	var e encoder
 	defer func() {
@@ -87,15 +87,19 @@ func (e *encoder) refuse(code, message string) error {
 	return &ArgumentError{Fields: []FieldError{{field.String(), message, code}}}
 }
 
-func (e *encoder) refuseDepth() error {
-	outer := encoder{path: e.path[:min(len(e.path), 4)]} // where it begins tells enough
-	return outer.refuse(CodeEncoding, "is nested too deep")
+// refuseWhole names where what is too deep or too large begins, which tells enough.
+func (e *encoder) refuseWhole(message string) error {
+	outer := encoder{path: e.path[:min(len(e.path), 4)]}
+	return outer.refuse(CodeEncoding, message)
 }
 
 // at writes v, which stands one step further.
 func (e *encoder) at(s step, v reflect.Value) error {
-	if len(e.path) == maxNesting {
-		return e.refuseDepth()
+	switch {
+	case len(e.path) == maxNesting:
+		return e.refuseWhole("is nested too deep")
+	case e.Len() > maxAnswer: // what stands in many places may never end
+		return e.refuseWhole("is larger than 64 MiB as JSON")
 	}
 	e.path = append(e.path, s)
 	err := e.value(v)
@@ -110,7 +114,7 @@ func (e *encoder) enter(v reflect.Value, write func(*encoder, reflect.Value) err
 	case slices.Contains(e.open, id):
 		return e.refuse(CodeEncoding, "holds itself")
 	case len(e.open) == maxNesting:
-		return e.refuseDepth()
+		return e.refuseWhole("is nested too deep")
 	}
 	e.open = append(e.open, id)
 	err := write(e, v)

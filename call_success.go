@@ -47,7 +47,7 @@ type said struct {
 func hear(answer *Response) said {
 	var s said
 	s.text = bytes.TrimPrefix(answer.Body, utf8BOM)
-	s.body = bytes.TrimSpace(s.text)
+	s.body = bytes.Trim(s.text, " \t\r\n") // the white space of JSON
 	if answer.StatusCode < 200 || answer.StatusCode >= 300 {
 		return s
 	}

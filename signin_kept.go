@@ -133,7 +133,7 @@ func storeLimit(ctx context.Context) time.Duration {
 }
 
 // storeStep makes a step of the store, which is the caller's and may hang or panic, and waits
-// for it no longer than limit. [Session.close] waits for what goes on after that.
+// for it no longer than limit. Close of the client waits for what goes on after that.
 func storeStep[T any](ctx context.Context, s *session, limit time.Duration, do func(context.Context) (T, error)) (T, error) {
 	type result struct {
 		value T

@@ -205,6 +205,7 @@ func (s *tour) combined() {
 		}
 	}
 	first := must(
+		//lint:ignore SA1019 the service has it still
 		s.client.Applications.CreateWithCustomer(s.Context(), lending.ApplicationAndCustomerRequest{Extra: both()}, nil))
 	second := must(
 		s.client.Applications.CreateWithCustomerAndApplicant(s.Context(), lending.ApplicationAndCustomerAndApplicantRequest{Extra: both()}, nil))

@@ -70,6 +70,13 @@ var dangerous = map[string]struct {
 		m["self"] = m
 		return m
 	}, "Extra.self holds itself"},
+	"a map that doubles forty times": {func() any {
+		m := unpublished{}
+		for range 40 {
+			m = unpublished{"l": m, "r": m}
+		}
+		return m
+	}, "Extra.l.l.l is larger than 64 MiB as JSON"},
 	"a slice in itself": {func() any {
 		s := []any{0, nil}
 		s[1] = s

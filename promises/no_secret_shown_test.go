@@ -269,6 +269,7 @@ var targets = []func(error) (any, bool){
 	as[*url.Error], as[url.EscapeError], as[url.InvalidHostError],
 	as[*net.OpError], as[*net.DNSError], as[*net.AddrError], as[*net.ParseError], as[*net.DNSConfigError],
 	as[net.UnknownNetworkError], as[net.InvalidAddrError],
+	//lint:ignore SA1019 it quotes
 	as[*http.ProtocolError], as[*http.MaxBytesError], //nolint:staticcheck // deprecated, and it quotes
 	as[*textproto.Error], as[textproto.ProtocolError],
 	as[tls.RecordHeaderError], as[*tls.CertificateVerificationError], as[tls.AlertError], as[*tls.ECHRejectionError],
@@ -460,6 +461,7 @@ func TestNoValueIsShownByAForeignTransport(t *testing.T) {
 				&net.OpError{Op: "read", Net: said, Err: &talkative{r}}, &net.OpError{Op: "dial", Net: "tcp", Err: &talkative{r}},
 				&net.DNSError{Err: said, Name: "lending.example", Server: said, UnwrapErr: &talkative{r}},
 				&net.AddrError{Err: said, Addr: said}, &net.ParseError{Type: said, Text: said}, &net.DNSConfigError{Err: &talkative{r}},
+				//lint:ignore SA1019 it quotes
 				net.UnknownNetworkError(said), net.InvalidAddrError(said), &http.ProtocolError{ErrorString: said}, //nolint:staticcheck // deprecated, and it quotes
 				&textproto.Error{Code: 1, Msg: said}, textproto.ProtocolError(said), tls.RecordHeaderError{Msg: said},
 				&fs.PathError{Op: "open", Path: said, Err: &talkative{r}}, streamError{Cause: &talkative{r}}, fmt.Errorf("%s: %w", said, io.EOF),

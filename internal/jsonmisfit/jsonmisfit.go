@@ -42,7 +42,7 @@ func Of(raw []byte, t reflect.Type) Misfit {
 				continue
 			}
 			m := Misfit{got: "a key", want: p.key}
-			if !fits(p.raw, p.t) || p.key == nil {
+			if p.key == nil || !fits(p.raw, p.t) {
 				m = Of(p.raw, p.t)
 			}
 			m.path = strings.TrimSuffix(p.step+"."+m.path, ".")
