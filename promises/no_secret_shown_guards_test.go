@@ -35,4 +35,5 @@ func TestErrorsOfOthersAreHidden(t *testing.T) {
 		}
 	}
 	assert.ErrorContains(t, told[1], "the source of tokens failed")
+	assert.Equal(t, told[0].Error(), fmt.Sprintf("%#v", told[0]), "under every verb")
 }
