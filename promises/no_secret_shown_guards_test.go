@@ -29,7 +29,7 @@ func TestErrorsOfOthersAreHidden(t *testing.T) {
 	for _, err := range told {
 		require.ErrorIs(t, err, quoting)
 		var address *net.AddrError
-		assert.False(t, errors.As(err, &address))
+		assert.NotErrorAs(t, err, &address)
 		for ; err != nil; err = errors.Unwrap(err) {
 			assert.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, err), "hush")
 		}
