@@ -28,7 +28,7 @@ help:
 
 ##@ Use
 
-.PHONY: demo test promise race contrib fuzz fuzz-seeds bench
+.PHONY: demo test promise race contrib fuzz fuzz-seeds bench mutants
 demo: ## Run the quickstart against the service in process
 	go run ./examples/quickstart
 
@@ -62,6 +62,11 @@ bench: ## Run the benchmarks COUNT (6) times; OLD=file compares with an earlier 
 	@mkdir -p $(BIN)
 	go test -run '^$$' -bench . -benchmem -count $(COUNT) ./... | tee $(BIN)/bench.txt
 	@if [ -n "$(OLD)" ]; then $(MAKE) --no-print-directory tools && $(BIN)/benchstat "$(OLD)" $(BIN)/bench.txt; fi
+
+# A mutant may be what guards against a flood: it does not get all of the machine's memory.
+mutants: ## Break the core at each line of tools/mutants.txt, ONLY=regexp chooses, and list what the tests do not see
+	@mkdir -p $(BIN); go -C tools build -o $(BIN)/mutants ./mutants
+	@ulimit -v 16777216 2>/dev/null || true; $(BIN)/mutants tools/mutants.txt '$(ONLY)' ./promises
 
 ##@ Gates
 

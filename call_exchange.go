@@ -283,7 +283,6 @@ func (x *exchange) problem() *ProblemDetails { return parseProblem(x.answer.Body
 // notSent returns the error of a call that did not get a token.
 func (x *exchange) notSent(cause error) error {
 	e := x.failed(cause)
-	e.Outcome = OutcomeNotSent
 	if paused, ok := errors.AsType[*pausedError](cause); ok {
 		e.RetryAfter = max(e.RetryAfter, time.Until(paused.until))
 	} else if signIn, ok := errors.AsType[*Error](cause); ok {

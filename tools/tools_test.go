@@ -13,7 +13,7 @@ import (
 // what resembles one.
 func TestTools(t *testing.T) {
 	bin := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", bin, "./apilist", "./doccheck", "./linkcheck").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", bin, "./apilist", "./doccheck", "./linkcheck", "./mutants").CombinedOutput(); err != nil {
 		t.Fatal(err, string(out))
 	}
 	for name, test := range map[string]struct {
@@ -57,6 +57,27 @@ func TestTools(t *testing.T) {
 				"pkg example.com/p, const A untyped int = 1", "pkg example.com/p, func (*T).M(n int) error", "pkg example.com/p, type T struct",
 				"pkg example.com/p, type T struct, F int", "pkg example.com/p, type T struct, comparable", "pkg example.com/p, type U struct",
 			},
+		},
+		"mutants": {
+			files: map[string]string{
+				"p.go":      "package p\n\nfunc Small(n int) bool {\n\tif n < 0 {\n\t\treturn false\n\t}\n\treturn n < 10\n}\n",
+				"p_test.go": "package p\n\nimport \"testing\"\n\nfunc TestSmall(t *testing.T) {\n\tif !Small(9) || Small(10) {\n\t\tt.Fail()\n\t}\n}\n",
+				"list.txt": "# comment\n\np.go TestSmall\n- return n < 10\n+ return n < 11\n\np.go TestSmall\n- return false\n+ return true\n\n" +
+					"p.go TestSmall\n- if n < 0 {\n+ if n <= -1 {\n= the same\n\np.go TestNothing\n- not chosen\n",
+			},
+			args: []string{"list.txt", "TestSmall", "."},
+			want: []string{
+				"p.go                   return n < 10                                       killed",
+				"p.go                   return false                                        SURVIVES",
+				"p.go                   if n < 0 {                                          may live: the same",
+				"1 killed, 1 survive that should not",
+			},
+			fails: true,
+		},
+		"mutants of a line that is gone": {
+			files: map[string]string{"p.go": "package p\n", "list.txt": "p.go TestSmall\n- return n < 10\n"},
+			args:  []string{"list.txt", "", "."},
+			fails: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
