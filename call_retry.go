@@ -44,7 +44,7 @@ func (x *exchange) repeat(hr *http.Request) (*http.Response, error) {
 // again decides after an attempt whether to attempt the read once more, and how long
 // to wait before.
 func (x *exchange) again(ctx context.Context, resp *http.Response, err error) (wait time.Duration, again bool) {
-	if ctx.Err() != nil || x.attempts > maxRetries || !isTransient(resp, err) {
+	if ctx.Err() != nil || !isTransient(resp, err) {
 		return 0, false
 	}
 	var asked time.Duration

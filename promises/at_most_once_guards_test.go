@@ -1,7 +1,10 @@
 package promises_test
 
 import (
+	"context"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 
@@ -10,27 +13,6 @@ import (
 
 	"github.com/lendingapi/lending-go"
 )
-
-// Where a kept connection breaks net/http repeats what it takes for a read. A command that
-// is a GET is not repeated because it does not look like one, and not only because it was stopped.
-func TestCommandOnAConnectionThatBreaks(t *testing.T) {
-	var arrivals atomic.Int32
-	client := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if arrivals.Add(1) == 1 {
-			answer(http.StatusOK, `"Approved"`)(w, r)
-			return
-		}
-		conn, _, err := w.(http.Hijacker).Hijack()
-		assert.NoError(t, err)
-		_ = conn.Close()
-	}, lending.WithHTTPClient(&http.Client{Transport: &http.Transport{}}))
-	_, err := client.Applications.Status(t.Context(), theApplication)
-	require.NoError(t, err)
-	_, err = client.Applications.Process(t.Context(), theApplication)
-	require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-	assert.ErrorContains(t, err, "connection closed before the answer was complete")
-	assert.EqualValues(t, 2, arrivals.Load())
-}
 
 // A command would be stopped on its way to the other place: a read shows that there is none.
 func TestRedirectIsNotFollowed(t *testing.T) {
@@ -46,5 +28,42 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 		require.ErrorAs(t, err, &failed)
 		assert.Equal(t, status, failed.StatusCode)
 		assert.EqualValues(t, 1, arrivals.Load())
+	}
+}
+
+// TestGuardHoldsWhereNothingIsSeen holds that net/http does not repeat a command by itself
+// even below a transport that hides from the trace of the call, where no fuse can see it.
+func TestGuardHoldsWhereNothingIsSeen(t *testing.T) {
+	var arrivals atomic.Int32
+	type seen struct{}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if before := r.Context().Value(seen{}).(*atomic.Int32).Add(1); before == 1 && r.URL.Path == "/" {
+			return // leaves the connection open
+		}
+		arrivals.Add(1)
+		panic(http.ErrAbortHandler) // after it was executed
+	}))
+	server.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+		return context.WithValue(ctx, seen{}, new(atomic.Int32))
+	}
+	server.Start()
+	defer server.Close()
+	below := &http.Transport{}
+	defer below.CloseIdleConnections()
+	hiding := roundTripper(func(r *http.Request) (*http.Response, error) {
+		return below.RoundTrip(r.WithContext(context.Background()))
+	})
+	client := newClient(t, server.URL, lending.WithTokenSource(lending.StaticToken("test-token")), lending.WithHTTPClient(&http.Client{Transport: hiding}))
+	for name, command := range map[string]func() error{
+		"a GET":                    func() error { return second(client.Applications.Process(t.Context(), theApplication)) },
+		"a POST without a body":    func() error { return client.Applications.Cancel(t.Context(), theApplication) },
+		"a POST with a small body": func() error { return second(client.Applications.CreateCustomer(t.Context(), theUser())) },
+	} {
+		arrivals.Store(0)
+		resp, err := (&http.Client{Transport: below}).Get(server.URL) // a connection to be reused
+		require.NoError(t, err, name)
+		require.NoError(t, resp.Body.Close(), name)
+		require.ErrorIs(t, command(), lending.ErrOutcomeUnknown, name)
+		assert.EqualValues(t, 1, arrivals.Load(), name)
 	}
 }
