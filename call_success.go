@@ -195,7 +195,7 @@ func provesDocument(x *exchange) error {
 }
 
 // provesGUID says why an answer does not look like a GuidApiResponse. Nothing but its
-// name is published of it: somewhere there is a UUID, and not that of a problem record.
+// name is published of it: it is a UUID, or one of its members is, and not that of a problem record.
 func provesGUID(x *exchange) error {
 	body := x.said.body
 	switch {
