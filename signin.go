@@ -126,8 +126,8 @@ func signedIn(user *FullApplicationUser, answer *reply) (*grant, error) {
 		expires = jwtExpiry(user.Token)
 	}
 	issued, expires := time.Now(), onOurClock(expires, answer)
-	if !expires.After(issued) {
-		issued = answer.sent // it has expired on the way
+	if expires.Sub(issued) <= margin(expires.Sub(answer.sent)) {
+		issued = answer.sent // too much of its life has passed on the way
 	}
 	return newGrant(user.Token, issued, expires), nil
 }

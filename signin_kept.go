@@ -223,9 +223,9 @@ type grant struct {
 	fence    int64     // of the lease it was got under; 0 if it was got without the store
 }
 
-// expiryMargin is how long before its expiry a token is no longer used, so that it
-// does not expire on the way: at most a tenth of its life.
-const expiryMargin = 10 * time.Second
+// margin is how long before its expiry a token that lives so long is no longer used, so
+// that it does not expire on the way.
+func margin(life time.Duration) time.Duration { return min(10*time.Second, life/10) }
 
 // maxRefused is how many refused tokens a session remembers: more than a store that
 // could not be reached can bring back.
@@ -236,7 +236,7 @@ const maxRefused = 16
 func newGrant(value Secret, issued, expires time.Time) *grant {
 	g := &grant{token: Token{Value: value}, issued: issued}
 	if life := expires.Sub(issued); life > 0 {
-		use := life - min(expiryMargin, life/10)
+		use := life - margin(life)
 		g.token.Expires = expires
 		g.useUntil = onBothClocks(issued.Add(use))
 		g.renewAt = onBothClocks(issued.Add(use*2/3 + rand.N(use/6+1)))

@@ -46,6 +46,24 @@ func TestSlowAnswerIsNoSkew(t *testing.T) {
 	}
 }
 
+// A token that comes with its last moments is not used: the service's Date tells its life
+// only to the second.
+func TestTokenThatNearlyEndedOnTheWay(t *testing.T) {
+	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		delay := 57 * time.Second
+		client := signInTo(t, service, nil, lending.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			answered, err := service.Transport().RoundTrip(r)
+			if strings.Contains(r.URL.Path, "two-factor") {
+				elapse(delay)
+				delay = 0
+			}
+			return answered, err
+		})}))
+		require.NoError(t, read(t.Context(), client))
+		assert.Equal(t, 2, service.Executed(loginRoute))
+	}, lendingtest.WithTokenLifetime(time.Minute))
+}
+
 // lateKeeper keeps the first token only after some time.
 type lateKeeper struct {
 	lending.TokenStore

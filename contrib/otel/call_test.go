@@ -6,13 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
 
 	lendingotel "github.com/lendingapi/lending-go/contrib/otel"
 )
@@ -155,13 +156,13 @@ func TestCallFailures(t *testing.T) {
 	}
 }
 
-// TestCallPanics has a body of the caller's panic before anything is sent.
+// TestCallPanics has a source of tokens of the caller's panic before anything is sent.
 func TestCallPanics(t *testing.T) {
-	service, tel := newService(t), newTelemetry()
-	client := newClient(t, service, tel.observeCalls())
-	assert.Panics(t, func() {
-		_, _ = client.Do(t.Context(), lending.RawRequest{Method: http.MethodPost, Path: "/api/Some/route", Body: torn{}})
-	})
+	tel := newTelemetry()
+	client, err := lending.New("https://lending.example", tel.observeCalls(), lending.WithTokenSource(torn{}))
+	require.NoError(t, err)
+	defer client.Close()
+	assert.Panics(t, func() { _ = client.Applications.Cancel(t.Context(), lending.ApplicationID{1}) })
 	got := values(tel.span(t).Attributes)
 	assert.Equal(t, "not sent", got["lending.outcome"])
 	assert.Equal(t, "_OTHER", got["error.type"])
@@ -169,7 +170,7 @@ func TestCallPanics(t *testing.T) {
 
 type torn struct{}
 
-func (torn) MarshalJSON() ([]byte, error) { panic("torn") }
+func (torn) Token(context.Context) (lending.Token, error) { panic("torn") }
 
 // TestCallSignIn finds a shared sign-in in traces of its own, with its attempts.
 func TestCallSignIn(t *testing.T) {
