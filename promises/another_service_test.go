@@ -206,7 +206,7 @@ func (s *tour) combined() {
 	}
 	first := must(
 		//lint:ignore SA1019 the service has it still
-		s.client.Applications.CreateWithCustomer(s.Context(), lending.ApplicationAndCustomerRequest{Extra: both()}, nil))
+		s.client.Applications.CreateWithCustomer(s.Context(), lending.ApplicationAndCustomerRequest{Extra: both()}, nil)) //nolint:staticcheck // see above
 	second := must(
 		s.client.Applications.CreateWithCustomerAndApplicant(s.Context(), lending.ApplicationAndCustomerAndApplicantRequest{Extra: both()}, nil))
 	assert.NotEqual(s, ids(s, first).CustomerID, ids(s, second).CustomerID)

@@ -51,7 +51,7 @@ func TestGuardHoldsWhereNothingIsSeen(t *testing.T) {
 	below := &http.Transport{}
 	defer below.CloseIdleConnections()
 	hiding := roundTripper(func(r *http.Request) (*http.Response, error) {
-		return below.RoundTrip(r.WithContext(context.Background()))
+		return below.RoundTrip(r.WithContext(t.Context()))
 	})
 	client := newClient(t, server.URL, lending.WithTokenSource(lending.StaticToken("test-token")), lending.WithHTTPClient(&http.Client{Transport: hiding}))
 	for name, command := range map[string]func() error{

@@ -69,7 +69,7 @@ type unpublished map[string]any
 var calls = map[string]func(context.Context, *lending.Client) (any, error){
 	"Applications.CreateWithCustomer": func(ctx context.Context, c *lending.Client) (any, error) {
 		//lint:ignore SA1019 the service has it still
-		return c.Applications.CreateWithCustomer(ctx, lending.ApplicationAndCustomerRequest{Extra: unpublished{"a": 1}}, &lending.CreateOptions{SendLink: true})
+		return c.Applications.CreateWithCustomer(ctx, lending.ApplicationAndCustomerRequest{Extra: unpublished{"a": 1}}, &lending.CreateOptions{SendLink: true}) //nolint:staticcheck // see above
 	},
 	"Applications.SendLink": func(ctx context.Context, c *lending.Client) (any, error) {
 		return nil, c.Applications.SendLink(ctx, theApplication)

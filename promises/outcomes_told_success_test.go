@@ -167,6 +167,9 @@ func TestSuccessOfEveryRoute(t *testing.T) {
 	for name, r := range routes {
 		t.Run(name, func(t *testing.T) {
 			for answered, verdict := range table {
+				if raceDetector && len(answered)%4 != 0 { // which finds nothing in the words of an answer
+					continue
+				}
 				body = answered
 				want, ok := verdict[kindOf(r)]
 				require.True(t, ok, kindOf(r))
