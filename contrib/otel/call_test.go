@@ -6,14 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/lendingtest"
 
 	lendingotel "github.com/lendingapi/lending-go/contrib/otel"
 )

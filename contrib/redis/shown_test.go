@@ -11,11 +11,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/lendingapi/lending-go"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lendingapi/lending-go"
 	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
 )
 
