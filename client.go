@@ -77,7 +77,8 @@ type Option func(*settings) error
 // hand, the document is sent at once, and a refusal may be lost to a reset connection.
 //
 // [OutcomeNotSent] then also needs an error that says so: of dialing, a proxy too, of DNS
-// or of the TLS handshake. That of a proxy which refuses to connect does not. A time limit that ends any of these leaves the outcome unknown.
+// or of the TLS handshake. That of a proxy which refuses to connect does not say it. A
+// time limit that ends any of these leaves the outcome unknown.
 func WithHTTPClient(hc *http.Client) Option {
 	return func(s *settings) error {
 		if hc == nil {

@@ -57,9 +57,10 @@ type Document struct {
 //
 // Before a file of more than 256 KiB, or of unknown size, is sent the service is asked
 // whether it will have it (Expect: 100-continue), so that a refusal can be read and
-// nothing is sent in vain, and its connection is not used again. With [WithHTTPClient] that needs a transport whose
-// [http.Transport.ExpectContinueTimeout] is not 0, as it is in one made by hand and in
-// that of Client of httptest's Server: those send the file at once.
+// nothing is sent in vain, and its connection is not used again. With [WithHTTPClient]
+// that needs a transport whose [http.Transport.ExpectContinueTimeout] is not 0, as it is
+// in one made by hand and in that of Client of httptest's Server: those send the file at
+// once.
 //
 // An answer other than true is an error, whose outcome is [OutcomeUnknown]: false as well,
 // of which nothing says that nothing was stored, and none at all. Too large a file for the

@@ -60,7 +60,7 @@ func TestSessionsSimulation(t *testing.T) {
 		all.add(s)
 		for kind, v := range s.watch.failed {
 			if seeds[kind] = append(seeds[kind], seed); len(seeds[kind]) <= 2 {
-				t.Errorf("simulation of %d processes (%s), tokens of %v: %s: %s\nto see it again: %s=1 %s=%d go test -count=20 -run TestSessionsSimulation .\nwhat came before:\n%s",
+				t.Errorf("simulation of %d processes (%s), tokens of %v: %s: %s\nto see it again: %s=1 %s=%d go test -count=20 -run TestSessionsSimulation ./promises\nwhat came before:\n%s",
 					s.count, s.profile, s.life, kind, v.text, sessionsVariable, seedVariable, seed, strings.Join(v.before, "\n"))
 			}
 		}

@@ -119,21 +119,21 @@ func successes() map[string]verdicts {
 		`{"data":"00000000-0000-0000-0000-000000000000","message":"no"}`: without,
 		`{"detail":"no","correlationId":` + someID + `}`:                 without,
 		`{"data":{"a":[` + someID + `]}}`:                                without,
-		zero:                                                             verdictsOfZero(object),
+		zero:                                                             with(object, verdicts{"id": "done", "GuidApiResponse": "unknown"}),
 		someID:                                                           id,
 		`"true"`:                                                         text,
 		`"false"`:                                                        text,
 		`"` + strings.Repeat("0", 32) + `"`:                              text,
-		`""`:                                                             withToken(text),
+		`""`:                                                             with(text, verdicts{"token": "done"}),
 		`12`:                                                             other,
-		`true`:                                                           withTrue(other),
+		`true`:                                                           with(other, verdicts{"boolean": "", "upload": ""}),
 		`[]`:                                                             list(verdicts{"[]id": ""}),
 		`[{}]`:                                                           list(nil),
 		`[{` + whole + `}]`:                                              list(verdicts{"[]id": ""}),
 		`[{` + whole + `},{` + whole + `}]`:                              list(verdicts{"[]id": "", "batch": ""}),
 		`[{` + whole + `},{"id":null},{}]`:                               list(verdicts{"batch": ""}), // of customers it is not: see below
 		`[{` + whole + `},{"error":"no",` + whole + `}]`: list(verdicts{"[]id": ""}),
-		``:         withEmpty(nothing),
+		``:         with(nothing, verdicts{"string": ""}),
 		`null`:     nothing,
 		`{"half":`: except("done", verdicts{"-": "", "GuidApiResponse": "unknown", "upload": "unknown"}),
 		`<html>`:   except("unknown", nil),
@@ -145,13 +145,6 @@ func with(base verdicts, more verdicts) verdicts {
 	maps.Copy(all, more)
 	return all
 }
-
-func verdictsOfZero(object verdicts) verdicts {
-	return with(object, verdicts{"id": "done", "GuidApiResponse": "unknown"})
-}
-func withToken(text verdicts) verdicts    { return with(text, verdicts{"token": "done"}) }
-func withTrue(other verdicts) verdicts    { return with(other, verdicts{"boolean": "", "upload": ""}) }
-func withEmpty(nothing verdicts) verdicts { return with(nothing, verdicts{"string": ""}) }
 
 // TestSuccessOfEveryRoute holds for each route which answers with 200 are a success, and
 // what is known after one that is none.

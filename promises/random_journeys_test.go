@@ -127,7 +127,7 @@ func (j *journey) report(t *testing.T, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	last := j.lines[max(0, len(j.lines)-12):]
-	t.Errorf("journey over %s with %d actors: %v\nto see it again: %s=1 %s=%d go test -run TestRandomJourneys .\nits last calls:\n%s",
+	t.Errorf("journey over %s with %d actors: %v\nto see it again: %s=1 %s=%d go test -run TestRandomJourneys ./promises\nits last calls:\n%s",
 		j.wire, j.actors, err, journeysVariable, seedVariable, j.seed, strings.Join(last, "\n"))
 }
 
