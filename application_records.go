@@ -129,6 +129,9 @@ type CustomerData struct {
 	DateOfBirth time.Time // only the date counts, in the time's own location
 }
 
+// secretParam is the one parameter of a query that is secret.
+const secretParam = "ssn"
+
 func (d CustomerData) query() []param {
 	return []param{
 		{"firstname", d.FirstName, true},
@@ -136,7 +139,7 @@ func (d CustomerData) query() []param {
 		{"address", d.Address, true},
 		{"state", d.State, true},
 		{"city", d.City, true},
-		{"ssn", d.SSN.Reveal(), true},
+		{secretParam, d.SSN.Reveal(), true},
 		{"mobile", d.Mobile, true},
 		dateParam("dateOfBirth", d.DateOfBirth),
 	}

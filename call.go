@@ -108,13 +108,16 @@ func perform[T any](ctx context.Context, x *exchange) (T, error) {
 	if err != nil {
 		return result, err
 	}
-	if _, ok := ctx.Deadline(); !ok && !x.request.isUpload() {
-		ctx, x.stop = context.WithTimeout(ctx, callTimeout)
-	} else {
-		ctx, x.stop = context.WithCancel(ctx)
-	}
+	key := x.key(ctx)
+	ctx = x.bound(ctx, key != nil)
 	defer x.stop()
-	err = x.do(ctx, body)
+	if key != nil {
+		ctx = withoutKey(ctx)
+		err = x.recall(ctx, key)
+	}
+	if err == nil && x.answer.StatusCode == 0 { // which the journal can have
+		err = x.do(ctx, body)
+	}
 	if into != nil {
 		*into = x.answer
 	}
@@ -124,7 +127,24 @@ func perform[T any](ctx context.Context, x *exchange) (T, error) {
 	if err == nil {
 		err = x.lost(decodeAnswer(x, &result))
 	}
+	if x.passage != nil {
+		err = x.passage.record(ctx, err)
+	}
 	return result, err
+}
+
+// bound ends ctx in time, so that the call cannot go on for ever, and in x.stop. With a key
+// it has a deadline that others can wait for.
+func (x *exchange) bound(ctx context.Context, keyed bool) context.Context {
+	switch _, ok := ctx.Deadline(); {
+	case !x.request.isUpload() && (keyed || !ok):
+		ctx, x.stop = context.WithTimeout(ctx, callTimeout)
+	case keyed && !ok:
+		ctx, x.stop = context.WithTimeout(ctx, uploadLease)
+	default:
+		ctx, x.stop = context.WithCancel(ctx)
+	}
+	return ctx
 }
 
 // prepare refuses what must not be sent, with all the reasons, and returns the body.

@@ -28,8 +28,12 @@ import (
 // What a caller hands over cannot end the process: what holds itself, what is nested
 // without end and what panics in a method of its own is an [*ArgumentError]. What stands
 // in several places is written as often, as encoding/json does, up to 64 MiB.
-func encode(value any) (body []byte, err error) {
-	var e encoder
+func encode(value any) ([]byte, error) { return new(encoder).encode(value) }
+
+// encodeWithoutSecrets is encode, but with "[redacted]" for each secret.
+func encodeWithoutSecrets(value any) ([]byte, error) { return (&encoder{redacts: true}).encode(value) }
+
+func (e *encoder) encode(value any) (body []byte, err error) {
 	defer func() {
 		if recover() != nil { // the value of the panic may quote anything
 			body, err = nil, e.refuse(CodeEncoding, "cannot be written as JSON: a method of its type panicked")
@@ -46,6 +50,8 @@ const maxNesting = 10_000
 // encoder writes one body.
 type encoder struct {
 	bytes.Buffer
+	redacts bool
+
 	path []step     // from the body to what is being written
 	open []identity // the pointers, maps and slices on the way
 }
@@ -133,6 +139,9 @@ func (e *encoder) value(v reflect.Value) error {
 	pointer := v.Kind() == reflect.Pointer && !v.IsNil()
 	switch x := v.Interface().(type) {
 	case Secret:
+		if e.redacts {
+			return e.string(x.String())
+		}
 		return e.string(x.Reveal())
 	case string:
 		return e.string(x)

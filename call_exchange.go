@@ -34,6 +34,8 @@ type exchange struct {
 	call Call         // as its observers are told of it
 	ends []func(Call) // what they want to have called at its end
 
+	passage *passage // through the journal; nil for a call without a key
+
 	attempts int
 	answer   Response      // the last there was
 	said     said          // what it says
@@ -330,7 +332,7 @@ func (x *exchange) failed(cause error) *Error {
 		e.Problem = x.problem()
 	}
 	if e.Effect == Mutation {
-		e.SettledBy = settledBy[e.Method+" "+e.Route]
+		e.SettledBy = settlementOf(e.Method+" "+e.Route).reads
 	}
 	return e
 }

@@ -21,6 +21,7 @@ type Call struct {
 	StatusCode int           // of the last answer; 0 if there was none
 	Outcome    Outcome       // [OutcomeDone] for success
 	Err        error         // what the caller gets; nil for success
+	Journal    JournalAction // what a journal did with it; "" without a key
 }
 
 // errPanicked is told of a call that did not return.
@@ -73,6 +74,7 @@ type Attempt struct {
 	Duration   time.Duration // until the whole answer was read
 	Outcome    Outcome       // of the call if this attempt is its last; [OutcomeDone] for success, whether it decodes or not
 	Err        error         // nil for an answer that was received whole, whatever its status
+	Journal    JournalAction // [JournalSent] for a command with a key, [JournalLook] for a read that settles one
 }
 
 // observe tells the observers of an attempt that has ended.
@@ -82,7 +84,7 @@ func (x *exchange) observe(start time.Time, resp *http.Response) {
 	}
 	a := Attempt{
 		Method: x.request.method, Route: x.request.path, Effect: x.request.effect, Number: x.attempts,
-		Start: start, Duration: time.Since(start), Outcome: x.outcome(), Err: hide(x.err),
+		Start: start, Duration: time.Since(start), Outcome: x.outcome(), Err: hide(x.err), Journal: x.call.Journal,
 	}
 	if resp != nil {
 		a.StatusCode = resp.StatusCode
@@ -105,6 +107,9 @@ func (a Attempt) log(ctx context.Context, logger *slog.Logger) {
 	}
 	if a.Err != nil {
 		attrs = append(attrs, slog.String("error", a.Err.Error()))
+	}
+	if a.Journal != "" {
+		attrs = append(attrs, slog.String("journal", string(a.Journal)))
 	}
 	logger.LogAttrs(ctx, level, "lending attempt", attrs...)
 }

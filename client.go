@@ -45,6 +45,7 @@ type settings struct {
 	tokens    TokenSource
 	session   *Session
 	store     TokenStore
+	journal   *Journal
 	logger    *slog.Logger
 	observers []func(context.Context, Attempt)
 

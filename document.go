@@ -209,6 +209,30 @@ func (u *upload) check(c *checks) {
 	c.that(u.document.Size <= 0 || u.known < 0 || u.size == u.known, "size", CodeConflict, "must be what the content holds")
 }
 
+// print writes what tells u from another upload: name, size, and what Content holds if it
+// can be read twice.
+func (u *upload) print(ctx context.Context, w io.Writer) error {
+	fmt.Fprintf(w, "%q %d\n", u.name, u.size)
+	if buffer, ok := u.document.Content.(*bytes.Buffer); ok {
+		_, err := w.Write(buffer.Bytes())
+		return err
+	}
+	seeker, ok := u.document.Content.(io.Seeker)
+	if !ok || u.known < 0 {
+		return nil
+	}
+	at, err := seeker.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return err
+	}
+	content := io.LimitReader(&leavable{Reader: u.document.Content, done: ctx.Done()}, MaxDocument+1)
+	if _, err := io.Copy(w, content); err != nil {
+		return err
+	}
+	_, err = seeker.Seek(at, io.SeekStart)
+	return err
+}
+
 // isUpload reports whether the body of the request is made while it is sent.
 func (r *request) isUpload() bool {
 	_, ok := r.body.(*upload)

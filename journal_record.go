@@ -1,0 +1,94 @@
+package lending
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// record writes down what became of a command that was sent, and returns the error of the
+// call, which is err unless the journal fails.
+func (p *passage) record(ctx context.Context, err error) error {
+	if p.x.call.Journal != JournalSent {
+		return err
+	}
+	switch OutcomeOf(err) {
+	case OutcomeNotSent, OutcomeRejected:
+		p.free(ctx, recordLimit)
+	case OutcomeUnknown:
+		_ = p.insist(ctx, recordLimit, CommandUnknown, p.scope())
+	case OutcomeDone:
+		state, scope := CommandForgotten, ""
+		if answer := p.x.answer; len(answer.Body) <= p.MaxAnswer {
+			state = CommandDone
+			p.memo.Answer, p.memo.Status, p.memo.Media = answer.Body, answer.StatusCode, answer.Header.Get("Content-Type")
+		}
+		if p.memo.Hold > 0 {
+			scope = p.scope()
+		}
+		if failed := p.insist(ctx, recordLimit, state, scope); failed != nil {
+			return p.refuse(KeyError{kind: ErrJournal, cause: failed}, 0)
+		}
+	}
+	return err
+}
+
+// free writes down that the command did not leave, or was refused.
+func (p *passage) free(ctx context.Context, limit time.Duration) {
+	p.memo.Left = p.left
+	if p.memo.Before = nil; !p.left {
+		p.memo.Sends = 0
+	}
+	_ = p.insist(ctx, limit, CommandFree, "")
+}
+
+// insist saves the memo, again and again until limit is over, also if the call's context
+// has ended. It gives way to another who knows as much.
+func (p *passage) insist(ctx context.Context, limit time.Duration, state CommandState, scope string) error {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer stop()
+	for wait := 20 * time.Millisecond; ; wait *= 2 {
+		err := p.save(ctx, state, scope)
+		if err == nil {
+			return nil
+		}
+		if errors.Is(err, ErrJournalConflict) {
+			var settled bool
+			if settled, err = p.overtake(ctx, state); settled {
+				return nil
+			} else if err == nil {
+				continue
+			}
+		}
+		if sleep(ctx, wait) != nil {
+			return err
+		}
+	}
+}
+
+// overtake looks at who has changed the entry while the command was under way: this call
+// itself, with a save that failed and was done all the same, or one that has settled it. Who
+// sent it knows more than who has settled it, unless that has found it done.
+func (p *passage) overtake(ctx context.Context, state CommandState) (settled bool, err error) {
+	entry, err := p.store.Load(ctx, p.entry.Key)
+	if err != nil {
+		return false, err
+	}
+	if entry == nil { // the store has lost it
+		p.entry.Revision = 0
+		return false, nil
+	}
+	other, err := readMemo(entry.Data)
+	if err != nil {
+		return false, err
+	}
+	happened := state == CommandDone || state == CommandForgotten
+	switch ours := other.Nonce == p.memo.Nonce; {
+	case entry.State == CommandDone || entry.State == CommandForgotten || entry.State == state:
+		return true, nil
+	case happened, ours && state == CommandFree, ours && entry.State == CommandSent:
+		p.entry.Revision = entry.Revision
+		return false, nil
+	}
+	return true, nil
+}
