@@ -28,6 +28,8 @@ type call struct {
 	account *Account // who is signed in, nil on anonymous routes
 	events  []Event  // told to watchers after the handler
 	failed  failures
+
+	concerns []string // identifiers and e-mails, for ExecutedFor
 }
 
 // admit does what happens before a controller: service up, token, content type.
@@ -124,6 +126,7 @@ func (c *call) id(name string) (string, error) {
 		f.add(name, "InvalidGuid", "The value is not a valid identifier.")
 		return "", f.err()
 	}
+	c.concern(id)
 	return id, nil
 }
 
