@@ -20,6 +20,7 @@ import (
 // once or add to failed, which refuses the request after them.
 type call struct {
 	*Service
+	*tables // what it sees, which for a read can be older than Service's
 	route   *route
 	r       *http.Request
 	body    []byte

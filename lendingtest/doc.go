@@ -27,7 +27,8 @@
 //
 // [Service.Fail] plans a [Fault] for a route: an answer that lies, gets lost, is cut
 // or takes its time, or a command that is executed after its caller has gone.
-// [Service.Answer] replaces its answer. [Service.Requests] is the journal, and [Service.Executed] tells how
+// [WithReadLag] has reads come behind writes. [Service.Answer] replaces a route's
+// answer. [Service.Requests] is the journal, and [Service.Executed] tells how
 // often a route did its work, so that a test can say "exactly once";
 // [Service.ExecutedFor] tells it by customer, application and loan. Seed with
 // AddCustomer, AddApplication, AddLoan and their kin, change with the Update

@@ -52,6 +52,9 @@ func (s *Service) count(c *call) {
 			s.executedFor[route] = map[string]int{}
 		}
 		s.executedFor[route][id]++
+		if !c.reads() {
+			s.written(id)
+		}
 		waiting = append(waiting, s.beyond(id))
 	}
 }

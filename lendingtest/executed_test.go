@@ -31,7 +31,7 @@ func TestExecutedFor(t *testing.T) {
 	r.post("/api/Loan/confirm-withdrawal-invoice/"+loan.ID, confirmation("2500.00", "0.8", r.OTP(loan.ID))).ok()
 	const confirm = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
 	assert.Equal(t, map[string]int{loan.ID: 1, loan.ApplicationID: 1, loan.CustomerID: 1, "customer2@example.com": 1}, r.ExecutedFor(confirm))
-	assert.Len(t, r.ExecutedFor("POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}"), 4, "the applicant, too")
+	assert.Len(t, r.ExecutedFor("POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}"), 5, "the applicant and the loan, too")
 
 	for _, email := range []string{"ann@example.com", "nobody@example.com"} {
 		r.get("/api/Customer/get-customer-by-email?email=" + email)

@@ -29,14 +29,12 @@ type Service struct {
 	sequences map[idKind]int
 	codes     int
 
-	accounts      map[string]*Account
-	tokens        map[string]*session
-	twoFactor     map[string]*oneTimeCode
-	customers     table[Customer]
-	applications  table[Application]
-	loans         table[Loan]
-	subscriptions table[Subscription]
-	payloads      [][]byte
+	accounts  map[string]*Account
+	tokens    map[string]*session
+	twoFactor map[string]*oneTimeCode
+	payloads  [][]byte
+	tables
+	lag lag
 
 	faults      []*plannedFault
 	answers     map[string]http.Handler
