@@ -1,16 +1,13 @@
 package lending_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"os"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -416,18 +413,14 @@ func ExampleAbsent() {
 // did. One that is executed after its caller has gone is not confirmed again.
 func TestReadmeBackend(t *testing.T) {
 	const route = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
-	for name, fault := range map[string]*lendingtest.Fault{
+	for name, fault := range map[string]lendingtest.Fault{
 		"success": {}, "lost before": {ResetBefore: true}, "lost after": {ResetAfter: true}, "answer cut": {CutBody: -1},
-		"refused": {Status: http.StatusTooManyRequests}, "502 after": {Status: http.StatusBadGateway, Executes: true}, "late": nil,
+		"refused": {Status: http.StatusTooManyRequests}, "502 after": {Status: http.StatusBadGateway, Executes: true}, "late": {Late: 3 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				service, client := demo()
-				if fault == nil {
-					client = clientOfLate(t, service)
-				} else {
-					service.Fail(route, *fault)
-				}
+				service.Fail(route, fault)
 				loan := service.AddLoan(lendingtest.Loan{})
 				begun, err := begin(t.Context(), client, loan.ApplicationID, loan.ID)
 				require.NoError(t, err)
@@ -451,29 +444,4 @@ func TestReadmeBackend(t *testing.T) {
 			})
 		})
 	}
-}
-
-// clientOfLate returns a client whose confirmations break at once and arrive three minutes later.
-func clientOfLate(t *testing.T, service *lendingtest.Service) *lending.Client {
-	t.Helper()
-	client, err := lending.New("https://lending.example", lending.WithHTTPClient(&http.Client{Transport: late{service.Transport()}}),
-		lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))
-	require.NoError(t, err)
-	return client
-}
-
-type late struct{ http.RoundTripper }
-
-func (l late) RoundTrip(r *http.Request) (*http.Response, error) {
-	if !strings.Contains(r.URL.Path, "confirm") {
-		return l.RoundTripper.RoundTrip(r)
-	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
-	}
-	r = r.Clone(context.WithoutCancel(r.Context()))
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	time.AfterFunc(3*time.Minute, func() { _, _ = l.RoundTripper.RoundTrip(r) }) //nolint:bodyclose // nobody reads it
-	return nil, io.ErrUnexpectedEOF
 }

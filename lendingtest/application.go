@@ -106,6 +106,7 @@ func (c *call) newApplication(req applicationRequest, customerID string) *Applic
 			app.BusinessZip = app.ExtraInformation[key]
 		}
 	}
+	c.concern(app.ID)
 	return c.applications.put(app.ID, app)
 }
 

@@ -119,6 +119,7 @@ func (c *call) setPrimaryBankAccount(app *Application) (any, error) {
 	if app.account(id) < 0 {
 		return nil, notFound("BankAccount")
 	}
+	c.concern(id)
 	app.PrimaryAccountID = id
 	return nil, nil
 }

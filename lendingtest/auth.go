@@ -60,6 +60,7 @@ func (c *call) login() (any, error) {
 		return nil, err
 	}
 	a := c.accounts[req.Username]
+	c.concern(req.Username)
 	if a == nil || a.Password != req.Password {
 		return nil, refuse("InvalidCredentials", "The user name or password is wrong.")
 	}
@@ -86,6 +87,7 @@ func (c *call) validateTwoFactor() (any, error) {
 	if !c.twoFactor[req.Username].accepts(req.Code, c.now()) {
 		return nil, refuse("InvalidTwoFactorCode", "The code is wrong, expired, used, or was tried too often.")
 	}
+	c.concern(req.Username)
 	delete(c.twoFactor, req.Username)
 	return c.signedIn(c.accounts[req.Username]), nil
 }
@@ -93,6 +95,7 @@ func (c *call) validateTwoFactor() (any, error) {
 // refreshToken answers with a bare string. The old token lives on until it
 // expires.
 func (c *call) refreshToken() (any, error) {
+	c.concern(c.account.Username)
 	token, _ := c.issue(c.account.Username)
 	return token, nil
 }

@@ -20,6 +20,7 @@ import (
 // once or add to failed, which refuses the request after them.
 type call struct {
 	*Service
+	*tables // what it sees, which for a read can be older than Service's
 	route   *route
 	r       *http.Request
 	body    []byte
@@ -28,6 +29,8 @@ type call struct {
 	account *Account // who is signed in, nil on anonymous routes
 	events  []Event  // told to watchers after the handler
 	failed  failures
+
+	concerns []string // identifiers and e-mails, for ExecutedFor
 }
 
 // admit does what happens before a controller: service up, token, content type.
@@ -124,6 +127,7 @@ func (c *call) id(name string) (string, error) {
 		f.add(name, "InvalidGuid", "The value is not a valid identifier.")
 		return "", f.err()
 	}
+	c.concern(id)
 	return id, nil
 }
 

@@ -86,6 +86,7 @@ func (c *call) newCustomer(u userRequest) *Customer {
 		ID: c.newID(kindCustomer), FirstName: u.FirstName, LastName: u.LastName, Email: u.Email,
 		MobileNumber: mobile, Password: u.Password, CreatedUTC: Timestamp{c.now()}, PartnerID: c.account.PartnerID,
 	}
+	c.concern(row.ID)
 	return c.customers.put(row.ID, row)
 }
 
@@ -113,8 +114,10 @@ func (c *call) createCustomer() (any, error) {
 func (c *call) customerByEmail() (any, error) {
 	email := c.required("email")
 	if row := c.byEmail(email); row != nil {
+		c.concern(row.ID)
 		return row, nil
 	}
+	c.concern(email)
 	return null{}, nil
 }
 

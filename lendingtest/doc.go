@@ -25,9 +25,12 @@
 //
 // # Control
 //
-// [Service.Fail] plans a [Fault] for a route, [Service.Answer] replaces its
+// [Service.Fail] plans a [Fault] for a route: an answer that lies, gets lost, is cut
+// or takes its time, or a command that is executed after its caller has gone.
+// [WithReadLag] has reads come behind writes. [Service.Answer] replaces a route's
 // answer. [Service.Requests] is the journal, and [Service.Executed] tells how
-// often a route did its work, so that a test can say "exactly once". Seed with
+// often a route did its work, so that a test can say "exactly once";
+// [Service.ExecutedFor] tells it by customer, application and loan. Seed with
 // AddCustomer, AddApplication, AddLoan and their kin, change with the Update
 // methods, look with [Service.Snapshot]. [Service.Watch] reports requests, sent
 // codes and webhook deliveries as they happen. Routes are spelled as the

@@ -126,6 +126,7 @@ func (c *call) submitRequiredDocument() (any, error) {
 	if !ok && id != "" {
 		c.failed.add("supportingDocumentId", "InvalidGuid", "The value is not a valid identifier.")
 	}
+	c.concern(id)
 	d.RequirementID = id
 	return c.upload(d, func(app *Application) error {
 		if err := c.unexpiredOffer(app); err != nil {

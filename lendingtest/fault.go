@@ -41,6 +41,20 @@ type Fault struct {
 	// after the header.
 	CutBody int
 
+	// Late lets the caller go without an answer, and takes the command up so much
+	// later, whatever has become of the request: a settling that concludes from an
+	// absence at once is wrong then, and a test with Late sees it. The connection is
+	// reset at once; with Status, that is answered at once, as a gateway does whose
+	// patience ends. Delay and Until hold the request before that, and it need not
+	// wait: Late counts from when it has ended, be it that the caller has left.
+	//
+	// The command is judged by the state of when it is taken up, token included, and
+	// refused then as any other. It runs on the time that Delay runs on. [Service.Wait]
+	// waits for it, Close forgets it, and a request that has not arrived whole is not
+	// executed at all. ResetBefore, ResetAfter and Executes add nothing to Late, and
+	// CutBody cuts what Status answers.
+	Late time.Duration
+
 	// Times is how often the fault shows: once for 0, for ever for -1.
 	Times int
 }
@@ -139,7 +153,8 @@ func (s *Service) faultAnswer(f Fault, r *http.Request) *answer {
 // Answer replaces a route's answer by a handler of your own; nil brings the
 // service's back. The handler sees path values, query and body, and is asked
 // before the token is looked at. Faults that come before the route go before
-// it; Executes, ResetAfter and CutBody have no hold on it.
+// it, and so does Late, which executes the route itself; Executes, ResetAfter and
+// CutBody have no hold on it.
 func (s *Service) Answer(route string, h http.HandlerFunc) {
 	s.mustRoute(route)
 	s.mu.Lock()

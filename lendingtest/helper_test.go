@@ -32,6 +32,7 @@ type rig struct {
 	base   string
 	token  string
 	header http.Header // of every request, over the usual ones
+	before func()      // each request, if set
 }
 
 func newRig(t *testing.T, opts ...lendingtest.Option) *rig {
@@ -65,6 +66,9 @@ type reply struct {
 
 func (r *rig) send(method, path string, body io.Reader) reply {
 	r.t.Helper()
+	if r.before != nil {
+		r.before()
+	}
 	req, err := http.NewRequestWithContext(r.t.Context(), method, r.base+path, body)
 	require.NoError(r.t, err)
 	if body != nil {

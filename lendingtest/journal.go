@@ -33,6 +33,9 @@ type Request struct {
 	BodySize int64
 	// Status is what was answered, 0 for a reset connection or while serving.
 	Status int
+	// Executed tells whether the route did its work, as it does for the method of
+	// that name. With [Fault].Late it is false until it happens, after the answer.
+	Executed bool
 	// Duration is how long the answer took, by the service's clock.
 	Duration time.Duration
 }
@@ -112,16 +115,6 @@ func (s *Service) Arrived(route string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.arrived[route]
-}
-
-// Executed tells how often a route did its work: changed the state, or served
-// it. Refused requests do not count, nor those a fault kept from the handler;
-// an answer lost by [Fault].ResetAfter does.
-func (s *Service) Executed(route string) int {
-	s.mustRoute(route)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.executed[route]
 }
 
 // Outside tells how many requests missed the base path.

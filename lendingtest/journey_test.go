@@ -14,8 +14,12 @@ import (
 // One journey through all 69 routes, over a socket.
 func TestJourneyTakesEveryRoute(t *testing.T) {
 	t.Parallel()
+	journey(t, serverRig(t, lendingtest.WithLoopbackReceivers(), lendingtest.WithBasePath("/lending/")))
+}
+
+func journey(t *testing.T, r *rig) {
+	t.Helper()
 	receiver := newReceiver(t)
-	r := serverRig(t, lendingtest.WithLoopbackReceivers(), lendingtest.WithBasePath("/lending/"))
 	r.token = ""
 
 	// Sign in.

@@ -3,16 +3,16 @@ package lendingtest
 import "slices"
 
 // openLoan makes the loan of an application whose contract everybody has signed.
-func (s *Service) openLoan(app *Application) *Loan {
+func (c *call) openLoan(app *Application) {
 	loan := &Loan{
-		ID: s.newID(kindLoan), ApplicationID: app.ID, CustomerID: app.CustomerID,
-		Amount: app.Offer.Amount, AvailableBalance: app.Offer.Amount, IsEnabled: true, CreatedUTC: Timestamp{s.now()},
+		ID: c.newID(kindLoan), ApplicationID: app.ID, CustomerID: app.CustomerID,
+		Amount: app.Offer.Amount, AvailableBalance: app.Offer.Amount, IsEnabled: true, CreatedUTC: Timestamp{c.now()},
 	}
-	s.loans.put(loan.ID, loan)
-	s.setStatus(app, StatusLoanOpened)
-	s.emitLoan("WB_Loan_Created", loan, nil)
-	s.emitLoan("WB_Loan_Opened", loan, nil)
-	return loan
+	c.concern(loan.ID)
+	c.loans.put(loan.ID, loan)
+	c.setStatus(app, StatusLoanOpened)
+	c.emitLoan("WB_Loan_Created", loan, nil)
+	c.emitLoan("WB_Loan_Opened", loan, nil)
 }
 
 func (c *call) getLoan(row *Loan) (any, error) { return row, nil }

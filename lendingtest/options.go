@@ -45,6 +45,7 @@ type config struct {
 	seed           uint32
 	requestLog     func(Request)
 	loopback       bool
+	readLag        time.Duration
 	deliveryClient *http.Client
 }
 

@@ -21,7 +21,9 @@ func (s *Service) addCustomer(row Customer) *Customer {
 	if row.CreatedUTC.IsZero() {
 		row.CreatedUTC = Timestamp{s.now()}
 	}
-	return s.customers.put(row.ID, &row)
+	s.customers.put(row.ID, &row)
+	s.seeded(row.ID)
+	return &row
 }
 
 // AddApplication adds an application, and a customer if it names none.
@@ -54,7 +56,9 @@ func (s *Service) addApplication(a Application) *Application {
 	if a.CreatedUTC.IsZero() {
 		a.CreatedUTC = Timestamp{s.now()}
 	}
-	return s.applications.put(a.ID, &a)
+	s.applications.put(a.ID, &a)
+	s.seeded(a.ID)
+	return &a
 }
 
 // AddLoan adds a loan, enabled and of 10,000.00 unless it has an amount, and an
@@ -80,7 +84,9 @@ func (s *Service) AddLoan(l Loan) Loan {
 	if l.CreatedUTC.IsZero() {
 		l.CreatedUTC = Timestamp{s.now()}
 	}
-	return s.loans.put(l.ID, &l).clone()
+	s.loans.put(l.ID, &l)
+	s.seeded(l.ID)
+	return l.clone()
 }
 
 // AddTransactions adds movements to a loan, whose balances stay as they are.
@@ -138,6 +144,7 @@ func update[T any](s *Service, t *table[T], id string, f func(*T)) {
 		panic(fmt.Sprintf("lendingtest: no %T %q", row, id))
 	}
 	f(row)
+	s.seeded(id)
 }
 
 // ExpireOffer lets an application's offer expire now. It panics without an offer.

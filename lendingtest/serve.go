@@ -26,7 +26,12 @@ func (s *Service) serveRoute(rt *route, w http.ResponseWriter, r *http.Request) 
 	body, tooLarge := s.readBody(rt, e, r)
 	rec := &recorder{ResponseWriter: w, service: s, entry: e}
 	fault := s.nextFault(rt.pattern)
+	c := &call{Service: s, tables: &s.tables, route: rt, r: r, body: body, query: r.URL.Query(), entry: e}
 
+	if fault.Late > 0 {
+		s.serveLate(c, rec, fault, tooLarge)
+		return
+	}
 	if !fault.wait(r.Context(), s.done) {
 		rec.abort()
 	}
@@ -47,7 +52,6 @@ func (s *Service) serveRoute(rt *route, w http.ResponseWriter, r *http.Request) 
 		return
 	}
 
-	c := &call{Service: s, route: rt, r: r, body: body, query: r.URL.Query(), entry: e}
 	a, err := s.run(c, tooLarge)
 	for _, event := range c.events {
 		s.notify(event)
@@ -77,6 +81,7 @@ func (s *Service) run(c *call, tooLarge bool) (*answer, error) {
 	if !c.route.upload { // uploads lock by themselves, not while the file comes in
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		c.tables = s.seenBy(c)
 	}
 	result, err := c.route.handle(c)
 	if err == nil {
@@ -89,7 +94,7 @@ func (s *Service) run(c *call, tooLarge bool) (*answer, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 	}
-	s.executed[c.route.pattern]++
+	s.count(c)
 	return jsonAnswer(result), nil
 }
 

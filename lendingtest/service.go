@@ -29,23 +29,23 @@ type Service struct {
 	sequences map[idKind]int
 	codes     int
 
-	accounts      map[string]*Account
-	tokens        map[string]*session
-	twoFactor     map[string]*oneTimeCode
-	customers     table[Customer]
-	applications  table[Application]
-	loans         table[Loan]
-	subscriptions table[Subscription]
-	payloads      [][]byte
+	accounts  map[string]*Account
+	tokens    map[string]*session
+	twoFactor map[string]*oneTimeCode
+	payloads  [][]byte
+	tables
+	lag lag
 
-	faults   []*plannedFault
-	answers  map[string]http.Handler
-	arrived  map[string]int
-	executed map[string]int
-	journal  []*entry
-	outside  int
-	sent     []Sent
-	post     postOffice
+	faults      []*plannedFault
+	answers     map[string]http.Handler
+	arrived     map[string]int
+	executed    map[string]int
+	executedFor map[string]map[string]int // by route and resource
+	journal     []*entry
+	outside     int
+	sent        []Sent
+	post        postOffice
+	late        lateCommands
 
 	watchers    map[int]func(Event)
 	lastWatcher int
@@ -59,18 +59,19 @@ func (s *Service) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, "len
 // New returns a service that opens no socket.
 func New(opts ...Option) *Service {
 	s := &Service{
-		cfg:       defaultConfig(),
-		mux:       http.NewServeMux(),
-		routes:    map[string]*route{},
-		done:      make(chan struct{}),
-		sequences: map[idKind]int{},
-		accounts:  map[string]*Account{},
-		tokens:    map[string]*session{},
-		twoFactor: map[string]*oneTimeCode{},
-		answers:   map[string]http.Handler{},
-		arrived:   map[string]int{},
-		executed:  map[string]int{},
-		watchers:  map[int]func(Event){},
+		cfg:         defaultConfig(),
+		mux:         http.NewServeMux(),
+		routes:      map[string]*route{},
+		done:        make(chan struct{}),
+		sequences:   map[idKind]int{},
+		accounts:    map[string]*Account{},
+		tokens:      map[string]*session{},
+		twoFactor:   map[string]*oneTimeCode{},
+		answers:     map[string]http.Handler{},
+		arrived:     map[string]int{},
+		executed:    map[string]int{},
+		executedFor: map[string]map[string]int{},
+		watchers:    map[int]func(Event){},
 	}
 	for _, opt := range opts {
 		opt(&s.cfg)
@@ -118,8 +119,8 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.StripPrefix(s.cfg.basePath, s.mux).ServeHTTP(w, r)
 }
 
-// Close stops deliveries and releases delayed answers. Later requests are
-// answered with 503. When it returns, nothing of the service runs any more,
+// Close stops deliveries, releases delayed answers, and forgets the commands that
+// a [Fault] with Late has not executed yet. Later requests are answered with 503. When it returns, nothing of the service runs any more,
 // requests being served by somebody else's server excepted.
 func (s *Service) Close() {
 	s.mu.Lock()
@@ -129,7 +130,7 @@ func (s *Service) Close() {
 		s.post.stop()
 	}
 	s.mu.Unlock()
-	_ = s.Wait(context.Background()) // the deliveries were cancelled: this ends
+	_ = s.Wait(context.Background()) // what was on its way has been cancelled: this ends
 }
 
 // Now returns the service's time: its clock, moved by [Service.Advance].

@@ -10,6 +10,7 @@ type Event struct {
 	Request  *Request  // answered, a moment before the caller sees it
 	Sent     *Sent     // a code or link went out
 	Delivery *Delivery // a webhook was posted, or could not be
+	Late     *Request  // taken up after its caller had gone: [Fault].Late
 }
 
 // Sent is a message that the real service would send by text or mail.

@@ -39,9 +39,13 @@ func (c *call) subscribed() (*Subscription, target, error) {
 	if err != nil {
 		return nil, t, err
 	}
-	return c.subscriptions.find(func(sub *Subscription) bool {
+	sub := c.subscriptions.find(func(sub *Subscription) bool {
 		return sub.PartnerID == t.partnerID && sub.CustomerID == t.customerID
-	}), t, nil
+	})
+	if sub != nil {
+		c.concern(sub.ID)
+	}
+	return sub, t, nil
 }
 
 // mustBeSubscribed refuses a target without a subscription.
@@ -94,6 +98,7 @@ func (c *call) registerWebhook() (any, error) {
 			ID: c.newID(kindSubscription), Secret: "whs_" + hex.EncodeToString(secret[:16]),
 			IsActive: req.IsActive == nil || *req.IsActive, PartnerID: t.partnerID, CustomerID: t.customerID,
 		}
+		c.concern(sub.ID)
 		c.subscriptions.put(sub.ID, sub)
 	}
 	sub.WebhookURI, sub.Webhooks = req.WebhookURI, append([]string{}, req.Webhooks...)
@@ -233,7 +238,9 @@ func (s *Service) AddSubscription(sub Subscription) Subscription {
 		sub.Secret = "whs_" + hex.EncodeToString(secret[:16])
 	}
 	sub.IsActive = true
-	return s.subscriptions.put(sub.ID, &sub).clone()
+	s.subscriptions.put(sub.ID, &sub)
+	s.seeded(sub.ID)
+	return sub.clone()
 }
 
 // UpdateSubscription lets f change a subscription. f must not call the service.

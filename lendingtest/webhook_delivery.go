@@ -163,18 +163,17 @@ func sign(secret string, body []byte) string {
 	return "sha256=" + strings.Join(pairs, "-")
 }
 
-// Wait returns when nothing is being delivered any more, or with ctx's error.
-// Held deliveries are not waited for.
+// Wait returns when no command of a [Fault] with Late waits to be executed, and
+// nothing is being delivered any more, or with ctx's error. Held deliveries are
+// not waited for.
 func (s *Service) Wait(ctx context.Context) error {
 	for {
-		s.mu.Lock()
-		idle := s.post.idle
-		s.mu.Unlock()
-		if idle == nil {
+		busy := s.busy()
+		if busy == nil {
 			return nil
 		}
 		select {
-		case <-idle:
+		case <-busy:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -1,0 +1,180 @@
+package lendingtest_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// soon is as late as a command can be without anybody waiting for it.
+const soon = time.Nanosecond
+
+// The caller is let go at once. A late command holds nobody else up.
+func TestFaultLateLetsTheCallerGo(t *testing.T) {
+	inEveryForm(t, func(r *rig) {
+		id := r.application()
+		r.Fail(cancelRoute, lendingtest.Fault{Late: time.Hour})
+		require.Error(r.t, r.cancel(id).err)
+		r.Fail(cancelRoute, lendingtest.Fault{Late: time.Hour, Status: 504})
+		r.cancel(id).refused(504, "InjectedFault")
+		r.Fail(cancelRoute, lendingtest.Fault{Late: time.Hour, Status: 504, CutBody: -1})
+		require.Error(r.t, r.cancel(id).err)
+		assert.Equal(r.t, []int{3, 0}, []int{r.Arrived(cancelRoute), r.Executed(cancelRoute)})
+		assert.Equal(r.t, lendingtest.StatusCreated, r.get("/api/Application/application-status/"+id).text())
+	})
+}
+
+// Then it is executed, or refused as any other, and watchers are told.
+func TestFaultLateIsExecuted(t *testing.T) {
+	inEveryForm(t, func(r *rig) {
+		id := r.application()
+		var mu sync.Mutex
+		var seen []any
+		defer r.Watch(func(e lendingtest.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case e.Request != nil:
+				seen = append(seen, "answered", e.Request.Status, e.Request.Executed)
+			case e.Late != nil:
+				seen = append(seen, "late", e.Late.Status, e.Late.Executed)
+			}
+		})()
+		r.Fail("*", lendingtest.Fault{Late: soon})
+		require.Error(r.t, r.cancel(id).err)
+		r.wait()
+		assert.Equal(r.t, lendingtest.StatusCancelled, statusOf(r, id))
+		r.Fail("*", lendingtest.Fault{Late: soon, Status: 504})
+		r.cancel(id).refused(504, "InjectedFault")
+		r.wait()
+		r.cancel(id).refused(bad, "ApplicationCancelled")
+		assert.Equal(r.t, []int{3, 1}, []int{r.Arrived(cancelRoute), r.Executed(cancelRoute)})
+		mu.Lock()
+		defer mu.Unlock()
+		assert.Equal(r.t, []any{
+			"answered", 0, false, "late", 0, true, "answered", 504, false, "late", 504, false, "answered", bad, false,
+		}, seen)
+	})
+}
+
+// A caller who leaves by himself does not take the command with him.
+func TestFaultLateAfterTheCallerLeft(t *testing.T) {
+	inEveryForm(t, func(r *rig) {
+		id := r.application()
+		ctx, leave := context.WithCancel(r.t.Context())
+		r.Fail(cancelRoute, lendingtest.Fault{Late: soon, Delay: time.Hour, Reached: leave})
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.base+"/api/Application/cancel-application/"+id, nil)
+		require.NoError(r.t, err)
+		req.Header.Set("Authorization", "Bearer "+r.token)
+		resp, err := r.client.Do(req)
+		if err == nil {
+			resp.Body.Close()
+		}
+		require.ErrorIs(r.t, err, context.Canceled)
+		r.wait()
+		assert.Equal(r.t, 1, r.Executed(cancelRoute))
+	})
+}
+
+// A file is taken in before its sender goes. One that does not arrive whole is not executed.
+func TestFaultLateUpload(t *testing.T) {
+	inEveryForm(t, func(r *rig) {
+		id := r.offered()
+		path := "/api/Application/submit-bankstatement-document/" + id + "?fileName=may.pdf"
+		const route = "POST /api/Application/submit-bankstatement-document/{applicationId}"
+		r.Fail(route, lendingtest.Fault{Late: soon})
+		require.Error(r.t, r.post(path, file(100_000)).err)
+		r.wait()
+		assert.EqualValues(r.t, 100_000, r.Snapshot().Applications[0].Documents[0].Size)
+		r.Fail(route, lendingtest.Fault{Late: soon})
+		require.Error(r.t, r.send(http.MethodPost, path, io.MultiReader(strings.NewReader(`"aaaa"`), broken{})).err)
+		r.wait()
+		assert.Equal(r.t, 1, r.Executed(route))
+	})
+}
+
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// To the moment: three minutes after the caller has gone, by the state and the token of then.
+func TestFaultLateCountsFromTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := lendingtest.New()
+		defer s.Close()
+		r := &rig{Service: s, t: t, base: "https://lending.test", client: &http.Client{Transport: s.Transport()}, token: s.Token(lendingtest.Username)}
+		id := r.application()
+		start := time.Now()
+		r.Fail(cancelRoute, lendingtest.Fault{Delay: time.Minute, Late: 3 * time.Minute})
+		require.Error(t, r.cancel(id).err)
+		assert.Equal(t, time.Minute, time.Since(start))
+		<-time.After(3*time.Minute - 1)
+		assert.Zero(t, s.Executed(cancelRoute))
+		require.NoError(t, s.Wait(t.Context()))
+		assert.Equal(t, 4*time.Minute, time.Since(start))
+		assert.Equal(t, 1, s.Executed(cancelRoute))
+
+		id = r.application()
+		r.Fail(cancelRoute, lendingtest.Fault{Late: time.Hour})
+		require.Error(t, r.cancel(id).err)
+		require.NoError(t, s.Wait(t.Context()))
+		assert.Equal(t, 1, s.Executed(cancelRoute), "its token had expired")
+	})
+}
+
+// Many at once, and each of them once.
+func TestFaultLateForMany(t *testing.T) {
+	t.Parallel()
+	r := serverRig(t)
+	customer := r.AddCustomer(lendingtest.Customer{}).ID
+	const route = "POST /api/Application/create-application"
+	r.Fail(route, lendingtest.Fault{Late: time.Millisecond, Status: 503, Times: -1})
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			for range 10 {
+				req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.base+"/api/Application/create-application", strings.NewReader(`{"customerId":"`+customer+`"}`))
+				req.Header.Set("Content-Type", "application/json")
+				req.Header.Set("Authorization", "Bearer "+r.token)
+				resp, err := r.client.Do(req)
+				if assert.NoError(t, err) {
+					_, _ = io.Copy(io.Discard, resp.Body)
+					resp.Body.Close()
+				}
+			}
+		})
+	}
+	all.Wait()
+	r.wait()
+	assert.Equal(t, []int{200, 200, 200}, []int{r.Arrived(route), r.Executed(route), r.ExecutedFor(route)[customer]})
+	assert.Len(t, r.Snapshot().Applications, 200)
+}
+
+// Close leaves nothing running, and executes nothing that still waits.
+func TestCloseForgetsLateCommands(t *testing.T) { // not parallel: it counts goroutines
+	before := runtime.NumGoroutine()
+	s := lendingtest.New()
+	r := &rig{Service: s, t: t, base: "https://lending.test", client: &http.Client{Transport: s.Transport()}, token: s.Token(lendingtest.Username)}
+	id := r.application()
+	r.Fail("*", lendingtest.Fault{Late: time.Hour, Times: -1})
+	for range 50 {
+		require.Error(t, r.cancel(id).err)
+	}
+	s.Close()
+	require.Error(t, r.cancel(id).err)
+	assert.Zero(t, s.Executed(cancelRoute))
+	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+1 }, 10*time.Second, time.Millisecond,
+		"goroutines left; one is Eventually's own")
+}

@@ -1,0 +1,88 @@
+package lendingtest
+
+import (
+	"bytes"
+	"io"
+	"time"
+)
+
+// lateCommands are those whose callers have gone. Service.mu guards it.
+type lateCommands struct {
+	waiting int
+	idle    chan struct{} // closed when none waits any more, nil when there is none
+}
+
+// serveLate lets the caller go, and has the command executed after that.
+func (s *Service) serveLate(c *call, rec *recorder, fault Fault, tooLarge bool) {
+	if c.route.upload && !tooLarge { // nobody can read the file once its sender has gone
+		file, err := io.ReadAll(c.r.Body)
+		if err != nil {
+			rec.abort() // it has not arrived whole
+		}
+		c.r.Body = io.NopCloser(bytes.NewReader(file))
+	}
+	if s.enterLate() { // before the caller can know: he may call Wait
+		defer func() { go s.executeLate(c, fault.Late, tooLarge) }() // also after an abort, which is a panic
+	}
+	if !fault.wait(c.r.Context(), s.done) {
+		rec.abort()
+	}
+	if fault.Status == 0 {
+		rec.reset()
+		return
+	}
+	s.send(rec, c.route, s.faultAnswer(fault, c.r), fault.CutBody)
+}
+
+func (s *Service) enterLate() (open bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	if s.late.idle == nil {
+		s.late.idle = make(chan struct{})
+	}
+	s.late.waiting++
+	return true
+}
+
+// executeLate runs a command d from now, unless the service is closed before.
+func (s *Service) executeLate(c *call, d time.Duration, tooLarge bool) {
+	defer s.leaveLate()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.done:
+		return
+	}
+	_, _ = s.run(c, tooLarge) // nobody is there to be told
+	for _, event := range c.events {
+		s.notify(event)
+	}
+	s.mu.Lock()
+	e := c.entry.copy()
+	s.mu.Unlock()
+	s.notify(Event{Late: &e})
+}
+
+func (s *Service) leaveLate() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.late.waiting--; s.late.waiting == 0 {
+		close(s.late.idle)
+		s.late.idle = nil
+	}
+}
+
+// busy returns a channel that is closed when something that runs now has ended, or nil
+// when nothing does.
+func (s *Service) busy() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.late.idle != nil {
+		return s.late.idle
+	}
+	return s.post.idle
+}
