@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 )
@@ -179,9 +178,9 @@ func (j *Journal) Resolve(ctx context.Context, key string, r Resolution) error {
 	lost := m.lostFor(entry)
 	switch {
 	case lost < 0:
-		return &KeyError{Key: key, kind: ErrInProgress, Why: fmt.Sprintf("for up to %v more", -lost)}
+		return &KeyError{Key: key, kind: ErrInProgress, RetryAfter: -lost}
 	case v.absent && lost < s.Quiet:
-		return &KeyError{Key: key, kind: ErrUnsettled, Why: fmt.Sprintf("it can be executed late, for %v more", s.Quiet-lost)}
+		return &KeyError{Key: key, kind: ErrUnsettled, Why: "it can be executed late", RetryAfter: s.Quiet - lost}
 	}
 	m.Why, m.ResolvedBy = r.Why, r.By
 	return journalError(s.store.Save(ctx, m.settle(entry, v, s.MaxAnswer)))
@@ -199,7 +198,7 @@ func (j *Journal) Sweep(ctx context.Context) (int, error) {
 	s := j.settings()
 	const batch = 100
 	for n := 0; ; {
-		entries, err := s.store.List(ctx, JournalFilter{Prefix: s.stored(""), States: []CommandState{CommandDone}, Older: s.KeepAnswers, Limit: batch})
+		entries, err := s.store.List(ctx, JournalFilter{Prefix: s.stored(""), States: []CommandState{CommandDone}, Older: max(s.KeepAnswers, s.Quiet), Limit: batch})
 		if err != nil {
 			return n, journalError(err)
 		}

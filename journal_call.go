@@ -23,7 +23,8 @@ const (
 	JournalSent JournalAction = "sent"
 	// JournalReplayed is one that had happened: its recorded answer was returned.
 	JournalReplayed JournalAction = "replayed"
-	// JournalSettled is one of which a look has just shown that it had happened.
+	// JournalSettled is one that had happened, and whose answer was lost: what is returned
+	// was rebuilt from a read, or comes from a [Verdict].
 	JournalSettled JournalAction = "settled"
 	// JournalRefused is one that was not sent, for a reason of the journal's.
 	JournalRefused JournalAction = "refused"
@@ -50,16 +51,19 @@ type passage struct {
 	entry JournalEntry // as it was loaded or saved last
 	memo  memo         // the data of it, as this call changes it
 	left  bool         // what the memo said of that before the command was sent
+	sent  bool         // that the command is sent is written down
 }
 
 // key returns the key of the command, nil for none. It marks the looks of a journal.
 func (x *exchange) key(ctx context.Context) *commandKey {
 	key := keyOf(ctx)
-	if key != nil && key.looking {
-		x.call.Journal = JournalLook
-		return nil
+	if key == nil || !key.looking {
+		return key
 	}
-	return key
+	if x.request.effect == Read {
+		x.call.Journal = JournalLook
+	}
+	return nil
 }
 
 // recall looks the key up. It returns nil if the command is to be sent, now that this is
@@ -116,7 +120,7 @@ func (p *passage) turns(ctx context.Context) error {
 			return err
 		}
 	}
-	return p.refuse(KeyError{kind: ErrInProgress}, time.Second)
+	return p.refuse(KeyError{kind: ErrInProgress, RetryAfter: time.Second})
 }
 
 // load gets the entry of the key, a free one if there is none.
@@ -128,7 +132,7 @@ func (p *passage) load(ctx context.Context) error {
 	}
 	switch {
 	case err != nil:
-		return p.refuse(KeyError{kind: ErrJournal, cause: err}, 0)
+		return p.refuse(KeyError{kind: ErrJournal, cause: err})
 	case entry == nil:
 		p.entry = JournalEntry{Key: p.stored(p.key.name), State: CommandFree}
 	default:
@@ -144,7 +148,7 @@ func (p *passage) turn(ctx context.Context) error {
 	}
 	mark, err := p.fingerprint(ctx)
 	if err != nil {
-		return p.refuse(KeyError{kind: errFingerprint, cause: err}, 0)
+		return p.refuse(KeyError{kind: errFingerprint, cause: err})
 	}
 	if !p.memo.Left {
 		p.memo.Print = mark
@@ -162,7 +166,7 @@ func (p *passage) turn(ctx context.Context) error {
 		return p.replay(ctx, JournalReplayed)
 	case CommandSent:
 		if lost < 0 {
-			return p.refuse(KeyError{kind: ErrInProgress}, -lost)
+			return p.refuse(KeyError{kind: ErrInProgress, RetryAfter: -lost})
 		}
 	case CommandUnknown, CommandUndecided:
 	}
@@ -198,7 +202,7 @@ func (p *passage) send(ctx context.Context) error {
 	if p.row.look != nil && p.memo.Before == nil && p.key.look == nil {
 		before, err := p.row.look(looking(ctx), p.x.client, &p.x.request)
 		if err != nil {
-			return p.refuse(KeyError{kind: errLookBefore, cause: err}, 0)
+			return p.refuse(KeyError{kind: errLookBefore, cause: err})
 		}
 		p.memo.Before = &before
 	}
@@ -210,6 +214,7 @@ func (p *passage) send(ctx context.Context) error {
 	held, isHeld := errors.AsType[*ScopeHeldError](err)
 	switch {
 	case err == nil:
+		p.sent = true
 		p.act(ctx, JournalSent, nil)
 		return nil
 	case errors.Is(err, ErrJournalConflict):
@@ -217,7 +222,7 @@ func (p *passage) send(ctx context.Context) error {
 	case isHeld:
 		return p.release(ctx, held.Key)
 	}
-	failed := p.refuse(KeyError{kind: ErrJournal, cause: err}, 0)
+	failed := p.refuse(KeyError{kind: ErrJournal, cause: err})
 	p.free(ctx, time.Second) // it may be written down all the same
 	return failed
 }
@@ -229,7 +234,7 @@ var errLookBefore = storeAnswer("what is there before the command cannot be read
 func (p *passage) release(ctx context.Context, key string) error {
 	other, err := p.store.Load(ctx, key)
 	if err != nil {
-		return p.refuse(KeyError{kind: ErrJournal, cause: err}, 0)
+		return p.refuse(KeyError{kind: ErrJournal, cause: err})
 	}
 	if other == nil || other.Scope == "" {
 		return ErrJournalConflict
@@ -237,15 +242,16 @@ func (p *passage) release(ctx context.Context, key string) error {
 	held := KeyError{kind: ErrScopeHeld, Held: strings.TrimPrefix(key, p.stored(""))}
 	of, err := readMemo(other.Data)
 	if err != nil || isUnsettled(other.State) {
-		return p.refuse(held, max(0, -of.lostFor(other)))
+		held.RetryAfter = max(0, -of.lostFor(other))
+		return p.refuse(held)
 	}
-	if wait := of.Hold - other.Age; wait > 0 {
+	if held.RetryAfter = of.Hold - other.Age; held.RetryAfter > 0 {
 		held.Why = "it was sent twice, and the first can be executed late"
-		return p.refuse(held, wait)
+		return p.refuse(held)
 	}
 	other.Scope = ""
 	if err := p.store.Save(ctx, *other); err != nil && !errors.Is(err, ErrJournalConflict) {
-		return p.refuse(KeyError{kind: ErrJournal, cause: err}, 0)
+		return p.refuse(KeyError{kind: ErrJournal, cause: err})
 	}
 	return ErrJournalConflict
 }
@@ -259,7 +265,7 @@ func (p *passage) settle(ctx context.Context, lost time.Duration) error {
 	again := p.key.mayRepeat || p.row.again
 	switch {
 	case err != nil:
-		return p.refuse(KeyError{kind: ErrUnsettled, cause: err}, 0)
+		return p.refuse(KeyError{kind: ErrUnsettled, cause: err})
 	case v.happened:
 		if err := p.store.Save(ctx, p.memo.settle(&p.entry, v, p.MaxAnswer)); err != nil {
 			return p.unsaved(err)
@@ -274,15 +280,15 @@ func (p *passage) settle(ctx context.Context, lost time.Duration) error {
 		}
 		return p.send(ctx)
 	case v.absent:
-		return p.refuse(KeyError{kind: ErrUnsettled, Why: "no read shows it, but it can be executed late"}, p.Quiet-lost)
+		return p.refuse(KeyError{kind: ErrUnsettled, Why: "no read shows it, but it can be executed late", RetryAfter: p.Quiet - lost})
 	}
-	if p.entry.State != CommandUndecided || p.memo.Why != v.why {
+	if p.entry.State != CommandUndecided { // or its age would begin anew
 		p.memo.Why = v.why
 		if err := p.save(ctx, CommandUndecided, p.scope()); err != nil {
 			return p.unsaved(err)
 		}
 	}
-	return p.refuse(KeyError{kind: ErrUndecided, Why: v.why}, 0)
+	return p.refuse(KeyError{kind: ErrUndecided, Why: v.why})
 }
 
 // unsaved is the error of a call that could not write down what it has found out.
@@ -290,7 +296,7 @@ func (p *passage) unsaved(err error) error {
 	if errors.Is(err, ErrJournalConflict) {
 		return err
 	}
-	return p.refuse(KeyError{kind: ErrJournal, cause: err}, 0)
+	return p.refuse(KeyError{kind: ErrJournal, cause: err})
 }
 
 // look says what became of the command.
@@ -316,12 +322,16 @@ func (p *passage) look(ctx context.Context) (verdict, error) {
 	return v, err
 }
 
+// journalHeader marks, in the [Response] of [CaptureResponse], an answer that has not just
+// come from the service.
+const journalHeader = "Lending-Journal"
+
 // replay puts the recorded answer into the exchange, from where it is decoded as one that
 // has just come.
 func (p *passage) replay(ctx context.Context, action JournalAction) error {
 	x, none := p.x, p.memo.Status == 0
 	if none && x.result != reflect.TypeFor[nothing]() {
-		return p.refuse(KeyError{kind: ErrAnswerLost, Why: p.memo.Why}, 0)
+		return p.refuse(KeyError{kind: ErrAnswerLost, Why: p.memo.Why})
 	}
 	if none {
 		p.memo.Status = http.StatusOK
@@ -330,7 +340,11 @@ func (p *passage) replay(ctx context.Context, action JournalAction) error {
 		u.complete.Store(true)
 	}
 	x.answer = Response{StatusCode: p.memo.Status, Header: http.Header{}, Body: p.memo.Answer}
+	if p.memo.Rebuilt {
+		action = JournalSettled
+	}
 	x.answer.Header.Set("Content-Type", p.memo.Media)
+	x.answer.Header.Set(journalHeader, string(action))
 	x.said = hear(&x.answer)
 	p.act(ctx, action, nil)
 	return nil
@@ -348,8 +362,11 @@ func (p *passage) save(ctx context.Context, state CommandState, scope string) er
 }
 
 // refuse returns the error of a command that is not sent now.
-func (p *passage) refuse(why KeyError, retryAfter time.Duration) error {
+func (p *passage) refuse(why KeyError) error {
 	why.Key = p.key.name
+	if failed, ok := errors.AsType[*Error](why.cause); ok {
+		why.RetryAfter = max(why.RetryAfter, failed.RetryAfter)
+	}
 	e := p.x.failed(&why)
 	switch {
 	case p.x.answer.StatusCode != 0:
@@ -360,10 +377,7 @@ func (p *passage) refuse(why KeyError, retryAfter time.Duration) error {
 	default:
 		e.Outcome = OutcomeUnknown
 	}
-	e.RetryAfter = max(e.RetryAfter, retryAfter)
-	if failed, ok := errors.AsType[*Error](why.cause); ok {
-		e.RetryAfter = max(e.RetryAfter, failed.RetryAfter)
-	}
+	e.RetryAfter = max(e.RetryAfter, why.RetryAfter)
 	return e
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -92,9 +93,9 @@ type verdict struct {
 	err              error  // the answer cannot be written
 }
 
-// Happened is the verdict on a command that has happened. The method returns answer from
-// then on: what it returned before, or what marshals to the JSON that the service answers,
-// an id for example. With nil the answer is lost; methods that return an error only need none.
+// Happened is the verdict on a command that has happened. answer is what marshals to the
+// JSON that the service answers to it, an id or a record for example: calls with the key
+// return it from then on. With nil it is lost; methods that return an error only need none.
 func Happened(answer any) Verdict {
 	v := verdict{happened: true}
 	if answer != nil {
@@ -118,7 +119,8 @@ func (v Verdict) verdict() verdict {
 }
 
 // Why a command with a key was not sent. errors.As finds the [*KeyError] beside them, and
-// [Error.RetryAfter] says when to call again.
+// its RetryAfter, which is that of
+// the [Error] too, says when to call again.
 var (
 	// ErrInProgress means that another call with the key may be at it.
 	ErrInProgress error = storeAnswer("another call with the key may be at it")
@@ -141,9 +143,10 @@ var (
 // KeyError says why a command with a key was not sent: it wraps one of [ErrInProgress],
 // [ErrUnsettled], [ErrUndecided], [ErrScopeHeld], [ErrAnswerLost] and [ErrJournal].
 type KeyError struct {
-	Key  string // of the command
-	Held string // with ErrScopeHeld the key of the other command
-	Why  string // what a person should know; may be empty
+	Key        string        // of the command
+	Held       string        // with ErrScopeHeld the key of the other command
+	Why        string        // what a person should know; may be empty
+	RetryAfter time.Duration // when to call again; 0 if nothing says it
 
 	kind  error
 	cause error // of a store, a read or a look

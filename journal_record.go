@@ -9,7 +9,7 @@ import (
 // record writes down what became of a command that was sent, and returns the error of the
 // call, which is err unless the journal fails.
 func (p *passage) record(ctx context.Context, err error) error {
-	if p.x.call.Journal != JournalSent {
+	if !p.sent {
 		return err
 	}
 	switch OutcomeOf(err) {
@@ -27,7 +27,7 @@ func (p *passage) record(ctx context.Context, err error) error {
 			scope = p.scope()
 		}
 		if failed := p.insist(ctx, recordLimit, state, scope); failed != nil {
-			return p.refuse(KeyError{kind: ErrJournal, cause: failed}, 0)
+			return p.refuse(KeyError{kind: ErrJournal, cause: failed})
 		}
 	}
 	return err

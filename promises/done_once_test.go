@@ -17,26 +17,26 @@ import (
 
 const quiet = 5 * time.Minute // the default of JournalOptions
 
-// keyed runs f in a bubble with a service, a client of it without a journal, and a function
-// that starts another process: a client of its own that shares the journal.
-func keyed(t *testing.T, f func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client)) {
+// keyed runs f in a bubble with a service, a function that starts another process, which is
+// a client of its own, and the journal that they share.
+func keyed(t *testing.T, f func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		service := lendingtest.New()
+		service := lendingtest.New(lendingtest.WithDeliveryClient(&http.Client{Transport: says(http.StatusOK, "")}))
 		defer service.Close()
-		store := lending.NewMemoryJournalStore()
+		journal := lending.NewJournal(lending.NewMemoryJournalStore(), nil)
 		f(t, service, func(opts ...lending.Option) *lending.Client {
 			return newClient(t, "https://lending.example", append([]lending.Option{
 				lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
 				lending.WithCredentials(credentialsOf(&lendingtest.Server{Service: service})),
-				lending.WithJournal(lending.NewJournal(store, nil)),
+				lending.WithJournal(journal),
 			}, opts...)...)
-		})
+		}, journal)
 	})
 }
 
 func TestKeyReplaysTheAnswer(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
 		user := newcomer()
 		ctx := lending.WithKey(t.Context(), "order-42/customer")
 		first, err := process().Applications.CreateCustomer(ctx, user)
@@ -55,7 +55,7 @@ func TestKeyReplaysTheAnswer(t *testing.T) {
 }
 
 func TestKeySettlesALostAnswer(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
 		client, user := process(), newcomer()
 		service.Fail(createRoute, lendingtest.Fault{ResetAfter: true})
 		ctx := lending.WithKey(t.Context(), "order-42/customer")
@@ -79,7 +79,7 @@ func TestKeySettlesALostAnswer(t *testing.T) {
 }
 
 func TestKeyWaitsUntilAnAbsenceHasLasted(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
 		client, user := process(), newcomer()
 		service.Fail(createRoute, lendingtest.Fault{Late: quiet - time.Second})
 		ctx := lending.WithKey(t.Context(), "order-42/customer")
@@ -99,7 +99,7 @@ func TestKeyWaitsUntilAnAbsenceHasLasted(t *testing.T) {
 }
 
 func TestKeySendsAgainWhatDidNotHappen(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
 		client, user := process(), newcomer()
 		service.Fail(createRoute, lendingtest.Fault{ResetBefore: true})
 		ctx := lending.WithKey(t.Context(), "order-42/customer")
@@ -113,7 +113,7 @@ func TestKeySendsAgainWhatDidNotHappen(t *testing.T) {
 }
 
 func TestKeyIsForOneRequest(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
 		client, user := process(), newcomer()
 		ctx := lending.WithKey(t.Context(), "order-42/customer")
 		_, err := client.Applications.CreateCustomer(ctx, user)
@@ -135,7 +135,7 @@ func TestKeyIsForOneRequest(t *testing.T) {
 }
 
 func TestKeyAfterADeath(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
 		client, user := process(), newcomer()
 		held := make(chan struct{})
 		service.Fail(createRoute, lendingtest.Fault{Reached: func() { close(held) }, Delay: time.Hour})
