@@ -332,7 +332,7 @@ func (x *exchange) failed(cause error) *Error {
 		e.Problem = x.problem()
 	}
 	if e.Effect == Mutation {
-		e.SettledBy = settlementOf(e.Method+" "+e.Route).reads
+		e.SettledBy = settlementOf(e.Method + " " + e.Route).reads
 	}
 	return e
 }

@@ -2,8 +2,6 @@ package lending_test
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -11,151 +9,59 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// drawing is a row in the backend's own database: a withdrawal that has been begun.
+// drawing is a row in the backend's own database: a withdrawal that somebody wants.
 type drawing struct {
-	Withdrawal lending.InvoiceWithdrawal
-	Sent       time.Time // zero if it may be confirmed
-	Before     account   // what there was then
-	Completed  bool
+	ID          string
+	Application lending.ApplicationID
+	Loan        lending.LoanID
+	Calculation lending.CalculationRequest
+	Date        time.Time // of the row: another date would be another request
 }
 
-// account is what shows whether a withdrawal from a loan has happened: the two reads that
-// the error names.
-type account struct {
-	Withdrawals int
-	Balance     string // the record as it came, with the fields that nobody published
-}
-
-// backend stands for a program, and rows for its table: a column of text.
-type backend struct {
-	client *lending.Client
-	rows   map[string][]byte
-}
-
-// save stands for an UPDATE that fails if another process has changed the row meanwhile.
-func (b *backend) save(id string, row drawing) error {
-	text, err := json.Marshal(row)
-	if err == nil {
-		b.rows[id] = text
+// draw takes a drawing to its end, from wherever the last call has come to: after a crash
+// too, and in another process. otp waits for the one-time password, and has
+// another one sent where the last is too old.
+func draw(ctx context.Context, client *lending.Client, d drawing, otp func() lending.Secret) error {
+	key := func(step string, opts ...lending.KeyOption) context.Context {
+		return lending.WithKey(ctx, "drawing-"+d.ID+"/"+step, opts...)
 	}
-	return err
-}
-
-func (b *backend) look(ctx context.Context, loan lending.LoanID) (account, error) {
-	withdrawals, err := b.client.Loans.Withdrawals(ctx, loan, nil)
-	if err != nil {
-		return account{}, err
+	if _, err := client.Calculation.Invoice(key("calculate"), d.Application, &d.Calculation); err != nil {
+		return err
 	}
-	balance, err := b.client.Loans.TotalBalance(ctx, loan)
-	if err != nil {
-		return account{}, err
-	}
-	return account{withdrawals.TotalCount, string(balance.Raw())}, nil
-}
-
-// confirm moves the money. One withdrawal of a loan is confirmed at a time, and by nobody
-// else: settle tells it from others by their number.
-func (b *backend) confirm(ctx context.Context, id string, row drawing, otp lending.Secret) error {
-	if !row.Sent.IsZero() {
-		return errors.New("it may have happened: settle it first")
-	}
-	before, err := b.look(ctx, row.Withdrawal.LoanID)
+	withdrawal, err := client.Loans.WithdrawInvoice(key("begin", lending.MayRepeat()), d.Loan,
+		lending.InvoiceWithdrawalRequest{Calculation: d.Calculation}) // a second password does no harm
 	if err != nil {
 		return err
 	}
-
-	row.Before, row.Sent = before, time.Now()
-	if err := b.save(id, row); err != nil { // first: from here on the process may end at any time
-		return err
+	_, err = client.Loans.ConfirmInvoiceWithdrawal(key("confirm"), *withdrawal,
+		lending.WithdrawInvoiceRequestData{DateUTC: d.Date, OTP: otp()})
+	if lending.OutcomeOf(err) == lending.OutcomeDone {
+		return nil // also where only its answer is lost
 	}
-	_, err = b.client.Loans.ConfirmInvoiceWithdrawal(ctx, row.Withdrawal, lending.WithdrawInvoiceRequestData{
-		DateUTC: row.Sent, OTP: otp,
-	})
-	switch lending.OutcomeOf(err) {
-	case lending.OutcomeDone: // which success is too
-		row.Completed = true
-	case lending.OutcomeNotSent, lending.OutcomeRejected:
-		row.Sent = time.Time{}
-	case lending.OutcomeUnknown:
-		return err // settle finds out
-	}
-	return errors.Join(err, b.save(id, row))
+	return err // call again, when its RetryAfter has passed
 }
 
-// settle is called at start-up, and then every minute, for each row that was sent and is
-// not completed.
-func (b *backend) settle(ctx context.Context, id string, row drawing) error {
-	now, err := b.look(ctx, row.Withdrawal.LoanID)
-	if err != nil {
-		return err
-	}
-
-	switch {
-	case now.Withdrawals > row.Before.Withdrawals:
-		row.Completed = true
-	case time.Since(row.Sent) < 10*time.Minute:
-		return nil // an absence proves nothing yet
-	case now.Balance == row.Before.Balance:
-		row.Sent = time.Time{} // nothing has moved: it may be confirmed again
-	default:
-		return errors.New("the balance has changed, and there is no withdrawal: a person has to look")
-	}
-	return b.save(id, row)
-}
-
-// A withdrawal is written down before it is confirmed. The answer is lost, and a process
-// that has been started since finds out what happened.
+// A withdrawal is confirmed, and the answer is lost with the process. The next one finds out
+// what has happened.
 func Example_backend() {
-	service := lendingtest.NewServer()
-	defer service.Close()
-	loan := service.AddLoan(lendingtest.Loan{})
-	client, err := lending.New(service.URL, lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))
-	if err != nil {
-		fmt.Println(err)
-		return
+	journal := lending.NewJournal(lending.NewMemoryJournalStore(), nil) // contrib/bolt and contrib/redis have those that survive
+	service, client := demo(lending.WithJournal(journal))
+	row := service.AddLoan(lendingtest.Loan{})
+	d := drawing{
+		ID: "17", Application: must(lending.ParseApplicationID(row.ApplicationID)), Loan: must(lending.ParseLoanID(row.ID)),
+		Calculation: lending.CalculationRequest{Amount: "2500.00", Terms: 6}, Date: time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC),
 	}
-	defer client.Close()
+	otp := func() lending.Secret { return lending.NewSecret(service.OTP(row.ID)) } // a person reads it from a phone
 
-	ctx, b := context.Background(), &backend{client, map[string][]byte{}}
-	var row drawing
-	if row.Withdrawal, err = begin(ctx, client, loan.ApplicationID, loan.ID); err != nil {
-		fmt.Println(err)
-		return
+	const confirm = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
+	service.Fail(confirm, lendingtest.Fault{ResetAfter: true})
+	for range 3 {
+		fmt.Println(draw(context.Background(), client, d, otp))
 	}
-	service.Fail("POST /api/Loan/confirm-withdrawal-invoice/{loanId}", lendingtest.Fault{ResetAfter: true})
-	fmt.Println(b.confirm(ctx, "drawing 1", row, lending.NewSecret(service.OTP(loan.ID))))
-
-	var found drawing // by the next process, in the table
-	err = json.Unmarshal(b.rows["drawing 1"], &found)
-	fmt.Println("completed:", found.Completed, err)
-	err = b.settle(ctx, "drawing 1", found)
-	fmt.Println(err)
-	err = json.Unmarshal(b.rows["drawing 1"], &found)
-	fmt.Println("completed:", found.Completed, err)
+	fmt.Println("withdrawn", service.Executed(confirm), "time")
 	// Output:
 	// lending: POST /api/Loan/confirm-withdrawal-invoice/{loanId}: connection reset: outcome unknown, settle it with Loans.Withdrawals, Loans.TotalBalance
-	// completed: false <nil>
 	// <nil>
-	// completed: true <nil>
-}
-
-// begin calculates a withdrawal and begins it, so that a one-time password is sent.
-func begin(ctx context.Context, client *lending.Client, applicationID, loanID string) (begun lending.InvoiceWithdrawal, _ error) {
-	application, err := lending.ParseApplicationID(applicationID)
-	if err != nil {
-		return begun, err
-	}
-	loan, err := lending.ParseLoanID(loanID)
-	if err != nil {
-		return begun, err
-	}
-	calculation := lending.CalculationRequest{Amount: "2500.00", Terms: 6}
-	if _, err := client.Calculation.Invoice(ctx, application, &calculation); err != nil {
-		return begun, err
-	}
-	withdrawal, err := client.Loans.WithdrawInvoice(ctx, loan, lending.InvoiceWithdrawalRequest{Calculation: calculation})
-	if err != nil {
-		return begun, err
-	}
-	return *withdrawal, nil
+	// <nil>
+	// withdrawn 1 time
 }

@@ -203,7 +203,9 @@ func TestAPersonDecides(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
 		o, client := newOrder(service), process()
 		const sendLink = "POST /api/Application/send-application-link"
-		send := func() error { return client.Applications.SendLink(lending.WithKey(t.Context(), "the/key"), o.application) }
+		send := func() error {
+			return client.Applications.SendLink(lending.WithKey(t.Context(), "the/key"), o.application)
+		}
 		resolve := func(v lending.Verdict) error {
 			return journal.Resolve(t.Context(), "the/key", lending.Resolution{By: "ada", Why: "asked the customer", Verdict: v})
 		}
