@@ -84,6 +84,10 @@ func TestTypes(t *testing.T) {
 
 // Names that are data are as secret as values.
 func TestNamesThatAreData(t *testing.T) {
+	many := `{"map":{"first":true`
+	for i := range 300 {
+		many += fmt.Sprintf(`,"name%c%c":1`, 'a'+i/26, 'a'+i%26)
+	}
 	for _, test := range []struct {
 		name   string
 		bodies []string
@@ -98,6 +102,7 @@ func TestNamesThatAreData(t *testing.T) {
 		{"a tag", []string{"{\"map\":{\"a`b,\\\"\":true}}"}, "map[string]bool"},
 		{"a long one", []string{`{"map":{"` + strings.Repeat("secret", 20) + `":true}}`}, "map[string]bool"},
 		{"another in each", []string{`{"map":{"ada":1}}`, `{"map":{"grace":2}}`, `{"map":{"joan":3}}`}, "map[string]json.Number"},
+		{"very many", []string{many + "}}"}, "map[string]json.RawMessage"},
 		{"of two types", []string{`{"map":{"a@b":1,"c@d":"x"}}`}, "map[string]json.RawMessage `json:\"map\"` // integer in 1, string in 1, by names that look like data"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -119,6 +124,31 @@ func TestNamesThatAreData(t *testing.T) {
 	}
 }
 
+// That names are data may be seen only when others have come.
+func TestNamesThatTurnOutToBeData(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	structs, _ := learn(t, "-state", state, captured(t, `{"map":{"ada":1}}`))
+	assert.Contains(t, structs, "ada", "how could it know?")
+	structs, told := learn(t, "-state", state, captured(t, `{"map":{"grace":1}}`))
+	kept, err := os.ReadFile(state)
+	require.NoError(t, err)
+	assert.NotRegexp(t, "(?i)ada|grace", structs+told+string(kept))
+	_, told = learn(t, "-state", state, captured(t, `{"map":{"joan@example.com":"x"}}`))
+	assert.Contains(t, told, "Changes since the last time: 1.\n  "+loanRoute+" .map.*: was integer, is mixed\n")
+	_, told = learn(t, "-state", state, captured(t, `{"map":{"edith":1}}`))
+	assert.Contains(t, told, "Changes since the last time: 0.\n")
+}
+
+// What is nested deep is left as it is, and costs little.
+func TestDeepNesting(t *testing.T) {
+	for _, level := range []string{"[]", `{"a":}`} {
+		opening, closing := level[:len(level)-1], level[len(level)-1:]
+		structs, _ := learn(t, captured(t, strings.Repeat(opening, 5000)+"1"+strings.Repeat(closing, 5000)))
+		assert.Contains(t, structs, "json.RawMessage")
+		assert.Less(t, len(structs), 3000)
+	}
+}
+
 func TestCaptures(t *testing.T) {
 	const id = "5f1c7a90-2f7b-4e0a-9b66-7c8d9e0f1a2b"
 	entry := func(method, url string, status int, text, encoding string) string {
@@ -136,7 +166,7 @@ func TestCaptures(t *testing.T) {
 	fromArchive, told := learn(t, written(t, archive))
 	fromLines, _ := learn(t, captured(t, `{"a":"x"}`, `{"b":true}`))
 	assert.Equal(t, fromLines, fromArchive)
-	assert.Contains(t, told, "Learnt from 2 answers of 1 routes, and left out 5 ")
+	assert.Contains(t, told, "Learnt from 2 answers of 1 routes, and left out 5: ")
 	assert.Contains(t, unaligned(fromLines), "type Loan struct { A *string `json:\"a\"` // in 1 of 2 B *bool `json:\"b\"` // in 1 of 2 }")
 
 	structs, told := learn(t, written(t, `{"route":"GET /api/Report/get-partner-report/{partnerId}","body":[{"a":1}]}
@@ -223,7 +253,7 @@ func (imported) Import(path string) (*types.Package, error) {
 	return new(types.Config).Check(path, set, []*ast.File{file}, nil)
 }
 
-// Whatever is answered, the structs compile, and what is kept leads to the same ones.
+// Whatever is answered, the structs compile, each time, and what is kept leads to the same ones.
 func FuzzStructsCompile(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `[]`, `null`, `"x"`, ` [1,2.5] `, `{"data":[{"a":1}],"totalCount":1}`, `{"data":[],"totalCount":null}`,
@@ -234,18 +264,25 @@ func FuzzStructsCompile(f *testing.F) {
 	} {
 		f.Add(loanRoute, []byte(seed), []byte(`{"a":{"b":1}}`))
 	}
+	f.Add(loanRoute, []byte(`{"a":{"b@c":1}}`), []byte(`{"a":{"b":[]}}`))
 	f.Add("GET /get-/{id}", []byte(`[]`), []byte(`[{}]`))
 	f.Add("X /-a-/type-s/{id}", []byte(`{"a":true}`), []byte(`true`))
 	f.Fuzz(func(t *testing.T, route string, first, second []byte) {
-		l := newLearner(io.Discard)
-		l.see(route, 200, first)
-		l.see(loanRoute, 200, first)
-		l.see(route, 200, second)
-		state, again := filepath.Join(t.TempDir(), "state"), strings.Builder{}
-		var out strings.Builder
-		require.NoError(t, l.report(state, "main", &out))
-		compiles(t, out.String())
-		require.NoError(t, newLearner(io.Discard).report(state, "main", &again))
-		assert.Equal(t, out.String(), again.String())
+		state := filepath.Join(t.TempDir(), "state")
+		var last string
+		for _, bodies := range [][][]byte{{first, second}, {second}, nil} {
+			l := newLearner(io.Discard)
+			for _, body := range bodies {
+				l.see(route, 200, body)
+				l.see(loanRoute, 200, body)
+			}
+			var out strings.Builder
+			require.NoError(t, l.report(state, "main", &out))
+			compiles(t, out.String())
+			if bodies == nil {
+				assert.Equal(t, last, out.String())
+			}
+			last = out.String()
+		}
 	})
 }

@@ -13,7 +13,7 @@
 //
 // With -state it keeps what it has learnt in a file, adds to it when it runs again, and
 // says what has changed. LENDING_TRUSTED_DEVICE_TOKEN is for an account with a second
-// factor.
+// factor. A program of yours can learn from its own calls as observe does, in walk.go.
 //
 // The names in an object can be data too, as in one that has an entry for each e-mail
 // address: where one has many digits, or is no identifier, or all are alike and none is
@@ -78,7 +78,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stderr, "Learnt from %d answers of %d routes, and left out %d that hold no JSON or are of no known route.\n", l.answers, len(l.routes), l.left)
+	fmt.Fprintf(stderr, "Learnt from %d answers of %d routes, and left out %d: refused, without JSON, or of no known route.\n", l.answers, len(l.routes), l.left)
 	return l.report(*state, *pkg, stdout)
 }
 

@@ -76,7 +76,7 @@ func (s *shape) settle() {
 		for _, field := range s.Fields {
 			s.Values = merge(s.Values, field)
 		}
-		s.Fields = nil
+		s.Fields = map[string]*shape{}
 	}
 	s.Values.settle()
 	s.Items.settle()
