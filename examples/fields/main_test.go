@@ -28,7 +28,8 @@ func learn(t *testing.T, args ...string) (structs, told string) {
 	return out.String(), beside.String()
 }
 
-// The structs are a file of this package, which the compiler reads.
+// The structs are a file of this package, which the compiler reads. -update writes it as
+// long as it compiles; else remove it, run the program into another file and move that.
 func TestOutput(t *testing.T) {
 	structs, told := learn(t)
 	golden.Check(t, "records_test.go", structs)
