@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// learner collects what answers show.
+type learner struct {
+	out           io.Writer // is told of routes as they are met
+	routes        map[string]*shape
+	answers, left int
+}
+
+func newLearner(out io.Writer) *learner { return &learner{out: out, routes: map[string]*shape{}} }
+
+// template is a route in whose path no value stands.
+var template = regexp.MustCompile(`^[A-Z]+ (/[A-Za-z][A-Za-z-]*|/\{[A-Za-z]+\})+$`)
+
+// see learns from an answer.
+func (l *learner) see(route string, status int, body []byte) {
+	body = bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\ufeff"))) // hosts of .NET begin with that
+	if !template.MatchString(route) || status/100 != 2 || !json.Valid(body) {
+		l.left++
+		return
+	}
+	if l.routes[route] == nil {
+		fmt.Fprintln(l.out, " ", route)
+	}
+	l.routes[route] = merge(l.routes[route], shapeOf(body, 0))
+	l.answers++
+}
+
+// capture is an HTTP archive, or a line of a capture.
+type capture struct {
+	Log struct {
+		Entries []struct {
+			Request  struct{ Method, URL string }
+			Response struct {
+				Status  int
+				Content struct{ Text, Encoding string }
+			}
+		}
+	}
+	Route string
+	Body  json.RawMessage
+}
+
+// read learns from a file of captures.
+func (l *learner) read(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	fmt.Fprintln(l.out, "Reading", path)
+	routes := published()
+	for decoder := json.NewDecoder(file); ; {
+		var c capture
+		err := decoder.Decode(&c)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil { // whose text may show a value
+			return fmt.Errorf("%s: neither an HTTP archive nor a line of a capture, at byte %d", path, decoder.InputOffset())
+		}
+		for _, entry := range c.Log.Entries {
+			body := []byte(entry.Response.Content.Text)
+			if entry.Response.Content.Encoding == "base64" {
+				body, _ = base64.StdEncoding.DecodeString(string(body)) // empty if it is not
+			}
+			l.see(routeOf(routes, entry.Request.Method, entry.Request.URL), entry.Response.Status, body)
+		}
+		if c.Route != "" {
+			l.see(c.Route, http.StatusOK, c.Body)
+		}
+	}
+}
+
+// published are the routes of the interface.
+func published() *http.ServeMux {
+	mux, service := http.NewServeMux(), lendingtest.New()
+	defer service.Close()
+	for _, route := range service.Routes() {
+		mux.Handle(route, http.NotFoundHandler())
+	}
+	return mux
+}
+
+// routeOf is the route that an address is of, "" for none.
+func routeOf(routes *http.ServeMux, method, address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	_, path, _ := strings.Cut(u.Path, "/api/")
+	_, route := routes.Handler(&http.Request{Method: method, URL: &url.URL{Path: "/api/" + path}})
+	return route
+}

@@ -1,0 +1,288 @@
+package main
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const loanRoute = "GET /api/Loan/get-loan/{loanId}"
+
+// captured writes a capture of what a route has answered.
+func captured(t *testing.T, bodies ...string) (path string) {
+	t.Helper()
+	var lines strings.Builder
+	for _, body := range bodies {
+		fmt.Fprintf(&lines, `{"route":%q,"body":%s}`+"\n", loanRoute, body)
+	}
+	return written(t, lines.String())
+}
+
+func written(t *testing.T, text string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "capture")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// unaligned is Go source with single spaces.
+func unaligned(source string) string { return strings.Join(strings.Fields(source), " ") }
+
+func TestTypes(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		bodies []string
+		want   string
+	}{
+		{"money", []string{`{"amount":2500,"advanceRate":0.8}`}, "AdvanceRate json.Number `json:\"advanceRate\"` Amount json.Number `json:\"amount\"` // money"},
+		{"a count", []string{`{"totalCount":3}`}, "TotalCount int64 `json:\"totalCount\"`"},
+		{"a count that is none", []string{`{"totalCount":3}`, `{"totalCount":3.5}`}, "TotalCount json.Number `json:\"totalCount\"`"},
+		{"a count beyond int64", []string{`{"totalCount":9223372036854775808}`}, "TotalCount json.Number"},
+		{"an account is no count", []string{`{"account":12,"accountBalance":3}`}, "Account json.Number `json:\"account\"` AccountBalance json.Number `json:\"accountBalance\"` // money"},
+		{"money in a string", []string{`{"balance":"48210.55"}`}, "Balance string `json:\"balance\"` // a decimal string, money"},
+		{"times", []string{`{"at":"2026-11-20T12:00:00Z"}`, `{"at":"2026-11-20T12:00:00.1234567+01:00"}`}, "At time.Time `json:\"at\"`"},
+		{"times with a zone and without", []string{`{"at":"2026-11-20T12:00:00Z"}`, `{"at":"2026-11-20T12:00:00.1234567"}`}, "At " + zonelessTime + " `json:\"at\"` // a time without a zone"},
+		{"the time that is none", []string{`{"at":"0001-01-01T00:00:00"}`}, "At " + zonelessTime},
+		{"a date", []string{`{"born":"1815-12-10"}`}, "Born string `json:\"born\"` // a date"},
+		{"a UUID", []string{`{"customerId":"5F1C7A90-2f7b-4e0a-9b66-7c8d9e0f1a2b"}`}, "CustomerID uuid.UUID `json:\"customerId\"`"},
+		{"a UUID or nothing", []string{`{"agentId":"5f1c7a90-2f7b-4e0a-9b66-7c8d9e0f1a2b"}`, `{"agentId":""}`}, "AgentID string `json:\"agentId\"` }"},
+		{"missing", []string{`{"a":1,"b":true}`, `{"b":false}`}, "A *json.Number `json:\"a\"` // in 1 of 2"},
+		{"null", []string{`{"a":null}`, `{"a":"x"}`}, "A *string `json:\"a\"` // null in 1 of 2"},
+		{"always null", []string{`{"a":null}`}, "A json.RawMessage `json:\"a\"` // null in 1 of 1"},
+		{"of two types", []string{`{"a":"x"}`, `{"a":{"b":1}}`}, "A json.RawMessage `json:\"a\"` // object in 1, string in 1"},
+		{"a record that is null", []string{`{"a":{"b":"x"}}`, `{"a":null}`}, "A *struct { B string `json:\"b\"` } `json:\"a\"` // null in 1 of 2"},
+		{"lists", []string{`{"a":[],"b":["x",null],"c":[[1]],"d":[{"e":true},{}]}`}, "A []json.RawMessage `json:\"a\"` // always empty B []*string `json:\"b\"` // some null C [][]json.Number `json:\"c\"` D []struct { E *bool `json:\"e\"` // in 1 of 2 } `json:\"d\"`"},
+		{"a list of two types", []string{`{"a":["x",1]}`}, "A []json.RawMessage `json:\"a\"` // integer in 1, string in 1"},
+		{"the last of two of a name", []string{`{"a":"x","a":true}`}, "A bool `json:\"a\"` }"},
+		{"names", []string{`{"webhookUri":1,"createdUTC":2,"address_line2":3,"type":4,"$id":5,"Id":6,"ID":7}`}, "ID json.Number `json:\"$id\"` ID2 json.Number `json:\"ID\"` ID3 json.Number `json:\"Id\"` AddressLine2 json.Number `json:\"address_line2\"` CreatedUTC json.Number `json:\"createdUTC\"` Type json.Number `json:\"type\"` WebhookURI json.Number `json:\"webhookUri\"`"},
+		{"a byte order mark", []string{"\ufeff {\"a\":true}"}, "A bool `json:\"a\"`"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := newLearner(io.Discard)
+			for _, body := range test.bodies {
+				l.see(loanRoute, 200, []byte(body))
+			}
+			var out strings.Builder
+			require.NoError(t, l.report("", "main", &out))
+			assert.Contains(t, unaligned(out.String()), unaligned(test.want))
+			compiles(t, out.String())
+		})
+	}
+}
+
+// Names that are data are as secret as values.
+func TestNamesThatAreData(t *testing.T) {
+	many := `{"map":{"first":true`
+	for i := range 300 {
+		many += fmt.Sprintf(`,"name%c%c":1`, 'a'+i/26, 'a'+i%26)
+	}
+	for _, test := range []struct {
+		name   string
+		bodies []string
+		want   string
+	}{
+		{"a UUID", []string{`{"map":{"5f1c7a90-2f7b-4e0a-9b66-7c8d9e0f1a2b":1}}`}, "map[string]json.Number"},
+		{"an e-mail address", []string{`{"map":{"ada@example.com":{"signed":true},"grace":{"signed":null}}}`}, "map[string]struct { Signed *bool `json:\"signed\"` // null in 1 of 2 }"},
+		{"an account number", []string{`{"map":{"GB29NWBK60161331926819":"x"}}`}, "map[string]string"},
+		{"a date", []string{`{"map":{"2026-11-20":["x"]}}`}, "map[string][]string"},
+		{"a person", []string{`{"map":{"Ada Lovelace":null}}`}, "map[string]json.RawMessage"},
+		{"no name", []string{`{"map":{"":true}}`}, "map[string]bool"},
+		{"a tag", []string{"{\"map\":{\"a`b,\\\"\":true}}"}, "map[string]bool"},
+		{"a long one", []string{`{"map":{"` + strings.Repeat("secret", 20) + `":true}}`}, "map[string]bool"},
+		{"another in each", []string{`{"map":{"ada":1}}`, `{"map":{"grace":2}}`, `{"map":{"joan":3}}`}, "map[string]json.Number"},
+		{"very many", []string{many + "}}"}, "map[string]json.RawMessage"},
+		{"of two types", []string{`{"map":{"a@b":1,"c@d":"x"}}`}, "map[string]json.RawMessage `json:\"map\"` // integer in 1, string in 1, by names that look like data"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			state := filepath.Join(t.TempDir(), "state")
+			structs, told := learn(t, "-state", state, captured(t, test.bodies...))
+			assert.Contains(t, unaligned(structs), "Map "+test.want)
+			kept, err := os.ReadFile(state)
+			require.NoError(t, err)
+			var all map[string]map[string]json.RawMessage
+			for _, body := range test.bodies {
+				require.NoError(t, json.Unmarshal([]byte(body), &all))
+			}
+			for name := range all["map"] {
+				if name != "" {
+					assert.NotContains(t, structs+told+string(kept), name)
+				}
+			}
+		})
+	}
+}
+
+// That names are data may be seen only when others have come.
+func TestNamesThatTurnOutToBeData(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	structs, _ := learn(t, "-state", state, captured(t, `{"map":{"ada":1}}`))
+	assert.Contains(t, structs, "ada", "how could it know?")
+	structs, told := learn(t, "-state", state, captured(t, `{"map":{"grace":1}}`))
+	kept, err := os.ReadFile(state)
+	require.NoError(t, err)
+	assert.NotRegexp(t, "(?i)ada|grace", structs+told+string(kept))
+	_, told = learn(t, "-state", state, captured(t, `{"map":{"joan@example.com":"x"}}`))
+	assert.Contains(t, told, "Changes since the last time: 1.\n  "+loanRoute+" .map.*: was integer, is mixed\n")
+	_, told = learn(t, "-state", state, captured(t, `{"map":{"edith":1}}`))
+	assert.Contains(t, told, "Changes since the last time: 0.\n")
+}
+
+// What is nested deep is left as it is, and costs little.
+func TestDeepNesting(t *testing.T) {
+	for _, level := range []string{"[]", `{"a":}`} {
+		opening, closing := level[:len(level)-1], level[len(level)-1:]
+		structs, _ := learn(t, captured(t, strings.Repeat(opening, 5000)+"1"+strings.Repeat(closing, 5000)))
+		assert.Contains(t, structs, "json.RawMessage")
+		assert.Less(t, len(structs), 3000)
+	}
+}
+
+func TestCaptures(t *testing.T) {
+	const id = "5f1c7a90-2f7b-4e0a-9b66-7c8d9e0f1a2b"
+	entry := func(method, url string, status int, text, encoding string) string {
+		return fmt.Sprintf(`{"request":{"method":%q,"url":%q},"response":{"status":%d,"content":{"text":%q,"encoding":%q}}}`, method, url, status, text, encoding)
+	}
+	archive := `{"log":{"version":"1.2","entries":[` + strings.Join([]string{
+		entry("GET", "https://lending.example/tenant/api/Loan/get-loan/"+id+"?x=1", 200, `{"a":"x"}`, ""),
+		entry("GET", "https://lending.example/api/Loan/get-loan/"+id, 200, base64.StdEncoding.EncodeToString([]byte(`{"b":true}`)), "base64"),
+		entry("GET", "https://lending.example/api/Loan/get-loan/"+id, 404, `{"title":"x"}`, ""),
+		entry("GET", "https://lending.example/api/Loan/get-loan/"+id, 200, `<html>`, ""),
+		entry("POST", "https://lending.example/api/Loan/get-loan/"+id, 200, `{"c":1}`, ""),
+		entry("GET", "https://elsewhere.example/api/people/ada", 200, `{"d":1}`, ""),
+		entry("GET", ":", 200, `{"e":1}`, ""),
+	}, ",") + `]}}`
+	fromArchive, told := learn(t, written(t, archive))
+	fromLines, _ := learn(t, captured(t, `{"a":"x"}`, `{"b":true}`))
+	assert.Equal(t, fromLines, fromArchive)
+	assert.Contains(t, told, "Learnt from 2 answers of 1 routes, and left out 5: ")
+	assert.Contains(t, unaligned(fromLines), "type Loan struct { A *string `json:\"a\"` // in 1 of 2 B *bool `json:\"b\"` // in 1 of 2 }")
+
+	structs, told := learn(t, written(t, `{"route":"GET /api/Report/get-partner-report/{partnerId}","body":[{"a":1}]}
+		{"route":"GET /api/Report/get-partner-report/`+id+`","body":[{"b":1}]} {}`))
+	assert.Contains(t, unaligned(structs), "type PartnerReport struct { A json.Number `json:\"a\"` }")
+	assert.NotContains(t, structs+told, id)
+}
+
+func TestWhatCannotBeRead(t *testing.T) {
+	secret := "ada@example.com"
+	for _, test := range []struct{ name, file, want string }{
+		{"no JSON", `{"route":"x","body":{}} ` + secret, "neither an HTTP archive nor a line of a capture, at byte "},
+		{"another type", `{"route":["` + secret + `"]}`, "neither an HTTP archive nor a line of a capture, at byte "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := written(t, test.file)
+			err := run(t.Context(), []string{path}, os.Getenv, io.Discard, io.Discard)
+			require.ErrorContains(t, err, test.want)
+			assert.NotContains(t, err.Error(), secret)
+			err = run(t.Context(), []string{"-state", path, captured(t, "{}")}, os.Getenv, io.Discard, io.Discard)
+			require.ErrorContains(t, err, "is not what -state has written")
+		})
+	}
+	none := filepath.Join(t.TempDir(), "none")
+	assert.ErrorIs(t, run(t.Context(), []string{none}, os.Getenv, io.Discard, io.Discard), os.ErrNotExist)
+	assert.ErrorContains(t, run(t.Context(), []string{"-base-url", "http://127.0.0.1:1"}, func(string) string { return "" }, io.Discard, io.Discard), "username")
+}
+
+func TestChanges(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	before := captured(t, `{"same":1,"gone":"x","other":true,"missing":1,"null":"x","maybe":1,"list":[{"a":1}]}`, `{"same":1,"gone":"x","other":true,"missing":1,"null":"x","list":[]}`)
+	_, told := learn(t, "-state", state, before)
+	assert.NotContains(t, told, "Changes since")
+	_, told = learn(t, "-state", state, before)
+	assert.Contains(t, told, "Changes since the last time: 0.\n")
+
+	after := captured(t, `{"same":1,"other":"x","missing":1,"null":null,"list":[{"a":1,"b":{"c":"x"}}]}`, `{"same":1,"other":"x","null":"x","list":[]}`)
+	structs, told := learn(t, "-state", state, after)
+	_, told, _ = strings.Cut(told, "Changes ")
+	assert.Equal(t, strings.Join([]string{
+		"since the last time: 6.",
+		"  " + loanRoute + " .gone: gone, was string",
+		"  " + loanRoute + " .list[].b: new, object, optional",
+		"  " + loanRoute + " .list[].b.c: new, string",
+		"  " + loanRoute + " .missing: was integer, is integer, optional",
+		"  " + loanRoute + " .null: was string, is string or null",
+		"  " + loanRoute + " .other: was boolean, is mixed", "",
+	}, "\n"), told)
+	assert.Contains(t, unaligned(structs), "Gone *string `json:\"gone\"` // in 4 of 6", "what is known of old answers stays")
+
+	other := written(t, `{"route":"GET /api/Loan/is-loan-closed/{loanId}","body":true}`)
+	structs, told = learn(t, "-state", state, other)
+	assert.Contains(t, told, "Changes since the last time: 1.\n  GET /api/Loan/is-loan-closed/{loanId}: new\n")
+	assert.Contains(t, structs, "type Loan struct", "a route that was not seen stays")
+}
+
+// compiles fails the test unless the text is a Go file without errors.
+func compiles(t *testing.T, source string) {
+	t.Helper()
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, "records.go", source, parser.SkipObjectResolution)
+	if err == nil {
+		_, err = (&types.Config{Importer: imported{}}).Check("main", set, []*ast.File{file}, nil)
+	}
+	if err != nil {
+		t.Fatalf("%v in:\n%s", err, source)
+	}
+}
+
+// imported has the packages that the structs need, with nothing else in them.
+type imported struct{}
+
+func (imported) Import(path string) (*types.Package, error) {
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, path, map[string]string{
+		"encoding/json":                    "package json; type (Number string; RawMessage []byte)",
+		"time":                             "package time; type Time struct{}",
+		"github.com/google/uuid":           "package uuid; type UUID [16]byte",
+		"github.com/lendingapi/lending-go": "package lending; type Time struct{}",
+	}[path], 0)
+	if err != nil {
+		return nil, err
+	}
+	return new(types.Config).Check(path, set, []*ast.File{file}, nil)
+}
+
+// Whatever is answered, the structs compile, each time, and what is kept leads to the same ones.
+func FuzzStructsCompile(f *testing.F) {
+	for _, seed := range []string{
+		`{}`, `[]`, `null`, `"x"`, ` [1,2.5] `, `{"data":[{"a":1}],"totalCount":1}`, `{"data":[],"totalCount":null}`,
+		`{"a":1,"A":2,"_a":3,"$a":4,"@a":5,"a_":6,"a2":7,"A2":8}`, `{"func":1,"type":{"select":2},"json":3,"string":[4]}`,
+		`{"":1}`, `{"-":1}`, `{"größe":1}`, `{"1a":1}`, "{\"a`b\":1}", `{"a\"b":1}`, `{"a\nb":1}`, `{"*/":1}`, `{"a":1,"a":"x","a":{"b":[]}}`,
+		strings.Repeat("[", 60) + strings.Repeat("]", 60), strings.Repeat(`{"a":`, 60) + "1" + strings.Repeat("}", 60),
+		`{"a":{"x@y":{"b":1},"z":{"b":"c"}}}`, `[{"a":[null,{"b":[[]]}]},{"a":null},{"a":"2026-11-20"}]`, "\ufeff{\"\\ud800\":1}",
+	} {
+		f.Add(loanRoute, []byte(seed), []byte(`{"a":{"b":1}}`))
+	}
+	f.Add(loanRoute, []byte(`{"a":{"b@c":1}}`), []byte(`{"a":{"b":[]}}`))
+	f.Add("GET /get-/{id}", []byte(`[]`), []byte(`[{}]`))
+	f.Add("X /-a-/type-s/{id}", []byte(`{"a":true}`), []byte(`true`))
+	f.Fuzz(func(t *testing.T, route string, first, second []byte) {
+		state := filepath.Join(t.TempDir(), "state")
+		var last string
+		for _, bodies := range [][][]byte{{first, second}, {second}, nil} {
+			l := newLearner(io.Discard)
+			for _, body := range bodies {
+				l.see(route, 200, body)
+				l.see(loanRoute, 200, body)
+			}
+			var out strings.Builder
+			require.NoError(t, l.report(state, "main", &out))
+			compiles(t, out.String())
+			if bodies == nil {
+				assert.Equal(t, last, out.String())
+			}
+			last = out.String()
+		}
+	})
+}

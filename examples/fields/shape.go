@@ -1,0 +1,201 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// shape is what was seen at one place of the answers: kinds, names and how often, and
+// never a value.
+type shape struct {
+	Kinds  map[string]int    `json:"kinds"`            // how often a "string", a "null" …
+	Fields map[string]*shape `json:"fields,omitempty"` // of an object
+	Values *shape            `json:"values,omitempty"` // of an object whose names are data: of whichever
+	Items  *shape            `json:"items,omitempty"`  // of a list
+}
+
+const maxDepth = 16 // what lies deeper is not looked into
+
+// shapeOf is what raw shows, which is valid JSON.
+func shapeOf(raw json.RawMessage, depth int) *shape {
+	kind := kindOf(raw)
+	var members map[string]json.RawMessage
+	var items []json.RawMessage
+	switch {
+	case (kind == "object" || kind == "list") && depth == maxDepth:
+		kind = "deep"
+	case kind == "object":
+		_ = json.Unmarshal(raw, &members)
+	case kind == "list":
+		_ = json.Unmarshal(raw, &items)
+	}
+	s := &shape{Kinds: map[string]int{kind: 1}, Fields: map[string]*shape{}}
+	for name, member := range members {
+		s.Fields[name] = shapeOf(member, depth+1)
+	}
+	for _, item := range items {
+		s.Items = merge(s.Items, shapeOf(item, depth+1))
+	}
+	return s
+}
+
+// merge adds from, which stays as it is, to into. Either may be nil.
+func merge(into, from *shape) *shape {
+	if from == nil {
+		return into
+	}
+	if into == nil {
+		into = &shape{Kinds: map[string]int{}, Fields: map[string]*shape{}}
+	}
+	for kind, n := range from.Kinds {
+		into.Kinds[kind] += n
+	}
+	for name, field := range from.Fields {
+		into.Fields[name] = merge(into.Fields[name], field)
+	}
+	into.Values, into.Items = merge(into.Values, from.Values), merge(into.Items, from.Items)
+	return into
+}
+
+// settle forgets the names that are data. It comes before anything is shown or kept.
+func (s *shape) settle() {
+	if s == nil {
+		return
+	}
+	for _, field := range s.Fields {
+		field.settle()
+	}
+	if s.Values != nil || s.namesAreData() {
+		for _, field := range s.Fields {
+			s.Values = merge(s.Values, field)
+		}
+		s.Fields = map[string]*shape{}
+	}
+	s.Values.settle()
+	s.Items.settle()
+}
+
+// fieldName is how a field is called, and no identifier, address or date.
+var fieldName = regexp.MustCompile(`^[$@_]?[A-Za-z][A-Za-z_]{0,60}([0-9]{1,4}[A-Za-z_]{0,20})?$`)
+
+// namesAreData reports whether the members of an object are entries rather than fields:
+// one is called as no field is, or there are very many, or all are alike and none is in
+// more than half of the objects.
+func (s *shape) namesAreData() bool {
+	data, alike := len(s.Fields) > 1, ""
+	for name, field := range s.Fields {
+		if !fieldName.MatchString(name) || len(s.Fields) > 250 {
+			return true
+		}
+		about := fmt.Sprint(field.places("", false)) // sorted
+		data = data && 2*field.seen() <= s.Kinds["object"] && (alike == "" || alike == about)
+		alike = about
+	}
+	return data
+}
+
+// seen is how often there was something, null included.
+func (s *shape) seen() (n int) {
+	for _, times := range s.Kinds {
+		n += times
+	}
+	return n
+}
+
+// places are what each place below path holds, without how often.
+func (s *shape) places(path string, optional bool) map[string]string {
+	if s == nil {
+		return nil
+	}
+	what := s.class()
+	if what == "object" && s.Values != nil {
+		what = "map"
+	}
+	if s.Kinds["null"] > 0 && what != "null" {
+		what += " or null"
+	}
+	if optional {
+		what += ", optional"
+	}
+	all := map[string]string{path: what}
+	for name, field := range s.Fields {
+		maps.Copy(all, field.places(path+"."+name, field.seen() < s.Kinds["object"]))
+	}
+	maps.Copy(all, s.Values.places(path+".*", false))
+	maps.Copy(all, s.Items.places(path+"[]", false))
+	return all
+}
+
+var decimal = regexp.MustCompile(`^-?[0-9]+\.[0-9]+$`)
+
+func kindOf(raw json.RawMessage) string {
+	switch raw[0] {
+	case '{':
+		return "object"
+	case '[':
+		return "list"
+	case 'n':
+		return "null"
+	case 't', 'f':
+		return "boolean"
+	case '"':
+		var text string
+		_ = json.Unmarshal(raw, &text)
+		return stringKind(text)
+	}
+	if _, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
+		return "integer"
+	}
+	return "number"
+}
+
+func stringKind(text string) string {
+	if len(text) == 36 && uuid.Validate(text) == nil {
+		return "UUID"
+	}
+	if decimal.MatchString(text) {
+		return "decimal string"
+	}
+	for layout, kind := range map[string]string{time.RFC3339: "time", "2006-01-02T15:04:05": "time without a zone", time.DateOnly: "date"} {
+		if _, err := time.Parse(layout, text); err == nil {
+			return kind
+		}
+	}
+	return "string"
+}
+
+// family is what takes the kind, and others.
+func family(kind string) string {
+	switch kind {
+	case "integer":
+		return "number"
+	case "UUID", "decimal string", "date", "time", "time without a zone":
+		return "string"
+	}
+	return kind
+}
+
+// class is the one kind that takes all that was seen: "null" if there was nothing else,
+// "mixed" if there is none.
+func (s *shape) class() string {
+	class := "null"
+	for _, kind := range slices.Sorted(maps.Keys(s.Kinds)) {
+		switch {
+		case kind == "null":
+		case class == "null" || class == "time" && kind == "time without a zone":
+			class = kind
+		case family(class) == family(kind):
+			class = family(kind)
+		default:
+			return "mixed"
+		}
+	}
+	return class
+}
