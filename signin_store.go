@@ -29,6 +29,8 @@ import (
 // few seconds, or sooner where a token has little time left: they return when it does. A
 // session does not wait for one that goes on, but [Client.Close] does. An error other
 // than the ones named here, or a panic, means that the store cannot be used for now.
+//
+// Package lendingtest/storetest holds a store of your own to this.
 type TokenStore interface {
 	// Load returns what was saved last, the zero StoredToken if nothing was. It
 	// fails with [ErrCorruptToken] if it cannot be read and may be overwritten.
