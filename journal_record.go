@@ -19,7 +19,7 @@ func (p *passage) record(ctx context.Context, err error) error {
 		_ = p.insist(ctx, recordLimit, CommandUnknown, p.scope())
 	case OutcomeDone:
 		state, scope := CommandForgotten, ""
-		if answer := p.x.answer; len(answer.Body) <= p.MaxAnswer {
+		if answer := p.x.answer; p.x.err == nil && len(answer.Body) <= p.MaxAnswer { // and not cut
 			state = CommandDone
 			p.memo.Answer, p.memo.Status, p.memo.Media = answer.Body, answer.StatusCode, answer.Header.Get("Content-Type")
 		}
