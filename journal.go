@@ -263,11 +263,11 @@ func (m *memo) lostFor(entry *JournalEntry) time.Duration {
 	return entry.Age
 }
 
-// settle returns entry with what v says: done, forgotten if there is no answer, or free. Its
-// scope is free then.
+// settle returns entry with what v says: done, forgotten if there is no answer, or free. It
+// keeps its scope, which goes to the next who wants it.
 func (m *memo) settle(entry *JournalEntry, v verdict, most int) JournalEntry {
 	m.Answer, m.Status, m.Media, m.Rebuilt, m.Before = nil, 0, "", false, nil
-	next := JournalEntry{Key: entry.Key, Revision: entry.Revision, State: CommandFree}
+	next := JournalEntry{Key: entry.Key, Revision: entry.Revision, State: CommandFree, Scope: entry.Scope}
 	if v.happened {
 		next.State = CommandForgotten
 	}

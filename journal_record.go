@@ -18,15 +18,12 @@ func (p *passage) record(ctx context.Context, err error) error {
 	case OutcomeUnknown:
 		_ = p.insist(ctx, recordLimit, CommandUnknown, p.scope())
 	case OutcomeDone:
-		state, scope := CommandForgotten, ""
+		state := CommandForgotten
 		if answer := p.x.answer; p.x.err == nil && len(answer.Body) <= p.MaxAnswer { // and not cut
 			state = CommandDone
 			p.memo.Answer, p.memo.Status, p.memo.Media = answer.Body, answer.StatusCode, answer.Header.Get("Content-Type")
 		}
-		if p.memo.Hold > 0 {
-			scope = p.scope()
-		}
-		if failed := p.insist(ctx, recordLimit, state, scope); failed != nil {
+		if failed := p.insist(ctx, recordLimit, state, p.kept()); failed != nil {
 			return p.refuse(KeyError{kind: ErrJournal, cause: failed}, 0)
 		}
 	}
@@ -39,7 +36,17 @@ func (p *passage) free(ctx context.Context, limit time.Duration) {
 	if p.memo.Before = nil; !p.left {
 		p.memo.Sends = 0
 	}
-	_ = p.insist(ctx, limit, CommandFree, "")
+	_ = p.insist(ctx, limit, CommandFree, p.kept())
+}
+
+// kept is the scope of a command that has ended. It leaves it to the next who wants it, and
+// who has to look again then: what that one has seen can be older than the end of this. Where
+// nobody looks, it goes at once, unless the command can still be executed late.
+func (p *passage) kept() string {
+	if p.row.again && p.memo.Hold == 0 {
+		return ""
+	}
+	return p.scope()
 }
 
 // insist saves the memo, again and again until limit is over, also if the call's context
@@ -51,6 +58,10 @@ func (p *passage) insist(ctx context.Context, limit time.Duration, state Command
 		err := p.save(ctx, state, scope)
 		if err == nil {
 			return nil
+		}
+		if _, held := errors.AsType[*ScopeHeldError](err); held { // it has never been ours
+			scope = ""
+			continue
 		}
 		if errors.Is(err, ErrJournalConflict) {
 			var settled bool

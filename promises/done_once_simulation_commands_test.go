@@ -123,6 +123,9 @@ func (c *caller) do(m *simulated, mayRefuse bool) (id string, ok bool) {
 		if s.over.Load() || c.random.IntN(2) == 0 {
 			wait = max(failed.RetryAfter, time.Second)
 		}
+		if errors.Is(err, lending.ErrUndecided) {
+			wait += time.Minute
+		}
 		elapse(wait)
 	}
 }
