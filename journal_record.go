@@ -16,14 +16,14 @@ func (p *passage) record(ctx context.Context, err error) error {
 	case OutcomeNotSent, OutcomeRejected:
 		p.free(ctx, recordLimit)
 	case OutcomeUnknown:
-		_ = p.insist(ctx, recordLimit, CommandUnknown, p.scope())
+		_ = p.insist(ctx, recordLimit, CommandUnknown)
 	case OutcomeDone:
 		state := CommandForgotten
 		if answer := p.x.answer; p.x.err == nil && len(answer.Body) <= p.MaxAnswer { // and not cut
 			state = CommandDone
 			p.memo.Answer, p.memo.Status, p.memo.Media = answer.Body, answer.StatusCode, answer.Header.Get("Content-Type")
 		}
-		if failed := p.insist(ctx, recordLimit, state, p.kept()); failed != nil {
+		if failed := p.insist(ctx, recordLimit, state); failed != nil {
 			return p.refuse(KeyError{kind: ErrJournal, cause: failed}, 0)
 		}
 	}
@@ -36,31 +36,25 @@ func (p *passage) free(ctx context.Context, limit time.Duration) {
 	if p.memo.Before = nil; !p.left {
 		p.memo.Sends = 0
 	}
-	_ = p.insist(ctx, limit, CommandFree, p.kept())
-}
-
-// kept is the scope of a command that has ended. It leaves it to the next who wants it, and
-// who has to look again then: what that one has seen can be older than the end of this. Where
-// nobody looks, it goes at once, unless the command can still be executed late.
-func (p *passage) kept() string {
-	if p.row.again && p.memo.Hold == 0 {
-		return ""
-	}
-	return p.scope()
+	_ = p.insist(ctx, limit, CommandFree)
 }
 
 // insist saves the memo, again and again until limit is over, also if the call's context
 // has ended. It gives way to another who knows as much.
-func (p *passage) insist(ctx context.Context, limit time.Duration, state CommandState, scope string) error {
+func (p *passage) insist(ctx context.Context, limit time.Duration, state CommandState) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer stop()
 	for wait := 20 * time.Millisecond; ; wait *= 2 {
+		scope := "" // of a command that has ended, unless it can still be executed late
+		if state == CommandUnknown || p.memo.Hold > 0 {
+			scope = p.scope()
+		}
 		err := p.save(ctx, state, scope)
 		if err == nil {
 			return nil
 		}
-		if _, held := errors.AsType[*ScopeHeldError](err); held { // it has never been ours
-			scope = ""
+		if _, held := errors.AsType[*ScopeHeldError](err); held && p.memo.Hold > 0 { // too late to hold it
+			p.memo.Hold = 0
 			continue
 		}
 		if errors.Is(err, ErrJournalConflict) {
@@ -97,6 +91,9 @@ func (p *passage) overtake(ctx context.Context, state CommandState) (settled boo
 	switch ours := other.Nonce == p.memo.Nonce; {
 	case entry.State == CommandDone || entry.State == CommandForgotten || entry.State == state:
 		return true, nil
+	case happened && !ours: // and another has sent it again
+		p.memo.Hold = max(p.memo.Hold, other.Lease+p.Quiet)
+		fallthrough
 	case happened, ours && state == CommandFree, ours && entry.State == CommandSent:
 		p.entry.Revision = entry.Revision
 		return false, nil

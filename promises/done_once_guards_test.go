@@ -64,6 +64,7 @@ func TestWhatWasSeenBeforeIsOfNow(t *testing.T) {
 			second <- err
 		}()
 		<-seen
+		elapse(time.Minute)
 		first, err := process().Applications.Create(lending.WithKey(t.Context(), "first"), request, nil)
 		require.NoError(t, err)
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
@@ -135,5 +136,50 @@ func TestCutAnswerIsNotKept(t *testing.T) {
 		require.ErrorIs(t, err, lending.ErrAnswerLost)
 		require.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
 		assert.Equal(t, 1, service.Executed(createRoute))
+	})
+}
+
+// frozen is a store that keeps one process waiting before it saves what is done.
+type frozen struct {
+	lending.JournalStore
+	goOn chan struct{}
+}
+
+func (f frozen) Save(ctx context.Context, entry lending.JournalEntry) error {
+	if entry.State == lending.CommandDone {
+		<-f.goOn
+	}
+	return f.JournalStore.Save(ctx, entry)
+}
+
+// TestFrozenOwnerLeavesTheScope has a process stand still with the answer in its hands, and
+// another one send the command again, which is executed late.
+func TestFrozenOwnerLeavesTheScope(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		id := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+		store, goOn := lending.NewMemoryJournalStore(), make(chan struct{})
+		owner := process(lending.WithJournal(lending.NewJournal(frozen{store, goOn}, nil)))
+		other := process(lending.WithJournal(lending.NewJournal(store, nil)))
+		ctx := lending.WithKey(t.Context(), "older")
+		owned := make(chan error)
+		go func() {
+			ctx, stop := context.WithTimeout(ctx, 10*time.Second)
+			defer stop()
+			_, err := owner.Applications.UpdateName(ctx, id, "Older")
+			owned <- err
+		}()
+		elapse(11 * time.Second)
+		service.Fail(renameRoute, lendingtest.Fault{Late: quiet - time.Second})
+		_, err := other.Applications.UpdateName(ctx, id, "Older")
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		close(goOn)
+		require.NoError(t, <-owned)
+		_, err = other.Applications.UpdateName(lending.WithKey(t.Context(), "newer"), id, "Newer")
+		require.ErrorIs(t, err, lending.ErrScopeHeld)
+		elapse(quiet + 2*time.Minute)
+		_, err = other.Applications.UpdateName(lending.WithKey(t.Context(), "newer"), id, "Newer")
+		require.NoError(t, err)
+		require.NoError(t, service.Wait(t.Context()))
+		assert.Equal(t, "Newer", service.Snapshot().Applications[0].BusinessName)
 	})
 }
