@@ -263,10 +263,13 @@ func (m *memo) lostFor(entry *JournalEntry) time.Duration {
 }
 
 // settle returns entry with what v says: done, forgotten if there is no answer, or free. Its
-// scope is free then.
+// scope is free then, unless the command can still be executed late.
 func (m *memo) settle(entry *JournalEntry, v verdict, most int) JournalEntry {
 	m.Answer, m.Status, m.Media, m.Rebuilt, m.Before = nil, 0, "", false, nil
 	next := JournalEntry{Key: entry.Key, Revision: entry.Revision, State: CommandFree}
+	if m.Hold > 0 {
+		next.Scope = entry.Scope
+	}
 	if v.happened {
 		next.State = CommandForgotten
 	}

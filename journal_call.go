@@ -37,6 +37,8 @@ const (
 	uploadLease = time.Hour
 	// recordLimit is how long a store may take to record an outcome, trying again.
 	recordLimit = 10 * time.Second
+	// reserved is for how long a command that looks before it is sent has the scope to itself.
+	reserved = 10 * time.Second
 	// maxTurns is how often a call begins again because another has changed the entry.
 	maxTurns = 8
 )
@@ -200,6 +202,9 @@ func (p *passage) fingerprint(ctx context.Context) ([]byte, error) {
 // send writes down that the command is sent, when the look before it is done.
 func (p *passage) send(ctx context.Context) error {
 	if p.row.look != nil && p.memo.Before == nil && p.key.look == nil {
+		if err := p.reserve(ctx); err != nil {
+			return err
+		}
 		before, err := p.row.look(looking(ctx), p.x.client, &p.x.request)
 		if err != nil {
 			return p.refuse(KeyError{kind: errLookBefore, cause: err})
@@ -227,6 +232,24 @@ func (p *passage) send(ctx context.Context) error {
 	return failed
 }
 
+// reserve takes the scope before the look. Who takes it away changes the entry, and the
+// command is not sent then: what it has seen before could be older than the end of another
+// command, whose effect would be taken for its own.
+func (p *passage) reserve(ctx context.Context) error {
+	scope := p.scope()
+	if scope == p.entry.Scope {
+		return nil
+	}
+	err := p.save(ctx, CommandFree, scope)
+	if held, isHeld := errors.AsType[*ScopeHeldError](err); isHeld {
+		return p.release(ctx, held.Key)
+	}
+	if err != nil {
+		return p.unsaved(err)
+	}
+	return nil
+}
+
 var errLookBefore = storeAnswer("what is there before the command cannot be read")
 
 // release takes the scope from the command of another key, if that need not have it any
@@ -247,6 +270,10 @@ func (p *passage) release(ctx context.Context, key string) error {
 	}
 	if held.RetryAfter = of.Hold - other.Age; held.RetryAfter > 0 {
 		held.Why = "it was sent twice, and the first can be executed late"
+		return p.refuse(held)
+	}
+	if held.RetryAfter = min(reserved-other.Age, time.Second); other.State == CommandFree && held.RetryAfter > 0 {
+		held.Why = "it is about to be sent"
 		return p.refuse(held)
 	}
 	other.Scope = ""

@@ -16,17 +16,14 @@ func (p *passage) record(ctx context.Context, err error) error {
 	case OutcomeNotSent, OutcomeRejected:
 		p.free(ctx, recordLimit)
 	case OutcomeUnknown:
-		_ = p.insist(ctx, recordLimit, CommandUnknown, p.scope())
+		_ = p.insist(ctx, recordLimit, CommandUnknown)
 	case OutcomeDone:
-		state, scope := CommandForgotten, ""
-		if answer := p.x.answer; len(answer.Body) <= p.MaxAnswer {
+		state := CommandForgotten
+		if answer := p.x.answer; p.x.err == nil && len(answer.Body) <= p.MaxAnswer { // and not cut
 			state = CommandDone
 			p.memo.Answer, p.memo.Status, p.memo.Media = answer.Body, answer.StatusCode, answer.Header.Get("Content-Type")
 		}
-		if p.memo.Hold > 0 {
-			scope = p.scope()
-		}
-		if failed := p.insist(ctx, recordLimit, state, scope); failed != nil {
+		if failed := p.insist(ctx, recordLimit, state); failed != nil {
 			return p.refuse(KeyError{kind: ErrJournal, cause: failed})
 		}
 	}
@@ -39,18 +36,26 @@ func (p *passage) free(ctx context.Context, limit time.Duration) {
 	if p.memo.Before = nil; !p.left {
 		p.memo.Sends = 0
 	}
-	_ = p.insist(ctx, limit, CommandFree, "")
+	_ = p.insist(ctx, limit, CommandFree)
 }
 
 // insist saves the memo, again and again until limit is over, also if the call's context
 // has ended. It gives way to another who knows as much.
-func (p *passage) insist(ctx context.Context, limit time.Duration, state CommandState, scope string) error {
+func (p *passage) insist(ctx context.Context, limit time.Duration, state CommandState) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer stop()
 	for wait := 20 * time.Millisecond; ; wait *= 2 {
+		scope := "" // of a command that has ended, unless it can still be executed late
+		if state == CommandUnknown || p.memo.Hold > 0 {
+			scope = p.scope()
+		}
 		err := p.save(ctx, state, scope)
 		if err == nil {
 			return nil
+		}
+		if _, held := errors.AsType[*ScopeHeldError](err); held && p.memo.Hold > 0 { // too late to hold it
+			p.memo.Hold = 0
+			continue
 		}
 		if errors.Is(err, ErrJournalConflict) {
 			var settled bool
@@ -86,6 +91,9 @@ func (p *passage) overtake(ctx context.Context, state CommandState) (settled boo
 	switch ours := other.Nonce == p.memo.Nonce; {
 	case entry.State == CommandDone || entry.State == CommandForgotten || entry.State == state:
 		return true, nil
+	case happened && !ours: // and another has sent it again
+		p.memo.Hold = max(p.memo.Hold, other.Lease+p.Quiet)
+		fallthrough
 	case happened, ours && state == CommandFree, ours && entry.State == CommandSent:
 		p.entry.Revision = entry.Revision
 		return false, nil
