@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"strconv"
-	"strings"
 )
 
 // settlement is the row of a mutation in the table of what settles what. A row without
@@ -47,12 +46,9 @@ type sight struct {
 // missing. Two more are left to a person.
 func settlementOf(route string) settlement {
 	switch route {
-	// The e-mail address identifies a customer.
+	// The e-mail address identifies a customer, so that two commands for one need no scope.
 	case "POST /api/Application/create-customer":
-		return settlement{
-			reads: "Customers.GetByEmail", look: lookCustomer, unique: true, answer: customerSeen,
-			scope: func(r *request) string { return "customer " + strings.ToLower(r.body.(UserRequest).Email) },
-		}
+		return settlement{reads: "Customers.GetByEmail", look: lookCustomer, unique: true, answer: customerSeen}
 	case "POST /api/ApplicationBulk/create-customers":
 		return settlement{reads: "Customers.GetByEmail", look: lookCustomers, unique: true}
 

@@ -299,24 +299,24 @@ func TestEncryptedJournal(t *testing.T) {
 			return newClient(t, "https://lending.example", lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
 				lending.WithCredentials(credentialsOf(&lendingtest.Server{Service: service})), lending.WithJournal(lending.NewJournal(store, nil)))
 		}
-		user := newcomer()
-		service.Fail(createRoute, lendingtest.Fault{ResetAfter: true})
-		_, err := client("a").Applications.CreateCustomer(lending.WithKey(t.Context(), "the/key"), user)
-		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		o := newOrder(service)
+		create := func(secret, key string) error {
+			_, err := client(secret).Applications.Create(lending.WithKey(t.Context(), key), o.request(), nil)
+			return err
+		}
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
+		require.ErrorIs(t, create("a", "the/key"), lending.ErrOutcomeUnknown)
 		entry := must(plain.Load(t.Context(), ":the/key"))
 		assert.NotContains(t, string(entry.Data), "route")
-		_, err = client("a").Applications.CreateCustomer(lending.WithKey(t.Context(), "other/key"), user)
-		require.ErrorIs(t, err, lending.ErrScopeHeld, "the scope is keyed, and the same")
-		_, err = client("b").Applications.CreateCustomer(lending.WithKey(t.Context(), "the/key"), user)
-		require.ErrorIs(t, err, lending.ErrCorruptEntry, "it has another key")
-		must(client("a").Applications.CreateCustomer(lending.WithKey(t.Context(), "the/key"), user))
+		require.ErrorIs(t, create("a", "other/key"), lending.ErrScopeHeld, "the scope is keyed, and the same")
+		require.ErrorIs(t, create("b", "the/key"), lending.ErrCorruptEntry, "it has another key")
+		require.NoError(t, create("a", "the/key"))
 
 		moved := must(plain.Load(t.Context(), ":the/key"))
 		moved.Key, moved.Revision = ":moved/key", 0
 		require.NoError(t, plain.Save(t.Context(), *moved))
-		_, err = client("a").Applications.CreateCustomer(lending.WithKey(t.Context(), "moved/key"), user)
-		require.ErrorIs(t, err, lending.ErrCorruptEntry, "it is the entry of another command")
-		assert.Equal(t, 1, service.Executed(createRoute))
+		require.ErrorIs(t, create("a", "moved/key"), lending.ErrCorruptEntry, "it is the entry of another command")
+		assert.Equal(t, 1, service.Executed(createApplicationRoute))
 	})
 	_, err := lending.NewEncryptedJournalStore(lending.NewMemoryJournalStore(), []byte("short"))
 	require.ErrorAs(t, err, new(*lending.ArgumentError))

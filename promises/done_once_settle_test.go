@@ -162,8 +162,7 @@ func prepareOrder(t *testing.T, client *lending.Client, o *order) {
 func TestSomebodyElseAtTheSameList(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
 		o, client := newOrder(service), process()
-		const create = "POST /api/Application/create-application"
-		service.Fail(create, lendingtest.Fault{ResetAfter: true})
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
 		ctx := lending.WithKey(t.Context(), "the/key")
 		_, err := client.Applications.Create(ctx, o.request(), nil)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
@@ -177,7 +176,7 @@ func TestSomebodyElseAtTheSameList(t *testing.T) {
 		id, err := client.Applications.Create(ctx, o.request(), nil)
 		require.NoError(t, err)
 		assert.Equal(t, other, id)
-		assert.Equal(t, 2, service.Executed(create))
+		assert.Equal(t, 2, service.Executed(createApplicationRoute))
 	})
 }
 
@@ -281,9 +280,8 @@ func TestSettleWithKnowsMore(t *testing.T) {
 			}
 			return lending.NotHappened(), err
 		})
-		const create = "POST /api/Application/create-application"
-		service.Fail(create, lendingtest.Fault{ResetBefore: true})
-		service.Fail(create, lendingtest.Fault{ResetAfter: true})
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
 		ctx := lending.WithKey(t.Context(), "order-42", look)
 		_, err := client.Applications.Create(ctx, request, nil)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
@@ -296,7 +294,7 @@ func TestSettleWithKnowsMore(t *testing.T) {
 		id, err := client.Applications.Create(ctx, request, nil)
 		require.NoError(t, err)
 		assert.Equal(t, service.Snapshot().Applications[3].ID, id.String())
-		assert.Equal(t, 2, service.Executed(create))
+		assert.Equal(t, 2, service.Executed(createApplicationRoute))
 	})
 }
 

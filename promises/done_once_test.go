@@ -65,15 +65,14 @@ func TestKeySettlesALostAnswer(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, service.Snapshot().Customers[0].ID, customer.ID.String())
 		application := lending.ApplicationRequest{CustomerID: customer.ID, BusinessName: "B", BusinessZip: "94105"}
-		const create = "POST /api/Application/create-application"
-		service.Fail(create, lendingtest.Fault{ResetAfter: true})
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
 		ctx = lending.WithKey(t.Context(), "order-42/application")
 		_, err = client.Applications.Create(ctx, application, nil)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 		id, err := client.Applications.Create(ctx, application, nil)
 		require.NoError(t, err)
 		assert.Equal(t, service.Snapshot().Applications[0].ID, id.String())
-		assert.Equal(t, 1, service.Executed(create))
+		assert.Equal(t, 1, service.Executed(createApplicationRoute))
 		assert.Equal(t, 1, service.Executed(createRoute))
 	})
 }
