@@ -232,6 +232,7 @@ func TestCallObserversSeeAPanic(t *testing.T) {
 func TestObserversSeeTheJournal(t *testing.T) {
 	const route = "POST /api/Application/create-customer"
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		t.Helper()
 		var told []string
 		tell := func(kind, route string, journal lending.JournalAction, more any) {
 			told = append(told, fmt.Sprintf("%s %s %q %v", kind, path.Base(route), journal, more))
