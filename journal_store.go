@@ -7,6 +7,7 @@ import (
 	"crypto/cipher"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -207,9 +208,11 @@ func boundTo(key string, revision int64, state CommandState) []byte {
 	return fmt.Appendf(nil, "%s\n%d\n%s", key, revision, state)
 }
 
+// Save seals the scope with the data, to return it as it was saved.
 func (e encryptedJournal) Save(ctx context.Context, entry JournalEntry) error {
 	store, aead := e.sealed()
-	entry.Data = aead.Seal(nil, nil, entry.Data, boundTo(entry.Key, entry.Revision+1, entry.State)) //nolint:gosec // it makes its nonce
+	plain := append(binary.AppendUvarint(nil, uint64(len(entry.Scope))), entry.Scope...)
+	entry.Data = aead.Seal(nil, nil, append(plain, entry.Data...), boundTo(entry.Key, entry.Revision+1, entry.State)) //nolint:gosec // it makes its nonce
 	if entry.Scope != "" {
 		keyed := hmac.New(sha256.New, e.secret())
 		keyed.Write([]byte(entry.Scope))
@@ -237,11 +240,13 @@ func (e encryptedJournal) List(ctx context.Context, filter JournalFilter) ([]Jou
 	return entries, err
 }
 
-func (e encryptedJournal) open(entry *JournalEntry) (err error) {
+func (e encryptedJournal) open(entry *JournalEntry) error {
 	_, aead := e.sealed()
-	entry.Data, err = aead.Open(nil, nil, entry.Data, boundTo(entry.Key, entry.Revision, entry.State))
-	if err != nil {
+	plain, err := aead.Open(nil, nil, entry.Data, boundTo(entry.Key, entry.Revision, entry.State))
+	n, width := binary.Uvarint(plain)
+	if err != nil || width <= 0 || n > uint64(len(plain)-width) {
 		return ErrCorruptEntry
 	}
+	entry.Scope, entry.Data = string(plain[width:][:n]), plain[width:][n:]
 	return nil
 }

@@ -16,12 +16,16 @@ import (
 //	go lending.Work(ctx, inbox, handle, nil)
 //
 // contrib/bolt keeps it in a file, which one process has open; contrib/redis in Redis,
-// for a fleet. [NewMemoryInbox] is for tests.
+// for a fleet. [NewMemoryInbox] is for tests. Package lendingtest/storetest holds one of your
+// own to this.
+//
+// Whoever has an entry may tell its end twice, as after a lost answer, and after the claim has
+// ended. That is no error: Done holds, and Retry and Bury leave alone what is gone or another's.
 type Inbox interface {
 	// Put is an [EventFunc]. When it has returned nil the event survives the end of the
 	// process. It returns [ErrDuplicate] for an event whose key it has seen.
 	Put(ctx context.Context, event *Event) error
-	// Take waits until an event is due, and claims it.
+	// Take waits until an event is due, and claims it, or until ctx ends, and fails.
 	Take(ctx context.Context) (*InboxEntry, error)
 	// Done removes an event that was acted on.
 	Done(ctx context.Context, entry *InboxEntry) error

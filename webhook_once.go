@@ -29,10 +29,11 @@ func accepted(err error) bool {
 // claim ends by itself after some time, so that the end of a process between claim
 // and action does not lose an event; what is done is forgotten after a longer time.
 //
-// [NewMemoryDeduper] serves one process; a fleet shares that of contrib/redis.
+// [NewMemoryDeduper] serves one process; a fleet shares that of contrib/redis. Package
+// lendingtest/storetest holds one of your own to this.
 type Deduper interface {
 	// Claim takes a free key. It returns [ErrDuplicate] for one that is done, and
-	// [ErrClaimed] for one that is claimed.
+	// [ErrClaimed] for one that is claimed; it fails if ctx has ended.
 	Claim(ctx context.Context, key string) (Claim, error)
 }
 
@@ -40,7 +41,8 @@ type Deduper interface {
 type Claim interface {
 	// Done makes the key done, also if the claim has ended in the meantime.
 	Done(ctx context.Context) error
-	// Release makes the key free, unless somebody else has claimed it in the meantime.
+	// Release makes the key free, unless it is done, or somebody else has claimed it in
+	// the meantime.
 	Release(ctx context.Context) error
 }
 

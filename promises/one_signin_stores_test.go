@@ -21,6 +21,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/lendingtest/storetest"
 )
 
 func stored(fence int64, text string) lending.StoredToken {
@@ -50,57 +51,24 @@ func eachStore(t *testing.T, test func(t *testing.T, store lending.TokenStore)) 
 	}
 }
 
-func TestStoreKeepsTheNewestToken(t *testing.T) {
-	eachStore(t, func(t *testing.T, store lending.TokenStore) {
-		ctx := t.Context()
-		empty, err := store.Load(ctx)
-		require.NoError(t, err)
-		assert.True(t, empty.Data.IsZero())
-
-		slow, err := store.Acquire(ctx, "slow", time.Minute)
-		require.NoError(t, err)
-		_, err = store.Acquire(ctx, "fast", time.Minute)
-		require.ErrorIs(t, err, lending.ErrLeaseHeld)
-		again, err := store.Acquire(ctx, "slow", time.Minute)
-		require.NoError(t, err)
-		assert.Equal(t, slow, again, "the owner only prolongs its lease")
-		elapse(time.Minute + time.Millisecond)
-		fast, err := store.Acquire(ctx, "fast", time.Minute)
-		require.NoError(t, err)
-		assert.Greater(t, fast, slow)
-		require.NoError(t, store.Release(ctx, "slow"))
-		_, err = store.Acquire(ctx, "slow", time.Minute)
-		require.ErrorIs(t, err, lending.ErrLeaseHeld, "only its owner releases a lease")
-
-		require.NoError(t, store.Save(ctx, stored(fast, "new")))
-		require.ErrorIs(t, store.Save(ctx, stored(slow, "old")), lending.ErrFenced)
-		kept, err := store.Load(ctx)
-		require.NoError(t, err)
-		assert.Equal(t, "new", kept.Data.Reveal())
-		assert.Equal(t, fast, kept.Fence)
-
-		require.NoError(t, store.Release(ctx, "fast"))
-		next, err := store.Acquire(ctx, "next", time.Minute)
-		require.NoError(t, err)
-		assert.Greater(t, next, fast)
+func TestMemoryTokenStoreKeepsItsContract(t *testing.T) {
+	storetest.TokenStore(t, func(*testing.T) func() lending.TokenStore {
+		store := lending.NewMemoryTokenStore()
+		return func() lending.TokenStore { return store }
 	})
 }
 
-func TestStoreGivesOneLease(t *testing.T) {
-	eachStore(t, func(t *testing.T, store lending.TokenStore) {
-		var won atomic.Int32
-		var all sync.WaitGroup
-		for i := range 20 {
-			all.Go(func() {
-				if _, err := store.Acquire(t.Context(), string(rune('a'+i)), time.Minute); err == nil {
-					won.Add(1)
-				} else {
-					assert.ErrorIs(t, err, lending.ErrLeaseHeld)
-				}
-			})
-		}
-		all.Wait()
-		assert.EqualValues(t, 1, won.Load())
+func TestFileTokenStoreKeepsItsContract(t *testing.T) {
+	storetest.TokenStore(t, func(t *testing.T) func() lending.TokenStore {
+		path := filepath.Join(t.TempDir(), "token")
+		return func() lending.TokenStore { return lending.NewFileTokenStore(path) }
+	})
+}
+
+func TestEncryptedTokenStoreKeepsItsContract(t *testing.T) {
+	storetest.TokenStore(t, func(t *testing.T) func() lending.TokenStore {
+		store := lending.NewMemoryTokenStore()
+		return func() lending.TokenStore { return encrypted(t, store, 1) }
 	})
 }
 

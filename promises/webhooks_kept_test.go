@@ -14,12 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/internal/webhooktest"
+	"github.com/lendingapi/lending-go/lendingtest/storetest"
 )
 
-func TestMemoryInbox(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		webhooktest.Inbox(t, lending.NewMemoryInbox())
+func TestMemoryInboxKeepsItsContract(t *testing.T) {
+	storetest.Inbox(t, func(*testing.T, time.Duration) func() lending.Inbox {
+		inbox := lending.NewMemoryInbox()
+		return func() lending.Inbox { return inbox }
 	})
 }
 

@@ -7,18 +7,18 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/internal/webhooktest"
+	"github.com/lendingapi/lending-go/lendingtest/storetest"
 )
 
-func TestMemoryDeduper(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		webhooktest.Deduper(t, lending.NewMemoryDeduper)
+func TestMemoryDeduperKeepsItsContract(t *testing.T) {
+	storetest.Deduper(t, func(_ *testing.T, opts lending.DeduperOptions) func() lending.Deduper {
+		deduper := lending.NewMemoryDeduper(opts)
+		return func() lending.Deduper { return deduper }
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
 
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
 )
@@ -100,4 +101,50 @@ func ExampleInbox_Dead() {
 	// put aside: <nil>
 	// WB_Loan_Opened revived: <nil>
 	// waiting: 1 <nil>
+}
+
+// A command with a key is done once, also if the program ends at any point and runs again.
+func ExampleOpenJournalStore() {
+	directory, err := os.MkdirTemp("", "lending")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(directory)
+	path := filepath.Join(directory, "commands.db") // in its place: one that stays
+	service := lendingtest.NewServer()
+	defer service.Close()
+	address, credentials := service.URL, lending.Credentials{
+		Username: lendingtest.Username,
+		Password: lending.NewSecret(lendingtest.Password),
+		TwoFactor: func(context.Context, lending.Challenge) (string, error) {
+			return service.TwoFactorCode(lendingtest.Username), nil // a person reads it from a phone
+		},
+	}
+	for range 2 { // runs of the program
+		store, err := lendingbolt.OpenJournalStore(path, nil)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		client, err := lending.New(address, lending.WithCredentials(credentials),
+			lending.WithJournal(lending.NewJournal(store, nil)))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		ctx := lending.WithKey(context.Background(), "order-42/create-customer")
+		_, err = client.Applications.CreateCustomer(ctx, lending.UserRequest{
+			FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com",
+			Password: lending.NewSecret("Analytical-Engine-1"), MobileNumber: "4155550100",
+		})
+		fmt.Println("created:", err == nil)
+		_ = client.Close()
+		_ = store.Close()
+	}
+	fmt.Println("executed:", service.Executed("POST /api/Application/create-customer"))
+	// Output:
+	// created: true
+	// created: true
+	// executed: 1
 }

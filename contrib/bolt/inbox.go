@@ -1,7 +1,8 @@
-// Package lendingbolt keeps a [lending.Inbox] in a file, for a receiver that is one
-// process. It survives kill -9 and, as far as the disk keeps what it has said it keeps,
-// the loss of power. On a full disk it accepts no event, and loses none. The table in
-// contrib/README.md compares it with Redis, and names the tests that hold it.
+// Package lendingbolt keeps in files what one process must not lose: the webhooks that it
+// has accepted, a [lending.Inbox], and its commands with a key, a [lending.JournalStore].
+// They survive kill -9 and, as far as the disk keeps what it has said it keeps, the loss of
+// power. On a full disk nothing new is accepted, and nothing is lost. The table in
+// contrib/README.md compares them with Redis, and names the tests that hold it.
 //
 // It is a module of its own, so that nobody else gets its dependencies.
 package lendingbolt

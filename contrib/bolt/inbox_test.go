@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/internal/webhooktest"
+	"github.com/lendingapi/lending-go/lendingtest/storetest"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
 
@@ -27,36 +27,32 @@ func open(t *testing.T, path string, opts *lendingbolt.Options) *lendingbolt.Inb
 	return inbox
 }
 
-func TestInbox(t *testing.T) {
+func TestInboxKeepsItsContract(t *testing.T) {
 	t.Parallel()
-	webhooktest.Inbox(t, open(t, filepath.Join(t.TempDir(), "inbox"), nil))
+	storetest.Inbox(t, func(t *testing.T, _ time.Duration) func() lending.Inbox {
+		path, closed := filepath.Join(t.TempDir(), "inbox"), func() error { return nil }
+		return func() lending.Inbox {
+			require.NoError(t, closed())
+			inbox := open(t, path, nil)
+			closed = inbox.Close
+			return inbox
+		}
+	})
 }
 
 func event(name lending.EventName) *lending.Event { return &lending.Event{Name: name} }
 
-func TestInboxSurvivesItsProcess(t *testing.T) {
+func TestInboxFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "inbox")
 	inbox := open(t, path, nil)
-	for _, name := range []lending.EventName{"running", "waiting", "done"} {
+	for _, name := range []lending.EventName{"running", "waiting"} {
 		require.NoError(t, inbox.Put(t.Context(), event(name)))
 	}
-	entry, err := inbox.Take(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, lending.EventName("running"), entry.Event.Name)
+	take(t, inbox, "running")
 	require.NoError(t, inbox.Close())
-
 	inbox = open(t, path, nil)
-	counts, err := inbox.Counts(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, lending.InboxCounts{Waiting: 3}, counts)
-	entry, err = inbox.Take(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, lending.EventName("running"), entry.Event.Name, "what was running is first")
-	require.Equal(t, 1, entry.Tries, "the try that ended with the process is none with an error")
-	for _, name := range []lending.EventName{"running", "waiting", "done"} {
-		require.ErrorIs(t, inbox.Put(t.Context(), event(name)), lending.ErrDuplicate)
-	}
+	take(t, inbox, "running") // what was running is first
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
@@ -81,25 +77,9 @@ func TestInboxForgets(t *testing.T) {
 	})
 }
 
-func TestInboxRevivesTheDead(t *testing.T) {
+func TestInboxRefusesAnEntryOfAnother(t *testing.T) {
 	t.Parallel()
 	inbox := open(t, filepath.Join(t.TempDir(), "inbox"), nil)
-	require.NoError(t, inbox.Put(t.Context(), event("a")))
-	entry, err := inbox.Take(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, inbox.Bury(t.Context(), entry))
-	dead, err := inbox.Dead(t.Context())
-	require.NoError(t, err)
-	require.Len(t, dead, 1)
-	require.Equal(t, lending.EventName("a"), dead[0].Event.Name)
-	require.NoError(t, inbox.Revive(t.Context(), dead[0]))
-	require.NoError(t, inbox.Revive(t.Context(), dead[0]), "twice is once")
-	entry, err = inbox.Take(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, 1, entry.Tries)
-	counts, err := inbox.Counts(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, lending.InboxCounts{Running: 1}, counts)
 	require.Error(t, inbox.Done(t.Context(), &lending.InboxEntry{ID: "not ours"}))
 }
 

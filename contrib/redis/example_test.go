@@ -108,3 +108,40 @@ func ExampleNewDeduper() {
 	// answered: 204
 	// answered: 204
 }
+
+// Whichever replica calls a command with the same key again, it is done once.
+func ExampleNewJournalStore() {
+	rdb, stop := exampleRedis() // in its place: redis.NewClient, or a cluster's, of a Redis that keeps what it has
+	defer stop()
+	service := lendingtest.NewServer()
+	defer service.Close()
+	address, credentials := service.URL, lending.Credentials{
+		Username: lendingtest.Username,
+		Password: lending.NewSecret(lendingtest.Password),
+		TwoFactor: func(context.Context, lending.Challenge) (string, error) {
+			return service.TwoFactorCode(lendingtest.Username), nil // a person reads it from a phone
+		},
+	}
+	for range 3 { // replicas
+		store := lendingredis.NewJournalStore(rdb, "lending")
+		client, err := lending.New(address, lending.WithCredentials(credentials),
+			lending.WithJournal(lending.NewJournal(store, nil)))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		ctx := lending.WithKey(context.Background(), "order-42/create-customer")
+		_, err = client.Applications.CreateCustomer(ctx, lending.UserRequest{
+			FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com",
+			Password: lending.NewSecret("Analytical-Engine-1"), MobileNumber: "4155550100",
+		})
+		fmt.Println("created:", err == nil)
+		_ = client.Close()
+	}
+	fmt.Println("executed:", service.Executed("POST /api/Application/create-customer"))
+	// Output:
+	// created: true
+	// created: true
+	// created: true
+	// executed: 1
+}

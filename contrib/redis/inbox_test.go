@@ -14,6 +14,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/webhooktest"
+	"github.com/lendingapi/lending-go/lendingtest/storetest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -29,11 +30,11 @@ func inbox(t *testing.T, client *redis.Client, opts *lendingredis.InboxOptions) 
 	return inbox
 }
 
-func TestDeduper(t *testing.T) {
+func TestDeduperKeepsItsContract(t *testing.T) {
 	client := startRedis(t).client()
 	defer client.Close()
-	webhooktest.Deduper(t, func(opts lending.DeduperOptions) lending.Deduper {
-		return lendingredis.NewDeduper(client, "test:", opts)
+	storetest.Deduper(t, func(t *testing.T, opts lending.DeduperOptions) func() lending.Deduper {
+		return func() lending.Deduper { return lendingredis.NewDeduper(client, t.Name(), opts) }
 	})
 	left, err := client.Keys(t.Context(), "*").Result()
 	require.NoError(t, err)
@@ -93,8 +94,12 @@ func TestDeduperFailsWithoutRedis(t *testing.T) {
 	require.Error(t, claim.Done(t.Context()))
 }
 
-func TestInbox(t *testing.T) {
-	webhooktest.Inbox(t, inbox(t, startRedis(t).client(), nil))
+func TestInboxKeepsItsContract(t *testing.T) {
+	server := startRedis(t)
+	storetest.Inbox(t, func(t *testing.T, lease time.Duration) func() lending.Inbox {
+		require.NoError(t, server.client().FlushAll(t.Context()).Err())
+		return func() lending.Inbox { return inbox(t, server.client(), &lendingredis.InboxOptions{Lease: lease}) }
+	})
 }
 
 func event(name lending.EventName) *lending.Event { return &lending.Event{Name: name} }
@@ -119,31 +124,6 @@ func TestInboxTakesOverFromTheDead(t *testing.T) {
 	counts, err := one.Counts(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, lending.InboxCounts{Running: 1}, counts)
-}
-
-// A worker that was slow, and that another has taken for dead, gives back and puts
-// aside what is its own only.
-func TestInboxKeepsTheClaimOfAnother(t *testing.T) {
-	inbox := inbox(t, startRedis(t).client(), &lendingredis.InboxOptions{Lease: 300 * time.Millisecond})
-	require.NoError(t, inbox.Put(t.Context(), event("a")))
-	slow, err := inbox.Take(t.Context())
-	require.NoError(t, err)
-	other, err := inbox.Take(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, 1, other.Tries)
-	require.NoError(t, inbox.Retry(t.Context(), slow, time.Hour))
-	require.NoError(t, inbox.Bury(t.Context(), slow))
-	counts, err := inbox.Counts(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, lending.InboxCounts{Running: 1}, counts)
-	require.NoError(t, inbox.Retry(t.Context(), other, 0))
-	again, err := inbox.Take(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, 2, again.Tries)
-	require.NoError(t, inbox.Bury(t.Context(), again))
-	counts, err = inbox.Counts(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, lending.InboxCounts{Dead: 1}, counts)
 }
 
 func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
@@ -191,27 +171,6 @@ func TestInboxForgets(t *testing.T) {
 	require.NoError(t, inbox.Put(t.Context(), event("a")))
 	require.ErrorIs(t, inbox.Put(t.Context(), event("a")), lending.ErrDuplicate)
 	require.Eventually(t, func() bool { return inbox.Put(t.Context(), event("a")) == nil }, 5*time.Second, 20*time.Millisecond)
-}
-
-func TestInboxRevivesTheDead(t *testing.T) {
-	inbox := inbox(t, startRedis(t).client(), nil)
-	require.NoError(t, inbox.Put(t.Context(), event("a")))
-	entry, err := inbox.Take(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, inbox.Bury(t.Context(), entry))
-	dead, err := inbox.Dead(t.Context())
-	require.NoError(t, err)
-	require.Len(t, dead, 1)
-	require.Equal(t, lending.EventName("a"), dead[0].Event.Name)
-	require.Equal(t, 1, dead[0].Tries)
-	require.NoError(t, inbox.Revive(t.Context(), dead[0]))
-	require.NoError(t, inbox.Revive(t.Context(), dead[0]), "twice is once")
-	entry, err = inbox.Take(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, 1, entry.Tries)
-	counts, err := inbox.Counts(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, lending.InboxCounts{Running: 1}, counts)
 }
 
 // Redis that has lost its data is an empty inbox, not a broken one.

@@ -1,13 +1,11 @@
 package lendingredis_test
 
 import (
-	"fmt"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest/storetest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -18,45 +16,26 @@ func stored(fence int64, text string) lending.StoredToken {
 	return lending.StoredToken{Fence: fence, Data: lending.NewSecret(text)}
 }
 
-func TestTokenStore(t *testing.T) {
+func TestTokenStoreKeepsItsContract(t *testing.T) {
+	client := startRedis(t).client()
+	defer client.Close()
+	storetest.TokenStore(t, func(t *testing.T) func() lending.TokenStore {
+		return func() lending.TokenStore { return lendingredis.NewTokenStore(client, t.Name()) }
+	})
+}
+
+func TestTokenStoreFencesRiseAfterALossOfData(t *testing.T) {
 	ctx := t.Context()
 	client := startRedis(t).client()
 	defer client.Close()
 	store := lendingredis.NewTokenStore(client, "lending:token")
-	empty, err := store.Load(ctx)
+	first, err := store.Acquire(ctx, "a", time.Minute)
 	require.NoError(t, err)
-	assert.True(t, empty.Data.IsZero())
-
-	slow, err := store.Acquire(ctx, "slow", time.Minute)
-	require.NoError(t, err)
-	assert.InDelta(t, time.Now().UnixMicro(), slow, float64(time.Minute.Microseconds()), "a fence begins at the time")
-	_, err = store.Acquire(ctx, "fast", time.Minute)
-	require.ErrorIs(t, err, lending.ErrLeaseHeld)
-	again, err := store.Acquire(ctx, "slow", 50*time.Millisecond)
-	require.NoError(t, err)
-	assert.Equal(t, slow, again, "the owner only sets its end")
-	var fast int64
-	require.Eventually(t, func() bool {
-		fast, err = store.Acquire(ctx, "fast", time.Minute)
-		return err == nil
-	}, 10*time.Second, 5*time.Millisecond, "a lease ends by itself")
-	assert.Greater(t, fast, slow)
-	require.NoError(t, store.Release(ctx, "slow"))
-	_, err = store.Acquire(ctx, "slow", time.Minute)
-	require.ErrorIs(t, err, lending.ErrLeaseHeld, "only its owner releases a lease")
-
-	require.NoError(t, store.Save(ctx, stored(fast, "new")))
-	require.ErrorIs(t, store.Save(ctx, stored(slow, "old")), lending.ErrFenced)
-	kept, err := store.Load(ctx)
-	require.NoError(t, err)
-	assert.Equal(t, "new", kept.Data.Reveal())
-	assert.Equal(t, fast, kept.Fence)
-
-	require.NoError(t, store.Release(ctx, "fast"))
+	assert.InDelta(t, time.Now().UnixMicro(), first, float64(time.Minute.Microseconds()), "a fence begins at the time")
 	require.NoError(t, client.FlushAll(ctx).Err())
-	next, err := store.Acquire(ctx, "next", time.Minute)
+	next, err := store.Acquire(ctx, "b", time.Minute)
 	require.NoError(t, err)
-	assert.Greater(t, next, fast, "also after Redis has lost its data")
+	assert.Greater(t, next, first)
 }
 
 func TestTokenStoreClockWasAhead(t *testing.T) {
@@ -106,23 +85,4 @@ func TestTokenStoreKeyExpires(t *testing.T) {
 	_, err = store.Acquire(ctx, "a", 10*time.Second)
 	require.NoError(t, err)
 	assert.Negative(t, left())
-}
-
-func TestTokenStoreGivesOneLease(t *testing.T) {
-	client := startRedis(t).client()
-	defer client.Close()
-	store := lendingredis.NewTokenStore(client, "lending:token")
-	var won atomic.Int32
-	var all sync.WaitGroup
-	for i := range 50 {
-		all.Go(func() {
-			if _, err := store.Acquire(t.Context(), fmt.Sprint(i), time.Minute); err == nil {
-				won.Add(1)
-			} else {
-				assert.ErrorIs(t, err, lending.ErrLeaseHeld)
-			}
-		})
-	}
-	all.Wait()
-	assert.EqualValues(t, 1, won.Load())
 }

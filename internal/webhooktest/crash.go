@@ -60,20 +60,20 @@ func (c crashTest) run(t *testing.T, store string, open func(store string) (Stor
 		first = 0
 	}
 	opened, err := open(store)
-	want(t, "open", err, nil)
+	must(t, "open", err)
 	for n := first; n <= c.Innocents; n++ {
-		want(t, "put", opened.Inbox.Put(t.Context(), event(n)), nil)
+		must(t, "put", opened.Inbox.Put(t.Context(), event(n)))
 	}
 	opened.close()
 
 	crashes := c.crashes(t, store, acts)
 	opened, err = open(store)
-	want(t, "open", err, nil)
+	must(t, "open", err)
 	defer opened.close()
 	counts, err := opened.Inbox.Counts(t.Context())
-	want(t, "counts", err, nil)
+	must(t, "counts", err)
 	text, err := os.ReadFile(acts.Name())
-	want(t, "read", err, nil)
+	must(t, "read", err)
 	acted := map[string]int{}
 	for line := range strings.Lines(string(text)) {
 		acted[strings.TrimSpace(line)]++

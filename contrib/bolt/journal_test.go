@@ -1,0 +1,264 @@
+package lendingbolt_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/journaltest"
+	"github.com/lendingapi/lending-go/lendingtest/storetest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/bbolt"
+
+	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
+)
+
+func openJournal(t *testing.T, path string) *lendingbolt.JournalStore {
+	t.Helper()
+	store, err := lendingbolt.OpenJournalStore(path, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+func TestJournalStoreKeepsItsContract(t *testing.T) {
+	t.Parallel()
+	storetest.JournalStore(t, func(t *testing.T) func() lending.JournalStore {
+		t.Helper()
+		path, closed := filepath.Join(t.TempDir(), "journal"), func() error { return nil }
+		return func() lending.JournalStore {
+			require.NoError(t, closed())
+			store := openJournal(t, path)
+			closed = store.Close
+			return store
+		}
+	})
+}
+
+func sent(key, scope string) lending.JournalEntry {
+	return lending.JournalEntry{Key: key, State: lending.CommandSent, Scope: scope, Data: []byte("data of " + key)}
+}
+
+func TestJournalFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal")
+	store := openJournal(t, path)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	_, err = lendingbolt.OpenJournalStore(path, &lendingbolt.JournalStoreOptions{Wait: 20 * time.Millisecond})
+	require.EqualError(t, err, "lendingbolt: open: another process has the file open")
+	require.NoError(t, store.Save(t.Context(), sent("a", "")))
+	require.NoError(t, store.Close())
+	require.Error(t, store.Save(t.Context(), sent("b", "")))
+	_, err = store.Load(t.Context(), "a")
+	require.Error(t, err, "nil would say that the command was never sent")
+	_, err = store.List(t.Context(), lending.JournalFilter{States: []lending.CommandState{lending.CommandSent}, Limit: 1})
+	require.Error(t, err)
+	require.NotContains(t, fmt.Sprintf("%+v %#v", store, store), path)
+	require.NoError(t, os.WriteFile(path, []byte("no database"), 0o600))
+	_, err = lendingbolt.OpenJournalStore(path, nil)
+	require.ErrorContains(t, err, "lendingbolt: open: ")
+}
+
+// edit changes a file that nobody has open.
+func edit(t *testing.T, path string, change func(tx *bbolt.Tx) error) {
+	t.Helper()
+	db, err := bbolt.Open(path, 0o600, nil)
+	require.NoError(t, err)
+	require.NoError(t, db.Update(change))
+	require.NoError(t, db.Close())
+}
+
+// moveClock sets the clock of the machine by so much, as the next process sees it.
+func moveClock(t *testing.T, path string, by time.Duration) {
+	t.Helper()
+	edit(t, path, func(tx *bbolt.Tx) error {
+		b := tx.Bucket([]byte("journal states"))
+		return b.SetSequence(b.Sequence() - uint64(by))
+	})
+}
+
+// What was set back makes nothing older, and nothing stand still: ages go on from where
+// they were.
+func TestJournalClockSetBack(t *testing.T) {
+	t.Parallel()
+	path, start := filepath.Join(t.TempDir(), "journal"), time.Now()
+	store := openJournal(t, path)
+	require.NoError(t, store.Save(t.Context(), sent("a", "")))
+	age := func() time.Duration {
+		t.Helper()
+		entry, err := store.Load(t.Context(), "a")
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, entry.Age, time.Duration(0))
+		return entry.Age
+	}
+	reopen := func(moved time.Duration) {
+		t.Helper()
+		require.NoError(t, store.Close())
+		moveClock(t, path, moved)
+		store = openJournal(t, path)
+	}
+	reopen(-time.Hour)
+	require.LessOrEqual(t, age(), time.Since(start))
+	before := age()
+	require.Eventually(t, func() bool { return age() > before+20*time.Millisecond }, 10*time.Second, 5*time.Millisecond)
+	require.NoError(t, store.Save(t.Context(), sent("b", "")))
+	reopen(0) // and the clock is as it was: an hour ahead of what it was set back to
+	require.LessOrEqual(t, age(), time.Since(start))
+	entries, err := store.List(t.Context(), lending.JournalFilter{States: []lending.CommandState{lending.CommandSent}, Limit: 2})
+	require.NoError(t, err)
+	require.Equal(t, "b", entries[1].Key, "it was saved last, whatever the clock showed")
+
+	reopen(time.Hour) // between two processes: as long as it takes to start the next one, as far as anybody can tell
+	require.InDelta(t, time.Hour, age(), float64(time.Minute))
+	require.NoError(t, store.Save(t.Context(), lending.JournalEntry{Key: "a", Revision: 1, State: lending.CommandSent}))
+	require.LessOrEqual(t, age(), time.Since(start))
+}
+
+// An entry that cannot be read is no entry that is not there: its command is not sent.
+func TestJournalEntryThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal")
+	store := openJournal(t, path)
+	require.NoError(t, store.Save(t.Context(), sent("a", "scope of a")))
+	require.NoError(t, store.Save(t.Context(), sent("b", "")))
+	require.NoError(t, store.Close())
+	var whole []byte
+	edit(t, path, func(tx *bbolt.Tx) error {
+		whole = bytes.Clone(tx.Bucket([]byte("journal entries")).Get([]byte("a")))
+		return nil
+	})
+	spoilt := [][]byte{{}, {1}, whole[:16], whole[:18], whole[:24], append([]byte{2}, whole[1:]...)}
+	for _, value := range spoilt {
+		edit(t, path, func(tx *bbolt.Tx) error { return tx.Bucket([]byte("journal entries")).Put([]byte("a"), value) })
+		store := openJournal(t, path)
+		_, err := store.Load(t.Context(), "a")
+		require.ErrorIs(t, err, lending.ErrCorruptEntry)
+		for revision := range int64(2) {
+			require.ErrorIs(t, store.Save(t.Context(), lending.JournalEntry{Key: "a", Revision: revision}), lending.ErrCorruptEntry)
+		}
+		entries, err := store.List(t.Context(), lending.JournalFilter{States: []lending.CommandState{lending.CommandSent}, Limit: 2})
+		require.ErrorIs(t, err, lending.ErrCorruptEntry)
+		require.Len(t, entries, 1, "the others")
+		require.NoError(t, store.Close())
+	}
+}
+
+// What becomes of the file while it is open cannot end the process, and is no empty journal.
+func TestJournalOutlivesItsFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal")
+	store := openJournal(t, path)
+	for i := range 300 {
+		require.NoError(t, store.Save(t.Context(), sent(fmt.Sprint("key ", i), fmt.Sprint("scope ", i))))
+	}
+	require.NoError(t, os.Truncate(path, 2*int64(os.Getpagesize())))
+	_, err := store.Load(t.Context(), "key 7")
+	require.ErrorContains(t, err, "the file is damaged")
+	require.ErrorContains(t, store.Save(t.Context(), sent("new", "")), "the file is damaged")
+	_, err = store.List(t.Context(), lending.JournalFilter{States: []lending.CommandState{lending.CommandSent}, Limit: 1})
+	require.ErrorContains(t, err, "the file is damaged")
+	_ = store.Close()
+	_, err = lendingbolt.OpenJournalStore(path, nil)
+	require.Error(t, err)
+}
+
+// Nobody waits for the disk longer than his context. A Save that has not begun then is not
+// made later.
+func TestJournalReturnsWhileTheDiskIsBusy(t *testing.T) {
+	t.Parallel()
+	store := openJournal(t, filepath.Join(t.TempDir(), "journal"))
+	var busy sync.WaitGroup
+	var ended atomic.Bool
+	entry := sent("large", "")
+	entry.Data = bytes.Repeat([]byte("x"), 64<<20) // takes the disk a while
+	busy.Go(func() {
+		defer ended.Store(true)
+		assert.NoError(t, store.Save(t.Context(), entry))
+	})
+	left := 0
+	for i := 0; !ended.Load(); i++ {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		key := fmt.Sprint("key ", i)
+		err := store.Save(ctx, sent(key, ""))
+		cancel()
+		if errors.Is(err, context.DeadlineExceeded) && !ended.Load() {
+			left++
+		} else if err != nil {
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		}
+	}
+	busy.Wait()
+	require.Positive(t, left, "none has returned while the disk was busy")
+}
+
+const journalVariable = "LENDING_BOLT_JOURNAL" // the file, for the process of TestJournalUnderKill
+
+// A process counts entries up and is killed, again and again: what Save had returned for is
+// there, and what had not is there as a whole or not at all.
+func TestJournalUnderKill(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal")
+	saved := map[string]int64{}
+	total := 0
+	const kills = 12
+	for round := range kills {
+		process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestJournalChild$")
+		process.Env = append(os.Environ(), journalVariable+"="+path)
+		output, err := process.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, process.Start())
+		until := 20 + rand.N(200) //nolint:gosec // no secret
+		lines := bufio.NewScanner(output)
+		for n := 0; lines.Scan(); n++ {
+			var revision int64
+			key, text, ok := strings.Cut(strings.TrimPrefix(lines.Text(), "saved "), "=")
+			if _, err := fmt.Sscan(text, &revision); !ok || err != nil {
+				t.Fatalf("round %d: %s", round, lines.Text())
+			}
+			require.Greater(t, revision, saved[key], "it was counted from less")
+			saved[key] = revision
+			total++
+			if n == until {
+				require.NoError(t, process.Process.Kill())
+			}
+		}
+		require.Error(t, process.Wait(), "it was not killed")
+		store := openJournal(t, path)
+		require.NoError(t, journaltest.Check(t.Context(), store, saved))
+		require.NoError(t, store.Close())
+	}
+	t.Logf("%d Saves of %d entries, %d kills", total, len(saved), kills)
+}
+
+func TestJournalChild(t *testing.T) {
+	path := os.Getenv(journalVariable)
+	if path == "" {
+		t.Skip("only in the processes that TestJournalUnderKill starts")
+	}
+	store := openJournal(t, path)
+	var working sync.WaitGroup
+	for worker := range 8 {
+		working.Go(func() {
+			err := journaltest.Count(t.Context(), store, worker, func(key string, revision int64) {
+				_, _ = fmt.Fprintf(os.Stdout, "saved %s=%d\n", key, revision)
+			})
+			_, _ = fmt.Fprintln(os.Stdout, "failed:", err)
+		})
+	}
+	working.Wait()
+}

@@ -1,0 +1,28 @@
+package lendingredis_test
+
+import (
+	"testing"
+
+	"github.com/lendingapi/lending-go/internal/journaltest"
+	"github.com/stretchr/testify/require"
+
+	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
+)
+
+// BenchmarkJournal sends commands with a key. The floor beside the command is two SETs, in
+// the same Redis.
+func BenchmarkJournal(b *testing.B) {
+	for _, sync := range []string{"always", "everysec"} {
+		b.Run("appendfsync="+sync, func(b *testing.B) {
+			server, err := newServer("--appendonly", "yes", "--appendfsync", sync)
+			require.NoError(b, err)
+			defer server.remove()
+			require.NoError(b, server.run(b.Context()))
+			client := server.client()
+			defer client.Close()
+			journaltest.Benchmark(b, lendingredis.NewJournalStore(client, "bench"), func(key string, data []byte) error {
+				return client.Set(b.Context(), "floor:"+key, data, 0).Err()
+			})
+		})
+	}
+}

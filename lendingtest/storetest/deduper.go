@@ -1,0 +1,249 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lendingapi/lending-go"
+)
+
+// Deduper holds a [lending.Deduper] to its contract. place makes an empty place, and
+// returns what opens a deduper with these times there, as each of several processes does:
+// those that are open at the same time share their keys.
+func Deduper(t *testing.T, place func(t *testing.T, opts lending.DeduperOptions) (open func() lending.Deduper)) {
+	t.Helper()
+	for _, rule := range deduperRules() {
+		t.Run(rule.name, func(t *testing.T) {
+			rule.check(t, func(opts lending.DeduperOptions) func() lending.Deduper { return place(t, opts) })
+		})
+	}
+}
+
+type deduperPlace func(lending.DeduperOptions) (open func() lending.Deduper)
+
+func deduperRules() []rule[deduperPlace] {
+	lasting := lending.DeduperOptions{Lease: long, Keep: long}
+	var rules []rule[deduperPlace]
+	for _, r := range []struct {
+		name  string
+		opts  lending.DeduperOptions
+		check func(d deduper)
+	}{
+		{"a key is claimed once", lasting, deduper.claimedOnce},
+		{"a released key is free", lasting, deduper.released},
+		{"a done key is a duplicate", lasting, deduper.done},
+		{"a claim ends by itself", lending.DeduperOptions{Lease: short, Keep: long}, deduper.ends},
+		{"what is done outlasts the claim", lending.DeduperOptions{Lease: short, Keep: long}, deduper.outlasts},
+		{"Done counts also when the claim has ended", lending.DeduperOptions{Lease: short, Keep: long}, deduper.lateDone},
+		{"Release leaves the claim of another", lending.DeduperOptions{Lease: short, Keep: long}, deduper.lateRelease},
+		{"what is done is forgotten", lending.DeduperOptions{Lease: short / 3, Keep: short}, deduper.forgets},
+		{"keys differ in every byte", lasting, deduper.keys},
+		{"processes share the keys", lasting, deduper.shared},
+		{"of many at once one claims", lasting, deduper.oneOfMany},
+		{"Claim fails when its context has ended", lasting, deduper.context},
+	} {
+		rules = append(rules, rule[deduperPlace]{r.name, func(tb testing.TB, place deduperPlace) {
+			tb.Helper()
+			open := place(r.opts)
+			r.check(deduper{tb, r.opts, open, open()})
+		}})
+	}
+	return rules
+}
+
+// deduper is one under test.
+type deduper struct {
+	testing.TB
+	opts    lending.DeduperOptions
+	open    func() lending.Deduper
+	deduper lending.Deduper
+}
+
+func (d deduper) claim(key, why string) lending.Claim {
+	d.Helper()
+	claim, err := d.deduper.Claim(d.Context(), key)
+	if err != nil || claim == nil {
+		d.Fatalf("Claim of key %.40q: got %v and error %v, want a claim: %s", key, claim, err, why)
+	}
+	return claim
+}
+
+func (d deduper) refused(key string, want error, why string) {
+	d.Helper()
+	if _, err := d.deduper.Claim(d.Context(), key); !errors.Is(err, want) {
+		d.Fatalf("Claim of key %.40q: got error %v, want %s: %s", key, err, nameOf(want), why)
+	}
+}
+
+func nameOf(err error) string {
+	if errors.Is(err, lending.ErrClaimed) {
+		return "ErrClaimed"
+	}
+	return "ErrDuplicate"
+}
+
+// comes claims a key that will be free.
+func (d deduper) comes(key string, before error, why string) (claim lending.Claim) {
+	d.Helper()
+	var err error
+	if !eventually(func() bool {
+		claim, err = d.deduper.Claim(d.Context(), key)
+		if err != nil && !errors.Is(err, before) {
+			d.Fatalf("Claim of key %.40q: got error %v, want %s or success", key, err, nameOf(before))
+		}
+		return err == nil
+	}) {
+		d.Fatalf("Claim of key %.40q: still %s after %v: %s", key, nameOf(before), patience, why)
+	}
+	return claim
+}
+
+func (d deduper) told(what string, tell func(context.Context) error) {
+	d.Helper()
+	if err := tell(d.Context()); err != nil {
+		d.Fatalf("%s: got error %v, want none", what, err)
+	}
+}
+
+func (d deduper) claimedOnce() {
+	d.claim("a", "it is free")
+	d.refused("a", lending.ErrClaimed, "it is claimed")
+	d.claim("b", "it is another key")
+	d.refused("a", lending.ErrClaimed, "it is claimed still")
+}
+
+func (d deduper) released() {
+	claim := d.claim("a", "it is free")
+	d.told("Release", claim.Release)
+	d.told("Release a second time", claim.Release)
+	d.claim("a", "it was released")
+	d.refused("a", lending.ErrClaimed, "it is claimed again")
+}
+
+func (d deduper) done() {
+	claim := d.claim("a", "it is free")
+	d.told("Done", claim.Done)
+	d.refused("a", lending.ErrDuplicate, "it is done")
+	d.told("Done a second time", claim.Done)
+	d.told("Release after Done", claim.Release)
+	d.refused("a", lending.ErrDuplicate, "what is done does not become free by Release")
+	d.claim("b", "another key is done")
+}
+
+func (d deduper) ends() {
+	start := time.Now()
+	d.claim("a", "it is free")
+	d.comes("a", lending.ErrClaimed, "the claim lasts for "+d.opts.Lease.String())
+	if took := time.Since(start); took < d.opts.Lease-slack {
+		d.Fatalf("Claim succeeded %v after another, which lasts for %v", took, d.opts.Lease)
+	}
+}
+
+func (d deduper) outlasts() {
+	d.told("Done", d.claim("a", "it is free").Done)
+	wait(d.opts.Lease + d.opts.Lease/2)
+	d.refused("a", lending.ErrDuplicate, "what is done is remembered for Keep, not for Lease")
+}
+
+func (d deduper) lateDone() {
+	for key, again := range map[string]bool{"ended": false, "claimed by another": true} {
+		first := d.claim(key, "it is free")
+		wait(d.opts.Lease + d.opts.Lease/2)
+		var second lending.Claim
+		if again {
+			second = d.comes(key, lending.ErrClaimed, "the first claim has ended")
+		}
+		d.told("Done after the claim has ended", first.Done)
+		d.refused(key, lending.ErrDuplicate, "the owner of the first claim has acted, after the claim had ended")
+		if again {
+			d.told("Release of the second claim", second.Release)
+			d.refused(key, lending.ErrDuplicate, "what another has done does not become free by Release")
+		}
+	}
+}
+
+// lateRelease is tried again where the machine was slower than the second claim lasts.
+func (d deduper) lateRelease() {
+	for range 10 {
+		first := d.claim("a", "it is free")
+		wait(d.opts.Lease + d.opts.Lease/2)
+		start := time.Now()
+		second := d.comes("a", lending.ErrClaimed, "the first claim has ended")
+		d.told("Release after the claim has ended", first.Release)
+		_, err := d.deduper.Claim(d.Context(), "a")
+		if time.Since(start) < d.opts.Lease {
+			if !errors.Is(err, lending.ErrClaimed) {
+				d.Fatalf("Claim: got error %v, want ErrClaimed: the owner of an earlier claim, which had ended, has released the claim of another", err)
+			}
+			return
+		}
+		d.told("Release", second.Release)
+		d.comes("a", lending.ErrClaimed, "every claim has ended")
+		wait(d.opts.Lease + d.opts.Lease/2)
+	}
+	d.Log("not tested: the machine was too slow")
+}
+
+func (d deduper) forgets() {
+	claim, start := d.claim("a", "it is free"), time.Now()
+	d.told("Done", claim.Done)
+	d.comes("a", lending.ErrDuplicate, "what is done is forgotten after "+d.opts.Keep.String())
+	if took := time.Since(start); took < d.opts.Keep-slack {
+		d.Fatalf("Claim succeeded %v after Done, which is remembered for %v", took, d.opts.Keep)
+	}
+}
+
+func (d deduper) keys() {
+	for _, key := range []string{"a", "A", "a ", " a", "ä", "a\u0308", "a%", "a_", "a*", "a:b", "{a}", "'a'", strings.Repeat("x", 255), strings.Repeat("x", 256)} {
+		d.told("Done", d.claim(key, "only others were claimed").Done)
+		d.refused(key, lending.ErrDuplicate, "it is done")
+	}
+}
+
+func (d deduper) shared() {
+	other := deduper{d.TB, d.opts, d.open, d.open()}
+	claim := d.claim("a", "it is free")
+	other.refused("a", lending.ErrClaimed, "another process has claimed it")
+	d.told("Release", claim.Release)
+	claim = other.claim("a", "another process has released it")
+	d.refused("a", lending.ErrClaimed, "another process has claimed it")
+	d.told("Done", claim.Done)
+	d.refused("a", lending.ErrDuplicate, "another process has done it")
+}
+
+func (d deduper) oneOfMany() {
+	dedupers := []lending.Deduper{d.deduper, d.open()}
+	for _, key := range []string{"a", "b", "c", "d", "e"} {
+		var won atomic.Int32
+		const claimants = 16
+		atOnce(claimants, func(i int) {
+			_, err := dedupers[i%2].Claim(d.Context(), key)
+			switch {
+			case err == nil:
+				won.Add(1)
+			case !errors.Is(err, lending.ErrClaimed):
+				d.Errorf("Claim by one of many: got error %v, want ErrClaimed or success", err)
+			}
+		})
+		if n := won.Load(); n != 1 {
+			d.Fatalf("%d of %d that claimed a key at once have it, want 1", n, claimants)
+		}
+	}
+}
+
+func (d deduper) context() {
+	ctx, cancel := context.WithCancel(d.Context())
+	cancel()
+	if !returns(func() {
+		if _, err := d.deduper.Claim(ctx, "a"); !errors.Is(err, context.Canceled) {
+			d.Errorf("Claim with a context that was cancelled: got error %v, want %q", err, context.Canceled)
+		}
+	}) {
+		d.Fatalf("Claim has not returned %v after the end of its context", patience)
+	}
+	d.claim("b", "another key was claimed in vain")
+}

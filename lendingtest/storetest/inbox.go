@@ -1,0 +1,311 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lendingapi/lending-go"
+)
+
+// Inbox holds a [lending.Inbox] to its contract. place makes an empty place, and returns
+// what opens the inbox there, one process after another: of an inbox that only one of them
+// may have it closes the one before. An inbox that ends with its process, for tests, is
+// returned again; what must survive is not tested then.
+//
+// The claims of the inbox, if they end, last for lease. An inbox with the methods Dead and
+// Revive, as those of contrib have them, is held to these too: Dead returns what was put aside,
+// and Revive makes it due as if it had not been tried, once.
+func Inbox(t *testing.T, place func(t *testing.T, lease time.Duration) (open func() lending.Inbox)) {
+	t.Helper()
+	for _, rule := range inboxRules() {
+		t.Run(rule.name, func(t *testing.T) {
+			rule.check(t, func(lease time.Duration) func() lending.Inbox { return place(t, lease) })
+		})
+	}
+}
+
+type inboxPlace func(lease time.Duration) (open func() lending.Inbox)
+
+func inboxRules() []rule[inboxPlace] {
+	var rules []rule[inboxPlace]
+	for _, r := range []struct {
+		name  string
+		lease time.Duration
+		check func(b inbox)
+	}{
+		{"an event comes out as it went in", long, inbox.asItWas},
+		{"an event that was seen is a duplicate", long, inbox.duplicates},
+		{"Take waits until an event is due", long, inbox.waits},
+		{"Take returns when its context has ended", long, inbox.contexts},
+		{"Retry lets an event wait", long, inbox.retries},
+		{"Done removes an event", long, inbox.done},
+		{"Bury puts an event aside", long, inbox.buries},
+		{"of many at once each event has one", long, inbox.oneOfMany},
+		{"what was put survives its process", short, inbox.survives},
+		{"a claim ends by itself", short, inbox.ends},
+		{"Retry and Bury leave the claim of another", short, inbox.late},
+		{"Done removes also when the claim has ended", short, inbox.lateDone},
+		{"what was put aside can be revived", long, inbox.revives},
+		{"Work acts on every event", long, inbox.works},
+	} {
+		rules = append(rules, rule[inboxPlace]{r.name, func(tb testing.TB, place inboxPlace) {
+			tb.Helper()
+			open := place(r.lease)
+			r.check(inbox{tb, open, open()})
+		}})
+	}
+	return rules
+}
+
+// inbox is one under test.
+type inbox struct {
+	testing.TB
+	open  func() lending.Inbox
+	inbox lending.Inbox
+}
+
+// event returns the nth event, of which no two are equal, with bytes that a parser of
+// JSON would not keep.
+func event(n int) *lending.Event {
+	e, err := lending.ParseEvent(fmt.Appendf(nil, "\ufeff{\"webhookEvent\":\"WB_Loan_Opened\",\"data\":{\"n\":%d, \"text\":\"ü \\u00fc '\"}} ", n))
+	if err != nil {
+		panic(err)
+	}
+	return e
+}
+
+func (b inbox) put(n int) {
+	b.Helper()
+	if err := b.inbox.Put(b.Context(), event(n)); err != nil {
+		b.Fatalf("Put of event %d, which is new: %v", n, err)
+	}
+}
+
+func (b inbox) seen(n int, when string) {
+	b.Helper()
+	if err := b.inbox.Put(b.Context(), event(n)); !errors.Is(err, lending.ErrDuplicate) {
+		b.Fatalf("Put of event %d %s: got error %v, want ErrDuplicate", n, when, err)
+	}
+}
+
+// take takes event n, which is the only one that is due, or comes to be.
+func (b inbox) take(n, tries int) *lending.InboxEntry {
+	b.Helper()
+	entry := b.taken()
+	if entry.Event.Key() != event(n).Key() {
+		b.Fatalf("Take: got another event than %d, which is due: %s", n, entry.Event.Body())
+	}
+	if entry.Tries != tries || entry.Crashes != 0 {
+		b.Fatalf("Take of event %d: got Tries %d and Crashes %d, want %d, the tries that have ended with an error and this one, and 0", n, entry.Tries, entry.Crashes, tries)
+	}
+	return entry
+}
+
+func (b inbox) taken() *lending.InboxEntry {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	defer cancel()
+	entry, err := b.inbox.Take(ctx)
+	if err != nil || entry == nil || entry.Event == nil {
+		b.Fatalf("Take: got no event and error %v, want the one that is due", err)
+	}
+	return entry
+}
+
+// none holds that nothing is due.
+func (b inbox) none(why string) {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), short/3)
+	defer cancel()
+	if entry, err := b.inbox.Take(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		b.Fatalf("Take: got an entry: %t, and error %v, want to wait until %q: nothing is due, since %s", entry != nil, err, context.DeadlineExceeded, why)
+	}
+}
+
+func (b inbox) told(what string, err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatalf("%s: got error %v, want none", what, err)
+	}
+}
+
+func (b inbox) is(done *lending.InboxEntry) {
+	b.Helper()
+	b.told("Done", b.inbox.Done(b.Context(), done))
+}
+
+func (b inbox) retry(entry *lending.InboxEntry, wait time.Duration) {
+	b.Helper()
+	b.told("Retry", b.inbox.Retry(b.Context(), entry, wait))
+}
+
+func (b inbox) bury(entry *lending.InboxEntry) {
+	b.Helper()
+	b.told("Bury", b.inbox.Bury(b.Context(), entry))
+}
+
+func (b inbox) counts(want lending.InboxCounts, when string) {
+	b.Helper()
+	if got, err := b.inbox.Counts(b.Context()); err != nil || got != want {
+		b.Fatalf("Counts %s: got %+v and error %v, want %+v", when, got, err, want)
+	}
+}
+
+func (b inbox) asItWas() {
+	b.none("it is empty")
+	b.counts(lending.InboxCounts{}, "of an empty inbox")
+	b.put(1)
+	entry := b.take(1, 1)
+	if want := event(1); !bytes.Equal(entry.Event.Body(), want.Body()) || entry.Event.Name != want.Name {
+		b.Fatalf("Take: got event %q with the bytes %q, want %q with %q", entry.Event.Name, entry.Event.Body(), want.Name, want.Body())
+	}
+	if !entry.Until.IsZero() && !entry.Until.After(time.Now()) {
+		b.Fatalf("Take: the claim has ended at %v already, in Until", entry.Until)
+	}
+}
+
+func (b inbox) duplicates() {
+	b.put(1)
+	b.seen(1, "that waits")
+	b.counts(lending.InboxCounts{Waiting: 1}, "after two Puts of one event")
+	entry := b.take(1, 1)
+	b.seen(1, "that is being acted on")
+	b.retry(entry, 0)
+	b.seen(1, "that will be tried again")
+	b.is(b.take(1, 2))
+	b.seen(1, "that is done")
+	b.counts(lending.InboxCounts{}, "when one event was put several times, and is done")
+	b.put(2)
+	b.bury(b.take(2, 1))
+	b.seen(2, "that was put aside")
+	b.none("all are duplicates")
+}
+
+func (b inbox) waits() {
+	b.comes("Put", 1, 1, func() { b.told("Put", b.inbox.Put(b.Context(), event(1))) })
+	b.put(2)
+	entry := b.take(2, 1)
+	b.comes("Retry", 2, 2, func() { b.told("Retry", b.inbox.Retry(b.Context(), entry, 0)) })
+}
+
+// comes takes event n, which becomes due while Take waits.
+func (b inbox) comes(by string, n, tries int, makeDue func()) {
+	b.Helper()
+	due := make(chan struct{})
+	go func() {
+		defer close(due)
+		wait(short / 3)
+		makeDue()
+	}()
+	start := time.Now()
+	entry := b.take(n, tries)
+	<-due
+	if took := time.Since(start); took < short/3 || took > patience/2 {
+		b.Fatalf("Take returned after %v, when %s had made an event due after %v", took, by, short/3)
+	}
+	b.is(entry)
+}
+
+func (b inbox) contexts() {
+	ctx, cancel := context.WithCancel(b.Context())
+	go func() {
+		wait(short / 3)
+		cancel()
+	}()
+	if !returns(func() {
+		if entry, err := b.inbox.Take(ctx); err == nil || ctx.Err() == nil {
+			b.Errorf("Take from an empty inbox: got an entry: %t, and error %v, want to wait, and an error when the context ends", entry != nil, err)
+		}
+	}) {
+		b.Fatalf("Take has not returned %v after the end of its context", patience)
+	}
+	b.put(1)
+	b.is(b.take(1, 1))
+}
+
+func (b inbox) retries() {
+	b.put(1)
+	entry, start := b.take(1, 1), time.Now()
+	b.retry(entry, 2*short)
+	b.counts(lending.InboxCounts{Waiting: 1}, "when an event will be tried again")
+	b.put(2)
+	b.is(b.take(2, 1)) // what waits is not in the way
+	entry = b.take(1, 2)
+	if took := time.Since(start); took < 2*short-slack {
+		b.Fatalf("Take: got an event %v after Retry, which let it wait for %v", took, 2*short)
+	}
+	b.retry(entry, 0)
+	b.is(b.take(1, 3))
+}
+
+func (b inbox) done() {
+	b.put(1)
+	b.put(2)
+	b.counts(lending.InboxCounts{Waiting: 2}, "of two events")
+	first, second := b.taken(), b.taken()
+	b.counts(lending.InboxCounts{Running: 2}, "when both were taken")
+	b.none("both were taken")
+	b.is(first)
+	b.counts(lending.InboxCounts{Running: 1}, "when one is done")
+	b.is(first)
+	b.retry(first, 0)
+	b.bury(first)
+	b.counts(lending.InboxCounts{Running: 1}, "after Done, Retry and Bury of what is done")
+	b.is(second)
+	b.counts(lending.InboxCounts{}, "when both are done")
+	b.none("both are done")
+}
+
+func (b inbox) buries() {
+	b.put(1)
+	entry := b.take(1, 1)
+	b.bury(entry)
+	b.counts(lending.InboxCounts{Dead: 1}, "when an event was put aside")
+	b.bury(entry)
+	b.retry(entry, 0)
+	b.none("it was put aside")
+	b.counts(lending.InboxCounts{Dead: 1}, "after Bury and Retry of what was put aside")
+}
+
+func (b inbox) oneOfMany() {
+	const events, several = 24, 8
+	var mu sync.Mutex
+	accepted, taken := map[string]int{}, map[string]int{}
+	count := func(in map[string]int, key string) {
+		mu.Lock()
+		defer mu.Unlock()
+		in[key]++
+	}
+	atOnce(several, func(int) {
+		for n := range events {
+			switch err := b.inbox.Put(b.Context(), event(n)); {
+			case err == nil:
+				count(accepted, event(n).Key())
+			case !errors.Is(err, lending.ErrDuplicate):
+				b.Errorf("Put by one of many: got error %v, want ErrDuplicate or success", err)
+			}
+		}
+	})
+	atOnce(several, func(int) {
+		for range events / several {
+			ctx, cancel := context.WithTimeout(b.Context(), patience)
+			entry, err := b.inbox.Take(ctx)
+			cancel()
+			if err != nil {
+				b.Errorf("Take by one of many, when an event is due: %v", err)
+				return
+			}
+			count(taken, entry.Event.Key())
+		}
+	})
+	for n := range events {
+		if key := event(n).Key(); accepted[key] != 1 || taken[key] != 1 {
+			b.Errorf("an event that many put was accepted %d times, and taken %d times by many; want 1 and 1", accepted[key], taken[key])
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/lendingapi/lending-go"
+)
+
+func (b inbox) survives() {
+	for n := 1; n <= 3; n++ {
+		b.put(n)
+	}
+	b.is(b.taken())
+	buried := b.taken()
+	b.bury(buried)
+	running := b.taken()
+	before := b.inbox
+	if b.inbox = b.open(); same(before, b.inbox) {
+		b.Log("not tested: the inbox ends with its process, the same was opened again")
+		return
+	}
+	again := b.taken()
+	if again.Event.Key() != running.Event.Key() || !bytes.Equal(again.Event.Body(), running.Event.Body()) {
+		b.Fatalf("Take in the next process: got %q, want %q, which was being acted on", again.Event.Body(), running.Event.Body())
+	}
+	if again.Tries != 1 || again.Crashes > 1 {
+		b.Fatalf("Take in the next process: got Tries %d and Crashes %d, want 1, since the try has not ended with an error, and no more than 1", again.Tries, again.Crashes)
+	}
+	for n := 1; n <= 3; n++ {
+		b.seen(n, "in the next process")
+	}
+	b.counts(lending.InboxCounts{Running: 1, Dead: 1}, "in the next process")
+	b.retry(again, 0)
+	b.put(4)
+	b.inbox = b.open()
+	b.counts(lending.InboxCounts{Waiting: 2, Dead: 1}, "in a third process, of what was put and of what will be tried again")
+	for range 2 {
+		b.is(b.taken())
+	}
+	b.counts(lending.InboxCounts{Dead: 1}, "in a third process, after Done")
+}
+
+// same reports whether the inbox was opened before.
+func same(one, other lending.Inbox) bool {
+	return reflect.TypeOf(one) == reflect.TypeOf(other) && reflect.TypeOf(one).Comparable() && one == other
+}
+
+// overtaken takes an event that another takes when the claim has ended.
+func (b inbox) overtaken() (first, second *lending.InboxEntry, ok bool) {
+	b.Helper()
+	b.put(1)
+	first = b.take(1, 1)
+	if first.Until.IsZero() {
+		b.Log("not tested: the claims of this inbox do not end")
+		return nil, nil, false
+	}
+	if left := time.Until(first.Until); left > patience/2 {
+		b.Fatalf("the claim lasts for %v; open the inbox with one of %v, as place is told", left, short)
+	}
+	second = b.take(1, 1)
+	if early := time.Until(first.Until); early > 0 {
+		b.Fatalf("Take: got an event %v before the end of the claim that somebody has, in Until", early)
+	}
+	return first, second, true
+}
+
+func (b inbox) ends() {
+	if _, _, ok := b.overtaken(); ok {
+		b.counts(lending.InboxCounts{Running: 1}, "when the claim of a second has followed that of a first")
+	}
+}
+
+func (b inbox) late() {
+	first, second, ok := b.overtaken()
+	if !ok {
+		return
+	}
+	b.retry(first, 0)
+	b.bury(first)
+	b.counts(lending.InboxCounts{Running: 1}, "after Retry and Bury by the owner of a claim that had ended, of what another has")
+	b.bury(second)
+	b.counts(lending.InboxCounts{Dead: 1}, "after Bury by the owner of the claim")
+}
+
+func (b inbox) lateDone() {
+	first, second, ok := b.overtaken()
+	if !ok {
+		return
+	}
+	b.is(first)
+	b.retry(second, 0)
+	b.none("it is done, by the owner of a claim that had ended")
+	b.counts(lending.InboxCounts{}, "after Done by the owner of a claim that had ended")
+}
+
+// reviver is what an inbox can do beside its interface.
+type reviver interface {
+	Dead(ctx context.Context) ([]*lending.InboxEntry, error)
+	Revive(ctx context.Context, entry *lending.InboxEntry) error
+}
+
+func (b inbox) revives() {
+	store, ok := b.inbox.(reviver)
+	if !ok {
+		b.Logf("not tested: %T has no methods Dead and Revive", b.inbox)
+		return
+	}
+	b.put(1)
+	b.retry(b.take(1, 1), 0)
+	b.bury(b.take(1, 2))
+	dead, err := store.Dead(b.Context())
+	if err != nil || len(dead) != 1 || !bytes.Equal(dead[0].Event.Body(), event(1).Body()) || dead[0].Tries != 2 {
+		b.Fatalf("Dead: got %d entries and error %v, want the one that was put aside, with Tries 2", len(dead), err)
+	}
+	for range 2 { // twice is once
+		b.told("Revive", store.Revive(b.Context(), dead[0]))
+	}
+	b.counts(lending.InboxCounts{Waiting: 1}, "after Revive")
+	b.is(b.take(1, 1))
+}
+
+// works has [lending.Work] act on events, of which each fails at first, and one always.
+func (b inbox) works() {
+	const events = 12
+	for n := range events {
+		b.put(n)
+	}
+	ctx, cancel := context.WithTimeout(b.Context(), 3*patience)
+	defer cancel()
+	var mu sync.Mutex
+	tries := map[string]int{}
+	ended := 0
+	lending.Work(ctx, b.inbox, func(_ context.Context, e *lending.Event) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if tries[e.Key()]++; tries[e.Key()] == 1 || e.Key() == event(0).Key() {
+			return errors.New("a failure")
+		}
+		return nil
+	}, &lending.WorkOptions{MaxTries: 3, Backoff: func(int) time.Duration { return short / 10 }, Observe: func(h lending.Handling) {
+		mu.Lock()
+		defer mu.Unlock()
+		if h.Key == "" {
+			b.Errorf("Work: the inbox failed: %v", h.Err)
+		} else if h.Err == nil || h.Buried {
+			if ended++; ended == events {
+				cancel()
+			}
+		}
+	}})
+	for n := range events {
+		want := 2
+		if n == 0 {
+			want = 3
+		}
+		if got := tries[event(n).Key()]; got != want {
+			b.Errorf("Work: event %d was acted on %d times, want %d", n, got, want)
+		}
+	}
+	b.counts(lending.InboxCounts{Dead: 1}, "after Work, of which one event fails each time")
+}

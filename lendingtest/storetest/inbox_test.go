@@ -1,0 +1,254 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lendingapi/lending-go"
+)
+
+// inboxModel is an inbox that keeps its contract, but for its flaw.
+type inboxModel struct {
+	flaw   string
+	lease  time.Duration
+	mu     sync.Mutex
+	seen   map[string]bool
+	events []*eventModel
+}
+
+type eventModel struct {
+	event *lending.Event
+	where string // waiting, running, dead
+	tries int
+	claim int // the last
+	until time.Time
+}
+
+// inboxHandle is the inbox as a process has it.
+type inboxHandle struct{ *inboxModel }
+
+func openInboxes(flaw string) inboxPlace {
+	return func(lease time.Duration) func() lending.Inbox {
+		model := &inboxModel{flaw: flaw, lease: lease, seen: map[string]bool{}}
+		return func() lending.Inbox {
+			switch flaw {
+			case "is each process's own":
+				model = &inboxModel{flaw: flaw, lease: lease, seen: map[string]bool{}}
+			case "forgets in the next process what it has seen":
+				clear(model.seen)
+			case "loses with its process what was taken":
+				model.events = slices.DeleteFunc(model.events, func(e *eventModel) bool { return e.where == "running" })
+			}
+			return &inboxHandle{model}
+		}
+	}
+}
+
+func (m *inboxModel) Put(_ context.Context, event *lending.Event) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.seen[event.Key()] {
+		return lending.ErrDuplicate
+	}
+	if m.flaw == "looks before it locks, in Put" {
+		m.mu.Unlock()
+		pause()
+		m.mu.Lock()
+	}
+	m.seen[event.Key()] = true
+	m.events = append(m.events, &eventModel{event: event, where: "waiting", until: time.Now()})
+	return nil
+}
+
+func (m *inboxModel) Take(ctx context.Context) (*lending.InboxEntry, error) {
+	for {
+		if entry := m.first(); entry != nil {
+			return entry, nil
+		}
+		step := 5 * time.Millisecond
+		switch m.flaw {
+		case "looks again after a while":
+			step = patience
+		case "does not wait":
+			return nil, errors.New("there is none")
+		}
+		select {
+		case <-time.After(step):
+		case <-ctx.Done():
+			if m.flaw == "outlasts its context" {
+				wait(long)
+			}
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (m *inboxModel) first() *lending.InboxEntry {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range m.events {
+		now, ended := time.Now(), e.where == "running"
+		switch {
+		case e.where == "waiting" && m.flaw == "is blocked by what waits" && now.Before(e.until):
+			return nil
+		case e.where == "dead", now.Before(e.until), ended && m.flaw == "has claims that do not end":
+			continue
+		case ended && m.flaw == "counts a try that was cut short":
+			e.tries++
+		}
+		if m.flaw == "looks before it locks, in Take" {
+			m.mu.Unlock()
+			pause()
+			m.mu.Lock()
+		}
+		return m.claim(e)
+	}
+	return nil
+}
+
+func (m *inboxModel) claim(e *eventModel) *lending.InboxEntry {
+	e.where, e.until = "running", time.Now().Add(m.lease)
+	e.claim++
+	entry := &lending.InboxEntry{Event: e.event, Tries: e.tries + 1, Until: e.until, ID: fmt.Sprint(e.event.Key(), " ", e.claim)}
+	switch m.flaw {
+	case "gives claims that have ended":
+		entry.Until = time.Now()
+	case "gives a claim early to another":
+		e.until = time.Now().Add(m.lease / 2)
+	case "has another name for it":
+		changed := *e.event
+		changed.Name = "another"
+		entry.Event = &changed
+	case "has a crash with every try":
+		entry.Crashes = 1
+	}
+	return entry
+}
+
+// of calls then with an event, if the claim that is told of is the last.
+func (m *inboxModel) of(entry *lending.InboxEntry, anyClaim bool, where string, then func(e *eventModel)) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range m.events {
+		if e.event.Key() == entry.Event.Key() && e.where == where && (anyClaim || entry.ID == fmt.Sprint(e.event.Key(), " ", e.claim)) {
+			then(e)
+			return nil
+		}
+	}
+	if m.flaw == "fails when it is told again" {
+		return errors.New("there is none")
+	}
+	return nil
+}
+
+func (m *inboxModel) Done(_ context.Context, entry *lending.InboxEntry) error {
+	remove := func(done *eventModel) {
+		m.events = slices.DeleteFunc(m.events, func(e *eventModel) bool { return e == done })
+		if m.flaw == "forgets what is done" {
+			delete(m.seen, done.event.Key())
+		}
+	}
+	return m.of(entry, m.flaw != "keeps what is done late", "running", remove)
+}
+
+func (m *inboxModel) Retry(_ context.Context, entry *lending.InboxEntry, wait time.Duration) error {
+	if m.flaw == "does not let an event wait" {
+		wait = 0
+	}
+	retry := func(e *eventModel) {
+		e.where, e.until = "waiting", time.Now().Add(wait)
+		if m.flaw != "does not count tries" {
+			e.tries++
+		}
+	}
+	if m.flaw == "retries what was put aside" {
+		_ = m.of(entry, false, "dead", retry)
+	}
+	return m.of(entry, m.flaw == "retries what is another's", "running", retry)
+}
+
+func (m *inboxModel) Bury(_ context.Context, entry *lending.InboxEntry) error {
+	return m.of(entry, m.flaw == "buries what is another's", "running", func(e *eventModel) {
+		e.where = "dead"
+		e.tries++
+		if m.flaw == "forgets what was put aside" {
+			delete(m.seen, e.event.Key())
+		}
+	})
+}
+
+func (m *inboxModel) Counts(context.Context) (counts lending.InboxCounts, _ error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range m.events {
+		switch {
+		case e.where == "dead":
+			counts.Dead++
+		case e.where == "running":
+			counts.Running++
+		case m.flaw != "counts what is due alone" || !time.Now().Before(e.until):
+			counts.Waiting++
+		}
+	}
+	return counts, nil
+}
+
+func (h *inboxHandle) Dead(context.Context) (entries []*lending.InboxEntry, _ error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range h.events {
+		if e.where == "dead" {
+			entries = append(entries, &lending.InboxEntry{Event: e.event, Tries: e.tries, ID: fmt.Sprint(e.event.Key(), " ", e.claim)})
+		}
+	}
+	return entries, nil
+}
+
+func (h *inboxHandle) Revive(_ context.Context, entry *lending.InboxEntry) error {
+	return h.of(entry, false, "dead", func(e *eventModel) {
+		e.where, e.until, e.tries = "waiting", time.Now(), 0
+		if h.flaw == "revives as tried" {
+			e.tries = entry.Tries
+		}
+	})
+}
+
+func TestInboxModel(t *testing.T) {
+	Inbox(t, func(_ *testing.T, lease time.Duration) func() lending.Inbox { return openInboxes("")(lease) })
+}
+
+func TestInboxFindsFlaws(t *testing.T) {
+	eachFlaw(t, inboxRules(), openInboxes, map[string][]string{
+		"is each process's own":                        {"what was put survives its process"},
+		"forgets in the next process what it has seen": {"what was put survives its process"},
+		"loses with its process what was taken":        {"what was put survives its process"},
+		"looks before it locks, in Put":                {"of many at once each event has one"},
+		"looks before it locks, in Take":               {"of many at once each event has one", "Work acts on every event"},
+		"looks again after a while":                    {"Take waits until an event is due"},
+		"does not wait":                                {"an event comes out as it went in", "an event that was seen is a duplicate", "Take waits until an event is due", "Take returns when its context has ended", "Retry lets an event wait", "Done removes an event", "Bury puts an event aside", "what was put survives its process", "a claim ends by itself", "Retry and Bury leave the claim of another", "Done removes also when the claim has ended", "Work acts on every event"},
+		"outlasts its context":                         {"Take returns when its context has ended"},
+		"is blocked by what waits":                     {"Retry lets an event wait"},
+		"has claims that do not end":                   {"what was put survives its process", "a claim ends by itself", "Retry and Bury leave the claim of another", "Done removes also when the claim has ended"},
+		"counts a try that was cut short":              {"what was put survives its process", "a claim ends by itself", "Retry and Bury leave the claim of another", "Done removes also when the claim has ended"},
+		"gives claims that have ended":                 {"an event comes out as it went in"},
+		"gives a claim early to another":               {"a claim ends by itself", "Retry and Bury leave the claim of another", "Done removes also when the claim has ended"},
+		"has another name for it":                      {"an event comes out as it went in"},
+		"has a crash with every try":                   {"an event comes out as it went in", "an event that was seen is a duplicate", "Take waits until an event is due", "Take returns when its context has ended", "Retry lets an event wait", "Bury puts an event aside", "a claim ends by itself", "Retry and Bury leave the claim of another", "Done removes also when the claim has ended", "what was put aside can be revived"},
+		"fails when it is told again":                  {"Done removes an event", "Bury puts an event aside", "Retry and Bury leave the claim of another", "Done removes also when the claim has ended", "what was put aside can be revived"},
+		"forgets what is done":                         {"an event that was seen is a duplicate", "what was put survives its process"},
+		"keeps what is done late":                      {"Done removes also when the claim has ended"},
+		"does not let an event wait":                   {"Retry lets an event wait"},
+		"does not count tries":                         {"an event that was seen is a duplicate", "Take waits until an event is due", "Retry lets an event wait", "what was put aside can be revived", "Work acts on every event"},
+		"retries what was put aside":                   {"Bury puts an event aside"},
+		"retries what is another's":                    {"Retry and Bury leave the claim of another"},
+		"buries what is another's":                     {"Retry and Bury leave the claim of another"},
+		"forgets what was put aside":                   {"an event that was seen is a duplicate", "what was put survives its process"},
+		"counts what is due alone":                     {"Retry lets an event wait"},
+		"revives as tried":                             {"what was put aside can be revived"},
+	})
+}
