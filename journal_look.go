@@ -113,12 +113,10 @@ func lookApplicants(ctx context.Context, c *Client, r *request) (sight, error) {
 	return sight{Count: len(list)}, nil
 }
 
+// lookWithdrawals counts the withdrawals last: one that is executed between the reads is
+// counted then, whatever the others have shown.
 func lookWithdrawals(ctx context.Context, c *Client, r *request) (sight, error) {
 	id, err := ParseLoanID(r.args[0])
-	if err != nil {
-		return sight{}, err
-	}
-	withdrawals, err := c.Loans.Withdrawals(ctx, id, &PagedOptions{Take: 1})
 	if err != nil {
 		return sight{}, err
 	}
@@ -127,6 +125,10 @@ func lookWithdrawals(ctx context.Context, c *Client, r *request) (sight, error) 
 		return sight{}, err
 	}
 	balance, err := c.Loans.TotalBalance(ctx, id)
+	if err != nil {
+		return sight{}, err
+	}
+	withdrawals, err := c.Loans.Withdrawals(ctx, id, &PagedOptions{Take: 1})
 	if err != nil {
 		return sight{}, err
 	}

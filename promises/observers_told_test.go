@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptrace"
+	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
 )
 
 // TestObserversSeeEachAttempt holds what an attempt tells, and that a logger writes one
@@ -222,6 +225,73 @@ func TestCallObserversSeeAPanic(t *testing.T) {
 	assert.PanicsWithValue(t, "torn", func() { _, _ = client.Applications.Process(t.Context(), theApplication) })
 	require.Len(t, seen.ended, 1, "the one that had begun")
 	assert.Equal(t, lending.OutcomeNotSent, seen.ended[0].Outcome)
+}
+
+// TestObserversSeeTheJournal holds what is told of a command with a key: that it was sent,
+// settled, replayed or refused, and which reads are looks.
+func TestObserversSeeTheJournal(t *testing.T) {
+	const route = "POST /api/Application/create-customer"
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		t.Helper()
+		var told []string
+		tell := func(kind, route string, journal lending.JournalAction, more any) {
+			told = append(told, fmt.Sprintf("%s %s %q %v", kind, path.Base(route), journal, more))
+		}
+		client := process(lending.WithCallObserver(func(ctx context.Context, begun lending.Call) (context.Context, func(lending.Call)) {
+			assert.Empty(t, begun.Journal, "it is not known yet")
+			return ctx, func(c lending.Call) { tell("call", c.Route, c.Journal, c.Outcome) }
+		}), lending.WithObserver(func(_ context.Context, a lending.Attempt) {
+			tell("attempt", a.Route, a.Journal, a.Outcome)
+		}), lending.WithLogger(slog.New(recorder(func(_ context.Context, r slog.Record) {
+			attrs := map[string]string{}
+			r.Attrs(func(a slog.Attr) bool { attrs[a.Key] = a.Value.String(); return true })
+			assert.NotContains(t, attrs["error"], "@", "the address of the customer")
+			tell(r.Message, attrs["route"], lending.JournalAction(attrs["journal"]), r.Level)
+		}))))
+		exchanged := func(route string, journal lending.JournalAction, outcome lending.Outcome, level slog.Level) []string {
+			return []string{
+				fmt.Sprintf("attempt %s %q %v", route, journal, outcome),
+				fmt.Sprintf("lending attempt %s %q %v", route, journal, level),
+				fmt.Sprintf("call %s %q %v", route, journal, outcome),
+			}
+		}
+		user, ctx := newcomer(), lending.WithKey(t.Context(), "order-42/customer")
+		create := func(want error) []string {
+			told = nil
+			_, err := client.Applications.CreateCustomer(ctx, user)
+			assert.ErrorIs(t, err, want)
+			return told
+		}
+		lookForEmail := exchanged("get-customer-by-email", lending.JournalLook, lending.OutcomeDone, slog.LevelDebug)
+
+		service.Fail(route, lendingtest.Fault{ResetAfter: true})
+		assert.Equal(t, slices.Concat(
+			exchanged("login", "", lending.OutcomeDone, slog.LevelDebug), // no look, though one waits for it
+			exchanged("validate-two-factor", "", lending.OutcomeDone, slog.LevelDebug),
+			lookForEmail,
+			exchanged("create-customer", lending.JournalSent, lending.OutcomeUnknown, slog.LevelWarn),
+		), create(lending.ErrOutcomeUnknown))
+
+		assert.Equal(t, slices.Concat(
+			lookForEmail,
+			exchanged("{customerId}", lending.JournalLook, lending.OutcomeDone, slog.LevelDebug),
+			[]string{`lending journal create-customer "settled" DEBUG`, `call create-customer "settled" done`},
+		), create(nil))
+
+		assert.Equal(t, []string{`lending journal create-customer "replayed" DEBUG`, `call create-customer "replayed" done`}, create(nil))
+
+		ctx, user.Email = lending.WithKey(t.Context(), "order-43/customer"), "another@example.com"
+		service.Fail(route, lendingtest.Fault{ResetBefore: true})
+		create(lending.ErrOutcomeUnknown)
+		assert.Equal(t, slices.Concat(
+			lookForEmail,
+			[]string{`lending journal create-customer "refused" WARN`, `call create-customer "refused" unknown`},
+		), create(lending.ErrUnsettled))
+
+		ctx = t.Context()
+		assert.Equal(t, exchanged("create-customer", "", lending.OutcomeDone, slog.LevelDebug), create(nil), "without a key")
+		assert.Equal(t, 2, service.Executed(route))
+	})
 }
 
 type tornSource struct{}

@@ -1,6 +1,7 @@
 package lendingotel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -51,6 +52,9 @@ func (o *callObserver) begin(ctx context.Context, c lending.Call) (context.Conte
 		if c.StatusCode != 0 {
 			became = append(became, semconv.HTTPResponseStatusCode(c.StatusCode))
 		}
+		if c.Journal != "" {
+			became = append(became, journalKey.String(string(c.Journal)))
+		}
 		if c.Err != nil {
 			became = append(became, semconv.ErrorTypeKey.String(callErrorType(c)))
 			span.SetStatus(codes.Error, callDescription(c))
@@ -75,8 +79,11 @@ func callDescription(c lending.Call) string {
 func callErrorType(c lending.Call) string {
 	var argument *lending.ArgumentError
 	var failed *lending.Error
+	var keyed *lending.KeyError
 	known := kind(c.Err)
 	switch {
+	case errors.As(c.Err, &keyed):
+		return cmp.Or(journalKind(keyed), known)
 	case errors.As(c.Err, &failed) && c.Attempts > 0 && refused(c.StatusCode):
 		return strconv.Itoa(c.StatusCode)
 	case failed != nil && c.Attempts > 0 && errors.Is(c.Err, lending.ErrNoContent):
@@ -87,7 +94,7 @@ func callErrorType(c lending.Call) string {
 		return "sign_in_required"
 	case known != semconv.ErrorTypeOther.Value.AsString():
 		return known
-	case failed != nil && c.Attempts == 0:
+	case failed != nil && c.Attempts == 0 && c.StatusCode == 0:
 		return "no_token"
 	case c.Outcome == lending.OutcomeDone:
 		return "answer_not_decoded"
@@ -95,4 +102,24 @@ func callErrorType(c lending.Call) string {
 		return unexpected
 	}
 	return known
+}
+
+// journalKind says why a journal did not have a command sent, or could not record it. It
+// is empty if a read failed that comes before the command.
+func journalKind(err *lending.KeyError) string {
+	switch {
+	case errors.Is(err, lending.ErrInProgress):
+		return "in_progress"
+	case errors.Is(err, lending.ErrUnsettled):
+		return "unsettled"
+	case errors.Is(err, lending.ErrUndecided):
+		return "undecided"
+	case errors.Is(err, lending.ErrScopeHeld):
+		return "scope_held"
+	case errors.Is(err, lending.ErrAnswerLost):
+		return "answer_lost"
+	case errors.Is(err, lending.ErrJournal):
+		return "journal_failed"
+	}
+	return ""
 }

@@ -1,7 +1,10 @@
 package lendingotel_test
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -153,6 +156,94 @@ func TestCallFailures(t *testing.T) {
 			assert.Contains(t, measured, got)
 		})
 	}
+}
+
+// TestJournal follows a command with a key: its call is told as what the journal did with
+// it, and why that did not send it, and the reads that settle it as looks.
+func TestJournal(t *testing.T) {
+	const create, look = "POST /api/Application/create-customer", "GET /api/Customer/get-customer-by-email"
+	service, store := newService(t), lending.NewMemoryJournalStore()
+	quick := &lending.JournalOptions{Quiet: time.Nanosecond}
+	user := lending.UserRequest{FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com", MobileNumber: "4155550100", Password: lending.NewSecret("Analytical-Engine-1")}
+	key := "order-42/ada"
+	for i, test := range []struct {
+		journal string
+		failure any
+		fault   lendingtest.Fault
+		store   lending.JournalStore
+		options *lending.JournalOptions
+		looks   int
+		change  func()
+		decide  lending.KeyOption
+	}{
+		{journal: "refused", failure: "journal_failed", store: tornJournal{}},
+		{journal: "sent", failure: "connection_reset", fault: lendingtest.Fault{ResetBefore: true}, looks: 1},
+		{journal: "refused", failure: "unsettled", looks: 1},
+		{change: func() { key = "order-43/ada" }, journal: "refused", failure: "scope_held", looks: 1},
+		{change: func() { key = "order-42/ada" }, journal: "sent", fault: lendingtest.Fault{ResetAfter: true}, options: quick, failure: "connection_reset", looks: 1},
+		{journal: "settled", looks: 2},
+		{journal: "replayed"},
+		{change: func() { user.LastName = "Byron" }, journal: "refused", failure: "argument_invalid"},
+		{change: func() { key, user.Email = "order-44/ada", "other@example.com" }, journal: "sent", failure: "answer_not_decoded", fault: lendingtest.Fault{Status: 200, Executes: true, Body: []byte(`{"a":1}`)}, looks: 1},
+		{journal: "replayed", failure: "answer_not_decoded"},
+		{change: func() { key, user.Email = "order-45/ada", "third@example.com" }, journal: "sent", options: &lending.JournalOptions{MaxAnswer: 1}, looks: 1},
+		{journal: "refused", failure: "answer_lost"},
+		{change: func() { key, user.Email = "order-46/ada", "fourth@example.com" }, journal: "sent", fault: lendingtest.Fault{ResetBefore: true}, failure: "connection_reset", looks: 1},
+		{decide: lending.SettleWith(func(context.Context) (lending.Verdict, error) { return lending.Undecided("who knows"), nil }), journal: "refused", failure: "undecided"},
+	} {
+		if test.change != nil {
+			test.change()
+		}
+		calls, attempts := newTelemetry(), newTelemetry()
+		client := newClient(t, service, calls.observeCalls(), attempts.observe(), lending.WithJournal(lending.NewJournal(cmp.Or(test.store, store), test.options)))
+		service.Fail(create, test.fault)
+		_, err := client.Applications.CreateCustomer(lending.WithKey(t.Context(), key, test.decide), user)
+		service.ClearFaults()
+
+		spans := calls.spans.GetSpans()
+		require.Len(t, spans, test.looks+1, "%d: %v", i, err)
+		got := values(spans[test.looks].Attributes)
+		assert.Equal(t, test.journal, got["lending.journal"], i)
+		assert.Equal(t, test.failure, got["error.type"], "%d: %v", i, err)
+		assert.Equal(t, lending.OutcomeOf(err).String(), got["lending.outcome"])
+		assert.NotContains(t, fmt.Sprint(spans), "ada", "the key, or the address")
+		for _, span := range spans[:test.looks] {
+			assert.Equal(t, "look", values(span.Attributes)["lending.journal"])
+			assert.Equal(t, spans[test.looks].SpanContext.SpanID(), span.Parent.SpanID(), "it is a part of the call")
+		}
+		_, points := calls.measuredBy(t, callDuration)
+		var measured []any
+		for _, point := range points {
+			measured = append(measured, values(point.Attributes.ToSlice())["lending.journal"])
+		}
+		assert.Contains(t, measured, test.journal, i)
+
+		for _, span := range attempts.spans.GetSpans() {
+			want := map[string]any{create: "sent", look: "look", "GET /api/Customer/get-customer-by-id/{customerId}": "look"}
+			assert.Equal(t, want[span.Name], values(span.Attributes)["lending.journal"])
+		}
+	}
+
+	id, tel := applicationID(t, service.AddApplication(lendingtest.Application{}).ID), newTelemetry()
+	client := newClient(t, service, tel.observeCalls(), lending.WithJournal(lending.NewJournal(store, nil)))
+	ctx := lending.WithKey(t.Context(), "order-42/cancel")
+	service.Fail("POST "+cancelApp, lendingtest.Fault{Reached: func() {
+		assert.ErrorIs(t, client.Applications.Cancel(ctx, id), lending.ErrInProgress)
+		assert.Equal(t, "in_progress", values(tel.span(t).Attributes)["error.type"])
+		tel.spans.Reset()
+	}})
+	require.NoError(t, client.Applications.Cancel(ctx, id))
+	tel.spans.Reset()
+	_, err := client.Applications.Status(t.Context(), id)
+	require.NoError(t, err)
+	assert.NotContains(t, values(tel.span(t).Attributes), "lending.journal", "without a key")
+}
+
+// tornJournal is a store that fails.
+type tornJournal struct{ lending.JournalStore }
+
+func (tornJournal) Load(context.Context, string) (*lending.JournalEntry, error) {
+	return nil, errors.New("torn")
 }
 
 // TestCallPanics has a source of tokens of the caller's panic before anything is sent.

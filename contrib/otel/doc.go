@@ -38,6 +38,7 @@
 //	server.port                443, with WithBaseURL
 //	lending.effect             read, mutation
 //	lending.outcome            done, rejected, not sent, unknown
+//	lending.journal            sent, look; of calls also replayed, settled, refused; absent without a key
 //
 // The route is the template of the interface: a path in the base URL is not part of it.
 // The outcome is that of the call if the attempt is its last, so a read has one with
@@ -65,6 +66,12 @@
 //	no_token               no token could be had, for another reason than those above
 //	no_content             a success without the record that is due
 //	answer_not_decoded     a success whose answer is not what it should be
+//	in_progress            another call with the key may be at it
+//	unsettled              it is not known yet whether the command with the key happened
+//	undecided              no read tells, a person has to
+//	scope_held             another command, which would hide it, is unsettled
+//	answer_lost            it has happened, and its answer is not kept
+//	journal_failed         the store of the journal failed
 //
 // # Metrics
 //
@@ -75,12 +82,16 @@
 //
 //	lending_client_call_duration_seconds_count{lending_effect="mutation", lending_outcome="unknown"}
 //
+// and with a journal, which settles most of those, the commands that wait for a person:
+//
+//	lending_client_call_duration_seconds_count{error_type="undecided"}
+//
 // # What is not recorded
 //
-// No URL, no value of a parameter, no header, no body, and nothing of an answer but its
-// status: a customer's e-mail address, an SSN or a token cannot reach a collector this
-// way. The conventions require url.full; it is left out on purpose. They require
-// server.address and server.port too, which need [WithBaseURL]. The route of
+// No URL, no value of a parameter, no key of a command, no header, no body, and nothing
+// of an answer but its status: a customer's e-mail address, an SSN or a token cannot reach
+// a collector this way. The conventions require url.full; it is left out on purpose. They
+// require server.address and server.port too, which need [WithBaseURL]. The route of
 // [lending.Client.Do] is the Path that its caller wrote: values belong in Args.
 //
 // For the same reason do not put the transport of otelhttp below the client: it records

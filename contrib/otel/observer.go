@@ -29,6 +29,7 @@ const scope = "github.com/lendingapi/lending-go/contrib/otel"
 const (
 	effectKey  = attribute.Key("lending.effect")
 	outcomeKey = attribute.Key("lending.outcome")
+	journalKey = attribute.Key("lending.journal")
 )
 
 // Option changes what [Observer] and [CallObserver] do.
@@ -136,6 +137,9 @@ func (o *observer) attributes(a lending.Attempt, failure string) []attribute.Key
 		effectKey.String(a.Effect.String()),
 		outcomeKey.String(a.Outcome.String()),
 	}, o.server...)
+	if a.Journal != "" {
+		attributes = append(attributes, journalKey.String(string(a.Journal)))
+	}
 	if a.StatusCode != 0 {
 		attributes = append(attributes, semconv.HTTPResponseStatusCode(a.StatusCode))
 	}
