@@ -32,7 +32,8 @@
 // often a route did its work, so that a test can say "exactly once";
 // [Service.ExecutedFor] tells it by customer, application and loan. Seed with
 // AddCustomer, AddApplication, AddLoan and their kin, change with the Update
-// methods, look with [Service.Snapshot]. [Service.Watch] reports requests, sent
+// methods, look with [Service.Snapshot], whose JSON is the whole state: put it back
+// with [Restore], there or elsewhere. [Service.Watch] reports requests, sent
 // codes and webhook deliveries as they happen. Routes are spelled as the
 // interface spells them, method first.
 //

@@ -34,7 +34,8 @@ type Service struct {
 	twoFactor map[string]*oneTimeCode
 	payloads  [][]byte
 	tables
-	lag lag
+	lag     lag
+	started Snapshot // what Reset goes back to
 
 	faults      []*plannedFault
 	answers     map[string]http.Handler
@@ -78,6 +79,13 @@ func New(opts ...Option) *Service {
 	}
 	for _, a := range s.cfg.accounts {
 		s.accounts[a.Username] = &a
+	}
+	s.started = s.snapshot()
+	if s.cfg.restore != nil {
+		if err := s.Restore(*s.cfg.restore); err != nil {
+			panic(err.Error())
+		}
+		s.started = *s.cfg.restore
 	}
 	for _, rt := range routeTable() {
 		s.routes[rt.pattern] = &rt
@@ -128,6 +136,7 @@ func (s *Service) Close() {
 		s.closed = true
 		close(s.done)
 		s.post.stop()
+		s.late.drop()
 	}
 	s.mu.Unlock()
 	_ = s.Wait(context.Background()) // what was on its way has been cancelled: this ends

@@ -15,15 +15,15 @@ type Event struct {
 
 // Sent is a message that the real service would send by text or mail.
 type Sent struct {
-	Time time.Time
-	ID   string
+	Time time.Time `json:"time"`
+	ID   string    `json:"id"`
 	// Kind is "two-factor", "loan-otp" or "application-link".
-	Kind string
+	Kind string `json:"kind"`
 	// To is a user name for two-factor codes, else a customer's e-mail.
-	To            string
-	Code          string
-	ApplicationID string
-	LoanID        string
+	To            string `json:"to"`
+	Code          string `json:"code,omitempty"`
+	ApplicationID string `json:"applicationId,omitempty"`
+	LoanID        string `json:"loanId,omitempty"`
 }
 
 // Watch calls f for every event until stop is called. It runs in the goroutine

@@ -23,6 +23,7 @@ type Delivery struct {
 	Err       error  // why there was none
 
 	secret string
+	run    int // which Reset it came after
 }
 
 // DeliveryMode makes deliveries misbehave. The zero value does not.
@@ -48,12 +49,22 @@ type postOffice struct {
 	delivered []Delivery
 	held      bool
 	closed    bool
+	run       int                // how many Resets there were
 	idle      chan struct{}      // closed when the goroutine ends, nil when there is none
 	cancel    context.CancelFunc // of the delivery on its way
 }
 
 func (p *postOffice) stop() {
 	p.closed, p.queue = true, nil
+	if p.cancel != nil {
+		p.cancel()
+	}
+}
+
+// drop gives up what is on its way, and forgets what has been.
+func (p *postOffice) drop() {
+	p.mode, p.held, p.queue, p.delivered = DeliveryMode{}, false, nil, nil
+	p.run++
 	if p.cancel != nil {
 		p.cancel()
 	}
@@ -72,7 +83,7 @@ func (s *Service) enqueue(sub *Subscription, event, id string, data map[string]a
 		CreationTimeUTC string         `json:"creationTimeUtc"`
 	}{id, event, data, now.Format(stampForm + "Z")})
 	for range s.post.mode.Copies + 1 {
-		s.post.queue = append(s.post.queue, Delivery{Time: now, Event: event, URI: sub.WebhookURI, Body: body, secret: sub.Secret})
+		s.post.queue = append(s.post.queue, Delivery{Time: now, Event: event, URI: sub.WebhookURI, Body: body, secret: sub.Secret, run: s.post.run})
 	}
 	s.startDelivering()
 }
@@ -96,7 +107,9 @@ func (s *Service) deliver() {
 		d.Status, d.Err = s.postDelivery(ctx, &d)
 		cancel()
 		s.mu.Lock()
-		s.post.delivered = append(s.post.delivered, d)
+		if d.run == s.post.run {
+			s.post.delivered = append(s.post.delivered, d)
+		}
 		s.mu.Unlock()
 		s.notify(Event{Delivery: &d})
 	}
@@ -211,6 +224,7 @@ func (s *Service) Redeliver(d Delivery) {
 		return
 	}
 	d.Body, d.Signature, d.Time, d.Status, d.Err = withCreationTime(d.Body, s.now()), "", s.now(), 0, nil
+	d.run = s.post.run
 	s.post.queue = append(s.post.queue, d)
 	s.startDelivering()
 }
