@@ -40,6 +40,12 @@
 // Identifiers, codes and tokens are the same in every run that makes the same
 // calls in the same order; [WithSeed] changes them.
 //
+// # From outside
+//
+// [Service.Control] lets another process do the same over HTTP, in Go through [Dial],
+// in other languages as CONTROL.md in this folder says, with curl to begin with. The
+// program examples/sandbox is the service on a port, with the control if asked for.
+//
 // # Testing your own code
 //
 // The examples of this package show the usual tests: Consumer runs code against the

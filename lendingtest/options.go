@@ -48,6 +48,7 @@ type config struct {
 	readLag        time.Duration
 	deliveryClient *http.Client
 	restore        *Snapshot
+	controlToken   string
 }
 
 func defaultConfig() config {

@@ -6,14 +6,17 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
 
 // Delivery is one webhook posted to its receiver.
 type Delivery struct {
+	Number    int       // by which it came, from 1
 	Time      time.Time // when it was made, by the service's clock
 	Event     string
 	URI       string
@@ -50,6 +53,7 @@ type postOffice struct {
 	held      bool
 	closed    bool
 	run       int                // how many Resets there were
+	numbered  int                // how many were posted
 	idle      chan struct{}      // closed when the goroutine ends, nil when there is none
 	cancel    context.CancelFunc // of the delivery on its way
 }
@@ -65,6 +69,7 @@ func (p *postOffice) stop() {
 func (p *postOffice) drop() {
 	p.mode, p.held, p.queue, p.delivered = DeliveryMode{}, false, nil, nil
 	p.run++
+	p.numbered = 0
 	if p.cancel != nil {
 		p.cancel()
 	}
@@ -108,6 +113,8 @@ func (s *Service) deliver() {
 		cancel()
 		s.mu.Lock()
 		if d.run == s.post.run {
+			s.post.numbered++
+			d.Number = s.post.numbered
 			s.post.delivered = append(s.post.delivered, d)
 		}
 		s.mu.Unlock()
@@ -220,6 +227,23 @@ func (s *Service) ReleaseDeliveries() {
 func (s *Service) Redeliver(d Delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.repost(d)
+}
+
+// redeliver does so with one that it knows by its number.
+func (s *Service) redeliver(number int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.post.delivered, func(d Delivery) bool { return d.Number == number })
+	if i < 0 {
+		return fmt.Errorf("lendingtest: no delivery number %d", number)
+	}
+	s.repost(s.post.delivered[i])
+	return nil
+}
+
+// repost needs s.mu.
+func (s *Service) repost(d Delivery) {
 	if s.post.closed {
 		return
 	}
