@@ -39,15 +39,9 @@ type control struct{ service *Service }
 
 // order is one thing that can be asked of a service.
 type order struct {
-	query []string // of a GET; a POST has a body instead
-	do    func(*Service, *http.Request) (any, error)
-}
-
-func (o order) method() string {
-	if o.query != nil {
-		return http.MethodGet
-	}
-	return http.MethodPost
+	method string
+	query  []string // what may stand in it
+	do     func(*Service, *http.Request) (any, error)
 }
 
 // controlBody is room for the snapshot of a very large state.
@@ -59,19 +53,19 @@ func (c control) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, controlBody)
 	answer, err := c.obey(r)
 	status := http.StatusOK
-	if err != nil {
-		status = http.StatusBadRequest
-		if refused, ok := errors.AsType[*controlError](err); ok {
-			status = refused.status
-		}
-		answer = controlFailure{err.Error()}
-	} else if answer == nil {
+	switch refused, ok := errors.AsType[*controlError](err); {
+	case ok:
+		status, answer = refused.status, controlFailure{err.Error()}
+	case err != nil:
+		status, answer = http.StatusBadRequest, controlFailure{err.Error()}
+	case answer == nil:
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
+	body := append(mustJSON(answer), '\n')
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(answer) // the caller is gone
+	_, _ = w.Write(body)
 }
 
 type controlFailure struct {
@@ -96,8 +90,8 @@ func (c control) obey(r *http.Request) (answer any, err error) {
 	if !ok {
 		return nil, &controlError{http.StatusNotFound, fmt.Sprintf("there is no %q; there are %s", name, strings.Join(slices.Sorted(maps.Keys(all)), ", "))}
 	}
-	if r.Method != o.method() {
-		return nil, &controlError{http.StatusMethodNotAllowed, name + " wants " + o.method()}
+	if r.Method != o.method {
+		return nil, &controlError{http.StatusMethodNotAllowed, name + " wants " + o.method}
 	}
 	t, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if r.Method == http.MethodPost && t != "application/json" {

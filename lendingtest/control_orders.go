@@ -2,8 +2,12 @@ package lendingtest
 
 import (
 	"cmp"
+	"context"
 	"io"
+	"maps"
 	"net/http"
+	"net/url"
+	"time"
 )
 
 // The bodies of orders.
@@ -48,105 +52,71 @@ func (a *FixedAnswer) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, a.Body)
 }
 
-func asked(r *http.Request, name string) string { return r.URL.Query().Get(name) }
-
+// orders is what Control knows, by name.
 func orders() map[string]order {
-	return map[string]order{
-		"fail": {do: func(s *Service, r *http.Request) (any, error) {
-			o, err := read[faultOrder](r)
-			if err == nil {
-				s.Fail(o.Route, o.Fault)
+	all := map[string]order{
+		"arrived": show(func(s *Service, q url.Values) any { return s.Arrived(q.Get("route")) }, "route"),
+		"executed": show(func(s *Service, q url.Values) any {
+			if q.Has("for") {
+				return s.ExecutedFor(q.Get("route"))[q.Get("for")]
 			}
-			return nil, err
-		}},
-		"clear-faults": {do: func(s *Service, r *http.Request) (any, error) {
-			_, err := read[nothing](r)
-			if err == nil {
-				s.ClearFaults()
-			}
-			return nil, err
-		}},
-		"answer": {do: func(s *Service, r *http.Request) (any, error) {
-			o, err := read[answerOrder](r)
-			switch {
-			case err != nil:
-			case o.Answer == nil:
-				s.Answer(o.Route, nil)
-			default:
-				s.Answer(o.Route, o.Answer.ServeHTTP)
-			}
-			return nil, err
-		}},
-		"arrived": {query: []string{"route"}, do: func(s *Service, r *http.Request) (any, error) {
-			return s.Arrived(asked(r, "route")), nil
-		}},
-		"executed": {query: []string{"route", "for"}, do: func(s *Service, r *http.Request) (any, error) {
-			if r.URL.Query().Has("for") {
-				return s.ExecutedFor(asked(r, "route"))[asked(r, "for")], nil
-			}
-			return s.Executed(asked(r, "route")), nil
-		}},
-		"executed-for": {query: []string{"route"}, do: func(s *Service, r *http.Request) (any, error) {
-			return s.ExecutedFor(asked(r, "route")), nil
-		}},
-		"otp": {query: []string{"loan"}, do: func(s *Service, r *http.Request) (any, error) {
-			return s.OTP(asked(r, "loan")), nil
-		}},
-		"two-factor-code": {query: []string{"username"}, do: func(s *Service, r *http.Request) (any, error) {
-			return s.TwoFactorCode(asked(r, "username")), nil
-		}},
-		"snapshot": {query: []string{}, do: func(s *Service, _ *http.Request) (any, error) {
-			return s.Snapshot(), nil
-		}},
-		"restore": {do: func(s *Service, r *http.Request) (any, error) {
-			snap, err := read[Snapshot](r)
-			if err == nil {
-				err = s.Restore(snap)
-			}
-			return nil, err
-		}},
-		"reset": {do: func(s *Service, r *http.Request) (any, error) {
-			_, err := read[nothing](r)
-			if err == nil {
-				s.Reset()
-			}
-			return nil, err
-		}},
-		"advance": {do: func(s *Service, r *http.Request) (any, error) {
-			o, err := read[timeOrder](r)
-			s.Advance(o.By.duration())
-			return nil, err
-		}},
-		"add-loan": {do: func(s *Service, r *http.Request) (any, error) {
-			l, err := read[loanForm](r)
-			if err != nil {
-				return nil, err
-			}
-			return loanForm(s.AddLoan(Loan(l))), nil
-		}},
-		"expire-offer": {do: func(s *Service, r *http.Request) (any, error) {
-			o, err := read[applicationOrder](r)
-			if err == nil {
-				s.ExpireOffer(o.ApplicationID)
-			}
-			return nil, err
-		}},
-		"deliveries": {query: []string{}, do: func(s *Service, _ *http.Request) (any, error) {
-			return s.Deliveries(), nil
-		}},
-		"redeliver": {do: func(s *Service, r *http.Request) (any, error) {
-			o, err := read[deliveryOrder](r)
-			if err != nil {
-				return nil, err
-			}
-			return nil, s.redeliver(o.Number)
-		}},
-		"wait": {do: func(s *Service, r *http.Request) (any, error) {
-			_, err := read[nothing](r)
-			if err == nil {
-				err = s.Wait(r.Context())
-			}
-			return nil, err
-		}},
+			return s.Executed(q.Get("route"))
+		}, "route", "for"),
+		"executed-for":    show(func(s *Service, q url.Values) any { return s.ExecutedFor(q.Get("route")) }, "route"),
+		"otp":             show(func(s *Service, q url.Values) any { return s.OTP(q.Get("loan")) }, "loan"),
+		"two-factor-code": show(func(s *Service, q url.Values) any { return s.TwoFactorCode(q.Get("username")) }, "username"),
+		"snapshot":        show(func(s *Service, _ url.Values) any { return s.Snapshot() }),
+		"deliveries":      show(func(s *Service, _ url.Values) any { return s.Deliveries() }),
 	}
+	maps.Copy(all, changes())
+	return all
+}
+
+// changes are the orders that are POSTs.
+func changes() map[string]order {
+	return map[string]order{
+		"fail":         change(func(s *Service, o faultOrder) { s.Fail(o.Route, o.Fault) }),
+		"clear-faults": change(func(s *Service, _ nothing) { s.ClearFaults() }),
+		"answer": change(func(s *Service, o answerOrder) {
+			if o.Answer == nil {
+				s.Answer(o.Route, nil)
+				return
+			}
+			s.Answer(o.Route, o.Answer.ServeHTTP)
+		}),
+		"reset":        change(func(s *Service, _ nothing) { s.Reset() }),
+		"advance":      change(func(s *Service, o timeOrder) { s.Advance(time.Duration(o.By)) }),
+		"expire-offer": change(func(s *Service, o applicationOrder) { s.ExpireOffer(o.ApplicationID) }),
+		"add-loan": post(func(s *Service, _ context.Context, l loanForm) (any, error) {
+			return loanForm(s.AddLoan(Loan(l))), nil
+		}),
+		"restore":   post(func(s *Service, _ context.Context, snap Snapshot) (any, error) { return nil, s.Restore(snap) }),
+		"redeliver": post(func(s *Service, _ context.Context, o deliveryOrder) (any, error) { return nil, s.redeliver(o.Number) }),
+		"wait":      post(func(s *Service, ctx context.Context, _ nothing) (any, error) { return nil, s.Wait(ctx) }),
+	}
+}
+
+// show is an order that answers with what f returns. Nothing else may be in its query.
+func show(f func(*Service, url.Values) any, query ...string) order {
+	return order{method: http.MethodGet, query: query, do: func(s *Service, r *http.Request) (any, error) {
+		return f(s, r.URL.Query()), nil
+	}}
+}
+
+// change is an order that has no answer.
+func change[T any](f func(*Service, T)) order {
+	return post(func(s *Service, _ context.Context, body T) (any, error) {
+		f(s, body)
+		return nil, nil
+	})
+}
+
+func post[T any](f func(*Service, context.Context, T) (any, error)) order {
+	return order{method: http.MethodPost, do: func(s *Service, r *http.Request) (any, error) {
+		body, err := read[T](r)
+		if err != nil {
+			return nil, err
+		}
+		return f(s, r.Context(), body)
+	}}
 }

@@ -256,8 +256,8 @@ func TestControlPage(t *testing.T) {
 	for name := range strings.SplitSeq(names, ", ") {
 		assert.Regexp(t, "\n\\| (GET|POST) `"+name+"` \\|", string(page))
 	}
-	for i := range reflect.TypeFor[lendingtest.Fault]().NumField() {
-		if name := reflect.TypeFor[lendingtest.Fault]().Field(i).Name; name != "Reached" && name != "Until" {
+	for field := range reflect.TypeFor[lendingtest.Fault]().Fields() {
+		if name := field.Name; name != "Reached" && name != "Until" {
 			assert.Contains(t, string(page), "`"+strings.ToLower(name[:1])+name[1:]+"`")
 		}
 	}
