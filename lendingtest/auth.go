@@ -111,6 +111,7 @@ func (s *Service) issue(username string) (token string, expires time.Time) {
 	d := s.digest("token")
 	token = base64.RawURLEncoding.EncodeToString(d[:])
 	expires = s.now().Add(s.cfg.tokenLifetime)
+	s.sweepTokens()
 	s.tokens[token] = &session{Token: token, Username: username, Expires: expires}
 	return token, expires
 }

@@ -87,6 +87,16 @@
 //		}
 //	})
 //
+// # Memory
+//
+// A service keeps the last 10,000 rows, or 32 MiB, of each of its logs: the requests of
+// the journal, with up to 64 KiB of each body, what was sent, what was delivered, and
+// what its own webhook handler got. All of them together stay below 128 MiB, whatever
+// the traffic; ordinary requests fill a tenth of that. Counts go on. Up to 10,000
+// deliveries wait for a slow receiver, expired tokens are forgotten once there are that
+// many, and of files only size and digest are kept. What grows is the records that
+// callers create, by about two kilobytes for a customer with an application.
+//
 // # Where this is only a model
 //
 // The interface does not show every record, state and rule. What follows was

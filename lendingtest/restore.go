@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 )
 
 // Restore starts a service with the state of a snapshot, as [Service.Restore] puts it
@@ -46,7 +45,13 @@ func (s *Service) put(snap Snapshot) {
 	for name, code := range m.TwoFactor {
 		s.twoFactor[name] = &code
 	}
-	s.payloads, s.sent = slices.Clone(snap.Payloads), slices.Clone(snap.Sent)
+	s.payloads, s.sent, s.sweepAt = recent[[]byte]{}, recent[Sent]{}, 0
+	for _, body := range snap.Payloads {
+		s.payloads.add(body, len(body))
+	}
+	for _, m := range snap.Sent {
+		s.sent.add(m, 0)
+	}
 	s.tables, s.lag = tables{}, lag{}
 	for _, c := range snap.Customers {
 		s.customers.put(c.ID, &c)
@@ -87,7 +92,7 @@ func (s *Service) Reset() {
 	if s.cfg.restore == nil {
 		s.offset = 0
 	}
-	s.faults, s.journal, s.outside = nil, nil, 0
+	s.faults, s.journal, s.outside = nil, recent[*entry]{}, 0
 	clear(s.arrived)
 	clear(s.executed)
 	clear(s.executedFor)

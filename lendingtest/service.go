@@ -32,7 +32,8 @@ type Service struct {
 	accounts  map[string]*Account
 	tokens    map[string]*session
 	twoFactor map[string]*oneTimeCode
-	payloads  [][]byte
+	sweepAt   int // so many tokens
+	payloads  recent[[]byte]
 	tables
 	lag     lag
 	started Snapshot // what Reset goes back to
@@ -42,9 +43,9 @@ type Service struct {
 	arrived     map[string]int
 	executed    map[string]int
 	executedFor map[string]map[string]int // by route and resource
-	journal     []*entry
+	journal     recent[*entry]
 	outside     int
-	sent        []Sent
+	sent        recent[Sent]
 	post        postOffice
 	late        lateCommands
 

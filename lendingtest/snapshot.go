@@ -19,7 +19,8 @@ type Snapshot struct {
 	Applications  []Application
 	Loans         []Loan
 	Subscriptions []Subscription
-	// Payloads are the bodies that reached the service's own webhook handler.
+	// Payloads are the bodies that reached the service's own webhook handler, the last
+	// 10,000 or 32 MiB of them.
 	Payloads [][]byte
 	// Sent is what [Service.Sent] returns: codes, one-time passwords and links.
 	Sent []Sent
@@ -49,7 +50,7 @@ func (s *Service) Snapshot() Snapshot {
 
 // snapshot leaves out the time. It needs s.mu.
 func (s *Service) snapshot() Snapshot {
-	snap := Snapshot{Payloads: slices.Clone(s.payloads), Sent: slices.Clone(s.sent), memory: s.memory()}
+	snap := Snapshot{Payloads: s.payloads.all(), Sent: s.sent.all(), memory: s.memory()}
 	for c := range s.customers.all() {
 		snap.Customers = append(snap.Customers, *c)
 	}

@@ -58,16 +58,17 @@ func (s *Service) notify(e Event) {
 // message notes what goes out, and has watchers told after the handler.
 func (c *call) message(m Sent) Sent {
 	m.ID, m.Time = c.newID(kindSent), c.now()
-	c.sent = append(c.sent, m)
+	c.sent.add(m, 0)
 	c.events = append(c.events, Event{Sent: &m})
 	return m
 }
 
-// Sent returns everything sent so far, oldest first.
+// Sent returns what was sent so far, oldest first, of which the service keeps the last
+// 10,000.
 func (s *Service) Sent() []Sent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]Sent{}, s.sent...)
+	return s.sent.all()
 }
 
 // TwoFactorCode returns the code sent last to a user, or "".
