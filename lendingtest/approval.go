@@ -96,7 +96,16 @@ func (a *Applicant) read(record json.RawMessage) {
 }
 
 func (c *call) applicants(app *Application) (any, error) {
-	return append([]Applicant{}, app.Applicants...), nil
+	return app.applicants(), nil
+}
+
+// applicants is what is shown of them: the record holds what they told in confidence.
+func (a *Application) applicants() []Applicant {
+	all := append([]Applicant{}, a.Applicants...)
+	for i := range all {
+		all[i].Record = nil
+	}
+	return all
 }
 
 func (c *call) bankAccounts(app *Application) (any, error) {
@@ -163,7 +172,7 @@ func (c *call) contractDetails(app *Application) (any, error) {
 	}
 	all := []details{}
 	for _, one := range app.contracts() {
-		all = append(all, details{one, app.Offer.ID, app.Offer.Amount, app.Offer.Terms, app.Applicants})
+		all = append(all, details{one, app.Offer.ID, app.Offer.Amount, app.Offer.Terms, app.applicants()})
 	}
 	return all, nil
 }

@@ -10,9 +10,10 @@ import (
 
 // session is what a token stands for.
 type session struct {
-	username string
-	expires  time.Time
-	revoked  bool
+	Token    string    `json:"token"`
+	Username string    `json:"username"`
+	Expires  time.Time `json:"expires"`
+	Revoked  bool      `json:"revoked"`
 }
 
 // authenticate finds out who calls. It needs s.mu.
@@ -22,13 +23,13 @@ func (c *call) authenticate() error {
 	switch {
 	case token == "":
 		return unauthorized("TokenMissing", "Bearer", "A bearer token is required.")
-	case session == nil, session.revoked:
+	case session == nil, session.Revoked:
 		return unauthorized("TokenInvalid", `Bearer error="invalid_token"`, "The bearer token is not valid.")
-	case !c.now().Before(session.expires):
+	case !c.now().Before(session.Expires):
 		return unauthorized("TokenExpired", `Bearer error="invalid_token", error_description="The token expired"`, "The bearer token has expired.")
 	}
-	c.account = c.accounts[session.username]
-	c.entry.Username = session.username
+	c.account = c.accounts[session.Username]
+	c.entry.Username = session.Username
 	return nil
 }
 
@@ -68,7 +69,7 @@ func (c *call) login() (any, error) {
 	if a.TwoFactor && !trusted {
 		code := c.newCode("two-factor")
 		c.twoFactor[a.Username] = code
-		c.message(Sent{Kind: "two-factor", To: a.Username, Code: code.value})
+		c.message(Sent{Kind: "two-factor", To: a.Username, Code: code.Value})
 		c.emit(target{partnerID: a.PartnerID}, "WB_Send_Two_Factor_Code", a.userID(), map[string]any{"username": a.Username})
 		return user{ID: a.userID(), Username: a.Username, RequiresTwoFactor: true}, nil
 	}
@@ -110,7 +111,8 @@ func (s *Service) issue(username string) (token string, expires time.Time) {
 	d := s.digest("token")
 	token = base64.RawURLEncoding.EncodeToString(d[:])
 	expires = s.now().Add(s.cfg.tokenLifetime)
-	s.tokens[token] = &session{username: username, expires: expires}
+	s.sweepTokens()
+	s.tokens[token] = &session{Token: token, Username: username, Expires: expires}
 	return token, expires
 }
 
@@ -144,7 +146,7 @@ func (s *Service) ExpireTokens() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range s.tokens {
-		t.expires = s.now()
+		t.Expires = s.now()
 	}
 }
 
@@ -153,6 +155,6 @@ func (s *Service) RevokeTokens() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range s.tokens {
-		t.revoked = true
+		t.Revoked = true
 	}
 }

@@ -117,7 +117,6 @@ func (c *call) customerByEmail() (any, error) {
 		c.concern(row.ID)
 		return row, nil
 	}
-	c.concern(email)
 	return null{}, nil
 }
 

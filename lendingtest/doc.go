@@ -32,12 +32,19 @@
 // often a route did its work, so that a test can say "exactly once";
 // [Service.ExecutedFor] tells it by customer, application and loan. Seed with
 // AddCustomer, AddApplication, AddLoan and their kin, change with the Update
-// methods, look with [Service.Snapshot]. [Service.Watch] reports requests, sent
+// methods, look with [Service.Snapshot], whose JSON is the whole state: put it back
+// with [Restore], there or elsewhere. [Service.Watch] reports requests, sent
 // codes and webhook deliveries as they happen. Routes are spelled as the
 // interface spells them, method first.
 //
 // Identifiers, codes and tokens are the same in every run that makes the same
 // calls in the same order; [WithSeed] changes them.
+//
+// # From outside
+//
+// [Service.Control] lets another process do the same over HTTP, in Go through [Dial],
+// in other languages as CONTROL.md in this folder says, with curl to begin with. The
+// program examples/sandbox is the service on a port, with the control if asked for.
 //
 // # Testing your own code
 //
@@ -79,6 +86,16 @@
 //			t.Error(waited, err)
 //		}
 //	})
+//
+// # Memory
+//
+// A service keeps the last 10,000 rows, or 32 MiB, of each of its logs: the requests of
+// the journal, with up to 64 KiB of each body, what was sent, what was delivered, and
+// what its own webhook handler got. All of them together stay below 128 MiB, whatever
+// the traffic; ordinary requests fill a tenth of that. Counts go on. Up to 10,000
+// deliveries wait for a slow receiver, expired tokens are forgotten once there are that
+// many, and of files only size and digest are kept. What grows is the records that
+// callers create, by about two kilobytes for a customer with an application.
 //
 // # Where this is only a model
 //

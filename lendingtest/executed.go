@@ -14,8 +14,8 @@ func (s *Service) Executed(route string) int {
 }
 
 // ExecutedFor tells the same by resource: how often a route did its work for the
-// customer, application or loan, for whichever else the path or the query names,
-// or for whom a sign-in was. What an execution concerns by another resource it
+// customer, application or loan, for whichever else of its records the path or the
+// query names, or for whom a sign-in was. What an execution concerns by another resource it
 // concerns as well: a withdrawal counts for its loan, for the loan's application,
 // for the customer and for the customer's e-mail; a creation counts for what it
 // has made, too. So "was any application made twice" is whether

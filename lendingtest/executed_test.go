@@ -36,7 +36,7 @@ func TestExecutedFor(t *testing.T) {
 	for _, email := range []string{"ann@example.com", "nobody@example.com"} {
 		r.get("/api/Customer/get-customer-by-email?email=" + email)
 	}
-	assert.Equal(t, map[string]int{customer: 1, "ann@example.com": 1, "nobody@example.com": 1}, r.ExecutedFor("GET /api/Customer/get-customer-by-email"))
+	assert.Equal(t, map[string]int{customer: 1, "ann@example.com": 1}, r.ExecutedFor("GET /api/Customer/get-customer-by-email"))
 	assert.Panics(t, func() { r.ExecutedFor("GET /nowhere") })
 }
 

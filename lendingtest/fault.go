@@ -3,6 +3,7 @@ package lendingtest
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -94,11 +95,15 @@ func (s *Service) nextFault(pattern string) Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, wanted := range []string{pattern, "*"} {
-		for _, p := range s.faults {
-			if p.route == wanted && p.left != 0 {
-				p.left-- // below zero it never comes back to zero
-				return p.Fault
+		for i, p := range s.faults {
+			if p.route != wanted {
+				continue
 			}
+			p.left-- // below zero it never comes back to zero
+			if p.left == 0 {
+				s.faults = slices.Delete(s.faults, i, i+1)
+			}
+			return p.Fault
 		}
 	}
 	return Fault{}

@@ -55,22 +55,22 @@ func (s *Service) digest(purpose string) [sha256.Size]byte {
 func (s *Service) newCode(purpose string) *oneTimeCode {
 	d := s.digest(purpose)
 	n := binary.BigEndian.Uint32(d[:]) % 1_000_000
-	return &oneTimeCode{value: fmt.Sprintf("%06d", n), expires: s.now().Add(5 * time.Minute), tries: 5}
+	return &oneTimeCode{Value: fmt.Sprintf("%06d", n), Expires: s.now().Add(5 * time.Minute), Tries: 5}
 }
 
 type oneTimeCode struct {
-	value   string
-	expires time.Time
-	tries   int
+	Value   string    `json:"value"`
+	Expires time.Time `json:"expires"`
+	Tries   int       `json:"tries"` // that are left
 }
 
 // accepts counts a try. After the last one even the right code is refused.
 func (c *oneTimeCode) accepts(code string, now time.Time) bool {
-	if c == nil || c.tries == 0 || !now.Before(c.expires) {
+	if c == nil || c.Tries == 0 || !now.Before(c.Expires) {
 		return false
 	}
-	c.tries--
-	return code == c.value
+	c.Tries--
+	return code == c.Value
 }
 
 const zeroID = "00000000-0000-0000-0000-000000000000"

@@ -55,6 +55,18 @@ func (e *entry) keep(b []byte) {
 	e.Body = append(e.Body, b[:min(len(b), bodyKept-len(e.Body))]...)
 }
 
+// size is what e takes at most, known when the request arrives.
+func (e *entry) size(r *http.Request) int {
+	n := len(e.Path) + len(e.Query) + bodyKept
+	if r.ContentLength >= 0 {
+		n += int(min(r.ContentLength, bodyKept)) - bodyKept
+	}
+	for key, values := range e.Header {
+		n += len(key) + len(strings.Join(values, ""))
+	}
+	return n
+}
+
 func (e *entry) copy() Request {
 	c := e.Request
 	c.Header, c.Body = e.Header.Clone(), slices.Clone(e.Body)
@@ -90,20 +102,21 @@ func (s *Service) enter(pattern string, r *http.Request) *entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e.Time = s.now()
-	s.journal = append(s.journal, e)
+	s.journal.add(e, e.size(r))
 	if pattern != "" {
 		s.arrived[pattern]++
 	}
 	return e
 }
 
-// Requests returns the journal in order of arrival. A request is complete in it
+// Requests returns the journal in order of arrival, of which the service keeps the
+// last 10,000 requests or 32 MiB. A request is complete in it
 // before its caller sees the answer.
 func (s *Service) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]Request, 0, len(s.journal))
-	for _, e := range s.journal {
+	all := make([]Request, 0, len(s.journal.rows))
+	for _, e := range s.journal.rows {
 		all = append(all, e.copy())
 	}
 	return all

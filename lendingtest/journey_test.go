@@ -43,7 +43,9 @@ func journey(t *testing.T, r *rig) {
 	r.post("/api/Webhook/generate-simulated-webhook"+mine+"&eventName=WB_Loan_Created", "").ok()
 	assert.Contains(t, r.get("/api/Webhook/get-registered-webhooks"+mine).ok(), "WB_Loan_Opened")
 	r.as("").post("/api/Webhook/handler", `{"any":"thing"}`).ok()
-	summaries := r.as(lendingtest.AdministratorUsername).get("/api/Webhook/get-all-subscriptions")
+	administrator := r.as("")
+	administrator.token = r.post("/api/Authenication/login", `{"username":"`+lendingtest.AdministratorUsername+`","password":"`+lendingtest.AdministratorPassword+`"}`).object()["token"].(string)
+	summaries := administrator.get("/api/Webhook/get-all-subscriptions")
 	assert.Len(t, summaries.list(), 1)
 	assert.NotContains(t, summaries.body, sub["secret"])
 

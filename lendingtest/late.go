@@ -10,6 +10,15 @@ import (
 type lateCommands struct {
 	waiting int
 	idle    chan struct{} // closed when none waits any more, nil when there is none
+	forget  chan struct{} // closed when those that wait are not to be executed
+}
+
+// drop forgets those that wait.
+func (l *lateCommands) drop() {
+	if l.forget != nil {
+		close(l.forget)
+		l.forget = nil
+	}
 }
 
 // serveLate lets the caller go, and has the command executed after that.
@@ -21,8 +30,8 @@ func (s *Service) serveLate(c *call, rec *recorder, fault Fault, tooLarge bool) 
 		}
 		c.r.Body = io.NopCloser(bytes.NewReader(file))
 	}
-	if s.enterLate() { // before the caller can know: he may call Wait
-		defer func() { go s.executeLate(c, fault.Late, tooLarge) }() // also after an abort, which is a panic
+	if forget, open := s.enterLate(); open { // before the caller can know: he may call Wait
+		defer func() { go s.executeLate(c, fault.Late, tooLarge, forget) }() // also after an abort, which is a panic
 	}
 	if !fault.wait(c.r.Context(), s.done) {
 		rec.abort()
@@ -34,27 +43,30 @@ func (s *Service) serveLate(c *call, rec *recorder, fault Fault, tooLarge bool) 
 	s.send(rec, c.route, s.faultAnswer(fault, c.r), fault.CutBody)
 }
 
-func (s *Service) enterLate() (open bool) {
+func (s *Service) enterLate() (forget <-chan struct{}, open bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return false
+		return nil, false
+	}
+	if s.late.forget == nil {
+		s.late.forget = make(chan struct{})
 	}
 	if s.late.idle == nil {
 		s.late.idle = make(chan struct{})
 	}
 	s.late.waiting++
-	return true
+	return s.late.forget, true
 }
 
-// executeLate runs a command d from now, unless the service is closed before.
-func (s *Service) executeLate(c *call, d time.Duration, tooLarge bool) {
+// executeLate runs a command d from now, unless it is forgotten before.
+func (s *Service) executeLate(c *call, d time.Duration, tooLarge bool, forget <-chan struct{}) {
 	defer s.leaveLate()
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-s.done:
+	case <-forget:
 		return
 	}
 	_, _ = s.run(c, tooLarge) // nobody is there to be told

@@ -20,16 +20,16 @@ const (
 
 // Account is somebody who may sign in.
 type Account struct {
-	Username string
-	Password string
+	Username string `json:"username"`
+	Password string `json:"password"`
 	// TwoFactor makes a login send a code and return no token.
-	TwoFactor bool
+	TwoFactor bool `json:"twoFactor"`
 	// TrustedDeviceToken skips the second factor when the login carries it.
-	TrustedDeviceToken string
+	TrustedDeviceToken string `json:"trustedDeviceToken"`
 	// Administrator opens the administrators' routes, and every partner's records.
-	Administrator bool
+	Administrator bool `json:"administrator"`
 	// PartnerID is the partner the account belongs to. It may use no other one.
-	PartnerID string
+	PartnerID string `json:"partnerId"`
 }
 
 // Option changes how a service behaves from the start.
@@ -47,6 +47,8 @@ type config struct {
 	loopback       bool
 	readLag        time.Duration
 	deliveryClient *http.Client
+	restore        *Snapshot
+	controlToken   string
 }
 
 func defaultConfig() config {

@@ -32,18 +32,20 @@ type Service struct {
 	accounts  map[string]*Account
 	tokens    map[string]*session
 	twoFactor map[string]*oneTimeCode
-	payloads  [][]byte
+	sweepAt   int // so many tokens
+	payloads  recent[[]byte]
 	tables
-	lag lag
+	lag     lag
+	started Snapshot // what Reset goes back to
 
 	faults      []*plannedFault
 	answers     map[string]http.Handler
 	arrived     map[string]int
 	executed    map[string]int
 	executedFor map[string]map[string]int // by route and resource
-	journal     []*entry
+	journal     recent[*entry]
 	outside     int
-	sent        []Sent
+	sent        recent[Sent]
 	post        postOffice
 	late        lateCommands
 
@@ -78,6 +80,13 @@ func New(opts ...Option) *Service {
 	}
 	for _, a := range s.cfg.accounts {
 		s.accounts[a.Username] = &a
+	}
+	s.started = s.snapshot()
+	if s.cfg.restore != nil {
+		if err := s.Restore(*s.cfg.restore); err != nil {
+			panic(err.Error())
+		}
+		s.started = *s.cfg.restore
 	}
 	for _, rt := range routeTable() {
 		s.routes[rt.pattern] = &rt
@@ -128,6 +137,7 @@ func (s *Service) Close() {
 		s.closed = true
 		close(s.done)
 		s.post.stop()
+		s.late.drop()
 	}
 	s.mu.Unlock()
 	_ = s.Wait(context.Background()) // what was on its way has been cancelled: this ends

@@ -89,7 +89,7 @@ type Applicant struct {
 	Email     string          `json:"email"`
 	IsPrimary bool            `json:"isPrimary"`
 	HasSigned bool            `json:"hasSigned"`
-	Record    json.RawMessage `json:"-"` // as it came
+	Record    json.RawMessage `json:"record,omitempty"` // as it came; it does not go out
 }
 
 // Requirement is a document the service asks for.
@@ -102,14 +102,14 @@ type Requirement struct {
 
 // Document is an accepted upload: what it was, not its bytes.
 type Document struct {
-	ID            string
-	Kind          string // "bank-statement", "required" or "supporting"
-	RequirementID string
-	FileName      string
-	FileType      string
-	Size          int64  // decoded
-	SHA256        string // of the decoded bytes, in hex
-	CreatedUTC    Timestamp
+	ID            string    `json:"id"`
+	Kind          string    `json:"kind"` // "bank-statement", "required" or "supporting"
+	RequirementID string    `json:"requirementId"`
+	FileName      string    `json:"fileName"`
+	FileType      string    `json:"fileType"`
+	Size          int64     `json:"size"`   // decoded
+	SHA256        string    `json:"sha256"` // of the decoded bytes, in hex
+	CreatedUTC    Timestamp `json:"createdUTC"`
 }
 
 // Message is a line in an application's conversation.
@@ -166,36 +166,6 @@ type Subscription struct {
 
 	PartnerID  string `json:"-"`
 	CustomerID string `json:"-"`
-}
-
-// Snapshot is a deep copy of the state; each list is in order of creation.
-type Snapshot struct {
-	Customers     []Customer
-	Applications  []Application
-	Loans         []Loan
-	Subscriptions []Subscription
-	// Payloads are the bodies that reached the service's own webhook handler.
-	Payloads [][]byte
-}
-
-// Snapshot returns the state as it is now.
-func (s *Service) Snapshot() Snapshot {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	snap := Snapshot{Payloads: slices.Clone(s.payloads)}
-	for c := range s.customers.all() {
-		snap.Customers = append(snap.Customers, *c)
-	}
-	for a := range s.applications.all() {
-		snap.Applications = append(snap.Applications, a.clone())
-	}
-	for l := range s.loans.all() {
-		snap.Loans = append(snap.Loans, l.clone())
-	}
-	for sub := range s.subscriptions.all() {
-		snap.Subscriptions = append(snap.Subscriptions, sub.clone())
-	}
-	return snap
 }
 
 func (a *Application) clone() Application {

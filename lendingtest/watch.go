@@ -15,15 +15,15 @@ type Event struct {
 
 // Sent is a message that the real service would send by text or mail.
 type Sent struct {
-	Time time.Time
-	ID   string
+	Time time.Time `json:"time"`
+	ID   string    `json:"id"`
 	// Kind is "two-factor", "loan-otp" or "application-link".
-	Kind string
+	Kind string `json:"kind"`
 	// To is a user name for two-factor codes, else a customer's e-mail.
-	To            string
-	Code          string
-	ApplicationID string
-	LoanID        string
+	To            string `json:"to"`
+	Code          string `json:"code,omitempty"`
+	ApplicationID string `json:"applicationId,omitempty"`
+	LoanID        string `json:"loanId,omitempty"`
 }
 
 // Watch calls f for every event until stop is called. It runs in the goroutine
@@ -58,16 +58,17 @@ func (s *Service) notify(e Event) {
 // message notes what goes out, and has watchers told after the handler.
 func (c *call) message(m Sent) Sent {
 	m.ID, m.Time = c.newID(kindSent), c.now()
-	c.sent = append(c.sent, m)
+	c.sent.add(m, 0)
 	c.events = append(c.events, Event{Sent: &m})
 	return m
 }
 
-// Sent returns everything sent so far, oldest first.
+// Sent returns what was sent so far, oldest first, of which the service keeps the last
+// 10,000.
 func (s *Service) Sent() []Sent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]Sent{}, s.sent...)
+	return s.sent.all()
 }
 
 // TwoFactorCode returns the code sent last to a user, or "".

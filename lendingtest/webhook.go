@@ -141,7 +141,7 @@ func (c *call) webhookHandler() (any, error) {
 	if err := c.decodeRequired(&fields); err != nil {
 		return nil, err
 	}
-	c.payloads = append(c.payloads, bytes.Clone(c.body))
+	c.payloads.add(bytes.Clone(c.body), len(c.body))
 	return nil, nil
 }
 

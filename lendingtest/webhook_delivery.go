@@ -6,14 +6,18 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
 
 // Delivery is one webhook posted to its receiver.
 type Delivery struct {
+	Number    int       // by which it came, from 1
 	Time      time.Time // when it was made, by the service's clock
 	Event     string
 	URI       string
@@ -23,6 +27,7 @@ type Delivery struct {
 	Err       error  // why there was none
 
 	secret string
+	run    int // which Reset it came after
 }
 
 // DeliveryMode makes deliveries misbehave. The zero value does not.
@@ -45,9 +50,11 @@ type DeliveryMode struct {
 type postOffice struct {
 	mode      DeliveryMode
 	queue     []Delivery
-	delivered []Delivery
+	delivered recent[Delivery]
 	held      bool
 	closed    bool
+	run       int                // how many Resets there were
+	numbered  int                // how many were posted
 	idle      chan struct{}      // closed when the goroutine ends, nil when there is none
 	cancel    context.CancelFunc // of the delivery on its way
 }
@@ -58,6 +65,36 @@ func (p *postOffice) stop() {
 		p.cancel()
 	}
 }
+
+// drop gives up what is on its way, and forgets what has been.
+func (p *postOffice) drop() {
+	p.mode, p.held, p.queue, p.delivered = DeliveryMode{}, false, nil, recent[Delivery]{}
+	p.run++
+	p.numbered = 0
+	if p.cancel != nil {
+		p.cancel()
+	}
+}
+
+// keep notes a delivery that is over, with the next number.
+func (p *postOffice) keep(d *Delivery) {
+	p.numbered++
+	d.Number = p.numbered
+	p.delivered.add(*d, len(d.Body)+len(d.URI))
+}
+
+// wait puts a delivery in the queue. A receiver that is much too slow does not get it,
+// which shows among the deliveries.
+func (p *postOffice) wait(d Delivery) {
+	if len(p.queue) >= recentRows {
+		d.Err = errTooManyWait
+		p.keep(&d)
+		return
+	}
+	p.queue = append(p.queue, d)
+}
+
+var errTooManyWait = errors.New("lendingtest: 10,000 deliveries wait already")
 
 // enqueue makes a delivery and has it posted. It needs s.mu.
 func (s *Service) enqueue(sub *Subscription, event, id string, data map[string]any) {
@@ -72,7 +109,7 @@ func (s *Service) enqueue(sub *Subscription, event, id string, data map[string]a
 		CreationTimeUTC string         `json:"creationTimeUtc"`
 	}{id, event, data, now.Format(stampForm + "Z")})
 	for range s.post.mode.Copies + 1 {
-		s.post.queue = append(s.post.queue, Delivery{Time: now, Event: event, URI: sub.WebhookURI, Body: body, secret: sub.Secret})
+		s.post.wait(Delivery{Time: now, Event: event, URI: sub.WebhookURI, Body: body, secret: sub.Secret, run: s.post.run})
 	}
 	s.startDelivering()
 }
@@ -96,7 +133,9 @@ func (s *Service) deliver() {
 		d.Status, d.Err = s.postDelivery(ctx, &d)
 		cancel()
 		s.mu.Lock()
-		s.post.delivered = append(s.post.delivered, d)
+		if d.run == s.post.run {
+			s.post.keep(&d)
+		}
 		s.mu.Unlock()
 		s.notify(Event{Delivery: &d})
 	}
@@ -207,11 +246,29 @@ func (s *Service) ReleaseDeliveries() {
 func (s *Service) Redeliver(d Delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.repost(d)
+}
+
+// redeliver does so with one that it knows by its number.
+func (s *Service) redeliver(number int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.post.delivered.rows, func(d Delivery) bool { return d.Number == number })
+	if i < 0 {
+		return fmt.Errorf("lendingtest: no delivery number %d", number)
+	}
+	s.repost(s.post.delivered.rows[i])
+	return nil
+}
+
+// repost needs s.mu.
+func (s *Service) repost(d Delivery) {
 	if s.post.closed {
 		return
 	}
 	d.Body, d.Signature, d.Time, d.Status, d.Err = withCreationTime(d.Body, s.now()), "", s.now(), 0, nil
-	s.post.queue = append(s.post.queue, d)
+	d.run = s.post.run
+	s.post.wait(d)
 	s.startDelivering()
 }
 
@@ -221,9 +278,10 @@ func withCreationTime(body []byte, now time.Time) []byte {
 	return append(bytes.Clone(body[:i]), now.Format(`"creationTimeUtc":"`+stampForm+`Z"}`)...)
 }
 
-// Deliveries returns what was posted so far, in that order.
+// Deliveries returns what was posted so far, in that order, of which the service keeps
+// the last 10,000 or 32 MiB.
 func (s *Service) Deliveries() []Delivery {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]Delivery{}, s.post.delivered...)
+	return s.post.delivered.all()
 }

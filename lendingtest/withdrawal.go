@@ -9,9 +9,14 @@ import (
 // pending is a withdrawal that waits for its one-time password. A loan has one
 // at a time; starting another forgets it.
 type pending struct {
-	invoice bool // only these can be confirmed
-	amount  Cents
-	code    *oneTimeCode
+	Invoice bool         `json:"invoice"` // only these can be confirmed
+	Amount  Cents        `json:"amount"`
+	Code    *oneTimeCode `json:"code"`
+}
+
+func (p *pending) clone() pending {
+	code := *p.Code
+	return pending{p.Invoice, p.Amount, &code}
 }
 
 // advanceRate is this model's, for every loan.
@@ -40,10 +45,10 @@ func (l *Loan) covers(amount Cents) error {
 
 // start has a one-time password sent for p.
 func (c *call) start(loan *Loan, p *pending) Sent {
-	p.code = c.newCode("otp")
+	p.Code = c.newCode("otp")
 	loan.pending = p
 	m := c.message(Sent{
-		Kind: "loan-otp", To: c.customers.get(loan.CustomerID).Email, Code: p.code.value,
+		Kind: "loan-otp", To: c.customers.get(loan.CustomerID).Email, Code: p.Code.Value,
 		LoanID: loan.ID, ApplicationID: loan.ApplicationID,
 	})
 	c.emitLoan("WB_Send_Loan_Otp", loan, nil)
@@ -75,7 +80,7 @@ func (c *call) withdrawInvoice(loan *Loan) (any, error) {
 	if err := loan.covers(stored.Amount); err != nil {
 		return nil, err
 	}
-	c.start(loan, &pending{invoice: true, amount: stored.Amount})
+	c.start(loan, &pending{Invoice: true, Amount: stored.Amount})
 	return struct {
 		LoanID        string  `json:"loanId"`
 		Amount        Cents   `json:"amount"`
@@ -101,7 +106,7 @@ func (c *call) withdrawLineOfCredit(loan *Loan) (any, error) {
 	if err := loan.covers(req.Amount); err != nil {
 		return nil, err
 	}
-	c.start(loan, &pending{amount: req.Amount})
+	c.start(loan, &pending{Amount: req.Amount})
 	return struct {
 		LoanID  string `json:"loanId"`
 		Amount  Cents  `json:"amount"`
@@ -140,29 +145,29 @@ func (c *call) confirmWithdrawal(loan *Loan) (any, error) {
 	switch {
 	case len(c.failed) > 0:
 		return nil, c.failed.err()
-	case p == nil || !p.invoice:
+	case p == nil || !p.Invoice:
 		return nil, refuse("NoPendingWithdrawal", "No invoice withdrawal waits to be confirmed.")
-	case *req.Amount != p.amount:
+	case *req.Amount != p.Amount:
 		return nil, refuse("AmountMismatch", "The amount is not the agreed one.")
 	case *req.AdvanceRate != advanceRate:
 		return nil, refuse("AdvanceRateMismatch", "The advance rate is not the agreed one.")
-	case !p.code.accepts(req.OTP, c.now()):
+	case !p.Code.accepts(req.OTP, c.now()):
 		return nil, refuse("InvalidOtp", "The one-time password is wrong, expired, or was tried too often.")
 	}
-	if err := loan.covers(p.amount); err != nil {
+	if err := loan.covers(p.Amount); err != nil {
 		return nil, err
 	}
 	w := Withdrawal{
-		ID: c.newID(kindWithdrawal), Amount: p.amount, AdvanceRate: advanceRate, Status: "Completed",
+		ID: c.newID(kindWithdrawal), Amount: p.Amount, AdvanceRate: advanceRate, Status: "Completed",
 		DateUTC: req.DateUTC, CreatedUTC: Timestamp{c.now()},
 	}
 	loan.pending = nil
 	loan.Withdrawals = append(loan.Withdrawals, w)
 	loan.Transactions = append(loan.Transactions, Transaction{
-		ID: c.newID(kindTransaction), Type: "Advance", Amount: p.amount, Description: "Invoice withdrawal", DateUTC: w.CreatedUTC,
+		ID: c.newID(kindTransaction), Type: "Advance", Amount: p.Amount, Description: "Invoice withdrawal", DateUTC: w.CreatedUTC,
 	})
-	loan.Balance += p.amount
-	loan.AvailableBalance -= p.amount
+	loan.Balance += p.Amount
+	loan.AvailableBalance -= p.Amount
 	c.emitLoan("WB_Loan_Withdrawal_Completed", loan, map[string]any{"withdrawalId": w.ID, "amount": w.Amount})
 	return struct {
 		Data string `json:"data"`

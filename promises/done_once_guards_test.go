@@ -18,7 +18,7 @@ import (
 // counts it: what is executed later than that is done twice.
 func TestCommandLaterThanQuietIsDoneTwice(t *testing.T) {
 	for _, late := range []time.Duration{quiet - time.Second, quiet + time.Second} {
-		keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, _ *lending.Journal) {
+		keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 			client, customer := process(), service.AddCustomer(lendingtest.Customer{})
 			request := lending.ApplicationRequest{CustomerID: lending.CustomerID(uuid.MustParse(customer.ID)), BusinessName: "B", BusinessZip: "94105"}
 			service.Fail(createApplicationRoute, lendingtest.Fault{Late: late})
@@ -43,7 +43,7 @@ const createApplicationRoute = "POST /api/Application/create-application"
 // TestWhatWasSeenBeforeIsOfNow has another application made for the customer between the look
 // of the second command and its sending.
 func TestWhatWasSeenBeforeIsOfNow(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, _ *lending.Journal) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		customer := service.AddCustomer(lendingtest.Customer{})
 		request := lending.ApplicationRequest{CustomerID: lending.CustomerID(uuid.MustParse(customer.ID)), BusinessName: "B", BusinessZip: "94105"}
 		looked, goOn := make(chan struct{}), make(chan struct{})
@@ -89,7 +89,7 @@ func TestLateValueUndoesNothing(t *testing.T) {
 		calls int
 	}{{"answered", lendingtest.Fault{}, 1}, {"rejected", lendingtest.Fault{Status: http.StatusTooManyRequests}, 1}, {"found by the caller", lendingtest.Fault{ResetAfter: true}, 2}} {
 		t.Run(end.name, func(t *testing.T) {
-			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, _ *lending.Journal) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 				id, client := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID)), process()
 				ctx := lending.WithKey(t.Context(), "older", lending.SettleWith(func(context.Context) (lending.Verdict, error) {
 					if service.Executed(renameRoute) > 0 {
@@ -126,7 +126,7 @@ func TestLateValueUndoesNothing(t *testing.T) {
 
 // TestCutAnswerIsNotKept has an answer cut on its way: it is no answer for the next call.
 func TestCutAnswerIsNotKept(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, _ *lending.Journal) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		client, user := process(), newcomer()
 		service.Fail(createRoute, lendingtest.Fault{CutBody: 10})
 		ctx := lending.WithKey(t.Context(), "order-42/customer")
@@ -155,7 +155,7 @@ func (f frozen) Save(ctx context.Context, entry lending.JournalEntry) error {
 // TestFrozenOwnerLeavesTheScope has a process stand still with the answer in its hands, and
 // another one send the command again, which is executed late.
 func TestFrozenOwnerLeavesTheScope(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, _ *lending.Journal) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		id := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
 		store, goOn := lending.NewMemoryJournalStore(), make(chan struct{})
 		owner := process(lending.WithJournal(lending.NewJournal(frozen{store, goOn}, nil)))

@@ -200,7 +200,7 @@ func TestWhatAKeyMustNotBe(t *testing.T) {
 }
 
 func TestAPersonDecides(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
 		o, client := newOrder(service), process()
 		const sendLink = "POST /api/Application/send-application-link"
 		send := func() error {

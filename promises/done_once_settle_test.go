@@ -119,7 +119,7 @@ var settles = map[string]struct {
 func TestALostAnswerIsFoundOut(t *testing.T) {
 	for name, test := range settles {
 		t.Run(name, func(t *testing.T) {
-			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 				o, client := newOrder(service), process()
 				prepareOrder(t, client, &o)
 				before := service.Executed(test.route)
@@ -160,7 +160,7 @@ func prepareOrder(t *testing.T, client *lending.Client, o *order) {
 
 // TestSomebodyElseAtTheSameList leaves to a person what two can have done.
 func TestSomebodyElseAtTheSameList(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
 		o, client := newOrder(service), process()
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
 		ctx := lending.WithKey(t.Context(), "the/key")
@@ -182,7 +182,7 @@ func TestSomebodyElseAtTheSameList(t *testing.T) {
 
 // TestWhatWasThereBeforeDecidesNothing is a customer who was there already.
 func TestWhatWasThereBeforeDecidesNothing(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		client, user := process(), goodCustomer()
 		service.AddCustomer(lendingtest.Customer{Email: user.Email})
 		service.Fail(createRoute, lendingtest.Fault{ResetBefore: true})
@@ -197,7 +197,7 @@ func TestWhatWasThereBeforeDecidesNothing(t *testing.T) {
 
 // TestABatchForSeveralCustomersIsLeftToAPerson since no one scope holds it.
 func TestABatchForSeveralCustomersIsLeftToAPerson(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		o, client := newOrder(service), process()
 		other := o.request()
 		other.CustomerID = must(lending.ParseCustomerID(service.AddCustomer(lendingtest.Customer{Email: "grace@example.com"}).ID))
@@ -212,7 +212,7 @@ func TestABatchForSeveralCustomersIsLeftToAPerson(t *testing.T) {
 
 // TestCommandsThatHideEachOther are refused while one of them is unsettled.
 func TestCommandsThatHideEachOther(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		o, client := newOrder(service), process()
 		service.Fail("POST /api/Application/create-application", lendingtest.Fault{ResetBefore: true})
 		first, second := lending.WithKey(t.Context(), "order-1"), lending.WithKey(t.Context(), "order-2")
@@ -235,7 +235,7 @@ func TestCommandsThatHideEachOther(t *testing.T) {
 // TestAnOldValueDoesNotComeBack is a value that was set, its answer lost, set again, and
 // could be set a third time when the first command is executed late: a newer one waits.
 func TestAnOldValueDoesNotComeBack(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		o, client := newOrder(service), process()
 		service.Fail("GET /api/Application/update-application-name/{applicationId}", lendingtest.Fault{Late: quiet - time.Second})
 		older, newer := lending.WithKey(t.Context(), "name-1"), lending.WithKey(t.Context(), "name-2")
@@ -260,7 +260,7 @@ func TestAnOldValueDoesNotComeBack(t *testing.T) {
 
 // TestSettleWithKnowsMore is a caller who finds his order by a number that he sent along.
 func TestSettleWithKnowsMore(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		o, client := newOrder(service), process()
 		request := o.request()
 		request.ExtraInformation = map[string]string{"order": "42"}
@@ -300,7 +300,7 @@ func TestSettleWithKnowsMore(t *testing.T) {
 
 // TestUploadsAreToldApart by name, size and, where the content can be read twice, by it.
 func TestUploadsAreToldApart(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		o, client := newOrder(service), process()
 		const submit = "POST /api/Application/submit-bankstatement-document/{applicationId}"
 		upload := func(document lending.Document) error {

@@ -17,9 +17,17 @@ import (
 
 const quiet = 5 * time.Minute // the default of JournalOptions
 
-// keyed runs f in a bubble with a service, a function that starts another process, which is
-// a client of its own, and the journal that they share.
-func keyed(t *testing.T, f func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal)) {
+// keyed runs f in a bubble with a service and a function that starts another process: a
+// client of its own, which shares the journal.
+func keyed(t *testing.T, f func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client)) {
+	t.Helper()
+	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, _ *lending.Journal) {
+		f(t, service, process)
+	})
+}
+
+// withJournal is keyed, and the journal.
+func withJournal(t *testing.T, f func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		service := lendingtest.New(lendingtest.WithDeliveryClient(&http.Client{Transport: says(http.StatusOK, "")}))
@@ -36,7 +44,7 @@ func keyed(t *testing.T, f func(t *testing.T, service *lendingtest.Service, proc
 }
 
 func TestKeyReplaysTheAnswer(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		user := newcomer()
 		ctx := lending.WithKey(t.Context(), "order-42/customer")
 		first, err := process().Applications.CreateCustomer(ctx, user)
@@ -55,7 +63,7 @@ func TestKeyReplaysTheAnswer(t *testing.T) {
 }
 
 func TestKeySettlesALostAnswer(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		client, user := process(), newcomer()
 		service.Fail(createRoute, lendingtest.Fault{ResetAfter: true})
 		ctx := lending.WithKey(t.Context(), "order-42/customer")
@@ -78,7 +86,7 @@ func TestKeySettlesALostAnswer(t *testing.T) {
 }
 
 func TestKeyWaitsUntilAnAbsenceHasLasted(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		client, user := process(), newcomer()
 		service.Fail(createRoute, lendingtest.Fault{Late: quiet - time.Second})
 		ctx := lending.WithKey(t.Context(), "order-42/customer")
@@ -98,7 +106,7 @@ func TestKeyWaitsUntilAnAbsenceHasLasted(t *testing.T) {
 }
 
 func TestKeySendsAgainWhatDidNotHappen(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		client, user := process(), newcomer()
 		service.Fail(createRoute, lendingtest.Fault{ResetBefore: true})
 		ctx := lending.WithKey(t.Context(), "order-42/customer")
@@ -112,7 +120,7 @@ func TestKeySendsAgainWhatDidNotHappen(t *testing.T) {
 }
 
 func TestKeyIsForOneRequest(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		client, user := process(), newcomer()
 		ctx := lending.WithKey(t.Context(), "order-42/customer")
 		_, err := client.Applications.CreateCustomer(ctx, user)
@@ -134,7 +142,7 @@ func TestKeyIsForOneRequest(t *testing.T) {
 }
 
 func TestKeyAfterADeath(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		client, user := process(), newcomer()
 		held := make(chan struct{})
 		service.Fail(createRoute, lendingtest.Fault{Reached: func() { close(held) }, Delay: time.Hour})

@@ -17,7 +17,7 @@ import (
 //go:embed page.html page.css page.js
 var files embed.FS
 
-// handler is the page, and the service below /api.
+// handler is the page, the service below /api, and its control if that is wanted.
 func handler(service *lendingtest.Service, s settings, done <-chan struct{}) http.Handler {
 	p := &page{service: service, done: done}
 	mux := http.NewServeMux()
@@ -25,6 +25,9 @@ func handler(service *lendingtest.Service, s settings, done <-chan struct{}) htt
 	mux.HandleFunc("GET /events", p.stream)
 	mux.Handle("GET /page.css", http.FileServerFS(files))
 	mux.Handle("GET /page.js", http.FileServerFS(files))
+	if s.control {
+		mux.Handle("/_control/", service.Control())
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !s.public && !ownName(r.Host):

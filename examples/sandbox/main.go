@@ -7,10 +7,19 @@
 // The API is below /api, as the interface has it. The page at / shows applications,
 // loans, the codes that were "sent", and webhook deliveries as they happen; every
 // request is printed. It listens on this machine only, unless -public is given.
+//
+// With -control another program steers it at /_control/: plans faults, reads codes,
+// counts what was executed, saves the state and puts it back. lendingtest/CONTROL.md
+// tells how. A reset there begins identifiers again: what a client has kept of them, in a
+// journal of its commands above all, has to go as well.
+//
+// With -tls it is on https, with a certificate that it makes and writes to the file.
 package main
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
@@ -42,18 +51,47 @@ type settings struct {
 	public bool
 	log    bool
 	origin string
+
+	control bool
+	token   string // that the control wants
+
+	certificate string // where to, for https
+	name        string
 }
 
-// run serves until ctx ends, then lets the requests being served finish.
-func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.Option) error {
-	var s settings
+func (s settings) scheme() string {
+	if s.certificate != "" {
+		return "https"
+	}
+	return "http"
+}
+
+// parse reads the flags.
+func parse(args []string, out io.Writer) (s settings, err error) {
 	flags := flag.NewFlagSet("sandbox", flag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.StringVar(&s.addr, "addr", "127.0.0.1:8080", "address to listen on")
 	flags.BoolVar(&s.public, "public", false, "allow an address that other machines reach")
 	flags.BoolVar(&s.log, "log", true, "print every request")
 	flags.StringVar(&s.origin, "origin", "", "origin of a web page that may call the API, for example http://localhost:3000")
-	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+	flags.BoolVar(&s.control, "control", false, "let other programs steer the sandbox at /_control/; with -public they need a token, which is printed")
+	flags.StringVar(&s.token, "control-token", "", "the same with this token instead of a new one")
+	flags.StringVar(&s.certificate, "tls", "", "serve https, and write the certificate that clients have to trust to this file, for example sandbox.pem")
+	flags.StringVar(&s.name, "name", "", "a further name or address for the certificate, for example that of a container")
+	if err := flags.Parse(args); err != nil {
+		return s, err
+	}
+	s.control = s.control || s.token != ""
+	if s.control && s.public && s.token == "" {
+		s.token = rand.Text()
+	}
+	return s, nil
+}
+
+// run serves until ctx ends, then lets the requests being served finish.
+func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.Option) error {
+	s, err := parse(args, out)
+	if errors.Is(err, flag.ErrHelp) {
 		return nil
 	} else if err != nil {
 		return err
@@ -69,9 +107,17 @@ func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.
 	if !s.public { // others could have this machine call services that only it can reach
 		opts = append(opts, lendingtest.WithLoopbackReceivers())
 	}
-	service := lendingtest.New(opts...)
+	if s.certificate != "" {
+		host, _, _ := net.SplitHostPort(s.addr)
+		config, err := certify(s.certificate, []string{host, s.name})
+		if err != nil {
+			return errors.Join(err, listener.Close())
+		}
+		listener = tls.NewListener(listener, config)
+	}
+	service := lendingtest.New(append(opts, lendingtest.WithControlToken(s.token))...)
 	defer service.Close()
-	printer.Print(greeting(listener.Addr().String(), s.public))
+	printer.Print(greeting(listener.Addr().String(), s))
 	err = serve(ctx, listener, service, s)
 	printer.Print("The sandbox has stopped.")
 	return err
@@ -116,11 +162,31 @@ func serve(ctx context.Context, listener net.Listener, service *lendingtest.Serv
 }
 
 // greeting says where the sandbox is and how to sign in.
-func greeting(addr string, public bool) string {
-	text := "The sandbox is at http://" + addr + "/\n"
-	if public {
+func greeting(addr string, s settings) string {
+	base, curl := s.scheme()+"://"+addr, "curl -s"
+	text := "The sandbox is at " + base + "/\n"
+	if s.public {
 		text += "WARNING: other machines may reach it. Whoever does can sign in, read every code,\n" +
 			"and have this machine post webhooks to addresses of their choice.\n"
+	}
+	if s.certificate != "" {
+		curl += " --cacert " + s.certificate
+		text += fmt.Sprintf(`
+Its certificate is in %[1]s, new at each start. To trust it
+  curl --cacert %[1]s
+  Node: NODE_EXTRA_CA_CERTS=%[1]s
+  Go:   tls.Config{RootCAs: pool}, after pool.AppendCertsFromPEM of the file
+`, s.certificate)
+	}
+	if s.control {
+		header := ""
+		if s.token != "" {
+			header = ` -H 'Authorization: Bearer ` + s.token + `'`
+		}
+		text += fmt.Sprintf(`
+Other programs steer it at %s/_control/, see lendingtest/CONTROL.md
+  %s%s %[1]s/_control/snapshot
+`, base, curl, header)
 	}
 	return text + fmt.Sprintf(`
 Accounts
@@ -128,9 +194,9 @@ Accounts
   %s    %s    webhook administrator
 
 Sign in from a trusted device, which needs no code:
-  curl -s http://%s/api/Authenication/login -H 'Content-Type: application/json' \
+  %s %s/api/Authenication/login -H 'Content-Type: application/json' \
     -d '{"username":"%s","password":"%s","trustedDeviceToken":"%s"}'
 `,
 		lendingtest.Username, lendingtest.Password, lendingtest.AdministratorUsername, lendingtest.AdministratorPassword,
-		addr, lendingtest.Username, lendingtest.Password, lendingtest.TrustedDeviceToken)
+		curl, base, lendingtest.Username, lendingtest.Password, lendingtest.TrustedDeviceToken)
 }

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// Another program plans a fault and counts what was executed, on this machine.
+func TestControl(t *testing.T) {
+	s := start(t, "-log=false", "-control")
+	s.signIn(device)
+	control := lendingtest.Dial(s.url + "/_control/")
+	const route = "POST /api/Authenication/login"
+	require.NoError(t, control.Fail(t.Context(), route, lendingtest.Fault{Status: 504, Executes: true}))
+	status, _, _ := s.do(http.MethodPost, "/api/Authenication/login", `{"username":"`+lendingtest.Username+`","password":"`+lendingtest.Password+`"}`)
+	assert.Equal(t, http.StatusGatewayTimeout, status)
+	executed, err := control.ExecutedFor(t.Context(), route)
+	require.NoError(t, err)
+	assert.Equal(t, map[string]int{lendingtest.Username: 2}, executed)
+	status, _, _ = s.do(http.MethodPost, "/_control/reset", "{}", "Origin", "http://localhost:3000")
+	assert.Equal(t, http.StatusForbidden, status)
+	require.NoError(t, s.stop())
+	assert.Contains(t, s.out.String(), "\n  curl -s "+s.url+"/_control/snapshot\n")
+}
+
+func TestNoControlUnlessAskedFor(t *testing.T) {
+	s := start(t, "-log=false")
+	status, _, _ := s.do(http.MethodGet, "/_control/snapshot", "")
+	assert.Equal(t, http.StatusNotFound, status)
+}
+
+// Where other machines reach the sandbox its control wants a token, which is printed.
+func TestControlOfAPublicSandbox(t *testing.T) {
+	s := start(t, "-log=false", "-control", "-public")
+	status, _, answer := s.do(http.MethodGet, "/_control/snapshot", "")
+	assert.Equal(t, http.StatusUnauthorized, status)
+	printed := s.printed(t, `Authorization: Bearer (\w{26})'`)
+	assert.NotContains(t, answer, printed)
+	other := start(t, "-log=false", "-control", "-public")
+	assert.NotEqual(t, printed, other.printed(t, `Authorization: Bearer (\w{26})'`))
+
+	s = start(t, "-log=false", "-public", "-control-token", "from-the-environment")
+	control := lendingtest.Dial(s.url + "/_control")
+	require.ErrorContains(t, control.Reset(t.Context()), "token")
+	control.Token = "from-the-environment"
+	require.NoError(t, control.Reset(t.Context()))
+	assert.Equal(t, control.Token, s.printed(t, `Authorization: Bearer ([\w-]+)'`))
+}
+
+// printed stops the sandbox and returns what stands in its greeting.
+func (s *sandbox) printed(t *testing.T, form string) string {
+	t.Helper()
+	require.NoError(t, s.stop())
+	found := regexp.MustCompile(form).FindStringSubmatch(s.out.String())
+	require.Len(t, found, 2, s.out.String())
+	return found[1]
+}
+
+// With -tls a client that trusts the file gets through, and no other.
+func TestTLS(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "sandbox.pem")
+	s := start(t, "-log=false", "-control", "-tls", file, "-name", "sandbox.test")
+	require.True(t, strings.HasPrefix(s.url, "https://127.0.0.1:"), s.url)
+	pem, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.NotContains(t, string(pem), "PRIVATE")
+	roots := x509.NewCertPool()
+	require.True(t, roots.AppendCertsFromPEM(pem))
+	for _, name := range []string{"", "localhost", "sandbox.test"} {
+		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: name}, ForceAttemptHTTP2: true}
+		s.client = &http.Client{Transport: transport}
+		s.signIn(device)
+		transport.CloseIdleConnections()
+	}
+	control := lendingtest.Dial(s.url + "/_control")
+	require.ErrorContains(t, control.Reset(t.Context()), "certificate")
+	control.HTTPClient = s.client
+	require.NoError(t, control.Reset(t.Context()))
+
+	for name, command := range map[string][]string{
+		"curl":    {"curl", "-sf", "--cacert", file, s.url + "/"},
+		"python3": {"python3", "-c", "import ssl,sys,urllib.request; urllib.request.urlopen(sys.argv[1]+'/', context=ssl.create_default_context(cafile=sys.argv[2]))", s.url, file},
+		"node":    {"node", "-e", "require('https').get(process.argv[1]+'/', r => process.exit(r.statusCode == 200 ? 0 : 1)).on('error', e => { console.error(e); process.exit(1) })", s.url},
+	} {
+		path, err := exec.LookPath(command[0])
+		if err != nil {
+			t.Log(name, "was not tried:", err)
+			continue
+		}
+		cmd := exec.CommandContext(t.Context(), path, command[1:]...)
+		cmd.Env = append(os.Environ(), "NODE_EXTRA_CA_CERTS="+file)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s: %s", name, out)
+	}
+	require.NoError(t, s.stop())
+	assert.Contains(t, s.out.String(), "curl -s --cacert "+file+" "+s.url+"/api/Authenication/login")
+	assert.Regexp(t, regexp.QuoteMeta("NODE_EXTRA_CA_CERTS="+file), s.out.String())
+	require.Error(t, run(t.Context(), []string{"-addr", "127.0.0.1:0", "-tls", filepath.Join(file, "in-a-file")}, io.Discard))
+}

@@ -1,0 +1,300 @@
+package lendingtest_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+const confirmRoute = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
+
+// controlled serves a service and its control side by side.
+func controlled(t *testing.T, opts ...lendingtest.Option) (*rig, string) {
+	t.Helper()
+	r := serverRig(t, opts...)
+	mux := http.NewServeMux()
+	mux.Handle("/_control/", r.Control())
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return r, server.URL + "/_control"
+}
+
+// Each method from afar does what the method does.
+func TestRemote(t *testing.T) {
+	t.Parallel()
+	receiver := newReceiver(t)
+	r, url := controlled(t, lendingtest.WithLoopbackReceivers())
+	c, ctx := lendingtest.Dial(url+"/"), t.Context()
+	sub := r.AddSubscription(lendingtest.Subscription{WebhookURI: receiver.URL})
+
+	loan, err := c.AddLoan(ctx, lendingtest.Loan{})
+	require.NoError(t, err)
+	assert.Equal(t, []any{lendingtest.Cents(10_000_00), true}, []any{loan.AvailableBalance, loan.IsEnabled})
+	more, err := c.AddLoan(ctx, lendingtest.Loan{ApplicationID: loan.ApplicationID, Amount: 5, Transactions: []lendingtest.Transaction{{ID: "x", Amount: 250_00}}})
+	require.NoError(t, err)
+	assert.Equal(t, []any{lendingtest.Cents(5), "x"}, []any{more.Amount, r.Snapshot().Loans[1].Transactions[0].ID})
+
+	r.post("/api/Calculation/application-invoice-calculation?applicationId="+loan.ApplicationID, invoice).ok()
+	r.post("/api/Loan/make-withdrawal-invoice/"+loan.ID, `{"calculation":`+invoice+`}`).ok()
+	otp, err := c.OTP(ctx, loan.ID)
+	require.NoError(t, err)
+	assert.Equal(t, r.OTP(loan.ID), otp)
+	require.NoError(t, c.Fail(ctx, confirmRoute, lendingtest.Fault{Status: 503, Times: -1}))
+	r.post("/api/Loan/confirm-withdrawal-invoice/"+loan.ID, "").refused(503, "InjectedFault")
+	require.NoError(t, c.ClearFaults(ctx))
+	require.NoError(t, c.Fail(ctx, confirmRoute, lendingtest.Fault{Late: soon}))
+	require.Error(t, r.post("/api/Loan/confirm-withdrawal-invoice/"+loan.ID, confirmation("2500.00", "0.8", otp)).err)
+	require.NoError(t, c.Wait(ctx))
+	n, err := c.Executed(ctx, confirmRoute)
+	require.NoError(t, err)
+	assert.Equal(t, 1, n)
+	n, err = c.Arrived(ctx, confirmRoute)
+	require.NoError(t, err)
+	assert.Equal(t, 2, n)
+	counts, err := c.ExecutedFor(ctx, confirmRoute)
+	require.NoError(t, err)
+	assert.Equal(t, r.ExecutedFor(confirmRoute), counts)
+	assert.Equal(t, 1, counts[loan.ID])
+
+	posted, err := c.Deliveries(ctx)
+	require.NoError(t, err)
+	require.NotEmpty(t, posted)
+	assert.Equal(t, marshal(t, r.Deliveries()), marshal(t, posted))
+	assert.Equal(t, r.Deliveries()[1].Body, posted[1].Body, "to the byte")
+	require.NoError(t, c.Redeliver(ctx, posted[1]))
+	require.NoError(t, c.Wait(ctx))
+	again := r.Deliveries()
+	last := again[len(again)-1]
+	assert.Equal(t, []any{len(posted) + 1, posted[1].Event, 200}, []any{last.Number, last.Event, last.Status})
+	receiver.verified(sub.Secret)
+
+	const status = "GET /api/Application/application-status/{applicationId}"
+	require.NoError(t, c.Answer(ctx, status, &lendingtest.FixedAnswer{ContentType: "application/json", Header: http.Header{"x-one": {"1"}}, Body: `"On Hold"`}))
+	held := r.get("/api/Application/application-status/" + loan.ApplicationID)
+	assert.Equal(t, []string{"On Hold", "1"}, []string{held.text(), held.header.Get("X-One")})
+	require.NoError(t, c.Answer(ctx, status, nil))
+	assert.Equal(t, lendingtest.StatusLoanOpened, r.get("/api/Application/application-status/"+loan.ApplicationID).text())
+
+	offered := r.offered()
+	require.NoError(t, c.ExpireOffer(ctx, offered))
+	assert.Equal(t, true, r.get("/api/Application/application-offer/" + offered).object()["isExpired"])
+	r.post("/api/Authenication/login", `{"username":"`+lendingtest.Username+`","password":"`+lendingtest.Password+`"}`).ok()
+	code, err := c.TwoFactorCode(ctx, lendingtest.Username)
+	require.NoError(t, err)
+	assert.Equal(t, r.TwoFactorCode(lendingtest.Username), code)
+
+	snap, err := c.Snapshot(ctx)
+	require.NoError(t, err)
+	require.NoError(t, c.Advance(ctx, 2*time.Hour))
+	r.get("/api/Application/application-offer/"+offered).refused(401, "TokenExpired")
+	require.NoError(t, c.Restore(ctx, snap))
+	r.get("/api/Application/application-offer/" + offered).ok()
+	require.NoError(t, c.Reset(ctx))
+	assert.Empty(t, r.Snapshot().Loans)
+}
+
+// What panics in a test is an error from afar, and every misspelling is one.
+func TestRemoteErrors(t *testing.T) {
+	t.Parallel()
+	r, url := controlled(t)
+	c, ctx := lendingtest.Dial(url), t.Context()
+	const nearest = `lendingtest: no route "GET /api/Loan/get-loan/{id}"; perhaps "GET /api/Loan/get-loan/{loanId}"; Routes returns all`
+	const misspelt = "GET /api/Loan/get-loan/{id}"
+	require.EqualError(t, c.Fail(ctx, misspelt, lendingtest.Fault{}), nearest)
+	require.EqualError(t, c.Answer(ctx, misspelt, nil), nearest)
+	_, err := c.Executed(ctx, misspelt)
+	require.EqualError(t, err, nearest)
+	_, err = c.AddLoan(ctx, lendingtest.Loan{ApplicationID: "x"})
+	require.EqualError(t, err, "lendingtest: no application x")
+	require.EqualError(t, c.Redeliver(ctx, lendingtest.Delivery{Number: 7}), "lendingtest: no delivery number 7")
+	require.ErrorContains(t, c.ExpireOffer(ctx, r.application()), "no offer")
+	require.ErrorContains(t, c.Fail(ctx, "*", lendingtest.Fault{Until: make(chan struct{})}), "do not leave the process")
+	require.ErrorContains(t, c.Fail(ctx, "*", lendingtest.Fault{Body: []byte{0xff}}), "no text")
+	require.ErrorContains(t, c.Restore(ctx, lendingtest.Snapshot{}), "not a snapshot that a service has made")
+	require.ErrorContains(t, lendingtest.Dial(r.base).Reset(ctx), "is no control of a service: it answered 404")
+	_, err = lendingtest.Dial(r.base+"/api/Webhook").OTP(ctx, "x")
+	require.ErrorContains(t, err, "is no control of a service")
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	require.ErrorIs(t, lendingtest.Dial(url).Wait(ended), context.Canceled)
+	assert.Empty(t, r.Snapshot().Loans)
+	r.get("/api/Application/get-partner-applications/" + lendingtest.PartnerID).ok() // no fault was planned
+}
+
+func TestControlIsGuarded(t *testing.T) {
+	t.Parallel()
+	json := []string{"Content-Type", "application/json"}
+	for _, test := range []struct {
+		name, method, path, body string
+		header                   []string
+		token                    string // that the service wants
+		peer                     string // who calls, if not this machine
+		status                   int
+		says                     string
+	}{
+		{"a change", "POST", "/any/where/reset", "{}", json, "", "", 204, ""},
+		{"a charset", "POST", "/reset", "{}", []string{"Content-Type", "application/json; charset=utf-8"}, "", "", 204, ""},
+		{"IPv6 and a name", "GET", "/otp?loan=x", "", []string{"Host", "[::1]:80"}, "", "[::1]:9", 200, `""`},
+		{"localhost", "GET", "/otp?loan=x", "", []string{"Host", "LOCALHOST"}, "", "", 200, ""},
+		{"a name of the web for this machine", "GET", "/snapshot", "", []string{"Host", "evil.example:80"}, "", "", 403, "only this machine"},
+		{"another machine", "GET", "/snapshot", "", nil, "", "192.0.2.1:1", 403, "only this machine"},
+		{"a form of a page", "POST", "/reset", "{}", []string{"Content-Type", "text/plain"}, "", "", 415, "wants application/json"},
+		{"no type", "POST", "/reset", "", nil, "", "", 415, "wants application/json"},
+		{"a page of the web", "POST", "/reset", "{}", append([]string{"Origin", "https://evil.example"}, json...), "", "", 403, "another origin"},
+		{"one that hides", "POST", "/reset", "{}", append([]string{"Origin", "null"}, json...), "", "", 403, "another origin"},
+		{"an image of a page", "GET", "/snapshot", "", []string{"Sec-Fetch-Site", "cross-site"}, "", "", 403, "another origin"},
+		{"a page of another port", "GET", "/snapshot", "", []string{"Sec-Fetch-Site", "same-site"}, "", "", 403, "another origin"},
+		{"the page of the sandbox", "POST", "/reset", "{}", append([]string{"Origin", "http://127.0.0.1", "Sec-Fetch-Site", "same-origin"}, json...), "", "", 204, ""},
+		{"the question of a browser", "OPTIONS", "/reset", "", []string{"Origin", "http://127.0.0.1"}, "", "", 405, "wants POST"},
+		{"the token", "GET", "/otp?loan=x", "", []string{"Authorization", "Bearer t0", "Host", "sandbox"}, "t0", "192.0.2.1:1", 200, ""},
+		{"no token", "GET", "/otp?loan=x", "", nil, "t0", "", 401, "missing or wrong"},
+		{"another token", "GET", "/otp?loan=x", "", []string{"Authorization", "Bearer t1"}, "t0", "", 401, "missing or wrong"},
+		{"the token in a page of the web", "GET", "/otp?loan=x", "", []string{"Authorization", "Bearer t0", "Origin", "https://evil.example"}, "t0", "", 403, "another origin"},
+		{"no such order", "GET", "/nothing", "", nil, "", "", 404, "there are add-loan, advance, answer"},
+		{"the wrong method", "GET", "/reset", "", nil, "", "", 405, "wants POST"},
+		{"a misspelt parameter", "GET", "/executed?route=x&fro=y", "", nil, "", "", 400, `knows no parameter \"fro\"`},
+		{"a parameter of a POST", "POST", "/reset?x=1", "{}", json, "", "", 400, "knows no parameter"},
+		{"a misspelt name", "POST", "/fail", `{"route":"*","fualt":{}}`, json, "", "", 400, "fualt"},
+		{"within a fault", "POST", "/fail", `{"route":"*","fault":{"stauts":500}}`, json, "", "", 400, "stauts"},
+		{"a duration that is none", "POST", "/advance", `{"by":"1 hour"}`, json, "", "", 400, "the body"},
+		{"two values", "POST", "/advance", `{"by":"1h"} {"by":"1h"}`, json, "", "", 400, "more than one value"},
+		{"no body", "POST", "/advance", "", json, "", "", 400, "the body: EOF"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := lendingtest.New(lendingtest.WithControlToken(test.token))
+			defer s.Close()
+			s.AddLoan(lendingtest.Loan{})
+			req := httptest.NewRequestWithContext(t.Context(), test.method, "http://127.0.0.1"+test.path, strings.NewReader(test.body))
+			req.RemoteAddr = "127.0.0.1:1"
+			if test.peer != "" {
+				req.RemoteAddr = test.peer
+			}
+			for i := 0; i < len(test.header); i += 2 {
+				req.Header.Set(test.header[i], test.header[i+1])
+				if test.header[i] == "Host" {
+					req.Host = test.header[i+1]
+				}
+			}
+			w := httptest.NewRecorder()
+			s.Control().ServeHTTP(w, req)
+			assert.Equal(t, test.status, w.Code, w.Body)
+			assert.Contains(t, w.Body.String(), test.says)
+			for name := range w.Header() {
+				assert.NotContains(t, name, "Access-Control")
+			}
+			if test.status >= 400 {
+				assert.Contains(t, w.Body.String(), `{"error":"`)
+				assert.Len(t, s.Snapshot().Loans, 1)
+			}
+		})
+	}
+}
+
+func TestRemoteShowsItsToken(t *testing.T) {
+	t.Parallel()
+	_, url := controlled(t, lendingtest.WithControlToken("t0"))
+	c := lendingtest.Dial(url)
+	require.EqualError(t, c.Reset(t.Context()), "lendingtest: the control token is missing or wrong")
+	c.Token, c.HTTPClient = "t0", &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	require.NoError(t, c.Reset(t.Context()))
+}
+
+// A fault is the same in another process, with all that can leave this one.
+func TestFaultInJSON(t *testing.T) {
+	t.Parallel()
+	f := lendingtest.Fault{Body: []byte("text")}
+	v := reflect.ValueOf(&f).Elem()
+	for i := range v.NumField() {
+		switch name := v.Type().Field(i).Name; name {
+		case "Reached", "Until", "Body":
+		case "Header":
+			f.Header = http.Header{"A": {"b", "c"}}
+		default:
+			fill(v.Field(i))
+		}
+	}
+	b, err := json.Marshal(f)
+	require.NoError(t, err)
+	var again lendingtest.Fault
+	require.NoError(t, json.Unmarshal(b, &again))
+	assert.Equal(t, f, again)
+	for want, f := range map[string]lendingtest.Fault{
+		`{}`:                               {},
+		`{"body":""}`:                      {Body: []byte{}},
+		`{"late":"1m30s"}`:                 {Late: 90 * time.Second},
+		`{"cutBody":-1,"times":-1}`:        {CutBody: -1, Times: -1},
+		`{"status":429,"retryAfter":"2s"}`: {Status: 429, RetryAfter: 2 * time.Second},
+	} {
+		b, err := json.Marshal(f)
+		require.NoError(t, err)
+		assert.Equal(t, want, string(b))
+	}
+}
+
+// CONTROL.md names every order and every field of a fault, and its lines for curl work as printed.
+func TestControlPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("CONTROL.md")
+	require.NoError(t, err)
+	r, url := controlled(t)
+	_, said := call(t, url+"/nothing")
+	_, names, _ := strings.Cut(strings.TrimSuffix(said, "\"}\n"), "there are ")
+	for name := range strings.SplitSeq(names, ", ") {
+		assert.Regexp(t, "\n\\| (GET|POST) `"+name+"` \\|", string(page))
+	}
+	for field := range reflect.TypeFor[lendingtest.Fault]().Fields() {
+		if name := field.Name; name != "Reached" && name != "Until" {
+			assert.Contains(t, string(page), "`"+strings.ToLower(name[:1])+name[1:]+"`")
+		}
+	}
+
+	curl, err := exec.LookPath("curl")
+	if err != nil {
+		t.Skip("the lines for curl were not run: ", err)
+	}
+	_, three, _ := strings.Cut(string(page), "```sh\nCONTROL=")
+	three, _, _ = strings.Cut("CONTROL="+three, "```")
+	loan := r.withdrawing()
+	three = strings.NewReplacer("http://127.0.0.1:8080/_control", url, "00000001-0004-4000-8000-000000000001", loan.ID).Replace(three)
+	assert.Equal(t, 3, strings.Count(three, "curl "))
+	run := func(lines string) string {
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(lines, "curl ", curl+" "))
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(out))
+		return string(out)
+	}
+	assert.Equal(t, `"`+r.OTP(loan.ID)+"\"\n0\n", run(three))
+	require.Error(t, r.post("/api/Loan/confirm-withdrawal-invoice/"+loan.ID, confirmation("2500.00", "0.8", r.OTP(loan.ID))).err, "the fault was set")
+	assert.Equal(t, `"`+r.OTP(loan.ID)+"\"\n1\n", run(three))
+
+	_, late, _ := strings.Cut(string(page), "from now on:\n\n```sh\n")
+	late, _, _ = strings.Cut(late, "```")
+	run("CONTROL=" + url + "\n" + late)
+	r.post("/api/Application/create-application", "{}").refused(504, "InjectedFault")
+}
+
+func call(t *testing.T, url string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode, string(body)
+}

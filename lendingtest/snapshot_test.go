@@ -1,0 +1,253 @@
+package lendingtest_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// exchange is a request, and what it was answered.
+type exchange struct {
+	request *http.Request
+	sent    []byte
+	answer  string
+}
+
+// recording keeps what goes through it.
+type recording struct {
+	service *lendingtest.Service
+	all     []exchange
+}
+
+func (rec *recording) RoundTrip(r *http.Request) (*http.Response, error) {
+	x := exchange{request: r.Clone(r.Context())}
+	if r.Body != nil {
+		x.sent, _ = io.ReadAll(r.Body)
+	}
+	x.answer = x.play(rec.service)
+	rec.all = append(rec.all, x)
+	status, body, _ := strings.Cut(x.answer, " ")
+	code, err := strconv.Atoi(status)
+	return &http.Response{StatusCode: code, Body: io.NopCloser(strings.NewReader(body)), Request: r}, err
+}
+
+// play sends the request to a service, and returns the answer's status and body.
+func (x *exchange) play(s *lendingtest.Service) string {
+	r := x.request.Clone(x.request.Context())
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(x.sent)), int64(len(x.sent))
+	resp, err := s.Transport().RoundTrip(r)
+	if err != nil {
+		return err.Error()
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(resp.Body)
+	return strconv.Itoa(resp.StatusCode) + " " + string(body)
+}
+
+func marshal(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.MarshalIndent(v, "", " ")
+	require.NoError(t, err)
+	return string(b)
+}
+
+// At each step of a journey through all routes the state goes through JSON into another
+// service, where the rest of the journey gets the same answers and ends in the same state.
+func TestSnapshotGoesOnAnywhere(t *testing.T) {
+	t.Parallel()
+	opts := []lendingtest.Option{
+		lendingtest.WithLoopbackReceivers(),
+		lendingtest.WithClock(func() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 123456789, time.UTC) }),
+	}
+	r := newRig(t, opts...)
+	rec := &recording{service: r.Service}
+	r.client = &http.Client{Transport: rec}
+	before := r.Snapshot()
+	journey(t, r)
+	end := marshal(t, r.Snapshot())
+
+	first := lendingtest.New(append(opts, lendingtest.Restore(before))...)
+	defer first.Close()
+	first.SetDeliveryMode(lendingtest.DeliveryMode{Off: true}) // the receiver has gone
+	for i := range rec.all {
+		state := marshal(t, first.Snapshot())
+		var snap lendingtest.Snapshot
+		require.NoError(t, json.Unmarshal([]byte(state), &snap))
+		second := lendingtest.New(append(opts, lendingtest.WithSeed(77), lendingtest.Restore(snap))...)
+		second.SetDeliveryMode(lendingtest.DeliveryMode{Off: true})
+		require.Equal(t, state, marshal(t, second.Snapshot()))
+		for _, x := range rec.all[i:] {
+			require.Equal(t, x.answer, x.play(second), "%s %s after %d", x.request.Method, x.request.URL, i)
+		}
+		require.Equal(t, end, marshal(t, second.Snapshot()))
+		second.Close()
+		rec.all[i].play(first)
+	}
+	assert.NotEqual(t, end, marshal(t, before))
+}
+
+// Every field of every record is in the JSON, and comes back.
+func TestSnapshotLeavesNothingOut(t *testing.T) {
+	t.Parallel()
+	snap := lendingtest.New().Snapshot()
+	fill(reflect.ValueOf(&snap).Elem())
+	var again lendingtest.Snapshot
+	b, err := json.Marshal(snap)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(b, &again))
+	assert.Equal(t, snap, again)
+}
+
+// fill gives everything that is exported a value.
+func fill(v reflect.Value) {
+	switch at := v.Addr().Interface().(type) {
+	case *time.Time:
+		*at = time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC)
+		return
+	case *json.RawMessage:
+		*at = json.RawMessage(`{"a":1}`)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				fill(v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		fill(v.Index(0))
+		fill(v.Index(1))
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem())
+	case reflect.Map:
+		v.Set(reflect.ValueOf(map[string]string{"a": "b"}))
+	case reflect.String:
+		v.SetString("text")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Float64:
+		v.SetFloat(0.25)
+	case reflect.Uint8:
+		v.SetUint(7)
+	default:
+		v.SetInt(7)
+	}
+}
+
+// Somebody reads in it what he wants to know.
+func TestSnapshotIsReadable(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	loan := r.withdrawing()
+	r.post(statement(r), file(3)).ok()
+	r.get("/api/Application/update-customer-data/" + loan.ApplicationID + "?firstname=A&lastname=L&address=1+Main&state=NY&city=N&ssn=123-45-6789&mobile=5550100100&dateOfBirth=1980-01-02").ok()
+	state := marshal(t, r.Snapshot())
+	for _, want := range []string{
+		`"ssn": "123-45-6789"`, `"dateOfBirth": "1980-01-02T00:00:00.0000000"`, `"code": "` + r.OTP(loan.ID), `"kind": "bank-statement"`, `"fileName": "`,
+		`"firstName": "Ann"`, `"taxId": "12-3456789"`, `"pending": {`, `"token": "` + r.token, `"hasSigned": true`, `"processRuns": 1`,
+	} {
+		assert.Contains(t, state, want)
+	}
+}
+
+func TestRestoreGoesBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	loan := r.withdrawing()
+	r.AddTransactions(loan.ID, lendingtest.Transaction{Type: "Fee"})
+	snap, otp := r.Snapshot(), r.OTP(loan.ID)
+	confirm := func() reply {
+		return r.post("/api/Loan/confirm-withdrawal-invoice/"+loan.ID, confirmation("2500.00", "0.8", otp))
+	}
+	r.Fail(cancelRoute, lendingtest.Fault{Late: time.Hour})
+	require.Error(t, r.cancel(loan.ApplicationID).err)
+	r.Advance(4 * time.Minute)
+	made := confirm().ok()
+	confirm().refused(bad, "NoPendingWithdrawal")
+	require.NoError(t, r.Restore(snap))
+	snap.Loans[0].Transactions[0].Type, snap.Applications[0].Applicants[0].FirstName = "another", "another"
+	r.wait() // the late command is forgotten
+	r.Advance(4 * time.Minute)
+	assert.Equal(t, made, confirm().ok(), "the password is good again, the identifier the same")
+	assert.Equal(t, 2, r.Executed("POST /api/Loan/confirm-withdrawal-invoice/{loanId}"), "counts go on")
+	state := marshal(t, r.Snapshot())
+	assert.Contains(t, state, `"type": "Fee"`)
+	assert.NotContains(t, state, "another", "it was copied")
+}
+
+func TestRestoreRefuses(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.withdrawing()
+	for want, spoil := range map[string]func(*lendingtest.Snapshot){
+		"lendingtest: not a snapshot that a service has made": func(snap *lendingtest.Snapshot) { *snap = lendingtest.Snapshot{Customers: snap.Customers} },
+		"lendingtest: the snapshot has no customer":           func(snap *lendingtest.Snapshot) { snap.Customers = nil },
+		"lendingtest: the snapshot has no application":        func(snap *lendingtest.Snapshot) { snap.Applications = nil },
+		"lendingtest: the snapshot has no loan":               func(snap *lendingtest.Snapshot) { snap.Loans = nil },
+	} {
+		snap := r.Snapshot()
+		spoil(&snap)
+		require.ErrorContains(t, r.Restore(snap), want)
+		assert.Panics(t, func() { lendingtest.New(lendingtest.Restore(snap)) })
+	}
+	assert.Len(t, r.Snapshot().Loans, 1, "nothing was changed")
+}
+
+func TestReset(t *testing.T) {
+	t.Parallel()
+	receiver := newReceiver(t)
+	r := newRig(t, lendingtest.WithLoopbackReceivers())
+	fresh := lendingtest.New()
+	fresh.Token(lendingtest.Username)
+	r.AddSubscription(lendingtest.Subscription{WebhookURI: receiver.URL})
+	id := r.application()
+	r.wait()
+	r.HoldDeliveries()
+	r.Fail(cancelRoute, lendingtest.Fault{Late: time.Hour})
+	require.Error(t, r.cancel(id).err)
+	r.Fail("*", lendingtest.Fault{Status: 500, Times: -1})
+	r.Answer(cancelRoute, func(http.ResponseWriter, *http.Request) {})
+	r.Advance(time.Hour)
+	seen := 0
+	r.Watch(func(lendingtest.Event) { seen++ })
+
+	r.Reset()
+	r.wait()
+	r.get("/api/Application/application-status/"+id).refused(401, "TokenInvalid")
+	r.token = r.Token(lendingtest.Username)
+	assert.Len(t, r.Requests(), 1)
+	assert.Equal(t, 1, seen, "watchers stay")
+	assert.Empty(t, r.Deliveries())
+	assert.Empty(t, r.ExecutedFor("POST /api/Application/create-application"))
+	assert.Equal(t, []int{0, 0}, []int{r.Arrived(cancelRoute), r.Executed("POST /api/Application/create-application")})
+	r.post("/api/Application/cancel-application/"+id, "").refused(404, "ApplicationNotFound")
+	was, is := fresh.Snapshot(), r.Snapshot()
+	assert.WithinDuration(t, was.Time, is.Time, time.Minute)
+	assert.Equal(t, id, r.application(), "identifiers begin again")
+}
+
+// After a reset the service is as it was restored, not empty.
+func TestResetOfARestoredService(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	id := r.application()
+	other := newRig(t, lendingtest.Restore(r.Snapshot()))
+	other.token = r.token
+	other.cancel(id).ok()
+	other.Reset()
+	assert.Equal(t, lendingtest.StatusCreated, other.get("/api/Application/application-status/"+id).text())
+}
