@@ -136,7 +136,7 @@ func (r Record) LogValue() slog.Value {
 func unmarshalRecord[T any](data []byte, into *T) error {
 	text := append([]byte(nil), data...)
 	var fresh T
-	if err := decodeValue(newAnswerText(text), jsonsplit.Span{To: len(text)}, reflect.ValueOf(&fresh).Elem()); err != nil {
+	if _, err := decodeValue(newAnswerText(text), jsonsplit.Space(text, 0), reflect.ValueOf(&fresh).Elem()); err != nil {
 		return err
 	}
 	*into = fresh
@@ -176,31 +176,31 @@ func isRecord(t reflect.Type) bool {
 	return t == recordType || t.Kind() == reflect.Struct && t.NumField() > 0 && t.Field(0).Type == recordType
 }
 
-// decodeValue fills v, which is fresh, from the part of text at the span, which is
-// valid JSON. Field names match in any case, as the service's own do.
-func decodeValue(text answerText, at jsonsplit.Span, v reflect.Value) *shapeError {
-	raw := (*text).text[at.From:at.To]
-	got := jsonsplit.Kind(raw)
+// decodeValue fills v, which is fresh, from the value that begins at i in text, which is
+// valid JSON, and returns where that ends. Field names match in any case, as the
+// service's own do.
+func decodeValue(text answerText, i int, v reflect.Value) (end int, err *shapeError) {
+	all := (*text).text
+	got := jsonsplit.Kind(all[i:])
 	var want string
 	switch t := v.Type(); {
-	case t == recordType:
-		*v.Addr().Interface().(*Record) = Record{text, at.From, at.To}
+	case isRecord(t) && (got == "an object" || t == recordType):
+		return decodeMembers(text, i, v)
+	case v.Kind() == reflect.Slice && isRecord(t.Elem()) && got == "an array":
+		return decodeElements(text, i, v)
 	case got == "null":
 	case isRecord(t):
-		if want = "an object"; got == want {
-			return decodeMembers(text, at, v)
-		}
+		want = "an object"
 	case v.Kind() == reflect.Slice && isRecord(t.Elem()):
-		if want = "an array"; got == want {
-			return decodeElements(text, at, v)
-		}
+		want = "an array"
 	default:
-		want = decodeScalar(raw, v)
+		end = jsonsplit.End(all, i)
+		want = decodeScalar(all[i:end], v)
 	}
-	if want == "" {
-		return nil
+	if want != "" {
+		err = &shapeError{want: want, got: got}
 	}
-	return &shapeError{want: want, got: got}
+	return jsonsplit.End(all, i), err
 }
 
 // decodeScalar fills v from raw, which is not null. It returns what it wanted instead
@@ -233,10 +233,17 @@ func decodeScalar(raw []byte, v reflect.Value) (want string) {
 	return jsonTypeOf(v.Type())
 }
 
-func decodeMembers(text answerText, at jsonsplit.Span, v reflect.Value) *shapeError {
-	*v.Field(0).Addr().Interface().(*Record) = Record{text, at.From, at.To}
-	if v.NumField() == 1 {
-		return nil // nothing is published of this record
+// decodeMembers fills v, which is a Record or begins with one.
+func decodeMembers(text answerText, from int, v reflect.Value) (end int, err *shapeError) {
+	all := (*text).text
+	record := v
+	if v.Type() != recordType {
+		record = v.Field(0)
+	}
+	if v.Type() == recordType || v.NumField() == 1 { // nothing is published of it
+		end = jsonsplit.End(all, from)
+		*record.Addr().Interface().(*Record) = Record{text, from, end}
+		return end, nil
 	}
 	var few [8]string // so that most records cost no allocation
 	fields := few[:0]
@@ -244,40 +251,47 @@ func decodeMembers(text answerText, at jsonsplit.Span, v reflect.Value) *shapeEr
 		wire, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
 		fields = append(fields, wire)
 	}
-	for name, value := range jsonsplit.Members((*text).text[at.From:at.To]) {
+	i := jsonsplit.Space(all, from+1)
+	for all[i] != '}' {
+		name, value := jsonsplit.Member(all, i)
+		end = 0
 		for i, wire := range fields {
 			if !strings.EqualFold(string(name), wire) {
 				continue
 			}
-			span := jsonsplit.Span{From: at.From + value.From, To: at.From + value.To}
-			err := decodeValue(text, span, v.Field(i+1))
+			end, err = decodeValue(text, value, v.Field(i+1))
 			if err != nil && v.Type().Field(i+1).Tag.Get("decode") != "if-it-fits" {
-				return err.within(wire)
+				return end, err.within(wire)
 			}
 		}
+		if end == 0 {
+			end = jsonsplit.End(all, value)
+		}
+		i = jsonsplit.Next(all, end)
 	}
-	return nil
+	*record.Addr().Interface().(*Record) = Record{text, from, i + 1}
+	return i + 1, nil
 }
 
-func decodeElements(text answerText, at jsonsplit.Span, v reflect.Value) *shapeError {
+func decodeElements(text answerText, from int, v reflect.Value) (end int, err *shapeError) {
+	all := (*text).text
 	n := 0
-	for element := range jsonsplit.Elements((*text).text[at.From:at.To]) {
+	i := jsonsplit.Space(all, from+1)
+	for ; all[i] != ']'; i = jsonsplit.Next(all, end) {
 		if n == v.Cap() {
 			// As many as there will be if all are as long as this one, up to a page.
-			left := at.To - at.From - element.From
-			v.Grow(max(1, min(left/(element.To-element.From+1), MaxTake)))
+			v.Grow(max(1, min((len(all)-i)/(jsonsplit.End(all, i)-i+1), MaxTake)))
 		}
 		v.SetLen(n + 1)
-		span := jsonsplit.Span{From: at.From + element.From, To: at.From + element.To}
-		if err := decodeValue(text, span, v.Index(n)); err != nil {
-			return err.within(fmt.Sprintf("[%d]", n))
+		if end, err = decodeValue(text, i, v.Index(n)); err != nil {
+			return end, err.within(fmt.Sprintf("[%d]", n))
 		}
 		n++
 	}
 	if n == 0 {
 		v.Set(reflect.MakeSlice(v.Type(), 0, 0)) // an empty list is not nil
 	}
-	return nil
+	return i + 1, nil
 }
 
 // parseTime reads the string of one of the service's times.

@@ -230,7 +230,9 @@ func BenchmarkSmallGet(b *testing.B) {
 	} {
 		client, url := benchmarkClient(b, over.url, over.hc), over.url+"/api/Loan/get-loan/"+benchmarkID.String()
 		hc := cmp.Or(over.hc, &http.Client{})
-		get := func() (*lending.LoanResponse, error) { return client.Loans.Get(background, lending.LoanID(benchmarkID)) }
+		get := func() (*lending.LoanResponse, error) {
+			return client.Loans.Get(background, lending.LoanID(benchmarkID))
+		}
 		b.Run(over.name+"/decoded", func(b *testing.B) {
 			versus(b, func() error {
 				var mine loan

@@ -80,25 +80,18 @@ func (d *decoder) value(i int, p *Plan, v reflect.Value) (end int, ok bool) {
 	return end, json.Unmarshal(raw, v.Addr().Interface()) == nil
 }
 
-// members fills the fields of a struct. A name that is escaped may be any, and a field
-// that is filled twice is merged: both are left to encoding/json.
+// members fills the fields of a struct. A field that is filled twice is merged, which is
+// left to encoding/json.
 func (d *decoder) members(i int, p *Plan, v reflect.Value) (end int, ok bool) {
 	if d.data[i] != '{' {
 		return i, false
 	}
 	var filled uint64
 	next := 0 // the field that is likely: members come in the order of the fields, mostly
-	for i = jsonsplit.Space(d.data, i+1); d.data[i] != '}'; i = d.next(i) {
-		from := i + 1
-		for i = from; d.data[i] != '"'; i++ {
-			if d.data[i] == '\\' {
-				return i, false
-			}
-		}
-		f := p.find(d.data[from:i], next)
-		i = jsonsplit.Space(d.data, i+1)
-		i = jsonsplit.Space(d.data, i+1) // the colon
-		if f < 0 {
+	for i = jsonsplit.Space(d.data, i+1); d.data[i] != '}'; i = jsonsplit.Next(d.data, i) {
+		name, value := jsonsplit.Member(d.data, i)
+		f := p.find(name, next)
+		if i = value; f < 0 {
 			i = jsonsplit.End(d.data, i)
 			continue
 		}
@@ -138,7 +131,7 @@ func (d *decoder) elements(i int, p *Plan, v reflect.Value) (end int, ok bool) {
 		return i, false
 	}
 	n := 0
-	for i = jsonsplit.Space(d.data, i+1); d.data[i] != ']'; i = d.next(i) {
+	for i = jsonsplit.Space(d.data, i+1); d.data[i] != ']'; i = jsonsplit.Next(d.data, i) {
 		if n == v.Cap() {
 			v.Grow(1)
 		}
@@ -152,14 +145,6 @@ func (d *decoder) elements(i int, p *Plan, v reflect.Value) (end int, ok bool) {
 		v.Set(reflect.MakeSlice(v.Type(), 0, 0)) // an empty list is not nil
 	}
 	return i + 1, true
-}
-
-// next moves from the end of a value to the next value, or to the closing bracket.
-func (d *decoder) next(i int) int {
-	if i = jsonsplit.Space(d.data, i); d.data[i] == ',' {
-		i = jsonsplit.Space(d.data, i+1)
-	}
-	return i
 }
 
 // text takes a string as it stands; encoding/json one that is escaped or not UTF-8.

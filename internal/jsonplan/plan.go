@@ -75,14 +75,14 @@ func (m maker) plan(t reflect.Type) *Plan {
 }
 
 func kindOf(t reflect.Type) kind {
-	if method := methodOf(t); method != foreign {
+	if t == reflect.TypeFor[json.Number]() {
+		return number
+	}
+	if method, ok := methodOf(t); ok {
 		return method
 	}
 	switch t.Kind() {
 	case reflect.String:
-		if t == reflect.TypeFor[json.Number]() {
-			return number
-		}
 		return text
 	case reflect.Bool:
 		return boolean
@@ -108,22 +108,22 @@ func kindOf(t reflect.Type) kind {
 
 // methodOf says by which of its methods encoding/json decodes a t, if by any. It looks
 // for them only where t has a name, or is pointed to.
-func methodOf(t reflect.Type) kind {
+func methodOf(t reflect.Type) (k kind, ok bool) {
 	if t.Kind() == reflect.Pointer || t.Kind() == reflect.Interface {
-		return foreign
+		return foreign, false
 	}
 	p := reflect.PointerTo(t)
-	_, newer := p.MethodByName("UnmarshalJSONFrom") // of encoding/json/v2
+	_, newer := p.MethodByName("UnmarshalJSONFrom") // which Go 1.27 prefers
 	isJSON, isText := p.Implements(reflect.TypeFor[json.Unmarshaler]()), p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 	switch {
-	case newer, t.Name() == "" && (isJSON || isText):
-		return awkward
+	case t.Name() == "":
+		return awkward, newer || isJSON || isText
+	case newer:
+		return foreign, true
 	case isJSON:
-		return itself
-	case isText:
-		return itsText
+		return itself, true
 	}
-	return foreign
+	return itsText, isText
 }
 
 // addFields adds the fields of the struct t to p, and reports whether all of them are

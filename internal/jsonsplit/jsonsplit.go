@@ -20,7 +20,7 @@ func Elements(text []byte) iter.Seq[Span] {
 		if i == len(text) || text[i] != '[' {
 			return
 		}
-		for i = Space(text, i+1); text[i] != ']'; i = separator(text, i) {
+		for i = Space(text, i+1); text[i] != ']'; i = Next(text, i) {
 			end := End(text, i)
 			if !yield(Span{i, end}) {
 				return
@@ -38,11 +38,9 @@ func Members(text []byte) iter.Seq2[[]byte, Span] {
 		if i == len(text) || text[i] != '{' {
 			return
 		}
-		for i = Space(text, i+1); text[i] != '}'; i = separator(text, i) {
-			nameEnd := End(text, i)
-			name := unquote(text[i:nameEnd])
-			i = Space(text, nameEnd)
-			i = Space(text, i+1) // the colon
+		for i = Space(text, i+1); text[i] != '}'; i = Next(text, i) {
+			name, from := Member(text, i)
+			i = from
 			end := End(text, i)
 			if !yield(name, Span{i, end}) {
 				return
@@ -80,8 +78,16 @@ func unquote(quoted []byte) []byte {
 	return []byte(name)
 }
 
-// separator moves from the end of a value to the next value or the closing bracket.
-func separator(text []byte, i int) int {
+// Member returns the name of the member that begins at i and where its value begins.
+func Member(text []byte, i int) (name []byte, value int) {
+	end := quoted(text, i)
+	name = unquote(text[i:end])
+	i = Space(text, end)
+	return name, Space(text, i+1) // behind the colon
+}
+
+// Next moves from the end of a value to the next value or the closing bracket.
+func Next(text []byte, i int) int {
 	i = Space(text, i)
 	if text[i] == ',' {
 		i = Space(text, i+1)
