@@ -1,6 +1,7 @@
 package lending
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -105,10 +106,7 @@ func (r Record) undecoded(why string, err error) *DecodeError {
 func (r Record) misfit(t reflect.Type, err error) *DecodeError {
 	m := jsonmisfit.Of(r.Raw(), t)
 	e := &DecodeError{Index: -1, Field: m.Path, Got: m.Got, Want: m.Want.String(), record: r}
-	e.cause = hiddenError{e.Got + " does not fit " + e.Want, err}
-	if e.Field != "" {
-		e.cause.text = fmt.Sprintf("field %q: %s", e.Field, e.cause.text)
-	}
+	e.cause = hiddenError{e.where(), err}
 	return e
 }
 
@@ -126,9 +124,18 @@ func (e *DecodeError) Error() string {
 	if e.Index >= 0 {
 		text += fmt.Sprintf(" %d", e.Index)
 	}
-	text += ": " + e.cause.text
+	text += ": " + cmp.Or(e.cause.text, e.where())
 	if e.happened() {
 		text += ": it happened"
+	}
+	return text
+}
+
+// where names the field and the types.
+func (e *DecodeError) where() string {
+	text := e.Got + " does not fit " + e.Want
+	if e.Field != "" {
+		text = fmt.Sprintf("field %q: %s", e.Field, text)
 	}
 	return text
 }
