@@ -353,15 +353,29 @@ func FuzzDecodeError(f *testing.F) {
 		`{"text":"a","text":"b"}`, `{"list":[{"zip":1,"when":"2026-03-04T05:06:07Z"}],"list":[{"zip":2}]}`, `{"TEXT":"a","Count":2}`, `{"t\u0065xt":"a\u0000b"}`,
 		"{\"text\":\"a\xffb\"}", `{"count":1e0}`, `{"count":-0,"number":-0.0}`, `{"number":"5"}`, `{"number":"x"}`, `{"number":true}`, `{"flag":"true"}`, `{"flag":null,"text":null}`,
 		`{"lists":[[],null,[1,2]],"list":[]}`, `{"lists":null,"inner":null}`, `{"loan":null,"inner":{"when":null}}`, "{\"te\u017ft\":\"x\"}", `{"extra":{"a":["}"]},"text":"x"}`,
-		`{"text":5}`, `{"inner":[]}`, `{"list":{}}`, `{"count":99999999999999999999}`, `[{}]`, ` { "text" : "a" } `,
+		`{"text":5}`, `{"inner":[]}`, `{"list":{}}`, `{"count":99999999999999999999}`, `[{}]`, ` { "text" : "a" } `, `{"promoted":5,"count":"6"}`,
 	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		decodesAlike[wanted](t, text)
 		decodesAlike[ordinary](t, text)
+		decodesAlike[embedding](t, text)
+		decodesAlike[quoting](t, text)
 	})
 }
+
+// What is not plain about these is one thing alone.
+type (
+	embedding struct {
+		base
+		Text string `json:"text"`
+	}
+	quoting struct {
+		Count int    `json:"count,string"`
+		Text  string `json:"text"`
+	}
+)
 
 type ordinary struct {
 	Text   string         `json:"text"`
@@ -411,6 +425,20 @@ func TestPartialResultsAreThose(t *testing.T) {
 		require.Equal(t, failed != nil, err != nil)
 		assert.Equal(t, like, odd, text)
 	}
+}
+
+// TestFilledValuesAreMerged as encoding/json does: what is not sent stays.
+func TestFilledValuesAreMerged(t *testing.T) {
+	const text = `{"text":"new","inner":{"zip":2},"list":[{"zip":3},{}],"lists":[[7]]}`
+	fill := func() ordinary {
+		when := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+		return ordinary{Flag: true, Inner: inner{When: when}, List: []*inner{{Zip: 1, When: when}, {Zip: 4}}, Lists: [][]int8{{1, 2}, {3}}}
+	}
+	got, want := fill(), fill()
+	require.NoError(t, recordOf(t, text).Decode(&got))
+	require.NoError(t, json.Unmarshal([]byte(text), &want))
+	assert.Equal(t, want, got)
+	assert.False(t, got.List[0].When.IsZero())
 }
 
 // TestTimesWithoutAZoneAreTyped as the library reads its own.
