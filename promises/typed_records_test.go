@@ -58,7 +58,7 @@ func asTaken(ctx context.Context, client *lending.Client, opts *lending.ListOpti
 	failed = errors.Join(failed, err)
 	whole, paged := lending.As[struct{ Data []Payment }](client.Loans.TransactionsPaged(ctx, id, nil))
 	pointer, pointed := lending.As[*Payment](client.Loans.Get(ctx, id))
-	anything, any := lending.As[map[string]any](client.Do(ctx, lending.RawRequest{Effect: lending.Read, Method: "GET", Path: "/api/Loan/get-loan/{loanId}", Args: []string{id.String()}}))
+	anything, done := lending.As[map[string]any](client.Do(ctx, lending.RawRequest{Effect: lending.Read, Method: "GET", Path: "/api/Loan/get-loan/{loanId}", Args: []string{id.String()}}))
 	for _, all := range []iter.Seq2[Payment, error]{
 		lending.AllAs[Payment](client.Loans.AllTransactionsPaged(ctx, id, nil)),
 		lending.AllAs[Payment](client.Loans.AllWithdrawals(ctx, id, nil)),
@@ -72,7 +72,7 @@ func asTaken(ctx context.Context, client *lending.Client, opts *lending.ListOpti
 	if len(payments)+len(whole.Data)+len(anything) == 0 || balance.Available == "" || pointer == nil {
 		failed = errors.Join(failed, errWrong)
 	}
-	return errors.Join(failed, paged, pointed, any)
+	return errors.Join(failed, paged, pointed, done)
 }
 
 func TestEveryShapeIsTaken(t *testing.T) {
@@ -100,11 +100,9 @@ func TestEveryRecordIsTaken(t *testing.T) {
 		reflect.TypeFor[lending.OfferID]().String(), reflect.TypeFor[lending.ApplicationID]().String(), "*lending.InvoiceWithdrawal", "*lending.EnsuredSubscription",
 	}
 	taken := 0
-	services := reflect.TypeFor[lending.Client]()
-	for i := range services.NumField() {
-		service := services.Field(i).Type
-		for method := range service.Methods() {
-			if !services.Field(i).IsExported() || method.Type.NumOut() != 2 {
+	for service := range reflect.TypeFor[lending.Client]().Fields() {
+		for method := range service.Type.Methods() {
+			if !service.IsExported() || method.Type.NumOut() != 2 {
 				continue
 			}
 			result := method.Type.Out(0)
@@ -112,7 +110,7 @@ func TestEveryRecordIsTaken(t *testing.T) {
 			case result.Implements(takes), result.Kind() == reflect.Slice && result.Elem().Implements(takes):
 				taken++
 			default:
-				assert.Contains(t, others, result.String(), "of %s.%s", service, method.Name)
+				assert.Contains(t, others, result.String(), "of %s.%s", service.Name, method.Name)
 			}
 		}
 	}
@@ -194,7 +192,7 @@ func TestDecodeErrorsNameTheRecord(t *testing.T) {
 	var failed *lending.DecodeError
 	require.ErrorAs(t, err, &failed)
 	assert.Equal(t, [4]any{17, "lines[1].count", "a number", "int"}, [4]any{failed.Index, failed.Field, failed.Got, failed.Want})
-	assert.Equal(t, list[17], string(failed.Record().Raw())) //nolint:testifylint // byte for byte
+	assert.Equal(t, list[17], string(failed.Record().Raw()))
 
 	_, err = lending.As[order](recordOf(t, `["hush"]`), nil)
 	require.ErrorAs(t, err, &failed)

@@ -50,6 +50,7 @@ func (d *decoder) value(i int, p *Plan, v reflect.Value) (end int, ok bool) {
 		return d.value(i, p.elem, v.Elem())
 	case text, itsText:
 		return d.text(i, p, v)
+	default: // need the whole of the value
 	}
 	end = jsonsplit.End(d.data, i)
 	raw := d.data[i:end:end]
@@ -76,6 +77,7 @@ func (d *decoder) value(i int, p *Plan, v reflect.Value) (end int, ok bool) {
 		f, err := strconv.ParseFloat(string(raw), v.Type().Bits())
 		v.SetFloat(f)
 		return end, err == nil && (c == '-' || '0' <= c && c <= '9')
+	default: // foreign
 	}
 	return end, json.Unmarshal(raw, v.Addr().Interface()) == nil
 }

@@ -73,13 +73,13 @@ type (
 		ID  string `json:"id"`
 	}
 	twins struct {
-		ID  string `json:"id"`
-		Id2 string `json:"ID"`
+		ID    string `json:"id"`
+		Other string `json:"ID"`
 	}
 	odd struct {
 		ID string `json:"i-d"`
-		Ü  string
-		K  int `json:"k!"`
+		Ü  string //nolint:asciicheck // what such a field is called is not plain
+		K  int    `json:"k!"`
 	}
 	// promotes has the method of what it embeds, which encoding/json calls only where it
 	// is pointed to.

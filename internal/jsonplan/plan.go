@@ -70,6 +70,7 @@ func (m maker) plan(t reflect.Type) *Plan {
 		if !m.addFields(p, t) {
 			p.kind = foreign
 		}
+	default: // nothing is in it
 	}
 	return p
 }
