@@ -392,7 +392,9 @@ func decodeAnswer[T any](x *exchange, result *T) error {
 		v.Set(reflect.New(v.Type().Elem()))
 		v = v.Elem()
 	}
-	err := decodeValue(newAnswerText(body), jsonsplit.Span{To: len(body)}, v)
+	text := newAnswerText(body)
+	(*text).checked, (*text).command = true, x.request.effect == Mutation
+	_, err := decodeValue(text, 0, v)
 	if err == nil && v.Kind() == reflect.Array && v.IsZero() {
 		err = &shapeError{want: "a UUID", got: "the zero UUID"}
 	}

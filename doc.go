@@ -190,7 +190,13 @@
 //
 // The service publishes only some fields of most records. Those are typed; beside
 // them [Record] keeps the whole record as it was received: [Record.Raw] is the JSON,
-// [Record.Decode] decodes it into a struct of the caller's. A request record takes
+// [Record.Decode] decodes it into a struct of the caller's. [As] does so in one line with
+// the call, [ListAs] with a list and [AllAs] with an iterator:
+//
+//	balance, err := lending.As[Balance](client.Loans.TotalBalance(ctx, id))
+//
+// What does not decode is a [*DecodeError], which names record, field and types; after a
+// command its outcome is [OutcomeDone]. [Time] reads the service's times. A request record takes
 // further fields in Extra: anything that marshals to a JSON object whose names do not
 // clash with the typed ones. Amounts are [encoding/json.Number]: exact, and written
 // as an untyped constant. Statuses and event names are open sets, kept as received.

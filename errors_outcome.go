@@ -43,19 +43,24 @@ func (o Outcome) String() string {
 // ask: an error that was wrapped without %w on its way is [OutcomeUnknown] to it, where
 // errors.Is with [ErrMayHaveHappened] says no, as if nothing could have happened.
 //
+// A [*DecodeError] of a command's answer is [OutcomeDone], whatever else is in err.
+//
 // A read changes nothing, whatever its outcome. It is never [OutcomeNotSent] once it was
 // tried: reads are repeated, and the last error does not tell of those before.
 func OutcomeOf(err error) Outcome {
 	var failed *Error
 	var argument *ArgumentError
 	var signIn *signInError
+	var undecoded *DecodeError
 	switch {
-	case err == nil:
+	case err == nil, errors.As(err, &undecoded) && undecoded.happened():
 		return OutcomeDone
 	case errors.As(err, &failed):
 		return failed.Outcome
 	case errors.As(err, &signIn) && signIn.empty:
 		return OutcomeRejected
+	case undecoded != nil:
+		return OutcomeUnknown // what failed in it may look like an argument
 	case errors.As(err, &argument), errors.Is(err, ErrSignInRequired):
 		return OutcomeNotSent
 	}
@@ -81,8 +86,8 @@ var (
 	ErrNoContent = errors.New("no content")
 	// ErrOutcomeUnknown is [OutcomeUnknown] of a mutation. A read never has it.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
-	// ErrMayHaveHappened is [OutcomeUnknown] or [OutcomeDone] of a mutation: look it up
-	// before sending it again. A read never has it. Where an error may have lost its %w,
+	// ErrMayHaveHappened is [OutcomeUnknown] or [OutcomeDone] of a mutation, a [*DecodeError]
+	// of its answer among them: look it up before sending it again. A read never has it. Where an error may have lost its %w,
 	// ask [OutcomeOf]: errors.Is cannot find there what it should warn of.
 	ErrMayHaveHappened = errors.New("it may have happened")
 	// ErrSignInRequired means that a person has to sign in, see [TwoFactorRequiredError],

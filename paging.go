@@ -80,10 +80,13 @@ func (p *Page[T]) missing() *shapeError {
 // total is the TotalCount that the service said, -1 if it said none: without one, or
 // with one that cannot be, TotalCount says nothing of where the list ends.
 func (p *Page[T]) total() int {
+	if p.TotalCount > 0 {
+		return p.TotalCount // as was said: what is not is not looked for
+	}
 	if said := p.member("totalCount"); said == "" || said == "null" || p.TotalCount < 0 {
 		return -1
 	}
-	return p.TotalCount
+	return 0
 }
 
 // member is the JSON type of the member that is called name in any case, empty if there is none.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go/internal/jsonmisfit"
+	"github.com/lendingapi/lending-go/internal/jsonplan"
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
 )
 
@@ -33,14 +34,20 @@ type Record struct {
 // answerText leads to the text that records are views of. There are two pointers on
 // the way, because fmt prints an unexported slice, and behind one pointer also, under
 // the verbs that do not fit it.
-type answerText **[]byte
+type answerText **answered
+
+type answered struct {
+	text    []byte
+	checked bool // it is known to be JSON
+	command bool // it answers a command, which has happened
+}
 
 func newAnswerText(text []byte) answerText {
 	both := &struct {
-		text []byte
-		at   *[]byte
-	}{text: text}
-	both.at = &both.text
+		answered
+		at *answered
+	}{answered: answered{text: text}}
+	both.at = &both.answered
 	return &both.at
 }
 
@@ -49,32 +56,42 @@ func (r Record) Raw() json.RawMessage {
 	if r.answer == nil {
 		return nil
 	}
-	return json.RawMessage((**r.answer)[r.from:r.to:r.to])
+	return json.RawMessage((*r.answer).text[r.from:r.to:r.to])
 }
 
-// Decode decodes the record into v, as [json.Unmarshal] does. The text of its error
-// names the field, by its path as in "accounts[2].owner.id", and the JSON type of what
-// stands there. It never shows a value, nor the key of a map, which stands as *.
+// Decode decodes the record into v, as [json.Unmarshal] does; [As] does it in one line
+// with the call. Its error is a [*DecodeError], which never shows a value.
 //
-// A struct of yours that embeds a Record, or a record that has one, is refused: its
-// UnmarshalJSON would be that of the Record, which fills no field beside itself. Give
-// the field a name. A method of v that panics does so in your goroutine, and leaves the
-// record as it was.
+// Names, and what v holds already, are treated as json.Unmarshal does, in every version
+// of Go. A plain struct that is still zero is filled several times as fast: one without
+// embedded fields and without ",string", of strings, numbers, booleans, types that
+// decode themselves, and pointers, slices and structs of those. The rest is left to
+// json.Unmarshal: the value of a field that is a map or an interface, and the whole
+// struct otherwise.
+//
+// A field of v that is a Record with the tag `json:"-"` receives the record itself, with
+// what v has no field for. A struct of yours that embeds a Record, or a record that has
+// one, is refused: its UnmarshalJSON would be that of the Record, which fills no field
+// beside itself. Give the field a name. A method of v that panics does so in your
+// goroutine, and leaves the record as it was.
 func (r Record) Decode(v any) error {
-	if t := reflect.TypeOf(v); t != nil {
-		if bad := swallower(t); bad != nil {
-			return &hiddenError{fmt.Sprintf("lending: record: %s embeds a record, whose UnmarshalJSON takes everything: give the field a name", bad), errSwallowed}
-		}
+	into := reflect.ValueOf(v)
+	if into.Kind() != reflect.Pointer || into.IsNil() {
+		err := &json.InvalidUnmarshalError{Type: reflect.TypeOf(v)}
+		return r.undecoded(fmt.Sprintf("cannot decode into %T: want a pointer that is not nil", v), err)
 	}
-	raw := r.Raw()
-	err := json.Unmarshal(raw, v)
-	if err == nil {
-		return nil
+	how, raw := decodingOf(into.Type().Elem()), r.Raw()
+	switch {
+	case how.swallower != nil:
+		return r.undecoded(how.swallower.String()+" embeds a record, whose UnmarshalJSON takes everything: give the field a name", errSwallowed)
+	case r.answer == nil || !(*r.answer).checked && !jsonsplit.Valid(raw):
+		return r.undecoded("not JSON", errNotJSON)
 	}
-	if _, misused := errors.AsType[*json.InvalidUnmarshalError](err); misused || !jsonsplit.Valid(raw) {
-		return &hiddenError{"lending: record does not decode into " + fmt.Sprintf("%T", v), err}
+	if err := how.plan.Unmarshal(raw, v); err != nil {
+		return r.misfit(into.Type(), err)
 	}
-	return &hiddenError{"lending: record: " + jsonmisfit.Of(raw, reflect.TypeOf(v)).String(), err}
+	how.keep(into.Elem(), r)
+	return nil
 }
 
 var errSwallowed = errors.New("an embedded record takes everything")
@@ -82,8 +99,11 @@ var errSwallowed = errors.New("an embedded record takes everything")
 // Detach copies the record out of the answer it came in, so that keeping one record
 // of a long list does not keep the list.
 func (r *Record) Detach() {
-	text := append([]byte(nil), r.Raw()...)
-	*r = Record{answer: newAnswerText(text), to: len(text)}
+	answer := newAnswerText(append([]byte(nil), r.Raw()...))
+	if r.answer != nil {
+		(*answer).checked, (*answer).command = (*r.answer).checked, (*r.answer).command
+	}
+	*r = Record{answer: answer, to: len((*answer).text)}
 }
 
 // MarshalJSON writes the record as it was received: changed typed fields are not written.
@@ -116,7 +136,7 @@ func (r Record) LogValue() slog.Value {
 func unmarshalRecord[T any](data []byte, into *T) error {
 	text := append([]byte(nil), data...)
 	var fresh T
-	if err := decodeValue(newAnswerText(text), jsonsplit.Span{To: len(text)}, reflect.ValueOf(&fresh).Elem()); err != nil {
+	if _, err := decodeValue(newAnswerText(text), jsonsplit.Space(text, 0), reflect.ValueOf(&fresh).Elem()); err != nil {
 		return err
 	}
 	*into = fresh
@@ -156,31 +176,31 @@ func isRecord(t reflect.Type) bool {
 	return t == recordType || t.Kind() == reflect.Struct && t.NumField() > 0 && t.Field(0).Type == recordType
 }
 
-// decodeValue fills v, which is fresh, from the part of text at the span, which is
-// valid JSON. Field names match in any case, as the service's own do.
-func decodeValue(text answerText, at jsonsplit.Span, v reflect.Value) *shapeError {
-	raw := (**text)[at.From:at.To]
-	got := jsonsplit.Kind(raw)
+// decodeValue fills v, which is fresh, from the value that begins at i in text, which is
+// valid JSON, and returns where that ends. Field names match in any case, as the
+// service's own do.
+func decodeValue(text answerText, i int, v reflect.Value) (end int, err *shapeError) {
+	all := (*text).text
+	got := jsonsplit.Kind(all[i:])
 	var want string
 	switch t := v.Type(); {
-	case t == recordType:
-		*v.Addr().Interface().(*Record) = Record{text, at.From, at.To}
+	case isRecord(t) && (got == "an object" || t == recordType):
+		return decodeMembers(text, i, v)
+	case v.Kind() == reflect.Slice && isRecord(t.Elem()) && got == "an array":
+		return decodeElements(text, i, v)
 	case got == "null":
 	case isRecord(t):
-		if want = "an object"; got == want {
-			return decodeMembers(text, at, v)
-		}
+		want = "an object"
 	case v.Kind() == reflect.Slice && isRecord(t.Elem()):
-		if want = "an array"; got == want {
-			return decodeElements(text, at, v)
-		}
+		want = "an array"
 	default:
-		want = decodeScalar(raw, v)
+		end = jsonsplit.End(all, i)
+		want = decodeScalar(all[i:end], v)
 	}
-	if want == "" {
-		return nil
+	if want != "" {
+		err = &shapeError{want: want, got: got}
 	}
-	return &shapeError{want: want, got: got}
+	return jsonsplit.End(all, i), err
 }
 
 // decodeScalar fills v from raw, which is not null. It returns what it wanted instead
@@ -213,10 +233,17 @@ func decodeScalar(raw []byte, v reflect.Value) (want string) {
 	return jsonTypeOf(v.Type())
 }
 
-func decodeMembers(text answerText, at jsonsplit.Span, v reflect.Value) *shapeError {
-	*v.Field(0).Addr().Interface().(*Record) = Record{text, at.From, at.To}
-	if v.NumField() == 1 {
-		return nil // nothing is published of this record
+// decodeMembers fills v, which is a Record or begins with one.
+func decodeMembers(text answerText, from int, v reflect.Value) (end int, err *shapeError) {
+	all := (*text).text
+	record := v
+	if v.Type() != recordType {
+		record = v.Field(0)
+	}
+	if v.Type() == recordType || v.NumField() == 1 { // nothing is published of it
+		end = jsonsplit.End(all, from)
+		*record.Addr().Interface().(*Record) = Record{text, from, end}
+		return end, nil
 	}
 	var few [8]string // so that most records cost no allocation
 	fields := few[:0]
@@ -224,48 +251,60 @@ func decodeMembers(text answerText, at jsonsplit.Span, v reflect.Value) *shapeEr
 		wire, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
 		fields = append(fields, wire)
 	}
-	for name, value := range jsonsplit.Members((**text)[at.From:at.To]) {
+	i := jsonsplit.Space(all, from+1)
+	for all[i] != '}' {
+		name, value := jsonsplit.Member(all, i)
+		end = 0
 		for i, wire := range fields {
 			if !strings.EqualFold(string(name), wire) {
 				continue
 			}
-			span := jsonsplit.Span{From: at.From + value.From, To: at.From + value.To}
-			err := decodeValue(text, span, v.Field(i+1))
+			end, err = decodeValue(text, value, v.Field(i+1))
 			if err != nil && v.Type().Field(i+1).Tag.Get("decode") != "if-it-fits" {
-				return err.within(wire)
+				return end, err.within(wire)
 			}
 		}
+		if end == 0 {
+			end = jsonsplit.End(all, value)
+		}
+		i = jsonsplit.Next(all, end)
 	}
-	return nil
+	*record.Addr().Interface().(*Record) = Record{text, from, i + 1}
+	return i + 1, nil
 }
 
-func decodeElements(text answerText, at jsonsplit.Span, v reflect.Value) *shapeError {
+func decodeElements(text answerText, from int, v reflect.Value) (end int, err *shapeError) {
+	all := (*text).text
 	n := 0
-	for element := range jsonsplit.Elements((**text)[at.From:at.To]) {
+	i := jsonsplit.Space(all, from+1)
+	for ; all[i] != ']'; i = jsonsplit.Next(all, end) {
 		if n == v.Cap() {
 			// As many as there will be if all are as long as this one, up to a page.
-			left := at.To - at.From - element.From
-			v.Grow(max(1, min(left/(element.To-element.From+1), MaxTake)))
+			v.Grow(max(1, min((len(all)-i)/(jsonsplit.End(all, i)-i+1), MaxTake)))
 		}
 		v.SetLen(n + 1)
-		span := jsonsplit.Span{From: at.From + element.From, To: at.From + element.To}
-		if err := decodeValue(text, span, v.Index(n)); err != nil {
-			return err.within(fmt.Sprintf("[%d]", n))
+		if end, err = decodeValue(text, i, v.Index(n)); err != nil {
+			return end, err.within(fmt.Sprintf("[%d]", n))
 		}
 		n++
 	}
 	if n == 0 {
 		v.Set(reflect.MakeSlice(v.Type(), 0, 0)) // an empty list is not nil
 	}
-	return nil
+	return i + 1, nil
 }
 
-// parseTime reads the service's times: with a zone or without, which means UTC.
+// parseTime reads the string of one of the service's times.
 func parseTime(raw []byte, into *time.Time) error {
 	text, err := unquote(raw)
-	if err != nil {
-		return err
+	if err == nil {
+		err = readTime(text, into)
 	}
+	return err
+}
+
+// readTime reads the service's times: with a zone or without, which means UTC.
+func readTime(text string, into *time.Time) error {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
 		t, err = time.Parse("2006-01-02T15:04:05.999999999", text)
@@ -292,20 +331,52 @@ func jsonTypeOf(t reflect.Type) string {
 	return "a string"
 }
 
-// swallowers remembers of a type what swallowed says of it: types do not change.
-var swallowers sync.Map
-
-// swallower returns a type in t that embeds a record of this package and with it the
-// record's UnmarshalJSON, which keeps all and fills no other field; nil if there is none.
-func swallower(t reflect.Type) reflect.Type {
-	found, known := swallowers.Load(t)
-	if !known {
-		found, _ = swallowers.LoadOrStore(t, findSwallower(t, map[reflect.Type]bool{}))
-	}
-	bad, _ := found.(reflect.Type)
-	return bad
+// decoding is what is known of a type that records are decoded into.
+type decoding struct {
+	plan      *jsonplan.Plan
+	swallower reflect.Type // in it, that takes everything; nil if there is none
+	keeper    int          // the field that receives the record itself, -1 if none does
 }
 
+// decodings remembers them: types do not change.
+var decodings sync.Map
+
+func decodingOf(t reflect.Type) *decoding {
+	found, known := decodings.Load(t)
+	if !known {
+		how := &decoding{jsonplan.For(t), findSwallower(t, map[reflect.Type]bool{}), findKeeper(t)}
+		found, _ = decodings.LoadOrStore(t, how)
+	}
+	return found.(*decoding) //nolint:forcetypeassert // nothing else is stored
+}
+
+func findKeeper(t reflect.Type) int {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	for i := 0; t.Kind() == reflect.Struct && i < t.NumField(); i++ {
+		if f := t.Field(i); f.Type == recordType && f.IsExported() && f.Tag.Get("json") == "-" {
+			return i
+		}
+	}
+	return -1
+}
+
+// keep puts the record where v, which was decoded from it, wants it.
+func (d *decoding) keep(v reflect.Value, r Record) {
+	if d.keeper < 0 {
+		return
+	}
+	for v.Kind() == reflect.Pointer {
+		if v = v.Elem(); !v.IsValid() {
+			return // from null
+		}
+	}
+	*v.Field(d.keeper).Addr().Interface().(*Record) = r //nolint:forcetypeassert // as found
+}
+
+// findSwallower returns a type in t that embeds a record of this package and with it the
+// record's UnmarshalJSON, which keeps all and fills no other field; nil if there is none.
 func findSwallower(t reflect.Type, seen map[reflect.Type]bool) reflect.Type {
 	if seen[t] || t.PkgPath() == recordType.PkgPath() {
 		return nil

@@ -155,7 +155,7 @@ func unquote(raw []byte) (string, error) {
 // bytes. It must not be modified. For an event made by hand it is what MarshalJSON writes.
 func (e *Event) Body() []byte {
 	if e.answer != nil {
-		return **e.answer
+		return (*e.answer).text
 	}
 	body, _ := e.MarshalJSON()
 	return body

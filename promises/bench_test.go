@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -229,12 +230,8 @@ func BenchmarkSmallGet(b *testing.B) {
 	} {
 		client, url := benchmarkClient(b, over.url, over.hc), over.url+"/api/Loan/get-loan/"+benchmarkID.String()
 		hc := cmp.Or(over.hc, &http.Client{})
-		get := func(into any) error {
-			got, err := client.Loans.Get(background, lending.LoanID(benchmarkID))
-			if err != nil || into == nil {
-				return expect(err != nil || len(got.Raw()) == len(loanJSON), err)
-			}
-			return got.Decode(into)
+		get := func() (*lending.LoanResponse, error) {
+			return client.Loans.Get(background, lending.LoanID(benchmarkID))
 		}
 		b.Run(over.name+"/decoded", func(b *testing.B) {
 			versus(b, func() error {
@@ -242,8 +239,21 @@ func BenchmarkSmallGet(b *testing.B) {
 				err := fetch(hc, url, decode(&mine))
 				return expect(mine.Balance == "123456.78", err)
 			}, func() error {
+				mine, err := lending.As[loan](get())
+				return expect(mine.Balance == "123456.78", err)
+			})
+		})
+		b.Run(over.name+"/own decoder through Raw", func(b *testing.B) {
+			versus(b, func() error {
 				var mine loan
-				err := get(&mine)
+				err := fetch(hc, url, decode(&mine))
+				return expect(mine.Balance == "123456.78", err)
+			}, func() error {
+				var mine loan
+				got, err := get()
+				if err == nil {
+					err = json.Unmarshal(got.Raw(), &mine)
+				}
 				return expect(mine.Balance == "123456.78", err)
 			})
 		})
@@ -253,13 +263,15 @@ func BenchmarkSmallGet(b *testing.B) {
 				err := fetch(hc, url, decode(&mine))
 				return expect(mine.Balance == "123456.78", err)
 			}, func() error {
-				var mine loanBalance
-				err := get(&mine)
+				mine, err := lending.As[loanBalance](get())
 				return expect(mine.Balance == "123456.78", err)
 			})
 		})
 		b.Run(over.name+"/undecoded view", func(b *testing.B) {
-			versus(b, func() error { return fetch(hc, url, readWhole) }, func() error { return get(nil) })
+			versus(b, func() error { return fetch(hc, url, readWhole) }, func() error {
+				got, err := get()
+				return expect(err != nil || len(got.Raw()) == len(loanJSON), err)
+			})
 		})
 	}
 }
@@ -287,11 +299,17 @@ func walkFloor[T any](hc *http.Client, total int) error {
 	return nil
 }
 
-// decodeEach decodes the records of a page, each into a T of the caller's.
+// listAs decodes the records of a page, each into a T of the caller's.
+func listAs[T any](records []lending.Transaction) error {
+	mine, err := lending.ListAs[T](records, nil)
+	return expect(len(mine) == len(records), err)
+}
+
+// decodeEach does the same with a decoder of the caller's own, of which encoding/json is one.
 func decodeEach[T any](records []lending.Transaction) error {
 	mine := make([]T, len(records))
 	for i, record := range records {
-		if err := record.Decode(&mine[i]); err != nil {
+		if err := json.Unmarshal(record.Raw(), &mine[i]); err != nil {
 			return err
 		}
 	}
@@ -311,10 +329,19 @@ func BenchmarkPage(b *testing.B) {
 		}
 	}
 	b.Run("decoded", func(b *testing.B) {
+		versus(b, func() error { return walkFloor[transaction](hc, 200) }, get(listAs[transaction]))
+	})
+	b.Run("decoded whole", func(b *testing.B) {
+		versus(b, func() error { return walkFloor[transaction](hc, 200) }, func() error {
+			got, err := lending.As[page[transaction]](client.Loans.TransactionsPaged(background, lending.LoanID(benchmarkID), nil))
+			return expect(len(got.Data) == 200, err)
+		})
+	})
+	b.Run("own decoder through Raw", func(b *testing.B) {
 		versus(b, func() error { return walkFloor[transaction](hc, 200) }, get(decodeEach[transaction]))
 	})
 	b.Run("one field of each", func(b *testing.B) {
-		versus(b, func() error { return walkFloor[transactionAmount](hc, 200) }, get(decodeEach[transactionAmount]))
+		versus(b, func() error { return walkFloor[transactionAmount](hc, 200) }, get(listAs[transactionAmount]))
 	})
 	b.Run("undecoded view", func(b *testing.B) {
 		versus(b, func() error { return fetch(hc, pageURL(0), decode(new(page[json.RawMessage]))) },
@@ -322,30 +349,30 @@ func BenchmarkPage(b *testing.B) {
 	})
 }
 
+// walk ranges over a list of total records.
+func walk[T any](all iter.Seq2[T, error], total int) error {
+	n := 0
+	for _, err := range all {
+		if err != nil {
+			return err
+		}
+		n++
+	}
+	return expect(n == total, nil)
+}
+
 func BenchmarkWalk(b *testing.B) {
 	const total = 10_000
 	hc := &http.Client{Transport: portfolio(total)}
 	client := benchmarkClient(b, "https://service.example", hc)
-	walk := func(use func(lending.Transaction) error) func() error {
-		return func() error {
-			n := 0
-			for record, err := range client.Loans.AllTransactionsPaged(background, lending.LoanID(benchmarkID), nil) {
-				if err := cmp.Or(err, use(record)); err != nil {
-					return err
-				}
-				n++
-			}
-			return expect(n == total, nil)
-		}
+	all := func() iter.Seq2[lending.Transaction, error] {
+		return client.Loans.AllTransactionsPaged(background, lending.LoanID(benchmarkID), nil)
 	}
 	b.Run("decoded", func(b *testing.B) {
-		versus(b, func() error { return walkFloor[transaction](hc, total) }, walk(func(record lending.Transaction) error {
-			var mine transaction
-			return record.Decode(&mine)
-		}))
+		versus(b, func() error { return walkFloor[transaction](hc, total) }, func() error { return walk(lending.AllAs[transaction](all()), total) })
 	})
 	b.Run("undecoded view", func(b *testing.B) {
-		versus(b, func() error { return walkFloor[json.RawMessage](hc, total) }, walk(func(lending.Transaction) error { return nil }))
+		versus(b, func() error { return walkFloor[json.RawMessage](hc, total) }, func() error { return walk(all(), total) })
 	})
 }
 

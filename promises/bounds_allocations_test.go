@@ -29,6 +29,17 @@ func TestReadsAllocateLittle(t *testing.T) {
 		_, err := page.Loans.TransactionsPaged(background, lending.LoanID(benchmarkID), nil)
 		require.NoError(t, err)
 	}), 34.0, "a page of 200 records")
+
+	assert.LessOrEqual(t, testing.AllocsPerRun(200, func() {
+		_, err := lending.As[loan](small.Loans.Get(background, lending.LoanID(benchmarkID)))
+		require.NoError(t, err)
+	}), 42.0, "a small GET, decoded")
+	assert.LessOrEqual(t, testing.AllocsPerRun(200, func() {
+		got, err := page.Loans.TransactionsPaged(background, lending.LoanID(benchmarkID), nil)
+		require.NoError(t, err)
+		_, err = lending.ListAs[transaction](got.Data, nil)
+		require.NoError(t, err)
+	}), 250.0, "a page of 200 records, each decoded")
 }
 
 // TestIteratorHoldsOnePage walks 10,000 records of 4 MB and looks at what is alive.

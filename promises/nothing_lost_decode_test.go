@@ -63,38 +63,38 @@ func (s *strictly) UnmarshalJSON(data []byte) error {
 // TestDecodeErrorsNameTheField reads alike with every version of Go.
 func TestDecodeErrorsNameTheField(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"inner":{"zip":"hush"}}`:                        `field "inner.zip": a JSON string does not fit int`,
-		`{"inner":{"when":"2024-01-02T03:04:05"}}`:        `field "inner.when": a JSON string does not fit time.Time`,
-		`{"INNER":{"Zip":true}}`:                          `field "INNER.Zip": a JSON boolean does not fit int`,
-		`{"inner":["hush"]}`:                              `field "inner": a JSON array does not fit promises_test.inner`,
-		`{"list":[null,{},{"zip":1},{"when":"hush"}]}`:    `field "list[3].when": a JSON string does not fit time.Time`,
-		`{"lists":[[1],[2,3,4444]]}`:                      `field "lists[1][2]": a JSON number does not fit int8`,
-		`{"map":{"a@example.com":{},"hush":{"zip":1.5}}}`: `field "map.*.zip": a JSON number does not fit int`,
-		`{"map":{"hush@example.com":"hush"}}`:             `field "map.*": a JSON string does not fit promises_test.inner`,
+		`{"inner":{"zip":"hush"}}`:                        `field "inner.zip": a string does not fit int`,
+		`{"inner":{"when":"2024-01-02T03:04:05"}}`:        `field "inner.when": a string does not fit time.Time`,
+		`{"INNER":{"Zip":true}}`:                          `field "INNER.Zip": a boolean does not fit int`,
+		`{"inner":["hush"]}`:                              `field "inner": an array does not fit promises_test.inner`,
+		`{"list":[null,{},{"zip":1},{"when":"hush"}]}`:    `field "list[3].when": a string does not fit time.Time`,
+		`{"lists":[[1],[2,3,4444]]}`:                      `field "lists[1][2]": a number does not fit int8`,
+		`{"map":{"a@example.com":{},"hush":{"zip":1.5}}}`: `field "map.*.zip": a number does not fit int`,
+		`{"map":{"hush@example.com":"hush"}}`:             `field "map.*": a string does not fit promises_test.inner`,
 		`{"numbered":{"1":"a","hush@example.com":"b"}}`:   `field "numbered.*": a key does not fit int`,
 		`{"byLoan":{"hush@example.com":1}}`:               `field "byLoan.*": a key does not fit lending.ID[github.com/lendingapi/lending-go.loan]`,
-		`{"array":[true,"hush"]}`:                         `field "array[1]": a JSON string does not fit bool`,
-		`{"loan":"hush"}`:                                 `field "loan": a JSON string does not fit lending.ID[github.com/lendingapi/lending-go.loan]`,
-		`{"loan":12345}`:                                  `field "loan": a JSON number does not fit lending.ID[github.com/lendingapi/lending-go.loan]`,
-		`{"uuid":"hush"}`:                                 `field "uuid": a JSON string does not fit uuid.UUID`,
-		`{"address":"hush"}`:                              `field "address": a JSON string does not fit netip.Addr`,
-		`{"strict":{"hush":"hush"}}`:                      `field "strict": a JSON object does not fit promises_test.strictly`,
-		`{"quoted":"12","exact":"hush"}`:                  `field "exact": a JSON string does not fit json.Number`,
-		`{"quoted":"hush"}`:                               `field "quoted": a JSON string does not fit int64`,
-		`{"quoted":1234567}`:                              `field "quoted": a JSON number does not fit int64`,
-		`{"bytes":"hush!"}`:                               `field "bytes": a JSON string does not fit []uint8`,
-		`{"any":{"hush@example.com":[1,1e999]}}`:          `field "any.*[1]": a JSON number does not fit interface {}`,
-		`{"any":1e999}`:                                   `field "any": a JSON number does not fit interface {}`,
-		`{"secret":7}`:                                    `field "secret": a JSON number does not fit lending.Secret`,
-		`{"user":{"id":"hush"}}`:                          `field "user": a JSON object does not fit lending.UserResponse`,
-		`{"promoted":1000}`:                               `field "promoted": a JSON number does not fit int8`,
-		`{"untagged":-1}`:                                 `field "untagged": a JSON number does not fit uint8`,
-		`{"untagged":99999999999999999999}`:               `field "untagged": a JSON number does not fit uint8`,
-		`{"nested":{"deep":{"ptr":"hush"}}}`:              `field "nested.deep.ptr": a JSON string does not fit int`,
-		`{"hush":"hush","inner":{"hush":1,"zip":{}}}`:     `field "inner.zip": a JSON object does not fit int`,
-		`{"a\u0062":1,"\u0069nner":{"zip":"\ud800hush"}}`: `field "inner.zip": a JSON string does not fit int`,
-		`["hush"]`: `a JSON array does not fit promises_test.wanted`,
-		`"hush"`:   `a JSON string does not fit promises_test.wanted`,
+		`{"array":[true,"hush"]}`:                         `field "array[1]": a string does not fit bool`,
+		`{"loan":"hush"}`:                                 `field "loan": a string does not fit lending.ID[github.com/lendingapi/lending-go.loan]`,
+		`{"loan":12345}`:                                  `field "loan": a number does not fit lending.ID[github.com/lendingapi/lending-go.loan]`,
+		`{"uuid":"hush"}`:                                 `field "uuid": a string does not fit uuid.UUID`,
+		`{"address":"hush"}`:                              `field "address": a string does not fit netip.Addr`,
+		`{"strict":{"hush":"hush"}}`:                      `field "strict": an object does not fit promises_test.strictly`,
+		`{"quoted":"12","exact":"hush"}`:                  `field "exact": a string does not fit json.Number`,
+		`{"quoted":"hush"}`:                               `field "quoted": a string does not fit int64`,
+		`{"quoted":1234567}`:                              `field "quoted": a number does not fit int64`,
+		`{"bytes":"hush!"}`:                               `field "bytes": a string does not fit []uint8`,
+		`{"any":{"hush@example.com":[1,1e999]}}`:          `field "any.*[1]": a number does not fit interface {}`,
+		`{"any":1e999}`:                                   `field "any": a number does not fit interface {}`,
+		`{"secret":7}`:                                    `field "secret": a number does not fit lending.Secret`,
+		`{"user":{"id":"hush"}}`:                          `field "user": an object does not fit lending.UserResponse`,
+		`{"promoted":1000}`:                               `field "promoted": a number does not fit int8`,
+		`{"untagged":-1}`:                                 `field "untagged": a number does not fit uint8`,
+		`{"untagged":99999999999999999999}`:               `field "untagged": a number does not fit uint8`,
+		`{"nested":{"deep":{"ptr":"hush"}}}`:              `field "nested.deep.ptr": a string does not fit int`,
+		`{"hush":"hush","inner":{"hush":1,"zip":{}}}`:     `field "inner.zip": an object does not fit int`,
+		`{"a\u0062":1,"\u0069nner":{"zip":"\ud800hush"}}`: `field "inner.zip": a string does not fit int`,
+		`["hush"]`: `an array does not fit promises_test.wanted`,
+		`"hush"`:   `a string does not fit promises_test.wanted`,
 	} {
 		t.Run(text, func(t *testing.T) {
 			record := recordOf(t, text)
@@ -108,16 +108,16 @@ func TestDecodeErrorsNameTheField(t *testing.T) {
 		})
 	}
 	var whole []int
-	require.EqualError(t, recordOf(t, `[1,2,"hush"]`).Decode(&whole), `lending: record: field "[2]": a JSON string does not fit int`)
+	require.EqualError(t, recordOf(t, `[1,2,"hush"]`).Decode(&whole), `lending: record: field "[2]": a string does not fit int`)
 	var one int8
-	require.EqualError(t, recordOf(t, `4444`).Decode(&one), `lending: record: a JSON number does not fit int8`)
-	require.EqualError(t, recordOf(t, `{}`).Decode(one), `lending: record does not decode into int8`)
-	require.EqualError(t, recordOf(t, `{}`).Decode(nil), `lending: record does not decode into <nil>`)
-	require.EqualError(t, recordOf(t, `{}`).Decode((*wanted)(nil)), `lending: record does not decode into *promises_test.wanted`)
-	require.EqualError(t, lending.Record{}.Decode(&one), `lending: record does not decode into *int8`)
+	require.EqualError(t, recordOf(t, `4444`).Decode(&one), `lending: record: a number does not fit int8`)
+	require.EqualError(t, recordOf(t, `{}`).Decode(one), `lending: record: cannot decode into int8: want a pointer that is not nil`)
+	require.EqualError(t, recordOf(t, `{}`).Decode(nil), `lending: record: cannot decode into <nil>: want a pointer that is not nil`)
+	require.EqualError(t, recordOf(t, `{}`).Decode((*wanted)(nil)), `lending: record: cannot decode into *promises_test.wanted: want a pointer that is not nil`)
+	require.EqualError(t, lending.Record{}.Decode(&one), `lending: record: not JSON`)
 	var byHand lending.Record
 	require.NoError(t, byHand.UnmarshalJSON([]byte(`{"hush`)))
-	require.EqualError(t, byHand.Decode(&wanted{}), `lending: record does not decode into *promises_test.wanted`)
+	require.EqualError(t, byHand.Decode(&wanted{}), `lending: record: not JSON`)
 }
 
 // TestDecodePanics: a panic in a method of the caller's type is his own, in his goroutine.

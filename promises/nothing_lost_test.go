@@ -57,7 +57,7 @@ func TestDecodeErrorsQuoteNothing(t *testing.T) {
 	err = offer.Decode(&struct {
 		Amount int8 `json:"amount"`
 	}{})
-	assert.EqualError(t, err, `lending: record: field "amount": a JSON number does not fit int8`)
+	assert.EqualError(t, err, `lending: record: field "amount": a number does not fit int8`)
 	var mismatch *json.UnmarshalTypeError
 	assert.ErrorAs(t, err, &mismatch)
 	err = offer.Decode(&struct{ When time.Time }{})

@@ -4,7 +4,6 @@ package jsonmisfit
 import (
 	"encoding"
 	"encoding/json"
-	"fmt"
 	"iter"
 	"reflect"
 	"strconv"
@@ -17,17 +16,9 @@ import (
 // encoding/json says it in other words with every version of Go, not for types with
 // methods of their own, and quotes.
 type Misfit struct {
-	path string // to the field; the key of a map, which is a value, is shown as *
-	got  string
-	want reflect.Type
-}
-
-// String names the field and the two types.
-func (m Misfit) String() string {
-	if m.path == "" {
-		return fmt.Sprintf("%s does not fit %s", m.got, m.want)
-	}
-	return fmt.Sprintf("field %q: %s does not fit %s", m.path, m.got, m.want)
+	Path string // to the field; the key of a map, which is a value, is shown as *
+	Got  string // as [jsonsplit.Kind] says it, or "a key"
+	Want reflect.Type
 }
 
 // Of finds the first part of raw, which is valid JSON, that does not decode into
@@ -41,20 +32,16 @@ func Of(raw []byte, t reflect.Type) Misfit {
 			if fits(p.alone, t) {
 				continue
 			}
-			m := Misfit{got: "a key", want: p.key}
+			m := Misfit{Got: "a key", Want: p.key}
 			if p.key == nil || !fits(p.raw, p.t) {
 				m = Of(p.raw, p.t)
 			}
-			m.path = strings.TrimSuffix(p.step+"."+m.path, ".")
-			m.path = strings.ReplaceAll(m.path, ".[", "[")
+			m.Path = strings.TrimSuffix(p.step+"."+m.Path, ".")
+			m.Path = strings.ReplaceAll(m.Path, ".[", "[")
 			return m
 		}
 	}
-	kind := jsonsplit.Kind(raw)
-	if _, noun, ok := strings.Cut(kind, " "); ok {
-		kind = noun // without its article
-	}
-	return Misfit{got: "a JSON " + kind, want: t}
+	return Misfit{Got: jsonsplit.Kind(raw), Want: t}
 }
 
 func fits(raw []byte, t reflect.Type) bool {

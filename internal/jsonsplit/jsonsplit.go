@@ -16,12 +16,12 @@ type Span struct{ From, To int }
 // if text holds another kind of value.
 func Elements(text []byte) iter.Seq[Span] {
 	return func(yield func(Span) bool) {
-		i := space(text, 0)
+		i := Space(text, 0)
 		if i == len(text) || text[i] != '[' {
 			return
 		}
-		for i = space(text, i+1); text[i] != ']'; i = separator(text, i) {
-			end := value(text, i)
+		for i = Space(text, i+1); text[i] != ']'; i = Next(text, i) {
+			end := End(text, i)
 			if !yield(Span{i, end}) {
 				return
 			}
@@ -34,16 +34,14 @@ func Elements(text []byte) iter.Seq[Span] {
 // value stands, and nothing if text holds another kind of value.
 func Members(text []byte) iter.Seq2[[]byte, Span] {
 	return func(yield func([]byte, Span) bool) {
-		i := space(text, 0)
+		i := Space(text, 0)
 		if i == len(text) || text[i] != '{' {
 			return
 		}
-		for i = space(text, i+1); text[i] != '}'; i = separator(text, i) {
-			nameEnd := value(text, i)
-			name := unquote(text[i:nameEnd])
-			i = space(text, nameEnd)
-			i = space(text, i+1) // the colon
-			end := value(text, i)
+		for i = Space(text, i+1); text[i] != '}'; i = Next(text, i) {
+			name, from := Member(text, i)
+			i = from
+			end := End(text, i)
 			if !yield(name, Span{i, end}) {
 				return
 			}
@@ -80,24 +78,33 @@ func unquote(quoted []byte) []byte {
 	return []byte(name)
 }
 
-// separator moves from the end of a value to the next value or the closing bracket.
-func separator(text []byte, i int) int {
-	i = space(text, i)
+// Member returns the name of the member that begins at i and where its value begins.
+func Member(text []byte, i int) (name []byte, value int) {
+	end := quoted(text, i)
+	name = unquote(text[i:end])
+	i = Space(text, end)
+	return name, Space(text, i+1) // behind the colon
+}
+
+// Next moves from the end of a value to the next value or the closing bracket.
+func Next(text []byte, i int) int {
+	i = Space(text, i)
 	if text[i] == ',' {
-		i = space(text, i+1)
+		i = Space(text, i+1)
 	}
 	return i
 }
 
-func space(text []byte, i int) int {
+// Space returns where, from i on, the first byte stands that is no white space of JSON.
+func Space(text []byte, i int) int {
 	for i < len(text) && (text[i] == ' ' || text[i] == '\t' || text[i] == '\r' || text[i] == '\n') {
 		i++
 	}
 	return i
 }
 
-// value returns where the value that begins at i ends.
-func value(text []byte, i int) int {
+// End returns where the value that begins at i ends.
+func End(text []byte, i int) int {
 	switch text[i] {
 	case '"':
 		return quoted(text, i)

@@ -8,20 +8,20 @@ import (
 // Valid reports whether text is one JSON value and nothing else, with the same answer
 // as [encoding/json.Valid], which is several times as slow.
 func Valid(text []byte) bool {
-	end := valid(text, space(text, 0), 0)
-	return end >= 0 && space(text, end) == len(text)
+	end := valid(text, Space(text, 0), 0)
+	return end >= 0 && Space(text, end) == len(text)
 }
 
 // ValidMembers is [Valid] and [Members] in one pass over a text that is not known to
 // be valid: it calls member for each member of the object in text, and reports
 // whether text is one valid object. Only then is anything true of what member saw.
 func ValidMembers(text []byte, member func(name []byte, value Span)) bool {
-	i := space(text, 0)
+	i := Space(text, 0)
 	if i >= len(text) || text[i] != '{' {
 		return false
 	}
 	end := validList(text, i, 1, '}', member)
-	return end >= 0 && space(text, end) == len(text)
+	return end >= 0 && Space(text, end) == len(text)
 }
 
 // maxDepth is how deep encoding/json lets arrays and objects nest.
@@ -54,7 +54,7 @@ func valid(text []byte, i, depth int) int {
 // validList takes an object or an array, whose closing bracket is end, and shows the
 // members to member, if it is not nil.
 func validList(text []byte, i, depth int, end byte, member func([]byte, Span)) int {
-	if i = space(text, i+1); depth > maxDepth || i >= len(text) {
+	if i = Space(text, i+1); depth > maxDepth || i >= len(text) {
 		return -1
 	}
 	if text[i] == end {
@@ -66,10 +66,10 @@ func validList(text []byte, i, depth int, end byte, member func([]byte, Span)) i
 			if name = validName(text, i); name.To < 0 {
 				return -1
 			}
-			if i = space(text, name.To); i >= len(text) || text[i] != ':' {
+			if i = Space(text, name.To); i >= len(text) || text[i] != ':' {
 				return -1
 			}
-			i = space(text, i+1)
+			i = Space(text, i+1)
 		}
 		from := i
 		if i = valid(text, i, depth); i < 0 {
@@ -78,7 +78,7 @@ func validList(text []byte, i, depth int, end byte, member func([]byte, Span)) i
 		if member != nil {
 			member(unquote(text[name.From:name.To]), Span{from, i})
 		}
-		if i = space(text, i); i >= len(text) {
+		if i = Space(text, i); i >= len(text) {
 			return -1
 		}
 		if text[i] == end {
@@ -87,7 +87,7 @@ func validList(text []byte, i, depth int, end byte, member func([]byte, Span)) i
 		if text[i] != ',' {
 			return -1
 		}
-		i = space(text, i+1)
+		i = Space(text, i+1)
 	}
 }
 
