@@ -63,8 +63,17 @@ func (x *exchange) send(ctx context.Context, token Token, body []byte) error {
 		resp, err := x.repeat(hr)
 		return x.ended(ctx, resp, err)
 	}
-	resp, err := x.http.Do(hr)
+	resp, err := x.once(hr)
 	return x.ended(ctx, resp, err)
+}
+
+// once makes one attempt. Of what an http.Client adds to its transport, a call wants
+// nothing but its Timeout: cookies and redirects are refused.
+func (x *exchange) once(hr *http.Request) (*http.Response, error) {
+	if x.http.Timeout > 0 {
+		return x.http.Do(hr)
+	}
+	return x.RoundTrip(hr)
 }
 
 // ended returns the error of attempts that have ended with resp and err.

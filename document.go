@@ -28,7 +28,7 @@ var expectContinue = []string{"100-continue"}
 const expectAbove = 256 << 10
 
 // Document is a file to upload. It is read once, front to back, while it is being
-// sent, and never held in memory whole.
+// sent and a little ahead of that, and never held in memory whole.
 type Document struct {
 	Name    string    // of the file; an [os.File] or [fs.File] has one itself
 	Content io.Reader // what the file holds, from where the reader stands
@@ -52,8 +52,9 @@ type Document struct {
 // than its size, or fails, is broken off so that the service cannot take the part for
 // the whole: the outcome is [OutcomeNotSent]. It is sent once, and Content is read
 // even if the upload fails: rewind it before another try. Without a deadline in ctx
-// an upload ends after two minutes without any progress. When ctx ends, the upload
-// does not wait for a Content that blocks: its Read may still be under way.
+// an upload ends after two minutes without any progress. When ctx ends, or the service
+// answers before it has the whole file, the upload does not wait for a Content that
+// blocks: its Read may still be under way.
 //
 // Before a file of more than 256 KiB, or of unknown size, is sent the service is asked
 // whether it will have it (Expect: 100-continue), so that a refusal can be read and
@@ -133,7 +134,8 @@ type upload struct {
 	known    int64  // size by what Content says itself; -1 if it says none
 	size     int64  // -1 if it is not known
 	unfit    string // why Content cannot be sent; "" if it can
-	body     base64json.Reader
+	text     base64json.Reader
+	body     encoded // text, or what reads it ahead
 	document Document
 	complete atomic.Bool // the transport has been given the last byte
 	early    bool        // it had not when an answer came
@@ -144,8 +146,15 @@ type upload struct {
 	panicked any        // what one of them panicked with
 }
 
+// encoded reads a document as the service takes it.
+type encoded interface {
+	io.Reader
+	Encoded() int64 // bytes of the file
+	Closed() bool   // the last byte has been read
+}
+
 func newUpload(doc Document) *upload {
-	u := &upload{document: doc, known: -1, body: base64json.Reader{Min: 1, Max: MaxDocument}}
+	u := &upload{document: doc, known: -1, text: base64json.Reader{Source: doc.Content, Min: 1, Max: MaxDocument}}
 	u.unfit = u.describe(doc.Content)
 	u.size = u.known
 	if doc.Name != "" {
@@ -155,7 +164,7 @@ func newUpload(doc Document) *upload {
 		u.size = doc.Size
 	}
 	if u.size >= 0 {
-		u.body.Min, u.body.Max = u.size, u.size
+		u.text.Min, u.text.Max = u.size, u.size
 	}
 	return u
 }
@@ -169,7 +178,7 @@ func (u *upload) describe(content io.Reader) (unfit string) {
 	switch content := content.(type) {
 	case *bytes.Buffer, *bytes.Reader, *strings.Reader:
 		u.known = int64(content.(interface{ Len() int }).Len())
-		u.body.Source = content
+		u.body = &u.text
 		return ""
 	case fs.File:
 		info, err := content.Stat()
@@ -256,8 +265,8 @@ func (u *upload) watch(ctx context.Context) (context.Context, context.CancelFunc
 // bind makes the upload the body of hr. A Read that blocks is left when ctx ends, and no
 // sooner: the error is then that of ctx.
 func (u *upload) bind(ctx context.Context, hr *http.Request) {
-	if u.body.Source == nil {
-		u.body.Source = &leavable{Reader: u.document.Content, done: ctx.Done()}
+	if u.body == nil {
+		u.body = &base64json.Ahead{Reader: &u.text, Done: ctx.Done()}
 	}
 	hr.Body, hr.ContentLength = u, -1
 	if u.size >= 0 {
@@ -311,66 +320,6 @@ func (u *upload) end() {
 	if u.panicked != nil {
 		panic(u.panicked)
 	}
-}
-
-// leavable reads from a reader that can block, in a goroutine of its own, and leaves it
-// blocked when done is closed.
-type leavable struct {
-	io.Reader
-	done <-chan struct{}
-	turn chan int // to the goroutine how many bytes to read, and back how many there are
-
-	// What the goroutine reads, not into the buffer of Read's caller, who has that
-	// back when the Read is left.
-	buf      [24 << 10]byte
-	err      error
-	panicked any
-}
-
-func (r *leavable) Read(p []byte) (int, error) {
-	if r.turn == nil {
-		r.turn = make(chan int)
-		go r.serve()
-	}
-	p = p[:min(len(p), len(r.buf))]
-	select {
-	case r.turn <- len(p):
-	case <-r.done:
-		return 0, errOver
-	}
-	select {
-	case n := <-r.turn:
-		if r.panicked != nil {
-			panic(r.panicked)
-		}
-		copy(p, r.buf[:max(0, min(n, len(p)))])
-		return n, r.err
-	case <-r.done:
-		return 0, errOver
-	}
-}
-
-// serve reads whenever it has the turn.
-func (r *leavable) serve() {
-	for {
-		select {
-		case n := <-r.turn:
-			n = r.read(r.buf[:n])
-			select {
-			case r.turn <- n:
-			case <-r.done:
-				return
-			}
-		case <-r.done:
-			return
-		}
-	}
-}
-
-func (r *leavable) read(p []byte) (n int) {
-	defer func() { r.panicked = recover() }()
-	n, r.err = r.Reader.Read(p)
-	return n
 }
 
 // broken says why the body cannot be completed.

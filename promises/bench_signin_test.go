@@ -45,27 +45,27 @@ func BenchmarkToken(b *testing.B) {
 		b.Fatal(err)
 	}
 	locked := &lockedToken{token: token}
-	for _, way := range []struct {
-		name string
-		take func() lending.Token
-	}{
-		{"session", func() lending.Token { token, _ := session.Token(ctx); return token }},
-		{"rwmutex", func() lending.Token { token, _ := locked.valid(); return token }},
-	} {
-		b.Run("sequential/"+way.name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				sink = way.take()
-			}
+	b.Run("sequential", func(b *testing.B) {
+		versus(b, func() error {
+			var ok bool
+			sink, ok = locked.valid()
+			return expect(ok, nil)
+		}, func() error {
+			var err error
+			sink, err = session.Token(ctx)
+			return err
 		})
-		b.Run("parallel/"+way.name, func(b *testing.B) {
+	})
+	for name, take := range map[string]func(){
+		"session": func() { _, _ = session.Token(ctx) },
+		"rwmutex": func() { _, _ = locked.valid() },
+	} {
+		b.Run("parallel/"+name, func(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
-				var last lending.Token
 				for pb.Next() {
-					last = way.take()
+					take()
 				}
-				_ = last
 			})
 		})
 	}

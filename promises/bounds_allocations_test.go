@@ -42,6 +42,20 @@ func TestReadsAllocateLittle(t *testing.T) {
 	}), 250.0, "a page of 200 records, each decoded")
 }
 
+func TestCommandsAllocateLittle(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector changes how much is allocated")
+	}
+	client := benchmarkClient(t, "https://service.example", &http.Client{Transport: always(`{"id":"` + benchmarkID.String() + `"}`)})
+	assert.LessOrEqual(t, testing.AllocsPerRun(200, func() {
+		require.NoError(t, client.Applications.Cancel(background, theApplication))
+	}), 22.0, "without a body")
+	assert.LessOrEqual(t, testing.AllocsPerRun(200, func() {
+		_, err := client.Applications.CreateCustomer(background, adaRequest)
+		require.NoError(t, err)
+	}), 39.0, "with one, checked and encoded")
+}
+
 // TestIteratorHoldsOnePage walks 10,000 records of 4 MB and looks at what is alive.
 func TestIteratorHoldsOnePage(t *testing.T) {
 	client := benchmarkClient(t, "https://service.example", &http.Client{Transport: portfolio(10_000)})

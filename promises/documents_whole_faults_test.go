@@ -540,6 +540,20 @@ func TestUploadIsCancelled(t *testing.T) {
 	require.Error(t, got.err)
 }
 
+// TestUploadThatCannotConnectLeavesItsContent: a file that is not sent is not read either,
+// although it is read ahead of what is sent.
+func TestUploadThatCannotConnectLeavesItsContent(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	client := newClient(t, "http://"+listener.Addr().String(), lending.WithTokenSource(lending.StaticToken("t")))
+	content := strings.NewReader("content")
+	err = client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(readerFunc(content.Read)))
+	require.ErrorContains(t, err, "cannot connect")
+	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+	assert.EqualValues(t, content.Size(), content.Len())
+}
+
 func TestUploadReportsItsProgress(t *testing.T) {
 	client, arrived := documents(t, "true")
 	const size = 1_000_000
@@ -564,6 +578,37 @@ func TestUploadReportsItsProgress(t *testing.T) {
 		assert.Greater(t, len(steps), 30)
 		assert.Less(t, len(steps), 400, "it is cheap")
 	}
+}
+
+// TestUploadThroughATransportThatTakesLittle: whatever a transport asks for at a time, it gets
+// the whole, and Progress tells no more than it has.
+func TestUploadThroughATransportThatTakesLittle(t *testing.T) {
+	var body []byte
+	transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+		for p := make([]byte, 1000); ; {
+			n, err := r.Body.Read(p)
+			body = append(body, p[:n]...)
+			if err != nil {
+				assert.Equal(t, io.EOF, err)
+				break
+			}
+		}
+		return &http.Response{StatusCode: http.StatusOK, Header: jsonHeader, Body: io.NopCloser(strings.NewReader("true"))}, nil
+	})
+	client := newClient(t, "https://service.example", lending.WithTokenSource(lending.StaticToken("t")),
+		lending.WithHTTPClient(&http.Client{Transport: transport}))
+	content := file(100_000)
+	doc := statement(readerFunc(bytes.NewReader(content).Read))
+	told := int64(0)
+	doc.Progress = func(sent, _ int64) {
+		assert.LessOrEqual(t, (sent+2)/3*4, int64(len(body))+1000)
+		told = sent
+	}
+	require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc))
+	var got []byte
+	require.NoError(t, json.Unmarshal(body, &got))
+	assert.True(t, bytes.Equal(content, got))
+	assert.EqualValues(t, len(content), told)
 }
 
 func TestUploadHandsOnAPanic(t *testing.T) {
@@ -664,15 +709,23 @@ func TestUploadFromABoastfulReader(t *testing.T) {
 }
 
 // TestUploadEndsItsReader: the goroutine that reads ends with the upload, although the
-// deadline is far away.
+// deadline is far away: one that is taken, and one that is refused before all of it was read.
 func TestUploadEndsItsReader(t *testing.T) {
-	client, arrived := documents(t, "true")
+	client := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if n, _ := io.CopyN(io.Discard, r.Body, 1000); n == 1000 {
+			answer(http.StatusBadRequest, `{}`)(w, r)
+			return
+		}
+		answer(http.StatusOK, "true")(w, r)
+	})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
 	upload := func() {
 		content := readerFunc(strings.NewReader("content").Read)
 		require.NoError(t, client.Applications.SubmitBankStatement(ctx, uploadTo, statement(content)))
-		<-arrived
+		content = bytes.NewReader(file(1 << 20)).Read
+		err := client.Applications.SubmitBankStatement(ctx, uploadTo, statement(content))
+		require.Error(t, err)
 	}
 	upload()
 	base := runtime.NumGoroutine()

@@ -45,6 +45,21 @@ func readAll(r io.Reader, size int) ([]byte, error) {
 	}
 }
 
+// reader is what both ways of reading can.
+type reader interface {
+	io.Reader
+	Encoded() int64
+	Closed() bool
+}
+
+// ways are those of reading r.
+func ways(t testing.TB) map[string]func(r *base64json.Reader) reader {
+	return map[string]func(r *base64json.Reader) reader{
+		"as it comes": func(r *base64json.Reader) reader { return r },
+		"ahead":       func(r *base64json.Reader) reader { return &base64json.Ahead{Reader: r, Done: t.Context().Done()} },
+	}
+}
+
 func TestReaderWritesWhatEncodingJSONWrites(t *testing.T) {
 	sources := map[string]func(io.Reader) io.Reader{
 		"whole":        func(r io.Reader) io.Reader { return r },
@@ -59,12 +74,14 @@ func TestReaderWritesWhatEncodingJSONWrites(t *testing.T) {
 		for name, wrap := range sources {
 			for _, size := range []int{1, 2, 7, 8, 9, 4096, 32 << 10, 64 << 10} {
 				for _, limits := range [][2]int64{{int64(length), int64(length)}, {1, 1 << 20}} {
-					r := &base64json.Reader{Source: wrap(bytes.NewReader(source)), Min: limits[0], Max: limits[1]}
-					got, err := readAll(r, size)
-					require.Equal(t, io.EOF, err)
-					require.True(t, bytes.Equal(want, got), "%s, %d bytes, buffer of %d, limits %v", name, length, size, limits)
-					require.EqualValues(t, length, r.Encoded())
-					require.True(t, r.Closed())
+					for how, read := range ways(t) {
+						r := read(&base64json.Reader{Source: wrap(bytes.NewReader(source)), Min: limits[0], Max: limits[1]})
+						got, err := readAll(r, size)
+						require.Equal(t, io.EOF, err)
+						require.True(t, bytes.Equal(want, got), "%s, %s, %d bytes, buffer of %d, limits %v", how, name, length, size, limits)
+						require.EqualValues(t, length, r.Encoded())
+						require.True(t, r.Closed())
+					}
 				}
 			}
 		}
@@ -88,49 +105,46 @@ func TestReaderNeverClosesTheStringOfABadSource(t *testing.T) {
 	source := bytesOf(length)
 	short := func(n int) io.Reader { return bytes.NewReader(source[:n]) }
 	for name, test := range map[string]struct {
-		source   io.Reader
+		source   func() io.Reader
 		min, max int64
 		want     error
 	}{
-		"empty":                {short(0), length, length, base64json.ErrShort},
-		"empty, size unknown":  {short(0), 1, length, base64json.ErrShort},
-		"one byte":             {short(1), length, length, base64json.ErrShort},
-		"ends in a group":      {short(24<<10 + 1), length, length, base64json.ErrShort},
-		"ends after a group":   {short(24 << 10), length, length, base64json.ErrShort},
-		"one byte missing":     {short(length - 1), length, length, base64json.ErrShort},
-		"one byte more":        {short(length), length - 1, length - 1, base64json.ErrLong},
-		"more in a first part": {short(100), 99, 99, base64json.ErrLong},
-		"over the limit":       {short(length), 1, length - 1, base64json.ErrLong},
-		"fails at once":        {iotest.ErrReader(errBroken), length, length, errBroken},
-		"fails in a group":     {io.MultiReader(short(1000), iotest.ErrReader(errBroken)), length, length, errBroken},
-		"fails between groups": {io.MultiReader(short(999), iotest.ErrReader(errBroken)), length, length, errBroken},
-		"fails at the end":     {io.MultiReader(short(length), iotest.ErrReader(errBroken)), length, length, errBroken},
-		"fails with an EOF":    {io.MultiReader(short(1000), iotest.ErrReader(fmt.Errorf("%w: %w", errBroken, io.EOF))), 1, length, errBroken},
-		"fails with the data":  {iotest.TimeoutReader(short(length)), length, length, iotest.ErrTimeout},
-		"never gives anything": {forgetful{}, length, length, io.ErrNoProgress},
-		"stops giving":         {io.MultiReader(short(length), forgetful{}), length, length, io.ErrNoProgress},
-		"claims too much":      {boastful{}, length, length, nil},
+		"empty":                {func() io.Reader { return short(0) }, length, length, base64json.ErrShort},
+		"empty, size unknown":  {func() io.Reader { return short(0) }, 1, length, base64json.ErrShort},
+		"one byte":             {func() io.Reader { return short(1) }, length, length, base64json.ErrShort},
+		"ends in a group":      {func() io.Reader { return short(24<<10 + 1) }, length, length, base64json.ErrShort},
+		"ends after a group":   {func() io.Reader { return short(24 << 10) }, length, length, base64json.ErrShort},
+		"one byte missing":     {func() io.Reader { return short(length - 1) }, length, length, base64json.ErrShort},
+		"one byte more":        {func() io.Reader { return short(length) }, length - 1, length - 1, base64json.ErrLong},
+		"more in a first part": {func() io.Reader { return short(100) }, 99, 99, base64json.ErrLong},
+		"over the limit":       {func() io.Reader { return short(length) }, 1, length - 1, base64json.ErrLong},
+		"fails at once":        {func() io.Reader { return iotest.ErrReader(errBroken) }, length, length, errBroken},
+		"fails in a group":     {func() io.Reader { return io.MultiReader(short(1000), iotest.ErrReader(errBroken)) }, length, length, errBroken},
+		"fails between groups": {func() io.Reader { return io.MultiReader(short(999), iotest.ErrReader(errBroken)) }, length, length, errBroken},
+		"fails at the end":     {func() io.Reader { return io.MultiReader(short(length), iotest.ErrReader(errBroken)) }, length, length, errBroken},
+		"fails with an EOF": {func() io.Reader {
+			return io.MultiReader(short(1000), iotest.ErrReader(fmt.Errorf("%w: %w", errBroken, io.EOF)))
+		}, 1, length, errBroken},
+		"fails with the data":  {func() io.Reader { return iotest.TimeoutReader(short(length)) }, length, length, iotest.ErrTimeout},
+		"never gives anything": {func() io.Reader { return forgetful{} }, length, length, io.ErrNoProgress},
+		"stops giving":         {func() io.Reader { return io.MultiReader(short(length), forgetful{}) }, length, length, io.ErrNoProgress},
+		"claims too much":      {func() io.Reader { return boastful{} }, length, length, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, size := range []int{5, 32 << 10} {
-				if seeker, ok := test.source.(io.Seeker); ok {
-					_, err := seeker.Seek(0, io.SeekStart)
-					require.NoError(t, err)
-				}
-				r := &base64json.Reader{Source: test.source, Min: test.min, Max: test.max}
-				got, err := readAll(r, size)
-				require.Error(t, err)
-				require.NotEqual(t, io.EOF, err)
-				if test.want != nil && !(size == 5 && name == "never gives anything") {
-					require.ErrorIs(t, err, test.want)
-				}
-				require.False(t, r.Closed())
-				require.False(t, json.Valid(got))
-				require.LessOrEqual(t, strings.Count(string(got), `"`), 1)
-				_, again := r.Read(make([]byte, size))
-				require.Equal(t, err, again, "the error is final")
-				if _, ok := test.source.(io.Seeker); !ok {
-					break // it cannot be read twice
+				for how, read := range ways(t) {
+					r := read(&base64json.Reader{Source: test.source(), Min: test.min, Max: test.max})
+					got, err := readAll(r, size)
+					require.Error(t, err)
+					require.NotEqual(t, io.EOF, err)
+					if test.want != nil {
+						require.ErrorIs(t, err, test.want, "%s, by %d", how, size)
+					}
+					require.False(t, r.Closed())
+					require.False(t, json.Valid(got))
+					require.LessOrEqual(t, strings.Count(string(got), `"`), 1)
+					_, again := r.Read(make([]byte, size))
+					require.Equal(t, err, again, "the error is final")
 				}
 			}
 		})
@@ -142,17 +156,19 @@ func FuzzReader(f *testing.F) {
 	f.Add([]byte("a"), uint16(8), uint8(0))
 	f.Add(bytesOf(1000), uint16(33), uint8(3))
 	f.Fuzz(func(t *testing.T, source []byte, size uint16, part uint8) {
-		var from io.Reader = bytes.NewReader(source)
-		if part > 0 {
-			from = &parts{from, int(part)}
+		for _, read := range ways(t) {
+			var from io.Reader = bytes.NewReader(source)
+			if part > 0 {
+				from = &parts{from, int(part)}
+			}
+			got, err := readAll(read(&base64json.Reader{Source: from, Min: 1, Max: 1 << 20}), int(size)%70_000+1)
+			if len(source) == 0 {
+				require.ErrorIs(t, err, base64json.ErrShort)
+				continue
+			}
+			require.Equal(t, io.EOF, err)
+			require.Equal(t, `"`+base64.StdEncoding.EncodeToString(source)+`"`, string(got))
 		}
-		got, err := readAll(&base64json.Reader{Source: from, Min: 1, Max: 1 << 20}, int(size)%70_000+1)
-		if len(source) == 0 {
-			require.ErrorIs(t, err, base64json.ErrShort)
-			return
-		}
-		require.Equal(t, io.EOF, err)
-		require.Equal(t, `"`+base64.StdEncoding.EncodeToString(source)+`"`, string(got))
 	})
 }
 
