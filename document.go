@@ -234,8 +234,19 @@ func (u *upload) print(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	content := io.LimitReader(&leavable{Reader: u.document.Content, done: ctx.Done()}, MaxDocument+1)
-	if _, err := io.Copy(w, content); err != nil {
+	read := make(chan error, 1)
+	go func() { // where a Read that blocks can be left
+		read <- safely(func() error {
+			_, err := io.Copy(w, io.LimitReader(u.document.Content, MaxDocument+1))
+			return err
+		})
+	}()
+	select {
+	case err = <-read:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
 		return err
 	}
 	_, err = seeker.Seek(at, io.SeekStart)
