@@ -101,7 +101,7 @@ func startClock(tx *bbolt.Tx) clock {
 	return clock{now, count}
 }
 
-func (c clock) now() uint64 { return c.count + uint64(time.Since(c.began)) }
+func (c clock) now() uint64 { return c.count + uint64(max(0, time.Since(c.began))) } //nolint:gosec // see max
 
 func (c clock) note(tx *bbolt.Tx) error {
 	return errors.Join(
@@ -149,7 +149,7 @@ func readRecord(b []byte) (record, error) {
 
 func cutCounted(b []byte) (counted, rest []byte, ok bool) {
 	n, width := binary.Uvarint(b)
-	if width <= 0 || n > uint64(len(b)-width) {
+	if width <= 0 || n > uint64(len(b)-width) { //nolint:gosec // it is not negative
 		return nil, nil, false
 	}
 	b = b[width:]
@@ -204,7 +204,7 @@ func (s *JournalStore) Save(ctx context.Context, entry lending.JournalEntry) err
 				return false, err
 			}
 			if refused = refusal(tx, was, entry); refused != nil {
-				return false, nil
+				return false, nil //nolint:nilerr // it changes nothing, and the others are not held up
 			}
 			return true, s.write(tx, was, entry)
 		})

@@ -161,6 +161,8 @@ func (s *JournalStore) Save(ctx context.Context, entry lending.JournalEntry) err
 // listEntries looks through a part of the index, of one state and from where the part before
 // has ended, for entries that are as old as asked for. It returns the time, where it has
 // ended, which is "" at the end, and the members.
+//
+//nolint:dupword // the ends of blocks
 var listEntries = clocked("KEYS[2]", `
 local entries, state, prefix, older, limit, from, listed = unpack(ARGV)
 if listed == '' then listed = text(now) end

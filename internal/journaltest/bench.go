@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
 	"github.com/lendingapi/lending-go"
 )
 
@@ -41,8 +42,8 @@ func Benchmark(b *testing.B, store lending.JournalStore, write func(key string, 
 		n++
 		key := fmt.Sprint("order-", n)
 		for i, turn := range []func() error{
-			func() error { return command(context.Background()) },
-			func() error { return command(lending.WithKey(context.Background(), key)) },
+			func() error { return command(b.Context()) },
+			func() error { return command(lending.WithKey(b.Context(), key)) },
 			func() error {
 				if err := write(key, data); err != nil {
 					return err

@@ -3,6 +3,7 @@
 package journaltest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +31,7 @@ func entryOf(key string, revision int64) lending.JournalEntry {
 }
 
 func right(e lending.JournalEntry) error {
-	if want := entryOf(e.Key, e.Revision); e.State != want.State || e.Scope != want.Scope || string(e.Data) != string(want.Data) {
+	if want := entryOf(e.Key, e.Revision); e.State != want.State || e.Scope != want.Scope || !bytes.Equal(e.Data, want.Data) {
 		return fmt.Errorf("%q at revision %d has state %q, scope %q and %d bytes of data, which are of another revision", e.Key, e.Revision, e.State, e.Scope, len(e.Data))
 	}
 	return nil

@@ -85,7 +85,7 @@ func (s journal) listOldest() {
 		save(key, journalStates[i])
 	}
 	want := func(keys string) (entries []lending.JournalEntry) {
-		for _, key := range strings.Split(keys, "") {
+		for key := range strings.SplitSeq(keys, "") {
 			entries = append(entries, kept[key])
 		}
 		return entries

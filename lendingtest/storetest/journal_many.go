@@ -110,7 +110,7 @@ func (s journal) unmixed() {
 		return []byte(strings.Repeat(fmt.Sprint(key, " ", revision, "\n"), 300))
 	}
 	right := func(e lending.JournalEntry) bool {
-		return string(e.Data) == string(text(e.Key, e.Revision)) && e.State == journalStates[e.Revision%6] && e.Scope == fmt.Sprint(e.Key, e.Revision%3)
+		return bytes.Equal(e.Data, text(e.Key, e.Revision)) && e.State == journalStates[e.Revision%6] && e.Scope == fmt.Sprint(e.Key, e.Revision%3)
 	}
 	var saves [keys]atomic.Int64
 	atOnce(several, func(i int) {

@@ -41,10 +41,10 @@ func openJournals(flaw string) func() lending.JournalStore {
 	shared := newJournalModel(flaw)
 	var last *journalHandle
 	return func() lending.JournalStore {
-		switch {
-		case flaw == "is each process's own":
+		switch flaw {
+		case "is each process's own":
 			return newJournalModel(flaw)
-		case flaw == "is for one process" || flaw == "begins ages anew with each process":
+		case "is for one process", "begins ages anew with each process":
 			if last != nil {
 				last.closed = true
 			}
@@ -56,7 +56,7 @@ func openJournals(flaw string) func() lending.JournalStore {
 			}
 			last = &journalHandle{journalModel: shared}
 			return last
-		case flaw == "forgets its scopes with its process":
+		case "forgets its scopes with its process":
 			shared.scopes = map[string]string{}
 		}
 		return &journalHandle{journalModel: shared}
@@ -132,7 +132,7 @@ func (m *journalModel) Save(ctx context.Context, entry lending.JournalEntry) err
 	case "makes an entry of any revision":
 		other = other && found
 	case "compares the low half of a revision":
-		other = int32(was.Revision) != int32(entry.Revision) //nolint:gosec // that is the flaw
+		other = int32(was.Revision) != int32(entry.Revision)
 	}
 	if other {
 		if m.flaw == "begins the age anew with a refusal" && found {
@@ -247,45 +247,45 @@ func TestJournalStoreModel(t *testing.T) {
 
 func TestJournalStoreFindsFlaws(t *testing.T) {
 	eachFlaw(t, journalRules(), openJournals, map[string][]string{
-		"is for one process": nil,
-		"returns an empty entry for none": {"nothing is kept at first", "keys and scopes differ in every byte", "one entry has a scope", "Save refuses the scope of another and changes nothing", "of many keys at once one gets the scope", "what many save at once is not mixed"},
-		"makes an entry of any revision": {"nothing is kept at first"},
-		"cuts data": {"an entry comes out as it went in"},
-		"keeps data as text": {"an entry comes out as it went in", "what was saved survives its process"},
-		"keeps the data of before for none": {"an entry comes out as it went in", "what was saved survives its process"},
-		"folds the case of keys": {"keys and scopes differ in every byte", "List selects by prefix"},
-		"counts to nine": {"the revision is one higher with every Save", "of many at once one saves", "what many save at once is not mixed"},
-		"saves over any older revision": {"Save refuses another revision", "Save refuses the scope of another and changes nothing"},
-		"compares the low half of a revision": {"Save refuses another revision"},
-		"gives the scope up before it compares": {"Save refuses another revision"},
-		"begins the age anew with a refusal": {"Save refuses another revision"},
-		"does not guard scopes": {"keys and scopes differ in every byte", "Save refuses another revision", "one entry has a scope", "a scope that is given up is free", "Save refuses the scope of another and changes nothing", "of many keys at once one gets the scope", "processes share the entries", "what was saved survives its process"},
-		"guards the scopes of what is sent alone": {"one entry has a scope", "what was saved survives its process"},
-		"refuses its own scope": {"an entry comes out as it went in", "Save refuses another revision", "one entry has a scope", "Save refuses the scope of another and changes nothing", "Age is the time since the last Save", "of many at once one saves", "processes share the entries", "what was saved survives its process", "methods return when their context has ended"},
-		"names the wrong key": {"keys and scopes differ in every byte", "Save refuses another revision", "one entry has a scope", "a scope that is given up is free", "Save refuses the scope of another and changes nothing", "of many keys at once one gets the scope", "processes share the entries", "what was saved survives its process"},
-		"keeps a scope for ever": {"keys and scopes differ in every byte", "a scope that is given up is free", "processes share the entries", "what was saved survives its process"},
-		"writes before it looks at the scope": {"keys and scopes differ in every byte", "Save refuses another revision", "one entry has a scope", "a scope that is given up is free", "Save refuses the scope of another and changes nothing", "of many keys at once one gets the scope", "processes share the entries", "what was saved survives its process"},
+		"is for one process":                              nil,
+		"returns an empty entry for none":                 {"nothing is kept at first", "keys and scopes differ in every byte", "one entry has a scope", "Save refuses the scope of another and changes nothing", "of many keys at once one gets the scope", "what many save at once is not mixed"},
+		"makes an entry of any revision":                  {"nothing is kept at first"},
+		"cuts data":                                       {"an entry comes out as it went in"},
+		"keeps data as text":                              {"an entry comes out as it went in", "what was saved survives its process"},
+		"keeps the data of before for none":               {"an entry comes out as it went in", "what was saved survives its process"},
+		"folds the case of keys":                          {"keys and scopes differ in every byte", "List selects by prefix"},
+		"counts to nine":                                  {"the revision is one higher with every Save", "of many at once one saves", "what many save at once is not mixed"},
+		"saves over any older revision":                   {"Save refuses another revision", "Save refuses the scope of another and changes nothing"},
+		"compares the low half of a revision":             {"Save refuses another revision"},
+		"gives the scope up before it compares":           {"Save refuses another revision"},
+		"begins the age anew with a refusal":              {"Save refuses another revision"},
+		"does not guard scopes":                           {"keys and scopes differ in every byte", "Save refuses another revision", "one entry has a scope", "a scope that is given up is free", "Save refuses the scope of another and changes nothing", "of many keys at once one gets the scope", "processes share the entries", "what was saved survives its process"},
+		"guards the scopes of what is sent alone":         {"one entry has a scope", "what was saved survives its process"},
+		"refuses its own scope":                           {"an entry comes out as it went in", "Save refuses another revision", "one entry has a scope", "Save refuses the scope of another and changes nothing", "Age is the time since the last Save", "of many at once one saves", "processes share the entries", "what was saved survives its process", "methods return when their context has ended"},
+		"names the wrong key":                             {"keys and scopes differ in every byte", "Save refuses another revision", "one entry has a scope", "a scope that is given up is free", "Save refuses the scope of another and changes nothing", "of many keys at once one gets the scope", "processes share the entries", "what was saved survives its process"},
+		"keeps a scope for ever":                          {"keys and scopes differ in every byte", "a scope that is given up is free", "processes share the entries", "what was saved survives its process"},
+		"writes before it looks at the scope":             {"keys and scopes differ in every byte", "Save refuses another revision", "one entry has a scope", "a scope that is given up is free", "Save refuses the scope of another and changes nothing", "of many keys at once one gets the scope", "processes share the entries", "what was saved survives its process"},
 		"gives the scope up for one that it does not get": {"Save refuses the scope of another and changes nothing"},
-		"returns the age that was given": {"Save refuses another revision", "Save refuses the scope of another and changes nothing", "Age is the time since the last Save", "what was saved survives its process"},
-		"keeps the age of the first Save": {"Age is the time since the last Save", "List selects by state", "List selects by age", "List returns the oldest first"},
-		"begins the age anew with Load": {"Save refuses another revision", "Save refuses the scope of another and changes nothing", "Age is the time since the last Save", "what was saved survives its process"},
-		"takes a prefix for a pattern": {"keys and scopes differ in every byte", "List selects by prefix"},
-		"looks at the prefix last": {"List returns no more than the limit"},
-		"lists every state": {"Save refuses another revision", "Save refuses the scope of another and changes nothing", "List selects by state", "List returns no more than the limit"},
-		"lists the young": {"List selects by age"},
-		"lists by key": {"List selects by state", "List returns the oldest first", "List returns no more than the limit"},
-		"lists by state": {"List selects by state", "List returns the oldest first", "List returns no more than the limit", "what was saved survives its process"},
-		"lists the youngest first": {"List selects by state", "List returns the oldest first", "List returns no more than the limit", "what was saved survives its process"},
-		"lists without a limit": {"List returns no more than the limit"},
-		"lists a hundred at most": {"List returns no more than the limit"},
-		"lends what it keeps": {"what is returned is the caller's own"},
-		"keeps what it is lent": {"what is returned is the caller's own"},
-		"compares before it locks": {"of many at once one saves", "what many save at once is not mixed"},
-		"looks at the scope before it locks": {"of many at once one saves", "of many keys at once one gets the scope", "what many save at once is not mixed"},
-		"writes the revision before the data": {"what many save at once is not mixed"},
-		"is each process's own": {"of many at once one saves", "of many keys at once one gets the scope", "what many save at once is not mixed", "processes share the entries", "what was saved survives its process"},
-		"forgets its scopes with its process": {"what was saved survives its process"},
-		"begins ages anew with each process": {"what was saved survives its process"},
-		"outlasts its context": {"methods return when their context has ended"},
+		"returns the age that was given":                  {"Save refuses another revision", "Save refuses the scope of another and changes nothing", "Age is the time since the last Save", "what was saved survives its process"},
+		"keeps the age of the first Save":                 {"Age is the time since the last Save", "List selects by state", "List selects by age", "List returns the oldest first"},
+		"begins the age anew with Load":                   {"Save refuses another revision", "Save refuses the scope of another and changes nothing", "Age is the time since the last Save", "what was saved survives its process"},
+		"takes a prefix for a pattern":                    {"keys and scopes differ in every byte", "List selects by prefix"},
+		"looks at the prefix last":                        {"List returns no more than the limit"},
+		"lists every state":                               {"Save refuses another revision", "Save refuses the scope of another and changes nothing", "List selects by state", "List returns no more than the limit"},
+		"lists the young":                                 {"List selects by age"},
+		"lists by key":                                    {"List selects by state", "List returns the oldest first", "List returns no more than the limit"},
+		"lists by state":                                  {"List selects by state", "List returns the oldest first", "List returns no more than the limit", "what was saved survives its process"},
+		"lists the youngest first":                        {"List selects by state", "List returns the oldest first", "List returns no more than the limit", "what was saved survives its process"},
+		"lists without a limit":                           {"List returns no more than the limit"},
+		"lists a hundred at most":                         {"List returns no more than the limit"},
+		"lends what it keeps":                             {"what is returned is the caller's own"},
+		"keeps what it is lent":                           {"what is returned is the caller's own"},
+		"compares before it locks":                        {"of many at once one saves", "what many save at once is not mixed"},
+		"looks at the scope before it locks":              {"of many at once one saves", "of many keys at once one gets the scope", "what many save at once is not mixed"},
+		"writes the revision before the data":             {"what many save at once is not mixed"},
+		"is each process's own":                           {"of many at once one saves", "of many keys at once one gets the scope", "what many save at once is not mixed", "processes share the entries", "what was saved survives its process"},
+		"forgets its scopes with its process":             {"what was saved survives its process"},
+		"begins ages anew with each process":              {"what was saved survives its process"},
+		"outlasts its context":                            {"methods return when their context has ended"},
 	})
 }
