@@ -52,6 +52,7 @@ type passage struct {
 	memo  memo         // the data of it, as this call changes it
 	left  bool         // what the memo said of that before the command was sent
 	sent  bool         // that the command is sent is written down
+	doubt bool         // it was sent before, and nothing shows that it did not happen then
 }
 
 // key returns the key of the command, nil for none. It marks the looks of a journal.
@@ -125,7 +126,7 @@ func (p *passage) turns(ctx context.Context) error {
 
 // load gets the entry of the key, a free one if there is none.
 func (p *passage) load(ctx context.Context) error {
-	p.entry, p.memo = JournalEntry{}, memo{}
+	p.entry, p.memo, p.doubt = JournalEntry{}, memo{}, false
 	entry, err := p.store.Load(ctx, p.stored(p.key.name))
 	if err == nil && entry != nil {
 		p.memo, err = readMemo(entry.Data)
@@ -278,6 +279,7 @@ func (p *passage) settle(ctx context.Context, lost time.Duration) error {
 		if p.key.look != nil {
 			p.memo.Before = nil // which this look has not looked at
 		}
+		p.doubt = !v.absent || lost < p.Quiet
 		return p.send(ctx)
 	case v.absent:
 		return p.refuse(KeyError{kind: ErrUnsettled, Why: "no read shows it, but it can be executed late", RetryAfter: p.Quiet - lost})
