@@ -230,6 +230,9 @@ func (p *passage) send(ctx context.Context) error {
 
 var errLookBefore = storeAnswer("what is there before the command cannot be read")
 
+// sentTwice is why a command that has happened keeps its scope.
+const sentTwice = "it was sent twice, and the first can be executed late"
+
 // release takes the scope from the command of another key, if that need not have it any
 // more. It returns a conflict then.
 func (p *passage) release(ctx context.Context, key string) error {
@@ -247,7 +250,7 @@ func (p *passage) release(ctx context.Context, key string) error {
 		return p.refuse(held)
 	}
 	if held.RetryAfter = of.Hold - other.Age; held.RetryAfter > 0 {
-		held.Why = "it was sent twice, and the first can be executed late"
+		held.Why = sentTwice
 		return p.refuse(held)
 	}
 	other.Scope = ""
@@ -268,7 +271,11 @@ func (p *passage) settle(ctx context.Context, lost time.Duration) error {
 	case err != nil:
 		return p.refuse(KeyError{kind: ErrUnsettled, cause: err})
 	case v.happened:
-		if err := p.store.Save(ctx, p.memo.settle(&p.entry, v, p.MaxAnswer)); err != nil {
+		done := p.memo.settle(&p.entry, v, p.MaxAnswer)
+		if p.memo.Hold > 0 {
+			done.Scope = p.scope()
+		}
+		if err := p.store.Save(ctx, done); err != nil {
 			return p.unsaved(err)
 		}
 		return p.replay(ctx, JournalSettled)

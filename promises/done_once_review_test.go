@@ -1,6 +1,7 @@
 package promises_test
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -81,6 +82,48 @@ func TestAStoreThatFailsTheSecondTimeSettlesNothing(t *testing.T) {
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 				_, err = client.Applications.UpdateName(newer, o.application, "New")
 				require.ErrorIs(t, err, lending.ErrScopeHeld)
+			})
+		})
+	}
+}
+
+// TestWhoSaysThatItHappenedDoesNotLetAnOldValueComeBack where it was sent twice.
+func TestWhoSaysThatItHappenedDoesNotLetAnOldValueComeBack(t *testing.T) {
+	for name, says := range map[string]func(*testing.T, *lending.Journal, func(...lending.KeyOption) error){
+		"a person": func(t *testing.T, journal *lending.Journal, _ func(...lending.KeyOption) error) {
+			resolution := lending.Resolution{By: "ada", Why: "seen", Verdict: lending.Happened(true)}
+			err := journal.Resolve(t.Context(), "name-1", resolution)
+			require.ErrorIs(t, err, lending.ErrUnsettled)
+			var refused *lending.KeyError
+			require.ErrorAs(t, err, &refused)
+			elapse(refused.RetryAfter)
+			require.NoError(t, journal.Resolve(t.Context(), "name-1", resolution))
+		},
+		"a look": func(t *testing.T, _ *lending.Journal, older func(...lending.KeyOption) error) {
+			require.NoError(t, older(lending.SettleWith(func(context.Context) (lending.Verdict, error) { return lending.Happened(true), nil })))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+				o, client := newOrder(service), process()
+				set := func(key, value string, opts ...lending.KeyOption) error {
+					_, err := client.Applications.UpdateName(lending.WithKey(t.Context(), key, opts...), o.application, value)
+					return err
+				}
+				service.Fail(updateName, lendingtest.Fault{Late: quiet - time.Second})
+				service.Fail(updateName, lendingtest.Fault{ResetAfter: true})
+				for range 2 {
+					require.ErrorIs(t, set("name-1", "Old"), lending.ErrOutcomeUnknown)
+				}
+				says(t, journal, func(opts ...lending.KeyOption) error { return set("name-1", "Old", opts...) })
+				var refused *lending.KeyError
+				for err := set("name-2", "New"); err != nil; err = set("name-2", "New") {
+					require.ErrorIs(t, err, lending.ErrScopeHeld)
+					require.ErrorAs(t, err, &refused)
+					elapse(refused.RetryAfter)
+				}
+				elapse(2 * quiet)
+				assert.Equal(t, "New", service.Snapshot().Applications[1].BusinessName)
 			})
 		})
 	}
