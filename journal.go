@@ -120,10 +120,14 @@ func (j *Journal) Unsettled(ctx context.Context, limit int) ([]UnsettledCommand,
 	entries, err := s.store.List(ctx, JournalFilter{Prefix: prefix, States: unsettledStates, Limit: limit})
 	commands := make([]UnsettledCommand, 0, len(entries))
 	for _, entry := range entries {
-		command := UnsettledCommand{Key: strings.TrimPrefix(entry.Key, prefix), State: entry.State, Age: entry.Age, Why: ErrCorruptEntry.Error()}
-		if m, corrupt := readMemo(entry.Data); corrupt == nil {
-			command.Route, command.Sends, command.Why = m.Route, m.Sends, m.Why
-			command.Reads = settlementOf(m.Route).reads
+		command := UnsettledCommand{Key: strings.TrimPrefix(entry.Key, prefix), State: entry.State, Age: entry.Age}
+		m, corrupt := readMemo(entry.Data)
+		command.Route, command.Sends, command.Reads = m.Route, m.Sends, settlementOf(m.Route).reads
+		switch {
+		case corrupt != nil:
+			command.Why = corrupt.Error()
+		case entry.State == CommandUndecided: // or it is of an earlier time
+			command.Why = m.Why
 		}
 		commands = append(commands, command)
 	}

@@ -339,13 +339,17 @@ const journalHeader = "Lending-Journal"
 // has just come.
 func (p *passage) replay(ctx context.Context, action JournalAction) error {
 	x, none := p.x, p.memo.Status == 0
-	if none && x.result != reflect.TypeFor[nothing]() {
-		return p.refuse(KeyError{kind: ErrAnswerLost, Why: p.memo.Why})
+	u, isUpload := x.request.body.(*upload)
+	switch {
+	case isUpload && none: // its method returns nothing either
+		p.memo.Answer, p.memo.Media = []byte("true"), mediaJSON[0]
+	case none && x.result != reflect.TypeFor[nothing]():
+		return p.refuse(KeyError{kind: ErrAnswerLost})
 	}
 	if none {
 		p.memo.Status = http.StatusOK
 	}
-	if u, ok := x.request.body.(*upload); ok {
+	if isUpload {
 		u.complete.Store(true)
 	}
 	x.answer = Response{StatusCode: p.memo.Status, Header: http.Header{}, Body: p.memo.Answer}

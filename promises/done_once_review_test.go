@@ -128,3 +128,45 @@ func TestWhoSaysThatItHappenedDoesNotLetAnOldValueComeBack(t *testing.T) {
 		})
 	}
 }
+
+// TestAnUploadHasNoAnswerToLose: who knows that it happened has nothing to hand over.
+func TestAnUploadHasNoAnswerToLose(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+		o, client := newOrder(service), process()
+		const submit = "POST /api/Application/submit-bankstatement-document/{applicationId}"
+		upload := func(key string) error {
+			document := lending.Document{Name: "a.pdf", Content: strings.NewReader("%PDF-1.7")}
+			return client.Applications.SubmitBankStatement(lending.WithKey(t.Context(), key), o.application, document)
+		}
+		service.Fail(submit, lendingtest.Fault{ResetAfter: true})
+		require.ErrorIs(t, upload("lost"), lending.ErrOutcomeUnknown)
+		require.ErrorIs(t, upload("lost"), lending.ErrUndecided)
+		require.NoError(t, journal.Resolve(t.Context(), "lost", lending.Resolution{By: "ada", Why: "seen", Verdict: lending.Happened(nil)}))
+		require.NoError(t, upload("lost"))
+		require.NoError(t, upload("swept"))
+		elapse(31 * 24 * time.Hour)
+		require.Equal(t, 1, must(journal.Sweep(t.Context())))
+		require.NoError(t, upload("swept"))
+		assert.Equal(t, 2, service.Executed(submit))
+	})
+}
+
+// TestWhyIsThatOfNow and not what was said of an earlier time that it was sent.
+func TestWhyIsThatOfNow(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+		o, client := newOrder(service), process()
+		service.Fail("POST /api/Loan/resend-withdrawal-otp/{loanId}", lendingtest.Fault{ResetBefore: true, Times: 2})
+		resend := func() error {
+			_, err := client.Loans.ResendWithdrawalOTP(lending.WithKey(t.Context(), "the/key"), o.loan)
+			return err
+		}
+		require.ErrorIs(t, resend(), lending.ErrOutcomeUnknown)
+		require.ErrorIs(t, resend(), lending.ErrUndecided)
+		elapse(quiet)
+		require.NoError(t, journal.Resolve(t.Context(), "the/key", lending.Resolution{By: "ada", Why: "it is not there", Verdict: lending.NotHappened()}))
+		require.ErrorIs(t, resend(), lending.ErrOutcomeUnknown)
+		assert.Empty(t, must(journal.Unsettled(t.Context(), 1))[0].Why)
+		require.NoError(t, journal.Resolve(t.Context(), "the/key", lending.Resolution{By: "ada", Why: "it came", Verdict: lending.Happened(nil)}))
+		assert.NotContains(t, resend().Error(), "it is not there")
+	})
+}
