@@ -50,6 +50,7 @@ type passage struct {
 	row   settlement
 	entry JournalEntry // as it was loaded or saved last
 	memo  memo         // the data of it, as this call changes it
+	nonce string       // of this call's send
 	left  bool         // what the memo said of that before the command was sent
 	sent  bool         // that the command is sent is written down
 	doubt bool         // it was sent before, and nothing shows that it did not happen then
@@ -166,6 +167,11 @@ func (p *passage) turn(ctx context.Context) error {
 	case CommandDone, CommandForgotten:
 		return p.replay(ctx, JournalReplayed)
 	case CommandSent:
+		if p.nonce != "" && p.nonce == p.memo.Nonce { // the store has told this call of its own save
+			p.sent = true
+			p.act(ctx, JournalSent, nil)
+			return nil
+		}
 		if lost < 0 {
 			return p.refuse(KeyError{kind: ErrInProgress, RetryAfter: -lost})
 		}
@@ -209,7 +215,8 @@ func (p *passage) send(ctx context.Context) error {
 	}
 	deadline, _ := ctx.Deadline()
 	p.left = p.memo.Left
-	p.memo.Left, p.memo.Nonce, p.memo.Lease = true, rand.Text(), time.Until(deadline)
+	p.nonce = rand.Text()
+	p.memo.Left, p.memo.Nonce, p.memo.Lease = true, p.nonce, time.Until(deadline)
 	p.memo.Sends++
 	err := p.save(ctx, CommandSent, p.scope())
 	held, isHeld := errors.AsType[*ScopeHeldError](err)

@@ -170,3 +170,13 @@ func TestWhyIsThatOfNow(t *testing.T) {
 		assert.NotContains(t, resend().Error(), "it is not there")
 	})
 }
+
+// TestAStoreThatSavesTwice is one whose driver tries again after it was heard: this call has
+// the entry then, and nobody else.
+func TestAStoreThatSavesTwice(t *testing.T) {
+	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, store *tampered, client *lending.Client) {
+		store.saved = func(entry lending.JournalEntry) error { return store.JournalStore.Save(t.Context(), entry) }
+		must(client.Applications.CreateCustomer(lending.WithKey(t.Context(), "the/key"), newcomer()))
+		assert.Equal(t, 1, service.Executed(createRoute))
+	})
+}
