@@ -387,6 +387,7 @@ func (p *passage) refuse(why KeyError) error {
 	if failed, ok := errors.AsType[*Error](why.cause); ok {
 		why.RetryAfter = max(why.RetryAfter, failed.RetryAfter)
 	}
+	why.cause = hide(why.cause)
 	e := p.x.failed(&why)
 	switch {
 	case p.x.answer.StatusCode != 0:

@@ -149,7 +149,7 @@ type KeyError struct {
 	RetryAfter time.Duration // when to call again; 0 if nothing says it
 
 	kind  error
-	cause error // of a store, a read or a look
+	cause error // of a store, a read or a look; hidden
 }
 
 // Error names the keys.
@@ -175,5 +175,5 @@ func (e *KeyError) Unwrap() []error {
 	if e.cause == nil {
 		return []error{e.kind}
 	}
-	return []error{e.kind, hide(e.cause)}
+	return []error{e.kind, e.cause}
 }

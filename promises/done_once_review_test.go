@@ -3,6 +3,7 @@ package promises_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -178,5 +179,27 @@ func TestAStoreThatSavesTwice(t *testing.T) {
 		store.saved = func(entry lending.JournalEntry) error { return store.JournalStore.Save(t.Context(), entry) }
 		must(client.Applications.CreateCustomer(lending.WithKey(t.Context(), "the/key"), newcomer()))
 		assert.Equal(t, 1, service.Executed(createRoute))
+	})
+}
+
+// loudError is an error of a caller's store that quotes, and that fmt prints from within a
+// struct.
+type loudError string
+
+func (e loudError) Error() string { return string(e) }
+
+func TestAKeyErrorQuotesNoCause(t *testing.T) {
+	journaled(t, nil, func(t *testing.T, _ *lendingtest.Service, store *tampered, client *lending.Client) {
+		const canary = "C4n4ry-5ecret!"
+		store.load = func() error { return loudError(canary) }
+		_, err := client.Applications.CreateCustomer(lending.WithKey(t.Context(), "the/key"), newcomer())
+		var refused *lending.KeyError
+		require.ErrorAs(t, err, &refused)
+		require.ErrorIs(t, err, loudError(canary))
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%t"} {
+			for _, shown := range []any{err, refused, *refused} {
+				assert.NotContains(t, fmt.Sprintf(verb, shown), canary, "%s of %T", verb, shown)
+			}
+		}
 	})
 }
