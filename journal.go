@@ -195,7 +195,8 @@ func (j *Journal) Resolve(ctx context.Context, key string, r Resolution) error {
 // Sweep forgets the answers of the commands that have been done for longer than
 // [JournalOptions].KeepAnswers, and returns how many it were. That the commands are done is kept for
 // ever: one that is forgotten would run again. Call it now and then, a day apart for
-// example, in any one of the processes.
+// example, in any one of the processes. An entry that cannot be read is passed over, and
+// [ErrCorruptEntry] returned in the end.
 func (j *Journal) Sweep(ctx context.Context) (int, error) {
 	var c checks
 	if j.check(&c); len(c.fields) > 0 {
@@ -203,23 +204,29 @@ func (j *Journal) Sweep(ctx context.Context) (int, error) {
 	}
 	s := j.settings()
 	const batch = 100
+	var corrupt error // which does not keep the others from being forgotten
 	for n := 0; ; {
 		entries, err := s.store.List(ctx, JournalFilter{Prefix: s.stored(""), States: []CommandState{CommandDone}, Older: max(s.KeepAnswers, s.Quiet), Limit: batch})
-		if err != nil {
+		if err != nil && !errors.Is(err, ErrCorruptEntry) {
 			return n, journalError(err)
 		}
+		before := n
 		for i := range entries {
 			m, err := readMemo(entries[i].Data)
 			if err == nil {
 				err = s.store.Save(ctx, m.settle(&entries[i], verdict{happened: true}, 0))
 			}
-			if err != nil && !errors.Is(err, ErrJournalConflict) {
+			switch {
+			case err == nil:
+				n++
+			case errors.Is(err, ErrCorruptEntry):
+				corrupt = err
+			case !errors.Is(err, ErrJournalConflict):
 				return n, journalError(err)
 			}
-			n++
 		}
-		if len(entries) < batch {
-			return n, nil
+		if len(entries) < batch || n == before {
+			return n, journalError(corrupt)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -200,6 +201,26 @@ func TestAKeyErrorQuotesNoCause(t *testing.T) {
 			for _, shown := range []any{err, refused, *refused} {
 				assert.NotContains(t, fmt.Sprintf(verb, shown), canary, "%s of %T", verb, shown)
 			}
+		}
+	})
+}
+
+// TestACorruptEntryKeepsNoOthers from being forgotten, plain or encrypted.
+func TestACorruptEntryKeepsNoOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plain := lending.NewMemoryJournalStore()
+		encrypted, err := lending.NewEncryptedJournalStore(plain, []byte(strings.Repeat("k", 32)))
+		require.NoError(t, err)
+		for name, store := range map[string]lending.JournalStore{"plain": plain, "encrypted": encrypted} {
+			opts := &lending.JournalOptions{Namespace: name, KeepAnswers: time.Hour}
+			require.NoError(t, plain.Save(t.Context(), lending.JournalEntry{Key: name + ":corrupt", State: lending.CommandDone, Data: []byte("{")}))
+			elapse(time.Second)
+			require.NoError(t, store.Save(t.Context(), lending.JournalEntry{Key: name + ":fine", State: lending.CommandDone, Data: []byte(`{"route":"POST /a","status":200}`)}))
+			elapse(time.Hour)
+			swept, err := lending.NewJournal(store, opts).Sweep(t.Context())
+			require.ErrorIs(t, err, lending.ErrCorruptEntry, name)
+			assert.Equal(t, 1, swept, name)
+			assert.Equal(t, lending.CommandForgotten, must(plain.Load(t.Context(), name+":fine")).State, name)
 		}
 	})
 }
