@@ -2,6 +2,9 @@ package promises_test
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -222,5 +225,73 @@ func TestACorruptEntryKeepsNoOthers(t *testing.T) {
 			assert.Equal(t, 1, swept, name)
 			assert.Equal(t, lending.CommandForgotten, must(plain.Load(t.Context(), name+":fine")).State, name)
 		}
+	})
+}
+
+const (
+	createApplication = "POST /api/Application/create-application"
+	listApplications  = "GET /api/Application/get-customer-applications/{customerId}"
+)
+
+// TestAFailedListIsNoEmptyOne: the only application of the customer would be taken for the
+// one that never came.
+func TestAFailedListIsNoEmptyOne(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+		client := process()
+		customer := service.AddCustomer(lendingtest.Customer{Email: "order@example.com"}).ID
+		service.AddApplication(lendingtest.Application{CustomerID: customer})
+		service.Fail(listApplications, lendingtest.Fault{Status: http.StatusBadRequest})
+		service.Fail(createApplication, lendingtest.Fault{ResetBefore: true})
+		for _, want := range []error{lending.ErrOutcomeUnknown, lending.ErrUndecided} {
+			_, err := client.Applications.Create(lending.WithKey(t.Context(), "the/key"),
+				lending.ApplicationRequest{CustomerID: must(lending.ParseCustomerID(customer)), BusinessName: "B", BusinessZip: "94105"}, nil)
+			require.ErrorIs(t, err, want)
+		}
+	})
+}
+
+// TestOtherIDsAreNotAllAbsent: a record holds UUIDs of other kinds, of which a read that is
+// not for them may say anything.
+func TestOtherIDsAreNotAllAbsent(t *testing.T) {
+	for _, status := range []int{http.StatusForbidden, http.StatusInternalServerError} {
+		keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+			client := process()
+			customer := must(lending.ParseCustomerID(service.AddCustomer(lendingtest.Customer{Email: "order@example.com"}).ID))
+			create := func() (lending.ApplicationID, error) {
+				return client.Applications.Create(lending.WithKey(t.Context(), "the/key"),
+					lending.ApplicationRequest{CustomerID: customer, BusinessName: "B", BusinessZip: "94105"}, nil)
+			}
+			service.Fail(createApplication, lendingtest.Fault{ResetAfter: true})
+			_, err := create()
+			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+			ours := service.Snapshot().Applications[0].ID
+			service.Answer("GET /api/Application/get-application/{applicationId}", func(w http.ResponseWriter, r *http.Request) {
+				if r.PathValue("applicationId") != ours {
+					answer(status, `{"title":"No"}`)(w, r)
+					return
+				}
+				answer(http.StatusOK, `{"id":"`+ours+`"}`)(w, r)
+			})
+			id, err := create()
+			require.NoError(t, err)
+			assert.Equal(t, ours, id.String())
+		})
+	}
+}
+
+// TestAnEntryOfTheFirstVersion is read by all that follow: neither what is kept nor what
+// tells requests apart may change, or whoever updates has all his keys refused.
+func TestAnEntryOfTheFirstVersion(t *testing.T) {
+	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, store *tampered, client *lending.Client) {
+		user := lending.UserRequest{FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com", Password: lending.NewSecret("a"), MobileNumber: "4155550100"}
+		mac := hmac.New(sha256.New, []byte("SALT"))
+		mac.Write([]byte(`{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com","password":"[redacted]","mobileNumber":"4155550100"}`))
+		kept := fmt.Sprintf(`{"route":"POST /api/Application/create-customer","print":%q,"salt":"SALT","left":true,"status":200,"media":"application/json","answer":%q}`,
+			base64.StdEncoding.EncodeToString(mac.Sum(nil)), base64.StdEncoding.EncodeToString([]byte(`{"id":"00000001-0001-4000-8000-000000000009"}`)))
+		require.NoError(t, store.Save(t.Context(), lending.JournalEntry{Key: ":the/key", State: lending.CommandDone, Data: []byte(kept)}))
+		customer, err := client.Applications.CreateCustomer(lending.WithKey(t.Context(), "the/key"), user)
+		require.NoError(t, err)
+		assert.Equal(t, "00000001-0001-4000-8000-000000000009", customer.ID.String())
+		assert.Zero(t, service.Executed(createRoute))
 	})
 }
