@@ -3,6 +3,7 @@ package lending
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -167,6 +168,9 @@ func (e *KeyError) Error() string {
 	}
 	return b.String()
 }
+
+// Format prints [KeyError.Error] under every verb.
+func (e *KeyError) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, e.Error()) }
 
 func (*KeyError) safe() {}
 
