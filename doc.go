@@ -120,7 +120,8 @@
 //	           what is there is read, "sent" is written down, it is sent. What was refused
 //	           and can never have left otherwise may be another request now
 //	sent       within the time that its call has, two minutes at most, an hour for an
-//	           upload without a deadline: [ErrInProgress], and when to call again. Later its process must be dead: it is settled
+//	           upload without a deadline: [ErrInProgress], and when to call again. Later
+//	           its process must be dead: it is settled
 //	unknown    its call lost the answer: it is settled
 //	undecided  no read tells: [ErrUndecided], until [Journal.Resolve], [MayRepeat] or [SettleWith]
 //	done       nothing is sent: the recorded answer is returned, decoded as it was then
