@@ -119,8 +119,9 @@
 //	free       it never left, was refused, or a read has shown that it is not there:
 //	           what is there is read, "sent" is written down, it is sent. What was refused
 //	           and can never have left otherwise may be another request now
-//	sent       within the time that its call has, at most two minutes: [ErrInProgress], and
-//	           when to call again. Later its process must be dead: it is settled
+//	sent       within the time that its call has, two minutes at most, an hour for an
+//	           upload without a deadline: [ErrInProgress], and when to call again. Later
+//	           its process must be dead: it is settled
 //	unknown    its call lost the answer: it is settled
 //	undecided  no read tells: [ErrUndecided], until [Journal.Resolve], [MayRepeat] or [SettleWith]
 //	done       nothing is sent: the recorded answer is returned, decoded as it was then
@@ -153,7 +154,8 @@
 //     is tried for ten seconds, then the error is [ErrJournal] and its outcome done, and the
 //     next call settles it.
 //   - A key that is used for another request: an [*ArgumentError]. What tells requests apart
-//     are route, parameters and body but for secrets; of a [Document] name, size and what
+//     are route, parameters and body but for what is a [Secret], in Extra too: what can be
+//     guessed, or is another one in the next try, must be one; of a [Document] name, size and what
 //     it holds, if that can be read twice. A time.Now() in a request makes another of it.
 //   - Clocks: ages are the store's, leases are durations.
 //

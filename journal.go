@@ -120,10 +120,14 @@ func (j *Journal) Unsettled(ctx context.Context, limit int) ([]UnsettledCommand,
 	entries, err := s.store.List(ctx, JournalFilter{Prefix: prefix, States: unsettledStates, Limit: limit})
 	commands := make([]UnsettledCommand, 0, len(entries))
 	for _, entry := range entries {
-		command := UnsettledCommand{Key: strings.TrimPrefix(entry.Key, prefix), State: entry.State, Age: entry.Age, Why: ErrCorruptEntry.Error()}
-		if m, corrupt := readMemo(entry.Data); corrupt == nil {
-			command.Route, command.Sends, command.Why = m.Route, m.Sends, m.Why
-			command.Reads = settlementOf(m.Route).reads
+		command := UnsettledCommand{Key: strings.TrimPrefix(entry.Key, prefix), State: entry.State, Age: entry.Age}
+		m, corrupt := readMemo(entry.Data)
+		command.Route, command.Sends, command.Reads = m.Route, m.Sends, settlementOf(m.Route).reads
+		switch {
+		case corrupt != nil:
+			command.Why = corrupt.Error()
+		case entry.State == CommandUndecided: // or it is of an earlier time
+			command.Why = m.Why
 		}
 		commands = append(commands, command)
 	}
@@ -181,6 +185,8 @@ func (j *Journal) Resolve(ctx context.Context, key string, r Resolution) error {
 		return &KeyError{Key: key, kind: ErrInProgress, RetryAfter: -lost}
 	case v.absent && lost < s.Quiet:
 		return &KeyError{Key: key, kind: ErrUnsettled, Why: "it can be executed late", RetryAfter: s.Quiet - lost}
+	case lost < m.Hold:
+		return &KeyError{Key: key, kind: ErrUnsettled, Why: sentTwice, RetryAfter: m.Hold - lost}
 	}
 	m.Why, m.ResolvedBy = r.Why, r.By
 	return journalError(s.store.Save(ctx, m.settle(entry, v, s.MaxAnswer)))
@@ -189,7 +195,8 @@ func (j *Journal) Resolve(ctx context.Context, key string, r Resolution) error {
 // Sweep forgets the answers of the commands that have been done for longer than
 // [JournalOptions].KeepAnswers, and returns how many it were. That the commands are done is kept for
 // ever: one that is forgotten would run again. Call it now and then, a day apart for
-// example, in any one of the processes.
+// example, in any one of the processes. An entry that cannot be read is passed over, and
+// [ErrCorruptEntry] returned in the end.
 func (j *Journal) Sweep(ctx context.Context) (int, error) {
 	var c checks
 	if j.check(&c); len(c.fields) > 0 {
@@ -197,23 +204,29 @@ func (j *Journal) Sweep(ctx context.Context) (int, error) {
 	}
 	s := j.settings()
 	const batch = 100
+	var corrupt error // which does not keep the others from being forgotten
 	for n := 0; ; {
 		entries, err := s.store.List(ctx, JournalFilter{Prefix: s.stored(""), States: []CommandState{CommandDone}, Older: max(s.KeepAnswers, s.Quiet), Limit: batch})
-		if err != nil {
+		if err != nil && !errors.Is(err, ErrCorruptEntry) {
 			return n, journalError(err)
 		}
+		before := n
 		for i := range entries {
 			m, err := readMemo(entries[i].Data)
 			if err == nil {
 				err = s.store.Save(ctx, m.settle(&entries[i], verdict{happened: true}, 0))
 			}
-			if err != nil && !errors.Is(err, ErrJournalConflict) {
+			switch {
+			case err == nil:
+				n++
+			case errors.Is(err, ErrCorruptEntry):
+				corrupt = err
+			case !errors.Is(err, ErrJournalConflict):
 				return n, journalError(err)
 			}
-			n++
 		}
-		if len(entries) < batch {
-			return n, nil
+		if len(entries) < batch || n == before {
+			return n, journalError(corrupt)
 		}
 	}
 }

@@ -52,8 +52,10 @@ type passage struct {
 	row   settlement
 	entry JournalEntry // as it was loaded or saved last
 	memo  memo         // the data of it, as this call changes it
+	nonce string       // of this call's send
 	left  bool         // what the memo said of that before the command was sent
 	sent  bool         // that the command is sent is written down
+	doubt bool         // it was sent before, and nothing shows that it did not happen then
 }
 
 // key returns the key of the command, nil for none. It marks the looks of a journal.
@@ -127,7 +129,7 @@ func (p *passage) turns(ctx context.Context) error {
 
 // load gets the entry of the key, a free one if there is none.
 func (p *passage) load(ctx context.Context) error {
-	p.entry, p.memo = JournalEntry{}, memo{}
+	p.entry, p.memo, p.doubt = JournalEntry{}, memo{}, false
 	entry, err := p.store.Load(ctx, p.stored(p.key.name))
 	if err == nil && entry != nil {
 		p.memo, err = readMemo(entry.Data)
@@ -167,6 +169,11 @@ func (p *passage) turn(ctx context.Context) error {
 	case CommandDone, CommandForgotten:
 		return p.replay(ctx, JournalReplayed)
 	case CommandSent:
+		if p.nonce != "" && p.nonce == p.memo.Nonce { // the store has told this call of its own save
+			p.sent = true
+			p.act(ctx, JournalSent, nil)
+			return nil
+		}
 		if lost < 0 {
 			return p.refuse(KeyError{kind: ErrInProgress, RetryAfter: -lost})
 		}
@@ -213,7 +220,8 @@ func (p *passage) send(ctx context.Context) error {
 	}
 	deadline, _ := ctx.Deadline()
 	p.left = p.memo.Left
-	p.memo.Left, p.memo.Nonce, p.memo.Lease = true, rand.Text(), time.Until(deadline)
+	p.nonce = rand.Text()
+	p.memo.Left, p.memo.Nonce, p.memo.Lease = true, p.nonce, time.Until(deadline)
 	p.memo.Sends++
 	err := p.save(ctx, CommandSent, p.scope())
 	held, isHeld := errors.AsType[*ScopeHeldError](err)
@@ -252,6 +260,9 @@ func (p *passage) reserve(ctx context.Context) error {
 
 var errLookBefore = storeAnswer("what is there before the command cannot be read")
 
+// sentTwice is why a command that has happened keeps its scope.
+const sentTwice = "it was sent twice, and the first can be executed late"
+
 // release takes the scope from the command of another key, if that need not have it any
 // more. It returns a conflict then.
 func (p *passage) release(ctx context.Context, key string) error {
@@ -269,7 +280,7 @@ func (p *passage) release(ctx context.Context, key string) error {
 		return p.refuse(held)
 	}
 	if held.RetryAfter = of.Hold - other.Age; held.RetryAfter > 0 {
-		held.Why = "it was sent twice, and the first can be executed late"
+		held.Why = sentTwice
 		return p.refuse(held)
 	}
 	if held.RetryAfter = min(reserved-other.Age, time.Second); other.State == CommandFree && held.RetryAfter > 0 {
@@ -294,7 +305,11 @@ func (p *passage) settle(ctx context.Context, lost time.Duration) error {
 	case err != nil:
 		return p.refuse(KeyError{kind: ErrUnsettled, cause: err})
 	case v.happened:
-		if err := p.store.Save(ctx, p.memo.settle(&p.entry, v, p.MaxAnswer)); err != nil {
+		done := p.memo.settle(&p.entry, v, p.MaxAnswer)
+		if p.memo.Hold > 0 {
+			done.Scope = p.scope()
+		}
+		if err := p.store.Save(ctx, done); err != nil {
 			return p.unsaved(err)
 		}
 		return p.replay(ctx, JournalSettled)
@@ -305,6 +320,7 @@ func (p *passage) settle(ctx context.Context, lost time.Duration) error {
 		if p.key.look != nil {
 			p.memo.Before = nil // which this look has not looked at
 		}
+		p.doubt = !v.absent || lost < p.Quiet
 		return p.send(ctx)
 	case v.absent:
 		return p.refuse(KeyError{kind: ErrUnsettled, Why: "no read shows it, but it can be executed late", RetryAfter: p.Quiet - lost})
@@ -357,13 +373,17 @@ const journalHeader = "Lending-Journal"
 // has just come.
 func (p *passage) replay(ctx context.Context, action JournalAction) error {
 	x, none := p.x, p.memo.Status == 0
-	if none && x.result != reflect.TypeFor[nothing]() {
-		return p.refuse(KeyError{kind: ErrAnswerLost, Why: p.memo.Why})
+	u, isUpload := x.request.body.(*upload)
+	switch {
+	case isUpload && none: // its method returns nothing either
+		p.memo.Answer, p.memo.Media = []byte("true"), mediaJSON[0]
+	case none && x.result != reflect.TypeFor[nothing]():
+		return p.refuse(KeyError{kind: ErrAnswerLost})
 	}
 	if none {
 		p.memo.Status = http.StatusOK
 	}
-	if u, ok := x.request.body.(*upload); ok {
+	if isUpload {
 		u.complete.Store(true)
 	}
 	x.answer = Response{StatusCode: p.memo.Status, Header: http.Header{}, Body: p.memo.Answer}
@@ -394,6 +414,7 @@ func (p *passage) refuse(why KeyError) error {
 	if failed, ok := errors.AsType[*Error](why.cause); ok {
 		why.RetryAfter = max(why.RetryAfter, failed.RetryAfter)
 	}
+	why.cause = hide(why.cause)
 	e := p.x.failed(&why)
 	switch {
 	case p.x.answer.StatusCode != 0:

@@ -3,6 +3,7 @@ package lending
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -149,7 +150,7 @@ type KeyError struct {
 	RetryAfter time.Duration // when to call again; 0 if nothing says it
 
 	kind  error
-	cause error // of a store, a read or a look
+	cause error // of a store, a read or a look; hidden
 }
 
 // Error names the keys.
@@ -168,6 +169,9 @@ func (e *KeyError) Error() string {
 	return b.String()
 }
 
+// Format prints [KeyError.Error] under every verb.
+func (e *KeyError) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, e.Error()) }
+
 func (*KeyError) safe() {}
 
 // Unwrap returns the kind and the cause, which shows nothing that was sent or received.
@@ -175,5 +179,5 @@ func (e *KeyError) Unwrap() []error {
 	if e.cause == nil {
 		return []error{e.kind}
 	}
-	return []error{e.kind, hide(e.cause)}
+	return []error{e.kind, e.cause}
 }

@@ -45,6 +45,16 @@ func absence(err error) (sight, error) {
 	return sight{State: "absent " + strconv.Itoa(failed.StatusCode)}, nil
 }
 
+// noList is absence for a list, whose own way to say that it has nothing is to be empty. A
+// 400 instead of it is rather a failure: what there is is not known.
+func noList(err error) (sight, error) {
+	s, err := absence(err)
+	if strings.HasSuffix(s.State, " 400") {
+		s.Count = -1
+	}
+	return s, err
+}
+
 func lookCustomer(ctx context.Context, c *Client, r *request) (sight, error) {
 	return customerWith(ctx, c, r.body.(UserRequest).Email)
 }
@@ -78,7 +88,7 @@ func lookApplications(ctx context.Context, c *Client, r *request) (sight, error)
 	}
 	list, err := c.Applications.ListByCustomer(ctx, id)
 	if err != nil {
-		return absence(err)
+		return noList(err)
 	}
 	records := make([]Record, 0, len(list))
 	for _, application := range list {
@@ -108,7 +118,7 @@ func lookApplicants(ctx context.Context, c *Client, r *request) (sight, error) {
 	}
 	list, err := c.Approval.Applicants(ctx, id)
 	if err != nil {
-		return absence(err)
+		return noList(err)
 	}
 	return sight{Count: len(list)}, nil
 }
@@ -203,6 +213,7 @@ const maxTried = 16
 // theOne returns the only one of ids that a read accepts, "" if there is none or several.
 func theOne(ids []string, read func(id string) error) (string, error) {
 	var accepted []string
+	var failed error // as it may for what is of another kind, for ever
 	if len(ids) > maxTried {
 		return "", nil
 	}
@@ -211,11 +222,14 @@ func theOne(ids []string, read func(id string) error) (string, error) {
 		case err == nil:
 			accepted = append(accepted, id)
 		case !Absent(err):
-			return "", err
+			failed = err
 		}
 	}
-	if len(accepted) != 1 {
-		return "", nil
+	switch len(accepted) {
+	case 0:
+		return "", failed
+	case 1:
+		return accepted[0], nil
 	}
-	return accepted[0], nil
+	return "", nil
 }

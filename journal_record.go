@@ -14,6 +14,9 @@ func (p *passage) record(ctx context.Context, err error) error {
 	}
 	switch OutcomeOf(err) {
 	case OutcomeNotSent, OutcomeRejected:
+		if failed, ok := errors.AsType[*Error](err); ok && p.doubt {
+			failed.Outcome = OutcomeUnknown // it may have happened before
+		}
 		p.free(ctx, recordLimit)
 	case OutcomeUnknown:
 		_ = p.insist(ctx, recordLimit, CommandUnknown)
@@ -30,8 +33,13 @@ func (p *passage) record(ctx context.Context, err error) error {
 	return err
 }
 
-// free writes down that the command did not leave, or was refused.
+// free writes down that the command did not leave, or was refused. That says nothing of
+// what was sent before.
 func (p *passage) free(ctx context.Context, limit time.Duration) {
+	if p.doubt {
+		_ = p.insist(ctx, limit, CommandUnknown, p.scope())
+		return
+	}
 	p.memo.Left = p.left
 	if p.memo.Before = nil; !p.left {
 		p.memo.Sends = 0
