@@ -19,19 +19,16 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// The commands of a worker, in their order. Of these nobody wants two.
+// The commands of a worker, in their order. Of some nobody wants two; done twice, the others
+// do no harm.
 const (
-	CreateCustomer    = "POST /api/Application/create-customer"
-	CreateApplication = "POST /api/Application/create-application"
-	Process           = "GET /api/Application/process-application/{applicationId}"
-	Confirm           = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
-)
-
-// Twice does no harm here, if these are done twice.
-const (
-	BankingData = "POST /api/Application/add-or-update-banking-data/{applicationId}"
-	Calculation = "POST /api/Calculation/application-invoice-calculation"
-	Withdraw    = "POST /api/Loan/make-withdrawal-invoice/{loanId}"
+	CreateCustomer    = "POST /api/Application/create-customer"                            // once
+	CreateApplication = "POST /api/Application/create-application"                         // once
+	BankingData       = "POST /api/Application/add-or-update-banking-data/{applicationId}" // sets a value
+	Process           = "GET /api/Application/process-application/{applicationId}"         // once
+	Calculation       = "POST /api/Calculation/application-invoice-calculation"            // sets a value
+	Withdraw          = "POST /api/Loan/make-withdrawal-invoice/{loanId}"                  // sends a one-time password
+	Confirm           = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"               // once: money moves
 )
 
 // PhonePath is where the trial shows, below the address of the service, the one-time
