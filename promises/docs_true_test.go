@@ -189,14 +189,15 @@ func eachFile(t *testing.T, f func(path, text string)) {
 // of the journey, and every program that is mentioned exists.
 func TestExamplesAreThere(t *testing.T) {
 	var tests strings.Builder
-	program := regexp.MustCompile(`\./examples/\w+`)
+	program := regexp.MustCompile(`(?:-C (\S+) run )?\./examples/(\w+)`)
 	eachFile(t, func(path, text string) {
 		if strings.HasSuffix(path, "_test.go") {
 			tests.WriteString(text)
 		}
-		for _, directory := range program.FindAllString(text, -1) {
-			assert.FileExists(t, "../"+directory+"/main.go", "as %s says", path)
-			assert.FileExists(t, "../"+directory+"/main_test.go", "what it prints is not tested")
+		for _, found := range program.FindAllStringSubmatch(text, -1) {
+			directory := filepath.Join("..", found[1], "examples", found[2])
+			assert.FileExists(t, directory+"/main.go", "as %s says", path)
+			assert.FileExists(t, directory+"/main_test.go", "what it prints is not tested")
 		}
 	})
 	for name := range ledger(t) {

@@ -5,12 +5,16 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/lendingapi/lending-go/internal/onboardingtest"
 	"github.com/lendingapi/lending-go/internal/webhooktest"
 
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
 )
 
 func TestMain(m *testing.M) {
+	if code, isWorker := onboardingtest.Worker(openForWorker); isWorker {
+		os.Exit(code)
+	}
 	os.Exit(webhooktest.Main(m, openStore))
 }
 

@@ -23,6 +23,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/onboardingtest"
 	"github.com/lendingapi/lending-go/internal/webhooktest"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/stretchr/testify/assert"
@@ -58,6 +59,9 @@ func TestMain(m *testing.M) {
 		}
 		runReplica(settings)
 		return
+	}
+	if code, isWorker := onboardingtest.Worker(openForWorker); isWorker {
+		os.Exit(code)
 	}
 	skipExamples()
 	os.Exit(webhooktest.Main(m, openStore))

@@ -1,0 +1,165 @@
+// Onboarding takes ten customers from nothing to a confirmed withdrawal, in a worker that is
+// killed again and again, at a service that loses one answer in five. In the end there are
+// ten of everything.
+//
+// It needs nothing but Go. This process is the service and the one who kills: it starts
+// itself as the worker, kills that with SIGKILL at random moments, starts it again until it
+// has done all, and then counts in the service. What a program of yours would take over
+// stands in worker.go.
+//
+//	go -C contrib/bolt run ./examples/onboarding
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"time"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/onboarding"
+
+	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
+)
+
+// The service executes nothing later than held here, so that the worker need not wait long
+// until an absence shows that nothing happened. How long a real one can take is not
+// published: the default of Quiet is five minutes.
+const (
+	held  = 150 * time.Millisecond
+	quiet = 500 * time.Millisecond
+)
+
+const customers = 10
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	var err error
+	if len(os.Args) == 4 && os.Args[1] == "worker" {
+		go endWith(os.Stdin)
+		err = work(ctx, os.Args[2], os.Args[2]+onboarding.PhonePath, os.Args[3])
+	} else {
+		err = run(ctx, os.Stdout)
+	}
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "onboarding:", err)
+		os.Exit(1)
+	}
+}
+
+// endWith ends a worker whose parent has gone, and which nobody waits for.
+func endWith(input io.Reader) {
+	_, _ = io.Copy(io.Discard, input)
+	os.Exit(2)
+}
+
+func run(ctx context.Context, out io.Writer) error {
+	directory, err := os.MkdirTemp("", "onboarding")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(directory)
+	emails, err := writeOrders(directory)
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
+	say(out, "The embedded service is running, and a worker at it: nothing leaves this machine.")
+	var told time.Time
+	result, err := onboarding.Trial{
+		Customers: emails, Lost: 0.2, Held: held, Kills: 15, Life: 200 * time.Millisecond,
+		Worker: func(address string) *exec.Cmd { return exec.Command(self, "worker", address, directory) }, //nolint:gosec,noctx // this very program, which the trial kills
+		Tell: func(p onboarding.Progress) {
+			if p.Done || time.Since(told) > 100*time.Millisecond {
+				told = time.Now()
+				_, _ = fmt.Fprintf(out, "\r%5.1f s: %2d of %d withdrawals confirmed, the worker killed %2d times, %2d answers lost",
+					p.Elapsed.Seconds(), p.Confirmed, customers, p.Kills, p.Lost)
+			}
+		},
+	}.Run(ctx)
+	say(out, "")
+	if err != nil {
+		return err
+	}
+	return errors.Join(count(out, result), checkJournal(ctx, out, directory))
+}
+
+// count prints what there is, and fails unless there is one of everything for everybody.
+func count(out io.Writer, result onboarding.Result) error {
+	offers, withdrawals := 0, 0
+	for _, application := range result.State.Applications {
+		offers += application.ProcessRuns
+	}
+	for _, loan := range result.State.Loans {
+		withdrawals += len(loan.Withdrawals)
+	}
+	var failed error
+	say(out, "\n%-14s  wanted  in the service  commands executed", "")
+	for _, row := range []struct {
+		name, route string
+		there       int
+	}{
+		{"customers", onboarding.CreateCustomer, len(result.State.Customers)},
+		{"applications", onboarding.CreateApplication, len(result.State.Applications)},
+		{"offers", onboarding.Process, offers},
+		{"withdrawals", onboarding.Confirm, withdrawals},
+	} {
+		executed, beyond, missing := result.Of(row.route)
+		say(out, "%-14s  %6d  %14d  %17d", row.name, customers, row.there, executed)
+		if row.there != customers || executed != customers || beyond > 0 || missing > 0 {
+			failed = errors.Join(failed, fmt.Errorf("%s: not one for each customer", row.name))
+		}
+	}
+	data, _, _ := result.Of(onboarding.BankingData)
+	calculations, _, _ := result.Of(onboarding.Calculation)
+	passwords, _, _ := result.Of(onboarding.Withdraw)
+	say(out, "\nWhat may be done twice: bank data sent %d times, %d calculations, %d one-time passwords.", data, calculations, passwords)
+	return failed
+}
+
+// checkJournal looks for what a person would have to settle.
+func checkJournal(ctx context.Context, out io.Writer, directory string) error {
+	store, err := lendingbolt.OpenJournalStore(filepath.Join(directory, "journal"), nil)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	unsettled, err := lending.NewJournal(store, nil).Unsettled(ctx, 100)
+	if err != nil {
+		return err
+	}
+	if len(unsettled) > 0 {
+		return fmt.Errorf("%d commands are not settled, %s first", len(unsettled), unsettled[0].Key)
+	}
+	say(out, "The journal has nothing left that is not settled.")
+	return nil
+}
+
+// writeOrders writes the partner's table of orders, and returns whose they are.
+func writeOrders(directory string) (emails []string, err error) {
+	orders := make([]order, customers)
+	for i := range orders {
+		email := fmt.Sprintf("customer-%d@example.com", i+1)
+		emails = append(emails, email)
+		orders[i] = order{fmt.Sprintf("order-%d", i+1), email, "2500.00", time.Now()}
+	}
+	text, err := json.Marshal(orders)
+	if err != nil {
+		return nil, err
+	}
+	return emails, os.WriteFile(filepath.Join(directory, "orders.json"), text, 0o600)
+}
+
+func say(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }

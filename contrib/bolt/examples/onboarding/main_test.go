@@ -1,0 +1,39 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"testing"
+
+	"github.com/lendingapi/lending-go/internal/onboarding"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The program starts itself, which is this one here.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "worker" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func TestOutput(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, run(t.Context(), &out))
+	assert.Contains(t, out.String(), "10 of 10 withdrawals confirmed")
+	assert.Contains(t, out.String(), `
+                wanted  in the service  commands executed
+customers           10              10                 10
+applications        10              10                 10
+offers              10              10                 10
+withdrawals         10              10                 10
+`)
+	assert.Contains(t, out.String(), "nothing left that is not settled")
+}
+
+// A count that is not ten ends the program with an error.
+func TestCountFails(t *testing.T) {
+	require.Error(t, count(&bytes.Buffer{}, onboarding.Result{}))
+}

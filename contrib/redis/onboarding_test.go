@@ -1,0 +1,20 @@
+package lendingredis_test
+
+import (
+	"testing"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/onboardingtest"
+
+	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
+)
+
+func openForWorker(address string) (lending.JournalStore, func() error, error) {
+	client := newRedis(address)
+	return lendingredis.NewJournalStore(client, "test"), client.Close, nil
+}
+
+// What a worker does with keys is done once, however often it is killed.
+func TestCommandsAreDoneOnceUnderKill(t *testing.T) {
+	onboardingtest.Kill(t, startRedis(t, "--appendonly", "yes", "--appendfsync", "always").address())
+}

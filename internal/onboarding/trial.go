@@ -1,0 +1,225 @@
+// Package onboarding tries a worker that takes customers from nothing to a confirmed
+// withdrawal: the service loses answers, the worker is killed and started again, and the
+// service says how often each command was done.
+package onboarding
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"path"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// The commands of a worker, in their order. Of some nobody wants two; done twice, the others
+// do no harm.
+const (
+	CreateCustomer    = "POST /api/Application/create-customer"                            // once
+	CreateApplication = "POST /api/Application/create-application"                         // once
+	BankingData       = "POST /api/Application/add-or-update-banking-data/{applicationId}" // sets a value
+	Process           = "GET /api/Application/process-application/{applicationId}"         // once
+	Calculation       = "POST /api/Calculation/application-invoice-calculation"            // sets a value
+	Withdraw          = "POST /api/Loan/make-withdrawal-invoice/{loanId}"                  // sends a one-time password
+	Confirm           = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"               // once: money moves
+)
+
+// PhonePath is where the trial shows, below the address of the service, the one-time
+// password that a customer would read on a phone: the id of the loan follows.
+const PhonePath = "/phone/"
+
+// Trial is a service in this process and a worker in one of its own.
+type Trial struct {
+	Customers []string      // the e-mail addresses of those whom the worker is to take along
+	Lost      float64       // the share of commands whose answer is lost, executed or not: below 0.3
+	Held      time.Duration // commands are held up, and executed late, by less than that
+	Kills     int           // how often the worker is killed, unless it is done before: evenly over the customers
+	Life      time.Duration // it is killed within that, at random
+
+	// Worker returns the command that starts a worker for the service at address. The
+	// worker ends when all is done; its standard input ends with this process.
+	Worker func(address string) *exec.Cmd
+
+	// Tell is called now and then; nil if nobody wants to know.
+	Tell func(Progress)
+}
+
+// Progress is how far a trial has come.
+type Progress struct {
+	Elapsed   time.Duration
+	Confirmed int // withdrawals
+	Kills     int // of the worker
+	Lost      int // answers
+	Done      bool
+}
+
+// Result is what the service has counted.
+type Result struct {
+	Progress
+	State    lendingtest.Snapshot
+	executed map[string]map[string]int // by route and by customer
+}
+
+// Of says how often the command of a route was executed, how often of that beyond once for a
+// customer, and for how many customers it was not.
+func (r Result) Of(route string) (executed, beyond, missing int) {
+	for _, n := range r.executed[route] {
+		executed += n
+		beyond += max(0, n-1)
+		if n == 0 {
+			missing++
+		}
+	}
+	return executed, beyond, missing
+}
+
+// Run lets workers work, one after the other, until one has done all.
+func (t Trial) Run(ctx context.Context) (Result, error) {
+	r := &run{Trial: t, service: lendingtest.New(), start: time.Now(), opened: map[string]bool{}}
+	defer r.service.Close()
+	r.plan()
+	r.service.Watch(r.openLoans)
+	mux := http.NewServeMux()
+	mux.Handle("/", r.service)
+	mux.HandleFunc("GET "+PhonePath+"{loan}", func(w http.ResponseWriter, q *http.Request) {
+		_, _ = w.Write([]byte(r.service.OTP(q.PathValue("loan"))))
+	})
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	for done := false; !done; {
+		var err error
+		if done, err = r.life(ctx, server.URL); err != nil {
+			return Result{}, err
+		}
+	}
+	if err := r.service.Wait(ctx); err != nil { // for what is executed late
+		return Result{}, err
+	}
+	r.done = true
+	r.tell()
+	result := Result{Progress: r.progress(), executed: map[string]map[string]int{}, State: r.service.Snapshot()}
+	for _, route := range routes {
+		all, executed := r.service.ExecutedFor(route), map[string]int{}
+		for _, customer := range t.Customers {
+			executed[customer] = all[customer]
+		}
+		result.executed[route] = executed
+	}
+	return result, nil
+}
+
+var routes = []string{CreateCustomer, CreateApplication, BankingData, Process, Calculation, Withdraw, Confirm}
+
+type run struct {
+	Trial
+	service *lendingtest.Service
+	start   time.Time
+	kills   int
+	done    bool
+	lost    atomic.Int64
+
+	loans  sync.Mutex
+	opened map[string]bool // by application
+}
+
+// plan has some of the commands go wrong: after a number that go well one loses its answer,
+// and one is held up, which ends with its caller, as what is late does not.
+func (r *run) plan() {
+	shown := func() { r.lost.Add(1) }
+	for _, route := range routes {
+		for range len(r.Customers) {
+			r.service.Fail(route, lendingtest.Fault{Times: 1 + int(rand.ExpFloat64()*(1/r.Lost-3))})
+			r.service.Fail(route, []lendingtest.Fault{
+				{Reached: shown, ResetAfter: true},
+				{Reached: shown, ResetBefore: true},
+				{Reached: shown, Status: http.StatusServiceUnavailable, Executes: true},
+				{Reached: shown, Late: 1 + rand.N(r.Held)},
+			}[rand.N(4)])
+			r.service.Fail(route, lendingtest.Fault{Delay: rand.N(r.Held)})
+		}
+	}
+}
+
+// openLoans opens the loan of an application that has been processed: what comes between is
+// for people to do.
+func (r *run) openLoans(e lendingtest.Event) {
+	request := e.Late
+	if request == nil {
+		request = e.Request
+	}
+	if request == nil || request.Route != Process || !request.Executed {
+		return
+	}
+	r.loans.Lock()
+	defer r.loans.Unlock()
+	if id := path.Base(request.Path); !r.opened[id] {
+		r.opened[id] = true
+		r.service.AddLoan(lendingtest.Loan{ApplicationID: id})
+	}
+}
+
+// life starts a worker and returns whether it has done all before it was killed.
+func (r *run) life(ctx context.Context, address string) (done bool, err error) {
+	worker := r.Worker(address)
+	var said bytes.Buffer
+	worker.Stdout, worker.Stderr = &said, &said
+	input, err := worker.StdinPipe()
+	if err != nil {
+		return false, err
+	}
+	defer input.Close()
+	if err := worker.Start(); err != nil {
+		return false, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- worker.Wait() }()
+	var death <-chan time.Time
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	killed := false
+	kill := func() {
+		killed = true
+		_ = worker.Process.Kill() // SIGKILL: it hears nothing of it
+	}
+	for {
+		select {
+		case err := <-ended:
+			switch {
+			case err == nil: // perhaps with its last breath
+				return true, nil
+			case ctx.Err() != nil:
+				return false, ctx.Err()
+			case !killed:
+				return false, fmt.Errorf("the worker gave up: %w: %s", err, said.String())
+			}
+			r.kills++
+			return false, nil
+		case <-death:
+			kill()
+		case <-ctx.Done():
+			kill()
+		case <-tick.C:
+			r.tell()
+			if due := r.kills*len(r.Customers) <= r.Kills*r.service.Executed(Confirm); due && r.kills < r.Kills && death == nil {
+				death = time.After(rand.N(r.Life))
+			}
+		}
+	}
+}
+
+func (r *run) progress() Progress {
+	return Progress{time.Since(r.start), r.service.Executed(Confirm), r.kills, int(r.lost.Load()), r.done}
+}
+
+func (r *run) tell() {
+	if r.Tell != nil {
+		r.Tell(r.progress())
+	}
+}
