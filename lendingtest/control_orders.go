@@ -40,8 +40,7 @@ type FixedAnswer struct {
 	Body        string      `json:"body,omitempty"`
 }
 
-// ServeHTTP answers a request with it.
-func (a *FixedAnswer) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+func (a *FixedAnswer) serve(w http.ResponseWriter, _ *http.Request) {
 	for key, values := range a.Header {
 		w.Header()[http.CanonicalHeaderKey(key)] = values
 	}
@@ -82,7 +81,7 @@ func changes() map[string]order {
 				s.Answer(o.Route, nil)
 				return
 			}
-			s.Answer(o.Route, o.Answer.ServeHTTP)
+			s.Answer(o.Route, o.Answer.serve)
 		}),
 		"reset":        change(func(s *Service, _ nothing) { s.Reset() }),
 		"advance":      change(func(s *Service, o timeOrder) { s.Advance(time.Duration(o.By)) }),

@@ -3,6 +3,7 @@ package lendingtest_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -210,6 +211,9 @@ func TestRemoteShowsItsToken(t *testing.T) {
 	c := lendingtest.Dial(url)
 	require.EqualError(t, c.Reset(t.Context()), "lendingtest: the control token is missing or wrong")
 	c.Token, c.HTTPClient = "t0", &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
+		assert.Equal(t, "lendingtest remote lendingtest remote", fmt.Sprintf(verb+" "+verb, c, *c))
+	}
 	require.NoError(t, c.Reset(t.Context()))
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -17,10 +18,10 @@ import (
 // do there what those of [Service] do here; where these panic, those return an error.
 type Remote struct {
 	// Token is what [WithControlToken] was given, if it was.
-	Token string
+	Token string `json:"-"`
 	// HTTPClient is used instead of http.DefaultClient, for example one that trusts
 	// the certificate of a sandbox on https.
-	HTTPClient *http.Client
+	HTTPClient *http.Client `json:"-"`
 
 	url string
 }
@@ -30,6 +31,9 @@ type Remote struct {
 func Dial(controlURL string) *Remote {
 	return &Remote{url: strings.TrimSuffix(controlURL, "/")}
 }
+
+// Format prints "lendingtest remote" under every verb, and no token.
+func (c Remote) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, "lendingtest remote") }
 
 // Fail plans a fault, as [Service.Fail] does. Reached and Until of it cannot be sent.
 func (c *Remote) Fail(ctx context.Context, route string, f Fault) error {

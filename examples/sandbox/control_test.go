@@ -20,7 +20,7 @@ import (
 
 // Another program plans a fault and counts what was executed, on this machine.
 func TestControl(t *testing.T) {
-	s := start(t, "-log=false", "-control")
+	s := start(t, "-log=false", "-control", "-read-lag", "1h")
 	s.signIn(device)
 	control := lendingtest.Dial(s.url + "/_control/")
 	const route = "POST /api/Authenication/login"
@@ -30,6 +30,14 @@ func TestControl(t *testing.T) {
 	executed, err := control.ExecutedFor(t.Context(), route)
 	require.NoError(t, err)
 	assert.Equal(t, map[string]int{lendingtest.Username: 2}, executed)
+	var customer struct{ ID string }
+	s.post("Application/create-customer", `{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com",`+
+		`"password":"Analytical-Engine-1","mobileNumber":"4155550100"}`, &customer)
+	status, _, _ = s.do(http.MethodGet, "/api/Customer/get-customer-by-id/"+customer.ID, "")
+	assert.Equal(t, http.StatusNotFound, status, "-read-lag")
+	snap, err := control.Snapshot(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, customer.ID, snap.Customers[0].ID)
 	status, _, _ = s.do(http.MethodPost, "/_control/reset", "{}", "Origin", "http://localhost:3000")
 	assert.Equal(t, http.StatusForbidden, status)
 	require.NoError(t, s.stop())

@@ -57,6 +57,8 @@ type settings struct {
 
 	certificate string // where to, for https
 	name        string
+
+	readLag time.Duration
 }
 
 func (s settings) scheme() string {
@@ -78,6 +80,7 @@ func parse(args []string, out io.Writer) (s settings, err error) {
 	flags.StringVar(&s.token, "control-token", "", "the same with this token instead of a new one")
 	flags.StringVar(&s.certificate, "tls", "", "serve https, and write the certificate that clients have to trust to this file, for example sandbox.pem")
 	flags.StringVar(&s.name, "name", "", "a further name or address for the certificate, for example that of a container")
+	flags.DurationVar(&s.readLag, "read-lag", 0, "have reads show a command only so much later, as a service does that reads from replicas")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
@@ -115,7 +118,7 @@ func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.
 		}
 		listener = tls.NewListener(listener, config)
 	}
-	service := lendingtest.New(append(opts, lendingtest.WithControlToken(s.token))...)
+	service := lendingtest.New(append(opts, lendingtest.WithControlToken(s.token), lendingtest.WithReadLag(s.readLag))...)
 	defer service.Close()
 	printer.Print(greeting(listener.Addr().String(), s))
 	err = serve(ctx, listener, service, s)

@@ -28,13 +28,7 @@ type view struct {
 	Applications []lendingtest.Application
 	Customers    map[string]lendingtest.Customer
 	Loans        []lendingtest.Loan
-	Deliveries   []delivery
-}
-
-// delivery has a number, by which the page knows it again.
-type delivery struct {
-	lendingtest.Delivery
-	Number int
+	Deliveries   []lendingtest.Delivery
 }
 
 func (p *page) view(r *http.Request) view {
@@ -47,14 +41,11 @@ func (p *page) view(r *http.Request) view {
 		},
 		Summary: fmt.Sprintf("%s sent, %s, %s, %s posted", count(len(sent), "message"),
 			count(len(state.Applications), "application"), count(len(state.Loans), "loan"), count(len(posted), "webhook")),
-		Sent: newest(sent), Applications: newest(state.Applications), Loans: newest(state.Loans),
+		Sent: newest(sent), Applications: newest(state.Applications), Loans: newest(state.Loans), Deliveries: newest(posted),
 		Customers: map[string]lendingtest.Customer{},
 	}
 	for _, c := range state.Customers {
 		v.Customers[c.ID] = c
-	}
-	for i, d := range newest(posted) {
-		v.Deliveries = append(v.Deliveries, delivery{d, len(posted) - i})
 	}
 	return v
 }

@@ -1,0 +1,127 @@
+package lendingtest_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// The answer is lost, and the message is posted a moment later: who looks at once and
+// sees nothing must not conclude that it did not happen.
+func ExampleFault() {
+	service := lendingtest.NewServer()
+	defer service.Close()
+	client := clientOf(service.Service, service.URL)
+	defer client.Close()
+	application := must(lending.ParseApplicationID(service.AddApplication(lendingtest.Application{}).ID))
+
+	const route = "POST /api/Communication/post-messages/{applicationId}"
+	service.Fail(route, lendingtest.Fault{Late: 10 * time.Millisecond})
+	err := client.Communication.Post(context.Background(), application, &lending.CommunicationRequest{Extra: map[string]string{"message": "hello"}})
+	fmt.Println("unknown:", errors.Is(err, lending.ErrOutcomeUnknown))
+	err = service.Wait(context.Background())
+	fmt.Println("executed:", service.Executed(route), err)
+	// Output:
+	// unknown: true
+	// executed: 1 <nil>
+}
+
+// Was any application made twice? The count is by customer, by his e-mail, and by
+// application.
+func ExampleService_ExecutedFor() {
+	service := lendingtest.NewServer()
+	defer service.Close()
+	client := clientOf(service.Service, service.URL)
+	defer client.Close()
+
+	customer := service.AddCustomer(lendingtest.Customer{Email: "ada@example.com"})
+	for range 2 { // somebody has tried again
+		_, _ = client.Applications.Create(context.Background(), lending.ApplicationRequest{
+			CustomerID: must(lending.ParseCustomerID(customer.ID)), BusinessName: "Lovelace & Sons", BusinessZip: "10001",
+		}, nil)
+	}
+	made := service.ExecutedFor("POST /api/Application/create-application")
+	fmt.Println(made[customer.ID], made["ada@example.com"], made["grace@example.com"])
+	// Output: 2 2 0
+}
+
+// A read that comes too early finds nothing.
+func ExampleWithReadLag() {
+	service := lendingtest.NewServer(lendingtest.WithReadLag(5 * time.Second))
+	defer service.Close()
+	client := clientOf(service.Service, service.URL)
+	defer client.Close()
+
+	made, err := client.Applications.CreateCustomer(context.Background(), lending.UserRequest{
+		FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com",
+		Password: lending.NewSecret("Analytical-Engine-1"), MobileNumber: "4155550100",
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = client.Customers.GetByID(context.Background(), made.ID)
+	fmt.Println(lending.Absent(err))
+	service.Advance(5 * time.Second)
+	_, err = client.Customers.GetByID(context.Background(), made.ID)
+	fmt.Println(err)
+	// Output:
+	// true
+	// <nil>
+}
+
+// A state travels as JSON, with the report of a bug for instance, and goes on elsewhere.
+func ExampleRestore() {
+	service := lendingtest.New()
+	defer service.Close()
+	loan := service.AddLoan(lendingtest.Loan{})
+	state, err := json.Marshal(service.Snapshot())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	var snapshot lendingtest.Snapshot
+	if err := json.Unmarshal(state, &snapshot); err != nil {
+		fmt.Println(err)
+		return
+	}
+	elsewhere := lendingtest.New(lendingtest.Restore(snapshot))
+	defer elsewhere.Close()
+	again, found := elsewhere.LoanOf(loan.ApplicationID)
+	fmt.Println(found, again.ID == loan.ID)
+	// Output: true true
+}
+
+// Another process steers the service. Here both are one.
+func ExampleDial() {
+	service := lendingtest.New()
+	mux := http.NewServeMux()
+	mux.Handle("/api/", service.Handler())
+	mux.Handle("/_control/", service.Control())
+	server := httptest.NewServer(mux)
+	defer server.Close()
+
+	ctx, control := context.Background(), lendingtest.Dial(server.URL+"/_control/")
+	const route = "POST /api/Authenication/login"
+	if err := control.Fail(ctx, route, lendingtest.Fault{Status: http.StatusBadGateway, Executes: true}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(login(server.Client(), server.URL))
+	executed, err := control.Executed(ctx, route)
+	fmt.Println(executed, err)
+	code, err := control.TwoFactorCode(ctx, lendingtest.Username)
+	fmt.Println(code, err)
+	// Output:
+	// 502 Bad Gateway
+	// 1 <nil>
+	// 602799 <nil>
+}
