@@ -1,6 +1,7 @@
 package lending
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -104,7 +105,7 @@ func (r Record) undecoded(why string, err error) *DecodeError {
 
 // misfit is the error of a record that does not decode into t.
 func (r Record) misfit(t reflect.Type, err error) *DecodeError {
-	m := jsonmisfit.Of(r.Raw(), t)
+	m := jsonmisfit.Of(bytes.TrimSpace(r.Raw()), t)
 	e := &DecodeError{Index: -1, Field: m.Path, Got: m.Got, Want: m.Want.String(), record: r}
 	e.cause = hiddenError{e.where(), err}
 	return e

@@ -198,6 +198,8 @@ func TestDecodeErrorsNameTheRecord(t *testing.T) {
 	require.ErrorAs(t, err, &failed)
 	assert.Equal(t, [3]any{-1, "", "an array"}, [3]any{failed.Index, failed.Field, failed.Got})
 	require.EqualError(t, err, `lending: record: an array does not fit promises_test.order`)
+	_, err = lending.As[order](recordOf(t, "\n [1]"), nil)
+	require.EqualError(t, err, `lending: record: an array does not fit promises_test.order`)
 }
 
 // TestIteratorsAreTyped: an error of the iterator ends it and says where to resume, a
