@@ -37,7 +37,7 @@ func (p *passage) record(ctx context.Context, err error) error {
 // what was sent before.
 func (p *passage) free(ctx context.Context, limit time.Duration) {
 	if p.doubt {
-		_ = p.insist(ctx, limit, CommandUnknown, p.scope())
+		_ = p.insist(ctx, limit, CommandUnknown)
 		return
 	}
 	p.memo.Left = p.left
