@@ -230,6 +230,7 @@ type memo struct {
 	Lease  time.Duration `json:"lease,omitempty"` // how long that may take
 	Sends  int           `json:"sends,omitempty"`
 	Before *sight        `json:"before,omitempty"` // what a read showed before the first send
+	Scope  string        `json:"scope,omitempty"`  // that of the entry can be keyed
 	Hold   time.Duration `json:"hold,omitempty"`   // for how long the scope is kept after the end
 
 	Status  int    `json:"status,omitempty"` // of the answer
@@ -268,8 +269,8 @@ func (m *memo) lostFor(entry *JournalEntry) time.Duration {
 func (m *memo) settle(entry *JournalEntry, v verdict, most int) JournalEntry {
 	m.Answer, m.Status, m.Media, m.Rebuilt, m.Before = nil, 0, "", false, nil
 	next := JournalEntry{Key: entry.Key, Revision: entry.Revision, State: CommandFree}
-	if m.Hold > 0 {
-		next.Scope = entry.Scope
+	if m.Hold > 0 && entry.Scope != "" {
+		next.Scope = m.Scope
 	}
 	if v.happened {
 		next.State = CommandForgotten

@@ -142,7 +142,7 @@ func (p *passage) load(ctx context.Context) error {
 // turn does what the state of the entry asks for.
 func (p *passage) turn(ctx context.Context) error {
 	if !p.memo.Left { // there is none, or it may be corrected
-		p.memo = memo{Route: p.route(), Salt: rand.Text()}
+		p.memo = memo{Route: p.route(), Salt: rand.Text(), Scope: p.memo.Scope}
 	}
 	mark, err := p.fingerprint(ctx)
 	if err != nil {
@@ -232,7 +232,7 @@ func (p *passage) send(ctx context.Context) error {
 // command, whose effect would be taken for its own.
 func (p *passage) reserve(ctx context.Context) error {
 	scope := p.scope()
-	if scope == p.entry.Scope {
+	if scope == "" || p.entry.Scope != "" && p.memo.Scope == scope {
 		return nil
 	}
 	err := p.save(ctx, CommandFree, scope)
@@ -365,6 +365,7 @@ func (p *passage) replay(ctx context.Context, action JournalAction) error {
 
 // save writes the memo down.
 func (p *passage) save(ctx context.Context, state CommandState, scope string) error {
+	p.memo.Scope = scope
 	next := JournalEntry{Key: p.entry.Key, Revision: p.entry.Revision, State: state, Scope: scope, Data: p.memo.bytes()}
 	err := p.store.Save(ctx, next)
 	if err == nil {

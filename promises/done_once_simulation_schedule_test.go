@@ -34,6 +34,7 @@ type schedule struct {
 	processes int      // at a time
 	person    bool     // is there while the faults are, too
 	other     bool     // somebody else books on the loan
+	encrypted bool     // what lies in the store
 
 	service     *lendingtest.Service
 	store       lending.JournalStore // of all processes
@@ -61,7 +62,7 @@ func newSchedule(seed int) *schedule {
 		seed: seed, quiet: time.Duration(pick(20, 60, 300)) * time.Second,
 		crashes: pick(0, 30, 80, 200), freezes: pick(0, 20, 60, 200), storeFaults: pick(0, 10, 30, 100),
 		sendFaults: pick(2, 3, 6), readFaults: pick(0, 8, 30),
-		processes: 1 + random.IntN(3), person: random.IntN(2) == 0, other: random.IntN(8) == 0,
+		processes: 1 + random.IntN(3), person: random.IntN(2) == 0, other: random.IntN(8) == 0, encrypted: random.IntN(4) == 0,
 		over: &atomic.Bool{}, commands: map[string]*simulated{}, counted: map[string]int{}, failed: map[string]violation{},
 	}
 	s.lanes = [][]string{
