@@ -115,7 +115,7 @@ versions: ## Run vet and the tests with the other Go versions that are supported
 	  ($(call in-modules,. $(CONTRIB),go vet ./... && go test -vet=off ./...)) || exit 1; done
 
 # What takes longest is about faults on the wire, stores and clocks, which do not know how wide an int is.
-slow := ^Test(Conformance|NoValueIsShown|SuccessOfEveryRoute|StoreHangs|SessionsSimulation|RandomJourneys|FrozenProcess|TransportThatRepeats|ValuesCannotEnd)
+slow := ^Test(Conformance|NoValueIsShown|SuccessOfEveryRoute|StoreHangs|SessionsSimulation|CommandsSimulation|RandomJourneys|FrozenProcess|TransportThatRepeats|ValuesCannotEnd)
 
 cross: ## Run the library's tests on 32 bits, where linux/386 runs, and compile packages and tests for darwin and windows
 	@echo "-- linux/386"; export CGO_ENABLED=0 GOOS=linux GOARCH=386; mkdir -p $(BIN); go build -o $(BIN)/runs386 ./examples/firstcall; \

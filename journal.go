@@ -185,8 +185,6 @@ func (j *Journal) Resolve(ctx context.Context, key string, r Resolution) error {
 		return &KeyError{Key: key, kind: ErrInProgress, RetryAfter: -lost}
 	case v.absent && lost < s.Quiet:
 		return &KeyError{Key: key, kind: ErrUnsettled, Why: "it can be executed late", RetryAfter: s.Quiet - lost}
-	case lost < m.Hold:
-		return &KeyError{Key: key, kind: ErrUnsettled, Why: sentTwice, RetryAfter: m.Hold - lost}
 	}
 	m.Why, m.ResolvedBy = r.Why, r.By
 	return journalError(s.store.Save(ctx, m.settle(entry, v, s.MaxAnswer)))

@@ -260,9 +260,6 @@ func (p *passage) reserve(ctx context.Context) error {
 
 var errLookBefore = storeAnswer("what is there before the command cannot be read")
 
-// sentTwice is why a command that has happened keeps its scope.
-const sentTwice = "it was sent twice, and the first can be executed late"
-
 // release takes the scope from the command of another key, if that need not have it any
 // more. It returns a conflict then.
 func (p *passage) release(ctx context.Context, key string) error {
@@ -280,7 +277,7 @@ func (p *passage) release(ctx context.Context, key string) error {
 		return p.refuse(held)
 	}
 	if held.RetryAfter = of.Hold - other.Age; held.RetryAfter > 0 {
-		held.Why = sentTwice
+		held.Why = "it was sent twice, and the first can be executed late"
 		return p.refuse(held)
 	}
 	if held.RetryAfter = min(reserved-other.Age, time.Second); other.State == CommandFree && held.RetryAfter > 0 {
@@ -305,11 +302,7 @@ func (p *passage) settle(ctx context.Context, lost time.Duration) error {
 	case err != nil:
 		return p.refuse(KeyError{kind: ErrUnsettled, cause: err})
 	case v.happened:
-		done := p.memo.settle(&p.entry, v, p.MaxAnswer)
-		if p.memo.Hold > 0 {
-			done.Scope = p.scope()
-		}
-		if err := p.store.Save(ctx, done); err != nil {
+		if err := p.store.Save(ctx, p.memo.settle(&p.entry, v, p.MaxAnswer)); err != nil {
 			return p.unsaved(err)
 		}
 		return p.replay(ctx, JournalSettled)

@@ -40,7 +40,7 @@ func TestARefusalOfTheSecondTimeSettlesNothing(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+			withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
 				o, client := newOrder(service), process()
 				older, newer := lending.WithKey(t.Context(), "name-1"), lending.WithKey(t.Context(), "name-2")
 				service.Fail(updateName, lendingtest.Fault{Late: quiet - time.Second})
@@ -96,20 +96,14 @@ func TestAStoreThatFailsTheSecondTimeSettlesNothing(t *testing.T) {
 func TestWhoSaysThatItHappenedDoesNotLetAnOldValueComeBack(t *testing.T) {
 	for name, says := range map[string]func(*testing.T, *lending.Journal, func(...lending.KeyOption) error){
 		"a person": func(t *testing.T, journal *lending.Journal, _ func(...lending.KeyOption) error) {
-			resolution := lending.Resolution{By: "ada", Why: "seen", Verdict: lending.Happened(true)}
-			err := journal.Resolve(t.Context(), "name-1", resolution)
-			require.ErrorIs(t, err, lending.ErrUnsettled)
-			var refused *lending.KeyError
-			require.ErrorAs(t, err, &refused)
-			elapse(refused.RetryAfter)
-			require.NoError(t, journal.Resolve(t.Context(), "name-1", resolution))
+			require.NoError(t, journal.Resolve(t.Context(), "name-1", lending.Resolution{By: "ada", Why: "seen", Verdict: lending.Happened(true)}))
 		},
 		"a look": func(t *testing.T, _ *lending.Journal, older func(...lending.KeyOption) error) {
 			require.NoError(t, older(lending.SettleWith(func(context.Context) (lending.Verdict, error) { return lending.Happened(true), nil })))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+			withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
 				o, client := newOrder(service), process()
 				set := func(key, value string, opts ...lending.KeyOption) error {
 					_, err := client.Applications.UpdateName(lending.WithKey(t.Context(), key, opts...), o.application, value)
@@ -136,7 +130,7 @@ func TestWhoSaysThatItHappenedDoesNotLetAnOldValueComeBack(t *testing.T) {
 
 // TestAnUploadHasNoAnswerToLose: who knows that it happened has nothing to hand over.
 func TestAnUploadHasNoAnswerToLose(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
 		o, client := newOrder(service), process()
 		const submit = "POST /api/Application/submit-bankstatement-document/{applicationId}"
 		upload := func(key string) error {
@@ -158,7 +152,7 @@ func TestAnUploadHasNoAnswerToLose(t *testing.T) {
 
 // TestWhyIsThatOfNow and not what was said of an earlier time that it was sent.
 func TestWhyIsThatOfNow(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
 		o, client := newOrder(service), process()
 		service.Fail("POST /api/Loan/resend-withdrawal-otp/{loanId}", lendingtest.Fault{ResetBefore: true, Times: 2})
 		resend := func() error {
@@ -234,7 +228,7 @@ const (
 // TestAFailedListIsNoEmptyOne: the only application of the customer would be taken for the
 // one that never came.
 func TestAFailedListIsNoEmptyOne(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		client := process()
 		customer := service.AddCustomer(lendingtest.Customer{Email: "order@example.com"}).ID
 		service.AddApplication(lendingtest.Application{CustomerID: customer})
@@ -252,7 +246,7 @@ func TestAFailedListIsNoEmptyOne(t *testing.T) {
 // not for them may say anything.
 func TestOtherIDsAreNotAllAbsent(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusInternalServerError} {
-		keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+		keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 			client := process()
 			customer := must(lending.ParseCustomerID(service.AddCustomer(lendingtest.Customer{Email: "order@example.com"}).ID))
 			create := func() (lending.ApplicationID, error) {

@@ -86,9 +86,9 @@ func (s *schedule) verdict(c *caller, m *simulated) lending.Verdict {
 }
 
 // gaveUp ends a caller: only a person helps.
-func (c *caller) gaveUp(m *simulated, err error) {
+func (c *caller) gaveUp(m *simulated) {
 	c.note("cannot go on with %s", m.key)
-	c.p.sched.stuck(m.key, err)
+	c.p.sched.stuck(m.key)
 	runtime.Goexit()
 }
 
@@ -108,16 +108,16 @@ func (c *caller) do(m *simulated, mayRefuse bool) (id string, ok bool) {
 			return idIn(answer), true
 		case failed == nil:
 			s.violate("refused as an argument", c, "%s: %v", m.key, err)
-			c.gaveUp(m, err)
+			c.gaveUp(m)
 		case failed.Outcome == lending.OutcomeRejected && failed.StatusCode == 400 && mayRefuse:
 			return "", false
 		case !s.over.Load():
 			tries = 0
 		case errors.Is(err, lending.ErrUndecided), errors.Is(err, lending.ErrScopeHeld) && tries > 12:
-			c.gaveUp(m, err)
+			c.gaveUp(m)
 		case tries > 30:
 			s.violate("no end", c, "%s still fails long after the faults: %v", m.key, err)
-			c.gaveUp(m, err)
+			c.gaveUp(m)
 		}
 		wait := time.Duration(c.random.Int64N(int64(20 * time.Second)))
 		if s.over.Load() || c.random.IntN(2) == 0 {
@@ -343,7 +343,7 @@ func (c *caller) withdrawal(number int) {
 		}
 		if s.over.Load() && try > 30 {
 			s.violate("no end", c, "no confirmation of %d", number)
-			c.gaveUp(confirm, nil)
+			c.gaveUp(confirm)
 		}
 	}
 }

@@ -29,7 +29,11 @@ type fleetMember struct {
 
 func (s *schedule) newMember(id int) *fleetMember {
 	p := &fleetMember{sched: s, id: id}
-	p.journal = lending.NewJournal(p, &lending.JournalOptions{Quiet: s.quiet})
+	var store lending.JournalStore = p
+	if s.encrypted {
+		store, _ = lending.NewEncryptedJournalStore(p, make([]byte, 32))
+	}
+	p.journal = lending.NewJournal(store, &lending.JournalOptions{Quiet: s.quiet})
 	client, err := lending.New("https://lending.example", lending.WithJournal(p.journal),
 		lending.WithTokenSource(lending.StaticToken(s.token)), lending.WithHTTPClient(&http.Client{Transport: p}),
 		lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {

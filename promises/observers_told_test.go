@@ -278,7 +278,7 @@ func TestObserversSeeTheJournal(t *testing.T) {
 			[]string{`lending journal create-customer "settled" DEBUG`, `call create-customer "settled" done`},
 		), create(nil))
 
-		assert.Equal(t, []string{`lending journal create-customer "replayed" DEBUG`, `call create-customer "replayed" done`}, create(nil))
+		assert.Equal(t, []string{`lending journal create-customer "settled" DEBUG`, `call create-customer "settled" done`}, create(nil))
 
 		ctx, user.Email = lending.WithKey(t.Context(), "order-43/customer"), "another@example.com"
 		service.Fail(route, lendingtest.Fault{ResetBefore: true})
