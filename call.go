@@ -95,7 +95,7 @@ func call[T any](ctx context.Context, c *Client, r request) (result T, err error
 	x := &exchange{client: c, request: r, result: reflect.TypeFor[T]()}
 	err = errPanicked
 	defer func() { x.end(err) }()
-	result, err = perform[T](x.begin(ctx), x)
+	result, err = perform[T](x.begin(x.takeKey(ctx)), x)
 	return result, err
 }
 
@@ -108,12 +108,10 @@ func perform[T any](ctx context.Context, x *exchange) (T, error) {
 	if err != nil {
 		return result, err
 	}
-	key := x.key(ctx)
-	ctx = x.bound(ctx, key != nil)
+	ctx = x.bound(ctx)
 	defer x.stop()
-	if key != nil {
-		ctx = withoutKey(ctx)
-		err = x.recall(ctx, key)
+	if x.key != nil {
+		err = x.recall(ctx)
 	}
 	if err == nil && x.answer.StatusCode == 0 { // which the journal can have
 		err = x.do(ctx, body)
@@ -135,11 +133,11 @@ func perform[T any](ctx context.Context, x *exchange) (T, error) {
 
 // bound ends ctx in time, so that the call cannot go on for ever, and in x.stop. With a key
 // it has a deadline that others can wait for.
-func (x *exchange) bound(ctx context.Context, keyed bool) context.Context {
+func (x *exchange) bound(ctx context.Context) context.Context {
 	switch _, ok := ctx.Deadline(); {
-	case !x.request.isUpload() && (keyed || !ok):
+	case !x.request.isUpload() && (x.key != nil || !ok):
 		ctx, x.stop = context.WithTimeout(ctx, callTimeout)
-	case keyed && !ok:
+	case x.key != nil && !ok:
 		ctx, x.stop = context.WithTimeout(ctx, uploadLease)
 	default:
 		ctx, x.stop = context.WithCancel(ctx)

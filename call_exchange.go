@@ -34,7 +34,8 @@ type exchange struct {
 	call Call         // as its observers are told of it
 	ends []func(Call) // what they want to have called at its end
 
-	passage *passage // through the journal; nil for a call without a key
+	key     *commandKey // of the command; nil for a call without one
+	passage *passage    // through the journal
 
 	attempts int
 	answer   Response      // the last there was

@@ -33,7 +33,7 @@ func (x *exchange) begin(ctx context.Context) context.Context {
 	if len(observers) == 0 {
 		return ctx
 	}
-	x.call = Call{Method: x.request.method, Route: x.request.path, Effect: x.request.effect, Start: time.Now()}
+	x.call = Call{Method: x.request.method, Route: x.request.path, Effect: x.request.effect, Start: time.Now(), Journal: x.call.Journal}
 	for _, observe := range observers {
 		inner, end := observe(ctx, x.call)
 		if inner != nil {

@@ -160,8 +160,9 @@
 //   - Clocks: ages are the store's, leases are durations.
 //
 // What it cannot promise: a command that is executed later than Quiet after its call has
-// ended, or whose process is frozen for longer than that between the last look at its
-// deadline and the write to its socket, is done twice if nothing showed it. So is one whose
+// ended, or whose process or machine stands still for longer than that between the last look
+// at its deadline and the write to its socket, is done twice if nothing showed it. Those of
+// [Client.Do], and batches for several customers, share no scope with others. So is one whose
 // entry the store has lost: the doc of each store says what it takes. A read that does not show
 // for longer than Quiet what was written is believed; how long that takes is not published.
 //

@@ -58,22 +58,24 @@ type passage struct {
 	doubt bool         // it was sent before, and nothing shows that it did not happen then
 }
 
-// key returns the key of the command, nil for none. It marks the looks of a journal.
-func (x *exchange) key(ctx context.Context) *commandKey {
-	key := keyOf(ctx)
-	if key == nil || !key.looking {
-		return key
-	}
-	if x.request.effect == Read {
+// takeKey takes the key of the command out of ctx, so that nothing that is called on the way
+// has it. It marks the looks of a journal.
+func (x *exchange) takeKey(ctx context.Context) context.Context {
+	switch key := keyOf(ctx); {
+	case key == nil:
+	case !key.looking:
+		x.key = key
+		return withoutKey(ctx)
+	case x.request.effect == Read:
 		x.call.Journal = JournalLook
 	}
-	return nil
+	return ctx
 }
 
 // recall looks the key up. It returns nil if the command is to be sent, now that this is
 // written down, or if the exchange has the recorded answer; otherwise the error of the call.
-func (x *exchange) recall(ctx context.Context, key *commandKey) error {
-	p := &passage{x: x, key: key}
+func (x *exchange) recall(ctx context.Context) error {
+	p := &passage{x: x, key: x.key}
 	if err := p.check(); err != nil {
 		return err
 	}
@@ -217,6 +219,11 @@ func (p *passage) send(ctx context.Context) error {
 			return p.refuse(KeyError{kind: errLookBefore, cause: err})
 		}
 		p.memo.Before = &before
+	}
+	if p.entry.State == CommandFree { // so that a sign-in that fails, or a person who is asked, is waited for before
+		if _, err := p.x.client.token(ctx, &p.x.request); err != nil {
+			return p.x.notSent(err)
+		}
 	}
 	deadline, _ := ctx.Deadline()
 	p.left = p.memo.Left

@@ -198,9 +198,11 @@ func applicationSeen(ctx context.Context, c *Client, _ *request, before *sight, 
 	return json.Marshal(id)
 }
 
-// offerSeen is the only UUID in the offer that is not that of the application.
-func offerSeen(_ context.Context, _ *Client, r *request, _ *sight, after sight) ([]byte, error) {
-	others := slices.DeleteFunc(slices.Clone(after.IDs), func(id string) bool { return strings.EqualFold(id, r.args[0]) })
+// offerSeen is the only UUID in the offer that is new, and not that of the application.
+func offerSeen(_ context.Context, _ *Client, r *request, before *sight, after sight) ([]byte, error) {
+	others := slices.DeleteFunc(slices.Clone(after.IDs), func(id string) bool {
+		return strings.EqualFold(id, r.args[0]) || slices.Contains(before.IDs, id)
+	})
 	if len(others) != 1 {
 		return nil, nil
 	}

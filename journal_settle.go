@@ -68,11 +68,7 @@ func settlementOf(route string) settlement {
 		return settlement{
 			reads: "Applications.ListByCustomer", note: "whose application it is stands in fields that are not published",
 		}
-	case "POST /api/Application/create-customer-and-application":
-		return settlement{
-			reads: "Customers.GetByEmail, Applications.ListByCustomer", note: "whose application it is stands in fields that are not published",
-		}
-	case "POST /api/Application/create-customer-and-application-and-applicant":
+	case "POST /api/Application/create-customer-and-application", "POST /api/Application/create-customer-and-application-and-applicant":
 		return settlement{
 			reads: "Customers.GetByEmail, Applications.ListByCustomer", note: "whose application it is stands in fields that are not published",
 		}
@@ -81,7 +77,7 @@ func settlementOf(route string) settlement {
 	case "GET /api/Application/process-application/{applicationId}":
 		return settlement{
 			reads: "Applications.Status, Applications.Offer", look: lookOffer, proves: true, unseen: true, answer: offerSeen, scope: scopeOf("offer"),
-			note: "there is no new offer: it was refused, or has not begun, or is under way",
+			note: "there is no new offer: it was refused, or has not begun, or is under way", // or there was one that the look before was not shown
 		}
 	case "GET /api/Application/application-offer/{applicationId}":
 		return settlement{
@@ -91,11 +87,9 @@ func settlementOf(route string) settlement {
 	// They set a value: that the same once more changes nothing is assumed.
 	case "POST /api/Application/add-or-update-banking-data/{applicationId}":
 		return settlement{reads: "Approval.BankAccounts", again: true, scope: scopeOf("bank data")}
-	case "GET /api/Application/update-application-name/{applicationId}":
-		return settlement{reads: "Applications.Get", again: true, scope: scopeOf("business")}
-	case "GET /api/Application/update-application-name-and-zip-code/{applicationId}":
-		return settlement{reads: "Applications.Get", again: true, scope: scopeOf("business")}
-	case "GET /api/Application/update-application-data/{applicationId}":
+	case "GET /api/Application/update-application-name/{applicationId}",
+		"GET /api/Application/update-application-name-and-zip-code/{applicationId}",
+		"GET /api/Application/update-application-data/{applicationId}":
 		return settlement{reads: "Applications.Get", again: true, scope: scopeOf("business")}
 	case "GET /api/Application/update-customer-data/{applicationId}":
 		return settlement{reads: "Customers.GetByID", again: true, scope: scopeOf("customer data")}
@@ -105,19 +99,14 @@ func settlementOf(route string) settlement {
 		return settlement{
 			reads: "Approval.PrimaryBankAccount", again: true, scope: scopeOf("primary account"),
 		}
-	case "POST /api/Calculation/application-loc-calculation-slider":
-		return settlement{again: true, scope: scopeOf("calculation")}
-	case "POST /api/Calculation/application-loc-calculation":
-		return settlement{again: true, scope: scopeOf("calculation")}
-	case "POST /api/Calculation/application-invoice-calculation":
+	case "POST /api/Calculation/application-loc-calculation-slider",
+		"POST /api/Calculation/application-loc-calculation",
+		"POST /api/Calculation/application-invoice-calculation":
 		return settlement{again: true, scope: scopeOf("calculation")}
 
 	// One applicant more.
-	case "POST /api/ApplicationApproval/add-primary-applicant-details/{applicationId}":
-		return settlement{
-			reads: "Approval.Applicants", look: lookApplicants, unseen: true, scope: scopeOf("applicants"), note: "no applicant has been added to the list",
-		}
-	case "POST /api/ApplicationApproval/add-secondary-applicant-details/{applicationId}":
+	case "POST /api/ApplicationApproval/add-primary-applicant-details/{applicationId}",
+		"POST /api/ApplicationApproval/add-secondary-applicant-details/{applicationId}":
 		return settlement{
 			reads: "Approval.Applicants", look: lookApplicants, unseen: true, scope: scopeOf("applicants"), note: "no applicant has been added to the list",
 		}
@@ -130,22 +119,13 @@ func settlementOf(route string) settlement {
 			note: "there is no withdrawal more, but the transactions or the balance have changed",
 		}
 	// They send a one-time password, and move no money: MayRepeat is sensible.
-	case "POST /api/Loan/make-withdrawal-line-of-credit/{loanId}":
+	case "POST /api/Loan/make-withdrawal-line-of-credit/{loanId}", "POST /api/Loan/make-withdrawal-invoice/{loanId}":
 		return settlement{
 			reads: "Loans.Withdrawals", scope: scopeOf("withdrawals"), note: "no read shows a withdrawal that waits for its password",
 		}
-	case "POST /api/Loan/make-withdrawal-invoice/{loanId}":
-		return settlement{
-			reads: "Loans.Withdrawals", scope: scopeOf("withdrawals"), note: "no read shows a withdrawal that waits for its password",
-		}
-	case "POST /api/Loan/resend-withdrawal-otp/{loanId}":
-		return settlement{}
 
-	// "Registering again updates the URI and event list only."
-	case "POST /api/Webhook/register":
-		return settlement{reads: "Webhooks.Subscription", again: true, scope: scopeOf("subscription")}
-	// Assumed: that the same address once more changes nothing.
-	case "POST /api/Webhook/update-webhook-uri":
+	// "Registering again updates the URI and event list only." Of the address it is assumed.
+	case "POST /api/Webhook/register", "POST /api/Webhook/update-webhook-uri":
 		return settlement{reads: "Webhooks.Subscription", again: true, scope: scopeOf("subscription")}
 	case "POST /api/Webhook/unregister":
 		return settlement{reads: "Webhooks.Subscription", look: lookSubscription, gone: true, scope: scopeOf("subscription")}
@@ -153,37 +133,29 @@ func settlementOf(route string) settlement {
 		return settlement{reads: "Webhooks.Subscription", scope: scopeOf("subscription"), note: "what it changes is not published"}
 
 	// Nothing published shows whether they have happened; the reads are hints.
-	case "POST /api/Application/quick-test/{applicationId}":
-		return settlement{reads: "Applications.Status"}
-	case "POST /api/Application/submit-bankstatement-document/{applicationId}":
+	case "POST /api/Application/quick-test/{applicationId}", "POST /api/Application/submit-bankstatement-document/{applicationId}":
 		return settlement{reads: "Applications.Status"}
 	case "POST /api/ApplicationApproval/add-company-details/{applicationId}":
 		return settlement{reads: "Applications.Get"}
 	case "POST /api/ApplicationApproval/submit-required-document/{applicationId}":
 		return settlement{reads: "Approval.RequiredDocuments"}
 	case "POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}":
-		return settlement{
-			reads: "Approval.ContractDetails, Approval.Contracts",
-		}
+		return settlement{reads: "Approval.ContractDetails, Approval.Contracts"}
 	case "POST /api/Communication/post-messages/{applicationId}":
 		return settlement{reads: "Communication.Messages", note: "people write there too"}
-	case "POST /api/ApplicationApproval/submit-document/{applicationId}":
-		return settlement{}
-	case "POST /api/Application/send-application-link":
-		return settlement{}
-	case "POST /api/Webhook/handler":
-		return settlement{}
-	case "POST /api/Webhook/generate-simulated-webhook":
+	case "POST /api/ApplicationApproval/submit-document/{applicationId}",
+		"POST /api/Application/send-application-link",
+		"POST /api/Loan/resend-withdrawal-otp/{loanId}",
+		"POST /api/Webhook/handler",
+		"POST /api/Webhook/generate-simulated-webhook":
 		return settlement{}
 
-	case "POST /api/Authenication/login":
-		return settlement{signIn: true}
-	case "POST /api/Authenication/validate-two-factor":
-		return settlement{signIn: true}
-	case "POST /api/Authenication/refresh-token":
+	case "POST /api/Authenication/login",
+		"POST /api/Authenication/validate-two-factor",
+		"POST /api/Authenication/refresh-token":
 		return settlement{signIn: true}
 	}
-	return settlement{}
+	return settlement{} // of a route that this package does not know
 }
 
 // settled returns what a look after the command says of it, beside the one before.

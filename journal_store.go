@@ -49,6 +49,11 @@ type JournalEntry struct {
 	Age time.Duration
 }
 
+// Format prints what may be shown, and of Data how much there is.
+func (e JournalEntry) Format(f fmt.State, verb rune) {
+	fmt.Fprintf(f, "%s %s, revision %d, %d bytes", e.Key, e.State, e.Revision, len(e.Data))
+}
+
 // JournalFilter selects entries for [JournalStore.List].
 type JournalFilter struct {
 	Prefix string         // of the key

@@ -238,7 +238,9 @@ func TestObserversSeeTheJournal(t *testing.T) {
 			told = append(told, fmt.Sprintf("%s %s %q %v", kind, path.Base(route), journal, more))
 		}
 		client := process(lending.WithCallObserver(func(ctx context.Context, begun lending.Call) (context.Context, func(lending.Call)) {
-			assert.Empty(t, begun.Journal, "it is not known yet")
+			if begun.Journal != lending.JournalLook {
+				assert.Empty(t, begun.Journal, "it is not known yet")
+			}
 			return ctx, func(c lending.Call) { tell("call", c.Route, c.Journal, c.Outcome) }
 		}), lending.WithObserver(func(_ context.Context, a lending.Attempt) {
 			tell("attempt", a.Route, a.Journal, a.Outcome)
