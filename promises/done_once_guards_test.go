@@ -2,7 +2,9 @@ package promises_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -139,47 +141,159 @@ func TestCutAnswerIsNotKept(t *testing.T) {
 	})
 }
 
-// frozen is a store that keeps one process waiting before it saves what is done.
+// frozen is a store that keeps one process waiting after it has saved a command as sent, or
+// before it saves what has become of it.
 type frozen struct {
 	lending.JournalStore
+	sent bool
 	goOn chan struct{}
 }
 
 func (f frozen) Save(ctx context.Context, entry lending.JournalEntry) error {
-	if entry.State == lending.CommandDone {
+	isSent := entry.State == lending.CommandSent
+	if !isSent && !f.sent {
 		<-f.goOn
 	}
-	return f.JournalStore.Save(ctx, entry)
+	err := f.JournalStore.Save(ctx, entry)
+	if isSent && f.sent {
+		<-f.goOn
+	}
+	return err
 }
 
-// TestFrozenOwnerLeavesTheScope has a process stand still with the answer in its hands, and
-// another one send the command again, which is executed late.
-func TestFrozenOwnerLeavesTheScope(t *testing.T) {
+// TestOwnerKnowsMore has a process stand still while another one finds out what it can. What
+// the first knows when it goes on is more than that no read tells, and no more than a look
+// that has found it done.
+func TestOwnerKnowsMore(t *testing.T) {
+	for name, sent := range map[string]bool{"done": false, "not sent": true} {
+		t.Run(name, func(t *testing.T) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+				store, goOn := lending.NewMemoryJournalStore(), make(chan struct{})
+				owner := process(lending.WithJournal(lending.NewJournal(frozen{store, sent, goOn}, nil)))
+				other := process(lending.WithJournal(lending.NewJournal(store, nil)))
+				id := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+				post := func(client *lending.Client) error {
+					ctx, stop := context.WithTimeout(lending.WithKey(t.Context(), "greeting"), 10*time.Second)
+					defer stop()
+					return client.Communication.Post(ctx, id, &lending.CommunicationRequest{Extra: map[string]string{"message": "hello"}})
+				}
+				owned := make(chan error)
+				go func() { owned <- post(owner) }()
+				elapse(11 * time.Second)
+				require.ErrorIs(t, post(other), lending.ErrUndecided)
+				close(goOn)
+				if err := <-owned; sent {
+					require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+				} else {
+					require.NoError(t, err)
+				}
+				require.NoError(t, post(other), "the owner knew")
+				assert.Len(t, service.Snapshot().Applications[0].Messages, 1)
+			})
+		})
+	}
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		id := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
 		store, goOn := lending.NewMemoryJournalStore(), make(chan struct{})
-		owner := process(lending.WithJournal(lending.NewJournal(frozen{store, goOn}, nil)))
+		owner := process(lending.WithJournal(lending.NewJournal(frozen{store, false, goOn}, nil)))
 		other := process(lending.WithJournal(lending.NewJournal(store, nil)))
-		ctx := lending.WithKey(t.Context(), "older")
+		user := newcomer()
+		create := func(client *lending.Client) (string, error) {
+			ctx, stop := context.WithTimeout(lending.WithKey(t.Context(), "customer"), 10*time.Second)
+			defer stop()
+			customer, err := client.Applications.CreateCustomer(ctx, user)
+			if err != nil {
+				return "", err
+			}
+			return string(customer.Raw()), nil
+		}
 		owned := make(chan error)
 		go func() {
-			ctx, stop := context.WithTimeout(ctx, 10*time.Second)
-			defer stop()
-			_, err := owner.Applications.UpdateName(ctx, id, "Older")
+			_, err := create(owner)
 			owned <- err
 		}()
 		elapse(11 * time.Second)
-		service.Fail(renameRoute, lendingtest.Fault{Late: quiet - time.Second})
-		_, err := other.Applications.UpdateName(ctx, id, "Older")
-		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		settled, err := create(other)
+		require.NoError(t, err)
 		close(goOn)
 		require.NoError(t, <-owned)
-		_, err = other.Applications.UpdateName(lending.WithKey(t.Context(), "newer"), id, "Newer")
-		require.ErrorIs(t, err, lending.ErrScopeHeld)
-		elapse(quiet + 2*time.Minute)
-		_, err = other.Applications.UpdateName(lending.WithKey(t.Context(), "newer"), id, "Newer")
+		replayed, err := create(other)
 		require.NoError(t, err)
-		require.NoError(t, service.Wait(t.Context()))
-		assert.Equal(t, "Newer", service.Snapshot().Applications[0].BusinessName)
+		assert.Equal(t, settled, replayed)
+	})
+}
+
+// TestFrozenOwner has a process stand still with the answer in its hands, and another one send
+// the command again: that is executed late, or it is refused and a third has the scope by then.
+func TestFrozenOwner(t *testing.T) {
+	for name, again := range map[string]struct {
+		after time.Duration
+		fault lendingtest.Fault
+	}{
+		"sent again": {11 * time.Second, lendingtest.Fault{Late: quiet - time.Second}},
+		"refused":    {11*time.Second + quiet, lendingtest.Fault{Status: http.StatusTooManyRequests}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+				id := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+				store, goOn := lending.NewMemoryJournalStore(), make(chan struct{})
+				owner := process(lending.WithJournal(lending.NewJournal(frozen{store, false, goOn}, nil)))
+				other := process(lending.WithJournal(lending.NewJournal(store, nil)))
+				rename := func(client *lending.Client, key, name string) error {
+					ctx, stop := context.WithTimeout(lending.WithKey(t.Context(), key), 10*time.Second)
+					defer stop()
+					_, err := client.Applications.UpdateName(ctx, id, name)
+					return err
+				}
+				owned := make(chan error)
+				go func() { owned <- rename(owner, "older", "Older") }()
+				elapse(again.after)
+				service.Fail(renameRoute, again.fault)
+				require.Error(t, rename(other, "older", "Older"))
+				if name == "refused" {
+					service.Fail(renameRoute, lendingtest.Fault{ResetAfter: true})
+					require.ErrorIs(t, rename(other, "newer", "Newer"), lending.ErrOutcomeUnknown)
+				}
+				close(goOn)
+				require.NoError(t, <-owned)
+				if name == "sent again" {
+					require.ErrorIs(t, rename(other, "newer", "Newer"), lending.ErrScopeHeld)
+					elapse(quiet + 10*time.Second)
+				}
+				require.NoError(t, rename(other, "newer", "Newer"))
+				require.NoError(t, rename(other, "older", "Older"))
+				require.NoError(t, service.Wait(t.Context()))
+				assert.Equal(t, "Newer", service.Snapshot().Applications[0].BusinessName)
+			})
+		})
+	}
+}
+
+// TestTwoOfAScopeComeToAnEnd has two commands of a scope look at once, which takes its time.
+func TestTwoOfAScopeComeToAnEnd(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		customer := service.AddCustomer(lendingtest.Customer{})
+		request := lending.ApplicationRequest{CustomerID: lending.CustomerID(uuid.MustParse(customer.ID)), BusinessName: "B", BusinessZip: "94105"}
+		slow := lending.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			elapse(100 * time.Millisecond)
+			return service.Transport().RoundTrip(r)
+		})})
+		var both sync.WaitGroup
+		begin := time.Now().Add(time.Minute) // they sign in before
+		for i, key := range []string{"first", "second"} {
+			client := process(slow)
+			require.NoError(t, client.Session().SignIn(t.Context()))
+			both.Go(func() {
+				elapse(time.Until(begin) + time.Duration(i)*50*time.Millisecond)
+				ctx := lending.WithKey(t.Context(), key)
+				_, err := client.Applications.Create(ctx, request, nil)
+				if errors.Is(err, lending.ErrScopeHeld) {
+					elapse(time.Second)
+					_, err = client.Applications.Create(ctx, request, nil)
+				}
+				assert.NoError(t, err)
+			})
+		}
+		both.Wait()
+		assert.Equal(t, 2, service.Executed(createApplicationRoute))
 	})
 }
