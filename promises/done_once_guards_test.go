@@ -192,19 +192,15 @@ func TestOwnerKnowsMore(t *testing.T) {
 			})
 		})
 	}
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+	keyed(t, func(t *testing.T, _ *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		store, goOn := lending.NewMemoryJournalStore(), make(chan struct{})
-		owner := process(lending.WithJournal(lending.NewJournal(frozen{store, false, goOn}, nil)))
+		owner := process(lending.WithJournal(lending.NewJournal(frozen{store, true, goOn}, nil)))
 		other := process(lending.WithJournal(lending.NewJournal(store, nil)))
 		user := newcomer()
-		create := func(client *lending.Client) (string, error) {
+		create := func(client *lending.Client) (*lending.UserResponse, error) {
 			ctx, stop := context.WithTimeout(lending.WithKey(t.Context(), "customer"), 10*time.Second)
 			defer stop()
-			customer, err := client.Applications.CreateCustomer(ctx, user)
-			if err != nil {
-				return "", err
-			}
-			return string(customer.Raw()), nil
+			return client.Applications.CreateCustomer(ctx, user)
 		}
 		owned := make(chan error)
 		go func() {
@@ -212,12 +208,14 @@ func TestOwnerKnowsMore(t *testing.T) {
 			owned <- err
 		}()
 		elapse(11 * time.Second)
+		_, err := other.Applications.CreateCustomer(t.Context(), user) // by somebody without a key
+		require.NoError(t, err)
 		settled, err := create(other)
 		require.NoError(t, err)
 		close(goOn)
-		require.NoError(t, <-owned)
+		require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(<-owned))
 		replayed, err := create(other)
-		require.NoError(t, err)
+		require.NoError(t, err, "it has been returned as done")
 		assert.Equal(t, settled, replayed)
 	})
 }
@@ -296,4 +294,75 @@ func TestTwoOfAScopeComeToAnEnd(t *testing.T) {
 		both.Wait()
 		assert.Equal(t, 2, service.Executed(createApplicationRoute))
 	})
+}
+
+// TestResolvedCommandLooksAgain has a person say that a command has not happened, and another
+// of its scope happen before it is sent again.
+func TestResolvedCommandLooksAgain(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		journal := lending.NewJournal(lending.NewMemoryJournalStore(), nil)
+		client, customer := process(lending.WithJournal(journal)), service.AddCustomer(lendingtest.Customer{})
+		create := func(key string) (lending.ApplicationID, error) {
+			return client.Applications.Create(lending.WithKey(t.Context(), key), lending.ApplicationRequest{
+				CustomerID: lending.CustomerID(uuid.MustParse(customer.ID)), BusinessName: "B", BusinessZip: "94105",
+			}, nil)
+		}
+		lost := lendingtest.Fault{ResetBefore: true}
+		service.Fail(createApplicationRoute, lost)
+		_, err := create("first")
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		said := lending.Resolution{By: "Grace", Why: "looked it up", Verdict: lending.NotHappened()}
+		require.ErrorIs(t, journal.Resolve(t.Context(), "first", said), lending.ErrUnsettled)
+		elapse(quiet)
+		require.NoError(t, journal.Resolve(t.Context(), "first", said))
+		second, err := create("second")
+		require.NoError(t, err)
+		service.Fail(createApplicationRoute, lost)
+		_, err = create("first")
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		elapse(quiet)
+		first, err := create("first")
+		require.NoError(t, err)
+		assert.NotEqual(t, second, first)
+		assert.Equal(t, 2, service.Executed(createApplicationRoute))
+	})
+}
+
+func TestKeyIsForOneRoute(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		client, id := process(), lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+		ctx := lending.WithKey(t.Context(), "cancel")
+		require.NoError(t, client.Applications.Cancel(ctx, id))
+		_, err := client.Applications.QuickTest(ctx, id, nil) // which has the same arguments
+		var argument *lending.ArgumentError
+		require.ErrorAs(t, err, &argument)
+		assert.Equal(t, "key", argument.Fields[0].Field)
+	})
+}
+
+// TestRejectedCommandMayBeCorrected corrects one that has been rejected, and none that may
+// have happened before.
+func TestRejectedCommandMayBeCorrected(t *testing.T) {
+	for _, before := range []lendingtest.Fault{{}, {ResetBefore: true}} {
+		keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+			client, user := process(), newcomer()
+			ctx := lending.WithKey(t.Context(), "customer")
+			if before.ResetBefore {
+				service.Fail(createRoute, before)
+				_, err := client.Applications.CreateCustomer(ctx, user)
+				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+				elapse(quiet)
+			}
+			service.Fail(createRoute, lendingtest.Fault{Status: http.StatusBadRequest})
+			_, err := client.Applications.CreateCustomer(ctx, user)
+			require.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
+			user.LastName = "Byron"
+			_, err = client.Applications.CreateCustomer(ctx, user)
+			if before.ResetBefore {
+				require.ErrorAs(t, err, new(*lending.ArgumentError))
+				return
+			}
+			require.NoError(t, err)
+		})
+	}
 }
