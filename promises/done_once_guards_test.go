@@ -366,3 +366,53 @@ func TestRejectedCommandMayBeCorrected(t *testing.T) {
 		})
 	}
 }
+
+// flaky is a store that minds the end of a context, and whose first save as sent fails though
+// it is done, if loses is set.
+type flaky struct {
+	lending.JournalStore
+	loses *bool
+}
+
+func (f flaky) Save(ctx context.Context, entry lending.JournalEntry) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	err := f.JournalStore.Save(ctx, entry)
+	if entry.State == lending.CommandSent && *f.loses {
+		*f.loses = false
+		return errors.New("the store is away")
+	}
+	return err
+}
+
+// TestWhatBecameOfItIsWrittenDown has a call end with its context: that its answer is lost is
+// written down all the same, and that a command has not left, too.
+func TestWhatBecameOfItIsWrittenDown(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		loses := true
+		journal := lending.NewJournal(flaky{lending.NewMemoryJournalStore(), &loses}, nil)
+		client, user := process(lending.WithJournal(journal)), newcomer()
+		create := func() error {
+			ctx, stop := context.WithTimeout(lending.WithKey(t.Context(), "customer"), 10*time.Second)
+			defer stop()
+			_, err := client.Applications.CreateCustomer(ctx, user)
+			return err
+		}
+		err := create()
+		require.ErrorIs(t, err, lending.ErrJournal)
+		require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+		unsettled, err := journal.Unsettled(t.Context(), 10)
+		require.NoError(t, err)
+		require.Empty(t, unsettled)
+		service.Fail(createRoute, lendingtest.Fault{Delay: time.Hour})
+		require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
+		unsettled, err = journal.Unsettled(t.Context(), 10)
+		require.NoError(t, err)
+		require.Len(t, unsettled, 1)
+		assert.Equal(t, lending.CommandUnknown, unsettled[0].State)
+		elapse(quiet)
+		require.NoError(t, create())
+		assert.Equal(t, 1, service.Executed(createRoute))
+	})
+}
