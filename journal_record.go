@@ -102,7 +102,7 @@ func (p *passage) overtake(ctx context.Context, state CommandState) (settled boo
 	case happened && !ours: // and another has sent it again
 		p.memo.Hold = max(p.memo.Hold, other.Lease+p.Quiet)
 		fallthrough
-	case happened, ours && state == CommandFree, ours && entry.State == CommandSent:
+	case happened, ours && state == CommandFree:
 		p.entry.Revision = entry.Revision
 		return false, nil
 	}

@@ -2,7 +2,9 @@ package promises_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -137,47 +139,278 @@ func TestCutAnswerIsNotKept(t *testing.T) {
 	})
 }
 
-// frozen is a store that keeps one process waiting before it saves what is done.
+// frozen is a store that keeps one process waiting after it has saved a command as sent, or
+// before it saves what has become of it.
 type frozen struct {
 	lending.JournalStore
+	sent bool
 	goOn chan struct{}
 }
 
 func (f frozen) Save(ctx context.Context, entry lending.JournalEntry) error {
-	if entry.State == lending.CommandDone {
+	isSent := entry.State == lending.CommandSent
+	if !isSent && !f.sent {
 		<-f.goOn
 	}
-	return f.JournalStore.Save(ctx, entry)
+	err := f.JournalStore.Save(ctx, entry)
+	if isSent && f.sent {
+		<-f.goOn
+	}
+	return err
 }
 
-// TestFrozenOwnerLeavesTheScope has a process stand still with the answer in its hands, and
-// another one send the command again, which is executed late.
-func TestFrozenOwnerLeavesTheScope(t *testing.T) {
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		id := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+// TestOwnerKnowsMore has a process stand still while another one finds out what it can. What
+// the first knows when it goes on is more than that no read tells, and no more than a look
+// that has found it done.
+func TestOwnerKnowsMore(t *testing.T) {
+	for name, sent := range map[string]bool{"done": false, "not sent": true} {
+		t.Run(name, func(t *testing.T) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+				store, goOn := lending.NewMemoryJournalStore(), make(chan struct{})
+				owner := process(lending.WithJournal(lending.NewJournal(frozen{store, sent, goOn}, nil)))
+				other := process(lending.WithJournal(lending.NewJournal(store, nil)))
+				id := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+				post := func(client *lending.Client) error {
+					ctx, stop := context.WithTimeout(lending.WithKey(t.Context(), "greeting"), 10*time.Second)
+					defer stop()
+					return client.Communication.Post(ctx, id, &lending.CommunicationRequest{Extra: map[string]string{"message": "hello"}})
+				}
+				owned := make(chan error)
+				go func() { owned <- post(owner) }()
+				elapse(11 * time.Second)
+				require.ErrorIs(t, post(other), lending.ErrUndecided)
+				close(goOn)
+				if err := <-owned; sent {
+					require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+				} else {
+					require.NoError(t, err)
+				}
+				require.NoError(t, post(other), "the owner knew")
+				assert.Len(t, service.Snapshot().Applications[0].Messages, 1)
+			})
+		})
+	}
+	keyed(t, func(t *testing.T, _ *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		store, goOn := lending.NewMemoryJournalStore(), make(chan struct{})
-		owner := process(lending.WithJournal(lending.NewJournal(frozen{store, goOn}, nil)))
+		owner := process(lending.WithJournal(lending.NewJournal(frozen{store, true, goOn}, nil)))
 		other := process(lending.WithJournal(lending.NewJournal(store, nil)))
-		ctx := lending.WithKey(t.Context(), "older")
+		user := newcomer()
+		create := func(client *lending.Client) (*lending.UserResponse, error) {
+			ctx, stop := context.WithTimeout(lending.WithKey(t.Context(), "customer"), 10*time.Second)
+			defer stop()
+			return client.Applications.CreateCustomer(ctx, user)
+		}
 		owned := make(chan error)
 		go func() {
-			ctx, stop := context.WithTimeout(ctx, 10*time.Second)
-			defer stop()
-			_, err := owner.Applications.UpdateName(ctx, id, "Older")
+			_, err := create(owner)
 			owned <- err
 		}()
 		elapse(11 * time.Second)
-		service.Fail(renameRoute, lendingtest.Fault{Late: quiet - time.Second})
-		_, err := other.Applications.UpdateName(ctx, id, "Older")
-		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-		close(goOn)
-		require.NoError(t, <-owned)
-		_, err = other.Applications.UpdateName(lending.WithKey(t.Context(), "newer"), id, "Newer")
-		require.ErrorIs(t, err, lending.ErrScopeHeld)
-		elapse(quiet + 2*time.Minute)
-		_, err = other.Applications.UpdateName(lending.WithKey(t.Context(), "newer"), id, "Newer")
+		_, err := other.Applications.CreateCustomer(t.Context(), user) // by somebody without a key
 		require.NoError(t, err)
-		require.NoError(t, service.Wait(t.Context()))
-		assert.Equal(t, "Newer", service.Snapshot().Applications[0].BusinessName)
+		settled, err := create(other)
+		require.NoError(t, err)
+		close(goOn)
+		require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(<-owned))
+		replayed, err := create(other)
+		require.NoError(t, err, "it has been returned as done")
+		assert.Equal(t, settled, replayed)
+	})
+}
+
+// TestFrozenOwner has a process stand still with the answer in its hands, and another one send
+// the command again: that is executed late, or it is refused and a third has the scope by then.
+func TestFrozenOwner(t *testing.T) {
+	for name, again := range map[string]struct {
+		after time.Duration
+		fault lendingtest.Fault
+	}{
+		"sent again": {11 * time.Second, lendingtest.Fault{Late: quiet - time.Second}},
+		"refused":    {11*time.Second + quiet, lendingtest.Fault{Status: http.StatusTooManyRequests}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+				id := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+				store, goOn := lending.NewMemoryJournalStore(), make(chan struct{})
+				owner := process(lending.WithJournal(lending.NewJournal(frozen{store, false, goOn}, nil)))
+				other := process(lending.WithJournal(lending.NewJournal(store, nil)))
+				rename := func(client *lending.Client, key, name string) error {
+					ctx, stop := context.WithTimeout(lending.WithKey(t.Context(), key), 10*time.Second)
+					defer stop()
+					_, err := client.Applications.UpdateName(ctx, id, name)
+					return err
+				}
+				owned := make(chan error)
+				go func() { owned <- rename(owner, "older", "Older") }()
+				elapse(again.after)
+				service.Fail(renameRoute, again.fault)
+				require.Error(t, rename(other, "older", "Older"))
+				if name == "refused" {
+					service.Fail(renameRoute, lendingtest.Fault{ResetAfter: true})
+					require.ErrorIs(t, rename(other, "newer", "Newer"), lending.ErrOutcomeUnknown)
+				}
+				close(goOn)
+				require.NoError(t, <-owned)
+				if name == "sent again" {
+					require.ErrorIs(t, rename(other, "newer", "Newer"), lending.ErrScopeHeld)
+					elapse(quiet + 10*time.Second)
+				}
+				require.NoError(t, rename(other, "newer", "Newer"))
+				require.NoError(t, rename(other, "older", "Older"))
+				require.NoError(t, service.Wait(t.Context()))
+				assert.Equal(t, "Newer", service.Snapshot().Applications[0].BusinessName)
+			})
+		})
+	}
+}
+
+// TestTwoOfAScopeComeToAnEnd has two commands of a scope look at once, which takes its time.
+func TestTwoOfAScopeComeToAnEnd(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		customer := service.AddCustomer(lendingtest.Customer{})
+		request := lending.ApplicationRequest{CustomerID: lending.CustomerID(uuid.MustParse(customer.ID)), BusinessName: "B", BusinessZip: "94105"}
+		slow := lending.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			elapse(100 * time.Millisecond)
+			return service.Transport().RoundTrip(r)
+		})})
+		var both sync.WaitGroup
+		begin := time.Now().Add(time.Minute) // they sign in before
+		for i, key := range []string{"first", "second"} {
+			client := process(slow)
+			require.NoError(t, client.Session().SignIn(t.Context()))
+			both.Go(func() {
+				elapse(time.Until(begin) + time.Duration(i)*50*time.Millisecond)
+				ctx := lending.WithKey(t.Context(), key)
+				_, err := client.Applications.Create(ctx, request, nil)
+				if errors.Is(err, lending.ErrScopeHeld) {
+					elapse(time.Second)
+					_, err = client.Applications.Create(ctx, request, nil)
+				}
+				assert.NoError(t, err)
+			})
+		}
+		both.Wait()
+		assert.Equal(t, 2, service.Executed(createApplicationRoute))
+	})
+}
+
+// TestResolvedCommandLooksAgain has a person say that a command has not happened, and another
+// of its scope happen before it is sent again.
+func TestResolvedCommandLooksAgain(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		journal := lending.NewJournal(lending.NewMemoryJournalStore(), nil)
+		client, customer := process(lending.WithJournal(journal)), service.AddCustomer(lendingtest.Customer{})
+		create := func(key string) (lending.ApplicationID, error) {
+			return client.Applications.Create(lending.WithKey(t.Context(), key), lending.ApplicationRequest{
+				CustomerID: lending.CustomerID(uuid.MustParse(customer.ID)), BusinessName: "B", BusinessZip: "94105",
+			}, nil)
+		}
+		lost := lendingtest.Fault{ResetBefore: true}
+		service.Fail(createApplicationRoute, lost)
+		_, err := create("first")
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		said := lending.Resolution{By: "Grace", Why: "looked it up", Verdict: lending.NotHappened()}
+		require.ErrorIs(t, journal.Resolve(t.Context(), "first", said), lending.ErrUnsettled)
+		elapse(quiet)
+		require.NoError(t, journal.Resolve(t.Context(), "first", said))
+		second, err := create("second")
+		require.NoError(t, err)
+		service.Fail(createApplicationRoute, lost)
+		_, err = create("first")
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		elapse(quiet)
+		first, err := create("first")
+		require.NoError(t, err)
+		assert.NotEqual(t, second, first)
+		assert.Equal(t, 2, service.Executed(createApplicationRoute))
+	})
+}
+
+func TestKeyIsForOneRoute(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		client, id := process(), lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+		ctx := lending.WithKey(t.Context(), "cancel")
+		require.NoError(t, client.Applications.Cancel(ctx, id))
+		_, err := client.Applications.QuickTest(ctx, id, nil) // which has the same arguments
+		var argument *lending.ArgumentError
+		require.ErrorAs(t, err, &argument)
+		assert.Equal(t, "key", argument.Fields[0].Field)
+	})
+}
+
+// TestRejectedCommandMayBeCorrected corrects one that has been rejected, and none that may
+// have happened before.
+func TestRejectedCommandMayBeCorrected(t *testing.T) {
+	for _, before := range []lendingtest.Fault{{}, {ResetBefore: true}} {
+		keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+			client, user := process(), newcomer()
+			ctx := lending.WithKey(t.Context(), "customer")
+			if before.ResetBefore {
+				service.Fail(createRoute, before)
+				_, err := client.Applications.CreateCustomer(ctx, user)
+				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+				elapse(quiet)
+			}
+			service.Fail(createRoute, lendingtest.Fault{Status: http.StatusBadRequest})
+			_, err := client.Applications.CreateCustomer(ctx, user)
+			require.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
+			user.LastName = "Byron"
+			_, err = client.Applications.CreateCustomer(ctx, user)
+			if before.ResetBefore {
+				require.ErrorAs(t, err, new(*lending.ArgumentError))
+				return
+			}
+			require.NoError(t, err)
+		})
+	}
+}
+
+// flaky is a store that minds the end of a context, and whose first save as sent fails though
+// it is done, if loses is set.
+type flaky struct {
+	lending.JournalStore
+	loses *bool
+}
+
+func (f flaky) Save(ctx context.Context, entry lending.JournalEntry) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	err := f.JournalStore.Save(ctx, entry)
+	if entry.State == lending.CommandSent && *f.loses {
+		*f.loses = false
+		return errors.New("the store is away")
+	}
+	return err
+}
+
+// TestWhatBecameOfItIsWrittenDown has a call end with its context: that its answer is lost is
+// written down all the same, and that a command has not left, too.
+func TestWhatBecameOfItIsWrittenDown(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		loses := true
+		journal := lending.NewJournal(flaky{lending.NewMemoryJournalStore(), &loses}, nil)
+		client, user := process(lending.WithJournal(journal)), newcomer()
+		create := func() error {
+			ctx, stop := context.WithTimeout(lending.WithKey(t.Context(), "customer"), 10*time.Second)
+			defer stop()
+			_, err := client.Applications.CreateCustomer(ctx, user)
+			return err
+		}
+		err := create()
+		require.ErrorIs(t, err, lending.ErrJournal)
+		require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+		unsettled, err := journal.Unsettled(t.Context(), 10)
+		require.NoError(t, err)
+		require.Empty(t, unsettled)
+		service.Fail(createRoute, lendingtest.Fault{Delay: time.Hour})
+		require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
+		unsettled, err = journal.Unsettled(t.Context(), 10)
+		require.NoError(t, err)
+		require.Len(t, unsettled, 1)
+		assert.Equal(t, lending.CommandUnknown, unsettled[0].State)
+		elapse(quiet)
+		require.NoError(t, create())
+		assert.Equal(t, 1, service.Executed(createRoute))
 	})
 }
