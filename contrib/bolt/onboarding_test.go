@@ -20,5 +20,5 @@ func openForWorker(path string) (lending.JournalStore, func() error, error) {
 
 // What a worker does with keys is done once, however often it is killed.
 func TestCommandsAreDoneOnceUnderKill(t *testing.T) {
-	onboardingtest.Kill(t, filepath.Join(t.TempDir(), "journal"))
+	onboardingtest.Kill(t, filepath.Join(t.TempDir(), "journal"), nil)
 }

@@ -14,7 +14,14 @@ func openForWorker(address string) (lending.JournalStore, func() error, error) {
 	return lendingredis.NewJournalStore(client, "test"), client.Close, nil
 }
 
-// What a worker does with keys is done once, however often it is killed.
+// What a worker does with keys is done once, however often it is killed, and Redis with it.
 func TestCommandsAreDoneOnceUnderKill(t *testing.T) {
-	onboardingtest.Kill(t, startRedis(t, "--appendonly", "yes", "--appendfsync", "always").address())
+	server := startRedis(t, "--appendonly", "yes", "--appendfsync", "always")
+	restarts := 0
+	onboardingtest.Kill(t, server.address(), func() {
+		server.kill()
+		server.start(t)
+		restarts++
+	})
+	t.Logf("Redis killed and restarted %d times", restarts)
 }

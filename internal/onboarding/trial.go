@@ -47,6 +47,10 @@ type Trial struct {
 	// worker ends when all is done; its standard input ends with this process.
 	Worker func(address string) *exec.Cmd
 
+	// Killed is called between two workers, for example to kill what the journal is in, too;
+	// nil for nothing.
+	Killed func()
+
 	// Tell is called now and then; nil if nobody wants to know.
 	Tell func(Progress)
 }
@@ -199,7 +203,9 @@ func (r *run) life(ctx context.Context, address string) (done bool, err error) {
 			case !killed:
 				return false, fmt.Errorf("the worker gave up: %w: %s", err, said.String())
 			}
-			r.kills++
+			if r.kills++; r.Killed != nil {
+				r.Killed()
+			}
 			return false, nil
 		case <-death:
 			kill()

@@ -80,9 +80,11 @@ var once = [...]string{onboarding.CreateCustomer, onboarding.CreateApplication, 
 // Kill has a worker take customers along with the journal in store, and kills it again and
 // again. It fails the test if a command is missing in the end, or was done twice that should
 // not be. With many customers it compares that with a worker that has no journal.
-func Kill(t *testing.T, store string) {
+//
+// between, if it is not nil, is called now and then: to restart what the journal is in.
+func Kill(t *testing.T, store string, between func()) {
 	t.Helper()
-	with := try(t, store, true)
+	with := try(t, store, true, between)
 	for _, route := range once {
 		if _, beyond, missing := with.Of(route); beyond > 0 || missing > 0 {
 			t.Errorf("%s: %d too many, missing for %d customers", route, beyond, missing)
@@ -91,14 +93,15 @@ func Kill(t *testing.T, store string) {
 	if *orders < 100 {
 		return
 	}
-	without := try(t, t.TempDir(), false)
+	without := try(t, t.TempDir(), false, nil)
 	if _, beyond, _ := without.Of(onboarding.CreateApplication); beyond == 0 {
 		t.Error("nothing was done twice without a journal either: this test shows nothing")
 	}
 }
 
-func try(t *testing.T, store string, keyed bool) onboarding.Result {
+func try(t *testing.T, store string, keyed bool, between func()) onboarding.Result {
 	t.Helper()
+	killed := 0
 	customers := make([]string, *orders)
 	for n := range customers {
 		customers[n] = email(n)
@@ -107,6 +110,11 @@ func try(t *testing.T, store string, keyed bool) onboarding.Result {
 	defer cancel()
 	result, err := onboarding.Trial{
 		Customers: customers, Lost: 0.1, Held: held, Kills: *kills, Life: life,
+		Killed: func() {
+			if killed++; between != nil && killed%4 == 2 {
+				between()
+			}
+		},
 		Worker: func(address string) *exec.Cmd {
 			worker := exec.Command(os.Args[0], "-test.run=^$") //nolint:gosec,noctx // this very program, which the trial kills
 			worker.Env = append(os.Environ(), workerVariable+"="+address, storeVariable+"="+store, howVariable+fmt.Sprintf("=%d %t", *orders, keyed))
