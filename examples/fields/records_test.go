@@ -5,19 +5,20 @@ package main
 import (
 	"encoding/json"
 	"github.com/google/uuid"
+	"github.com/lendingapi/lending-go"
 )
 
 // ApplicationOffer is the record that
 // GET /api/Application/application-offer/{applicationId}
 // answers: 1 seen.
 type ApplicationOffer struct {
-	Amount        json.Number `json:"amount"` // money
-	ApplicationID uuid.UUID   `json:"applicationId"`
-	CreatedUTC    string      `json:"createdUTC"` // a time without a zone
-	ExpiresUTC    string      `json:"expiresUTC"` // a time without a zone
-	ID            uuid.UUID   `json:"id"`
-	IsExpired     bool        `json:"isExpired"`
-	Terms         int64       `json:"terms"`
+	Amount        json.Number  `json:"amount"` // money
+	ApplicationID uuid.UUID    `json:"applicationId"`
+	CreatedUTC    lending.Time `json:"createdUTC"` // a time without a zone
+	ExpiresUTC    lending.Time `json:"expiresUTC"` // a time without a zone
+	ID            uuid.UUID    `json:"id"`
+	IsExpired     bool         `json:"isExpired"`
+	Terms         int64        `json:"terms"`
 }
 
 // ApplicationStatus is the record that
@@ -29,54 +30,54 @@ type ApplicationStatus string
 // GET /api/Application/get-application/{applicationId}
 // answers: 2 seen.
 type Application struct {
-	AgentID          *uuid.UUID `json:"agentId"` // in 1 of 2
-	BusinessName     string     `json:"businessName"`
-	BusinessZip      string     `json:"businessZip"`
-	CreatedUTC       string     `json:"createdUTC"` // a time without a zone
-	CustomerID       uuid.UUID  `json:"customerId"`
+	AgentID          *uuid.UUID   `json:"agentId"` // in 1 of 2
+	BusinessName     string       `json:"businessName"`
+	BusinessZip      string       `json:"businessZip"`
+	CreatedUTC       lending.Time `json:"createdUTC"` // a time without a zone
+	CustomerID       uuid.UUID    `json:"customerId"`
 	ExtraInformation struct {
 		Years *string `json:"years"` // in 1 of 2
 	} `json:"extraInformation"`
-	ID        uuid.UUID `json:"id"`
-	PartnerID uuid.UUID `json:"partnerId"`
-	StartDate string    `json:"startDate"` // a time without a zone
-	Status    string    `json:"status"`
+	ID        uuid.UUID    `json:"id"`
+	PartnerID uuid.UUID    `json:"partnerId"`
+	StartDate lending.Time `json:"startDate"` // a time without a zone
+	Status    string       `json:"status"`
 }
 
 // CustomerApplication is a record in the list that
 // GET /api/Application/get-customer-applications/{customerId}
 // answers: 2 seen.
 type CustomerApplication struct {
-	AgentID          *uuid.UUID `json:"agentId"` // in 1 of 2
-	BusinessName     string     `json:"businessName"`
-	BusinessZip      string     `json:"businessZip"`
-	CreatedUTC       string     `json:"createdUTC"` // a time without a zone
-	CustomerID       uuid.UUID  `json:"customerId"`
+	AgentID          *uuid.UUID   `json:"agentId"` // in 1 of 2
+	BusinessName     string       `json:"businessName"`
+	BusinessZip      string       `json:"businessZip"`
+	CreatedUTC       lending.Time `json:"createdUTC"` // a time without a zone
+	CustomerID       uuid.UUID    `json:"customerId"`
 	ExtraInformation struct {
 		Years *string `json:"years"` // in 1 of 2
 	} `json:"extraInformation"`
-	ID        uuid.UUID `json:"id"`
-	PartnerID uuid.UUID `json:"partnerId"`
-	StartDate string    `json:"startDate"` // a time without a zone
-	Status    string    `json:"status"`
+	ID        uuid.UUID    `json:"id"`
+	PartnerID uuid.UUID    `json:"partnerId"`
+	StartDate lending.Time `json:"startDate"` // a time without a zone
+	Status    string       `json:"status"`
 }
 
 // PartnerApplication is a record in the list that
 // GET /api/Application/get-partner-applications/{partnerId}
 // answers: 2 seen.
 type PartnerApplication struct {
-	AgentID          *uuid.UUID `json:"agentId"` // in 1 of 2
-	BusinessName     string     `json:"businessName"`
-	BusinessZip      string     `json:"businessZip"`
-	CreatedUTC       string     `json:"createdUTC"` // a time without a zone
-	CustomerID       uuid.UUID  `json:"customerId"`
+	AgentID          *uuid.UUID   `json:"agentId"` // in 1 of 2
+	BusinessName     string       `json:"businessName"`
+	BusinessZip      string       `json:"businessZip"`
+	CreatedUTC       lending.Time `json:"createdUTC"` // a time without a zone
+	CustomerID       uuid.UUID    `json:"customerId"`
 	ExtraInformation struct {
 		Years *string `json:"years"` // in 1 of 2
 	} `json:"extraInformation"`
-	ID        uuid.UUID `json:"id"`
-	PartnerID uuid.UUID `json:"partnerId"`
-	StartDate string    `json:"startDate"` // a time without a zone
-	Status    string    `json:"status"`
+	ID        uuid.UUID    `json:"id"`
+	PartnerID uuid.UUID    `json:"partnerId"`
+	StartDate lending.Time `json:"startDate"` // a time without a zone
+	Status    string       `json:"status"`
 }
 
 // Applicant is a record in the list that
@@ -170,40 +171,40 @@ type RequiredDocument struct {
 // GET /api/Communication/get-all-messages/{applicationId}
 // answers: 1 seen.
 type Message struct {
-	CreatedUTC string    `json:"createdUTC"` // a time without a zone
-	ID         uuid.UUID `json:"id"`
-	Message    string    `json:"message"`
-	Sender     string    `json:"sender"`
+	CreatedUTC lending.Time `json:"createdUTC"` // a time without a zone
+	ID         uuid.UUID    `json:"id"`
+	Message    string       `json:"message"`
+	Sender     string       `json:"sender"`
 }
 
 // CustomerByEmail is the record that
 // GET /api/Customer/get-customer-by-email
 // answers: 1 seen.
 type CustomerByEmail struct {
-	Address      string    `json:"address"`
-	City         string    `json:"city"`
-	CreatedUTC   string    `json:"createdUTC"` // a time without a zone
-	Email        string    `json:"email"`
-	FirstName    string    `json:"firstName"`
-	ID           uuid.UUID `json:"id"`
-	LastName     string    `json:"lastName"`
-	MobileNumber string    `json:"mobileNumber"`
-	State        string    `json:"state"`
+	Address      string       `json:"address"`
+	City         string       `json:"city"`
+	CreatedUTC   lending.Time `json:"createdUTC"` // a time without a zone
+	Email        string       `json:"email"`
+	FirstName    string       `json:"firstName"`
+	ID           uuid.UUID    `json:"id"`
+	LastName     string       `json:"lastName"`
+	MobileNumber string       `json:"mobileNumber"`
+	State        string       `json:"state"`
 }
 
 // CustomerByID is the record that
 // GET /api/Customer/get-customer-by-id/{customerId}
 // answers: 1 seen.
 type CustomerByID struct {
-	Address      string    `json:"address"`
-	City         string    `json:"city"`
-	CreatedUTC   string    `json:"createdUTC"` // a time without a zone
-	Email        string    `json:"email"`
-	FirstName    string    `json:"firstName"`
-	ID           uuid.UUID `json:"id"`
-	LastName     string    `json:"lastName"`
-	MobileNumber string    `json:"mobileNumber"`
-	State        string    `json:"state"`
+	Address      string       `json:"address"`
+	City         string       `json:"city"`
+	CreatedUTC   lending.Time `json:"createdUTC"` // a time without a zone
+	Email        string       `json:"email"`
+	FirstName    string       `json:"firstName"`
+	ID           uuid.UUID    `json:"id"`
+	LastName     string       `json:"lastName"`
+	MobileNumber string       `json:"mobileNumber"`
+	State        string       `json:"state"`
 }
 
 // ContractDocument is a record in the list that
@@ -220,49 +221,49 @@ type ContractDocument struct {
 // GET /api/Loan/get-customer-loans/{customerId}
 // answers: 1 seen.
 type CustomerLoan struct {
-	Amount           json.Number `json:"amount"` // money
-	ApplicationID    uuid.UUID   `json:"applicationId"`
-	AvailableBalance json.Number `json:"availableBalance"` // money
-	Balance          json.Number `json:"balance"`          // money
-	CreatedUTC       string      `json:"createdUTC"`       // a time without a zone
-	CustomerID       uuid.UUID   `json:"customerId"`
-	ID               uuid.UUID   `json:"id"`
-	IsClosed         bool        `json:"isClosed"`
-	IsEnabled        bool        `json:"isEnabled"`
+	Amount           json.Number  `json:"amount"` // money
+	ApplicationID    uuid.UUID    `json:"applicationId"`
+	AvailableBalance json.Number  `json:"availableBalance"` // money
+	Balance          json.Number  `json:"balance"`          // money
+	CreatedUTC       lending.Time `json:"createdUTC"`       // a time without a zone
+	CustomerID       uuid.UUID    `json:"customerId"`
+	ID               uuid.UUID    `json:"id"`
+	IsClosed         bool         `json:"isClosed"`
+	IsEnabled        bool         `json:"isEnabled"`
 }
 
 // EarlyRepayment is the record that
 // GET /api/Loan/get-early-repayment/{loanId}
 // answers: 1 seen.
 type EarlyRepayment struct {
-	Amount        json.Number `json:"amount"` // money
-	LoanID        uuid.UUID   `json:"loanId"`
-	ValidUntilUTC string      `json:"validUntilUTC"` // a time without a zone
+	Amount        json.Number  `json:"amount"` // money
+	LoanID        uuid.UUID    `json:"loanId"`
+	ValidUntilUTC lending.Time `json:"validUntilUTC"` // a time without a zone
 }
 
 // Loan is the record that
 // GET /api/Loan/get-loan/{loanId}
 // answers: 1 seen.
 type Loan struct {
-	Amount           json.Number `json:"amount"` // money
-	ApplicationID    uuid.UUID   `json:"applicationId"`
-	AvailableBalance json.Number `json:"availableBalance"` // money
-	Balance          json.Number `json:"balance"`          // money
-	CreatedUTC       string      `json:"createdUTC"`       // a time without a zone
-	CustomerID       uuid.UUID   `json:"customerId"`
-	ID               uuid.UUID   `json:"id"`
-	IsClosed         bool        `json:"isClosed"`
-	IsEnabled        bool        `json:"isEnabled"`
+	Amount           json.Number  `json:"amount"` // money
+	ApplicationID    uuid.UUID    `json:"applicationId"`
+	AvailableBalance json.Number  `json:"availableBalance"` // money
+	Balance          json.Number  `json:"balance"`          // money
+	CreatedUTC       lending.Time `json:"createdUTC"`       // a time without a zone
+	CustomerID       uuid.UUID    `json:"customerId"`
+	ID               uuid.UUID    `json:"id"`
+	IsClosed         bool         `json:"isClosed"`
+	IsEnabled        bool         `json:"isEnabled"`
 }
 
 // RepaymentBalances is the record that
 // GET /api/Loan/get-repayment-balances/{loanId}
 // answers: 1 seen.
 type RepaymentBalances struct {
-	LoanID             uuid.UUID   `json:"loanId"`
-	NextPaymentAmount  json.Number `json:"nextPaymentAmount"`  // money
-	NextPaymentUTC     string      `json:"nextPaymentUTC"`     // a time without a zone
-	OutstandingBalance json.Number `json:"outstandingBalance"` // money
+	LoanID             uuid.UUID    `json:"loanId"`
+	NextPaymentAmount  json.Number  `json:"nextPaymentAmount"`  // money
+	NextPaymentUTC     lending.Time `json:"nextPaymentUTC"`     // a time without a zone
+	OutstandingBalance json.Number  `json:"outstandingBalance"` // money
 }
 
 // TotalBalance is the record that
@@ -279,11 +280,11 @@ type TotalBalance struct {
 // GET /api/Loan/get-transactions-paged/{loanId}
 // answers: 1 seen.
 type TransactionsPaged struct {
-	Amount      json.Number `json:"amount"`  // money
-	DateUTC     string      `json:"dateUTC"` // a time without a zone
-	Description string      `json:"description"`
-	ID          uuid.UUID   `json:"id"`
-	Type        string      `json:"type"`
+	Amount      json.Number  `json:"amount"`  // money
+	DateUTC     lending.Time `json:"dateUTC"` // a time without a zone
+	Description string       `json:"description"`
+	ID          uuid.UUID    `json:"id"`
+	Type        string       `json:"type"`
 }
 
 // TransactionsPagedPage is the page that
@@ -298,23 +299,23 @@ type TransactionsPagedPage struct {
 // GET /api/Loan/get-transactions/{loanId}
 // answers: 1 seen.
 type Transaction struct {
-	Amount      json.Number `json:"amount"`  // money
-	DateUTC     string      `json:"dateUTC"` // a time without a zone
-	Description string      `json:"description"`
-	ID          uuid.UUID   `json:"id"`
-	Type        string      `json:"type"`
+	Amount      json.Number  `json:"amount"`  // money
+	DateUTC     lending.Time `json:"dateUTC"` // a time without a zone
+	Description string       `json:"description"`
+	ID          uuid.UUID    `json:"id"`
+	Type        string       `json:"type"`
 }
 
 // Withdrawal is a record in the page that
 // GET /api/Loan/get-withdrawals/{loanId}
 // answers: 1 seen.
 type Withdrawal struct {
-	AdvanceRate json.Number `json:"advanceRate"`
-	Amount      json.Number `json:"amount"`     // money
-	CreatedUTC  string      `json:"createdUTC"` // a time without a zone
-	DateUTC     string      `json:"dateUTC"`    // a time without a zone
-	ID          uuid.UUID   `json:"id"`
-	Status      string      `json:"status"`
+	AdvanceRate json.Number  `json:"advanceRate"`
+	Amount      json.Number  `json:"amount"`     // money
+	CreatedUTC  lending.Time `json:"createdUTC"` // a time without a zone
+	DateUTC     lending.Time `json:"dateUTC"`    // a time without a zone
+	ID          uuid.UUID    `json:"id"`
+	Status      string       `json:"status"`
 }
 
 // WithdrawalsPage is the page that

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-const zonelessTime = "string" // time.Time refuses it
+const zonelessTime = "lending.Time" // time.Time refuses it
 
 // printer writes the types of a file.
 type printer struct {
