@@ -19,12 +19,12 @@ func ExampleWithKey() {
 	ctx, request := context.Background(), ada()
 	ctx = lending.WithKey(ctx, "order-42/create-customer")
 	customer, err := client.Applications.CreateCustomer(ctx, request)
-	fmt.Println(err)
+	fmt.Println(customer == nil, err)
 	customer, err = client.Applications.CreateCustomer(ctx, request)
 	fmt.Println(customer.ID, err)
 	fmt.Println("customers made:", service.Executed("POST /api/Application/create-customer"))
 	// Output:
-	// lending: POST /api/Application/create-customer: connection reset: outcome unknown, settle it with Customers.GetByEmail
+	// true lending: POST /api/Application/create-customer: connection reset: outcome unknown, settle it with Customers.GetByEmail
 	// 00000001-0001-4000-8000-000000000001 <nil>
 	// customers made: 1
 }

@@ -260,7 +260,7 @@ func readMemo(data []byte) (memo, error) {
 }
 
 func (m *memo) bytes() []byte {
-	data, _ := json.Marshal(m) // it holds nothing that cannot be written
+	data, _ := json.Marshal(m) //nolint:errchkjson // it holds nothing that cannot be written
 	return data
 }
 

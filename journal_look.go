@@ -46,7 +46,7 @@ func absence(err error) (sight, error) {
 }
 
 // noList is absence for a list, whose own way to say that it has nothing is to be empty. A
-// 400 instead of it is rather a failure: what there is is not known.
+// 400 instead of it is rather a failure, and says nothing of what there is.
 func noList(err error) (sight, error) {
 	s, err := absence(err)
 	if strings.HasSuffix(s.State, " 400") {

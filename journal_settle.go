@@ -44,6 +44,8 @@ type sight struct {
 // Where another actor can do the same to the same list, beyond the commands that share the
 // scope, exactly one more is taken for ours: it is never sent twice, but ours may be
 // missing. Two more are left to a person.
+//
+//nolint:funlen // it is a table
 func settlementOf(route string) settlement {
 	switch route {
 	// The e-mail address identifies a customer, so that two commands for one need no scope.

@@ -249,7 +249,7 @@ func (e encryptedJournal) open(entry *JournalEntry) error {
 	_, aead := e.sealed()
 	plain, err := aead.Open(nil, nil, entry.Data, boundTo(entry.Key, entry.Revision, entry.State))
 	n, width := binary.Uvarint(plain)
-	if err != nil || width <= 0 || n > uint64(len(plain)-width) {
+	if err != nil || width <= 0 || n > uint64(len(plain)-width) { //nolint:gosec // width is at most the length
 		return ErrCorruptEntry
 	}
 	entry.Scope, entry.Data = string(plain[width:][:n]), plain[width:][n:]
