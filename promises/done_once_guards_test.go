@@ -331,10 +331,11 @@ func TestFreeCommandLooksAgain(t *testing.T) {
 	}
 }
 
-// creating returns a function that creates an application for a customer, who is the same.
+// creating returns a function that creates an application for a customer, who is the same and
+// has one.
 func creating(t *testing.T, service *lendingtest.Service) func(client *lending.Client, key string, opts ...lending.KeyOption) (lending.ApplicationID, error) {
 	t.Helper()
-	customer := lending.CustomerID(uuid.MustParse(service.AddCustomer(lendingtest.Customer{}).ID))
+	customer := lending.CustomerID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).CustomerID))
 	return func(client *lending.Client, key string, opts ...lending.KeyOption) (lending.ApplicationID, error) {
 		return client.Applications.Create(lending.WithKey(t.Context(), key, opts...), lending.ApplicationRequest{
 			CustomerID: customer, BusinessName: "B", BusinessZip: "94105",
