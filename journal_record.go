@@ -97,7 +97,7 @@ func (p *passage) overtake(ctx context.Context, state CommandState) (settled boo
 	}
 	happened := state == CommandDone || state == CommandForgotten
 	switch ours := other.Nonce == p.memo.Nonce; {
-	case entry.State == CommandDone || entry.State == CommandForgotten || entry.State == state:
+	case entry.State == CommandDone || entry.State == CommandForgotten:
 		return true, nil
 	case happened && !ours: // and another has sent it again
 		p.memo.Hold = max(p.memo.Hold, other.Lease+p.Quiet)

@@ -294,35 +294,131 @@ func TestTwoOfAScopeComeToAnEnd(t *testing.T) {
 	})
 }
 
-// TestResolvedCommandLooksAgain has a person say that a command has not happened, and another
-// of its scope happen before it is sent again.
-func TestResolvedCommandLooksAgain(t *testing.T) {
+// TestFreeCommandLooksAgain frees a command that may have left, by a person or by a refusal,
+// and has another of its scope happen before it is sent again.
+func TestFreeCommandLooksAgain(t *testing.T) {
+	for _, resolved := range []bool{true, false} {
+		keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+			journal := lending.NewJournal(lending.NewMemoryJournalStore(), nil)
+			client, create := process(lending.WithJournal(journal)), creating(t, service)
+			lost := lendingtest.Fault{ResetBefore: true}
+			service.Fail(createApplicationRoute, lost)
+			_, err := create(client, "first")
+			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+			said := lending.Resolution{By: "Grace", Why: "looked it up", Verdict: lending.NotHappened()}
+			require.ErrorIs(t, journal.Resolve(t.Context(), "first", said), lending.ErrUnsettled)
+			elapse(quiet)
+			if resolved {
+				require.NoError(t, journal.Resolve(t.Context(), "first", said))
+			} else {
+				service.Fail(createApplicationRoute, lendingtest.Fault{Status: http.StatusTooManyRequests})
+				_, err = create(client, "first")
+				require.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
+			}
+			second, err := create(client, "second")
+			require.NoError(t, err)
+			service.Fail(createApplicationRoute, lost)
+			_, err = create(client, "first")
+			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+			elapse(quiet)
+			first, err := create(client, "first")
+			require.NoError(t, err)
+			assert.NotEqual(t, second, first)
+			assert.Equal(t, 2, service.Executed(createApplicationRoute))
+		})
+	}
+}
+
+// creating returns a function that creates an application for a customer, who is the same and
+// has one.
+func creating(t *testing.T, service *lendingtest.Service) func(client *lending.Client, key string, opts ...lending.KeyOption) (lending.ApplicationID, error) {
+	t.Helper()
+	customer := lending.CustomerID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).CustomerID))
+	return func(client *lending.Client, key string, opts ...lending.KeyOption) (lending.ApplicationID, error) {
+		return client.Applications.Create(lending.WithKey(t.Context(), key, opts...), lending.ApplicationRequest{
+			CustomerID: customer, BusinessName: "B", BusinessZip: "94105",
+		}, nil)
+	}
+}
+
+// TestQuietBeginsWithTheEndOfTheLease has a process stand still before it sends: it goes on
+// when the command may be sent again, and may not, and gives nothing free that is not its own.
+func TestQuietBeginsWithTheEndOfTheLease(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		journal := lending.NewJournal(lending.NewMemoryJournalStore(), nil)
-		client, customer := process(lending.WithJournal(journal)), service.AddCustomer(lendingtest.Customer{})
-		create := func(key string) (lending.ApplicationID, error) {
-			return client.Applications.Create(lending.WithKey(t.Context(), key), lending.ApplicationRequest{
-				CustomerID: lending.CustomerID(uuid.MustParse(customer.ID)), BusinessName: "B", BusinessZip: "94105",
-			}, nil)
-		}
+		store, goOn := lending.NewMemoryJournalStore(), make(chan struct{})
+		journal, create := lending.NewJournal(store, nil), creating(t, service)
+		owner := process(lending.WithJournal(lending.NewJournal(frozen{store, true, goOn}, nil)))
+		other := process(lending.WithJournal(journal))
+		owned := make(chan error)
+		go func() {
+			_, err := create(owner, "key")
+			owned <- err
+		}()
+		elapse(time.Minute)
+		_, err := create(other, "key")
+		require.ErrorIs(t, err, lending.ErrInProgress)
+		said := lending.Resolution{By: "Grace", Why: "looked it up", Verdict: lending.Happened(nil)}
+		require.ErrorIs(t, journal.Resolve(t.Context(), "key", said), lending.ErrInProgress)
+		elapse(quiet) // since the first call, and the lease is of two minutes
+		_, err = create(other, "key")
+		require.ErrorIs(t, err, lending.ErrUnsettled)
+		elapse(quiet)
+		service.Fail(createApplicationRoute, lendingtest.Fault{Late: time.Minute})
+		_, err = create(other, "key")
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		close(goOn)
+		require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(<-owned))
+		_, err = create(other, "key")
+		require.ErrorIs(t, err, lending.ErrUnsettled)
+		require.NoError(t, service.Wait(t.Context()))
+		settled, err := create(other, "key")
+		require.NoError(t, err)
+		arrived := len(service.Requests())
+		replayed, err := create(other, "key")
+		require.NoError(t, err)
+		assert.Equal(t, settled, replayed)
+		assert.Len(t, service.Requests(), arrived, "what is settled is written down")
+		assert.Equal(t, 1, service.Executed(createApplicationRoute))
+	})
+}
+
+// TestUndecidedStays has what no read told be told by a later one: of whom that is, nobody
+// knows.
+func TestUndecidedStays(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		client, id := process(), lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{
+			Accounts: []lendingtest.BankAccount{{Transactions: []lendingtest.BankTransaction{{Amount: "10.00"}}}},
+		}).ID))
+		ctx := lending.WithKey(t.Context(), "process")
+		service.Fail(processRoute, lendingtest.Fault{ResetBefore: true})
+		_, err := client.Applications.Process(ctx, id)
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		_, err = client.Applications.Process(ctx, id)
+		require.ErrorIs(t, err, lending.ErrUndecided)
+		_, err = client.Applications.Process(t.Context(), id) // by somebody without a key
+		require.NoError(t, err)
+		_, err = client.Applications.Process(ctx, id)
+		require.ErrorIs(t, err, lending.ErrUndecided)
+	})
+}
+
+// TestLookOfTheCallerHasItsOwnBefore has a command sent again by what its caller has found out:
+// what a read had shown before the first time is not of the second.
+func TestLookOfTheCallerHasItsOwnBefore(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		client, create := process(), creating(t, service)
 		lost := lendingtest.Fault{ResetBefore: true}
 		service.Fail(createApplicationRoute, lost)
-		_, err := create("first")
+		_, err := create(client, "key")
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-		said := lending.Resolution{By: "Grace", Why: "looked it up", Verdict: lending.NotHappened()}
-		require.ErrorIs(t, journal.Resolve(t.Context(), "first", said), lending.ErrUnsettled)
+		service.AddApplication(lendingtest.Application{CustomerID: service.Snapshot().Customers[0].ID}) // somebody without a key
 		elapse(quiet)
-		require.NoError(t, journal.Resolve(t.Context(), "first", said))
-		second, err := create("second")
-		require.NoError(t, err)
 		service.Fail(createApplicationRoute, lost)
-		_, err = create("first")
+		_, err = create(client, "key", lending.SettleWith(func(context.Context) (lending.Verdict, error) { return lending.NotHappened(), nil }))
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 		elapse(quiet)
-		first, err := create("first")
-		require.NoError(t, err)
-		assert.NotEqual(t, second, first)
-		assert.Equal(t, 2, service.Executed(createApplicationRoute))
+		_, err = create(client, "key")
+		require.ErrorIs(t, err, lending.ErrUndecided)
 	})
 }
 
@@ -412,5 +508,47 @@ func TestWhatBecameOfItIsWrittenDown(t *testing.T) {
 		elapse(quiet)
 		require.NoError(t, create())
 		assert.Equal(t, 1, service.Executed(createRoute))
+	})
+}
+
+// TestSomebodyElseWasThere has others do what cannot be told from the command.
+func TestSomebodyElseWasThere(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		client, user := process(), newcomer()
+		create := func() error {
+			_, err := client.Applications.CreateCustomer(lending.WithKey(t.Context(), "customer"), user)
+			return err
+		}
+		service.AddCustomer(lendingtest.Customer{Email: user.Email})
+		service.Fail(createRoute, lendingtest.Fault{ResetBefore: true})
+		require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
+		elapse(quiet)
+		require.ErrorIs(t, create(), lending.ErrUndecided, "there was one before")
+
+		apply := creating(t, service)
+		customer := service.Snapshot().Customers[1]
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
+		_, err := apply(client, "application")
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		service.AddApplication(lendingtest.Application{CustomerID: customer.ID})
+		service.AddApplication(lendingtest.Application{CustomerID: customer.ID})
+		elapse(quiet)
+		_, err = apply(client, "application")
+		require.ErrorIs(t, err, lending.ErrUndecided, "there are two more")
+		assert.Zero(t, service.Executed(createApplicationRoute))
+
+		loan := service.AddLoan(lendingtest.Loan{})
+		const route = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
+		confirm := func() error {
+			_, err := client.Loans.ConfirmInvoiceWithdrawal(lending.WithKey(t.Context(), "confirm"), lending.InvoiceWithdrawal{
+				LoanID: lending.LoanID(uuid.MustParse(loan.ID)), Amount: "1", AdvanceRate: "0.8",
+			}, lending.WithdrawInvoiceRequestData{DateUTC: time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC), OTP: lending.NewSecret("123456")})
+			return err
+		}
+		service.Fail(route, lendingtest.Fault{ResetBefore: true})
+		require.ErrorIs(t, confirm(), lending.ErrOutcomeUnknown)
+		service.AddTransactions(loan.ID, lendingtest.Transaction{Type: "Repayment", Amount: -100})
+		elapse(quiet)
+		require.ErrorIs(t, confirm(), lending.ErrUndecided, "money has moved")
 	})
 }
