@@ -179,9 +179,9 @@ func TestJournal(t *testing.T) {
 		{journal: "refused", failure: "journal_failed", store: tornJournal{}},
 		{journal: "sent", failure: "connection_reset", fault: lendingtest.Fault{ResetBefore: true}, looks: 1},
 		{journal: "refused", failure: "unsettled", looks: 1},
-		{change: func() { key = "order-43/ada" }, journal: "refused", failure: "scope_held", looks: 1},
-		{change: func() { key = "order-42/ada" }, journal: "sent", fault: lendingtest.Fault{ResetAfter: true}, options: quick, failure: "connection_reset", looks: 1},
+		{journal: "sent", fault: lendingtest.Fault{ResetAfter: true}, options: quick, failure: "connection_reset", looks: 1},
 		{journal: "settled", looks: 2},
+		{change: func() { key, user.Email = "order-43/ada", "second@example.com" }, journal: "sent", looks: 1},
 		{journal: "replayed"},
 		{change: func() { user.LastName = "Byron" }, journal: "refused", failure: "argument_invalid"},
 		{change: func() { key, user.Email = "order-44/ada", "other@example.com" }, journal: "sent", failure: "answer_not_decoded", fault: lendingtest.Fault{Status: 200, Executes: true, Body: []byte(`{"a":1}`)}, looks: 1},
@@ -233,6 +233,13 @@ func TestJournal(t *testing.T) {
 		tel.spans.Reset()
 	}})
 	require.NoError(t, client.Applications.Cancel(ctx, id))
+
+	other := applicationID(t, service.AddApplication(lendingtest.Application{}).ID)
+	service.Fail("POST "+cancelApp, lendingtest.Fault{ResetBefore: true})
+	require.ErrorIs(t, client.Applications.Cancel(lending.WithKey(t.Context(), "order-43/cancel"), other), lending.ErrOutcomeUnknown)
+	tel.spans.Reset()
+	require.ErrorIs(t, client.Applications.Cancel(lending.WithKey(t.Context(), "order-44/cancel"), other), lending.ErrScopeHeld)
+	assert.Equal(t, "scope_held", values(tel.span(t).Attributes)["error.type"])
 	tel.spans.Reset()
 	_, err := client.Applications.Status(t.Context(), id)
 	require.NoError(t, err)
