@@ -47,7 +47,6 @@ type schedule struct {
 
 	mu       sync.Mutex
 	commands map[string]*simulated
-	members  int
 	calls    int
 	held     []string // keys with which a caller could not go on
 	counted  map[string]int
