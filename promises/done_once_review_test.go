@@ -96,9 +96,11 @@ func TestAStoreThatFailsTheSecondTimeSettlesNothing(t *testing.T) {
 func TestWhoSaysThatItHappenedDoesNotLetAnOldValueComeBack(t *testing.T) {
 	for name, says := range map[string]func(*testing.T, *lending.Journal, func(...lending.KeyOption) error){
 		"a person": func(t *testing.T, journal *lending.Journal, _ func(...lending.KeyOption) error) {
+			t.Helper()
 			require.NoError(t, journal.Resolve(t.Context(), "name-1", lending.Resolution{By: "ada", Why: "seen", Verdict: lending.Happened(true)}))
 		},
 		"a look": func(t *testing.T, _ *lending.Journal, older func(...lending.KeyOption) error) {
+			t.Helper()
 			require.NoError(t, older(lending.SettleWith(func(context.Context) (lending.Verdict, error) { return lending.Happened(true), nil })))
 		},
 	} {

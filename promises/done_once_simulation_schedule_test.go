@@ -65,8 +65,14 @@ func newSchedule(seed int) *schedule {
 		over: &atomic.Bool{}, commands: map[string]*simulated{}, counted: map[string]int{}, failed: map[string]violation{},
 	}
 	s.lanes = [][]string{
-		{"apply"}, {"apply", "apply again"}, {"apply again", "apply again", "apply"}, {"rename"}, {"rename", "rename"},
-		{"withdraw"}, {"withdraw", "withdraw again"}, {"apply", "rename", "withdraw"},
+		{"apply"},
+		{"apply", "apply again"},
+		{"apply again", "apply again", "apply"},
+		{"rename"},
+		{"rename", "rename"},
+		{"withdraw"},
+		{"withdraw", "withdraw again"},
+		{"apply", "rename", "withdraw"},
 	}[random.IntN(8)]
 	return s
 }
@@ -250,8 +256,8 @@ func (s *schedule) help(c *caller, all bool) {
 		}
 		if all {
 			cancel()
-			ctx, cancel = context.WithTimeout(context.WithValue(context.Background(), callerKey{}, c), 24*time.Hour)
-			defer cancel()
+			ctx, cancel = context.WithTimeout(context.WithValue(context.Background(), callerKey{}, c), 24*time.Hour) //nolint:fatcontext // it is not within the one before
+			defer cancel()                                                                                           //nolint:gocritic // there are few
 		}
 	}
 }

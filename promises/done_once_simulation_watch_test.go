@@ -199,7 +199,7 @@ func (s *schedule) returned(c *caller, m *simulated, body, id string, err error)
 }
 
 func asJSON(v any) string {
-	text, _ := json.Marshal(v)
+	text, _ := json.Marshal(v) //nolint:errchkjson // what does not marshal is told apart by nothing else
 	return string(text)
 }
 
@@ -213,7 +213,7 @@ func (s *schedule) refused(c *caller, m *simulated, err error) {
 	}
 }
 
-// holds holds what must hold at the end.
+// holds is what must hold at the end.
 func (s *schedule) holds() {
 	world := s.service.Snapshot()
 	s.mu.Lock()
