@@ -324,6 +324,8 @@ func (p *passage) settle(ctx context.Context, lost time.Duration) error {
 		return p.send(ctx)
 	case v.absent:
 		return p.refuse(KeyError{kind: ErrUnsettled, Why: "no read shows it, but it can be executed late", RetryAfter: p.Quiet - lost})
+	case v.early && lost < p.Quiet:
+		return p.refuse(KeyError{kind: ErrUnsettled, Why: v.why, RetryAfter: p.Quiet - lost})
 	}
 	if p.entry.State != CommandUndecided { // or its age would begin anew
 		p.memo.Why = v.why

@@ -91,6 +91,7 @@ type verdict struct {
 	happened, absent bool
 	answer           []byte // of one that happened; nil if it is lost
 	why              string // it is undecided
+	early            bool   // it is undecided, and a later look can show more
 	err              error  // the answer cannot be written
 }
 

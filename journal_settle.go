@@ -174,9 +174,9 @@ func (s settlement) settled(r *request, before *sight, after sight) verdict {
 	case after.Count == before.Count+step, after.Count == before.Count && after.Count > 0 && s.proves && after.State != before.State:
 		return verdict{happened: true}
 	case after.Count != before.Count:
-		return verdict{why: "there are " + strconv.Itoa(after.Count) + " records where there were " + strconv.Itoa(before.Count)}
+		return verdict{why: "there are " + strconv.Itoa(after.Count) + " records where there were " + strconv.Itoa(before.Count), early: after.Count < before.Count+step}
 	case s.unseen, after.State != before.State:
-		return verdict{why: cmp.Or(s.note, "what else there is has changed")}
+		return verdict{why: cmp.Or(s.note, "what else there is has changed"), early: true}
 	}
 	return verdict{absent: true}
 }

@@ -393,6 +393,7 @@ func TestUndecidedStays(t *testing.T) {
 		service.Fail(processRoute, lendingtest.Fault{ResetBefore: true})
 		_, err := client.Applications.Process(ctx, id)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		elapse(quiet)
 		_, err = client.Applications.Process(ctx, id)
 		require.ErrorIs(t, err, lending.ErrUndecided)
 		_, err = client.Applications.Process(t.Context(), id) // by somebody without a key
