@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"runtime"
 	"slices"
 	"strings"
@@ -109,7 +110,7 @@ func (c *caller) do(m *simulated, mayRefuse bool) (id string, ok bool) {
 		case failed == nil:
 			s.violate("refused as an argument", c, "%s: %v", m.key, err)
 			c.gaveUp(m)
-		case failed.Outcome == lending.OutcomeRejected && failed.StatusCode == 400 && mayRefuse:
+		case failed.Outcome == lending.OutcomeRejected && failed.StatusCode == http.StatusBadRequest && mayRefuse:
 			return "", false
 		case !s.over.Load():
 			tries = 0

@@ -270,17 +270,17 @@ func (p *fleetMember) command(c *caller, r *http.Request, what string, send func
 	case "lost":
 		return nil, syscall.ECONNRESET
 	case "answer lost":
-		_, _ = send(ctx) //nolint:bodyclose // it is in memory
+		_, _ = send(ctx)
 		return nil, syscall.ECONNRESET
 	case "503":
 		return answered(r, http.StatusServiceUnavailable, 0), nil
 	case "429":
 		return answered(r, http.StatusTooManyRequests, 3*time.Second), nil
 	case "503 though done":
-		_, _ = send(ctx) //nolint:bodyclose // it is in memory
+		_, _ = send(ctx)
 		return answered(r, http.StatusServiceUnavailable, 0), nil
 	case "no answer":
-		_, _ = send(ctx) //nolint:bodyclose // it is in memory
+		_, _ = send(ctx)
 		<-ctx.Done()
 		return nil, ctx.Err()
 	case "late":

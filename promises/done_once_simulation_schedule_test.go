@@ -47,7 +47,6 @@ type schedule struct {
 
 	mu       sync.Mutex
 	commands map[string]*simulated
-	members  int
 	calls    int
 	held     []string // keys with which a caller could not go on
 	counted  map[string]int
@@ -228,7 +227,11 @@ func (s *schedule) helpNowAndThen(end <-chan struct{}) {
 
 // help resolves what is unsettled: all, or what is undecided and some of the rest.
 func (s *schedule) help(c *caller, all bool) {
-	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), callerKey{}, c), time.Minute)
+	limit := time.Minute
+	if all {
+		limit = 24 * time.Hour
+	}
+	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), callerKey{}, c), limit)
 	defer cancel()
 	list, _ := c.p.journal.Unsettled(ctx, 1000)
 	for _, u := range list {
@@ -248,11 +251,6 @@ func (s *schedule) help(c *caller, all bool) {
 				break
 			}
 			elapse(time.Minute)
-		}
-		if all {
-			cancel()
-			ctx, cancel = context.WithTimeout(context.WithValue(context.Background(), callerKey{}, c), 24*time.Hour)
-			defer cancel()
 		}
 	}
 }
