@@ -233,7 +233,11 @@ func (s *schedule) helpNowAndThen(end <-chan struct{}) {
 
 // help resolves what is unsettled: all, or what is undecided and some of the rest.
 func (s *schedule) help(c *caller, all bool) {
-	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), callerKey{}, c), time.Minute)
+	limit := time.Minute
+	if all {
+		limit = 24 * time.Hour
+	}
+	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), callerKey{}, c), limit)
 	defer cancel()
 	list, _ := c.p.journal.Unsettled(ctx, 1000)
 	for _, u := range list {
@@ -253,11 +257,6 @@ func (s *schedule) help(c *caller, all bool) {
 				break
 			}
 			elapse(time.Minute)
-		}
-		if all {
-			cancel()
-			ctx, cancel = context.WithTimeout(context.WithValue(context.Background(), callerKey{}, c), 24*time.Hour) //nolint:fatcontext // it is not within the one before
-			defer cancel()                                                                                           //nolint:gocritic // there are few
 		}
 	}
 }

@@ -199,7 +199,10 @@ func (s *schedule) returned(c *caller, m *simulated, body, id string, err error)
 }
 
 func asJSON(v any) string {
-	text, _ := json.Marshal(v) //nolint:errchkjson // what does not marshal is told apart by nothing else
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
 	return string(text)
 }
 
@@ -213,7 +216,7 @@ func (s *schedule) refused(c *caller, m *simulated, err error) {
 	}
 }
 
-// holds is what must hold at the end.
+// holds sees to what must hold at the end.
 func (s *schedule) holds() {
 	world := s.service.Snapshot()
 	s.mu.Lock()
