@@ -53,10 +53,11 @@ type reader interface {
 }
 
 // ways are those of reading r.
-func ways(t testing.TB) map[string]func(r *base64json.Reader) reader {
+func ways(tb testing.TB) map[string]func(r *base64json.Reader) reader {
+	tb.Helper()
 	return map[string]func(r *base64json.Reader) reader{
 		"as it comes": func(r *base64json.Reader) reader { return r },
-		"ahead":       func(r *base64json.Reader) reader { return &base64json.Ahead{Reader: r, Done: t.Context().Done()} },
+		"ahead":       func(r *base64json.Reader) reader { return &base64json.Ahead{Reader: r, Done: tb.Context().Done()} },
 	}
 }
 
