@@ -131,10 +131,14 @@
 // To settle is to read once more what was read before the command was sent. What has come
 // since is the command, which is done then: its answer is rebuilt from the read where it can
 // be. What has not come may still come: [ErrUnsettled], until the command has been gone for
-// [JournalOptions].Quiet; then it is sent again. Set values are sent again at once. Commands
-// that would hide each other's effect, two creations for one customer or two withdrawals of one loan, are
-// refused with [ErrScopeHeld] while one is unsettled. What is read for which route stands in
-// one table, in journal_settle.go.
+// [JournalOptions].Quiet; then it is sent again, or where its absence proves little, as of a
+// processing, undecided. Set values are sent again at once; one that is refused then stays
+// unknown, since the first may have happened. Commands that would hide each other's effect, two
+// creations for one customer or two withdrawals of one loan, are refused with [ErrScopeHeld]
+// while one is unsettled. What is read for which route stands in one table, in journal_settle.go.
+//
+// A command costs two durable writes, and one more, which takes the scope, if it has one and
+// is looked for. A replay costs none.
 //
 // What can go wrong, and what holds it:
 //
@@ -161,10 +165,10 @@
 //
 // What it cannot promise: a command that is executed later than Quiet after its call has
 // ended, or whose process or machine stands still for longer than that between the last look
-// at its deadline and the write to its socket, is done twice if nothing showed it. Those of
-// [Client.Do], and batches for several customers, share no scope with others. So is one whose
-// entry the store has lost: the doc of each store says what it takes. A read that does not show
-// for longer than Quiet what was written is believed; how long that takes is not published.
+// at its deadline and the write to its socket, is done twice if nothing showed it. So is one
+// whose entry the store has lost: the doc of each store says what it takes. A read that does not
+// show for longer than Quiet what was written is believed; how long that takes is not published.
+// Commands of [Client.Do], and batches for several customers, share no scope with others.
 //
 // Nothing changes for calls without a key. [Journal.Unsettled] lists what is in doubt, and
 // [Journal.Sweep] forgets old answers, which can hold personal data; [NewEncryptedJournalStore]

@@ -32,7 +32,8 @@ type commandKey struct {
 // is, and is never sent.
 //
 // The client needs a journal. A read or a sign-in with a key is an [*ArgumentError], and
-// so is another request under a key with which one has left.
+// so is another request under a key with which one has left. The call ends after two
+// minutes at most, an upload without a deadline after an hour: others wait for that long.
 func WithKey(ctx context.Context, key string, opts ...KeyOption) context.Context {
 	k := &commandKey{name: key}
 	for _, opt := range opts {
