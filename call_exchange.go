@@ -59,12 +59,14 @@ func (x *exchange) send(ctx context.Context, token Token, body []byte) error {
 	x.caller = ctx
 	x.http = x.client.settings().http
 	x.http.Transport = x
-	hr := x.client.bind(x.trace(ctx, token), &x.request, token, body)
+	traced := x.trace(ctx, token)
+	resp, err := x.once(x.client.bind(traced, &x.request, token, body))
 	if x.request.effect == Read {
-		resp, err := x.repeat(hr)
-		return x.ended(ctx, resp, err)
+		if wait, again := x.again(traced, resp, err); again {
+			closeBody(resp)
+			resp, err = x.repeat(x.client.bind(traced, &x.request, token, body), wait)
+		}
 	}
-	resp, err := x.once(hr)
 	return x.ended(ctx, resp, err)
 }
 
@@ -79,9 +81,7 @@ func (x *exchange) once(hr *http.Request) (*http.Response, error) {
 
 // ended returns the error of attempts that have ended with resp and err.
 func (x *exchange) ended(ctx context.Context, resp *http.Response, err error) error {
-	if resp != nil {
-		_ = resp.Body.Close() // stops the timer of the http.Client's Timeout
-	}
+	closeBody(resp)
 	switch {
 	case err == nil:
 		return nil
@@ -95,6 +95,13 @@ func (x *exchange) ended(ctx context.Context, resp *http.Response, err error) er
 		err = ctx.Err()
 	}
 	return x.failed(err)
+}
+
+// closeBody stops the timer of the http.Client's Timeout.
+func closeBody(resp *http.Response) {
+	if resp != nil {
+		_ = resp.Body.Close()
+	}
 }
 
 // RoundTrip makes one attempt and reads the whole answer, so that a success that is

@@ -21,16 +21,19 @@ const (
 	maxRetryAfter = 24 * time.Hour // a longer one is taken for this
 )
 
-// repeat sends a read until it succeeds, fails for good, or the next attempt would
-// begin after the deadline. A mutation never comes here.
-func (x *exchange) repeat(hr *http.Request) (*http.Response, error) {
+// repeat sends a read that has failed once, after wait, until it succeeds, fails for good,
+// or the next attempt would begin after the deadline. A mutation never comes here.
+func (x *exchange) repeat(hr *http.Request, wait time.Duration) (*http.Response, error) {
+	if err := sleep(hr.Context(), wait); err != nil {
+		return nil, err
+	}
 	rr, err := retryablehttp.FromRequest(hr)
 	if err != nil {
 		return nil, err
 	}
 	client := &retryablehttp.Client{
 		HTTPClient:   &x.http,
-		RetryMax:     maxRetries,
+		RetryMax:     maxRetries - 1,
 		Backoff:      func(least, _ time.Duration, _ int, _ *http.Response) time.Duration { return least },
 		ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}

@@ -22,7 +22,7 @@ func TestReadsAllocateLittle(t *testing.T) {
 	assert.LessOrEqual(t, testing.AllocsPerRun(200, func() {
 		_, err := small.Loans.Get(background, lending.LoanID(benchmarkID))
 		require.NoError(t, err)
-	}), 40.0, "a small GET")
+	}), 31.0, "a small GET")
 
 	page := benchmarkClient(t, "https://service.example", &http.Client{Transport: always(pageJSON(0, 200, 200))})
 	assert.LessOrEqual(t, testing.AllocsPerRun(200, func() {
