@@ -3,6 +3,7 @@ package promises_test
 import (
 	"bytes"
 	"context"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -319,5 +320,35 @@ func TestUploadsAreToldApart(t *testing.T) {
 			require.ErrorAs(t, upload(other), new(*lending.ArgumentError))
 		}
 		assert.Equal(t, 1, service.Executed(submit))
+	})
+}
+
+// stuck is a document whose Read does not come back by itself.
+type stuck struct {
+	*strings.Reader
+	read func()
+}
+
+func (s stuck) Read([]byte) (int, error) { s.read(); return 0, io.EOF }
+
+// TestADocumentThatCannotBeReadTwiceIsNotSent since it cannot be told from another.
+func TestADocumentThatCannotBeReadTwiceIsNotSent(t *testing.T) {
+	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
+		o := newOrder(service)
+		ctx, cancel := context.WithCancel(t.Context())
+		goOn := make(chan struct{})
+		defer close(goOn)
+		for _, content := range []stuck{
+			{strings.NewReader("%PDF"), func() { cancel(); <-goOn }},
+			{strings.NewReader("%PDF"), func() { panic("of a caller's reader") }},
+		} {
+			err := client.Applications.SubmitBankStatement(lending.WithKey(ctx, "statement"), o.application, lending.Document{Name: "a.pdf", Content: content})
+			require.ErrorContains(t, err, "the request cannot be read twice")
+			assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+			ctx = t.Context()
+		}
+		require.ErrorAs(t, client.Applications.SubmitBankStatement(lending.WithKey(ctx, "statement"), o.application,
+			lending.Document{Name: "a.pdf", Content: stuck{strings.NewReader("%PDF"), func() { panic("again") }}}), new(*lending.PanicError))
+		assert.Empty(t, service.Snapshot().Applications[1].Documents)
 	})
 }
