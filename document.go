@@ -3,6 +3,7 @@ package lending
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -223,8 +224,9 @@ func (u *upload) check(c *checks) {
 func (u *upload) print(ctx context.Context, w io.Writer) error {
 	fmt.Fprintf(w, "%q %d\n", u.name, u.size)
 	if buffer, ok := u.document.Content.(*bytes.Buffer); ok {
-		_, err := w.Write(buffer.Bytes())
-		return err
+		sum := sha256.Sum256(buffer.Bytes())
+		_, _ = w.Write(sum[:])
+		return nil
 	}
 	seeker, ok := u.document.Content.(io.Seeker)
 	if !ok || u.known < 0 {
@@ -234,10 +236,10 @@ func (u *upload) print(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	read := make(chan error, 1)
+	read, sum := make(chan error, 1), sha256.New()
 	go func() { // where a Read that blocks can be left
 		read <- safely(func() error {
-			_, err := io.Copy(w, io.LimitReader(u.document.Content, MaxDocument+1))
+			_, err := io.Copy(sum, io.LimitReader(base64json.UntilDone{Reader: u.document.Content, Done: ctx.Done()}, MaxDocument+1))
 			return err
 		})
 	}()
@@ -249,6 +251,7 @@ func (u *upload) print(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	_, _ = w.Write(sum.Sum(nil))
 	_, err = seeker.Seek(at, io.SeekStart)
 	return err
 }

@@ -47,7 +47,7 @@ func (a *Ahead) Read(p []byte) (int, error) {
 		for range parts {
 			a.empty <- nil // it is made when it is needed
 		}
-		a.Source = leavable{a.Source, a.Done}
+		a.Source = UntilDone{a.Source, a.Done}
 		go a.run()
 	}
 	if a.now == nil {
@@ -103,17 +103,17 @@ func (p *part) fill(r *Reader) (ended bool) {
 	return err != nil
 }
 
-// leavable is a source of which no Read begins when done is closed.
-type leavable struct {
+// UntilDone is a reader of which no Read begins when Done is closed.
+type UntilDone struct {
 	io.Reader
-	done <-chan struct{}
+	Done <-chan struct{}
 }
 
-func (l leavable) Read(p []byte) (int, error) {
+func (r UntilDone) Read(p []byte) (int, error) {
 	select {
-	case <-l.done:
+	case <-r.Done:
 		return 0, ErrLeft
 	default:
-		return l.Reader.Read(p)
+		return r.Reader.Read(p)
 	}
 }
