@@ -28,7 +28,7 @@ func TestReadsAllocateLittle(t *testing.T) {
 	assert.LessOrEqual(t, testing.AllocsPerRun(200, func() {
 		_, err := page.Loans.TransactionsPaged(background, lending.LoanID(benchmarkID), nil)
 		require.NoError(t, err)
-	}), 34.0, "a page of 200 records")
+	}), 26.0, "a page of 200 records")
 
 	assert.LessOrEqual(t, testing.AllocsPerRun(200, func() {
 		_, err := lending.As[loan](small.Loans.Get(background, lending.LoanID(benchmarkID)))
