@@ -8,8 +8,9 @@ import (
 // ErrLeft means that nobody waits any longer for what a source still holds.
 var ErrLeft = errors.New("base64json: the source was left")
 
-// parts is how many there are: one that is being read, and one that is being made.
-const parts = 2
+// parts is how many there are: one that is being read, and those that are made meanwhile.
+// With two or three the network waits more.
+const parts = 4
 
 // Ahead reads what Reader does, whose Source is read and encoded in a goroutine of its own
 // while the parts before are sent. It begins with the first Read. When Done is closed, a

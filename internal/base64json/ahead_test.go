@@ -32,8 +32,8 @@ func TestAheadReadsTheNextPart(t *testing.T) {
 		require.Equal(t, 8, n)
 		assert.Zero(t, a.Encoded(), "the part is not read to its end")
 		synctest.Wait()
-		part := (whole - source.Len()) / 2
-		assert.InDelta(t, 24<<10, part, 200, "that part, and the next")
+		part := (whole - source.Len()) / 4
+		assert.InDelta(t, 24<<10, part, 200, "that part, and the next three")
 
 		n, err = a.Read(p)
 		require.NoError(t, err)
