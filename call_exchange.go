@@ -64,7 +64,7 @@ func (x *exchange) send(ctx context.Context, token Token, body []byte) error {
 	if x.request.effect == Read {
 		if wait, again := x.again(traced, resp, err); again {
 			closeBody(resp)
-			resp, err = x.repeat(x.client.bind(traced, &x.request, token, body), wait)
+			resp, err = x.repeat(x.client.bind(traced, &x.request, token, body), wait) //nolint:bodyclose // ended closes it
 		}
 	}
 	return x.ended(ctx, resp, err)

@@ -110,6 +110,7 @@ type UntilDone struct {
 	Done <-chan struct{}
 }
 
+// Read reads from Reader, unless Done is closed.
 func (r UntilDone) Read(p []byte) (int, error) {
 	select {
 	case <-r.Done:
