@@ -259,6 +259,38 @@ func TestFrozenOwner(t *testing.T) {
 	}
 }
 
+// TestFrozenOwnerFindsTheScopeTaken has a process stand still with the answer in its hands
+// until a person has freed the command, and another has the scope. The answer is kept all the same.
+func TestFrozenOwnerFindsTheScopeTaken(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		id := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+		store, goOn := lending.NewMemoryJournalStore(), make(chan struct{})
+		journal := lending.NewJournal(store, nil)
+		owner, other := process(lending.WithJournal(lending.NewJournal(frozen{store, false, goOn}, nil))), process(lending.WithJournal(journal))
+		rename := func(client *lending.Client, key, name string) error {
+			ctx, stop := context.WithTimeout(lending.WithKey(t.Context(), key), 10*time.Second)
+			defer stop()
+			_, err := client.Applications.UpdateName(ctx, id, name)
+			return err
+		}
+		owned := make(chan error)
+		go func() { owned <- rename(owner, "older", "Older") }()
+		elapse(11 * time.Second)
+		service.Fail(renameRoute, lendingtest.Fault{ResetBefore: true})
+		require.ErrorIs(t, rename(other, "older", "Older"), lending.ErrOutcomeUnknown)
+		elapse(quiet)
+		require.NoError(t, journal.Resolve(t.Context(), "older", lending.Resolution{By: "Grace", Why: "not seen", Verdict: lending.NotHappened()}))
+		elapse(quiet)
+		service.Fail(renameRoute, lendingtest.Fault{ResetBefore: true})
+		require.ErrorIs(t, rename(other, "newer", "Newer"), lending.ErrOutcomeUnknown)
+		close(goOn)
+		require.NoError(t, <-owned)
+		require.NoError(t, rename(other, "older", "Older"))
+		require.NoError(t, rename(other, "newer", "Newer"))
+		assert.Equal(t, "Newer", service.Snapshot().Applications[0].BusinessName)
+	})
+}
+
 // TestTwoOfAScopeComeToAnEnd has two commands of a scope look at once, which takes its time.
 func TestTwoOfAScopeComeToAnEnd(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {

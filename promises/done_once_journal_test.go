@@ -149,6 +149,35 @@ func TestNothingIsSentWhenTheLookBeforeFails(t *testing.T) {
 	})
 }
 
+// TestNothingIsInDoubtWithoutAToken holds that a command which waits for a sign-in, or for a
+// person who is asked for a code, is not written down as sent.
+func TestNothingIsInDoubtWithoutAToken(t *testing.T) {
+	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, store *tampered, client *lending.Client) {
+		service.Fail(loginRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable})
+		store.save = func(entry lending.JournalEntry) error {
+			assert.NotEqual(t, lending.CommandSent, entry.State)
+			return nil
+		}
+		o := newOrder(service)
+		err := client.Applications.SendLink(lending.WithKey(t.Context(), "the/key"), o.application)
+		require.Error(t, err)
+		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+	})
+}
+
+// TestNobodyOnTheWayHasTheKey has a call observer read with the context of the call.
+func TestNobodyOnTheWayHasTheKey(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		o, reader := newOrder(service), process()
+		client := process(lending.WithCallObserver(func(ctx context.Context, c lending.Call) (context.Context, func(lending.Call)) {
+			_, err := reader.Applications.Status(ctx, o.application)
+			assert.NoError(t, err)
+			return ctx, nil
+		}))
+		require.NoError(t, client.Applications.SendLink(lending.WithKey(t.Context(), "the/key"), o.application))
+	})
+}
+
 func TestRefusedCommandsMayBeCorrected(t *testing.T) {
 	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
 		user, taken := newcomer(), newcomer()
