@@ -18,33 +18,39 @@ import (
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
 )
 
-const fullVariable = "LENDING_BOLT_FULL" // the file, for the process of TestFullDiskRefuses
+const fullVariable = "LENDING_BOLT_FULL" // the file, for the process of onAFullDisk
 
-// A file that may not grow refuses what is new, does not remember it, and has all that
-// it has accepted; when there is room again it goes on. A process of its own may not
-// write larger files.
-func TestFullDiskRefuses(t *testing.T) {
+// onAFullDisk runs test in a process of its own, with the path of a file there. The process
+// can forbid itself larger files with the limit that test gets.
+func onAFullDisk(t *testing.T, test func(path string, limit func(size uint64))) {
+	t.Helper()
+	if path := os.Getenv(fullVariable); path != "" {
+		signal.Ignore(syscall.SIGXFSZ)
+		var before syscall.Rlimit
+		require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before))
+		t.Cleanup(func() { _ = syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before) })
+		test(path, func(size uint64) {
+			require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: size, Max: before.Max}))
+		})
+		return
+	}
 	t.Parallel()
-	process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFullDiskChild$")
-	process.Env = append(os.Environ(), fullVariable+"="+filepath.Join(t.TempDir(), "inbox"))
+	process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+	process.Env = append(os.Environ(), fullVariable+"="+filepath.Join(t.TempDir(), "file"))
 	output, err := process.CombinedOutput()
 	require.NoError(t, err, "%s", output)
 }
 
-func TestFullDiskChild(t *testing.T) {
-	path := os.Getenv(fullVariable)
-	if path == "" {
-		t.Skip("only in the process that TestFullDiskRefuses starts")
-	}
-	signal.Ignore(syscall.SIGXFSZ)
+// A file that may not grow refuses what is new, does not remember it, and has all that
+// it has accepted; when there is room again it goes on.
+func TestFullDiskRefuses(t *testing.T) {
+	onAFullDisk(t, func(path string, limit func(size uint64)) { refusesWhenFull(t, path, limit) })
+}
+
+func refusesWhenFull(t *testing.T, path string, limit func(size uint64)) {
+	t.Helper()
 	inbox := open(t, path, nil)
 	require.NoError(t, inbox.Put(t.Context(), event("first")))
-	limit := func(size uint64) {
-		var now syscall.Rlimit
-		require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &now))
-		require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: size, Max: now.Max}))
-		t.Cleanup(func() { _ = syscall.Setrlimit(syscall.RLIMIT_FSIZE, &now) })
-	}
 	limit(1 << 20)
 	numbered := func(n int) *lending.Event {
 		return event(lending.EventName(fmt.Sprint(n, strings.Repeat("x", 2000))))

@@ -4,12 +4,7 @@ package lendingbolt_test
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
-	"os/signal"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/lendingapi/lending-go"
@@ -18,28 +13,16 @@ import (
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
 )
 
-const fullJournalVariable = "LENDING_BOLT_FULL_JOURNAL" // the file, for the process of TestJournalOnAFullDisk
-
 // A file that may not grow refuses a Save, keeps what it has, and goes on when there is
 // room again.
 func TestJournalOnAFullDisk(t *testing.T) {
-	t.Parallel()
-	process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFullJournalChild$")
-	process.Env = append(os.Environ(), fullJournalVariable+"="+filepath.Join(t.TempDir(), "journal"))
-	output, err := process.CombinedOutput()
-	require.NoError(t, err, "%s", output)
+	onAFullDisk(t, func(path string, limit func(size uint64)) { journalWhenFull(t, path, limit) })
 }
 
-func TestFullJournalChild(t *testing.T) {
-	path := os.Getenv(fullJournalVariable)
-	if path == "" {
-		t.Skip("only in the process that TestJournalOnAFullDisk starts")
-	}
-	signal.Ignore(syscall.SIGXFSZ)
+func journalWhenFull(t *testing.T, path string, limit func(size uint64)) {
+	t.Helper()
 	store := openJournal(t, path)
-	var now syscall.Rlimit
-	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &now))
-	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1 << 20, Max: now.Max}))
+	limit(1 << 20)
 	numbered := func(n int) lending.JournalEntry {
 		entry := sent(fmt.Sprint("key ", n), fmt.Sprint("scope ", n))
 		entry.Data = []byte(strings.Repeat("x", 2000))
@@ -67,7 +50,7 @@ func TestFullJournalChild(t *testing.T) {
 		check()
 	}
 	require.NoError(t, store.Close())
-	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &now))
+	limit(1 << 40)
 	store, err = lendingbolt.OpenJournalStore(path, nil)
 	require.NoError(t, err)
 	check()
