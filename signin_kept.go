@@ -25,6 +25,7 @@ type failure struct {
 	until time.Time // not tried again by itself before; zero after a success
 
 	learned time.Time // its end as another process has written it
+	fence   int64     // what the store held then: who learned of a refused token does not count it again
 }
 
 func (f *failure) pausing() bool { return time.Until(f.until) > 0 }
@@ -81,13 +82,13 @@ func (k *kept) cause() error {
 
 // learn takes over a failure in another process. No pause is longer than it was meant to
 // be, also if the clock was ahead when its end was written.
-func (f *failure) learn(k *kept) {
+func (f *failure) learn(k *kept, fence int64) {
 	if !k.Until.After(f.until) || k.Until.Equal(f.learned) {
 		return
 	}
 	now := time.Now()
 	pause := min(k.Until.Sub(now), k.Pause)
-	*f = failure{cause: k.cause(), count: k.Count, last: now, pause: pause, until: now.Add(pause), learned: k.Until}
+	*f = failure{cause: k.cause(), count: k.Count, last: now, pause: pause, until: now.Add(pause), learned: k.Until, fence: fence}
 }
 
 // grant returns the token that is kept, nil if none is. Its life is no longer than it

@@ -188,7 +188,7 @@ func (s *session) look(ctx context.Context, old *grant, forced bool) (*grant, er
 	if g := k.grant(fence); g.usable() {
 		s.adopt(g)
 	}
-	s.failure.learn(&k)
+	s.failure.learn(&k, fence)
 	switch g := s.current.Load(); {
 	case g.usable() && (old == nil || !g.holds(old.token.Value)):
 		return g, nil

@@ -294,8 +294,10 @@ func (s *session) drop(token Secret) *flight {
 	s.refused = append(s.refused, token)
 	s.refused = s.refused[max(len(s.refused)-maxRefused, 0):]
 	s.current.Store(nil)
-	refusal := &signInError{text: "the service refused the token it had given", mild: true}
-	s.failure.remember(refusal, pauseAfter(refusal, false))
+	if g.fence == 0 || g.fence > s.failure.fence {
+		refusal := &signInError{text: "the service refused the token it had given", mild: true}
+		s.failure.remember(refusal, pauseAfter(refusal, false))
+	}
 	if s.closed {
 		return landed(nil, nil)
 	}

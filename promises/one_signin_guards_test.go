@@ -48,6 +48,30 @@ func TestRefusedTokenIsRemembered(t *testing.T) {
 	})
 }
 
+// A token that is refused to several processes is one failure, not one for each.
+func TestRefusalIsCountedOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := lending.NewMemoryTokenStore()
+		first := signInTo(t, service, nil, lending.WithTokenStore(store))
+		second := signInTo(t, service, nil, lending.WithTokenStore(store))
+		for range 3 {
+			require.NoError(t, read(t.Context(), first))
+			require.NoError(t, read(t.Context(), second))
+			elapse(16 * time.Second) // the token is due to be refreshed
+			service.RevokeTokens()
+			token, _, err := takeToken(t.Context(), first)
+			require.NoError(t, err)
+			first.Session().Invalidate(token)
+			_, _, err = takeToken(t.Context(), second) // begins to refresh, and looks into the store before
+			require.NoError(t, err)
+			synctest.Wait()
+			first, second = second, first
+		}
+		require.NoError(t, read(t.Context(), first))
+		require.NoError(t, read(t.Context(), second))
+	}, lendingtest.WithTokenLifetime(20*time.Second))
+}
+
 // The pause that a failing store has caused ends with the first success.
 func TestPauseOfTheStoreEndsWithASuccess(t *testing.T) {
 	inBubble(t, func(t *testing.T, service *lendingtest.Service) {

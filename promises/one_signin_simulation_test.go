@@ -27,6 +27,8 @@ const (
 	fewSimulations   = 200
 	leaseOfASession  = 15 * time.Second // the longest
 	limitOfTheStore  = 5 * time.Second  // for each step
+
+	tokensRefusedInARow = 3 // before a pause
 )
 
 // TestSessionsSimulation has the sessions of several processes share one store on fake

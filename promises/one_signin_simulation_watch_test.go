@@ -394,7 +394,7 @@ func (w *watch) took(m moment, token lending.Token, err error, waited, long time
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err != nil {
-		if w.sim.profile == "calm" && long >= limitOfTheStore {
+		if w.sim.profile == "calm" && long >= limitOfTheStore && w.revocations <= tokensRefusedInARow {
 			w.violated("failure without a fault", p, "after %v: %v", waited, err)
 		}
 		if p.mustHold {
