@@ -134,6 +134,7 @@ var types = []reflect.Type{
 	reflect.TypeFor[pointers](), reflect.TypeFor[hides](), reflect.TypeFor[seen](), reflect.TypeFor[texts](), reflect.TypeFor[string](),
 	reflect.TypeFor[json.Number](), reflect.TypeFor[float32](), reflect.TypeFor[uint8](), reflect.TypeFor[*bool](), reflect.TypeFor[any](),
 	reflect.TypeFor[map[string]line](), reflect.TypeFor[struct{ seen }](), reflect.TypeFor[hidden](), reflect.TypeFor[[]string](),
+	reflect.TypeFor[[]struct{ seen }](),
 }
 
 var plans = map[reflect.Type]*jsonplan.Plan{}
