@@ -172,9 +172,7 @@ func (p *passage) turn(ctx context.Context) error {
 		return p.replay(ctx, JournalReplayed)
 	case CommandSent:
 		if p.nonce != "" && p.nonce == p.memo.Nonce { // the store has told this call of its own save
-			p.sent = true
-			p.act(ctx, JournalSent, nil)
-			return nil
+			return p.goAhead(ctx)
 		}
 		if lost < 0 {
 			return p.refuse(KeyError{kind: ErrInProgress, RetryAfter: -lost})
@@ -234,9 +232,7 @@ func (p *passage) send(ctx context.Context) error {
 	held, isHeld := errors.AsType[*ScopeHeldError](err)
 	switch {
 	case err == nil:
-		p.sent = true
-		p.act(ctx, JournalSent, nil)
-		return nil
+		return p.goAhead(ctx)
 	case errors.Is(err, ErrJournalConflict):
 		return err
 	case isHeld:
@@ -245,6 +241,13 @@ func (p *passage) send(ctx context.Context) error {
 	failed := p.refuse(KeyError{kind: ErrJournal, cause: err})
 	p.free(ctx, time.Second) // it may be written down all the same
 	return failed
+}
+
+// goAhead has the command sent: that it is, is written down.
+func (p *passage) goAhead(ctx context.Context) error {
+	p.sent = true
+	p.act(ctx, JournalSent, nil)
+	return nil
 }
 
 // reserve takes the scope before the look. Who takes it away changes the entry, and the
@@ -259,10 +262,7 @@ func (p *passage) reserve(ctx context.Context) error {
 	if held, isHeld := errors.AsType[*ScopeHeldError](err); isHeld {
 		return p.release(ctx, held.Key)
 	}
-	if err != nil {
-		return p.unsaved(err)
-	}
-	return nil
+	return p.unsaved(err)
 }
 
 var errLookBefore = storeAnswer("what is there before the command cannot be read")
@@ -336,9 +336,9 @@ func (p *passage) settle(ctx context.Context, lost time.Duration) error {
 	return p.refuse(KeyError{kind: ErrUndecided, Why: v.why})
 }
 
-// unsaved is the error of a call that could not write down what it has found out.
+// unsaved is the error of a call that could not write down what it has found out, nil for nil.
 func (p *passage) unsaved(err error) error {
-	if errors.Is(err, ErrJournalConflict) {
+	if err == nil || errors.Is(err, ErrJournalConflict) {
 		return err
 	}
 	return p.refuse(KeyError{kind: ErrJournal, cause: err})

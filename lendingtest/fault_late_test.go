@@ -141,22 +141,7 @@ func TestFaultLateForMany(t *testing.T) {
 	customer := r.AddCustomer(lendingtest.Customer{}).ID
 	const route = "POST /api/Application/create-application"
 	r.Fail(route, lendingtest.Fault{Late: time.Millisecond, Status: 503, Times: -1})
-	var all sync.WaitGroup
-	for range 20 {
-		all.Go(func() {
-			for range 10 {
-				req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.base+"/api/Application/create-application", strings.NewReader(`{"customerId":"`+customer+`"}`))
-				req.Header.Set("Content-Type", "application/json")
-				req.Header.Set("Authorization", "Bearer "+r.token)
-				resp, err := r.client.Do(req)
-				if assert.NoError(t, err) {
-					_, _ = io.Copy(io.Discard, resp.Body)
-					resp.Body.Close()
-				}
-			}
-		})
-	}
-	all.Wait()
+	r.flood(customer, nil)
 	r.wait()
 	assert.Equal(t, []int{200, 200, 200}, []int{r.Arrived(route), r.Executed(route), r.ExecutedFor(route)[customer]})
 	assert.Len(t, r.Snapshot().Applications, 200)

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go/lendingtest"
@@ -54,6 +55,29 @@ func serverRig(t *testing.T, opts ...lendingtest.Option) *rig {
 		Service: s.Service, t: t, base: s.URL, client: s.Client(),
 		token: s.Token(lendingtest.Username), header: http.Header{},
 	}
+}
+
+// flood asks for 200 applications of a customer, 20 at once, and calls after, if set, after each.
+func (r *rig) flood(customer string, after func()) {
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			for range 10 {
+				req, _ := http.NewRequestWithContext(r.t.Context(), http.MethodPost, r.base+"/api/Application/create-application", strings.NewReader(`{"customerId":"`+customer+`"}`))
+				req.Header.Set("Content-Type", "application/json")
+				req.Header.Set("Authorization", "Bearer "+r.token)
+				resp, err := r.client.Do(req)
+				if assert.NoError(r.t, err) {
+					_, _ = io.Copy(io.Discard, resp.Body)
+					resp.Body.Close()
+				}
+				if after != nil {
+					after()
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 type reply struct {

@@ -1,7 +1,6 @@
 package lendingtest_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"io"
@@ -265,24 +264,7 @@ func TestConcurrentCallers(t *testing.T) {
 	t.Parallel()
 	r := serverRig(t)
 	customer := r.AddCustomer(lendingtest.Customer{}).ID
-	var all sync.WaitGroup
-	for range 20 {
-		all.Go(func() {
-			for range 10 {
-				req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.base+"/api/Application/create-application", bytes.NewReader([]byte(`{"customerId":"`+customer+`"}`)))
-				req.Header.Set("Content-Type", "application/json")
-				req.Header.Set("Authorization", "Bearer "+r.token)
-				resp, err := r.client.Do(req)
-				if assert.NoError(t, err) {
-					_, _ = io.Copy(io.Discard, resp.Body)
-					resp.Body.Close()
-				}
-				r.Snapshot()
-				r.Requests()
-			}
-		})
-	}
-	all.Wait()
+	r.flood(customer, func() { r.Snapshot(); r.Requests() })
 	ids := map[string]bool{}
 	for _, a := range r.Snapshot().Applications {
 		ids[a.ID] = true
