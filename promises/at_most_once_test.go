@@ -139,15 +139,18 @@ func conformanceTrials(t *testing.T) []*trial {
 	all := maps.Clone(calls)
 	maps.Copy(all, variants)
 	t.Logf("%d faults for each of %d calls", len(table.Faults), len(all))
-	for _, f := range table.Faults {
-		for name, call := range all {
+	for i, f := range table.Faults {
+		for j, name := range slices.Sorted(maps.Keys(all)) {
+			if raceDetector && (i+j)%3 != 0 { // each call has a third of the faults, and all of them without it
+				continue
+			}
 			method, _, _ := strings.Cut(name, " ")
 			row, ok := rows[method]
 			require.True(t, ok, "no route of %s", name)
 			if name == "Applications.Offer with force" {
 				row.reads = false
 			}
-			trials = append(trials, &trial{f, name, call, row, row.success()})
+			trials = append(trials, &trial{f, name, all[name], row, row.success()})
 		}
 	}
 	return trials
@@ -174,7 +177,7 @@ func (tr *trial) try(t *testing.T, foreign string) (connections int) {
 	failed := func(format string, args ...any) {
 		t.Errorf("%s × %s: %s", tr.name, tr.fault.Name, fmt.Sprintf(format, args...))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	if strings.Contains(tr.fault.Name, "two hours") || strings.Contains(tr.fault.Name, "overflows") {
 		ctx, cancel = context.WithTimeout(t.Context(), 30*time.Hour)
 	}
@@ -229,7 +232,7 @@ func (tr *trial) try(t *testing.T, foreign string) (connections int) {
 	if atLeast, _ := time.ParseDuration(want.AtLeast); took < atLeast {
 		failed("took %s, want at least %s", took, atLeast)
 	}
-	if took > 30*time.Second {
+	if took > 2*time.Minute { // hours were due, and a busy machine takes its time
 		failed("took %s", took)
 	}
 	if tr.fault.Warm > 1 && tr.fault.On != "warm" && time.Since(start) < 3*time.Second { // idle ones live for four
