@@ -52,7 +52,7 @@ func interpreter(t *testing.T) string {
 // start starts a sandbox on a port of its own and tells its address.
 func start(t *testing.T, program string, flags ...string) (url string) {
 	t.Helper()
-	cmd := exec.Command(program, append([]string{"-addr", "127.0.0.1:0", "-control", "-log=false"}, flags...)...) //nolint:noctx // it ends with the test
+	cmd := exec.Command(program, append([]string{"-addr", "127.0.0.1:0", "-control", "-log=false"}, flags...)...)
 	printed, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	cmd.Stderr = os.Stderr
