@@ -282,7 +282,7 @@ func short(body string) string { return body[:min(len(body), 300)] }
 const (
 	// "Responses are application/json." The fake sends problem records as ASP.NET does.
 	problemType = "problem records as application/problem+json"
-	// "200 is success." The fake sends 204 where three reads find nothing.
+	// "200 is success." The fake sends 204 where three reads find nothing, which the description marks as assumed.
 	noContent = "204 where there is nothing"
 	// The statuses in the interface's part on errors do not hold this one.
 	mediaType = "415 for another content type"
