@@ -76,8 +76,8 @@ mutants: ## Break the core at each line of tools/mutants.txt, ONLY=regexp choose
 
 ##@ Gates
 
-.PHONY: check lint docs api versions cross vuln
-check: test race contrib tools-test lint docs api compat versions cross vuln fuzz-seeds demo ## Run every gate, stop at the first that fails
+.PHONY: check lint docs api versions cross vuln openapi-peer
+check: test race contrib openapi-peer tools-test lint docs api compat versions cross vuln fuzz-seeds demo ## Run every gate, stop at the first that fails
 
 lint: lint-format lint-tidy lint-vet lint-staticcheck lint-golangci ## All of these, in every module
 
@@ -130,6 +130,9 @@ cross: ## Run the library's tests on 32 bits, where linux/386 runs, and compile 
 	    echo "cross: tests on 32 bits SKIPPED, this machine does not run linux/386 programs: $$(cat $(BIN)/runs386.out)"; go vet ./...; fi
 	@for os in darwin windows; do echo "-- $$os"; export CGO_ENABLED=0 GOOS=$$os; go build ./...; \
 	  ($(call in-modules,. $(CONTRIB),go vet ./...)) || exit 1; done
+
+openapi-peer: ## Have somebody else's validator judge every answer of lendingtest; says so and goes on when npm cannot be had
+	@tools/prism.sh $(BIN)/prism
 
 vuln: tools ## Look for known vulnerabilities; says so and goes on when the database cannot be reached
 	@$(call in-modules,. $(CONTRIB),$(CURDIR)/tools/vuln.sh $(BIN)/govulncheck)

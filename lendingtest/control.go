@@ -2,6 +2,7 @@ package lendingtest
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
@@ -97,9 +98,15 @@ func (c control) obey(r *http.Request) (answer any, err error) {
 	if r.Method == http.MethodPost && t != "application/json" {
 		return nil, &controlError{http.StatusUnsupportedMediaType, name + " wants application/json"}
 	}
-	for key := range r.URL.Query() {
+	query := r.URL.Query()
+	for key := range query {
 		if !slices.Contains(o.query, key) {
 			return nil, fmt.Errorf("%s knows no parameter %q", name, key)
+		}
+	}
+	for _, key := range o.query { // an empty one is a variable of a script that is not set
+		if query.Get(key) == "" && (key != "for" || query.Has(key)) {
+			return nil, fmt.Errorf("%s wants %s", name, key)
 		}
 	}
 	defer func() {
@@ -150,7 +157,13 @@ func read[T any](r *http.Request) (v T, err error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&v); err != nil {
+	err = d.Decode(&v)
+	switch kind, ok := errors.AsType[*json.UnmarshalTypeError](err); {
+	case errors.Is(err, io.EOF):
+		return v, errors.New("the body is empty, {} says nothing")
+	case ok: // without the name of a Go type, which says nothing to other languages
+		return v, fmt.Errorf("the body: %s takes no %s", cmp.Or(kind.Field, "it"), kind.Value)
+	case err != nil:
 		return v, fmt.Errorf("the body: %w", err)
 	}
 	if d.More() {

@@ -172,7 +172,12 @@ func TestControlIsGuarded(t *testing.T) {
 		{"within a fault", "POST", "/fail", `{"route":"*","fault":{"stauts":500}}`, json, "", "", 400, "stauts"},
 		{"a duration that is none", "POST", "/advance", `{"by":"1 hour"}`, json, "", "", 400, "the body"},
 		{"two values", "POST", "/advance", `{"by":"1h"} {"by":"1h"}`, json, "", "", 400, "more than one value"},
-		{"no body", "POST", "/advance", "", json, "", "", 400, "the body: EOF"},
+		{"no body", "POST", "/advance", "", json, "", "", 400, "the body is empty"},
+		{"another kind of value", "POST", "/fail", `{"route":"*","fault":{"late":3}}`, json, "", "", 400, "late takes no number"},
+		{"another kind of body", "POST", "/fail", `[]`, json, "", "", 400, "the body: it takes no array"},
+		{"no parameter", "GET", "/otp", "", nil, "", "", 400, "otp wants loan"},
+		{"a parameter that is empty", "GET", "/executed?route=GET+/api/Loan/get-loan/{loanId}&for=", "", nil, "", "", 400, "executed wants for"},
+		{"one that may be left out", "GET", "/executed?route=GET+/api/Loan/get-loan/{loanId}", "", nil, "", "", 200, "0"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -189,7 +189,7 @@ func eachFile(t *testing.T, f func(path, text string)) {
 // of the journey, and every program that is mentioned exists.
 func TestExamplesAreThere(t *testing.T) {
 	var tests strings.Builder
-	program := regexp.MustCompile(`(?:-C (\S+) run )?\./examples/(\w+)`)
+	program := regexp.MustCompile(`(?:-C (\S+) run |[^.])\./examples/(\w+)`) // and no link, ../examples
 	eachFile(t, func(path, text string) {
 		if strings.HasSuffix(path, "_test.go") {
 			tests.WriteString(text)

@@ -43,6 +43,10 @@ func TestEveryRoute(t *testing.T) {
 	for _, more := range []string{problemType, noContent, mediaType} {
 		assert.Positive(t, s.beyond[more], "the fake does not do this any more: %s", more)
 	}
+	if s.prism != nil {
+		t.Logf("Prism judged %d exchanges", s.prism.judged)
+		assert.Greater(t, s.prism.judged, 10*len(s.operations))
+	}
 }
 
 // Description, service and ledger name the same routes.

@@ -145,10 +145,12 @@ func (s *suite) refuseDocuments() {
 	}
 	largest, larger := file(strings.Repeat("a", tooLarge-1)), file(strings.Repeat("a", tooLarge))
 	for upload, params := range uploads {
-		s.send(s.request(upload, params, largest))
-		x := s.request(upload, params, larger)
-		x.want, x.broken = []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge}, stated
-		s.send(x)
+		if s.prism == nil { // which passes on no such size
+			s.send(s.request(upload, params, largest))
+			x := s.request(upload, params, larger)
+			x.want, x.broken = []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge}, stated
+			s.send(x)
+		}
 		s.refused(upload, params, `"`+base64.URLEncoding.EncodeToString([]byte{0xff, 0xff, 0xff})+`"`, stated)
 	}
 	s.service.ExpireOffer(application)

@@ -68,6 +68,19 @@ func TestControlOfAPublicSandbox(t *testing.T) {
 	assert.Equal(t, control.Token, s.printed(t, `Authorization: Bearer ([\w-]+)'`))
 }
 
+// On all addresses of a machine it tells one that works: the certificate is for it.
+func TestAddressThatWorks(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "sandbox.pem")
+	s := start(t, "-log=false", "-public", "-addr", ":0", "-tls", file)
+	pem, err := os.ReadFile(file)
+	require.NoError(t, err)
+	roots := x509.NewCertPool()
+	require.True(t, roots.AppendCertsFromPEM(pem))
+	s.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	s.signIn(device)
+	assert.Contains(t, s.out.String(), "https://localhost:")
+}
+
 // printed stops the sandbox and returns what stands in its greeting.
 func (s *sandbox) printed(t *testing.T, form string) string {
 	t.Helper()
@@ -100,7 +113,7 @@ func TestTLS(t *testing.T) {
 
 	for name, command := range map[string][]string{
 		"curl":    {"curl", "-sf", "--cacert", file, s.url + "/"},
-		"python3": {"python3", "-c", "import ssl,sys,urllib.request; urllib.request.urlopen(sys.argv[1]+'/', context=ssl.create_default_context(cafile=sys.argv[2]))", s.url, file},
+		"python3": {"python3", "-c", "import sys,urllib.request; urllib.request.urlopen(sys.argv[1]+'/')", s.url},
 		"node":    {"node", "-e", "require('https').get(process.argv[1]+'/', r => process.exit(r.statusCode == 200 ? 0 : 1)).on('error', e => { console.error(e); process.exit(1) })", s.url},
 	} {
 		path, err := exec.LookPath(command[0])
@@ -109,12 +122,14 @@ func TestTLS(t *testing.T) {
 			continue
 		}
 		cmd := exec.CommandContext(t.Context(), path, command[1:]...)
-		cmd.Env = append(os.Environ(), "NODE_EXTRA_CA_CERTS="+file)
+		cmd.Env = append(os.Environ(), "NODE_EXTRA_CA_CERTS="+file, "SSL_CERT_FILE="+file, "no_proxy=*")
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s: %s", name, out)
 	}
 	require.NoError(t, s.stop())
 	assert.Contains(t, s.out.String(), "curl -s --cacert "+file+" "+s.url+"/api/Authenication/login")
-	assert.Regexp(t, regexp.QuoteMeta("NODE_EXTRA_CA_CERTS="+file), s.out.String())
+	for _, trust := range []string{"NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"} {
+		assert.Contains(t, s.out.String(), trust+"="+file)
+	}
 	require.Error(t, run(t.Context(), []string{"-addr", "127.0.0.1:0", "-tls", filepath.Join(file, "in-a-file")}, io.Discard))
 }

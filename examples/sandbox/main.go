@@ -29,6 +29,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -120,7 +121,7 @@ func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.
 	}
 	service := lendingtest.New(append(opts, lendingtest.WithControlToken(s.token), lendingtest.WithReadLag(s.readLag))...)
 	defer service.Close()
-	printer.Print(greeting(listener.Addr().String(), s))
+	printer.Print(greeting(callable(listener.Addr()), s))
 	err = serve(ctx, listener, service, s)
 	printer.Print("The sandbox has stopped.")
 	return err
@@ -164,6 +165,15 @@ func serve(ctx context.Context, listener net.Listener, service *lendingtest.Serv
 	return nil
 }
 
+// callable is an address by which this machine is called, and for which the certificate is:
+// one that stands for all of them is neither.
+func callable(addr net.Addr) string {
+	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		return net.JoinHostPort("localhost", strconv.Itoa(tcp.Port))
+	}
+	return addr.String()
+}
+
 // greeting says where the sandbox is and how to sign in.
 func greeting(addr string, s settings) string {
 	base, curl := s.scheme()+"://"+addr, "curl -s"
@@ -178,7 +188,8 @@ func greeting(addr string, s settings) string {
 Its certificate is in %[1]s, new at each start. To trust it
   curl --cacert %[1]s
   Node: NODE_EXTRA_CA_CERTS=%[1]s
-  Go:   tls.Config{RootCAs: pool}, after pool.AppendCertsFromPEM of the file
+  Python: SSL_CERT_FILE=%[1]s
+  Go: tls.Config{RootCAs: pool}, after pool.AppendCertsFromPEM of the file
 `, s.certificate)
 	}
 	if s.control {

@@ -1,0 +1,200 @@
+"""The journey from a customer to a withdrawal in Python, with its standard library alone.
+
+It goes to the sandbox, which runs in another terminal, and reads from its control what a
+person would read on a telephone. Service, Receiver and verify are there to be copied.
+
+    go run ./examples/sandbox -control
+    python3 examples/python/journey.py http://127.0.0.1:8080
+
+On https (-tls sandbox.pem) it trusts the sandbox by SSL_CERT_FILE=sandbox.pem.
+"""
+
+import base64
+import datetime
+import decimal
+import hashlib
+import hmac
+import http.client
+import http.server
+import json
+import queue
+import sys
+import threading
+import urllib.error
+import urllib.parse
+import urllib.request
+
+
+class Refused(Exception):
+    """A 4xx: the command was not executed. Mend it, and it may be sent again."""
+
+
+class Unknown(Exception):
+    """The command may have been executed or not: read what became of it, never just send it again."""
+
+
+class NoRedirects(urllib.request.HTTPRedirectHandler):
+    """The service has none, and urllib would show the token to wherever one leads."""
+    def redirect_request(self, *_):
+        return None
+
+
+class Service:
+    """Calls the service, or the control of a sandbox, each request once."""
+
+    def __init__(self, base, token=""):
+        self.base, self.token = base.rstrip("/"), token
+        self.opener = urllib.request.build_opener(NoRedirects)
+
+    def get(self, path, **query):
+        return self.call("GET", path, None, query)
+
+    def post(self, path, body=None, **query):
+        return self.call("POST", path, body, query)
+
+    def call(self, method, path, body, query):
+        url = self.base + path + ("?" + urllib.parse.urlencode(query) if query else "")
+        headers = {"Accept": "application/json"}
+        if self.token:
+            headers["Authorization"] = "Bearer " + self.token
+        if body is not None:
+            headers["Content-Type"], body = "application/json", json.dumps(body, default=float).encode()
+        request = urllib.request.Request(url, body, headers, method=method)
+        what = method + " " + path  # for errors: the query can hold personal data
+        try:
+            with self.opener.open(request, timeout=30) as response:
+                answer = response.read()
+                # Amounts are numbers with cents, which Decimal keeps.
+                return json.loads(answer, parse_float=decimal.Decimal) if answer else None
+        except urllib.error.HTTPError as error:
+            refused = 400 <= error.code < 500 and error.code != 408
+            raise (Refused if refused else Unknown)(f"{what}: {error.code}") from None
+        except (OSError, http.client.HTTPException, ValueError):  # of these ValueError is an answer that is no JSON
+            raise Unknown(f"{what}: the answer is lost") from None
+
+
+def verify(secret, body, signature):
+    """Whether the service signed these bytes: the raw body, before anything has parsed it."""
+    mac = hmac.new(secret.encode(), body, hashlib.sha256)
+    expected = "sha256=" + "-".join(f"{byte:02X}" for byte in mac.digest())
+    return hmac.compare_digest(expected.encode(), signature.encode())  # takes equally long wherever they differ
+
+
+class Receiver(http.server.BaseHTTPRequestHandler):
+    """Receives webhooks. A real one is on https, and has the event on disk before it answers."""
+
+    secret = ""
+    accepted = queue.Queue()
+
+    def do_POST(self):
+        length = int(self.headers.get("Content-Length", 0))
+        body = self.rfile.read(length) if 0 <= length < 1 << 20 else b""
+        signature = self.headers.get("abp-webhook-signature", "")
+        genuine = bool(self.secret) and verify(self.secret, body, signature)
+        if genuine:
+            self.accepted.put((body, signature))
+        self.send_response(204 if genuine else 401)
+        self.end_headers()
+
+    def log_message(self, *_):
+        """Nobody wants to read it."""
+
+
+def sign_in(service, control):
+    name = "partner@example.com"
+    answer = service.post("/api/Authenication/login", {"username": name, "password": "Partner-Pass-1"})
+    if answer["requiresTwoFactor"]:
+        code = control.get("/two-factor-code", username=name)
+        answer = service.post("/api/Authenication/validate-two-factor", {"username": name, "code": code})
+    if not answer["token"]:
+        sys.exit("the sign-in has failed")
+    print("Signed in with a password and the code that was sent.")
+    service.token = answer["token"]
+
+
+def subscribe(service, partner):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/webhooks"  # on its own machine the sandbox does without https
+    service.post("/api/Webhook/register", {"webhookUri": url, "webhooks": ["WB_Loan_Withdrawal_Completed"]}, partnerId=partner)
+    Receiver.secret = service.get("/api/Webhook/get-subscription", partnerId=partner)["secret"]
+    print("Registered a webhook, and read the secret that signs its deliveries.")
+    return url
+
+
+def apply(service):
+    customer = service.post("/api/Application/create-customer", {
+        "firstName": "Ada", "lastName": "Lovelace", "email": "ada@example.com",
+        "password": "Analytical-Engine-1", "mobileNumber": "(415) 555-0100"})["id"]
+    application = service.post("/api/Application/create-application", {
+        "customerId": customer, "businessName": "Lovelace Analytics", "businessZip": "94105",
+        "extraInformation": {"years": "7"}}, sendLink="false")
+    print("Created a customer and an application.")
+    service.post(f"/api/Application/add-or-update-banking-data/{application}", {"accounts": [{
+        "accountNumber": "000123456789", "balance": "48210.55",
+        "transactions": [{"date": "2026-08-03", "description": "Invoice 1001", "amount": "12500.00"}]}]})
+    service.get(f"/api/Application/process-application/{application}")  # a GET that changes state: once, and never again
+    offer = service.get(f"/api/Application/application-offer/{application}")
+    print(f"Sent bank data, which led to an offer of {offer['amount']}.")
+    return customer, application
+
+
+def approve(service, application):
+    approval = "/api/ApplicationApproval"
+    service.post(f"{approval}/add-company-details/{application}", {"legalName": "Lovelace Analytics LLC"})
+    service.post(f"{approval}/add-primary-applicant-details/{application}", {"firstName": "Ada", "lastName": "Lovelace"})
+    account = service.get(f"{approval}/get-all-bank-accounts/{application}")[0]["id"]
+    service.post(f"{approval}/set-primary-bank-account/{application}/{urllib.parse.quote(account, safe='')}")
+    for document in service.get(f"{approval}/get-required-documents/{application}"):
+        service.post(f"{approval}/submit-required-document/{application}", base64.b64encode(b"%PDF-1.7 ...").decode(),
+                     supportingDocumentId=document["supportingDocumentId"], fileType=document["fileType"], fileName="scan.pdf")
+    image = base64.b64encode(b"\x89PNG ...").decode()
+    for applicant in service.get(f"{approval}/get-all-applicants/{application}"):
+        service.post(f"{approval}/sign-contract/{application}/{applicant['id']}", {
+            "ipAddress": "203.0.113.7", "mimeType": "image/png", "signature": image, "signature2": image})
+    print("Gave the details, the account and the documents, and signed the contract.")
+
+
+def withdraw(service, control, application, loan):
+    confirm, route = f"/api/Loan/confirm-withdrawal-invoice/{loan}", "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
+    withdrawals, newest = f"/api/Loan/get-withdrawals/{loan}", {"skip": 0, "take": 1, "descending": "true"}
+    calculation = {"amount": 2500.00, "percentOfIncome": 10, "terms": 6, "fixedRepaymentCalculation": True}
+    service.post("/api/Calculation/application-invoice-calculation", calculation, applicationId=application)
+    begun = service.post(f"/api/Loan/make-withdrawal-invoice/{loan}", {"calculation": calculation})
+    before = service.get(withdrawals, **newest)["totalCount"]
+    print(f"Began a withdrawal of {begun['amount']} at a rate of {begun['advanceRate']}. A one-time password was sent.")
+    control.post("/fail", {"route": route, "fault": {"resetAfter": True}})
+    try:
+        service.post(confirm, {
+            "amount": begun["amount"], "advanceRate": begun["advanceRate"], "otp": control.get("/otp", loan=loan),
+            "dateUTC": datetime.datetime.now(datetime.timezone.utc).isoformat()})
+        sys.exit("the fault was not met")
+    except Unknown:
+        print("Confirmed it, and lost the answer, as asked of the sandbox. It is not sent again; the list tells:")
+    after = service.get(withdrawals, **newest)  # what is not there yet may come: look again for a while
+    print(f"  {after['totalCount'] - before} withdrawal more than before, of {after['data'][0]['amount']}.")
+    print("How often the sandbox has executed it:", control.get("/executed", **{"route": route, "for": loan}))
+
+
+def main(url):
+    service, control = Service(url), Service(url + "/_control")
+    sign_in(service, control)
+    receiver = subscribe(service, partner="00000001-0a0a-4000-8000-000000000001")
+    customer, application = apply(service)
+    approve(service, application)
+    loan = next(l["id"] for l in service.get(f"/api/Loan/get-customer-loans/{customer}") if l["applicationId"] == application)
+    withdraw(service, control, application, loan)
+    body, signature = Receiver.accepted.get(timeout=30)
+    print(f"Received {json.loads(body)['webhookEvent']}, with the right signature.")
+    forged = urllib.request.Request(receiver, body.replace(b"2500", b"9500"), {"abp-webhook-signature": signature})
+    try:
+        urllib.request.urlopen(forged, timeout=30).close()
+        sys.exit("a forged event was accepted")
+    except urllib.error.HTTPError as error:
+        print(f"Refused the same with another amount: {error.code}.")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    main(sys.argv[1].rstrip("/"))

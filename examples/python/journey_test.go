@@ -1,0 +1,68 @@
+package python_test
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/examples/internal/golden"
+)
+
+// A program in another language goes all the way at the sandbox, which is another process,
+// and steers it: on http, and on https with the certificate that the sandbox writes.
+func TestJourney(t *testing.T) {
+	python := interpreter(t)
+	sandbox := filepath.Join(t.TempDir(), "sandbox")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", sandbox, "../sandbox").CombinedOutput()
+	require.NoError(t, err, string(out))
+	certificate := filepath.Join(t.TempDir(), "sandbox.pem")
+	for scheme, flags := range map[string][]string{"http": nil, "https": {"-tls", certificate}} {
+		t.Run(scheme, func(t *testing.T) {
+			url := start(t, sandbox, flags...)
+			require.True(t, strings.HasPrefix(url, scheme+"://"), url)
+			// Isolated from what else is installed, and strict with itself.
+			cmd := exec.CommandContext(t.Context(), python, "-I", "-X", "dev", "-W", "error", "journey.py", url)
+			cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+certificate, "no_proxy=*")
+			out, err := cmd.CombinedOutput()
+			require.NoError(t, err, string(out))
+			golden.Check(t, "testdata/output.golden", string(out))
+		})
+	}
+}
+
+// interpreter is the first python3 of the PATH that runs here: what a version manager puts
+// there may want the home of somebody else.
+func interpreter(t *testing.T) string {
+	t.Helper()
+	for _, folder := range filepath.SplitList(os.Getenv("PATH")) {
+		python := filepath.Join(folder, "python3")
+		if exec.CommandContext(t.Context(), python, "-I", "-c", "import ssl").Run() == nil {
+			return python
+		}
+	}
+	t.Skip("journey.py was not run: there is no python3 on this machine")
+	return ""
+}
+
+// start starts a sandbox on a port of its own and tells its address.
+func start(t *testing.T, program string, flags ...string) (url string) {
+	t.Helper()
+	cmd := exec.Command(program, append([]string{"-addr", "127.0.0.1:0", "-control", "-log=false"}, flags...)...)
+	printed, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	cmd.Stderr = os.Stderr
+	require.NoError(t, cmd.Start())
+	lines := bufio.NewReader(printed)
+	first, err := lines.ReadString('\n')
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, cmd.Process.Kill())
+		_ = cmd.Wait() // which says that it was killed
+	})
+	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(first), "The sandbox is at "), "/")
+}
