@@ -120,6 +120,13 @@ func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.
 	}
 	service := lendingtest.New(append(opts, lendingtest.WithControlToken(s.token), lendingtest.WithReadLag(s.readLag))...)
 	defer service.Close()
+	if s.log {
+		service.Watch(func(e lendingtest.Event) {
+			if e.Late != nil {
+				printer.Print(lateLine(*e.Late, service.Now()))
+			}
+		})
+	}
 	printer.Print(greeting(listener.Addr().String(), s))
 	err = serve(ctx, listener, service, s)
 	printer.Print("The sandbox has stopped.")
