@@ -260,7 +260,7 @@ func TestFaultsArePlanned(t *testing.T) {
 	planned := r.Faults()
 	assert.Equal(t, "*", planned[0].Route)
 	assert.Equal(t, 504, planned[0].Fault.Status)
-	assert.Less(t, planned[0].Left, 0)
+	assert.Negative(t, planned[0].Left)
 	planned[0].Route = "" // a copy
 	assert.Equal(t, "*", r.Faults()[0].Route)
 	r.ClearFaults()

@@ -94,6 +94,10 @@ func TestTLS(t *testing.T) {
 		s.signIn(device)
 		transport.CloseIdleConnections()
 	}
+	_, _, page := s.do(http.MethodGet, "/", "")
+	assert.Contains(t, page, "<code>"+s.url+"/api</code>")
+	assert.Contains(t, page, "curl -s --cacert &#39;"+file+"&#39; &#39;"+s.url+"/api/Authenication/login&#39;")
+	s.client.CloseIdleConnections()
 	control := lendingtest.Dial(s.url + "/_control")
 	require.ErrorContains(t, control.Reset(t.Context()), "certificate")
 	control.HTTPClient = s.client

@@ -23,8 +23,10 @@ const hostile = "'; touch pwned; $(touch pwned) `touch pwned` \" \\ !! $TOKEN"
 func TestCurl(t *testing.T) {
 	request := func(method, target, body string, more ...func(*lendingtest.Request)) lendingtest.Request {
 		path, query, _ := strings.Cut(target, "?")
-		r := lendingtest.Request{Method: method, Path: path, Query: query, Body: []byte(body), BodySize: int64(len(body)),
-			Header: http.Header{"Content-Type": {"application/json"}}}
+		r := lendingtest.Request{
+			Method: method, Path: path, Query: query, Body: []byte(body), BodySize: int64(len(body)),
+			Header: http.Header{"Content-Type": {"application/json"}},
+		}
 		for _, f := range more {
 			f(&r)
 		}
@@ -46,9 +48,13 @@ func TestCurl(t *testing.T) {
 		"no JSON":            {request("POST", "/api/x", `{"password":"Se`), []string{"http://h/api/x", "-H", form, "--data-binary", "@B0"}},
 		"two values":         {request("POST", "/api/x", `{} {}`), []string{"http://h/api/x", "-H", form, "--data-binary", "@B0"}},
 		"a long body":        {request("POST", "/api/x", `["`+strings.Repeat("x", bodyShown)+`"]`), []string{"http://h/api/x", "-H", form, "--data-binary", "@B0"}},
-		"secrets": {request("POST", "/api/x?code=Se&ssn=Se&%73sn=Se&name=a", `{"Password":"Se","trustedDeviceToken":"Se","a":[{"CODE":"Se"}],"otp":{"b":"Se"},"signature2":"Se","customer_ssn":1,"homeSSN":"Se","businessName":"b","zipCode":"c"}`),
-			[]string{"http://h/api/x?code=C0&ssn=S0&%73sn=S0&name=a", "-H", form, "-d",
-				`{"Password":"P0","a":[{"CODE":"C0"}],"businessName":"b","customer_ssn":"S0","homeSSN":"S0","otp":"O0","signature2":"I0","trustedDeviceToken":"D0","zipCode":"c"}`}},
+		"secrets": {
+			request("POST", "/api/x?code=Se&ssn=Se&%73sn=Se&name=a", `{"Password":"Se","trustedDeviceToken":"Se","a":[{"CODE":"Se"}],"otp":{"b":"Se"},"signature2":"Se","customer_ssn":1,"homeSSN":"Se","businessName":"b","zipCode":"c"}`),
+			[]string{
+				"http://h/api/x?code=C0&ssn=S0&%73sn=S0&name=a", "-H", form, "-d",
+				`{"Password":"P0","a":[{"CODE":"C0"}],"businessName":"b","customer_ssn":"S0","homeSSN":"S0","otp":"O0","signature2":"I0","trustedDeviceToken":"D0","zipCode":"c"}`,
+			},
+		},
 		"the shell": {request(hostile, "/api/"+hostile+"?"+hostile, `{"a":`+text(hostile)+`}`), []string{"-X", hostile, "http://h/api/" + hostile + "?" + hostile, "-H", form, "-d", `{"a":` + text(hostile) + `}`}},
 		"curl":      {request("GET", "/api/{a}/../[1-9]", ""), []string{"--globoff", "--path-as-is", "http://h/api/{a}/../[1-9]"}},
 	} {
