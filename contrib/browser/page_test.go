@@ -140,6 +140,8 @@ func (b *tab) accessible(name string) {
 		assert.GreaterOrEqual(b, roles[role], least, "%s: %s, of %v", name, role, roles)
 	}
 	assert.Equal(b, 1, roles["main"])
+	assert.Zero(b, value[int](b, `[...document.querySelectorAll("th:not([scope]), tbody tr:not(:has(th[scope=row]))")].length`))
+	assert.Zero(b, value[int](b, `[...document.querySelectorAll("button[aria-label]")].filter((e) => !e.ariaLabel.startsWith(e.textContent)).length`), "who speaks to it says what he sees")
 }
 
 // Without its script the page can be read, and has no forms that would do nothing.

@@ -187,7 +187,7 @@ func TestLive(t *testing.T) {
 			document.activeElement.getAttribute("aria-label"), scrollY, Math.round(stays.getBoundingClientRect().top - top0)]`)
 	}
 	before := look()
-	assert.Equal(t, "Copy the curl line of request 20", before[4])
+	assert.Equal(t, "Copy curl of request 20", before[4])
 	assert.EqualValues(t, 200, before[5])
 	s.get("Loan/get-loan/" + loan.ID)
 	_, err = s.control.AddLoan(t.Context(), lendingtest.Loan{})
