@@ -60,7 +60,8 @@ func startChromium(profile string) (*chromium, error) {
 	}
 	c := &chromium{to: to, waiting: map[int]chan message{}}
 	c.process = exec.Command(binary, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--host-resolver-rules=MAP * 127.0.0.1",
+		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+		"--host-resolver-rules=MAP * 127.0.0.1",
 		"--user-data-dir="+profile, "--remote-debugging-pipe", "about:blank")
 	c.process.ExtraFiles = []*os.File{read, write} // its 3 and 4
 	if err := c.process.Start(); err != nil {

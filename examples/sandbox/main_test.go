@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -331,4 +332,30 @@ func TestLine(t *testing.T) {
 	assert.Equal(t, "12:00:03  late    3000.00 ms  ada@example.com      GET /api/Loan/get-loan/{loanId}, executed after its caller had gone", lateLine(late, at.Add(3*time.Second)))
 	late.Executed = false
 	assert.Contains(t, lateLine(late, at), ", not executed after its caller had gone")
+}
+
+// The page shows the newest fifty of each, and says what there is beside them.
+func TestPageIsBounded(t *testing.T) {
+	service := lendingtest.New()
+	defer service.Close()
+	busy := service.AddCustomer(lendingtest.Customer{})
+	for range 30 {
+		service.AddLoan(lendingtest.Loan{})
+	}
+	var last lendingtest.Application
+	for range 60 {
+		last = service.AddApplication(lendingtest.Application{CustomerID: busy.ID})
+	}
+	service.AddMessages(last.ID, slices.Repeat([]lendingtest.Message{{Message: "hello"}}, 60)...)
+	shown := tree(service.Snapshot())
+	assert.Len(t, shown, 31)
+	assert.Equal(t, []int{0, 1}, []int{len(shown[0].Applications), shown[0].Count}, "older than the other's fifty")
+	assert.Equal(t, []int{50, 60}, []int{len(shown[30].Applications), shown[30].Count})
+
+	var page bytes.Buffer
+	require.NoError(t, pageTemplate.ExecuteTemplate(&page, "customers", view{Customers: shown}))
+	assert.Contains(t, page.String(), "<span>60 applications</span>")
+	assert.Equal(t, 31, strings.Count(page.String(), "Older applications are not shown."))
+	assert.Equal(t, 50, strings.Count(page.String(), `<details id="application-`))
+	assert.Equal(t, 50, strings.Count(page.String(), ">hello<"))
 }

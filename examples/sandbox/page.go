@@ -45,15 +45,18 @@ type request struct {
 	Call, Curl, Go string
 }
 
-// A customer has applications, and these have loans.
+// A customer has applications, and these have loans: Count of them, of which those that
+// are among the newest of all are shown.
 type (
 	customer struct {
 		lendingtest.Customer
 		Applications []application
+		Count        int
 	}
 	application struct {
 		lendingtest.Application
 		Loans []lendingtest.Loan
+		Count int
 	}
 )
 
@@ -82,15 +85,23 @@ func (p *page) view(r *http.Request) view {
 
 // tree hangs applications below their customers and loans below their applications.
 func tree(state lendingtest.Snapshot) (all []customer) {
-	loans, applications := map[string][]lendingtest.Loan{}, map[string][]application{}
+	loans, applications, counts := map[string][]lendingtest.Loan{}, map[string][]application{}, map[string]int{}
+	for _, l := range state.Loans {
+		counts[l.ApplicationID]++
+	}
+	for _, a := range state.Applications {
+		counts[a.CustomerID]++
+	}
 	for _, l := range newest(state.Loans) {
+		l.Transactions, l.Withdrawals = newest(l.Transactions), newest(l.Withdrawals)
 		loans[l.ApplicationID] = append(loans[l.ApplicationID], l)
 	}
 	for _, a := range newest(state.Applications) {
-		applications[a.CustomerID] = append(applications[a.CustomerID], application{a, loans[a.ID]})
+		a.Documents, a.Messages = newest(a.Documents), newest(a.Messages)
+		applications[a.CustomerID] = append(applications[a.CustomerID], application{a, loans[a.ID], counts[a.ID]})
 	}
 	for _, c := range newest(state.Customers) {
-		all = append(all, customer{c, applications[c.ID]})
+		all = append(all, customer{c, applications[c.ID], counts[c.ID]})
 	}
 	return all
 }
