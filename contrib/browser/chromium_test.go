@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -292,4 +293,14 @@ func (b *tab) complaints() (all []string) {
 		}
 	}
 	return all
+}
+
+// waitComplaint returns when one of them has come, which takes its time.
+func (b *tab) waitComplaint(about string) {
+	b.Helper()
+	for end := time.Now().Add(20 * time.Second); !strings.Contains(strings.Join(b.complaints(), "\n"), about); <-time.After(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			b.Fatalf("no complaint about %s, but %q", about, b.complaints())
+		}
+	}
 }

@@ -56,7 +56,7 @@ func TestPage(t *testing.T) {
 	assert.NotContains(t, policy, "unsafe")
 	b.run(`const script = document.createElement("script"); script.textContent = "pwned = 1"; document.body.append(script)`)
 	assert.Equal(t, "undefined", value[string](b, "typeof pwned"), "the policy stops what would get through")
-	assert.NotEmpty(t, b.complaints())
+	b.waitComplaint("script-src")
 }
 
 // outside is what reaches over the edge of the window, and boxes that have to be scrolled sideways.
