@@ -60,11 +60,11 @@ type Fault struct {
 	Times int
 }
 
-// plannedFault is a fault waiting for its request.
-type plannedFault struct {
-	Fault
-	route string
-	left  int
+// PlannedFault is a fault waiting for its request.
+type PlannedFault struct {
+	Route string // "*" for all
+	Fault Fault
+	Left  int // how often it still shows, below zero for ever
 }
 
 // Fail plans a fault for a route spelled as in the interface, for example
@@ -81,7 +81,14 @@ func (s *Service) Fail(route string, f Fault) {
 	if left == 0 {
 		left = 1
 	}
-	s.faults = append(s.faults, &plannedFault{Fault: f, route: route, left: left})
+	s.faults = append(s.faults, PlannedFault{Route: route, Fault: f, Left: left})
+}
+
+// Faults returns the faults that are planned, in the order of Fail.
+func (s *Service) Faults() []PlannedFault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.faults)
 }
 
 // ClearFaults forgets every planned fault.
@@ -95,15 +102,17 @@ func (s *Service) nextFault(pattern string) Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, wanted := range []string{pattern, "*"} {
-		for i, p := range s.faults {
-			if p.route != wanted {
+		for i := range s.faults {
+			p := &s.faults[i]
+			if p.Route != wanted {
 				continue
 			}
-			p.left-- // below zero it never comes back to zero
-			if p.left == 0 {
+			fault := p.Fault
+			p.Left-- // below zero it never comes back to zero
+			if p.Left == 0 {
 				s.faults = slices.Delete(s.faults, i, i+1)
 			}
-			return p.Fault
+			return fault
 		}
 	}
 	return Fault{}

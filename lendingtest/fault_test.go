@@ -240,3 +240,29 @@ func TestRefusalOfAnUploadThatAsksFirst(t *testing.T) {
 	path := statement(r)
 	assert.Equal(t, 401, rawUpload(t, r, path, "Expect: 100-continue\r\n", ""))
 }
+
+// What is planned can be looked at: how often each fault still shows, in the order of Fail.
+func TestFaultsArePlanned(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	assert.Empty(t, r.Faults())
+	r.Fail(processRoute, lendingtest.Fault{Status: 503, Times: 2})
+	r.Fail("*", lendingtest.Fault{Status: 504, Times: -1})
+	r.Fail(processRoute, lendingtest.Fault{Status: 429})
+	for _, want := range [][]int{{2, -1, 1}, {1, -1, 1}, {-1, 1}, {-1}} {
+		var left []int
+		for _, planned := range r.Faults() {
+			left = append(left, planned.Left)
+		}
+		assert.Equal(t, want, left)
+		r.get("/api/Application/process-application/x")
+	}
+	planned := r.Faults()
+	assert.Equal(t, "*", planned[0].Route)
+	assert.Equal(t, 504, planned[0].Fault.Status)
+	assert.Negative(t, planned[0].Left)
+	planned[0].Route = "" // a copy
+	assert.Equal(t, "*", r.Faults()[0].Route)
+	r.ClearFaults()
+	assert.Empty(t, r.Faults())
+}

@@ -15,6 +15,7 @@ const bodyKept = 64 << 10
 
 // Request is one request in the journal.
 type Request struct {
+	Number int       // by which it arrived, from 1
 	Time   time.Time // by the service's clock
 	Method string
 	// Route is the matched route as the interface spells it, empty for none.
@@ -101,7 +102,8 @@ func (s *Service) enter(pattern string, r *http.Request) *entry {
 	e.Header.Del("Authorization")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e.Time = s.now()
+	s.numbered++
+	e.Number, e.Time = s.numbered, s.now()
 	s.journal.add(e, e.size(r))
 	if pattern != "" {
 		s.arrived[pattern]++

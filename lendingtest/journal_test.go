@@ -34,5 +34,6 @@ func TestJournalTellsWhoAndHowLong(t *testing.T) {
 		assert.Equal(t, 3*time.Second, journal[0].Duration)
 		assert.Empty(t, journal[1].Username)
 		assert.Zero(t, journal[1].Duration)
+		assert.Equal(t, []int{1, 2}, []int{journal[0].Number, journal[1].Number})
 	})
 }

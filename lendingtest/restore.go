@@ -92,7 +92,7 @@ func (s *Service) Reset() {
 	if s.cfg.restore == nil {
 		s.offset = 0
 	}
-	s.faults, s.journal, s.outside = nil, recent[*entry]{}, 0
+	s.faults, s.journal, s.numbered, s.outside = nil, recent[*entry]{}, 0, 0
 	clear(s.arrived)
 	clear(s.executed)
 	clear(s.executedFor)

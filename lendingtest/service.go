@@ -38,12 +38,13 @@ type Service struct {
 	lag     lag
 	started Snapshot // what Reset goes back to
 
-	faults      []*plannedFault
+	faults      []PlannedFault
 	answers     map[string]http.Handler
 	arrived     map[string]int
 	executed    map[string]int
 	executedFor map[string]map[string]int // by route and resource
 	journal     recent[*entry]
+	numbered    int // how many requests there were
 	outside     int
 	sent        recent[Sent]
 	post        postOffice

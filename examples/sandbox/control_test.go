@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -106,6 +107,10 @@ func TestTLS(t *testing.T) {
 		s.signIn(device)
 		transport.CloseIdleConnections()
 	}
+	_, _, page := s.do(http.MethodGet, "/", "")
+	assert.Contains(t, page, "<code>"+s.url+"/api</code>")
+	assert.Contains(t, page, "curl -s --cacert &#39;"+file+"&#39; &#39;"+s.url+"/api/Authenication/login&#39;")
+	s.client.CloseIdleConnections()
 	control := lendingtest.Dial(s.url + "/_control")
 	require.ErrorContains(t, control.Reset(t.Context()), "certificate")
 	control.HTTPClient = s.client
@@ -132,4 +137,26 @@ func TestTLS(t *testing.T) {
 		assert.Contains(t, s.out.String(), trust+"="+file)
 	}
 	require.Error(t, run(t.Context(), []string{"-addr", "127.0.0.1:0", "-tls", filepath.Join(file, "in-a-file")}, io.Discard))
+}
+
+// A command that is executed after its caller has gone has a line in the log, and those who
+// follow the page see it, and what was steered.
+func TestLateCommand(t *testing.T) {
+	s := start(t, "-control")
+	wait := s.events()
+	wait("faults", "No fault is planned.")
+	control := lendingtest.Dial(s.url + "/_control/")
+	require.NoError(t, control.Fail(t.Context(), "*", lendingtest.Fault{Status: 504, Late: time.Millisecond}))
+	wait("faults", `<li>*, 1 time: <code>{&#34;status&#34;:504,&#34;late&#34;:&#34;1ms&#34;}</code>`)
+	status, _, _ := s.do(http.MethodPost, "/api/Authenication/login", `{"username":"`+lendingtest.Username+`","password":"`+lendingtest.Password+`"`+device+`}`)
+	assert.Equal(t, http.StatusGatewayTimeout, status)
+	require.NoError(t, control.Wait(t.Context()))
+	wait("newest", "POST /api/Authenication/login: 504, executed")
+	require.NoError(t, control.Advance(t.Context(), 24*time.Hour))
+	wait("clock", "2026-11-21 12:00:00")
+	require.NoError(t, control.Reset(t.Context()))
+	wait("newest", "none yet")
+	require.NoError(t, s.stop())
+	assert.Regexp(t, `(?m)^12:00:00  504    .* ms  -  +POST /api/Authenication/login$`, s.out.String())
+	assert.Regexp(t, `(?m)^12:00:00  late   .* ms  -  +POST /api/Authenication/login, executed after its caller had gone$`, s.out.String())
 }

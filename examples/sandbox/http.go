@@ -19,14 +19,15 @@ var files embed.FS
 
 // handler is the page, the service below /api, and its control if that is wanted.
 func handler(service *lendingtest.Service, s settings, done <-chan struct{}) http.Handler {
-	p := &page{service: service, done: done}
+	p := &page{service: service, set: s, done: done}
+	p.follow()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", p.show)
 	mux.HandleFunc("GET /events", p.stream)
 	mux.Handle("GET /page.css", http.FileServerFS(files))
 	mux.Handle("GET /page.js", http.FileServerFS(files))
 	if s.control {
-		mux.Handle("/_control/", service.Control())
+		mux.Handle("/_control/", p.steered(service.Control()))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -71,10 +72,19 @@ func admit(w http.ResponseWriter, r *http.Request) (answered bool) {
 // line is a request in the log. It leaves out query, header and body, which hold
 // personal data, passwords and tokens.
 func line(r lendingtest.Request) string {
-	status := "reset"
-	if r.Status != 0 {
-		status = strconv.Itoa(r.Status)
+	if r.Status == 0 {
+		return entry(r, "reset")
 	}
+	return entry(r, strconv.Itoa(r.Status))
+}
+
+// lateLine is a command in the log that was taken up after its caller had gone.
+func lateLine(r lendingtest.Request, now time.Time) string {
+	r.Time, r.Duration = now, now.Sub(r.Time)
+	return entry(r, "late") + ", " + executed(r.Executed) + " after its caller had gone"
+}
+
+func entry(r lendingtest.Request, status string) string {
 	what := r.Route
 	if what == "" {
 		what = fmt.Sprintf("%s %.100q, which is no route", r.Method, r.Path)

@@ -4,14 +4,18 @@
 //
 //	go run ./examples/sandbox
 //
-// The API is below /api, as the interface has it. The page at / shows applications,
-// loans, the codes that were "sent", and webhook deliveries as they happen; every
-// request is printed. It listens on this machine only, unless -public is given.
+// The API is below /api, as the interface has it. The page at / shows the requests, the
+// codes that were "sent", customers with their applications and loans, and webhook
+// deliveries as they happen, the newest fifty of each. Each request has a line for curl
+// and one for Go that send it again, with variables for what is secret. Every request is
+// printed, and so is a command that is executed after its caller had gone. It listens on
+// this machine only, unless -public is given.
 //
 // With -control another program steers it at /_control/: plans faults, reads codes,
 // counts what was executed, saves the state and puts it back. lendingtest/CONTROL.md
-// tells how. A reset there begins identifiers again: what a client has kept of them, in a
-// journal of its commands above all, has to go as well.
+// tells how. The forms of the page do so through the same door. A reset there begins
+// identifiers again: what a client has kept of them, in a journal of its commands above
+// all, has to go as well.
 //
 // With -tls it is on https, with a certificate that it makes and writes to the file.
 package main
@@ -121,6 +125,13 @@ func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.
 	}
 	service := lendingtest.New(append(opts, lendingtest.WithControlToken(s.token), lendingtest.WithReadLag(s.readLag))...)
 	defer service.Close()
+	if s.log {
+		service.Watch(func(e lendingtest.Event) {
+			if e.Late != nil {
+				printer.Print(lateLine(*e.Late, service.Now()))
+			}
+		})
+	}
 	printer.Print(greeting(callable(listener.Addr()), s))
 	err = serve(ctx, listener, service, s)
 	printer.Print("The sandbox has stopped.")

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -153,8 +154,8 @@ func TestSandbox(t *testing.T) {
 	defer receiver.Close()
 	s := start(t)
 	wait := s.events()
-	wait("applications", "None yet")
-	wait("summary", "0 messages sent, 0 applications, 0 loans, 0 webhooks posted")
+	wait("customers", "None yet")
+	wait("summary", "0 messages sent, 0 customers, 0 applications, 0 loans, 0 webhooks posted")
 
 	s.signIn("")
 	require.Empty(t, s.token)
@@ -172,7 +173,7 @@ func TestSandbox(t *testing.T) {
 	var application string
 	s.post("Application/create-application?sendLink=true",
 		`{"customerId":"`+customer.ID+`","businessName":"<script>\r\ndata: Lovelace & Sons"}`, &application)
-	assert.Contains(t, wait("applications", application), "&lt;script&gt;\r\ndata: Lovelace &amp; Sons", "as it was, and escaped")
+	assert.Contains(t, wait("customers", application), "&lt;script&gt;\r\ndata: Lovelace &amp; Sons", "as it was, and escaped")
 	wait("sent", "application-link")
 	wait("deliveries", "WB_Application_Created")
 	status, _, _ := s.do(http.MethodGet, "/api/Application/application-status/secret-id?ssn=123-45-6789", "")
@@ -185,6 +186,7 @@ func TestSandbox(t *testing.T) {
 	assert.Contains(t, header.Get("Content-Security-Policy"), "default-src 'none'")
 	own := strings.NewReplacer(s.url, "http://SANDBOX", receiver.URL, "http://RECEIVER", "\r", "(CR)")
 	golden.Check(t, "testdata/page.golden.html", own.Replace(page))
+	wait("newest", "GET, no route: 404, not executed")
 	for _, section := range sections {
 		assert.Contains(t, page, wait(section, ""), "the page shows what the stream sent")
 	}
@@ -217,18 +219,18 @@ func TestLoan(t *testing.T) {
 		`"transactions":[{"date":"2026-01-01","description":"","amount":"7500.00"}]}]}`, nil)
 	status, _, _ := s.do(http.MethodGet, "/api/Application/process-application/"+application, "")
 	require.Equal(t, http.StatusOK, status)
-	wait("applications", "7500.00")
+	wait("customers", "An offer of 7500.00")
 	s.post("ApplicationApproval/add-company-details/"+application, `{}`, nil)
 	s.post("ApplicationApproval/add-primary-applicant-details/"+application, `{}`, nil)
-	wait("applications", "0 of 1 signed, 0 of 2 documents")
+	wait("customers", "0 of 1 signed, 0 of 2 documents")
 	s.post("ApplicationApproval/set-primary-bank-account/"+application+"/account-1", ``, nil)
 	var applicants []struct{ ID string }
 	_, _, answer := s.do(http.MethodGet, "/api/ApplicationApproval/get-all-applicants/"+application, "")
 	require.NoError(t, json.Unmarshal([]byte(answer), &applicants))
 	s.post("ApplicationApproval/sign-contract/"+application+"/"+applicants[0].ID,
 		`{"mimeType":"image/png","signature":"aQ==","signature2":"aQ=="}`, nil)
-	assert.Contains(t, wait("loans", application), "enabled")
-	wait("applications", "1 of 1 signed")
+	assert.Contains(t, wait("customers", "Loan of 7500.00"), "enabled, 7500.00 available")
+	wait("customers", "1 of 1 signed")
 
 	require.NoError(t, s.stop())
 	assert.NotContains(t, s.out.String(), "/api/Application/", "-log=false")
@@ -326,4 +328,34 @@ func TestLine(t *testing.T) {
 	} {
 		assert.Equal(t, want, line(r))
 	}
+	late := lendingtest.Request{Time: at, Username: "ada@example.com", Route: "GET /api/Loan/get-loan/{loanId}", Executed: true}
+	assert.Equal(t, "12:00:03  late    3000.00 ms  ada@example.com      GET /api/Loan/get-loan/{loanId}, executed after its caller had gone", lateLine(late, at.Add(3*time.Second)))
+	late.Executed = false
+	assert.Contains(t, lateLine(late, at), ", not executed after its caller had gone")
+}
+
+// The page shows the newest fifty of each, and says what there is beside them.
+func TestPageIsBounded(t *testing.T) {
+	service := lendingtest.New()
+	defer service.Close()
+	busy := service.AddCustomer(lendingtest.Customer{})
+	for range 30 {
+		service.AddLoan(lendingtest.Loan{})
+	}
+	var last lendingtest.Application
+	for range 60 {
+		last = service.AddApplication(lendingtest.Application{CustomerID: busy.ID})
+	}
+	service.AddMessages(last.ID, slices.Repeat([]lendingtest.Message{{Message: "hello"}}, 60)...)
+	shown := tree(service.Snapshot())
+	assert.Len(t, shown, 31)
+	assert.Equal(t, []int{0, 1}, []int{len(shown[0].Applications), shown[0].Count}, "older than the other's fifty")
+	assert.Equal(t, []int{50, 60}, []int{len(shown[30].Applications), shown[30].Count})
+
+	var page bytes.Buffer
+	require.NoError(t, pageTemplate.ExecuteTemplate(&page, "customers", view{Customers: shown}))
+	assert.Contains(t, page.String(), "<span>60 applications</span>")
+	assert.Equal(t, 31, strings.Count(page.String(), "Older applications are not shown."))
+	assert.Equal(t, 50, strings.Count(page.String(), `<details id="application-`))
+	assert.Equal(t, 50, strings.Count(page.String(), ">hello<"))
 }

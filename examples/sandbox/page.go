@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,47 +17,110 @@ import (
 // page shows what the service holds.
 type page struct {
 	service *lendingtest.Service
+	set     settings
 	done    <-chan struct{} // closed when the sandbox stops
+	news    news
 }
 
 // view is what page.html is filled with: the newest rows, the latest first.
 type view struct {
-	Host         string
-	Accounts     []lendingtest.Account
-	Summary      string
-	Sent         []lendingtest.Sent
-	Applications []lendingtest.Application
-	Customers    map[string]lendingtest.Customer
-	Loans        []lendingtest.Loan
-	Deliveries   []lendingtest.Delivery
+	Base       string // of the API
+	Control    bool   // there are forms that steer the sandbox,
+	Token      bool   // for whoever has the token
+	Accounts   []lendingtest.Account
+	Routes     []string
+	Now        time.Time // by the service's clock
+	Summary    string
+	Newest     string // request
+	Sent       []lendingtest.Sent
+	Requests   []request
+	Deliveries []lendingtest.Delivery
+	Customers  []customer
+	Faults     []lendingtest.PlannedFault
 }
+
+// request is one of the log, with the lines that send it again.
+type request struct {
+	lendingtest.Request
+	Call, Curl, Go string
+}
+
+// A customer has applications, and these have loans: Count of them, of which those that
+// are among the newest of all are shown.
+type (
+	customer struct {
+		lendingtest.Customer
+		Applications []application
+		Count        int
+	}
+	application struct {
+		lendingtest.Application
+		Loans []lendingtest.Loan
+		Count int
+	}
+)
 
 func (p *page) view(r *http.Request) view {
 	state, sent, posted := p.service.Snapshot(), p.service.Sent(), p.service.Deliveries()
 	v := view{
-		Host: r.Host,
+		Base: p.set.scheme() + "://" + r.Host, Control: p.set.control, Token: p.set.token != "",
 		Accounts: []lendingtest.Account{
 			{Username: lendingtest.Username, Password: lendingtest.Password, TrustedDeviceToken: lendingtest.TrustedDeviceToken},
 			{Username: lendingtest.AdministratorUsername, Password: lendingtest.AdministratorPassword},
 		},
-		Summary: fmt.Sprintf("%s sent, %s, %s, %s posted", count(len(sent), "message"),
+		Routes: p.service.Routes(), Now: state.Time,
+		Summary: fmt.Sprintf("%s sent, %s, %s, %s, %s posted", count(len(sent), "message"), count(len(state.Customers), "customer"),
 			count(len(state.Applications), "application"), count(len(state.Loans), "loan"), count(len(posted), "webhook")),
-		Sent: newest(sent), Applications: newest(state.Applications), Loans: newest(state.Loans), Deliveries: newest(posted),
-		Customers: map[string]lendingtest.Customer{},
+		Sent: newest(sent), Deliveries: newest(posted), Customers: tree(state), Faults: p.service.Faults(),
 	}
-	for _, c := range state.Customers {
-		v.Customers[c.ID] = c
+	for _, r := range newest(p.service.Requests()) {
+		v.Requests = append(v.Requests, request{r, method(r.Route), curl(v.Base, p.set.certificate, r), goCall(r)})
+	}
+	if len(v.Requests) > 0 {
+		r := v.Requests[0]
+		v.Newest = fmt.Sprintf("%s: %s, %s", name(r.Request), answer(r.Status), executed(r.Executed))
 	}
 	return v
 }
 
-// sections are the parts of the page that change.
-var sections = []string{"summary", "sent", "applications", "loans", "deliveries"}
+// tree hangs applications below their customers and loans below their applications.
+func tree(state lendingtest.Snapshot) (all []customer) {
+	loans, applications, counts := map[string][]lendingtest.Loan{}, map[string][]application{}, map[string]int{}
+	for _, l := range state.Loans {
+		counts[l.ApplicationID]++
+	}
+	for _, a := range state.Applications {
+		counts[a.CustomerID]++
+	}
+	for _, l := range newest(state.Loans) {
+		l.Transactions, l.Withdrawals = newest(l.Transactions), newest(l.Withdrawals)
+		loans[l.ApplicationID] = append(loans[l.ApplicationID], l)
+	}
+	for _, a := range newest(state.Applications) {
+		a.Documents, a.Messages = newest(a.Documents), newest(a.Messages)
+		applications[a.CustomerID] = append(applications[a.CustomerID], application{a, loans[a.ID], counts[a.ID]})
+	}
+	for _, c := range newest(state.Customers) {
+		all = append(all, customer{c, applications[c.ID], counts[c.ID]})
+	}
+	return all
+}
 
 var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMap{
 	"clock":    func(t time.Time) string { return t.Format(time.TimeOnly) },
 	"approval": approval,
 	"pretty":   pretty,
+	"name":     name,
+	"answer":   answer,
+	"executed": executed,
+	"count":    count,
+	"times":    times,
+	"took":     func(d time.Duration) string { return fmt.Sprintf("%.1f ms", d.Seconds()*1000) },
+	"stamp":    func(t lendingtest.Timestamp) string { return t.Format("2006-01-02 15:04") },
+	"json": func(v any) (string, error) {
+		b, err := json.Marshal(v)
+		return string(b), err
+	},
 }).ParseFS(files, "page.html"))
 
 // show answers with the page as it is now, which is all that a browser without
@@ -72,59 +136,6 @@ func (p *page) show(w http.ResponseWriter, r *http.Request) {
 	_ = pageTemplate.Execute(w, p.view(r)) // the browser is gone
 }
 
-// stream sends the sections as server-sent events: all of them first, then those
-// that have changed. A slow browser skips what lies between; it holds nobody up.
-func (p *page) stream(w http.ResponseWriter, r *http.Request) {
-	changed := make(chan struct{}, 1)
-	defer p.service.Watch(func(lendingtest.Event) {
-		select {
-		case changed <- struct{}{}:
-		default: // it will look anyway
-		}
-	})()
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-store")
-	shown := map[string]string{}
-	for {
-		if err := p.push(w, r, shown); err != nil {
-			return
-		}
-		select {
-		case <-changed:
-		case <-r.Context().Done():
-			return
-		case <-p.done:
-			return
-		}
-	}
-}
-
-// push sends what differs from shown, as one JSON object: JSON keeps the line ends
-// that somebody may have put into a name from ending the event.
-func (p *page) push(w http.ResponseWriter, r *http.Request, shown map[string]string) error {
-	now, news := p.view(r), map[string]string{}
-	for _, name := range sections {
-		var html bytes.Buffer
-		if err := pageTemplate.ExecuteTemplate(&html, name, now); err != nil {
-			return err
-		}
-		if shown[name] != html.String() {
-			shown[name], news[name] = html.String(), html.String()
-		}
-	}
-	if len(news) == 0 {
-		return nil
-	}
-	data, err := json.Marshal(news)
-	if err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintf(w, "data: %s\n\n", data); err != nil {
-		return err
-	}
-	return http.NewResponseController(w).Flush()
-}
-
 // newest is the last fifty rows, the latest first: what came before is history.
 func newest[T any](rows []T) []T {
 	rows = slices.Clone(rows[max(0, len(rows)-50):])
@@ -137,6 +148,36 @@ func count(n int, one string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %ss", n, one)
+}
+
+// name says what a request was for.
+func name(r lendingtest.Request) string {
+	if r.Route == "" {
+		return r.Method + ", no route"
+	}
+	return r.Route
+}
+
+func answer(status int) string {
+	if status == 0 {
+		return "no answer"
+	}
+	return strconv.Itoa(status)
+}
+
+func executed(done bool) string {
+	if done {
+		return "executed"
+	}
+	return "not executed"
+}
+
+// times tells how often a fault still shows.
+func times(left int) string {
+	if left < 0 {
+		return "from now on"
+	}
+	return count(left, "time")
 }
 
 // approval tells how far the approval of an application is.

@@ -1,17 +1,113 @@
 "use strict";
 
+// Without this script the page can be read. With it the page follows what happens, and
+// its forms steer the sandbox, through the control as any other program does.
+document.documentElement.classList.add("follows");
+const at = (id) => document.getElementById(id);
+const show = (id, text, style = "") => { at(id).textContent = text; at(id).className = style; };
+
 // The server sends the parts of the page that have changed, as escaped HTML.
-const connection = document.getElementById("connection");
-const source = new EventSource("events");
-source.onopen = () => { connection.textContent = "Live"; connection.className = "live"; };
-source.onerror = () => { connection.textContent = "Not connected, trying again"; connection.className = "bad"; };
-source.onmessage = (event) => {
-  // What the reader has opened stays open, and the focus where it is.
-  const open = Array.from(document.querySelectorAll("main details[open]"), (d) => d.id);
-  const focused = document.activeElement?.closest("main details")?.id;
-  for (const [id, html] of Object.entries(JSON.parse(event.data))) {
-    document.getElementById(id).innerHTML = html;
+let source;
+function follow() {
+  source = new EventSource("events");
+  source.onopen = () => show("connection", "Live", "live");
+  source.onerror = () => show("connection", "Not connected, trying again", "bad");
+  source.onmessage = (event) => {
+    for (const [id, html] of Object.entries(JSON.parse(event.data))) {
+      if (!at(id)) continue; // no forms, no faults
+      const now = document.createElement("template");
+      now.innerHTML = html;
+      update(at(id), now.content);
+    }
+  };
+}
+follow();
+
+// update makes the children of old those of now and leaves alone what stays, and with it
+// the focus, the scrolling, what is selected and what is open.
+function update(old, now) {
+  let next = old.firstChild;
+  for (const node of [...now.childNodes]) {
+    const same = node.id ? [...old.children].find((one) => one.id === node.id) : next;
+    if (!same || same.nodeName !== node.nodeName || same.id !== node.id) {
+      if (node.id && old.children.length) node.classList.add("new");
+      old.insertBefore(node, next);
+      continue;
+    }
+    while (next !== same) next = remove(next);
+    next = same.nextSibling;
+    if (!node.attributes) { // text
+      if (same.data !== node.data) same.data = node.data;
+      continue;
+    }
+    for (const { name, value } of node.attributes) if (same.getAttribute(name) !== value) same.setAttribute(name, value);
+    for (const { name } of [...same.attributes]) if (name !== "open" && !node.hasAttribute(name)) same.removeAttribute(name);
+    update(same, node);
   }
-  for (const id of open) document.getElementById(id)?.setAttribute("open", "");
-  if (focused) document.getElementById(focused)?.querySelector("summary").focus({ preventScroll: true });
-};
+  while (next) next = remove(next);
+}
+function remove(node) {
+  const next = node.nextSibling;
+  node.remove();
+  return next;
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button");
+  if (button?.id === "pause") {
+    const paused = button.getAttribute("aria-pressed") === "true";
+    button.setAttribute("aria-pressed", String(!paused));
+    if (paused) return follow();
+    source.close();
+    show("connection", "Paused");
+  } else if (button?.classList.contains("copy")) copy(button.previousElementSibling);
+});
+
+// A page on http of another machine may not write to the clipboard: the line is selected instead.
+async function copy(line) {
+  getSelection().selectAllChildren(line);
+  try {
+    await navigator.clipboard.writeText(line.textContent);
+    show("said", "Copied.");
+  } catch {
+    show("said", "Selected: copy it with the keyboard.");
+  }
+}
+
+document.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const form = event.target, headers = { "Content-Type": "application/json" };
+  show("said", "");
+  if (at("token")) headers.Authorization = `Bearer ${at("token").value}`;
+  try {
+    const answer = await fetch(`_control/${form.dataset.order}`, { method: "POST", headers, body: JSON.stringify(order(form)) });
+    if (answer.ok) show("said", form.dataset.done);
+    else show("said", (await answer.json()).error, "bad");
+  } catch {
+    show("said", "The sandbox cannot be reached.", "bad");
+  }
+});
+
+// order is what stands in a form: a field named a.b is b within a, an empty one is left out.
+function order(form) {
+  const all = {};
+  for (const field of form.elements) {
+    const empty = field.type === "checkbox" ? !field.checked : field.value === "";
+    if (!field.name || empty) continue;
+    const [outer, inner] = field.name.split(".");
+    if (inner) (all[outer] ??= {})[inner] = value(field);
+    else all[outer] = value(field);
+  }
+  return all;
+}
+function value(field) {
+  if (field.type === "checkbox") return true;
+  if (field.type === "number") return Number(field.value);
+  if (!field.name.endsWith(".header")) return field.value;
+  const header = {};
+  for (const line of field.value.split("\n")) {
+    const [, name, text] = /^([^:]+):\s*(.*)$/.exec(line) ?? [];
+    if (name) (header[name] ??= []).push(text);
+  }
+  return header;
+}

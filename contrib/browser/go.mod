@@ -1,0 +1,12 @@
+module github.com/lendingapi/lending-go/contrib/browser
+
+go 1.26.0
+
+replace github.com/lendingapi/lending-go => ../..
+
+require (
+	github.com/lendingapi/lending-go v0.0.0
+	github.com/stretchr/testify v1.12.1
+)
+
+require go.yaml.in/yaml/v3 v3.0.5 // indirect

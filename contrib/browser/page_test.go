@@ -1,0 +1,160 @@
+package browser_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// hostile is what somebody writes into a field to have it run on the page, or to have the page burst.
+var hostile = `"><img src=x onerror=pwned=1><script>pwned=1</script>'` + strings.Repeat("W", 300)
+
+// unfolded opens all that can be opened.
+const unfolded = `document.querySelectorAll("details").forEach((d) => d.open = true)`
+
+// The page fits at each width, light and dark, can be read by everybody, and nothing that
+// a caller has written anywhere is more than text on it.
+func TestPage(t *testing.T) {
+	s := startSandbox(t)
+	s.fill(hostile)
+	s.call("GET", "/api/Application/"+escape(hostile)+"?name="+escape(hostile)+"&%3Cscript%3Epwned=1", "", nil)
+	s.call("POST", "/api/Webhook/handler", `{"id":`+text(hostile)+`,"webhookEvent":`+text(hostile)+`,"data":{`+text(hostile)+`:1}}`, nil)
+	s.call("POST", "/api/Application/create-application", `{"customerId":"`+hostile, nil)
+	s.call("GET", "/api/Application/application-status/x", "", nil)
+	require.NoError(t, s.control.Wait(t.Context()))
+
+	b := browser.open(t, s.url, 360, false)
+	b.waitText("#connection", "Live")
+	for _, width := range []int{360, 800, 1600} {
+		for _, dark := range []bool{false, true} {
+			b.resize(width, dark)
+			name := fmt.Sprintf("%d %s", width, map[bool]string{false: "light", true: "dark"}[dark])
+			b.screenshot(name)
+			b.run(unfolded)
+			b.screenshot(name + " unfolded")
+			assert.Empty(t, value[[]string](b, outside), "%s: does not fit", name)
+			assert.Empty(t, value[[]string](b, faint), "%s: cannot be read", name)
+			b.accessible(name)
+			b.run(`document.querySelectorAll("details").forEach((d) => d.open = false)`)
+		}
+	}
+	shown := value[string](b, "document.body.textContent")
+	assert.Greater(t, strings.Count(shown, hostile), 10, "it stands there as text")
+	assert.Equal(t, "undefined", value[string](b, "typeof pwned"))
+	assert.Zero(t, value[int](b, "document.querySelectorAll('img, main script, iframe, [onerror]').length"))
+	assert.Empty(t, b.complaints())
+
+	resp, err := http.Get(s.url)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	policy := resp.Header.Get("Content-Security-Policy")
+	assert.Contains(t, policy, "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self';")
+	assert.NotContains(t, policy, "unsafe")
+	b.run(`const script = document.createElement("script"); script.textContent = "pwned = 1"; document.body.append(script)`)
+	assert.Equal(t, "undefined", value[string](b, "typeof pwned"), "the policy stops what would get through")
+	b.waitComplaint("script-src")
+}
+
+// outside is what reaches over the edge of the window, and boxes that have to be scrolled sideways.
+const outside = `[...document.querySelectorAll("body *")].filter((e) => {
+	const box = e.getBoundingClientRect();
+	return box.width && (box.right > innerWidth + 1 || box.left < -1) && !e.parentElement.closest(".box");
+}).map((e) => e.outerHTML.slice(0, 100)).concat(
+	document.documentElement.scrollWidth > innerWidth ? ["the page scrolls"] : [],
+	[...document.querySelectorAll(".box")].filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => "scrolls: " + e.outerHTML.slice(0, 100)))`
+
+// faint is text with less contrast than WCAG 2.2 wants for AA, and what else has to be told
+// from its ground.
+const faint = `(() => {
+	const rgb = (color) => color.match(/[\d.]+/g).map(Number);
+	const light = (color) => rgb(color).slice(0, 3).map((v) => v / 255)
+		.map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+		.reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+	const ground = (e) => {
+		for (; e; e = e.parentElement) {
+			const color = getComputedStyle(e).backgroundColor;
+			if ((rgb(color)[3] ?? 1) === 1) return color;
+		}
+	};
+	const contrast = (a, b) => { const [x, y] = [light(a), light(b)].sort((p, q) => q - p); return (x + 0.05) / (y + 0.05); };
+	const found = [];
+	const want = (ratio, color, e, what) => {
+		const has = contrast(color, ground(e));
+		if (has < ratio) found.push(what + " " + has.toFixed(2) + " " + e.outerHTML.slice(0, 80));
+	};
+	const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+	while (texts.nextNode()) {
+		const e = texts.currentNode.parentElement;
+		if (texts.currentNode.data.trim() && e.checkVisibility()) want(4.5, getComputedStyle(e).color, e, "text");
+	}
+	for (const e of document.querySelectorAll("input, select, textarea, button")) {
+		if (!e.checkVisibility()) continue;
+		want(3, getComputedStyle(e).borderTopColor, e.parentElement, "edge");
+		if (e.placeholder) want(4.5, getComputedStyle(e, "::placeholder").color, e, "placeholder");
+	}
+	return found;
+})()`
+
+// axNode is a node of the tree that assistive software reads.
+type axNode struct {
+	Ignored    bool
+	Role, Name struct{ Value any }
+	Properties []struct {
+		Name  string
+		Value struct{ Value any }
+	}
+}
+
+func (b *tab) accessible(name string) {
+	b.Helper()
+	var tree struct{ Nodes []axNode }
+	b.do("Accessibility.getFullAXTree", params{}, &tree)
+	roles, level := map[string]int{}, 0
+	for _, node := range tree.Nodes {
+		if node.Ignored {
+			continue
+		}
+		role := fmt.Sprint(node.Role.Value)
+		roles[role]++
+		switch role {
+		case "button", "link", "textbox", "spinbutton", "combobox", "checkbox", "DisclosureTriangle", "region", "columnheader", "rowheader":
+			assert.NotEmpty(b, node.Name.Value, "%s: a %s has no name", name, role)
+		case "heading":
+			for _, property := range node.Properties {
+				if property.Name == "level" {
+					now := int(property.Value.Value.(float64))
+					assert.LessOrEqual(b, now, level+1, "%s: heading %q", name, node.Name.Value)
+					level = now
+				}
+			}
+		}
+	}
+	for role, least := range map[string]int{
+		"banner": 1, "navigation": 1, "main": 1, "heading": 6, "table": 5, "row": 25, "columnheader": 20, "rowheader": 20,
+		"region": 5, "status": 3, "button": 20, "DisclosureTriangle": 20, "checkbox": 3, "spinbutton": 3, "combobox": 1,
+	} {
+		assert.GreaterOrEqual(b, roles[role], least, "%s: %s, of %v", name, role, roles)
+	}
+	assert.Equal(b, 1, roles["main"])
+	assert.Zero(b, value[int](b, `[...document.querySelectorAll("th:not([scope]), tbody tr:not(:has(th[scope=row]))")].length`))
+	assert.Zero(b, value[int](b, `[...document.querySelectorAll("button[aria-label]")].filter((e) => !e.ariaLabel.startsWith(e.textContent)).length`), "who speaks to it says what he sees")
+}
+
+// Without its script the page can be read, and has no forms that would do nothing.
+func TestWithoutScript(t *testing.T) {
+	s := startSandbox(t)
+	made := s.fill("Lovelace & Sons")
+	b := browser.open(t, "about:blank", 800, false)
+	b.do("Emulation.setScriptExecutionDisabled", params{"value": true}, nil)
+	b.do("Page.navigate", params{"url": s.url}, nil)
+	b.wait("document.readyState === 'complete' && document.getElementById('requests')")
+	for _, want := range []string{"Lovelace & Sons", made.loan, "POST /api/Loan/confirm-withdrawal-invoice/{loanId}", "curl -s ", "WB_Loan_Created", "Reload to see what is new"} {
+		assert.Contains(t, value[string](b, "document.body.textContent"), want)
+	}
+	assert.Zero(t, value[int](b, "[...document.querySelectorAll('button, input')].filter((e) => e.checkVisibility()).length"))
+	assert.Empty(t, value[string](b, "document.getElementById('connection').textContent"))
+}

@@ -1,0 +1,249 @@
+package browser_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// With the keyboard alone one opens a loan, and plans a fault that the next call shows.
+func TestKeyboard(t *testing.T) {
+	s := startSandbox(t)
+	s.signIn()
+	loan, err := s.control.AddLoan(t.Context(), lendingtest.Loan{})
+	require.NoError(t, err)
+	s.post("Loan/make-withdrawal-line-of-credit/"+loan.ID, `{"amount":100}`, nil)
+	b := browser.open(t, s.url, 800, false)
+	b.waitText("#customers", loan.ID)
+	b.tabTo("#sent a")
+	b.press("Enter")
+	b.wait("document.querySelector('#loan-" + loan.ID + "').checkVisibility()") // what is around it has opened
+	b.run(`document.querySelectorAll("#customers details").forEach((d) => d.open = false); location.hash = ""`)
+	for _, of := range []string{"#customer-" + loan.CustomerID, "#application-" + loan.ApplicationID, "#loan-" + loan.ID} {
+		b.tabTo(of + " > summary")
+		assert.True(t, value[bool](b, `getComputedStyle(document.activeElement).outlineStyle === "solid" && parseInt(getComputedStyle(document.activeElement).outlineWidth) >= 2`), "the focus is seen")
+		b.press("Enter")
+		b.wait("document.querySelector('" + of + "').open")
+	}
+	assert.True(t, value[bool](b, "[...document.querySelectorAll('#loan-"+loan.ID+" dl')].every((e) => e.checkVisibility())"))
+
+	b.tabTo("[name='fault.status']")
+	b.typed("503")
+	b.tabTo("[data-order=fail] > button")
+	b.press("Enter")
+	b.waitText("#said", "The fault is planned.")
+	b.waitText("#faults", `*, 1 time: {"status":503,"times":1}`)
+	assert.Equal(t, http.StatusServiceUnavailable, s.get("Loan/get-loan/"+loan.ID))
+	assert.Equal(t, http.StatusOK, s.get("Loan/get-loan/"+loan.ID))
+	b.waitText("#faults", "No fault is planned.")
+	assert.True(t, value[bool](b, "document.activeElement.matches('[data-order=fail] > button')"), "the focus has stayed")
+	assert.Empty(t, b.complaints())
+}
+
+// Each form does what it says, and says what was refused.
+func TestForms(t *testing.T) {
+	s := startSandbox(t)
+	made := s.fill("Lovelace & Sons")
+	ctx := t.Context()
+	require.NoError(t, s.control.Wait(ctx))
+	b := browser.open(t, s.url, 1600, true)
+	b.waitText("#connection", "Live")
+	send := func(form, said string) {
+		t.Helper()
+		b.run(`document.querySelector("#said").textContent = ""; document.querySelector("` + form + `").requestSubmit()`)
+		b.waitText("#said", said)
+	}
+	set := func(field, to string) {
+		t.Helper()
+		b.run(`document.querySelector("[name='` + field + `']").` + to)
+	}
+
+	const route = "POST /api/Communication/post-messages/{applicationId}"
+	set("route", "value = '"+route+"'")
+	set("fault.resetAfter", "checked = true")
+	send("[data-order=fail]", "The fault is planned.")
+	assert.Zero(t, s.call(http.MethodPost, "/api/Communication/post-messages/"+made.application, `{"message":"lost"}`, nil))
+	b.wait(`(([answer, outcome]) => answer === "no answer" && outcome === "executed")(
+		[...document.querySelectorAll("#requests tbody tr:first-child td")].slice(1, 3).map((e) => e.textContent))`)
+	b.waitText("#customers", "lost")
+
+	set("fault.resetAfter", "checked = false")
+	set("fault.status", "value = '504'")
+	set("fault.late", "value = '1ms'")
+	set("fault.header", `value = 'X-Reason: a\nx-reason:b\nnothing'`)
+	set("fault.body", `value = '<b>late</b>'`)
+	send("[data-order=fail]", "The fault is planned.")
+	b.waitText("#faults", `{"status":504,"body":"\u003cb\u003elate\u003c/b\u003e","header":{"X-Reason":["a"],"x-reason":["b"]},"late":"1ms","times":1}`)
+	assert.Equal(t, 504, s.call(http.MethodPost, "/api/Communication/post-messages/"+made.application, `{"message":"behind"}`, nil))
+	b.waitText("#newest", "post-messages/{applicationId}: 504, executed")
+
+	send("[data-order=fail]", "The fault is planned.")
+	send("[data-order=clear-faults]", "No fault is planned any more.")
+	b.waitText("#faults", "No fault is planned.")
+	set("fault.late", "value = 'soon'")
+	send("[data-order=fail]", "invalid duration")
+
+	posted, err := s.control.Deliveries(ctx)
+	require.NoError(t, err)
+	send("[data-order=redeliver]", "Posted again.")
+	require.NoError(t, s.control.Wait(ctx))
+	again, err := s.control.Deliveries(ctx)
+	require.NoError(t, err)
+	assert.Len(t, again, len(posted)+1)
+	b.wait(`document.querySelector("#deliveries tbody tr").id === "delivery-` + strconv.Itoa(len(again)) + `"`)
+
+	send("[data-order=expire-offer]", "The offer has expired.")
+	snap, err := s.control.Snapshot(ctx)
+	require.NoError(t, err)
+	assert.False(t, snap.Applications[0].Offer.ExpiresUTC.After(snap.Time))
+
+	set("by", "value = '2h'")
+	send("[data-order=advance]", "The clock has moved.")
+	assert.Equal(t, http.StatusUnauthorized, s.get("Loan/get-loan/"+made.loan), "the token has expired")
+	send("[data-order=add-loan]", "A loan was added.")
+	b.wait(`document.querySelectorAll("#customers > details").length === 2`)
+	set("fault.late", "value = '1h'")
+	send("[data-order=fail]", "The fault is planned.")
+	assert.Equal(t, 504, s.call(http.MethodPost, "/api/Communication/post-messages/"+made.application, `{"message":"later"}`, nil))
+	b.waitText("#newest", "post-messages/{applicationId}: 504, not executed")
+	send("[data-order=reset]", "All is as at the start.")
+	b.waitText("#customers", "None yet")
+	b.waitText("#requests", "None yet")
+	assert.Len(t, b.complaints(), 1, "the fault that was refused")
+}
+
+// With a token the forms want it, and the page reads no secret to who has none.
+func TestToken(t *testing.T) {
+	s := startSandbox(t, "-control-token", "t0p")
+	b := browser.open(t, s.url, 360, true)
+	b.waitText("#connection", "Live")
+	b.run(`document.querySelector("[data-order=add-loan]").requestSubmit()`)
+	b.waitText("#said", "the control token is missing or wrong")
+	b.run(`document.querySelector("#token").value = "t0p"; document.querySelector("[data-order=add-loan]").requestSubmit()`)
+	b.waitText("#said", "A loan was added.")
+	b.waitText("#customers", "customer1@example.com")
+	assert.NotContains(t, value[string](b, "document.documentElement.outerHTML"), "t0p")
+}
+
+// Pages of other sites steer nothing, not even by a name of their own for this machine.
+func TestOtherSites(t *testing.T) {
+	s := startSandbox(t)
+	_, err := s.control.AddLoan(t.Context(), lendingtest.Loan{})
+	require.NoError(t, err)
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte("<title>other</title>"))
+	}))
+	defer other.Close()
+	port := s.url[strings.LastIndex(s.url, ":"):]
+	b := browser.open(t, other.URL, 800, false)
+	for _, headers := range []string{`{}`, `{"Content-Type": "application/json"}`} {
+		for _, mode := range []string{"no-cors", "cors"} {
+			assert.Equal(t, "nothing", value[string](b, `fetch("`+s.url+`/_control/reset", {method: "POST", mode: "`+mode+`", headers: `+headers+`, body: "{}"})
+				.then((r) => r.type === "opaque" ? "nothing" : "read", () => "nothing")`))
+		}
+	}
+	b.run(`document.body.innerHTML = '<form method=post enctype=text/plain action="` + s.url + `/_control/reset"><input name="{}" value=""></form>'; document.forms[0].submit()`)
+	b.waitText("body", "error")
+	snap, err := s.control.Snapshot(t.Context())
+	require.NoError(t, err)
+	assert.Len(t, snap.Loans, 1)
+
+	b = browser.open(t, "http://evil.example"+port+"/", 800, false)
+	b.waitText("body", "The sandbox answers to localhost only.")
+	b = browser.open(t, other.URL, 800, false)
+	b.run(`document.body.innerHTML = '<iframe src="` + s.url + `/"></iframe>'`)
+	b.waitComplaint("frame-ancestors")
+}
+
+// What happens comes by itself, and leaves alone what the reader is doing.
+func TestLive(t *testing.T) {
+	s := startSandbox(t)
+	s.signIn()
+	for range 40 {
+		s.get("Webhook/get-all-subscriptions")
+	}
+	loan, err := s.control.AddLoan(t.Context(), lendingtest.Loan{})
+	require.NoError(t, err)
+	b := browser.open(t, s.url, 800, false)
+	b.waitText("#customers", loan.ID)
+	b.waitText("#connection", "Live")
+	b.run(`stays = document.querySelector("#again-20"); ` + unfolded + `;
+		document.querySelector("#requests").scrollTop = 900; scrollTo(0, 200);
+		getSelection().selectAllChildren(stays.querySelector("pre"));
+		field = document.querySelector("[name=by]"); field.value = "ha"; document.querySelector("#again-20 button").focus({preventScroll: true});
+		top0 = stays.getBoundingClientRect().top`)
+	look := func() []any {
+		return value[[]any](b, `[stays === document.querySelector("#again-20"), stays.open, getSelection().toString(), field.value,
+			document.activeElement.getAttribute("aria-label"), scrollY, Math.round(stays.getBoundingClientRect().top - top0)]`)
+	}
+	before := look()
+	assert.Equal(t, "Copy curl of request 20", before[4])
+	assert.EqualValues(t, 200, before[5])
+	s.get("Loan/get-loan/" + loan.ID)
+	_, err = s.control.AddLoan(t.Context(), lendingtest.Loan{})
+	require.NoError(t, err)
+	b.waitText("#newest", "GET /api/Loan/get-loan/{loanId}: 200, executed")
+	b.wait(`document.querySelectorAll("#customers > details").length === 2`)
+	after := look()
+	assert.Equal(t, before[:6], after[:6])
+	assert.InDelta(t, 0, after[6], 1, "the row stands where it stood")
+	assert.Equal(t, "request-42", value[string](b, `document.querySelector("#requests tbody tr").id`))
+
+	b.run(`document.querySelector("#pause").click()`)
+	b.waitText("#connection", "Paused")
+	s.get("Loan/get-loan/x")
+	b.run(`document.querySelector("#pause").click()`)
+	b.waitText("#newest", "GET /api/Loan/get-loan/{loanId}: 400, not executed")
+	b.waitText("#connection", "Live")
+	assert.Empty(t, b.complaints())
+}
+
+// A copied line sends its request again, once the reader has filled in what is secret.
+func TestCopy(t *testing.T) {
+	s := startSandbox(t)
+	made := s.fill(`O'Hara "& $HOME`)
+	otp, err := s.control.OTP(t.Context(), made.loan)
+	require.NoError(t, err)
+	b := browser.open(t, s.url, 800, false)
+	b.waitText("#connection", "Live")
+	require.NoError(t, b.browser.call("", "Browser.grantPermissions", params{"permissions": []string{"clipboardReadWrite"}, "browserContextId": b.context}, nil))
+	shown := value[string](b, `document.querySelector("#requests").textContent`)
+	for _, secret := range []string{s.token, otp, lendingtest.Password, lendingtest.TrustedDeviceToken, "Analytical-Engine-1"} {
+		assert.NotContains(t, shown, secret)
+	}
+
+	for summary, want := range map[string]string{
+		"POST /api/Authenication/login":                                   `"requiresTwoFactor":false`,
+		"POST /api/Application/create-application":                        `-0002-4000-8000-000000000002"`,
+		"POST /api/Communication/post-messages/{applicationId}":           "",
+		"GET /api/ApplicationApproval/get-all-applicants/{applicationId}": `O'Hara \"\u0026 $HOME`,
+	} {
+		copied := value[string](b, `(async () => {
+			const row = [...document.querySelectorAll("#requests details")].find((d) => d.querySelector("summary").textContent === `+text(summary)+`);
+			row.open = true;
+			row.querySelector("button").click();
+			while (document.querySelector("#said").textContent !== "Copied.") await new Promise((next) => setTimeout(next, 5));
+			document.querySelector("#said").textContent = "";
+			return navigator.clipboard.readText();
+		})()`)
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", copied+" --fail-with-body --max-time 20")
+		cmd.Env = append(os.Environ(), "TOKEN="+s.token, "PASSWORD="+lendingtest.Password, "TRUSTEDDEVICETOKEN="+lendingtest.TrustedDeviceToken)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s: %s", copied, out)
+		assert.Contains(t, string(out), want, copied)
+	}
+	snap, err := s.control.Snapshot(t.Context())
+	require.NoError(t, err)
+	messages := snap.Applications[0].Messages
+	assert.Equal(t, messages[0].Message, messages[len(messages)-1].Message)
+	assert.Equal(t, snap.Applications[0].BusinessName, snap.Applications[1].BusinessName)
+}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bytes"
+	"crypto/rand"
+	_ "embed" // for calls.txt
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// bodyShown is the longest body that stands in a curl line; a longer one comes from a file.
+const bodyShown = 4 << 10
+
+// A value under such a name is never shown: a variable of the shell stands for it.
+var secretName = regexp.MustCompile(`(?i:trustedDeviceToken|password|token|secret|^code$|^signature|(?:^|[_-])(?:ssn|otp))|SSN|Ssn|OTP|Otp`)
+
+// mark is around the name of a variable until the line has its quotes. Nobody can guess it
+// and have a variable of the reader's filled into what they send.
+var (
+	mark     = rand.Text()
+	variable = regexp.MustCompile(mark + `([A-Z]+)` + mark)
+)
+
+// hide returns what is shown for a value: the value, or a variable named for its secret.
+func hide(name string, value any) any {
+	if secret := secretName.FindString(name); secret != "" {
+		return mark + strings.ToUpper(strings.Trim(secret, "_-")) + mark
+	}
+	return value
+}
+
+// curl is a request as a line for the shell. What is secret in it is a variable: $TOKEN,
+// $PASSWORD, $CODE. A body that is long, or is no JSON object or array, is the file $BODY.
+func curl(base, certificate string, r lendingtest.Request) string {
+	line := "curl -s"
+	if certificate != "" {
+		line += " --cacert " + quote(certificate)
+	}
+	target := r.Path
+	if r.Query != "" {
+		target += "?" + hideQuery(r.Query)
+	}
+	if strings.ContainsAny(target, "[]{}") {
+		line += " --globoff"
+	}
+	if strings.Contains(target, "/.") {
+		line += " --path-as-is"
+	}
+	if usual := r.BodySize == 0 && r.Method == http.MethodGet || r.BodySize > 0 && r.Method == http.MethodPost; !usual {
+		line += " -X " + quote(r.Method)
+	}
+	line += " " + quote(base+target)
+	if r.HasToken {
+		line += ` -H "Authorization: Bearer $TOKEN"`
+	}
+	if r.BodySize == 0 {
+		return line
+	}
+	line += " -H " + quote("Content-Type: "+r.Header.Get("Content-Type"))
+	if body, ok := hideBody(r); ok {
+		return line + " -d " + quote(body)
+	}
+	return line + ` --data-binary "@$BODY"`
+}
+
+// quote makes one word of the shell.
+func quote(text string) string {
+	word := "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	word = variable.ReplaceAllString(word, `'"$$$1"'`)
+	if cut, ok := strings.CutSuffix(word, `"''`); ok { // nothing after a variable
+		return cut + `"`
+	}
+	return word
+}
+
+func hideQuery(query string) string {
+	pairs := strings.Split(query, "&")
+	for i, pair := range pairs {
+		name, value, found := strings.Cut(pair, "=")
+		plain, _ := url.QueryUnescape(name)
+		if shown := hide(plain, value); found && shown != value {
+			pairs[i] = name + "=" + shown.(string)
+		}
+	}
+	return strings.Join(pairs, "&")
+}
+
+func hideBody(r lendingtest.Request) (shown string, ok bool) {
+	if r.BodySize > bodyShown {
+		return "", false
+	}
+	var body any
+	d := json.NewDecoder(bytes.NewReader(r.Body))
+	d.UseNumber()
+	if d.Decode(&body) != nil || d.More() {
+		return "", false
+	}
+	switch body.(type) {
+	case map[string]any, []any:
+	default:
+		return "", false // a file, most likely
+	}
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(hideValues(body))
+	return strings.TrimSpace(b.String()), err == nil
+}
+
+// hideValues changes v.
+func hideValues(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, value := range v {
+			v[name] = hide(name, hideValues(value))
+		}
+	case []any:
+		for i := range v {
+			v[i] = hideValues(v[i])
+		}
+	}
+	return v
+}
+
+// callsText has the client's call for each route. In braces are values of the path or the query, in brackets options.
+//
+//go:embed calls.txt
+var callsText string
+
+var calls = func() map[string]string {
+	all := map[string]string{}
+	for line := range strings.Lines(callsText) {
+		route, call, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		all[route] = call
+	}
+	return all
+}()
+
+// kinds of identifiers, by their name in a path or a query.
+var kinds = map[string]string{
+	"applicationId": "ApplicationID", "customerId": "CustomerID", "partnerId": "PartnerID", "loanId": "LoanID",
+	"applicantId": "ApplicantID", "supportingDocumentId": "RequirementID",
+}
+
+var slot = regexp.MustCompile(`\{(\w+)\}|\[(\w+)\]`)
+
+// goCall is a request as the call of package lending that sends it, empty for none. What is
+// no identifier and no text of its own is left to the reader.
+func goCall(r lendingtest.Request) string {
+	values, _ := url.ParseQuery(r.Query)
+	route, path := strings.Split(r.Route, "/"), strings.Split(r.Path, "/")
+	for i := range min(len(route), len(path)) {
+		if name, ok := strings.CutPrefix(route[i], "{"); ok {
+			value, _ := url.PathUnescape(path[i])
+			values.Set(strings.TrimSuffix(name, "}"), value)
+		}
+	}
+	return slot.ReplaceAllStringFunc(calls[r.Route], func(slot string) string {
+		name := slot[1 : len(slot)-1]
+		switch {
+		case slot[0] == '[' && r.Query == "":
+			return "nil"
+		case slot[0] == '[':
+			return "&lending." + name + "{ /* … */ }"
+		case name == "target" && values.Has("partnerId"):
+			return "lending.ForPartner(" + id("PartnerID", values.Get("partnerId")) + ")"
+		case name == "target":
+			return "lending.ForCustomer(" + id("CustomerID", values.Get("customerId")) + ")"
+		case kinds[name] != "":
+			return id(kinds[name], values.Get(name))
+		default:
+			return strconv.Quote(values.Get(name))
+		}
+	})
+}
+
+func id(kind, text string) string {
+	return fmt.Sprintf("lending.%s(uuid.MustParse(%q))", kind, text)
+}
+
+// method is the client's method for a route, for example Loans.Get.
+func method(route string) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(calls[route], "client."), "(")
+	return name
+}
