@@ -12,7 +12,7 @@ CREATE TABLE {token} (
 -- The keys of events that are acted on, or have been.
 CREATE TABLE {deduper} (
 	name  text        NOT NULL,
-	key   text        NOT NULL,
+	key   bytea       NOT NULL, -- SHA-256 of it
 	owner text        NOT NULL, -- of the claim
 	done  boolean     NOT NULL,
 	ends  timestamptz NOT NULL, -- of the claim, or of what is remembered
