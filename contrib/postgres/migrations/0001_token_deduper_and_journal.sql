@@ -34,3 +34,11 @@ CREATE TABLE {journal} (
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
 CREATE UNIQUE INDEX ON {journal} (name, scope) WHERE scope <> '';
 CREATE INDEX ON {journal} (name, state, saved_at, key);
+
+-- Keys of commands that are to be sent, noted in transactions of the caller's.
+CREATE TABLE {intent} (
+	name     text        NOT NULL, -- of the journal
+	key      text        COLLATE "C" NOT NULL,
+	noted_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	PRIMARY KEY (name, key)
+);
