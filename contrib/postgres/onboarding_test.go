@@ -10,7 +10,7 @@ import (
 )
 
 // What a worker does with keys is done once, however often it is killed, and PostgreSQL with
-// it.
+// it. LENDING_TEST_FLEET=3 has three workers at a time, which are killed together.
 func TestCommandsAreDoneOnceUnderKill(t *testing.T) {
 	cluster := pgtest.Run(t)
 	url := databaseIn(t, cluster)
