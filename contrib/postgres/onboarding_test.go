@@ -3,10 +3,11 @@ package postgres_test
 import (
 	"testing"
 
-	"github.com/lendingapi/lending-go/contrib/postgres"
 	"github.com/lendingapi/lending-go/internal/onboardingtest"
 	"github.com/lendingapi/lending-go/internal/pgtest"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 // What a worker does with keys is done once, however often it is killed, and PostgreSQL with

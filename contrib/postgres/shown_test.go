@@ -13,9 +13,10 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/contrib/postgres"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 // TestWhatIsAliveCanBePrinted prints and compares what is alive beside its work. Without a
@@ -29,7 +30,7 @@ func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	require.NoError(t, err)
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
-	defer func() { _ = tx.Rollback(context.Background()) }()
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
 
 	ctx, cancel := context.WithCancel(t.Context())
 	var working sync.WaitGroup

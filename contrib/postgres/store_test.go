@@ -12,10 +12,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/contrib/postgres"
 	"github.com/lendingapi/lending-go/lendingtest/storetest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 // Every store keeps its contract as a role that has no rights but those that the package
@@ -33,7 +34,10 @@ func TestStoresKeepTheirContracts(t *testing.T) {
 			t.Parallel()
 			url := database(t)
 			role := leastRights(t, connect(t, url))
-			pool := func(t *testing.T) *pgxpool.Pool { return connect(t, url, role, change) } // one for each process
+			pool := func(t *testing.T) *pgxpool.Pool { // one for each process
+				t.Helper()
+				return connect(t, url, role, change)
+			}
 			t.Run("TokenStore", func(t *testing.T) {
 				storetest.TokenStore(t, func(t *testing.T) func() lending.TokenStore {
 					return func() lending.TokenStore { return postgres.NewTokenStore(pool(t), t.Name()) }

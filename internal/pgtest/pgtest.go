@@ -233,6 +233,7 @@ func find() (string, error) {
 
 func complete(folder string) bool {
 	for _, name := range []string{"initdb", "postgres", "psql"} {
+		//nolint:gosec // the caller's own folder
 		if info, err := os.Stat(filepath.Join(folder, name)); err != nil || info.IsDir() {
 			return false
 		}
@@ -263,7 +264,7 @@ func SkipExamples() {
 	if _, err := find(); !errors.Is(err, ErrMissing) || os.Getenv("CI") == "true" {
 		return
 	}
-	flag.Parse()
+	flag.Parse() //nolint:revive // it is called by TestMain
 	skip := "^Example"
 	if given := flag.Lookup("test.skip").Value.String(); given != "" {
 		skip += "|" + given

@@ -4,8 +4,9 @@ import (
 	"os"
 	"testing"
 
-	"github.com/lendingapi/lending-go/internal/pgtest"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/internal/pgtest"
 )
 
 // What is committed survives the end of the server, also at once.
