@@ -45,10 +45,11 @@
 //
 // # Room
 //
-// A command costs two or three versions of its row, the row of a token one for each refresh,
-// and a claim two. Autovacuum removes what is over, and must not be switched off; the journal
-// has it begin when a twentieth of the rows is, and fillfactors leave room beside a row for its
-// next version. A transaction that is left open keeps it from removing anything, in the whole
-// database: bound them with idle_in_transaction_session_timeout. Rows of a journal are never
-// deleted; [lending.Journal.Sweep] forgets what is large in them.
+// A command leaves one or two old versions of its row, a claim one, and what is done with a
+// token one each, beside which its page has room. Autovacuum removes them and must not be
+// switched off; the tables have it begin when a twentieth of their rows is old. A transaction
+// that is left open keeps it from removing anything, in the whole database: bound them with
+// idle_in_transaction_session_timeout. Rows of a journal are never deleted: a command takes
+// about 140 bytes and 230 in the indexes for ever, and its answer until
+// [lending.Journal.Sweep] forgets it.
 package postgres

@@ -17,7 +17,7 @@ CREATE TABLE {deduper} (
 	done  boolean     NOT NULL,
 	ends  timestamptz NOT NULL, -- of the claim, or of what is remembered
 	PRIMARY KEY (name, key)
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX ON {deduper} (ends);
 
 -- Commands with a key. Nothing is deleted.
@@ -31,7 +31,7 @@ CREATE TABLE {journal} (
 	saved_by text        NOT NULL, -- names the Save, so that it knows itself
 	saved_at timestamptz NOT NULL,
 	PRIMARY KEY (name, key)
-) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
+) WITH (autovacuum_vacuum_scale_factor = 0.05);
 CREATE UNIQUE INDEX ON {journal} (name, scope) WHERE scope <> '';
 CREATE INDEX ON {journal} (name, state, saved_at, key);
 
