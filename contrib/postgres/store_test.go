@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/pgtest"
 	"github.com/lendingapi/lending-go/lendingtest/storetest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -21,7 +22,8 @@ import (
 )
 
 // Every store keeps its contract as a role that has no rights but those that the package
-// documentation names, with prepared statements and behind a pooler.
+// documentation names, with prepared statements and as behind a pooler. LENDING_TEST_PGBOUNCER
+// names the program of one: /usr/sbin/pgbouncer.
 func TestStoresKeepTheirContracts(t *testing.T) {
 	settings := map[string]func(*pgxpool.Config){
 		"prepared statements": func(*pgxpool.Config) {},
@@ -29,6 +31,14 @@ func TestStoresKeepTheirContracts(t *testing.T) {
 			c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
 			pooled(c)
 		},
+	}
+	if program := os.Getenv(pgtest.Pooler); program != "" {
+		cluster, err := shared()
+		require.NoError(t, err)
+		host := cluster.Pool(t, program)
+		settings["behind PgBouncer"] = func(c *pgxpool.Config) {
+			c.ConnConfig.Host, c.ConnConfig.User, c.ConnConfig.DefaultQueryExecMode = host, pgtest.User, pgx.QueryExecModeExec
+		}
 	}
 	for name, change := range settings {
 		t.Run(name, func(t *testing.T) {
