@@ -24,9 +24,7 @@ func (c *Cluster) Pool(tb testing.TB, program string) (host string) {
 	}
 	tb.Cleanup(func() { _ = os.RemoveAll(directory) })
 	users, settings := filepath.Join(directory, "users"), filepath.Join(directory, "settings")
-	err = errors.Join(own(directory),
-		os.WriteFile(users, []byte(`"`+User+`" ""`), 0o644), //nolint:gosec // the server's user reads it
-		os.WriteFile(settings, fmt.Appendf(nil, `[databases]
+	text := fmt.Appendf(nil, `[databases]
 * = host=%s user=%s
 [pgbouncer]
 pool_mode = transaction
@@ -40,7 +38,9 @@ listen_port = 5432
 auth_type = trust
 auth_file = %s
 logfile = %s/log
-`, c.directory, User, directory, users, directory), 0o644)) //nolint:gosec // the server's user reads it
+`, c.directory, User, directory, users, directory)
+	const mode = 0o644 // the server's user reads it
+	err = errors.Join(own(directory), os.WriteFile(users, []byte(`"`+User+`" ""`), mode), os.WriteFile(settings, text, mode))
 	if err != nil {
 		tb.Fatal(err)
 	}
