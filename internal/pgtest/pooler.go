@@ -1,0 +1,66 @@
+package pgtest
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Pooler is the environment variable that names the program of a PgBouncer.
+const Pooler = "LENDING_TEST_PGBOUNCER"
+
+// Pool starts a PgBouncer before the server, which gives each transaction any of a few
+// connections and clears what a session leaves. It returns the host to connect to, and ends
+// with the test.
+func (c *Cluster) Pool(tb testing.TB, program string) (host string) {
+	tb.Helper()
+	directory, err := os.MkdirTemp("", "lending") //nolint:usetesting // that of a test has a name that may be too long for a socket
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = os.RemoveAll(directory) })
+	users, settings := filepath.Join(directory, "users"), filepath.Join(directory, "settings")
+	text := fmt.Appendf(nil, `[databases]
+* = host=%s user=%s
+[pgbouncer]
+pool_mode = transaction
+default_pool_size = 5
+max_client_conn = 500
+server_reset_query = DISCARD ALL
+server_reset_query_always = 1
+listen_addr =
+unix_socket_dir = %s
+listen_port = 5432
+auth_type = trust
+auth_file = %s
+logfile = %s/log
+`, c.directory, User, directory, users, directory)
+	const mode = 0o644 // the server's user reads it
+	err = errors.Join(own(directory), os.WriteFile(users, []byte(`"`+User+`" ""`), mode), os.WriteFile(settings, text, mode))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	process := c.command(program, "-q", settings)
+	process.Path = program
+	if err := process.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		_ = process.Process.Kill()
+		_ = process.Wait()
+	})
+	for start := time.Now(); ; <-time.After(5 * time.Millisecond) {
+		connection, err := net.Dial("unix", filepath.Join(directory, ".s.PGSQL.5432")) //nolint:noctx // of this machine
+		if err == nil {
+			_ = connection.Close()
+			return directory
+		}
+		if time.Since(start) > patience {
+			tb.Fatal(err)
+		}
+	}
+}
