@@ -1,0 +1,93 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// hidden holds what is the caller's, and what changes, behind a function, where nothing
+// that prints or compares looks.
+type hidden[T any] func() T
+
+func hide[T any](v T) hidden[T] { return func() T { return v } }
+
+// database is where a store has its tables.
+type database struct {
+	place
+	pool hidden[*pgxpool.Pool]
+}
+
+func opened(pool *pgxpool.Pool, opts []Option) database { return database{placed(opts), hide(pool)} }
+
+const (
+	maxTries  = 4
+	firstWait = 10 * time.Millisecond // and four times as long each time
+)
+
+// retry calls do until it succeeds, or fails in a way that another time does not mend. Each
+// time do has a connection of its own, and what it does is one statement, or one
+// transaction, that does no harm when it is done twice: it may have been done when the
+// connection broke.
+func (d database) retry(ctx context.Context, do func(conn *pgxpool.Conn) error) error {
+	if d.err != nil {
+		return d.err
+	}
+	for try, wait := 1, firstWait; ; try, wait = try+1, wait*4 {
+		again, err := d.once(ctx, do)
+		if err == nil || !again || try == maxTries {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(wait/2 + rand.N(wait)):
+		}
+	}
+}
+
+// once says whether its error can be over the next time: that of a connection, and of the
+// server's answers those that are about the moment.
+func (d database) once(ctx context.Context, do func(conn *pgxpool.Conn) error) (again bool, err error) {
+	conn, err := d.pool().Acquire(ctx)
+	if err != nil {
+		return stateOf(err) == "" || passing(stateOf(err)), err
+	}
+	defer conn.Release()
+	err = do(conn)
+	state := stateOf(err)
+	if state == readOnly { // perhaps of a server that is a standby now: the pool finds another
+		_ = conn.Conn().Close(ctx)
+	}
+	return errors.Is(err, errAgain) || passing(state) || state == "" && conn.Conn().IsClosed(), err
+}
+
+// errAgain is of a statement that has found neither what it was to change nor what is in its
+// way: that has gone meanwhile.
+var errAgain = errors.New("lending: postgres: the rows change all the time")
+
+const readOnly = "25006" // SQLSTATE
+
+func stateOf(err error) string {
+	if failed, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return failed.Code
+	}
+	return ""
+}
+
+func passing(state string) bool {
+	switch {
+	case state == "57014": // a statement was cancelled, by its timeout for example
+		return false
+	case state == "40001", state == "40P01", state == readOnly: // serialization failure, deadlock
+		return true
+	case len(state) == 5:
+		return strings.Contains("08 53 57", state[:2]) // connections, resources, the server ends or starts
+	}
+	return false
+}

@@ -1,0 +1,6 @@
+// Package postgres keeps in PostgreSQL what the replicas of one service share: the token they
+// call with, the webhooks they have accepted, which of these they have acted on, and their
+// commands with a key.
+//
+// It is a module of its own, so that nobody else gets its dependencies.
+package postgres

@@ -1,0 +1,75 @@
+package postgres_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go/contrib/postgres"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func tables(t *testing.T, pool *pgxpool.Pool) string {
+	t.Helper()
+	var names string
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT coalesce(string_agg(schemaname || '.' || tablename, ' ' ORDER BY tablename), '')
+		FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')`).Scan(&names))
+	return names
+}
+
+func TestMigrateOnce(t *testing.T) {
+	for name, opts := range map[string][]postgres.Option{
+		"public.lending_journal":   nil,
+		`odd "schema" .x_1journal`: {postgres.WithSchema(`odd "schema" `), postgres.WithPrefix("x_1")},
+		"public.journal":           {postgres.WithPrefix("")},
+	} {
+		pool := connect(t, database(t))
+		var starting sync.WaitGroup
+		for range 8 { // replicas
+			starting.Go(func() { assert.NoError(t, postgres.Migrate(t.Context(), pool, opts...)) })
+		}
+		starting.Wait()
+		before := tables(t, pool)
+		assert.Contains(t, before, name)
+		require.NoError(t, postgres.Migrate(t.Context(), pool, opts...))
+		assert.Equal(t, before, tables(t, pool))
+		require.NoError(t, postgres.Migrate(t.Context(), pool, append(opts, postgres.WithPrefix("beside_"))...))
+		assert.Len(t, strings.Fields(strings.ReplaceAll(tables(t, pool), " .", ".")), 2*len(strings.Fields(strings.ReplaceAll(before, " .", "."))))
+	}
+}
+
+// What a tool of the caller's runs makes the same tables.
+func TestMigrationsAreWhatMigrateDoes(t *testing.T) {
+	pool := connect(t, database(t))
+	all, err := postgres.Migrations()
+	require.NoError(t, err)
+	for _, m := range all {
+		_, err := pool.Exec(t.Context(), m.SQL)
+		require.NoError(t, err, "%d %s", m.Version, m.Name)
+	}
+	assert.Equal(t, strings.ReplaceAll(tables(t, migrated(t)), "public.lending_migration ", ""), tables(t, pool))
+}
+
+// A migration that fails leaves nothing.
+func TestMigrateAllOrNothing(t *testing.T) {
+	pool := connect(t, database(t))
+	_, err := pool.Exec(t.Context(), "CREATE TABLE lending_journal ()")
+	require.NoError(t, err)
+	require.ErrorContains(t, postgres.Migrate(t.Context(), pool), "migration 1, token deduper and journal")
+	assert.Equal(t, "public.lending_journal", tables(t, pool))
+}
+
+func TestNamesThatCannotBe(t *testing.T) {
+	pool := connect(t, database(t))
+	for _, opt := range []postgres.Option{
+		postgres.WithSchema(""), postgres.WithSchema("a\x00"), postgres.WithSchema(strings.Repeat("s", 64)),
+		postgres.WithPrefix("A"), postgres.WithPrefix("1"), postgres.WithPrefix("a.b"), postgres.WithPrefix(strings.Repeat("p", 33)),
+	} {
+		_, err := postgres.Migrations(opt)
+		require.ErrorContains(t, err, "must be")
+		require.ErrorContains(t, postgres.Migrate(t.Context(), pool, opt), "must be")
+	}
+	assert.Empty(t, tables(t, pool))
+}

@@ -1,0 +1,36 @@
+-- A token and the lease under which it is renewed: one row for each account of a service.
+CREATE TABLE {token} (
+	name        text        PRIMARY KEY,
+	fence       bigint      NOT NULL DEFAULT 0, -- of the token
+	data        text        NOT NULL DEFAULT '',
+	owner       text,                           -- of the lease, null when nobody has it
+	lease       bigint      NOT NULL DEFAULT 0, -- fence of the last lease
+	lease_ends  timestamptz NOT NULL DEFAULT '-infinity',
+	lease_lasts interval    NOT NULL DEFAULT '0' -- and no longer from now, whatever the clock said
+) WITH (fillfactor = 50);
+
+-- The keys of events that are acted on, or have been.
+CREATE TABLE {deduper} (
+	name  text        NOT NULL,
+	key   text        NOT NULL,
+	owner text        NOT NULL, -- of the claim
+	done  boolean     NOT NULL,
+	ends  timestamptz NOT NULL, -- of the claim, or of what is remembered
+	PRIMARY KEY (name, key)
+);
+CREATE INDEX ON {deduper} (ends);
+
+-- Commands with a key. Nothing is deleted.
+CREATE TABLE {journal} (
+	name     text        NOT NULL,
+	key      text        COLLATE "C" NOT NULL,
+	revision bigint      NOT NULL,
+	state    text        COLLATE "C" NOT NULL,
+	scope    text        NOT NULL, -- '' for none
+	data     bytea       NOT NULL,
+	saved_by text        NOT NULL, -- names the Save, so that it knows itself
+	saved_at timestamptz NOT NULL,
+	PRIMARY KEY (name, key)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
+CREATE UNIQUE INDEX ON {journal} (name, scope) WHERE scope <> '';
+CREATE INDEX ON {journal} (name, state, saved_at, key);

@@ -1,0 +1,70 @@
+package postgres_test
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go/contrib/postgres"
+	"github.com/lendingapi/lending-go/internal/pgtest"
+	"github.com/stretchr/testify/require"
+)
+
+// shared is a cluster for all tests that do not end it. Each has a database of its own.
+var shared = sync.OnceValues(func() (*pgtest.Cluster, error) { return pgtest.New("max_connections=200") })
+
+func endShared() {
+	if cluster, err := shared(); err == nil {
+		cluster.Close()
+	}
+}
+
+// database returns the URL of an empty one in the shared cluster.
+func database(tb testing.TB) string {
+	tb.Helper()
+	cluster, err := shared()
+	if errors.Is(err, pgtest.ErrMissing) && os.Getenv("CI") != "true" {
+		tb.Skip(err)
+	}
+	require.NoError(tb, err)
+	return databaseIn(tb, cluster)
+}
+
+func databaseIn(tb testing.TB, cluster *pgtest.Cluster) string {
+	tb.Helper()
+	url, err := cluster.Database(tb.Name())
+	require.NoError(tb, err)
+	return url
+}
+
+// connect returns a pool, as each process has one.
+func connect(tb testing.TB, url string, change ...func(*pgxpool.Config)) *pgxpool.Pool {
+	tb.Helper()
+	config, err := pgxpool.ParseConfig(url)
+	require.NoError(tb, err)
+	for _, change := range change {
+		change(config)
+	}
+	pool, err := pgxpool.NewWithConfig(tb.Context(), config)
+	require.NoError(tb, err)
+	tb.Cleanup(pool.Close)
+	return pool
+}
+
+// migrated returns a pool of a database that has the tables.
+func migrated(tb testing.TB, opts ...postgres.Option) *pgxpool.Pool {
+	tb.Helper()
+	pool := connect(tb, database(tb))
+	require.NoError(tb, postgres.Migrate(tb.Context(), pool, opts...))
+	return pool
+}
+
+// pooled is as behind a pooler that gives each transaction another connection, with nothing
+// of the one before: no prepared statement, no setting, no lock.
+func pooled(config *pgxpool.Config) {
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	config.AfterRelease = func(*pgx.Conn) bool { return false }
+}
