@@ -2,12 +2,12 @@ package postgres
 
 import (
 	"errors"
-	"fmt"
 	"regexp"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/lendingapi/lending-go"
 )
 
 // Option says where the tables are: the same for [Migrate] and for all that uses them.
@@ -18,7 +18,7 @@ type Option func(*place)
 func WithSchema(name string) Option {
 	return func(p *place) {
 		if name == "" || len(name) > maxName || strings.ContainsRune(name, 0) || !utf8.ValidString(name) {
-			p.err = errors.Join(p.err, fmt.Errorf("lending: postgres: the schema %.80q: must be UTF-8 of 1 to %d bytes", name, maxName))
+			p.refuse("schema", "must be UTF-8 of 1 to 63 bytes")
 		}
 		p.schema = name
 	}
@@ -29,20 +29,33 @@ func WithSchema(name string) Option {
 func WithPrefix(prefix string) Option {
 	return func(p *place) {
 		if !prefixes.MatchString(prefix) {
-			p.err = errors.Join(p.err, fmt.Errorf("lending: postgres: the prefix %.80q: must be at most 32 lower-case letters, digits and underscores and begin with no digit", prefix))
+			p.refuse("prefix", "must be at most 32 lower-case letters, digits and underscores and begin with no digit")
 		}
 		p.prefix = prefix
 	}
 }
 
-const maxName = 63 // of an identifier; PostgreSQL would cut it
+// WithNamespace is the Namespace of the [lending.JournalOptions] of a journal whose intents
+// are noted: see [JournalStore.In]. Nothing else looks at it.
+func WithNamespace(namespace string) Option { return func(p *place) { p.namespace = namespace } }
+
+const maxName = 63 // bytes of an identifier: PostgreSQL cuts what is longer
 
 var prefixes = regexp.MustCompile(`^([a-z_][a-z0-9_]{0,31})?$`)
 
 // place is where the tables are.
 type place struct {
 	schema, prefix string
+	namespace      string
 	err            error // of a name that cannot be one
+}
+
+func (p *place) refuse(field, message string) {
+	p.err = errors.Join(p.err, argumentError(field, message))
+}
+
+func argumentError(field, message string) error {
+	return &lending.ArgumentError{Fields: []lending.FieldError{{Field: field, Message: message, Code: lending.CodeFormat}}}
 }
 
 func placed(opts []Option) place {

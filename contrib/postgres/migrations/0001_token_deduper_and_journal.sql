@@ -12,7 +12,7 @@ CREATE TABLE {token} (
 -- The keys of events that are acted on, or have been.
 CREATE TABLE {deduper} (
 	name  text        NOT NULL,
-	key   text        NOT NULL,
+	key   bytea       NOT NULL, -- SHA-256 of it
 	owner text        NOT NULL, -- of the claim
 	done  boolean     NOT NULL,
 	ends  timestamptz NOT NULL, -- of the claim, or of what is remembered
@@ -34,3 +34,11 @@ CREATE TABLE {journal} (
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
 CREATE UNIQUE INDEX ON {journal} (name, scope) WHERE scope <> '';
 CREATE INDEX ON {journal} (name, state, saved_at, key);
+
+-- Keys of commands that are to be sent, noted in transactions of the caller's.
+CREATE TABLE {intent} (
+	name     text        NOT NULL, -- of the journal
+	key      text        COLLATE "C" NOT NULL,
+	noted_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	PRIMARY KEY (name, key)
+);

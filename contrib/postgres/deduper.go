@@ -1,0 +1,100 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go"
+)
+
+// Deduper is a [lending.Deduper] in a table, for the replicas of a receiver. What is
+// forgotten it deletes a little at a time, whenever it is used.
+//
+// While PostgreSQL cannot be reached nothing can be claimed, and events are answered with a
+// failure.
+type Deduper struct {
+	database
+	name    string
+	options lending.DeduperOptions
+}
+
+var _ lending.Deduper = (*Deduper)(nil)
+
+// NewDeduper returns the deduper of that name. What is wrong with opts is the error of its
+// methods, and of [Migrate].
+func NewDeduper(pool *pgxpool.Pool, name string, options lending.DeduperOptions, opts ...Option) *Deduper {
+	return &Deduper{opened(pool, opts), name, options.WithDefaults()}
+}
+
+// A claim that its owner makes again is one whose answer was lost on the way.
+const claimKey = `
+WITH forgotten AS (
+	DELETE FROM {deduper} WHERE ctid = ANY (ARRAY(
+		SELECT ctid FROM {deduper} WHERE ends < statement_timestamp() AND (name, key) <> ($1::text, $2::bytea)
+		ORDER BY ends LIMIT 4 FOR UPDATE SKIP LOCKED))
+)
+INSERT INTO {deduper} AS kept (name, key, owner, done, ends) VALUES ($1::text, $2::bytea, $3::text, false, clock_timestamp() + $4::interval)
+ON CONFLICT (name, key) DO UPDATE SET owner = excluded.owner, done = false, ends = clock_timestamp() + $4::interval
+WHERE kept.ends <= clock_timestamp() OR kept.owner = excluded.owner AND NOT kept.done`
+
+// Claim implements [lending.Deduper].
+func (d *Deduper) Claim(ctx context.Context, key string) (lending.Claim, error) {
+	hash := sha256.Sum256([]byte(key)) // a key may have any bytes, and any number
+	c := &claim{d, hash[:], rand.Text()}
+	err := d.retry(ctx, func(conn *pgxpool.Conn) error {
+		tag, err := conn.Exec(ctx, d.sql(claimKey), d.name, c.key, c.owner, d.options.Lease)
+		if err != nil || tag.RowsAffected() > 0 {
+			return err
+		}
+		var done bool
+		err = conn.QueryRow(ctx, d.sql("SELECT done FROM {deduper} WHERE name = $1 AND key = $2"), d.name, c.key).Scan(&done)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return errAgain // it was released meanwhile
+		case err == nil && done:
+			return lending.ErrDuplicate
+		case err == nil:
+			return lending.ErrClaimed
+		}
+		return err
+	})
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, err
+	}
+	return c, nil
+}
+
+type claim struct {
+	deduper *Deduper
+	key     []byte
+	owner   string
+}
+
+const keyDone = `
+INSERT INTO {deduper} (name, key, owner, done, ends) VALUES ($1, $2, $3, true, clock_timestamp() + $4::interval)
+ON CONFLICT (name, key) DO UPDATE SET owner = excluded.owner, done = true, ends = excluded.ends`
+
+func (c *claim) Done(ctx context.Context) error {
+	d := c.deduper
+	return d.retry(ctx, func(conn *pgxpool.Conn) error {
+		_, err := conn.Exec(ctx, d.sql(keyDone), d.name, c.key, c.owner, d.options.Keep)
+		return err
+	})
+}
+
+const releaseKey = "DELETE FROM {deduper} WHERE name = $1 AND key = $2 AND owner = $3 AND NOT done"
+
+func (c *claim) Release(ctx context.Context) error {
+	d := c.deduper
+	return d.retry(ctx, func(conn *pgxpool.Conn) error {
+		_, err := conn.Exec(ctx, d.sql(releaseKey), d.name, c.key, c.owner)
+		return err
+	})
+}

@@ -1,0 +1,298 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/contrib/postgres"
+	"github.com/lendingapi/lending-go/internal/journaltest"
+	"github.com/lendingapi/lending-go/internal/pgtest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func sent(key, scope string) lending.JournalEntry {
+	return lending.JournalEntry{Key: key, State: lending.CommandSent, Scope: scope, Data: []byte("data of " + key)}
+}
+
+func stored(fence int64, text string) lending.StoredToken {
+	return lending.StoredToken{Fence: fence, Data: lending.NewSecret(text)}
+}
+
+// stores are one of each, in one pool.
+type stores struct {
+	token   *postgres.TokenStore
+	deduper *postgres.Deduper
+	journal *postgres.JournalStore
+}
+
+func storesOf(pool *pgxpool.Pool) stores {
+	return stores{postgres.NewTokenStore(pool, "test"), postgres.NewDeduper(pool, "test", lending.DeduperOptions{}), postgres.NewJournalStore(pool, "test")}
+}
+
+// each does what changes something, once, and holds that it was done, once.
+func (s stores) each(t *testing.T, n int, before func()) {
+	t.Helper()
+	ctx := t.Context()
+	do := func(what string, do func() error) {
+		t.Helper()
+		before()
+		require.NoError(t, do(), what)
+	}
+	entry := sent(fmt.Sprint("key ", n), fmt.Sprint("scope ", n))
+	for ; entry.Revision < 3; entry.Revision++ {
+		do("Save of an entry", func() error { return s.journal.Save(ctx, entry) })
+		require.ErrorIs(t, s.journal.Save(ctx, entry), lending.ErrJournalConflict, "the same, of another")
+	}
+	do("Load of an entry", func() error {
+		kept, err := s.journal.Load(ctx, entry.Key)
+		require.Equal(t, int64(3), kept.Revision)
+		return err
+	})
+	var fence, again int64
+	owner := fmt.Sprint("owner ", n)
+	do("Acquire", func() (err error) { fence, err = s.token.Acquire(ctx, owner, time.Minute); return err })
+	do("Acquire again", func() (err error) { again, err = s.token.Acquire(ctx, owner, time.Minute); return err })
+	require.Equal(t, fence, again)
+	do("Save of a token", func() error { return s.token.Save(ctx, stored(fence, owner)) })
+	token, err := s.token.Load(ctx)
+	require.NoError(t, err)
+	require.Equal(t, owner, token.Data.Reveal())
+	do("Release", func() error { return s.token.Release(ctx, owner) })
+
+	var claim lending.Claim
+	do("Claim", func() (err error) { claim, err = s.deduper.Claim(ctx, entry.Key); return err })
+	_, err = s.deduper.Claim(ctx, entry.Key)
+	require.ErrorIs(t, err, lending.ErrClaimed)
+	do("Release of a claim", func() error { return claim.Release(ctx) })
+	do("Claim", func() (err error) { claim, err = s.deduper.Claim(ctx, entry.Key); return err })
+	do("Done", func() error { return claim.Done(ctx) })
+	_, err = s.deduper.Claim(ctx, entry.Key)
+	require.ErrorIs(t, err, lending.ErrDuplicate)
+}
+
+// A connection that breaks before a statement arrives, or after it was committed: it is done
+// once, and nobody hears of it.
+func TestConnectionsBreak(t *testing.T) {
+	url := database(t)
+	require.NoError(t, postgres.Migrate(t.Context(), connect(t, url)))
+	for name, change := range map[string]func(*pgxpool.Config){"prepared statements": func(*pgxpool.Config) {}, "exec": func(c *pgxpool.Config) {
+		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	}} {
+		t.Run(name, func(t *testing.T) {
+			proxy := newProxy(t, url)
+			s := storesOf(connect(t, proxy.url, change))
+			n := len(name) // of this test
+			s.each(t, n, func() {})
+			s.each(t, n+100, func() {
+				require.Zero(t, proxy.requests.Load()+proxy.answers.Load(), "nothing was broken off")
+				proxy.requests.Store(1)
+			})
+			s.each(t, n+200, func() {
+				require.Zero(t, proxy.requests.Load()+proxy.answers.Load(), "nothing was broken off")
+				proxy.answers.Store(1)
+			})
+			require.Zero(t, proxy.answers.Load(), "nothing was broken off")
+		})
+	}
+}
+
+// Where every connection breaks, the error says so and nothing is guessed.
+func TestConnectionsBreakAllTheTime(t *testing.T) {
+	url := database(t)
+	pool := connect(t, url)
+	require.NoError(t, postgres.Migrate(t.Context(), pool))
+	direct, proxy := storesOf(pool), newProxy(t, url)
+	broken := storesOf(connect(t, proxy.url, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec }))
+	for _, arrives := range []bool{false, true} {
+		proxy.requests.Store(map[bool]int32{false: math.MaxInt32, true: 0}[arrives])
+		proxy.answers.Store(math.MaxInt32)
+		key := fmt.Sprint("key ", arrives)
+		err := broken.journal.Save(t.Context(), sent(key, ""))
+		require.Error(t, err)
+		require.NotErrorIs(t, err, lending.ErrJournalConflict)
+		kept, err := direct.journal.Load(t.Context(), key)
+		require.NoError(t, err)
+		require.Equal(t, arrives, kept != nil)
+		_, err = broken.token.Acquire(t.Context(), key, time.Minute)
+		require.Error(t, err)
+		require.NotErrorIs(t, err, lending.ErrLeaseHeld)
+		_, err = broken.deduper.Claim(t.Context(), key)
+		require.Error(t, err)
+		require.NotErrorIs(t, err, lending.ErrClaimed)
+		_, err = broken.journal.Load(t.Context(), key)
+		require.Error(t, err, "nil would say that the command was never sent")
+	}
+}
+
+// A statement is tried again where the server says that it was the moment, and only there.
+func TestWhatIsTriedAgain(t *testing.T) {
+	pool := migrated(t)
+	_, err := pool.Exec(t.Context(), `CREATE SEQUENCE tries;
+		CREATE TABLE refusal (state text, times int);
+		INSERT INTO refusal VALUES ('', 0);
+		CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+		DECLARE r refusal;
+		BEGIN
+			SELECT * INTO r FROM refusal;
+			IF nextval('tries') <= r.times THEN RAISE EXCEPTION 'refused' USING ERRCODE = r.state; END IF;
+			RETURN new;
+		END $$;
+		CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON lending_journal FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	require.NoError(t, err)
+	store := storesOf(pool).journal
+	for state, again := range map[string]bool{
+		"40001": true, "40P01": true, "53300": true, "57P01": true, "57P03": true, "08006": true, "25006": true,
+		"57014": false, "23514": false, "42501": false, "22001": false, "XX000": false,
+	} {
+		_, err := pool.Exec(t.Context(), "ALTER SEQUENCE tries RESTART; UPDATE refusal SET times = 2, state = '"+state+"'")
+		require.NoError(t, err)
+		err = store.Save(t.Context(), sent("key "+state, ""))
+		if again {
+			require.NoError(t, err, state)
+			require.ErrorIs(t, store.Save(t.Context(), sent("key "+state, "")), lending.ErrJournalConflict)
+			continue
+		}
+		var failed *pgconn.PgError
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, state, failed.Code)
+		var tries int
+		require.NoError(t, pool.QueryRow(t.Context(), "SELECT last_value FROM tries").Scan(&tries))
+		require.Equal(t, 1, tries, state)
+	}
+	_, err = pool.Exec(t.Context(), "ALTER SEQUENCE tries RESTART; UPDATE refusal SET times = 1000, state = '40001'")
+	require.NoError(t, err)
+	require.ErrorContains(t, store.Save(t.Context(), sent("key", "")), "40001", "not for ever")
+	kept, err := store.Load(t.Context(), "key")
+	require.NoError(t, err)
+	require.Nil(t, kept)
+}
+
+// After a failover a connection can be one to a standby: another one is made, which finds the
+// server that takes writes. Where there is none, the error says so.
+func TestReadOnlyServer(t *testing.T) {
+	url := database(t)
+	require.NoError(t, postgres.Migrate(t.Context(), connect(t, url)))
+	pool := connect(t, url, func(c *pgxpool.Config) { c.MaxConns = 1 })
+	s := storesOf(pool)
+	s.each(t, 1, func() {
+		_, err := pool.Exec(t.Context(), "SET default_transaction_read_only = on")
+		require.NoError(t, err)
+	})
+	_, err := pool.Exec(t.Context(), "SET default_transaction_read_only = off; ALTER DATABASE \""+pool.Config().ConnConfig.Database+"\" SET default_transaction_read_only = on")
+	require.NoError(t, err)
+	pool.Reset()
+	var failed *pgconn.PgError
+	require.ErrorAs(t, s.journal.Save(t.Context(), sent("key", "")), &failed)
+	require.Equal(t, "25006", failed.Code)
+	_, err = s.token.Acquire(t.Context(), "owner", time.Minute)
+	require.ErrorAs(t, err, &failed)
+	kept, err := s.journal.Load(t.Context(), "key 1")
+	require.NoError(t, err, "it can be read")
+	require.Equal(t, int64(3), kept.Revision)
+}
+
+// A server that does not answer holds nobody up beyond his context.
+func TestCallsReturnWhileTheTablesAreLocked(t *testing.T) {
+	pool := migrated(t)
+	s := storesOf(pool)
+	require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		_, err := tx.Exec(t.Context(), "LOCK TABLE lending_token, lending_journal, lending_deduper, lending_intent")
+		require.NoError(t, err)
+		for name, call := range map[string]func(ctx context.Context) error{
+			"Save":     func(ctx context.Context) error { return s.journal.Save(ctx, sent("key", "")) },
+			"Load":     func(ctx context.Context) error { _, err := s.journal.Load(ctx, "key"); return err },
+			"Intended": func(ctx context.Context) error { _, err := s.journal.Intended(ctx, 1); return err },
+			"Acquire":  func(ctx context.Context) error { _, err := s.token.Acquire(ctx, "owner", time.Minute); return err },
+			"Claim":    func(ctx context.Context) error { _, err := s.deduper.Claim(ctx, "key"); return err },
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			start := time.Now()
+			require.Error(t, call(ctx), name)
+			require.Less(t, time.Since(start), 2*time.Second, name)
+			cancel()
+		}
+		return nil
+	}))
+	kept, err := s.journal.Load(t.Context(), "key")
+	require.NoError(t, err)
+	require.Nil(t, kept)
+}
+
+// The server is killed again and again, and connections are, while several processes' worth
+// of workers count entries up: what Save had returned for is there.
+func TestJournalUnderKill(t *testing.T) {
+	t.Parallel()
+	cluster := pgtest.Run(t)
+	url := databaseIn(t, cluster)
+	require.NoError(t, postgres.Migrate(t.Context(), connect(t, url)))
+	ctx, stop := context.WithCancel(t.Context())
+	var mu sync.Mutex
+	saved := map[string]int64{}
+	var total atomic.Int64
+	var working sync.WaitGroup
+	for worker := range 8 {
+		store := storesOf(connect(t, url)).journal
+		working.Go(func() {
+			assert.NoError(t, journaltest.Count(ctx, store, worker, func(key string, revision int64) {
+				mu.Lock()
+				defer mu.Unlock()
+				saved[key] = revision
+				total.Add(1)
+			}))
+		})
+	}
+	const kills = 6
+	cut := 0
+	for n := range kills {
+		for range 3 {
+			before := total.Load()
+			require.Eventually(t, func() bool { return total.Load() > before+50 }, 60*time.Second, time.Millisecond)
+			require.NoError(t, cluster.Do("postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"))
+			cut++
+		}
+		if n%2 == 0 {
+			require.NoError(t, cluster.Restart())
+		} else {
+			cluster.Stop()
+			require.NoError(t, cluster.Start())
+		}
+	}
+	stop()
+	working.Wait()
+	require.NoError(t, journaltest.Check(t.Context(), storesOf(connect(t, url)).journal, saved))
+	t.Logf("%d Saves of %d entries, the server ended %d times, its connections %d times", total.Load(), len(saved), kills, cut)
+}
+
+// Why synchronous_commit must be on: what is committed is lost with the server otherwise.
+func TestAsynchronousCommitLosesEntries(t *testing.T) {
+	cluster := pgtest.Run(t, "synchronous_commit=off", "wal_writer_delay=10s")
+	url := databaseIn(t, cluster)
+	require.NoError(t, postgres.Migrate(t.Context(), connect(t, url)))
+	store := storesOf(connect(t, url)).journal
+	require.NoError(t, store.Save(t.Context(), sent("before", "")))
+	require.NoError(t, cluster.Do("postgres", "CHECKPOINT"))
+	require.Eventually(t, func() bool { // unless the last has been written meanwhile
+		key := strings.Repeat("k", int(time.Now().UnixNano()%200)+1)
+		if store.Save(t.Context(), sent(key, "")) != nil {
+			return false
+		}
+		require.NoError(t, cluster.Restart())
+		kept, err := store.Load(t.Context(), key)
+		require.NoError(t, err)
+		return kept == nil
+	}, 30*time.Second, time.Millisecond, "the README says that it is lost")
+	kept, err := store.Load(t.Context(), "before")
+	require.NoError(t, err)
+	require.NotNil(t, kept)
+}

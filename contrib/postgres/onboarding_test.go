@@ -1,0 +1,24 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"github.com/lendingapi/lending-go/contrib/postgres"
+	"github.com/lendingapi/lending-go/internal/onboardingtest"
+	"github.com/lendingapi/lending-go/internal/pgtest"
+	"github.com/stretchr/testify/require"
+)
+
+// What a worker does with keys is done once, however often it is killed, and PostgreSQL with
+// it.
+func TestCommandsAreDoneOnceUnderKill(t *testing.T) {
+	cluster := pgtest.Run(t)
+	url := databaseIn(t, cluster)
+	require.NoError(t, postgres.Migrate(t.Context(), connect(t, url)))
+	restarts := 0
+	onboardingtest.Kill(t, url, func() {
+		require.NoError(t, cluster.Restart())
+		restarts++
+	})
+	t.Logf("PostgreSQL killed and restarted %d times", restarts)
+}

@@ -1,0 +1,102 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go"
+)
+
+// TokenStore is a [lending.TokenStore] in one row, for the replicas of a service: they share
+// one token, and one of them at a time signs in or refreshes.
+//
+// While PostgreSQL cannot be reached they go on with the token they have.
+type TokenStore struct {
+	database
+	name string
+}
+
+var _ lending.TokenStore = (*TokenStore)(nil)
+
+// NewTokenStore returns the store of that name, which must be another one for each account
+// and each service. The token lies in it in the clear unless the store is given to
+// [lending.NewEncryptedTokenStore]. What is wrong with opts is the error of its methods, and
+// of [Migrate].
+func NewTokenStore(pool *pgxpool.Pool, name string, opts ...Option) *TokenStore {
+	return &TokenStore{opened(pool, opts), name}
+}
+
+// Load implements [lending.TokenStore].
+func (s *TokenStore) Load(ctx context.Context) (token lending.StoredToken, err error) {
+	var data string
+	err = s.retry(ctx, func(conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, s.sql("SELECT fence, data FROM {token} WHERE name = $1"), s.name).Scan(&token.Fence, &data)
+	})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return lending.StoredToken{}, nil
+	case err != nil:
+		return lending.StoredToken{}, err
+	}
+	token.Data = lending.NewSecret(data)
+	return token, nil
+}
+
+const saveToken = `
+INSERT INTO {token} AS kept (name, fence, data) VALUES ($1, $2, $3)
+ON CONFLICT (name) DO UPDATE SET fence = excluded.fence, data = excluded.data WHERE kept.fence <= excluded.fence`
+
+// Save implements [lending.TokenStore].
+func (s *TokenStore) Save(ctx context.Context, token lending.StoredToken) error {
+	return s.retry(ctx, func(conn *pgxpool.Conn) error {
+		tag, err := conn.Exec(ctx, s.sql(saveToken), s.name, token.Fence, token.Data.Reveal())
+		if err == nil && tag.RowsAffected() == 0 {
+			return lending.ErrFenced
+		}
+		return err
+	})
+}
+
+// The time of a lease is the server's, read once for all columns and when the row is ours,
+// so that the clocks of the replicas do not matter, nor what had to be waited for. Fences
+// begin at the time, in microseconds: they rise also when the row is lost. A lease ends no
+// later than it lasts from now, also if the clock was ahead when it was given.
+const acquireLease = `
+INSERT INTO {token} AS kept (name, owner, lease, lease_ends, lease_lasts)
+SELECT $1::text, $2::text, ` + microseconds + `, now + $3::interval, $3::interval FROM (SELECT clock_timestamp() AS now) clock
+ON CONFLICT (name) DO UPDATE SET (owner, lease, lease_ends, lease_lasts) = (
+	SELECT CASE WHEN held THEN kept.owner ELSE $2::text END,
+		CASE WHEN held OR kept.owner = $2::text THEN kept.lease ELSE greatest(kept.lease + 1, kept.fence + 1, ` + microseconds + `) END,
+		CASE WHEN held THEN least(kept.lease_ends, now + kept.lease_lasts) ELSE now + $3::interval END,
+		CASE WHEN held THEN kept.lease_lasts ELSE $3::interval END
+	FROM (SELECT clock_timestamp() AS now) clock, LATERAL (SELECT kept.owner <> $2::text AND kept.lease_ends > now AS held) lease)
+WHERE kept.owner IS NULL OR kept.owner = $2::text
+	OR kept.lease_ends NOT BETWEEN clock_timestamp() AND clock_timestamp() + kept.lease_lasts
+RETURNING owner = $2::text, lease`
+
+// microseconds are those of now since 1970. PostgreSQL 13 counts in floating point: what it
+// is asked for here are whole numbers that it does not round.
+const microseconds = `(extract(epoch FROM date_trunc('second', now))::bigint * 1000000 + extract(microseconds FROM now)::bigint % 1000000)`
+
+// Acquire implements [lending.TokenStore].
+func (s *TokenStore) Acquire(ctx context.Context, owner string, ttl time.Duration) (fence int64, err error) {
+	var ours bool
+	err = s.retry(ctx, func(conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, s.sql(acquireLease), s.name, owner, ttl).Scan(&ours, &fence)
+	})
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && !ours {
+		return 0, lending.ErrLeaseHeld
+	}
+	return fence, err
+}
+
+// Release implements [lending.TokenStore].
+func (s *TokenStore) Release(ctx context.Context, owner string) error {
+	return s.retry(ctx, func(conn *pgxpool.Conn) error {
+		_, err := conn.Exec(ctx, s.sql("UPDATE {token} SET owner = NULL WHERE name = $1 AND owner = $2"), s.name, owner)
+		return err
+	})
+}
