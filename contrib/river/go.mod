@@ -5,8 +5,9 @@ go 1.26.0
 replace github.com/lendingapi/lending-go => ../..
 
 require (
-	github.com/jackc/pgx/v5 v5.11.0
-	github.com/lendingapi/lending-go v0.0.0-00010101000000-000000000000
+	github.com/jackc/pgx/v5 v5.12.0
+	github.com/lendingapi/lending-go v0.0.0
+	github.com/lendingapi/lending-go/contrib/postgres v0.0.0-00010101000000-000000000000
 	github.com/riverqueue/river v0.51.1
 	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.51.1
 	github.com/riverqueue/river/rivertype v0.51.1
@@ -31,3 +32,5 @@ require (
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 )
+
+replace github.com/lendingapi/lending-go/contrib/postgres => ../postgres
