@@ -1,49 +1,59 @@
-// Package lendingriver has River, the job queue in PostgreSQL, take the errors of package
-// lending for what they are: [JobError].
+// Package lendingriver has River, a queue of jobs in PostgreSQL, take the errors of package
+// lending for what they are: see [JobError].
 //
 // It is a module of its own, so that nobody else gets its dependencies.
 //
 // # An order and its job
 //
-// The order of a customer and the job that sees it through are inserted in one transaction:
-// neither is there without the other. The job names the order, and nothing else.
+// A row of your own and the job that sees it through are inserted in one transaction:
+// neither is there without the other. The job names the order and holds nothing else.
 //
-//	if _, err := tx.Exec(ctx, "INSERT INTO orders ...", order.ID); err != nil {
+//	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+//		_, err := tx.Exec(ctx, `INSERT INTO orders (id, email, amount, asked) VALUES ($1, $2, $3, $4)`, o.ID, o.Email, o.Amount.String(), o.Asked)
+//		if err != nil {
+//			return err
+//		}
+//		_, err = jobs.InsertTx(ctx, tx, onboardArgs{o.ID}, nil)
 //		return err
+//	})
+//
+// The work is straight code that begins at the top in each attempt, in whatever process.
+// Each command in it has a key: what has happened is not sent again, and its answer is as it
+// was. The journal of the client says so, which all processes share, for example that of
+// contrib/postgres in the same database.
+//
+//	func (w *worker) Work(ctx context.Context, job *river.Job[onboardArgs]) error {
+//		return lendingriver.JobError(w.onboard(ctx, job))
 //	}
-//	_, err := jobs.InsertTx(ctx, tx, OnboardArgs{Order: order.ID}, nil)
 //
-// The work is straight code, which begins at the top in each attempt. Each command has a
-// key, so that what has happened is not sent again, and its answer is as it was: see
-// [lending.WithKey]. A journal keeps them, for example in the same database.
+// Keys come from the order, "order-42/confirm" for example, and never from the job: one that
+// was discarded or deleted may be followed by another for the same order. For the same reason
+// no request holds what is another in the next attempt, as time.Now() is. A command without a
+// key is sent in each attempt that comes by.
 //
-//	func (w *worker) Work(ctx context.Context, job *river.Job[OnboardArgs]) error {
-//		return lendingriver.JobError(w.onboard(ctx, job.Args.Order))
-//	}
-//
-// Keys come from the order, "order-42/confirm". The id of a job and the number of an attempt
-// are no keys: an order that gets another job, because the first was cancelled or deleted,
-// would be done again. Nor is time.Now() part of a request, which must be the same in each
-// attempt. A command without a key is sent again in each attempt.
-//
-// # Times
+// # How long
 //
 // Set both of these in [river.Config]:
 //
-//   - JobTimeout ends an attempt, and so is the longest time for which others leave a command
-//     alone that it was at. Take what the whole way needs, without the time that people take:
-//     the default of a minute is a good one.
-//   - RescueStuckJobsAfter is when the job of a process that was killed is given to another.
-//     The default is an hour. It must be longer than JobTimeout, or jobs are given away that
-//     are still worked on; the journal keeps that from doing anything twice, and attempts are
-//     wasted. Take twice JobTimeout. River looks every 30 seconds, and where the process
-//     was its leader, not before another has been elected, after up to 21 seconds.
+//   - JobTimeout ends an attempt, and with it the time for which others leave the command
+//     alone that it was at. It is for the way through, without the time that people take:
+//     a minute, the default, is a good one.
+//   - RescueStuckJobsAfter is when the job of a process that was killed goes to another. It
+//     is an hour by default: take two minutes. River refuses one that is shorter than
+//     JobTimeout, as jobs would go to another while somebody is at them. The journal keeps
+//     that from doing anything twice, also where somebody is late.
 //
-// A rescue takes one of the job's attempts, 25 if MaxAttempts does not say otherwise; a
-// snooze takes none. When they are used up the job is discarded, and deleted after seven
-// days; when it is cancelled it is deleted after one: set DiscardedJobRetentionPeriod and
-// CancelledJobRetentionPeriod to -1, or look after the orders themselves. What a person has
-// to decide is in [lending.Journal.Unsettled] until somebody does.
+// River looks for such jobs every 30 seconds, in one of the processes, its leader. When that
+// one is killed, another takes its place after 21 seconds at most.
 //
-// The program in examples/onboarding does all of that, with two workers that are killed.
+// # What is left to people
+//
+// A job has 25 attempts, or MaxAttempts: each failure takes one, and so does each kill, and
+// snoozing takes none. Then it is discarded, and deleted a week later. One that is cancelled is
+// deleted after a day. Look at them before, with JobList, or keep them, with
+// DiscardedJobRetentionPeriod and CancelledJobRetentionPeriod, and have JobRetry run those
+// again whose cause is mended. What a command did whose outcome is unknown stands in
+// [lending.Journal.Unsettled] until it is settled, whatever has become of the job.
+//
+// The program in examples/onboarding shows all of that, with two workers that are killed.
 package lendingriver

@@ -21,7 +21,7 @@ const (
 // return. errors.Is and errors.As find in it what they find in err. nil stays nil.
 //
 //   - The job is snoozed, which takes none of its attempts, if the error says when to call
-//     again ([lending.Error].RetryAfter); if it is not settled yet what became of the command,
+//     again (RetryAfter of [lending.Error] and [lending.KeyError]); if it is not settled yet what became of the command,
 //     or of another that stands in its way ([lending.ErrInProgress], [lending.ErrUnsettled],
 //     [lending.ErrScopeHeld]), for a minute if nothing says for how long; and if a person has
 //     to decide ([lending.ErrUndecided]), for 15 minutes, again and again. So it goes on by
@@ -66,6 +66,9 @@ func isFinal(err error) bool {
 func waitAfter(err error) (wait time.Duration) {
 	if failed, ok := errors.AsType[*lending.Error](err); ok {
 		wait = failed.RetryAfter
+	}
+	if refused, ok := errors.AsType[*lending.KeyError](err); ok { // it may be of a Journal, and not of a call
+		wait = max(wait, refused.RetryAfter)
 	}
 	switch {
 	case wait > 0:

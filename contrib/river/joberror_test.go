@@ -71,6 +71,9 @@ func TestJobErrorOfEveryKind(t *testing.T) {
 			}
 			told := lendingriver.JobError(failed)
 			require.ErrorIs(t, told, failed)
+			if errors.As(failed, new(*river.JobSnoozeError)) || errors.As(failed, new(*river.JobCancelError)) {
+				assert.Equal(t, failed, told, "the job has said itself how to go on")
+			}
 			if call, ok := errors.AsType[*lending.Error](failed); ok {
 				var found *lending.Error
 				require.ErrorAs(t, told, &found)

@@ -3,6 +3,7 @@ package lendingriver_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -115,6 +116,10 @@ var kinds = map[string]struct {
 		fails: failing(lendingtest.Fault{Status: http.StatusBadRequest}),
 		event: river.EventKindJobCancelled,
 	},
+	"refused for now": {
+		fails: failing(lendingtest.Fault{Status: http.StatusConflict, RetryAfter: 30 * time.Second}),
+		event: river.EventKindJobSnoozed, wait: 30 * time.Second,
+	},
 	"forbidden": {
 		fails: failing(lendingtest.Fault{Status: http.StatusForbidden}), is: lending.ErrForbidden,
 		event: river.EventKindJobCancelled,
@@ -185,6 +190,18 @@ var kinds = map[string]struct {
 			return o.create("order-1")
 		},
 		is: lending.ErrInProgress, event: river.EventKindJobSnoozed, wait: 30 * time.Second,
+	},
+	"in progress, as another says who does not say for how long": {
+		fails: func(*office) error { return fmt.Errorf("the other worker: %w", lending.ErrInProgress) },
+		is:    lending.ErrInProgress, event: river.EventKindJobSnoozed, wait: time.Minute,
+	},
+	"resolved too early": {
+		fails: func(o *office) error {
+			_ = failing(lendingtest.Fault{ResetBefore: true})(o)
+			elapse(3 * time.Minute)
+			return o.journal.Resolve(o.ctx, "order-1", lending.Resolution{By: "ada", Why: "she asked", Verdict: lending.NotHappened()})
+		},
+		is: lending.ErrUnsettled, event: river.EventKindJobSnoozed, wait: 2 * time.Minute,
 	},
 	"unsettled": {
 		fails: func(o *office) error {

@@ -94,7 +94,7 @@ func (u *unkeyed) Work(ctx context.Context, job *river.Job[onboardArgs]) error {
 	if err := onboardingtest.Unkeyed(ctx, u.client, u.address, n, os.Getenv(keepVariable)); err != nil {
 		return err
 	}
-	return u.complete(ctx, job)
+	return complete(ctx, u.pool, job)
 }
 
 func workUnkeyed(ctx context.Context, address, database string) error {

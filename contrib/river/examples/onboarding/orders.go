@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 )
 
 // order is a row of the partner's own table.
@@ -52,4 +53,15 @@ func load(ctx context.Context, pool *pgxpool.Pool, id string) (order, error) {
 	o := order{ID: id}
 	err := pool.QueryRow(ctx, `SELECT email, amount::text, asked FROM orders WHERE id = $1`, id).Scan(&o.Email, &o.Amount, &o.Asked)
 	return o, err
+}
+
+// complete ends an order and its job: both of them, or none.
+func complete(ctx context.Context, pool *pgxpool.Pool, job *river.Job[onboardArgs]) error {
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `UPDATE orders SET confirmed = confirmed + 1 WHERE id = $1`, job.Args.Order); err != nil {
+			return err
+		}
+		_, err := river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, job)
+		return err
+	})
 }

@@ -9,11 +9,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
 	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	lendingriver "github.com/lendingapi/lending-go/contrib/river"
 )
@@ -57,32 +55,18 @@ func (w *worker) NextRetry(*river.Job[onboardArgs]) time.Time { return time.Now(
 
 // Work is one attempt.
 func (w *worker) Work(ctx context.Context, job *river.Job[onboardArgs]) error {
-	o, err := load(ctx, w.pool, job.Args.Order)
-	if err == nil {
-		err = w.onboard(ctx, o)
-	}
-	if err != nil {
-		return lendingriver.JobError(err)
-	}
-	return w.complete(ctx, job)
-}
-
-// complete ends the order and its job in one transaction.
-func (w *worker) complete(ctx context.Context, job *river.Job[onboardArgs]) error {
-	return pgx.BeginFunc(ctx, w.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `UPDATE orders SET confirmed = confirmed + 1 WHERE id = $1`, job.Args.Order); err != nil {
-			return err
-		}
-		_, err := river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, job)
-		return err
-	})
+	return lendingriver.JobError(w.onboard(ctx, job))
 }
 
 // onboard goes the whole way of an order, each time from the top. Each command has a key of
 // the order's, and none of the job's: what has happened is not sent again, and its answer is
 // as it was. So must the requests be: they are made of the order and of answers, not of the
 // clock.
-func (w *worker) onboard(ctx context.Context, o order) error {
+func (w *worker) onboard(ctx context.Context, job *river.Job[onboardArgs]) error {
+	o, err := load(ctx, w.pool, job.Args.Order)
+	if err != nil {
+		return err
+	}
 	customer, err := w.client.Applications.CreateCustomer(lending.WithKey(ctx, o.ID+"/create-customer"), lending.UserRequest{
 		FirstName:    "Ada",
 		LastName:     "Lovelace",
@@ -111,7 +95,10 @@ func (w *worker) onboard(ctx context.Context, o order) error {
 	if err != nil {
 		return err
 	}
-	return w.draw(ctx, o, application, loan)
+	if err := w.draw(ctx, o, application, loan); err != nil {
+		return err
+	}
+	return complete(ctx, w.pool, job)
 }
 
 // process has the application processed. An offer shows that it was. Where there is none the
