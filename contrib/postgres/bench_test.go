@@ -3,10 +3,11 @@ package postgres_test
 import (
 	"testing"
 
-	"github.com/lendingapi/lending-go/contrib/postgres"
 	"github.com/lendingapi/lending-go/internal/journaltest"
 	"github.com/lendingapi/lending-go/internal/pgtest"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 // BenchmarkJournal sends commands with a key. The floor beside the command is two INSERTs or

@@ -81,13 +81,16 @@ func stateOf(err error) string {
 }
 
 func passing(state string) bool {
-	switch {
-	case state == "57014": // a statement was cancelled, by its timeout for example
+	switch state {
+	case "57014": // a statement was cancelled, by its timeout for example
 		return false
-	case state == "40001", state == "40P01", state == readOnly: // serialization failure, deadlock
+	case "40001", "40P01", readOnly: // serialization failure, deadlock
 		return true
-	case len(state) == 5:
-		return strings.Contains("08 53 57", state[:2]) // connections, resources, the server ends or starts
+	}
+	for _, class := range []string{"08", "53", "57"} { // connections, resources, the server ends or starts
+		if strings.HasPrefix(state, class) {
+			return true
+		}
 	}
 	return false
 }

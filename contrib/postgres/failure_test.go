@@ -14,11 +14,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/contrib/postgres"
 	"github.com/lendingapi/lending-go/internal/journaltest"
 	"github.com/lendingapi/lending-go/internal/pgtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 func sent(key, scope string) lending.JournalEntry {
@@ -229,53 +230,98 @@ func TestCallsReturnWhileTheTablesAreLocked(t *testing.T) {
 	require.Nil(t, kept)
 }
 
-// The server is killed again and again, and connections are, while several processes' worth
-// of workers count entries up: what Save had returned for is there.
+// counters are several processes' worth of workers who count entries up.
+type counters struct {
+	total   atomic.Int64
+	mu      sync.Mutex
+	saved   map[string]int64
+	stop    func()
+	working sync.WaitGroup
+}
+
+func count(t *testing.T, workers int, url string) *counters {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	c := &counters{saved: map[string]int64{}, stop: stop}
+	for worker := range workers {
+		store := storesOf(connect(t, url)).journal
+		c.working.Go(func() {
+			assert.NoError(t, journaltest.Count(ctx, store, worker, func(key string, revision int64) {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				c.saved[key] = revision
+				c.total.Add(1)
+			}))
+		})
+	}
+	return c
+}
+
+// more waits for so many Saves.
+func (c *counters) more(t *testing.T, n int64) {
+	t.Helper()
+	before := c.total.Load()
+	require.Eventually(t, func() bool { return c.total.Load() > before+n }, 60*time.Second, time.Millisecond)
+}
+
+// end holds that what Save has returned for is there.
+func (c *counters) end(t *testing.T, url string) {
+	t.Helper()
+	c.stop()
+	c.working.Wait()
+	require.NoError(t, journaltest.Check(t.Context(), storesOf(connect(t, url)).journal, c.saved))
+}
+
+// The server is killed again and again, and connections are: what Save had returned for is
+// there.
 func TestJournalUnderKill(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.Run(t)
 	url := databaseIn(t, cluster)
 	require.NoError(t, postgres.Migrate(t.Context(), connect(t, url)))
-	ctx, stop := context.WithCancel(t.Context())
-	var mu sync.Mutex
-	saved := map[string]int64{}
-	var total atomic.Int64
-	var working sync.WaitGroup
-	for worker := range 8 {
-		store := storesOf(connect(t, url)).journal
-		working.Go(func() {
-			assert.NoError(t, journaltest.Count(ctx, store, worker, func(key string, revision int64) {
-				mu.Lock()
-				defer mu.Unlock()
-				saved[key] = revision
-				total.Add(1)
-			}))
-		})
-	}
-	const kills = 6
-	cut := 0
+	counters := count(t, 8, url)
+	const kills, cuts = 6, 3
 	for n := range kills {
-		for range 3 {
-			before := total.Load()
-			require.Eventually(t, func() bool { return total.Load() > before+50 }, 60*time.Second, time.Millisecond)
+		for range cuts {
+			counters.more(t, 50)
 			require.NoError(t, cluster.Do("postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"))
-			cut++
 		}
 		if n%2 == 0 {
-			require.NoError(t, cluster.Restart())
+			cluster.Kill()
 		} else {
 			cluster.Stop()
-			require.NoError(t, cluster.Start())
 		}
+		require.NoError(t, cluster.Start())
 	}
-	stop()
-	working.Wait()
-	require.NoError(t, journaltest.Check(t.Context(), storesOf(connect(t, url)).journal, saved))
-	t.Logf("%d Saves of %d entries, the server ended %d times, its connections %d times", total.Load(), len(saved), kills, cut)
+	counters.end(t, url)
+	t.Logf("%d Saves of %d entries, the server ended %d times, its connections %d times", counters.total.Load(), len(counters.saved), kills, kills*cuts)
+}
+
+// A failover to a standby that replicates synchronously: what Save had returned for is there,
+// and those who have both addresses go on.
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	primary := pgtest.Run(t)
+	standby, err := primary.Standby()
+	require.NoError(t, err)
+	defer standby.Close()
+	require.NoError(t, primary.Do("postgres", "ALTER SYSTEM SET synchronous_standby_names = '*'"))
+	require.NoError(t, primary.Do("postgres", "SELECT pg_reload_conf()"))
+	both := "host=" + standby.Folder() + "," + primary.Folder() + " user=postgres dbname=postgres target_session_attrs=read-write"
+	require.NoError(t, postgres.Migrate(t.Context(), connect(t, both)))
+	counters := count(t, 4, both)
+	counters.more(t, 200)
+	primary.Kill()
+	before := counters.total.Load()
+	require.NoError(t, standby.Do("postgres", "SELECT pg_promote()"))
+	counters.more(t, 200)
+	counters.end(t, both)
+	t.Logf("%d Saves before the failover, %d after", before, counters.total.Load()-before)
 }
 
 // Why synchronous_commit must be on: what is committed is lost with the server otherwise.
 func TestAsynchronousCommitLosesEntries(t *testing.T) {
+	t.Parallel()
 	cluster := pgtest.Run(t, "synchronous_commit=off", "wal_writer_delay=10s")
 	url := databaseIn(t, cluster)
 	require.NoError(t, postgres.Migrate(t.Context(), connect(t, url)))

@@ -14,6 +14,7 @@ import (
 
 // Tx is a transaction of the caller's: a [pgx.Tx], or a [pgx.Conn] on which one was begun.
 type Tx interface {
+	// Exec is what pgx has.
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 

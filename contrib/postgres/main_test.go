@@ -1,16 +1,21 @@
+//go:build unix
+
 package postgres_test
 
 import (
 	"context"
 	"encoding/json"
 	"os"
+	"os/exec"
+	"strconv"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/contrib/postgres"
 	"github.com/lendingapi/lending-go/internal/onboardingtest"
 	"github.com/lendingapi/lending-go/internal/pgtest"
+
+	"github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 func TestMain(m *testing.M) {
@@ -31,8 +36,23 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// openForWorker opens what a process has that the kill test of the journal starts.
+// fleetVariable is how many workers the kill test of the journal has at a time.
+const fleetVariable = "LENDING_TEST_FLEET"
+
+// openForWorker opens what a process has that the kill test of the journal starts. Of a fleet
+// it starts the others, which end soon after it.
 func openForWorker(url string) (lending.JournalStore, func() error, error) {
+	others, _ := strconv.Atoi(os.Getenv(fleetVariable))
+	for range others - 1 {
+		other := exec.Command(os.Args[0], "-test.run=^$")
+		other.Env = append(os.Environ(), fleetVariable+"=")
+		if _, err := other.StdinPipe(); err != nil {
+			return nil, nil, err
+		}
+		if err := other.Start(); err != nil {
+			return nil, nil, err
+		}
+	}
 	pool, err := pgxpool.New(context.Background(), url)
 	if err != nil {
 		return nil, nil, err

@@ -6,9 +6,10 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/lendingapi/lending-go/contrib/postgres"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 func tables(t *testing.T, pool *pgxpool.Pool) string {

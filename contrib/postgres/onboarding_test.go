@@ -3,14 +3,15 @@ package postgres_test
 import (
 	"testing"
 
-	"github.com/lendingapi/lending-go/contrib/postgres"
 	"github.com/lendingapi/lending-go/internal/onboardingtest"
 	"github.com/lendingapi/lending-go/internal/pgtest"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 // What a worker does with keys is done once, however often it is killed, and PostgreSQL with
-// it.
+// it. LENDING_TEST_FLEET=3 has three workers at a time, which are killed together.
 func TestCommandsAreDoneOnceUnderKill(t *testing.T) {
 	cluster := pgtest.Run(t)
 	url := databaseIn(t, cluster)

@@ -6,11 +6,11 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/lendingapi/lending-go/contrib/postgres"
 	"github.com/lendingapi/lending-go/internal/pgtest"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 // shared is a cluster for all tests that do not end it. Each has a database of its own.
@@ -60,11 +60,4 @@ func migrated(tb testing.TB, opts ...postgres.Option) *pgxpool.Pool {
 	pool := connect(tb, database(tb))
 	require.NoError(tb, postgres.Migrate(tb.Context(), pool, opts...))
 	return pool
-}
-
-// pooled is as behind a pooler that gives each transaction another connection, with nothing
-// of the one before: no prepared statement, no setting, no lock.
-func pooled(config *pgxpool.Config) {
-	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
-	config.AfterRelease = func(*pgx.Conn) bool { return false }
 }

@@ -29,7 +29,7 @@ func newProxy(t *testing.T, address string) *proxy {
 	require.NoError(t, err)
 	query := u.Query()
 	p := &proxy{server: filepath.Join(query.Get("host"), ".s.PGSQL.5432")}
-	directory, err := os.MkdirTemp("", "lending")
+	directory, err := os.MkdirTemp("", "lending") //nolint:usetesting // that of a test has a name that may be too long for a socket
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(directory) })
 	listener, err := net.Listen("unix", filepath.Join(directory, ".s.PGSQL.5432"))
@@ -60,18 +60,18 @@ func (p *proxy) serve(client net.Conn) {
 	go func() {
 		defer client.Close()
 		defer server.Close()
-		if pass(server, client, 0, nil) != nil { // the first message has no type
-			return
-		}
-		for pass(server, client, 1, func(kind byte) bool { return (kind == 'E' || kind == 'Q') && take(&p.requests) }) == nil {
+		err := pass(server, client, 0, nil) // the first message has no type
+		for err == nil {
+			err = pass(server, client, 1, func(kind byte) bool { return (kind == 'E' || kind == 'Q') && take(&p.requests) })
 		}
 	}()
 	complete := false
-	for pass(client, server, 1, func(kind byte) bool {
-		cut := kind == 'Z' && complete && take(&p.answers) // it has been committed
-		complete = kind == 'C' || complete && kind != 'Z'
-		return cut
-	}) == nil {
+	for err == nil {
+		err = pass(client, server, 1, func(kind byte) bool {
+			cut := kind == 'Z' && complete && take(&p.answers) // it has been committed
+			complete = kind == 'C' || complete && kind != 'Z'
+			return cut
+		})
 	}
 }
 

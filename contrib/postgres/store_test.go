@@ -1,54 +1,268 @@
 package postgres_test
 
 import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/contrib/postgres"
 	"github.com/lendingapi/lending-go/lendingtest/storetest"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/contrib/postgres"
 )
 
-// settings under which every store keeps its contract.
-var settings = map[string]func(*pgxpool.Config){
-	"prepared statements": func(*pgxpool.Config) {},
-	"behind a pooler":     pooled,
-	"simple protocol":     func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol },
-	"serializable": func(c *pgxpool.Config) {
-		c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
-	},
-}
-
-// contracts holds the stores of a pool to their contracts, those that are open at the same
-// time with one of their own each, as processes have.
-func contracts(t *testing.T, open func(t *testing.T) *pgxpool.Pool, opts ...postgres.Option) {
-	t.Helper()
-	t.Run("TokenStore", func(t *testing.T) {
-		storetest.TokenStore(t, func(t *testing.T) func() lending.TokenStore {
-			return func() lending.TokenStore { return postgres.NewTokenStore(open(t), t.Name(), opts...) }
-		})
-	})
-	t.Run("Deduper", func(t *testing.T) {
-		storetest.Deduper(t, func(t *testing.T, times lending.DeduperOptions) func() lending.Deduper {
-			return func() lending.Deduper { return postgres.NewDeduper(open(t), t.Name(), times, opts...) }
-		})
-	})
-	t.Run("JournalStore", func(t *testing.T) {
-		storetest.JournalStore(t, func(t *testing.T) func() lending.JournalStore {
-			return func() lending.JournalStore { return postgres.NewJournalStore(open(t), t.Name(), opts...) }
-		})
-	})
-}
-
+// Every store keeps its contract as a role that has no rights but those that the package
+// documentation names, with prepared statements and behind a pooler.
 func TestStoresKeepTheirContracts(t *testing.T) {
+	settings := map[string]func(*pgxpool.Config){
+		"prepared statements": func(*pgxpool.Config) {},
+		"serializable, behind a pooler": func(c *pgxpool.Config) {
+			c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
+			pooled(c)
+		},
+	}
 	for name, change := range settings {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := database(t)
-			require.NoError(t, postgres.Migrate(t.Context(), connect(t, url)))
-			contracts(t, func(t *testing.T) *pgxpool.Pool { return connect(t, url, change) })
+			role := leastRights(t, connect(t, url))
+			pool := func(t *testing.T) *pgxpool.Pool { // one for each process
+				t.Helper()
+				return connect(t, url, role, change)
+			}
+			t.Run("TokenStore", func(t *testing.T) {
+				storetest.TokenStore(t, func(t *testing.T) func() lending.TokenStore {
+					return func() lending.TokenStore { return postgres.NewTokenStore(pool(t), t.Name()) }
+				})
+			})
+			t.Run("Deduper", func(t *testing.T) {
+				storetest.Deduper(t, func(t *testing.T, times lending.DeduperOptions) func() lending.Deduper {
+					return func() lending.Deduper { return postgres.NewDeduper(pool(t), t.Name(), times) }
+				})
+			})
+			t.Run("JournalStore", func(t *testing.T) {
+				storetest.JournalStore(t, func(t *testing.T) func() lending.JournalStore {
+					return func() lending.JournalStore { return postgres.NewJournalStore(pool(t), t.Name()) }
+				})
+			})
 		})
 	}
+}
+
+// pooled is as behind a pooler that gives each transaction any connection, with nothing of
+// the one before: no prepared statement, no setting, no lock.
+func pooled(config *pgxpool.Config) {
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	config.AfterRelease = func(conn *pgx.Conn) bool {
+		_, err := conn.Exec(context.Background(), "DISCARD ALL")
+		return err == nil && rand.N(4) > 0
+	}
+}
+
+// leastRights makes the tables and a role with the rights that the package documentation
+// names, and returns what makes a pool one of that role.
+func leastRights(t *testing.T, pool *pgxpool.Pool) func(*pgxpool.Config) {
+	t.Helper()
+	require.NoError(t, postgres.Migrate(t.Context(), pool))
+	documentation, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	role := pool.Config().ConnConfig.Database // a name of its own in the cluster
+	_, err = pool.Exec(t.Context(), "CREATE ROLE "+role+" LOGIN; REVOKE ALL ON SCHEMA public FROM PUBLIC; GRANT USAGE ON SCHEMA public TO "+role)
+	require.NoError(t, err)
+	grants := regexp.MustCompile(`(?m)^//\t(GRANT .* TO) replica;`).FindAllStringSubmatch(string(documentation), -1)
+	require.NotEmpty(t, grants)
+	for _, grant := range grants {
+		_, err := pool.Exec(t.Context(), grant[1]+" "+role)
+		require.NoError(t, err)
+	}
+	return func(c *pgxpool.Config) { c.ConnConfig.User = role }
+}
+
+// The rights that are documented do for all that is there, and no more is needed.
+func TestLeastRights(t *testing.T) {
+	url := database(t)
+	owner := connect(t, url)
+	role := leastRights(t, owner)
+	pool := connect(t, url, role)
+	require.NoError(t, postgres.Migrate(t.Context(), pool), "nothing is to be done")
+	s := storesOf(pool)
+	s.each(t, 1, func() {})
+	require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		require.NoError(t, s.journal.In(tx).Intend(t.Context(), "a"))
+		return s.journal.In(tx).GiveUp(t.Context(), "b")
+	}))
+	require.Equal(t, []string{"a"}, intended(t, s.journal))
+	for _, refused := range []string{"DELETE FROM lending_journal", "DELETE FROM lending_token", "TRUNCATE lending_deduper", "CREATE TABLE t ()", "ALTER TABLE lending_journal ADD more int", "UPDATE lending_migration SET version = 1"} {
+		_, err := pool.Exec(t.Context(), refused)
+		require.ErrorContains(t, err, "42501", refused)
+	}
+	_, err := owner.Exec(t.Context(), "DROP TABLE lending_migration")
+	require.NoError(t, err)
+	require.ErrorContains(t, postgres.Migrate(t.Context(), pool), "42501")
+}
+
+// Fences begin at the time, and rise also when the row is lost, or the clock is set back.
+func TestTokenStoreFencesRise(t *testing.T) {
+	pool := migrated(t)
+	store := storesOf(pool).token
+	first, err := store.Acquire(t.Context(), "a", time.Minute)
+	require.NoError(t, err)
+	assert.InDelta(t, time.Now().UnixMicro(), first, float64(time.Minute.Microseconds()), "a fence begins at the time")
+	_, err = pool.Exec(t.Context(), "DELETE FROM lending_token")
+	require.NoError(t, err)
+	next, err := store.Acquire(t.Context(), "b", time.Minute)
+	require.NoError(t, err)
+	assert.Greater(t, next, first)
+
+	const exact = 1<<62 + 1 // no floating point has it
+	_, err = pool.Exec(t.Context(), "UPDATE lending_token SET owner = NULL, lease = $1", int64(exact))
+	require.NoError(t, err)
+	next, err = store.Acquire(t.Context(), "c", time.Minute)
+	require.NoError(t, err)
+	assert.EqualValues(t, exact+1, next)
+	require.NoError(t, store.Save(t.Context(), stored(exact+2, "a token")))
+	require.ErrorIs(t, store.Save(t.Context(), stored(exact+1, "an older one")), lending.ErrFenced)
+	token, err := store.Load(t.Context())
+	require.NoError(t, err)
+	assert.EqualValues(t, exact+2, token.Fence)
+}
+
+func TestTokenStoreClockWasAhead(t *testing.T) {
+	pool := migrated(t)
+	store := storesOf(pool).token
+	_, err := store.Acquire(t.Context(), "gone", 100*time.Millisecond)
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), "UPDATE lending_token SET lease_ends = lease_ends + interval '1 hour'")
+	require.NoError(t, err)
+	start := time.Now()
+	_, err = store.Acquire(t.Context(), "next", time.Minute)
+	require.ErrorIs(t, err, lending.ErrLeaseHeld, "its owner may live")
+	require.Eventually(t, func() bool {
+		_, err = store.Acquire(t.Context(), "next", time.Minute)
+		return err == nil
+	}, 10*time.Second, 5*time.Millisecond)
+	assert.GreaterOrEqual(t, time.Since(start), 100*time.Millisecond)
+}
+
+// A lease lasts from when it was given, however long the row was waited for.
+func TestLeaseBeginsWhenItIsGiven(t *testing.T) {
+	pool := migrated(t)
+	store := storesOf(pool).token
+	_, err := store.Acquire(t.Context(), "a", time.Minute)
+	require.NoError(t, err)
+	require.NoError(t, store.Release(t.Context(), "a"))
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), "UPDATE lending_token SET data = data")
+	require.NoError(t, err)
+	acquired := make(chan error)
+	go func() {
+		_, err := store.Acquire(t.Context(), "b", time.Second)
+		acquired <- err
+	}()
+	waiting := "SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+	require.Eventually(t, func() bool {
+		var is bool
+		return tx.QueryRow(t.Context(), "SELECT pg_stat_clear_snapshot()").Scan(nil) == nil && tx.QueryRow(t.Context(), waiting).Scan(&is) == nil && is
+	}, 10*time.Second, 5*time.Millisecond)
+	_, err = tx.Exec(t.Context(), "SELECT pg_sleep(0.5)")
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit(t.Context()))
+	require.NoError(t, <-acquired)
+	var left time.Duration
+	require.NoError(t, pool.QueryRow(t.Context(), "SELECT lease_ends - clock_timestamp() FROM lending_token").Scan(&left))
+	assert.Greater(t, left, 600*time.Millisecond)
+}
+
+// What is forgotten is deleted when others are claimed, a little at a time.
+func TestDeduperDeletesWhatIsForgotten(t *testing.T) {
+	pool := migrated(t)
+	deduper := postgres.NewDeduper(pool, "test", lending.DeduperOptions{Keep: time.Millisecond})
+	rows := func() (n int) {
+		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM lending_deduper").Scan(&n))
+		return n
+	}
+	most := 0
+	for n := range 50 {
+		claim, err := deduper.Claim(t.Context(), strings.Repeat("k", n*1000)+"\x00\xff")
+		require.NoError(t, err)
+		require.NoError(t, claim.Done(t.Context()))
+		most = max(most, rows())
+	}
+	assert.Less(t, most, 10)
+	for range 10 { // an hour of an outage of which all is forgotten at once
+		_, err := pool.Exec(t.Context(), "INSERT INTO lending_deduper SELECT 'test', sha256(random()::text::bytea), '', true, now() FROM generate_series(1, 10)")
+		require.NoError(t, err)
+	}
+	before := rows()
+	_, err := deduper.Claim(t.Context(), "a")
+	require.NoError(t, err)
+	assert.Equal(t, before+1-4, rows())
+}
+
+// What was set back makes nothing older, and hides nothing.
+func TestJournalClockSetBack(t *testing.T) {
+	pool := migrated(t)
+	store := storesOf(pool).journal
+	for _, key := range []string{"a", "b"} {
+		require.NoError(t, store.Save(t.Context(), sent(key, "")))
+	}
+	_, err := pool.Exec(t.Context(), "UPDATE lending_journal SET saved_at = saved_at + interval '1 hour' WHERE key = 'a'")
+	require.NoError(t, err)
+	kept, err := store.Load(t.Context(), "a")
+	require.NoError(t, err)
+	assert.Zero(t, kept.Age)
+	filter := lending.JournalFilter{States: []lending.CommandState{lending.CommandSent, lending.CommandSent}, Limit: 10}
+	entries, err := store.List(t.Context(), filter)
+	require.NoError(t, err)
+	assert.Len(t, entries, 2)
+	filter.Older = time.Nanosecond
+	entries, err = store.List(t.Context(), filter)
+	require.NoError(t, err)
+	assert.Len(t, entries, 1)
+}
+
+// What is listed, kept apart and looked up is found without reading all of a journal.
+func TestJournalUsesItsIndexes(t *testing.T) {
+	pool := migrated(t, postgres.WithPrefix("i_"))
+	_, err := pool.Exec(t.Context(), `INSERT INTO i_journal SELECT 'test', 'key ' || n, 1, 'done', '', '', '', now() - n * interval '1 minute' FROM generate_series(1, 20000) n;
+		ANALYZE i_journal`)
+	require.NoError(t, err)
+	before := scanned(t, pool)
+	store := postgres.NewJournalStore(pool, "test", postgres.WithPrefix("i_"))
+	entries, err := store.List(t.Context(), lending.JournalFilter{States: []lending.CommandState{lending.CommandDone}, Older: 100 * time.Hour, Limit: 3})
+	require.NoError(t, err)
+	require.Len(t, entries, 3)
+	assert.Equal(t, "key 20000", entries[0].Key)
+	entries, err = store.List(t.Context(), lending.JournalFilter{States: []lending.CommandState{lending.CommandDone}, Older: 1e6 * time.Hour, Limit: 3})
+	require.NoError(t, err)
+	require.Empty(t, entries)
+	require.NoError(t, store.Save(t.Context(), sent("a", "scope")))
+	require.ErrorAs(t, store.Save(t.Context(), sent("b", "scope")), new(*lending.ScopeHeldError))
+	var after scans
+	require.Eventually(t, func() bool {
+		after = scanned(t, pool)
+		return after.Indexed > before.Indexed+2
+	}, 10*time.Second, 20*time.Millisecond)
+	assert.Equal(t, before.Rows, after.Rows)
+	assert.Less(t, after.Indexed-before.Indexed, 100)
+}
+
+type scans struct{ Rows, Indexed int }
+
+// scanned returns how many rows were read of a journal, one after the other and by an index.
+func scanned(t *testing.T, pool *pgxpool.Pool) (s scans) {
+	t.Helper()
+	pool.Reset() // a session tells at its end
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT seq_tup_read, (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname = 'i_journal')
+		FROM pg_stat_user_tables WHERE relname = 'i_journal'`).Scan(&s.Rows, &s.Indexed))
+	return s
 }

@@ -65,26 +65,38 @@ func New(settings ...string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	directory, err := os.MkdirTemp("", "lending") // not that of a test: its name may be too long for a socket
+	return create(&Cluster{binaries: binaries, settings: settings}, "initdb", "-U", User, "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+}
+
+// Standby makes a cluster that follows c, and starts it: its readers see what c has, a moment
+// later. It ends with [Cluster.Close].
+func (c *Cluster) Standby(settings ...string) (*Cluster, error) {
+	standby := &Cluster{binaries: c.binaries, settings: settings}
+	return create(standby, "pg_basebackup", "-d", c.URL(User), "--write-recovery-conf", "--checkpoint=fast", "--no-sync")
+}
+
+// create has a program fill the folder of a cluster, and starts it.
+func create(c *Cluster, program string, arguments ...string) (*Cluster, error) {
+	var err error
+	if c.directory, err = os.MkdirTemp("", "lending"); err != nil { // not that of a test: its name may be too long for a socket
+		return nil, err
+	}
+	if err = own(c.directory); err == nil {
+		err = run(c.command(program, append(arguments, "-D", c.data())...))
+	}
+	if err == nil {
+		err = c.Start()
+	}
 	if err != nil {
-		return nil, err
-	}
-	c := &Cluster{binaries: binaries, directory: directory, settings: settings}
-	if err := errors.Join(own(directory), c.initialize()); err != nil {
-		c.Close()
-		return nil, err
-	}
-	if err := c.Start(); err != nil {
 		c.Close()
 		return nil, err
 	}
 	return c, nil
 }
 
-func (c *Cluster) initialize() error {
-	initialize := c.command("initdb", "-D", c.data(), "-U", User, "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
-	if text, err := initialize.CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb: %w: %s", err, text)
+func run(command *exec.Cmd) error {
+	if text, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", filepath.Base(command.Path), err, text)
 	}
 	return nil
 }
@@ -131,9 +143,10 @@ func (c *Cluster) pidFile() string { return filepath.Join(c.data(), "postmaster.
 func (c *Cluster) answers() error {
 	for start := time.Now(); time.Since(start) < patience; {
 		text, _ := os.ReadFile(c.pidFile())
-		if lines := strings.Split(string(text), "\n"); len(lines) > 7 && strings.TrimSpace(lines[7]) == "ready" &&
-			lines[0] == strconv.Itoa(c.process.Process.Pid) {
-			return nil
+		if lines := strings.Split(string(text), "\n"); len(lines) > 7 && lines[0] == strconv.Itoa(c.process.Process.Pid) {
+			if state := strings.TrimSpace(lines[7]); state == "ready" || state == "standby" {
+				return nil
+			}
 		}
 		select {
 		case <-c.ended:
@@ -208,12 +221,11 @@ func (c *Cluster) Database(name string) (string, error) {
 
 // Do has psql do something, as the superuser.
 func (c *Cluster) Do(database, statements string) error {
-	psql := c.command("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", c.URL(database), "-c", statements)
-	if text, err := psql.CombinedOutput(); err != nil {
-		return fmt.Errorf("psql: %w: %s", err, text)
-	}
-	return nil
+	return run(c.command("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", c.URL(database), "-c", statements))
 }
+
+// Folder is that of the server's socket, for who names it as a host.
+func (c *Cluster) Folder() string { return c.directory }
 
 // find returns the folder of the server's programs.
 func find() (string, error) {
@@ -233,6 +245,7 @@ func find() (string, error) {
 
 func complete(folder string) bool {
 	for _, name := range []string{"initdb", "postgres", "psql"} {
+		//nolint:gosec // the caller's own folder
 		if info, err := os.Stat(filepath.Join(folder, name)); err != nil || info.IsDir() {
 			return false
 		}
@@ -263,7 +276,7 @@ func SkipExamples() {
 	if _, err := find(); !errors.Is(err, ErrMissing) || os.Getenv("CI") == "true" {
 		return
 	}
-	flag.Parse()
+	flag.Parse() //nolint:revive // it is called by TestMain
 	skip := "^Example"
 	if given := flag.Lookup("test.skip").Value.String(); given != "" {
 		skip += "|" + given

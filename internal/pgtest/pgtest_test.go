@@ -3,9 +3,11 @@ package pgtest_test
 import (
 	"os"
 	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go/internal/pgtest"
-	"github.com/stretchr/testify/require"
 )
 
 // What is committed survives the end of the server, also at once.
@@ -26,6 +28,20 @@ func TestClusterRestarts(t *testing.T) {
 	cluster.Close()
 	_, err = os.Stat(socket)
 	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// A standby has what its primary has, and takes writes when that has gone.
+func TestStandby(t *testing.T) {
+	primary := pgtest.Run(t)
+	standby, err := primary.Standby()
+	require.NoError(t, err)
+	defer standby.Close()
+	require.NoError(t, primary.Do("postgres", "CREATE TABLE kept (n int)"))
+	require.Error(t, standby.Do("postgres", "CREATE TABLE other (n int)"))
+	require.Eventually(t, func() bool { return standby.Do("postgres", "TABLE kept") == nil }, 10*time.Second, 10*time.Millisecond)
+	primary.Kill()
+	require.NoError(t, standby.Do("postgres", "SELECT pg_promote()"))
+	require.NoError(t, standby.Do("postgres", "INSERT INTO kept VALUES (1)"))
 }
 
 func TestClusterThatDoesNotStart(t *testing.T) {

@@ -1,0 +1,181 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
+
+	"github.com/lendingapi/lending-go/contrib/postgres"
+)
+
+// exampleDatabase returns a pool of an empty database, for an example, which has no testing.T.
+func exampleDatabase() (pool *pgxpool.Pool, stop func()) {
+	cluster, err := shared()
+	if err != nil {
+		panic(err)
+	}
+	url, err := cluster.Database("example")
+	if err == nil {
+		pool, err = pgxpool.New(context.Background(), url)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return pool, pool.Close
+}
+
+// newClient returns a client of a service, whose codes a person reads from a phone.
+func newClient(service *lendingtest.Server, opts ...lending.Option) *lending.Client {
+	client, err := lending.New(service.URL, append(opts, lending.WithCredentials(lending.Credentials{
+		Username: lendingtest.Username,
+		Password: lending.NewSecret(lendingtest.Password),
+		TwoFactor: func(context.Context, lending.Challenge) (string, error) {
+			return service.TwoFactorCode(lendingtest.Username), nil
+		},
+	}))...)
+	if err != nil {
+		panic(err)
+	}
+	return client
+}
+
+// The replicas of a program share one token: a person is asked for one code.
+func ExampleNewTokenStore() {
+	pool, stop := exampleDatabase() // in its place: pgxpool.New
+	defer stop()
+	service := lendingtest.NewServer()
+	defer service.Close()
+	ctx := context.Background()
+	if err := postgres.Migrate(ctx, pool); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for range 3 { // replicas
+		client := newClient(service, lending.WithTokenStore(postgres.NewTokenStore(pool, "lending")))
+		fmt.Println("signed in:", client.Session().SignIn(ctx) == nil)
+		_ = client.Close()
+	}
+	fmt.Println("codes sent:", len(service.Sent()))
+	// Output:
+	// signed in: true
+	// signed in: true
+	// signed in: true
+	// codes sent: 1
+}
+
+// Whichever replica gets a delivery a second time knows it.
+func ExampleNewDeduper() {
+	pool, stop := exampleDatabase() // in its place: pgxpool.New
+	defer stop()
+	if err := postgres.Migrate(context.Background(), pool); err != nil {
+		fmt.Println(err)
+		return
+	}
+	const secret, delivery = "whs_0123456789abcdef0123456789abcdef", `{"webhookEvent":"WB_Loan_Opened","data":{"loanId":"11111111-2222-3333-4444-555555555555"}}`
+	for range 2 { // replicas
+		deduper := postgres.NewDeduper(pool, "lending", lending.DeduperOptions{})
+		receiver := lending.NewReceiver(lending.SignedWith(lending.NewSecret(secret)), lending.Once(deduper, func(_ context.Context, event *lending.Event) error {
+			fmt.Println("acted on", event.Name)
+			return nil
+		}), nil)
+		r := httptest.NewRequest(http.MethodPost, "/webhooks", strings.NewReader(delivery))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set(lending.SignatureHeader, lending.Sign(secret, []byte(delivery)))
+		w := httptest.NewRecorder()
+		receiver.ServeHTTP(w, r)
+		fmt.Println("answered:", w.Code)
+	}
+	// Output:
+	// acted on WB_Loan_Opened
+	// answered: 204
+	// answered: 204
+}
+
+// Whichever replica calls a command with the same key again, it is done once. Before it is
+// sent, the intent to do so was committed together with the order.
+func ExampleNewJournalStore() {
+	pool, stop := exampleDatabase() // in its place: pgxpool.New
+	defer stop()
+	service := lendingtest.NewServer()
+	defer service.Close()
+	ctx := context.Background()
+	store := postgres.NewJournalStore(pool, "lending")
+	err := errors.Join(postgres.Migrate(ctx, pool), pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "CREATE TABLE orders AS SELECT 42 AS n"); err != nil { // in its place: INSERT INTO orders
+			return err
+		}
+		return store.In(tx).Intend(ctx, "order-42/create-customer")
+	}))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for range 3 { // replicas, and at any time
+		client := newClient(service, lending.WithJournal(lending.NewJournal(store, nil)))
+		intents, err := store.Intended(ctx, 10)
+		fmt.Println("to be done:", len(intents), err)
+		_, err = client.Applications.CreateCustomer(lending.WithKey(ctx, "order-42/create-customer"), newcomer())
+		fmt.Println("created:", err == nil)
+		_ = client.Close()
+	}
+	fmt.Println("executed:", service.Executed("POST /api/Application/create-customer"))
+	// Output:
+	// to be done: 1 <nil>
+	// created: true
+	// to be done: 0 <nil>
+	// created: true
+	// to be done: 0 <nil>
+	// created: true
+	// executed: 1
+}
+
+// A program that uses database/sql makes a pool of pgx and has its sql.DB over that. In a
+// transaction of a sql.Conn the connection below is in it too.
+func ExampleJournalStore_In_databaseSQL() {
+	pool, stop := exampleDatabase() // in its place: pgxpool.New
+	defer stop()
+	ctx := context.Background()
+	if err := postgres.Migrate(ctx, pool); err != nil {
+		fmt.Println(err)
+		return
+	}
+	store := postgres.NewJournalStore(pool, "lending")
+	db := stdlib.OpenDBFromPool(pool) // for all else
+	defer db.Close()
+
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer conn.Close()
+	tx, err := conn.BeginTx(ctx, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer tx.Rollback()                                                                              // does nothing after Commit
+	if _, err := tx.ExecContext(ctx, "CREATE TABLE orders AS SELECT $1::int AS n", 42); err != nil { // in its place: INSERT INTO orders
+		fmt.Println(err)
+		return
+	}
+	err = conn.Raw(func(driver any) error {
+		return store.In(driver.(*stdlib.Conn).Conn()).Intend(ctx, "order-42/create-customer")
+	})
+	if err == nil {
+		err = tx.Commit()
+	}
+	intents, _ := store.Intended(ctx, 10)
+	fmt.Println(err, intents[0].Key)
+	// Output:
+	// <nil> order-42/create-customer
+}

@@ -1,0 +1,85 @@
+package postgres_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/contrib/postgres"
+)
+
+// TestWhatIsAliveCanBePrinted prints and compares what is alive beside its work. Without a
+// lock that would be a data race, which the detector reports; and the pool would show its
+// password.
+func TestWhatIsAliveCanBePrinted(t *testing.T) {
+	pool := connect(t, database(t), func(c *pgxpool.Config) { c.ConnConfig.Password = "hush" })
+	require.NoError(t, postgres.Migrate(t.Context(), pool))
+	s := storesOf(pool)
+	claim, err := s.deduper.Claim(t.Context(), "key of the claim")
+	require.NoError(t, err)
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+
+	ctx, cancel := context.WithCancel(t.Context())
+	var working sync.WaitGroup
+	for n := range 4 {
+		working.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = s.journal.Load(ctx, "key")
+				_, _ = s.token.Acquire(ctx, fmt.Sprint(n), time.Millisecond)
+			}
+		})
+	}
+	var shown bytes.Buffer
+	for range 20 {
+		for _, v := range []any{s.token, s.deduper, s.journal, claim, s.journal.In(tx)} {
+			for _, value := range []any{v, []any{v}, struct{ v any }{v}} {
+				for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d"} {
+					fmt.Fprintf(&shown, verb, value)
+				}
+				slog.New(slog.NewTextHandler(&shown, nil)).Info("m", "v", value)
+				written, _ := json.Marshal(value) //nolint:errchkjson // a function is no JSON
+				shown.Write(written)
+			}
+			compared := assert.CollectT{}
+			assert.Equal(&compared, []any{v}, []any{1})
+			assert.False(t, reflect.DeepEqual([]any{v}, []any{&v}))
+		}
+	}
+	cancel()
+	working.Wait()
+	assert.NotContains(t, shown.String(), "hush")
+}
+
+// What a store fails with names no token, no answer and no password.
+func TestErrorsShowNothing(t *testing.T) {
+	url := database(t)
+	pool := connect(t, url, func(c *pgxpool.Config) { c.ConnConfig.Password = "hush" })
+	require.NoError(t, postgres.Migrate(t.Context(), pool))
+	_, err := pool.Exec(t.Context(), `ALTER TABLE lending_journal ADD CHECK (state <> 'done'); ALTER TABLE lending_token ADD CHECK (fence <> 7)`)
+	require.NoError(t, err)
+	s := storesOf(pool)
+	entry := sent("key", "")
+	entry.State, entry.Data = lending.CommandDone, []byte("hush")
+	failures := []error{s.journal.Save(t.Context(), entry), s.token.Save(t.Context(), stored(7, "hush"))}
+	gone := connect(t, url+"_gone", func(c *pgxpool.Config) { c.ConnConfig.Password = "hush" })
+	_, err = storesOf(gone).journal.Load(t.Context(), "key")
+	for _, err := range append(failures, err) {
+		require.Error(t, err)
+		for _, verb := range []string{"%v", "%+v", "%q"} {
+			assert.NotContains(t, fmt.Sprintf(verb, err), "hush")
+		}
+	}
+}
