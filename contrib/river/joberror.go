@@ -21,11 +21,12 @@ const (
 // return. errors.Is and errors.As find in it what they find in err. nil stays nil.
 //
 //   - The job is snoozed, which takes none of its attempts, if the error says when to call
-//     again (RetryAfter of [lending.Error] and [lending.KeyError]); if it is not settled yet what became of the command,
-//     or of another that stands in its way ([lending.ErrInProgress], [lending.ErrUnsettled],
-//     [lending.ErrScopeHeld]), for a minute if nothing says for how long; and if a person has
-//     to decide ([lending.ErrUndecided]), for 15 minutes, again and again. So it goes on by
-//     itself after [lending.Journal.Resolve]; River's JobRetry goes on at once.
+//     again (RetryAfter of [lending.Error] and [lending.KeyError]); if it is not settled yet
+//     what became of the command, or of another that stands in its way
+//     ([lending.ErrInProgress], [lending.ErrUnsettled], [lending.ErrScopeHeld]), for a minute
+//     if nothing says for how long; and if a person has to decide ([lending.ErrUndecided]),
+//     for 15 minutes, again and again. So it goes on by itself after
+//     [lending.Journal.Resolve]; River's JobRetry has it go on at once.
 //   - It is cancelled if all attempts would end like this one: an [*lending.ArgumentError], a
 //     command that the service has refused, or one that has happened and whose answer is not
 //     kept or cannot be read. A 401 and a 429 do not count as refused, as they pass.

@@ -154,6 +154,15 @@ var kinds = map[string]struct {
 		},
 		is: context.DeadlineExceeded, event: river.EventKindJobFailed,
 	},
+	"the worker stops": { // which River sees by this error, and has another go on at once
+		fails: func(o *office) error {
+			ctx, cancel := context.WithCancel(o.ctx)
+			o.ctx = ctx
+			o.service.Fail(createRoute, lendingtest.Fault{Reached: cancel, Delay: time.Minute})
+			return o.create("order-1")
+		},
+		is: context.Canceled, event: river.EventKindJobFailed,
+	},
 	"answer cut": {
 		fails: failing(lendingtest.Fault{CutBody: 5}), is: lending.ErrMayHaveHappened,
 		event: river.EventKindJobCancelled,

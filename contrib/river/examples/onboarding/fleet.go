@@ -91,8 +91,9 @@ func wait[Tx any](ctx context.Context, jobs *river.Client[Tx], pool *pgxpool.Poo
 		if err != nil {
 			return err
 		}
-		for _, job := range given.Jobs {
-			return fmt.Errorf("%s is %s: %s", job.EncodedArgs, job.State, job.Errors[len(job.Errors)-1].Error)
+		if len(given.Jobs) > 0 {
+			job := given.Jobs[0]
+			return fmt.Errorf("the job %s is %s: %s", job.EncodedArgs, job.State, job.Errors[len(job.Errors)-1].Error)
 		}
 		var missing int
 		if err := pool.QueryRow(ctx, `SELECT count(*) FROM orders WHERE confirmed = 0`).Scan(&missing); err != nil || missing == 0 {
