@@ -115,6 +115,7 @@ func maintain(ctx context.Context, pool *pgxpool.Pool) error {
 	config := jobConfig(&worker{})
 	config.Queues = map[string]river.QueueConfig{"nobody": {MaxWorkers: 1}} // it works none itself
 	config.TestOnly = true                                                  // it begins at once
+	config.Logger = slog.New(slog.DiscardHandler)                           // it is stopped in the middle of what it does
 	for ctx.Err() == nil {
 		jobs, err := river.NewClient(riverpgxv5.New(pool), config)
 		if err != nil {
