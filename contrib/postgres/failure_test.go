@@ -280,7 +280,7 @@ func TestJournalUnderKill(t *testing.T) {
 	url := databaseIn(t, cluster)
 	require.NoError(t, postgres.Migrate(t.Context(), connect(t, url)))
 	counters := count(t, 8, url)
-	const kills, cuts = 6, 3
+	const kills, cuts = 4, 2
 	for n := range kills {
 		for range cuts {
 			counters.more(t, 50)

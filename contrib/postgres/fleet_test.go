@@ -33,7 +33,7 @@ import (
 )
 
 const (
-	replicas      = 8
+	replicas      = 4
 	tokenLifetime = 6 * time.Second // refreshed after 3.6 to 4.5, used for 5.4
 	refreshRoute  = "POST /api/Authenication/refresh-token"
 	tokenKey      = "lending:token"
@@ -164,7 +164,7 @@ func (f *fleet) next(t *testing.T, before int) {
 	require.Eventually(t, func() bool { return f.refreshes() > before }, 2*tokenLifetime, 10*time.Millisecond)
 }
 
-// Eight processes share one sign-in and one refresh for each life of the token, while
+// Four processes share one sign-in and one refresh for each life of the token, while
 // the server is killed and comes back, and a process stops in the middle of a refresh.
 func TestFleet(t *testing.T) {
 	t.Parallel() // it waits most of the time

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -161,7 +162,7 @@ func (s *JournalStore) list(ctx context.Context, db session, filter lending.Jour
 	for i, state := range filter.States {
 		states[i] = string(state)
 	}
-	older := max(0, filter.Older+time.Microsecond-1) // which PostgreSQL counts in
+	older := min(filter.Older, math.MaxInt64-time.Microsecond) + time.Microsecond - 1 // which PostgreSQL counts in
 	rows, err := db.Query(ctx, s.sql(listEntries), s.name, states, filter.Prefix, older, max(0, filter.Limit))
 	if err != nil {
 		return nil, err
