@@ -15,25 +15,21 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	pgtest.SkipExamples()
 	code := m.Run()
-	if cluster, err := shared(); err == nil {
+	if cluster != nil {
 		cluster.Close()
 	}
 	os.Exit(code)
 }
 
-// shared is a cluster with River's tables, in which the tests leave nothing.
-var shared = sync.OnceValues(func() (*pgtest.Cluster, error) {
-	cluster, err := pgtest.New()
-	if err != nil {
-		return nil, err
+var cluster *pgtest.Cluster // nil until it is needed
+
+// startOnce starts a cluster with River's tables, in which the tests leave nothing.
+var startOnce = sync.OnceValue(func() (err error) {
+	if cluster, err = pgtest.New(); err != nil {
+		return err
 	}
-	if err := migrate(context.Background(), cluster.URL("postgres")); err != nil {
-		cluster.Close()
-		return nil, err
-	}
-	return cluster, nil
+	return migrate(context.Background(), cluster.URL("postgres"))
 })
 
 func migrate(ctx context.Context, url string) error {
@@ -52,7 +48,7 @@ func migrate(ctx context.Context, url string) error {
 
 func connect(t *testing.T) *pgxpool.Pool {
 	t.Helper()
-	cluster, err := shared()
+	err := startOnce()
 	if errors.Is(err, pgtest.ErrMissing) && os.Getenv("CI") != "true" {
 		t.Skip(err)
 	}
