@@ -35,20 +35,22 @@ const (
 // password that a customer would read on a phone: the id of the loan follows.
 const PhonePath = "/phone/"
 
-// Trial is a service in this process and a worker in one of its own.
+// Trial is a service in this process and a worker, or a fleet of them, in processes of their
+// own.
 type Trial struct {
-	Customers []string      // the e-mail addresses of those whom the worker is to take along
+	Customers []string      // the e-mail addresses of those whom the workers are to take along
 	Lost      float64       // the share of commands whose answer is lost, executed or not: below 0.3
 	Held      time.Duration // commands are held up, and executed late, by less than that
-	Kills     int           // how often the worker is killed, unless it is done before: evenly over the customers
+	Fleet     int           // how many workers there are at a time; one if it is 0
+	Kills     int           // how often a worker is killed, unless all is done before: evenly over the customers
 	Life      time.Duration // it is killed within that, at random
 
 	// Worker returns the command that starts a worker for the service at address. The
 	// worker ends when all is done; its standard input ends with this process.
 	Worker func(address string) *exec.Cmd
 
-	// Killed is called between two workers, for example to kill what the journal is in, too;
-	// nil for nothing.
+	// Killed is called between a worker and the next, for example to kill what the journal is
+	// in, too; nil for nothing.
 	Killed func()
 
 	// Tell is called now and then; nil if nobody wants to know.
@@ -84,7 +86,7 @@ func (r Result) Of(route string) (executed, beyond, missing int) {
 	return executed, beyond, missing
 }
 
-// Run lets workers work, one after the other, until one has done all.
+// Run lets workers work, each followed by the next, until all is done.
 func (t Trial) Run(ctx context.Context) (Result, error) {
 	r := &run{Trial: t, service: lendingtest.New(), start: time.Now(), opened: map[string]bool{}}
 	defer r.service.Close()
@@ -97,11 +99,8 @@ func (t Trial) Run(ctx context.Context) (Result, error) {
 	})
 	server := httptest.NewServer(mux)
 	defer server.Close()
-	for done := false; !done; {
-		var err error
-		if done, err = r.life(ctx, server.URL); err != nil {
-			return Result{}, err
-		}
+	if err := r.fleet(ctx, server.URL); err != nil {
+		return Result{}, err
 	}
 	if err := r.service.Wait(ctx); err != nil { // for what is executed late
 		return Result{}, err
@@ -125,9 +124,12 @@ type run struct {
 	Trial
 	service *lendingtest.Service
 	start   time.Time
-	kills   int
 	done    bool
 	lost    atomic.Int64
+
+	mu     sync.Mutex // held while Killed and Tell are called
+	doomed int        // workers that are killed, or about to be
+	kills  int
 
 	loans  sync.Mutex
 	opened map[string]bool // by application
@@ -169,6 +171,45 @@ func (r *run) openLoans(e lendingtest.Event) {
 	}
 }
 
+// fleet has workers live until all is done. If one gives up, all do.
+func (r *run) fleet(ctx context.Context, address string) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var fleet sync.WaitGroup
+	for range max(1, r.Fleet) {
+		fleet.Go(func() {
+			for done := false; !done; {
+				var err error
+				if done, err = r.life(ctx, address); err != nil {
+					stop(err)
+					return
+				}
+			}
+		})
+	}
+	fleet.Wait()
+	return context.Cause(ctx)
+}
+
+// due reports whether a worker is to be killed. It counts on that being done.
+func (r *run) due() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	due := r.doomed < r.Kills && r.doomed*len(r.Customers) <= r.Kills*r.service.Executed(Confirm)
+	if due {
+		r.doomed++
+	}
+	return due
+}
+
+func (r *run) killed() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.kills++; r.Killed != nil {
+		r.Killed()
+	}
+}
+
 // life starts a worker and returns whether it has done all before it was killed.
 func (r *run) life(ctx context.Context, address string) (done bool, err error) {
 	worker := r.Worker(address)
@@ -203,9 +244,7 @@ func (r *run) life(ctx context.Context, address string) (done bool, err error) {
 			case !killed:
 				return false, fmt.Errorf("the worker gave up: %w: %s", err, said.String())
 			}
-			if r.kills++; r.Killed != nil {
-				r.Killed()
-			}
+			r.killed()
 			return false, nil
 		case <-death:
 			kill()
@@ -213,7 +252,7 @@ func (r *run) life(ctx context.Context, address string) (done bool, err error) {
 			kill()
 		case <-tick.C:
 			r.tell()
-			if due := r.kills*len(r.Customers) <= r.Kills*r.service.Executed(Confirm); due && r.kills < r.Kills && death == nil {
+			if death == nil && r.due() {
 				death = time.After(rand.N(r.Life))
 			}
 		}
@@ -225,6 +264,8 @@ func (r *run) progress() Progress {
 }
 
 func (r *run) tell() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.Tell != nil {
 		r.Tell(r.progress())
 	}

@@ -74,6 +74,14 @@ func child(address string, open func(store string) (lending.JournalStore, func()
 	return err
 }
 
+// Size returns how many customers are to be taken along, and how often a worker is to be
+// killed, as the flags say. From [Many] customers on that is compared with going without a
+// journal.
+func Size() (customers, workerKills int) { return *orders, *kills }
+
+// Many customers make it certain that without a journal something is done twice.
+const Many = 100
+
 // once is what must not be done twice.
 var once = [...]string{onboarding.CreateCustomer, onboarding.CreateApplication, onboarding.Process, onboarding.Confirm}
 
@@ -90,7 +98,7 @@ func Kill(t *testing.T, store string, between func()) {
 			t.Errorf("%s: %d too many, missing for %d customers", route, beyond, missing)
 		}
 	}
-	if *orders < 100 {
+	if *orders < Many {
 		return
 	}
 	without := try(t, t.TempDir(), false, nil)

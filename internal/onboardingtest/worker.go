@@ -81,6 +81,12 @@ func (w *worker) keyed(ctx context.Context, o *order) error {
 
 func (o *order) key(s step) string { return "order-" + strconv.Itoa(o.N) + "/" + s.name }
 
+// Unkeyed takes the customer with the number n along without a journal, once, for a worker
+// at address that keeps in a folder what it has done.
+func Unkeyed(ctx context.Context, client *lending.Client, address string, n int, keep string) error {
+	return (&worker{client, address, keep}).unkeyed(ctx, &order{N: n, Done: map[string]bool{}})
+}
+
 // unkeyed is an order without a journal: what is done is written down after each step, and
 // what is unknown is looked up.
 func (w *worker) unkeyed(ctx context.Context, o *order) error {

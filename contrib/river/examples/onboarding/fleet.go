@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/contrib/postgres"
+	"github.com/lendingapi/lending-go/internal/onboarding"
+	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
+	"github.com/riverqueue/river/rivertype"
+)
+
+// prepare makes the tables and places an order for each customer. It returns whose they are.
+func prepare(ctx context.Context, pool *pgxpool.Pool, customers int) (emails []string, err error) {
+	migrator, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
+		return nil, err
+	}
+	if err := postgres.Migrate(ctx, pool); err != nil {
+		return nil, err
+	}
+	if _, err := pool.Exec(ctx, createOrders); err != nil {
+		return nil, err
+	}
+	jobs, err := river.NewClient(riverpgxv5.New(pool), &river.Config{})
+	if err != nil {
+		return nil, err
+	}
+	for i := range customers {
+		email := fmt.Sprintf("customer-%d@example.com", i+1)
+		emails = append(emails, email)
+		if err := place(ctx, pool, jobs, order{fmt.Sprintf("order-%d", i+1), email, "2500.00", time.Now()}); err != nil {
+			return nil, err
+		}
+	}
+	return emails, nil
+}
+
+// work is a worker process.
+func work(ctx context.Context, address, database string) error {
+	pool, err := pgxpool.New(ctx, database)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	client, err := lending.New(address,
+		lending.WithCredentials(lending.Credentials{
+			Username:           lendingtest.Username,
+			Password:           lending.NewSecret(lendingtest.Password),
+			TrustedDeviceToken: lending.NewSecret(lendingtest.TrustedDeviceToken),
+		}),
+		lending.WithTokenStore(postgres.NewTokenStore(pool, "partner")), // one sign-in for all workers
+		lending.WithJournal(lending.NewJournal(postgres.NewJournalStore(pool, "orders"), &lending.JournalOptions{Quiet: quiet})))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return serve(ctx, pool, &worker{client: client, pool: pool, phone: address + onboarding.PhonePath})
+}
+
+// serve has w work jobs until all orders are done.
+func serve(ctx context.Context, pool *pgxpool.Pool, w river.Worker[onboardArgs]) error {
+	config := jobConfig(w)
+	config.LeaderElectionDisabled = true // see maintain
+	jobs, err := river.NewClient(riverpgxv5.New(pool), config)
+	if err != nil {
+		return err
+	}
+	if err := jobs.Start(ctx); err != nil {
+		return err
+	}
+	err = wait(ctx, jobs, pool)
+	return errors.Join(err, jobs.Stop(ctx))
+}
+
+// wait returns when all orders are done, or when one is given up.
+func wait[Tx any](ctx context.Context, jobs *river.Client[Tx], pool *pgxpool.Pool) error {
+	for {
+		given, err := jobs.JobList(ctx, river.NewJobListParams().States(rivertype.JobStateCancelled, rivertype.JobStateDiscarded))
+		if err != nil {
+			return err
+		}
+		if len(given.Jobs) > 0 {
+			job := given.Jobs[0]
+			return fmt.Errorf("the job %s is %s: %s", job.EncodedArgs, job.State, job.Errors[len(job.Errors)-1].Error)
+		}
+		var missing int
+		if err := pool.QueryRow(ctx, `SELECT count(*) FROM orders WHERE confirmed = 0`).Scan(&missing); err != nil || missing == 0 {
+			return err
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// maintain is River's leader, the one of all processes that gives away the jobs of those who
+// were killed. Yours are any of the workers, and have nothing to do with this: it looks every
+// 30 seconds, and when it begins. So that you need not wait for that, it begins again and
+// again here, and is not killed.
+func maintain(ctx context.Context, pool *pgxpool.Pool) error {
+	config := jobConfig(&worker{})
+	config.Queues = map[string]river.QueueConfig{"nobody": {MaxWorkers: 1}} // it works none itself
+	config.TestOnly = true                                                  // it begins at once
+	config.Logger = slog.New(slog.DiscardHandler)                           // it is stopped in the middle of what it does
+	for ctx.Err() == nil {
+		jobs, err := river.NewClient(riverpgxv5.New(pool), config)
+		if err != nil {
+			return err
+		}
+		if err := jobs.Start(context.WithoutCancel(ctx)); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+		}
+		if err := jobs.Stop(context.WithoutCancel(ctx)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+// Onboarding takes ten customers from nothing to a confirmed withdrawal, in two workers that
+// are killed again and again, at a service that loses one answer in five. Each order is a
+// row in PostgreSQL and a job of River's, which were inserted in one transaction. In the end
+// there are ten of everything.
+//
+// It needs Go and the PostgreSQL server, of which it starts one of its own. This process is
+// the service and the one who kills: it starts itself as the workers, kills them with SIGKILL
+// at random moments, starts others in their place until all is done, and then counts in the
+// service. What a program of yours would take over stands in worker.go and orders.go.
+//
+//	go -C contrib/river run ./examples/onboarding
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/contrib/postgres"
+	"github.com/lendingapi/lending-go/internal/onboarding"
+	"github.com/lendingapi/lending-go/internal/pgtest"
+)
+
+// The service executes nothing later than held here, so that the workers need not wait long
+// until an absence shows that nothing happened. How long a real one can take is not
+// published: the default of Quiet is five minutes.
+const (
+	held  = 150 * time.Millisecond
+	quiet = 500 * time.Millisecond
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	var err error
+	if len(os.Args) == 4 && os.Args[1] == "worker" {
+		go endWith(os.Stdin)
+		err = work(ctx, os.Args[2], os.Args[3])
+	} else {
+		err = run(ctx, os.Stdout, show{customers: 10, kills: 8, worker: "worker"})
+	}
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "onboarding:", err)
+		os.Exit(1)
+	}
+}
+
+// endWith ends a worker whose parent has gone, and which nobody waits for.
+func endWith(input io.Reader) {
+	_, _ = io.Copy(io.Discard, input)
+	os.Exit(2)
+}
+
+type show struct {
+	customers, kills int
+	worker           string // what this program is started with to be a worker
+}
+
+func run(ctx context.Context, out io.Writer, s show) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute+time.Duration(s.customers)*time.Second)
+	defer cancel()
+	cluster, err := pgtest.New()
+	if err != nil {
+		return err
+	}
+	defer cluster.Close()
+	database := cluster.URL("postgres")
+	pool, err := pgxpool.New(ctx, database)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	emails, err := prepare(ctx, pool, s.customers)
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	maintained := make(chan error, 1)
+	maintenance, stop := context.WithCancel(ctx)
+	go func() { maintained <- maintain(maintenance, pool) }()
+
+	say(out, "The embedded service, a PostgreSQL of its own and two workers are running: nothing leaves this machine.")
+	var told time.Time
+	result, err := onboarding.Trial{
+		Customers: emails, Lost: 0.2, Held: held, Fleet: 2, Kills: s.kills, Life: 200 * time.Millisecond,
+		Worker: func(address string) *exec.Cmd { return exec.Command(self, s.worker, address, database) }, //nolint:gosec,noctx // this very program, which the trial kills
+		Tell: func(p onboarding.Progress) {
+			if p.Done || time.Since(told) > 100*time.Millisecond {
+				told = time.Now()
+				_, _ = fmt.Fprintf(out, "\r%5.1f s: %2d of %d withdrawals confirmed, a worker killed %2d times, %2d answers lost",
+					p.Elapsed.Seconds(), p.Confirmed, s.customers, p.Kills, p.Lost)
+			}
+		},
+	}.Run(ctx)
+	stop()
+	say(out, "")
+	if err := errors.Join(err, <-maintained); err != nil {
+		return err
+	}
+	return errors.Join(count(out, s.customers, result), check(ctx, out, pool, s.customers))
+}
+
+// count prints what there is, and fails unless there is one of everything for everybody.
+func count(out io.Writer, customers int, result onboarding.Result) error {
+	offers, withdrawals := 0, 0
+	for _, application := range result.State.Applications {
+		offers += application.ProcessRuns
+	}
+	for _, loan := range result.State.Loans {
+		withdrawals += len(loan.Withdrawals)
+	}
+	var failed error
+	say(out, "\n%-14s  wanted  in the service  commands executed", "")
+	for _, row := range []struct {
+		name, route string
+		there       int
+	}{
+		{"customers", onboarding.CreateCustomer, len(result.State.Customers)},
+		{"applications", onboarding.CreateApplication, len(result.State.Applications)},
+		{"offers", onboarding.Process, offers},
+		{"withdrawals", onboarding.Confirm, withdrawals},
+	} {
+		executed, beyond, missing := result.Of(row.route)
+		say(out, "%-14s  %6d  %14d  %17d", row.name, customers, row.there, executed)
+		if row.there != customers || executed != customers || beyond > 0 || missing > 0 {
+			failed = errors.Join(failed, fmt.Errorf("%s: not one for each customer: %d too many, missing for %d", row.name, beyond, missing))
+		}
+	}
+	data, _, _ := result.Of(onboarding.BankingData)
+	calculations, _, _ := result.Of(onboarding.Calculation)
+	passwords, _, _ := result.Of(onboarding.Withdraw)
+	say(out, "\nWhat may be done twice: bank data sent %d times, %d calculations, %d one-time passwords.", data, calculations, passwords)
+	if failed == nil {
+		say(out, "Each order was done once.")
+	}
+	return failed
+}
+
+// check looks at the orders, and for what a person would have to settle.
+func check(ctx context.Context, out io.Writer, pool *pgxpool.Pool, customers int) error {
+	var confirmed, attempts, snoozes int
+	err := pool.QueryRow(ctx, `SELECT (SELECT count(*) FROM orders WHERE confirmed = 1),
+		(SELECT sum(attempt) FROM river_job), (SELECT coalesce(sum((metadata->>'snoozes')::int), 0) FROM river_job)`).Scan(&confirmed, &attempts, &snoozes)
+	if err != nil {
+		return err
+	}
+	say(out, "Their jobs took %d attempts, and were snoozed %d times.", attempts, snoozes)
+	unsettled, err := lending.NewJournal(postgres.NewJournalStore(pool, "orders"), nil).Unsettled(ctx, 100)
+	switch {
+	case err != nil:
+		return err
+	case confirmed != customers:
+		return fmt.Errorf("%d orders are confirmed", confirmed)
+	case len(unsettled) > 0:
+		return fmt.Errorf("%d commands are not settled, %s first", len(unsettled), unsettled[0].Key)
+	}
+	say(out, "The journal has nothing left that is not settled.")
+	return nil
+}
+
+func say(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/onboarding"
+	"github.com/lendingapi/lending-go/internal/onboardingtest"
+	"github.com/lendingapi/lending-go/internal/pgtest"
+	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/riverqueue/river"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The program starts itself, which is this one here.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "worker" {
+		main()
+		return
+	}
+	if len(os.Args) > 1 && os.Args[1] == "unkeyed" {
+		go endWith(os.Stdin)
+		if err := workUnkeyed(context.Background(), os.Args[2], os.Args[3]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func TestOutput(t *testing.T) {
+	customers, _ := onboardingtest.Size()
+	out, err := shown(t, "worker")
+	require.NoError(t, err)
+	assert.Contains(t, out, fmt.Sprintf("%d of %[1]d withdrawals confirmed", customers))
+	assert.Contains(t, out, fmt.Sprintf(`
+                wanted  in the service  commands executed
+customers       %6d          %6[1]d             %6[1]d
+applications    %6[1]d          %6[1]d             %6[1]d
+offers          %6[1]d          %6[1]d             %6[1]d
+withdrawals     %6[1]d          %6[1]d             %6[1]d
+`, customers))
+	assert.Contains(t, out, "Each order was done once.")
+	assert.Contains(t, out, "nothing left that is not settled")
+}
+
+func shown(t *testing.T, worker string) (string, error) {
+	t.Helper()
+	customers, kills := onboardingtest.Size()
+	var out bytes.Buffer
+	err := run(t.Context(), &out, show{customers, kills, worker})
+	if errors.Is(err, pgtest.ErrMissing) && os.Getenv("CI") != "true" {
+		t.Skip(err)
+	}
+	t.Logf("%s", out.Bytes()[bytes.LastIndexByte(out.Bytes(), '\r')+1:])
+	return out.String(), err
+}
+
+// TestWithoutJournal has the same jobs do without keys. What is done they keep in a file
+// after each step, and what is unknown they look up. Without flags that ask for many
+// customers there is nothing to compare.
+func TestWithoutJournal(t *testing.T) {
+	if customers, _ := onboardingtest.Size(); customers < onboardingtest.Many {
+		return
+	}
+	t.Setenv(keepVariable, t.TempDir())
+	_, err := shown(t, "unkeyed")
+	require.ErrorContains(t, err, "too many")
+	t.Log(err)
+}
+
+const keepVariable = "LENDING_ONBOARDING_KEEP" // the folder of a worker without a journal
+
+// unkeyed is a worker without a journal.
+type unkeyed struct {
+	worker
+
+	address string
+}
+
+func (u *unkeyed) Work(ctx context.Context, job *river.Job[onboardArgs]) error {
+	var n int
+	if _, err := fmt.Sscanf(job.Args.Order, "order-%d", &n); err != nil {
+		return err
+	}
+	if err := onboardingtest.Unkeyed(ctx, u.client, u.address, n, os.Getenv(keepVariable)); err != nil {
+		return err
+	}
+	return complete(ctx, u.pool, job)
+}
+
+func workUnkeyed(ctx context.Context, address, database string) error {
+	pool, err := pgxpool.New(ctx, database)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	client, err := lending.New(address, lending.WithCredentials(lending.Credentials{
+		Username: lendingtest.AdministratorUsername, Password: lending.NewSecret(lendingtest.AdministratorPassword),
+	}))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return serve(ctx, pool, &unkeyed{worker{client: client, pool: pool}, address})
+}
+
+// A count that is not ten ends the program with an error.
+func TestCountFails(t *testing.T) {
+	require.Error(t, count(&bytes.Buffer{}, 10, onboarding.Result{}))
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+)
+
+// order is a row of the partner's own table.
+type order struct {
+	ID     string
+	Email  string
+	Amount json.Number
+	Asked  time.Time // when the customer asked for the money
+}
+
+const createOrders = `CREATE TABLE orders (
+	id        text        PRIMARY KEY,
+	email     text        NOT NULL,
+	amount    numeric     NOT NULL,
+	asked     timestamptz NOT NULL,
+	confirmed int         NOT NULL DEFAULT 0 -- how often its job has come to the end
+)`
+
+// onboardArgs is the job of an order. It names the order and holds nothing else: River shows
+// it, and keeps it after the end.
+type onboardArgs struct {
+	Order string `json:"order"`
+}
+
+// Kind names the jobs, for ever.
+func (onboardArgs) Kind() string { return "onboard" }
+
+// place takes an order. It and its job are there together, or not at all.
+func place(ctx context.Context, pool *pgxpool.Pool, jobs *river.Client[pgx.Tx], o order) error {
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `INSERT INTO orders (id, email, amount, asked) VALUES ($1, $2, $3, $4)`, o.ID, o.Email, o.Amount.String(), o.Asked)
+		if err != nil {
+			return err
+		}
+		_, err = jobs.InsertTx(ctx, tx, onboardArgs{o.ID}, nil)
+		return err
+	})
+}
+
+// load reads an order.
+func load(ctx context.Context, pool *pgxpool.Pool, id string) (order, error) {
+	o := order{ID: id}
+	err := pool.QueryRow(ctx, `SELECT email, amount::text, asked FROM orders WHERE id = $1`, id).Scan(&o.Email, &o.Amount, &o.Asked)
+	return o, err
+}
+
+// complete ends an order and its job: both of them, or none.
+func complete(ctx context.Context, pool *pgxpool.Pool, job *river.Job[onboardArgs]) error {
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `UPDATE orders SET confirmed = confirmed + 1 WHERE id = $1`, job.Args.Order); err != nil {
+			return err
+		}
+		_, err := river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, job)
+		return err
+	})
+}

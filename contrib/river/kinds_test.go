@@ -1,0 +1,327 @@
+package lendingriver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/riverqueue/river"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	createCustomer = "POST /api/Application/create-customer"
+	createRoute    = "POST /api/Application/create-application"
+	linkRoute      = "POST /api/Application/send-application-link"
+	statusRoute    = "GET /api/Application/application-status/{applicationId}"
+)
+
+// office is a service, a client of it and its journal.
+type office struct {
+	t           *testing.T
+	ctx         context.Context
+	service     *lendingtest.Service
+	journal     *lending.Journal
+	store       *store
+	client      *lending.Client
+	customer    lending.CustomerID
+	application lending.ApplicationID
+}
+
+// store is a journal's that can fail.
+type store struct {
+	lending.JournalStore
+	fail func(lending.JournalEntry) error
+}
+
+func (s *store) Save(ctx context.Context, entry lending.JournalEntry) error {
+	if s.fail != nil {
+		if err := s.fail(entry); err != nil {
+			return err
+		}
+	}
+	return s.JournalStore.Save(ctx, entry)
+}
+
+type noTokens struct{}
+
+func (noTokens) Token(context.Context) (lending.Token, error) {
+	return lending.Token{}, &lending.ArgumentError{Fields: []lending.FieldError{{Field: "username"}}}
+}
+
+func newOffice(t *testing.T) *office {
+	t.Helper()
+	o := &office{t: t, ctx: t.Context(), service: lendingtest.New(), store: &store{JournalStore: lending.NewMemoryJournalStore()}}
+	t.Cleanup(o.service.Close)
+	customer := o.service.AddCustomer(lendingtest.Customer{Email: "order@example.com"})
+	application := o.service.AddApplication(lendingtest.Application{CustomerID: customer.ID})
+	o.customer, _ = lending.ParseCustomerID(customer.ID)
+	o.application, _ = lending.ParseApplicationID(application.ID)
+	o.journal = lending.NewJournal(o.store, nil)
+	o.client = o.newClient(lending.Credentials{
+		Username: lendingtest.AdministratorUsername, Password: lending.NewSecret(lendingtest.AdministratorPassword),
+	})
+	return o
+}
+
+func (o *office) newClient(credentials lending.Credentials) *lending.Client {
+	o.t.Helper()
+	client, err := lending.New("https://lending.example", lending.WithHTTPClient(&http.Client{Transport: o.service.Transport()}),
+		lending.WithCredentials(credentials), lending.WithJournal(o.journal))
+	require.NoError(o.t, err)
+	o.t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// create is the command that most errors are of.
+func (o *office) create(key string) error {
+	_, err := o.client.Applications.Create(lending.WithKey(o.ctx, key), lending.ApplicationRequest{
+		CustomerID: o.customer, BusinessName: "Engines", BusinessZip: "94105",
+	}, nil)
+	return err
+}
+
+func (o *office) sendLink(key string) error {
+	return o.client.Applications.SendLink(lending.WithKey(o.ctx, key), o.application)
+}
+
+// kinds is every kind of error that the library has, and what River makes of the job:
+// cancelled, snoozed, or failed and tried again.
+var kinds = map[string]struct {
+	fails func(o *office) error
+	is    error // found in it
+	event river.EventKind
+	wait  time.Duration // until the next try, if it is snoozed
+}{
+	"argument": {
+		fails: func(o *office) error {
+			_, err := o.client.Applications.Create(lending.WithKey(o.ctx, "order-1"), lending.ApplicationRequest{}, nil)
+			return err
+		},
+		event: river.EventKindJobCancelled,
+	},
+	"key of another request": {
+		fails: func(o *office) error {
+			require.NoError(o.t, o.create("order-1"))
+			return o.sendLink("order-1")
+		},
+		event: river.EventKindJobCancelled,
+	},
+	"refused": {
+		fails: failing(lendingtest.Fault{Status: http.StatusBadRequest}),
+		event: river.EventKindJobCancelled,
+	},
+	"refused for now": {
+		fails: failing(lendingtest.Fault{Status: http.StatusConflict, RetryAfter: 30 * time.Second}),
+		event: river.EventKindJobSnoozed, wait: 30 * time.Second,
+	},
+	"forbidden": {
+		fails: failing(lendingtest.Fault{Status: http.StatusForbidden}), is: lending.ErrForbidden,
+		event: river.EventKindJobCancelled,
+	},
+	"token refused": {
+		fails: failing(lendingtest.Fault{Status: http.StatusUnauthorized}), is: lending.ErrUnauthorized,
+		event: river.EventKindJobFailed,
+	},
+	"rate limited": {
+		fails: failing(lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: 42 * time.Second}), is: lending.ErrRateLimited,
+		event: river.EventKindJobSnoozed, wait: 42 * time.Second,
+	},
+	"rate limited for nobody knows how long": {
+		fails: failing(lendingtest.Fault{Status: http.StatusTooManyRequests}), is: lending.ErrRateLimited,
+		event: river.EventKindJobFailed,
+	},
+	"overloaded": {
+		fails: failing(lendingtest.Fault{Status: http.StatusServiceUnavailable, RetryAfter: 2 * time.Minute}), is: lending.ErrOutcomeUnknown,
+		event: river.EventKindJobSnoozed, wait: 2 * time.Minute,
+	},
+	"answer lost": {
+		fails: failing(lendingtest.Fault{ResetAfter: true}), is: lending.ErrOutcomeUnknown,
+		event: river.EventKindJobFailed,
+	},
+	"time is up": {
+		fails: func(o *office) error {
+			o.service.Fail(createRoute, lendingtest.Fault{Delay: time.Minute})
+			ctx, cancel := context.WithTimeout(o.ctx, time.Second)
+			defer cancel()
+			o.ctx = ctx
+			return o.create("order-1")
+		},
+		is: context.DeadlineExceeded, event: river.EventKindJobFailed,
+	},
+	"the worker stops": { // which River sees by this error, and has another go on at once
+		fails: func(o *office) error {
+			ctx, cancel := context.WithCancel(o.ctx)
+			o.ctx = ctx
+			o.service.Fail(createRoute, lendingtest.Fault{Reached: cancel, Delay: time.Minute})
+			return o.create("order-1")
+		},
+		is: context.Canceled, event: river.EventKindJobFailed,
+	},
+	"answer cut": {
+		fails: failing(lendingtest.Fault{CutBody: 5}), is: lending.ErrMayHaveHappened,
+		event: river.EventKindJobCancelled,
+	},
+	"answer not kept": {
+		fails: func(o *office) error {
+			require.NoError(o.t, failing(lendingtest.Fault{})(o))
+			elapse(31 * 24 * time.Hour)
+			_, err := o.journal.Sweep(o.ctx)
+			require.NoError(o.t, err)
+			return o.create("order-1")
+		},
+		is: lending.ErrAnswerLost, event: river.EventKindJobCancelled,
+	},
+	"answer not decoded": {
+		fails: func(o *office) error {
+			o.service.Answer(createRoute, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = w.Write([]byte(`{"id": 7}`))
+			})
+			return o.create("order-1")
+		},
+		is: lending.ErrMayHaveHappened, event: river.EventKindJobCancelled,
+	},
+	"in progress": {
+		fails: func(o *office) error {
+			o.service.Fail(createRoute, lendingtest.Fault{Delay: time.Minute})
+			ctx, cancel := context.WithTimeout(o.ctx, 50*time.Second)
+			defer cancel()
+			first := *o
+			first.ctx = ctx
+			go func() { _ = first.create("order-1") }()
+			elapse(20 * time.Second)
+			return o.create("order-1")
+		},
+		is: lending.ErrInProgress, event: river.EventKindJobSnoozed, wait: 30 * time.Second,
+	},
+	"in progress, as another says who does not say for how long": {
+		fails: func(*office) error { return fmt.Errorf("the other worker: %w", lending.ErrInProgress) },
+		is:    lending.ErrInProgress, event: river.EventKindJobSnoozed, wait: time.Minute,
+	},
+	"resolved too early": {
+		fails: func(o *office) error {
+			_ = failing(lendingtest.Fault{ResetBefore: true})(o)
+			elapse(3 * time.Minute)
+			return o.journal.Resolve(o.ctx, "order-1", lending.Resolution{By: "ada", Why: "she asked", Verdict: lending.NotHappened()})
+		},
+		is: lending.ErrUnsettled, event: river.EventKindJobSnoozed, wait: 2 * time.Minute,
+	},
+	"unsettled": {
+		fails: func(o *office) error {
+			_ = failing(lendingtest.Fault{ResetBefore: true})(o)
+			elapse(time.Minute)
+			return o.create("order-1")
+		},
+		is: lending.ErrUnsettled, event: river.EventKindJobSnoozed, wait: 4 * time.Minute,
+	},
+	"unsettled, and no read says for how long": {
+		fails: func(o *office) error {
+			_ = failing(lendingtest.Fault{ResetBefore: true})(o)
+			o.service.Fail("GET /api/Application/get-customer-applications/{customerId}", lendingtest.Fault{Status: http.StatusForbidden, Times: -1})
+			return o.create("order-1")
+		},
+		is: lending.ErrUnsettled, event: river.EventKindJobSnoozed, wait: time.Minute,
+	},
+	"scope held": {
+		fails: func(o *office) error {
+			_ = failing(lendingtest.Fault{ResetBefore: true})(o)
+			return o.create("order-2")
+		},
+		is: lending.ErrScopeHeld, event: river.EventKindJobSnoozed, wait: time.Minute,
+	},
+	"undecided": {
+		fails: func(o *office) error {
+			o.service.Fail(linkRoute, lendingtest.Fault{ResetBefore: true})
+			_ = o.sendLink("order-1")
+			return o.sendLink("order-1")
+		},
+		is: lending.ErrUndecided, event: river.EventKindJobSnoozed, wait: 15 * time.Minute,
+	},
+	"journal down before": {
+		fails: func(o *office) error {
+			o.store.fail = func(lending.JournalEntry) error { return errors.New("down") }
+			return o.create("order-1")
+		},
+		is: lending.ErrJournal, event: river.EventKindJobFailed,
+	},
+	"journal down after": {
+		fails: func(o *office) error {
+			o.store.fail = func(entry lending.JournalEntry) error {
+				if entry.State == lending.CommandDone {
+					return errors.New("down")
+				}
+				return nil
+			}
+			return o.create("order-1")
+		},
+		is: lending.ErrJournal, event: river.EventKindJobFailed,
+	},
+	"sign-in refused": {
+		fails: func(o *office) error {
+			o.client = o.newClient(lending.Credentials{Username: "nobody", Password: lending.NewSecret("wrong")})
+			_ = o.create("order-1")
+			return o.create("order-1")
+		},
+		event: river.EventKindJobSnoozed, wait: time.Minute,
+	},
+	"sign-in of a person": {
+		fails: func(o *office) error {
+			var err error
+			o.client, err = lending.New("https://lending.example", lending.WithJournal(o.journal))
+			require.NoError(o.t, err)
+			return o.create("order-1")
+		},
+		is: lending.ErrSignInRequired, event: river.EventKindJobFailed,
+	},
+	"argument of a sign-in": { // which is none of the order's
+		fails: func(o *office) error {
+			var err error
+			o.client, err = lending.New("https://lending.example", lending.WithJournal(o.journal), lending.WithTokenSource(noTokens{}))
+			require.NoError(o.t, err)
+			return o.create("order-1")
+		},
+		event: river.EventKindJobFailed,
+	},
+	"read finds nothing": {
+		fails: func(o *office) error {
+			o.service.Fail(statusRoute, lendingtest.Fault{Status: http.StatusNotFound})
+			_, err := o.client.Applications.Status(o.ctx, o.application)
+			return err
+		},
+		is: lending.ErrNotFound, event: river.EventKindJobFailed,
+	},
+	"of another": {
+		fails: func(*office) error { return errOther }, is: errOther,
+		event: river.EventKindJobFailed,
+	},
+	"snoozed by the job": {
+		fails: func(o *office) error {
+			return errors.Join(failing(lendingtest.Fault{Status: http.StatusBadRequest})(o), river.JobSnooze(time.Hour))
+		},
+		event: river.EventKindJobSnoozed, wait: time.Hour,
+	},
+	"cancelled by the job": {
+		fails: func(o *office) error {
+			return river.JobCancel(failing(lendingtest.Fault{Status: http.StatusServiceUnavailable, RetryAfter: time.Hour})(o))
+		},
+		is: lending.ErrOutcomeUnknown, event: river.EventKindJobCancelled,
+	},
+}
+
+var errOther = errors.New("the disk is full")
+
+func elapse(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // on the fake clock of the bubble
+
+// failing returns what the command fails with when it meets fault.
+func failing(fault lendingtest.Fault) func(*office) error {
+	return func(o *office) error {
+		o.service.Fail(createRoute, fault)
+		return o.create("order-1")
+	}
+}
