@@ -2,7 +2,6 @@ package postgres_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -72,6 +71,28 @@ func ExampleNewTokenStore() {
 	// codes sent: 1
 }
 
+// The replicas of a program share what they are signed in with, and what they have sent.
+func ExampleMigrate() {
+	pool, stop := exampleDatabase() // in its place: pgxpool.New
+	defer stop()
+	ctx, address := context.Background(), "https://lending.example"
+	credentials := lending.Credentials{Username: lendingtest.Username, Password: lending.NewSecret(lendingtest.Password)}
+	err := postgres.Migrate(ctx, pool)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	client, err := lending.New(address, lending.WithCredentials(credentials),
+		lending.WithTokenStore(postgres.NewTokenStore(pool, "lending")),
+		lending.WithJournal(lending.NewJournal(postgres.NewJournalStore(pool, "lending"), nil)))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(client.Close())
+	// Output: <nil>
+}
+
 // Whichever replica gets a delivery a second time knows it.
 func ExampleNewDeduper() {
 	pool, stop := exampleDatabase() // in its place: pgxpool.New
@@ -109,12 +130,20 @@ func ExampleNewJournalStore() {
 	defer service.Close()
 	ctx := context.Background()
 	store := postgres.NewJournalStore(pool, "lending")
-	err := errors.Join(postgres.Migrate(ctx, pool), pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "CREATE TABLE orders AS SELECT 42 AS n"); err != nil { // in its place: INSERT INTO orders
+	if err := postgres.Migrate(ctx, pool); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if _, err := pool.Exec(ctx, "CREATE TABLE orders (n integer)"); err != nil {
+		fmt.Println(err)
+		return
+	}
+	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "INSERT INTO orders VALUES (42)"); err != nil {
 			return err
 		}
 		return store.In(tx).Intend(ctx, "order-42/create-customer")
-	}))
+	})
 	if err != nil {
 		fmt.Println(err)
 		return
