@@ -54,12 +54,14 @@ func openStore(store string) (webhooktest.Store, error) {
 
 // The server is shut down at once too, and started again.
 func TestNothingIsLostUnderKill(t *testing.T) {
+	t.Parallel()
 	url, restart := restarted(t)
 	webhooktest.Kill(t, url, restart)
 }
 
 // What the function writes in its transaction is there once, however often it was called.
 func TestEffectsAreThereOnceUnderKill(t *testing.T) {
+	t.Parallel()
 	url, restart := restarted(t)
 	pool := connect(t, url)
 	webhooktest.KillExactly(t, txAt+url, restart, func() map[string]int {
