@@ -13,7 +13,7 @@
 //
 //	GRANT SELECT ON lending_migration TO replica;
 //	GRANT SELECT, INSERT, UPDATE ON lending_token, lending_journal TO replica;
-//	GRANT SELECT, INSERT, UPDATE, DELETE ON lending_deduper TO replica;
+//	GRANT SELECT, INSERT, UPDATE, DELETE ON lending_deduper, lending_inbox, lending_inbox_seen TO replica;
 //	GRANT SELECT, INSERT, DELETE ON lending_intent TO replica;
 //
 // # Poolers

@@ -5,6 +5,7 @@ package postgres_test
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"os"
 	"os/exec"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/onboardingtest"
 	"github.com/lendingapi/lending-go/internal/pgtest"
+	"github.com/lendingapi/lending-go/internal/webhooktest"
 
 	"github.com/lendingapi/lending-go/contrib/postgres"
 )
@@ -31,7 +33,8 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}
 	pgtest.SkipExamples()
-	code := m.Run()
+	_, _ = flag.Set("events", "600"), flag.Set("kills", "6") // unless the command line says otherwise
+	code := webhooktest.Main(m, openStore)
 	endShared()
 	os.Exit(code)
 }

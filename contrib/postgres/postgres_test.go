@@ -14,13 +14,15 @@ import (
 )
 
 // shared is a cluster for all tests that do not end it. Each has a database of its own.
-var shared = sync.OnceValues(func() (*pgtest.Cluster, error) { return pgtest.New("max_connections=200") })
-
-func endShared() {
-	if cluster, err := shared(); err == nil {
-		cluster.Close()
+var shared = sync.OnceValues(func() (cluster *pgtest.Cluster, err error) {
+	cluster, err = pgtest.New("max_connections=200")
+	if err == nil {
+		endShared = cluster.Close
 	}
-}
+	return cluster, err
+})
+
+var endShared = func() {}
 
 // database returns the URL of an empty one in the shared cluster.
 func database(tb testing.TB) string {

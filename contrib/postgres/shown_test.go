@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -28,6 +29,7 @@ func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	s := storesOf(pool)
 	claim, err := s.deduper.Claim(t.Context(), "key of the claim")
 	require.NoError(t, err)
+	inbox := inboxOf(pool, nil)
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
@@ -37,6 +39,8 @@ func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	for n := range 4 {
 		working.Go(func() {
 			for ctx.Err() == nil {
+				_ = inbox.Put(ctx, event(lending.EventName(rand.Text())))
+				_, _ = inbox.Take(ctx)
 				_, _ = s.journal.Load(ctx, "key")
 				_, _ = s.token.Acquire(ctx, fmt.Sprint(n), time.Millisecond)
 			}
@@ -44,7 +48,7 @@ func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	}
 	var shown bytes.Buffer
 	for range 20 {
-		for _, v := range []any{s.token, s.deduper, s.journal, claim, s.journal.In(tx)} {
+		for _, v := range []any{s.token, s.deduper, s.journal, claim, s.journal.In(tx), inbox} {
 			for _, value := range []any{v, []any{v}, struct{ v any }{v}} {
 				for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d"} {
 					fmt.Fprintf(&shown, verb, value)

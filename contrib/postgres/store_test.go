@@ -64,6 +64,13 @@ func TestStoresKeepTheirContracts(t *testing.T) {
 					return func() lending.JournalStore { return postgres.NewJournalStore(pool(t), t.Name()) }
 				})
 			})
+			t.Run("Inbox", func(t *testing.T) {
+				storetest.Inbox(t, func(t *testing.T, lease time.Duration) func() lending.Inbox {
+					return func() lending.Inbox {
+						return postgres.NewInbox(pool(t), t.Name(), &postgres.InboxOptions{Lease: lease})
+					}
+				})
+			})
 		})
 	}
 }

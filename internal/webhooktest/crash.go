@@ -129,7 +129,7 @@ func crashChild(text string, open func(string) (Store, error)) error {
 	inbox := store.Inbox
 	acts := os.NewFile(3, "acts")
 	ctx := context.Background()
-	go lending.Work(ctx, inbox, func(ctx context.Context, e *lending.Event) error {
+	go store.work(ctx, func(ctx context.Context, e *lending.Event) error {
 		if generation <= c.Restarts {
 			time.AfterFunc(20*time.Millisecond, func() { os.Exit(crashed) }) //nolint:revive // what is tested
 			<-ctx.Done()

@@ -39,7 +39,17 @@ const (
 type Store struct {
 	Inbox   lending.Inbox
 	Deduper lending.Deduper
-	Close   func() error // nil if there is nothing to close
+	// Work does more around the function than [lending.Work], which stands for nil.
+	Work  func(ctx context.Context, handle lending.EventFunc, opts *lending.WorkOptions)
+	Close func() error // nil if there is nothing to close
+}
+
+func (s Store) work(ctx context.Context, handle lending.EventFunc, opts *lending.WorkOptions) {
+	if s.Work != nil {
+		s.Work(ctx, handle, opts)
+		return
+	}
+	lending.Work(ctx, s.Inbox, handle, opts)
 }
 
 func (s Store) close() {
@@ -108,7 +118,7 @@ func child(generation string, open func(string) (Store, error)) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	var working sync.WaitGroup
 	working.Go(func() {
-		lending.Work(ctx, store.Inbox, act, &lending.WorkOptions{Concurrency: concurrency, MaxTries: 1000, Backoff: func(int) time.Duration { return 20 * time.Millisecond }})
+		store.work(ctx, act, &lending.WorkOptions{Concurrency: concurrency, MaxTries: 1000, Backoff: func(int) time.Duration { return 20 * time.Millisecond }})
 	})
 	serve(store.Inbox.Put)
 	for {
@@ -130,6 +140,20 @@ func child(generation string, open func(string) (Store, error)) error {
 //
 // between, if it is not nil, is called now and then: to restart what the inbox is in.
 func Kill(t *testing.T, store string, between func()) {
+	t.Helper()
+	run(t, store, between).judge()
+}
+
+// KillExactly is Kill for a store with a Work of its own, of which acted returns afterwards
+// how often each event, by its key, has had its effect. It fails the test if that is not
+// once for each that was answered with success, or more than once for any.
+func KillExactly(t *testing.T, store string, between func(), acted func() map[string]int) {
+	t.Helper()
+	r := run(t, store, between)
+	r.judgeExactly(acted())
+}
+
+func run(t *testing.T, store string, between func()) *rig {
 	t.Helper()
 	if runtime.GOOS == "windows" {
 		t.Skip("a process cannot inherit a socket here")
@@ -168,7 +192,8 @@ func Kill(t *testing.T, store string, between func()) {
 	if err := r.process.Wait(); err != nil {
 		t.Fatalf("the receiver did not empty its inbox: %v: %s", err, r.stderr.String())
 	}
-	r.judge(time.Since(start))
+	r.took = time.Since(start)
+	return r
 }
 
 type rig struct {
@@ -181,6 +206,7 @@ type rig struct {
 	stdin      io.Writer
 	stderr     bytes.Buffer
 	generation int
+	took       time.Duration
 
 	sent, deliveries, repeated atomic.Int64
 
@@ -290,7 +316,7 @@ func (r *rig) accept(key string) {
 }
 
 // judge compares what was accepted with what was acted on.
-func (r *rig) judge(took time.Duration) {
+func (r *rig) judge() {
 	text, err := os.ReadFile(r.acts.Name())
 	if err != nil {
 		r.t.Fatal(err)
@@ -326,6 +352,29 @@ func (r *rig) judge(took time.Duration) {
 	if lost > 0 {
 		r.t.Errorf("%d of %d accepted events were lost", lost, len(r.accepted))
 	}
-	r.t.Logf("%d events in %d deliveries, %d accepted, %d exact duplicates answered with success; receiver killed %d times; %d acted on, %d lost, %d acted on twice, at most %d after one kill; %s",
-		*events, r.deliveries.Load(), len(r.accepted), r.repeated.Load(), r.generation-1, len(byKey), lost, twice, most, took.Round(time.Millisecond))
+	r.t.Logf("%s; %d acted on, %d lost, %d acted on twice, at most %d after one kill; %s", r.sentText(), len(byKey), lost, twice, most, r.took.Round(time.Millisecond))
+}
+
+// judgeExactly compares what was accepted with what has had its effect.
+func (r *rig) judgeExactly(acted map[string]int) {
+	lost, twice := 0, 0
+	for key := range r.accepted {
+		if acted[key] == 0 {
+			lost++
+		}
+	}
+	for _, times := range acted {
+		if times > 1 {
+			twice++
+		}
+	}
+	if lost > 0 || twice > 0 || len(acted) == 0 {
+		r.t.Errorf("of %d accepted events %d were lost, and %d of %d had their effect more than once", len(r.accepted), lost, twice, len(acted))
+	}
+	r.t.Logf("%s; %d with their effect, %d lost, %d more than once; %s", r.sentText(), len(acted), lost, twice, r.took.Round(time.Millisecond))
+}
+
+func (r *rig) sentText() string {
+	return fmt.Sprintf("%d events in %d deliveries, %d accepted, %d exact duplicates answered with success; receiver killed %d times",
+		*events, r.deliveries.Load(), len(r.accepted), r.repeated.Load(), r.generation-1)
 }

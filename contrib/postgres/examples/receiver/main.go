@@ -1,0 +1,192 @@
+// Receiver takes the service's webhooks into an inbox in PostgreSQL, and acts on them in the
+// transaction in which they end: what it writes for an event is there once, although its
+// function fails for one of them, after it has written, and is called again.
+//
+// It needs Go and an installed PostgreSQL server, of which it starts one of its own in a
+// temporary folder. The service runs in this program. What a program of yours would take over
+// stands in receive and act.
+//
+//	go -C contrib/postgres run ./examples/receiver
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/pgtest"
+	"github.com/lendingapi/lending-go/lendingtest"
+
+	"github.com/lendingapi/lending-go/contrib/postgres"
+)
+
+const loans = 6
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "receiver:", err)
+		os.Exit(1)
+	}
+}
+
+// receive makes the inbox, its handler and what works on it until ctx ends.
+func receive(ctx context.Context, pool *pgxpool.Pool, secrets lending.SecretsFunc, act postgres.TxFunc, observe func(lending.Handling)) (handler http.Handler, worked <-chan struct{}) {
+	inbox := postgres.NewInbox(pool, "lending", nil)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		inbox.WorkTx(ctx, act, &lending.WorkOptions{
+			Backoff: func(int) time.Duration { return 100 * time.Millisecond }, // the usual ones are for a service that is away
+			Observe: observe,
+		})
+	}()
+	return lending.NewReceiver(secrets, inbox.Put, nil), ended
+}
+
+// act books a loan in a table of the program's own. All that it writes with tx is committed
+// together with the end of the event.
+func act(ctx context.Context, tx pgx.Tx, event *lending.Event) error {
+	if event.Name != lending.EventLoanCreated {
+		return nil // acted on: there is nothing to do
+	}
+	_, err := tx.Exec(ctx, "INSERT INTO booked (event) VALUES ($1)", event.Key())
+	return err
+}
+
+// failing is act, but for the third call, which fails after it has written.
+func failing(calls *atomic.Int32) postgres.TxFunc {
+	return func(ctx context.Context, tx pgx.Tx, event *lending.Event) error {
+		if err := act(ctx, tx, event); err != nil {
+			return err
+		}
+		if calls.Add(1) == 3 {
+			return errors.New("a failure")
+		}
+		return nil
+	}
+}
+
+func run(ctx context.Context, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	cluster, err := pgtest.New() // in its place: the database that the program has
+	if err != nil {
+		return err
+	}
+	defer cluster.Close()
+	pool, err := pgxpool.New(ctx, cluster.URL("postgres"))
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if err := postgres.Migrate(ctx, pool); err != nil {
+		return err
+	}
+	// Nothing in the table keeps a loan from being booked twice.
+	if _, err := pool.Exec(ctx, "CREATE TABLE booked (event text)"); err != nil {
+		return err
+	}
+
+	var secret atomic.Pointer[lending.Secret] // known when the receiver is there to be subscribed
+	secret.Store(new(lending.Secret))
+	var calls atomic.Int32
+	booked := make(chan struct{}, loans)
+	working, stop := context.WithCancel(ctx)
+	handler, worked := receive(working, pool, func(*http.Request) ([]lending.Secret, error) {
+		return []lending.Secret{*secret.Load()}, nil
+	}, failing(&calls), func(h lending.Handling) {
+		if h.Event == lending.EventLoanCreated && h.Err == nil {
+			booked <- struct{}{}
+		}
+	})
+	defer func() {
+		stop()
+		<-worked
+	}()
+	server := httptest.NewTLSServer(handler)
+	defer server.Close()
+	if err := deliver(ctx, out, server, &secret); err != nil {
+		return err
+	}
+	for range loans {
+		select {
+		case <-booked:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	fmt.Fprintf(out, "The function was called %d times: once it failed after it had booked a loan, which was rolled back.\n", calls.Load())
+	return count(ctx, out, pool)
+}
+
+// deliver has the embedded service create loans, and deliver the event of each twice.
+func deliver(ctx context.Context, out io.Writer, receiver *httptest.Server, secret *atomic.Pointer[lending.Secret]) error {
+	service := lendingtest.NewServer(lendingtest.WithDeliveryClient(receiver.Client()))
+	defer service.Close()
+	client, err := lending.New(service.URL, lending.WithCredentials(lending.Credentials{
+		Username:           lendingtest.Username,
+		Password:           lending.NewSecret(lendingtest.Password),
+		TrustedDeviceToken: lending.NewSecret(lendingtest.TrustedDeviceToken),
+	}))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	id, err := lending.ParsePartnerID(lendingtest.PartnerID)
+	if err != nil {
+		return err
+	}
+	partner := lending.ForPartner(id)
+	ensured, err := client.Webhooks.Ensure(ctx, partner, lending.WebhookSubscription{WebhookURI: receiver.URL})
+	if err != nil {
+		return err
+	}
+	secret.Store(&ensured.Subscription.Secret)
+	fmt.Fprintln(out, "A service, a receiver and a PostgreSQL server are running: nothing leaves this machine.")
+	service.SetDeliveryMode(lendingtest.DeliveryMode{Copies: 1})
+	for range loans {
+		if err := client.Webhooks.Simulate(ctx, partner, lending.EventLoanCreated); err != nil {
+			return err
+		}
+	}
+	err = service.Wait(ctx)
+	accepted := 0
+	for _, delivery := range service.Deliveries() {
+		if delivery.Status == http.StatusNoContent {
+			accepted++
+		}
+	}
+	defer fmt.Fprintf(out, "%d loans were created, and the event of each was delivered twice: %d deliveries, all answered with success.\n", loans, accepted)
+	return err
+}
+
+// count tells what is in the tables in the end.
+func count(ctx context.Context, out io.Writer, pool *pgxpool.Pool) error {
+	var rows, different int
+	if err := pool.QueryRow(ctx, "SELECT count(*), count(DISTINCT event) FROM booked").Scan(&rows, &different); err != nil {
+		return err
+	}
+	left, err := postgres.NewInbox(pool, "lending", nil).Counts(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "The table of the program has %d rows, of %d events: each is there once.\n", rows, different)
+	fmt.Fprintf(out, "The inbox is empty: %t\n", left == lending.InboxCounts{})
+	if rows != loans || different != loans {
+		return errors.New("not each event is there once")
+	}
+	return nil
+}

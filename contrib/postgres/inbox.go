@@ -1,0 +1,242 @@
+package postgres
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go"
+)
+
+// InboxOptions are what can be changed in an [Inbox]. A nil pointer and zero fields
+// leave it at the defaults.
+type InboxOptions struct {
+	// Lease is how long a worker may act on an event before another takes it for dead.
+	// The context of the function ends a little earlier.
+	Lease time.Duration // 5 min
+	Keep  time.Duration // how long an event is known, and its exact repetition swallowed; 72 h
+	// Poll is how long an event can wait that another process has put, at most. What this one
+	// has put, what is tried again and what ended processes have left is taken when it is due.
+	Poll time.Duration // 1 s
+	// Notify tells the processes that listen, see [Inbox.Listen], of what was put. Several
+	// events in a short time are one notification.
+	Notify bool
+	Tx     pgx.TxOptions // of the transactions of WorkTx
+}
+
+// Inbox is a [lending.Inbox] in PostgreSQL, for the replicas of a receiver, made by
+// [Migrate]: a table of the events that are not done, and one of the keys of those that were
+// put, which are known for Keep and then deleted, some at a time.
+//
+// It keeps what PostgreSQL keeps, which contrib/README.md has as a table: what was put is on
+// the disk before Put returns, as long as nobody sets synchronous_commit off. Events lie in it
+// as they came, codes and personal data included.
+//
+// [Inbox.PutTx] puts an event in a transaction of the caller's, and the function of
+// [Inbox.WorkTx] has the transaction in which the event ends. Beside them it is an inbox as
+// any other, for [lending.Work].
+//
+// What a process was acting on when it ended is due again when its Lease has passed, by the
+// clock of the database. Events are taken with FOR UPDATE SKIP LOCKED, for all workers of a
+// process that wait in one statement. A process that waits asks once in Poll. It needs
+// nothing of a session, so that a pooler may give each transaction another one.
+//
+// A pool needs a connection for each worker of WorkTx and two more. The role needs SELECT,
+// INSERT, UPDATE and DELETE on both tables.
+//
+// Every event leaves three dead rows in the table of those that are not done, which is as small
+// as their number once these are vacuumed away: its storage parameters have autovacuum do that
+// after 2,000. A transaction that stays open for long, anywhere in the database,
+// keeps vacuum from it. There is nothing for a fillfactor to gain, as each change of a row is
+// one of its index.
+type Inbox struct {
+	database
+	name    string
+	options InboxOptions
+	taking  hidden[*taking]
+	bell    hidden[*bell]
+}
+
+var _ lending.Inbox = (*Inbox)(nil)
+
+// NewInbox returns the inbox of that name.
+func NewInbox(pool *pgxpool.Pool, name string, times *InboxOptions, opts ...Option) *Inbox {
+	var o InboxOptions
+	if times != nil {
+		o = *times
+	}
+	usual := lending.DeduperOptions{Lease: o.Lease, Keep: o.Keep}.WithDefaults()
+	o.Lease, o.Keep = usual.Lease, usual.Keep
+	if o.Poll <= 0 {
+		o.Poll = time.Second
+	}
+	return &Inbox{opened(pool, opts), name, o, hide(newTaking()), hide(new(bell))}
+}
+
+// exec does a statement that does no harm when it is done twice, and returns how many rows
+// it was about.
+func (b *Inbox) exec(ctx context.Context, statement string, arguments ...any) (rows int64, err error) {
+	err = b.retry(ctx, func(conn *pgxpool.Conn) error {
+		tag, err := conn.Exec(ctx, b.sql(statement), arguments...)
+		rows = tag.RowsAffected()
+		return err
+	})
+	return rows, err
+}
+
+// Another that puts the same event is waited for. A key that has been known for long enough
+// is as one that is not, also before it is deleted.
+const putEvent = `
+WITH new AS (
+	INSERT INTO {inbox_seen} AS seen (name, key, at) VALUES ($1::text, $2::bytea, clock_timestamp())
+	ON CONFLICT (name, key) DO UPDATE SET at = excluded.at WHERE seen.at < excluded.at - $4::interval
+	RETURNING at)
+INSERT INTO {inbox} (name, due, body) SELECT $1::text, at, $3::bytea FROM new`
+
+// Put implements [lending.Inbox]. It returns when the event is committed. When the
+// connection breaks before it knows that, it puts the event again, and returns
+// [lending.ErrDuplicate] if it was: the event is there in both cases.
+func (b *Inbox) Put(ctx context.Context, event *lending.Event) error {
+	err := b.retry(ctx, func(conn *pgxpool.Conn) error { return b.put(ctx, conn, event) })
+	if err == nil {
+		b.taking().lookIn(0)
+		b.ring(ctx)
+	}
+	return err
+}
+
+// PutTx puts an event in a transaction of the caller's: it is in the inbox if and when that
+// is committed. For an event that was seen it returns [lending.ErrDuplicate], and the
+// transaction can go on. Another transaction that has put the same event, and has not ended,
+// is waited for.
+//
+// An event that was put so is taken within Poll; with Notify the transaction tells those who
+// listen, and takes turns with others that do while it commits.
+func (b *Inbox) PutTx(ctx context.Context, tx Tx, event *lending.Event) error {
+	if b.err != nil {
+		return b.err
+	}
+	err := b.put(ctx, tx, event)
+	if err == nil && b.options.Notify {
+		_, err = tx.Exec(ctx, notify, b.channel())
+	}
+	return err
+}
+
+func (b *Inbox) put(ctx context.Context, to Tx, event *lending.Event) error {
+	body := event.Body()
+	if _, err := lending.ParseEvent(body); err != nil {
+		return err // made by hand: nobody could take it out
+	}
+	key := sha256.Sum256(body)
+	tag, err := to.Exec(ctx, b.sql(putEvent), b.name, key[:], body, b.options.Keep)
+	if err == nil && tag.RowsAffected() == 0 {
+		return lending.ErrDuplicate
+	}
+	return err
+}
+
+// A claim is a random number: nobody has it by chance, also not after the database has lost
+// it.
+func idOf(id, claim int64) string {
+	return strconv.FormatInt(id, 10) + "/" + strconv.FormatInt(claim, 10)
+}
+
+func ofID(entry *lending.InboxEntry) (id, claim int64, err error) {
+	first, second, _ := strings.Cut(entry.ID, "/")
+	id, err = strconv.ParseInt(first, 10, 64)
+	if err == nil && second != "" {
+		claim, err = strconv.ParseInt(second, 10, 64)
+	}
+	if err != nil {
+		err = errors.New("lending: postgres: the entry is of another inbox")
+	}
+	return id, claim, err
+}
+
+// Done implements [lending.Inbox]. What was acted on is removed also when the claim has
+// ended: another may act on it by then, but nobody after that.
+func (b *Inbox) Done(ctx context.Context, entry *lending.InboxEntry) error {
+	id, _, err := ofID(entry)
+	if err != nil {
+		return err
+	}
+	_, err = b.exec(ctx, "DELETE FROM {inbox} WHERE id = $1::bigint AND name = $2::text AND due IS NOT NULL", id, b.name)
+	return b.taking().settled(entry, err)
+}
+
+// ofClaim is what only the last who has taken an event may change.
+const ofClaim = " WHERE id = $1::bigint AND name = $2::text AND claim = $3::bigint"
+
+// Retry implements [lending.Inbox].
+func (b *Inbox) Retry(ctx context.Context, entry *lending.InboxEntry, wait time.Duration) error {
+	err := b.giveUp(ctx, entry, "UPDATE {inbox} SET failed = failed + 1, unended = 0, claim = NULL, due = clock_timestamp() + $4::interval"+ofClaim, wait)
+	if err == nil {
+		b.taking().lookIn(wait)
+	}
+	return err
+}
+
+// Bury implements [lending.Inbox]. [Inbox.Dead] lists what was put aside.
+func (b *Inbox) Bury(ctx context.Context, entry *lending.InboxEntry) error {
+	return b.giveUp(ctx, entry, "UPDATE {inbox} SET failed = failed + 1, claim = NULL, due = NULL"+ofClaim)
+}
+
+func (b *Inbox) giveUp(ctx context.Context, entry *lending.InboxEntry, statement string, arguments ...any) error {
+	id, claim, err := ofID(entry)
+	if err != nil {
+		return err
+	}
+	_, err = b.exec(ctx, statement, append([]any{id, b.name, claim}, arguments...)...)
+	return b.taking().settled(entry, err)
+}
+
+// Dead returns the events that were put aside, oldest first. One without a name holds
+// what [lending.ParseEvent] refuses: [lending.Event.Body] returns it.
+func (b *Inbox) Dead(ctx context.Context) (entries []*lending.InboxEntry, err error) {
+	err = b.retry(ctx, func(conn *pgxpool.Conn) error {
+		rows, err := conn.Query(ctx, b.sql("SELECT id, failed, unended, body FROM {inbox} WHERE name = $1::text AND due IS NULL ORDER BY id"), b.name)
+		if err != nil {
+			return err
+		}
+		entries, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (*lending.InboxEntry, error) {
+			var r taken
+			if err := row.Scan(&r.id, &r.failed, &r.unended, &r.body); err != nil {
+				return nil, err
+			}
+			entry, _ := r.entry() // why it was refused was told then
+			entry.Tries, entry.ID = r.failed, strconv.FormatInt(r.id, 10)
+			return entry, nil
+		})
+		return err
+	})
+	return entries, err
+}
+
+// Revive makes an event that was put aside due again, as if it had not been tried.
+func (b *Inbox) Revive(ctx context.Context, entry *lending.InboxEntry) error {
+	id, _, err := ofID(entry)
+	if err != nil {
+		return err
+	}
+	rows, err := b.exec(ctx, "UPDATE {inbox} SET failed = 0, unended = 0, due = clock_timestamp() WHERE id = $1::bigint AND name = $2::text AND due IS NULL", id, b.name)
+	if rows > 0 {
+		b.taking().lookIn(0)
+		b.ring(ctx)
+	}
+	return err
+}
+
+// Counts implements [lending.Inbox]. It reads all that is in the inbox.
+func (b *Inbox) Counts(ctx context.Context) (counts lending.InboxCounts, err error) {
+	err = b.retry(ctx, func(conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, b.sql("SELECT count(*) FILTER (WHERE due IS NOT NULL AND claim IS NULL), count(*) FILTER (WHERE due IS NOT NULL AND claim IS NOT NULL), count(*) FILTER (WHERE due IS NULL) FROM {inbox} WHERE name = $1::text"),
+			b.name).Scan(&counts.Waiting, &counts.Running, &counts.Dead)
+	})
+	return counts, err
+}

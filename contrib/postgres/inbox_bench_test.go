@@ -1,0 +1,284 @@
+package postgres_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/pgtest"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/contrib/postgres"
+)
+
+const benchSecret = "whs_0123456789abcdef0123456789abcdef"
+
+// benchPool is of a server that syncs what it commits, as one that is not for tests does.
+func benchPool(b *testing.B) *pgxpool.Pool {
+	b.Helper()
+	cluster := pgtest.Run(b, "fsync=on", "max_connections=200", "shared_buffers=256MB")
+	pool := connect(b, databaseIn(b, cluster), func(c *pgxpool.Config) { c.MaxConns = 70 })
+	require.NoError(b, postgres.Migrate(b.Context(), pool))
+	_, err := pool.Exec(b.Context(), `CREATE TABLE floor (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body bytea NOT NULL);
+		CREATE TABLE effects (n bigint GENERATED ALWAYS AS IDENTITY, body bytea NOT NULL)`)
+	require.NoError(b, err)
+	return pool
+}
+
+// inTurns measures several in turns, and returns what each took for a turn in the median.
+func inTurns(b *testing.B, each ...func()) (took []time.Duration) {
+	b.Helper()
+	all := make([][]time.Duration, len(each))
+	b.ResetTimer()
+	for range b.N {
+		for i, f := range each {
+			start := time.Now()
+			f()
+			all[i] = append(all[i], time.Since(start))
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	for _, times := range all {
+		slices.Sort(times)
+		took = append(took, times[len(times)/2])
+	}
+	return took
+}
+
+// BenchmarkAccept delivers webhooks over real connections to two receivers, in turns of 512:
+// one puts them in the inbox, the other, the floor, inserts each by hand into a table.
+func BenchmarkAccept(b *testing.B) {
+	for _, connections := range []int{1, 16, 64} {
+		b.Run(fmt.Sprint("connections=", connections), func(b *testing.B) {
+			pool := benchPool(b)
+			const turn = 512
+			inbox := receive(b, connections, inboxOf(pool, nil).Put)
+			floor := receive(b, connections, func(ctx context.Context, event *lending.Event) error {
+				_, err := pool.Exec(ctx, "INSERT INTO floor (body) VALUES ($1)", event.Body())
+				return err
+			})
+			took := inTurns(b, func() { inbox(turn) }, func() { floor(turn) })
+			b.ReportMetric(turn/took[0].Seconds(), "inbox/s")
+			b.ReportMetric(turn/took[1].Seconds(), "floor/s")
+			b.ReportMetric(took[1].Seconds()/took[0].Seconds(), "of-floor")
+		})
+	}
+}
+
+var numbers atomic.Int64
+
+// numbered returns a delivery of usual size, of which no two are equal.
+func numbered() []byte {
+	return fmt.Appendf(nil, `{"id":"3fa85f64-5717-4562-b3fc-2c963f66afa6","webhookEvent":"WB_Application_Status_Changed","data":{"applicationId":"11111111-2222-3333-4444-%012d","status":"Under review","partner":"%0100d"},"creationTimeUtc":"2024-01-02T03:04:05.1234567Z"}`, numbers.Add(1), 0)
+}
+
+// receive starts a receiver and returns what delivers n events to it.
+func receive(b *testing.B, connections int, handle lending.EventFunc) func(n int) {
+	b.Helper()
+	server := httptest.NewServer(lending.NewReceiver(lending.SignedWith(lending.NewSecret(benchSecret)), handle, nil))
+	b.Cleanup(server.Close)
+	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: connections, MaxIdleConnsPerHost: connections}}
+	return func(n int) {
+		parallel(b, connections, n, func() error {
+			body := numbered()
+			r, err := http.NewRequestWithContext(b.Context(), http.MethodPost, server.URL, bytes.NewReader(body))
+			if err != nil {
+				return err
+			}
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set(lending.SignatureHeader, lending.Sign(benchSecret, body))
+			response, err := client.Do(r)
+			if err != nil {
+				return err
+			}
+			_ = response.Body.Close()
+			if response.StatusCode != http.StatusNoContent {
+				return errors.New(response.Status)
+			}
+			return nil
+		})
+	}
+}
+
+// parallel calls f n times, some at a time.
+func parallel(b *testing.B, concurrency, n int, f func() error) {
+	b.Helper()
+	var left atomic.Int64
+	left.Store(int64(n))
+	var group sync.WaitGroup
+	for range concurrency {
+		group.Go(func() {
+			for left.Add(-1) >= 0 {
+				if err := f(); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// fill has so many events wait in an inbox, and in the floor, without a trace of how.
+func fill(b *testing.B, pool *pgxpool.Pool, name string, n int) {
+	b.Helper()
+	events := func(insert string) {
+		rows := make([][]any, n)
+		for i := range rows {
+			rows[i] = []any{name, time.Now().Add(-time.Hour), numbered()}
+		}
+		table, columns := pgx.Identifier{"lending_inbox"}, []string{"name", "due", "body"}
+		if insert == "floor" {
+			table, columns = pgx.Identifier{"floor"}, columns[2:]
+			for i := range rows {
+				rows[i] = rows[i][2:]
+			}
+		}
+		_, err := pool.CopyFrom(b.Context(), table, columns, pgx.CopyFromRows(rows))
+		require.NoError(b, err)
+	}
+	events("inbox")
+	if name == "test" {
+		events("floor")
+	}
+	_, err := pool.Exec(b.Context(), "VACUUM ANALYZE")
+	require.NoError(b, err)
+}
+
+const workers = 16
+
+// BenchmarkDrain acts on a backlog, in turns of 512 events: by WorkTx and by a bare loop that
+// takes a row, acts and deletes the row in one transaction; and by Work and by one that does
+// what it does, in two.
+func BenchmarkDrain(b *testing.B) {
+	const turn = 2048
+	act := func(ctx context.Context, tx pgx.Tx, body []byte) error {
+		_, err := tx.Exec(ctx, "INSERT INTO effects (body) VALUES ($1)", body)
+		return err
+	}
+	drained := func(work func(ctx context.Context, done func())) {
+		ctx, cancel := context.WithCancel(b.Context())
+		defer cancel()
+		var done atomic.Int32
+		work(ctx, func() {
+			if done.Add(1) >= turn {
+				cancel()
+			}
+		})
+	}
+	loop := func(one func(ctx context.Context) error) {
+		drained(func(ctx context.Context, done func()) {
+			var group sync.WaitGroup
+			for range workers {
+				group.Go(func() {
+					for ctx.Err() == nil {
+						if err := one(context.WithoutCancel(ctx)); err != nil {
+							b.Error(err)
+							return
+						}
+						done()
+					}
+				})
+			}
+			group.Wait()
+		})
+	}
+	report := func(b *testing.B, took []time.Duration) {
+		b.Helper()
+		b.ReportMetric(turn/took[0].Seconds(), "inbox/s")
+		b.ReportMetric(turn/took[1].Seconds(), "loop/s")
+		b.ReportMetric(took[1].Seconds()/took[0].Seconds(), "of-loop")
+	}
+	b.Run("WorkTx", func(b *testing.B) {
+		pool := benchPool(b)
+		fill(b, pool, "test", (b.N+1)*(turn+workers))
+		inbox := inboxOf(pool, nil)
+		report(b, inTurns(b, func() {
+			drained(func(ctx context.Context, done func()) {
+				inbox.WorkTx(ctx, func(ctx context.Context, tx pgx.Tx, event *lending.Event) error { return act(ctx, tx, event.Body()) },
+					&lending.WorkOptions{Concurrency: workers, Observe: func(lending.Handling) { done() }})
+			})
+		}, func() {
+			loop(func(ctx context.Context) error {
+				return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+					var id int64
+					var body []byte
+					if err := tx.QueryRow(ctx, "SELECT id, body FROM floor ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED").Scan(&id, &body); err != nil {
+						return err
+					}
+					if err := act(ctx, tx, body); err != nil {
+						return err
+					}
+					_, err := tx.Exec(ctx, "DELETE FROM floor WHERE id = $1", id)
+					return err
+				})
+			})
+		}))
+	})
+	b.Run("Work", func(b *testing.B) {
+		pool := benchPool(b)
+		_, err := pool.Exec(b.Context(), "ALTER TABLE floor ADD taken timestamptz; CREATE INDEX ON floor (id) WHERE taken IS NULL")
+		require.NoError(b, err)
+		fill(b, pool, "test", (b.N+1)*(turn+workers))
+		inbox := inboxOf(pool, nil)
+		report(b, inTurns(b, func() {
+			drained(func(ctx context.Context, done func()) {
+				lending.Work(ctx, inbox, func(context.Context, *lending.Event) error { return nil },
+					&lending.WorkOptions{Concurrency: workers, Observe: func(lending.Handling) { done() }})
+			})
+		}, func() {
+			loop(func(ctx context.Context) error {
+				var id int64
+				var body []byte
+				if err := pool.QueryRow(ctx, `UPDATE floor SET taken = clock_timestamp() WHERE id = (
+					SELECT id FROM floor WHERE taken IS NULL ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id, body`).Scan(&id, &body); err != nil {
+					return err
+				}
+				_, err := pool.Exec(ctx, "DELETE FROM floor WHERE id = $1", id)
+				return err
+			})
+		}))
+	})
+}
+
+// BenchmarkQueue puts, takes and ends events, 32 at a time, while 1,000 others wait and while
+// 100,000 do, in turns of 512.
+func BenchmarkQueue(b *testing.B) {
+	const turn = 512
+	pool := benchPool(b)
+	step := func(name string, queued int) func() {
+		fill(b, pool, name, queued)
+		inbox := postgres.NewInbox(pool, name, nil)
+		return func() {
+			parallel(b, 32, turn, func() error {
+				event, err := lending.ParseEvent(numbered())
+				if err != nil {
+					return err
+				}
+				if err := inbox.Put(b.Context(), event); err != nil {
+					return err
+				}
+				entry, err := inbox.Take(b.Context())
+				if err != nil {
+					return err
+				}
+				return inbox.Done(b.Context(), entry)
+			})
+		}
+	}
+	took := inTurns(b, step("short", 1_000), step("long", 100_000))
+	b.ReportMetric(float64(took[0].Microseconds())/turn, "µs/event-behind-1000")
+	b.ReportMetric(float64(took[1].Microseconds())/turn, "µs/event-behind-100000")
+	b.ReportMetric(took[1].Seconds()/took[0].Seconds(), "long/short")
+}

@@ -1,0 +1,94 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/lendingapi/lending-go"
+
+	"github.com/lendingapi/lending-go/contrib/postgres"
+)
+
+// What the function writes for an event, and the end of the event, are committed together.
+func ExampleInbox_WorkTx() {
+	pool, stop := exampleDatabase() // in its place: pgxpool.New
+	defer stop()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if err := postgres.Migrate(ctx, pool); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if _, err := pool.Exec(ctx, "CREATE TABLE booked (event text)"); err != nil {
+		fmt.Println(err)
+		return
+	}
+	secret := lending.NewSecret("whs_0123456789abcdef0123456789abcdef")
+	act := func(ctx context.Context, tx pgx.Tx, event *lending.Event) error {
+		_, err := tx.Exec(ctx, "INSERT INTO booked VALUES ($1)", event.Key())
+		return err
+	}
+	inbox := postgres.NewInbox(pool, "lending", nil)
+
+	http.Handle("/webhooks", lending.NewReceiver(lending.SignedWith(secret), inbox.Put, nil))
+	go inbox.WorkTx(ctx, act, nil)
+
+	const body = `{"webhookEvent":"WB_Loan_Created"}`
+	for range 2 { // the same delivery
+		r := httptest.NewRequest(http.MethodPost, "/webhooks", strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set(lending.SignatureHeader, lending.Sign(secret.Reveal(), []byte(body)))
+		answer := httptest.NewRecorder()
+		http.DefaultServeMux.ServeHTTP(answer, r)
+		fmt.Println("answered", answer.Code)
+	}
+	for {
+		counts, err := inbox.Counts(ctx)
+		if err != nil || counts == (lending.InboxCounts{}) {
+			break
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+	var booked int
+	err := pool.QueryRow(ctx, "SELECT count(*) FROM booked").Scan(&booked)
+	fmt.Println("booked:", booked, err)
+	// Output:
+	// answered 204
+	// answered 204
+	// booked: 1 <nil>
+}
+
+// An event that was put in a transaction is there when that is committed, and only then.
+func ExampleInbox_PutTx() {
+	pool, stop := exampleDatabase() // in its place: pgxpool.New
+	defer stop()
+	ctx := context.Background()
+	if err := postgres.Migrate(ctx, pool); err != nil {
+		fmt.Println(err)
+		return
+	}
+	inbox := postgres.NewInbox(pool, "lending", nil)
+	event, err := lending.ParseEvent([]byte(`{"webhookEvent":"WB_Loan_Created"}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if err := inbox.PutTx(ctx, tx, event); err != nil {
+			return err
+		}
+		counts, _ := inbox.Counts(ctx)
+		fmt.Println("waiting before the commit:", counts.Waiting)
+		return nil
+	})
+	counts, _ := inbox.Counts(ctx)
+	fmt.Println("waiting after it:", counts.Waiting, err)
+	// Output:
+	// waiting before the commit: 0
+	// waiting after it: 1 <nil>
+}

@@ -1,0 +1,112 @@
+package postgres_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/pgtest"
+	"github.com/lendingapi/lending-go/internal/webhooktest"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/contrib/postgres"
+)
+
+// What is in front of the URL for a receiver whose function has the transaction, and for an
+// inbox with a short lease.
+const txAt, quickAt = "tx:", "quick:"
+
+// openStore is for the receivers that the tests below start.
+func openStore(store string) (webhooktest.Store, error) {
+	url, tx := strings.CutPrefix(store, txAt)
+	url, quick := strings.CutPrefix(url, quickAt)
+	lease := 3 * time.Second
+	if quick {
+		lease = 400 * time.Millisecond
+	}
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return webhooktest.Store{}, err
+	}
+	config.MaxConns = 20
+	pool, err := pgxpool.NewWithConfig(context.Background(), config)
+	if err != nil {
+		return webhooktest.Store{}, err
+	}
+	inbox := postgres.NewInbox(pool, "test", &postgres.InboxOptions{Lease: lease})
+	opened := webhooktest.Store{Inbox: inbox}
+	if tx {
+		opened.Work = func(ctx context.Context, handle lending.EventFunc, opts *lending.WorkOptions) {
+			inbox.WorkTx(ctx, func(ctx context.Context, tx pgx.Tx, event *lending.Event) error {
+				if _, err := tx.Exec(ctx, "INSERT INTO effects VALUES ($1)", event.Key()); err != nil {
+					return err
+				}
+				return handle(ctx, event) // which fails now and then
+			}, opts)
+		}
+	}
+	return opened, nil
+}
+
+// The server is shut down at once too, and started again.
+func TestNothingIsLostUnderKill(t *testing.T) {
+	t.Parallel()
+	url, restart := restarted(t)
+	webhooktest.Kill(t, url, restart)
+}
+
+// What the function writes in its transaction is there once, however often it was called.
+func TestEffectsAreThereOnceUnderKill(t *testing.T) {
+	t.Parallel()
+	url, restart := restarted(t)
+	pool := connect(t, url)
+	webhooktest.KillExactly(t, txAt+url, restart, func() map[string]int {
+		acted := map[string]int{}
+		rows, err := pool.Query(t.Context(), "SELECT key, count(*) FROM effects GROUP BY key")
+		require.NoError(t, err)
+		var key string
+		var times int
+		_, err = pgx.ForEachRow(rows, []any{&key, &times}, func() error {
+			acted[key] = times
+			return nil
+		})
+		require.NoError(t, err)
+		return acted
+	})
+}
+
+// restarted returns the URL of a database that has the tables, and what ends its server at
+// once and starts it again.
+func restarted(t *testing.T) (url string, restart func()) {
+	t.Helper()
+	cluster := pgtest.Run(t)
+	url = withEffects(t, databaseIn(t, cluster))
+	restarts := 0
+	t.Cleanup(func() { t.Logf("PostgreSQL shut down at once and restarted %d times", restarts) })
+	return url, func() {
+		require.NoError(t, cluster.Restart())
+		restarts++
+	}
+}
+
+// withEffects makes the tables in a database, and one for what is written in a transaction:
+// nothing in it keeps two rows from being the same.
+func withEffects(t *testing.T, url string) string {
+	t.Helper()
+	pool := connect(t, url)
+	require.NoError(t, postgres.Migrate(t.Context(), pool))
+	_, err := pool.Exec(t.Context(), "CREATE TABLE effects (key text)")
+	require.NoError(t, err)
+	return url
+}
+
+// What ends its process is found, although its transaction leaves no trace, and nothing
+// beside it is put aside.
+func TestCrashesBuryNoInnocents(t *testing.T) {
+	t.Parallel()
+	webhooktest.Crash(t, func(string) string { return txAt + quickAt + withEffects(t, database(t)) }, openStore)
+}

@@ -1,0 +1,137 @@
+package postgres
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+const notify = "SELECT pg_notify($1::text, '')"
+
+// channel is a name that needs no quotes, and that no other inbox has.
+func (b *Inbox) channel() string {
+	sum := sha256.Sum256([]byte(b.table("inbox") + "\x00" + b.name))
+	return "lending_" + hex.EncodeToString(sum[:16])
+}
+
+// Listen has this process take events as soon as another has put them, until ctx ends: a
+// speed-up, which nothing relies on. It needs [InboxOptions.Notify] where they are put, and a
+// connection of its own to the server itself: the settings are those of config, or of the
+// pool if that is nil. A pooler that gives each transaction another session cannot do it.
+//
+//	go inbox.Listen(ctx, nil)
+//
+// While it is connected the inbox asks once in 15 times Poll only. When it is cut it connects
+// again, after up to 10 s.
+func (b *Inbox) Listen(ctx context.Context, config *pgx.ConnConfig) {
+	for wait := 100 * time.Millisecond; ctx.Err() == nil; wait = min(2*wait, 10*time.Second) {
+		_ = contained(func() error {
+			return b.listen(ctx, config, func() { wait = 100 * time.Millisecond })
+		})
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+func (b *Inbox) listen(ctx context.Context, config *pgx.ConnConfig, connected func()) error {
+	if b.err != nil {
+		return b.err
+	}
+	conn, err := b.connect(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	if _, err := conn.Exec(ctx, "LISTEN "+b.channel()); err != nil {
+		return err
+	}
+	connected()
+	b.taking().listens(1)
+	defer b.taking().listens(-1)
+	for {
+		b.taking().lookIn(0) // also for what was put before
+		waiting, cancel := context.WithTimeout(ctx, 30*time.Second)
+		_, err := conn.WaitForNotification(waiting)
+		cancel()
+		if err != nil && ctx.Err() == nil && waiting.Err() != nil { // perhaps it is cut, and nobody has said so
+			asking, cancel := context.WithTimeout(ctx, 5*time.Second)
+			err = conn.Ping(asking)
+			cancel()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (b *Inbox) connect(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
+	if config == nil {
+		pool := b.pool().Config()
+		config = pool.ConnConfig
+		if pool.BeforeConnect != nil {
+			if err := pool.BeforeConnect(ctx, config); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return pgx.ConnectConfig(ctx, config.Copy())
+}
+
+func (t *taking) listens(n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.listening += n
+	t.look = time.Time{}
+	t.change()
+}
+
+// bell tells those who listen in other processes. Of what rings while it does that, or
+// shortly after, they are told together: a transaction that notifies waits for all others
+// that do.
+type bell struct {
+	mu             sync.Mutex
+	ringing, again bool
+}
+
+func (b *Inbox) ring(ctx context.Context) {
+	bell := b.bell()
+	bell.mu.Lock()
+	defer bell.mu.Unlock()
+	bell.again = b.options.Notify
+	if !bell.again || bell.ringing {
+		return
+	}
+	bell.ringing = true
+	ctx = context.WithoutCancel(ctx)
+	go func() {
+		for bell.rings() {
+			_ = contained(func() error { // those who are not told look by themselves
+				ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+				defer cancel()
+				return b.retry(ctx, func(conn *pgxpool.Conn) error {
+					_, err := conn.Exec(ctx, notify, b.channel())
+					return err
+				})
+			})
+			<-time.After(20 * time.Millisecond)
+		}
+	}()
+}
+
+// rings reports whether to tell, and if not that nobody does.
+func (b *bell) rings() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ringing = b.again
+	b.again = false
+	return b.ringing
+}

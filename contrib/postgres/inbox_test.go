@@ -1,0 +1,469 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/contrib/postgres"
+)
+
+func event(name lending.EventName) *lending.Event { return &lending.Event{Name: name} }
+
+func inboxOf(pool *pgxpool.Pool, times *postgres.InboxOptions) *postgres.Inbox {
+	return postgres.NewInbox(pool, "test", times)
+}
+
+func counts(t *testing.T, inbox *postgres.Inbox) lending.InboxCounts {
+	t.Helper()
+	counts, err := inbox.Counts(t.Context())
+	require.NoError(t, err)
+	return counts
+}
+
+// takeEvent takes the event of that name within a moment, or with "" none.
+func takeEvent(t *testing.T, inbox *postgres.Inbox, name lending.EventName) *lending.InboxEntry {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	if name == "" {
+		ctx, cancel = context.WithTimeout(t.Context(), 200*time.Millisecond)
+	}
+	defer cancel()
+	entry, err := inbox.Take(ctx)
+	if name == "" {
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		return nil
+	}
+	require.NoError(t, err)
+	require.Equal(t, name, entry.Event.Name)
+	return entry
+}
+
+// What was put in a transaction of the caller's is there if and when that is committed.
+func TestPutTx(t *testing.T) {
+	pool := migrated(t)
+	inbox := inboxOf(pool, &postgres.InboxOptions{Poll: 50 * time.Millisecond, Notify: true})
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, inbox.PutTx(t.Context(), tx, event("a")))
+	require.ErrorIs(t, inbox.PutTx(t.Context(), tx, event("a")), lending.ErrDuplicate)
+	require.Error(t, inbox.PutTx(t.Context(), tx, event("")), "no event")
+	takeEvent(t, inbox, "")
+	waited := make(chan error)
+	go func() { waited <- inbox.Put(t.Context(), event("a")) }()
+	require.NoError(t, inbox.PutTx(t.Context(), tx, event("b")), "the transaction goes on")
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.NoError(t, <-waited, "what was rolled back is no duplicate")
+	require.NoError(t, inbox.Done(t.Context(), takeEvent(t, inbox, "a")))
+	takeEvent(t, inbox, "")
+	require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		require.ErrorIs(t, inbox.PutTx(t.Context(), tx, event("a")), lending.ErrDuplicate)
+		return inbox.PutTx(t.Context(), tx, event("b"))
+	}))
+	takeEvent(t, inbox, "b")
+	require.ErrorIs(t, inbox.Put(t.Context(), event("b")), lending.ErrDuplicate)
+}
+
+func TestInboxTakesOverFromTheDead(t *testing.T) {
+	pool := migrated(t)
+	const lease = 300 * time.Millisecond
+	one, other := inboxOf(pool, &postgres.InboxOptions{Lease: lease}), inboxOf(pool, &postgres.InboxOptions{Lease: lease})
+	require.NoError(t, one.Put(t.Context(), event("a")))
+	for try := 1; try <= 5; try++ {
+		start := time.Now()
+		entry := takeEvent(t, other, "a")
+		require.Equal(t, 1, entry.Tries, "a try that did not end is none with an error")
+		require.Equal(t, max(0, try-3), entry.Crashes)
+		require.WithinDuration(t, start.Add(lease), entry.Until, 400*time.Millisecond)
+		if try > 1 {
+			require.Greater(t, time.Since(start), 200*time.Millisecond)
+		}
+		one, other = other, one
+	}
+	require.Equal(t, lending.InboxCounts{Running: 1}, counts(t, one))
+}
+
+func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
+	pool := migrated(t)
+	inbox := inboxOf(pool, nil)
+	_, err := pool.Exec(t.Context(), "INSERT INTO lending_inbox (name, due, body) VALUES ('test', now(), '{{{')")
+	require.NoError(t, err)
+	require.NoError(t, inbox.Put(t.Context(), event("a")))
+	_, err = inbox.Take(t.Context())
+	require.ErrorContains(t, err, "put aside")
+	takeEvent(t, inbox, "a")
+	require.Equal(t, lending.InboxCounts{Running: 1, Dead: 1}, counts(t, inbox))
+	dead, err := inbox.Dead(t.Context())
+	require.NoError(t, err)
+	require.Len(t, dead, 1)
+	require.Equal(t, "{{{", string(dead[0].Event.Body()))
+	require.Equal(t, 1, dead[0].Tries)
+}
+
+// One at a time and now and then would take 2 s.
+func TestInboxTakesAllThatIsStuck(t *testing.T) {
+	inbox := inboxOf(migrated(t), &postgres.InboxOptions{Lease: 500 * time.Millisecond})
+	for i := range 20 {
+		require.NoError(t, inbox.Put(t.Context(), event(lending.EventName(rune('a'+i)))))
+	}
+	for range 20 {
+		_, err := inbox.Take(t.Context())
+		require.NoError(t, err)
+	}
+	start := time.Now()
+	for range 20 {
+		entry, err := inbox.Take(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, inbox.Done(t.Context(), entry))
+		require.Equal(t, 1, entry.Tries)
+	}
+	require.Less(t, time.Since(start), 1500*time.Millisecond)
+}
+
+// A key is known for Keep, and deleted after that, with many others at a time.
+func TestInboxForgets(t *testing.T) {
+	pool := migrated(t)
+	inbox := inboxOf(pool, &postgres.InboxOptions{Keep: time.Hour, Poll: 10 * time.Millisecond})
+	require.NoError(t, inbox.Put(t.Context(), event("a")))
+	require.NoError(t, inbox.Put(t.Context(), event("b")))
+	require.NoError(t, inbox.Done(t.Context(), takeEvent(t, inbox, "a")))
+	require.ErrorIs(t, inbox.Put(t.Context(), event("a")), lending.ErrDuplicate)
+	_, err := pool.Exec(t.Context(), "UPDATE lending_inbox_seen SET at = at - interval '61 min'")
+	require.NoError(t, err)
+	require.NoError(t, inbox.Put(t.Context(), event("a")), "it is forgotten, though not deleted")
+	require.ErrorIs(t, inbox.Put(t.Context(), event("a")), lending.ErrDuplicate)
+
+	_, err = pool.Exec(t.Context(), `INSERT INTO lending_inbox_seen SELECT name, n::text::bytea, now() - age
+		FROM generate_series(1, 2500) n, (VALUES ('test', interval '61 min'), ('test ', interval '61 min'), ('test', interval '59 min')) AS old (name, age)
+		ON CONFLICT DO NOTHING`)
+	require.NoError(t, err)
+	left := func(name string) (n int) {
+		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM lending_inbox_seen WHERE name = $1 AND at < now() - interval '1 hour'", name).Scan(&n))
+		return n
+	}
+	require.GreaterOrEqual(t, left("test"), 2500)
+	next := inboxOf(pool, &postgres.InboxOptions{Keep: time.Hour, Poll: 10 * time.Millisecond})
+	waiting, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { _ = lendingTakes(waiting, next) }()
+	require.Eventually(t, func() bool { return left("test") == 0 }, 10*time.Second, 10*time.Millisecond)
+	require.Equal(t, 2500, left("test "), "of another inbox")
+	require.ErrorIs(t, inbox.Put(t.Context(), event("a")), lending.ErrDuplicate)
+	require.Equal(t, 2, counts(t, inbox).Waiting+counts(t, inbox).Running, "what waits is not forgotten")
+}
+
+func lendingTakes(ctx context.Context, inbox *postgres.Inbox) error {
+	for {
+		if _, err := inbox.Take(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// What two tries have not given back is acted on alone, so that the end of a third
+// says which it was, and of several in turn, so that none takes the blame for what ends
+// processes otherwise.
+func TestInboxGivesSuspectsAlone(t *testing.T) {
+	t.Parallel()
+	url, tracer := database(t), new(counted)
+	pool := connect(t, url, func(c *pgxpool.Config) { c.ConnConfig.Tracer = tracer })
+	require.NoError(t, postgres.Migrate(t.Context(), pool))
+	inbox := inboxOf(pool, nil)
+	for i, e := range []struct {
+		name    lending.EventName
+		claim   any
+		unended int
+	}{{"before", nil, 0}, {"a", 1, 1}, {"b", 2, 2}, {"after", nil, 0}} {
+		_, err := pool.Exec(t.Context(), "INSERT INTO lending_inbox (name, due, claim, unended, body) VALUES ('test', now() - interval '1 min' + $1 * interval '1 s', $2, $3, $4)",
+			i, e.claim, e.unended, event(e.name).Body())
+		require.NoError(t, err)
+	}
+	before := takeEvent(t, inbox, "before")
+	asked := tracer.statements.Load()
+	takeEvent(t, inbox, "") // neither a suspect, nor what comes after it
+	require.LessOrEqual(t, tracer.statements.Load()-asked, int32(4), "it does not ask while it waits for the end of the other")
+	require.NoError(t, inbox.Done(t.Context(), before))
+	a := takeEvent(t, inbox, "a")
+	require.Zero(t, a.Crashes)
+	require.Equal(t, 1, a.Tries)
+	takeEvent(t, inbox, "")
+	require.NoError(t, inbox.Retry(t.Context(), a, 0))
+	b := takeEvent(t, inbox, "b")
+	require.Equal(t, 1, b.Crashes)
+	takeEvent(t, inbox, "")
+	require.NoError(t, inbox.Bury(t.Context(), b))
+	takeEvent(t, inbox, "after")
+	a = takeEvent(t, inbox, "a") // which is none any more, as its try has ended
+	require.Zero(t, a.Crashes)
+	require.Equal(t, 2, a.Tries)
+}
+
+// counted counts the statements of a pool.
+type counted struct{ statements atomic.Int32 }
+
+func (c *counted) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.statements.Add(1)
+	return ctx
+}
+
+func (c *counted) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// A process that waits leaves the server in peace, and yet acts at once on what it puts
+// and on what is due again; and on what others put, if it listens.
+func TestInboxIdles(t *testing.T) {
+	t.Parallel()
+	for name, listens := range map[string]bool{"polls": false, "listens": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := database(t)
+			require.NoError(t, postgres.Migrate(t.Context(), connect(t, url)))
+			tracer := new(counted)
+			inbox := inboxOf(connect(t, url, func(c *pgxpool.Config) { c.ConnConfig.Tracer = tracer }), &postgres.InboxOptions{Notify: listens})
+			other := inboxOf(connect(t, url), &postgres.InboxOptions{Notify: listens})
+			ctx, cancel := context.WithCancel(t.Context())
+			listening := make(chan struct{})
+			go func() {
+				defer close(listening)
+				if listens {
+					inbox.Listen(ctx, nil)
+				}
+			}()
+			acted := make(chan time.Time, 2)
+			var calls atomic.Int32
+			working := make(chan struct{})
+			go func() {
+				defer close(working)
+				lending.Work(ctx, inbox, func(context.Context, *lending.Event) error {
+					acted <- time.Now()
+					if calls.Add(1) == 1 {
+						return errors.New("again")
+					}
+					return nil
+				}, &lending.WorkOptions{Concurrency: 4, Backoff: func(int) time.Duration { return 150 * time.Millisecond }})
+			}()
+			<-time.After(500 * time.Millisecond)
+			before := tracer.statements.Load()
+			const seconds = 4
+			<-time.After(seconds * time.Second)
+			idle := tracer.statements.Load() - before
+			t.Logf("%d statements in %d s", idle, seconds)
+			if listens {
+				require.Zero(t, idle)
+			} else {
+				require.LessOrEqual(t, int(idle), 2*(seconds+1))
+			}
+			start := time.Now()
+			require.NoError(t, inbox.Put(t.Context(), event("a")))
+			first := <-acted
+			require.Less(t, first.Sub(start), 500*time.Millisecond, "a new event wakes")
+			second := <-acted
+			require.Less(t, second.Sub(first), 650*time.Millisecond, "what is due wakes")
+			start = time.Now()
+			require.NoError(t, other.Put(t.Context(), event("b")))
+			least := 1500 * time.Millisecond
+			if listens {
+				least /= 3
+			}
+			require.Less(t, (<-acted).Sub(start), least, "what another process has put")
+			cancel()
+			start = time.Now()
+			<-working
+			<-listening
+			require.Less(t, time.Since(start), 2*time.Second)
+		})
+	}
+}
+
+// A process that listens hears of what was put while its connection was cut.
+func TestInboxListensAgain(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	pool := connect(t, url)
+	require.NoError(t, postgres.Migrate(t.Context(), pool))
+	inbox := inboxOf(connect(t, url), &postgres.InboxOptions{Poll: time.Hour})
+	config := connect(t, url).Config().ConnConfig
+	config.RuntimeParams["application_name"] = "listens"
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		inbox.Listen(ctx, config)
+	}()
+	defer func() {
+		cancel()
+		<-ended
+	}()
+	for n := range 3 {
+		var pid int
+		require.Eventually(t, func() bool {
+			return pool.QueryRow(t.Context(), "SELECT pid FROM pg_stat_activity WHERE application_name = 'listens' AND query LIKE 'LISTEN%' AND state = 'idle'").Scan(&pid) == nil
+		}, 10*time.Second, 10*time.Millisecond)
+		got := make(chan error)
+		go func() {
+			_, err := inbox.Take(t.Context())
+			got <- err
+		}()
+		_, err := pool.Exec(t.Context(), "SELECT pg_terminate_backend($1)", pid)
+		require.NoError(t, err)
+		_, err = pool.Exec(t.Context(), "INSERT INTO lending_inbox (name, due, body) VALUES ('test', now(), $1)", event(lending.EventName(fmt.Sprint(n))).Body())
+		require.NoError(t, err)
+		select {
+		case err := <-got:
+			require.NoError(t, err)
+		case <-time.After(10 * time.Second):
+			t.Fatal("nobody looked")
+		}
+	}
+}
+
+// panics is a tracer of the caller's that panics a few times.
+type panics struct {
+	counted
+	times atomic.Int32
+}
+
+func (p *panics) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	if p.times.Add(-1) >= 0 {
+		panic("tracer")
+	}
+	return p.counted.TraceQueryStart(ctx, conn, data)
+}
+
+// A panic under a Take ends neither the process nor one of the workers.
+func TestInboxOutlivesATracerThatPanics(t *testing.T) {
+	url := database(t)
+	require.NoError(t, postgres.Migrate(t.Context(), connect(t, url)))
+	tracer := new(panics)
+	inbox := inboxOf(connect(t, url, func(c *pgxpool.Config) { c.ConnConfig.Tracer = tracer }), nil)
+	tracer.times.Store(3)
+	var failed atomic.Int32
+	acted := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	working := make(chan struct{})
+	go func() {
+		defer close(working)
+		lending.Work(ctx, inbox, func(context.Context, *lending.Event) error {
+			acted <- struct{}{}
+			return nil
+		}, &lending.WorkOptions{Observe: func(h lending.Handling) {
+			if _, ok := errors.AsType[*lending.PanicError](h.Err); ok {
+				failed.Add(1)
+			}
+		}})
+	}()
+	require.Eventually(t, func() bool { return tracer.times.Load() <= 0 && failed.Load() >= 3 }, 10*time.Second, 10*time.Millisecond)
+	require.NoError(t, inbox.Put(t.Context(), event("a")))
+	<-acted
+	cancel()
+	<-working
+}
+
+// A connection that breaks leaves no event to wait for the end of a claim that nobody has.
+func TestInboxFindsWhatItHasTaken(t *testing.T) {
+	url := database(t)
+	require.NoError(t, postgres.Migrate(t.Context(), connect(t, url)))
+	proxy := newProxy(t, url)
+	inbox := inboxOf(connect(t, proxy.url, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec }), nil)
+	for name, lose := range map[lending.EventName]*atomic.Int32{"request": &proxy.requests, "answer": &proxy.answers} {
+		lose.Store(1)
+		if err := inbox.Put(t.Context(), event(name)); name == "answer" {
+			require.ErrorIs(t, err, lending.ErrDuplicate, "it is there")
+		} else {
+			require.NoError(t, err)
+		}
+		require.Zero(t, lose.Load())
+		lose.Store(1)
+		start := time.Now()
+		entry := takeEvent(t, inbox, name)
+		require.Less(t, time.Since(start), 5*time.Second)
+		require.Zero(t, lose.Load())
+		require.Equal(t, 1, entry.Tries)
+		require.Greater(t, time.Until(entry.Until), 4*time.Minute)
+		lose.Store(1)
+		require.NoError(t, inbox.Retry(t.Context(), entry, 0))
+		require.Zero(t, lose.Load())
+		entry = takeEvent(t, inbox, name)
+		require.Equal(t, 2, entry.Tries)
+		lose.Store(1)
+		require.NoError(t, inbox.Done(t.Context(), entry))
+	}
+	require.Equal(t, lending.InboxCounts{}, counts(t, inbox))
+}
+
+// A pool that holds a connection to a standby makes another one.
+func TestInboxOnAReadOnlyServer(t *testing.T) {
+	url := database(t)
+	require.NoError(t, postgres.Migrate(t.Context(), connect(t, url)))
+	pool := connect(t, url, func(c *pgxpool.Config) { c.MaxConns = 1 })
+	inbox := inboxOf(pool, nil)
+	readOnly := func() {
+		_, err := pool.Exec(t.Context(), "SET default_transaction_read_only = on")
+		require.NoError(t, err)
+	}
+	readOnly()
+	require.NoError(t, inbox.Put(t.Context(), event("a")))
+	readOnly()
+	entry := takeEvent(t, inbox, "a")
+	readOnly()
+	require.NoError(t, inbox.Bury(t.Context(), entry))
+	_, err := pool.Exec(t.Context(), "ALTER DATABASE \""+pool.Config().ConnConfig.Database+"\" SET default_transaction_read_only = on")
+	require.NoError(t, err)
+	pool.Reset()
+	var failed *pgconn.PgError
+	require.ErrorAs(t, inbox.Put(t.Context(), event("b")), &failed)
+	require.Equal(t, "25006", failed.Code)
+	_, err = inbox.Take(t.Context())
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, lending.InboxCounts{Dead: 1}, counts(t, inbox))
+}
+
+// A server that does not answer holds nobody up beyond his context.
+func TestTakeReturnsWhileTheTableIsLocked(t *testing.T) {
+	pool := migrated(t)
+	inbox := inboxOf(pool, &postgres.InboxOptions{Lease: 2 * time.Second})
+	require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		_, err := tx.Exec(t.Context(), "LOCK TABLE lending_inbox, lending_inbox_seen")
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		_, err = inbox.Take(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Error(t, inbox.Put(ctx, event("a")))
+		require.Less(t, time.Since(start), 2*time.Second)
+		return nil
+	}))
+	require.NoError(t, inbox.Put(t.Context(), event("b")))
+	takeEvent(t, inbox, "b")
+}
+
+func TestInboxOfAnotherKind(t *testing.T) {
+	inbox := inboxOf(migrated(t), nil)
+	for _, id := range []string{"", "x", "1/y", "1-2"} {
+		entry := &lending.InboxEntry{ID: id}
+		assert.ErrorContains(t, inbox.Done(t.Context(), entry), "another inbox")
+		assert.ErrorContains(t, inbox.Retry(t.Context(), entry, 0), "another inbox")
+		assert.ErrorContains(t, inbox.Bury(t.Context(), entry), "another inbox")
+		assert.ErrorContains(t, inbox.Revive(t.Context(), entry), "another inbox")
+	}
+	broken := postgres.NewInbox(inboxPool(t), "test", nil, postgres.WithPrefix("A"))
+	assert.ErrorContains(t, broken.Put(t.Context(), event("a")), "prefix")
+	assert.ErrorContains(t, broken.PutTx(t.Context(), nil, event("a")), "prefix")
+	_, err := broken.Take(t.Context())
+	assert.ErrorContains(t, err, "prefix")
+}
+
+func inboxPool(t *testing.T) *pgxpool.Pool {
+	t.Helper()
+	return connect(t, database(t))
+}

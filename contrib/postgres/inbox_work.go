@@ -1,0 +1,177 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go"
+)
+
+// TxFunc acts on an event in the transaction in which the event ends: see [Inbox.WorkTx].
+type TxFunc func(ctx context.Context, tx pgx.Tx, event *lending.Event) error
+
+// WorkTx is [lending.Work] with a function that has a transaction. In it the event is
+// removed from the inbox, so that what handle writes and the end of the event are committed
+// together, or not at all: in this database each event has its effect once, whatever process
+// or server ends when. What handle does elsewhere it may do again.
+//
+// handle leaves the end of the transaction to WorkTx. If it fails or panics all is rolled back,
+// and that was a try. It is called again, and that is none, after a serialization failure, a
+// deadlock or the loss of the connection, a few times. When the connection breaks in the COMMIT
+// WorkTx waits until the server knows what became of it, and reads that: what was committed is
+// reported as acted on, and what was not is done again. Only a server that does not answer
+// until the claim ends leaves it open, which [lending.Handling] then says; the effect is there
+// once even so.
+//
+// That an event was taken is committed before, so that one that ends processes is put aside in
+// the end. While handle runs its transaction is open: in the way of vacuum, and of an
+// idle_in_transaction_session_timeout.
+func (b *Inbox) WorkTx(ctx context.Context, handle TxFunc, opts *lending.WorkOptions) {
+	w := &txWork{Inbox: b, handle: handle, taken: map[*lending.Event]*txEntry{}}
+	lending.Work(ctx, w, w.act, opts)
+}
+
+// txWork is the inbox as [lending.Work] has it for WorkTx.
+type txWork struct {
+	*Inbox
+	handle TxFunc
+
+	mu    sync.Mutex
+	taken map[*lending.Event]*txEntry
+}
+
+type txEntry struct {
+	*lending.InboxEntry
+	ended bool // by its transaction
+}
+
+func (w *txWork) Take(ctx context.Context) (*lending.InboxEntry, error) {
+	entry, err := w.take(ctx, true)
+	if err == nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.taken[entry.Event] = &txEntry{InboxEntry: entry}
+	}
+	return entry, err
+}
+
+func (w *txWork) of(event *lending.Event) *txEntry {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.taken[event]
+}
+
+// forget returns whether the transaction of an entry has ended it.
+func (w *txWork) forget(entry *lending.InboxEntry) (ended bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := w.taken[entry.Event]
+	delete(w.taken, entry.Event)
+	return e != nil && e.ended
+}
+
+func (w *txWork) Done(ctx context.Context, entry *lending.InboxEntry) error {
+	if w.forget(entry) {
+		return w.taking().settled(entry, nil)
+	}
+	return w.Inbox.Done(ctx, entry)
+}
+
+func (w *txWork) Retry(ctx context.Context, entry *lending.InboxEntry, wait time.Duration) error {
+	w.forget(entry)
+	return w.Inbox.Retry(ctx, entry, wait)
+}
+
+func (w *txWork) Bury(ctx context.Context, entry *lending.InboxEntry) error {
+	w.forget(entry)
+	return w.Inbox.Bury(ctx, entry)
+}
+
+func (w *txWork) act(ctx context.Context, event *lending.Event) error {
+	entry := w.of(event)
+	id, claim, err := ofID(entry.InboxEntry)
+	if err != nil {
+		return err
+	}
+	return w.retry(ctx, func(conn *pgxpool.Conn) error {
+		tx, err := conn.BeginTx(ctx, w.options.Tx)
+		if err != nil {
+			return err
+		}
+		// The end of the event comes first: it says whether the claim holds, and keeps others from the
+		// row until the end of the transaction, however handle ends that.
+		tag, err := tx.Exec(ctx, w.sql("DELETE FROM {inbox}"+ofClaim), id, w.name, claim)
+		if err == nil && tag.RowsAffected() == 0 {
+			err = errClaimLost
+		}
+		if err == nil {
+			err = w.handle(ctx, tx, event) // after a panic the connection is closed, which rolls back
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		if err != nil && !errors.Is(err, lending.ErrDuplicate) {
+			_ = tx.Rollback(ctx)
+			return err
+		}
+		if failed := w.commit(ctx, conn, tx, entry.InboxEntry); failed != nil {
+			return failed
+		}
+		entry.ended = true
+		return err
+	})
+}
+
+var errClaimLost = fmt.Errorf("lending: postgres: another has taken the event, or it is done: %w", lending.ErrClaimed)
+
+// commit returns nil if the transaction was committed.
+func (w *txWork) commit(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx, entry *lending.InboxEntry) error {
+	failed := errors.New("lending: postgres: the function has ended the transaction")
+	if conn.Conn().PgConn().TxStatus() != 'I' {
+		failed = tx.Commit(ctx)
+	}
+	if failed == nil {
+		return nil
+	}
+	_ = tx.Rollback(ctx) // what was not sent
+	there, err := w.there(ctx, entry)
+	switch {
+	case err != nil:
+		return fmt.Errorf("lending: postgres: whether the transaction was committed is not known: %w", errors.Join(errors.New(failed.Error()), err))
+	case there:
+		return failed
+	}
+	return nil
+}
+
+// there reports whether an event is in the inbox. It waits for the transaction that removes
+// it, of which the server may not know yet that nobody is there.
+func (w *txWork) there(ctx context.Context, entry *lending.InboxEntry) (there bool, err error) {
+	id, _, err := ofID(entry)
+	if err != nil {
+		return false, err
+	}
+	until := time.Now().Add(10 * time.Second)
+	if entry.Until.After(until) {
+		until = entry.Until
+	}
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
+	defer cancel()
+	for {
+		rows, err := w.exec(ctx, "SELECT FROM {inbox} WHERE id = $1::bigint AND name = $2::text FOR UPDATE", id, w.name)
+		if err == nil || ctx.Err() != nil {
+			return rows > 0, err
+		}
+		timer := time.NewTimer(rand.N(time.Second))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}

@@ -1,0 +1,339 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/contrib/postgres"
+)
+
+// A function's writes and the end of its event are one, whatever becomes of the function, of
+// the connection and of the COMMIT; and what is reported is what has happened.
+func TestWorkTx(t *testing.T) {
+	url := withTraps(t)
+	type act func(w *txTest, tx pgx.Tx, call int32) error
+	terminate := func(w *txTest, tx pgx.Tx) {
+		_, err := w.pool.Exec(w.t.Context(), "SELECT pg_terminate_backend($1)", tx.Conn().PgConn().PID())
+		require.NoError(w.t, err)
+	}
+	for name, test := range map[string]struct {
+		act     act
+		calls   int32
+		reports []string // of tries, "" for a success
+	}{
+		"it succeeds": {func(*txTest, pgx.Tx, int32) error { return nil }, 1, []string{""}},
+		"it knows the event": {
+			func(*txTest, pgx.Tx, int32) error { return lending.ErrDuplicate }, 1,
+			[]string{"it has been acted on before"},
+		},
+		"it fails": {func(w *txTest, _ pgx.Tx, call int32) error {
+			if call == 1 {
+				return errors.New("a failure")
+			}
+			return nil
+		}, 2, []string{"a failure", ""}},
+		"it panics": {func(w *txTest, _ pgx.Tx, call int32) error {
+			if call == 1 {
+				panic("here")
+			}
+			return nil
+		}, 2, []string{"panicked", ""}},
+		"it calls Goexit": {func(w *txTest, _ pgx.Tx, call int32) error {
+			if call == 1 {
+				runtime.Goexit()
+			}
+			return nil
+		}, 2, []string{"Goexit", ""}},
+		"it does not mind a statement that failed": {func(w *txTest, tx pgx.Tx, call int32) error {
+			if call == 1 {
+				_, err := tx.Exec(w.t.Context(), "SELECT 1/0")
+				assert.Error(w.t, err)
+			}
+			return nil
+		}, 2, []string{"rollback", ""}},
+		"it commits": {func(w *txTest, tx pgx.Tx, _ int32) error { return tx.Commit(w.t.Context()) }, 1, []string{""}},
+		"it commits in SQL": {func(w *txTest, tx pgx.Tx, _ int32) error {
+			_, err := tx.Exec(w.t.Context(), "COMMIT")
+			return err
+		}, 1, []string{""}},
+		"it rolls back": {func(w *txTest, tx pgx.Tx, call int32) error {
+			if call == 1 {
+				return tx.Rollback(w.t.Context())
+			}
+			return nil
+		}, 2, []string{"the function has ended the transaction", ""}},
+		"it rolls back in SQL": {func(w *txTest, tx pgx.Tx, call int32) error {
+			if call == 1 {
+				_, err := tx.Exec(w.t.Context(), "ROLLBACK")
+				return err
+			}
+			return nil
+		}, 2, []string{"the function has ended the transaction", ""}},
+		"it uses a savepoint": {func(w *txTest, tx pgx.Tx, _ int32) error {
+			assert.Error(w.t, pgx.BeginFunc(w.t.Context(), tx, func(tx pgx.Tx) error {
+				_, err := tx.Exec(w.t.Context(), "INSERT INTO effects VALUES ('undone') RETURNING 1/0")
+				return err
+			}))
+			return nil
+		}, 1, []string{""}},
+		"a serialization failure": {func(w *txTest, tx pgx.Tx, call int32) error {
+			if call == 1 {
+				_, err := tx.Exec(w.t.Context(), "DO $$ BEGIN RAISE EXCEPTION 'x' USING ERRCODE = '40001'; END $$")
+				return err
+			}
+			return nil
+		}, 2, []string{""}},
+		"a deadlock each time": {func(w *txTest, tx pgx.Tx, call int32) error {
+			if call <= 4 {
+				_, err := tx.Exec(w.t.Context(), "DO $$ BEGIN RAISE EXCEPTION 'x' USING ERRCODE = '40P01'; END $$")
+				return err
+			}
+			return nil
+		}, 5, []string{"40P01", ""}},
+		"a constraint that the COMMIT finds broken": {func(w *txTest, tx pgx.Tx, call int32) error {
+			if call == 1 {
+				_, err := tx.Exec(w.t.Context(), "INSERT INTO refused VALUES (1), (1)")
+				return err
+			}
+			return nil
+		}, 2, []string{"23505", ""}},
+		"the connection is cut": {func(w *txTest, tx pgx.Tx, call int32) error {
+			if call == 1 {
+				terminate(w, tx)
+				_, err := tx.Exec(w.t.Context(), "SELECT")
+				return err
+			}
+			return nil
+		}, 2, []string{""}},
+		"the connection is cut before the COMMIT": {func(w *txTest, tx pgx.Tx, call int32) error {
+			if call == 1 {
+				terminate(w, tx)
+			}
+			return nil
+		}, 2, []string{""}},
+		"the COMMIT does not arrive": {func(w *txTest, _ pgx.Tx, call int32) error {
+			if call == 1 {
+				w.proxy.requests.Store(1)
+			}
+			return nil
+		}, 2, []string{""}},
+		"the answer of the COMMIT is lost": {func(w *txTest, _ pgx.Tx, _ int32) error {
+			w.proxy.answers.Store(1)
+			return nil
+		}, 1, []string{""}},
+		"the COMMIT ends after the connection": {func(w *txTest, tx pgx.Tx, _ int32) error {
+			_, err := tx.Exec(w.t.Context(), "INSERT INTO slow VALUES (1)")
+			w.cutInCommit(tx)
+			return err
+		}, 1, []string{""}},
+		"the COMMIT fails after the connection": {func(w *txTest, tx pgx.Tx, call int32) error {
+			if call > 1 {
+				return nil
+			}
+			_, err := tx.Exec(w.t.Context(), "INSERT INTO slow VALUES (0)")
+			w.cutInCommit(tx)
+			return err
+		}, 2, []string{""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, e := newTxTest(t, url), event(lending.EventName(name))
+			require.NoError(t, w.inbox.Put(t.Context(), e))
+			reports := w.work(t, func(ctx context.Context, tx pgx.Tx, e *lending.Event) error {
+				call := w.calls.Add(1)
+				_, err := tx.Exec(ctx, "INSERT INTO effects VALUES ($1)", e.Key())
+				require.NoError(t, err)
+				return test.act(w, tx, call)
+			})
+			var effects int
+			require.NoError(t, w.pool.QueryRow(t.Context(), "SELECT count(*) FROM effects WHERE key = $1", e.Key()).Scan(&effects))
+			assert.Equal(t, 1, effects)
+			assert.Equal(t, test.calls, w.calls.Load(), "calls")
+			assert.Equal(t, lending.InboxCounts{}, counts(t, w.inbox))
+			if assert.Len(t, reports, len(test.reports), "%v", reports) {
+				for i, err := range reports {
+					if test.reports[i] == "" {
+						assert.NoError(t, err)
+					} else {
+						assert.ErrorContains(t, err, test.reports[i])
+					}
+				}
+			}
+			assert.Zero(t, w.proxy.requests.Load()+w.proxy.answers.Load(), "nothing was broken off")
+		})
+	}
+}
+
+// txTest is an inbox behind a proxy, and a table for effects.
+type txTest struct {
+	t     *testing.T
+	proxy *proxy
+	pool  *pgxpool.Pool // past the proxy
+	inbox *postgres.Inbox
+	calls atomic.Int32
+}
+
+func newTxTest(t *testing.T, url string) *txTest {
+	t.Helper()
+	w := &txTest{t: t, proxy: newProxy(t, url), pool: connect(t, url)}
+	w.inbox = postgres.NewInbox(connect(t, w.proxy.url), t.Name(), nil)
+	return w
+}
+
+// withTraps makes a database with tables that fail in the COMMIT, or let it wait.
+func withTraps(t *testing.T) (url string) {
+	t.Helper()
+	url = withEffects(t, database(t))
+	_, err := connect(t, url).Exec(t.Context(), `
+		CREATE TABLE refused (n int UNIQUE DEFERRABLE INITIALLY DEFERRED);
+		CREATE TABLE slow (n int);
+		CREATE FUNCTION slowly() RETURNS trigger LANGUAGE plpgsql AS $$
+			BEGIN -- also when the client asks to cancel it
+				LOOP
+					BEGIN PERFORM pg_sleep(0.6); EXIT; EXCEPTION WHEN query_canceled THEN NULL; END;
+				END LOOP;
+				PERFORM 1 / new.n;
+				RETURN new;
+			END $$;
+		CREATE CONSTRAINT TRIGGER slowly AFTER INSERT ON slow DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slowly()`)
+	require.NoError(t, err)
+	return url
+}
+
+// cutInCommit cuts the connection of a transaction when the COMMIT is under way.
+func (w *txTest) cutInCommit(tx pgx.Tx) {
+	pid, conn := tx.Conn().PgConn().PID(), tx.Conn().PgConn().Conn()
+	go func() {
+		for sleeps := false; !sleeps && w.t.Context().Err() == nil; {
+			_ = w.pool.QueryRow(w.t.Context(), "SELECT coalesce(wait_event = 'PgSleep', false) FROM pg_stat_activity WHERE pid = $1", pid).Scan(&sleeps)
+		}
+		_ = conn.Close()
+	}()
+}
+
+// work works until an event was acted on, or put aside, and returns what each try was
+// reported as.
+func (w *txTest) work(t *testing.T, handle postgres.TxFunc) (reports []error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	w.inbox.WorkTx(ctx, handle, &lending.WorkOptions{
+		Concurrency: 1, MaxTries: 5, Backoff: func(int) time.Duration { return time.Millisecond },
+		Observe: func(h lending.Handling) {
+			reports = append(reports, h.Err)
+			if h.Buried || h.Err == nil || errors.Is(h.Err, lending.ErrDuplicate) {
+				cancel()
+			}
+		},
+	})
+	return reports
+}
+
+// What another has taken meanwhile is not acted on by who took it before.
+func TestWorkTxWithoutItsClaim(t *testing.T) {
+	w := newTxTest(t, withEffects(t, database(t)))
+	require.NoError(t, w.inbox.Put(t.Context(), event("a")))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	var reports []error
+	w.inbox.WorkTx(ctx, func(ctx context.Context, tx pgx.Tx, e *lending.Event) error {
+		assert.Equal(t, int32(1), w.calls.Add(1), "another call")
+		_, err := tx.Exec(ctx, "INSERT INTO effects VALUES ($1)", e.Key())
+		require.NoError(t, err)
+		// The transaction ends, and before the next has begun the event is another's.
+		require.NoError(t, tx.Rollback(ctx))
+		_, err = w.pool.Exec(ctx, "UPDATE lending_inbox SET claim = 1, due = now() + interval '1 hour'")
+		require.NoError(t, err)
+		require.NoError(t, tx.Conn().Close(ctx))
+		return errors.New("the connection is cut")
+	}, &lending.WorkOptions{Concurrency: 1, Backoff: func(int) time.Duration { return 0 }, Observe: func(h lending.Handling) {
+		reports = append(reports, h.Err)
+		cancel()
+	}})
+	require.Len(t, reports, 1)
+	require.ErrorIs(t, reports[0], lending.ErrClaimed)
+	require.Equal(t, lending.InboxCounts{Running: 1}, counts(t, w.inbox), "it is as the other has it")
+	var failed, effects int
+	require.NoError(t, w.pool.QueryRow(t.Context(), "SELECT failed, (SELECT count(*) FROM effects) FROM lending_inbox WHERE claim = 1").Scan(&failed, &effects))
+	require.Zero(t, failed)
+	require.Zero(t, effects)
+}
+
+// What fails each time is put aside with nothing written, can be looked at, and revived.
+func TestWorkTxPutsAside(t *testing.T) {
+	w := newTxTest(t, withEffects(t, database(t)))
+	require.NoError(t, w.inbox.Put(t.Context(), event("a")))
+	broken := true
+	handle := func(ctx context.Context, tx pgx.Tx, e *lending.Event) error {
+		if _, err := tx.Exec(ctx, "INSERT INTO effects VALUES ($1)", e.Key()); err != nil {
+			return err
+		}
+		if broken {
+			return errors.New("a failure")
+		}
+		return nil
+	}
+	require.Len(t, w.work(t, handle), 5)
+	require.Equal(t, lending.InboxCounts{Dead: 1}, counts(t, w.inbox))
+	dead, err := w.inbox.Dead(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 5, dead[0].Tries)
+	broken = false
+	require.NoError(t, w.inbox.Revive(t.Context(), dead[0]))
+	require.Equal(t, []error{nil}, w.work(t, handle))
+	var effects int
+	require.NoError(t, w.pool.QueryRow(t.Context(), "SELECT count(*) FROM effects").Scan(&effects))
+	require.Equal(t, 1, effects)
+}
+
+// A server that does not tell what became of a COMMIT leaves it open, and the error says so.
+func TestWorkTxDoesNotGuess(t *testing.T) {
+	t.Parallel()
+	url := withEffects(t, database(t))
+	proxy := newProxy(t, url)
+	inbox := inboxOf(connect(t, proxy.url), &postgres.InboxOptions{Lease: time.Second})
+	require.NoError(t, inbox.Put(t.Context(), event("a")))
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var reports []error
+	inbox.WorkTx(ctx, func(ctx context.Context, tx pgx.Tx, e *lending.Event) error {
+		_, err := tx.Exec(ctx, "INSERT INTO effects VALUES ($1)", e.Key())
+		proxy.answers.Store(1 << 30) // for good
+		return err
+	}, &lending.WorkOptions{Concurrency: 1, Observe: func(h lending.Handling) {
+		if h.Key != "" {
+			reports = append(reports, h.Err)
+			cancel()
+		}
+	}})
+	require.Len(t, reports, 1)
+	require.ErrorContains(t, reports[0], "whether the transaction was committed is not known")
+	pool := connect(t, url)
+	require.Equal(t, lending.InboxCounts{}, counts(t, inboxOf(pool, nil)), "it was")
+	var effects int
+	require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM effects").Scan(&effects))
+	require.Equal(t, 1, effects)
+}
+
+// The options of a transaction are those of the inbox.
+func TestWorkTxIsolation(t *testing.T) {
+	w := newTxTest(t, withEffects(t, database(t)))
+	w.inbox = inboxOf(w.pool, &postgres.InboxOptions{Tx: pgx.TxOptions{IsoLevel: pgx.Serializable}})
+	require.NoError(t, w.inbox.Put(t.Context(), event("a")))
+	require.Equal(t, []error{nil}, w.work(t, func(ctx context.Context, tx pgx.Tx, _ *lending.Event) error {
+		var level string
+		err := tx.QueryRow(ctx, "SHOW transaction_isolation").Scan(&level)
+		assert.Equal(t, "serializable", level)
+		return err
+	}))
+}
