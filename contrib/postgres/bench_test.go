@@ -1,4 +1,4 @@
-package postgres_test
+package lendingpostgres_test
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/pgtest"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lendingapi/lending-go/contrib/postgres"
+	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 // BenchmarkJournal sends commands with a key. The floor beside the command is two INSERTs or
@@ -16,10 +16,10 @@ func BenchmarkJournal(b *testing.B) {
 	for _, sync := range []string{"on", "off"} {
 		b.Run("synchronous_commit="+sync, func(b *testing.B) {
 			pool := connect(b, databaseIn(b, pgtest.Run(b, "fsync=on", "synchronous_commit="+sync)))
-			require.NoError(b, postgres.Migrate(b.Context(), pool))
+			require.NoError(b, lendingpostgres.Migrate(b.Context(), pool))
 			_, err := pool.Exec(b.Context(), "CREATE TABLE floor (key text PRIMARY KEY, data bytea NOT NULL)")
 			require.NoError(b, err)
-			journaltest.Benchmark(b, postgres.NewJournalStore(pool, "bench"), func(key string, data []byte) error {
+			journaltest.Benchmark(b, lendingpostgres.NewJournalStore(pool, "bench"), func(key string, data []byte) error {
 				_, err := pool.Exec(b.Context(), "INSERT INTO floor VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET data = excluded.data", key, data)
 				return err
 			})

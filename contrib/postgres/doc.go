@@ -1,4 +1,4 @@
-// Package postgres keeps in PostgreSQL what the replicas of one service share: the token they
+// Package lendingpostgres keeps in PostgreSQL what the replicas of one service share: the token they
 // call with, the webhooks they have accepted, which of these they have acted on, and their
 // commands with a key.
 //
@@ -52,4 +52,4 @@
 // idle_in_transaction_session_timeout. Rows of a journal are never deleted: a command takes
 // about 140 bytes and 230 in the indexes for ever, and its answer until
 // [lending.Journal.Sweep] forgets it.
-package postgres
+package lendingpostgres

@@ -1,4 +1,4 @@
-package postgres_test
+package lendingpostgres_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest"
 
-	"github.com/lendingapi/lending-go/contrib/postgres"
+	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 // exampleDatabase returns a pool of an empty database, for an example, which has no testing.T.
@@ -54,12 +54,12 @@ func ExampleNewTokenStore() {
 	service := lendingtest.NewServer()
 	defer service.Close()
 	ctx := context.Background()
-	if err := postgres.Migrate(ctx, pool); err != nil {
+	if err := lendingpostgres.Migrate(ctx, pool); err != nil {
 		fmt.Println(err)
 		return
 	}
 	for range 3 { // replicas
-		client := newClient(service, lending.WithTokenStore(postgres.NewTokenStore(pool, "lending")))
+		client := newClient(service, lending.WithTokenStore(lendingpostgres.NewTokenStore(pool, "lending")))
 		fmt.Println("signed in:", client.Session().SignIn(ctx) == nil)
 		_ = client.Close()
 	}
@@ -77,14 +77,14 @@ func ExampleMigrate() {
 	defer stop()
 	ctx, address := context.Background(), "https://lending.example"
 	credentials := lending.Credentials{Username: lendingtest.Username, Password: lending.NewSecret(lendingtest.Password)}
-	err := postgres.Migrate(ctx, pool)
+	err := lendingpostgres.Migrate(ctx, pool)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	client, err := lending.New(address, lending.WithCredentials(credentials),
-		lending.WithTokenStore(postgres.NewTokenStore(pool, "lending")),
-		lending.WithJournal(lending.NewJournal(postgres.NewJournalStore(pool, "lending"), nil)))
+		lending.WithTokenStore(lendingpostgres.NewTokenStore(pool, "lending")),
+		lending.WithJournal(lending.NewJournal(lendingpostgres.NewJournalStore(pool, "lending"), nil)))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -97,13 +97,13 @@ func ExampleMigrate() {
 func ExampleNewDeduper() {
 	pool, stop := exampleDatabase() // in its place: pgxpool.New
 	defer stop()
-	if err := postgres.Migrate(context.Background(), pool); err != nil {
+	if err := lendingpostgres.Migrate(context.Background(), pool); err != nil {
 		fmt.Println(err)
 		return
 	}
 	const secret, delivery = "whs_0123456789abcdef0123456789abcdef", `{"webhookEvent":"WB_Loan_Opened","data":{"loanId":"11111111-2222-3333-4444-555555555555"}}`
 	for range 2 { // replicas
-		deduper := postgres.NewDeduper(pool, "lending", lending.DeduperOptions{})
+		deduper := lendingpostgres.NewDeduper(pool, "lending", lending.DeduperOptions{})
 		receiver := lending.NewReceiver(lending.SignedWith(lending.NewSecret(secret)), lending.Once(deduper, func(_ context.Context, event *lending.Event) error {
 			fmt.Println("acted on", event.Name)
 			return nil
@@ -129,8 +129,8 @@ func ExampleNewJournalStore() {
 	service := lendingtest.NewServer()
 	defer service.Close()
 	ctx := context.Background()
-	store := postgres.NewJournalStore(pool, "lending")
-	if err := postgres.Migrate(ctx, pool); err != nil {
+	store := lendingpostgres.NewJournalStore(pool, "lending")
+	if err := lendingpostgres.Migrate(ctx, pool); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -173,11 +173,11 @@ func ExampleJournalStore_In_databaseSQL() {
 	pool, stop := exampleDatabase() // in its place: pgxpool.New
 	defer stop()
 	ctx := context.Background()
-	if err := postgres.Migrate(ctx, pool); err != nil {
+	if err := lendingpostgres.Migrate(ctx, pool); err != nil {
 		fmt.Println(err)
 		return
 	}
-	store := postgres.NewJournalStore(pool, "lending")
+	store := lendingpostgres.NewJournalStore(pool, "lending")
 	db := stdlib.OpenDBFromPool(pool) // for all else
 	defer db.Close()
 

@@ -1,4 +1,4 @@
-package postgres_test
+package lendingpostgres_test
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lendingapi/lending-go/contrib/postgres"
+	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 func sent(key, scope string) lending.JournalEntry {
@@ -32,13 +32,13 @@ func stored(fence int64, text string) lending.StoredToken {
 
 // stores are one of each, in one pool.
 type stores struct {
-	token   *postgres.TokenStore
-	deduper *postgres.Deduper
-	journal *postgres.JournalStore
+	token   *lendingpostgres.TokenStore
+	deduper *lendingpostgres.Deduper
+	journal *lendingpostgres.JournalStore
 }
 
 func storesOf(pool *pgxpool.Pool) stores {
-	return stores{postgres.NewTokenStore(pool, "test"), postgres.NewDeduper(pool, "test", lending.DeduperOptions{}), postgres.NewJournalStore(pool, "test")}
+	return stores{lendingpostgres.NewTokenStore(pool, "test"), lendingpostgres.NewDeduper(pool, "test", lending.DeduperOptions{}), lendingpostgres.NewJournalStore(pool, "test")}
 }
 
 // each does what changes something, once, and holds that it was done, once.
@@ -86,7 +86,7 @@ func (s stores) each(t *testing.T, n int, before func()) {
 // once, and nobody hears of it.
 func TestConnectionsBreak(t *testing.T) {
 	url := database(t)
-	require.NoError(t, postgres.Migrate(t.Context(), connect(t, url)))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url)))
 	for name, change := range map[string]func(*pgxpool.Config){"prepared statements": func(*pgxpool.Config) {}, "exec": func(c *pgxpool.Config) {
 		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	}} {
@@ -112,7 +112,7 @@ func TestConnectionsBreak(t *testing.T) {
 func TestConnectionsBreakAllTheTime(t *testing.T) {
 	url := database(t)
 	pool := connect(t, url)
-	require.NoError(t, postgres.Migrate(t.Context(), pool))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool))
 	direct, proxy := storesOf(pool), newProxy(t, url)
 	broken := storesOf(connect(t, proxy.url, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec }))
 	for _, arrives := range []bool{false, true} {
@@ -183,7 +183,7 @@ func TestWhatIsTriedAgain(t *testing.T) {
 // server that takes writes. Where there is none, the error says so.
 func TestReadOnlyServer(t *testing.T) {
 	url := database(t)
-	require.NoError(t, postgres.Migrate(t.Context(), connect(t, url)))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url)))
 	pool := connect(t, url, func(c *pgxpool.Config) { c.MaxConns = 1 })
 	s := storesOf(pool)
 	s.each(t, 1, func() {
@@ -278,7 +278,7 @@ func TestJournalUnderKill(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.Run(t)
 	url := databaseIn(t, cluster)
-	require.NoError(t, postgres.Migrate(t.Context(), connect(t, url)))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url)))
 	counters := count(t, 8, url)
 	const kills, cuts = 4, 2
 	for n := range kills {
@@ -308,7 +308,7 @@ func TestFailover(t *testing.T) {
 	require.NoError(t, primary.Do("postgres", "ALTER SYSTEM SET synchronous_standby_names = '*'"))
 	require.NoError(t, primary.Do("postgres", "SELECT pg_reload_conf()"))
 	both := "host=" + standby.Folder() + "," + primary.Folder() + " user=postgres dbname=postgres target_session_attrs=read-write"
-	require.NoError(t, postgres.Migrate(t.Context(), connect(t, both)))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, both)))
 	counters := count(t, 4, both)
 	counters.more(t, 200)
 	primary.Kill()
@@ -324,7 +324,7 @@ func TestAsynchronousCommitLosesEntries(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.Run(t, "synchronous_commit=off", "wal_writer_delay=10s")
 	url := databaseIn(t, cluster)
-	require.NoError(t, postgres.Migrate(t.Context(), connect(t, url)))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url)))
 	store := storesOf(connect(t, url)).journal
 	require.NoError(t, store.Save(t.Context(), sent("before", "")))
 	require.NoError(t, cluster.Do("postgres", "CHECKPOINT"))

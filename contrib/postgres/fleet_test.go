@@ -1,6 +1,6 @@
 //go:build unix
 
-package postgres_test
+package lendingpostgres_test
 
 import (
 	"bufio"
@@ -29,7 +29,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lendingapi/lending-go/contrib/postgres"
+	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 const (
@@ -66,7 +66,7 @@ func runReplica(settings replicaSettings) {
 				return askForCode(ctx, settings.Service)
 			},
 		}),
-		lending.WithTokenStore(&freezer{postgres.NewTokenStore(pool, tokenKey), settings.Directory}))
+		lending.WithTokenStore(&freezer{lendingpostgres.NewTokenStore(pool, tokenKey), settings.Directory}))
 	if err != nil {
 		panic(err)
 	}
@@ -172,7 +172,7 @@ func TestFleet(t *testing.T) {
 	url := databaseIn(t, cluster)
 	pool := connect(t, url)
 	name := pool.Config().ConnConfig.Database
-	require.NoError(t, postgres.Migrate(t.Context(), pool))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool))
 	f := &fleet{service: lendingtest.New(lendingtest.WithTokenLifetime(tokenLifetime)), directory: t.TempDir(), refreshed: map[string]int{}}
 	defer f.service.Close()
 	service := httptest.NewServer(f)
@@ -208,7 +208,7 @@ func TestFleet(t *testing.T) {
 
 	// The next process that takes the lease stops, until another has refreshed.
 	<-time.After(1500 * time.Millisecond)
-	store := postgres.NewTokenStore(pool, tokenKey)
+	store := lendingpostgres.NewTokenStore(pool, tokenKey)
 	held, err := store.Load(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(f.directory, "freeze"), nil, 0o600))

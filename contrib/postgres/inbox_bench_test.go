@@ -1,4 +1,4 @@
-package postgres_test
+package lendingpostgres_test
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/pgtest"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lendingapi/lending-go/contrib/postgres"
+	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 const benchSecret = "whs_0123456789abcdef0123456789abcdef"
@@ -29,7 +29,7 @@ func benchPool(b *testing.B) *pgxpool.Pool {
 	b.Helper()
 	cluster := pgtest.Run(b, "fsync=on", "max_connections=200", "shared_buffers=256MB")
 	pool := connect(b, databaseIn(b, cluster), func(c *pgxpool.Config) { c.MaxConns = 70 })
-	require.NoError(b, postgres.Migrate(b.Context(), pool))
+	require.NoError(b, lendingpostgres.Migrate(b.Context(), pool))
 	_, err := pool.Exec(b.Context(), `CREATE TABLE floor (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body bytea NOT NULL);
 		CREATE TABLE effects (n bigint GENERATED ALWAYS AS IDENTITY, body bytea NOT NULL)`)
 	require.NoError(b, err)
@@ -259,7 +259,7 @@ func BenchmarkQueue(b *testing.B) {
 	pool := benchPool(b)
 	step := func(name string, queued int) func() {
 		fill(b, pool, name, queued)
-		inbox := postgres.NewInbox(pool, name, nil)
+		inbox := lendingpostgres.NewInbox(pool, name, nil)
 		return func() {
 			parallel(b, 32, turn, func() error {
 				event, err := lending.ParseEvent(numbered())

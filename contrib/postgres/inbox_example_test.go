@@ -1,4 +1,4 @@
-package postgres_test
+package lendingpostgres_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/lendingapi/lending-go"
 
-	"github.com/lendingapi/lending-go/contrib/postgres"
+	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 // What the function writes for an event, and the end of the event, are committed together.
@@ -20,7 +20,7 @@ func ExampleInbox_WorkTx() {
 	defer stop()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if err := postgres.Migrate(ctx, pool); err != nil {
+	if err := lendingpostgres.Migrate(ctx, pool); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -33,7 +33,7 @@ func ExampleInbox_WorkTx() {
 		_, err := tx.Exec(ctx, "INSERT INTO booked VALUES ($1)", event.Key())
 		return err
 	}
-	inbox := postgres.NewInbox(pool, "lending", nil)
+	inbox := lendingpostgres.NewInbox(pool, "lending", nil)
 
 	http.Handle("/webhooks", lending.NewReceiver(lending.SignedWith(secret), inbox.Put, nil))
 	go inbox.WorkTx(ctx, act, nil)
@@ -68,11 +68,11 @@ func ExampleInbox_PutTx() {
 	pool, stop := exampleDatabase() // in its place: pgxpool.New
 	defer stop()
 	ctx := context.Background()
-	if err := postgres.Migrate(ctx, pool); err != nil {
+	if err := lendingpostgres.Migrate(ctx, pool); err != nil {
 		fmt.Println(err)
 		return
 	}
-	inbox := postgres.NewInbox(pool, "lending", nil)
+	inbox := lendingpostgres.NewInbox(pool, "lending", nil)
 	event, err := lending.ParseEvent([]byte(`{"webhookEvent":"WB_Loan_Created"}`))
 	if err != nil {
 		fmt.Println(err)

@@ -1,4 +1,4 @@
-package postgres_test
+package lendingpostgres_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/webhooktest"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lendingapi/lending-go/contrib/postgres"
+	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 // What is in front of the URL for a receiver whose function has the transaction, and for an
@@ -37,7 +37,7 @@ func openStore(store string) (webhooktest.Store, error) {
 	if err != nil {
 		return webhooktest.Store{}, err
 	}
-	inbox := postgres.NewInbox(pool, "test", &postgres.InboxOptions{Lease: lease})
+	inbox := lendingpostgres.NewInbox(pool, "test", &lendingpostgres.InboxOptions{Lease: lease})
 	opened := webhooktest.Store{Inbox: inbox}
 	if tx {
 		opened.Work = func(ctx context.Context, handle lending.EventFunc, opts *lending.WorkOptions) {
@@ -98,7 +98,7 @@ func restarted(t *testing.T) (url string, restart func()) {
 func withEffects(t *testing.T, url string) string {
 	t.Helper()
 	pool := connect(t, url)
-	require.NoError(t, postgres.Migrate(t.Context(), pool))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool))
 	_, err := pool.Exec(t.Context(), "CREATE TABLE effects (key text)")
 	require.NoError(t, err)
 	return url

@@ -1,4 +1,4 @@
-package postgres_test
+package lendingpostgres_test
 
 import (
 	"context"
@@ -15,16 +15,16 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lendingapi/lending-go/contrib/postgres"
+	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 func event(name lending.EventName) *lending.Event { return &lending.Event{Name: name} }
 
-func inboxOf(pool *pgxpool.Pool, times *postgres.InboxOptions) *postgres.Inbox {
-	return postgres.NewInbox(pool, "test", times)
+func inboxOf(pool *pgxpool.Pool, times *lendingpostgres.InboxOptions) *lendingpostgres.Inbox {
+	return lendingpostgres.NewInbox(pool, "test", times)
 }
 
-func counts(t *testing.T, inbox *postgres.Inbox) lending.InboxCounts {
+func counts(t *testing.T, inbox *lendingpostgres.Inbox) lending.InboxCounts {
 	t.Helper()
 	counts, err := inbox.Counts(t.Context())
 	require.NoError(t, err)
@@ -32,7 +32,7 @@ func counts(t *testing.T, inbox *postgres.Inbox) lending.InboxCounts {
 }
 
 // takeEvent takes the event of that name within a moment, or with "" none.
-func takeEvent(t *testing.T, inbox *postgres.Inbox, name lending.EventName) *lending.InboxEntry {
+func takeEvent(t *testing.T, inbox *lendingpostgres.Inbox, name lending.EventName) *lending.InboxEntry {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	if name == "" {
@@ -52,7 +52,7 @@ func takeEvent(t *testing.T, inbox *postgres.Inbox, name lending.EventName) *len
 // What was put in a transaction of the caller's is there if and when that is committed.
 func TestPutTx(t *testing.T) {
 	pool := migrated(t)
-	inbox := inboxOf(pool, &postgres.InboxOptions{Poll: 50 * time.Millisecond, Notify: true})
+	inbox := inboxOf(pool, &lendingpostgres.InboxOptions{Poll: 50 * time.Millisecond, Notify: true})
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, inbox.PutTx(t.Context(), tx, event("a")))
@@ -77,7 +77,7 @@ func TestPutTx(t *testing.T) {
 func TestInboxTakesOverFromTheDead(t *testing.T) {
 	pool := migrated(t)
 	const lease = 300 * time.Millisecond
-	one, other := inboxOf(pool, &postgres.InboxOptions{Lease: lease}), inboxOf(pool, &postgres.InboxOptions{Lease: lease})
+	one, other := inboxOf(pool, &lendingpostgres.InboxOptions{Lease: lease}), inboxOf(pool, &lendingpostgres.InboxOptions{Lease: lease})
 	require.NoError(t, one.Put(t.Context(), event("a")))
 	for try := 1; try <= 5; try++ {
 		start := time.Now()
@@ -112,7 +112,7 @@ func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
 
 // One at a time and now and then would take 2 s.
 func TestInboxTakesAllThatIsStuck(t *testing.T) {
-	inbox := inboxOf(migrated(t), &postgres.InboxOptions{Lease: 500 * time.Millisecond})
+	inbox := inboxOf(migrated(t), &lendingpostgres.InboxOptions{Lease: 500 * time.Millisecond})
 	for i := range 20 {
 		require.NoError(t, inbox.Put(t.Context(), event(lending.EventName(rune('a'+i)))))
 	}
@@ -133,7 +133,7 @@ func TestInboxTakesAllThatIsStuck(t *testing.T) {
 // A key is known for Keep, and deleted after that, with many others at a time.
 func TestInboxForgets(t *testing.T) {
 	pool := migrated(t)
-	inbox := inboxOf(pool, &postgres.InboxOptions{Keep: time.Hour, Poll: 10 * time.Millisecond})
+	inbox := inboxOf(pool, &lendingpostgres.InboxOptions{Keep: time.Hour, Poll: 10 * time.Millisecond})
 	require.NoError(t, inbox.Put(t.Context(), event("a")))
 	require.NoError(t, inbox.Put(t.Context(), event("b")))
 	require.NoError(t, inbox.Done(t.Context(), takeEvent(t, inbox, "a")))
@@ -152,7 +152,7 @@ func TestInboxForgets(t *testing.T) {
 		return n
 	}
 	require.GreaterOrEqual(t, left("test"), 2500)
-	next := inboxOf(pool, &postgres.InboxOptions{Keep: time.Hour, Poll: 10 * time.Millisecond})
+	next := inboxOf(pool, &lendingpostgres.InboxOptions{Keep: time.Hour, Poll: 10 * time.Millisecond})
 	waiting, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() { _ = lendingTakes(waiting, next) }()
@@ -162,7 +162,7 @@ func TestInboxForgets(t *testing.T) {
 	require.Equal(t, 2, counts(t, inbox).Waiting+counts(t, inbox).Running, "what waits is not forgotten")
 }
 
-func lendingTakes(ctx context.Context, inbox *postgres.Inbox) error {
+func lendingTakes(ctx context.Context, inbox *lendingpostgres.Inbox) error {
 	for {
 		if _, err := inbox.Take(ctx); err != nil {
 			return err
@@ -177,7 +177,7 @@ func TestInboxGivesSuspectsAlone(t *testing.T) {
 	t.Parallel()
 	url, tracer := database(t), new(counted)
 	pool := connect(t, url, func(c *pgxpool.Config) { c.ConnConfig.Tracer = tracer })
-	require.NoError(t, postgres.Migrate(t.Context(), pool))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool))
 	inbox := inboxOf(pool, nil)
 	for i, e := range []struct {
 		name    lending.EventName
@@ -226,10 +226,10 @@ func TestInboxIdles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := database(t)
-			require.NoError(t, postgres.Migrate(t.Context(), connect(t, url)))
+			require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url)))
 			tracer := new(counted)
-			inbox := inboxOf(connect(t, url, func(c *pgxpool.Config) { c.ConnConfig.Tracer = tracer }), &postgres.InboxOptions{Notify: listens})
-			other := inboxOf(connect(t, url), &postgres.InboxOptions{Notify: listens})
+			inbox := inboxOf(connect(t, url, func(c *pgxpool.Config) { c.ConnConfig.Tracer = tracer }), &lendingpostgres.InboxOptions{Notify: listens})
+			other := inboxOf(connect(t, url), &lendingpostgres.InboxOptions{Notify: listens})
 			ctx, cancel := context.WithCancel(t.Context())
 			listening := make(chan struct{})
 			go func() {
@@ -289,8 +289,8 @@ func TestInboxListensAgain(t *testing.T) {
 	t.Parallel()
 	url := database(t)
 	pool := connect(t, url)
-	require.NoError(t, postgres.Migrate(t.Context(), pool))
-	inbox := inboxOf(connect(t, url), &postgres.InboxOptions{Poll: time.Hour})
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool))
+	inbox := inboxOf(connect(t, url), &lendingpostgres.InboxOptions{Poll: time.Hour})
 	config := connect(t, url).Config().ConnConfig
 	config.RuntimeParams["application_name"] = "listens"
 	ctx, cancel := context.WithCancel(t.Context())
@@ -342,7 +342,7 @@ func (p *panics) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.T
 // A panic under a Take ends neither the process nor one of the workers.
 func TestInboxOutlivesATracerThatPanics(t *testing.T) {
 	url := database(t)
-	require.NoError(t, postgres.Migrate(t.Context(), connect(t, url)))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url)))
 	tracer := new(panics)
 	inbox := inboxOf(connect(t, url, func(c *pgxpool.Config) { c.ConnConfig.Tracer = tracer }), nil)
 	tracer.times.Store(3)
@@ -371,7 +371,7 @@ func TestInboxOutlivesATracerThatPanics(t *testing.T) {
 // A connection that breaks leaves no event to wait for the end of a claim that nobody has.
 func TestInboxFindsWhatItHasTaken(t *testing.T) {
 	url := database(t)
-	require.NoError(t, postgres.Migrate(t.Context(), connect(t, url)))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url)))
 	proxy := newProxy(t, url)
 	inbox := inboxOf(connect(t, proxy.url, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec }), nil)
 	for name, lose := range map[lending.EventName]*atomic.Int32{"request": &proxy.requests, "answer": &proxy.answers} {
@@ -403,7 +403,7 @@ func TestInboxFindsWhatItHasTaken(t *testing.T) {
 // A pool that holds a connection to a standby makes another one.
 func TestInboxOnAReadOnlyServer(t *testing.T) {
 	url := database(t)
-	require.NoError(t, postgres.Migrate(t.Context(), connect(t, url)))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url)))
 	pool := connect(t, url, func(c *pgxpool.Config) { c.MaxConns = 1 })
 	inbox := inboxOf(pool, nil)
 	readOnly := func() {
@@ -430,7 +430,7 @@ func TestInboxOnAReadOnlyServer(t *testing.T) {
 // A server that does not answer holds nobody up beyond his context.
 func TestTakeReturnsWhileTheTableIsLocked(t *testing.T) {
 	pool := migrated(t)
-	inbox := inboxOf(pool, &postgres.InboxOptions{Lease: 2 * time.Second})
+	inbox := inboxOf(pool, &lendingpostgres.InboxOptions{Lease: 2 * time.Second})
 	require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		_, err := tx.Exec(t.Context(), "LOCK TABLE lending_inbox, lending_inbox_seen")
 		require.NoError(t, err)
@@ -456,7 +456,7 @@ func TestInboxOfAnotherKind(t *testing.T) {
 		assert.ErrorContains(t, inbox.Bury(t.Context(), entry), "another inbox")
 		assert.ErrorContains(t, inbox.Revive(t.Context(), entry), "another inbox")
 	}
-	broken := postgres.NewInbox(inboxPool(t), "test", nil, postgres.WithPrefix("A"))
+	broken := lendingpostgres.NewInbox(inboxPool(t), "test", nil, lendingpostgres.WithPrefix("A"))
 	assert.ErrorContains(t, broken.Put(t.Context(), event("a")), "prefix")
 	assert.ErrorContains(t, broken.PutTx(t.Context(), nil, event("a")), "prefix")
 	_, err := broken.Take(t.Context())

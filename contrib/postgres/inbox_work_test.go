@@ -1,4 +1,4 @@
-package postgres_test
+package lendingpostgres_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lendingapi/lending-go/contrib/postgres"
+	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 // A function's writes and the end of its event are one, whatever becomes of the function, of
@@ -179,14 +179,14 @@ type txTest struct {
 	t     *testing.T
 	proxy *proxy
 	pool  *pgxpool.Pool // past the proxy
-	inbox *postgres.Inbox
+	inbox *lendingpostgres.Inbox
 	calls atomic.Int32
 }
 
 func newTxTest(t *testing.T, url string) *txTest {
 	t.Helper()
 	w := &txTest{t: t, proxy: newProxy(t, url), pool: connect(t, url)}
-	w.inbox = postgres.NewInbox(connect(t, w.proxy.url), t.Name(), nil)
+	w.inbox = lendingpostgres.NewInbox(connect(t, w.proxy.url), t.Name(), nil)
 	return w
 }
 
@@ -223,7 +223,7 @@ func (w *txTest) cutInCommit(tx pgx.Tx) {
 
 // work works until an event was acted on, or put aside, and returns what each try was
 // reported as.
-func (w *txTest) work(t *testing.T, handle postgres.TxFunc) (reports []error) {
+func (w *txTest) work(t *testing.T, handle lendingpostgres.TxFunc) (reports []error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -301,7 +301,7 @@ func TestWorkTxDoesNotGuess(t *testing.T) {
 	t.Parallel()
 	url := withEffects(t, database(t))
 	proxy := newProxy(t, url)
-	inbox := inboxOf(connect(t, proxy.url), &postgres.InboxOptions{Lease: time.Second})
+	inbox := inboxOf(connect(t, proxy.url), &lendingpostgres.InboxOptions{Lease: time.Second})
 	require.NoError(t, inbox.Put(t.Context(), event("a")))
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -328,7 +328,7 @@ func TestWorkTxDoesNotGuess(t *testing.T) {
 // The options of a transaction are those of the inbox.
 func TestWorkTxIsolation(t *testing.T) {
 	w := newTxTest(t, withEffects(t, database(t)))
-	w.inbox = inboxOf(w.pool, &postgres.InboxOptions{Tx: pgx.TxOptions{IsoLevel: pgx.Serializable}})
+	w.inbox = inboxOf(w.pool, &lendingpostgres.InboxOptions{Tx: pgx.TxOptions{IsoLevel: pgx.Serializable}})
 	require.NoError(t, w.inbox.Put(t.Context(), event("a")))
 	require.Equal(t, []error{nil}, w.work(t, func(ctx context.Context, tx pgx.Tx, _ *lending.Event) error {
 		var level string

@@ -1,4 +1,4 @@
-package postgres_test
+package lendingpostgres_test
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lendingapi/lending-go/contrib/postgres"
+	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 const createRoute = "POST /api/Application/create-customer"
@@ -38,7 +38,7 @@ func replica(tb testing.TB, service *lendingtest.Server, store lending.JournalSt
 	return client
 }
 
-func intended(t *testing.T, store *postgres.JournalStore) (keys []string) {
+func intended(t *testing.T, store *lendingpostgres.JournalStore) (keys []string) {
 	t.Helper()
 	intents, err := store.Intended(t.Context(), 10)
 	require.NoError(t, err)
@@ -58,7 +58,7 @@ func TestOrderAndItsFirstCommand(t *testing.T) {
 		pool := migrated(t)
 		_, err := pool.Exec(t.Context(), "CREATE TABLE orders (n int PRIMARY KEY)")
 		require.NoError(t, err)
-		store := postgres.NewJournalStore(pool, "lending", postgres.WithNamespace(namespace))
+		store := lendingpostgres.NewJournalStore(pool, "lending", lendingpostgres.WithNamespace(namespace))
 		order := func(key string, end error) error {
 			return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 				_, err := tx.Exec(t.Context(), "INSERT INTO orders SELECT coalesce(max(n), 0) + 1 FROM orders")
@@ -102,7 +102,7 @@ func TestIntentInATransactionOfDatabaseSQL(t *testing.T) {
 	pool := migrated(t)
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close()
-	store := postgres.NewJournalStore(pool, "lending")
+	store := lendingpostgres.NewJournalStore(pool, "lending")
 	for _, commit := range []bool{false, true} {
 		require.Empty(t, intended(t, store))
 		conn, err := db.Conn(t.Context())
@@ -122,8 +122,8 @@ func TestIntentInATransactionOfDatabaseSQL(t *testing.T) {
 
 func TestIntentsThatCannotBe(t *testing.T) {
 	pool := migrated(t)
-	store := postgres.NewJournalStore(pool, "lending")
-	require.ErrorAs(t, postgres.NewJournalStore(pool, "", postgres.WithSchema("")).In(nil).GiveUp(t.Context(), "k"), new(*lending.ArgumentError))
+	store := lendingpostgres.NewJournalStore(pool, "lending")
+	require.ErrorAs(t, lendingpostgres.NewJournalStore(pool, "", lendingpostgres.WithSchema("")).In(nil).GiveUp(t.Context(), "k"), new(*lending.ArgumentError))
 	_, err := store.Intended(t.Context(), 0)
 	require.ErrorAs(t, err, new(*lending.ArgumentError))
 	service := lendingtest.NewServer()

@@ -1,6 +1,6 @@
 //go:build unix
 
-package postgres_test
+package lendingpostgres_test
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/pgtest"
 	"github.com/lendingapi/lending-go/internal/webhooktest"
 
-	"github.com/lendingapi/lending-go/contrib/postgres"
+	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 func TestMain(m *testing.M) {
@@ -60,5 +60,5 @@ func openForWorker(url string) (lending.JournalStore, func() error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return postgres.NewJournalStore(pool, "test"), func() error { pool.Close(); return nil }, nil
+	return lendingpostgres.NewJournalStore(pool, "test"), func() error { pool.Close(); return nil }, nil
 }

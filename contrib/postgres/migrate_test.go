@@ -1,4 +1,4 @@
-package postgres_test
+package lendingpostgres_test
 
 import (
 	"strings"
@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lendingapi/lending-go/contrib/postgres"
+	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 func tables(t *testing.T, pool *pgxpool.Pool) string {
@@ -21,22 +21,22 @@ func tables(t *testing.T, pool *pgxpool.Pool) string {
 }
 
 func TestMigrateOnce(t *testing.T) {
-	for name, opts := range map[string][]postgres.Option{
+	for name, opts := range map[string][]lendingpostgres.Option{
 		"public.lending_journal":   nil,
-		`odd "schema" .x_1journal`: {postgres.WithSchema(`odd "schema" `), postgres.WithPrefix("x_1")},
-		"public.journal":           {postgres.WithPrefix("")},
+		`odd "schema" .x_1journal`: {lendingpostgres.WithSchema(`odd "schema" `), lendingpostgres.WithPrefix("x_1")},
+		"public.journal":           {lendingpostgres.WithPrefix("")},
 	} {
 		pool := connect(t, database(t))
 		var starting sync.WaitGroup
 		for range 8 { // replicas
-			starting.Go(func() { assert.NoError(t, postgres.Migrate(t.Context(), pool, opts...)) })
+			starting.Go(func() { assert.NoError(t, lendingpostgres.Migrate(t.Context(), pool, opts...)) })
 		}
 		starting.Wait()
 		before := tables(t, pool)
 		assert.Contains(t, before, name)
-		require.NoError(t, postgres.Migrate(t.Context(), pool, opts...))
+		require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, opts...))
 		assert.Equal(t, before, tables(t, pool))
-		require.NoError(t, postgres.Migrate(t.Context(), pool, append(opts, postgres.WithPrefix("beside_"))...))
+		require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, append(opts, lendingpostgres.WithPrefix("beside_"))...))
 		assert.Len(t, strings.Fields(strings.ReplaceAll(tables(t, pool), " .", ".")), 2*len(strings.Fields(strings.ReplaceAll(before, " .", "."))))
 	}
 }
@@ -44,7 +44,7 @@ func TestMigrateOnce(t *testing.T) {
 // What a tool of the caller's runs makes the same tables.
 func TestMigrationsAreWhatMigrateDoes(t *testing.T) {
 	pool := connect(t, database(t))
-	all, err := postgres.Migrations()
+	all, err := lendingpostgres.Migrations()
 	require.NoError(t, err)
 	for _, m := range all {
 		_, err := pool.Exec(t.Context(), m.SQL)
@@ -58,19 +58,19 @@ func TestMigrateAllOrNothing(t *testing.T) {
 	pool := connect(t, database(t))
 	_, err := pool.Exec(t.Context(), "CREATE TABLE lending_journal ()")
 	require.NoError(t, err)
-	require.ErrorContains(t, postgres.Migrate(t.Context(), pool), "migration 1, token deduper and journal")
+	require.ErrorContains(t, lendingpostgres.Migrate(t.Context(), pool), "migration 1, token deduper and journal")
 	assert.Equal(t, "public.lending_journal", tables(t, pool))
 }
 
 func TestNamesThatCannotBe(t *testing.T) {
 	pool := connect(t, database(t))
-	for _, opt := range []postgres.Option{
-		postgres.WithSchema(""), postgres.WithSchema("a\x00"), postgres.WithSchema(strings.Repeat("s", 64)),
-		postgres.WithPrefix("A"), postgres.WithPrefix("1"), postgres.WithPrefix("a.b"), postgres.WithPrefix(strings.Repeat("p", 33)),
+	for _, opt := range []lendingpostgres.Option{
+		lendingpostgres.WithSchema(""), lendingpostgres.WithSchema("a\x00"), lendingpostgres.WithSchema(strings.Repeat("s", 64)),
+		lendingpostgres.WithPrefix("A"), lendingpostgres.WithPrefix("1"), lendingpostgres.WithPrefix("a.b"), lendingpostgres.WithPrefix(strings.Repeat("p", 33)),
 	} {
-		_, err := postgres.Migrations(opt)
+		_, err := lendingpostgres.Migrations(opt)
 		require.ErrorContains(t, err, "must be")
-		require.ErrorContains(t, postgres.Migrate(t.Context(), pool, opt), "must be")
+		require.ErrorContains(t, lendingpostgres.Migrate(t.Context(), pool, opt), "must be")
 	}
 	assert.Empty(t, tables(t, pool))
 }

@@ -1,4 +1,4 @@
-package postgres_test
+package lendingpostgres_test
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/pgtest"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lendingapi/lending-go/contrib/postgres"
+	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 // What a worker does with keys is done once, however often it is killed, and PostgreSQL with
@@ -15,7 +15,7 @@ import (
 func TestCommandsAreDoneOnceUnderKill(t *testing.T) {
 	cluster := pgtest.Run(t)
 	url := databaseIn(t, cluster)
-	require.NoError(t, postgres.Migrate(t.Context(), connect(t, url)))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url)))
 	restarts := 0
 	onboardingtest.Kill(t, url, func() {
 		require.NoError(t, cluster.Restart())

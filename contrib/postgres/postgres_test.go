@@ -1,4 +1,4 @@
-package postgres_test
+package lendingpostgres_test
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/pgtest"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lendingapi/lending-go/contrib/postgres"
+	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 // shared is a cluster for all tests that do not end it. Each has a database of its own.
@@ -57,9 +57,9 @@ func connect(tb testing.TB, url string, change ...func(*pgxpool.Config)) *pgxpoo
 }
 
 // migrated returns a pool of a database that has the tables.
-func migrated(tb testing.TB, opts ...postgres.Option) *pgxpool.Pool {
+func migrated(tb testing.TB, opts ...lendingpostgres.Option) *pgxpool.Pool {
 	tb.Helper()
 	pool := connect(tb, database(tb))
-	require.NoError(tb, postgres.Migrate(tb.Context(), pool, opts...))
+	require.NoError(tb, lendingpostgres.Migrate(tb.Context(), pool, opts...))
 	return pool
 }

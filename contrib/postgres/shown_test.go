@@ -1,4 +1,4 @@
-package postgres_test
+package lendingpostgres_test
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lendingapi/lending-go/contrib/postgres"
+	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 // TestWhatIsAliveCanBePrinted prints and compares what is alive beside its work. Without a
@@ -25,7 +25,7 @@ import (
 // password.
 func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	pool := connect(t, database(t), func(c *pgxpool.Config) { c.ConnConfig.Password = "hush" })
-	require.NoError(t, postgres.Migrate(t.Context(), pool))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool))
 	s := storesOf(pool)
 	claim, err := s.deduper.Claim(t.Context(), "key of the claim")
 	require.NoError(t, err)
@@ -71,7 +71,7 @@ func TestWhatIsAliveCanBePrinted(t *testing.T) {
 func TestErrorsShowNothing(t *testing.T) {
 	url := database(t)
 	pool := connect(t, url, func(c *pgxpool.Config) { c.ConnConfig.Password = "hush" })
-	require.NoError(t, postgres.Migrate(t.Context(), pool))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool))
 	_, err := pool.Exec(t.Context(), `ALTER TABLE lending_journal ADD CHECK (state <> 'done'); ALTER TABLE lending_token ADD CHECK (fence <> 7)`)
 	require.NoError(t, err)
 	s := storesOf(pool)

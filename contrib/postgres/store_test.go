@@ -1,4 +1,4 @@
-package postgres_test
+package lendingpostgres_test
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lendingapi/lending-go/contrib/postgres"
+	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 // Every store keeps its contract as a role that has no rights but those that the package
@@ -51,23 +51,23 @@ func TestStoresKeepTheirContracts(t *testing.T) {
 			}
 			t.Run("TokenStore", func(t *testing.T) {
 				storetest.TokenStore(t, func(t *testing.T) func() lending.TokenStore {
-					return func() lending.TokenStore { return postgres.NewTokenStore(pool(t), t.Name()) }
+					return func() lending.TokenStore { return lendingpostgres.NewTokenStore(pool(t), t.Name()) }
 				})
 			})
 			t.Run("Deduper", func(t *testing.T) {
 				storetest.Deduper(t, func(t *testing.T, times lending.DeduperOptions) func() lending.Deduper {
-					return func() lending.Deduper { return postgres.NewDeduper(pool(t), t.Name(), times) }
+					return func() lending.Deduper { return lendingpostgres.NewDeduper(pool(t), t.Name(), times) }
 				})
 			})
 			t.Run("JournalStore", func(t *testing.T) {
 				storetest.JournalStore(t, func(t *testing.T) func() lending.JournalStore {
-					return func() lending.JournalStore { return postgres.NewJournalStore(pool(t), t.Name()) }
+					return func() lending.JournalStore { return lendingpostgres.NewJournalStore(pool(t), t.Name()) }
 				})
 			})
 			t.Run("Inbox", func(t *testing.T) {
 				storetest.Inbox(t, func(t *testing.T, lease time.Duration) func() lending.Inbox {
 					return func() lending.Inbox {
-						return postgres.NewInbox(pool(t), t.Name(), &postgres.InboxOptions{Lease: lease})
+						return lendingpostgres.NewInbox(pool(t), t.Name(), &lendingpostgres.InboxOptions{Lease: lease})
 					}
 				})
 			})
@@ -89,7 +89,7 @@ func pooled(config *pgxpool.Config) {
 // names, and returns what makes a pool one of that role.
 func leastRights(t *testing.T, pool *pgxpool.Pool) func(*pgxpool.Config) {
 	t.Helper()
-	require.NoError(t, postgres.Migrate(t.Context(), pool))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool))
 	documentation, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
 	role := pool.Config().ConnConfig.Database // a name of its own in the cluster
@@ -110,7 +110,7 @@ func TestLeastRights(t *testing.T) {
 	owner := connect(t, url)
 	role := leastRights(t, owner)
 	pool := connect(t, url, role)
-	require.NoError(t, postgres.Migrate(t.Context(), pool), "nothing is to be done")
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool), "nothing is to be done")
 	s := storesOf(pool)
 	s.each(t, 1, func() {})
 	require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
@@ -124,7 +124,7 @@ func TestLeastRights(t *testing.T) {
 	}
 	_, err := owner.Exec(t.Context(), "DROP TABLE lending_migration")
 	require.NoError(t, err)
-	require.ErrorContains(t, postgres.Migrate(t.Context(), pool), "42501")
+	require.ErrorContains(t, lendingpostgres.Migrate(t.Context(), pool), "42501")
 }
 
 // Fences begin at the time, and rise also when the row is lost, or the clock is set back.
@@ -203,7 +203,7 @@ func TestLeaseBeginsWhenItIsGiven(t *testing.T) {
 // What is forgotten is deleted when others are claimed, a little at a time.
 func TestDeduperDeletesWhatIsForgotten(t *testing.T) {
 	pool := migrated(t)
-	deduper := postgres.NewDeduper(pool, "test", lending.DeduperOptions{Keep: time.Millisecond})
+	deduper := lendingpostgres.NewDeduper(pool, "test", lending.DeduperOptions{Keep: time.Millisecond})
 	rows := func() (n int) {
 		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM lending_deduper").Scan(&n))
 		return n
@@ -254,12 +254,12 @@ func TestJournalClockSetBack(t *testing.T) {
 
 // What is listed, kept apart and looked up is found without reading all of a journal.
 func TestJournalUsesItsIndexes(t *testing.T) {
-	pool := migrated(t, postgres.WithPrefix("i_"))
+	pool := migrated(t, lendingpostgres.WithPrefix("i_"))
 	_, err := pool.Exec(t.Context(), `INSERT INTO i_journal SELECT 'test', 'key ' || n, 1, 'done', '', '', '', now() - n * interval '1 minute' FROM generate_series(1, 20000) n;
 		ANALYZE i_journal`)
 	require.NoError(t, err)
 	before := scanned(t, pool)
-	store := postgres.NewJournalStore(pool, "test", postgres.WithPrefix("i_"))
+	store := lendingpostgres.NewJournalStore(pool, "test", lendingpostgres.WithPrefix("i_"))
 	entries, err := store.List(t.Context(), lending.JournalFilter{States: []lending.CommandState{lending.CommandDone}, Older: 100 * time.Hour, Limit: 3})
 	require.NoError(t, err)
 	require.Len(t, entries, 3)

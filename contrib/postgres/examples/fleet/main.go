@@ -29,7 +29,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/pgtest"
 	"github.com/lendingapi/lending-go/lendingtest"
 
-	"github.com/lendingapi/lending-go/contrib/postgres"
+	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 const (
@@ -76,7 +76,7 @@ func run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer pool.Close()
-	if err := errors.Join(postgres.Migrate(ctx, pool), takeOrders(ctx, pool)); err != nil {
+	if err := errors.Join(lendingpostgres.Migrate(ctx, pool), takeOrders(ctx, pool)); err != nil {
 		return err
 	}
 	service := lendingtest.New()
@@ -115,7 +115,7 @@ func takeOrders(ctx context.Context, pool *pgxpool.Pool) error {
 	if _, err := pool.Exec(ctx, "CREATE TABLE orders (name text PRIMARY KEY, email text NOT NULL)"); err != nil {
 		return err
 	}
-	store := postgres.NewJournalStore(pool, journalName)
+	store := lendingpostgres.NewJournalStore(pool, journalName)
 	for n := range orders {
 		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 			name := fmt.Sprint("order-", n+1)
@@ -187,7 +187,7 @@ func (f fleet) wait() error {
 // count prints what there is, and fails unless there is one of everything for everybody.
 func count(ctx context.Context, out io.Writer, service *lendingtest.Service, pool *pgxpool.Pool) error {
 	there := service.Snapshot()
-	left, err := postgres.NewJournalStore(pool, journalName).Intended(ctx, orders)
+	left, err := lendingpostgres.NewJournalStore(pool, journalName).Intended(ctx, orders)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest"
 
-	"github.com/lendingapi/lending-go/contrib/postgres"
+	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 const (
@@ -35,7 +35,7 @@ func work(ctx context.Context, address, database string) error {
 		return err
 	}
 	defer pool.Close()
-	store := postgres.NewJournalStore(pool, journalName)
+	store := lendingpostgres.NewJournalStore(pool, journalName)
 	client, err := lending.New(address,
 		lending.WithCredentials(lending.Credentials{
 			Username: lendingtest.Username,
@@ -44,7 +44,7 @@ func work(ctx context.Context, address, database string) error {
 				return readPhone(ctx, address)
 			},
 		}),
-		lending.WithTokenStore(postgres.NewTokenStore(pool, tokenName)),
+		lending.WithTokenStore(lendingpostgres.NewTokenStore(pool, tokenName)),
 		lending.WithJournal(lending.NewJournal(store, &lending.JournalOptions{Quiet: quiet})))
 	if err != nil {
 		return err

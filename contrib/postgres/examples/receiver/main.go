@@ -27,7 +27,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/pgtest"
 	"github.com/lendingapi/lending-go/lendingtest"
 
-	"github.com/lendingapi/lending-go/contrib/postgres"
+	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 const loans = 6
@@ -43,8 +43,8 @@ func main() {
 }
 
 // receive makes the inbox, its handler and what works on it until ctx ends.
-func receive(ctx context.Context, pool *pgxpool.Pool, secrets lending.SecretsFunc, act postgres.TxFunc, observe func(lending.Handling)) (handler http.Handler, worked <-chan struct{}) {
-	inbox := postgres.NewInbox(pool, "lending", nil)
+func receive(ctx context.Context, pool *pgxpool.Pool, secrets lending.SecretsFunc, act lendingpostgres.TxFunc, observe func(lending.Handling)) (handler http.Handler, worked <-chan struct{}) {
+	inbox := lendingpostgres.NewInbox(pool, "lending", nil)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -67,7 +67,7 @@ func act(ctx context.Context, tx pgx.Tx, event *lending.Event) error {
 }
 
 // failing is act, but for the third call, which fails after it has written.
-func failing(calls *atomic.Int32) postgres.TxFunc {
+func failing(calls *atomic.Int32) lendingpostgres.TxFunc {
 	return func(ctx context.Context, tx pgx.Tx, event *lending.Event) error {
 		if err := act(ctx, tx, event); err != nil {
 			return err
@@ -92,7 +92,7 @@ func run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer pool.Close()
-	if err := postgres.Migrate(ctx, pool); err != nil {
+	if err := lendingpostgres.Migrate(ctx, pool); err != nil {
 		return err
 	}
 	// Nothing in the table keeps a loan from being booked twice.
@@ -179,7 +179,7 @@ func count(ctx context.Context, out io.Writer, pool *pgxpool.Pool) error {
 	if err := pool.QueryRow(ctx, "SELECT count(*), count(DISTINCT event) FROM booked").Scan(&rows, &different); err != nil {
 		return err
 	}
-	left, err := postgres.NewInbox(pool, "lending", nil).Counts(ctx)
+	left, err := lendingpostgres.NewInbox(pool, "lending", nil).Counts(ctx)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/contrib/postgres"
+	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 	"github.com/lendingapi/lending-go/internal/onboarding"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/riverqueue/river"
@@ -27,7 +27,7 @@ func prepare(ctx context.Context, pool *pgxpool.Pool, customers int) (emails []s
 	if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
 		return nil, err
 	}
-	if err := postgres.Migrate(ctx, pool); err != nil {
+	if err := lendingpostgres.Migrate(ctx, pool); err != nil {
 		return nil, err
 	}
 	if _, err := pool.Exec(ctx, createOrders); err != nil {
@@ -60,8 +60,8 @@ func work(ctx context.Context, address, database string) error {
 			Password:           lending.NewSecret(lendingtest.Password),
 			TrustedDeviceToken: lending.NewSecret(lendingtest.TrustedDeviceToken),
 		}),
-		lending.WithTokenStore(postgres.NewTokenStore(pool, "partner")), // one sign-in for all workers
-		lending.WithJournal(lending.NewJournal(postgres.NewJournalStore(pool, "orders"), &lending.JournalOptions{Quiet: quiet})))
+		lending.WithTokenStore(lendingpostgres.NewTokenStore(pool, "partner")), // one sign-in for all workers
+		lending.WithJournal(lending.NewJournal(lendingpostgres.NewJournalStore(pool, "orders"), &lending.JournalOptions{Quiet: quiet})))
 	if err != nil {
 		return err
 	}

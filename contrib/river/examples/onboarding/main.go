@@ -23,7 +23,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/contrib/postgres"
+	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 	"github.com/lendingapi/lending-go/internal/onboarding"
 	"github.com/lendingapi/lending-go/internal/pgtest"
 )
@@ -155,7 +155,7 @@ func check(ctx context.Context, out io.Writer, pool *pgxpool.Pool, customers int
 		return err
 	}
 	say(out, "Their jobs took %d attempts, and were snoozed %d times.", attempts, snoozes)
-	unsettled, err := lending.NewJournal(postgres.NewJournalStore(pool, "orders"), nil).Unsettled(ctx, 100)
+	unsettled, err := lending.NewJournal(lendingpostgres.NewJournalStore(pool, "orders"), nil).Unsettled(ctx, 100)
 	switch {
 	case err != nil:
 		return err
