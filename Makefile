@@ -37,11 +37,12 @@ demo: ## Run the quickstart against the service in process
 test: ## Run the tests
 	go test ./...
 
-raced = go test -race -shuffle=on ./...
+# Six at a time, since those that run beside others wait for most of their time.
+raced = go test -race -shuffle=on -parallel 6 ./...
 
 # Neither under the race detector, whose run takes half as long again with it, nor with the
 # README's command, which stands as it is: see versions.
-covered = mkdir -p $(BIN) && go test -vet=off -coverpkg=./... -covermode=set -coverprofile=$(BIN)/cover.out ./... && \
+covered = mkdir -p $(BIN) && go test -vet=off -parallel 6 -coverpkg=./... -covermode=set -coverprofile=$(BIN)/cover.out ./... && \
   awk -v module="$(MODULE)" -f $(CURDIR)/tools/coverage.awk $(CURDIR)/tools/coverage.txt $(BIN)/cover.out
 
 race: ## Run the tests with the race detector, in a random order
