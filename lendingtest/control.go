@@ -166,7 +166,7 @@ func read[T any](r *http.Request) (v T, err error) {
 	case err != nil:
 		return v, fmt.Errorf("the body: %w", err)
 	}
-	if d.More() {
+	if _, err := d.Token(); !errors.Is(err, io.EOF) { // More is silent about a bracket too many
 		return v, errors.New("the body: more than one value")
 	}
 	return v, nil

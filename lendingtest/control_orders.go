@@ -3,6 +3,8 @@ package lendingtest
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -14,7 +16,7 @@ import (
 type (
 	faultOrder struct {
 		Route string `json:"route"`
-		Fault Fault  `json:"fault"`
+		Fault *Fault `json:"fault"`
 	}
 	answerOrder struct {
 		Route  string       `json:"route"`
@@ -41,9 +43,7 @@ type FixedAnswer struct {
 }
 
 func (a *FixedAnswer) serve(w http.ResponseWriter, _ *http.Request) {
-	for key, values := range a.Header {
-		w.Header()[http.CanonicalHeaderKey(key)] = values
-	}
+	maps.Copy(w.Header(), canonical(a.Header))
 	if a.ContentType != "" {
 		w.Header().Set("Content-Type", a.ContentType)
 	}
@@ -74,17 +74,33 @@ func orders() map[string]order {
 // changes are the orders that are POSTs.
 func changes() map[string]order {
 	return map[string]order{
-		"fail":         change(func(s *Service, o faultOrder) { s.Fail(o.Route, o.Fault) }),
+		"fail": post(func(s *Service, _ context.Context, o faultOrder) (any, error) {
+			if err := o.Fault.check(); err != nil {
+				return nil, err
+			}
+			s.Fail(o.Route, *o.Fault)
+			return nil, nil
+		}),
 		"clear-faults": change(func(s *Service, _ nothing) { s.ClearFaults() }),
-		"answer": change(func(s *Service, o answerOrder) {
+		"answer": post(func(s *Service, _ context.Context, o answerOrder) (any, error) {
 			if o.Answer == nil {
 				s.Answer(o.Route, nil)
-				return
+				return nil, nil
+			}
+			if err := checkStatus(o.Answer.Status); err != nil {
+				return nil, err
 			}
 			s.Answer(o.Route, o.Answer.serve)
+			return nil, nil
 		}),
 		"reset":        change(func(s *Service, _ nothing) { s.Reset() }),
-		"advance":      change(func(s *Service, o timeOrder) { s.Advance(time.Duration(o.By)) }),
+		"advance": post(func(s *Service, _ context.Context, o timeOrder) (any, error) {
+			if o.By == 0 {
+				return nil, errors.New("advance wants by")
+			}
+			s.Advance(time.Duration(o.By))
+			return nil, nil
+		}),
 		"expire-offer": change(func(s *Service, o applicationOrder) { s.ExpireOffer(o.ApplicationID) }),
 		"add-loan": post(func(s *Service, _ context.Context, l loanForm) (any, error) {
 			return loanForm(s.AddLoan(Loan(l))), nil
@@ -118,4 +134,22 @@ func post[T any](f func(*Service, context.Context, T) (any, error)) order {
 		}
 		return f(s, r.Context(), body)
 	}}
+}
+
+// check refuses what would be a fault that never shows, or none that can be sent.
+func (f *Fault) check() error {
+	switch {
+	case f == nil:
+		return errors.New("fail wants fault")
+	case f.Late < 0 || f.Delay < 0 || f.RetryAfter < 0:
+		return errors.New("a duration is below zero")
+	}
+	return checkStatus(f.Status)
+}
+
+func checkStatus(status int) error {
+	if status != 0 && (status < 200 || status > 999) {
+		return fmt.Errorf("a status of %d cannot be answered", status)
+	}
+	return nil
 }

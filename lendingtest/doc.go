@@ -95,7 +95,8 @@
 // the traffic; ordinary requests fill a tenth of that. Counts go on. Up to 10,000
 // deliveries wait for a slow receiver, expired tokens are forgotten once there are that
 // many, and of files only size and digest are kept. What grows is the records that
-// callers create, by about two kilobytes for a customer with an application.
+// callers create, by about two kilobytes for a customer with an application, and what
+// is still to be executed late, with its body.
 //
 // # Where this is only a model
 //

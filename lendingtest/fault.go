@@ -2,6 +2,7 @@ package lendingtest
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -157,11 +158,21 @@ func (s *Service) faultAnswer(f Fault, r *http.Request) *answer {
 	if f.RetryAfter > 0 {
 		a.setHeader("Retry-After", strconv.Itoa(int(f.RetryAfter.Seconds())))
 	}
-	for key, values := range f.Header {
+	for key, values := range canonical(f.Header) {
 		a.setHeader(key, "")
-		a.header[http.CanonicalHeaderKey(key)] = values
+		a.header[key] = values
 	}
 	return a
+}
+
+// canonical returns a header with what was told under several spellings of a name under one.
+func canonical(told http.Header) http.Header {
+	all := make(http.Header, len(told))
+	for _, name := range slices.Sorted(maps.Keys(told)) {
+		key := http.CanonicalHeaderKey(name)
+		all[key] = append(all[key], told[name]...)
+	}
+	return all
 }
 
 // Answer replaces a route's answer by a handler of your own; nil brings the

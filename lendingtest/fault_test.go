@@ -266,3 +266,14 @@ func TestFaultsArePlanned(t *testing.T) {
 	r.ClearFaults()
 	assert.Empty(t, r.Faults())
 }
+
+// A header that is told under two spellings is sent whole, and rows that a test adds have identifiers.
+func TestFaultWithTwoSpellingsOfAHeader(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.Fail("*", lendingtest.Fault{Status: 503, Header: http.Header{"X-Reason": {"a"}, "x-reason": {"b"}}})
+	assert.Equal(t, []string{"a", "b"}, r.get("/api/Webhook/get-all-subscriptions").header.Values("X-Reason"))
+	loan := r.AddLoan(lendingtest.Loan{Transactions: make([]lendingtest.Transaction, 2), Withdrawals: make([]lendingtest.Withdrawal, 1)})
+	assert.NotEmpty(t, loan.Withdrawals[0].ID)
+	assert.NotEqual(t, loan.Transactions[0].ID, loan.Transactions[1].ID)
+}

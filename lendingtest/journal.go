@@ -70,7 +70,7 @@ func (e *entry) size(r *http.Request) int {
 
 func (e *entry) copy() Request {
 	c := e.Request
-	c.Header, c.Body = e.Header.Clone(), slices.Clone(e.Body)
+	c.Header, c.Body = e.Header.Clone(), slices.Clip(e.Body) // whose bytes stay as they are: to copy 32 MiB would hold up every caller
 	return c
 }
 

@@ -80,3 +80,25 @@ func TestReadLagForgetsNothing(t *testing.T) {
 	r.before = func() { r.Advance(time.Second) }
 	journey(t, r)
 }
+
+// A lag costs what a row holds, not what it holds times how often it was written; nor does it
+// where nobody reads.
+func TestReadLagTakesLittleMemory(t *testing.T) {
+	for _, lag := range []time.Duration{time.Millisecond, time.Minute} {
+		r := newRig(t, lendingtest.WithReadLag(lag))
+		id := r.application()
+		before := live()
+		for range 1000 {
+			r.post("/api/Communication/post-messages/"+id, `{"message":"hello"}`).ok()
+		}
+		assert.Less(t, int64(live())-int64(before), int64(20<<20), "%v", lag)
+		assert.Len(t, r.Snapshot().Applications[0].Messages, 1000)
+	}
+}
+
+// An identifier that a test has given twice is not followed for ever.
+func TestReadLagOfALoanWithTheIdentifierOfItsApplication(t *testing.T) {
+	r := newRig(t, lendingtest.WithReadLag(time.Second))
+	id := r.application()
+	assert.Equal(t, id, r.AddLoan(lendingtest.Loan{ID: id, ApplicationID: id}).ID)
+}

@@ -37,7 +37,7 @@ func (c Remote) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, "lendi
 
 // Fail plans a fault, as [Service.Fail] does. Reached and Until of it cannot be sent.
 func (c *Remote) Fail(ctx context.Context, route string, f Fault) error {
-	return c.post(ctx, "fail", faultOrder{route, f}, nil)
+	return c.post(ctx, "fail", faultOrder{route, &f}, nil)
 }
 
 // ClearFaults forgets every planned fault.

@@ -102,7 +102,7 @@ func (s *Service) Reset() {
 
 // check finds what handlers rely on.
 func (snap *Snapshot) check() error {
-	if snap.memory.Sequences == nil {
+	if snap.memory.Sequences == nil || snap.Time.IsZero() {
 		return errors.New("not a snapshot that a service has made")
 	}
 	known := map[string]bool{}

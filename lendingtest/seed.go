@@ -78,6 +78,16 @@ func (s *Service) AddLoan(l Loan) Loan {
 	if l.ID == "" {
 		l.ID = s.newID(kindLoan)
 	}
+	for i := range l.Transactions {
+		if l.Transactions[i].ID == "" {
+			l.Transactions[i].ID = s.newID(kindTransaction)
+		}
+	}
+	for i := range l.Withdrawals {
+		if l.Withdrawals[i].ID == "" {
+			l.Withdrawals[i].ID = s.newID(kindWithdrawal)
+		}
+	}
 	if l.Amount == 0 {
 		l.Amount, l.AvailableBalance, l.IsEnabled = 10_000_00, 10_000_00, true
 	}

@@ -23,6 +23,7 @@ func (s *Service) serveRoute(rt *route, w http.ResponseWriter, r *http.Request) 
 	}
 	r = r.WithContext(r.Context()) // a copy: net/http looks at its own request's Body when we are done
 	e := s.enter(rt.pattern, r)
+	defer func() { e.rest = nil }() // it holds the connection
 	body, tooLarge := s.readBody(rt, e, r)
 	rec := &recorder{ResponseWriter: w, service: s, entry: e}
 	fault := s.nextFault(rt.pattern)

@@ -1,6 +1,7 @@
 package lendingtest
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -189,7 +190,9 @@ func (snap Snapshot) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads what MarshalJSON writes.
 func (snap *Snapshot) UnmarshalJSON(b []byte) error {
 	var form snapshotForm
-	if err := json.Unmarshal(b, &form); err != nil {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields() // a misspelt list would be an empty one
+	if err := d.Decode(&form); err != nil {
 		return err
 	}
 	*snap = Snapshot{

@@ -5,9 +5,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/lendingtest"
 )
 
 // hostile is what somebody writes into a field to have it run on the page, or to have the page burst.
@@ -157,4 +160,22 @@ func TestWithoutScript(t *testing.T) {
 	}
 	assert.Zero(t, value[int](b, "[...document.querySelectorAll('button, input')].filter((e) => e.checkVisibility()).length"))
 	assert.Empty(t, value[string](b, "document.getElementById('connection').textContent"))
+}
+
+// What the control has added under one identifier twice stands there twice, and nothing that
+// comes later is lost. The clock goes on by itself.
+func TestRowsOfOneIdentifier(t *testing.T) {
+	s := startSandbox(t)
+	b := browser.open(t, s.url, 1600, false)
+	b.waitText("#connection", "Live")
+	for _, summary := range []string{"1 loan", "2 loans", "3 loans"} {
+		_, err := s.control.AddLoan(t.Context(), lendingtest.Loan{Transactions: []lendingtest.Transaction{{ID: "same"}, {ID: "same"}}})
+		require.NoError(t, err)
+		b.waitText("#summary", summary)
+	}
+	require.Equal(t, 3, value[int](b, `document.querySelectorAll("#customers > details").length`))
+	require.Equal(t, 6, value[int](b, `document.querySelectorAll("#transaction-same").length`))
+	require.Empty(t, b.complaints())
+	clock := value[string](b, `document.querySelector("#clock").textContent`)
+	require.Eventually(t, func() bool { return value[string](b, `document.querySelector("#clock").textContent`) != clock }, 10*time.Second, 100*time.Millisecond)
 }

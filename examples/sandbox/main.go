@@ -194,19 +194,19 @@ func greeting(addr string, s settings) string {
 			"and have this machine post webhooks to addresses of their choice.\n"
 	}
 	if s.certificate != "" {
-		curl += " --cacert " + s.certificate
+		curl += " --cacert " + word(s.certificate)
 		text += fmt.Sprintf(`
 Its certificate is in %[1]s, new at each start. To trust it
   curl --cacert %[1]s
   Node: NODE_EXTRA_CA_CERTS=%[1]s
   Python: SSL_CERT_FILE=%[1]s
   Go: tls.Config{RootCAs: pool}, after pool.AppendCertsFromPEM of the file
-`, s.certificate)
+`, word(s.certificate))
 	}
 	if s.control {
 		header := ""
 		if s.token != "" {
-			header = ` -H 'Authorization: Bearer ` + s.token + `'`
+			header = ` -H ` + quote(`Authorization: Bearer `+s.token)
 		}
 		text += fmt.Sprintf(`
 Other programs steer it at %s/_control/, see lendingtest/CONTROL.md

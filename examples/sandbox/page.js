@@ -11,7 +11,10 @@ let source;
 function follow() {
   source = new EventSource("events");
   source.onopen = () => show("connection", "Live", "live");
-  source.onerror = () => show("connection", "Not connected, trying again", "bad");
+  source.onerror = ({ target }) => {
+    show("connection", "Not connected, trying again", "bad");
+    if (target.readyState === EventSource.CLOSED && target === source) setTimeout(() => target === source && follow(), 3000);
+  };
   source.onmessage = (event) => {
     for (const [id, html] of Object.entries(JSON.parse(event.data))) {
       if (!at(id)) continue; // no forms, no faults
@@ -28,7 +31,8 @@ follow();
 function update(old, now) {
   let next = old.firstChild;
   for (const node of [...now.childNodes]) {
-    const same = node.id ? [...old.children].find((one) => one.id === node.id) : next;
+    let same = next; // and nothing before it: two rows may have one identifier
+    while (node.id && same && same.id !== node.id) same = same.nextSibling;
     if (!same || same.nodeName !== node.nodeName || same.id !== node.id) {
       if (node.id && old.children.length) node.classList.add("new");
       old.insertBefore(node, next);

@@ -6,6 +6,7 @@ import (
 	_ "embed" // for calls.txt
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -53,7 +54,9 @@ func curl(base, certificate string, r lendingtest.Request) string {
 	if strings.Contains(target, "/.") {
 		line += " --path-as-is"
 	}
-	if usual := r.BodySize == 0 && r.Method == http.MethodGet || r.BodySize > 0 && r.Method == http.MethodPost; !usual {
+	if r.Method == http.MethodHead {
+		line += " -I" // or curl waits for a body
+	} else if usual := r.BodySize == 0 && r.Method == http.MethodGet || r.BodySize > 0 && r.Method == http.MethodPost; !usual {
 		line += " -X " + quote(r.Method)
 	}
 	line += " " + quote(base+target)
@@ -80,6 +83,14 @@ func quote(text string) string {
 	return word
 }
 
+// word is text as a word of the shell, in quotes only where it needs them.
+func word(text string) string {
+	if strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./") == "" {
+		return text
+	}
+	return quote(text)
+}
+
 func hideQuery(query string) string {
 	pairs := strings.Split(query, "&")
 	for i, pair := range pairs {
@@ -99,7 +110,10 @@ func hideBody(r lendingtest.Request) (shown string, ok bool) {
 	var body any
 	d := json.NewDecoder(bytes.NewReader(r.Body))
 	d.UseNumber()
-	if d.Decode(&body) != nil || d.More() {
+	if d.Decode(&body) != nil {
+		return "", false
+	}
+	if _, err := d.Token(); err != io.EOF { // something follows, be it a bracket too many
 		return "", false
 	}
 	switch body.(type) {

@@ -68,22 +68,23 @@ func (p *page) stream(w http.ResponseWriter, r *http.Request) {
 		if err := p.push(w, r, shown); err != nil {
 			return
 		}
-		for _, due := range []<-chan struct{}{after(rest), changed} {
-			select {
-			case <-due:
-			case <-r.Context().Done():
-				return
-			case <-p.done:
-				return
-			}
+		if !p.wait(r, rest, nil) || !p.wait(r, time.Second, changed) { // in which the clock has gone on
+			return
 		}
 	}
 }
 
-func after(d time.Duration) <-chan struct{} {
-	passed := make(chan struct{})
-	time.AfterFunc(d, func() { close(passed) })
-	return passed
+// wait returns after d, or when something is closed, and false when nobody is there any more.
+func (p *page) wait(r *http.Request, d time.Duration, sooner <-chan struct{}) bool {
+	select {
+	case <-time.After(d):
+	case <-sooner:
+	case <-r.Context().Done():
+		return false
+	case <-p.done:
+		return false
+	}
+	return true
 }
 
 // push sends what differs from shown, as one JSON object: JSON keeps the line ends
