@@ -93,7 +93,7 @@ func changes() map[string]order {
 			s.Answer(o.Route, o.Answer.serve)
 			return nil, nil
 		}),
-		"reset":        change(func(s *Service, _ nothing) { s.Reset() }),
+		"reset": change(func(s *Service, _ nothing) { s.Reset() }),
 		"advance": post(func(s *Service, _ context.Context, o timeOrder) (any, error) {
 			if o.By == 0 {
 				return nil, errors.New("advance wants by")

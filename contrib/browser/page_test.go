@@ -7,10 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/lendingapi/lending-go/lendingtest"
 )
 
 // hostile is what somebody writes into a field to have it run on the page, or to have the page burst.
