@@ -54,6 +54,15 @@ func (b *Inbox) listen(ctx context.Context, config *pgx.ConnConfig, connected fu
 	if _, err := conn.Exec(ctx, "LISTEN "+b.channel()); err != nil {
 		return err
 	}
+	if _, err := b.exec(ctx, notify, b.channel()); err != nil { // from another session
+		return err
+	}
+	hearing, cancel := context.WithTimeout(ctx, 5*time.Second)
+	_, err = conn.WaitForNotification(hearing)
+	cancel()
+	if err != nil {
+		return err // of a pooler between, that gives it to nobody
+	}
 	connected()
 	b.taking().listens(1)
 	defer b.taking().listens(-1)

@@ -34,7 +34,21 @@ type TxFunc func(ctx context.Context, tx pgx.Tx, event *lending.Event) error
 // idle_in_transaction_session_timeout.
 func (b *Inbox) WorkTx(ctx context.Context, handle TxFunc, opts *lending.WorkOptions) {
 	w := &txWork{Inbox: b, handle: handle, taken: map[*lending.Event]*txEntry{}}
-	lending.Work(ctx, w, w.act, opts)
+	lending.Work(ctx, w, w.act, b.fitting(opts))
+}
+
+// fitting returns the options with no more workers than leave two connections for those that
+// take and put events: a pool that is all in transactions ends none of them in time.
+func (b *Inbox) fitting(opts *lending.WorkOptions) *lending.WorkOptions {
+	var o lending.WorkOptions
+	if opts != nil {
+		o = *opts
+	}
+	if o.Concurrency <= 0 {
+		o.Concurrency = 4 // as lending.Work has it
+	}
+	o.Concurrency = max(1, min(o.Concurrency, int(b.pool().Config().MaxConns)-2))
+	return &o
 }
 
 // txWork is the inbox as [lending.Work] has it for WorkTx.
@@ -99,7 +113,8 @@ func (w *txWork) act(ctx context.Context, event *lending.Event) error {
 	if err != nil {
 		return err
 	}
-	return w.retry(ctx, func(conn *pgxpool.Conn) error {
+	var said error // by handle, of what is committed
+	err = w.retry(ctx, func(conn *pgxpool.Conn) error {
 		tx, err := conn.BeginTx(ctx, w.options.Tx)
 		if err != nil {
 			return err
@@ -115,16 +130,20 @@ func (w *txWork) act(ctx context.Context, event *lending.Event) error {
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		if err != nil && !errors.Is(err, lending.ErrDuplicate) {
+		if err != nil && !errors.Is(err, lending.ErrDuplicate) && !errors.Is(err, lending.ErrNotRecorded) { // which are successes
 			_ = tx.Rollback(ctx)
 			return err
 		}
 		if failed := w.commit(ctx, conn, tx, entry.InboxEntry); failed != nil {
 			return failed
 		}
-		entry.ended = true
-		return err
+		entry.ended, said = true, err
+		return nil
 	})
+	if err == nil {
+		err = said
+	}
+	return err
 }
 
 var errClaimLost = fmt.Errorf("lending: postgres: another has taken the event, or it is done: %w", lending.ErrClaimed)

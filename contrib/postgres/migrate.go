@@ -65,7 +65,8 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, opts ...Option) error {
 	if done, err := p.version(ctx, pool); err != nil || done >= len(all) {
 		return err
 	}
-	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+	// A snapshot of before the lock would not show what the others have done.
+	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		// Of the transaction, so that a pooler between does not matter.
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", p.table("migration")); err != nil {
 			return err
