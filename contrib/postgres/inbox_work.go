@@ -19,15 +19,21 @@ type TxFunc func(ctx context.Context, tx pgx.Tx, event *lending.Event) error
 // WorkTx is [lending.Work] with a function that has a transaction. In it the event is
 // removed from the inbox, so that what handle writes and the end of the event are committed
 // together, or not at all: in this database each event has its effect once, whatever process
-// or server ends when. What handle does elsewhere it may do again.
+// or server ends when. What handle does elsewhere it may do again. Do not put [lending.Once] or
+// [lending.OnceBy] inside handle: what they record is not rolled back with it; use a unique
+// constraint in a table of yours.
 //
 // handle leaves the end of the transaction to WorkTx. If it fails or panics all is rolled back,
 // and that was a try. It is called again, and that is none, after a serialization failure, a
-// deadlock or the loss of the connection, a few times. When the connection breaks in the COMMIT
+// deadlock or the loss of the connection, up to four times in one try: so it is too when it
+// leaves rows open, or when a shorter deadline of its own closes the connection. When the connection breaks in the COMMIT
 // WorkTx waits until the server knows what became of it, and reads that: what was committed is
 // reported as acted on, and what was not is done again. Only a server that does not answer
 // until the claim ends leaves it open, which [lending.Handling] then says; the effect is there
-// once even so.
+// once even so. A server that is gone holds a worker until then: a tenth short of Lease.
+//
+// Concurrency is at most the pool's MaxConns less two, and at least one: with a pool that
+// has 4, as pgx makes it on a small machine, two events are acted on at a time.
 //
 // That an event was taken is committed before, so that one that ends processes is put aside in
 // the end. While handle runs its transaction is open: in the way of vacuum, and of an

@@ -387,6 +387,11 @@ func TestWorkTxLeavesConnections(t *testing.T) {
 			return nil
 		}, nil)
 	}()
+	defer func() {
+		cancel()
+		close(release)
+		<-ended
+	}()
 	<-began
 	<-began
 	putting, stop := context.WithTimeout(t.Context(), 10*time.Second)
@@ -395,7 +400,4 @@ func TestWorkTxLeavesConnections(t *testing.T) {
 		require.NoError(t, inbox.Put(putting, event(lending.EventName(fmt.Sprint("beside ", n)))))
 	}
 	require.Empty(t, began)
-	cancel()
-	close(release)
-	<-ended
 }

@@ -95,6 +95,8 @@ ORDER BY coalesce(j.state, '') = 'undecided', greatest(i.noted_at, j.saved_at), 
 // Intended returns the intents whose command is not done, at most limit, first those that
 // nothing has happened to for the longest time. Call it now and then, in any one of the
 // processes: it is to go on with what one has left that died, and it deletes what is over.
+// What is undecided comes last. A call that fails before it is written down leaves its intent
+// at the front.
 func (s *JournalStore) Intended(ctx context.Context, limit int) (intents []Intent, err error) {
 	if limit <= 0 {
 		return nil, argumentError("limit", "must be positive")

@@ -23,7 +23,8 @@ type Migration struct {
 
 // Migrations returns what [Migrate] does, in the order in which it does it, for those who
 // have a tool of their own for this: it is that or Migrate, as Migrate knows only of what it
-// has done itself. What has been released does not change: a new version adds to the end.
+// has done itself. The schema must be there, and there is no table of migrations. What has
+// been released does not change: a new version adds to the end.
 func Migrations(opts ...Option) ([]Migration, error) {
 	p := placed(opts)
 	if p.err != nil {
