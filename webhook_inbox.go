@@ -15,8 +15,8 @@ import (
 //	http.Handle("/webhooks", lending.NewReceiver(lending.SignedWith(secret), inbox.Put, nil))
 //	go lending.Work(ctx, inbox, handle, nil)
 //
-// contrib/bolt keeps it in a file, which one process has open; contrib/redis in Redis,
-// for a fleet. [NewMemoryInbox] is for tests. Package lendingtest/storetest holds one of your
+// contrib/bolt keeps it in a file, which one process has open; contrib/redis in Redis and
+// contrib/postgres in PostgreSQL, for a fleet. [NewMemoryInbox] is for tests. Package lendingtest/storetest holds one of your
 // own to this.
 //
 // Whoever has an entry may tell its end twice, as after a lost answer, and after the claim has

@@ -29,8 +29,8 @@ func accepted(err error) bool {
 // claim ends by itself after some time, so that the end of a process between claim
 // and action does not lose an event; what is done is forgotten after a longer time.
 //
-// [NewMemoryDeduper] serves one process; a fleet shares that of contrib/redis. Package
-// lendingtest/storetest holds one of your own to this.
+// [NewMemoryDeduper] serves one process; a fleet shares that of contrib/redis or
+// contrib/postgres. Package lendingtest/storetest holds one of your own to this.
 type Deduper interface {
 	// Claim takes a free key. It returns [ErrDuplicate] for one that is done, and
 	// [ErrClaimed] for one that is claimed; it fails if ctx has ended.

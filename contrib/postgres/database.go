@@ -33,7 +33,8 @@ const (
 // retry calls do until it succeeds, or fails in a way that another time does not mend. Each
 // time do has a connection of its own, and what it does is one statement, or one
 // transaction, that does no harm when it is done twice: it may have been done when the
-// connection broke.
+// connection broke. A function of WorkTx that leaves rows open, or closes the connection by a
+// deadline of its own, looks as if that had broken, and is called each time.
 func (d database) retry(ctx context.Context, do func(conn *pgxpool.Conn) error) error {
 	if d.err != nil {
 		return d.err

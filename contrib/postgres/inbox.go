@@ -42,11 +42,12 @@ type InboxOptions struct {
 // any other, for [lending.Work].
 //
 // What a process was acting on when it ended is due again when its Lease has passed, by the
-// clock of the database. Events are taken with FOR UPDATE SKIP LOCKED, for all workers of a
+// clock of the database. When that is set back, what was put before waits as long as the step.
+// Events are taken with FOR UPDATE SKIP LOCKED, for all workers of a
 // process that wait in one statement. A process that waits asks once in Poll. It needs
 // nothing of a session, so that a pooler may give each transaction another one.
 //
-// A pool needs a connection for each worker of WorkTx and two more. The role needs SELECT,
+// A pool needs a connection for each worker of WorkTx and two more: see its MaxConns. The role needs SELECT,
 // INSERT, UPDATE and DELETE on both tables.
 //
 // Every event leaves three dead rows in the table of those that are not done, which is as small
@@ -65,10 +66,10 @@ type Inbox struct {
 var _ lending.Inbox = (*Inbox)(nil)
 
 // NewInbox returns the inbox of that name.
-func NewInbox(pool *pgxpool.Pool, name string, times *InboxOptions, opts ...Option) *Inbox {
+func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions, opts ...Option) *Inbox {
 	var o InboxOptions
-	if times != nil {
-		o = *times
+	if options != nil {
+		o = *options
 	}
 	usual := lending.DeduperOptions{Lease: o.Lease, Keep: o.Keep}.WithDefaults()
 	o.Lease, o.Keep = usual.Lease, usual.Keep

@@ -22,7 +22,9 @@ func (b *Inbox) channel() string {
 // Listen has this process take events as soon as another has put them, until ctx ends: a
 // speed-up, which nothing relies on. It needs [InboxOptions.Notify] where they are put, and a
 // connection of its own to the server itself: the settings are those of config, or of the
-// pool if that is nil. A pooler that gives each transaction another session cannot do it.
+// pool if that is nil. Behind a pooler that gives each transaction another session nothing is
+// heard: Listen finds that out within 5 s, by telling itself, leaves the inbox asking once in
+// Poll, and tries again after up to 10 s.
 //
 //	go inbox.Listen(ctx, nil)
 //
@@ -53,6 +55,15 @@ func (b *Inbox) listen(ctx context.Context, config *pgx.ConnConfig, connected fu
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	if _, err := conn.Exec(ctx, "LISTEN "+b.channel()); err != nil {
 		return err
+	}
+	if _, err := b.exec(ctx, notify, b.channel()); err != nil { // from another session
+		return err
+	}
+	hearing, cancel := context.WithTimeout(ctx, 5*time.Second)
+	_, err = conn.WaitForNotification(hearing)
+	cancel()
+	if err != nil {
+		return err // of a pooler between, that gives it to nobody
 	}
 	connected()
 	b.taking().listens(1)

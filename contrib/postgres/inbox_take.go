@@ -26,6 +26,7 @@ type taking struct {
 	look      time.Time            // when to look for events again
 	more      bool                 // there are more, as far as is known: it need not be awaited
 	looks     int                  // statements under way that take events
+	resting   chan struct{}        // closed when there are none
 	asked     int                  // for how many workers
 	deciding  bool                 // whether something may be alone
 	forget    time.Time            // when to delete keys again
@@ -67,7 +68,9 @@ func (b *Inbox) take(ctx context.Context, relaxed bool) (*lending.InboxEntry, er
 		return got.entry, got.err
 	case <-ctx.Done():
 	}
-	if b.taking().leave(w) {
+	waited := b.taking().leave(w)
+	b.taking().rest()
+	if waited {
 		return nil, ctx.Err()
 	}
 	got := <-w.got // at the same moment
@@ -162,6 +165,21 @@ func (t *taking) leave(w *waiter) bool {
 	return true
 }
 
+// rest waits a moment for the looks under way: what they take for nobody is given back
+// before the caller closes the pool, or ends.
+func (t *taking) rest() {
+	t.mu.Lock()
+	resting := t.resting
+	t.mu.Unlock()
+	if resting == nil {
+		return
+	}
+	select {
+	case <-resting:
+	case <-time.After(time.Second):
+	}
+}
+
 // anybody reports whether somebody waits; if not, whoever has asked is to end.
 func (t *taking) anybody() bool {
 	t.mu.Lock()
@@ -246,6 +264,9 @@ func (t *taking) plan(poll time.Duration) (l look, wait time.Duration) {
 	l.alone = len(t.running) == 0 && t.looks == 0
 	t.deciding = l.alone
 	t.asked += l.n
+	if t.looks == 0 {
+		t.resting = make(chan struct{})
+	}
 	t.looks++
 	return l, 0
 }
@@ -263,7 +284,9 @@ func (t *taking) saw(l look, seen, taken int) (all bool) {
 func (t *taking) looked(l look, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.looks--
+	if t.looks--; t.looks == 0 {
+		close(t.resting)
+	}
 	t.asked -= l.n
 	t.deciding = t.deciding && !l.alone
 	if err != nil {

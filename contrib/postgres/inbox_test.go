@@ -20,8 +20,8 @@ import (
 
 func event(name lending.EventName) *lending.Event { return &lending.Event{Name: name} }
 
-func inboxOf(pool *pgxpool.Pool, times *lendingpostgres.InboxOptions) *lendingpostgres.Inbox {
-	return lendingpostgres.NewInbox(pool, "test", times)
+func inboxOf(pool *pgxpool.Pool, options *lendingpostgres.InboxOptions) *lendingpostgres.Inbox {
+	return lendingpostgres.NewInbox(pool, "test", options)
 }
 
 func counts(t *testing.T, inbox *lendingpostgres.Inbox) lending.InboxCounts {
@@ -445,6 +445,72 @@ func TestTakeReturnsWhileTheTableIsLocked(t *testing.T) {
 	}))
 	require.NoError(t, inbox.Put(t.Context(), event("b")))
 	takeEvent(t, inbox, "b")
+}
+
+// A transaction that holds an event after its claim has ended, as that of a frozen worker,
+// holds up no other event.
+func TestTakePassesALockedRow(t *testing.T) {
+	pool := migrated(t)
+	inbox := inboxOf(pool, nil)
+	require.NoError(t, inbox.Put(t.Context(), event("a")))
+	require.NoError(t, inbox.Put(t.Context(), event("b")))
+	require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		_, err := tx.Exec(t.Context(), "SELECT FROM lending_inbox ORDER BY id LIMIT 1 FOR UPDATE")
+		require.NoError(t, err)
+		takeEvent(t, inbox, "b")
+		return nil
+	}))
+}
+
+// Who ends in order, and closes his pool, leaves nothing claimed: others would wait for it as
+// for a process that was killed.
+func TestOrderlyEndLeavesNothingClaimed(t *testing.T) {
+	url := database(t)
+	admin := connect(t, url)
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), admin))
+	_, err := admin.Exec(t.Context(), `INSERT INTO lending_inbox (name, due, body)
+		SELECT 'test', now(), convert_to('{"webhookEvent":"e' || n || '"}', 'UTF8') FROM generate_series(1, 5000) n`)
+	require.NoError(t, err)
+	for n := range 20 {
+		pool := connect(t, url, func(c *pgxpool.Config) { c.MaxConns = 20 })
+		inbox := inboxOf(pool, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		var acted atomic.Int32
+		opts := &lending.WorkOptions{Concurrency: 8, Observe: func(lending.Handling) {
+			if acted.Add(1) == 50 {
+				cancel()
+			}
+		}}
+		if n%2 == 0 {
+			lending.Work(ctx, inbox, func(context.Context, *lending.Event) error { return nil }, opts)
+		} else {
+			inbox.WorkTx(ctx, func(context.Context, pgx.Tx, *lending.Event) error { return nil }, opts)
+		}
+		pool.Close()
+		require.Zero(t, counts(t, inboxOf(admin, nil)).Running)
+	}
+}
+
+// A connection that hears nothing, such as one to a pooler, does not have the inbox ask less
+// often. In another database nothing is heard either.
+func TestListenHearsNothing(t *testing.T) {
+	url := database(t)
+	pool := connect(t, url)
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool))
+	inbox, other := inboxOf(pool, nil), inboxOf(connect(t, url), &lendingpostgres.InboxOptions{Notify: true})
+	deaf := connect(t, database(t)).Config().ConnConfig
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); inbox.Listen(ctx, deaf) }()
+	require.Eventually(t, func() (listens bool) {
+		err := pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = $1 AND query LIKE 'LISTEN%' AND state = 'idle')", deaf.Database).Scan(&listens)
+		return err == nil && listens
+	}, 10*time.Second, time.Millisecond)
+	takeEvent(t, inbox, "")
+	require.NoError(t, other.Put(t.Context(), event("a")))
+	takeEvent(t, inbox, "a")
+	cancel()
+	<-ended
 }
 
 func TestInboxOfAnotherKind(t *testing.T) {

@@ -19,22 +19,42 @@ type TxFunc func(ctx context.Context, tx pgx.Tx, event *lending.Event) error
 // WorkTx is [lending.Work] with a function that has a transaction. In it the event is
 // removed from the inbox, so that what handle writes and the end of the event are committed
 // together, or not at all: in this database each event has its effect once, whatever process
-// or server ends when. What handle does elsewhere it may do again.
+// or server ends when. What handle does elsewhere it may do again. Do not put [lending.Once] or
+// [lending.OnceBy] inside handle: what they record is not rolled back with it; use a unique
+// constraint in a table of yours.
 //
 // handle leaves the end of the transaction to WorkTx. If it fails or panics all is rolled back,
 // and that was a try. It is called again, and that is none, after a serialization failure, a
-// deadlock or the loss of the connection, a few times. When the connection breaks in the COMMIT
+// deadlock or the loss of the connection, up to four times in one try: so it is too when it
+// leaves rows open, or when a shorter deadline of its own closes the connection. When the connection breaks in the COMMIT
 // WorkTx waits until the server knows what became of it, and reads that: what was committed is
 // reported as acted on, and what was not is done again. Only a server that does not answer
 // until the claim ends leaves it open, which [lending.Handling] then says; the effect is there
-// once even so.
+// once even so. A server that is gone holds a worker until then: a tenth short of Lease.
+//
+// Concurrency is at most the pool's MaxConns less two, and at least one: with a pool that
+// has 4, as pgx makes it on a small machine, two events are acted on at a time.
 //
 // That an event was taken is committed before, so that one that ends processes is put aside in
 // the end. While handle runs its transaction is open: in the way of vacuum, and of an
 // idle_in_transaction_session_timeout.
 func (b *Inbox) WorkTx(ctx context.Context, handle TxFunc, opts *lending.WorkOptions) {
 	w := &txWork{Inbox: b, handle: handle, taken: map[*lending.Event]*txEntry{}}
-	lending.Work(ctx, w, w.act, opts)
+	lending.Work(ctx, w, w.act, b.fitting(opts))
+}
+
+// fitting returns the options with no more workers than leave two connections for those that
+// take and put events: a pool that is all in transactions ends none of them in time.
+func (b *Inbox) fitting(opts *lending.WorkOptions) *lending.WorkOptions {
+	var o lending.WorkOptions
+	if opts != nil {
+		o = *opts
+	}
+	if o.Concurrency <= 0 {
+		o.Concurrency = 4 // as lending.Work has it
+	}
+	o.Concurrency = max(1, min(o.Concurrency, int(b.pool().Config().MaxConns)-2))
+	return &o
 }
 
 // txWork is the inbox as [lending.Work] has it for WorkTx.
@@ -99,7 +119,8 @@ func (w *txWork) act(ctx context.Context, event *lending.Event) error {
 	if err != nil {
 		return err
 	}
-	return w.retry(ctx, func(conn *pgxpool.Conn) error {
+	var said error // by handle, of what is committed
+	err = w.retry(ctx, func(conn *pgxpool.Conn) error {
 		tx, err := conn.BeginTx(ctx, w.options.Tx)
 		if err != nil {
 			return err
@@ -115,16 +136,20 @@ func (w *txWork) act(ctx context.Context, event *lending.Event) error {
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		if err != nil && !errors.Is(err, lending.ErrDuplicate) {
+		if err != nil && !errors.Is(err, lending.ErrDuplicate) && !errors.Is(err, lending.ErrNotRecorded) { // which are successes
 			_ = tx.Rollback(ctx)
 			return err
 		}
 		if failed := w.commit(ctx, conn, tx, entry.InboxEntry); failed != nil {
 			return failed
 		}
-		entry.ended = true
-		return err
+		entry.ended, said = true, err
+		return nil
 	})
+	if err == nil {
+		err = said
+	}
+	return err
 }
 
 var errClaimLost = fmt.Errorf("lending: postgres: another has taken the event, or it is done: %w", lending.ErrClaimed)

@@ -3,6 +3,7 @@ package lendingpostgres_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -35,6 +36,14 @@ func TestWorkTx(t *testing.T) {
 		"it knows the event": {
 			func(*txTest, pgx.Tx, int32) error { return lending.ErrDuplicate }, 1,
 			[]string{"it has been acted on before"},
+		},
+		"it knows the event, and the answer of the COMMIT is lost": {func(w *txTest, _ pgx.Tx, _ int32) error {
+			w.proxy.answers.Store(1)
+			return lending.ErrDuplicate
+		}, 1, []string{"it has been acted on before"}},
+		"it has acted, and could not record that elsewhere": {
+			func(*txTest, pgx.Tx, int32) error { return fmt.Errorf("%w: a failure", lending.ErrNotRecorded) }, 1,
+			[]string{"could not be recorded"},
 		},
 		"it fails": {func(w *txTest, _ pgx.Tx, call int32) error {
 			if call == 1 {
@@ -231,7 +240,7 @@ func (w *txTest) work(t *testing.T, handle lendingpostgres.TxFunc) (reports []er
 		Concurrency: 1, MaxTries: 5, Backoff: func(int) time.Duration { return time.Millisecond },
 		Observe: func(h lending.Handling) {
 			reports = append(reports, h.Err)
-			if h.Buried || h.Err == nil || errors.Is(h.Err, lending.ErrDuplicate) {
+			if h.Buried || h.Err == nil || errors.Is(h.Err, lending.ErrDuplicate) || errors.Is(h.Err, lending.ErrNotRecorded) {
 				cancel()
 			}
 		},
@@ -336,4 +345,59 @@ func TestWorkTxIsolation(t *testing.T) {
 		assert.Equal(t, "serializable", level)
 		return err
 	}))
+}
+
+// What a function has done in time is committed though its context has ended since.
+func TestWorkTxCommitsAfterTheDeadline(t *testing.T) {
+	w := newTxTest(t, withEffects(t, database(t)))
+	require.NoError(t, w.inbox.Put(t.Context(), event("a")))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	var reports []error
+	w.inbox.WorkTx(ctx, func(ctx context.Context, tx pgx.Tx, e *lending.Event) error {
+		_, err := tx.Exec(ctx, "INSERT INTO effects VALUES ($1)", e.Key())
+		<-ctx.Done()
+		return err
+	}, &lending.WorkOptions{Concurrency: 1, Timeout: 200 * time.Millisecond, Observe: func(h lending.Handling) {
+		reports = append(reports, h.Err)
+		cancel()
+	}})
+	require.Equal(t, []error{nil}, reports)
+	require.Equal(t, lending.InboxCounts{}, counts(t, w.inbox))
+	var effects int
+	require.NoError(t, w.pool.QueryRow(t.Context(), "SELECT count(*) FROM effects").Scan(&effects))
+	require.Equal(t, 1, effects)
+}
+
+// However many workers are asked for, the pool has connections left to put events with.
+func TestWorkTxLeavesConnections(t *testing.T) {
+	url := withEffects(t, database(t))
+	pool := connect(t, url, func(c *pgxpool.Config) { c.MaxConns = 4 })
+	inbox := inboxOf(pool, nil)
+	for n := range 4 {
+		require.NoError(t, inbox.Put(t.Context(), event(lending.EventName(fmt.Sprint(n)))))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	began, release, ended := make(chan struct{}, 100), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		inbox.WorkTx(ctx, func(context.Context, pgx.Tx, *lending.Event) error {
+			began <- struct{}{}
+			<-release
+			return nil
+		}, nil)
+	}()
+	defer func() {
+		cancel()
+		close(release)
+		<-ended
+	}()
+	<-began
+	<-began
+	putting, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	for n := range 50 {
+		require.NoError(t, inbox.Put(putting, event(lending.EventName(fmt.Sprint("beside ", n)))))
+	}
+	require.Empty(t, began)
 }

@@ -90,11 +90,13 @@ WITH over AS (
 SELECT i.key, greatest(clock_timestamp() - i.noted_at, '0'), coalesce(j.state, '')
 FROM {intent} i LEFT JOIN {journal} j ON j.name = i.name AND j.key = i.key
 WHERE i.name = $1::text AND starts_with(i.key, $2) AND (j.state IS NULL OR j.state NOT IN ('done', 'forgotten'))
-ORDER BY greatest(i.noted_at, j.saved_at), i.key LIMIT $3::bigint`
+ORDER BY coalesce(j.state, '') = 'undecided', greatest(i.noted_at, j.saved_at), i.key LIMIT $3::bigint`
 
 // Intended returns the intents whose command is not done, at most limit, first those that
 // nothing has happened to for the longest time. Call it now and then, in any one of the
 // processes: it is to go on with what one has left that died, and it deletes what is over.
+// What is undecided comes last. A call that fails before it is written down leaves its intent
+// at the front.
 func (s *JournalStore) Intended(ctx context.Context, limit int) (intents []Intent, err error) {
 	if limit <= 0 {
 		return nil, argumentError("limit", "must be positive")

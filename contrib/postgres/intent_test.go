@@ -97,6 +97,33 @@ func TestOrderAndItsFirstCommand(t *testing.T) {
 	}
 }
 
+// What nobody can decide but a person does not hide what is new, however much of it there is.
+func TestUndecidedIntentsHideNoOthers(t *testing.T) {
+	service := lendingtest.NewServer()
+	defer service.Close()
+	pool := migrated(t)
+	store := lendingpostgres.NewJournalStore(pool, "lending")
+	client := replica(t, service, store, nil)
+	intend := func(key string) {
+		require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return store.In(tx).Intend(t.Context(), key) }))
+	}
+	customer := service.AddCustomer(lendingtest.Customer{Email: "ada@example.com"})
+	id, err := lending.ParseApplicationID(service.AddApplication(lendingtest.Application{CustomerID: customer.ID}).ID)
+	require.NoError(t, err)
+	for _, key := range []string{"stuck-1", "stuck-2"} {
+		intend(key)
+		service.Fail("POST /api/Application/send-application-link", lendingtest.Fault{ResetAfter: true})
+		for range 2 {
+			require.Error(t, client.Applications.SendLink(lending.WithKey(t.Context(), key), id))
+		}
+	}
+	intend("new")
+	require.Equal(t, []string{"new", "stuck-1 undecided", "stuck-2 undecided"}, intended(t, store))
+	intents, err := store.Intended(t.Context(), 1)
+	require.NoError(t, err)
+	require.Equal(t, "new", intents[0].Key)
+}
+
 // Who has database/sql notes it in a transaction of that.
 func TestIntentInATransactionOfDatabaseSQL(t *testing.T) {
 	pool := migrated(t)

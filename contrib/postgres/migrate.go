@@ -23,7 +23,8 @@ type Migration struct {
 
 // Migrations returns what [Migrate] does, in the order in which it does it, for those who
 // have a tool of their own for this: it is that or Migrate, as Migrate knows only of what it
-// has done itself. What has been released does not change: a new version adds to the end.
+// has done itself. The schema must be there, and there is no table of migrations. What has
+// been released does not change: a new version adds to the end.
 func Migrations(opts ...Option) ([]Migration, error) {
 	p := placed(opts)
 	if p.err != nil {
@@ -65,7 +66,8 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, opts ...Option) error {
 	if done, err := p.version(ctx, pool); err != nil || done >= len(all) {
 		return err
 	}
-	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+	// A snapshot of before the lock would not show what the others have done.
+	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		// Of the transaction, so that a pooler between does not matter.
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", p.table("migration")); err != nil {
 			return err

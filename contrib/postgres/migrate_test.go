@@ -41,6 +41,22 @@ func TestMigrateOnce(t *testing.T) {
 	}
 }
 
+// Replicas that start together do not mind what a transaction is by default in the database.
+func TestMigrateIsolation(t *testing.T) {
+	for _, level := range []string{"serializable", "repeatable read"} {
+		url := database(t)
+		admin := connect(t, url)
+		_, err := admin.Exec(t.Context(), "ALTER DATABASE \""+admin.Config().ConnConfig.Database+"\" SET default_transaction_isolation = '"+level+"'")
+		require.NoError(t, err)
+		var starting sync.WaitGroup
+		for range 8 {
+			pool := connect(t, url)
+			starting.Go(func() { assert.NoError(t, lendingpostgres.Migrate(t.Context(), pool), level) })
+		}
+		starting.Wait()
+	}
+}
+
 // What a tool of the caller's runs makes the same tables.
 func TestMigrationsAreWhatMigrateDoes(t *testing.T) {
 	pool := connect(t, database(t))

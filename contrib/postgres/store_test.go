@@ -153,6 +153,16 @@ func TestTokenStoreFencesRise(t *testing.T) {
 	assert.EqualValues(t, exact+2, token.Fence)
 }
 
+// When the row is lost, its holder saves, and the clock is behind, the next fence is higher
+// all the same.
+func TestTokenStoreFenceAboveThatOfTheToken(t *testing.T) {
+	store := storesOf(migrated(t)).token
+	require.NoError(t, store.Save(t.Context(), stored(1<<62, "a token")))
+	next, err := store.Acquire(t.Context(), "a", time.Minute)
+	require.NoError(t, err)
+	require.Greater(t, next, int64(1<<62))
+}
+
 func TestTokenStoreClockWasAhead(t *testing.T) {
 	pool := migrated(t)
 	store := storesOf(pool).token

@@ -30,7 +30,10 @@ import (
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
-const loans = 6
+const (
+	loans   = 6
+	workers = 4
+)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -49,8 +52,9 @@ func receive(ctx context.Context, pool *pgxpool.Pool, secrets lending.SecretsFun
 	go func() {
 		defer close(ended)
 		inbox.WorkTx(ctx, act, &lending.WorkOptions{
-			Backoff: func(int) time.Duration { return 100 * time.Millisecond }, // the usual ones are for a service that is away
-			Observe: observe,
+			Concurrency: workers,
+			Backoff:     func(int) time.Duration { return 100 * time.Millisecond }, // the usual ones are for a service that is away
+			Observe:     observe,
 		})
 	}()
 	return lending.NewReceiver(secrets, inbox.Put, nil), ended
@@ -87,7 +91,12 @@ func run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer cluster.Close()
-	pool, err := pgxpool.New(ctx, cluster.URL("postgres"))
+	config, err := pgxpool.ParseConfig(cluster.URL("postgres"))
+	if err != nil {
+		return err
+	}
+	config.MaxConns = workers + 2 // those take and put events
+	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return err
 	}
