@@ -2,7 +2,6 @@ package lendingpostgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -48,11 +47,12 @@ WITH moment AS MATERIALIZED (
 	SELECT clock_timestamp() AS now, set_config('synchronous_commit', CASE WHEN $5::boolean THEN 'off' ELSE current_setting('synchronous_commit') END, true)
 ), head AS MATERIALIZED (
 	SELECT id, due, unended + (claim IS NOT NULL)::integer AS unended FROM {inbox}
-	WHERE name = $1::text AND due <= (SELECT now FROM moment) ORDER BY due, id LIMIT %d FOR UPDATE SKIP LOCKED
+	WHERE name = $1::text AND due <= (SELECT now FROM moment) AND (claim IS NULL OR until <= (SELECT now FROM moment))
+	ORDER BY due, id LIMIT %d FOR UPDATE SKIP LOCKED
 ), ordered AS (
 	SELECT id, unended, row_number() OVER line AS number, bool_or(unended >= 2) OVER line AS stopped FROM head WINDOW line AS (ORDER BY due, id)
 ), taken AS (
-	UPDATE {inbox} AS event SET claim = $2::bigint, due = clock_timestamp() + $3::interval, unended = ordered.unended
+	UPDATE {inbox} AS event SET claim = $2::bigint, until = clock_timestamp() + $3::interval, unended = ordered.unended
 	FROM ordered WHERE event.id = ordered.id AND (NOT stopped OR number = 1 AND $4::boolean)
 	RETURNING event.id, event.failed, event.unended, event.body
 )
@@ -98,8 +98,8 @@ func (b *Inbox) recall(ctx context.Context, lost []int64) (rows []taken, err err
 	err = b.retry(ctx, func(conn *pgxpool.Conn) (err error) {
 		start := time.Now()
 		rows, err = collect(ctx, conn, b.sql(`
-SELECT id, failed, unended, body, claim, (extract(epoch FROM due - clock_timestamp()) * 1000000)::bigint FROM {inbox}
-WHERE name = $1::text AND due > (SELECT clock_timestamp()) AND claim = ANY ($2::bigint[])`), b.name, lost)
+SELECT id, failed, unended, body, claim, (extract(epoch FROM until - clock_timestamp()) * 1000000)::bigint FROM {inbox}
+WHERE name = $1::text AND due <= (SELECT clock_timestamp()) AND until > (SELECT clock_timestamp()) AND claim = ANY ($2::bigint[])`), b.name, lost)
 		for i := range rows {
 			rows[i].until = start.Add(rows[i].left - b.options.Lease/10)
 		}
@@ -144,15 +144,14 @@ DELETE FROM {inbox_seen} WHERE ctid = ANY (ARRAY(
 // to look, such as one that another will not give back. What was due then others are taking.
 func (b *Inbox) outlook(ctx context.Context, began time.Time) error {
 	return b.retry(ctx, func(conn *pgxpool.Conn) error {
-		var next int64
+		var next *int64 // nil if there is none
 		err := conn.QueryRow(ctx, b.sql(`
-SELECT (extract(epoch FROM due - clock_timestamp()) * 1000000)::bigint FROM {inbox}
-WHERE name = $1::text AND due > (SELECT clock_timestamp() - $2::interval) ORDER BY due LIMIT 1`), b.name, time.Since(began)).Scan(&next)
-		switch {
-		case errors.Is(err, pgx.ErrNoRows):
-			return nil
-		case err == nil:
-			b.taking().lookIn(time.Duration(next+1) * time.Microsecond)
+SELECT (extract(epoch FROM least(
+	(SELECT min(until) FROM {inbox} WHERE name = $1::text AND due <= now AND claim IS NOT NULL AND until > began),
+	(SELECT due FROM {inbox} WHERE name = $1::text AND due > began AND claim IS NULL ORDER BY due LIMIT 1)) - now) * 1000000)::bigint
+FROM (SELECT clock_timestamp() AS now, clock_timestamp() - $2::interval AS began) moment`), b.name, time.Since(began)).Scan(&next)
+		if err == nil && next != nil {
+			b.taking().lookIn(time.Duration(*next+1) * time.Microsecond)
 		}
 		return err
 	})

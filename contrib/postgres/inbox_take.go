@@ -16,11 +16,16 @@ import (
 // may have ended the process each time.
 const aloneAfter = 2
 
+// together is how long a worker that is done waits for others, while there is a backlog and most
+// are not: so that one statement takes for several.
+const together = 5 * time.Millisecond
+
 // taking is what the workers of this process share. While one of them waits a goroutine
 // has events taken for all, so that few statements are sent.
 type taking struct {
 	mu        sync.Mutex
 	waiting   []*waiter            // oldest first
+	free      time.Time            // since when somebody waits
 	serving   bool                 // the goroutine is there
 	changed   chan struct{}        // has one when look or what is below has changed
 	look      time.Time            // when to look for events again
@@ -131,7 +136,7 @@ func (b *Inbox) look(ctx context.Context, l look) error {
 			refused = errors.Join(fmt.Errorf("lending: postgres: an entry was put aside: %w", refused), b.Bury(ctx, entry))
 		}
 		if !b.taking().give(entry, refused, rows[i].unended >= aloneAfter) && refused == nil {
-			_, _ = b.exec(ctx, "UPDATE {inbox} SET claim = NULL, due = clock_timestamp()"+ofClaim, rows[i].id, b.name, rows[i].claim)
+			_, _ = b.exec(ctx, "UPDATE {inbox} SET claim = NULL"+ofClaim, rows[i].id, b.name, rows[i].claim)
 		}
 	}
 	if err == nil && b.taking().isTime(min(b.options.Keep/4, time.Minute)) {
@@ -146,6 +151,9 @@ func (b *Inbox) look(ctx context.Context, l look) error {
 func (t *taking) join(w *waiter) (first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if len(t.waiting) == 0 {
+		t.free = time.Now()
+	}
 	t.waiting = append(t.waiting, w)
 	first, t.serving = !t.serving, true
 	t.change()
@@ -254,6 +262,8 @@ func (t *taking) plan(poll time.Duration) (l look, wait time.Duration) {
 		return look{}, poll
 	case !t.more && wait > 0:
 		return look{}, wait
+	case t.more && len(t.waiting) < len(t.running) && now.Sub(t.free) < together:
+		return look{}, together - now.Sub(t.free)
 	case !t.more && t.listening > 0:
 		poll *= 15
 	}

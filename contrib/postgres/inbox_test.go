@@ -184,7 +184,7 @@ func TestInboxGivesSuspectsAlone(t *testing.T) {
 		claim   any
 		unended int
 	}{{"before", nil, 0}, {"a", 1, 1}, {"b", 2, 2}, {"after", nil, 0}} {
-		_, err := pool.Exec(t.Context(), "INSERT INTO lending_inbox (name, due, claim, unended, body) VALUES ('test', now() - interval '1 min' + $1 * interval '1 s', $2, $3, $4)",
+		_, err := pool.Exec(t.Context(), "INSERT INTO lending_inbox (name, due, claim, until, unended, body) VALUES ('test', now() - interval '1 min' + $1 * interval '1 s', $2, now(), $3, $4)",
 			i, e.claim, e.unended, event(e.name).Body())
 		require.NoError(t, err)
 	}

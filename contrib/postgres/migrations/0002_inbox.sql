@@ -2,12 +2,13 @@
 CREATE TABLE {inbox} (
 	id      bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
 	name    text        NOT NULL,
-	due     timestamptz,                    -- when it may be taken, which of what is acted on is the end of the claim; null when it was put aside
+	due     timestamptz,                    -- when it may be taken; null when it was put aside
 	claim   bigint,                         -- of whoever acts on it, null when nobody does
+	until   timestamptz,                    -- when the claim ends: in no index, so that a claim changes none
 	failed  integer     NOT NULL DEFAULT 0, -- tries that have ended with an error
 	unended integer     NOT NULL DEFAULT 0, -- tries that have not ended, since the last that has
 	body    bytea       NOT NULL
-) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX ON {inbox} (name, due, id) WHERE due IS NOT NULL;
 CREATE INDEX ON {inbox} (name, id) WHERE due IS NULL;
 
