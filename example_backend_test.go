@@ -44,7 +44,7 @@ func draw(ctx context.Context, client *lending.Client, d drawing, otp func() len
 // A withdrawal is confirmed, and the answer is lost with the process. The next one finds out
 // what has happened.
 func Example_backend() {
-	journal := lending.NewJournal(lending.NewMemoryJournalStore(), nil) // contrib/bolt and contrib/redis have those that survive
+	journal := lending.NewJournal(lending.NewMemoryJournalStore(), nil) // contrib/bolt, contrib/redis and contrib/postgres have those that survive
 	service, client := demo(lending.WithJournal(journal))
 	row := service.AddLoan(lendingtest.Loan{})
 	d := drawing{

@@ -16,8 +16,8 @@ import (
 //	go lending.Work(ctx, inbox, handle, nil)
 //
 // contrib/bolt keeps it in a file, which one process has open; contrib/redis in Redis and
-// contrib/postgres in PostgreSQL, for a fleet. [NewMemoryInbox] is for tests. Package lendingtest/storetest holds one of your
-// own to this.
+// contrib/postgres in PostgreSQL, for a fleet. [NewMemoryInbox] is for tests. Package
+// lendingtest/storetest holds one of your own to this.
 //
 // Whoever has an entry may tell its end twice, as after a lost answer, and after the claim has
 // ended. That is no error: Done holds, and Retry and Bury leave alone what is gone or another's.

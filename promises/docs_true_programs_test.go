@@ -94,7 +94,7 @@ func TestReadmeWebhooks(t *testing.T) {
 		return nil
 	}
 
-	inbox := lending.NewMemoryInbox() // contrib/bolt and contrib/redis have those that survive
+	inbox := lending.NewMemoryInbox() // contrib/bolt, contrib/redis and contrib/postgres have those that survive
 	http.Handle("/webhooks", lending.NewReceiver(lending.SignedWith(secret), inbox.Put, nil))
 	go lending.Work(ctx, inbox, handle, nil)
 
