@@ -167,8 +167,7 @@ func (f *fleet) next(t *testing.T, before int) {
 // Four processes share one sign-in and one refresh for each life of the token, while
 // the server is killed and comes back, and a process stops in the middle of a refresh.
 func TestFleet(t *testing.T) {
-	t.Parallel() // it waits most of the time
-	cluster := pgtest.Run(t)
+	cluster := pgtest.Run(t) // not beside others: its steps have times
 	url := databaseIn(t, cluster)
 	pool := connect(t, url)
 	name := pool.Config().ConnConfig.Database
