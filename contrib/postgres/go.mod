@@ -5,13 +5,13 @@ go 1.26.0
 replace github.com/lendingapi/lending-go => ../..
 
 require (
-	github.com/google/uuid v1.6.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/lendingapi/lending-go v0.0.0
 	github.com/stretchr/testify v1.12.1
 )
 
 require (
+	github.com/google/uuid v1.6.0 // indirect
 	github.com/hashicorp/go-cleanhttp v0.5.2 // indirect
 	github.com/hashicorp/go-retryablehttp v0.7.8 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect

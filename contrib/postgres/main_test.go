@@ -4,7 +4,6 @@ package lendingpostgres_test
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"os"
 	"os/exec"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/fleettest"
 	"github.com/lendingapi/lending-go/internal/onboardingtest"
 	"github.com/lendingapi/lending-go/internal/pgtest"
 	"github.com/lendingapi/lending-go/internal/webhooktest"
@@ -21,12 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if text := os.Getenv("LENDING_REPLICA"); text != "" {
-		var settings replicaSettings
-		if err := json.Unmarshal([]byte(text), &settings); err != nil {
-			panic(err)
-		}
-		runReplica(settings)
+	if fleettest.Replica(openForReplica) {
 		return
 	}
 	if code, isWorker := onboardingtest.Worker(openForWorker); isWorker {
