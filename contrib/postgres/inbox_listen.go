@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-const notify = "SELECT pg_notify($1::text, '')"
+const notify = "SELECT pg_catalog.pg_notify($1::text, '')"
 
 // channel is a name that needs no quotes, and that no other inbox has.
 func (b *Inbox) channel() string {
