@@ -150,7 +150,7 @@ func storeStep[T any](ctx context.Context, s *session, limit time.Duration, do f
 			return err
 		})
 		if text := interruption(r.err); text != "" {
-			r.err = &hiddenError{text, r.err}
+			r.err = hidden(text, r.err)
 		}
 		ended <- r
 	})
