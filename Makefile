@@ -54,8 +54,8 @@ contrib: ## The same for each module under contrib that has more than tests
 cover: ## Hold the coverage floors of tools/coverage.txt, in every module
 	@$(call in-modules,. $(CONTRIB),$(covered))
 
-promise: ## Run one suite of promises/ alone: NAME=at_most_once
-	go test -count=1 -v -run "^($$(cat promises/$(or $(NAME),NAME)*_test.go | grep -oE '^func Test[A-Za-z0-9_]+' | cut -d' ' -f2 | paste -sd'|'))$$" ./promises
+promise: ## Run one suite of guarantees/ alone: NAME=at_most_once
+	go test -count=1 -v -run "^($$(cat guarantees/$(or $(NAME),NAME)*_test.go | grep -oE '^func Test[A-Za-z0-9_]+' | cut -d' ' -f2 | paste -sd'|'))$$" ./guarantees
 
 fuzz: ## Fuzz each target for FUZZTIME (10s)
 	@for pkg in $$(go list ./...); do \
@@ -75,7 +75,7 @@ bench: ## Run the benchmarks COUNT (6) times; OLD=file compares with an earlier 
 # A mutant may be what guards against a flood: it does not get all of the machine's memory.
 mutants: ## Break the core at each line of tools/mutants.txt, ONLY=regexp chooses, and list what the tests do not see
 	@mkdir -p $(BIN); go -C tools build -o $(BIN)/mutants ./mutants
-	@ulimit -v 16777216 2>/dev/null || true; $(BIN)/mutants tools/mutants.txt '$(ONLY)' ./promises
+	@ulimit -v 16777216 2>/dev/null || true; $(BIN)/mutants tools/mutants.txt '$(ONLY)' ./guarantees
 
 ##@ Gates
 

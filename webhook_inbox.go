@@ -3,10 +3,12 @@ package lending
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/lendingapi/lending-go/internal/backoff"
+	"github.com/lendingapi/lending-go/internal/safely"
 )
 
 // Inbox keeps events that were accepted until they have been acted on. With it the
@@ -104,7 +106,7 @@ func Work(ctx context.Context, inbox Inbox, handle EventFunc, opts *WorkOptions)
 	w.group.Wait()
 }
 
-func usualBackoff(tries int) time.Duration { return doubling(tries, 5*time.Second, time.Hour) }
+func usualBackoff(tries int) time.Duration { return backoff.After(tries, 5*time.Second, time.Hour) }
 
 type worker struct {
 	WorkOptions
@@ -116,7 +118,7 @@ type worker struct {
 func (w *worker) run(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
 		var entry *InboxEntry
-		err := safely(func() (err error) {
+		err := safely.Call[PanicError](func() (err error) {
 			if entry, err = w.inbox.Take(ctx); err == nil && (entry == nil || entry.Event == nil) {
 				err = errors.New("lending: inbox: Take returned no event and no error")
 			}
@@ -129,7 +131,7 @@ func (w *worker) run(ctx context.Context) {
 		case ctx.Err() == nil:
 			failures++
 			w.observe(Handling{Err: err})
-			pause(ctx, doubling(failures, 100*time.Millisecond, 10*time.Second))
+			_ = backoff.Sleep(ctx, backoff.After(failures, 100*time.Millisecond, 10*time.Second))
 		}
 	}
 }
@@ -171,7 +173,7 @@ func (w *worker) call(ctx context.Context, entry *InboxEntry) error {
 	}
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
-	return safely(func() error { return w.handle(ctx, entry.Event) })
+	return safely.Call[PanicError](func() error { return w.handle(ctx, entry.Event) })
 }
 
 // settle tells the inbox, again and again as long as the claim lasts: an event that was
@@ -185,7 +187,7 @@ func (w *worker) settle(ctx context.Context, entry *InboxEntry, tell func(contex
 	told := func() bool {
 		telling, cancel := afterwards(ctx)
 		defer cancel()
-		err := safely(func() error { return tell(telling) })
+		err := safely.Call[PanicError](func() error { return tell(telling) })
 		if err != nil {
 			w.observe(Handling{Err: err})
 		}
@@ -196,20 +198,20 @@ func (w *worker) settle(ctx context.Context, entry *InboxEntry, tell func(contex
 			if !ends {
 				w.group.Go(func() {
 					for !told() && ctx.Err() == nil {
-						pause(ctx, w.Timeout)
+						_ = backoff.Sleep(ctx, w.Timeout)
 					}
 				})
 			}
 			return
 		}
-		pause(context.WithoutCancel(ctx), doubling(failures, 20*time.Millisecond, time.Second))
+		_ = backoff.Sleep(context.WithoutCancel(ctx), backoff.After(failures, 20*time.Millisecond, time.Second))
 	}
 }
 
 // wait is what Backoff says, or the default if that panics.
 func (w *worker) wait(tries int) time.Duration {
 	wait := usualBackoff(tries)
-	_ = safely(func() error {
+	_ = safely.Call[PanicError](func() error {
 		wait = w.Backoff(tries)
 		return nil
 	})
@@ -218,28 +220,10 @@ func (w *worker) wait(tries int) time.Duration {
 
 func (w *worker) observe(h Handling) {
 	if w.Observe != nil {
-		_ = safely(func() error {
+		_ = safely.Call[PanicError](func() error {
 			w.Observe(h)
 			return nil
 		})
-	}
-}
-
-// doubling doubles from first to most, and takes between half and all of that.
-func doubling(n int, first, most time.Duration) time.Duration {
-	d := most
-	if n < 30 {
-		d = min(first<<max(n-1, 0), most)
-	}
-	return d/2 + rand.N(d/2+1)
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }
 

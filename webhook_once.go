@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/lendingapi/lending-go/internal/safely"
 )
 
 // What an [EventFunc] can say beside success and failure.
@@ -91,7 +93,7 @@ func OnceBy(d Deduper, key func(*Event) string, handle EventFunc) EventFunc {
 			if !done { // failed or panicked
 				ctx, cancel := afterwards(ctx)
 				defer cancel()
-				_ = safely(func() error { return claim.Release(ctx) }) // if that fails, the claim ends by itself
+				_ = safely.Call[PanicError](func() error { return claim.Release(ctx) }) // if that fails, the claim ends by itself
 			}
 		}()
 		if err = handle(ctx, event); !accepted(err) {
@@ -100,7 +102,7 @@ func OnceBy(d Deduper, key func(*Event) string, handle EventFunc) EventFunc {
 		done = true
 		ctx, cancel := afterwards(ctx)
 		defer cancel()
-		if failed := safely(func() error { return claim.Done(ctx) }); failed != nil {
+		if failed := safely.Call[PanicError](func() error { return claim.Done(ctx) }); failed != nil {
 			return fmt.Errorf("%w: %w", ErrNotRecorded, failed)
 		}
 		return err

@@ -9,9 +9,10 @@ import (
 	"mime"
 	"net/http"
 	"os"
-	"runtime/debug"
 	"strings"
 	"time"
+
+	"github.com/lendingapi/lending-go/internal/safely"
 )
 
 // EventFunc acts on an event, or puts it where it is safe. When it has returned nil
@@ -188,7 +189,7 @@ func (h *receiverHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(d.Status)
 	d.Duration = time.Since(start)
 	if h.Observe != nil {
-		_ = safely(func() error { // on its panic net/http would send no answer
+		_ = safely.Call[PanicError](func() error { // on its panic net/http would send no answer
 			h.Observe(d)
 			return nil
 		})
@@ -206,7 +207,7 @@ func (h *receiverHandler) receive(w http.ResponseWriter, r *http.Request, d *Del
 		return &refusal{http.StatusUnauthorized, errNoSignature}
 	}
 	var secrets []Secret
-	err := safely(func() (err error) {
+	err := safely.Call[PanicError](func() (err error) {
 		secrets, err = h.secrets(r)
 		return err
 	})
@@ -230,7 +231,7 @@ func (h *receiverHandler) receive(w http.ResponseWriter, r *http.Request, d *Del
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), h.Timeout) // also if the sender hangs up
 	defer cancel()
-	err = safely(func() error { return h.handle(ctx, event) })
+	err = safely.Call[PanicError](func() error { return h.handle(ctx, event) })
 	switch {
 	case accepted(err):
 		d.Err = err
@@ -283,25 +284,3 @@ func verifyAny(secrets []Secret, body []byte, signature string) error {
 	}
 	return err
 }
-
-// safely calls f and returns a panic as an error, of its error too, and [runtime.Goexit],
-// which ends the goroutine that it is called in: one that is there for that alone.
-func safely(f func() error) error {
-	ended := make(chan error, 1)
-	go func() {
-		err := errGoexit
-		defer func() {
-			if value := recover(); value != nil {
-				err = &PanicError{value, debug.Stack()}
-			}
-			ended <- err
-		}()
-		err = f()
-		// An error can panic too when it is asked what it is, as a nil pointer of its type:
-		// all who ask it later shall get an answer.
-		_ = errors.Is(err, errGoexit) || errors.As(err, new(*PanicError))
-	}()
-	return <-ended
-}
-
-var errGoexit = errors.New("lending: a function called runtime.Goexit")

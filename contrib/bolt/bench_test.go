@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/internal/journaltest"
+	"github.com/lendingapi/lending-go/internal/test/journaltest"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
 

@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/internal/journaltest"
-	"github.com/lendingapi/lending-go/internal/pgtest"
+	"github.com/lendingapi/lending-go/internal/test/journaltest"
+	"github.com/lendingapi/lending-go/internal/test/pgtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/opaque"
 )
 
 // InboxOptions are what can be changed in an [Inbox]. A nil pointer and zero fields
@@ -58,8 +59,8 @@ type Inbox struct {
 	database
 	name    string
 	options InboxOptions
-	taking  hidden[*taking]
-	bell    hidden[*bell]
+	taking  opaque.Value[*taking]
+	bell    opaque.Value[*bell]
 }
 
 var _ lending.Inbox = (*Inbox)(nil)
@@ -75,7 +76,7 @@ func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions, opts ...Op
 	if o.Poll <= 0 {
 		o.Poll = time.Second
 	}
-	return &Inbox{opened(pool, opts), name, o, hide(newTaking()), hide(new(bell))}
+	return &Inbox{opened(pool, opts), name, o, opaque.Hide(newTaking()), opaque.Hide(new(bell))}
 }
 
 // exec does a statement that does no harm when it is done twice, and returns how many rows

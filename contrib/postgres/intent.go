@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/opaque"
 )
 
 // Tx is a transaction of the caller's: a [pgx.Tx], or a [pgx.Conn] on which one was begun.
@@ -22,7 +23,7 @@ type Tx interface {
 // [JournalStore.In].
 type Intents struct {
 	store *JournalStore
-	tx    hidden[Tx]
+	tx    opaque.Value[Tx]
 }
 
 // In returns where the intent to send a command is noted in a transaction of the caller's, so
@@ -40,7 +41,7 @@ type Intents struct {
 // in the transaction: a rollback would forget that it was.
 //
 // A journal with a Namespace needs [WithNamespace].
-func (s *JournalStore) In(tx Tx) *Intents { return &Intents{s, hide(tx)} }
+func (s *JournalStore) In(tx Tx) *Intents { return &Intents{s, opaque.Hide(tx)} }
 
 // stored returns how the key stands in the journal.
 func (s *JournalStore) stored(key string) string { return s.namespace + ":" + key }

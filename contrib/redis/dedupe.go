@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -15,7 +16,7 @@ import (
 // While Redis cannot be reached nothing can be claimed, and events are answered with a
 // failure. If Redis loses its data, what it knew is acted on again when it is sent again.
 type Deduper struct {
-	client  hidden[redis.UniversalClient]
+	client  opaque.Value[redis.UniversalClient]
 	prefix  string
 	options lending.DeduperOptions
 }
@@ -24,7 +25,7 @@ var _ lending.Deduper = (*Deduper)(nil)
 
 // NewDeduper returns a deduper whose keys begin with prefix.
 func NewDeduper(client redis.UniversalClient, prefix string, opts lending.DeduperOptions) *Deduper {
-	return &Deduper{hide(client), prefix, opts.WithDefaults()}
+	return &Deduper{opaque.Hide(client), prefix, opts.WithDefaults()}
 }
 
 // A claim that its owner makes again is one whose answer was lost on the way.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/internal/webhooktest"
+	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 	"github.com/lendingapi/lending-go/lendingtest/storetest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
