@@ -182,7 +182,7 @@ func (s *session) load(ctx context.Context) (k kept, fence int64, err error) {
 		err = nil // it will be overwritten
 	}
 	if err != nil {
-		err = &storeError{err}
+		err = &storeError{hide(err)}
 	}
 	return k, stored.Fence, err
 }
