@@ -94,7 +94,7 @@ func (b *Inbox) exec(ctx context.Context, statement string, arguments ...any) (r
 // is as one that is not, also before it is deleted.
 const putEvent = `
 WITH new AS (
-	INSERT INTO {inbox_seen} AS seen (name, key, at) VALUES ($1::text, $2::bytea, clock_timestamp())
+	INSERT INTO {inbox_seen} AS seen (name, key, at) VALUES ($1::text, $2::bytea, pg_catalog.clock_timestamp())
 	ON CONFLICT (name, key) DO UPDATE SET at = excluded.at WHERE seen.at < excluded.at - $4::interval
 	RETURNING at)
 INSERT INTO {inbox} (name, due, body) SELECT $1::text, at, $3::bytea FROM new`
@@ -176,7 +176,7 @@ const ofClaim = " WHERE id = $1::bigint AND name = $2::text AND claim = $3::bigi
 
 // Retry implements [lending.Inbox].
 func (b *Inbox) Retry(ctx context.Context, entry *lending.InboxEntry, wait time.Duration) error {
-	err := b.giveUp(ctx, entry, "UPDATE {inbox} SET failed = failed + 1, unended = 0, claim = NULL, due = clock_timestamp() + $4::interval"+ofClaim, wait)
+	err := b.giveUp(ctx, entry, "UPDATE {inbox} SET failed = failed + 1, unended = 0, claim = NULL, due = pg_catalog.clock_timestamp() + $4::interval"+ofClaim, wait)
 	if err == nil {
 		b.taking().lookIn(wait)
 	}
@@ -225,7 +225,7 @@ func (b *Inbox) Revive(ctx context.Context, entry *lending.InboxEntry) error {
 	if err != nil {
 		return err
 	}
-	rows, err := b.exec(ctx, "UPDATE {inbox} SET failed = 0, unended = 0, due = clock_timestamp() WHERE id = $1::bigint AND name = $2::text AND due IS NULL", id, b.name)
+	rows, err := b.exec(ctx, "UPDATE {inbox} SET failed = 0, unended = 0, due = pg_catalog.clock_timestamp() WHERE id = $1::bigint AND name = $2::text AND due IS NULL", id, b.name)
 	if rows > 0 {
 		b.taking().lookIn(0)
 		b.ring(ctx)
@@ -236,7 +236,7 @@ func (b *Inbox) Revive(ctx context.Context, entry *lending.InboxEntry) error {
 // Counts implements [lending.Inbox]. It reads all that is in the inbox.
 func (b *Inbox) Counts(ctx context.Context) (counts lending.InboxCounts, err error) {
 	err = b.retry(ctx, func(conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, b.sql("SELECT count(*) FILTER (WHERE due IS NOT NULL AND claim IS NULL), count(*) FILTER (WHERE due IS NOT NULL AND claim IS NOT NULL), count(*) FILTER (WHERE due IS NULL) FROM {inbox} WHERE name = $1::text"),
+		return conn.QueryRow(ctx, b.sql("SELECT pg_catalog.count(*) FILTER (WHERE due IS NOT NULL AND claim IS NULL), pg_catalog.count(*) FILTER (WHERE due IS NOT NULL AND claim IS NOT NULL), pg_catalog.count(*) FILTER (WHERE due IS NULL) FROM {inbox} WHERE name = $1::text"),
 			b.name).Scan(&counts.Waiting, &counts.Running, &counts.Dead)
 	})
 	return counts, err

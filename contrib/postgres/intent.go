@@ -88,9 +88,9 @@ WITH over AS (
 	DELETE FROM {intent} i USING {journal} j
 	WHERE i.name = $1::text AND j.name = i.name AND j.key = i.key AND j.state IN ('done', 'forgotten')
 )
-SELECT i.key, greatest(clock_timestamp() - i.noted_at, '0'), coalesce(j.state, '')
+SELECT i.key, greatest(pg_catalog.clock_timestamp() - i.noted_at, '0'), coalesce(j.state, '')
 FROM {intent} i LEFT JOIN {journal} j ON j.name = i.name AND j.key = i.key
-WHERE i.name = $1::text AND starts_with(i.key, $2) AND (j.state IS NULL OR j.state NOT IN ('done', 'forgotten'))
+WHERE i.name = $1::text AND pg_catalog.starts_with(i.key, $2) AND (j.state IS NULL OR j.state NOT IN ('done', 'forgotten'))
 ORDER BY coalesce(j.state, '') = 'undecided', greatest(i.noted_at, j.saved_at), i.key LIMIT $3::bigint`
 
 // Intended returns the intents whose command is not done, at most limit, first those that
