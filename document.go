@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go/internal/base64json"
+	"github.com/lendingapi/lending-go/internal/safely"
 )
 
 // MaxDocument is the largest file that the service takes, in bytes.
@@ -238,7 +239,7 @@ func (u *upload) print(ctx context.Context, w io.Writer) error {
 	}
 	read, sum := make(chan error, 1), sha256.New()
 	go func() { // where a Read that blocks can be left
-		read <- safely(func() error {
+		read <- safely.Call[PanicError](func() error {
 			_, err := io.Copy(sum, io.LimitReader(base64json.UntilDone{Reader: u.document.Content, Done: ctx.Done()}, MaxDocument+1))
 			return err
 		})

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lendingapi/lending-go/internal/safely"
 )
 
 // failure is the memory of failures.
@@ -145,7 +147,7 @@ func storeStep[T any](ctx context.Context, s *session, limit time.Duration, do f
 	s.running.Go(func() {
 		defer cancel()
 		var r result
-		r.err = safely(func() (err error) {
+		r.err = safely.Call[PanicError](func() (err error) {
 			r.value, err = do(ctx)
 			return err
 		})

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/lendingapi/lending-go/internal/safely"
 )
 
 // A lease is short, because the others wait for its end when its holder was killed, and
@@ -221,7 +223,7 @@ func (s *session) report(what string, err error) {
 	if err == nil || s.logger == nil {
 		return
 	}
-	_ = safely(func() error {
+	_ = safely.Call[PanicError](func() error {
 		s.logger.LogAttrs(context.Background(), slog.LevelWarn, "lending session: "+what, slog.String("error", describe(err)))
 		return nil
 	})
@@ -288,7 +290,7 @@ func (l *lease) end(ctx context.Context) {
 // would end the process with, or the goroutine, as an error.
 func protect(do func(context.Context) (*grant, error)) work {
 	return func(ctx context.Context, _ int64) (g *grant, err error) {
-		err = safely(func() (err error) {
+		err = safely.Call[PanicError](func() (err error) {
 			g, err = do(ctx)
 			return err
 		})
@@ -304,7 +306,7 @@ func interruption(err error) string {
 	if p, ok := err.(*PanicError); ok { //nolint:errorlint // one that a function has returned is that function's
 		return fmt.Sprintf("panic with a %T", p.Value)
 	}
-	if err == errGoexit { //nolint:errorlint // see above
+	if err == safely.ErrGoexit { //nolint:errorlint // see above
 		return "a function ended its goroutine"
 	}
 	return ""
