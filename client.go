@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lendingapi/lending-go/internal/opaque"
 )
 
 // Client calls the service. It holds a service for each group of routes, is safe for
@@ -30,7 +32,7 @@ type Client struct {
 	Loans         *LoansService
 	Webhooks      *WebhooksService
 
-	hidden *func() *settings // behind a function, where nothing that prints or compares looks
+	hidden *opaque.Value[*settings]
 }
 
 func (c *Client) settings() *settings { return (*c.hidden)() }
@@ -195,7 +197,7 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	}
 	s.http.Jar = nil
 
-	hidden := func() *settings { return s }
+	hidden := opaque.Hide(s)
 	c := &Client{hidden: &hidden}
 	c.Applications = &ApplicationsService{c}
 	c.Approval = &ApprovalService{c}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/lendingapi/lending-go/internal/backoff"
 	"github.com/lendingapi/lending-go/internal/safely"
 )
 
@@ -81,7 +82,7 @@ func (s *session) inTurn(ctx context.Context, forced bool, do work) (*grant, err
 		if !errors.Is(err, ErrLeaseHeld) {
 			return g, err
 		}
-		if err := sleep(ctx, wait/2+rand.N(wait)); err != nil {
+		if err := backoff.Sleep(ctx, wait/2+rand.N(wait)); err != nil {
 			return nil, err
 		}
 	}
@@ -248,7 +249,7 @@ func (l *lease) begin(ctx context.Context) (context.Context, error) {
 	ctx, l.cancel = context.WithCancelCause(ctx)
 	go func() {
 		defer close(l.ended)
-		for sleep(ctx, l.ttl/4) == nil {
+		for backoff.Sleep(ctx, l.ttl/4) == nil {
 			if errors.Is(l.renew(ctx), ErrLeaseHeld) {
 				l.cancel(ErrLeaseHeld)
 			}
@@ -301,7 +302,7 @@ func protect(do func(context.Context) (*grant, error)) work {
 	}
 }
 
-// interruption describes an error that [safely] has made, and is empty for another.
+// interruption describes an error that [safely.Call] has made, and is empty for another.
 func interruption(err error) string {
 	if p, ok := err.(*PanicError); ok { //nolint:errorlint // one that a function has returned is that function's
 		return fmt.Sprintf("panic with a %T", p.Value)
@@ -310,15 +311,4 @@ func interruption(err error) string {
 		return "a function ended its goroutine"
 	}
 	return ""
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/lendingapi/lending-go/webhook"
 	"go.etcd.io/bbolt"
 )
@@ -31,10 +32,10 @@ type Options struct {
 
 // Inbox is a [webhook.Inbox] in one file, in buckets of bbolt.
 type Inbox struct {
-	file  func() *file // a function, as nothing that prints or compares looks behind one
+	file  opaque.Value[*file] // a function, as nothing that prints or compares looks behind one
 	keep  time.Duration
-	bell  func() *bell
-	known func() *known
+	bell  opaque.Value[*bell]
+	known opaque.Value[*known]
 }
 
 // known is what history has, and what the transaction under way adds to it. In the file it
@@ -109,7 +110,7 @@ func Open(path string, opts *Options) (*Inbox, error) {
 		return nil, fmt.Errorf("lendingbolt: open: %w", err)
 	}
 	rung, had := &bell{changed: make(chan struct{})}, &known{seen: map[[sha256.Size]byte]struct{}{}}
-	inbox := &Inbox{file: func() *file { return f }, keep: o.Keep, bell: func() *bell { return rung }, known: func() *known { return had }}
+	inbox := &Inbox{file: opaque.Hide(f), keep: o.Keep, bell: opaque.Hide(rung), known: opaque.Hide(had)}
 	if err := f.update(inbox.prepare); err != nil {
 		return nil, errors.Join(fmt.Errorf("lendingbolt: open: %w", err), f.close())
 	}

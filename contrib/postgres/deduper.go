@@ -34,12 +34,12 @@ func NewDeduper(pool *pgxpool.Pool, name string, options webhook.DeduperOptions,
 const claimKey = `
 WITH forgotten AS (
 	DELETE FROM {deduper} WHERE ctid = ANY (ARRAY(
-		SELECT ctid FROM {deduper} WHERE ends < statement_timestamp() AND (name, key) <> ($1::text, $2::bytea)
+		SELECT ctid FROM {deduper} WHERE ends < pg_catalog.statement_timestamp() AND (name, key) <> ($1::text, $2::bytea)
 		ORDER BY ends LIMIT 4 FOR UPDATE SKIP LOCKED))
 )
-INSERT INTO {deduper} AS kept (name, key, owner, done, ends) VALUES ($1::text, $2::bytea, $3::text, false, clock_timestamp() + $4::interval)
-ON CONFLICT (name, key) DO UPDATE SET owner = excluded.owner, done = false, ends = clock_timestamp() + $4::interval
-WHERE kept.ends <= clock_timestamp() OR kept.owner = excluded.owner AND NOT kept.done`
+INSERT INTO {deduper} AS kept (name, key, owner, done, ends) VALUES ($1::text, $2::bytea, $3::text, false, pg_catalog.clock_timestamp() + $4::interval)
+ON CONFLICT (name, key) DO UPDATE SET owner = excluded.owner, done = false, ends = pg_catalog.clock_timestamp() + $4::interval
+WHERE kept.ends <= pg_catalog.clock_timestamp() OR kept.owner = excluded.owner AND NOT kept.done`
 
 // Claim implements [webhook.Deduper].
 func (d *Deduper) Claim(ctx context.Context, key string) (webhook.Claim, error) {
@@ -78,7 +78,7 @@ type claim struct {
 }
 
 const keyDone = `
-INSERT INTO {deduper} (name, key, owner, done, ends) VALUES ($1, $2, $3, true, clock_timestamp() + $4::interval)
+INSERT INTO {deduper} (name, key, owner, done, ends) VALUES ($1, $2, $3, true, pg_catalog.clock_timestamp() + $4::interval)
 ON CONFLICT (name, key) DO UPDATE SET owner = excluded.owner, done = true, ends = excluded.ends`
 
 func (c *claim) Done(ctx context.Context) error {

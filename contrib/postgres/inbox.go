@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/lendingapi/lending-go/webhook"
 )
 
@@ -58,8 +59,8 @@ type Inbox struct {
 	database
 	name    string
 	options InboxOptions
-	taking  hidden[*taking]
-	bell    hidden[*bell]
+	taking  opaque.Value[*taking]
+	bell    opaque.Value[*bell]
 }
 
 var _ webhook.Inbox = (*Inbox)(nil)
@@ -75,7 +76,7 @@ func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions, opts ...Op
 	if o.Poll <= 0 {
 		o.Poll = time.Second
 	}
-	return &Inbox{opened(pool, opts), name, o, hide(newTaking()), hide(new(bell))}
+	return &Inbox{opened(pool, opts), name, o, opaque.Hide(newTaking()), opaque.Hide(new(bell))}
 }
 
 // exec does a statement that does no harm when it is done twice, and returns how many rows
@@ -93,7 +94,7 @@ func (b *Inbox) exec(ctx context.Context, statement string, arguments ...any) (r
 // is as one that is not, also before it is deleted.
 const putEvent = `
 WITH new AS (
-	INSERT INTO {inbox_seen} AS seen (name, key, at) VALUES ($1::text, $2::bytea, clock_timestamp())
+	INSERT INTO {inbox_seen} AS seen (name, key, at) VALUES ($1::text, $2::bytea, pg_catalog.clock_timestamp())
 	ON CONFLICT (name, key) DO UPDATE SET at = excluded.at WHERE seen.at < excluded.at - $4::interval
 	RETURNING at)
 INSERT INTO {inbox} (name, due, body) SELECT $1::text, at, $3::bytea FROM new`
@@ -175,7 +176,7 @@ const ofClaim = " WHERE id = $1::bigint AND name = $2::text AND claim = $3::bigi
 
 // Retry implements [webhook.Inbox].
 func (b *Inbox) Retry(ctx context.Context, entry *webhook.InboxEntry, wait time.Duration) error {
-	err := b.giveUp(ctx, entry, "UPDATE {inbox} SET failed = failed + 1, unended = 0, claim = NULL, due = clock_timestamp() + $4::interval"+ofClaim, wait)
+	err := b.giveUp(ctx, entry, "UPDATE {inbox} SET failed = failed + 1, unended = 0, claim = NULL, due = pg_catalog.clock_timestamp() + $4::interval"+ofClaim, wait)
 	if err == nil {
 		b.taking().lookIn(wait)
 	}
@@ -224,7 +225,7 @@ func (b *Inbox) Revive(ctx context.Context, entry *webhook.InboxEntry) error {
 	if err != nil {
 		return err
 	}
-	rows, err := b.exec(ctx, "UPDATE {inbox} SET failed = 0, unended = 0, due = clock_timestamp() WHERE id = $1::bigint AND name = $2::text AND due IS NULL", id, b.name)
+	rows, err := b.exec(ctx, "UPDATE {inbox} SET failed = 0, unended = 0, due = pg_catalog.clock_timestamp() WHERE id = $1::bigint AND name = $2::text AND due IS NULL", id, b.name)
 	if rows > 0 {
 		b.taking().lookIn(0)
 		b.ring(ctx)
@@ -235,7 +236,7 @@ func (b *Inbox) Revive(ctx context.Context, entry *webhook.InboxEntry) error {
 // Counts implements [webhook.Inbox]. It reads all that is in the inbox.
 func (b *Inbox) Counts(ctx context.Context) (counts webhook.InboxCounts, err error) {
 	err = b.retry(ctx, func(conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, b.sql("SELECT count(*) FILTER (WHERE due IS NOT NULL AND claim IS NULL), count(*) FILTER (WHERE due IS NOT NULL AND claim IS NOT NULL), count(*) FILTER (WHERE due IS NULL) FROM {inbox} WHERE name = $1::text"),
+		return conn.QueryRow(ctx, b.sql("SELECT pg_catalog.count(*) FILTER (WHERE due IS NOT NULL AND claim IS NULL), pg_catalog.count(*) FILTER (WHERE due IS NOT NULL AND claim IS NOT NULL), pg_catalog.count(*) FILTER (WHERE due IS NULL) FROM {inbox} WHERE name = $1::text"),
 			b.name).Scan(&counts.Waiting, &counts.Running, &counts.Dead)
 	})
 	return counts, err

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/safely"
 	"github.com/lendingapi/lending-go/webhook"
 )
 
@@ -89,7 +89,7 @@ func (b *Inbox) serve(ctx context.Context) {
 		l, wait := b.taking().plan(b.options.Poll)
 		if l.n > 0 {
 			go func() {
-				b.taking().looked(l, contained(func() error { return b.look(ctx, l) }))
+				b.taking().looked(l, safely.Call[lending.PanicError](func() error { return b.look(ctx, l) }))
 			}()
 			continue
 		}
@@ -100,23 +100,6 @@ func (b *Inbox) serve(ctx context.Context) {
 		}
 		timer.Stop()
 	}
-}
-
-// contained returns a panic as an error, for example of what traces the caller's queries.
-// What calls [runtime.Goexit] ends one goroutine that is there for that alone.
-func contained(f func() error) error {
-	ended := make(chan error, 1)
-	go func() {
-		err := errors.New("lending: postgres: a function called runtime.Goexit")
-		defer func() {
-			if value := recover(); value != nil {
-				err = &lending.PanicError{Value: value, Stack: debug.Stack()}
-			}
-			ended <- err
-		}()
-		err = f()
-	}()
-	return <-ended
 }
 
 // look is one look for events.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go/internal/backoff"
 	"github.com/lendingapi/lending-go/webhook"
 )
 
@@ -192,11 +193,6 @@ func (w *txWork) there(ctx context.Context, entry *webhook.InboxEntry) (there bo
 		if err == nil || ctx.Err() != nil {
 			return rows > 0, err
 		}
-		timer := time.NewTimer(rand.N(time.Second))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		timer.Stop()
+		_ = backoff.Sleep(ctx, rand.N(time.Second))
 	}
 }

@@ -26,12 +26,14 @@ import (
 // documentation names, with prepared statements and as behind a pooler. LENDING_TEST_PGBOUNCER
 // names the program of one: /usr/sbin/pgbouncer.
 func TestStoresKeepTheirContracts(t *testing.T) {
+	const shadowing = "with functions of others in the search path"
 	settings := map[string]func(*pgxpool.Config){
 		"prepared statements": func(*pgxpool.Config) {},
 		"serializable, behind a pooler": func(c *pgxpool.Config) {
 			c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
 			pooled(c)
 		},
+		shadowing: nil,
 	}
 	if program := os.Getenv(pgtest.Pooler); program != "" {
 		cluster, err := shared()
@@ -45,7 +47,11 @@ func TestStoresKeepTheirContracts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := database(t)
-			role := leastRights(t, connect(t, url))
+			owner := connect(t, url)
+			role := leastRights(t, owner)
+			if name == shadowing {
+				change = shadow(t, owner)
+			}
 			pool := func(t *testing.T) *pgxpool.Pool { // one for each process
 				t.Helper()
 				return connect(t, url, role, change)

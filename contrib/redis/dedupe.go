@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/redis/go-redis/v9"
 )
@@ -15,7 +16,7 @@ import (
 // While Redis cannot be reached nothing can be claimed, and events are answered with a
 // failure. If Redis loses its data, what it knew is acted on again when it is sent again.
 type Deduper struct {
-	client  hidden[redis.UniversalClient]
+	client  opaque.Value[redis.UniversalClient]
 	prefix  string
 	options webhook.DeduperOptions
 }
@@ -24,7 +25,7 @@ var _ webhook.Deduper = (*Deduper)(nil)
 
 // NewDeduper returns a deduper whose keys begin with prefix.
 func NewDeduper(client redis.UniversalClient, prefix string, opts webhook.DeduperOptions) *Deduper {
-	return &Deduper{hide(client), prefix, opts.WithDefaults()}
+	return &Deduper{opaque.Hide(client), prefix, opts.WithDefaults()}
 }
 
 // A claim that its owner makes again is one whose answer was lost on the way.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/redis/go-redis/v9"
 )
@@ -33,17 +34,11 @@ type InboxOptions struct {
 // A process that waits for events asks Redis about twice a second; its workers notice
 // the end of their context within a second.
 type Inbox struct {
-	client                         hidden[redis.UniversalClient]
+	client                         opaque.Value[redis.UniversalClient]
 	options                        InboxOptions
 	stream, later, dead, seenStart string
-	taking                         hidden[*taking]
+	taking                         opaque.Value[*taking]
 }
-
-// hidden leads to what is alive, or holds a password, behind a function, where nothing
-// that prints or compares looks.
-type hidden[T any] func() T
-
-func hide[T any](v T) hidden[T] { return func() T { return v } }
 
 var _ webhook.Inbox = (*Inbox)(nil)
 
@@ -58,10 +53,10 @@ func NewInbox(ctx context.Context, client redis.UniversalClient, name string, op
 	times := webhook.DeduperOptions{Lease: o.Lease, Keep: o.Keep}.WithDefaults()
 	name = "{" + name + "}:" // one slot of a cluster
 	b := &Inbox{
-		client:  hide(client),
+		client:  opaque.Hide(client),
 		options: InboxOptions{times.Lease, times.Keep},
 		stream:  name + "events", later: name + "later", dead: name + "dead", seenStart: name + "seen:",
-		taking: hide(newTaking()),
+		taking: opaque.Hide(newTaking()),
 	}
 	if err := b.create(ctx); err != nil {
 		return nil, err
