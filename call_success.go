@@ -216,8 +216,8 @@ func provesGUID(x *exchange) error {
 
 // isID reports whether raw is the string of a UUID that names something.
 func isID(raw []byte) bool {
-	text, err := unquote(raw)
-	id, invalid := uuid.Parse(text)
+	text, err := jsonsplit.Text(raw)
+	id, invalid := uuid.ParseBytes(text)
 	return err == nil && invalid == nil && id != uuid.Nil
 }
 
