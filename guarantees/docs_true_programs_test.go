@@ -13,6 +13,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 // create creates a customer, or finds the one that a call without an answer has created.
@@ -89,14 +90,14 @@ func TestReadmeWebhooks(t *testing.T) {
 	defer stop()
 	http := http.NewServeMux()
 	secret, acted := lending.NewSecret(signingSecret), make(chan lending.EventName)
-	handle := func(_ context.Context, event *lending.Event) error {
+	handle := func(_ context.Context, event *webhook.Event) error {
 		acted <- event.Name
 		return nil
 	}
 
-	inbox := lending.NewMemoryInbox() // contrib/bolt, contrib/redis and contrib/postgres have those that survive
-	http.Handle("/webhooks", lending.NewReceiver(lending.SignedWith(secret), inbox.Put, nil))
-	go lending.Work(ctx, inbox, handle, nil)
+	inbox := webhook.NewMemoryInbox() // contrib/bolt, contrib/redis and contrib/postgres have those that survive
+	http.Handle("/webhooks", webhook.NewReceiver(webhook.SignedWith(secret), inbox.Put, nil))
+	go webhook.Work(ctx, inbox, handle, nil)
 
 	assert.Equal(t, 204, deliverInMemory(t, http, deliveryBody))
 	assert.Equal(t, lending.EventApplicationCreated, <-acted)

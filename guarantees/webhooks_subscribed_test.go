@@ -18,6 +18,7 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 func partnerTarget() lending.WebhookTarget {
@@ -249,14 +250,14 @@ func TestSubscriptionFromEndToEnd(t *testing.T) {
 	t.Parallel()
 	secrets := make(chan lending.Secret, 1)
 	var secret lending.Secret
-	events := make(chan *lending.Event, 10)
-	receiver := lending.NewReceiver(func(*http.Request) ([]lending.Secret, error) {
+	events := make(chan *webhook.Event, 10)
+	receiver := webhook.NewReceiver(func(*http.Request) ([]lending.Secret, error) {
 		select {
 		case secret = <-secrets:
 		default:
 		}
 		return []lending.Secret{secret}, nil
-	}, lending.Once(lending.NewMemoryDeduper(lending.DeduperOptions{}), func(_ context.Context, event *lending.Event) error {
+	}, webhook.Once(webhook.NewMemoryDeduper(webhook.DeduperOptions{}), func(_ context.Context, event *webhook.Event) error {
 		events <- event
 		return nil
 	}), nil)
