@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/lendingapi/lending-go/internal/onboardingtest"
-	"github.com/lendingapi/lending-go/internal/webhooktest"
+	"github.com/lendingapi/lending-go/internal/test/onboardingtest"
+	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
 )

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/internal/onboardingtest"
+	"github.com/lendingapi/lending-go/internal/test/onboardingtest"
 
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
 )

@@ -3,8 +3,8 @@ package lendingpostgres_test
 import (
 	"testing"
 
-	"github.com/lendingapi/lending-go/internal/journaltest"
-	"github.com/lendingapi/lending-go/internal/pgtest"
+	"github.com/lendingapi/lending-go/internal/test/journaltest"
+	"github.com/lendingapi/lending-go/internal/test/pgtest"
 	"github.com/stretchr/testify/require"
 
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"

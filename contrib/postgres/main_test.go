@@ -12,10 +12,10 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/internal/fleettest"
-	"github.com/lendingapi/lending-go/internal/onboardingtest"
-	"github.com/lendingapi/lending-go/internal/pgtest"
-	"github.com/lendingapi/lending-go/internal/webhooktest"
+	"github.com/lendingapi/lending-go/internal/test/fleettest"
+	"github.com/lendingapi/lending-go/internal/test/onboardingtest"
+	"github.com/lendingapi/lending-go/internal/test/pgtest"
+	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )

@@ -3,7 +3,7 @@ package lendingredis_test
 import (
 	"testing"
 
-	"github.com/lendingapi/lending-go/internal/journaltest"
+	"github.com/lendingapi/lending-go/internal/test/journaltest"
 	"github.com/stretchr/testify/require"
 
 	lendingredis "github.com/lendingapi/lending-go/contrib/redis"

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/internal/fleettest"
-	"github.com/lendingapi/lending-go/internal/onboardingtest"
-	"github.com/lendingapi/lending-go/internal/webhooktest"
+	"github.com/lendingapi/lending-go/internal/test/fleettest"
+	"github.com/lendingapi/lending-go/internal/test/onboardingtest"
+	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 
 	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
 )

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/internal/journaltest"
+	"github.com/lendingapi/lending-go/internal/test/journaltest"
 	"github.com/lendingapi/lending-go/lendingtest/storetest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"

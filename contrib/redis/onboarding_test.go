@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/internal/onboardingtest"
+	"github.com/lendingapi/lending-go/internal/test/onboardingtest"
 
 	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
 )

@@ -23,7 +23,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/internal/onboarding"
+	"github.com/lendingapi/lending-go/internal/test/onboarding"
 
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
 )

@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/lendingapi/lending-go/internal/onboarding"
+	"github.com/lendingapi/lending-go/internal/test/onboarding"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )

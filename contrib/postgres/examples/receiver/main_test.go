@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/lendingapi/lending-go/internal/pgtest"
+	"github.com/lendingapi/lending-go/internal/test/pgtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )

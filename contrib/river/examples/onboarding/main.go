@@ -24,8 +24,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
-	"github.com/lendingapi/lending-go/internal/onboarding"
-	"github.com/lendingapi/lending-go/internal/pgtest"
+	"github.com/lendingapi/lending-go/internal/test/onboarding"
+	"github.com/lendingapi/lending-go/internal/test/pgtest"
 )
 
 // The service executes nothing later than held here, so that the workers need not wait long

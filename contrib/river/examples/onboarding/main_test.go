@@ -10,9 +10,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/internal/onboarding"
-	"github.com/lendingapi/lending-go/internal/onboardingtest"
-	"github.com/lendingapi/lending-go/internal/pgtest"
+	"github.com/lendingapi/lending-go/internal/test/onboarding"
+	"github.com/lendingapi/lending-go/internal/test/onboardingtest"
+	"github.com/lendingapi/lending-go/internal/test/pgtest"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/riverqueue/river"
 	"github.com/stretchr/testify/assert"

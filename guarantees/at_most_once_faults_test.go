@@ -1,0 +1,297 @@
+package guarantees_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/internal/test/wire"
+)
+
+// fault is what the service does instead of answering, as testdata/conformance.json says it.
+type fault struct {
+	Name   string            `json:"name"`
+	Client string            `json:"client"` // whose http.Client: "" is the package's own
+	Warm   int               `json:"warm"`   // idle connections before the call
+	On     string            `json:"on"`     // "first" request, "always", or "warm" connections
+	Status int               `json:"status"` // an answer made of status, header and body
+	Header map[string]string `json:"header"`
+	Body   string            `json:"body"`
+	Raw    string            `json:"raw"`  // an answer as it stands
+	Then   string            `json:"then"` // "keep" the connection, "fin", "rst", "hang"; HTTP/2: see h2Conn
+
+	Read     expectation `json:"read"`
+	Mutation expectation `json:"mutation"`
+}
+
+// expectation is how a call ends under a fault.
+type expectation struct {
+	Arrivals int    `json:"arrivals"` // at the service, counted there
+	Error    string `json:"error"`    // a name in errorNames; "" for success
+	Outcome  string `json:"outcome"`
+	AtLeast  string `json:"atLeast"` // duration of the call
+}
+
+// faultServer is a service on raw sockets with one fault. It counts the requests that
+// it has read to their end.
+type faultServer struct {
+	t        *testing.T
+	listener net.Listener
+	fault    fault
+	answer   string // of a success
+	onHang   func() // called when a request hangs
+	warming  atomic.Int32
+	barrier  chan struct{}
+	foreign  string // address that redirects point to
+	also     func() // closed with it
+	healed   atomic.Bool
+
+	arrivals, accepted atomic.Int32
+
+	mu    sync.Mutex
+	conns map[net.Conn]bool
+	done  sync.WaitGroup
+}
+
+func newFaultServer(t *testing.T, f fault, answer string) *faultServer {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s := &faultServer{t: t, listener: listener, fault: f, answer: answer, barrier: make(chan struct{}), conns: map[net.Conn]bool{}}
+	s.done.Go(s.accept)
+	return s
+}
+
+func (s *faultServer) URL() string { return "http://" + s.listener.Addr().String() + wire.BasePath }
+
+func (s *faultServer) Close() {
+	_ = s.listener.Close()
+	if s.also != nil {
+		s.also()
+	}
+	s.mu.Lock()
+	for c := range s.conns {
+		_ = c.Close()
+	}
+	s.mu.Unlock()
+	s.done.Wait()
+}
+
+func (s *faultServer) accept() {
+	for {
+		conn, err := s.listener.Accept()
+		if err != nil {
+			return
+		}
+		s.accepted.Add(1)
+		s.mu.Lock()
+		s.conns[conn] = true
+		s.mu.Unlock()
+		s.done.Go(func() {
+			defer conn.Close()
+			if strings.HasPrefix(s.fault.Client, "h2c") {
+				(&h2Conn{faultServer: s, conn: conn}).serve()
+			} else {
+				s.serve(conn)
+			}
+		})
+	}
+}
+
+func (s *faultServer) serve(conn net.Conn) {
+	if s.fault.Then == "rst-early" && s.accepted.Load() == 1 {
+		_, _ = conn.Read(make([]byte, 1))
+		reset(conn)
+		return
+	}
+	reader, warm := bufio.NewReader(conn), false
+	for {
+		request, err := http.ReadRequest(reader)
+		if err != nil {
+			return
+		}
+		if _, err := io.Copy(io.Discard, request.Body); err != nil {
+			return
+		}
+		if s.warming.Load() > 0 {
+			s.meet()
+			warm = true
+			_, _ = io.WriteString(conn, reply(200, nil, `"warm"`))
+			continue
+		}
+		if s.healed.Load() {
+			_, _ = io.WriteString(conn, reply(200, nil, `"healed"`))
+			continue
+		}
+		n := s.arrivals.Add(1)
+		if s.fault.On == "never" || s.fault.On == "first" && n > 1 || s.fault.On == "warm" && !warm {
+			_, _ = io.WriteString(conn, reply(200, nil, s.answer))
+			continue
+		}
+		if !s.fail(conn) {
+			return
+		}
+	}
+}
+
+// meet waits until all warming requests are here, so that each has a connection.
+func (s *faultServer) meet() {
+	if s.warming.Add(-1) == 0 {
+		close(s.barrier)
+	}
+	<-s.barrier
+}
+
+// fail does what the fault says, and reports whether the connection goes on.
+func (s *faultServer) fail(conn net.Conn) bool {
+	text := s.fault.Raw
+	if s.fault.Status != 0 {
+		text = reply(s.fault.Status, s.fault.Header, s.fault.Body)
+	}
+	text = strings.NewReplacer(
+		"{{foreign}}", s.foreign,
+		"{{soon}}", time.Now().Add(2*time.Second).UTC().Format(http.TimeFormat),
+		"{{fill}}", strings.Repeat("x", 300<<10),
+	).Replace(text)
+	_, _ = io.WriteString(conn, text)
+	switch s.fault.Then {
+	case "fin":
+		return false
+	case "rst":
+		reset(conn)
+		return false
+	case "hang":
+		s.onHang()
+		_, _ = conn.Read(make([]byte, 1)) // until the client goes
+		return false
+	}
+	return true
+}
+
+func reset(conn net.Conn) {
+	_ = conn.(*net.TCPConn).SetLinger(0)
+	_ = conn.Close()
+}
+
+// reply is an HTTP/1 answer.
+func reply(status int, header map[string]string, body string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\n", status, http.StatusText(status))
+	if header["Content-Type"] == "" {
+		b.WriteString("Content-Type: application/json; charset=utf-8\r\n")
+	}
+	for name, value := range header {
+		b.WriteString(name + ": " + value + "\r\n")
+	}
+	if status != http.StatusNoContent {
+		fmt.Fprintf(&b, "Content-Length: %d\r\n", len(body))
+	}
+	return b.String() + "\r\n" + body
+}
+
+// The parts of HTTP/2 (RFC 9113) that the faults need.
+const (
+	frameData, frameHeaders, frameReset, frameSettings, framePing, frameGoAway = 0, 1, 3, 4, 6, 7
+	flagEndStream, flagEndHeaders, flagAck                                     = 1, 4, 1
+	codeProtocol, codeInternal, codeRefused                                    = 1, 2, 7
+)
+
+// h2Conn serves HTTP/2 without TLS on one connection.
+type h2Conn struct {
+	*faultServer
+	conn net.Conn
+}
+
+func (c *h2Conn) serve() {
+	reader := bufio.NewReader(c.conn)
+	if _, err := io.CopyN(io.Discard, reader, int64(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))); err != nil {
+		return
+	}
+	c.write(frameSettings, 0, 0, nil)
+	for {
+		var head [9]byte
+		if _, err := io.ReadFull(reader, head[:]); err != nil {
+			return
+		}
+		length := int64(head[0])<<16 | int64(head[1])<<8 | int64(head[2])
+		payload, err := io.ReadAll(io.LimitReader(reader, length))
+		if err != nil {
+			return
+		}
+		kind, flags, stream := head[3], head[4], binary.BigEndian.Uint32(head[5:])
+		switch {
+		case kind == frameSettings && flags&flagAck == 0:
+			c.write(frameSettings, flagAck, 0, nil)
+		case kind == framePing && flags&flagAck == 0:
+			c.write(framePing, flagAck, 0, payload)
+		case (kind == frameHeaders || kind == frameData) && flags&flagEndStream != 0:
+			if !c.request(stream) {
+				return
+			}
+		}
+	}
+}
+
+// request answers one request, and reports whether the connection goes on.
+func (c *h2Conn) request(stream uint32) bool {
+	if c.warming.Load() > 0 {
+		c.meet()
+		c.respond(stream, `"warm"`)
+		return true
+	}
+	if c.arrivals.Add(1) > 1 && c.fault.On == "first" {
+		c.respond(stream, c.answer)
+		return true
+	}
+	code := func(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
+	switch c.fault.Then {
+	case "reset-protocol":
+		c.write(frameReset, 0, stream, code(codeProtocol))
+	case "reset-refused":
+		c.write(frameReset, 0, stream, code(codeRefused))
+	case "reset-internal":
+		c.write(frameReset, 0, stream, code(codeInternal))
+	case "goaway-before": // says that the stream was not processed
+		c.write(frameGoAway, 0, 0, append(code(0), code(0)...))
+		return false
+	case "goaway-after": // says that it may have been
+		c.write(frameGoAway, 0, 0, append(code(stream), code(codeInternal)...))
+		return false
+	case "fin":
+		return false
+	default:
+		c.t.Errorf("unknown fault %q", c.fault.Then)
+	}
+	return true
+}
+
+// respond answers 200 with JSON: index 8 of HPACK's static table is ":status: 200",
+// 31 is "content-type".
+func (c *h2Conn) respond(stream uint32, body string) {
+	const media = "application/json"
+	c.write(frameHeaders, flagEndHeaders, stream, append([]byte{0x88, 0x0f, 31 - 15, byte(len(media))}, media...))
+	c.write(frameData, flagEndStream, stream, []byte(body))
+}
+
+func (c *h2Conn) write(kind, flags byte, stream uint32, payload []byte) {
+	var frame bytes.Buffer
+	n := len(payload)
+	frame.Write([]byte{byte(n >> 16), byte(n >> 8), byte(n), kind, flags})
+	frame.Write(binary.BigEndian.AppendUint32(nil, stream))
+	frame.Write(payload)
+	if _, err := c.conn.Write(frame.Bytes()); err != nil && !errors.Is(err, net.ErrClosed) {
+		return // the client has gone
+	}
+}

@@ -1,0 +1,119 @@
+package guarantees_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+)
+
+// leftovers is a service that answers with the last element of the path, and then once
+// more, with a forged one.
+type leftovers struct {
+	url      string
+	pause    time.Duration // before the forged one; below 0 it comes with the next request
+	arrivals atomic.Int32
+}
+
+func newLeftovers(t *testing.T, pause time.Duration) *leftovers {
+	t.Helper()
+	s := &leftovers{pause: pause}
+	s.url = "http://" + wire.ListenRaw(t, s.serve)
+	return s
+}
+
+var forgedID = uuid.MustParse("66666666-6666-4666-8666-666666666666")
+
+func (s *leftovers) serve(conn net.Conn) {
+	var late sync.WaitGroup
+	defer conn.Close()
+	defer late.Wait()
+	said := func(id string) string { return reply(200, nil, `"`+id+`"`) }
+	for reader, before := bufio.NewReader(conn), ""; ; {
+		r, err := http.ReadRequest(reader)
+		if err != nil {
+			return
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		s.arrivals.Add(1)
+		answer, forged := said(path.Base(r.URL.Path)), said(forgedID.String())
+		switch {
+		case s.pause < 0:
+			_, _ = io.WriteString(conn, before+answer)
+			before = forged
+		case s.pause == 0:
+			_, _ = io.WriteString(conn, answer+forged)
+		default:
+			_, _ = io.WriteString(conn, answer)
+			late.Add(1)
+			time.AfterFunc(s.pause, func() {
+				defer late.Done()
+				_, _ = io.WriteString(conn, forged)
+			})
+		}
+	}
+}
+
+// TestCommandTakesNoLeftoverAnswer holds that a command never takes for its own what the
+// service sent beyond the answer to another call, whenever it comes.
+func TestCommandTakesNoLeftoverAnswer(t *testing.T) {
+	for _, pause := range []time.Duration{-1, 0, 50 * time.Microsecond, 200 * time.Microsecond, time.Millisecond, 3 * time.Millisecond} {
+		t.Run(fmt.Sprint(pause), func(t *testing.T) {
+			t.Parallel()
+			service := newLeftovers(t, pause)
+			client := benchmarkClient(t, service.url, nil)
+			const times = 400
+			taken := map[string]int{}
+			for range times / 2 {
+				_, _ = client.Applications.Status(t.Context(), catalog.Application) // puts a connection into the pool
+				for name, command := range map[string]func(context.Context, uuid.UUID) (uuid.UUID, error){
+					"GET": func(ctx context.Context, id uuid.UUID) (uuid.UUID, error) {
+						offer, err := client.Applications.Process(ctx, lending.ApplicationID(id))
+						return uuid.UUID(offer), err
+					},
+					"POST": func(ctx context.Context, id uuid.UUID) (uuid.UUID, error) {
+						return client.Loans.ResendWithdrawalOTP(ctx, lending.LoanID(id))
+					},
+				} {
+					want := uuid.New()
+					got, err := command(t.Context(), want)
+					require.NoError(t, err)
+					if got != want {
+						taken[name]++
+					}
+				}
+			}
+			assert.Empty(t, taken, "answers to others that were taken, of %d", times)
+			assert.GreaterOrEqual(t, service.arrivals.Load(), int32(times))
+		})
+	}
+}
+
+// TestReadWithoutKeepAliveTakesNoLeftoverAnswer holds what WithHTTPClient says of a
+// transport without kept connections.
+func TestReadWithoutKeepAliveTakesNoLeftoverAnswer(t *testing.T) {
+	for _, pause := range []time.Duration{-1, 0, 200 * time.Microsecond} {
+		service := newLeftovers(t, pause)
+		client := benchmarkClient(t, service.url, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}})
+		for range 100 {
+			got, err := client.Applications.Status(t.Context(), catalog.Application)
+			require.NoError(t, err)
+			require.Equal(t, catalog.Application.String(), got)
+		}
+	}
+}

@@ -1,0 +1,568 @@
+package guarantees_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/race"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+)
+
+// trial is one call under one fault.
+type trial struct {
+	fault  fault
+	name   string // of the call
+	call   func(context.Context, *lending.Client) (any, error)
+	route  catalog.Route
+	answer string // of the service, if it succeeds
+}
+
+// expected is what the table says of the trial.
+func (tr *trial) expected() expectation {
+	if tr.route.Reads {
+		return tr.fault.Read
+	}
+	return tr.fault.Mutation
+}
+
+// errorNames are the errors that the table names.
+var errorNames = map[string]func(error) bool{
+	"any":        func(err error) bool { return err != nil },
+	"closed":     func(err error) bool { return strings.Contains(fmt.Sprint(err), "connection ") },
+	"sent again": sentAgain,
+	"reset": func(err error) bool {
+		return strings.Contains(fmt.Sprint(err), "HTTP/2 stream was reset") || sentAgain(err)
+	},
+	"goaway":       func(err error) bool { return strings.Contains(fmt.Sprint(err), "connection closed") || sentAgain(err) },
+	"canceled":     func(err error) bool { return errors.Is(err, context.Canceled) },
+	"unauthorized": func(err error) bool { return errors.Is(err, lending.ErrUnauthorized) },
+	"forbidden":    func(err error) bool { return errors.Is(err, lending.ErrForbidden) },
+	"not found":    func(err error) bool { return errors.Is(err, lending.ErrNotFound) },
+	"too large":    func(err error) bool { return errors.Is(err, lending.ErrTooLarge) },
+	"rate limited": func(err error) bool { return errors.Is(err, lending.ErrRateLimited) },
+	"no content":   func(err error) bool { return errors.Is(err, lending.ErrNoContent) },
+	"dial": func(err error) bool {
+		var network *net.OpError
+		return errors.As(err, &network) && network.Op == "dial"
+	},
+}
+
+func sentAgain(err error) bool { return strings.Contains(fmt.Sprint(err), "second time") }
+
+// wants returns the name of the error that the route ends with, "" for success.
+func (tr *trial) wants() string {
+	kind, name, conditional := strings.Cut(tr.expected().Error, ":")
+	if !conditional {
+		return kind
+	}
+	applies := map[string]bool{
+		"value":     tr.route.Answer != "-",
+		"typed":     tr.route.Answer != "-" && tr.route.Answer != "undeclared",
+		"record":    tr.route.Answer != "-" && !strings.HasPrefix(tr.route.Answer, "[]") || catalog.IsBatch(tr.route),
+		"anonymous": tr.route.Anonymous,
+	}
+	if !applies[kind] {
+		return ""
+	}
+	return name
+}
+
+// outcome returns the outcome that the error of a mutation must have.
+func (tr *trial) outcome() string {
+	outcome, exception, _ := strings.Cut(tr.expected().Outcome, ", ")
+	applies := map[string]bool{"bulk": catalog.IsBatch(tr.route), "proof": catalog.NeedsProof(tr.route)}
+	if who, what, ok := strings.Cut(exception, ": "); ok && applies[who] {
+		return what
+	}
+	return outcome
+}
+
+// TestConformance tries every call with every fault of testdata/conformance.json.
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	trials := conformanceTrials(t)
+	require.Greater(t, len(trials), 1000)
+	foreign := newStranger(t)
+	queue := make(chan *trial)
+	var workers sync.WaitGroup
+	for range 192 { // most trials wait for a back-off or a socket
+		workers.Go(func() {
+			for tr := range queue {
+				tr.run(t, foreign.Addr())
+			}
+		})
+	}
+	start := time.Now()
+	for _, tr := range trials {
+		queue <- tr
+	}
+	close(queue)
+	workers.Wait()
+	t.Logf("%d trials in %s", len(trials), time.Since(start).Round(time.Millisecond))
+	assert.Zero(t, foreign.Close(), "connections to a host that a redirect named")
+}
+
+func conformanceTrials(t *testing.T) []*trial {
+	t.Helper()
+	text, err := os.ReadFile("../testdata/conformance.json")
+	require.NoError(t, err)
+	var table struct {
+		About  string  `json:"about"`
+		Faults []fault `json:"faults"`
+	}
+	require.NoError(t, json.Unmarshal(text, &table))
+	rows := catalog.Routes(t)
+	// The faults that take longest come first, so that nobody waits for them at the end.
+	slices.SortStableFunc(table.Faults, func(a, b fault) int { return cmp.Compare(b.Read.Arrivals, a.Read.Arrivals) })
+	var trials []*trial
+	all := maps.Clone(catalog.Calls)
+	maps.Copy(all, catalog.Variants)
+	t.Logf("%d faults for each of %d calls", len(table.Faults), len(all))
+	for i, f := range table.Faults {
+		for j, name := range slices.Sorted(maps.Keys(all)) {
+			if race.Enabled && (i+j)%3 != 0 { // each call has a third of the faults, and all of them without it
+				continue
+			}
+			method, _, _ := strings.Cut(name, " ")
+			row, ok := rows[method]
+			require.True(t, ok, "no route of %s", name)
+			if name == "Applications.Offer with force" {
+				row.Reads = false
+			}
+			trials = append(trials, &trial{f, name, all[name], row, row.Success()})
+		}
+	}
+	return trials
+}
+
+// run makes the trial, and makes it again if it leaves another pool than it found: on a
+// busy machine net/http throws away a connection whose writing goroutine has not run for
+// 50 ms, so that once proves nothing.
+func (tr *trial) run(t *testing.T, foreign string) {
+	t.Helper()
+	connections := 0
+	for range 3 {
+		if connections = tr.try(t, foreign); connections == tr.fault.Warm {
+			return
+		}
+	}
+	t.Errorf("%s × %s: %d connections, want the %d that were idle before", tr.name, tr.fault.Name, connections, tr.fault.Warm)
+}
+
+// try makes the call, and then another one. It returns how many connections the two and
+// the warming took, or tr.fault.Warm where that says nothing.
+func (tr *trial) try(t *testing.T, foreign string) (connections int) {
+	t.Helper()
+	failed := func(format string, args ...any) {
+		t.Errorf("%s × %s: %s", tr.name, tr.fault.Name, fmt.Sprintf(format, args...))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	if strings.Contains(tr.fault.Name, "two hours") || strings.Contains(tr.fault.Name, "overflows") {
+		ctx, cancel = context.WithTimeout(t.Context(), 30*time.Hour)
+	}
+	defer cancel()
+	service := newFaultServer(t, tr.fault, tr.answer)
+	defer service.Close()
+	service.foreign, service.onHang = foreign, cancel
+	client, closeIdle := tr.client(t, service, cancel)
+	defer closeIdle()
+	start := time.Now()
+	service.warm(t, client)
+	if tr.fault.Client == "canceled" {
+		cancel()
+	}
+
+	called := time.Now()
+	_, err := tr.call(ctx, client)
+	took := time.Since(called)
+
+	want := tr.expected()
+	if tr.fault.Client == "renewing" && tr.route.Anonymous {
+		want.Arrivals = 1 // there is no token to renew
+	}
+	least := want.Arrivals
+	if tr.route.Reads && tr.fault.On == "warm" {
+		least = 1 // net/http repeats a read once for each stale connection that it still has
+	}
+	if got := int(service.arrivals.Load()); got < least || got > want.Arrivals {
+		failed("arrived %d times, want %d to %d", got, least, want.Arrivals)
+	}
+	switch name := tr.wants(); {
+	case name == "" && err != nil:
+		failed("error %v, want none", err)
+		return tr.fault.Warm
+	case name != "" && (err == nil || !errorNames[name](err)):
+		failed("error %v, want %q", err, name)
+		return tr.fault.Warm
+	}
+	if err != nil && !tr.route.Reads && lending.OutcomeOf(err).String() != tr.outcome() {
+		failed("outcome %s, want %s, of %v", lending.OutcomeOf(err), tr.outcome(), err)
+	}
+	unknown := !tr.route.Reads && err != nil && tr.outcome() == "unknown"
+	if errors.Is(err, lending.ErrOutcomeUnknown) != unknown {
+		failed("ErrOutcomeUnknown is %t, want %t", !unknown, unknown)
+	}
+	if may := unknown || !tr.route.Reads && err != nil && tr.outcome() == "done"; errors.Is(err, lending.ErrMayHaveHappened) != may {
+		failed("ErrMayHaveHappened is %t, want %t", !may, may)
+	}
+	if strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err), "123-45-6789") {
+		failed("the error quotes the answer")
+	}
+	if atLeast, _ := time.ParseDuration(want.AtLeast); took < atLeast {
+		failed("took %s, want at least %s", took, atLeast)
+	}
+	if took > 2*time.Minute { // hours were due, and a busy machine takes its time
+		failed("took %s", took)
+	}
+	if tr.fault.Warm > 1 && tr.fault.On != "warm" && time.Since(start) < 3*time.Second { // idle ones live for four
+		service.healed.Store(true)
+		if _, err := client.Applications.Status(t.Context(), catalog.Application); err != nil {
+			failed("the next call: %v", err)
+		}
+		if time.Since(start) < 3*time.Second { // still: a busy machine takes its time
+			connections = int(service.accepted.Load())
+			if !tr.route.Reads && slices.Contains([]string{"", "renewing"}, tr.fault.Client) {
+				connections -= int(service.arrivals.Load()) // a command has its own
+			}
+			return connections
+		}
+	}
+	return tr.fault.Warm
+}
+
+// warm makes as many connections as the fault asks for.
+func (s *faultServer) warm(t *testing.T, client *lending.Client) {
+	t.Helper()
+	s.warming.Store(int32(s.fault.Warm))
+	var calls sync.WaitGroup
+	for range s.fault.Warm {
+		calls.Go(func() {
+			_, err := client.Applications.Status(t.Context(), catalog.Application)
+			assert.NoError(t, err, "warming")
+		})
+	}
+	calls.Wait()
+}
+
+// client returns the client of the trial, and what closes its connections.
+func (tr *trial) client(t *testing.T, service *faultServer, cancel func()) (*lending.Client, func()) {
+	t.Helper()
+	url := service.URL()
+	transport := &http.Transport{MaxIdleConnsPerHost: 8}
+	hc := &http.Client{Transport: transport}
+	source := lending.StaticToken("test-token")
+	switch tr.fault.Client {
+	case "", "canceled":
+		hc = nil
+	case "renewing":
+		hc, source = nil, &renewing{}
+	case "unreachable":
+		hc, url = nil, "http://127.0.0.1:1"
+	case "https":
+		hc, url = nil, strings.Replace(url, "http:", "https:", 1)
+	case "no-such-host":
+		transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "x", IsNotFound: true}}
+		}
+	case "signalling": // the caller gives up when the head has come
+		hc.Transport = wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+			resp, err := transport.RoundTrip(r)
+			if service.arrivals.Load() > 0 && !service.healed.Load() {
+				cancel()
+			}
+			return resp, err
+		})
+		service.onHang = func() {}
+	case "busy":
+		hc.Jar, _ = cookiejar.New(nil)
+		hc.Timeout = 35 * time.Second
+		hc.Transport = rewriting(transport, "Idempotency-Key")
+	case "signing": // as an oauth2 transport or a gateway does
+		hc.Transport = rewriting(transport, "Idempotency-Key", "Authorization")
+	case "disguised":
+		hc.Transport = rewriting(transport, "Idempotency-Key", "Authorization", "User-Agent")
+	case "renamed": // for a gateway that goes by the Host
+		hc.Transport = rewriting(transport, "Idempotency-Key", "Authorization", "Host")
+	case "replaying":
+		repeater := retryablehttp.NewClient()
+		repeater.Logger, repeater.RetryWaitMin, repeater.HTTPClient = nil, time.Millisecond, &http.Client{Transport: transport}
+		hc.Transport = &retryablehttp.RoundTripper{Client: repeater}
+	case "h2c":
+		transport.Protocols = new(http.Protocols)
+		transport.Protocols.SetUnencryptedHTTP2(true)
+	case "h2":
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.ProtoMajor != 2 {
+				t.Errorf("%s instead of HTTP/2", r.Proto)
+			}
+			w.Header().Set("Content-Type", "application/json")
+			switch {
+			case service.arrivals.Add(1) > 1:
+				_, _ = w.Write([]byte(service.answer))
+			case tr.fault.Then == "abort":
+				panic(http.ErrAbortHandler)
+			default:
+				w.WriteHeader(tr.fault.Status)
+			}
+		}))
+		server.EnableHTTP2 = true
+		server.StartTLS()
+		hc, url = server.Client(), server.URL+wire.BasePath
+		service.also = server.Close
+	default:
+		t.Errorf("unknown client %q", tr.fault.Client)
+	}
+	opts := []lending.Option{lending.WithTokenSource(source)}
+	if hc != nil {
+		opts = append(opts, lending.WithHTTPClient(hc))
+	}
+	client, err := lending.New(url, opts...)
+	require.NoError(t, err)
+	return client, func() {
+		_ = client.Close()
+		transport.CloseIdleConnections()
+	}
+}
+
+// rewriting is a transport that sets headers of its own.
+func rewriting(next http.RoundTripper, names ...string) wire.RoundTripper {
+	return func(r *http.Request) (*http.Response, error) {
+		r = r.Clone(r.Context())
+		for _, name := range names {
+			r.Header.Set(name, "k")
+			if name == "Host" {
+				r.Host = "gateway.example"
+			}
+		}
+		return next.RoundTrip(r)
+	}
+}
+
+// renewing is a source that has another token after each refusal.
+type renewing struct{ refused atomic.Int32 }
+
+func (s *renewing) Token(context.Context) (lending.Token, error) {
+	return lending.Token{Value: lending.NewSecret(fmt.Sprint("token-", s.refused.Load()))}, nil
+}
+
+func (s *renewing) Invalidate(lending.Token) { s.refused.Add(1) }
+
+// stranger is a host that nobody has reason to call.
+type stranger struct {
+	listener net.Listener
+	visits   atomic.Int32
+	done     chan struct{}
+}
+
+func newStranger(t *testing.T) *stranger {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s := &stranger{listener: listener, done: make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		for {
+			conn, err := s.listener.Accept()
+			if err != nil {
+				return
+			}
+			s.visits.Add(1)
+			_ = conn.Close()
+		}
+	}()
+	return s
+}
+
+func (s *stranger) Addr() string { return s.listener.Addr().String() }
+
+// Close returns how many visits there were.
+func (s *stranger) Close() int {
+	_ = s.listener.Close()
+	<-s.done
+	return int(s.visits.Load())
+}
+
+// TestTransportThatRepeatsIsStoppedEveryTime repeats what TestConformance tries once per
+// route: the end of the context alone stops most requests on a reused connection, but
+// not all.
+func TestTransportThatRepeatsIsStoppedEveryTime(t *testing.T) {
+	var arrivals atomic.Int32
+	twice := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+		resp, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil {
+			return resp, err
+		}
+		_ = resp.Body.Close()
+		again := r.Clone(r.Context())
+		again.Body = http.NoBody
+		return http.DefaultTransport.RoundTrip(again)
+	})
+	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		arrivals.Add(1)
+		wire.Answer(http.StatusServiceUnavailable, "{}")(w, r)
+	}, lending.WithHTTPClient(&http.Client{Transport: twice}))
+	for range 2000 {
+		assert.ErrorContains(t, client.Applications.Cancel(t.Context(), catalog.Application), "second time")
+	}
+	assert.EqualValues(t, 2000, arrivals.Load())
+}
+
+// TestReadsShareAConnection counts connections at the service: a burst of reads shares one,
+// and each command has its own, see TestCommandTakesNoLeftoverAnswer.
+func TestReadsShareAConnection(t *testing.T) {
+	var connections, arrivals atomic.Int32
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		arrivals.Add(1)
+		wire.Answer(200, "true")(w, r)
+	}))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	server.Start()
+	defer server.Close()
+	client := benchmarkClient(t, server.URL, nil)
+	before := runtime.NumGoroutine()
+	for range 20 {
+		for range 10 {
+			_, err := client.Loans.IsEnabled(t.Context(), catalog.Loan)
+			require.NoError(t, err)
+		}
+		_, err := client.Applications.UpdateName(t.Context(), catalog.Application, "Zoë & Söhne")
+		require.NoError(t, err)
+		require.NoError(t, client.Applications.Cancel(t.Context(), catalog.Application))
+		_, err = client.Applications.CreateCustomer(t.Context(), catalog.User())
+		require.ErrorContains(t, err, "want an object")
+	}
+	assert.EqualValues(t, 200+60, arrivals.Load())
+	assert.EqualValues(t, 1+60, connections.Load())
+	require.NoError(t, client.Close())
+	assert.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+1 }, 5*time.Second, 5*time.Millisecond)
+}
+
+// TestTransportMayCallOthers holds that what a caller's transport sends on its own
+// account, with our context, does not count as ours.
+func TestTransportMayCallOthers(t *testing.T) {
+	var arrivals, asked atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { asked.Add(1) }))
+	defer other.Close()
+	transport := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+		for range 2 {
+			before, err := http.NewRequestWithContext(r.Context(), http.MethodPost, other.URL, strings.NewReader("grant"))
+			if err != nil {
+				return nil, err
+			}
+			resp, err := http.DefaultTransport.RoundTrip(before)
+			if err != nil {
+				return nil, err
+			}
+			_ = resp.Body.Close()
+		}
+		return http.DefaultTransport.RoundTrip(r)
+	})
+	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		arrivals.Add(1)
+		wire.Answer(http.StatusBadRequest, "{}")(w, r)
+	}, lending.WithHTTPClient(&http.Client{Transport: transport}))
+	for range 3 {
+		assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(client.Applications.Cancel(t.Context(), catalog.Application)))
+	}
+	assert.EqualValues(t, 3, arrivals.Load())
+	assert.EqualValues(t, 6, asked.Load())
+}
+
+// TestTransportMayReplaceHeaders holds that a mutation is sent once however a caller's
+// transport dresses it, as long as one of its marks stays, also without a token.
+func TestTransportMayReplaceHeaders(t *testing.T) {
+	for mark, replaced := range map[string][]string{
+		"Host":          {"Authorization", "User-Agent"},
+		"User-Agent":    {"Authorization", "Host"},
+		"Authorization": {"User-Agent", "Host"},
+	} {
+		t.Run(mark, func(t *testing.T) {
+			var arrivals atomic.Int32
+			var breaks atomic.Bool
+			var warming sync.WaitGroup // until each has a connection
+			transport := &http.Transport{MaxIdleConnsPerHost: 8}
+			client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				if !breaks.Load() {
+					warming.Done()
+					warming.Wait()
+					wire.Answer(200, `"Open"`)(w, r)
+					return
+				}
+				arrivals.Add(1)
+				panic(http.ErrAbortHandler)
+			}, lending.WithHTTPClient(&http.Client{Transport: rewriting(transport, append(replaced, "Idempotency-Key")...)}))
+			t.Cleanup(transport.CloseIdleConnections)
+			warm := func() {
+				breaks.Store(false)
+				arrivals.Store(0)
+				warming.Add(4)
+				var all sync.WaitGroup
+				for range 4 {
+					all.Go(func() {
+						_, err := client.Applications.Status(t.Context(), catalog.Application)
+						assert.NoError(t, err)
+					})
+				}
+				all.Wait()
+				breaks.Store(true)
+			}
+			warm()
+			err := client.Applications.Cancel(t.Context(), catalog.Application)
+			assert.EqualValues(t, 1, arrivals.Load())
+			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+			if mark == "Authorization" {
+				return // a sign-in has none
+			}
+			warm()
+			_, err = client.Auth.Login(t.Context(), lending.LoginRequest{Username: "u", Password: lending.NewSecret("p")})
+			assert.EqualValues(t, 1, arrivals.Load())
+			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		})
+	}
+}
+
+// TestTwoCopiesLeaveDoubt holds that the answer to one of two copies does not speak for
+// the other, unless it is a success.
+func TestTwoCopiesLeaveDoubt(t *testing.T) {
+	for status, want := range map[int]lending.Outcome{400: lending.OutcomeUnknown, 401: lending.OutcomeUnknown, 200: lending.OutcomeDone} {
+		transport := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+			for range 2 {
+				httptrace.ContextClientTrace(r.Context()).WroteHeaderField("Host", []string{r.Host})
+			}
+			return wire.Reply(status, "{")(r)
+		})
+		_, err := benchmarkClient(t, "https://lending.example", &http.Client{Transport: transport}).Applications.CreateCustomer(t.Context(), fake.Ada())
+		require.Error(t, err)
+		assert.Equal(t, want, lending.OutcomeOf(err), err)
+	}
+}

@@ -1,0 +1,590 @@
+package guarantees_test
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+)
+
+// Every benchmark has a floor: what careful code with net/http and encoding/json alone
+// takes for the same work, in turn with ours. Its result is "floors", how many times as long
+// ours takes; the times mean nothing by themselves.
+
+// background is the context of benchmarks: that of a test can end, which costs.
+var background = context.Background()
+
+// transaction is what the floors decode into: a struct as a caller would write it.
+type transaction struct {
+	ID          string      `json:"id"`
+	LoanID      string      `json:"loanId"`
+	Type        string      `json:"type"`
+	Status      string      `json:"status"`
+	Description string      `json:"description"`
+	Reference   string      `json:"reference"`
+	Amount      json.Number `json:"amount"`
+	Balance     json.Number `json:"balance"`
+	PostedUTC   string      `json:"postedUtc"`
+}
+
+// transactionJSON is a record of 420 bytes.
+func transactionJSON(i int) string {
+	return fmt.Sprintf(`{"id":"00000000-0000-4000-8000-%012d","loanId":"11111111-2222-3333-4444-555555555555",`+
+		`"type":"Repayment","status":"Settled","description":"Scheduled repayment for the billing period, collected by direct debit `+
+		`from the account of Example Trading Company LLC, 1 Main Street",`+
+		`"reference":"REF-%08d-AUTOMATIC","amount":1234.56,"balance":98765.43,"postedUtc":"2024-01-02T03:04:05.1234567Z"}`, i, i)
+}
+
+// pageJSON is a page of n records, of 84 KB for 200.
+func pageJSON(from, n, total int) string {
+	records := make([]string, n)
+	for i := range records {
+		records[i] = transactionJSON(from + i)
+	}
+	return `{"data":[` + strings.Join(records, ",") + `],"totalCount":` + strconv.Itoa(total) + `}`
+}
+
+// loan is what the floor of a small GET decodes into.
+type loan struct {
+	ID            string      `json:"id"`
+	ApplicationID string      `json:"applicationId"`
+	CustomerID    string      `json:"customerId"`
+	Status        string      `json:"status"`
+	ProductName   string      `json:"productName"`
+	Currency      string      `json:"currency"`
+	Description   string      `json:"description"`
+	Amount        json.Number `json:"amount"`
+	Balance       json.Number `json:"balance"`
+	Limit         json.Number `json:"limit"`
+	Rate          json.Number `json:"rate"`
+	CreatedUTC    string      `json:"createdUtc"`
+	UpdatedUTC    string      `json:"updatedUtc"`
+	Notes         string      `json:"notes"`
+}
+
+// loanJSON is a record of 1 KB.
+var loanJSON = `{"id":"11111111-2222-3333-4444-555555555555","applicationId":"66666666-7777-8888-9999-aaaaaaaaaaaa",` +
+	`"customerId":"bbbbbbbb-cccc-dddd-eeee-ffffffffffff","status":"Active","productName":"Line of credit","currency":"USD",` +
+	`"description":"` + strings.Repeat("Working capital. ", 18) + `","amount":250000.00,"balance":123456.78,"limit":250000.00,` +
+	`"rate":0.0125,"createdUtc":"2024-01-02T03:04:05.1234567Z","updatedUtc":"2024-02-03T04:05:06.7654321Z",` +
+	`"notes":"` + strings.Repeat("Reviewed by the desk. ", 10) + `"}`
+
+// memory is a transport that answers without a network, and with as few allocations
+// of its own as it can.
+type memory func(*http.Request) string
+
+var jsonHeader = http.Header{"Content-Type": {"application/json; charset=utf-8"}}
+
+func (m memory) RoundTrip(r *http.Request) (*http.Response, error) {
+	var answer struct {
+		http.Response
+		text strings.Reader
+	}
+	body := m(r)
+	answer.text.Reset(body)
+	answer.Response = http.Response{
+		StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
+		Header: jsonHeader, ContentLength: int64(len(body)), Body: io.NopCloser(&answer.text),
+	}
+	return &answer.Response, nil
+}
+
+func always(body string) memory { return func(*http.Request) string { return body } }
+
+// portfolio answers with the page that is asked for, of a list of total records.
+func portfolio(total int) memory {
+	pages := map[string]string{}
+	for skip := 0; skip < total; skip += lending.MaxTake {
+		pages[strconv.Itoa(skip)] = pageJSON(skip, min(lending.MaxTake, total-skip), total)
+	}
+	return func(r *http.Request) string {
+		_, skip, ok := strings.Cut(r.URL.RawQuery, "skip=")
+		if !ok {
+			return pages["0"]
+		}
+		skip, _, _ = strings.Cut(skip, "&")
+		return pages[skip]
+	}
+}
+
+func benchmarkClient(tb testing.TB, url string, hc *http.Client) *lending.Client {
+	tb.Helper()
+	opts := []lending.Option{lending.WithTokenSource(lending.StaticToken("test-token"))}
+	if hc != nil {
+		opts = append(opts, lending.WithHTTPClient(hc))
+	}
+	client, err := lending.New(url, opts...)
+	require.NoError(tb, err)
+	tb.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+var benchmarkID = uuid.MustParse("11111111-2222-3333-4444-555555555555")
+
+// versus runs floor and ours in turn and reports the ratio of their medians, that of what they
+// take of the processors, the garbage included, and what each allocates. What takes less than a
+// millisecond is run as often as fills one, so that the clocks do not weigh.
+func versus(b *testing.B, floor, ours func() error) {
+	b.Helper()
+	times := 1
+	run := func(f func() error) (took, worked time.Duration) {
+		start, before := time.Now(), processor()
+		for range times {
+			if err := f(); err != nil {
+				b.Fatal(err)
+			}
+		}
+		return time.Since(start), processor() - before
+	}
+	for took, _ := run(floor); took < time.Millisecond; took, _ = run(floor) {
+		times *= 2
+	}
+	var tooks [2][]time.Duration
+	var worked [2]time.Duration
+	for b.Loop() {
+		for i, f := range []func() error{floor, ours} {
+			t, w := run(f)
+			tooks[i], worked[i] = append(tooks[i], t), worked[i]+w
+		}
+	}
+	var median [2]float64
+	for i := range tooks {
+		slices.Sort(tooks[i])
+		median[i] = float64(tooks[i][len(tooks[i])/2].Nanoseconds()) / float64(times)
+	}
+	b.ReportMetric(0, "ns/op") // of both, which means nothing
+	b.ReportMetric(median[1]/median[0], "floors")
+	if worked[0] > 0 {
+		b.ReportMetric(float64(worked[1])/float64(worked[0]), "cpu-floors")
+	}
+	b.ReportMetric(median[1], "ours-ns")
+	b.ReportMetric(median[0], "floor-ns")
+	b.ReportMetric(testing.AllocsPerRun(5, func() { _ = ours() }), "ours-allocs")
+	b.ReportMetric(testing.AllocsPerRun(5, func() { _ = floor() }), "floor-allocs")
+}
+
+// errWrong says that a benchmark did not get what it asked for.
+var errWrong = errors.New("another answer than the service gave")
+
+func expect(ok bool, err error) error {
+	if err == nil && !ok {
+		err = errWrong
+	}
+	return err
+}
+
+// fetch is the floor of a read: a GET with a deadline, as ours has, whose answer use takes.
+func fetch(hc *http.Client, url string, use func(io.Reader) error) error {
+	ctx, cancel := context.WithTimeout(background, 2*time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("Authorization", "Bearer test-token")
+	resp, err := hc.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	return expect(resp.StatusCode == http.StatusOK, use(resp.Body))
+}
+
+// decode decodes an answer as the floors do.
+func decode(into any) func(io.Reader) error {
+	return func(body io.Reader) error { return json.NewDecoder(body).Decode(into) }
+}
+
+// readWhole is the floor of a view: the answer is read and known to be JSON, and no more.
+func readWhole(body io.Reader) error {
+	text, err := io.ReadAll(body)
+	return expect(json.Valid(text), err)
+}
+
+// One field of a record is all that these callers want.
+type (
+	loanBalance struct {
+		Balance json.Number `json:"balance"`
+	}
+	transactionAmount struct {
+		Amount json.Number `json:"amount"`
+	}
+)
+
+func BenchmarkSmallGet(b *testing.B) {
+	server := httptest.NewServer(wire.Answer(http.StatusOK, loanJSON))
+	defer server.Close()
+	for _, over := range []struct {
+		name, url string
+		hc        *http.Client // nil for the library's own
+	}{
+		{"memory", "https://service.example", &http.Client{Transport: always(loanJSON)}},
+		{"loopback", server.URL, nil},
+	} {
+		client, url := benchmarkClient(b, over.url, over.hc), over.url+"/api/Loan/get-loan/"+benchmarkID.String()
+		hc := cmp.Or(over.hc, &http.Client{})
+		get := func() (*lending.LoanResponse, error) {
+			return client.Loans.Get(background, lending.LoanID(benchmarkID))
+		}
+		b.Run(over.name+"/decoded", func(b *testing.B) {
+			versus(b, func() error {
+				var mine loan
+				err := fetch(hc, url, decode(&mine))
+				return expect(mine.Balance == "123456.78", err)
+			}, func() error {
+				mine, err := lending.As[loan](get())
+				return expect(mine.Balance == "123456.78", err)
+			})
+		})
+		b.Run(over.name+"/own decoder through Raw", func(b *testing.B) {
+			versus(b, func() error {
+				var mine loan
+				err := fetch(hc, url, decode(&mine))
+				return expect(mine.Balance == "123456.78", err)
+			}, func() error {
+				var mine loan
+				got, err := get()
+				if err == nil {
+					err = json.Unmarshal(got.Raw(), &mine)
+				}
+				return expect(mine.Balance == "123456.78", err)
+			})
+		})
+		b.Run(over.name+"/one field", func(b *testing.B) {
+			versus(b, func() error {
+				var mine loanBalance
+				err := fetch(hc, url, decode(&mine))
+				return expect(mine.Balance == "123456.78", err)
+			}, func() error {
+				mine, err := lending.As[loanBalance](get())
+				return expect(mine.Balance == "123456.78", err)
+			})
+		})
+		b.Run(over.name+"/undecoded view", func(b *testing.B) {
+			versus(b, func() error { return fetch(hc, url, readWhole) }, func() error {
+				got, err := get()
+				return expect(err != nil || len(got.Raw()) == len(loanJSON), err)
+			})
+		})
+	}
+}
+
+// page is what the floor of a list decodes into.
+type page[T any] struct {
+	Data       []T `json:"data"`
+	TotalCount int `json:"totalCount"`
+}
+
+func pageURL(skip int) string {
+	return "https://service.example/api/Loan/get-transactions-paged/" + benchmarkID.String() + "?skip=" + strconv.Itoa(skip) + "&take=200"
+}
+
+// walkFloor reads a list of total records page by page, each record into a T.
+func walkFloor[T any](hc *http.Client, total int) error {
+	n := 0
+	for n < total {
+		var got page[T]
+		if err := fetch(hc, pageURL(n), decode(&got)); err != nil || len(got.Data) == 0 {
+			return expect(false, err)
+		}
+		n += len(got.Data)
+	}
+	return nil
+}
+
+// listAs decodes the records of a page, each into a T of the caller's.
+func listAs[T any](records []lending.Transaction) error {
+	mine, err := lending.ListAs[T](records, nil)
+	return expect(len(mine) == len(records), err)
+}
+
+// decodeEach does the same with a decoder of the caller's own, of which encoding/json is one.
+func decodeEach[T any](records []lending.Transaction) error {
+	mine := make([]T, len(records))
+	for i, record := range records {
+		if err := json.Unmarshal(record.Raw(), &mine[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func BenchmarkPage(b *testing.B) {
+	hc := &http.Client{Transport: always(pageJSON(0, 200, 200))}
+	client := benchmarkClient(b, "https://service.example", hc)
+	get := func(use func([]lending.Transaction) error) func() error {
+		return func() error {
+			got, err := client.Loans.TransactionsPaged(background, lending.LoanID(benchmarkID), nil)
+			if err != nil {
+				return err
+			}
+			return expect(len(got.Data) == 200, use(got.Data))
+		}
+	}
+	b.Run("decoded", func(b *testing.B) {
+		versus(b, func() error { return walkFloor[transaction](hc, 200) }, get(listAs[transaction]))
+	})
+	b.Run("decoded whole", func(b *testing.B) {
+		versus(b, func() error { return walkFloor[transaction](hc, 200) }, func() error {
+			got, err := lending.As[page[transaction]](client.Loans.TransactionsPaged(background, lending.LoanID(benchmarkID), nil))
+			return expect(len(got.Data) == 200, err)
+		})
+	})
+	b.Run("own decoder through Raw", func(b *testing.B) {
+		versus(b, func() error { return walkFloor[transaction](hc, 200) }, get(decodeEach[transaction]))
+	})
+	b.Run("one field of each", func(b *testing.B) {
+		versus(b, func() error { return walkFloor[transactionAmount](hc, 200) }, get(listAs[transactionAmount]))
+	})
+	b.Run("undecoded view", func(b *testing.B) {
+		versus(b, func() error { return fetch(hc, pageURL(0), decode(new(page[json.RawMessage]))) },
+			get(func([]lending.Transaction) error { return nil }))
+	})
+}
+
+// walk ranges over a list of total records.
+func walk[T any](all iter.Seq2[T, error], total int) error {
+	n := 0
+	for _, err := range all {
+		if err != nil {
+			return err
+		}
+		n++
+	}
+	return expect(n == total, nil)
+}
+
+func BenchmarkWalk(b *testing.B) {
+	const total = 10_000
+	hc := &http.Client{Transport: portfolio(total)}
+	client := benchmarkClient(b, "https://service.example", hc)
+	all := func() iter.Seq2[lending.Transaction, error] {
+		return client.Loans.AllTransactionsPaged(background, lending.LoanID(benchmarkID), nil)
+	}
+	b.Run("decoded", func(b *testing.B) {
+		versus(b, func() error { return walkFloor[transaction](hc, total) }, func() error { return walk(lending.AllAs[transaction](all()), total) })
+	})
+	b.Run("undecoded view", func(b *testing.B) {
+		versus(b, func() error { return walkFloor[json.RawMessage](hc, total) }, func() error { return walk(all(), total) })
+	})
+}
+
+// uploads is a service that takes documents of 15 MiB and hands each body to use.
+func uploads(b *testing.B, use func(io.Reader) (int64, error), want int64) string {
+	b.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n, err := use(r.Body); err != nil || n != want {
+			b.Error(n, err)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, "true")
+	}))
+	b.Cleanup(server.Close)
+	return server.URL
+}
+
+func discard(body io.Reader) (int64, error) { return io.Copy(io.Discard, body) }
+
+// hash does the least that a real service does: it decodes the body.
+func hash(body io.Reader) (int64, error) {
+	body = bufio.NewReaderSize(body, 64<<10)
+	if _, err := io.ReadFull(body, make([]byte, 1)); err != nil { // the quote
+		return 0, err
+	}
+	encoded := io.LimitReader(body, int64(base64.StdEncoding.EncodedLen(lending.MaxDocument)))
+	n, err := io.Copy(sha256.New(), base64.NewDecoder(base64.StdEncoding, encoded))
+	_, _ = io.Copy(io.Discard, body)
+	return n, err
+}
+
+// BenchmarkUpload sends a file of 15 MiB. The floor reads it into memory, encodes it and
+// posts the whole: the simplest code, and the fastest as long as there is the memory.
+func BenchmarkUpload(b *testing.B) {
+	name := filepath.Join(b.TempDir(), "statement.pdf")
+	require.NoError(b, os.WriteFile(name, file(lending.MaxDocument), 0o600))
+	body := encodeDocument(file(lending.MaxDocument))
+	encoded := int64(len(body))
+	for _, service := range []struct{ name, url string }{
+		{"discarded", uploads(b, discard, encoded)},
+		{"hashed", uploads(b, hash, lending.MaxDocument)},
+	} {
+		client := benchmarkClient(b, service.url, nil)
+		ours := func(r io.Reader) error {
+			return client.Applications.SubmitBankStatement(background, uploadTo, lending.Document{Name: "statement.pdf", Content: r})
+		}
+		for from, open := range map[string]func(*os.File) io.Reader{
+			"file":   func(f *os.File) io.Reader { return f },
+			"reader": func(f *os.File) io.Reader { return struct{ io.Reader }{f} }, // of unknown length
+		} {
+			opened := func(send func(io.Reader) error) func() error {
+				return func() error {
+					f, err := os.Open(name)
+					if err != nil {
+						return err
+					}
+					defer f.Close()
+					return send(open(f))
+				}
+			}
+			b.Run("from a "+from+", "+service.name, func(b *testing.B) {
+				b.SetBytes(2 * lending.MaxDocument)
+				versus(b, opened(func(r io.Reader) error { return postDocument(service.url, r) }), opened(ours))
+			})
+			b.Run("from a "+from+", "+service.name+", beside a body in memory", func(b *testing.B) {
+				b.SetBytes(2 * lending.MaxDocument)
+				versus(b, func() error { return postBody(service.url, body) }, opened(ours))
+			})
+		}
+	}
+}
+
+// postDocument is the floor of an upload: it encodes what it has read and sends that.
+func postDocument(url string, content io.Reader) error {
+	var text bytes.Buffer
+	if f, ok := content.(*os.File); ok {
+		if info, err := f.Stat(); err == nil {
+			text.Grow(int(info.Size()) + bytes.MinRead)
+		}
+	}
+	if _, err := text.ReadFrom(content); err != nil {
+		return err
+	}
+	return postBody(url, encodeDocument(text.Bytes()))
+}
+
+func encodeDocument(content []byte) []byte {
+	body := make([]byte, 1, base64.StdEncoding.EncodedLen(len(content))+len(`""`))
+	body[0] = '"'
+	return append(base64.StdEncoding.AppendEncode(body, content), '"')
+}
+
+func postBody(url string, body []byte) error {
+	ctx, cancel := context.WithTimeout(background, 2*time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer test-token")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	return expect(string(got) == "true", err)
+}
+
+// BenchmarkCommands sends commands one after the other. The floor is a POST of net/http, with
+// a deadline as ours has; over loopback beside one on a connection of its own, as ours is, so
+// that no answer can be another's, and beside one on a kept connection.
+func BenchmarkCommands(b *testing.B) {
+	const created = `{"id":"11111111-2222-3333-4444-555555555555"}`
+	server := httptest.NewServer(wire.Answer(http.StatusOK, created))
+	defer server.Close()
+	memory := &http.Client{Transport: always(created)}
+	kept, own := &http.Transport{}, &http.Transport{DisableKeepAlives: true}
+	defer kept.CloseIdleConnections()
+	for _, over := range []struct {
+		name, url string
+		ours      *http.Client // nil for the library's own
+		floor     *http.Client
+	}{
+		{"memory", "https://service.example", memory, memory},
+		{"loopback, beside one on a connection of its own", server.URL, nil, &http.Client{Transport: own}},
+		{"loopback, beside one on a kept connection", server.URL, nil, &http.Client{Transport: kept}},
+	} {
+		client := benchmarkClient(b, over.url, over.ours)
+		b.Run(over.name+"/without body", func(b *testing.B) {
+			versus(b, func() error {
+				return postCommand(over.floor, over.url+"/api/Application/cancel-application/"+catalog.Application.String(), nil, nil)
+			}, func() error { return client.Applications.Cancel(background, catalog.Application) })
+		})
+		b.Run(over.name+"/with body", func(b *testing.B) {
+			versus(b, func() error {
+				var created struct{ ID uuid.UUID }
+				err := postCommand(over.floor, over.url+"/api/Application/create-customer", ada, &created)
+				return expect(created.ID == benchmarkID, err)
+			}, func() error {
+				created, err := client.Applications.CreateCustomer(background, adaRequest)
+				return expect(err != nil || created.ID == lending.CustomerID(benchmarkID), err)
+			})
+		})
+	}
+}
+
+// user is what the floor of a command encodes.
+type user struct {
+	FirstName    string `json:"firstName"`
+	LastName     string `json:"lastName"`
+	Email        string `json:"email"`
+	Password     string `json:"password"`
+	MobileNumber string `json:"mobileNumber"`
+}
+
+var (
+	ada        = user{"Ada", "Lovelace", "ada@example.com", "correct horse", "4155550100"}
+	adaRequest = lending.UserRequest{
+		FirstName: ada.FirstName, LastName: ada.LastName, Email: ada.Email,
+		Password: lending.NewSecret(ada.Password), MobileNumber: ada.MobileNumber,
+	}
+)
+
+// postCommand is the floor of a command: a POST whose answer is decoded into into, if that is
+// not nil.
+func postCommand(hc *http.Client, url string, body, into any) error {
+	var content io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		content = bytes.NewReader(text)
+	}
+	ctx, cancel := context.WithTimeout(background, 2*time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, content)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("Authorization", "Bearer test-token")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := hc.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	if into != nil && err == nil {
+		err = json.Unmarshal(got, into)
+	}
+	return expect(resp.StatusCode == http.StatusOK, err)
+}

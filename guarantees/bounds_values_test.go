@@ -1,0 +1,234 @@
+package guarantees_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/race"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+)
+
+type (
+	ring      struct{ Next *ring }
+	ringValue struct {
+		Next any `json:"next"`
+	}
+	selfWritten struct {
+		Parent *selfWritten
+		Name   string
+	}
+	panicking     struct{}
+	panickingText struct{}
+	panickingZero struct {
+		Value zeroPanics `json:"value,omitzero"`
+	}
+	zeroPanics struct{ N int }
+	listOfSelf []listOfSelf
+	mapOfSelf  map[string]mapOfSelf
+	pointer    *pointer
+	node       struct{ Left, Right *node }
+)
+
+func (s *selfWritten) MarshalJSON() ([]byte, error) { return json.Marshal(s.Name) }
+func (panicking) MarshalJSON() ([]byte, error)      { panic("123-45-6789") }
+func (panickingText) MarshalText() ([]byte, error)  { panic(errors.New("123-45-6789")) }
+func (zeroPanics) IsZero() bool                     { panic("123-45-6789") }
+func (panickingText) IsZero() bool                  { panic("123-45-6789") }
+func (panickingText) UUID() uuid.UUID               { panic("123-45-6789") }
+
+// dangerous are values for Extra that a walk without a bound does not survive, and the
+// field that is refused; nothing for what is sent.
+var dangerous = map[string]struct {
+	extra func() any
+	want  string
+}{
+	"a map in itself": {func() any {
+		m := catalog.Unpublished{"a": 1}
+		m["self"] = m
+		return m
+	}, "Extra.self holds itself"},
+	"a map in itself, wide": {func() any {
+		m := catalog.Unpublished{}
+		for i := range 50 {
+			m[fmt.Sprint(i)] = []any{m, m}
+		}
+		return m
+	}, "Extra.0[0] holds itself"},
+	"a typed map in itself": {func() any {
+		m := mapOfSelf{}
+		m["self"] = m
+		return m
+	}, "Extra.self holds itself"},
+	"a map that doubles forty times": {func() any {
+		m := catalog.Unpublished{"leaf": strings.Repeat("x", 1<<20)}
+		for range 40 {
+			m = catalog.Unpublished{"l": m, "r": m}
+		}
+		return m
+	}, "Extra.l.l.l is larger than 64 MiB as JSON"},
+	"a slice in itself": {func() any {
+		s := []any{0, nil}
+		s[1] = s
+		return catalog.Unpublished{"list": s}
+	}, "Extra.list[1] holds itself"},
+	"a typed slice in itself": {func() any {
+		s := make(listOfSelf, 1)
+		s[0] = s
+		return catalog.Unpublished{"list": s}
+	}, "Extra.list[0] holds itself"},
+	"a pointer to itself": {func() any {
+		var p any
+		p = &p
+		return catalog.Unpublished{"p": p}
+	}, "Extra.p holds itself"},
+	"a typed pointer to itself": {func() any {
+		var p pointer
+		p = &p
+		return catalog.Unpublished{"p": p}
+	}, "Extra.p holds itself"},
+	"a struct in itself": {func() any {
+		r := &ring{}
+		r.Next = r
+		return catalog.Unpublished{"ring": r}
+	}, "Extra.ring cannot be written as JSON"},
+	"a struct in itself, as a whole": {func() any {
+		r := &ringValue{}
+		r.Next = []any{map[string]any{"r": r}}
+		return r
+	}, "Extra cannot be written as JSON"},
+	"a request record in itself": {func() any {
+		m := catalog.Unpublished{}
+		m["record"] = lending.CompanyDataRequest{Extra: m}
+		return m
+	}, "Extra.record.Extra holds itself"},
+	"a request record that writes itself, in itself": {func() any {
+		s := &lending.WebhookSubscription{WebhookURI: "https://partner.example"}
+		s.Extra = catalog.Unpublished{"webhook": s}
+		return catalog.Unpublished{"subscription": s}
+	}, "Extra.subscription.Extra.webhook holds itself"},
+	"nested without end, as good as": {func() any {
+		var v any
+		for range 1_000_000 {
+			v = []any{v}
+		}
+		return catalog.Unpublished{"deep": v}
+	}, "Extra.deep[0][0] is nested too deep"},
+	"records nested without end, as good as": {func() any {
+		var r lending.CompanyDataRequest
+		for range 1_000_000 {
+			r = lending.CompanyDataRequest{Extra: r}
+		}
+		return catalog.Unpublished{"deep": r}
+	}, "Extra.deep.Extra.Extra is nested too deep"},
+	"a long list of structs": {func() any {
+		var r *ring
+		for range 1_000_000 {
+			r = &ring{r}
+		}
+		return catalog.Unpublished{"deep": r}
+	}, "Extra.deep is nested too deep"},
+	"nested deep": {func() any {
+		var v any
+		for range 9_000 {
+			v = []any{v}
+		}
+		return catalog.Unpublished{"deep": v}
+	}, ""},
+	"in itself, but written by its own method": {func() any {
+		s := &selfWritten{Name: "root"}
+		s.Parent = s
+		return catalog.Unpublished{"tree": s}
+	}, ""},
+	"many ways to one place": {func() any {
+		n := &selfWritten{Name: "leaf"}
+		for range 200 {
+			n = &selfWritten{Name: "node", Parent: n}
+		}
+		return catalog.Unpublished{"a": n, "b": struct{ A, B *selfWritten }{n, n}}
+	}, ""},
+	"twelve doublings": {func() any { // 2^12 leaves, as encoding/json would
+		n := &node{}
+		for range 12 {
+			n = &node{n, n}
+		}
+		return catalog.Unpublished{"tree": n}
+	}, ""},
+	"MarshalJSON panics": {func() any { return catalog.Unpublished{"a": []any{panicking{}}} }, "Extra.a[0] cannot be written as JSON: a method of its type panicked"},
+	"MarshalJSON panics, within": {
+		func() any { return catalog.Unpublished{"a": struct{ P any }{panicking{}}} }, "Extra.a cannot be written as JSON: a method of its type panicked",
+	},
+	"MarshalText panics": {func() any { return catalog.Unpublished{"a": map[panickingText]int{{}: 1}} }, "Extra.a cannot be written as JSON: a method of its type panicked"},
+	"IsZero panics":      {func() any { return catalog.Unpublished{"a": panickingZero{}} }, "Extra.a cannot be written as JSON: a method of its type panicked"},
+	"an id panics":       {func() any { return catalog.Unpublished{"a": panickingText{}} }, "Extra.a cannot be written as JSON: a method of its type panicked"},
+	"no id": {func() any {
+		return catalog.Unpublished{"a": (*lending.LoanID)(nil), "b": []any{(*lending.LoanID)(nil)}}
+	}, ""},
+}
+
+const dangerousEnv = "LENDING_TEST_DANGEROUS"
+
+// TestValuesCannotEndTheProcess hands over each of the values in a process of its own,
+// with little stack and little memory: what has no bound fails there, and not here.
+func TestValuesCannotEndTheProcess(t *testing.T) {
+	if name := os.Getenv(dangerousEnv); name != "" {
+		handOver(name)
+		return
+	}
+	for name, test := range dangerous {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			arguments := []string{os.Args[0], "-test.run=^TestValuesCannotEndTheProcess$", "-test.timeout=1m"}
+			if runtime.GOOS != "windows" && !race.Enabled { // which reserves terabytes
+				arguments = append([]string{"sh", "-c", `ulimit -v 2000000 && exec "$0" "$@"`}, arguments...)
+			}
+			command := exec.CommandContext(t.Context(), arguments[0], arguments[1:]...)
+			command.Env = append(os.Environ(), dangerousEnv+"="+name)
+			out, err := command.CombinedOutput()
+			require.NoError(t, err, "%.600s", out)
+			told, _, _ := strings.Cut(string(out), "\n")
+			want := "sent"
+			if test.want != "" {
+				want = "lending: POST /api/ApplicationApproval/add-company-details/{applicationId}: not sent: " + test.want
+			}
+			assert.Equal(t, want, told)
+		})
+	}
+}
+
+// handOver sends what is called name, and prints what became of it.
+func handOver(name string) {
+	debug.SetMaxStack(64 << 20)
+	debug.SetMemoryLimit(512 << 20)
+	sent := false
+	client, err := lending.New("https://service.example", lending.WithTokenSource(lending.StaticToken("test-token")),
+		lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+			sent = true
+			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
+		})}))
+	if err == nil {
+		err = client.Approval.AddCompanyDetails(background, catalog.Application, lending.CompanyDataRequest{Extra: dangerous[name].extra()})
+	}
+	var refused *lending.ArgumentError
+	switch {
+	case errors.As(err, &refused) && !sent && len(refused.Fields) == 1 && refused.Fields[0].Code == lending.CodeEncoding:
+		fmt.Fprintln(os.Stdout, err)
+	case err == nil && sent:
+		fmt.Fprintln(os.Stdout, "sent")
+	default:
+		fmt.Fprintln(os.Stdout, "sent:", sent, "error:", err)
+	}
+}

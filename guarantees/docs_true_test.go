@@ -1,0 +1,221 @@
+package guarantees_test
+
+import (
+	"go/doc/comment"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+)
+
+// The first code block of the README is a program of its own, which is run.
+func TestReadmeShowsAProgram(t *testing.T) {
+	readme, err := fs.ReadFile(repository, "README.md")
+	require.NoError(t, err)
+	program, err := fs.ReadFile(repository, "examples/firstcall/main.go")
+	require.NoError(t, err)
+	_, rest, _ := strings.Cut(string(readme), "```go\n")
+	block, _, _ := strings.Cut(rest, "```")
+	_, code, _ := strings.Cut(string(program), "package main\n")
+	assert.Equal(t, "package main\n"+code, block)
+
+	for _, command := range []string{"go run ./examples/quickstart", "go run ./examples/firstcall", "go test ./..."} {
+		assert.Contains(t, string(readme), command)
+	}
+}
+
+func unindented(s string) string {
+	var b strings.Builder
+	for line := range strings.Lines(s) {
+		line, _, directive := strings.Cut(strings.TrimLeft(line, " \t"), " //nolint")
+		b.WriteString(line)
+		if directive {
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
+
+// The table in the package documentation names every route of the ledger.
+func TestPackageDocumentationListsEveryRoute(t *testing.T) {
+	source, err := fs.ReadFile(repository, "doc.go")
+	require.NoError(t, err)
+	_, table, found := strings.Cut(string(source), "# Services and routes")
+	require.True(t, found)
+	rows := 0
+	for name, r := range catalog.Routes(t) {
+		service, method, _ := strings.Cut(name, ".")
+		_, path, _ := strings.Cut(strings.TrimPrefix(r.Path, "/api/"), "/")
+		assert.Contains(t, table, "["+service+"Service."+method+"]: "+r.Method+" "+path)
+		rows++
+	}
+	assert.Equal(t, rows, strings.Count(table, "]: "))
+}
+
+// What the documentation shows is code that is compiled: the blocks of Go in Markdown
+// files, and those that name something of this library in any file and comment.
+func TestCodeBlocksAreCompiled(t *testing.T) {
+	if _, err := fs.Stat(repository, "contrib/otel/go.mod"); err != nil {
+		t.Skip("the modules under contrib are not here, which hold a part of the code: ", err)
+	}
+	var source strings.Builder
+	blocks := map[string][]string{} // by file
+	ofLibrary := regexp.MustCompile(`\blending\w*\.[A-Z]`)
+	eachFile(t, func(path, text string) {
+		switch filepath.Ext(path) {
+		case ".md":
+			if strings.Contains(text, "```mermaid") {
+				t.Errorf("%s: pkg.go.dev shows a diagram's source as it is", path)
+			}
+			for i, part := range strings.Split("\n"+text, "\n```") {
+				if language, code, _ := strings.Cut(part, "\n"); i%2 == 1 && (language == "go" || ofLibrary.MatchString(code)) {
+					blocks[path] = append(blocks[path], code)
+				}
+			}
+		case ".go":
+			source.WriteString("\n" + unindented(text))
+			file, err := parser.ParseFile(token.NewFileSet(), path, text, parser.ParseComments)
+			require.NoError(t, err)
+			for _, group := range file.Comments {
+				for _, part := range new(comment.Parser).Parse(group.Text()).Content {
+					if code, ok := part.(*comment.Code); ok && ofLibrary.MatchString(code.Text) {
+						blocks[path] = append(blocks[path], code.Text)
+					}
+				}
+			}
+		}
+	})
+	for _, path := range []string{"README.md", "doc.go", "lendingtest/doc.go", "contrib/README.md", "contrib/otel/doc.go", "CONTRIBUTING.md"} {
+		assert.NotEmpty(t, blocks[path], "no code was found in %s", path)
+	}
+	for path, all := range blocks {
+		for block := range strings.SplitSeq(strings.Join(all, "\n\n"), "\n\n") {
+			if !strings.Contains(source.String(), "\n"+unindented(strings.TrimSpace(block)+"\n")) {
+				t.Errorf("in %s, compiled nowhere:\n%s", path, block)
+			}
+		}
+	}
+}
+
+// The map of the house in CONTRIBUTING.md has a room for every file of the library, and no
+// function that is not there.
+func TestTheMapShowsTheHouse(t *testing.T) {
+	text, err := fs.ReadFile(repository, "CONTRIBUTING.md")
+	require.NoError(t, err)
+	_, house, _ := strings.Cut(string(text), "## The house\n")
+	house, _, _ = strings.Cut(house, "\n## ")
+	rooms, way, found := strings.Cut(house, "The way of one call")
+	require.True(t, found)
+	var patterns []string
+	for _, name := range regexp.MustCompile("`[^`]+[.]go`").FindAllString(rooms, -1) {
+		patterns = append(patterns, strings.Trim(name, "`"))
+	}
+	files, err := fs.Glob(repository, "*.go")
+	require.NoError(t, err)
+	declared, used := map[string]bool{}, map[string]bool{}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		inRoom := false
+		for _, pattern := range patterns {
+			if matched, _ := filepath.Match(pattern, name); matched {
+				inRoom, used[pattern] = true, true
+			}
+		}
+		assert.True(t, inRoom, "%s has no room", name)
+		source, err := fs.ReadFile(repository, name)
+		require.NoError(t, err)
+		for _, f := range regexp.MustCompile(`(?m)^func (?:\(\w+ \*?(\w+)\) )?(\w+)`).FindAllStringSubmatch(string(source), -1) {
+			declared[strings.TrimPrefix(f[1]+"."+f[2], ".")] = true
+		}
+	}
+	for _, pattern := range patterns {
+		assert.True(t, used[pattern], "no file is in the room %s", pattern)
+	}
+	steps, _, _ := strings.Cut(way, "**Why")
+	names := regexp.MustCompile("`[A-Za-z.]+`").FindAllString(steps, -1)
+	assert.NotEmpty(t, names)
+	for _, name := range names {
+		assert.True(t, declared[strings.Trim(name, "`")], "there is no function %s", name)
+	}
+}
+
+// The table of promises has a row for each suite, and no suite that is not there.
+func TestEverySuiteHasAPromise(t *testing.T) {
+	text, err := fs.ReadFile(repository, "guarantees/README.md")
+	require.NoError(t, err)
+	suites := []string{"fuzz", "bench", "main", "packages"}
+	for _, row := range regexp.MustCompile("(?m)^\\|[^|]+\\| `(\\w+)` \\|").FindAllStringSubmatch(string(text), -1) {
+		suites = append(suites, row[1])
+	}
+	files, err := fs.Glob(repository, "guarantees/*_test.go")
+	require.NoError(t, err)
+	for _, suite := range suites {
+		assert.True(t, slices.ContainsFunc(files, func(file string) bool { return strings.HasPrefix(file, "guarantees/"+suite+"_") }), "no file of %s", suite)
+	}
+	for _, file := range files {
+		assert.True(t, slices.ContainsFunc(suites, func(suite string) bool { return strings.HasPrefix(file, "guarantees/"+suite+"_") }), "%s holds no promise", file)
+	}
+}
+
+// eachFile calls f for the Go and Markdown files of the tree, those of the modules under contrib included.
+func eachFile(t *testing.T, f func(path, text string)) {
+	t.Helper()
+	require.NoError(t, fs.WalkDir(repository, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			if name := entry.Name(); name != "." && strings.HasPrefix(name, ".") || name == "testdata" {
+				return filepath.SkipDir
+			}
+			return err
+		}
+		if extension := filepath.Ext(path); extension != ".go" && extension != ".md" {
+			return nil
+		}
+		text, err := fs.ReadFile(repository, path)
+		f(path, string(text))
+		return err
+	}))
+}
+
+// Every service has an example at its name or at that of a method, so has every method
+// of the journey, and every program that is mentioned exists.
+func TestExamplesAreThere(t *testing.T) {
+	var tests strings.Builder
+	program := regexp.MustCompile(`(?:-C (\S+) run |[^.])\./examples/(\w+)`) // and no link, ../examples
+	eachFile(t, func(path, text string) {
+		if strings.HasSuffix(path, "_test.go") {
+			tests.WriteString(text)
+		}
+		for _, found := range program.FindAllStringSubmatch(text, -1) {
+			directory := filepath.Join("..", found[1], "examples", found[2])
+			assert.FileExists(t, directory+"/main.go", "as %s says", path)
+			assert.FileExists(t, directory+"/main_test.go", "what it prints is not tested")
+		}
+	})
+	for name := range catalog.Routes(t) {
+		service, _, _ := strings.Cut(name, ".")
+		if !strings.Contains(tests.String(), "\nfunc Example"+service+"Service") {
+			t.Errorf("%s has no example", service)
+		}
+	}
+	for firstDay := range strings.FieldsSeq(`
+		ApplicationsService_CreateCustomer ApplicationsService_Create ApplicationsService_AddOrUpdateBankingData
+		ApplicationsService_Process ApplicationsService_Offer ApprovalService_AddCompanyDetails
+		ApprovalService_AddPrimaryApplicantDetails ApprovalService_SubmitRequiredDocument ApprovalService_SignContract
+		CalculationService_Invoice LoansService_ListByCustomer LoansService_WithdrawInvoice
+		LoansService_ConfirmInvoiceWithdrawal LoansService_AllTransactions`) {
+		if !strings.Contains(tests.String(), "\nfunc Example"+firstDay+"() {") {
+			t.Errorf("%s has no example", firstDay)
+		}
+	}
+}

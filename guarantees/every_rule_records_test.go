@@ -1,0 +1,230 @@
+package guarantees_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+)
+
+func TestUserRequestRules(t *testing.T) {
+	client := wire.Serve(t, wire.Answer(200, `{"id":"3fa85f64-5717-4562-b3fc-2c963f66afa6"}`))
+	for _, test := range []struct {
+		name   string
+		change func(*lending.UserRequest)
+		want   string
+	}{
+		{"good", func(*lending.UserRequest) {}, ""},
+		{"50 letters of two bytes", func(r *lending.UserRequest) { r.FirstName = strings.Repeat("é", 50) }, ""},
+		{"51-character name", func(r *lending.UserRequest) { r.FirstName = strings.Repeat("x", 51) }, "firstName length"},
+		{"51-character last name", func(r *lending.UserRequest) { r.LastName = strings.Repeat("x", 51) }, "lastName length"},
+		{"51-character e-mail", func(r *lending.UserRequest) { r.Email = strings.Repeat("x", 39) + "@example.com" }, "email length"},
+		{"50-character e-mail", func(r *lending.UserRequest) { r.Email = strings.Repeat("x", 38) + "@example.com" }, ""},
+		{"no e-mail", func(r *lending.UserRequest) { r.Email = "" }, "email format"},
+		{"e-mail with a name", func(r *lending.UserRequest) { r.Email = "Ada <ada@example.com>" }, "email format"},
+		{"e-mail without domain", func(r *lending.UserRequest) { r.Email = "ada" }, "email format"},
+		{"nine digits", func(r *lending.UserRequest) { r.MobileNumber = "415-555-010" }, "mobileNumber format"},
+		{"eleven digits", func(r *lending.UserRequest) { r.MobileNumber = "+1 415 555 0100" }, "mobileNumber format"},
+		{"letters", func(r *lending.UserRequest) { r.MobileNumber = "415 555 0100x" }, "mobileNumber format"},
+		{"ten digits with punctuation", func(r *lending.UserRequest) { r.MobileNumber = "+415.555/0100" }, ""},
+		{"no number", func(r *lending.UserRequest) { r.MobileNumber = "" }, "mobileNumber format"},
+		{"all at once", func(r *lending.UserRequest) {
+			*r = lending.UserRequest{FirstName: strings.Repeat("x", 51), LastName: strings.Repeat("x", 51)}
+		}, "firstName length, lastName length, email format, mobileNumber format"},
+		{"clash", func(r *lending.UserRequest) { r.Extra = map[string]string{"EMAIL": "x"} }, "Extra.email conflict"},
+		{"twice in Extra", func(r *lending.UserRequest) { r.Extra = json.RawMessage(`{"a":1,"A":2}`) }, "Extra.a conflict"},
+		{"Extra is no object", func(r *lending.UserRequest) { r.Extra = []int{1} }, "Extra encoding"},
+		{"Extra does not marshal", func(r *lending.UserRequest) { r.Extra = make(chan int) }, "Extra encoding"},
+		{"not UTF-8", func(r *lending.UserRequest) { r.FirstName = "\xff" }, "firstName encoding"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			customer := fake.Ada()
+			test.change(&customer)
+			_, err := client.Applications.CreateCustomer(t.Context(), customer)
+			assert.Equal(t, test.want, catalog.Refused(t, err))
+		})
+	}
+}
+
+func TestApplicationRequestRules(t *testing.T) {
+	client := wire.Serve(t, wire.Answer(200, `"3fa85f64-5717-4562-b3fc-2c963f66afa6"`))
+	extra := func(pairs ...string) func(*lending.ApplicationRequest) {
+		return func(r *lending.ApplicationRequest) {
+			r.ExtraInformation = map[string]string{}
+			for i := 0; i < len(pairs); i += 2 {
+				r.ExtraInformation[pairs[i]] = pairs[i+1]
+			}
+		}
+	}
+	for _, test := range []struct {
+		name   string
+		change func(*lending.ApplicationRequest)
+		want   string
+	}{
+		{"good", func(*lending.ApplicationRequest) {}, ""},
+		{"no customer", func(r *lending.ApplicationRequest) { r.CustomerID = lending.CustomerID{} }, "customerId required"},
+		{"zip twice", extra("zipcode", "94105"), "businessZip conflict"},
+		{"zip twice, the second empty", extra("zipcode", ""), "businessZip conflict"},
+		{"zip in the other place", func(r *lending.ApplicationRequest) { extra("zipcode", "94105")(r); r.BusinessZip = "" }, ""},
+		{"0 years", extra("years", "0"), ""},
+		{"99 years", extra("years", "99"), ""},
+		{"100 years", extra("years", "100"), "extraInformation.years range"},
+		{"300 years", extra("years", "300"), "extraInformation.years range"},
+		{"-1 years", extra("years", "-1"), "extraInformation.years range"},
+		{"a word", extra("years", "seven"), "extraInformation.years range"},
+		{"no years", extra("years", ""), "extraInformation.years range"},
+		{"not UTF-8", extra("note", "\xff"), "extraInformation.note encoding"},
+		{"all at once", func(r *lending.ApplicationRequest) {
+			extra("zipcode", "1", "years", "x")(r)
+			r.CustomerID = lending.CustomerID{}
+		}, "customerId required, businessZip conflict, extraInformation.years range"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := lending.ApplicationRequest{CustomerID: catalog.OtherCustomer, BusinessName: "B", BusinessZip: "94105"}
+			test.change(&r)
+			_, err := client.Applications.Create(t.Context(), r, nil)
+			assert.Equal(t, test.want, catalog.Refused(t, err))
+		})
+	}
+}
+
+func TestRequestRecordOnTheWire(t *testing.T) {
+	var body string
+	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		body = string(text)
+		assert.Equal(t, "application/json", r.Header.Get("Content-Type"))
+		assert.Equal(t, int64(len(text)), r.ContentLength)
+		wire.Answer(200, `{"id":"3fa85f64-5717-4562-b3fc-2c963f66afa6"}`)(w, r)
+	})
+	customer := fake.Ada()
+	customer.Extra = struct {
+		Referrer string      `json:"referrer"`
+		Score    json.Number `json:"score"`
+	}{"a<b", "1.50"}
+	_, err := client.Applications.CreateCustomer(t.Context(), customer)
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com","password":"A-hush-Pass-1",
+		"mobileNumber":"(415) 555-0100","referrer":"a<b","score":1.50}`, body)
+	assert.Contains(t, body, `"score":1.50`)
+}
+
+func TestZeroIDsAreRefused(t *testing.T) {
+	client := wire.Serve(t, func(http.ResponseWriter, *http.Request) { t.Error("sent") })
+	_, err := client.Applications.Get(t.Context(), lending.ApplicationID{})
+	assert.Equal(t, "applicationId required", catalog.Refused(t, err))
+	assert.Equal(t, "applicationId required", catalog.Refused(t, client.Applications.SendLink(t.Context(), lending.ApplicationID{})))
+}
+
+// Midnight in Sydney is the day before in UTC, which the service takes times for.
+func TestDatesKeepTheirDay(t *testing.T) {
+	sydney := time.FixedZone("AEST", 10*60*60)
+	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		assert.Equal(t, "1815-12-10T00:00:00Z", r.URL.Query().Get("dateOfBirth"))
+		wire.Answer(200, `true`)(w, r)
+	})
+	data := lending.CustomerData{
+		FirstName: "Ada", LastName: "L", Address: "1 A St", State: "CA", City: "SF",
+		SSN: lending.NewSecret("123-45-6789"), Mobile: "4155550100",
+		DateOfBirth: time.Date(1815, 12, 10, 0, 0, 0, 0, sydney),
+	}
+	changed, err := client.Applications.UpdateCustomerData(t.Context(), catalog.OtherApplication, data)
+	require.NoError(t, err)
+	assert.True(t, changed)
+
+	_, err = client.Applications.UpdateCustomerData(t.Context(), catalog.OtherApplication, lending.CustomerData{})
+	assert.Equal(t, "firstname required, lastname required, address required, state required, city required, "+
+		"ssn required, mobile required, dateOfBirth required", catalog.Refused(t, err))
+}
+
+func TestIDs(t *testing.T) {
+	const text = "3FA85F64-5717-4562-B3FC-2C963F66AFA6"
+	id, err := lending.ParseLoanID(text)
+	require.NoError(t, err)
+	assert.Equal(t, strings.ToLower(text), id.String())
+	assert.Equal(t, lending.LoanID(uuid.MustParse(text)), id)
+	assert.Equal(t, uuid.MustParse(text), id.UUID())
+	written, err := json.Marshal(map[string]lending.LoanID{"id": id})
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"id":"3fa85f64-5717-4562-b3fc-2c963f66afa6"}`, string(written))
+	_, err = lending.ParseLoanID("hush")
+	assert.Equal(t, "loanId format", catalog.Refused(t, err))
+	assert.NotContains(t, err.Error(), "hush")
+}
+
+func TestEveryKindOfIDIsParsed(t *testing.T) {
+	const text = "3fa85f64-5717-4562-b3fc-2c963f66afa6"
+	for field, parse := range map[string]func(string) (fmt.Stringer, error){
+		"customerId":           func(s string) (fmt.Stringer, error) { return lending.ParseCustomerID(s) },
+		"applicationId":        func(s string) (fmt.Stringer, error) { return lending.ParseApplicationID(s) },
+		"offerId":              func(s string) (fmt.Stringer, error) { return lending.ParseOfferID(s) },
+		"loanId":               func(s string) (fmt.Stringer, error) { return lending.ParseLoanID(s) },
+		"partnerId":            func(s string) (fmt.Stringer, error) { return lending.ParsePartnerID(s) },
+		"agentId":              func(s string) (fmt.Stringer, error) { return lending.ParseAgentID(s) },
+		"applicantId":          func(s string) (fmt.Stringer, error) { return lending.ParseApplicantID(s) },
+		"supportingDocumentId": func(s string) (fmt.Stringer, error) { return lending.ParseRequirementID(s) },
+	} {
+		id, err := parse(text)
+		require.NoError(t, err)
+		assert.Equal(t, text, id.String(), field)
+		_, err = parse("hush")
+		assert.Equal(t, field+" format", catalog.Refused(t, err))
+	}
+}
+
+// The records whose fields are not published are filled with those that are.
+func TestRequestRecordsInExtra(t *testing.T) {
+	var body string
+	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		body = string(text)
+		wire.Answer(200, `{}`)(w, r)
+	})
+	customer := fake.Ada()
+	customer.Extra = map[string]int{"score": 7}
+	const want = `{"people":[{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com",
+		"password":"A-hush-Pass-1","mobileNumber":"(415) 555-0100","score":7}],"ssn":"123","none":null,"note":"[redacted]"}`
+	extra := map[string]any{
+		"people": []any{&customer}, "ssn": lending.NewSecret("123"), "none": nil, "note": "[redacted]",
+	}
+	_, err := client.Applications.CreateWithCustomerAndApplicant(t.Context(), lending.ApplicationAndCustomerAndApplicantRequest{Extra: extra}, nil)
+	require.NoError(t, err)
+	assert.JSONEq(t, want, body)
+	_, err = client.Do(t.Context(), lending.RawRequest{Method: "POST", Path: "/api/New/thing", Body: extra})
+	require.NoError(t, err)
+	assert.JSONEq(t, want, body)
+	_, err = client.Do(t.Context(), lending.RawRequest{Method: "POST", Path: "/api/New/thing", Body: customer})
+	require.NoError(t, err)
+	assert.Contains(t, body, `"score":7`)
+
+	for _, lossy := range []any{
+		struct{ C lending.UserRequest }{customer},
+		struct{ S *lending.Secret }{new(lending.Secret)},
+		map[string]any{"x": struct{ Names []string }{[]string{"\xff"}}},
+		map[string]any{"customerId": lending.CustomerID{}},
+	} {
+		_, err = client.Do(t.Context(), lending.RawRequest{Method: "POST", Path: "/api/New/thing", Body: lossy})
+		assert.Error(t, err)
+		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+	}
+}
+
+func TestEveryFailureIsListed(t *testing.T) {
+	client := wire.Serve(t, func(http.ResponseWriter, *http.Request) { t.Error("sent") })
+	customer := fake.Ada()
+	customer.FirstName, customer.LastName = strings.Repeat("x", 51), "\xff"
+	_, err := client.Applications.CreateCustomer(t.Context(), customer)
+	assert.Equal(t, "firstName length, lastName encoding", catalog.Refused(t, err))
+}

@@ -1,0 +1,304 @@
+package guarantees_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptrace"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// TestObserversSeeEachAttempt holds what an attempt tells, and that a logger writes one
+// record of each, with the context of the call.
+func TestObserversSeeEachAttempt(t *testing.T) {
+	type key struct{}
+	var seen []lending.Attempt
+	var records []string
+	logger := slog.New(recorder(func(ctx context.Context, r slog.Record) {
+		var b strings.Builder
+		fmt.Fprint(&b, ctx.Value(key{}), " ", r.Level, " ", r.Message)
+		r.Attrs(func(a slog.Attr) bool {
+			if a.Key != "duration" {
+				fmt.Fprintf(&b, " %s", a)
+			}
+			return true
+		})
+		records = append(records, b.String())
+	}))
+	arrivals := 0
+	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if arrivals++; arrivals == 1 {
+			wire.Answer(503, "{}")(w, r)
+			return
+		}
+		wire.Answer(200, `"Open"`)(w, r)
+	}, lending.WithLogger(logger), lending.WithObserver(func(ctx context.Context, a lending.Attempt) {
+		assert.Equal(t, "caller", ctx.Value(key{}))
+		assert.NoError(t, ctx.Err())
+		seen = append(seen, a)
+	}))
+	start := time.Now()
+	ctx := context.WithValue(t.Context(), key{}, "caller")
+	_, err := client.Applications.Status(ctx, catalog.Application)
+	require.NoError(t, err)
+	_, err = client.Applications.Process(ctx, catalog.Application)
+	assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err), "its answer is no UUID")
+	require.Len(t, seen, 3)
+	for i, want := range []lending.Attempt{
+		{Method: "GET", Route: "/api/Application/application-status/{applicationId}", Effect: lending.Read, Number: 1, StatusCode: 503, Outcome: lending.OutcomeUnknown},
+		{Method: "GET", Route: "/api/Application/application-status/{applicationId}", Effect: lending.Read, Number: 2, StatusCode: 200, Outcome: lending.OutcomeDone},
+		{Method: "GET", Route: "/api/Application/process-application/{applicationId}", Effect: lending.Mutation, Number: 1, StatusCode: 200, Outcome: lending.OutcomeDone},
+	} {
+		got := seen[i]
+		assert.Positive(t, got.Duration)
+		assert.WithinRange(t, got.Start, start, time.Now())
+		got.Duration, got.Start = 0, time.Time{}
+		assert.Equal(t, want, got)
+	}
+	assert.Equal(t, []string{
+		"caller WARN lending attempt method=GET route=/api/Application/application-status/{applicationId} effect=read attempt=1 status=503 outcome=unknown",
+		"caller DEBUG lending attempt method=GET route=/api/Application/application-status/{applicationId} effect=read attempt=2 status=200 outcome=done",
+		"caller DEBUG lending attempt method=GET route=/api/Application/process-application/{applicationId} effect=mutation attempt=1 status=200 outcome=done",
+	}, records)
+}
+
+// recorder is a slog.Handler.
+type recorder func(context.Context, slog.Record)
+
+func (f recorder) Enabled(context.Context, slog.Level) bool { return true }
+func (f recorder) WithAttrs([]slog.Attr) slog.Handler       { return f }
+func (f recorder) WithGroup(string) slog.Handler            { return f }
+func (f recorder) Handle(ctx context.Context, r slog.Record) error {
+	f(ctx, r)
+	return nil
+}
+
+// callLog observes calls and keeps what it is told.
+type callLog struct{ begun, ended []lending.Call }
+
+func (o *callLog) begin(ctx context.Context, c lending.Call) (context.Context, func(lending.Call)) {
+	o.begun = append(o.begun, c)
+	return ctx, func(c lending.Call) { o.ended = append(o.ended, c) }
+}
+
+// TestCallObserversSeeEachCall holds what an observer of calls is told of each end that
+// a call can have.
+func TestCallObserversSeeEachCall(t *testing.T) {
+	const status, process = "/api/Application/application-status/{applicationId}", "/api/Application/process-application/{applicationId}"
+	var answers []http.HandlerFunc
+	var seen callLog
+	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		next := answers[0]
+		answers = answers[1:]
+		next(w, r)
+	}, lending.WithCallObserver(seen.begin))
+	for _, test := range []struct {
+		answers []http.HandlerFunc
+		call    func() error
+		want    lending.Call
+		is      error
+	}{{
+		answers: []http.HandlerFunc{wire.Answer(503, "{}"), wire.Answer(200, `"Open"`)},
+		call:    func() error { _, err := client.Applications.Status(t.Context(), catalog.Application); return err },
+		want:    lending.Call{Method: "GET", Route: status, Effect: lending.Read, Attempts: 2, StatusCode: 200, Outcome: lending.OutcomeDone},
+	}, {
+		answers: []http.HandlerFunc{wire.Answer(404, "{}")},
+		call:    func() error { _, err := client.Applications.Status(t.Context(), catalog.Application); return err },
+		want:    lending.Call{Method: "GET", Route: status, Effect: lending.Read, Attempts: 1, StatusCode: 404, Outcome: lending.OutcomeRejected},
+		is:      lending.ErrNotFound,
+	}, {
+		answers: []http.HandlerFunc{wire.Answer(200, `"no UUID"`)},
+		call:    func() error { _, err := client.Applications.Process(t.Context(), catalog.Application); return err },
+		want:    lending.Call{Method: "GET", Route: process, Attempts: 1, StatusCode: 200, Outcome: lending.OutcomeDone},
+	}, {
+		answers: []http.HandlerFunc{wire.Answer(500, "")},
+		call:    func() error { _, err := client.Applications.Process(t.Context(), catalog.Application); return err },
+		want:    lending.Call{Method: "GET", Route: process, Attempts: 1, StatusCode: 500, Outcome: lending.OutcomeUnknown},
+		is:      lending.ErrOutcomeUnknown,
+	}, {
+		call: func() error { _, err := client.Applications.Process(t.Context(), lending.ApplicationID{}); return err },
+		want: lending.Call{Method: "GET", Route: process, Outcome: lending.OutcomeNotSent},
+	}, {
+		answers: []http.HandlerFunc{wire.Answer(204, "")},
+		call: func() error {
+			_, err := client.Do(t.Context(), lending.RawRequest{Method: "PUT", Path: "/api/Some/route"})
+			return err
+		},
+		want: lending.Call{Method: "PUT", Route: "/api/Some/route", Attempts: 1, StatusCode: 204, Outcome: lending.OutcomeDone},
+	}, {
+		call: func() error {
+			_, err := client.Do(t.Context(), lending.RawRequest{Method: "PUT", Path: "/api/not a template"})
+			return err
+		},
+		want: lending.Call{Method: "PUT", Outcome: lending.OutcomeNotSent},
+	}, {
+		call: func() error {
+			_, err := client.Do(t.Context(), lending.RawRequest{Method: "123-45-6789", Path: "/api/Some/route"})
+			assert.NotContains(t, fmt.Sprint(err), "123")
+			return err
+		},
+		want: lending.Call{Route: "/api/Some/route", Outcome: lending.OutcomeNotSent},
+	}} {
+		seen, answers = callLog{}, test.answers
+		start := time.Now()
+		err := test.call()
+		require.Len(t, seen.ended, 1)
+		begun, got := seen.begun[0], seen.ended[0]
+		assert.WithinRange(t, begun.Start, start, time.Now())
+		assert.Equal(t, lending.Call{Method: test.want.Method, Route: test.want.Route, Effect: test.want.Effect, Start: begun.Start}, begun)
+		assert.Equal(t, begun.Start, got.Start)
+		assert.GreaterOrEqual(t, got.Duration, time.Duration(max(0, got.Attempts-1))*100*time.Millisecond, "the wait for a repetition")
+		assert.Positive(t, got.Duration)
+		assert.LessOrEqual(t, got.Duration, time.Since(start))
+		assert.Equal(t, err, got.Err, "what the caller gets")
+		if test.is != nil {
+			assert.ErrorIs(t, err, test.is)
+		}
+		got.Start, got.Duration, got.Err = time.Time{}, 0, nil
+		assert.Equal(t, test.want, got)
+	}
+}
+
+// TestCallObserversNest has two observers: the context of the first is that of the
+// second, and of the attempts between; they end the other way round.
+func TestCallObserversNest(t *testing.T) {
+	type key string
+	var told []string
+	nest := func(name string) lending.Option {
+		return lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
+			told = append(told, fmt.Sprint(name, " begins, outer ", ctx.Value(key("outer"))))
+			return context.WithValue(ctx, key(name), "seen"), func(lending.Call) { told = append(told, name+" ends") }
+		})
+	}
+	silent := lending.WithCallObserver(func(context.Context, lending.Call) (context.Context, func(lending.Call)) { return nil, nil })
+	client := wire.Serve(t, wire.Answer(200, `"Open"`), nest("outer"), silent, nest("inner"),
+		lending.WithObserver(func(ctx context.Context, _ lending.Attempt) {
+			told = append(told, fmt.Sprint("attempt, inner ", ctx.Value(key("inner"))))
+		}))
+	_, err := client.Applications.Status(t.Context(), catalog.Application)
+	require.NoError(t, err)
+	assert.Equal(t, []string{
+		"outer begins, outer <nil>", "inner begins, outer seen", "attempt, inner seen", "inner ends", "outer ends",
+	}, told)
+}
+
+// TestCallObserversSeeAPanic holds that a call which a function of the caller's ends is
+// not told as a success, and that all observers are told.
+func TestCallObserversSeeAPanic(t *testing.T) {
+	torn := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+		httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{})
+		panic("torn")
+	})
+	token := lending.WithTokenSource(lending.StaticToken("t"))
+	for want, options := range map[lending.Outcome][]lending.Option{
+		lending.OutcomeNotSent: {lending.WithTokenSource(tornSource{})},
+		lending.OutcomeUnknown: {token, lending.WithHTTPClient(&http.Client{Transport: torn})},
+	} {
+		var seen callLog
+		ends := func(ctx context.Context, c lending.Call) (context.Context, func(lending.Call)) {
+			_, end := seen.begin(ctx, c)
+			return ctx, func(c lending.Call) { end(c); panic("torn too") }
+		}
+		client := wire.NewClient(t, "https://lending.example", append(options, lending.WithCallObserver(seen.begin), lending.WithCallObserver(ends))...)
+		assert.Panics(t, func() { _, _ = client.Applications.Process(t.Context(), catalog.Application) })
+		require.Len(t, seen.ended, 2)
+		for _, ended := range seen.ended {
+			assert.EqualError(t, ended.Err, "lending: a function of the caller panicked")
+			assert.Equal(t, want, ended.Outcome)
+		}
+	}
+
+	var seen callLog
+	client := wire.NewClient(t, "https://lending.example", token, lending.WithCallObserver(seen.begin),
+		lending.WithCallObserver(func(context.Context, lending.Call) (context.Context, func(lending.Call)) { panic("torn") }))
+	assert.PanicsWithValue(t, "torn", func() { _, _ = client.Applications.Process(t.Context(), catalog.Application) })
+	require.Len(t, seen.ended, 1, "the one that had begun")
+	assert.Equal(t, lending.OutcomeNotSent, seen.ended[0].Outcome)
+}
+
+// TestObserversSeeTheJournal holds what is told of a command with a key: that it was sent,
+// settled, replayed or refused, and which reads are looks.
+func TestObserversSeeTheJournal(t *testing.T) {
+	const route = "POST /api/Application/create-customer"
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		t.Helper()
+		var told []string
+		tell := func(kind, route string, journal lending.JournalAction, more any) {
+			told = append(told, fmt.Sprintf("%s %s %q %v", kind, path.Base(route), journal, more))
+		}
+		client := process(lending.WithCallObserver(func(ctx context.Context, begun lending.Call) (context.Context, func(lending.Call)) {
+			if begun.Journal != lending.JournalLook {
+				assert.Empty(t, begun.Journal, "it is not known yet")
+			}
+			return ctx, func(c lending.Call) { tell("call", c.Route, c.Journal, c.Outcome) }
+		}), lending.WithObserver(func(_ context.Context, a lending.Attempt) {
+			tell("attempt", a.Route, a.Journal, a.Outcome)
+		}), lending.WithLogger(slog.New(recorder(func(_ context.Context, r slog.Record) {
+			attrs := map[string]string{}
+			r.Attrs(func(a slog.Attr) bool { attrs[a.Key] = a.Value.String(); return true })
+			assert.NotContains(t, attrs["error"], "@", "the address of the customer")
+			tell(r.Message, attrs["route"], lending.JournalAction(attrs["journal"]), r.Level)
+		}))))
+		exchanged := func(route string, journal lending.JournalAction, outcome lending.Outcome, level slog.Level) []string {
+			return []string{
+				fmt.Sprintf("attempt %s %q %v", route, journal, outcome),
+				fmt.Sprintf("lending attempt %s %q %v", route, journal, level),
+				fmt.Sprintf("call %s %q %v", route, journal, outcome),
+			}
+		}
+		user, ctx := fake.Newcomer(), lending.WithKey(t.Context(), "order-42/customer")
+		create := func(want error) []string {
+			told = nil
+			_, err := client.Applications.CreateCustomer(ctx, user)
+			assert.ErrorIs(t, err, want)
+			return told
+		}
+		lookForEmail := exchanged("get-customer-by-email", lending.JournalLook, lending.OutcomeDone, slog.LevelDebug)
+
+		service.Fail(route, lendingtest.Fault{ResetAfter: true})
+		assert.Equal(t, slices.Concat(
+			exchanged("login", "", lending.OutcomeDone, slog.LevelDebug), // no look, though one waits for it
+			exchanged("validate-two-factor", "", lending.OutcomeDone, slog.LevelDebug),
+			lookForEmail,
+			exchanged("create-customer", lending.JournalSent, lending.OutcomeUnknown, slog.LevelWarn),
+		), create(lending.ErrOutcomeUnknown))
+
+		assert.Equal(t, slices.Concat(
+			lookForEmail,
+			exchanged("{customerId}", lending.JournalLook, lending.OutcomeDone, slog.LevelDebug),
+			[]string{`lending journal create-customer "settled" DEBUG`, `call create-customer "settled" done`},
+		), create(nil))
+
+		assert.Equal(t, []string{`lending journal create-customer "settled" DEBUG`, `call create-customer "settled" done`}, create(nil))
+
+		ctx, user.Email = lending.WithKey(t.Context(), "order-43/customer"), "another@example.com"
+		service.Fail(route, lendingtest.Fault{ResetBefore: true})
+		create(lending.ErrOutcomeUnknown)
+		assert.Equal(t, slices.Concat(
+			lookForEmail,
+			[]string{`lending journal create-customer "refused" WARN`, `call create-customer "refused" unknown`},
+		), create(lending.ErrUnsettled))
+
+		ctx = t.Context()
+		assert.Equal(t, exchanged("create-customer", "", lending.OutcomeDone, slog.LevelDebug), create(nil), "without a key")
+		assert.Equal(t, 2, service.Executed(route))
+	})
+}
+
+type tornSource struct{}
+
+func (tornSource) Token(context.Context) (lending.Token, error) { panic("torn") }

@@ -1,0 +1,271 @@
+package guarantees_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+)
+
+func TestBaseURL(t *testing.T) {
+	for _, good := range []string{
+		"https://lending.example", "https://lending.example/", "https://lending.example:8443/a/b/",
+		"http://localhost:8080", "http://127.0.0.2", "http://[::1]:80/x", "https://lending.example/a%2Fb",
+	} {
+		_, err := lending.New(good)
+		assert.NoError(t, err, good)
+	}
+	for bad, rule := range map[string]string{
+		"":                                  "must begin with https://",
+		"lending.example":                   "must begin with https://",
+		"ftp://lending.example":             "must begin with https://",
+		"https:lending.example":             "needs a host",
+		"https://":                          "needs a host",
+		"http://lending.example":            "must use https",
+		"http://127.0.0.1.example":          "must use https",
+		"http://evillocalhost":              "must use https",
+		"http://localhost.example":          "must use https",
+		"http://0.0.0.0":                    "must use https",
+		"https://who:hush@lending.example":  "must not hold user information",
+		"https://lending.example?key=hush":  "must not hold a query",
+		"https://lending.example?":          "must not hold a query",
+		"https://lending.example/#hush":     "must not hold a fragment",
+		"https://lending.example/#":         "must not hold a fragment",
+		"https://lending.example/a/../hush": "must not hold dot segments",
+		"https://hush:99999x/":              "is not a URL",
+		"https://lending.example/\x7fhush":  "is not a URL",
+	} {
+		_, err := lending.New(bad)
+		var argument *lending.ArgumentError
+		require.ErrorAs(t, err, &argument, bad)
+		assert.ErrorContains(t, err, "baseURL")
+		assert.ErrorContains(t, err, rule)
+		assert.NotContains(t, err.Error(), "hush")
+		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+	}
+}
+
+func TestOptionsRefuseNothing(t *testing.T) {
+	for name, option := range map[string]lending.Option{
+		"WithHTTPClient":   lending.WithHTTPClient(nil),
+		"WithTokenSource":  lending.WithTokenSource(nil),
+		"WithLogger":       lending.WithLogger(nil),
+		"WithObserver":     lending.WithObserver(nil),
+		"WithCallObserver": lending.WithCallObserver(nil),
+		"username":         lending.WithCredentials(lending.Credentials{}),
+	} {
+		_, err := lending.New("https://lending.example", option)
+		assert.ErrorContains(t, err, name)
+	}
+	token := lending.WithTokenSource(lending.StaticToken("t"))
+	_, err := lending.New("https://lending.example", token, token) //nolint:gocritic // twice is the point
+	assert.ErrorContains(t, err, "together with another source")
+}
+
+func TestRequestOnTheWire(t *testing.T) {
+	var got *http.Request
+	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		got = r
+		wire.Answer(200, `"Approved"`)(w, r)
+	})
+	status, err := client.Applications.Status(t.Context(), catalog.OtherApplication)
+	require.NoError(t, err)
+	assert.Equal(t, "Approved", status)
+	assert.Equal(t, "GET", got.Method)
+	assert.Equal(t, "/api/Application/application-status/11111111-2222-4333-8444-555555555555", got.URL.EscapedPath())
+	assert.Equal(t, "application/json", got.Header.Get("Accept"))
+	assert.Equal(t, "Bearer test-token", got.Header.Get("Authorization"))
+	assert.Regexp(t, `^lending-go/(devel|v\d)`, got.Header.Get("User-Agent"))
+	assert.Empty(t, got.Header.Get("Content-Type"))
+	assert.Empty(t, got.URL.RawQuery)
+}
+
+func TestAnonymousRoutesSendNoToken(t *testing.T) {
+	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		assert.Empty(t, r.Header.Values("Authorization"))
+		wire.Answer(200, `{"token":"x"}`)(w, r)
+	})
+	_, err := client.Auth.Login(t.Context(), lending.LoginRequest{Username: "u", Password: lending.NewSecret("p")})
+	require.NoError(t, err)
+}
+
+func TestTokensThatMustNotTravel(t *testing.T) {
+	for _, token := range []string{"", "a\r\nX-Evil: 1", "two words", "ümlaut", "nul\x00"} {
+		address := wire.Listen(t, func(http.ResponseWriter, *http.Request) { t.Error("sent") })
+		client := wire.NewClient(t, address, lending.WithTokenSource(lending.StaticToken(token)))
+		_, err := client.Applications.Status(t.Context(), catalog.OtherApplication)
+		require.Error(t, err)
+		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+		if token != "" {
+			assert.NotContains(t, err.Error(), token)
+		}
+	}
+}
+
+func TestWithoutTokenSource(t *testing.T) {
+	client, err := lending.New("https://lending.example")
+	require.NoError(t, err)
+	_, err = client.Applications.Process(t.Context(), catalog.OtherApplication)
+	require.ErrorIs(t, err, lending.ErrSignInRequired)
+	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+}
+
+func TestCaptureResponse(t *testing.T) {
+	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Correlation", "c-1")
+		wire.Answer(409, `{"detail":"no"}`)(w, r)
+	})
+	var captured lending.Response
+	err := client.Applications.Cancel(lending.CaptureResponse(t.Context(), &captured), catalog.OtherApplication)
+	require.Error(t, err)
+	assert.Equal(t, 409, captured.StatusCode)
+	assert.Equal(t, "c-1", captured.Header.Get("X-Correlation"))
+	assert.JSONEq(t, `{"detail":"no"}`, string(captured.Body))
+}
+
+// A call that fails on the way captures what there was of an answer, and nothing of the
+// call before.
+func TestCaptureResponseOfAFailure(t *testing.T) {
+	for name, test := range map[string]struct {
+		sent string
+		want lending.Response
+	}{
+		"no answer":     {"", lending.Response{}},
+		"a cut success": {"HTTP/1.1 201 Created\r\nContent-Length: 90\r\n\r\n{\"id\":", lending.Response{StatusCode: 201, Body: []byte(`{"id":`)}},
+		"a cut problem": {"HTTP/1.1 400 Bad Request\r\nContent-Length: 90\r\n\r\n{\"a\":", lending.Response{StatusCode: 400, Body: []byte(`{"a":`)}},
+		"a wrong shape": {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", lending.Response{StatusCode: 200, Body: []byte("[]")}},
+	} {
+		client := wire.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			assert.NoError(t, err)
+			_, _ = io.WriteString(conn, test.sent)
+			assert.NoError(t, conn.Close())
+		})
+		captured := lending.Response{StatusCode: 299, Body: []byte("of another call")}
+		_, err := client.Applications.CreateCustomer(lending.CaptureResponse(t.Context(), &captured), fake.Ada())
+		require.Error(t, err, name)
+		assert.Equal(t, test.want.StatusCode, captured.StatusCode, name)
+		assert.Equal(t, string(test.want.Body), string(captured.Body), name)
+	}
+}
+
+// The service's cookies and redirects are for browsers.
+func TestForeignHTTPClientKeepsNothing(t *testing.T) {
+	jar, err := cookiejar.New(nil)
+	require.NoError(t, err)
+	mine := &http.Client{Jar: jar}
+	calls := 0
+	address := wire.Listen(t, func(w http.ResponseWriter, r *http.Request) {
+		calls++
+		assert.Empty(t, r.Cookies())
+		http.SetCookie(w, &http.Cookie{Name: "session", Value: "1", Path: "/"})
+		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+	})
+	service, err := url.Parse(address)
+	require.NoError(t, err)
+	jar.SetCookies(service, []*http.Cookie{{Name: "website", Value: "1", Path: "/"}})
+	client := wire.NewClient(t, address, lending.WithHTTPClient(mine), lending.WithTokenSource(lending.StaticToken("test-token")))
+	for range 2 {
+		err := client.Applications.Cancel(t.Context(), catalog.OtherApplication)
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+	}
+	assert.Equal(t, 2, calls)
+	assert.NotNil(t, mine.Jar, "the caller's client was changed")
+	assert.Len(t, jar.Cookies(service), 1, "the jar was changed")
+}
+
+func TestConcurrentUse(t *testing.T) {
+	client := wire.Serve(t, wire.Answer(200, `"Approved"`))
+	var group sync.WaitGroup
+	for range 50 {
+		group.Go(func() {
+			status, err := client.Applications.Status(t.Context(), catalog.OtherApplication)
+			assert.NoError(t, err)
+			assert.Equal(t, "Approved", status)
+		})
+	}
+	group.Wait()
+}
+
+func TestAnswerIsBounded(t *testing.T) {
+	chunk := bytes.Repeat([]byte(" "), 1<<20)
+	client := wire.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		for range 65 {
+			_, _ = w.Write(chunk)
+		}
+	})
+	_, err := client.Applications.Get(t.Context(), catalog.OtherApplication)
+	require.ErrorIs(t, err, lending.ErrTooLarge)
+}
+
+func TestCancelledContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	client := wire.Serve(t, func(http.ResponseWriter, *http.Request) { t.Error("sent") })
+	for _, err := range []error{
+		client.Applications.Cancel(ctx, catalog.OtherApplication),
+		second(client.Applications.Status(ctx, catalog.OtherApplication)),
+	} {
+		require.ErrorIs(t, err, context.Canceled)
+		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+	}
+}
+
+func TestClientPrintsItsAddressOnly(t *testing.T) {
+	client, err := lending.New("https://lending.example/x", lending.WithCredentials(lending.Credentials{
+		Username: "u", Password: lending.NewSecret("hush"),
+	}))
+	require.NoError(t, err)
+	holder := struct{ client *lending.Client }{client}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
+		assert.NotContains(t, fmt.Sprintf(verb, client)+fmt.Sprintf(verb, *client)+fmt.Sprintf(verb, holder), "hush")
+	}
+	assert.Contains(t, fmt.Sprint(client), "https://lending.example/x")
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// TestForeignClientKeepsItsHabits holds that a caller's http.Client neither follows
+// redirects nor keeps cookies for us, and is itself left as it was.
+func TestForeignClientKeepsItsHabits(t *testing.T) {
+	jar, err := cookiejar.New(nil)
+	require.NoError(t, err)
+	hc := &http.Client{Jar: jar, Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error {
+		t.Error("asked about a redirect")
+		return nil
+	}}
+	var arrivals atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		arrivals.Add(1)
+		assert.Empty(t, r.Header.Values("Cookie"))
+		http.SetCookie(w, &http.Cookie{Name: "session", Value: "x"})
+		http.Redirect(w, r, "/base/path/api/again", http.StatusTemporaryRedirect)
+	}))
+	defer server.Close()
+	address, err := url.Parse(server.URL)
+	require.NoError(t, err)
+	jar.SetCookies(address, []*http.Cookie{{Name: "sign-in", Value: "c"}})
+	client := benchmarkClient(t, server.URL, hc)
+	assert.ErrorIs(t, client.Applications.Cancel(t.Context(), catalog.Application), lending.ErrOutcomeUnknown)
+	_, err = client.Applications.Status(t.Context(), catalog.Application)
+	require.Error(t, err)
+	assert.EqualValues(t, 2, arrivals.Load())
+	assert.Nil(t, hc.Transport)
+	assert.Len(t, jar.Cookies(address), 1)
+}

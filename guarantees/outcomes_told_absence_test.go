@@ -1,0 +1,174 @@
+package guarantees_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// notThere are answers, and whether they say of a read that there is nothing.
+var notThere = []struct {
+	status int
+	media  string
+	body   string
+	absent bool
+}{
+	{404, "application/problem+json", `{"status":404,"title":"Not Found","traceId":"00-1"}`, true},
+	{404, "application/json; charset=utf-8", "\xEF\xBB\xBF" + `{"ErrorCode":"E1"}`, true},
+	{404, "application/json", `{"title":"x","errors":[{"field":"id","message":"m","code":"c"}]}`, true},
+	{404, "", ``, false},
+	{404, "text/html", `<html>404</html>`, false},
+	{404, "text/plain", `default backend - 404`, false},
+	{404, "application/json", `{"message":"no Route matched with those values"}`, false},
+	{404, "application/json", `{"statusCode":404,"message":"Resource not found"}`, false},
+	{404, "application/json", `{"status":404,"error":"Not Found","path":"/x"}`, false},
+	{400, "application/problem+json", `{"status":400,"title":"Bad Request"}`, true},
+	{400, "application/json", `{"errorCode":"CustomerNotFound","errors":[]}`, true},
+	{400, "application/problem+json", `{"title":"t","errors":[{"field":"email","message":"m","code":"c"}]}`, false},
+	{400, "application/problem+json", `{"title":"t","errors":{"email":["no e-mail address"]}}`, false},
+	{400, "", ``, false},
+	{400, "application/json", `{}`, false},
+	{400, "text/html", `<html>400 Bad Request</html>`, false},
+	{401, "application/problem+json", `{"title":"t"}`, false},
+	{403, "application/problem+json", `{"title":"t"}`, false},
+	{409, "application/problem+json", `{"title":"t"}`, false},
+	{410, "application/problem+json", `{"title":"t"}`, false},
+	{302, "", ``, false},
+	{200, "application/json", `{"status":404,"title":"Not Found"}`, false},
+	{200, "application/json", `false`, false},
+	{200, "application/json", `"half`, false},
+}
+
+// TestAbsent holds for each read which answers say that there is nothing, and that an error
+// of a mutation never does.
+func TestAbsent(t *testing.T) {
+	t.Parallel()
+	var handle http.HandlerFunc
+	client := wire.Serve(t, wire.AfterRequest(&handle))
+	with := func(status int, media, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", media)
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(body))
+		}
+	}
+	all := map[string]func(context.Context, *lending.Client) (any, error){"with force": catalog.Variants["Applications.Offer with force"]}
+	for name := range catalog.Routes(t) {
+		all[name] = catalog.Calls[name]
+	}
+	for name, call := range all {
+		r := catalog.Routes(t)[name]
+		t.Run(name, func(t *testing.T) {
+			for _, test := range notThere {
+				handle = with(test.status, test.media, test.body)
+				_, err := call(t.Context(), client)
+				assert.Equal(t, test.absent && r.Reads, lending.Absent(err), "%d %s: %v", test.status, test.body, err)
+			}
+			for _, handle = range []http.HandlerFunc{with(204, "", ""), with(200, "application/json", "null"), with(200, "application/json", " ")} {
+				_, err := call(t.Context(), client)
+				assert.Equal(t, r.Reads && errors.Is(err, lending.ErrNoContent), lending.Absent(err), "%v", err)
+				assert.False(t, r.Reads && err != nil && !lending.Absent(err), "%v", err)
+			}
+		})
+	}
+}
+
+// TestAbsentOfOtherErrors holds what becomes of an absence that is wrapped, joined or
+// stands for something else.
+func TestAbsentOfOtherErrors(t *testing.T) {
+	t.Parallel()
+	missing := wire.Answer(http.StatusNotFound, `{"title":"Not Found"}`)
+	client := wire.Serve(t, missing)
+	_, absent := client.Loans.Get(t.Context(), catalog.Loan)
+	lost := &lending.Error{Effect: lending.Mutation, Outcome: lending.OutcomeUnknown}
+	for name, test := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"none":                    {nil, false},
+		"of somebody else":        {errors.New("not found"), false},
+		"itself":                  {absent, true},
+		"wrapped":                 {fmt.Errorf("loan: %w", absent), true},
+		"without its %w":          {fmt.Errorf("loan: %v", absent), false}, //nolint:errorlint // what it is about
+		"beside a command":        {errors.Join(lost, absent), false},
+		"before a command":        {errors.Join(absent, lost), false},
+		"the sentinel by itself":  {lending.ErrNoContent, false},
+		"made by hand":            {&lending.Error{Effect: lending.Read, StatusCode: 404, Problem: &lending.ProblemDetails{Title: "x"}}, true},
+		"made without the record": {&lending.Error{Effect: lending.Read, StatusCode: 404}, false},
+		"an argument":             {&lending.ArgumentError{}, false},
+	} {
+		assert.Equal(t, test.want, lending.Absent(test.err), name)
+	}
+	for _, err := range client.Loans.AllTransactions(t.Context(), catalog.Loan, nil) {
+		assert.True(t, lending.Absent(err), "of a page: %v", err)
+	}
+	for effect, want := range map[lending.Effect]bool{lending.Read: true, lending.Mutation: false} {
+		_, err := client.Do(t.Context(), lending.RawRequest{Effect: effect, Method: http.MethodGet, Path: "/api/Group/get-thing"})
+		assert.Equal(t, want, lending.Absent(err), "%s: %v", effect, err)
+	}
+
+	// What a sign-in was answered says nothing of the read behind it.
+	for _, status := range []int{http.StatusNotFound, http.StatusNoContent, http.StatusBadRequest} {
+		client := wire.NewClient(t, wire.Listen(t, func(w http.ResponseWriter, r *http.Request) {
+			assert.True(t, strings.HasSuffix(r.URL.Path, "/login"))
+			if status == http.StatusNoContent {
+				w.WriteHeader(status)
+				return
+			}
+			wire.Answer(status, `{"title":"t"}`)(w, r)
+		}), lending.WithCredentials(lending.Credentials{Username: "ada", Password: lending.NewSecret("p")}))
+		_, err := client.Loans.Get(t.Context(), catalog.Loan)
+		require.Error(t, err)
+		assert.False(t, lending.Absent(err), "%d: %v", status, err)
+		assert.NotErrorIs(t, err, lending.ErrNoContent)
+	}
+}
+
+// TestAbsentAtTheEmbeddedService holds that each read of it, of what nobody has made, finds
+// an empty list or is an absence, and that its other refusals are none.
+func TestAbsentAtTheEmbeddedService(t *testing.T) {
+	t.Parallel()
+	service := lendingtest.NewServer()
+	defer service.Close()
+	client := wire.NewClient(t, service.URL, lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.AdministratorUsername))))
+	docs := methodDocs(t)
+	for name, r := range catalog.Routes(t) {
+		if !r.Reads {
+			continue
+		}
+		result, err := catalog.Calls[name](t.Context(), client)
+		if err != nil {
+			assert.True(t, lending.Absent(err), "%s: %v", name, err)
+		} else if record, ok := result.(*lending.Record); ok {
+			assert.Equal(t, "[]", string(record.Raw()), name)
+		} else {
+			assert.Zero(t, reflect.ValueOf(result).Len(), name)
+		}
+		comment := strings.Join(strings.Fields(docs[name]), " ")
+		assert.True(t, strings.Contains(comment, "[Absent] reports") || name == "Webhooks.AllSubscriptions", "%s says what its absence looks like", name)
+		if strings.HasPrefix(r.Answer, "[]") || strings.HasPrefix(r.Answer, "PagedList") {
+			assert.Contains(t, comment, "the list is empty", name)
+		}
+	}
+	application := service.AddApplication(lendingtest.Application{}).ID
+	_, err := client.Applications.Offer(t.Context(), fake.Must(lending.ParseApplicationID(application)), nil)
+	assert.True(t, lending.Absent(err), "no offer yet: %v", err)
+	_, err = client.Do(t.Context(), lending.RawRequest{
+		Effect: lending.Read, Method: http.MethodGet, Path: "/api/Loan/get-loan/{loanId}", Args: []string{"no-uuid"},
+	})
+	assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
+	assert.False(t, lending.Absent(err), "malformed: %v", err)
+}

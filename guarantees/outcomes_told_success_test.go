@@ -1,0 +1,251 @@
+package guarantees_test
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/race"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+)
+
+const (
+	someID = `"11111111-2222-4333-8444-555555555555"`
+	// whole has every part that is published of any record.
+	whole = `"id":` + someID + `,"applicationId":` + someID + `,"token":"t","data":[],"totalCount":0`
+)
+
+// kindOf names what the route's success looks like.
+func kindOf(r catalog.Route) string {
+	switch {
+	case catalog.IsUpload(r):
+		return "upload"
+	case catalog.IsBatch(r):
+		return "batch"
+	case r.Answer == "GuidApiResponse", r.Answer == "FullApplicationUser":
+		return r.Answer
+	case r.Name == "Auth.RefreshToken":
+		return "token"
+	case publishedParts[r.Answer] == "data":
+		return "page"
+	case publishedParts[strings.TrimPrefix(r.Answer, "[]")] == "id":
+		return strings.TrimSuffix(r.Answer, strings.TrimPrefix(r.Answer, "[]")) + "id"
+	case strings.HasPrefix(r.Answer, "[]"):
+		return "list"
+	case r.Answer == "-", r.Answer == "undeclared", r.Answer == "boolean", strings.HasPrefix(r.Answer, "string"):
+		return r.Answer
+	}
+	return "record"
+}
+
+// verdicts is what an answer with 200 means for a kind of route: a success (""), one
+// whose result is lost ("done"), or none for certain ("unknown").
+type verdicts map[string]string
+
+func except(otherwise string, exceptions verdicts) verdicts {
+	all := verdicts{}
+	for _, kind := range []string{
+		"-", "undeclared", "record", "id", "GuidApiResponse", "FullApplicationUser", "page", "string(uuid)", "token", "string", "boolean",
+		"list", "[]id", "batch", "upload",
+	} {
+		all[kind] = otherwise
+	}
+	maps.Copy(all, exceptions)
+	return all
+}
+
+// successes are answers with 200, and what each means.
+func successes() map[string]verdicts {
+	failure := except("unknown", verdicts{"FullApplicationUser": ""}) // which fails by having no token
+	object := except("done", verdicts{
+		"-": "", "undeclared": "", "record": "", "id": "", "GuidApiResponse": "", "FullApplicationUser": "", "page": "", "upload": "unknown",
+	})
+	without := maps.Clone(object)
+	maps.Copy(without, verdicts{"id": "done", "page": "done", "GuidApiResponse": "unknown"})
+	zero := strings.ReplaceAll(`{`+whole+`}`, someID, `"00000000-0000-0000-0000-000000000000"`)
+	id := except("done", verdicts{
+		"-": "", "undeclared": "", "GuidApiResponse": "", "string(uuid)": "", "token": "", "string": "", "upload": "unknown",
+	})
+	text := maps.Clone(id)
+	maps.Copy(text, verdicts{"GuidApiResponse": "unknown", "string(uuid)": "done"})
+	other := except("done", verdicts{"-": "", "undeclared": "", "GuidApiResponse": "unknown", "upload": "unknown"})
+	list := func(fits verdicts) verdicts {
+		all := maps.Clone(other)
+		maps.Copy(all, verdicts{"list": "", "[]id": "done", "batch": "unknown"})
+		maps.Copy(all, fits)
+		return all
+	}
+	nothing := except("done", verdicts{"-": "", "list": "", "[]id": "", "GuidApiResponse": "unknown", "upload": "unknown"})
+	return map[string]verdicts{
+		`false`:             except("unknown", verdicts{"boolean": ""}),
+		"\xEF\xBB\xBFfalse": except("unknown", verdicts{"boolean": ""}),
+		" false\r\n":        except("unknown", verdicts{"boolean": ""}),
+
+		`{"success":false}`:                                 failure,
+		`{"Success": false, ` + whole + `}`:                 failure,
+		"\xEF\xBB\xBF" + ` {` + whole + `,"success":false}`: failure,
+		`{"\u0073uccess":false}`:                            failure,
+		`{"success":true,"isSuccess":false}`:                failure,
+		`{"SUCCEEDED":false}`:                               failure,
+		`{"error":"no such application"}`:                   failure,
+		`{"error":{"code":7},` + whole + `}`:                failure,
+		`{"error":true}`:                                    failure,
+		`{"errors":["no"],"error":null}`:                    failure,
+		`{"Errors":{"Email":["no"]}}`:                       failure,
+		`{"status":404,"title":"Not Found"}`:                failure,
+		`{"errorCode":"E1","status":500}`:                   failure,
+		`{"Status":400,"TraceId":"00-1",` + whole + `}`:     failure,
+
+		`{` + whole + `}`: object,
+		`{"success":true,"isSuccess":null,` + whole + `}`:          object,
+		`{"error":null,"errors":[ ],` + whole + `}`:                object,
+		`{"error":"","errors":{ },"succeeded":1,` + whole + `}`:    object,
+		`{"error":false,"Errors":0,` + whole + `}`:                 object,
+		`{"status":400,` + whole + `}`:                             object,
+		`{"status":"404","title":"Manager",` + whole + `}`:         object,
+		`{"status":200,"title":"OK",` + whole + `}`:                object,
+		`{"status":404,"title":"","errorCode":null,` + whole + `}`: object,
+		`{"result":{"success":false,"error":"x"},` + whole + `}`:   object,
+		`{"successful":false,"errorCount":3,` + whole + `}`:        object,
+
+		`{"status":"ok"}`:               without,
+		`{"id":null,"data":null,"x":1}`: without,
+		`{}`:                            without,
+		`{ "a" : null , "b" : "" }`:     without,
+		`{"data":"00000000-0000-0000-0000-000000000000","message":"no"}`: without,
+		`{"detail":"no","correlationId":` + someID + `}`:                 without,
+		`{"data":{"a":[` + someID + `]}}`:                                without,
+		zero:                                                             with(object, verdicts{"id": "done", "GuidApiResponse": "unknown"}),
+		someID:                                                           id,
+		`"true"`:                                                         text,
+		`"false"`:                                                        text,
+		`"` + strings.Repeat("0", 32) + `"`:                              text,
+		`""`:                                                             with(text, verdicts{"token": "done"}),
+		`12`:                                                             other,
+		`true`:                                                           with(other, verdicts{"boolean": "", "upload": ""}),
+		`[]`:                                                             list(verdicts{"[]id": ""}),
+		`[{}]`:                                                           list(nil),
+		`[{` + whole + `}]`:                                              list(verdicts{"[]id": ""}),
+		`[{` + whole + `},{` + whole + `}]`:                              list(verdicts{"[]id": "", "batch": ""}),
+		`[{` + whole + `},{"id":null},{}]`:                               list(verdicts{"batch": ""}), // of customers it is not: see below
+		`[{` + whole + `},{"error":"no",` + whole + `}]`: list(verdicts{"[]id": ""}),
+		``:         with(nothing, verdicts{"string": ""}),
+		`null`:     nothing,
+		`{"half":`: except("done", verdicts{"-": "", "GuidApiResponse": "unknown", "upload": "unknown"}),
+		`<html>`:   except("unknown", nil),
+	}
+}
+
+func with(base verdicts, more verdicts) verdicts {
+	all := maps.Clone(base)
+	maps.Copy(all, more)
+	return all
+}
+
+// TestSuccessOfEveryRoute holds for each route which answers with 200 are a success, and
+// what is known after one that is none.
+func TestSuccessOfEveryRoute(t *testing.T) {
+	t.Parallel()
+	var body string
+	var attempt lending.Attempt
+	handle := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { wire.Answer(http.StatusOK, body)(w, r) })
+	client := wire.Serve(t, wire.AfterRequest(&handle),
+		lending.WithObserver(func(_ context.Context, a lending.Attempt) { attempt = a }))
+	table, routes := successes(), catalog.Routes(t)
+	t.Logf("%d answers to each of %d routes", len(table), len(routes))
+	for name, r := range routes {
+		t.Run(name, func(t *testing.T) {
+			for answered, verdict := range table {
+				if race.Enabled && len(answered)%4 != 0 { // which finds nothing in the words of an answer
+					continue
+				}
+				body = answered
+				want, ok := verdict[kindOf(r)]
+				require.True(t, ok, kindOf(r))
+				if name == "Bulk.CreateCustomers" && strings.Contains(body, `{"id":null},{}`) {
+					want = "done"
+				}
+				result, err := catalog.Calls[name](t.Context(), client)
+				if want == "" {
+					assert.NoError(t, err, body)
+					continue
+				}
+				if !assert.Error(t, err, "%s is a success with %#v", body, result) {
+					continue
+				}
+				assert.NotContains(t, err.Error(), "no such", body)
+				if r.Reads {
+					assert.NotErrorIs(t, err, lending.ErrMayHaveHappened, body)
+					continue
+				}
+				assert.Equal(t, want, lending.OutcomeOf(err).String(), "%s: %v", body, err)
+				assert.ErrorIs(t, err, lending.ErrMayHaveHappened, body)
+				assert.Equal(t, want == "unknown", attempt.Outcome == lending.OutcomeUnknown, body)
+				var failed *lending.Error
+				require.ErrorAs(t, err, &failed)
+				assert.Equal(t, settledBy(t, name), failed.SettledBy)
+				assert.Equal(t, body, string(failed.Response().Body))
+			}
+		})
+	}
+}
+
+// TestFailureThatIsReported holds what the error of a success says that is a failure.
+func TestFailureThatIsReported(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{"success":false,"message":"hush"}`: "200 OK: the answer reports a failure: success: outcome unknown, settle it with Applications.Status",
+		`{"Error":"hush"}`:                   "200 OK: the answer reports a failure: Error: outcome unknown, settle it with Applications.Status",
+		`false`:                              "200 OK: the answer is false: outcome unknown, settle it with Applications.Status",
+		`{"status":409,"errorCode":"E1","detail":"hush"}`: "200 OK: the answer reports a failure: status: errorCode E1: " +
+			"outcome unknown, settle it with Applications.Status",
+	} {
+		err := wire.Serve(t, wire.Answer(http.StatusOK, body)).Applications.Cancel(t.Context(), catalog.OtherApplication)
+		require.EqualError(t, err, "lending: POST /api/Application/cancel-application/{applicationId}: "+want)
+		var failed *lending.Error
+		require.ErrorAs(t, err, &failed)
+		assert.Equal(t, strings.Contains(body, "E1"), failed.Problem != nil)
+	}
+	for body, want := range map[string]string{
+		`[{"id":` + someID + `},{"name":"Ada"}]`:                                "[1].id: want a UUID, got nothing",
+		`[{"id":` + someID + `},{"ID":null}]`:                                   "[1].id: want a UUID, got null",
+		`[{"id":` + someID + `},{"id":"00000000-0000-0000-0000-000000000000"}]`: "[1].id: want a UUID, got the zero UUID",
+		`[null,null]`: "[0].id: want a UUID, got nothing",
+	} {
+		_, err := catalog.Calls["Bulk.CreateCustomers"](t.Context(), wire.Serve(t, wire.Answer(http.StatusOK, body)))
+		assert.ErrorContains(t, err, want+": it happened, the answer is lost, read Customers.GetByEmail")
+	}
+	_, err := catalog.Calls["Loans.Get"](t.Context(), wire.Serve(t, wire.Answer(http.StatusOK, `{"id":`+someID+`}`)))
+	assert.ErrorContains(t, err, "applicationId: want a UUID, got nothing")
+}
+
+// TestConfirmationKeepsItsAnswer holds that a bare UUID is one too.
+func TestConfirmationKeepsItsAnswer(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{someID, `{"data":` + someID + `}`} {
+		result, err := catalog.Calls["Loans.ConfirmInvoiceWithdrawal"](t.Context(), wire.Serve(t, wire.Answer(http.StatusOK, body)))
+		require.NoError(t, err)
+		confirmed, _ := result.(*lending.GuidApiResponse)
+		assert.Equal(t, body, string(confirmed.Raw()))
+	}
+}
+
+// TestDoLeavesTheAnswerToItsCaller: of a route that is not shown nobody knows what a
+// success looks like, but HTML is none.
+func TestDoLeavesTheAnswerToItsCaller(t *testing.T) {
+	t.Parallel()
+	for body, ok := range map[string]bool{`false`: true, `{"success":false}`: true, `{"status":404,"title":"x"}`: true, ``: true, `<html>`: false} {
+		record, err := wire.Serve(t, wire.Answer(http.StatusOK, body)).Do(t.Context(), lending.RawRequest{Method: http.MethodPost, Path: "/api/Group/do"})
+		assert.Equal(t, ok, err == nil, body)
+		if ok {
+			assert.Equal(t, body, string(record.Raw()))
+		}
+	}
+}

@@ -1,0 +1,411 @@
+package guarantees_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+func TestProblemDetails(t *testing.T) {
+	full := &lending.ProblemDetails{
+		Status: 400, Title: "Bad", Detail: "d", Instance: "/api", TraceID: "t-1", CorrelationID: "c-1", ErrorCode: "E1",
+		Errors: []lending.FieldError{{Field: "email", Message: "m", Code: "invalid"}},
+	}
+	for _, test := range []struct {
+		name, contentType, body string
+		want                    *lending.ProblemDetails
+	}{
+		{"array", "application/json", `{"status":400,"title":"Bad","detail":"d","instance":"/api","traceId":"t-1","correlationId":"c-1","errorCode":"E1","errors":[{"field":"email","message":"m","code":"invalid"}]}`, full},
+		{"problem+json in PascalCase, with a BOM", "application/problem+json; charset=utf-8", "\uFEFF" + `{"Status":400,"Title":"Bad","Detail":"d","Instance":"/api","TraceId":"t-1","CorrelationId":"c-1","ErrorCode":"E1","Errors":[{"Field":"email","Message":"m","Code":"invalid"}]}`, full},
+		{"dictionary", "application/problem+json", `{"status":400,"errors":{"Email":["m1","m2"],"$.customerId":["m3"],"":"m4"}}`, &lending.ProblemDetails{Status: 400, Errors: []lending.FieldError{
+			{Field: "", Message: "m4"}, {Field: "$.customerId", Message: "m3"}, {Field: "Email", Message: "m1"}, {Field: "Email", Message: "m2"},
+		}}},
+		{"members of other types", "application/json", `{"status":"400","title":7,"errorCode":"E1","errors":[{"field":1,"code":"c"},"text",null]}`, &lending.ProblemDetails{ErrorCode: "E1", Errors: []lending.FieldError{{Code: "c"}, {}, {}}}},
+		{"labelled as text", "text/plain", `{"errorCode":"E1"}`, &lending.ProblemDetails{ErrorCode: "E1"}},
+		{"html", "text/html", "<html>secret</html>", nil},
+		{"empty", "", "", nil},
+		{"broken", "application/json", `{"errorCode":"E1"`, nil},
+		{"a string", "application/json", `"secret"`, nil},
+		{"null", "application/json", `null`, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			client := wire.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", test.contentType)
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = w.Write([]byte(test.body))
+			})
+			err := client.Applications.Cancel(t.Context(), catalog.OtherApplication)
+			var failed *lending.Error
+			require.ErrorAs(t, err, &failed)
+			assert.Equal(t, 400, failed.StatusCode)
+			assert.Equal(t, lending.OutcomeRejected, failed.Outcome)
+			assert.Equal(t, "POST", failed.Method)
+			assert.Equal(t, "/api/Application/cancel-application/{applicationId}", failed.Route)
+			assert.Equal(t, test.body, string(failed.Response().Body))
+			assert.NotContains(t, err.Error(), "secret")
+			if failed.Problem != nil {
+				failed.Problem.Raw = nil
+			}
+			assert.Equal(t, test.want, failed.Problem)
+		})
+	}
+}
+
+func TestErrorText(t *testing.T) {
+	client := wire.Serve(t, wire.Answer(400, `{"title":"hush","detail":"hush","instance":"/hush","traceId":"00-ab-01","correlationId":"c-1","errorCode":"E1",
+		"errors":[{"field":"email","message":"The value 'hush' is wrong","code":"invalid"},{"field":"the value hush","message":"","code":""}]}`))
+	err := client.Applications.Cancel(t.Context(), catalog.OtherApplication)
+	const want = "lending: POST /api/Application/cancel-application/{applicationId}: 400 Bad Request" +
+		": errorCode E1: trace 00-ab-01: correlation c-1: field email invalid: field [redacted]: rejected"
+	var failed *lending.Error
+	require.ErrorAs(t, err, &failed)
+	assert.Equal(t, want, err.Error())
+
+	var text, structured bytes.Buffer
+	slog.New(slog.NewTextHandler(&text, nil)).Info("x", "err", err, "problem", failed.Problem)
+	slog.New(slog.NewJSONHandler(&structured, nil)).Info("x", "err", err, "problem", failed.Problem)
+	asJSON, marshalErr := json.Marshal(err)
+	require.NoError(t, marshalErr)
+	all := text.String() + structured.String() + string(asJSON)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {
+		all += fmt.Sprintf(verb, err) + fmt.Sprintf(verb, failed.Problem) + fmt.Sprintf(verb, []error{err})
+	}
+	assert.NotContains(t, all, "hush")
+	assert.Contains(t, structured.String(), `"outcome":"rejected"`)
+	assert.Equal(t, "hush", failed.Problem.Detail)
+}
+
+// TestWhatLiesBehindAnError holds that a caller can still ask what failed: by value, by
+// net.Error, by the errors of certificates, by his own types, and where no connection
+// could be made.
+func TestWhatLiesBehindAnError(t *testing.T) {
+	mine := &myError{"mine"}
+	host := x509.HostnameError{Certificate: &x509.Certificate{}, Host: "lending.example"}
+	dialed := &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	_, err := benchmarkClient(t, "https://lending.example", &http.Client{Transport: wire.RoundTripper(func(*http.Request) (*http.Response, error) {
+		return nil, errors.Join(mine, os.ErrDeadlineExceeded, net.ErrClosed, &tls.CertificateVerificationError{Err: host}, &net.OpError{Op: "proxyconnect", Err: dialed},
+			&net.DNSError{Err: "c4n4ry", Name: "lending.example", Server: "c4n4ry", IsNotFound: true})
+	})}).Applications.Status(t.Context(), catalog.Application)
+	for _, target := range []error{mine, net.ErrClosed, syscall.ECONNREFUSED, os.ErrDeadlineExceeded} {
+		require.ErrorIs(t, err, target)
+	}
+	var network net.Error
+	require.ErrorAs(t, errors.Unwrap(err), &network)
+	assert.Equal(t, errors.Unwrap(err), network)
+	var certificate *tls.CertificateVerificationError
+	require.ErrorAs(t, err, &certificate)
+	var hostname x509.HostnameError
+	require.ErrorAs(t, err, &hostname)
+	var own *myError
+	require.ErrorAs(t, err, &own)
+	var operation *net.OpError
+	require.ErrorAs(t, err, &operation)
+	assert.EqualError(t, operation, "dial tcp 127.0.0.1:1: connection refused")
+	var dns *net.DNSError
+	require.ErrorAs(t, err, &dns)
+	assert.EqualError(t, dns, "lookup lending.example: not found")
+	assert.True(t, dns.IsNotFound)
+}
+
+type myError struct{ text string }
+
+func (e *myError) Error() string { return e.text }
+
+func TestStatusSentinels(t *testing.T) {
+	for status, sentinel := range map[int]error{
+		401: lending.ErrUnauthorized,
+		403: lending.ErrForbidden,
+		404: lending.ErrNotFound,
+		413: lending.ErrTooLarge,
+		429: lending.ErrRateLimited,
+		502: lending.ErrOutcomeUnknown,
+	} {
+		client := wire.Serve(t, wire.Answer(status, ``))
+		err := client.Applications.Cancel(t.Context(), catalog.OtherApplication)
+		for _, other := range []error{
+			lending.ErrUnauthorized, lending.ErrForbidden, lending.ErrNotFound, lending.ErrTooLarge,
+			lending.ErrRateLimited, lending.ErrOutcomeUnknown, lending.ErrSignInRequired, lending.ErrNoContent,
+		} {
+			assert.Equal(t, other == sentinel, errors.Is(err, other), "%d is %v", status, other) //nolint:errorlint // the very value
+		}
+	}
+}
+
+// A success that says nothing, or something else than was asked for.
+func TestAnswersThatDoNotFit(t *testing.T) {
+	const html = "text/html; charset=utf-8"
+	for _, test := range []struct {
+		name        string
+		status      int
+		contentType string
+		body        string
+		outcome     lending.Outcome
+		text        string
+	}{
+		{"no content", 204, "", "", lending.OutcomeDone, "no content"},
+		{"null", 200, "application/json", "null", lending.OutcomeDone, "no content"},
+		{"empty", 200, "application/json", "", lending.OutcomeDone, "no content"},
+		{"array", 200, "application/json", `[1]`, lending.OutcomeDone, "want an object, got an array"},
+		{"id is a number", 200, "application/json", `{"id":12345}`, lending.OutcomeDone, "id: want a UUID, got a number"},
+		{"id is no UUID", 200, "application/json", `{"id":"hush"}`, lending.OutcomeDone, "id: want a UUID, got a string"},
+		{"trailing data", 200, "application/json", `{} {}`, lending.OutcomeDone, "not JSON"},
+		{"broken", 200, "application/json", `{"id":`, lending.OutcomeDone, "not JSON"},
+		{"a page", 200, html, `<html>hush</html>`, lending.OutcomeUnknown, "HTML"},
+		{"a page that is labelled JSON", 200, "application/json", ` <html>hush</html>`, lending.OutcomeUnknown, "HTML"},
+		{"a redirect", 302, html, `hush`, lending.OutcomeUnknown, "302 Found"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			client := wire.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", test.contentType)
+				w.Header().Set("Location", "https://hush.example/%zz")
+				w.WriteHeader(test.status)
+				_, _ = w.Write([]byte(test.body))
+			})
+			customer, err := client.Applications.CreateCustomer(t.Context(), fake.Ada())
+			require.Error(t, err)
+			assert.Nil(t, customer)
+			assert.ErrorContains(t, err, "POST /api/Application/create-customer")
+			assert.ErrorContains(t, err, test.text)
+			assert.ErrorContains(t, err, "Customers.GetByEmail")
+			assert.NotContains(t, err.Error(), "hush")
+			assert.Equal(t, test.outcome, lending.OutcomeOf(err))
+		})
+	}
+}
+
+// TestOnlyNamesAreQuoted holds which values of a problem record stand in the text of an
+// error: what looks like a code or a name, and is not too long to be one.
+func TestOnlyNamesAreQuoted(t *testing.T) {
+	long := strings.Repeat("x", 128)
+	for code, shown := range map[string]string{
+		"E-1.a:b_[0]|$": "E-1.a:b_[0]|$", long: long, long + "x": "[redacted]",
+		"two words": "[redacted]", "ümlaut": "[redacted]", "a@b.example": "[redacted]", "a/b": "[redacted]",
+	} {
+		client := wire.Serve(t, wire.Answer(http.StatusBadRequest, `{"errorCode":"`+code+`","errors":[{"field":"`+code+`","code":"`+code+`"}]}`))
+		_, err := client.Applications.Status(t.Context(), catalog.OtherApplication)
+		assert.EqualError(t, err, "lending: GET /api/Application/application-status/{applicationId}: 400 Bad Request: errorCode "+
+			shown+": field "+shown+" "+shown)
+	}
+}
+
+func TestOutcomeOf(t *testing.T) {
+	assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(nil))
+	assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(errors.New("other")))
+	assert.Equal(t, lending.OutcomeUnknown, lending.Outcome(0))
+	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(fmt.Errorf("wrapped: %w", &lending.ArgumentError{})))
+	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(&lending.TwoFactorRequiredError{}))
+	assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(errors.Join(&lending.Error{Outcome: lending.OutcomeRejected})))
+	for _, outcome := range []lending.Outcome{lending.OutcomeUnknown, lending.OutcomeNotSent, lending.OutcomeRejected, lending.OutcomeDone} {
+		err := &lending.Error{Effect: lending.Mutation, Outcome: outcome}
+		lost := fmt.Errorf("wrapped: %v", err) //nolint:errorlint // what it is about
+		assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(lost), "an error that lost its %%w may have happened")
+		assert.NotErrorIs(t, lost, lending.ErrMayHaveHappened, "which errors.Is cannot know")
+		kept := fmt.Errorf("wrapped: %w", err)
+		assert.Equal(t, outcome, lending.OutcomeOf(kept))
+		assert.Equal(t, outcome == lending.OutcomeUnknown || outcome == lending.OutcomeDone, errors.Is(kept, lending.ErrMayHaveHappened))
+	}
+	words := fmt.Sprint(lending.OutcomeUnknown, ", ", lending.OutcomeNotSent, ", ", lending.OutcomeRejected, ", ", lending.OutcomeDone)
+	assert.Equal(t, "unknown, not sent, rejected, done", words)
+}
+
+// TestOutcomeWithTwoWaysOut holds that what fails where the trace sees it can have been
+// sent where it does not.
+func TestOutcomeWithTwoWaysOut(t *testing.T) {
+	var delivered atomic.Int32
+	traced := &http.Transport{}
+	transport := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+		if resp, err := traced.RoundTrip(r.Clone(r.Context())); err == nil {
+			return resp, nil
+		}
+		delivered.Add(1)
+		return nil, io.EOF
+	})
+	client := benchmarkClient(t, "http://127.0.0.1:1", &http.Client{Transport: transport})
+	require.ErrorIs(t, client.Applications.Cancel(t.Context(), catalog.Application), lending.ErrOutcomeUnknown)
+	assert.EqualValues(t, 1, delivered.Load())
+}
+
+// TestOutcomeOfAStalledHandshake holds that the package's own transport is trusted when
+// it says that it never had a connection, and a caller's is not.
+func TestOutcomeOfAStalledHandshake(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts, and nobody answers
+	require.NoError(t, err)
+	defer listener.Close()
+	transport := &http.Transport{}
+	for want, hc := range map[lending.Outcome]*http.Client{lending.OutcomeNotSent: nil, lending.OutcomeUnknown: {Transport: transport}} {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		err := benchmarkClient(t, "https://"+listener.Addr().String(), hc).Applications.Cancel(ctx, catalog.Application)
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, want, lending.OutcomeOf(err))
+	}
+}
+
+// TestOutcomeOfReads holds that a read which was tried is never called not sent, where
+// net/http has repeated it by itself: the last error is of a dial that was refused.
+func TestOutcomeOfReads(t *testing.T) {
+	t.Parallel() // five attempts
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	arrivals, address := 0, listener.Addr().String()
+	var service sync.WaitGroup
+	service.Go(func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		for reader := bufio.NewReader(conn); arrivals < 2; arrivals++ {
+			if _, err := http.ReadRequest(reader); err != nil {
+				return
+			}
+			if arrivals == 1 {
+				_ = listener.Close()
+				continue
+			}
+			_, _ = io.WriteString(conn, reply(200, nil, `"Open"`))
+		}
+	})
+	client := wire.NewClient(t, "http://"+address, lending.WithTokenSource(lending.StaticToken("t")))
+	_, err = client.Applications.Status(t.Context(), catalog.Application)
+	require.NoError(t, err)
+	_, err = client.Applications.Status(t.Context(), catalog.Application)
+	service.Wait()
+	assert.Equal(t, 2, arrivals)
+	require.ErrorContains(t, err, "cannot connect")
+	assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
+	require.NotErrorIs(t, err, lending.ErrOutcomeUnknown)
+	require.NotErrorIs(t, err, lending.ErrMayHaveHappened)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = client.Applications.Status(ctx, catalog.Application)
+	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+}
+
+// TestOutcomeWithoutTrace holds that a transport which does not say what it does proves
+// nothing, unless it could not dial.
+func TestOutcomeWithoutTrace(t *testing.T) {
+	registered := &http.Transport{TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}
+	registered.RegisterProtocol("https", wire.RoundTripper(func(*http.Request) (*http.Response, error) { return nil, io.EOF }))
+	fails := func(err error) http.RoundTripper {
+		return wire.RoundTripper(func(*http.Request) (*http.Response, error) { return nil, err })
+	}
+	for name, test := range map[string]struct {
+		transport http.RoundTripper
+		want      lending.Outcome
+	}{
+		"any error":           {fails(io.EOF), lending.OutcomeUnknown},
+		"read":                {fails(&net.OpError{Op: "read", Err: io.EOF}), lending.OutcomeUnknown},
+		"dial":                {fails(&net.OpError{Op: "dial", Err: io.EOF}), lending.OutcomeNotSent},
+		"DNS":                 {fails(&net.DNSError{Err: "no such host"}), lending.OutcomeNotSent},
+		"handshake":           {fails(tls.RecordHeaderError{Conn: &net.TCPConn{}}), lending.OutcomeNotSent},
+		"TLS after it":        {fails(tls.RecordHeaderError{}), lending.OutcomeUnknown},
+		"nothing":             {fails(nil), lending.OutcomeUnknown},
+		"registered protocol": {registered, lending.OutcomeUnknown},
+		"answer without body": {wire.RoundTripper(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusBadRequest}, nil
+		}), lending.OutcomeRejected},
+	} {
+		err := benchmarkClient(t, "https://lending.example", &http.Client{Transport: test.transport}).Applications.Cancel(t.Context(), catalog.Application)
+		assert.Equal(t, test.want, lending.OutcomeOf(err), "%s: %v", name, err)
+	}
+}
+
+// TestSignInDoesNotSpeakForTheCall holds that the error of a sign-in, inside that of a
+// call that was never sent, does not show as the call's own, but for the time to wait.
+func TestSignInDoesNotSpeakForTheCall(t *testing.T) {
+	for status, want := range map[int]error{
+		401: lending.ErrUnauthorized, 403: lending.ErrForbidden, 404: lending.ErrNotFound,
+		413: lending.ErrTooLarge, 429: lending.ErrRateLimited, 500: lending.ErrOutcomeUnknown,
+	} {
+		signIn := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Retry-After", "7")
+			wire.Answer(status, "{}")(w, r)
+		})
+		_, inner := signIn.Auth.Login(t.Context(), lending.LoginRequest{Username: "u", Password: lending.NewSecret("p")})
+		require.ErrorIs(t, inner, want)
+		client, err := lending.New("https://lending.example", lending.WithTokenSource(failing{inner}))
+		require.NoError(t, err)
+		_, err = client.Customers.GetByEmail(t.Context(), "a@example.com")
+		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+		assert.NotErrorIs(t, err, want)
+		var failed, nested *lending.Error
+		require.ErrorAs(t, err, &failed)
+		assert.Equal(t, 7*time.Second, failed.RetryAfter)
+		assert.Zero(t, failed.StatusCode)
+		require.ErrorAs(t, failed.Unwrap(), &nested)
+		assert.Equal(t, status, nested.StatusCode)
+	}
+}
+
+// TestPausedSignInSaysHowLong holds that a call whose sign-in is not tried again yet
+// tells when it will be.
+func TestPausedSignInSaysHowLong(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		service.Fail(fake.LoginRoute, lendingtest.Fault{Status: 429, RetryAfter: time.Minute, Times: -1})
+		client := fake.SignIn(t, service, nil)
+		for _, passed := range []time.Duration{0, 20 * time.Second} {
+			bubble.Elapse(passed)
+			_, err := client.Applications.CreateCustomer(t.Context(), fake.Ada())
+			var failed *lending.Error
+			require.ErrorAs(t, err, &failed)
+			assert.Equal(t, time.Minute-passed, failed.RetryAfter)
+			require.NotErrorIs(t, err, lending.ErrRateLimited)
+			assert.Equal(t, lending.OutcomeNotSent, failed.Outcome)
+		}
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+	})
+}
+
+// TestAnonymousRefusalCostsNoToken holds that a 401 of a route that takes no token does not
+// make the source renew one.
+func TestAnonymousRefusalCostsNoToken(t *testing.T) {
+	source := &renewing{}
+	client := wire.NewClient(t, wire.Listen(t, wire.Answer(401, "{}")), lending.WithTokenSource(source))
+	_, err := client.Auth.Login(t.Context(), lending.LoginRequest{Username: "u", Password: lending.NewSecret("p")})
+	require.ErrorIs(t, err, lending.ErrUnauthorized)
+	assert.Zero(t, source.refused.Load())
+	require.ErrorIs(t, client.Applications.Cancel(t.Context(), catalog.Application), lending.ErrUnauthorized)
+	assert.EqualValues(t, 1, source.refused.Load())
+}
+
+type failing struct{ err error }
+
+func (f failing) Token(context.Context) (lending.Token, error) { return lending.Token{}, f.err }
+
+// problemIn returns the problem record of an error that the service answered with body.
+func problemIn(t *testing.T, body []byte) *lending.ProblemDetails {
+	t.Helper()
+	client := wire.NewClient(t, "https://lending.example", lending.WithTokenSource(lending.StaticToken("test-token")),
+		lending.WithHTTPClient(&http.Client{Transport: wire.Reply(http.StatusBadRequest, string(body))}))
+	var failed *lending.Error
+	require.ErrorAs(t, client.Applications.Cancel(t.Context(), catalog.Application), &failed)
+	return failed.Problem
+}

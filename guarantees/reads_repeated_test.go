@@ -1,0 +1,279 @@
+package guarantees_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/leak"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+)
+
+// inOrder returns a client whose attempts are answered by the functions in turn, the
+// last one again and again, and what counts the attempts.
+func inOrder(t *testing.T, answers ...wire.RoundTripper) (*lending.Client, *int) {
+	t.Helper()
+	attempts := 0
+	client, err := lending.New("https://lending.example", lending.WithTokenSource(lending.StaticToken("t")),
+		lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+			attempts++
+			return answers[min(attempts, len(answers))-1](r)
+		})}))
+	require.NoError(t, err)
+	return client, &attempts
+}
+
+// stalls answers nothing until the caller gives up.
+func stalls(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+const busy = `{"status":503,"errorCode":"Busy","traceId":"trace-1"}`
+
+func TestReadComesBackWhenItIsTold(t *testing.T) {
+	inAnHour := func() string { return time.Now().Add(time.Hour).UTC().Format(http.TimeFormat) }
+	for _, test := range []struct {
+		name     string
+		header   func() []string
+		min, max time.Duration
+	}{
+		{"seconds", func() []string { return []string{"Retry-After", "3600"} }, time.Hour + 100*time.Millisecond, time.Hour + time.Second},
+		{"date", func() []string { return []string{"Retry-After", inAnHour()} }, time.Hour + 100*time.Millisecond, time.Hour + time.Second},
+		{"date of a clock that is two days behind", func() []string {
+			past := time.Now().AddDate(0, 0, -2).UTC()
+			return []string{"Retry-After", past.Add(time.Minute).Format(http.TimeFormat), "Date", past.Format(http.TimeFormat)}
+		}, time.Minute + 100*time.Millisecond, time.Minute + time.Second},
+		{"date that is past", func() []string {
+			return []string{"Retry-After", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat)}
+		}, 100 * time.Millisecond, 500 * time.Millisecond},
+		{"none", func() []string { return nil }, 100 * time.Millisecond, 500 * time.Millisecond},
+		{"zero", func() []string { return []string{"Retry-After", "0"} }, 100 * time.Millisecond, 500 * time.Millisecond},
+		{"negative", func() []string { return []string{"Retry-After", "-5"} }, 100 * time.Millisecond, 500 * time.Millisecond},
+		{"nonsense", func() []string { return []string{"Retry-After", "soon"} }, 100 * time.Millisecond, 500 * time.Millisecond},
+	} {
+		for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+			t.Run(fmt.Sprint(status, " ", test.name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					client, attempts := inOrder(t, wire.Reply(status, busy, test.header()...), wire.Reply(200, `"Open"`))
+					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
+					defer cancel()
+					start := time.Now()
+					got, err := client.Applications.Status(ctx, catalog.Application)
+					require.NoError(t, err)
+					assert.Equal(t, "Open", got)
+					assert.Equal(t, 2, *attempts)
+					assert.GreaterOrEqual(t, time.Since(start), test.min)
+					assert.LessOrEqual(t, time.Since(start), test.max)
+				})
+			})
+		}
+	}
+}
+
+func TestReadGivesUpAtOnceWhereWaitingIsNoUse(t *testing.T) {
+	for _, test := range []struct {
+		name, retryAfter string
+		left, says       time.Duration
+		deadline         bool
+	}{
+		{"longer than the context has left", "60", 30 * time.Second, time.Minute, true},
+		{"longer than is waited for", "3601", 100 * time.Hour, time.Hour + time.Second, false},
+		{"overflows a duration", "9223372037", 100 * time.Hour, 24 * time.Hour, false},
+		{"overflows a number", "99999999999999999999999", 100 * time.Hour, 24 * time.Hour, false},
+		{"no deadline of the caller", "600", 0, 10 * time.Minute, true},
+		{"the back-off is longer than the context has left", "0", 90 * time.Millisecond, 0, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client, attempts := inOrder(t, wire.Reply(429, busy, "Retry-After", test.retryAfter))
+				ctx := t.Context()
+				if test.left > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, test.left)
+					defer cancel()
+				}
+				start := time.Now()
+				_, err := client.Applications.Status(ctx, catalog.Application)
+				assert.Zero(t, time.Since(start))
+				assert.Equal(t, 1, *attempts)
+				require.ErrorIs(t, err, lending.ErrRateLimited)
+				assert.Equal(t, test.deadline, errors.Is(err, context.DeadlineExceeded), err)
+				var failed *lending.Error
+				require.ErrorAs(t, err, &failed)
+				assert.Equal(t, test.says, failed.RetryAfter)
+				assert.Equal(t, "Busy", failed.Problem.ErrorCode)
+			})
+		})
+	}
+}
+
+// TestReadKeepsTheLastAnswer holds that the end of the context does not hide what the
+// service said before.
+func TestReadKeepsTheLastAnswer(t *testing.T) {
+	for name, second := range map[string]wire.RoundTripper{"while it waits": nil, "while it is sent again": stalls} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				answers := []wire.RoundTripper{wire.Reply(503, busy, "Retry-After", "1800")}
+				end := 10 * time.Second
+				if second != nil {
+					answers[0] = wire.Reply(503, busy)
+					answers = append(answers, second)
+				}
+				client, _ := inOrder(t, answers...)
+				ctx, cancel := context.WithCancel(t.Context())
+				ctx, stop := context.WithTimeout(ctx, time.Hour)
+				defer stop()
+				time.AfterFunc(end, cancel)
+				start := time.Now()
+				_, err := client.Applications.Status(ctx, catalog.Application)
+				assert.Equal(t, end, time.Since(start))
+				require.ErrorIs(t, err, context.Canceled)
+				var failed *lending.Error
+				require.ErrorAs(t, err, &failed)
+				assert.Equal(t, 503, failed.StatusCode)
+				assert.Equal(t, "Busy", failed.Problem.ErrorCode)
+				assert.Equal(t, "lending: GET /api/Application/application-status/{applicationId}: 503 Service Unavailable: context canceled: errorCode Busy: trace trace-1", err.Error())
+			})
+		})
+	}
+}
+
+func TestReadEndsAfterFiveAttempts(t *testing.T) {
+	reset := wire.RoundTripper(func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF })
+	for name, answer := range map[string]wire.RoundTripper{"503": wire.Reply(503, busy), "408": wire.Reply(408, ""), "reset": reset} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client, attempts := inOrder(t, answer)
+				start := time.Now()
+				_, err := client.Applications.Status(t.Context(), catalog.Application)
+				require.Error(t, err)
+				assert.Equal(t, 5, *attempts)
+				assert.Less(t, time.Since(start), 10*time.Second)
+				var failed *lending.Error
+				require.ErrorAs(t, err, &failed)
+				assert.Equal(t, 5, failed.Attempts)
+				assert.NotErrorIs(t, err, lending.ErrOutcomeUnknown)
+			})
+		})
+	}
+}
+
+// TestReadIsSentABoundedNumberOfTimes holds that net/http's own repeats are counted and
+// come to an end, where the peer goes on refusing and where connections are stale.
+func TestReadIsSentABoundedNumberOfTimes(t *testing.T) {
+	own := func(*http.Transport) lending.Option { return nil }
+	foreign := func(transport *http.Transport) lending.Option {
+		return lending.WithHTTPClient(&http.Client{Transport: transport})
+	}
+	for name, test := range map[string]struct {
+		fault  fault
+		client func(*http.Transport) lending.Option
+		least  int
+		most   int
+		fails  string
+	}{
+		"HTTP/2, GOAWAY before the stream":       {fault{Client: "h2c", On: "always", Then: "goaway-before"}, foreign, 5, 10, "again and again"},
+		"HTTP/2, GOAWAY after the stream":        {fault{Client: "h2c", On: "always", Then: "goaway-after"}, foreign, 5, 10, "connection closed"},
+		"HTTP/2, RST_STREAM, protocol":           {fault{Client: "h2c", On: "always", Then: "reset-protocol"}, foreign, 5, 10, ""},
+		"HTTP/1.1, five stale connections":       {fault{On: "warm", Then: "rst", Warm: 5}, foreign, 1, 6, "-"},
+		"HTTP/1.1, five stale connections, own":  {fault{On: "warm", Then: "rst", Warm: 5}, own, 1, 6, "-"},
+		"HTTP/1.1, all connections go stale":     {fault{On: "always", Then: "fin", Warm: 5}, foreign, 5, 10, ""},
+		"HTTP/1.1, twelve stale connections":     {fault{On: "warm", Then: "rst", Warm: 12}, foreign, 10, 10, "again and again"},
+		"HTTP/1.1, twelve stale connections own": {fault{On: "warm", Then: "rst", Warm: 12}, own, 10, 10, "again and again"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			service := newFaultServer(t, test.fault, `"Open"`)
+			defer service.Close()
+			transport := &http.Transport{MaxIdleConnsPerHost: 16, Protocols: new(http.Protocols)}
+			defer transport.CloseIdleConnections()
+			transport.Protocols.SetHTTP1(test.fault.Client == "")
+			transport.Protocols.SetUnencryptedHTTP2(test.fault.Client == "h2c")
+			var attempts atomic.Int32 // of the last call
+			client := wire.NewClient(t, service.URL(), test.client(transport), lending.WithTokenSource(lending.StaticToken("t")),
+				lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
+					return ctx, func(c lending.Call) { attempts.Store(int32(c.Attempts)) }
+				}))
+			service.warm(t, client)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			_, err := client.Applications.Status(ctx, catalog.Application)
+			arrivals := int(service.arrivals.Load())
+			assert.LessOrEqual(t, arrivals, test.most)
+			assert.GreaterOrEqual(t, arrivals, test.least)
+			assert.EqualValues(t, arrivals, attempts.Load())
+			if test.fails == "-" {
+				require.NoError(t, err)
+				return
+			}
+			var failed *lending.Error
+			require.ErrorAs(t, err, &failed)
+			require.ErrorContains(t, err, test.fails)
+			assert.Equal(t, arrivals, failed.Attempts)
+			assert.Equal(t, lending.OutcomeUnknown, failed.Outcome)
+		})
+	}
+}
+
+func TestReadIsNotRepeatedAfterARefusedCertificate(t *testing.T) {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	server.Config.ErrorLog = wire.QuietLog
+	attempts := 0
+	client, err := lending.New(server.URL, lending.WithTokenSource(lending.StaticToken("t")),
+		lending.WithObserver(func(context.Context, lending.Attempt) { attempts++ }))
+	require.NoError(t, err)
+	_, err = client.Applications.Status(t.Context(), catalog.Application)
+	assert.Equal(t, 1, attempts)
+	assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
+	assert.ErrorContains(t, err, "TLS certificate not accepted")
+}
+
+// TestTimeoutOfTheClientIsNotTheCallers holds that the Timeout of the caller's
+// http.Client shows as a timeout, and that the caller's context is not blamed.
+func TestTimeoutOfTheClientIsNotTheCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, err := lending.New("https://lending.example", lending.WithTokenSource(lending.StaticToken("t")),
+			lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(stalls), Timeout: 3 * time.Second}))
+		require.NoError(t, err)
+		start := time.Now()
+		err = client.Applications.Cancel(t.Context(), catalog.Application)
+		assert.Equal(t, 3*time.Second, time.Since(start))
+		assert.NotErrorIs(t, err, context.Canceled)
+		assert.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		assert.ErrorContains(t, err, "cancel-application/{applicationId}: timeout: outcome unknown")
+		var timeout interface{ Timeout() bool }
+		require.ErrorAs(t, err, &timeout)
+		assert.True(t, timeout.Timeout())
+	})
+}
+
+// TestTimeoutOfTheClientLeavesNoGoroutine holds that its timer ends with the call.
+func TestTimeoutOfTheClientLeavesNoGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine waits for ever
+		client, err := lending.New("https://lending.example", lending.WithTokenSource(lending.StaticToken("t")),
+			lending.WithHTTPClient(&http.Client{Transport: wire.Reply(200, `"Open"`), Timeout: 1000 * time.Hour}))
+		require.NoError(t, err)
+		start := time.Now()
+		_, err = client.Applications.Status(t.Context(), catalog.Application)
+		require.NoError(t, err)
+		require.NoError(t, client.Applications.Cancel(t.Context(), catalog.Application))
+		synctest.Wait()
+		stack := leak.Goroutines()
+		assert.NotContains(t, stack, "setRequestCancel")
+		assert.Zero(t, time.Since(start))
+	})
+}

@@ -1,0 +1,62 @@
+package backoff_test
+
+import (
+	"context"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/internal/backoff"
+)
+
+func TestDoubled(t *testing.T) {
+	for _, tt := range []struct {
+		failures          int
+		first, most, want time.Duration
+	}{
+		{-1, time.Second, time.Minute, time.Second},
+		{0, time.Second, time.Minute, time.Second},
+		{1, time.Second, time.Minute, time.Second},
+		{2, time.Second, time.Minute, 2 * time.Second},
+		{6, time.Second, time.Minute, 32 * time.Second},
+		{7, time.Second, time.Minute, time.Minute},
+		{math.MaxInt, time.Second, time.Minute, time.Minute},
+		{math.MaxInt, time.Second, math.MaxInt64, math.MaxInt64}, // no overflow on the way
+		{3, time.Minute, time.Second, time.Second},
+		{math.MaxInt, 0, time.Second, 0},
+	} {
+		require.Equal(t, tt.want, backoff.Doubled(tt.failures, tt.first, tt.most), "%+v", tt)
+		for range 100 {
+			got := backoff.After(tt.failures, tt.first, tt.most)
+			require.GreaterOrEqual(t, got, tt.want/2)
+			require.LessOrEqual(t, got, tt.want)
+		}
+	}
+}
+
+func TestAfterSpreadsWaits(t *testing.T) {
+	seen := map[time.Duration]bool{}
+	for range 20 {
+		seen[backoff.After(5, time.Second, time.Hour)] = true
+	}
+	require.Greater(t, len(seen), 10)
+}
+
+func TestSleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		require.NoError(t, backoff.Sleep(t.Context(), time.Hour))
+		require.Equal(t, time.Hour, time.Since(start))
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorIs(t, backoff.Sleep(ctx, time.Hour), context.DeadlineExceeded)
+		require.Equal(t, time.Hour+time.Minute, time.Since(start))
+		for range 100 {
+			require.Error(t, backoff.Sleep(ctx, 0), "the context has ended, whichever is noticed first")
+		}
+	})
+}

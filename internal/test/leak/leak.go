@@ -1,0 +1,32 @@
+// Package leak holds that the tests of a package leave no goroutine behind.
+package leak
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// Main runs the tests and exits: func TestMain(m *testing.M) { leak.Main(m) }. The run fails if
+// goroutines are left 10 seconds after the last test. Fuzzing leaves one that waits for signals.
+func Main(m *testing.M) {
+	before := runtime.NumGoroutine()
+	code := m.Run()
+	fuzzing := flag.Lookup("test.fuzz").Value.String() != ""
+	for start := time.Now(); code == 0 && runtime.NumGoroutine() > before && !fuzzing; <-time.After(10 * time.Millisecond) {
+		if time.Since(start) > 10*time.Second {
+			fmt.Fprintf(os.Stderr, "goroutines left behind:\n%s\n", Goroutines())
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// Goroutines returns the stacks of all goroutines.
+func Goroutines() string {
+	text := make([]byte, 4<<20)
+	return string(text[:runtime.Stack(text, true)])
+}

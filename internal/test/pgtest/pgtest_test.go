@@ -1,0 +1,55 @@
+package pgtest_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/internal/test/pgtest"
+)
+
+// What is committed survives the end of the server, also at once.
+func TestClusterRestarts(t *testing.T) {
+	cluster := pgtest.Run(t)
+	_, err := cluster.Database(t.Name() + "/of a test with a name as long as names of tests are in practice")
+	require.NoError(t, err)
+	require.NoError(t, cluster.Do("postgres", "CREATE TABLE kept (n int); INSERT INTO kept VALUES (1)"))
+	require.NoError(t, cluster.Restart())
+	require.NoError(t, cluster.Do("postgres", "UPDATE kept SET n = 1 / n"))
+	cluster.Stop()
+	require.Error(t, cluster.Do("postgres", "SELECT 1"))
+	require.NoError(t, cluster.Start())
+	require.NoError(t, cluster.Do("postgres", "DELETE FROM kept WHERE n = 1"))
+	require.Error(t, cluster.Do("postgres", "SELECT 1 / count(*) FROM kept"))
+	socket := cluster.Socket()
+	require.FileExists(t, socket)
+	cluster.Close()
+	_, err = os.Stat(socket)
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// A standby has what its primary has, and takes writes when that has gone.
+func TestStandby(t *testing.T) {
+	primary := pgtest.Run(t)
+	standby, err := primary.Standby()
+	require.NoError(t, err)
+	defer standby.Close()
+	require.NoError(t, primary.Do("postgres", "CREATE TABLE kept (n int)"))
+	require.Error(t, standby.Do("postgres", "CREATE TABLE other (n int)"))
+	require.Eventually(t, func() bool { return standby.Do("postgres", "TABLE kept") == nil }, 10*time.Second, 10*time.Millisecond)
+	primary.Kill()
+	require.NoError(t, standby.Do("postgres", "SELECT pg_promote()"))
+	require.NoError(t, standby.Do("postgres", "INSERT INTO kept VALUES (1)"))
+}
+
+func TestClusterThatDoesNotStart(t *testing.T) {
+	cluster := pgtest.Run(t)
+	cluster.Stop()
+	_, err := pgtest.New("no_such_setting=1")
+	require.ErrorContains(t, err, "no_such_setting")
+	t.Setenv(pgtest.Binaries, t.TempDir())
+	_, err = pgtest.New()
+	require.ErrorContains(t, err, "there are no initdb")
+}

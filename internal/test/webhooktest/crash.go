@@ -1,0 +1,151 @@
+package webhooktest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lendingapi/lending-go/webhook"
+)
+
+const (
+	crashVariable = "LENDING_WEBHOOKTEST_CRASH" // how many innocents, tries and early ends there are, for a process of Crash
+	crashed       = 3                           // the status of a process that its function has ended
+)
+
+// crashTest is what ends processes, again and again.
+type crashTest struct {
+	Innocents, MaxTries int
+	Killer              bool // event 0 ends each process that acts on it
+	Restarts            int  // so many processes end before a function can
+}
+
+// Crash puts events in the store and starts processes that work on them until the inbox
+// is empty. It fails the test if an event that ends its process is not put aside in the
+// end, or if one is that stands beside it, or that is there when processes end for
+// another reason.
+func Crash(t *testing.T, store func(name string) string, open func(store string) (Store, error)) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("a process cannot inherit a file here")
+	}
+	for name, test := range map[string]crashTest{
+		"a killer and 12 innocents":                 {Innocents: 12, MaxTries: 5, Killer: true},
+		"a killer alone":                            {MaxTries: 5, Killer: true},
+		"14 restarts before a function could end":   {Innocents: 40, MaxTries: 12, Restarts: 14},
+		"14 restarts, and a killer and 4 innocents": {Innocents: 4, MaxTries: 5, Restarts: 14, Killer: true},
+	} {
+		t.Run(name, func(t *testing.T) { test.run(t, store(name), open) })
+	}
+}
+
+func (c crashTest) run(t *testing.T, store string, open func(store string) (Store, error)) {
+	t.Helper()
+	acts, err := os.OpenFile(t.TempDir()+"/acts", os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer acts.Close()
+	first := 1
+	if c.Killer {
+		first = 0
+	}
+	opened, err := open(store)
+	must(t, "open", err)
+	for n := first; n <= c.Innocents; n++ {
+		must(t, "put", opened.Inbox.Put(t.Context(), event(n)))
+	}
+	opened.close()
+
+	crashes := c.crashes(t, store, acts)
+	opened, err = open(store)
+	must(t, "open", err)
+	defer opened.close()
+	counts, err := opened.Inbox.Counts(t.Context())
+	must(t, "counts", err)
+	text, err := os.ReadFile(acts.Name())
+	must(t, "read", err)
+	acted := map[string]int{}
+	for line := range strings.Lines(string(text)) {
+		acted[strings.TrimSpace(line)]++
+	}
+	buried := 0
+	for n := 1; n <= c.Innocents; n++ {
+		if acted[event(n).Key()] == 0 {
+			buried++
+		}
+	}
+	t.Logf("%d processes ended, %d events put aside, %d of %d innocents among them", crashes, counts.Dead, buried, c.Innocents)
+	if expected := (webhook.InboxCounts{Dead: 1 - first}); buried > 0 || counts != expected {
+		t.Errorf("%d innocents were put aside; counts: got %+v, want %+v", buried, counts, expected)
+	}
+}
+
+// crashes starts processes until one finds the inbox empty, and returns how many ended
+// before.
+func (c crashTest) crashes(t *testing.T, store string, acts *os.File) int {
+	t.Helper()
+	for start, crashes := time.Now(), 0; ; crashes++ {
+		process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$") //nolint:gosec // this very program
+		process.Env = append(os.Environ(), childVariable+fmt.Sprint("=", crashes+1), storeVariable+"="+store,
+			crashVariable+fmt.Sprintf("=%d %d %t %d", c.Innocents, c.MaxTries, c.Killer, c.Restarts))
+		process.ExtraFiles = []*os.File{acts}
+		var stderr bytes.Buffer
+		process.Stderr = &stderr
+		err := process.Run()
+		if err == nil {
+			return crashes
+		}
+		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != crashed || time.Since(start) > 2*time.Minute {
+			t.Fatalf("process %d: %v: %s", crashes+1, err, stderr.String())
+		}
+	}
+}
+
+// crashChild is a process of Crash: it notes in file 3 on what it has acted, and ends
+// when its inbox is empty.
+func crashChild(text string, open func(string) (Store, error)) error {
+	var c crashTest
+	if _, err := fmt.Sscan(os.Getenv(crashVariable), &c.Innocents, &c.MaxTries, &c.Killer, &c.Restarts); err != nil {
+		return err
+	}
+	generation, err := strconv.Atoi(text)
+	if err != nil {
+		return err
+	}
+	store, err := open(os.Getenv(storeVariable))
+	if err != nil {
+		return err
+	}
+	inbox := store.Inbox
+	acts := os.NewFile(3, "acts")
+	ctx := context.Background()
+	go store.work(ctx, func(ctx context.Context, e *webhook.Event) error {
+		if generation <= c.Restarts {
+			time.AfterFunc(20*time.Millisecond, func() { os.Exit(crashed) }) //nolint:revive // what is tested
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		wait(rand.N(5 * time.Millisecond))
+		if c.Killer && e.Key() == event(0).Key() {
+			os.Exit(crashed) //nolint:revive // what is tested
+		}
+		_, err := acts.WriteString(e.Key() + "\n")
+		return err
+	}, &webhook.WorkOptions{MaxTries: c.MaxTries, Backoff: func(int) time.Duration { return 20 * time.Millisecond }})
+	for {
+		if counts, err := inbox.Counts(ctx); err == nil && counts.Waiting+counts.Running == 0 {
+			return nil
+		}
+		wait(10 * time.Millisecond)
+	}
+}

@@ -1,0 +1,381 @@
+package webhooktest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/webhook"
+)
+
+var (
+	events = flag.Int("events", 2000, "how many events the kill test sends")
+	kills  = flag.Int("kills", 15, "how often the kill test kills the receiver")
+)
+
+const (
+	childVariable = "LENDING_WEBHOOKTEST_CHILD" // generation of the receiver, for the process that is one
+	storeVariable = "LENDING_WEBHOOKTEST_STORE" // where its inbox is
+	secret        = "whs_0123456789abcdef0123456789abcdef"
+	concurrency   = 16 // of the senders, and so of a receiver with Once, and of Work
+)
+
+// Store is what a receiver trusts: an inbox, or, without one, a deduper that its
+// function is behind.
+type Store struct {
+	Inbox   webhook.Inbox
+	Deduper webhook.Deduper
+	// Work does more around the function than [webhook.Work], which stands for nil.
+	Work  func(ctx context.Context, handle webhook.EventFunc, opts *webhook.WorkOptions)
+	Close func() error // nil if there is nothing to close
+}
+
+func (s Store) work(ctx context.Context, handle webhook.EventFunc, opts *webhook.WorkOptions) {
+	if s.Work != nil {
+		s.Work(ctx, handle, opts)
+		return
+	}
+	webhook.Work(ctx, s.Inbox, handle, opts)
+}
+
+func (s Store) close() {
+	if s.Close != nil {
+		_ = s.Close()
+	}
+}
+
+// Main is for the TestMain of a package that calls [Kill] or [Crash], which exits with
+// what it returns: a process that they have started works with the store that open opens.
+func Main(m *testing.M, open func(store string) (Store, error)) int {
+	generation := os.Getenv(childVariable)
+	if generation == "" {
+		return m.Run()
+	}
+	run := child
+	if os.Getenv(crashVariable) != "" {
+		run = crashChild
+	}
+	if err := run(generation, open); err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "receiver:", err)
+		return 1
+	}
+	return 0
+}
+
+// child is the receiver: it listens on file 3, notes in file 4 on what it has acted,
+// and ends when its inbox is empty after a byte on its standard input, or when that has
+// ended, as the test has then.
+func child(generation string, open func(string) (Store, error)) error {
+	finish := make(chan struct{})
+	go func() {
+		if _, err := os.Stdin.Read(make([]byte, 1)); err == nil {
+			close(finish)
+		}
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(2) //nolint:revive // whoever would wait for an orderly end is gone
+	}()
+	listener, err := net.FileListener(os.NewFile(3, "listener"))
+	if err != nil {
+		return err
+	}
+	acts := os.NewFile(4, "acts")
+	store, err := open(os.Getenv(storeVariable))
+	if err != nil {
+		return err
+	}
+	act := func(_ context.Context, event *webhook.Event) error {
+		<-time.After(rand.N(2 * time.Millisecond))
+		if rand.N(50) == 0 {
+			return errors.New("a failure now and then")
+		}
+		_, err := acts.WriteString(event.Key() + " " + generation + "\n")
+		return err
+	}
+	serve := func(handle webhook.EventFunc) {
+		receiver := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), handle, nil)
+		server := &http.Server{Handler: receiver, ReadHeaderTimeout: 5 * time.Second}
+		go func() { _ = server.Serve(listener) }()
+		<-finish
+	}
+	if store.Inbox == nil {
+		serve(webhook.Once(store.Deduper, act))
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var working sync.WaitGroup
+	working.Go(func() {
+		store.work(ctx, act, &webhook.WorkOptions{Concurrency: concurrency, MaxTries: 1000, Backoff: func(int) time.Duration { return 20 * time.Millisecond }})
+	})
+	serve(store.Inbox.Put)
+	for {
+		if counts, err := store.Inbox.Counts(ctx); err == nil && counts == (webhook.InboxCounts{}) {
+			cancel()
+			working.Wait()
+			return nil
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+// Kill sends signed events to a receiver in a process of its own, some of them several
+// times, and kills the process with SIGKILL at random, again and again. It fails the
+// test if an event that was answered with success is not acted on, or if one is acted
+// on twice beyond the window that [webhook.Work] and [webhook.OnceBy] document: by two
+// processes, of which the first was killed, and no more of them than it had calls under
+// way.
+//
+// between, if it is not nil, is called now and then: to restart what the inbox is in.
+func Kill(t *testing.T, store string, between func()) {
+	t.Helper()
+	run(t, store, between).judge()
+}
+
+// KillExactly is Kill for a store with a Work of its own, of which acted returns afterwards
+// how often each event, by its key, has had its effect. It fails the test if that is not
+// once for each that was answered with success, or more than once for any.
+func KillExactly(t *testing.T, store string, between func(), acted func() map[string]int) {
+	t.Helper()
+	r := run(t, store, between)
+	r.judgeExactly(acted())
+}
+
+func run(t *testing.T, store string, between func()) *rig {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("a process cannot inherit a socket here")
+	}
+	start := time.Now()
+	r := newRig(t, store)
+	r.start()
+	sending := make(chan struct{})
+	go func() {
+		r.sendAll()
+		close(sending)
+	}()
+	for i := range *kills {
+		for r.sent.Load() < int64((i+1)*(*events)/(*kills+2)) {
+			if t.Failed() || time.Since(start) > 5*time.Minute {
+				t.Fatal("the receiver does not get on")
+			}
+			wait(time.Millisecond)
+		}
+		wait(rand.N(50 * time.Millisecond))
+		r.kill()
+		if between != nil && i%4 == 1 {
+			between()
+		}
+		r.start()
+	}
+	<-sending
+	r.kill() // with a full inbox and nobody who sends
+	r.start()
+	wait(rand.N(50 * time.Millisecond))
+	r.kill()
+	r.start()
+	if _, err := io.WriteString(r.stdin, "."); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.process.Wait(); err != nil {
+		t.Fatalf("the receiver did not empty its inbox: %v: %s", err, r.stderr.String())
+	}
+	r.took = time.Since(start)
+	return r
+}
+
+type rig struct {
+	t          *testing.T
+	store      string
+	listener   *os.File
+	url        string
+	acts       *os.File
+	process    *exec.Cmd
+	stdin      io.Writer
+	stderr     bytes.Buffer
+	generation int
+	took       time.Duration
+
+	sent, deliveries, repeated atomic.Int64
+
+	mu       sync.Mutex
+	accepted map[string]bool // by key
+}
+
+func newRig(t *testing.T, store string) *rig {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := listener.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	acts, err := os.OpenFile(t.TempDir()+"/acts", os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, store: store, listener: file, url: "http://" + listener.Addr().String(), acts: acts, accepted: map[string]bool{}}
+	t.Cleanup(func() {
+		r.kill()
+		_ = errors.Join(listener.Close(), file.Close(), acts.Close())
+	})
+	return r
+}
+
+// start starts a receiver. All receivers share one socket, which stays open between
+// two of them: connections wait there.
+func (r *rig) start() {
+	r.generation++
+	r.process = exec.CommandContext(context.WithoutCancel(r.t.Context()), os.Args[0], "-test.run=^$") //nolint:gosec // this very program
+	r.process.Env = append(os.Environ(), fmt.Sprintf("%s=%d", childVariable, r.generation), storeVariable+"="+r.store)
+	r.process.ExtraFiles = []*os.File{r.listener, r.acts}
+	r.process.Stderr = &r.stderr
+	var err error
+	if r.stdin, err = r.process.StdinPipe(); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := r.process.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) kill() {
+	if r.process.ProcessState == nil {
+		_ = r.process.Process.Kill()
+		_ = r.process.Wait()
+	}
+}
+
+// sendAll sends all events from a few goroutines: most until they are accepted, some
+// only once, whatever becomes of it, and some several times at the same time.
+func (r *rig) sendAll() {
+	client := &http.Client{Timeout: 10 * time.Second}
+	var group sync.WaitGroup
+	for sender := range concurrency {
+		group.Go(func() {
+			for n := sender; n < *events; n += concurrency {
+				e := event(n)
+				var copies sync.WaitGroup
+				for range 1 + max(0, rand.N(6)-3) {
+					copies.Go(func() { r.send(client, e, n%20 != 0) })
+				}
+				copies.Wait()
+				r.sent.Add(1)
+			}
+		})
+	}
+	group.Wait()
+}
+
+func (r *rig) send(client *http.Client, e *webhook.Event, persist bool) {
+	for {
+		request, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, r.url, bytes.NewReader(e.Body()))
+		if err != nil {
+			r.t.Error(err)
+			return
+		}
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set(lending.SignatureHeader, lending.Sign(secret, e.Body()))
+		r.deliveries.Add(1)
+		response, err := client.Do(request)
+		if err == nil {
+			_ = response.Body.Close()
+			if response.StatusCode < 300 {
+				r.accept(e.Key())
+				return
+			}
+		}
+		if !persist || r.t.Context().Err() != nil {
+			return
+		}
+		wait(rand.N(20 * time.Millisecond))
+	}
+}
+
+func (r *rig) accept(key string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.accepted[key] {
+		r.repeated.Add(1)
+	}
+	r.accepted[key] = true
+}
+
+// judge compares what was accepted with what was acted on.
+func (r *rig) judge() {
+	text, err := os.ReadFile(r.acts.Name())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	byKey := map[string][]string{}
+	for line := range strings.Lines(string(text)) {
+		key, generation, _ := strings.Cut(strings.TrimSpace(line), " ")
+		byKey[key] = append(byKey[key], generation)
+	}
+	lost, twice := 0, 0
+	again := map[string]int{} // acts that a later process repeated, by the process that was killed
+	for key := range r.accepted {
+		if len(byKey[key]) == 0 {
+			lost++
+		}
+	}
+	for key, generations := range byKey {
+		for i, generation := range generations[1:] {
+			twice++
+			again[generations[i]]++
+			if generation == generations[i] {
+				r.t.Errorf("event %s was acted on twice by receiver %s", key, generation)
+			}
+		}
+	}
+	most := 0
+	for generation, n := range again {
+		most = max(most, n)
+		if n > concurrency {
+			r.t.Errorf("%d acts of receiver %s were repeated, it had at most %d calls under way", n, generation, concurrency)
+		}
+	}
+	if lost > 0 {
+		r.t.Errorf("%d of %d accepted events were lost", lost, len(r.accepted))
+	}
+	r.t.Logf("%s; %d acted on, %d lost, %d acted on twice, at most %d after one kill; %s", r.sentText(), len(byKey), lost, twice, most, r.took.Round(time.Millisecond))
+}
+
+// judgeExactly compares what was accepted with what has had its effect.
+func (r *rig) judgeExactly(acted map[string]int) {
+	lost, twice := 0, 0
+	for key := range r.accepted {
+		if acted[key] == 0 {
+			lost++
+		}
+	}
+	for _, times := range acted {
+		if times > 1 {
+			twice++
+		}
+	}
+	if lost > 0 || twice > 0 || len(acted) == 0 {
+		r.t.Errorf("of %d accepted events %d were lost, and %d of %d had their effect more than once", len(r.accepted), lost, twice, len(acted))
+	}
+	r.t.Logf("%s; %d with their effect, %d lost, %d more than once; %s", r.sentText(), len(acted), lost, twice, r.took.Round(time.Millisecond))
+}
+
+func (r *rig) sentText() string {
+	return fmt.Sprintf("%d events in %d deliveries, %d accepted, %d exact duplicates answered with success; receiver killed %d times",
+		*events, r.deliveries.Load(), len(r.accepted), r.repeated.Load(), r.generation-1)
+}

@@ -1,0 +1,131 @@
+// Package wire starts services on real sockets for tests, and clients of them.
+package wire
+
+import (
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/lendingapi/lending-go"
+)
+
+// BasePath precedes every route of these services, so that a client which loses it fails.
+const BasePath = "/base/path"
+
+// QuietLog keeps a server's complaints about its clients out of the output.
+var QuietLog = log.New(io.Discard, "", 0)
+
+// Listen starts a service that answers with handler below BasePath and returns its base URL.
+// A request outside BasePath fails the test.
+func Listen(t *testing.T, handler http.HandlerFunc) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.URL.EscapedPath(), BasePath+"/api/") {
+			t.Errorf("request outside the base path: %s", r.URL.EscapedPath())
+		}
+		http.StripPrefix(BasePath, handler).ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + BasePath
+}
+
+// ListenRaw accepts connections, hands each to handle, closes it afterwards and returns the
+// host and port.
+func ListenRaw(t *testing.T, handle func(net.Conn)) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() {
+				defer conn.Close()
+				handle(conn)
+			})
+		}
+	})
+	t.Cleanup(serving.Wait)
+	t.Cleanup(func() { _ = listener.Close() })
+	return listener.Addr().String()
+}
+
+// Serve is Listen, and returns a client with a token.
+func Serve(t *testing.T, handler http.HandlerFunc, opts ...lending.Option) *lending.Client {
+	t.Helper()
+	return NewClient(t, Listen(t, handler), append(opts, lending.WithTokenSource(lending.StaticToken("test-token")))...)
+}
+
+// NewClient returns a client that the end of the test closes.
+func NewClient(t *testing.T, baseURL string, opts ...lending.Option) *lending.Client {
+	t.Helper()
+	client, err := lending.New(baseURL, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return client
+}
+
+// Answer returns a handler that answers with a JSON body.
+func Answer(status int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}
+}
+
+// Plain returns a handler that answers with status 200 and a body of another type.
+func Plain(contentType, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		_, _ = w.Write([]byte(body))
+	}
+}
+
+// AfterRequest returns a handler that reads the whole request and then answers with *handle.
+// A success that comes earlier accepts no document.
+func AfterRequest(handle *http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		(*handle)(w, r)
+	}
+}
+
+// RoundTripper is a function as an http.RoundTripper.
+type RoundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip calls f.
+func (f RoundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// Silent returns a client of a service that must not be called.
+func Silent(t *testing.T) *lending.Client {
+	t.Helper()
+	return Serve(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s %s arrived", r.Method, r.URL.Path) })
+}
+
+// Reply returns a transport that answers each request with a JSON body, and header as pairs.
+func Reply(status int, body string, header ...string) RoundTripper {
+	return func(*http.Request) (*http.Response, error) {
+		h := http.Header{"Content-Type": {"application/json"}}
+		for i := 0; i < len(header); i += 2 {
+			h.Set(header[i], header[i+1])
+		}
+		return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body))}, nil
+	}
+}

@@ -1,8 +1,0 @@
-//go:build !unix
-
-package promises_test
-
-import "time"
-
-// processor returns 0: what a process has used is not told there as it is on Unix.
-func processor() time.Duration { return 0 }

@@ -1,5 +1,0 @@
-//go:build !race
-
-package promises_test
-
-const raceDetector = false

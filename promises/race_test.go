@@ -1,6 +1,0 @@
-//go:build race
-
-package promises_test
-
-// raceDetector changes how much is allocated.
-const raceDetector = true
