@@ -138,10 +138,10 @@ func isNothing(value []byte) bool {
 }
 
 var (
-	errSaysNo  = &hiddenError{"the answer is false", nil}
-	errFewer   = &hiddenError{"fewer records have come than were sent", nil}
-	errNotTrue = &hiddenError{"the answer is not true", nil}
-	errNotGUID = &hiddenError{"the answer holds no UUID", nil}
+	errSaysNo  = hidden("the answer is false", nil)
+	errFewer   = hidden("fewer records have come than were sent", nil)
+	errNotTrue = hidden("the answer is not true", nil)
+	errNotGUID = hidden("the answer holds no UUID", nil)
 )
 
 // doubt says why a success does not mean that it happened. It looks at the answer before
@@ -155,7 +155,7 @@ func (x *exchange) doubt() error {
 	case x.result == reflect.TypeFor[Record](): // of Client.Do
 		return nil
 	case x.said.failed != "" && x.result != reflect.TypeFor[*FullApplicationUser]():
-		return &hiddenError{"the answer reports a failure: " + x.said.failed, nil}
+		return hidden("the answer reports a failure: " + x.said.failed, nil)
 	case x.request.proof != nil:
 		return x.request.proof(x)
 	case string(body) == "false" && x.result != reflect.TypeFor[bool]():
@@ -164,7 +164,7 @@ func (x *exchange) doubt() error {
 		n := 0
 		for at := range jsonsplit.Elements(body) {
 			if member := failureIn(body[at.From:at.To]); member != "" {
-				return &hiddenError{fmt.Sprintf("the answer reports a failure: [%d].%s", n, member), nil}
+				return hidden(fmt.Sprintf("the answer reports a failure: [%d].%s", n, member), nil)
 			}
 			n++
 		}
@@ -216,8 +216,8 @@ func provesGUID(x *exchange) error {
 
 // isID reports whether raw is the string of a UUID that names something.
 func isID(raw []byte) bool {
-	text, err := unquote(raw)
-	id, invalid := uuid.Parse(text)
+	text, err := jsonsplit.Text(raw)
+	id, invalid := uuid.ParseBytes(text)
 	return err == nil && invalid == nil && id != uuid.Nil
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 // taken is a row of the inbox that this process has taken.
@@ -21,15 +21,15 @@ type taken struct {
 	until           time.Time
 }
 
-// entry returns what it is to a worker. If it holds no event, as [lending.ParseEvent] says,
+// entry returns what it is to a worker. If it holds no event, as [webhook.Parse] says,
 // that of the entry is nothing but the bytes.
-func (r taken) entry() (*lending.InboxEntry, error) {
-	event, err := lending.ParseEvent(r.body)
+func (r taken) entry() (*webhook.InboxEntry, error) {
+	event, err := webhook.Parse(r.body)
 	if err != nil {
-		event = new(lending.Event)
+		event = new(webhook.Event)
 		_ = event.Record.UnmarshalJSON(r.body) // takes anything
 	}
-	return &lending.InboxEntry{
+	return &webhook.InboxEntry{
 		Event: event, Tries: r.failed + 1, Crashes: max(0, r.unended-aloneAfter), ID: idOf(r.id, r.claim), Until: r.until,
 	}, err
 }

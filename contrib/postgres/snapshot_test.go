@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/require"
 
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
@@ -46,10 +46,10 @@ func TestPutTxInASnapshot(t *testing.T) {
 			_, err := pool.Exec(t.Context(), "DELETE FROM lending_inbox_seen WHERE at < now() - interval '1 hour'")
 			require.NoError(t, err)
 
-			require.ErrorIs(t, inbox.PutTx(t.Context(), tx, event("new")), lending.ErrDuplicate)
-			require.ErrorIs(t, inbox.PutTx(t.Context(), tx, event("put again")), lending.ErrDuplicate)
+			require.ErrorIs(t, inbox.PutTx(t.Context(), tx, event("new")), webhook.ErrDuplicate)
+			require.ErrorIs(t, inbox.PutTx(t.Context(), tx, event("put again")), webhook.ErrDuplicate)
 			require.NoError(t, inbox.PutTx(t.Context(), tx, event("deleted")), "its key was forgotten")
-			require.ErrorIs(t, inbox.PutTx(t.Context(), tx, event("deleted")), lending.ErrDuplicate)
+			require.ErrorIs(t, inbox.PutTx(t.Context(), tx, event("deleted")), webhook.ErrDuplicate)
 			require.NoError(t, tx.Commit(t.Context()))
 			require.Equal(t, 5, counts(t, inbox).Waiting)
 		})
@@ -68,7 +68,7 @@ func TestPutTxWaitsInASnapshot(t *testing.T) {
 			go func() { put <- inbox.PutTx(t.Context(), second, event("a")) }()
 			waitsForALock(t, pool)
 			require.NoError(t, first.Commit(t.Context()))
-			require.ErrorIs(t, <-put, lending.ErrDuplicate)
+			require.ErrorIs(t, <-put, webhook.ErrDuplicate)
 			require.NoError(t, inbox.PutTx(t.Context(), second, event("b")))
 			require.NoError(t, second.Commit(t.Context()))
 			require.Equal(t, 2, counts(t, inbox).Waiting)

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 // Every store keeps its contract as a role that has no rights but those that the package
@@ -61,8 +62,8 @@ func TestStoresKeepTheirContracts(t *testing.T) {
 				})
 			})
 			t.Run("Deduper", func(t *testing.T) {
-				storetest.Deduper(t, func(t *testing.T, times lending.DeduperOptions) func() lending.Deduper {
-					return func() lending.Deduper { return lendingpostgres.NewDeduper(pool(t), t.Name(), times) }
+				storetest.Deduper(t, func(t *testing.T, times webhook.DeduperOptions) func() webhook.Deduper {
+					return func() webhook.Deduper { return lendingpostgres.NewDeduper(pool(t), t.Name(), times) }
 				})
 			})
 			t.Run("JournalStore", func(t *testing.T) {
@@ -71,8 +72,8 @@ func TestStoresKeepTheirContracts(t *testing.T) {
 				})
 			})
 			t.Run("Inbox", func(t *testing.T) {
-				storetest.Inbox(t, func(t *testing.T, lease time.Duration) func() lending.Inbox {
-					return func() lending.Inbox {
+				storetest.Inbox(t, func(t *testing.T, lease time.Duration) func() webhook.Inbox {
+					return func() webhook.Inbox {
 						return lendingpostgres.NewInbox(pool(t), t.Name(), &lendingpostgres.InboxOptions{Lease: lease})
 					}
 				})
@@ -215,7 +216,7 @@ func TestLeaseBeginsWhenItIsGiven(t *testing.T) {
 // What is forgotten is deleted when others are claimed, a little at a time.
 func TestDeduperDeletesWhatIsForgotten(t *testing.T) {
 	pool := migrated(t)
-	deduper := lendingpostgres.NewDeduper(pool, "test", lending.DeduperOptions{Keep: time.Millisecond})
+	deduper := lendingpostgres.NewDeduper(pool, "test", webhook.DeduperOptions{Keep: time.Millisecond})
 	rows := func() (n int) {
 		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM lending_deduper").Scan(&n))
 		return n
