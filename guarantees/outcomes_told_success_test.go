@@ -246,8 +246,8 @@ func TestRefusedWithdrawalIsInDoubt(t *testing.T) {
 	const planID = `"66666666-7777-4888-8999-aaaaaaaaaaaa"` // is sent
 	for _, body := range []string{
 		`{"message":"OTP invalid","requestId":` + someID + `}`, `{"success":"false","id":` + someID + `}`,
-		`{"accepted":false,"loanId":"` + theLoan.String() + `"}`, `{"id":"` + strings.ToUpper(theLoan.String()) + `"}`,
-		`"` + theLoan.String() + `"`, planID, `{"data":` + planID + `}`, `{"accepted":false,"id":` + someID + `}`,
+		`{"accepted":false,"loanId":"` + catalog.Loan.String() + `"}`, `{"id":"` + strings.ToUpper(catalog.Loan.String()) + `"}`,
+		`"` + catalog.Loan.String() + `"`, planID, `{"data":` + planID + `}`, `{"accepted":false,"id":` + someID + `}`,
 		`{"status":"Rejected","data":` + someID + `}`, `{"statusCode":400,"data":` + someID + `}`,
 		`{"code":"OTP_INVALID","id":` + someID + `}`, `{"message":"Ask for another code","id":` + someID + `}`,
 		`{"traceId":` + someID + `}`, `{"correlationId":` + someID + `}`, `{"otpValid":false,"result":` + someID + `}`,
@@ -255,8 +255,8 @@ func TestRefusedWithdrawalIsInDoubt(t *testing.T) {
 	} {
 		t.Run(body, func(t *testing.T) {
 			client := wire.Serve(t, wire.Answer(http.StatusOK, body))
-			_, err := client.Loans.ConfirmInvoiceWithdrawal(t.Context(), theWithdrawal(), lending.WithdrawInvoiceRequestData{
-				DateUTC: theDate, OTP: lending.NewSecret("012345"), Extra: unpublished{"plan": strings.Trim(planID, `"`)},
+			_, err := client.Loans.ConfirmInvoiceWithdrawal(t.Context(), catalog.Withdrawal(), lending.WithdrawInvoiceRequestData{
+				DateUTC: catalog.Date, OTP: lending.NewSecret("012345"), Extra: map[string]any{"plan": strings.Trim(planID, `"`)},
 			})
 			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 			assert.NotContains(t, err.Error(), "another code")
