@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
@@ -42,26 +43,26 @@ func TestNoCauseIsShown(t *testing.T) {
 		{"transport", func(t *testing.T, cause error) error {
 			client := wire.NewClient(t, "https://lending.example", lending.WithTokenSource(lending.StaticToken("test-token")),
 				withTransport(func(*http.Request) (*http.Response, error) { return nil, cause }))
-			return client.Applications.Cancel(t.Context(), theApplication)
+			return client.Applications.Cancel(t.Context(), catalog.Application)
 		}},
 		{"body of an answer", func(t *testing.T, cause error) error {
 			client := wire.NewClient(t, "https://lending.example", lending.WithTokenSource(lending.StaticToken("test-token")),
 				withTransport(func(*http.Request) (*http.Response, error) {
 					return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(failingReader{cause})}, nil
 				}))
-			_, err := client.Applications.Process(t.Context(), theApplication)
+			_, err := client.Applications.Process(t.Context(), catalog.Application)
 			return err
 		}},
 		{"source of tokens", func(t *testing.T, cause error) error {
 			client := wire.NewClient(t, "https://lending.example", lending.WithTokenSource(failing{cause}))
-			return client.Applications.Cancel(t.Context(), theApplication)
+			return client.Applications.Cancel(t.Context(), catalog.Application)
 		}},
 		{"token store", func(t *testing.T, cause error) error {
 			client := wire.NewClient(t, "https://lending.example", lending.WithTokenStore(brokenStore{lending.NewMemoryTokenStore(), cause}),
 				lending.WithCredentials(lending.Credentials{Username: "u", Password: lending.NewSecret("test-token")}))
 			_, err := client.Session().Token(t.Context())
 			err = errors.Join(err, client.Session().SignIn(t.Context()))
-			return errors.Join(err, client.Applications.Cancel(t.Context(), theApplication))
+			return errors.Join(err, client.Applications.Cancel(t.Context(), catalog.Application))
 		}},
 		{"two-factor callback", func(t *testing.T, cause error) error {
 			client := wire.NewClient(t, wire.Listen(t, wire.Answer(200, `{"requiresTwoFactor":true}`)),
@@ -71,12 +72,12 @@ func TestNoCauseIsShown(t *testing.T) {
 				}))
 			_, err := client.Session().Token(t.Context())
 			err = errors.Join(err, client.Session().SignIn(t.Context()))
-			return errors.Join(err, client.Applications.Cancel(t.Context(), theApplication))
+			return errors.Join(err, client.Applications.Cancel(t.Context(), catalog.Application))
 		}},
 		{"reader of a document", func(t *testing.T, cause error) error {
 			client := wire.Serve(t, wire.Answer(200, `true`))
 			document := lending.Document{Name: "a.pdf", Content: failingReader{cause}, Size: 10}
-			return client.Approval.SubmitDocument(t.Context(), theApplication, "t", document)
+			return client.Approval.SubmitDocument(t.Context(), catalog.Application, "t", document)
 		}},
 		{"decoder of a caller's type", func(t *testing.T, cause error) error {
 			unmarshalling = cause

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/lendingapi/lending-go/webhook"
 )
@@ -73,7 +74,7 @@ func TestErrorsThatPanic(t *testing.T) {
 		require.ErrorAs(t, told.Err, new(*lending.PanicError))
 	})
 	t.Run("of the store while a lease is prolonged", func(t *testing.T) {
-		inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 			store, acquired := newHookedStore(), 0
 			store.before(func(_ context.Context, step string) error {
 				if step == "acquire" {
@@ -83,8 +84,8 @@ func TestErrorsThatPanic(t *testing.T) {
 				}
 				return nil
 			})
-			service.Fail(loginRoute, lendingtest.Fault{Delay: 5 * time.Second})
-			client := signInTo(t, service, nil, lending.WithTokenStore(store))
+			service.Fail(fake.LoginRoute, lendingtest.Fault{Delay: 5 * time.Second})
+			client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 			require.NoError(t, read(t.Context(), client))
 			assert.Greater(t, acquired, 1)
 		})

@@ -91,56 +91,84 @@ func (b *Inbox) exec(ctx context.Context, statement string, arguments ...any) (r
 	return rows, err
 }
 
-// Another that puts the same event is waited for. A key that has been known for long enough
-// is as one that is not, also before it is deleted.
-const putEvent = `
+// Another transaction that puts the same event is waited for. A key that has been known for Keep
+// is as good as unknown, also before it is deleted.
+const (
+	putEvent = `
 WITH new AS (
-	INSERT INTO {inbox_seen} AS seen (name, key, at) VALUES ($1::text, $2::bytea, pg_catalog.clock_timestamp())
-	ON CONFLICT (name, key) DO UPDATE SET at = excluded.at WHERE seen.at < excluded.at - $4::interval
+	INSERT INTO {inbox_seen} AS seen (name, key, at) VALUES ($1::text, $2::bytea, pg_catalog.clock_timestamp())` + unlessSeen + `
 	RETURNING at)
 INSERT INTO {inbox} (name, due, body) SELECT $1::text, at, $3::bytea FROM new`
+	putEventTx = atReadCommitted + `new AS (
+	INSERT INTO {inbox_seen} AS seen (name, key, at)
+	SELECT $1::text, $2::bytea, pg_catalog.clock_timestamp() FROM level WHERE sees` + unlessSeen + `
+	RETURNING at
+), inserted AS (
+	INSERT INTO {inbox} (name, due, body) SELECT $1::text, at, $3::bytea FROM new RETURNING 1)` + elseTwoRows
+	putNewEvent = `
+WITH new AS (
+	INSERT INTO {inbox_seen} (name, key, at) VALUES ($1::text, $2::bytea, pg_catalog.clock_timestamp()) RETURNING at)
+INSERT INTO {inbox} (name, due, body) SELECT $1::text, at, $3::bytea FROM new`
+	unlessSeen = `
+	ON CONFLICT (name, key) DO UPDATE SET at = excluded.at WHERE seen.at < excluded.at - $4::interval`
+)
 
 // Put implements [webhook.Inbox]. It returns when the event is committed. When the
 // connection breaks before it knows that, it puts the event again, and returns
 // [webhook.ErrDuplicate] if it was: the event is there in both cases.
 func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
-	err := b.retry(ctx, func(conn *pgxpool.Conn) error { return b.put(ctx, conn, event) })
-	if err == nil {
-		b.taking().lookIn(0)
-		b.ring(ctx)
+	arguments, err := b.eventArguments(event)
+	if err != nil {
+		return err
 	}
-	return err
+	rows, err := b.exec(ctx, putEvent, arguments...)
+	switch {
+	case err != nil:
+		return err
+	case rows == 0:
+		return webhook.ErrDuplicate
+	}
+	b.taking().lookIn(0)
+	b.ring(ctx)
+	return nil
 }
 
-// PutTx puts an event in a transaction of the caller's: it is in the inbox if and when that
-// is committed. For an event that was seen it returns [webhook.ErrDuplicate], and the
-// transaction can go on. Another transaction that has put the same event, and has not ended,
-// is waited for.
+// PutTx puts an event in a transaction of the caller's: the event is in the inbox if and when the
+// transaction is committed. For an event that was seen PutTx returns [webhook.ErrDuplicate], and
+// the transaction can go on, at every isolation level. Another transaction that has put the same
+// event, and has not ended, is waited for.
 //
-// An event that was put so is taken within Poll; with Notify the transaction tells those who
-// listen, and takes turns with others that do while it commits.
+// An event that was put so is taken within Poll. With Notify the transaction tells the processes
+// that listen, and takes turns with other such transactions while it commits.
 func (b *Inbox) PutTx(ctx context.Context, tx Tx, event *webhook.Event) error {
 	if b.err != nil {
 		return b.err
 	}
-	err := b.put(ctx, tx, event)
-	if err == nil && b.options.Notify {
+	arguments, err := b.eventArguments(event)
+	if err != nil {
+		return err
+	}
+	added, err := insertTx(ctx, tx, statement{b.sql(putEventTx), arguments},
+		statement{b.sql(putEvent), arguments}, statement{b.sql(putNewEvent), arguments[:3]})
+	switch {
+	case err != nil:
+		return err
+	case !added:
+		return webhook.ErrDuplicate
+	case b.options.Notify:
 		_, err = tx.Exec(ctx, notify, b.channel())
 	}
 	return err
 }
 
-func (b *Inbox) put(ctx context.Context, to Tx, event *webhook.Event) error {
+// eventArguments are those of the statements above.
+func (b *Inbox) eventArguments(event *webhook.Event) ([]any, error) {
 	body := event.Body()
 	if _, err := webhook.Parse(body); err != nil {
-		return err // made by hand: nobody could take it out
+		return nil, err // made by hand: nobody could take it out
 	}
 	key := sha256.Sum256(body)
-	tag, err := to.Exec(ctx, b.sql(putEvent), b.name, key[:], body, b.options.Keep)
-	if err == nil && tag.RowsAffected() == 0 {
-		return webhook.ErrDuplicate
-	}
-	return err
+	return []any{b.name, key[:], body, b.options.Keep}, nil
 }
 
 // A claim is a random number: nobody has it by chance, also not after the database has lost

@@ -203,11 +203,7 @@ func TestLeaseBeginsWhenItIsGiven(t *testing.T) {
 		_, err := store.Acquire(t.Context(), "b", time.Second)
 		acquired <- err
 	}()
-	waiting := "SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-	require.Eventually(t, func() bool {
-		var is bool
-		return tx.QueryRow(t.Context(), "SELECT pg_stat_clear_snapshot()").Scan(nil) == nil && tx.QueryRow(t.Context(), waiting).Scan(&is) == nil && is
-	}, 10*time.Second, 5*time.Millisecond)
+	waitsForALock(t, pool)
 	_, err = tx.Exec(t.Context(), "SELECT pg_sleep(0.5)")
 	require.NoError(t, err)
 	require.NoError(t, tx.Commit(t.Context()))
