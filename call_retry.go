@@ -4,18 +4,19 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
+
+	"github.com/lendingapi/lending-go/internal/backoff"
 )
 
 // The bounds on repeating a read.
 const (
 	maxRetries    = 4
-	minBackoff    = 200 * time.Millisecond
+	firstBackoff  = 300 * time.Millisecond
 	maxBackoff    = 10 * time.Second
 	maxWait       = time.Hour      // a longer Retry-After is not waited for
 	maxRetryAfter = 24 * time.Hour // a longer one is taken for this
@@ -24,7 +25,7 @@ const (
 // repeat sends a read that has failed once, after wait, until it succeeds, fails for good,
 // or the next attempt would begin after the deadline. A mutation never comes here.
 func (x *exchange) repeat(hr *http.Request, wait time.Duration) (*http.Response, error) {
-	if err := sleep(hr.Context(), wait); err != nil {
+	if err := backoff.Sleep(hr.Context(), wait); err != nil {
 		return nil, err
 	}
 	rr, err := retryablehttp.FromRequest(hr)
@@ -54,7 +55,7 @@ func (x *exchange) again(ctx context.Context, resp *http.Response, err error) (w
 	if resp != nil {
 		asked = retryAfter(x.answer.Header)
 	}
-	wait = asked + backoff(x.attempts)
+	wait = asked + backoff.After(x.attempts, firstBackoff, maxBackoff)
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
 		if resp != nil { // whose status is in the error too
 			x.err = errNoTime
@@ -65,7 +66,7 @@ func (x *exchange) again(ctx context.Context, resp *http.Response, err error) (w
 }
 
 // errNoTime is the cause of a read that gives up before the deadline of its context.
-var errNoTime = &hiddenError{"the deadline comes before the time to try again", context.DeadlineExceeded}
+var errNoTime = hidden("the deadline comes before the time to try again", context.DeadlineExceeded)
 
 func isTransient(resp *http.Response, err error) bool {
 	if err != nil {
@@ -78,13 +79,6 @@ func isTransient(resp *http.Response, err error) bool {
 		return true
 	}
 	return false
-}
-
-// backoff returns a random time that may be twice as long after each attempt, so
-// that callers who failed together do not come back together.
-func backoff(attempt int) time.Duration {
-	ceiling := min(minBackoff<<min(attempt, 16), maxBackoff)
-	return minBackoff/2 + rand.N(ceiling)
 }
 
 // retryAfter returns what the Retry-After header asks for, in seconds or as a date

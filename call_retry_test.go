@@ -6,22 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
-
-func TestBackoffIsJitteredAndBounded(t *testing.T) {
-	for attempt := range 100 {
-		most := 100*time.Millisecond + min(200*time.Millisecond<<min(attempt, 16), 10*time.Second)
-		seen := map[time.Duration]bool{}
-		for range 50 {
-			wait := backoff(attempt)
-			seen[wait] = true
-			require.GreaterOrEqual(t, wait, 100*time.Millisecond)
-			require.Less(t, wait, most)
-		}
-		assert.Greater(t, len(seen), 40)
-	}
-}
 
 // FuzzRetryAfter holds that no header makes a caller wait for less than nothing or
 // more than a day.

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lendingapi/lending-go/internal/opaque"
 )
 
 // Client calls the service. It holds a service for each group of routes, is safe for
@@ -30,7 +32,7 @@ type Client struct {
 	Loans         *LoansService
 	Webhooks      *WebhooksService
 
-	hidden *func() *settings // behind a function, where nothing that prints or compares looks
+	hidden *opaque.Value[*settings]
 }
 
 func (c *Client) settings() *settings { return (*c.hidden)() }
@@ -195,7 +197,7 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	}
 	s.http.Jar = nil
 
-	hidden := func() *settings { return s }
+	hidden := opaque.Hide(s)
 	c := &Client{hidden: &hidden}
 	c.Applications = &ApplicationsService{c}
 	c.Approval = &ApprovalService{c}
@@ -296,7 +298,7 @@ func refusalOfProxy(_ context.Context, proxy *url.URL, _ *http.Request, answer *
 		return nil
 	}
 	text := fmt.Sprintf("the proxy %s answered %d %s", proxy.Host, answer.StatusCode, http.StatusText(answer.StatusCode))
-	return &hiddenError{strings.TrimRight(text, " "), nil}
+	return hidden(strings.TrimRight(text, " "), nil)
 }
 
 // onceEach returns a transport like that which makes a connection for each request, so

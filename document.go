@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go/internal/base64json"
+	"github.com/lendingapi/lending-go/internal/safely"
 )
 
 // MaxDocument is the largest file that the service takes, in bytes.
@@ -111,10 +112,10 @@ func (s *ApprovalService) SubmitDocument(ctx context.Context, id ApplicationID, 
 }
 
 var (
-	errStalled     = &hiddenError{"no progress for " + callTimeout.String(), context.DeadlineExceeded}
-	errNotAccepted = &hiddenError{"the service did not accept the document", nil}
+	errStalled     = hidden("no progress for "+callTimeout.String(), context.DeadlineExceeded)
+	errNotAccepted = hidden("the service did not accept the document", nil)
 	errOver        = errors.New("lending: the upload is over")
-	errEarlyAnswer = &hiddenError{"the service answered before it had the whole document", nil}
+	errEarlyAnswer = hidden("the service answered before it had the whole document", nil)
 )
 
 // submit uploads doc by r, to whose query it adds the name.
@@ -238,7 +239,7 @@ func (u *upload) print(ctx context.Context, w io.Writer) error {
 	}
 	read, sum := make(chan error, 1), sha256.New()
 	go func() { // where a Read that blocks can be left
-		read <- safely(func() error {
+		read <- safely.Call[PanicError](func() error {
 			_, err := io.Copy(sum, io.LimitReader(base64json.UntilDone{Reader: u.document.Content, Done: ctx.Done()}, MaxDocument+1))
 			return err
 		})
@@ -341,13 +342,13 @@ func (u *upload) broken(err error) error {
 	sent := u.body.Encoded()
 	switch {
 	case errors.Is(err, base64json.ErrShort) && sent == 0:
-		return &hiddenError{"the document is empty", io.ErrUnexpectedEOF}
+		return hidden("the document is empty", io.ErrUnexpectedEOF)
 	case errors.Is(err, base64json.ErrShort):
-		return &hiddenError{fmt.Sprintf("the document ended after %d of its %d bytes", sent, u.size), io.ErrUnexpectedEOF}
+		return hidden(fmt.Sprintf("the document ended after %d of its %d bytes", sent, u.size), io.ErrUnexpectedEOF)
 	case errors.Is(err, base64json.ErrLong) && u.size < 0:
-		return &hiddenError{"the document is larger than 15 MiB", ErrTooLarge}
+		return hidden("the document is larger than 15 MiB", ErrTooLarge)
 	case errors.Is(err, base64json.ErrLong):
-		return &hiddenError{fmt.Sprintf("the document holds more than its %d bytes", u.size), nil}
+		return hidden(fmt.Sprintf("the document holds more than its %d bytes", u.size), nil)
 	}
-	return &hiddenError{fmt.Sprintf("the document could not be read after %d bytes", sent), err}
+	return hidden(fmt.Sprintf("the document could not be read after %d bytes", sent), err)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/lendingapi/lending-go/internal/backoff"
 )
 
 // record writes down what became of a command that was sent, and returns the error of the
@@ -73,7 +75,7 @@ func (p *passage) insist(ctx context.Context, limit time.Duration, state Command
 				continue
 			}
 		}
-		if sleep(ctx, wait) != nil {
+		if backoff.Sleep(ctx, wait) != nil {
 			return err
 		}
 	}

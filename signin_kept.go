@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lendingapi/lending-go/internal/safely"
 )
 
 // failure is the memory of failures.
@@ -147,12 +149,12 @@ func storeStep[T any](ctx context.Context, s *session, limit time.Duration, do f
 	s.running.Go(func() {
 		defer cancel()
 		var r result
-		r.err = safely(func() (err error) {
+		r.err = safely.Call[PanicError](func() (err error) {
 			r.value, err = do(ctx)
 			return err
 		})
 		if text := interruption(r.err); text != "" {
-			r.err = &hiddenError{text, r.err}
+			r.err = hidden(text, r.err)
 		}
 		ended <- r
 	})
@@ -182,7 +184,7 @@ func (s *session) load(ctx context.Context) (k kept, fence int64, err error) {
 		err = nil // it will be overwritten
 	}
 	if err != nil {
-		err = &storeError{err}
+		err = &storeError{hide(err)}
 	}
 	return k, stored.Fence, err
 }

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/lendingapi/lending-go/internal/backoff"
+	"github.com/lendingapi/lending-go/internal/safely"
 )
 
 // A lease is short, because the others wait for its end when its holder was killed, and
@@ -80,7 +83,7 @@ func (s *session) inTurn(ctx context.Context, old *grant, forced bool, do work) 
 		if !errors.Is(err, ErrLeaseHeld) {
 			return g, err
 		}
-		if err := sleep(ctx, wait/2+rand.N(wait)); err != nil {
+		if err := backoff.Sleep(ctx, wait/2+rand.N(wait)); err != nil {
 			return nil, err
 		}
 	}
@@ -222,7 +225,7 @@ func (s *session) report(what string, err error) {
 	if err == nil || s.logger == nil {
 		return
 	}
-	_ = safely(func() error {
+	_ = safely.Call[PanicError](func() error {
 		s.logger.LogAttrs(context.Background(), slog.LevelWarn, "lending session: "+what, slog.String("error", describe(err)))
 		return nil
 	})
@@ -247,7 +250,7 @@ func (l *lease) begin(ctx context.Context) (context.Context, error) {
 	ctx, l.cancel = context.WithCancelCause(ctx)
 	go func() {
 		defer close(l.ended)
-		for sleep(ctx, l.ttl/4) == nil {
+		for backoff.Sleep(ctx, l.ttl/4) == nil {
 			if errors.Is(l.renew(ctx), ErrLeaseHeld) {
 				l.cancel(ErrLeaseHeld)
 			}
@@ -261,7 +264,7 @@ func (l *lease) acquire(ctx context.Context, limit time.Duration) (int64, error)
 		return l.session.store.Acquire(ctx, l.owner, l.ttl)
 	})
 	if err != nil && !errors.Is(err, ErrLeaseHeld) {
-		err = &storeError{err}
+		err = &storeError{hide(err)}
 	}
 	return fence, err
 }
@@ -289,7 +292,7 @@ func (l *lease) end(ctx context.Context) {
 // would end the process with, or the goroutine, as an error.
 func protect(do func(context.Context) (*grant, error)) work {
 	return func(ctx context.Context, _ int64) (g *grant, err error) {
-		err = safely(func() (err error) {
+		err = safely.Call[PanicError](func() (err error) {
 			g, err = do(ctx)
 			return err
 		})
@@ -300,24 +303,13 @@ func protect(do func(context.Context) (*grant, error)) work {
 	}
 }
 
-// interruption describes an error that [safely] has made, and is empty for another.
+// interruption describes an error that [safely.Call] has made, and is empty for another.
 func interruption(err error) string {
 	if p, ok := err.(*PanicError); ok { //nolint:errorlint // one that a function has returned is that function's
 		return fmt.Sprintf("panic with a %T", p.Value)
 	}
-	if err == errGoexit { //nolint:errorlint // see above
+	if err == safely.ErrGoexit { //nolint:errorlint // see above
 		return "a function ended its goroutine"
 	}
 	return ""
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -42,18 +43,18 @@ func TestReplicasAgreeWhetherAPersonIsNeeded(t *testing.T) {
 		{name: "wrong password", credentials: func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-				service.Fail(loginRoute, test.fault)
+			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+				service.Fail(fake.LoginRoute, test.fault)
 				store := lending.NewMemoryTokenStore()
-				client := signInTo(t, service, test.credentials, lending.WithTokenStore(store))
+				client := fake.SignIn(t, service, test.credentials, lending.WithTokenStore(store))
 				tried := read(t.Context(), client)
 				for range test.free {
 					tried = read(t.Context(), client)
 				}
 				bubble.Elapse(time.Millisecond)
-				learned := read(t.Context(), signInTo(t, service, test.credentials, lending.WithTokenStore(store)))
+				learned := read(t.Context(), fake.SignIn(t, service, test.credentials, lending.WithTokenStore(store)))
 				require.ErrorContains(t, learned, "not tried again before")
-				assert.Equal(t, 1+test.free, service.Arrived(loginRoute))
+				assert.Equal(t, 1+test.free, service.Arrived(fake.LoginRoute))
 				for who, err := range map[string]error{"tried": tried, "learned": learned} {
 					assert.Equal(t, test.person, errors.Is(err, lending.ErrSignInRequired), "%s: %v", who, err)
 					assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err), "%s: %v", who, err)
@@ -65,8 +66,8 @@ func TestReplicasAgreeWhetherAPersonIsNeeded(t *testing.T) {
 
 // A closed client, and a token that was refused as soon as it came, need no person either.
 func TestNoPersonIsNeeded(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := signInTo(t, service, nil)
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
 		for range 5 {
 			token, _, err := takeToken(t.Context(), client)
 			if err != nil {
@@ -97,13 +98,13 @@ func TestPausesGrow(t *testing.T) {
 		{"refusal", lendingtest.Fault{Status: http.StatusBadRequest, Times: -1}, 5 * time.Hour, 9, 10},            // 1, 2, 4 … 60 min
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-				service.Fail(loginRoute, test.fault)
-				client := signInTo(t, service, nil)
+			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+				service.Fail(fake.LoginRoute, test.fault)
+				client := fake.SignIn(t, service, nil)
 				for start := time.Now(); time.Since(start) < test.in; bubble.Elapse(time.Second) {
 					require.Error(t, read(t.Context(), client))
 				}
-				arrived := service.Arrived(loginRoute)
+				arrived := service.Arrived(fake.LoginRoute)
 				assert.True(t, test.least <= arrived && arrived <= test.most, "%d sign-ins", arrived)
 			})
 		})
@@ -112,11 +113,11 @@ func TestPausesGrow(t *testing.T) {
 
 // A store that is away is asked every second at first and every five seconds later.
 func TestStoreIsAskedLessAndLess(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := newHookedStore()
 		loads := 0
 		store.before(func(context.Context, string) error { loads++; return errDown })
-		client := signInTo(t, service, nil, lending.WithTokenStore(store))
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		for start := time.Now(); time.Since(start) < time.Minute; bubble.Elapse(50 * time.Millisecond) {
 			require.Error(t, read(t.Context(), client))
 		}
@@ -126,11 +127,11 @@ func TestStoreIsAskedLessAndLess(t *testing.T) {
 
 // A process that waits for another's sign-in asks the store every second after a while.
 func TestWaitingForASignInSparesTheStore(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := newHookedStore()
-		service.Fail(twoFactorRoute, lendingtest.Fault{Delay: 90 * time.Second})
+		service.Fail(fake.TwoFactorRoute, lendingtest.Fault{Delay: 90 * time.Second})
 		go func() {
-			_, _, _ = takeToken(t.Context(), signInTo(t, service, nil, lending.WithTokenStore(store.TokenStore)))
+			_, _, _ = takeToken(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store.TokenStore)))
 		}()
 		synctest.Wait()
 		loads := 0
@@ -140,19 +141,19 @@ func TestWaitingForASignInSparesTheStore(t *testing.T) {
 			}
 			return nil
 		})
-		require.NoError(t, read(t.Context(), signInTo(t, service, nil, lending.WithTokenStore(store))))
+		require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store))))
 		assert.InDelta(t, 95, loads, 35)
-		assert.Equal(t, 1, service.Arrived(loginRoute))
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 	})
 }
 
 // A sign-in whose lease was lost ends, also if the process has the lease again afterwards:
 // the process that had it in between may have signed in.
 func TestLeaseLostAndRegained(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := newHookedStore()
 		asked, ended := make(chan struct{}), make(chan error, 1)
-		client := signInTo(t, service, func(c *lending.Credentials) {
+		client := fake.SignIn(t, service, func(c *lending.Credentials) {
 			c.TwoFactor = func(ctx context.Context, _ lending.Challenge) (string, error) {
 				if asked == nil {
 					return service.TwoFactorCode(lendingtest.Username), nil
@@ -168,13 +169,13 @@ func TestLeaseLostAndRegained(t *testing.T) {
 		<-asked
 		store.before(func(context.Context, string) error { return errDown })
 		bubble.Elapse(10 * time.Second) // the lease ends
-		other := signInTo(t, service, nil, lending.WithTokenStore(store.TokenStore))
+		other := fake.SignIn(t, service, nil, lending.WithTokenStore(store.TokenStore))
 		require.NoError(t, read(t.Context(), other))
 		require.Empty(t, ended, "it cannot know")
 		store.before(nil)
 		bubble.Elapse(10 * time.Second)
 		require.Len(t, ended, 1)
 		require.NoError(t, read(t.Context(), client))
-		assert.Equal(t, 2, service.Arrived(loginRoute), "the token of the other process is used")
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute), "the token of the other process is used")
 	})
 }

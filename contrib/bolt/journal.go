@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/opaque"
 	"go.etcd.io/bbolt"
 )
 
@@ -33,8 +34,8 @@ type JournalStoreOptions struct {
 // between two processes does: leave it to NTP, which sets it at the start of the machine, before
 // yours.
 type JournalStore struct {
-	file  func() *file
-	clock func() clock
+	file  opaque.Value[*file]
+	clock opaque.Value[clock]
 }
 
 var _ lending.JournalStore = (*JournalStore)(nil)
@@ -75,7 +76,7 @@ func OpenJournalStore(path string, opts *JournalStoreOptions) (*JournalStore, er
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lendingbolt: open: %w", err), f.close())
 	}
-	return &JournalStore{func() *file { return f }, func() clock { return started }}, nil
+	return &JournalStore{opaque.Hide(f), opaque.Hide(started)}, nil
 }
 
 // Close closes the file, after the calls under way.

@@ -3,31 +3,29 @@ package lendingpostgres
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go/internal/backoff"
+	"github.com/lendingapi/lending-go/internal/opaque"
 )
-
-// hidden holds what is the caller's, and what changes, behind a function, where nothing
-// that prints or compares looks.
-type hidden[T any] func() T
-
-func hide[T any](v T) hidden[T] { return func() T { return v } }
 
 // database is where a store has its tables.
 type database struct {
 	place
-	pool hidden[*pgxpool.Pool]
+	pool opaque.Value[*pgxpool.Pool]
 }
 
-func opened(pool *pgxpool.Pool, opts []Option) database { return database{placed(opts), hide(pool)} }
+func opened(pool *pgxpool.Pool, opts []Option) database {
+	return database{placed(opts), opaque.Hide(pool)}
+}
 
 const (
 	maxTries  = 4
-	firstWait = 10 * time.Millisecond // and four times as long each time
+	firstWait = 15 * time.Millisecond // quadrupled after each try
+	maxWait   = time.Second
 )
 
 // retry calls do until it succeeds, or fails in a way that another time does not mend. Each
@@ -39,15 +37,13 @@ func (d database) retry(ctx context.Context, do func(conn *pgxpool.Conn) error) 
 	if d.err != nil {
 		return d.err
 	}
-	for try, wait := 1, firstWait; ; try, wait = try+1, wait*4 {
+	for try := 1; ; try++ {
 		again, err := d.once(ctx, do)
 		if err == nil || !again || try == maxTries {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, backoff.After(2*try-1, firstWait, maxWait)) != nil {
 			return err
-		case <-time.After(wait/2 + rand.N(wait)):
 		}
 	}
 }

@@ -9,9 +9,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/backoff"
+	"github.com/lendingapi/lending-go/internal/safely"
 )
 
-const notify = "SELECT pg_notify($1::text, '')"
+const notify = "SELECT pg_catalog.pg_notify($1::text, '')"
 
 // channel is a name that needs no quotes, and that no other inbox has.
 func (b *Inbox) channel() string {
@@ -32,15 +35,10 @@ func (b *Inbox) channel() string {
 // again, after up to 10 s.
 func (b *Inbox) Listen(ctx context.Context, config *pgx.ConnConfig) {
 	for wait := 100 * time.Millisecond; ctx.Err() == nil; wait = min(2*wait, 10*time.Second) {
-		_ = contained(func() error {
+		_ = safely.Call[lending.PanicError](func() error {
 			return b.listen(ctx, config, func() { wait = 100 * time.Millisecond })
 		})
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		timer.Stop()
+		_ = backoff.Sleep(ctx, wait)
 	}
 }
 
@@ -125,7 +123,7 @@ func (b *Inbox) ring(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	go func() {
 		for bell.rings() {
-			_ = contained(func() error { // those who are not told look by themselves
+			_ = safely.Call[lending.PanicError](func() error { // those who are not told look by themselves
 				ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 				defer cancel()
 				return b.retry(ctx, func(conn *pgxpool.Conn) error {

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/safely"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 // aloneAfter is how many tries have not ended of what is acted on alone from then on: it
@@ -49,7 +50,7 @@ type waiter struct {
 }
 
 type result struct {
-	entry *lending.InboxEntry
+	entry *webhook.InboxEntry
 	err   error
 }
 
@@ -57,10 +58,10 @@ func newTaking() *taking {
 	return &taking{changed: make(chan struct{}, 1), running: map[string]time.Time{}}
 }
 
-// Take implements [lending.Inbox].
-func (b *Inbox) Take(ctx context.Context) (*lending.InboxEntry, error) { return b.take(ctx, false) }
+// Take implements [webhook.Inbox].
+func (b *Inbox) Take(ctx context.Context) (*webhook.InboxEntry, error) { return b.take(ctx, false) }
 
-func (b *Inbox) take(ctx context.Context, relaxed bool) (*lending.InboxEntry, error) {
+func (b *Inbox) take(ctx context.Context, relaxed bool) (*webhook.InboxEntry, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -88,7 +89,7 @@ func (b *Inbox) serve(ctx context.Context) {
 		l, wait := b.taking().plan(b.options.Poll)
 		if l.n > 0 {
 			go func() {
-				b.taking().looked(l, contained(func() error { return b.look(ctx, l) }))
+				b.taking().looked(l, safely.Call[lending.PanicError](func() error { return b.look(ctx, l) }))
 			}()
 			continue
 		}
@@ -99,23 +100,6 @@ func (b *Inbox) serve(ctx context.Context) {
 		}
 		timer.Stop()
 	}
-}
-
-// contained returns a panic as an error, for example of what traces the caller's queries.
-// What calls [runtime.Goexit] ends one goroutine that is there for that alone.
-func contained(f func() error) error {
-	ended := make(chan error, 1)
-	go func() {
-		err := errors.New("lending: postgres: a function called runtime.Goexit")
-		defer func() {
-			if value := recover(); value != nil {
-				err = &lending.PanicError{Value: value, Stack: debug.Stack()}
-			}
-			ended <- err
-		}()
-		err = f()
-	}()
-	return <-ended
 }
 
 // look is one look for events.
@@ -321,7 +305,7 @@ func (t *taking) lookIn(wait time.Duration) {
 
 // give gives an entry, or why there is none, to the first who waits, and reports whether
 // anybody does.
-func (t *taking) give(entry *lending.InboxEntry, refused error, alone bool) bool {
+func (t *taking) give(entry *webhook.InboxEntry, refused error, alone bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.waiting) == 0 {
@@ -340,7 +324,7 @@ func (t *taking) give(entry *lending.InboxEntry, refused error, alone bool) bool
 
 // settled notes that an entry is not running here any more, unless err says that the
 // database does not know that, and returns err.
-func (t *taking) settled(entry *lending.InboxEntry, err error) error {
+func (t *taking) settled(entry *webhook.InboxEntry, err error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, running := t.running[entry.ID]; running && err == nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -32,7 +33,7 @@ import (
 // failover to a replica whose clock is ahead: keep them to a fraction of
 // [lending.JournalOptions].Quiet.
 type JournalStore struct {
-	client hidden[redis.UniversalClient]
+	client opaque.Value[redis.UniversalClient]
 	name   string
 }
 
@@ -44,7 +45,7 @@ var _ lending.JournalStore = (*JournalStore)(nil)
 // Make the client with ContextTimeoutEnabled, so that a call returns when its context ends
 // also if Redis hangs: see [NewTokenStore].
 func NewJournalStore(client redis.UniversalClient, name string) *JournalStore {
-	return &JournalStore{hide(client), "{journal:" + name + "}:"} // one slot of a cluster
+	return &JournalStore{opaque.Hide(client), "{journal:" + name + "}:"} // one slot of a cluster
 }
 
 func (s *JournalStore) entry(key string) string { return s.name + "entry:" + key }

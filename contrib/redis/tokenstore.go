@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -16,7 +17,7 @@ import (
 // persistence for it, and may be a cluster: every step is one script on one key.
 // Use Redis 5 or later.
 type TokenStore struct {
-	client hidden[redis.UniversalClient]
+	client opaque.Value[redis.UniversalClient]
 	key    string
 }
 
@@ -35,7 +36,7 @@ var _ lending.TokenStore = (*TokenStore)(nil)
 // (DialTimeout). A Redis in the same network needs no more than a second, two attempts
 // and one dial.
 func NewTokenStore(client redis.UniversalClient, key string) *TokenStore {
-	return &TokenStore{hide(client), key}
+	return &TokenStore{opaque.Hide(client), key}
 }
 
 // Load implements [lending.TokenStore].
