@@ -95,8 +95,8 @@
 // the traffic; ordinary requests fill a tenth of that. Counts go on. Up to 10,000
 // deliveries wait for a slow receiver, expired tokens are forgotten once there are that
 // many, and of files only size and digest are kept. What grows is the records that
-// callers create, by about two kilobytes for a customer with an application, and what
-// is still to be executed late, with its body.
+// callers create, by about two kilobytes for a customer with an application. Up to 1,000
+// commands wait to be executed late, with their bodies.
 //
 // # Where this is only a model
 //
@@ -152,6 +152,6 @@
 // NoPendingWithdrawal, NotFound, OfferExpired, OfferNotFound, RequestTooLarge,
 // RequirementNotFound, SimulationNotSupported, StepOutOfOrder,
 // SubscriptionInactive, SubscriptionNotFound, TargetRequired, TokenExpired,
-// TokenInvalid, TokenMissing, UnknownEvent, UnsupportedMediaType, and
+// TokenInvalid, TokenMissing, TooManyLate, UnknownEvent, UnsupportedMediaType, and
 // ValidationFailed where errors says what.
 package lendingtest
