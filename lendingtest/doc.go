@@ -124,7 +124,9 @@
 //   - The statuses are [StatusCreated], [StatusBankingData], [StatusOfferReady],
 //     [StatusInApproval], [StatusLoanOpened] and [StatusCancelled]. A cancelled
 //     application takes bank statements and messages, and nothing else.
-//   - An offer is the sum of the credits. Every processing makes a new one.
+//   - An offer is the sum of the credits, rounded down to full hundreds, at least
+//     5,000.00 and at most 250,000.00. Bank data without transactions makes no
+//     offer. Every processing makes a new one.
 //     application-offer?force=true renews an expired one.
 //   - Approval goes in order: offer, company, primary applicant, secondary
 //     applicants, primary bank account, signatures. The last signature opens the
