@@ -178,9 +178,9 @@ $(BIN)/.built: tools/go.mod tools/go.sum $(wildcard tools/*/*.go)
 tools-test: ## Run the tests of the tools that are this project's own
 	go -C tools test ./...
 
-doc: ## Serve the documentation as pkg.go.dev shows it, on localhost:8080
+doc: ## Serve the documentation as pkg.go.dev shows it, on localhost:6060
 	GOBIN=$(BIN) go -C tools install golang.org/x/pkgsite/cmd/pkgsite
-	$(BIN)/pkgsite -http localhost:8080 .
+	$(BIN)/pkgsite -http localhost:6060 .
 
 ci: ## Run what CI runs, and list every failure at the end
 	.ci/run

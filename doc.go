@@ -72,8 +72,8 @@
 // no boolean is due, and an object that reports a failure. That is a problem record, or
 // success, isSuccess or succeeded that is false, or error or errors with something in
 // it. Two kinds of calls are successes by their answer alone, and unknown without it:
-// an upload by true, and [LoansService.ConfirmInvoiceWithdrawal] by a UUID, alone or in a
-// member. Unknown are those of [BulkService] with fewer records than were sent, or with one
+// an upload by true, and [LoansService.ConfirmInvoiceWithdrawal] by a UUID, alone or in one
+// of a few members, that the request did not hold. Unknown are those of [BulkService] with fewer records than were sent, or with one
 // that reports a failure. Where the interface declares no answer, any other will do, and none.
 //
 // # What is retried
