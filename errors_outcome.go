@@ -69,7 +69,7 @@ func OutcomeOf(err error) Outcome {
 		return OutcomeRejected
 	case undecoded != nil:
 		return OutcomeUnknown // what failed in it may look like an argument
-	case errors.As(err, &argument), errors.Is(err, ErrSignInRequired):
+	case signIn != nil, errors.As(err, &argument), errors.Is(err, ErrSignInRequired):
 		return OutcomeNotSent
 	}
 	return OutcomeUnknown

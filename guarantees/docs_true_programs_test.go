@@ -97,7 +97,9 @@ func TestReadmeWebhooks(t *testing.T) {
 	}
 
 	inbox := webhook.NewMemoryInbox() // contrib/bolt, contrib/redis and contrib/postgres have those that survive
-	http.Handle("/webhooks", webhook.NewReceiver(webhook.SignedWith(secret), inbox.Put, nil))
+	receiver, err := webhook.NewReceiver(webhook.SignedWith(secret), inbox.Put, nil)
+	require.NoError(t, err)
+	http.Handle("/webhooks", receiver)
 	go webhook.Work(ctx, inbox, handle, nil)
 
 	assert.Equal(t, 204, deliverInMemory(t, http, deliveryBody))
