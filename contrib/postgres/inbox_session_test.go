@@ -35,7 +35,11 @@ func TestWorkTxLeavesNoSetting(t *testing.T) {
 		{"SET and COMMIT before a failure", "SET search_path = evil; COMMIT", true, "SHOW search_path"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			inbox := lendingpostgres.NewInbox(admin, t.Name(), nil)
+			open := func(pool *pgxpool.Pool) *lendingpostgres.Inbox {
+				inbox, err := lendingpostgres.NewInbox(pool, t.Name(), nil)
+				require.NoError(t, err)
+				return inbox
+			}
 			pool := connect(t, url, func(c *pgxpool.Config) {
 				c.MaxConns = 1
 				c.ConnConfig.RuntimeParams["TimeZone"] = "Europe/Zurich"
@@ -52,11 +56,10 @@ func TestWorkTxLeavesNoSetting(t *testing.T) {
 				return value, name, pid
 			}
 			want, wantName, wantPID := session()
-			require.NoError(t, inbox.Put(t.Context(), event("a")))
+			require.NoError(t, open(admin).Put(t.Context(), event("a")))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			worker := lendingpostgres.NewInbox(pool, t.Name(), nil)
-			worker.WorkTx(ctx, func(ctx context.Context, tx pgx.Tx, _ *webhook.Event) error {
+			open(pool).WorkTx(ctx, func(ctx context.Context, tx pgx.Tx, _ *webhook.Event) error {
 				defer cancel()
 				_, err := tx.Exec(ctx, tt.set)
 				assert.NoError(t, err)
