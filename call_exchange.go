@@ -348,6 +348,9 @@ func (x *exchange) failed(cause error) *Error {
 	if e.StatusCode >= 300 || x.said.failed == problemRecord {
 		e.Problem = x.problem()
 	}
+	if e.Effect == Read && e.Outcome == OutcomeDone { // a read that failed has done nothing
+		e.Outcome = OutcomeUnknown
+	}
 	if e.Effect == Mutation {
 		e.SettledBy = settlementOf(e.Method + " " + e.Route).reads
 	}

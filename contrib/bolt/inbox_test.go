@@ -102,7 +102,7 @@ func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
 
 	inbox = open(t, path, nil)
 	_, err = inbox.Take(t.Context())
-	require.ErrorContains(t, err, "set aside")
+	require.ErrorContains(t, err, "dead letter")
 	entry, err := inbox.Take(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, lending.EventName("b"), entry.Event.Name)

@@ -109,7 +109,7 @@ func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, inbox.Put(t.Context(), event("a")))
 	_, err = inbox.Take(t.Context())
-	require.ErrorContains(t, err, "set aside")
+	require.ErrorContains(t, err, "dead letter")
 	takeEvent(t, inbox, "a")
 	require.Equal(t, webhook.InboxCounts{Running: 1, DeadLetters: 1}, counts(t, inbox))
 	dead, err := inbox.DeadLetters(t.Context())

@@ -147,7 +147,7 @@ func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
 	require.NoError(t, client.XAdd(t.Context(), &redis.XAddArgs{Stream: "{test}:events", Values: []any{"tries", "0", "body", "{{{"}}).Err())
 	require.NoError(t, inbox.Put(t.Context(), event("a")))
 	_, err := inbox.Take(t.Context())
-	require.ErrorContains(t, err, "set aside")
+	require.ErrorContains(t, err, "dead letter")
 	entry, err := inbox.Take(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, lending.EventName("a"), entry.Event.Name)
