@@ -115,7 +115,10 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 	start := time.Now()
 	transport := x.client.settings().http.Transport
 	if x.request.effect == Mutation {
-		hr, transport = guard(hr), x.client.settings().commands
+		hr = guard(hr)
+	}
+	if x.request.effect == Mutation || x.isCheck() {
+		transport = x.client.settings().fresh
 	}
 	resp, err := transport.RoundTrip(hr)
 	switch {

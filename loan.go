@@ -47,14 +47,15 @@ type EarlyRepaymentResponse struct{ Record }
 // Get returns a loan. The interface declares the record Loan for it; the service
 // answers with [LoanResponse].
 //
-// An answer without the id of the loan and of its application is an error. [IsNotFound]
-// reports a loan that does not exist.
+// An answer without the id of the loan or of its application is an error, and so is the
+// record of another loan. [IsNotFound] reports a loan that does not exist.
 //
 // Route: GET /api/Loan/get-loan/{loanId}
 func (s *LoansService) Get(ctx context.Context, id LoanID) (*LoanResponse, error) {
 	return get[*LoanResponse](ctx, s.client, request{
 		path: "/api/Loan/get-loan/{loanId}",
 		args: []string{id.String()},
+		loan: id,
 	})
 }
 
