@@ -1,16 +1,14 @@
 package lending
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"reflect"
 	"time"
 
-	"github.com/lendingapi/lending-go/internal/jsonmisfit"
+	"github.com/lendingapi/lending-go/internal/jsonplan"
 )
 
 // As decodes the record of a call into a struct of the caller's. It takes both results
@@ -103,11 +101,10 @@ func (r Record) undecoded(why string, err error) *DecodeError {
 	return &DecodeError{Index: -1, record: r, cause: hiddenError{why, err}}
 }
 
-// misfit is the error of a record that does not decode into t.
-func (r Record) misfit(t reflect.Type, err error) *DecodeError {
-	m := jsonmisfit.Of(bytes.TrimSpace(r.Raw()), t)
+// misfit is the error of a record that does not decode into a type.
+func (r Record) misfit(m *jsonplan.Misfit) *DecodeError {
 	e := &DecodeError{Index: -1, Field: m.Path, Got: m.Got, Want: m.Want.String(), record: r}
-	e.cause = hiddenError{e.where(), err}
+	e.cause = hiddenError{e.where(), m.Err}
 	return e
 }
 
