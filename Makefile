@@ -16,7 +16,6 @@ CONTRIB   := $(filter ./contrib/%,$(MODULES))
 ONLOOKERS := ./contrib/browser ./contrib/openapi
 GO_VERSIONS := 1.26.8 1.27.4
 FUZZTIME  ?= 10s
-COUNT     ?= 6
 MAX_LINES := 450
 GOLANGCI  := $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml
 comma     := ,
@@ -30,7 +29,7 @@ help:
 
 ##@ Use
 
-.PHONY: demo test promise race contrib cover fuzz fuzz-seeds bench mutants
+.PHONY: demo test promise race contrib cover fuzz fuzz-seeds bench mutants flaky
 demo: ## Run the quickstart against the service in process
 	go run ./examples/quickstart
 
@@ -69,13 +68,17 @@ fuzz-seeds: ## Run each fuzz target on its seeds only
 
 bench: ## Run the benchmarks COUNT (6) times; OLD=file compares with an earlier .tools/bench.txt
 	@mkdir -p $(BIN)
-	go test -run '^$$' -bench . -benchmem -count $(COUNT) ./... | tee $(BIN)/bench.txt
+	go test -run '^$$' -bench . -benchmem -count $(or $(COUNT),6) ./... | tee $(BIN)/bench.txt
 	@if [ -n "$(OLD)" ]; then $(MAKE) --no-print-directory tools && $(BIN)/benchstat "$(OLD)" $(BIN)/bench.txt; fi
 
 # A mutant may be what guards against a flood: it does not get all of the machine's memory.
 mutants: ## Break the core at each line of tools/mutants.txt, ONLY=regexp chooses, and list what the tests do not see
 	@mkdir -p $(BIN); go -C tools build -o $(BIN)/mutants ./mutants
 	@ulimit -v 16777216 2>/dev/null || true; $(BIN)/mutants tools/mutants.txt '$(ONLY)' ./guarantees
+
+flaky: ## Repeat every test under load, up to COUNT (50) times, and list the tests that fail; ONLY=regexp chooses, MODULES="./contrib/bolt" too
+	@mkdir -p $(BIN); go -C tools build -o $(BIN)/flaky ./flaky
+	@$(BIN)/flaky -out $(BIN)/flaky.out -count $(or $(COUNT),50) -only '$(ONLY)' $(MODULES)
 
 ##@ Gates
 
@@ -175,9 +178,9 @@ $(BIN)/.built: tools/go.mod tools/go.sum $(wildcard tools/*/*.go)
 tools-test: ## Run the tests of the tools that are this project's own
 	go -C tools test ./...
 
-doc: ## Serve the documentation as pkg.go.dev shows it, on localhost:8080
+doc: ## Serve the documentation as pkg.go.dev shows it, on localhost:6060
 	GOBIN=$(BIN) go -C tools install golang.org/x/pkgsite/cmd/pkgsite
-	$(BIN)/pkgsite -http localhost:8080 .
+	$(BIN)/pkgsite -http localhost:6060 .
 
 ci: ## Run what CI runs, and list every failure at the end
 	.ci/run

@@ -239,7 +239,7 @@ func (c *Client) token(ctx context.Context, r *request) (Token, error) {
 	}
 	token, err := c.settings().tokens.Token(ctx)
 	if err != nil && strings.HasPrefix(describe(err), unknownFailure) {
-		err = &hiddenError{"the source of tokens failed", err}
+		err = hidden("the source of tokens failed", err)
 	}
 	if err == nil && !isHeaderSafe(token.Value.Reveal()) {
 		err = errBadToken
@@ -358,7 +358,7 @@ var (
 	errHTML     = errors.New("the answer is HTML, not JSON")
 	errNotJSON  = errors.New("the answer is not JSON")
 	errBadToken = errors.New("the token is empty or holds bytes that no header may hold")
-	errNoTokens = &hiddenError{"the client has neither credentials nor another source of tokens", ErrSignInRequired}
+	errNoTokens = hidden("the client has neither credentials nor another source of tokens", ErrSignInRequired)
 )
 
 // decodeAnswer decodes a success into result.

@@ -66,7 +66,7 @@ func (x *exchange) again(ctx context.Context, resp *http.Response, err error) (w
 }
 
 // errNoTime is the cause of a read that gives up before the deadline of its context.
-var errNoTime = &hiddenError{"the deadline comes before the time to try again", context.DeadlineExceeded}
+var errNoTime = hidden("the deadline comes before the time to try again", context.DeadlineExceeded)
 
 func isTransient(resp *http.Response, err error) bool {
 	if err != nil {

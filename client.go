@@ -298,7 +298,7 @@ func refusalOfProxy(_ context.Context, proxy *url.URL, _ *http.Request, answer *
 		return nil
 	}
 	text := fmt.Sprintf("the proxy %s answered %d %s", proxy.Host, answer.StatusCode, http.StatusText(answer.StatusCode))
-	return &hiddenError{strings.TrimRight(text, " "), nil}
+	return hidden(strings.TrimRight(text, " "), nil)
 }
 
 // onceEach returns a transport like that which makes a connection for each request, so

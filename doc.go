@@ -72,8 +72,8 @@
 // no boolean is due, and an object that reports a failure. That is a problem record, or
 // success, isSuccess or succeeded that is false, or error or errors with something in
 // it. Two kinds of calls are successes by their answer alone, and unknown without it:
-// an upload by true, and [LoansService.ConfirmInvoiceWithdrawal] by a UUID, alone or in a
-// member. Unknown are those of [BulkService] with fewer records than were sent, or with one
+// an upload by true, and [LoansService.ConfirmInvoiceWithdrawal] by a UUID, alone or in one
+// of a few members, that the request did not hold. Unknown are those of [BulkService] with fewer records than were sent, or with one
 // that reports a failure. Where the interface declares no answer, any other will do, and none.
 //
 // # What is retried
@@ -185,9 +185,9 @@
 //     executed after a read that did not show it. Look again before you send it again.
 //   - What was refused with [ErrRateLimited] has not happened: send it again, later.
 //   - An event can come before the answer to the call that caused it. Return an error
-//     from the receiver's function for a record that you do not know yet: [Work] calls
-//     it again after some seconds. Without an [Inbox] the service may send it again, and
-//     promises nothing.
+//     from the receiver's function for a record that you do not know yet: webhook.Work
+//     calls it again after some seconds. Without an inbox the service may send it again,
+//     and promises nothing.
 //   - Run [Session.Keepalive] for an account with a second factor. If nobody calls for
 //     longer than a token lives, the next call may need a person.
 //   - In a database an [ID] is text, and so is [Record.Raw], which json.Unmarshal reads
@@ -225,10 +225,10 @@
 //
 // # Webhooks
 //
-// [NewReceiver] is the http.Handler for the service's deliveries: it verifies the
-// signature of the body as it came ([Verify]), parses it ([ParseEvent]) and calls a
-// function, behind which an [Inbox] keeps what was accepted and [Once] swallows
-// duplicates. [WebhooksService.Ensure] registers the receiver and reads back the secret.
+// [WebhooksService.Ensure] registers a receiver and returns the secret that signs its
+// deliveries. Package [github.com/lendingapi/lending-go/webhook] receives them: it verifies
+// signatures, skips duplicates, and stores events until they are handled. Receivers of your
+// own call [Verify].
 //
 // # Looking closer
 //

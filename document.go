@@ -112,10 +112,10 @@ func (s *ApprovalService) SubmitDocument(ctx context.Context, id ApplicationID, 
 }
 
 var (
-	errStalled     = &hiddenError{"no progress for " + callTimeout.String(), context.DeadlineExceeded}
-	errNotAccepted = &hiddenError{"the service did not accept the document", nil}
+	errStalled     = hidden("no progress for "+callTimeout.String(), context.DeadlineExceeded)
+	errNotAccepted = hidden("the service did not accept the document", nil)
 	errOver        = errors.New("lending: the upload is over")
-	errEarlyAnswer = &hiddenError{"the service answered before it had the whole document", nil}
+	errEarlyAnswer = hidden("the service answered before it had the whole document", nil)
 )
 
 // submit uploads doc by r, to whose query it adds the name.
@@ -342,13 +342,13 @@ func (u *upload) broken(err error) error {
 	sent := u.body.Encoded()
 	switch {
 	case errors.Is(err, base64json.ErrShort) && sent == 0:
-		return &hiddenError{"the document is empty", io.ErrUnexpectedEOF}
+		return hidden("the document is empty", io.ErrUnexpectedEOF)
 	case errors.Is(err, base64json.ErrShort):
-		return &hiddenError{fmt.Sprintf("the document ended after %d of its %d bytes", sent, u.size), io.ErrUnexpectedEOF}
+		return hidden(fmt.Sprintf("the document ended after %d of its %d bytes", sent, u.size), io.ErrUnexpectedEOF)
 	case errors.Is(err, base64json.ErrLong) && u.size < 0:
-		return &hiddenError{"the document is larger than 15 MiB", ErrTooLarge}
+		return hidden("the document is larger than 15 MiB", ErrTooLarge)
 	case errors.Is(err, base64json.ErrLong):
-		return &hiddenError{fmt.Sprintf("the document holds more than its %d bytes", u.size), nil}
+		return hidden(fmt.Sprintf("the document holds more than its %d bytes", u.size), nil)
 	}
-	return &hiddenError{fmt.Sprintf("the document could not be read after %d bytes", sent), err}
+	return hidden(fmt.Sprintf("the document could not be read after %d bytes", sent), err)
 }

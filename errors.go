@@ -150,10 +150,16 @@ func (e *Error) LogValue() slog.Value {
 // because its own may quote URLs, headers or values.
 //
 // It is a net.Error itself, so that whoever looks for one finds this and not the
-// text below. It has no Unwrap, which would lead there.
+// text below. It has no Unwrap, which would lead there. The error stands behind a
+// function: under %s fmt prints an error that is a string or a struct from any field,
+// also of a struct that is printed by value.
 type hiddenError struct {
-	text string
-	err  error
+	text  string
+	cause func() error
+}
+
+func hidden(text string, cause error) *hiddenError {
+	return &hiddenError{text, func() error { return cause }}
 }
 
 func (e *hiddenError) Error() string { return e.text }
@@ -165,11 +171,11 @@ func (e *hiddenError) Is(target error) bool {
 	case ErrUnauthorized, ErrForbidden, ErrNotFound, ErrRateLimited, ErrOutcomeUnknown, ErrMayHaveHappened:
 		return false
 	case ErrTooLarge, ErrNoContent: // are also what this package says of an answer
-		if _, nested := errors.AsType[*Error](e.err); nested {
+		if _, nested := errors.AsType[*Error](e.cause()); nested {
 			return false
 		}
 	}
-	return errors.Is(e.err, target)
+	return errors.Is(e.cause(), target)
 }
 
 // As finds no error by an interface, which one that quotes can satisfy too, and none of
@@ -178,13 +184,13 @@ func (e *hiddenError) Is(target error) bool {
 func (e *hiddenError) As(target any) bool {
 	switch target := target.(type) {
 	case **net.OpError:
-		dial := dialError(e.err)
+		dial := dialError(e.cause())
 		if dial != nil {
 			*target = &net.OpError{Op: dial.Op, Net: dial.Net, Addr: dial.Addr, Err: e.reason()}
 		}
 		return dial != nil
 	case **net.DNSError:
-		found, ok := errors.AsType[*net.DNSError](e.err)
+		found, ok := errors.AsType[*net.DNSError](e.cause())
 		if ok {
 			*target = &net.DNSError{
 				Err: "not found", Name: found.Name,
@@ -194,12 +200,12 @@ func (e *hiddenError) As(target any) bool {
 		return ok
 	}
 	wanted := reflect.TypeOf(target).Elem()
-	return wanted.Kind() != reflect.Interface && !quotes(wanted) && errors.As(e.err, target)
+	return wanted.Kind() != reflect.Interface && !quotes(wanted) && errors.As(e.cause(), target)
 }
 
 // reason says why a dial failed, as the system does if it did.
 func (e *hiddenError) reason() error {
-	if errno, ok := errors.AsType[syscall.Errno](e.err); ok {
+	if errno, ok := errors.AsType[syscall.Errno](e.cause()); ok {
 		return errno
 	}
 	if e.Timeout() {
@@ -245,7 +251,7 @@ func dialError(err error) *net.OpError {
 // Timeout reports whether a limit on time has ended the attempt.
 func (e *hiddenError) Timeout() bool {
 	var timeout net.Error
-	return errors.As(e.err, &timeout) && timeout.Timeout()
+	return errors.As(e.cause(), &timeout) && timeout.Timeout()
 }
 
 // Temporary is there for net.Error.
@@ -260,7 +266,7 @@ func hide(err error) error {
 	case nil, context.Canceled, context.DeadlineExceeded: //nolint:errorlint // what wraps them may quote
 		return err
 	}
-	return &hiddenError{describe(err), err}
+	return hidden(describe(err), err)
 }
 
 // safeError is an error whose own text may be shown.

@@ -2,6 +2,7 @@ package lending
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 )
 
@@ -135,4 +136,16 @@ func Absent(err error) bool {
 // but hardly with a title or an error code.
 func (p *ProblemDetails) isOfService() bool {
 	return p != nil && (p.Title != "" || p.ErrorCode != "")
+}
+
+// PanicError is the error of a caller's function that panicked where the library calls it
+// in the background: in a [Session], and in package webhook.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+// Error names the type of the value, which can hold what the function was given.
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("lending: a function panicked with a value of type %T", e.Value)
 }

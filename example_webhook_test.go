@@ -11,6 +11,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 // Success alone proves no save: the subscription that is read back does, and it holds
@@ -61,7 +62,7 @@ func ExampleWebhooksService_Ensure() {
 // A test of your receiver signs a delivery as the service does, and posts it.
 func ExampleSign() {
 	const secret = "whs_0123456789abcdef0123456789abcdef"
-	receiver := lending.NewReceiver(lending.SignedWith(lending.NewSecret(secret)), func(_ context.Context, event *lending.Event) error {
+	receiver := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), func(_ context.Context, event *webhook.Event) error {
 		fmt.Println("accepted", event.Name)
 		return nil
 	}, nil)
@@ -98,13 +99,13 @@ func ExampleVerify() {
 
 // What is published of an event's data is typed. The rest is in its Record.
 func ExampleApplicationCreated() {
-	handle := func(_ context.Context, event *lending.Event) error {
-		var created lending.ApplicationCreated
+	handle := func(_ context.Context, event *webhook.Event) error {
+		var created webhook.ApplicationCreated
 		err := event.Data.Decode(&created)
 		fmt.Println("in business for", created.ExtraInformation.Years, "years")
 		return err
 	}
-	event, err := lending.ParseEvent([]byte(`{"webhookEvent":"WB_Application_Created","data":{"extraInformation":{"years":"7"}}}`))
+	event, err := webhook.Parse([]byte(`{"webhookEvent":"WB_Application_Created","data":{"extraInformation":{"years":"7"}}}`))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -126,7 +127,7 @@ func ExampleSecretsFunc() {
 		return []lending.Secret{secret}, nil
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/webhooks/{subscription}", lending.NewReceiver(byPath, func(context.Context, *lending.Event) error { return nil }, nil))
+	mux.Handle("/webhooks/{subscription}", webhook.NewReceiver(byPath, func(context.Context, *webhook.Event) error { return nil }, nil))
 
 	fmt.Println(deliverSigned(mux, "/webhooks/north", "secret-of-north", loanOpened))
 	fmt.Println(deliverSigned(mux, "/webhooks/south", "secret-of-north", loanOpened))
@@ -139,21 +140,21 @@ func ExampleSecretsFunc() {
 
 // Once swallows what is repeated byte for byte, OnceBy what the service sends again.
 func ExampleOnce() {
-	deduper := lending.NewMemoryDeduper(lending.DeduperOptions{})
-	byWithdrawal := func(event *lending.Event) string {
+	deduper := webhook.NewMemoryDeduper(webhook.DeduperOptions{})
+	byWithdrawal := func(event *webhook.Event) string {
 		var data struct{ WithdrawalID string } // the embedded service's name: the interface shows none
 		_ = event.Data.Decode(&data)
 		return data.WithdrawalID
 	}
-	handle := func(context.Context, *lending.Event) error {
+	handle := func(context.Context, *webhook.Event) error {
 		fmt.Println("acted on")
 		return nil
 	}
-	handle = lending.Once(deduper, lending.OnceBy(deduper, byWithdrawal, handle))
+	handle = webhook.Once(deduper, webhook.OnceBy(deduper, byWithdrawal, handle))
 
 	const delivery = `{"webhookEvent":"WB_Loan_Withdrawal_Completed","data":{"withdrawalId":"w-1"},"creationTimeUtc":"2026-08-03T04:05:06Z"}`
 	for _, body := range []string{delivery, delivery, strings.Replace(delivery, "04:05", "04:06", 1)} {
-		event, err := lending.ParseEvent([]byte(body))
+		event, err := webhook.Parse([]byte(body))
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -163,8 +164,8 @@ func ExampleOnce() {
 	// Output:
 	// acted on
 	// <nil>
-	// lending: event: it has been acted on before
-	// lending: event: it has been acted on before
+	// lending/webhook: event: it has been acted on before
+	// lending/webhook: event: it has been acted on before
 }
 
 // The service sends an event again, with another time and signature, until it is
@@ -174,15 +175,15 @@ func ExampleOnceBy() {
 	loan := service.AddLoan(lendingtest.Loan{})
 	subscription := service.AddSubscription(lendingtest.Subscription{WebhookURI: "https://partner.example/webhooks"})
 
-	byLoan := func(event *lending.Event) string {
+	byLoan := func(event *webhook.Event) string {
 		var data struct{ LoanID string }
 		_ = event.Data.Decode(&data)
 		return string(event.Name) + " " + data.LoanID
 	}
-	handle := lending.OnceBy(lending.NewMemoryDeduper(lending.DeduperOptions{}), byLoan,
-		func(context.Context, *lending.Event) error { fmt.Println("the loan is closed"); return nil })
-	receiver := lending.NewReceiver(lending.SignedWith(lending.NewSecret(subscription.Secret)), handle, &lending.ReceiverOptions{
-		Observe: func(d lending.Delivery) { fmt.Println(d.Status, d.Err) },
+	handle := webhook.OnceBy(webhook.NewMemoryDeduper(webhook.DeduperOptions{}), byLoan,
+		func(context.Context, *webhook.Event) error { fmt.Println("the loan is closed"); return nil })
+	receiver := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(subscription.Secret)), handle, &webhook.ReceiverOptions{
+		Observe: func(d webhook.Delivery) { fmt.Println(d.Status, d.Err) },
 	})
 
 	for _, created := range []string{"2026-08-03T04:05:06Z", "2026-08-03T04:06:06Z"} {
@@ -192,13 +193,13 @@ func ExampleOnceBy() {
 	// Output:
 	// the loan is closed
 	// 204 <nil>
-	// 204 lending: event: it has been acted on before
+	// 204 lending/webhook: event: it has been acted on before
 }
 
 // An inbox answers the service as soon as the event is safe, whatever the action takes.
 func ExampleWork() {
-	inbox := lending.NewMemoryInbox() // contrib/bolt and contrib/redis have those that last
-	event, err := lending.ParseEvent([]byte(`{"webhookEvent":"WB_Loan_Opened","data":{}}`))
+	inbox := webhook.NewMemoryInbox() // contrib/bolt and contrib/redis have those that last
+	event, err := webhook.Parse([]byte(`{"webhookEvent":"WB_Loan_Opened","data":{}}`))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -206,7 +207,7 @@ func ExampleWork() {
 	fmt.Println("accepted:", inbox.Put(context.Background(), event)) // what a receiver calls
 
 	ctx, stop := context.WithCancel(context.Background())
-	lending.Work(ctx, inbox, func(_ context.Context, event *lending.Event) error {
+	webhook.Work(ctx, inbox, func(_ context.Context, event *webhook.Event) error {
 		fmt.Println("acted on", event.Name)
 		stop() // a program works until it ends
 		return nil
@@ -218,8 +219,8 @@ func ExampleWork() {
 
 // What fails is tried again, and in the end put aside for a person to look at.
 func ExampleWork_retries() {
-	inbox := lending.NewMemoryInbox()
-	event, err := lending.ParseEvent([]byte(`{"webhookEvent":"WB_Loan_Opened","data":{}}`))
+	inbox := webhook.NewMemoryInbox()
+	event, err := webhook.Parse([]byte(`{"webhookEvent":"WB_Loan_Opened","data":{}}`))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -227,13 +228,13 @@ func ExampleWork_retries() {
 	ctx, stop := context.WithCancel(context.Background())
 	fmt.Println("accepted:", inbox.Put(ctx, event))
 
-	lending.Work(ctx, inbox, func(context.Context, *lending.Event) error {
+	webhook.Work(ctx, inbox, func(context.Context, *webhook.Event) error {
 		return errors.New("the ledger is closed")
-	}, &lending.WorkOptions{
+	}, &webhook.WorkOptions{
 		MaxTries:    2,
 		Concurrency: 1,                                    // for this output too
 		Backoff:     func(int) time.Duration { return 0 }, // for this output; by itself it waits from 5 s to 1 h
-		Observe: func(h lending.Handling) {
+		Observe: func(h webhook.Handling) {
 			fmt.Println("try", h.Tries, "of", h.Event+":", h.Err)
 			if h.Buried {
 				stop()
@@ -263,8 +264,8 @@ const loanOpened = `{"webhookEvent":"WB_Loan_Opened","data":{"loanId":"11111111-
 
 // A receiver that acts on each delivery once. It goes into any mux.
 func ExampleNewReceiver() {
-	handle := lending.EventFuncs{
-		lending.EventLoanOpened: func(_ context.Context, event *lending.Event) error {
+	handle := webhook.EventFuncs{
+		lending.EventLoanOpened: func(_ context.Context, event *webhook.Event) error {
 			var data struct{ LoanID lending.LoanID }
 			if err := event.Data.Decode(&data); err != nil {
 				return err
@@ -274,7 +275,7 @@ func ExampleNewReceiver() {
 		},
 	}.Handle
 	secret := lending.NewSecret("whs_0123456789abcdef0123456789abcdef") // of the subscription
-	receiver := lending.NewReceiver(lending.SignedWith(secret), lending.Once(lending.NewMemoryDeduper(lending.DeduperOptions{}), handle), nil)
+	receiver := webhook.NewReceiver(webhook.SignedWith(secret), webhook.Once(webhook.NewMemoryDeduper(webhook.DeduperOptions{}), handle), nil)
 
 	fmt.Println(deliverSigned(receiver, "/webhooks", secret.Reveal(), loanOpened))
 	fmt.Println(deliverSigned(receiver, "/webhooks", secret.Reveal(), loanOpened))

@@ -334,9 +334,11 @@ func (s *LoansService) ResendWithdrawalOTP(ctx context.Context, id LoanID) (uuid
 // ConfirmInvoiceWithdrawal completes a withdrawal that [LoansService.WithdrawInvoice]
 // has begun, with the one-time password that was sent: money moves.
 //
-// An answer that holds no UUID is an error whose outcome is [OutcomeUnknown], and so is
-// one that reports a failure. After an unknown outcome read [LoansService.Withdrawals]
-// and [LoansService.TotalBalance] before anything else.
+// The answer confirms the withdrawal if it is a UUID, or an object with a UUID in id, guid,
+// data, result or value. A UUID of the request proves nothing. If another member of the
+// object tells of a failure, for example "accepted":false or "status":"Rejected", or if
+// there is no such UUID, the call returns an error with [OutcomeUnknown]. Then read
+// [LoansService.Withdrawals] and [LoansService.TotalBalance] before anything else.
 //
 // Route: POST /api/Loan/confirm-withdrawal-invoice/{loanId}
 func (s *LoansService) ConfirmInvoiceWithdrawal(ctx context.Context, withdrawal InvoiceWithdrawal, data WithdrawInvoiceRequestData) (*GuidApiResponse, error) {
@@ -344,7 +346,7 @@ func (s *LoansService) ConfirmInvoiceWithdrawal(ctx context.Context, withdrawal 
 		path:  "/api/Loan/confirm-withdrawal-invoice/{loanId}",
 		args:  []string{withdrawal.LoanID.String()},
 		body:  confirmation{withdrawal.Amount, withdrawal.AdvanceRate, data.DateUTC.UTC(), data.OTP, data.Extra},
-		proof: provesGUID,
+		proof: provesWithdrawal,
 	})
 	if err != nil {
 		return nil, err

@@ -48,6 +48,10 @@ func newAnswerText(text []byte) answerText {
 	return &both.at
 }
 
+// NewRecord returns raw, one JSON value, as a Record. It keeps raw, which must not be changed
+// afterwards.
+func NewRecord(raw json.RawMessage) Record { return Record{newAnswerText(raw), 0, len(raw)} }
+
 // Raw returns the JSON of the record as it was received. It must not be modified.
 func (r Record) Raw() json.RawMessage {
 	if r.answer == nil {
@@ -229,8 +233,8 @@ func decodeScalar(raw []byte, v reflect.Value) (want string) {
 			return "a time"
 		}
 	case encoding.TextUnmarshaler:
-		plain, err := unquote(raw)
-		ok = err == nil && into.UnmarshalText([]byte(plain)) == nil
+		plain, err := jsonsplit.Text(raw)
+		ok = err == nil && into.UnmarshalText(plain) == nil
 	default:
 		ok = json.Unmarshal(raw, into) == nil
 	}
@@ -310,9 +314,9 @@ func decodeElements(text answerText, from int, v reflect.Value) (end int, err *s
 
 // parseTime reads the string of one of the service's times.
 func parseTime(raw []byte, into *time.Time) error {
-	text, err := unquote(raw)
+	text, err := jsonsplit.Text(raw)
 	if err == nil {
-		err = readTime(text, into)
+		err = readTime(string(text), into)
 	}
 	return err
 }

@@ -1,7 +1,6 @@
 package lending
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -93,18 +92,18 @@ type DecodeError struct {
 	Want  string // the Go type that it does not fit
 
 	record Record
-	cause  hiddenError
+	cause  error // hidden; nil in one that a caller made
 }
 
 // undecoded is the error of a record that cannot be decoded at all.
 func (r Record) undecoded(why string, err error) *DecodeError {
-	return &DecodeError{Index: -1, record: r, cause: hiddenError{why, err}}
+	return &DecodeError{Index: -1, record: r, cause: hidden(why, err)}
 }
 
 // misfit is the error of a record that does not decode into a type.
 func (r Record) misfit(m *jsonplan.Misfit) *DecodeError {
 	e := &DecodeError{Index: -1, Field: m.Path, Got: m.Got, Want: m.Want.String(), record: r}
-	e.cause = hiddenError{e.where(), m.Err}
+	e.cause = hidden(e.where(), m.Err)
 	return e
 }
 
@@ -122,7 +121,11 @@ func (e *DecodeError) Error() string {
 	if e.Index >= 0 {
 		text += fmt.Sprintf(" %d", e.Index)
 	}
-	text += ": " + cmp.Or(e.cause.text, e.where())
+	if e.cause != nil {
+		text += ": " + e.cause.Error()
+	} else {
+		text += ": " + e.where()
+	}
 	if e.happened() {
 		text += ": it happened"
 	}
@@ -144,7 +147,7 @@ func (e *DecodeError) Record() Record { return e.record }
 // Unwrap returns what the decoder said, whose text is as safe as that of Error. In it
 // errors.As finds the error of a caller's UnmarshalJSON, or encoding/json's own, which
 // may quote.
-func (e *DecodeError) Unwrap() error { return &e.cause }
+func (e *DecodeError) Unwrap() error { return e.cause }
 
 // Is reports whether target is [ErrMayHaveHappened], and the record answers a command.
 func (e *DecodeError) Is(target error) bool { return target == ErrMayHaveHappened && e.happened() }

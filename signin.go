@@ -96,7 +96,7 @@ func (s *session) tryCodes(ctx context.Context, challenge Challenge, answer *rep
 	for refusal := error(nil); ; challenge.Attempt++ {
 		code, err := s.credentials.TwoFactor(ctx, challenge)
 		if err != nil {
-			return nil, errors.Join(refusal, &signInError{text: "the TwoFactor function failed", cause: err, mild: true})
+			return nil, errors.Join(refusal, &signInError{text: "the TwoFactor function failed", cause: hide(err), mild: true})
 		}
 		answer.sent = time.Now()
 		user, err := s.validate(ctx, challenge, code)

@@ -152,7 +152,7 @@ func storeStep[T any](ctx context.Context, s *session, limit time.Duration, do f
 			return err
 		})
 		if text := interruption(r.err); text != "" {
-			r.err = &hiddenError{text, r.err}
+			r.err = hidden(text, r.err)
 		}
 		ended <- r
 	})
@@ -182,7 +182,7 @@ func (s *session) load(ctx context.Context) (k kept, fence int64, err error) {
 		err = nil // it will be overwritten
 	}
 	if err != nil {
-		err = &storeError{err}
+		err = &storeError{hide(err)}
 	}
 	return k, stored.Fence, err
 }

@@ -263,7 +263,7 @@ func (l *lease) acquire(ctx context.Context, limit time.Duration) (int64, error)
 		return l.session.store.Acquire(ctx, l.owner, l.ttl)
 	})
 	if err != nil && !errors.Is(err, ErrLeaseHeld) {
-		err = &storeError{err}
+		err = &storeError{hide(err)}
 	}
 	return fence, err
 }

@@ -104,7 +104,7 @@ func (s WebhookSubscription) MarshalJSON() ([]byte, error) {
 type WebhookSubscriptionSummary struct{ Record }
 
 // WebhookPayload is a delivery for the service's own receiver. Extra holds it, for
-// example an [Event].
+// example a webhook.Event.
 type WebhookPayload struct {
 	Extra any `json:"-"` // marshals to a JSON object
 }
@@ -340,4 +340,48 @@ func isAll(events []EventName) bool {
 
 func sorted(events []EventName) []EventName {
 	return slices.Compact(slices.Sorted(slices.Values(events)))
+}
+
+// EventName names what a webhook tells of. The set is open: names that this package
+// does not know are kept as received.
+//
+// The service publishes neither which operation sends which event nor the fields of
+// its data.
+type EventName string
+
+// The events of the service. Their meaning is all that it publishes of them.
+const (
+	EventPartnerRequest                EventName = "WB_Partner_Request"                  // partner request notification
+	EventApplicationCreated            EventName = "WB_Application_Created"              // application created: see webhook.ApplicationCreated
+	EventCustomerCreated               EventName = "WB_Customer_Created"                 // customer created
+	EventCustomerAndApplicationCreated EventName = "WB_Customer_And_Application_Created" // customer and application created
+	EventApplicationCurrentProcess     EventName = "WB_Application_Current_Process"      // current process update
+	EventApplicationStatusChanged      EventName = "WB_Application_Status_Changed"       // application status change
+	EventLoanCreated                   EventName = "WB_Loan_Created"                     // loan created
+	EventBankTransactionsRefresh       EventName = "WB_Bank_Transactions_Refresh"        // bank transaction refresh
+	EventCommunicationSent             EventName = "WB_Communication_Sent"               // communication sent
+	EventLoanWithdrawalCompleted       EventName = "WB_Loan_Withdrawal_Completed"        // loan withdrawal completed
+	EventSendSecondaryApplicantNotice  EventName = "WB_Send_Secondary_Applicant_Notice"  // secondary applicant notice
+	EventUnderReview                   EventName = "WB_Under_Review"                     // under review notification
+	EventSendSMS                       EventName = "WB_Send_Sms"                         // SMS send
+	EventSendOTP                       EventName = "WB_Send_Otp"                         // OTP send
+	EventSendLoanOTP                   EventName = "WB_Send_Loan_Otp"                    // loan OTP send
+	EventApplicationCancelled          EventName = "WB_Application_Cancelled"            // application cancelled
+	EventSendTwoFactorCode             EventName = "WB_Send_Two_Factor_Code"             // two-factor code sent
+	EventSendApplicationReady          EventName = "WB_Send_Application_Ready"           // application ready notification
+	EventApplicationReady              EventName = "WB_Application_Ready"                // application ready
+	EventLoanEnabledOrDisabled         EventName = "WB_Loan_Enabled_Or_Disabled"         // loan enabled or disabled
+	EventLoanClosed                    EventName = "WB_Loan_Closed"                      // loan closed
+	EventLoanOpened                    EventName = "WB_Loan_Opened"                      // loan opened
+)
+
+// EventNames returns the names above, in that order.
+func EventNames() []EventName {
+	return []EventName{
+		EventPartnerRequest, EventApplicationCreated, EventCustomerCreated, EventCustomerAndApplicationCreated,
+		EventApplicationCurrentProcess, EventApplicationStatusChanged, EventLoanCreated, EventBankTransactionsRefresh,
+		EventCommunicationSent, EventLoanWithdrawalCompleted, EventSendSecondaryApplicantNotice, EventUnderReview,
+		EventSendSMS, EventSendOTP, EventSendLoanOTP, EventApplicationCancelled, EventSendTwoFactorCode,
+		EventSendApplicationReady, EventApplicationReady, EventLoanEnabledOrDisabled, EventLoanClosed, EventLoanOpened,
+	}
 }

@@ -14,52 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
-
-// The service that the tests talk to, if it is not the embedded one: CONTRIBUTING.md.
-const (
-	baseURLVariable  = "LENDING_TEST_BASE_URL"
-	usernameVariable = "LENDING_TEST_USERNAME"
-	passwordVariable = "LENDING_TEST_PASSWORD"             // the name of the variable, not a password
-	deviceVariable   = "LENDING_TEST_TRUSTED_DEVICE_TOKEN" // for an account with a second factor: nobody can be asked for a code
-	partnerVariable  = "LENDING_TEST_PARTNER_ID"
-)
-
-// target returns a client of the service under test. Without LENDING_TEST_BASE_URL that
-// is the embedded service, which the test may look into; with it, service is nil.
-func target(t *testing.T) (service *lendingtest.Server, client *lending.Client) {
-	t.Helper()
-	address := os.Getenv(baseURLVariable)
-	if address == "" {
-		return start(t)
-	}
-	credentials := lending.Credentials{
-		Username: os.Getenv(usernameVariable), Password: lending.NewSecret(os.Getenv(passwordVariable)),
-	}
-	if device := os.Getenv(deviceVariable); device != "" {
-		credentials.TrustedDeviceToken = lending.NewSecret(device)
-	}
-	require.NotEmpty(t, credentials.Username, "%s is set, and %s is not", baseURLVariable, usernameVariable)
-	return nil, wire.NewClient(t, address, lending.WithCredentials(credentials))
-}
-
-// needsControl skips a test that makes its service fail, sets its clock or looks into
-// it, where another service than the embedded one is to be tested.
-func needsControl(t *testing.T) {
-	t.Helper()
-	if os.Getenv(baseURLVariable) != "" {
-		t.Skipf("%s is set, and this test controls the service that it talks to: it can only run against the embedded one", baseURLVariable)
-	}
-}
-
-// newcomer is a customer that no service has yet.
-func newcomer() lending.UserRequest {
-	customer := goodCustomer()
-	customer.Email = "ada-" + strings.ReplaceAll(uuid.NewString(), "-", "") + "@example.com"
-	return customer
-}
 
 // tour calls every method at the service under test, in an order that makes sense.
 // Records whose fields are not published are sent as the embedded service wants them.
@@ -78,7 +37,7 @@ type tour struct {
 // service or at the one of LENDING_TEST_BASE_URL, and holds what the interface promises.
 func TestEveryMethodAtTheService(t *testing.T) {
 	s := &tour{}
-	s.service, s.client = target(t)
+	s.service, s.client = fake.Target(t)
 	if s.service != nil {
 		s.service.SetDeliveryMode(lendingtest.DeliveryMode{Off: true})
 	}
@@ -117,17 +76,6 @@ func TestEveryMethodAtTheService(t *testing.T) {
 	}
 }
 
-// must returns the value of a call that has to succeed. [tour.take] ends the part if it
-// does not.
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(callFailed{err})
-	}
-	return value
-}
-
-type callFailed struct{ error }
-
 // take runs a part of the tour as the test t.
 func (s *tour) take(t *testing.T, part func()) {
 	t.Helper()
@@ -135,8 +83,8 @@ func (s *tour) take(t *testing.T, part func()) {
 	defer func() {
 		switch v := recover().(type) {
 		case nil:
-		case callFailed:
-			t.Fatal(v.error)
+		case fake.CallFailed:
+			t.Fatal(v.Err)
 		default:
 			panic(v)
 		}
@@ -155,7 +103,7 @@ type recordIDs struct{ ID, SupportingDocumentID, FileType, CustomerID string }
 
 func (s *tour) signIn() {
 	require.NoError(s, s.client.Session().SignIn(s.Context()))
-	refreshed := must(s.client.Auth.RefreshToken(s.Context()))
+	refreshed := fake.Must(s.client.Auth.RefreshToken(s.Context()))
 	assert.False(s, refreshed.IsZero())
 }
 
@@ -163,12 +111,12 @@ func (s *tour) signInWithCode() {
 	if s.service == nil {
 		s.Skip("the code of the second factor goes to a person")
 	}
-	user := must(s.client.Auth.Login(s.Context(), lending.LoginRequest{
+	user := fake.Must(s.client.Auth.Login(s.Context(), lending.LoginRequest{
 		Username: lendingtest.Username, Password: lending.NewSecret(lendingtest.Password),
 	}))
 	assert.True(s, user.RequiresTwoFactor)
 	assert.True(s, user.Token.IsZero())
-	user = must(s.client.Auth.ValidateTwoFactor(s.Context(), lending.TwoFactorLoginRequest{
+	user = fake.Must(s.client.Auth.ValidateTwoFactor(s.Context(), lending.TwoFactorLoginRequest{
 		Username: lendingtest.Username, Code: lending.NewSecret(s.service.TwoFactorCode(lendingtest.Username)),
 	}))
 	assert.False(s, user.Token.IsZero())
@@ -176,94 +124,94 @@ func (s *tour) signInWithCode() {
 }
 
 func (s *tour) customers() {
-	request := newcomer()
-	s.customer = *must(s.client.Applications.CreateCustomer(s.Context(), request))
-	byEmail := must(s.client.Customers.GetByEmail(s.Context(), request.Email))
+	request := fake.Newcomer()
+	s.customer = *fake.Must(s.client.Applications.CreateCustomer(s.Context(), request))
+	byEmail := fake.Must(s.client.Customers.GetByEmail(s.Context(), request.Email))
 	assert.Equal(s, s.customer.ID.String(), ids(s, byEmail).ID)
-	byID := must(s.client.Customers.GetByID(s.Context(), s.customer.ID))
+	byID := fake.Must(s.client.Customers.GetByID(s.Context(), s.customer.ID))
 	assert.Equal(s, s.customer.ID.String(), ids(s, byID).ID)
 }
 
 func (s *tour) bulk() {
-	created := must(s.client.Bulk.CreateCustomers(s.Context(), []lending.UserRequest{newcomer(), newcomer()}))
+	created := fake.Must(s.client.Bulk.CreateCustomers(s.Context(), []lending.UserRequest{fake.Newcomer(), fake.Newcomer()}))
 	require.Len(s, created, 2)
-	applications := must(s.client.Bulk.CreateApplications(s.Context(), []lending.ApplicationRequest{
+	applications := fake.Must(s.client.Bulk.CreateApplications(s.Context(), []lending.ApplicationRequest{
 		{CustomerID: created[0].ID, BusinessName: "First", BusinessZip: "94105"},
 		{CustomerID: created[1].ID, BusinessName: "Second", ExtraInformation: map[string]string{"zipcode": "10115", "years": "99"}},
 	}))
 	assert.Len(s, applications, 2)
 	for _, customer := range created {
-		assert.Len(s, must(s.client.Applications.ListByCustomer(s.Context(), customer.ID)), 1)
+		assert.Len(s, fake.Must(s.client.Applications.ListByCustomer(s.Context(), customer.ID)), 1)
 	}
 }
 
 func (s *tour) combined() {
-	both := func() unpublished {
-		u := newcomer()
-		return unpublished{
+	both := func() catalog.Unpublished {
+		u := fake.Newcomer()
+		return catalog.Unpublished{
 			"firstName": u.FirstName, "lastName": u.LastName, "email": u.Email, "password": "Analytical-Engine-1", "mobileNumber": "4155550100",
-			"businessName": "Combined", "businessZip": "94105", "applicant": unpublished{"firstName": "Grace"},
+			"businessName": "Combined", "businessZip": "94105", "applicant": catalog.Unpublished{"firstName": "Grace"},
 		}
 	}
-	first := must(
+	first := fake.Must(
 		//lint:ignore SA1019 the service has it still
 		s.client.Applications.CreateWithCustomer(s.Context(), lending.ApplicationAndCustomerRequest{Extra: both()}, nil)) //nolint:staticcheck // see above
-	second := must(
+	second := fake.Must(
 		s.client.Applications.CreateWithCustomerAndApplicant(s.Context(), lending.ApplicationAndCustomerAndApplicantRequest{Extra: both()}, nil))
 	assert.NotEqual(s, ids(s, first).CustomerID, ids(s, second).CustomerID)
-	third := must(s.client.Applications.CreateWithApplicant(s.Context(), lending.ApplicationAndApplicantRequest{Extra: unpublished{
-		"customerId": s.customer.ID, "businessName": "Combined", "businessZip": "94105", "applicant": unpublished{"firstName": "Grace"},
+	third := fake.Must(s.client.Applications.CreateWithApplicant(s.Context(), lending.ApplicationAndApplicantRequest{Extra: catalog.Unpublished{
+		"customerId": s.customer.ID, "businessName": "Combined", "businessZip": "94105", "applicant": catalog.Unpublished{"firstName": "Grace"},
 	}}, &lending.CreateOptions{SendLink: true}))
-	assert.Len(s, must(s.client.Approval.Applicants(s.Context(), third)), 1)
+	assert.Len(s, fake.Must(s.client.Approval.Applicants(s.Context(), third)), 1)
 	s.finished = third
 }
 
 func (s *tour) apply() {
 	ctx := s.Context()
-	s.application = must(s.client.Applications.Create(ctx, lending.ApplicationRequest{
+	s.application = fake.Must(s.client.Applications.Create(ctx, lending.ApplicationRequest{
 		CustomerID: s.customer.ID, BusinessName: "Lovelace Analytics", BusinessZip: "94105", ExtraInformation: map[string]string{"years": "7"},
 	}, nil))
 	var kept lending.ApplicationRequest
-	require.NoError(s, must(s.client.Applications.Get(ctx, s.application)).Decode(&kept))
+	require.NoError(s, fake.Must(s.client.Applications.Get(ctx, s.application)).Decode(&kept))
 	assert.Equal(s, [4]string{s.customer.ID.String(), "Lovelace Analytics", "94105", "7"},
 		[4]string{kept.CustomerID.String(), kept.BusinessName, kept.BusinessZip, kept.ExtraInformation["years"]})
-	data := accountsWith(bankTransaction{"2026-08-03", "Invoice", "12500.00"})
-	assert.True(s, must(s.client.Applications.QuickTest(ctx, s.application, data)))
-	assert.True(s, must(s.client.Applications.AddOrUpdateBankingData(ctx, s.application, data, &lending.BankingDataOptions{BankName: "First & Last"})))
-	before := must(s.client.Applications.Status(ctx, s.application))
-	offer := must(s.client.Applications.Process(ctx, s.application))
-	assert.NotEqual(s, before, must(s.client.Applications.Status(ctx, s.application)))
+	data := fake.AccountsWith(fake.Booked("2026-08-03", "Invoice", "12500.00"))
+	assert.True(s, fake.Must(s.client.Applications.QuickTest(ctx, s.application, data)))
+	assert.True(s, fake.Must(s.client.Applications.AddOrUpdateBankingData(ctx, s.application, data, &lending.BankingDataOptions{BankName: "First & Last"})))
+	before := fake.Must(s.client.Applications.Status(ctx, s.application))
+	offer := fake.Must(s.client.Applications.Process(ctx, s.application))
+	assert.NotEqual(s, before, fake.Must(s.client.Applications.Status(ctx, s.application)))
 	for _, opts := range []*lending.OfferOptions{nil, {Force: true}} {
-		assert.Equal(s, offer.String(), ids(s, must(s.client.Applications.Offer(ctx, s.application, opts))).ID)
+		assert.Equal(s, offer.String(), ids(s, fake.Must(s.client.Applications.Offer(ctx, s.application, opts))).ID)
 	}
 }
 
 func (s *tour) change() {
 	ctx := s.Context()
 	name := func() (fields struct{ BusinessName, BusinessZip string }) {
-		require.NoError(s, must(s.client.Applications.Get(ctx, s.application)).Decode(&fields))
+		require.NoError(s, fake.Must(s.client.Applications.Get(ctx, s.application)).Decode(&fields))
 		return fields
 	}
-	assert.True(s, must(s.client.Applications.UpdateName(ctx, s.application, "A+B & C/D? #1 100% é")))
+	assert.True(s, fake.Must(s.client.Applications.UpdateName(ctx, s.application, "A+B & C/D? #1 100% é")))
 	assert.Equal(s, "A+B & C/D? #1 100% é", name().BusinessName)
-	assert.True(s, must(s.client.Applications.UpdateNameAndZipCode(ctx, s.application, "Bäckerei", "10115")))
+	assert.True(s, fake.Must(s.client.Applications.UpdateNameAndZipCode(ctx, s.application, "Bäckerei", "10115")))
 	assert.Equal(s, "10115", name().BusinessZip)
-	assert.True(s, must(s.client.Applications.UpdateData(ctx, s.application, lending.ApplicationData{Name: "Söhne", ZipCode: "94105", StartDate: theStart})))
+	assert.True(s, fake.Must(s.client.Applications.UpdateData(ctx, s.application, lending.ApplicationData{Name: "Söhne", ZipCode: "94105", StartDate: catalog.Start})))
 	assert.Equal(s, "Söhne", name().BusinessName)
-	assert.True(s, must(s.client.Applications.UpdateCustomerData(ctx, s.application, lending.CustomerData{
+	assert.True(s, fake.Must(s.client.Applications.UpdateCustomerData(ctx, s.application, lending.CustomerData{
 		FirstName: "Zoë", LastName: "O'Hara", Address: "1 Main St. #2", State: "CA", City: "San José",
-		SSN: lending.NewSecret("123-45-6789"), Mobile: "415-555-0100", DateOfBirth: theBorn,
+		SSN: lending.NewSecret("123-45-6789"), Mobile: "415-555-0100", DateOfBirth: catalog.Born,
 	})))
 	require.NoError(s, s.client.Applications.SendLink(ctx, s.application))
 }
 
 func (s *tour) partner() {
-	text := os.Getenv(partnerVariable)
+	text := os.Getenv(fake.PartnerVariable)
 	if s.service == nil && text == "" {
-		s.Skipf("%s is not set: no partner to list the applications of", partnerVariable)
+		s.Skipf("%s is not set: no partner to list the applications of", fake.PartnerVariable)
 	}
-	partner := must(lending.ParsePartnerID(cmp.Or(text, lendingtest.PartnerID)))
-	assert.Len(s, must(s.client.Applications.ListByPartner(s.Context(), partner, &lending.ListOptions{Take: 1})), 1)
+	partner := fake.Must(lending.ParsePartnerID(cmp.Or(text, lendingtest.PartnerID)))
+	assert.Len(s, fake.Must(s.client.Applications.ListByPartner(s.Context(), partner, &lending.ListOptions{Take: 1})), 1)
 	count := 0
 	for _, err := range s.client.Applications.AllByPartner(s.Context(), partner, &lending.ListOptions{Take: 2}) {
 		require.NoError(s, err)
@@ -274,7 +222,7 @@ func (s *tour) partner() {
 
 func (s *tour) messages() {
 	for range 3 {
-		require.NoError(s, s.client.Communication.Post(s.Context(), s.application, &lending.CommunicationRequest{Extra: unpublished{"message": "Hello"}}))
+		require.NoError(s, s.client.Communication.Post(s.Context(), s.application, &lending.CommunicationRequest{Extra: catalog.Unpublished{"message": "Hello"}}))
 	}
 	count := 0
 	for _, err := range s.client.Communication.AllMessages(s.Context(), s.application, &lending.ListOptions{Take: 2}) {
@@ -285,11 +233,11 @@ func (s *tour) messages() {
 }
 
 func (s *tour) calculate() {
-	slider := &lending.SliderRequest{Extra: unpublished{"amount": 2500, "terms": 6}}
-	assert.NotEmpty(s, must(s.client.Calculation.LineOfCreditSlider(s.Context(), s.application, slider)))
+	slider := &lending.SliderRequest{Extra: catalog.Unpublished{"amount": 2500, "terms": 6}}
+	assert.NotEmpty(s, fake.Must(s.client.Calculation.LineOfCreditSlider(s.Context(), s.application, slider)))
 	for _, result := range []*lending.CalculationResponse{
-		must(s.client.Calculation.LineOfCredit(s.Context(), s.application, theInvoice())),
-		must(s.client.Calculation.Invoice(s.Context(), s.application, theInvoice())),
+		fake.Must(s.client.Calculation.LineOfCredit(s.Context(), s.application, fake.Invoice())),
+		fake.Must(s.client.Calculation.Invoice(s.Context(), s.application, fake.Invoice())),
 	} {
 		var repeated struct {
 			Amount, PercentOfIncome   json.Number
@@ -301,43 +249,39 @@ func (s *tour) calculate() {
 	}
 }
 
-func theInvoice() *lending.CalculationRequest {
-	return &lending.CalculationRequest{Amount: "2500.00", PercentOfIncome: "12.5", Terms: 6, FixedRepaymentCalculation: true}
-}
-
 func (s *tour) documents() {
 	ctx := s.Context()
-	require.NoError(s, s.client.Applications.SubmitBankStatement(ctx, s.application, theFile()))
-	require.NoError(s, s.client.Approval.SubmitDocument(ctx, s.application, "Other", theFile()))
-	required := must(s.client.Approval.RequiredDocuments(ctx, s.application))
+	require.NoError(s, s.client.Applications.SubmitBankStatement(ctx, s.application, catalog.File()))
+	require.NoError(s, s.client.Approval.SubmitDocument(ctx, s.application, "Other", catalog.File()))
+	required := fake.Must(s.client.Approval.RequiredDocuments(ctx, s.application))
 	require.NotEmpty(s, required)
 	wanted := ids(s, required[0])
-	id := must(lending.ParseRequirementID(wanted.SupportingDocumentID))
-	require.NoError(s, s.client.Approval.SubmitRequiredDocument(ctx, s.application, id, wanted.FileType, theFile()))
+	id := fake.Must(lending.ParseRequirementID(wanted.SupportingDocumentID))
+	require.NoError(s, s.client.Approval.SubmitRequiredDocument(ctx, s.application, id, wanted.FileType, catalog.File()))
 	err := s.client.Applications.SubmitBankStatement(ctx, s.application, lending.Document{Name: "empty.pdf", Content: strings.NewReader("")})
 	assert.Equal(s, lending.OutcomeNotSent, lending.OutcomeOf(err))
 }
 
 func (s *tour) approve() {
 	ctx := s.Context()
-	require.NoError(s, s.client.Approval.AddCompanyDetails(ctx, s.application, lending.CompanyDataRequest{Extra: unpublished{"name": "Lovelace Analytics"}}))
-	require.NoError(s, s.client.Approval.AddPrimaryApplicantDetails(ctx, s.application, lending.PrimaryApplicantRequest{Extra: unpublished{"firstName": "Ada"}}))
-	require.NoError(s, s.client.Approval.AddSecondaryApplicantDetails(ctx, s.application, lending.SecondaryApplicantRequest{Extra: unpublished{"firstName": "Grace"}}))
-	accounts := must(s.client.Approval.BankAccounts(ctx, s.application))
+	require.NoError(s, s.client.Approval.AddCompanyDetails(ctx, s.application, lending.CompanyDataRequest{Extra: catalog.Unpublished{"name": "Lovelace Analytics"}}))
+	require.NoError(s, s.client.Approval.AddPrimaryApplicantDetails(ctx, s.application, lending.PrimaryApplicantRequest{Extra: catalog.Unpublished{"firstName": "Ada"}}))
+	require.NoError(s, s.client.Approval.AddSecondaryApplicantDetails(ctx, s.application, lending.SecondaryApplicantRequest{Extra: catalog.Unpublished{"firstName": "Grace"}}))
+	accounts := fake.Must(s.client.Approval.BankAccounts(ctx, s.application))
 	require.NotEmpty(s, accounts)
 	account := ids(s, accounts[0]).ID
 	require.NoError(s, s.client.Approval.SetPrimaryBankAccount(ctx, s.application, account))
-	assert.Equal(s, account, ids(s, must(s.client.Approval.PrimaryBankAccount(ctx, s.application))).ID)
-	assert.NotEmpty(s, must(s.client.Approval.Contracts(ctx, s.application)))
-	assert.NotEmpty(s, must(s.client.Approval.ContractDetails(ctx, s.application)))
-	applicants := must(s.client.Approval.Applicants(ctx, s.application))
+	assert.Equal(s, account, ids(s, fake.Must(s.client.Approval.PrimaryBankAccount(ctx, s.application))).ID)
+	assert.NotEmpty(s, fake.Must(s.client.Approval.Contracts(ctx, s.application)))
+	assert.NotEmpty(s, fake.Must(s.client.Approval.ContractDetails(ctx, s.application)))
+	applicants := fake.Must(s.client.Approval.Applicants(ctx, s.application))
 	require.Len(s, applicants, 2)
 	image := lending.SignatureImage([]byte("\x89PNG"))
 	for _, person := range applicants {
-		id := must(lending.ParseApplicantID(ids(s, person).ID))
+		id := fake.Must(lending.ParseApplicantID(ids(s, person).ID))
 		require.NoError(s, s.client.Approval.SignContract(ctx, s.application, id, &lending.SignaturesRequest{MIMEType: "image/png", Signature: image, Signature2: image}))
 	}
-	for _, loan := range must(s.client.Loans.ListByCustomer(ctx, s.customer.ID)) {
+	for _, loan := range fake.Must(s.client.Loans.ListByCustomer(ctx, s.customer.ID)) {
 		if loan.ApplicationID == s.application {
 			s.loan = loan.ID
 		}
@@ -347,53 +291,53 @@ func (s *tour) approve() {
 
 func (s *tour) readLoan() {
 	ctx := s.Context()
-	loan := must(s.client.Loans.Get(ctx, s.loan))
+	loan := fake.Must(s.client.Loans.Get(ctx, s.loan))
 	assert.Equal(s, s.application, loan.ApplicationID)
-	must(s.client.Loans.TotalBalance(ctx, s.loan))
-	must(s.client.Loans.RepaymentBalances(ctx, s.loan))
-	must(s.client.Loans.EarlyRepayment(ctx, s.loan))
-	assert.NotEmpty(s, must(s.client.Loans.ContractDocuments(ctx, s.loan)))
-	assert.True(s, must(s.client.Loans.IsEnabled(ctx, s.loan)))
-	assert.False(s, must(s.client.Loans.IsClosed(ctx, s.loan)))
+	fake.Must(s.client.Loans.TotalBalance(ctx, s.loan))
+	fake.Must(s.client.Loans.RepaymentBalances(ctx, s.loan))
+	fake.Must(s.client.Loans.EarlyRepayment(ctx, s.loan))
+	assert.NotEmpty(s, fake.Must(s.client.Loans.ContractDocuments(ctx, s.loan)))
+	assert.True(s, fake.Must(s.client.Loans.IsEnabled(ctx, s.loan)))
+	assert.False(s, fake.Must(s.client.Loans.IsClosed(ctx, s.loan)))
 }
 
 func (s *tour) withdraw() {
 	ctx := s.Context()
-	must(s.client.Loans.WithdrawLineOfCredit(ctx, s.loan, lending.LineOfCreditWithdrawalRequest{Extra: unpublished{"amount": 100}}))
-	s.withdrawal = must(
-		s.client.Loans.WithdrawInvoice(ctx, s.loan, lending.InvoiceWithdrawalRequest{Calculation: *theInvoice()}))
-	must(s.client.Loans.ResendWithdrawalOTP(ctx, s.loan))
-	page := must(s.client.Loans.Withdrawals(ctx, s.loan, &lending.PagedOptions{Take: 1, Descending: true}))
+	fake.Must(s.client.Loans.WithdrawLineOfCredit(ctx, s.loan, lending.LineOfCreditWithdrawalRequest{Extra: catalog.Unpublished{"amount": 100}}))
+	s.withdrawal = fake.Must(
+		s.client.Loans.WithdrawInvoice(ctx, s.loan, lending.InvoiceWithdrawalRequest{Calculation: *fake.Invoice()}))
+	fake.Must(s.client.Loans.ResendWithdrawalOTP(ctx, s.loan))
+	page := fake.Must(s.client.Loans.Withdrawals(ctx, s.loan, &lending.PagedOptions{Take: 1, Descending: true}))
 	assert.Zero(s, page.TotalCount, "no money moves before the confirmation")
 }
 
 func (s *tour) confirm() {
 	ctx := s.Context()
-	data, moved := lending.WithdrawInvoiceRequestData{DateUTC: theDate, OTP: lending.NewSecret("not the password")}, 0
+	data, moved := lending.WithdrawInvoiceRequestData{DateUTC: catalog.Date, OTP: lending.NewSecret("not the password")}, 0
 	_, err := s.client.Loans.ConfirmInvoiceWithdrawal(ctx, *s.withdrawal, data)
 	assert.Equal(s, lending.OutcomeRejected, lending.OutcomeOf(err), "%v", err)
 	if s.service != nil { // elsewhere the one-time password goes to a person
 		data.OTP = lending.NewSecret(s.service.OTP(s.loan.String()))
-		must(s.client.Loans.ConfirmInvoiceWithdrawal(ctx, *s.withdrawal, data))
+		fake.Must(s.client.Loans.ConfirmInvoiceWithdrawal(ctx, *s.withdrawal, data))
 		moved = 1
 	}
-	assert.Equal(s, moved, must(s.client.Loans.Withdrawals(ctx, s.loan, nil)).TotalCount)
-	assert.Len(s, must(s.client.Loans.Transactions(ctx, s.loan, nil)), moved)
-	assert.Equal(s, moved, must(s.client.Loans.TransactionsPaged(ctx, s.loan, nil)).TotalCount)
+	assert.Equal(s, moved, fake.Must(s.client.Loans.Withdrawals(ctx, s.loan, nil)).TotalCount)
+	assert.Len(s, fake.Must(s.client.Loans.Transactions(ctx, s.loan, nil)), moved)
+	assert.Equal(s, moved, fake.Must(s.client.Loans.TransactionsPaged(ctx, s.loan, nil)).TotalCount)
 }
 
 func (s *tour) webhooks() {
 	ctx, target := s.Context(), lending.ForCustomer(s.customer.ID)
 	want := lending.WebhookSubscription{WebhookURI: "https://receiver.invalid/webhooks", Webhooks: []lending.EventName{lending.EventLoanCreated}}
 	require.NoError(s, s.client.Webhooks.Register(ctx, target, want))
-	saved := must(s.client.Webhooks.Subscription(ctx, target))
+	saved := fake.Must(s.client.Webhooks.Subscription(ctx, target))
 	assert.Equal(s, want.WebhookURI, saved.WebhookURI)
 	assert.False(s, saved.Secret.IsZero())
-	must(s.client.Webhooks.RegisteredEvents(ctx, target))
+	fake.Must(s.client.Webhooks.RegisteredEvents(ctx, target))
 	require.NoError(s, s.client.Webhooks.Simulate(ctx, target, lending.EventLoanCreated))
 	require.NoError(s, s.client.Webhooks.UpdateURI(ctx, target, want.WebhookURI+"/2"))
 	require.NoError(s, s.client.Webhooks.UpdateAll(ctx, target))
-	again := must(s.client.Webhooks.Subscription(ctx, target))
+	again := fake.Must(s.client.Webhooks.Subscription(ctx, target))
 	assert.Equal(s, want.WebhookURI+"/2", again.WebhookURI)
 	assert.Equal(s, saved.ID, again.ID)
 	same := saved.Secret.Reveal() == again.Secret.Reveal()
@@ -401,7 +345,7 @@ func (s *tour) webhooks() {
 	require.NoError(s, s.client.Webhooks.Unregister(ctx, target, *again))
 	_, err := s.client.Webhooks.Subscription(ctx, target)
 	require.Error(s, err)
-	require.NoError(s, s.client.Webhooks.PostToHandler(ctx, lending.WebhookPayload{Extra: unpublished{"webhookEvent": "WB_Loan_Created"}}))
+	require.NoError(s, s.client.Webhooks.PostToHandler(ctx, lending.WebhookPayload{Extra: catalog.Unpublished{"webhookEvent": "WB_Loan_Created"}}))
 }
 
 // administer reads what only an administrator may. Whoever is not one is told.
@@ -415,13 +359,13 @@ func (s *tour) administer() {
 	}
 	require.ErrorIs(s, err, lending.ErrForbidden)
 	administrator := wire.NewClient(s.T, s.service.URL, lending.WithTokenSource(lending.StaticToken(s.service.Token(lendingtest.AdministratorUsername))))
-	must(administrator.Webhooks.AllSubscriptions(s.Context()))
+	fake.Must(administrator.Webhooks.AllSubscriptions(s.Context()))
 }
 
 func (s *tour) cancel() {
-	before := must(s.client.Applications.Status(s.Context(), s.finished))
+	before := fake.Must(s.client.Applications.Status(s.Context(), s.finished))
 	require.NoError(s, s.client.Applications.Cancel(s.Context(), s.finished))
-	assert.NotEqual(s, before, must(s.client.Applications.Status(s.Context(), s.finished)))
+	assert.NotEqual(s, before, fake.Must(s.client.Applications.Status(s.Context(), s.finished)))
 	_, err := s.client.Applications.Status(s.Context(), lending.ApplicationID(uuid.New()))
 	require.Error(s, err, "there is no such application")
 	ctx, cancel := context.WithCancel(s.Context())

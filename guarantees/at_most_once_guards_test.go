@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
@@ -24,7 +25,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 			w.Header().Set("Location", wire.BasePath+"/api/elsewhere")
 			w.WriteHeader(status)
 		})
-		_, err := client.Applications.Status(t.Context(), theApplication)
+		_, err := client.Applications.Status(t.Context(), catalog.Application)
 		var failed *lending.Error
 		require.ErrorAs(t, err, &failed)
 		assert.Equal(t, status, failed.StatusCode)
@@ -56,9 +57,9 @@ func TestGuardHoldsWhereNothingIsSeen(t *testing.T) {
 	})
 	client := wire.NewClient(t, server.URL, lending.WithTokenSource(lending.StaticToken("test-token")), lending.WithHTTPClient(&http.Client{Transport: hiding}))
 	for name, command := range map[string]func() error{
-		"a GET":                    func() error { return second(client.Applications.Process(t.Context(), theApplication)) },
-		"a POST without a body":    func() error { return client.Applications.Cancel(t.Context(), theApplication) },
-		"a POST with a small body": func() error { return second(client.Applications.CreateCustomer(t.Context(), theUser())) },
+		"a GET":                    func() error { return second(client.Applications.Process(t.Context(), catalog.Application)) },
+		"a POST without a body":    func() error { return client.Applications.Cancel(t.Context(), catalog.Application) },
+		"a POST with a small body": func() error { return second(client.Applications.CreateCustomer(t.Context(), catalog.User())) },
 	} {
 		arrivals.Store(0)
 		resp, err := (&http.Client{Transport: below}).Get(server.URL) // a connection to be reused

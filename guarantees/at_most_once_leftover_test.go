@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
@@ -79,7 +80,7 @@ func TestCommandTakesNoLeftoverAnswer(t *testing.T) {
 			const times = 400
 			taken := map[string]int{}
 			for range times / 2 {
-				_, _ = client.Applications.Status(t.Context(), theApplication) // puts a connection into the pool
+				_, _ = client.Applications.Status(t.Context(), catalog.Application) // puts a connection into the pool
 				for name, command := range map[string]func(context.Context, uuid.UUID) (uuid.UUID, error){
 					"GET": func(ctx context.Context, id uuid.UUID) (uuid.UUID, error) {
 						offer, err := client.Applications.Process(ctx, lending.ApplicationID(id))
@@ -110,9 +111,9 @@ func TestReadWithoutKeepAliveTakesNoLeftoverAnswer(t *testing.T) {
 		service := newLeftovers(t, pause)
 		client := benchmarkClient(t, service.url, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}})
 		for range 100 {
-			got, err := client.Applications.Status(t.Context(), theApplication)
+			got, err := client.Applications.Status(t.Context(), catalog.Application)
 			require.NoError(t, err)
-			require.Equal(t, theApplication.String(), got)
+			require.Equal(t, catalog.Application.String(), got)
 		}
 	}
 }

@@ -27,6 +27,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/race"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
@@ -36,13 +38,13 @@ type trial struct {
 	fault  fault
 	name   string // of the call
 	call   func(context.Context, *lending.Client) (any, error)
-	route  route
+	route  catalog.Route
 	answer string // of the service, if it succeeds
 }
 
 // expected is what the table says of the trial.
 func (tr *trial) expected() expectation {
-	if tr.route.reads {
+	if tr.route.Reads {
 		return tr.fault.Read
 	}
 	return tr.fault.Mutation
@@ -79,10 +81,10 @@ func (tr *trial) wants() string {
 		return kind
 	}
 	applies := map[string]bool{
-		"value":     tr.route.answer != "-",
-		"typed":     tr.route.answer != "-" && tr.route.answer != "undeclared",
-		"record":    tr.route.answer != "-" && !strings.HasPrefix(tr.route.answer, "[]") || isBatch(tr.route),
-		"anonymous": tr.route.anonymous,
+		"value":     tr.route.Answer != "-",
+		"typed":     tr.route.Answer != "-" && tr.route.Answer != "undeclared",
+		"record":    tr.route.Answer != "-" && !strings.HasPrefix(tr.route.Answer, "[]") || catalog.IsBatch(tr.route),
+		"anonymous": tr.route.Anonymous,
 	}
 	if !applies[kind] {
 		return ""
@@ -93,7 +95,7 @@ func (tr *trial) wants() string {
 // outcome returns the outcome that the error of a mutation must have.
 func (tr *trial) outcome() string {
 	outcome, exception, _ := strings.Cut(tr.expected().Outcome, ", ")
-	applies := map[string]bool{"bulk": isBatch(tr.route), "proof": needsProof(tr.route)}
+	applies := map[string]bool{"bulk": catalog.IsBatch(tr.route), "proof": catalog.NeedsProof(tr.route)}
 	if who, what, ok := strings.Cut(exception, ": "); ok && applies[who] {
 		return what
 	}
@@ -134,12 +136,12 @@ func conformanceTrials(t *testing.T) []*trial {
 		Faults []fault `json:"faults"`
 	}
 	require.NoError(t, json.Unmarshal(text, &table))
-	rows := ledger(t)
+	rows := catalog.Routes(t)
 	// The faults that take longest come first, so that nobody waits for them at the end.
 	slices.SortStableFunc(table.Faults, func(a, b fault) int { return cmp.Compare(b.Read.Arrivals, a.Read.Arrivals) })
 	var trials []*trial
-	all := maps.Clone(calls)
-	maps.Copy(all, variants)
+	all := maps.Clone(catalog.Calls)
+	maps.Copy(all, catalog.Variants)
 	t.Logf("%d faults for each of %d calls", len(table.Faults), len(all))
 	for i, f := range table.Faults {
 		for j, name := range slices.Sorted(maps.Keys(all)) {
@@ -150,9 +152,9 @@ func conformanceTrials(t *testing.T) []*trial {
 			row, ok := rows[method]
 			require.True(t, ok, "no route of %s", name)
 			if name == "Applications.Offer with force" {
-				row.reads = false
+				row.Reads = false
 			}
-			trials = append(trials, &trial{f, name, all[name], row, row.success()})
+			trials = append(trials, &trial{f, name, all[name], row, row.Success()})
 		}
 	}
 	return trials
@@ -200,11 +202,11 @@ func (tr *trial) try(t *testing.T, foreign string) (connections int) {
 	took := time.Since(called)
 
 	want := tr.expected()
-	if tr.fault.Client == "renewing" && tr.route.anonymous {
+	if tr.fault.Client == "renewing" && tr.route.Anonymous {
 		want.Arrivals = 1 // there is no token to renew
 	}
 	least := want.Arrivals
-	if tr.route.reads && tr.fault.On == "warm" {
+	if tr.route.Reads && tr.fault.On == "warm" {
 		least = 1 // net/http repeats a read once for each stale connection that it still has
 	}
 	if got := int(service.arrivals.Load()); got < least || got > want.Arrivals {
@@ -218,14 +220,14 @@ func (tr *trial) try(t *testing.T, foreign string) (connections int) {
 		failed("error %v, want %q", err, name)
 		return tr.fault.Warm
 	}
-	if err != nil && !tr.route.reads && lending.OutcomeOf(err).String() != tr.outcome() {
+	if err != nil && !tr.route.Reads && lending.OutcomeOf(err).String() != tr.outcome() {
 		failed("outcome %s, want %s, of %v", lending.OutcomeOf(err), tr.outcome(), err)
 	}
-	unknown := !tr.route.reads && err != nil && tr.outcome() == "unknown"
+	unknown := !tr.route.Reads && err != nil && tr.outcome() == "unknown"
 	if errors.Is(err, lending.ErrOutcomeUnknown) != unknown {
 		failed("ErrOutcomeUnknown is %t, want %t", !unknown, unknown)
 	}
-	if may := unknown || !tr.route.reads && err != nil && tr.outcome() == "done"; errors.Is(err, lending.ErrMayHaveHappened) != may {
+	if may := unknown || !tr.route.Reads && err != nil && tr.outcome() == "done"; errors.Is(err, lending.ErrMayHaveHappened) != may {
 		failed("ErrMayHaveHappened is %t, want %t", !may, may)
 	}
 	if strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err), "123-45-6789") {
@@ -239,12 +241,12 @@ func (tr *trial) try(t *testing.T, foreign string) (connections int) {
 	}
 	if tr.fault.Warm > 1 && tr.fault.On != "warm" && time.Since(start) < 3*time.Second { // idle ones live for four
 		service.healed.Store(true)
-		if _, err := client.Applications.Status(t.Context(), theApplication); err != nil {
+		if _, err := client.Applications.Status(t.Context(), catalog.Application); err != nil {
 			failed("the next call: %v", err)
 		}
 		if time.Since(start) < 3*time.Second { // still: a busy machine takes its time
 			connections = int(service.accepted.Load())
-			if !tr.route.reads && slices.Contains([]string{"", "renewing"}, tr.fault.Client) {
+			if !tr.route.Reads && slices.Contains([]string{"", "renewing"}, tr.fault.Client) {
 				connections -= int(service.arrivals.Load()) // a command has its own
 			}
 			return connections
@@ -260,7 +262,7 @@ func (s *faultServer) warm(t *testing.T, client *lending.Client) {
 	var calls sync.WaitGroup
 	for range s.fault.Warm {
 		calls.Go(func() {
-			_, err := client.Applications.Status(t.Context(), theApplication)
+			_, err := client.Applications.Status(t.Context(), catalog.Application)
 			assert.NoError(t, err, "warming")
 		})
 	}
@@ -405,25 +407,6 @@ func (s *stranger) Close() int {
 	return int(s.visits.Load())
 }
 
-// success returns an answer that the method accepts.
-func (r route) success() string {
-	const id = `"11111111-2222-4333-8444-555555555555"`
-	const record = `{"id":` + id + `,"applicationId":` + id + `,"data":[],"totalCount":0}`
-	switch {
-	case r.answer == "-":
-		return ""
-	case r.answer == "boolean":
-		return "true"
-	case strings.HasPrefix(r.answer, "string"):
-		return id
-	case isBatch(r): // the calls of the tests send two
-		return "[" + record + "," + record + "]"
-	case strings.HasPrefix(r.answer, "[]"):
-		return "[]"
-	}
-	return record
-}
-
 // TestTransportThatRepeatsIsStoppedEveryTime repeats what TestConformance tries once per
 // route: the end of the context alone stops most requests on a reused connection, but
 // not all.
@@ -444,7 +427,7 @@ func TestTransportThatRepeatsIsStoppedEveryTime(t *testing.T) {
 		wire.Answer(http.StatusServiceUnavailable, "{}")(w, r)
 	}, lending.WithHTTPClient(&http.Client{Transport: twice}))
 	for range 2000 {
-		assert.ErrorContains(t, client.Applications.Cancel(t.Context(), theApplication), "second time")
+		assert.ErrorContains(t, client.Applications.Cancel(t.Context(), catalog.Application), "second time")
 	}
 	assert.EqualValues(t, 2000, arrivals.Load())
 }
@@ -468,13 +451,13 @@ func TestReadsShareAConnection(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 20 {
 		for range 10 {
-			_, err := client.Loans.IsEnabled(t.Context(), theLoan)
+			_, err := client.Loans.IsEnabled(t.Context(), catalog.Loan)
 			require.NoError(t, err)
 		}
-		_, err := client.Applications.UpdateName(t.Context(), theApplication, "Zoë & Söhne")
+		_, err := client.Applications.UpdateName(t.Context(), catalog.Application, "Zoë & Söhne")
 		require.NoError(t, err)
-		require.NoError(t, client.Applications.Cancel(t.Context(), theApplication))
-		_, err = client.Applications.CreateCustomer(t.Context(), theUser())
+		require.NoError(t, client.Applications.Cancel(t.Context(), catalog.Application))
+		_, err = client.Applications.CreateCustomer(t.Context(), catalog.User())
 		require.ErrorContains(t, err, "want an object")
 	}
 	assert.EqualValues(t, 200+60, arrivals.Load())
@@ -508,7 +491,7 @@ func TestTransportMayCallOthers(t *testing.T) {
 		wire.Answer(http.StatusBadRequest, "{}")(w, r)
 	}, lending.WithHTTPClient(&http.Client{Transport: transport}))
 	for range 3 {
-		assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(client.Applications.Cancel(t.Context(), theApplication)))
+		assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(client.Applications.Cancel(t.Context(), catalog.Application)))
 	}
 	assert.EqualValues(t, 3, arrivals.Load())
 	assert.EqualValues(t, 6, asked.Load())
@@ -546,7 +529,7 @@ func TestTransportMayReplaceHeaders(t *testing.T) {
 				var all sync.WaitGroup
 				for range 4 {
 					all.Go(func() {
-						_, err := client.Applications.Status(t.Context(), theApplication)
+						_, err := client.Applications.Status(t.Context(), catalog.Application)
 						assert.NoError(t, err)
 					})
 				}
@@ -554,7 +537,7 @@ func TestTransportMayReplaceHeaders(t *testing.T) {
 				breaks.Store(true)
 			}
 			warm()
-			err := client.Applications.Cancel(t.Context(), theApplication)
+			err := client.Applications.Cancel(t.Context(), catalog.Application)
 			assert.EqualValues(t, 1, arrivals.Load())
 			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 			if mark == "Authorization" {
@@ -576,9 +559,9 @@ func TestTwoCopiesLeaveDoubt(t *testing.T) {
 			for range 2 {
 				httptrace.ContextClientTrace(r.Context()).WroteHeaderField("Host", []string{r.Host})
 			}
-			return says(status, "{")(r)
+			return wire.Reply(status, "{")(r)
 		})
-		_, err := benchmarkClient(t, "https://lending.example", &http.Client{Transport: transport}).Applications.CreateCustomer(t.Context(), goodCustomer())
+		_, err := benchmarkClient(t, "https://lending.example", &http.Client{Transport: transport}).Applications.CreateCustomer(t.Context(), fake.Ada())
 		require.Error(t, err)
 		assert.Equal(t, want, lending.OutcomeOf(err), err)
 	}

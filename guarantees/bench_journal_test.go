@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
@@ -23,9 +24,9 @@ func BenchmarkKeyedCommand(b *testing.B) {
 	defer client.Close()
 	n := 0
 	versus(b,
-		func() error { return client.Applications.Cancel(background, theApplication) },
+		func() error { return client.Applications.Cancel(background, catalog.Application) },
 		func() error {
 			n++
-			return client.Applications.Cancel(lending.WithKey(background, fmt.Sprint("order-", n)), theApplication)
+			return client.Applications.Cancel(lending.WithKey(background, fmt.Sprint("order-", n)), catalog.Application)
 		})
 }

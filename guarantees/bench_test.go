@@ -26,6 +26,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
@@ -521,8 +522,8 @@ func BenchmarkCommands(b *testing.B) {
 		client := benchmarkClient(b, over.url, over.ours)
 		b.Run(over.name+"/without body", func(b *testing.B) {
 			versus(b, func() error {
-				return postCommand(over.floor, over.url+"/api/Application/cancel-application/"+theApplication.String(), nil, nil)
-			}, func() error { return client.Applications.Cancel(background, theApplication) })
+				return postCommand(over.floor, over.url+"/api/Application/cancel-application/"+catalog.Application.String(), nil, nil)
+			}, func() error { return client.Applications.Cancel(background, catalog.Application) })
 		})
 		b.Run(over.name+"/with body", func(b *testing.B) {
 			versus(b, func() error {

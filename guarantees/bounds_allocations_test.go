@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/race"
 )
 
@@ -49,7 +50,7 @@ func TestCommandsAllocateLittle(t *testing.T) {
 	}
 	client := benchmarkClient(t, "https://service.example", &http.Client{Transport: always(`{"id":"` + benchmarkID.String() + `"}`)})
 	assert.LessOrEqual(t, testing.AllocsPerRun(200, func() {
-		require.NoError(t, client.Applications.Cancel(background, theApplication))
+		require.NoError(t, client.Applications.Cancel(background, catalog.Application))
 	}), 22.0, "without a body")
 	assert.LessOrEqual(t, testing.AllocsPerRun(200, func() {
 		_, err := client.Applications.CreateCustomer(background, adaRequest)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/race"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
@@ -28,7 +29,7 @@ func TestWithoutAKeyNothingIsAllocated(t *testing.T) {
 		require.NoError(t, err)
 		defer client.Close()
 		return testing.AllocsPerRun(500, func() {
-			require.NoError(t, client.Applications.Cancel(background, theApplication))
+			require.NoError(t, client.Applications.Cancel(background, catalog.Application))
 		})
 	}
 	without := allocated()

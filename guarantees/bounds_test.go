@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
@@ -47,7 +48,7 @@ func TestDecompressedAnswersAreBounded(t *testing.T) {
 			})
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			err := client.Applications.Cancel(t.Context(), theApplication)
+			err := client.Applications.Cancel(t.Context(), catalog.Application)
 			runtime.ReadMemStats(&after)
 			require.ErrorIs(t, err, lending.ErrTooLarge)
 			var failed *lending.Error
@@ -66,7 +67,7 @@ func TestDecompressedAnswersAreBounded(t *testing.T) {
 			w.Header().Set("Content-Encoding", "gzip")
 			_, _ = w.Write(bomb())
 		})
-		_, err := client.Applications.Status(t.Context(), theApplication)
+		_, err := client.Applications.Status(t.Context(), catalog.Application)
 		require.ErrorIs(t, err, lending.ErrTooLarge)
 		assert.EqualValues(t, 1, arrivals.Load())
 	})
@@ -83,7 +84,7 @@ func TestClaimedLengthIsNotAllocated(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range 5 {
-		assert.Error(t, client.Applications.Cancel(t.Context(), theApplication))
+		assert.Error(t, client.Applications.Cancel(t.Context(), catalog.Application))
 	}
 	runtime.ReadMemStats(&after)
 	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(16<<20))
@@ -116,7 +117,7 @@ func TestDribblingBodyEndsWithTheContext(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 			defer cancel()
 			start := time.Now()
-			err := client.Applications.Cancel(ctx, theApplication)
+			err := client.Applications.Cancel(ctx, catalog.Application)
 			assert.Less(t, time.Since(start), 5*time.Second)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err), err)
@@ -130,7 +131,7 @@ func TestCallsEndWithoutADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, attempts := inOrder(t, stalls)
 		start := time.Now()
-		err := client.Applications.Cancel(t.Context(), theApplication)
+		err := client.Applications.Cancel(t.Context(), catalog.Application)
 		assert.Equal(t, 2*time.Minute, time.Since(start))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/race"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
@@ -56,12 +57,12 @@ var dangerous = map[string]struct {
 	want  string
 }{
 	"a map in itself": {func() any {
-		m := unpublished{"a": 1}
+		m := catalog.Unpublished{"a": 1}
 		m["self"] = m
 		return m
 	}, "Extra.self holds itself"},
 	"a map in itself, wide": {func() any {
-		m := unpublished{}
+		m := catalog.Unpublished{}
 		for i := range 50 {
 			m[fmt.Sprint(i)] = []any{m, m}
 		}
@@ -73,36 +74,36 @@ var dangerous = map[string]struct {
 		return m
 	}, "Extra.self holds itself"},
 	"a map that doubles forty times": {func() any {
-		m := unpublished{"leaf": strings.Repeat("x", 1<<20)}
+		m := catalog.Unpublished{"leaf": strings.Repeat("x", 1<<20)}
 		for range 40 {
-			m = unpublished{"l": m, "r": m}
+			m = catalog.Unpublished{"l": m, "r": m}
 		}
 		return m
 	}, "Extra.l.l.l is larger than 64 MiB as JSON"},
 	"a slice in itself": {func() any {
 		s := []any{0, nil}
 		s[1] = s
-		return unpublished{"list": s}
+		return catalog.Unpublished{"list": s}
 	}, "Extra.list[1] holds itself"},
 	"a typed slice in itself": {func() any {
 		s := make(listOfSelf, 1)
 		s[0] = s
-		return unpublished{"list": s}
+		return catalog.Unpublished{"list": s}
 	}, "Extra.list[0] holds itself"},
 	"a pointer to itself": {func() any {
 		var p any
 		p = &p
-		return unpublished{"p": p}
+		return catalog.Unpublished{"p": p}
 	}, "Extra.p holds itself"},
 	"a typed pointer to itself": {func() any {
 		var p pointer
 		p = &p
-		return unpublished{"p": p}
+		return catalog.Unpublished{"p": p}
 	}, "Extra.p holds itself"},
 	"a struct in itself": {func() any {
 		r := &ring{}
 		r.Next = r
-		return unpublished{"ring": r}
+		return catalog.Unpublished{"ring": r}
 	}, "Extra.ring cannot be written as JSON"},
 	"a struct in itself, as a whole": {func() any {
 		r := &ringValue{}
@@ -110,70 +111,72 @@ var dangerous = map[string]struct {
 		return r
 	}, "Extra cannot be written as JSON"},
 	"a request record in itself": {func() any {
-		m := unpublished{}
+		m := catalog.Unpublished{}
 		m["record"] = lending.CompanyDataRequest{Extra: m}
 		return m
 	}, "Extra.record.Extra holds itself"},
 	"a request record that writes itself, in itself": {func() any {
 		s := &lending.WebhookSubscription{WebhookURI: "https://partner.example"}
-		s.Extra = unpublished{"webhook": s}
-		return unpublished{"subscription": s}
+		s.Extra = catalog.Unpublished{"webhook": s}
+		return catalog.Unpublished{"subscription": s}
 	}, "Extra.subscription.Extra.webhook holds itself"},
 	"nested without end, as good as": {func() any {
 		var v any
 		for range 1_000_000 {
 			v = []any{v}
 		}
-		return unpublished{"deep": v}
+		return catalog.Unpublished{"deep": v}
 	}, "Extra.deep[0][0] is nested too deep"},
 	"records nested without end, as good as": {func() any {
 		var r lending.CompanyDataRequest
 		for range 1_000_000 {
 			r = lending.CompanyDataRequest{Extra: r}
 		}
-		return unpublished{"deep": r}
+		return catalog.Unpublished{"deep": r}
 	}, "Extra.deep.Extra.Extra is nested too deep"},
 	"a long list of structs": {func() any {
 		var r *ring
 		for range 1_000_000 {
 			r = &ring{r}
 		}
-		return unpublished{"deep": r}
+		return catalog.Unpublished{"deep": r}
 	}, "Extra.deep is nested too deep"},
 	"nested deep": {func() any {
 		var v any
 		for range 9_000 {
 			v = []any{v}
 		}
-		return unpublished{"deep": v}
+		return catalog.Unpublished{"deep": v}
 	}, ""},
 	"in itself, but written by its own method": {func() any {
 		s := &selfWritten{Name: "root"}
 		s.Parent = s
-		return unpublished{"tree": s}
+		return catalog.Unpublished{"tree": s}
 	}, ""},
 	"many ways to one place": {func() any {
 		n := &selfWritten{Name: "leaf"}
 		for range 200 {
 			n = &selfWritten{Name: "node", Parent: n}
 		}
-		return unpublished{"a": n, "b": struct{ A, B *selfWritten }{n, n}}
+		return catalog.Unpublished{"a": n, "b": struct{ A, B *selfWritten }{n, n}}
 	}, ""},
 	"twelve doublings": {func() any { // 2^12 leaves, as encoding/json would
 		n := &node{}
 		for range 12 {
 			n = &node{n, n}
 		}
-		return unpublished{"tree": n}
+		return catalog.Unpublished{"tree": n}
 	}, ""},
-	"MarshalJSON panics": {func() any { return unpublished{"a": []any{panicking{}}} }, "Extra.a[0] cannot be written as JSON: a method of its type panicked"},
+	"MarshalJSON panics": {func() any { return catalog.Unpublished{"a": []any{panicking{}}} }, "Extra.a[0] cannot be written as JSON: a method of its type panicked"},
 	"MarshalJSON panics, within": {
-		func() any { return unpublished{"a": struct{ P any }{panicking{}}} }, "Extra.a cannot be written as JSON: a method of its type panicked",
+		func() any { return catalog.Unpublished{"a": struct{ P any }{panicking{}}} }, "Extra.a cannot be written as JSON: a method of its type panicked",
 	},
-	"MarshalText panics": {func() any { return unpublished{"a": map[panickingText]int{{}: 1}} }, "Extra.a cannot be written as JSON: a method of its type panicked"},
-	"IsZero panics":      {func() any { return unpublished{"a": panickingZero{}} }, "Extra.a cannot be written as JSON: a method of its type panicked"},
-	"an id panics":       {func() any { return unpublished{"a": panickingText{}} }, "Extra.a cannot be written as JSON: a method of its type panicked"},
-	"no id":              {func() any { return unpublished{"a": (*lending.LoanID)(nil), "b": []any{(*lending.LoanID)(nil)}} }, ""},
+	"MarshalText panics": {func() any { return catalog.Unpublished{"a": map[panickingText]int{{}: 1}} }, "Extra.a cannot be written as JSON: a method of its type panicked"},
+	"IsZero panics":      {func() any { return catalog.Unpublished{"a": panickingZero{}} }, "Extra.a cannot be written as JSON: a method of its type panicked"},
+	"an id panics":       {func() any { return catalog.Unpublished{"a": panickingText{}} }, "Extra.a cannot be written as JSON: a method of its type panicked"},
+	"no id": {func() any {
+		return catalog.Unpublished{"a": (*lending.LoanID)(nil), "b": []any{(*lending.LoanID)(nil)}}
+	}, ""},
 }
 
 const dangerousEnv = "LENDING_TEST_DANGEROUS"
@@ -217,7 +220,7 @@ func handOver(name string) {
 			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
 		})}))
 	if err == nil {
-		err = client.Approval.AddCompanyDetails(background, theApplication, lending.CompanyDataRequest{Extra: dangerous[name].extra()})
+		err = client.Approval.AddCompanyDetails(background, catalog.Application, lending.CompanyDataRequest{Extra: dangerous[name].extra()})
 	}
 	var refused *lending.ArgumentError
 	switch {

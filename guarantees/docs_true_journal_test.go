@@ -7,13 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
 func TestReadmeJournal(t *testing.T) {
 	service := lendingtest.NewServer()
 	defer service.Close()
-	address, credentials, request := service.URL, credentialsOf(service), newcomer()
+	address, credentials, request := service.URL, fake.Credentials(service), fake.Newcomer()
 	journal := lending.NewJournal(lending.NewMemoryJournalStore(), nil)
 	for range 2 {
 		ctx := t.Context()

@@ -12,7 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 // create creates a customer, or finds the one that a call without an answer has created.
@@ -48,7 +50,7 @@ func TestReadmeUnknownOutcome(t *testing.T) {
 
 	const route = "POST /api/Application/create-customer"
 	for i, next := range []lendingtest.Fault{{CutBody: -1}, {ResetBefore: true}} {
-		customer := goodCustomer()
+		customer := fake.Ada()
 		customer.Email = fmt.Sprintf("ada%d@example.com", i)
 		created, err := create(t.Context(), client, customer)
 		require.NoError(t, err)
@@ -56,7 +58,7 @@ func TestReadmeUnknownOutcome(t *testing.T) {
 		assert.Equal(t, i+1, service.Executed(route))
 		service.Fail(route, next)
 	}
-	_, err = create(t.Context(), client, goodCustomer())
+	_, err = create(t.Context(), client, fake.Ada())
 	require.ErrorIs(t, err, lending.ErrNoContent)
 	assert.False(t, lending.Absent(err), "it is the error of a command, too")
 	require.ErrorIs(t, err, lending.ErrMayHaveHappened)
@@ -64,17 +66,17 @@ func TestReadmeUnknownOutcome(t *testing.T) {
 	assert.Equal(t, 2, service.Executed(route), "what is not there may come yet")
 	service.Fail(route, lendingtest.Fault{CutBody: -1})
 	service.Fail("GET /api/Customer/get-customer-by-email", lendingtest.Fault{Status: http.StatusOK, Body: []byte(`{"customerId":"x"}`)})
-	_, err = create(t.Context(), client, goodCustomer())
+	_, err = create(t.Context(), client, fake.Ada())
 	require.ErrorContains(t, err, "the customer has no id")
 	service.Fail(route, lendingtest.Fault{Status: http.StatusConflict})
-	_, err = create(t.Context(), client, goodCustomer())
+	_, err = create(t.Context(), client, fake.Ada())
 	assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
 }
 
 func TestReadmeTokenStore(t *testing.T) {
 	service := lendingtest.NewServer()
 	defer service.Close()
-	baseURL, credentials, path := service.URL, credentialsOf(service), filepath.Join(t.TempDir(), "token")
+	baseURL, credentials, path := service.URL, fake.Credentials(service), filepath.Join(t.TempDir(), "token")
 	for range 2 {
 		client, err := lending.New(baseURL, lending.WithCredentials(credentials), lending.WithTokenStore(lending.NewFileTokenStore(path)))
 		require.NoError(t, err)
@@ -89,14 +91,14 @@ func TestReadmeWebhooks(t *testing.T) {
 	defer stop()
 	http := http.NewServeMux()
 	secret, acted := lending.NewSecret(signingSecret), make(chan lending.EventName)
-	handle := func(_ context.Context, event *lending.Event) error {
+	handle := func(_ context.Context, event *webhook.Event) error {
 		acted <- event.Name
 		return nil
 	}
 
-	inbox := lending.NewMemoryInbox() // contrib/bolt, contrib/redis and contrib/postgres have those that survive
-	http.Handle("/webhooks", lending.NewReceiver(lending.SignedWith(secret), inbox.Put, nil))
-	go lending.Work(ctx, inbox, handle, nil)
+	inbox := webhook.NewMemoryInbox() // contrib/bolt, contrib/redis and contrib/postgres have those that survive
+	http.Handle("/webhooks", webhook.NewReceiver(webhook.SignedWith(secret), inbox.Put, nil))
+	go webhook.Work(ctx, inbox, handle, nil)
 
 	assert.Equal(t, 204, deliverInMemory(t, http, deliveryBody))
 	assert.Equal(t, lending.EventApplicationCreated, <-acted)
@@ -109,7 +111,7 @@ func TestDocumentationProgram(t *testing.T) {
 	application, err := lending.ParseApplicationID(service.AddApplication(lendingtest.Application{}).ID)
 	require.NoError(t, err)
 	address, username, password := service.URL, lendingtest.Username, lendingtest.Password
-	askForCode := credentialsOf(service).TwoFactor
+	askForCode := fake.Credentials(service).TwoFactor
 	err = func() error {
 		client, err := lending.New(address, lending.WithCredentials(lending.Credentials{
 			Username:  username,

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/internal/test/catalog"
 )
 
 // The first code block of the README is a program of its own, which is run.
@@ -50,10 +52,10 @@ func TestPackageDocumentationListsEveryRoute(t *testing.T) {
 	_, table, found := strings.Cut(string(source), "# Services and routes")
 	require.True(t, found)
 	rows := 0
-	for name, r := range ledger(t) {
+	for name, r := range catalog.Routes(t) {
 		service, method, _ := strings.Cut(name, ".")
-		_, path, _ := strings.Cut(strings.TrimPrefix(r.path, "/api/"), "/")
-		assert.Contains(t, table, "["+service+"Service."+method+"]: "+r.method+" "+path)
+		_, path, _ := strings.Cut(strings.TrimPrefix(r.Path, "/api/"), "/")
+		assert.Contains(t, table, "["+service+"Service."+method+"]: "+r.Method+" "+path)
 		rows++
 	}
 	assert.Equal(t, rows, strings.Count(table, "]: "))
@@ -152,7 +154,7 @@ func TestTheMapShowsTheHouse(t *testing.T) {
 func TestEverySuiteHasAPromise(t *testing.T) {
 	text, err := fs.ReadFile(repository, "guarantees/README.md")
 	require.NoError(t, err)
-	suites := []string{"fuzz", "bench", "main"}
+	suites := []string{"fuzz", "bench", "main", "packages"}
 	for _, row := range regexp.MustCompile("(?m)^\\|[^|]+\\| `(\\w+)` \\|").FindAllStringSubmatch(string(text), -1) {
 		suites = append(suites, row[1])
 	}
@@ -200,7 +202,7 @@ func TestExamplesAreThere(t *testing.T) {
 			assert.FileExists(t, directory+"/main_test.go", "what it prints is not tested")
 		}
 	})
-	for name := range ledger(t) {
+	for name := range catalog.Routes(t) {
 		service, _, _ := strings.Cut(name, ".")
 		if !strings.Contains(tests.String(), "\nfunc Example"+service+"Service") {
 			t.Errorf("%s has no example", service)

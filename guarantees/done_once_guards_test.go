@@ -14,6 +14,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
@@ -129,15 +130,15 @@ func TestLateValueUndoesNothing(t *testing.T) {
 // TestCutAnswerIsNotKept has an answer cut on its way: it is no answer for the next call.
 func TestCutAnswerIsNotKept(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		client, user := process(), newcomer()
-		service.Fail(createRoute, lendingtest.Fault{CutBody: 10})
+		client, user := process(), fake.Newcomer()
+		service.Fail(fake.CreateRoute, lendingtest.Fault{CutBody: 10})
 		ctx := lending.WithKey(t.Context(), "order-42/customer")
 		_, err := client.Applications.CreateCustomer(ctx, user)
 		require.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
 		_, err = client.Applications.CreateCustomer(ctx, user)
 		require.ErrorIs(t, err, lending.ErrAnswerLost)
 		require.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
-		assert.Equal(t, 1, service.Executed(createRoute))
+		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
 	})
 }
 
@@ -196,7 +197,7 @@ func TestOwnerKnowsMore(t *testing.T) {
 		store, goOn := lending.NewMemoryJournalStore(), make(chan struct{})
 		owner := process(lending.WithJournal(lending.NewJournal(frozen{store, true, goOn}, nil)))
 		other := process(lending.WithJournal(lending.NewJournal(store, nil)))
-		user := newcomer()
+		user := fake.Newcomer()
 		create := func(client *lending.Client) (*lending.UserResponse, error) {
 			ctx, stop := context.WithTimeout(lending.WithKey(t.Context(), "customer"), 10*time.Second)
 			defer stop()
@@ -419,7 +420,7 @@ func TestUndecidedStays(t *testing.T) {
 			Accounts: []lendingtest.BankAccount{{Transactions: []lendingtest.BankTransaction{{Amount: "10.00"}}}},
 		}).ID))
 		ctx := lending.WithKey(t.Context(), "process")
-		service.Fail(processRoute, lendingtest.Fault{ResetBefore: true})
+		service.Fail(fake.ProcessRoute, lendingtest.Fault{ResetBefore: true})
 		_, err := client.Applications.Process(ctx, id)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 		bubble.Elapse(quiet)
@@ -469,15 +470,15 @@ func TestKeyIsForOneRoute(t *testing.T) {
 func TestRejectedCommandMayBeCorrected(t *testing.T) {
 	for _, before := range []lendingtest.Fault{{}, {ResetBefore: true}} {
 		keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-			client, user := process(), newcomer()
+			client, user := process(), fake.Newcomer()
 			ctx := lending.WithKey(t.Context(), "customer")
 			if before.ResetBefore {
-				service.Fail(createRoute, before)
+				service.Fail(fake.CreateRoute, before)
 				_, err := client.Applications.CreateCustomer(ctx, user)
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 				bubble.Elapse(quiet)
 			}
-			service.Fail(createRoute, lendingtest.Fault{Status: http.StatusBadRequest})
+			service.Fail(fake.CreateRoute, lendingtest.Fault{Status: http.StatusBadRequest})
 			_, err := client.Applications.CreateCustomer(ctx, user)
 			require.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
 			user.LastName = "Byron"
@@ -516,7 +517,7 @@ func TestWhatBecameOfItIsWrittenDown(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		loses := true
 		journal := lending.NewJournal(flaky{lending.NewMemoryJournalStore(), &loses}, nil)
-		client, user := process(lending.WithJournal(journal)), newcomer()
+		client, user := process(lending.WithJournal(journal)), fake.Newcomer()
 		create := func() error {
 			ctx, stop := context.WithTimeout(lending.WithKey(t.Context(), "customer"), 10*time.Second)
 			defer stop()
@@ -529,7 +530,7 @@ func TestWhatBecameOfItIsWrittenDown(t *testing.T) {
 		unsettled, err := journal.Unsettled(t.Context(), 10)
 		require.NoError(t, err)
 		require.Empty(t, unsettled)
-		service.Fail(createRoute, lendingtest.Fault{Delay: time.Hour})
+		service.Fail(fake.CreateRoute, lendingtest.Fault{Delay: time.Hour})
 		require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
 		unsettled, err = journal.Unsettled(t.Context(), 10)
 		require.NoError(t, err)
@@ -537,20 +538,20 @@ func TestWhatBecameOfItIsWrittenDown(t *testing.T) {
 		assert.Equal(t, lending.CommandUnknown, unsettled[0].State)
 		bubble.Elapse(quiet)
 		require.NoError(t, create())
-		assert.Equal(t, 1, service.Executed(createRoute))
+		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
 	})
 }
 
 // TestSomebodyElseWasThere has others do what cannot be told from the command.
 func TestSomebodyElseWasThere(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		client, user := process(), newcomer()
+		client, user := process(), fake.Newcomer()
 		create := func() error {
 			_, err := client.Applications.CreateCustomer(lending.WithKey(t.Context(), "customer"), user)
 			return err
 		}
 		service.AddCustomer(lendingtest.Customer{Email: user.Email})
-		service.Fail(createRoute, lendingtest.Fault{ResetBefore: true})
+		service.Fail(fake.CreateRoute, lendingtest.Fault{ResetBefore: true})
 		require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
 		bubble.Elapse(quiet)
 		require.ErrorIs(t, create(), lending.ErrUndecided, "there was one before")

@@ -15,6 +15,8 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
@@ -59,7 +61,7 @@ func journaled(t *testing.T, opts *lending.JournalOptions, f func(*testing.T, *l
 		defer service.Close()
 		store := &tampered{JournalStore: lending.NewMemoryJournalStore()}
 		f(t, service, store, wire.NewClient(t, "https://lending.example", lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
-			lending.WithCredentials(credentialsOf(&lendingtest.Server{Service: service})), lending.WithJournal(lending.NewJournal(store, opts))))
+			lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: service})), lending.WithJournal(lending.NewJournal(store, opts))))
 	})
 }
 
@@ -77,14 +79,14 @@ func TestNothingIsSentThatIsNotWrittenDown(t *testing.T) {
 				if store.save = fail; after {
 					store.save, store.saved = nil, fail
 				}
-				user, ctx := newcomer(), lending.WithKey(t.Context(), "the/key")
+				user, ctx := fake.Newcomer(), lending.WithKey(t.Context(), "the/key")
 				_, err := client.Applications.CreateCustomer(ctx, user)
 				require.ErrorIs(t, err, lending.ErrJournal)
 				require.ErrorIs(t, err, errStore)
 				assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-				assert.Zero(t, service.Executed(createRoute))
-				must(client.Applications.CreateCustomer(ctx, user))
-				assert.Equal(t, 1, service.Executed(createRoute))
+				assert.Zero(t, service.Executed(fake.CreateRoute))
+				fake.Must(client.Applications.CreateCustomer(ctx, user))
+				assert.Equal(t, 1, service.Executed(fake.CreateRoute))
 			})
 		})
 	}
@@ -93,14 +95,14 @@ func TestNothingIsSentThatIsNotWrittenDown(t *testing.T) {
 func TestNothingIsSentWhatTheJournalCannotRead(t *testing.T) {
 	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, store *tampered, client *lending.Client) {
 		store.load = func() error { return errStore }
-		_, err := client.Applications.CreateCustomer(lending.WithKey(t.Context(), "the/key"), newcomer())
+		_, err := client.Applications.CreateCustomer(lending.WithKey(t.Context(), "the/key"), fake.Newcomer())
 		require.ErrorIs(t, err, lending.ErrJournal)
 		assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err), "an earlier call may have sent it")
 		store.load = nil
 		require.NoError(t, store.Save(t.Context(), lending.JournalEntry{Key: ":the/key", State: lending.CommandDone, Data: []byte("{")}))
-		_, err = client.Applications.CreateCustomer(lending.WithKey(t.Context(), "the/key"), newcomer())
+		_, err = client.Applications.CreateCustomer(lending.WithKey(t.Context(), "the/key"), fake.Newcomer())
 		require.ErrorIs(t, err, lending.ErrCorruptEntry)
-		assert.Zero(t, service.Executed(createRoute))
+		assert.Zero(t, service.Executed(fake.CreateRoute))
 	})
 }
 
@@ -112,17 +114,17 @@ func TestTheStoreFailsAfterTheAnswer(t *testing.T) {
 			}
 			return nil
 		}
-		user, ctx := newcomer(), lending.WithKey(t.Context(), "the/key")
+		user, ctx := fake.Newcomer(), lending.WithKey(t.Context(), "the/key")
 		store.save = done
 		_, err := client.Applications.CreateCustomer(ctx, user)
 		require.ErrorIs(t, err, lending.ErrJournal)
 		assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
 		store.save = nil
 		bubble.Elapse(2 * time.Minute)
-		must(client.Applications.CreateCustomer(ctx, user))
-		assert.Equal(t, 1, service.Executed(createRoute))
+		fake.Must(client.Applications.CreateCustomer(ctx, user))
+		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
 
-		other, otherCtx := newcomer(), lending.WithKey(t.Context(), "another/key")
+		other, otherCtx := fake.Newcomer(), lending.WithKey(t.Context(), "another/key")
 		begun := time.Now()
 		store.save = func(entry lending.JournalEntry) error {
 			if time.Since(begun) < 5*time.Second {
@@ -130,24 +132,24 @@ func TestTheStoreFailsAfterTheAnswer(t *testing.T) {
 			}
 			return nil
 		}
-		must(client.Applications.CreateCustomer(otherCtx, other))
-		assert.Equal(t, 2, service.Executed(createRoute))
+		fake.Must(client.Applications.CreateCustomer(otherCtx, other))
+		assert.Equal(t, 2, service.Executed(fake.CreateRoute))
 	})
 }
 
 func TestNothingIsSentWhenTheLookBeforeFails(t *testing.T) {
 	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
 		service.Fail("GET /api/Customer/get-customer-by-email", lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: time.Hour})
-		user, ctx := newcomer(), lending.WithKey(t.Context(), "the/key")
+		user, ctx := fake.Newcomer(), lending.WithKey(t.Context(), "the/key")
 		_, err := client.Applications.CreateCustomer(ctx, user)
 		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
 		var failed *lending.Error
 		require.ErrorAs(t, err, &failed)
-		assert.Equal(t, createRoute, failed.Method+" "+failed.Route)
+		assert.Equal(t, fake.CreateRoute, failed.Method+" "+failed.Route)
 		assert.Equal(t, time.Hour, failed.RetryAfter)
 		require.NotErrorIs(t, err, lending.ErrRateLimited, "the status is that of another call")
-		assert.Zero(t, service.Executed(createRoute))
-		must(client.Applications.CreateCustomer(ctx, user))
+		assert.Zero(t, service.Executed(fake.CreateRoute))
+		fake.Must(client.Applications.CreateCustomer(ctx, user))
 	})
 }
 
@@ -155,7 +157,7 @@ func TestNothingIsSentWhenTheLookBeforeFails(t *testing.T) {
 // person who is asked for a code, is not written down as sent.
 func TestNothingIsInDoubtWithoutAToken(t *testing.T) {
 	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, store *tampered, client *lending.Client) {
-		service.Fail(loginRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable})
+		service.Fail(fake.LoginRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable})
 		store.save = func(entry lending.JournalEntry) error {
 			assert.NotEqual(t, lending.CommandSent, entry.State)
 			return nil
@@ -182,20 +184,20 @@ func TestNobodyOnTheWayHasTheKey(t *testing.T) {
 
 func TestRefusedCommandsMayBeCorrected(t *testing.T) {
 	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
-		user, taken := newcomer(), newcomer()
-		must(client.Applications.CreateCustomer(t.Context(), taken))
+		user, taken := fake.Newcomer(), fake.Newcomer()
+		fake.Must(client.Applications.CreateCustomer(t.Context(), taken))
 		ctx := lending.WithKey(t.Context(), "the/key")
 		_, err := client.Applications.CreateCustomer(ctx, taken)
 		require.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
-		must(client.Applications.CreateCustomer(ctx, user))
-		assert.Equal(t, 2, service.Executed(createRoute))
+		fake.Must(client.Applications.CreateCustomer(ctx, user))
+		assert.Equal(t, 2, service.Executed(fake.CreateRoute))
 	})
 }
 
 func TestWhatAKeyMustNotBe(t *testing.T) {
 	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
 		for _, key := range []string{"", "a\nb", "\xff", strings.Repeat("k", 257)} {
-			_, err := client.Applications.CreateCustomer(lending.WithKey(t.Context(), key), newcomer())
+			_, err := client.Applications.CreateCustomer(lending.WithKey(t.Context(), key), fake.Newcomer())
 			require.ErrorAs(t, err, new(*lending.ArgumentError), "%q", key)
 		}
 		ctx := lending.WithKey(t.Context(), "the/key")
@@ -203,11 +205,11 @@ func TestWhatAKeyMustNotBe(t *testing.T) {
 		require.ErrorAs(t, err, new(*lending.ArgumentError))
 		_, err = client.Auth.RefreshToken(ctx)
 		require.ErrorAs(t, err, new(*lending.ArgumentError))
-		_, err = wire.NewClient(t, "https://lending.example").Applications.CreateCustomer(ctx, newcomer())
+		_, err = wire.NewClient(t, "https://lending.example").Applications.CreateCustomer(ctx, fake.Newcomer())
 		require.ErrorContains(t, err, "key needs a client with WithJournal")
 		assert.Empty(t, service.Requests())
 
-		must(client.Applications.CreateCustomer(lending.WithKey(t.Context(), strings.Repeat("ü", 128)), newcomer()))
+		fake.Must(client.Applications.CreateCustomer(lending.WithKey(t.Context(), strings.Repeat("ü", 128)), fake.Newcomer()))
 		for _, r := range service.Requests() {
 			assert.NotContains(t, fmt.Sprint(r.Header, r.Query, string(r.Body)), "ü", "a key is never sent")
 		}
@@ -271,25 +273,25 @@ func TestAnswersAreForgotten(t *testing.T) {
 	opts := &lending.JournalOptions{KeepAnswers: time.Hour, MaxAnswer: 200}
 	journaled(t, opts, func(t *testing.T, service *lendingtest.Service, store *tampered, client *lending.Client) {
 		journal := lending.NewJournal(store, opts)
-		user := newcomer()
+		user := fake.Newcomer()
 		ctx := lending.WithKey(t.Context(), "the/key")
-		must(client.Applications.CreateCustomer(ctx, user))
-		swept := must(journal.Sweep(t.Context()))
+		fake.Must(client.Applications.CreateCustomer(ctx, user))
+		swept := fake.Must(journal.Sweep(t.Context()))
 		assert.Zero(t, swept)
-		must(client.Applications.CreateCustomer(ctx, user))
+		fake.Must(client.Applications.CreateCustomer(ctx, user))
 		bubble.Elapse(time.Hour)
 		for _, want := range []int{1, 0} {
-			assert.Equal(t, want, must(journal.Sweep(t.Context())))
+			assert.Equal(t, want, fake.Must(journal.Sweep(t.Context())))
 		}
 		_, err := client.Applications.CreateCustomer(ctx, user)
 		require.ErrorIs(t, err, lending.ErrAnswerLost)
 		assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
-		assert.Equal(t, 1, service.Executed(createRoute))
+		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
 
 		loan := service.AddLoan(lendingtest.Loan{CustomerID: service.Snapshot().Customers[0].ID})
 		invoice := func() error {
-			id := must(lending.ParseApplicationID(loan.ApplicationID))
-			_, err := client.Calculation.Invoice(lending.WithKey(t.Context(), "large"), id, theInvoice())
+			id := fake.Must(lending.ParseApplicationID(loan.ApplicationID))
+			_, err := client.Calculation.Invoice(lending.WithKey(t.Context(), "large"), id, fake.Invoice())
 			return err
 		}
 		require.NoError(t, invoice())
@@ -302,11 +304,11 @@ func TestTheJournalHoldsNoSecret(t *testing.T) {
 	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, store *tampered, client *lending.Client) {
 		var kept []lending.JournalEntry
 		store.save = func(entry lending.JournalEntry) error { kept = append(kept, entry); return nil }
-		user := newcomer()
-		user.Password, user.Extra = lending.NewSecret(canary), unpublished{"token": lending.NewSecret(canary)}
-		must(client.Applications.CreateCustomer(lending.WithKey(t.Context(), "customer"), user))
-		_, err := client.Applications.UpdateCustomerData(lending.WithKey(t.Context(), "data"), theApplication, lending.CustomerData{
-			FirstName: "Ada", LastName: "L", Address: "1", State: "CA", City: "SF", SSN: lending.NewSecret(canary), Mobile: "4155550100", DateOfBirth: theBorn,
+		user := fake.Newcomer()
+		user.Password, user.Extra = lending.NewSecret(canary), catalog.Unpublished{"token": lending.NewSecret(canary)}
+		fake.Must(client.Applications.CreateCustomer(lending.WithKey(t.Context(), "customer"), user))
+		_, err := client.Applications.UpdateCustomerData(lending.WithKey(t.Context(), "data"), catalog.Application, lending.CustomerData{
+			FirstName: "Ada", LastName: "L", Address: "1", State: "CA", City: "SF", SSN: lending.NewSecret(canary), Mobile: "4155550100", DateOfBirth: catalog.Born,
 		})
 		require.Error(t, err)
 		require.Len(t, kept, 4)
@@ -328,7 +330,7 @@ func TestEncryptedJournal(t *testing.T) {
 			store, err := lending.NewEncryptedJournalStore(plain, []byte(strings.Repeat(key, 32)))
 			require.NoError(t, err)
 			return wire.NewClient(t, "https://lending.example", lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
-				lending.WithCredentials(credentialsOf(&lendingtest.Server{Service: service})), lending.WithJournal(lending.NewJournal(store, nil)))
+				lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: service})), lending.WithJournal(lending.NewJournal(store, nil)))
 		}
 		o := newOrder(service)
 		create := func(secret, key string) error {
@@ -337,13 +339,13 @@ func TestEncryptedJournal(t *testing.T) {
 		}
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
 		require.ErrorIs(t, create("a", "the/key"), lending.ErrOutcomeUnknown)
-		entry := must(plain.Load(t.Context(), ":the/key"))
+		entry := fake.Must(plain.Load(t.Context(), ":the/key"))
 		assert.NotContains(t, string(entry.Data), "route")
 		require.ErrorIs(t, create("a", "other/key"), lending.ErrScopeHeld, "the scope is keyed, and the same")
 		require.ErrorIs(t, create("b", "the/key"), lending.ErrCorruptEntry, "it has another key")
 		require.NoError(t, create("a", "the/key"))
 
-		moved := must(plain.Load(t.Context(), ":the/key"))
+		moved := fake.Must(plain.Load(t.Context(), ":the/key"))
 		moved.Key, moved.Revision = ":moved/key", 0
 		require.NoError(t, plain.Save(t.Context(), *moved))
 		require.ErrorIs(t, create("a", "moved/key"), lending.ErrCorruptEntry, "it is the entry of another command")
@@ -360,10 +362,10 @@ func TestNamespacesAreApart(t *testing.T) {
 		store := lending.NewMemoryJournalStore()
 		for _, namespace := range []string{"", "sandbox-1", "sandbox-2"} {
 			client := wire.NewClient(t, "https://lending.example", lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
-				lending.WithCredentials(credentialsOf(&lendingtest.Server{Service: service})),
+				lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: service})),
 				lending.WithJournal(lending.NewJournal(store, &lending.JournalOptions{Namespace: namespace})))
-			must(client.Applications.CreateCustomer(lending.WithKey(t.Context(), "the/key"), newcomer()))
+			fake.Must(client.Applications.CreateCustomer(lending.WithKey(t.Context(), "the/key"), fake.Newcomer()))
 		}
-		assert.Equal(t, 3, service.Executed(createRoute))
+		assert.Equal(t, 3, service.Executed(fake.CreateRoute))
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -61,7 +62,7 @@ func TestKeyLooksAgainAtAHalf(t *testing.T) {
 	const createRoute, readRoute = "POST /api/ApplicationBulk/create-customers", "GET /api/Customer/get-customer-by-email"
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		t.Helper()
-		client, batch := process(), []lending.UserRequest{newcomer(), newcomer()}
+		client, batch := process(), []lending.UserRequest{fake.Newcomer(), fake.Newcomer()}
 		call := func() error {
 			_, err := client.Bulk.CreateCustomers(lending.WithKey(t.Context(), "import-42"), batch)
 			return err

@@ -19,6 +19,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
@@ -50,7 +51,7 @@ func TestARefusalOfTheSecondTimeSettlesNothing(t *testing.T) {
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 				_, err = process(second(service)).Applications.UpdateName(older, o.application, "Old")
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-				unsettled := must(journal.Unsettled(t.Context(), 2))
+				unsettled := fake.Must(journal.Unsettled(t.Context(), 2))
 				require.Len(t, unsettled, 1)
 				assert.Equal(t, lending.CommandUnknown, unsettled[0].State)
 				_, err = client.Applications.UpdateName(newer, o.application, "New")
@@ -148,7 +149,7 @@ func TestAnUploadHasNoAnswerToLose(t *testing.T) {
 		require.NoError(t, upload("lost"))
 		require.NoError(t, upload("swept"))
 		bubble.Elapse(31 * 24 * time.Hour)
-		require.Equal(t, 1, must(journal.Sweep(t.Context())))
+		require.Equal(t, 1, fake.Must(journal.Sweep(t.Context())))
 		require.NoError(t, upload("swept"))
 		assert.Equal(t, 2, service.Executed(submit))
 	})
@@ -168,7 +169,7 @@ func TestWhyIsThatOfNow(t *testing.T) {
 		bubble.Elapse(quiet)
 		require.NoError(t, journal.Resolve(t.Context(), "the/key", lending.Resolution{By: "ada", Why: "it is not there", Verdict: lending.NotHappened()}))
 		require.ErrorIs(t, resend(), lending.ErrOutcomeUnknown)
-		assert.Empty(t, must(journal.Unsettled(t.Context(), 1))[0].Why)
+		assert.Empty(t, fake.Must(journal.Unsettled(t.Context(), 1))[0].Why)
 		require.NoError(t, journal.Resolve(t.Context(), "the/key", lending.Resolution{By: "ada", Why: "it came", Verdict: lending.Happened(nil)}))
 		assert.NotContains(t, resend().Error(), "it is not there")
 	})
@@ -179,8 +180,8 @@ func TestWhyIsThatOfNow(t *testing.T) {
 func TestAStoreThatSavesTwice(t *testing.T) {
 	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, store *tampered, client *lending.Client) {
 		store.saved = func(entry lending.JournalEntry) error { return store.JournalStore.Save(t.Context(), entry) }
-		must(client.Applications.CreateCustomer(lending.WithKey(t.Context(), "the/key"), newcomer()))
-		assert.Equal(t, 1, service.Executed(createRoute))
+		fake.Must(client.Applications.CreateCustomer(lending.WithKey(t.Context(), "the/key"), fake.Newcomer()))
+		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
 	})
 }
 
@@ -194,7 +195,7 @@ func TestAKeyErrorQuotesNoCause(t *testing.T) {
 	journaled(t, nil, func(t *testing.T, _ *lendingtest.Service, store *tampered, client *lending.Client) {
 		const canary = "C4n4ry-5ecret!"
 		store.load = func() error { return loudError(canary) }
-		_, err := client.Applications.CreateCustomer(lending.WithKey(t.Context(), "the/key"), newcomer())
+		_, err := client.Applications.CreateCustomer(lending.WithKey(t.Context(), "the/key"), fake.Newcomer())
 		var refused *lending.KeyError
 		require.ErrorAs(t, err, &refused)
 		require.ErrorIs(t, err, loudError(canary))
@@ -219,7 +220,7 @@ func TestACorruptEntryKeepsNoOthers(t *testing.T) {
 			swept, err := lending.NewJournal(store, opts).Sweep(t.Context())
 			require.ErrorIs(t, err, lending.ErrCorruptEntry, name)
 			assert.Equal(t, 1, swept, name)
-			assert.Equal(t, lending.CommandForgotten, must(plain.Load(t.Context(), name+":fine")).State, name)
+			assert.Equal(t, lending.CommandForgotten, fake.Must(plain.Load(t.Context(), name+":fine")).State, name)
 		}
 	})
 }
@@ -240,7 +241,7 @@ func TestAFailedListIsNoEmptyOne(t *testing.T) {
 		service.Fail(createApplication, lendingtest.Fault{ResetBefore: true})
 		for _, want := range []error{lending.ErrOutcomeUnknown, lending.ErrUndecided} {
 			_, err := client.Applications.Create(lending.WithKey(t.Context(), "the/key"),
-				lending.ApplicationRequest{CustomerID: must(lending.ParseCustomerID(customer)), BusinessName: "B", BusinessZip: "94105"}, nil)
+				lending.ApplicationRequest{CustomerID: fake.Must(lending.ParseCustomerID(customer)), BusinessName: "B", BusinessZip: "94105"}, nil)
 			require.ErrorIs(t, err, want)
 		}
 	})
@@ -252,7 +253,7 @@ func TestOtherIDsAreNotAllAbsent(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusInternalServerError} {
 		keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 			client := process()
-			customer := must(lending.ParseCustomerID(service.AddCustomer(lendingtest.Customer{Email: "order@example.com"}).ID))
+			customer := fake.Must(lending.ParseCustomerID(service.AddCustomer(lendingtest.Customer{Email: "order@example.com"}).ID))
 			create := func() (lending.ApplicationID, error) {
 				return client.Applications.Create(lending.WithKey(t.Context(), "the/key"),
 					lending.ApplicationRequest{CustomerID: customer, BusinessName: "B", BusinessZip: "94105"}, nil)
@@ -288,6 +289,6 @@ func TestAnEntryOfTheFirstVersion(t *testing.T) {
 		customer, err := client.Applications.CreateCustomer(lending.WithKey(t.Context(), "the/key"), user)
 		require.NoError(t, err)
 		assert.Equal(t, "00000001-0001-4000-8000-000000000009", customer.ID.String())
-		assert.Zero(t, service.Executed(createRoute))
+		assert.Zero(t, service.Executed(fake.CreateRoute))
 	})
 }

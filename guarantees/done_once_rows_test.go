@@ -15,6 +15,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
@@ -86,7 +87,7 @@ var emptyReads = map[string]string{
 
 // forgetful is a service that answers reads, with emptyReads or 404, and loses every command.
 type forgetful struct {
-	routes map[string]route
+	routes map[string]catalog.Route
 	mu     sync.Mutex
 	seen   []string // the method of each request
 }
@@ -98,21 +99,21 @@ func (s *forgetful) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Unlock()
 	body, ok := emptyReads[name]
 	switch {
-	case !s.routes[name].reads && r.Body != nil:
+	case !s.routes[name].Reads && r.Body != nil:
 		_, _ = io.Copy(io.Discard, r.Body)
 		fallthrough
-	case !s.routes[name].reads:
+	case !s.routes[name].Reads:
 		return nil, errors.New("the connection is gone")
 	case ok:
-		return says(http.StatusOK, body)(r)
+		return wire.Reply(http.StatusOK, body)(r)
 	}
-	return says(http.StatusNotFound, `{"status":404,"title":"Not Found","errorCode":"NotFound"}`)(r)
+	return wire.Reply(http.StatusNotFound, `{"status":404,"title":"Not Found","errorCode":"NotFound"}`)(r)
 }
 
 func (s *forgetful) called(r *http.Request) string {
 	mux := http.NewServeMux()
 	for name, route := range s.routes {
-		mux.HandleFunc(route.method+" "+route.path, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Name", name) })
+		mux.HandleFunc(route.Method+" "+route.Path, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Name", name) })
 	}
 	header := http.Header{}
 	mux.ServeHTTP(headerOnly(header), r)
@@ -128,10 +129,10 @@ func (h headerOnly) WriteHeader(int)             {}
 // TestEveryMutationHasItsRow loses the answer of each command and calls again, as another
 // process would.
 func TestEveryMutationHasItsRow(t *testing.T) {
-	routes := ledger(t)
+	routes := catalog.Routes(t)
 	for name, r := range routes {
-		if _, ok := settlings[name]; ok == r.reads {
-			t.Errorf("%s: %t that it is in the table, %t that it is a read", name, ok, r.reads)
+		if _, ok := settlings[name]; ok == r.Reads {
+			t.Errorf("%s: %t that it is in the table, %t that it is a read", name, ok, r.Reads)
 		}
 	}
 	for name, want := range settlings {
@@ -141,7 +142,7 @@ func TestEveryMutationHasItsRow(t *testing.T) {
 				client := wire.NewClient(t, "https://lending.example", lending.WithTokenSource(lending.StaticToken("test-token")),
 					lending.WithHTTPClient(&http.Client{Transport: service}), lending.WithJournal(lending.NewJournal(lending.NewMemoryJournalStore(), nil)))
 				call := func(opts ...lending.KeyOption) error {
-					_, err := calls[name](lending.WithKey(t.Context(), "the/key", opts...), client)
+					_, err := catalog.Calls[name](lending.WithKey(t.Context(), "the/key", opts...), client)
 					return err
 				}
 				commands := func() (n int) {
@@ -194,13 +195,13 @@ func TestEveryMutationHasItsRow(t *testing.T) {
 // TestOfferWithForceIsLeftToAPerson is the row of the route that is a read without force.
 func TestOfferWithForceIsLeftToAPerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		service := &forgetful{routes: map[string]route{}}
+		service := &forgetful{routes: map[string]catalog.Route{}}
 		client := wire.NewClient(t, "https://lending.example", lending.WithTokenSource(lending.StaticToken("test-token")),
 			lending.WithHTTPClient(&http.Client{Transport: service}), lending.WithJournal(lending.NewJournal(lending.NewMemoryJournalStore(), nil)))
 		ctx := lending.WithKey(t.Context(), "force")
-		_, err := client.Applications.Offer(ctx, theApplication, &lending.OfferOptions{Force: true})
+		_, err := client.Applications.Offer(ctx, catalog.Application, &lending.OfferOptions{Force: true})
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-		_, err = client.Applications.Offer(ctx, theApplication, &lending.OfferOptions{Force: true})
+		_, err = client.Applications.Offer(ctx, catalog.Application, &lending.OfferOptions{Force: true})
 		require.ErrorIs(t, err, lending.ErrUndecided)
 		assert.Contains(t, err.Error(), "what force does is not published")
 	})

@@ -13,6 +13,8 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -30,11 +32,11 @@ func newOrder(service *lendingtest.Service) order {
 	customer := service.AddCustomer(lendingtest.Customer{Email: "order@example.com"})
 	loan := service.AddLoan(lendingtest.Loan{CustomerID: customer.ID})
 	application := func() lending.ApplicationID {
-		return must(lending.ParseApplicationID(service.AddApplication(lendingtest.Application{CustomerID: customer.ID}).ID))
+		return fake.Must(lending.ParseApplicationID(service.AddApplication(lendingtest.Application{CustomerID: customer.ID}).ID))
 	}
 	return order{
-		service: service, customer: must(lending.ParseCustomerID(customer.ID)),
-		application: application(), offered: application(), loan: must(lending.ParseLoanID(loan.ID)),
+		service: service, customer: fake.Must(lending.ParseCustomerID(customer.ID)),
+		application: application(), offered: application(), loan: fake.Must(lending.ParseLoanID(loan.ID)),
 	}
 }
 
@@ -50,9 +52,9 @@ var settles = map[string]struct {
 	id    func(lendingtest.Snapshot) string // the answer; nil if it is lost
 }{
 	"Applications.CreateCustomer": {
-		createRoute,
+		fake.CreateRoute,
 		func(ctx context.Context, c *lending.Client, _ order) (string, error) {
-			customer, err := c.Applications.CreateCustomer(ctx, goodCustomer())
+			customer, err := c.Applications.CreateCustomer(ctx, fake.Ada())
 			if err != nil {
 				return "", err
 			}
@@ -69,7 +71,7 @@ var settles = map[string]struct {
 		func(s lendingtest.Snapshot) string { return s.Applications[len(s.Applications)-1].ID },
 	},
 	"Applications.Process": {
-		processRoute,
+		fake.ProcessRoute,
 		func(ctx context.Context, c *lending.Client, o order) (string, error) {
 			id, err := c.Applications.Process(ctx, o.application)
 			return id.String(), err
@@ -79,9 +81,9 @@ var settles = map[string]struct {
 	"Bulk.CreateCustomers": {
 		"POST /api/ApplicationBulk/create-customers",
 		func(ctx context.Context, c *lending.Client, _ order) (string, error) {
-			other := goodCustomer()
+			other := fake.Ada()
 			other.Email = "grace@example.com"
-			_, err := c.Bulk.CreateCustomers(ctx, []lending.UserRequest{goodCustomer(), other})
+			_, err := c.Bulk.CreateCustomers(ctx, []lending.UserRequest{fake.Ada(), other})
 			return "", err
 		},
 		nil,
@@ -97,7 +99,7 @@ var settles = map[string]struct {
 	"Approval.AddPrimaryApplicantDetails": {
 		"POST /api/ApplicationApproval/add-primary-applicant-details/{applicationId}",
 		func(ctx context.Context, c *lending.Client, o order) (string, error) {
-			return "", c.Approval.AddPrimaryApplicantDetails(ctx, o.offered, lending.PrimaryApplicantRequest{Extra: unpublished{"firstName": "Ada"}})
+			return "", c.Approval.AddPrimaryApplicantDetails(ctx, o.offered, lending.PrimaryApplicantRequest{Extra: catalog.Unpublished{"firstName": "Ada"}})
 		},
 		func(lendingtest.Snapshot) string { return "" },
 	},
@@ -111,7 +113,7 @@ var settles = map[string]struct {
 	"Loans.ConfirmInvoiceWithdrawal": {
 		"POST /api/Loan/confirm-withdrawal-invoice/{loanId}",
 		func(ctx context.Context, c *lending.Client, o order) (string, error) {
-			_, err := c.Loans.ConfirmInvoiceWithdrawal(ctx, *o.withdrawal, lending.WithdrawInvoiceRequestData{DateUTC: theDate, OTP: lending.NewSecret(o.service.OTP(o.loan.String()))})
+			_, err := c.Loans.ConfirmInvoiceWithdrawal(ctx, *o.withdrawal, lending.WithdrawInvoiceRequestData{DateUTC: catalog.Date, OTP: lending.NewSecret(o.service.OTP(o.loan.String()))})
 			return "", err
 		},
 		nil,
@@ -150,14 +152,14 @@ func prepareOrder(t *testing.T, client *lending.Client, o *order) {
 	t.Helper()
 	ctx := t.Context()
 	for _, id := range []lending.ApplicationID{o.application, o.offered} {
-		must(client.Applications.AddOrUpdateBankingData(ctx, id, accountsWith(bankTransaction{"2026-08-03", "Invoice", "12500.00"}), nil))
+		fake.Must(client.Applications.AddOrUpdateBankingData(ctx, id, fake.AccountsWith(fake.Booked("2026-08-03", "Invoice", "12500.00")), nil))
 	}
-	must(client.Applications.Process(ctx, o.offered))
-	require.NoError(t, client.Approval.AddCompanyDetails(ctx, o.offered, lending.CompanyDataRequest{Extra: unpublished{"name": "Lovelace Analytics"}}))
+	fake.Must(client.Applications.Process(ctx, o.offered))
+	require.NoError(t, client.Approval.AddCompanyDetails(ctx, o.offered, lending.CompanyDataRequest{Extra: catalog.Unpublished{"name": "Lovelace Analytics"}}))
 	require.NoError(t, client.Webhooks.Register(ctx, lending.ForCustomer(o.customer), lending.WebhookSubscription{WebhookURI: "https://receiver.invalid/"}))
-	loan := must(client.Loans.Get(ctx, o.loan))
-	must(client.Calculation.Invoice(ctx, loan.ApplicationID, theInvoice()))
-	o.withdrawal = must(client.Loans.WithdrawInvoice(ctx, o.loan, lending.InvoiceWithdrawalRequest{Calculation: *theInvoice()}))
+	loan := fake.Must(client.Loans.Get(ctx, o.loan))
+	fake.Must(client.Calculation.Invoice(ctx, loan.ApplicationID, fake.Invoice()))
+	o.withdrawal = fake.Must(client.Loans.WithdrawInvoice(ctx, o.loan, lending.InvoiceWithdrawalRequest{Calculation: *fake.Invoice()}))
 }
 
 // TestSomebodyElseAtTheSameList leaves to a person what two can have done.
@@ -168,7 +170,7 @@ func TestSomebodyElseAtTheSameList(t *testing.T) {
 		ctx := lending.WithKey(t.Context(), "the/key")
 		_, err := client.Applications.Create(ctx, o.request(), nil)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-		other := must(client.Applications.Create(t.Context(), o.request(), nil)) // without a key
+		other := fake.Must(client.Applications.Create(t.Context(), o.request(), nil)) // without a key
 		_, err = client.Applications.Create(ctx, o.request(), nil)
 		require.ErrorIs(t, err, lending.ErrUndecided)
 		assert.Contains(t, err.Error(), "there are 5 records where there were 3")
@@ -185,9 +187,9 @@ func TestSomebodyElseAtTheSameList(t *testing.T) {
 // TestWhatWasThereBeforeDecidesNothing is a customer who was there already.
 func TestWhatWasThereBeforeDecidesNothing(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		client, user := process(), goodCustomer()
+		client, user := process(), fake.Ada()
 		service.AddCustomer(lendingtest.Customer{Email: user.Email})
-		service.Fail(createRoute, lendingtest.Fault{ResetBefore: true})
+		service.Fail(fake.CreateRoute, lendingtest.Fault{ResetBefore: true})
 		ctx := lending.WithKey(t.Context(), "the/key")
 		_, err := client.Applications.CreateCustomer(ctx, user)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
@@ -202,7 +204,7 @@ func TestABatchForSeveralCustomersIsLeftToAPerson(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		o, client := newOrder(service), process()
 		other := o.request()
-		other.CustomerID = must(lending.ParseCustomerID(service.AddCustomer(lendingtest.Customer{Email: "grace@example.com"}).ID))
+		other.CustomerID = fake.Must(lending.ParseCustomerID(service.AddCustomer(lendingtest.Customer{Email: "grace@example.com"}).ID))
 		service.Fail("POST /api/ApplicationBulk/create-applications", lendingtest.Fault{ResetAfter: true})
 		ctx := lending.WithKey(t.Context(), "the/key")
 		for _, want := range []error{lending.ErrOutcomeUnknown, lending.ErrUndecided} {
@@ -228,8 +230,8 @@ func TestCommandsThatHideEachOther(t *testing.T) {
 		assert.Equal(t, "order-1", refused.Held)
 		assert.Equal(t, "order-2", refused.Key)
 		bubble.Elapse(quiet)
-		must(client.Applications.Create(first, o.request(), nil))
-		must(client.Applications.Create(second, o.request(), nil))
+		fake.Must(client.Applications.Create(first, o.request(), nil))
+		fake.Must(client.Applications.Create(second, o.request(), nil))
 		assert.Len(t, service.Snapshot().Applications, 5)
 	})
 }
@@ -243,7 +245,7 @@ func TestAnOldValueDoesNotComeBack(t *testing.T) {
 		older, newer := lending.WithKey(t.Context(), "name-1"), lending.WithKey(t.Context(), "name-2")
 		_, err := client.Applications.UpdateName(older, o.application, "Old")
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-		must(client.Applications.UpdateName(older, o.application, "Old"))
+		fake.Must(client.Applications.UpdateName(older, o.application, "Old"))
 		for {
 			_, err := client.Applications.UpdateName(newer, o.application, "New")
 			if err == nil {
@@ -292,7 +294,7 @@ func TestSettleWithKnowsMore(t *testing.T) {
 		bubble.Elapse(quiet)
 		_, err = client.Applications.Create(ctx, request, nil)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-		must(client.Applications.Create(t.Context(), o.request(), nil)) // somebody else
+		fake.Must(client.Applications.Create(t.Context(), o.request(), nil)) // somebody else
 		id, err := client.Applications.Create(ctx, request, nil)
 		require.NoError(t, err)
 		assert.Equal(t, service.Snapshot().Applications[3].ID, id.String())

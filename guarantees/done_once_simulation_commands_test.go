@@ -15,6 +15,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -181,7 +182,7 @@ func (c *caller) apply() {
 	bank := c.p.sched.commandOf("bank", func(m *simulated) {
 		m.repeats = true
 		m.send = func(ctx context.Context, client *lending.Client) (string, error) {
-			return happened(client.Applications.AddOrUpdateBankingData(ctx, app, accountsWith(bankTransaction{"2026-08-03", "Invoice", "12500.00"}), nil))
+			return happened(client.Applications.AddOrUpdateBankingData(ctx, app, fake.AccountsWith(fake.Booked("2026-08-03", "Invoice", "12500.00")), nil))
 		}
 		m.done = inApplication(app, func(a lendingtest.Application) (int, any) { return len(a.Accounts), true })
 	})
@@ -217,7 +218,7 @@ func (c *caller) applyAgain() { c.application(2) }
 func (c *caller) application(number int) lending.ApplicationID {
 	email := fmt.Sprintf("ada-%d@example.com", c.p.sched.seed)
 	create := c.p.sched.commandOf("customer", func(m *simulated) {
-		user := goodCustomer()
+		user := fake.Ada()
 		user.Email = email
 		m.send = func(ctx context.Context, client *lending.Client) (string, error) {
 			customer, err := client.Applications.CreateCustomer(ctx, user)

@@ -12,7 +12,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/race"
+	"github.com/lendingapi/lending-go/internal/test/seeds"
 )
 
 // The simulation of commands with a key. LENDING_TEST_COMMANDS=20000 makes so many runs, and
@@ -42,12 +44,12 @@ const (
 // its deadline if its process has died. Beyond that it would be done twice, as
 // TestCommandLaterThanQuietIsDoneTwice shows.
 func TestCommandsSimulation(t *testing.T) {
-	needsControl(t)
+	fake.NeedsControl(t)
 	few := fewSchedules
 	if race.Enabled || testing.Short() {
 		few /= 5
 	}
-	count, first := fromEnvironment(t, commandsVariable, few), fromEnvironment(t, seedVariable, 1)
+	count, first := seeds.FromEnvironment(t, commandsVariable, few), seeds.FromEnvironment(t, seeds.Variable, 1)
 	var all schedulesTally
 	t.Run("schedules", func(t *testing.T) {
 		shards := min(count, runtime.GOMAXPROCS(0))
@@ -94,7 +96,7 @@ func (y *schedulesTally) add(t *testing.T, s *schedule) {
 	for _, kind := range slices.Sorted(maps.Keys(s.failed)) {
 		if y.failed[kind] = append(y.failed[kind], s.seed); len(y.failed[kind]) <= 2 {
 			t.Errorf("schedule with seed %d: %s: %s\nto see it again: %s=1 %s=%d go test -count=20 -run TestCommandsSimulation ./guarantees\nwhat came before:\n%s",
-				s.seed, kind, s.failed[kind].text, commandsVariable, seedVariable, s.seed, strings.Join(s.failed[kind].before, "\n"))
+				s.seed, kind, s.failed[kind].text, commandsVariable, seeds.Variable, s.seed, strings.Join(s.failed[kind].before, "\n"))
 		}
 	}
 }

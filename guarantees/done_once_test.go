@@ -13,6 +13,8 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
@@ -32,13 +34,13 @@ func keyed(t *testing.T, f func(t *testing.T, service *lendingtest.Service, proc
 func withJournal(t *testing.T, f func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		service := lendingtest.New(lendingtest.WithDeliveryClient(&http.Client{Transport: says(http.StatusOK, "")}))
+		service := lendingtest.New(lendingtest.WithDeliveryClient(&http.Client{Transport: wire.Reply(http.StatusOK, "")}))
 		defer service.Close()
 		journal := lending.NewJournal(lending.NewMemoryJournalStore(), nil)
 		f(t, service, func(opts ...lending.Option) *lending.Client {
 			return wire.NewClient(t, "https://lending.example", append([]lending.Option{
 				lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
-				lending.WithCredentials(credentialsOf(&lendingtest.Server{Service: service})),
+				lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: service})),
 				lending.WithJournal(journal),
 			}, opts...)...)
 		}, journal)
@@ -47,7 +49,7 @@ func withJournal(t *testing.T, f func(t *testing.T, service *lendingtest.Service
 
 func TestKeyReplaysTheAnswer(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		user := newcomer()
+		user := fake.Newcomer()
 		ctx := lending.WithKey(t.Context(), "order-42/customer")
 		first, err := process().Applications.CreateCustomer(ctx, user)
 		require.NoError(t, err)
@@ -58,7 +60,7 @@ func TestKeyReplaysTheAnswer(t *testing.T) {
 		second, err := client.Applications.CreateCustomer(ctx, user)
 		require.NoError(t, err)
 		assert.Equal(t, string(first.Raw()), string(second.Raw()))
-		assert.Equal(t, 1, service.Executed(createRoute))
+		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
 		assert.Equal(t, lending.JournalReplayed, last.Journal)
 		assert.Zero(t, last.Attempts)
 	})
@@ -66,8 +68,8 @@ func TestKeyReplaysTheAnswer(t *testing.T) {
 
 func TestKeySettlesALostAnswer(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		client, user := process(), newcomer()
-		service.Fail(createRoute, lendingtest.Fault{ResetAfter: true})
+		client, user := process(), fake.Newcomer()
+		service.Fail(fake.CreateRoute, lendingtest.Fault{ResetAfter: true})
 		ctx := lending.WithKey(t.Context(), "order-42/customer")
 		_, err := client.Applications.CreateCustomer(ctx, user)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
@@ -83,14 +85,14 @@ func TestKeySettlesALostAnswer(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, service.Snapshot().Applications[0].ID, id.String())
 		assert.Equal(t, 1, service.Executed(createApplicationRoute))
-		assert.Equal(t, 1, service.Executed(createRoute))
+		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
 	})
 }
 
 func TestKeyWaitsUntilAnAbsenceHasLasted(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		client, user := process(), newcomer()
-		service.Fail(createRoute, lendingtest.Fault{Late: quiet - time.Second})
+		client, user := process(), fake.Newcomer()
+		service.Fail(fake.CreateRoute, lendingtest.Fault{Late: quiet - time.Second})
 		ctx := lending.WithKey(t.Context(), "order-42/customer")
 		_, err := client.Applications.CreateCustomer(ctx, user)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
@@ -103,27 +105,27 @@ func TestKeyWaitsUntilAnAbsenceHasLasted(t *testing.T) {
 		bubble.Elapse(failed.RetryAfter)
 		_, err = client.Applications.CreateCustomer(ctx, user)
 		require.NoError(t, err)
-		assert.Equal(t, 1, service.Executed(createRoute))
+		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
 	})
 }
 
 func TestKeySendsAgainWhatDidNotHappen(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		client, user := process(), newcomer()
-		service.Fail(createRoute, lendingtest.Fault{ResetBefore: true})
+		client, user := process(), fake.Newcomer()
+		service.Fail(fake.CreateRoute, lendingtest.Fault{ResetBefore: true})
 		ctx := lending.WithKey(t.Context(), "order-42/customer")
 		_, err := client.Applications.CreateCustomer(ctx, user)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 		bubble.Elapse(quiet)
 		_, err = client.Applications.CreateCustomer(ctx, user)
 		require.NoError(t, err)
-		assert.Equal(t, 1, service.Executed(createRoute))
+		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
 	})
 }
 
 func TestKeyIsForOneRequest(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		client, user := process(), newcomer()
+		client, user := process(), fake.Newcomer()
 		ctx := lending.WithKey(t.Context(), "order-42/customer")
 		_, err := client.Applications.CreateCustomer(ctx, user)
 		require.NoError(t, err)
@@ -133,21 +135,21 @@ func TestKeyIsForOneRequest(t *testing.T) {
 		var argument *lending.ArgumentError
 		require.ErrorAs(t, err, &argument)
 		assert.Equal(t, "key", argument.Fields[0].Field)
-		_, err = client.Applications.Status(ctx, theApplication)
+		_, err = client.Applications.Status(ctx, catalog.Application)
 		require.ErrorAs(t, err, &argument)
 		other = user
 		other.Password = lending.NewSecret("another")
 		_, err = client.Applications.CreateCustomer(ctx, other)
 		require.NoError(t, err, "a secret is no part of what tells requests apart")
-		assert.Equal(t, 1, service.Executed(createRoute))
+		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
 	})
 }
 
 func TestKeyAfterADeath(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		client, user := process(), newcomer()
+		client, user := process(), fake.Newcomer()
 		held := make(chan struct{})
-		service.Fail(createRoute, lendingtest.Fault{Reached: func() { close(held) }, Delay: time.Hour})
+		service.Fail(fake.CreateRoute, lendingtest.Fault{Reached: func() { close(held) }, Delay: time.Hour})
 		ctx, die := context.WithCancelCause(t.Context())
 		ctx = lending.WithKey(ctx, "order-42/customer")
 		died := make(chan struct{})

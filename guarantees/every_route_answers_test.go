@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
@@ -31,11 +32,11 @@ var goldenAnswers = map[string]struct {
 	"undeclared":   {`{"id":"x",` + extra + `}`, &lending.Record{}},
 	"UserResponse": {
 		`{"id":"c0000000-0000-4000-8000-000000000001",` + extra + `}`,
-		&lending.UserResponse{ID: theCustomer},
+		&lending.UserResponse{ID: catalog.Customer},
 	},
 	"LoanResponse": {
 		`{"id":"10000000-0000-4000-8000-000000000003",` + extra + `,"applicationId":"a0000000-0000-4000-8000-000000000002"}`,
-		&lending.LoanResponse{ID: theLoan, ApplicationID: theApplication},
+		&lending.LoanResponse{ID: catalog.Loan, ApplicationID: catalog.Application},
 	},
 	"FullApplicationUser": {
 		`{"requiresTwoFactor":true,"token":"eyJ","expiresUTC":"2026-03-04T05:06:07.1234567",` + extra + `}`,
@@ -63,32 +64,32 @@ var goldenAnswers = map[string]struct {
 	"GuidApiResponse": {`{"data":"3FA85F64-5717-4562-B3FC-2C963F66AFA6",` + extra + `}`, &lending.GuidApiResponse{}},
 	"InvoiceWithdrawalResponse": {
 		`{"advanceRate":0.80000000000000000001,` + extra + `}`,
-		&lending.InvoiceWithdrawal{LoanID: theLoan, Amount: "2500.10", AdvanceRate: "0.80000000000000000001"},
+		&lending.InvoiceWithdrawal{LoanID: catalog.Loan, Amount: "2500.10", AdvanceRate: "0.80000000000000000001"},
 	},
 }
 
 // goldenAnswer returns a good answer of a route and what its published fields hold,
 // nil where nothing is published.
-func goldenAnswer(r route) (body string, want any) {
-	record, list := strings.CutPrefix(r.answer, "[]")
+func goldenAnswer(r catalog.Route) (body string, want any) {
+	record, list := strings.CutPrefix(r.Answer, "[]")
 	g, published := goldenAnswers[record]
 	switch {
-	case r.answer == "-":
+	case r.Answer == "-":
 		return "", nil
 	case !published:
 		g.body = `{"state":"x",` + extra + `}`
 	case record == "string(uuid)":
 		g.want = map[string]any{
 			"Applications.Process": lending.OfferID(g.want.(uuid.UUID)), "Loans.ResendWithdrawalOTP": g.want,
-		}[r.name]
+		}[r.Name]
 		if g.want == nil {
 			g.want = lending.ApplicationID(goldenAnswers[record].want.(uuid.UUID))
 		}
-	case r.name == "Auth.RefreshToken":
+	case r.Name == "Auth.RefreshToken":
 		g.want = lending.NewSecret("Under Review: 50% <done>")
-	case r.name == "Applications.Status":
+	case r.Name == "Applications.Status":
 		g.want = "Under Review: 50% <done>"
-	case isUpload(r):
+	case catalog.IsUpload(r):
 		g.want = nil // only an error
 	}
 	if !list {
@@ -101,8 +102,6 @@ func goldenAnswer(r route) (body string, want any) {
 	}
 	return "[" + g.body + "," + g.body + "]", g.want
 }
-
-func isUpload(r route) bool { return strings.HasPrefix(r.body, "base64") }
 
 // strip returns a copy of a result without any Record in it.
 func strip(v reflect.Value) reflect.Value {
@@ -147,7 +146,7 @@ func pascal(body string) string {
 func TestGoldenAnswers(t *testing.T) {
 	var handle http.HandlerFunc
 	client := wire.Serve(t, wire.AfterRequest(&handle))
-	for name, r := range ledger(t) {
+	for name, r := range catalog.Routes(t) {
 		t.Run(name, func(t *testing.T) {
 			body, want := goldenAnswer(r)
 			for form, handler := range map[string]http.HandlerFunc{
@@ -161,12 +160,12 @@ func TestGoldenAnswers(t *testing.T) {
 				"no type":     wire.Plain("", body),
 			} {
 				handle = handler
-				result, err := calls[name](t.Context(), client)
+				result, err := catalog.Calls[name](t.Context(), client)
 				require.NoError(t, err, form)
 				if want != nil {
 					assert.Equal(t, want, published(result), form)
 				}
-				if form == "plain" && body != "" && !isUpload(r) {
+				if form == "plain" && body != "" && !catalog.IsUpload(r) {
 					losesNothing(t, body, result)
 				}
 			}
@@ -219,7 +218,7 @@ func losesNothing(t *testing.T, body string, result any) {
 func TestAnswersWithoutContent(t *testing.T) {
 	var handle http.HandlerFunc
 	client := wire.Serve(t, wire.AfterRequest(&handle))
-	for name, r := range ledger(t) {
+	for name, r := range catalog.Routes(t) {
 		t.Run(name, func(t *testing.T) {
 			for form, handler := range map[string]http.HandlerFunc{
 				"null":  wire.Answer(http.StatusOK, "null"),
@@ -227,29 +226,23 @@ func TestAnswersWithoutContent(t *testing.T) {
 				"204":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
 			} {
 				handle = handler
-				result, err := calls[name](t.Context(), client)
+				result, err := catalog.Calls[name](t.Context(), client)
 				switch {
-				case r.answer == "-", name == "Applications.Status" && form == "empty":
+				case r.Answer == "-", name == "Applications.Status" && form == "empty":
 					assert.NoError(t, err, form)
-				case strings.HasPrefix(r.answer, "[]") && !isBatch(r):
+				case strings.HasPrefix(r.Answer, "[]") && !catalog.IsBatch(r):
 					assert.NoError(t, err, form)
 					assert.Empty(t, result, form)
 				default:
 					assert.ErrorIs(t, err, lending.ErrNoContent, form)
-					assert.ErrorContains(t, err, r.method+" "+r.path, form)
-					assert.Equal(t, needsProof(r), lending.OutcomeOf(err) == lending.OutcomeUnknown, form)
-					assert.Equal(t, needsProof(r), lending.OutcomeOf(err) != lending.OutcomeDone, form)
+					assert.ErrorContains(t, err, r.Method+" "+r.Path, form)
+					assert.Equal(t, catalog.NeedsProof(r), lending.OutcomeOf(err) == lending.OutcomeUnknown, form)
+					assert.Equal(t, catalog.NeedsProof(r), lending.OutcomeOf(err) != lending.OutcomeDone, form)
 				}
 			}
 		})
 	}
 }
-
-// isBatch reports whether the route creates a list of records.
-func isBatch(r route) bool { return strings.HasPrefix(r.body, "[]") }
-
-// needsProof reports whether the success of the route shows in its answer alone.
-func needsProof(r route) bool { return isUpload(r) || r.answer == "GuidApiResponse" }
 
 // TestAnswersOfTheWrongShape holds that no method takes one kind of value for another,
 // and that the error names the route and says that the call has happened.
@@ -259,27 +252,27 @@ func TestAnswersOfTheWrongShape(t *testing.T) {
 	shapes := map[string]string{
 		"object": `{"hush":1}`, "array": `["hush"]`, "string": `"hush"`, "number": `12.5`, "boolean": `true`, "broken": `{"hush":`, "two": `{} {}`,
 	}
-	for name, r := range ledger(t) {
+	for name, r := range catalog.Routes(t) {
 		t.Run(name, func(t *testing.T) {
 			good, _ := goldenAnswer(r)
 			for shape, body := range shapes {
 				handle = wire.Answer(http.StatusOK, body)
-				_, err := calls[name](t.Context(), client)
-				if part := publishedParts[r.answer]; part != "" && shape == "object" {
+				_, err := catalog.Calls[name](t.Context(), client)
+				if part := publishedParts[r.Answer]; part != "" && shape == "object" {
 					assert.ErrorContains(t, err, part+": want a") // no page is any object, no customer has no id
 					assert.ErrorContains(t, err, "got nothing")
 					continue
 				}
-				if r.answer == "-" || shape == shapeOf(good) && r.answer != "string(uuid)" && r.answer != "GuidApiResponse" && !strings.HasPrefix(r.answer, "[]") ||
-					r.answer == "undeclared" && shape != "broken" && shape != "two" {
+				if r.Answer == "-" || shape == shapeOf(good) && r.Answer != "string(uuid)" && r.Answer != "GuidApiResponse" && !strings.HasPrefix(r.Answer, "[]") ||
+					r.Answer == "undeclared" && shape != "broken" && shape != "two" {
 					assert.NoError(t, err, shape)
 					continue
 				}
 				require.Error(t, err, shape)
-				assert.ErrorContains(t, err, r.method+" "+r.path, shape)
+				assert.ErrorContains(t, err, r.Method+" "+r.Path, shape)
 				assert.NotContains(t, err.Error(), "hush", shape)
 				want := lending.OutcomeDone
-				if needsProof(r) || isBatch(r) && shape == "array" { // of one, where two were sent
+				if catalog.NeedsProof(r) || catalog.IsBatch(r) && shape == "array" { // of one, where two were sent
 					want = lending.OutcomeUnknown
 				}
 				assert.Equal(t, want, lending.OutcomeOf(err), shape)
@@ -310,18 +303,18 @@ func TestErrorsOfEveryRoute(t *testing.T) {
 	})
 	docs := methodDocs(t)
 	known := methods()
-	for name, r := range ledger(t) {
+	for name, r := range catalog.Routes(t) {
 		t.Run(name, func(t *testing.T) {
 			status = http.StatusBadRequest
-			_, err := calls[name](t.Context(), client)
-			want := "lending: " + r.method + " " + r.path + ": 400 Bad Request: errorCode E1: field f C1"
-			if r.reads {
+			_, err := catalog.Calls[name](t.Context(), client)
+			want := "lending: " + r.Method + " " + r.Path + ": 400 Bad Request: errorCode E1: field f C1"
+			if r.Reads {
 				require.EqualError(t, err, want)
 				return
 			}
 			require.EqualError(t, err, want+": rejected")
 			status = http.StatusInternalServerError
-			_, err = calls[name](t.Context(), client)
+			_, err = catalog.Calls[name](t.Context(), client)
 			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 			var failed *lending.Error
 			require.ErrorAs(t, err, &failed)
@@ -332,7 +325,7 @@ func TestErrorsOfEveryRoute(t *testing.T) {
 			}
 			for read := range strings.SplitSeq(failed.SettledBy, ", ") {
 				assert.Contains(t, known, read)
-				assert.True(t, ledger(t)[read].reads, "%s reads", read)
+				assert.True(t, catalog.Routes(t)[read].Reads, "%s reads", read)
 				service, method, _ := strings.Cut(read, ".")
 				assert.Contains(t, comment, "["+service+"Service."+method+"]", "the comment of %s names what settles it", name)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
@@ -22,12 +23,12 @@ func TestDo(t *testing.T) {
 		wire.Answer(http.StatusOK, `[{"n":1.10}]`)(w, r)
 	})
 	record, err := client.Do(t.Context(), lending.RawRequest{
-		Method: "POST", Path: "/api/Report/partner-report/{partnerId}", Args: []string{thePartner.String()},
-		Query: url.Values{"take": {"5000"}, "b": {"2", "1"}, "none": {""}}, Body: unpublished{"amount": json.Number("1.10")},
+		Method: "POST", Path: "/api/Report/partner-report/{partnerId}", Args: []string{catalog.Partner.String()},
+		Query: url.Values{"take": {"5000"}, "b": {"2", "1"}, "none": {""}}, Body: catalog.Unpublished{"amount": json.Number("1.10")},
 	})
 	require.NoError(t, err)
 	assert.Equal(t, `[{"n":1.10}]`, string(record.Raw()))
-	assert.Equal(t, "POST /api/Report/partner-report/"+thePartner.String()+"?b=2&b=1&take=5000\n"+
+	assert.Equal(t, "POST /api/Report/partner-report/"+catalog.Partner.String()+"?b=2&b=1&take=5000\n"+
 		"Accept: application/json\nAccept-Encoding: gzip\nAuthorization: Bearer test-token\nConnection: close\nContent-Length: 15\nContent-Type: application/json\n\n"+
 		`{"amount":1.10}`, got.String())
 
@@ -58,7 +59,7 @@ func TestDoRepeatsOnlyWhatIsARead(t *testing.T) {
 				}
 				wire.Answer(http.StatusOK, "{}")(w, r)
 			})
-			_, err := client.Do(t.Context(), lending.RawRequest{Effect: effect, Method: method, Path: "/api/X", Body: unpublished{"page": 1}})
+			_, err := client.Do(t.Context(), lending.RawRequest{Effect: effect, Method: method, Path: "/api/X", Body: catalog.Unpublished{"page": 1}})
 			assert.Equal(t, want, arrivals, "%s %s", method, effect)
 			assert.Equal(t, effect == lending.Read, err == nil)
 		}
@@ -93,8 +94,8 @@ func TestDoRefuses(t *testing.T) {
 		raw := good
 		raw.Args = []string{"1"}
 		test.change(&raw)
-		_, err := silent(t).Do(t.Context(), raw)
-		assert.Equal(t, test.want, refused(t, err), name)
+		_, err := wire.Silent(t).Do(t.Context(), raw)
+		assert.Equal(t, test.want, catalog.Refused(t, err), name)
 		assert.NotContains(t, err.Error(), "hush")
 	}
 }

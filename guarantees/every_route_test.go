@@ -26,66 +26,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
 var update = flag.Bool("update", false, "write the golden file testdata/wire.http anew")
 
-// route is a row of testdata/routes.tsv.
-type route struct {
-	name, method, path       string
-	pathParams, query        []parameter
-	body, answer             string // names of records; "-" for none
-	anonymous, reads, target bool   // target: exactly one of partnerId and customerId
-	notes                    string
-}
-
-// parameter is "name:type", "name!:type" if it is required, "name:type=default".
-type parameter struct {
-	name, kind string
-	required   bool
-}
-
-func parameters(column string) []parameter {
-	var list []parameter
-	for text := range strings.SplitSeq(column, ",") {
-		if name, kind, ok := strings.Cut(text, ":"); ok {
-			kind, _, _ = strings.Cut(kind, "=")
-			trimmed := strings.TrimSuffix(name, "!")
-			list = append(list, parameter{trimmed, kind, trimmed != name})
-		}
-	}
-	return list
-}
-
 // repository is the tree that the tests belong to.
 var repository = os.DirFS("..")
-
-// ledger reads testdata/routes.tsv, by Go method.
-func ledger(t *testing.T) map[string]route {
-	t.Helper()
-	text, err := os.ReadFile("../testdata/routes.tsv")
-	require.NoError(t, err)
-	routes := map[string]route{}
-	for line := range strings.Lines(string(text)) {
-		f := strings.Split(strings.TrimRight(line, "\n"), "\t")
-		require.Len(t, f, 10, line)
-		if f[0] == "go_method" {
-			continue
-		}
-		require.NotContains(t, routes, f[0])
-		require.Contains(t, calls, f[0], "a route that no method calls")
-		r := route{
-			name: f[0], method: f[1], path: f[2], pathParams: parameters(f[3]), query: parameters(f[4]),
-			body: f[5], answer: f[6], anonymous: f[7] == "anonymous", reads: f[8] == "read", notes: f[9],
-		}
-		require.Contains(t, []string{"bearer", "anonymous"}, f[7])
-		require.Contains(t, []string{"read", "mutation"}, f[8])
-		r.target = slices.ContainsFunc(r.query, func(p parameter) bool { return p.name == "partnerId" })
-		routes[r.name] = r
-	}
-	return routes
-}
 
 // methods returns the methods of the client's services.
 func methods() []string {
@@ -105,9 +53,9 @@ func methods() []string {
 // for every method, by the doc comments: a method whose comment names no route is
 // made of calls of the others, and its comment links to one that does.
 func TestLedgerAndMethodsAgree(t *testing.T) {
-	routes, docs := ledger(t), methodDocs(t)
+	routes, docs := catalog.Routes(t), methodDocs(t)
 	assert.Len(t, routes, 69)
-	assert.ElementsMatch(t, slices.Collect(maps.Keys(routes)), slices.Collect(maps.Keys(calls)), "the calls of the tests")
+	assert.ElementsMatch(t, slices.Collect(maps.Keys(routes)), slices.Collect(maps.Keys(catalog.Calls)), "the calls of the tests")
 	found := methods()
 	for name := range routes {
 		assert.Contains(t, found, name)
@@ -122,10 +70,10 @@ func TestLedgerAndMethodsAgree(t *testing.T) {
 			continue
 		}
 		paragraphs := strings.Split(strings.TrimSpace(comment), "\n\n")
-		assert.Equal(t, "Route: "+r.method+" "+r.path, paragraphs[len(paragraphs)-1], name)
+		assert.Equal(t, "Route: "+r.Method+" "+r.Path, paragraphs[len(paragraphs)-1], name)
 		deprecated := slices.ContainsFunc(paragraphs, func(p string) bool { return strings.HasPrefix(p, "Deprecated: ") })
-		assert.Equal(t, strings.Contains(r.notes, "deprecated"), deprecated, "%s is deprecated", name)
-		assert.Equal(t, r.method == "GET" && !r.reads, strings.Contains(comment, "yet it changes state"), "%s is a GET that changes state", name)
+		assert.Equal(t, strings.Contains(r.Notes, "deprecated"), deprecated, "%s is deprecated", name)
+		assert.Equal(t, r.Method == "GET" && !r.Reads, strings.Contains(comment, "yet it changes state"), "%s is a GET that changes state", name)
 	}
 }
 
@@ -212,8 +160,8 @@ func record(t *testing.T, call func(context.Context, *lending.Client) (any, erro
 // byte with testdata/wire.http, which go test -run TestRoutesOnTheWire -update writes
 // anew.
 func TestRoutesOnTheWire(t *testing.T) {
-	routes, want, got := ledger(t), sections(t, "../testdata/wire.http"), map[string]string{}
-	for _, table := range []map[string]func(context.Context, *lending.Client) (any, error){calls, variants} {
+	routes, want, got := catalog.Routes(t), sections(t, "../testdata/wire.http"), map[string]string{}
+	for _, table := range []map[string]func(context.Context, *lending.Client) (any, error){catalog.Calls, catalog.Variants} {
 		for name, call := range table {
 			t.Run(name, func(t *testing.T) {
 				method, variant, _ := strings.Cut(name, " ")
@@ -264,59 +212,59 @@ var kinds = map[string]*regexp.Regexp{
 
 // conform compares a request with the ledger: all parameters are there if it is
 // complete, and none that the ledger does not know.
-func conform(t *testing.T, r route, request recorded, complete bool) {
+func conform(t *testing.T, r catalog.Route, request recorded, complete bool) {
 	t.Helper()
 	force := request.query["force"] == "true" // of which nothing is known
-	assert.Equal(t, r.reads && !force, request.effect == lending.Read, "it is sent as a %s", request.effect)
+	assert.Equal(t, r.Reads && !force, request.effect == lending.Read, "it is sent as a %s", request.effect)
 
 	mux := http.NewServeMux()
-	mux.HandleFunc(r.method+" "+r.path, func(_ http.ResponseWriter, matched *http.Request) {
-		for _, p := range r.pathParams {
-			assert.Regexp(t, kinds[p.kind], matched.PathValue(p.name), p.name)
+	mux.HandleFunc(r.Method+" "+r.Path, func(_ http.ResponseWriter, matched *http.Request) {
+		for _, p := range r.PathParams {
+			assert.Regexp(t, kinds[p.Kind], matched.PathValue(p.Name), p.Name)
 		}
 	})
 	_, pattern := mux.Handler(request.Request)
-	require.Equal(t, r.method+" "+r.path, pattern)
+	require.Equal(t, r.Method+" "+r.Path, pattern)
 	mux.ServeHTTP(nil, request.Request)
 
 	left := maps.Clone(request.query)
-	for _, p := range r.query {
-		value, sent := request.query[p.name]
-		delete(left, p.name)
-		isTarget := p.name == "partnerId" || p.name == "customerId"
+	for _, p := range r.Query {
+		value, sent := request.query[p.Name]
+		delete(left, p.Name)
+		isTarget := p.Name == "partnerId" || p.Name == "customerId"
 		switch {
 		case sent:
-			assert.Regexp(t, kinds[p.kind], value, p.name)
-		case !isTarget && r.name != "Applications.Offer": // whose force is another call
-			assert.False(t, complete || p.required, "%s is missing", p.name)
+			assert.Regexp(t, kinds[p.Kind], value, p.Name)
+		case !isTarget && r.Name != "Applications.Offer": // whose force is another call
+			assert.False(t, complete || p.Required, "%s is missing", p.Name)
 		}
 	}
 	assert.Empty(t, left, "parameters that the ledger does not know")
-	if r.target {
+	if r.Target {
 		assert.NotEqual(t, request.query["partnerId"] == "", request.query["customerId"] == "", "exactly one target")
 	}
 
 	want := http.Header{
 		"Accept": {"application/json"}, "Accept-Encoding": {"gzip"}, "User-Agent": request.Header["User-Agent"],
 	}
-	if !r.reads || request.effect == lending.Mutation {
+	if !r.Reads || request.effect == lending.Mutation {
 		want["Connection"] = []string{"close"} // a command has its own
 	}
-	if !r.anonymous {
+	if !r.Anonymous {
 		want.Set("Authorization", "Bearer test-token")
 	}
-	if r.method == http.MethodPost {
+	if r.Method == http.MethodPost {
 		want.Set("Content-Length", strconv.Itoa(len(request.body)))
 	}
 	switch {
-	case r.body == "-":
+	case r.Body == "-":
 		assert.Empty(t, request.body)
 	case complete || len(request.body) > 0:
 		want.Set("Content-Type", "application/json")
 		assert.True(t, json.Valid(request.body))
-		assert.Equal(t, beginning(r.body), string(request.body[:1]))
+		assert.Equal(t, beginning(r.Body), string(request.body[:1]))
 	default:
-		assert.Contains(t, r.body, "?", "the body is optional")
+		assert.Contains(t, r.Body, "?", "the body is optional")
 	}
 	assert.Equal(t, want, request.Header)
 }

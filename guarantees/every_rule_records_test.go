@@ -14,32 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
-
-func goodCustomer() lending.UserRequest {
-	return lending.UserRequest{
-		FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com",
-		Password: lending.NewSecret("A-hush-Pass-1"), MobileNumber: "(415) 555-0100",
-	}
-}
-
-// refused returns the fields and codes of an argument error, in order.
-func refused(t *testing.T, err error) string {
-	t.Helper()
-	if err == nil {
-		return ""
-	}
-	var argument *lending.ArgumentError
-	require.ErrorAs(t, err, &argument)
-	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-	var found []string
-	for _, f := range argument.Fields {
-		assert.ErrorContains(t, err, f.Field+" "+f.Message)
-		found = append(found, f.Field+" "+f.Code)
-	}
-	return strings.Join(found, ", ")
-}
 
 func TestUserRequestRules(t *testing.T) {
 	client := wire.Serve(t, wire.Answer(200, `{"id":"3fa85f64-5717-4562-b3fc-2c963f66afa6"}`))
@@ -72,10 +50,10 @@ func TestUserRequestRules(t *testing.T) {
 		{"not UTF-8", func(r *lending.UserRequest) { r.FirstName = "\xff" }, "firstName encoding"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			customer := goodCustomer()
+			customer := fake.Ada()
 			test.change(&customer)
 			_, err := client.Applications.CreateCustomer(t.Context(), customer)
-			assert.Equal(t, test.want, refused(t, err))
+			assert.Equal(t, test.want, catalog.Refused(t, err))
 		})
 	}
 }
@@ -114,10 +92,10 @@ func TestApplicationRequestRules(t *testing.T) {
 		}, "customerId required, businessZip conflict, extraInformation.years range"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := lending.ApplicationRequest{CustomerID: someCustomer, BusinessName: "B", BusinessZip: "94105"}
+			r := lending.ApplicationRequest{CustomerID: catalog.OtherCustomer, BusinessName: "B", BusinessZip: "94105"}
 			test.change(&r)
 			_, err := client.Applications.Create(t.Context(), r, nil)
-			assert.Equal(t, test.want, refused(t, err))
+			assert.Equal(t, test.want, catalog.Refused(t, err))
 		})
 	}
 }
@@ -131,7 +109,7 @@ func TestRequestRecordOnTheWire(t *testing.T) {
 		assert.Equal(t, int64(len(text)), r.ContentLength)
 		wire.Answer(200, `{"id":"3fa85f64-5717-4562-b3fc-2c963f66afa6"}`)(w, r)
 	})
-	customer := goodCustomer()
+	customer := fake.Ada()
 	customer.Extra = struct {
 		Referrer string      `json:"referrer"`
 		Score    json.Number `json:"score"`
@@ -146,8 +124,8 @@ func TestRequestRecordOnTheWire(t *testing.T) {
 func TestZeroIDsAreRefused(t *testing.T) {
 	client := wire.Serve(t, func(http.ResponseWriter, *http.Request) { t.Error("sent") })
 	_, err := client.Applications.Get(t.Context(), lending.ApplicationID{})
-	assert.Equal(t, "applicationId required", refused(t, err))
-	assert.Equal(t, "applicationId required", refused(t, client.Applications.SendLink(t.Context(), lending.ApplicationID{})))
+	assert.Equal(t, "applicationId required", catalog.Refused(t, err))
+	assert.Equal(t, "applicationId required", catalog.Refused(t, client.Applications.SendLink(t.Context(), lending.ApplicationID{})))
 }
 
 // Midnight in Sydney is the day before in UTC, which the service takes times for.
@@ -162,13 +140,13 @@ func TestDatesKeepTheirDay(t *testing.T) {
 		SSN: lending.NewSecret("123-45-6789"), Mobile: "4155550100",
 		DateOfBirth: time.Date(1815, 12, 10, 0, 0, 0, 0, sydney),
 	}
-	changed, err := client.Applications.UpdateCustomerData(t.Context(), someApplication, data)
+	changed, err := client.Applications.UpdateCustomerData(t.Context(), catalog.OtherApplication, data)
 	require.NoError(t, err)
 	assert.True(t, changed)
 
-	_, err = client.Applications.UpdateCustomerData(t.Context(), someApplication, lending.CustomerData{})
+	_, err = client.Applications.UpdateCustomerData(t.Context(), catalog.OtherApplication, lending.CustomerData{})
 	assert.Equal(t, "firstname required, lastname required, address required, state required, city required, "+
-		"ssn required, mobile required, dateOfBirth required", refused(t, err))
+		"ssn required, mobile required, dateOfBirth required", catalog.Refused(t, err))
 }
 
 func TestIDs(t *testing.T) {
@@ -182,7 +160,7 @@ func TestIDs(t *testing.T) {
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"id":"3fa85f64-5717-4562-b3fc-2c963f66afa6"}`, string(written))
 	_, err = lending.ParseLoanID("hush")
-	assert.Equal(t, "loanId format", refused(t, err))
+	assert.Equal(t, "loanId format", catalog.Refused(t, err))
 	assert.NotContains(t, err.Error(), "hush")
 }
 
@@ -202,7 +180,7 @@ func TestEveryKindOfIDIsParsed(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, text, id.String(), field)
 		_, err = parse("hush")
-		assert.Equal(t, field+" format", refused(t, err))
+		assert.Equal(t, field+" format", catalog.Refused(t, err))
 	}
 }
 
@@ -214,7 +192,7 @@ func TestRequestRecordsInExtra(t *testing.T) {
 		body = string(text)
 		wire.Answer(200, `{}`)(w, r)
 	})
-	customer := goodCustomer()
+	customer := fake.Ada()
 	customer.Extra = map[string]int{"score": 7}
 	const want = `{"people":[{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com",
 		"password":"A-hush-Pass-1","mobileNumber":"(415) 555-0100","score":7}],"ssn":"123","none":null,"note":"[redacted]"}`
@@ -245,8 +223,8 @@ func TestRequestRecordsInExtra(t *testing.T) {
 
 func TestEveryFailureIsListed(t *testing.T) {
 	client := wire.Serve(t, func(http.ResponseWriter, *http.Request) { t.Error("sent") })
-	customer := goodCustomer()
+	customer := fake.Ada()
 	customer.FirstName, customer.LastName = strings.Repeat("x", 51), "\xff"
 	_, err := client.Applications.CreateCustomer(t.Context(), customer)
-	assert.Equal(t, "firstName length, lastName encoding", refused(t, err))
+	assert.Equal(t, "firstName length, lastName encoding", catalog.Refused(t, err))
 }

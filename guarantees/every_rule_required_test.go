@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
 // withNothing has one call of each method that requires anything, with every argument
@@ -239,20 +241,20 @@ var withNothing = map[string]struct {
 // TestNothingIsRefused holds that a call without what it requires is never sent, by the
 // ledger: no parameter that is required there is missing in the table.
 func TestNothingIsRefused(t *testing.T) {
-	client := silent(t)
-	for name, r := range ledger(t) {
+	client := wire.Silent(t)
+	for name, r := range catalog.Routes(t) {
 		t.Run(name, func(t *testing.T) {
 			test := withNothing[name]
-			for _, p := range append(r.pathParams, r.query...) {
-				if len(r.pathParams) > 0 && p == r.pathParams[0] || p.required {
-					assert.Contains(t, test.refused, p.name+" required")
+			for _, p := range append(r.PathParams, r.Query...) {
+				if len(r.PathParams) > 0 && p == r.PathParams[0] || p.Required {
+					assert.Contains(t, test.refused, p.Name+" required")
 				}
 			}
-			if r.target {
+			if r.Target {
 				assert.Contains(t, test.refused, "target required")
 			}
 			if test.call != nil {
-				assert.Equal(t, test.refused, refused(t, test.call(t.Context(), client)))
+				assert.Equal(t, test.refused, catalog.Refused(t, test.call(t.Context(), client)))
 			}
 		})
 	}
@@ -260,10 +262,10 @@ func TestNothingIsRefused(t *testing.T) {
 
 // TestEachFieldIsRequired leaves out one thing after the other.
 func TestEachFieldIsRequired(t *testing.T) {
-	ctx, client := t.Context(), silent(t)
+	ctx, client := t.Context(), wire.Silent(t)
 	full := lending.CustomerData{
 		FirstName: "Ada", LastName: "L", Address: "1 A St", State: "CA", City: "SF",
-		SSN: lending.NewSecret("123-45-6789"), Mobile: "4155550100", DateOfBirth: theBorn,
+		SSN: lending.NewSecret("123-45-6789"), Mobile: "4155550100", DateOfBirth: catalog.Born,
 	}
 	for want, leaveOut := range map[string]func(*lending.CustomerData){
 		"firstname":   func(d *lending.CustomerData) { d.FirstName = "" },
@@ -277,48 +279,48 @@ func TestEachFieldIsRequired(t *testing.T) {
 	} {
 		data := full
 		leaveOut(&data)
-		assert.Equal(t, want+" required", refused(t, second(client.Applications.UpdateCustomerData(ctx, theApplication, data))))
+		assert.Equal(t, want+" required", catalog.Refused(t, second(client.Applications.UpdateCustomerData(ctx, catalog.Application, data))))
 	}
 	password, code := lending.NewSecret("p"), lending.NewSecret("012345")
 	for want, err := range map[string]error{
-		"name required":        second(client.Applications.UpdateNameAndZipCode(ctx, theApplication, "", "94105")),
-		"zipCode required":     second(client.Applications.UpdateNameAndZipCode(ctx, theApplication, "B", "")),
-		"zipcode required":     second(client.Applications.UpdateData(ctx, theApplication, lending.ApplicationData{Name: "B", StartDate: theStart})),
-		"startDate required":   second(client.Applications.UpdateData(ctx, theApplication, lending.ApplicationData{Name: "B", ZipCode: "94105"})),
+		"name required":        second(client.Applications.UpdateNameAndZipCode(ctx, catalog.Application, "", "94105")),
+		"zipCode required":     second(client.Applications.UpdateNameAndZipCode(ctx, catalog.Application, "B", "")),
+		"zipcode required":     second(client.Applications.UpdateData(ctx, catalog.Application, lending.ApplicationData{Name: "B", StartDate: catalog.Start})),
+		"startDate required":   second(client.Applications.UpdateData(ctx, catalog.Application, lending.ApplicationData{Name: "B", ZipCode: "94105"})),
 		"password required":    second(client.Auth.Login(ctx, lending.LoginRequest{Username: "ada"})),
 		"code required":        second(client.Auth.ValidateTwoFactor(ctx, lending.TwoFactorLoginRequest{Username: "ada"})),
-		"applicantId required": client.Approval.SignContract(ctx, theApplication, lending.ApplicantID{}, nil),
-		"fileType required":    client.Approval.SubmitDocument(ctx, theApplication, "", theFile()),
-		"fileName required":    client.Approval.SubmitDocument(ctx, theApplication, "Other", lending.Document{Content: theFile().Content}),
-		"content required":     client.Approval.SubmitDocument(ctx, theApplication, "Other", lending.Document{Name: "a.pdf"}),
-		"id required":          client.Approval.SetPrimaryBankAccount(ctx, theApplication, ""),
+		"applicantId required": client.Approval.SignContract(ctx, catalog.Application, lending.ApplicantID{}, nil),
+		"fileType required":    client.Approval.SubmitDocument(ctx, catalog.Application, "", catalog.File()),
+		"fileName required":    client.Approval.SubmitDocument(ctx, catalog.Application, "Other", lending.Document{Content: catalog.File().Content}),
+		"content required":     client.Approval.SubmitDocument(ctx, catalog.Application, "Other", lending.Document{Name: "a.pdf"}),
+		"id required":          client.Approval.SetPrimaryBankAccount(ctx, catalog.Application, ""),
 		"email format":         second(client.Applications.CreateCustomer(ctx, lending.UserRequest{MobileNumber: "4155550100", Password: password})),
-		"otp required": second(client.Loans.ConfirmInvoiceWithdrawal(ctx, theWithdrawal(), lending.WithdrawInvoiceRequestData{
-			DateUTC: theDate,
+		"otp required": second(client.Loans.ConfirmInvoiceWithdrawal(ctx, catalog.Withdrawal(), lending.WithdrawInvoiceRequestData{
+			DateUTC: catalog.Date,
 		})),
-		"dateUTC required": second(client.Loans.ConfirmInvoiceWithdrawal(ctx, theWithdrawal(), lending.WithdrawInvoiceRequestData{OTP: code})),
+		"dateUTC required": second(client.Loans.ConfirmInvoiceWithdrawal(ctx, catalog.Withdrawal(), lending.WithdrawInvoiceRequestData{OTP: code})),
 	} {
-		assert.Equal(t, want, refused(t, err))
+		assert.Equal(t, want, catalog.Refused(t, err))
 	}
 	for _, username := range []error{
 		second(client.Auth.Login(ctx, lending.LoginRequest{Password: password})),
 		second(client.Auth.ValidateTwoFactor(ctx, lending.TwoFactorLoginRequest{Code: code})),
 	} {
-		assert.Equal(t, "username required", refused(t, username))
+		assert.Equal(t, "username required", catalog.Refused(t, username))
 	}
 }
 
 // TestControlBytesAreRefused holds that no byte that a log or a proxy may take for
 // something else travels in a path or a query.
 func TestControlBytesAreRefused(t *testing.T) {
-	client := silent(t)
+	client := wire.Silent(t)
 	for b := range byte(0x80) {
 		if ' ' <= b && b < 0x7f {
 			continue
 		}
 		value := "a" + string(rune(b)) + "b"
-		assert.Equal(t, "id unsafe", refused(t, client.Approval.SetPrimaryBankAccount(t.Context(), theApplication, value)), "%q", value)
-		assert.Equal(t, "email unsafe", refused(t, second(client.Customers.GetByEmail(t.Context(), value))), "%q", value)
+		assert.Equal(t, "id unsafe", catalog.Refused(t, client.Approval.SetPrimaryBankAccount(t.Context(), catalog.Application, value)), "%q", value)
+		assert.Equal(t, "email unsafe", catalog.Refused(t, second(client.Customers.GetByEmail(t.Context(), value))), "%q", value)
 	}
 }
 
@@ -327,7 +329,7 @@ func TestControlBytesAreRefused(t *testing.T) {
 func TestEmptyMapIsNotSent(t *testing.T) {
 	for _, information := range []map[string]string{nil, {}} {
 		got := record(t, func(ctx context.Context, c *lending.Client) (any, error) {
-			return c.Applications.Create(ctx, lending.ApplicationRequest{CustomerID: theCustomer, ExtraInformation: information}, nil)
+			return c.Applications.Create(ctx, lending.ApplicationRequest{CustomerID: catalog.Customer, ExtraInformation: information}, nil)
 		})
 		var sent map[string]json.RawMessage
 		assert.NoError(t, json.Unmarshal(got.body, &sent))

@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
@@ -23,20 +25,20 @@ func TestExtra(t *testing.T) {
 		extra any
 		want  string // what is refused, or what is sent
 	}{
-		"a map":            {unpublished{"b": json.Number("1.10"), "a": nil}, `{"a":null,"b":1.10}`},
-		"a nil map":        {unpublished(nil), `{}`},
+		"a map":            {catalog.Unpublished{"b": json.Number("1.10"), "a": nil}, `{"a":null,"b":1.10}`},
+		"a nil map":        {catalog.Unpublished(nil), `{}`},
 		"a struct":         {struct{ X int }{1}, `{"X":1}`},
 		"JSON":             {json.RawMessage(`{"n":12345678901234567890.10,"s":"\u00e9<"}`), `{"n":12345678901234567890.10,"s":"\u00e9\u003c"}`},
 		"a list":           {[]int{1}, "Extra encoding"},
 		"a scalar":         {"x", "Extra encoding"},
 		"a function":       {func() {}, "Extra encoding"},
-		"a secret":         {unpublished{"a": []any{struct{ S lending.Secret }{lending.NewSecret("hush")}}}, "Extra.a[0] encoding"},
+		"a secret":         {catalog.Unpublished{"a": []any{struct{ S lending.Secret }{lending.NewSecret("hush")}}}, "Extra.a[0] encoding"},
 		"a secret, deeper": {struct{ hushed }{hushed{lending.NewSecret("hush")}}, "Extra encoding"},
 		"a request record": {
-			unpublished{"a": &lending.WebhookSubscription{Secret: lending.NewSecret("hush"), Extra: unpublished{"b": 1}}},
+			catalog.Unpublished{"a": &lending.WebhookSubscription{Secret: lending.NewSecret("hush"), Extra: catalog.Unpublished{"b": 1}}},
 			`{"a":{"webhookUri":"","secret":"hush","b":1}}`,
 		},
-		"bytes, not UTF-8": {unpublished{"a": "\xff"}, "Extra.a encoding"},
+		"bytes, not UTF-8": {catalog.Unpublished{"a": "\xff"}, "Extra.a encoding"},
 		"a name twice":     {json.RawMessage(`{"a":1,"A":2}`), "Extra.a conflict"},
 	} {
 		var sent string
@@ -45,40 +47,34 @@ func TestExtra(t *testing.T) {
 			sent = string(body)
 			wire.Answer(http.StatusOK, "")(w, r)
 		})
-		err := client.Approval.AddCompanyDetails(t.Context(), theApplication, lending.CompanyDataRequest{Extra: test.extra})
-		assert.Equal(t, test.want, refused(t, err)+sent, name)
+		err := client.Approval.AddCompanyDetails(t.Context(), catalog.Application, lending.CompanyDataRequest{Extra: test.extra})
+		assert.Equal(t, test.want, catalog.Refused(t, err)+sent, name)
 	}
-	user := goodCustomer()
+	user := fake.Ada()
 	user.Password = lending.NewSecret("\xff")
-	_, err := silent(t).Applications.CreateCustomer(t.Context(), user)
-	assert.Equal(t, "password encoding", refused(t, err), "another password would be sent")
+	_, err := wire.Silent(t).Applications.CreateCustomer(t.Context(), user)
+	assert.Equal(t, "password encoding", catalog.Refused(t, err), "another password would be sent")
 }
 
 type hushed struct{ S lending.Secret }
 
-// silent is a client of a service that must not be called.
-func silent(t *testing.T) *lending.Client {
-	t.Helper()
-	return wire.Serve(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s %s arrived", r.Method, r.URL.Path) })
-}
-
 func TestBulkRulesNameTheRecord(t *testing.T) {
-	ctx, client := t.Context(), silent(t)
-	bad := goodCustomer()
+	ctx, client := t.Context(), wire.Silent(t)
+	bad := fake.Ada()
 	bad.Email, bad.MobileNumber = "nobody", "1"
-	_, err := client.Bulk.CreateCustomers(ctx, []lending.UserRequest{goodCustomer(), goodCustomer(), bad, {Email: "a@b.c", MobileNumber: "4155550100", FirstName: strings.Repeat("x", 51)}})
-	assert.Equal(t, "[2].email format, [2].mobileNumber format, [3].firstName length", refused(t, err))
+	_, err := client.Bulk.CreateCustomers(ctx, []lending.UserRequest{fake.Ada(), fake.Ada(), bad, {Email: "a@b.c", MobileNumber: "4155550100", FirstName: strings.Repeat("x", 51)}})
+	assert.Equal(t, "[2].email format, [2].mobileNumber format, [3].firstName length", catalog.Refused(t, err))
 
 	_, err = client.Bulk.CreateApplications(ctx, []lending.ApplicationRequest{
-		{CustomerID: theCustomer, BusinessZip: "1", ExtraInformation: map[string]string{"zipcode": "1", "years": "100"}}, {},
+		{CustomerID: catalog.Customer, BusinessZip: "1", ExtraInformation: map[string]string{"zipcode": "1", "years": "100"}}, {},
 	})
-	assert.Equal(t, "[0].businessZip conflict, [0].extraInformation.years range, [1].customerId required", refused(t, err))
+	assert.Equal(t, "[0].businessZip conflict, [0].extraInformation.years range, [1].customerId required", catalog.Refused(t, err))
 
-	_, err = client.Bulk.CreateApplications(ctx, []lending.ApplicationRequest{{CustomerID: theCustomer}, {CustomerID: theCustomer, Extra: unpublished{"BUSINESSNAME": 1}}})
-	assert.Equal(t, "[1].Extra.businessName conflict", refused(t, err))
+	_, err = client.Bulk.CreateApplications(ctx, []lending.ApplicationRequest{{CustomerID: catalog.Customer}, {CustomerID: catalog.Customer, Extra: catalog.Unpublished{"BUSINESSNAME": 1}}})
+	assert.Equal(t, "[1].Extra.businessName conflict", catalog.Refused(t, err))
 
 	_, err = client.Bulk.CreateCustomers(ctx, nil)
-	assert.Equal(t, "records required", refused(t, err))
+	assert.Equal(t, "records required", catalog.Refused(t, err))
 }
 
 // TestBulkRefusalIsNotAlwaysARefusal holds that a 400 that names no field may have
@@ -89,7 +85,7 @@ func TestBulkRefusalIsNotAlwaysARefusal(t *testing.T) {
 	} {
 		client := wire.Serve(t, wire.Answer(http.StatusBadRequest, body))
 		for _, name := range []string{"Bulk.CreateCustomers", "Bulk.CreateApplications"} {
-			_, err := calls[name](t.Context(), client)
+			_, err := catalog.Calls[name](t.Context(), client)
 			assert.Equal(t, want, lending.OutcomeOf(err), "%s: %s", name, body)
 		}
 	}
@@ -104,25 +100,25 @@ func TestSignatureRules(t *testing.T) {
 		"none":             {lending.SignaturesRequest{}, "signature required, signature2 required"},
 		"the second empty": {lending.SignaturesRequest{Signature: image, Signature2: lending.SignatureImage(nil)}, "signature2 required"},
 		"raw bytes":        {lending.SignaturesRequest{Signature: lending.NewSecret("\x89PNG"), Signature2: image}, "signature format"},
-		"a clash":          {lending.SignaturesRequest{Signature: image, Signature2: image, Extra: unpublished{"mimeType": 1}}, "Extra.mimeType conflict"},
+		"a clash":          {lending.SignaturesRequest{Signature: image, Signature2: image, Extra: catalog.Unpublished{"mimeType": 1}}, "Extra.mimeType conflict"},
 		"a hidden secret":  {lending.SignaturesRequest{Signature: image, Signature2: image, SecondaryApplicant: struct{ SSN lending.Secret }{lending.NewSecret("hush")}}, "secondaryApplicant encoding"},
 	} {
-		err := silent(t).Approval.SignContract(t.Context(), theApplication, theApplicant, &test.request)
-		assert.Equal(t, test.want, refused(t, err), name)
+		err := wire.Silent(t).Approval.SignContract(t.Context(), catalog.Application, catalog.Applicant, &test.request)
+		assert.Equal(t, test.want, catalog.Refused(t, err), name)
 	}
 	assert.Equal(t, "[redacted]", fmt.Sprint(image))
 }
 
 func TestCalculationRules(t *testing.T) {
 	for _, number := range []json.Number{"abc", "1,000", "0x10", "01", "+1", ".5", "1.", " 1", "1 ", "1e", "Infinity", "NaN", `1,"terms":2`, "--1"} {
-		client := silent(t)
-		_, err := client.Calculation.LineOfCredit(t.Context(), theApplication, &lending.CalculationRequest{Amount: number, PercentOfIncome: "1"})
-		assert.Equal(t, "amount format", refused(t, err), number)
-		_, err = client.Loans.WithdrawInvoice(t.Context(), theLoan, lending.InvoiceWithdrawalRequest{Calculation: lending.CalculationRequest{Amount: number, PercentOfIncome: "x"}})
-		assert.Equal(t, "calculation.amount format, calculation.percentOfIncome format", refused(t, err), number)
+		client := wire.Silent(t)
+		_, err := client.Calculation.LineOfCredit(t.Context(), catalog.Application, &lending.CalculationRequest{Amount: number, PercentOfIncome: "1"})
+		assert.Equal(t, "amount format", catalog.Refused(t, err), number)
+		_, err = client.Loans.WithdrawInvoice(t.Context(), catalog.Loan, lending.InvoiceWithdrawalRequest{Calculation: lending.CalculationRequest{Amount: number, PercentOfIncome: "x"}})
+		assert.Equal(t, "calculation.amount format, calculation.percentOfIncome format", catalog.Refused(t, err), number)
 	}
-	_, err := silent(t).Loans.WithdrawInvoice(t.Context(), theLoan, lending.InvoiceWithdrawalRequest{})
-	assert.Equal(t, "calculation.amount required", refused(t, err))
+	_, err := wire.Silent(t).Loans.WithdrawInvoice(t.Context(), catalog.Loan, lending.InvoiceWithdrawalRequest{})
+	assert.Equal(t, "calculation.amount required", catalog.Refused(t, err))
 }
 
 // TestInvoiceWithdrawalAcrossProcesses begins a withdrawal, keeps it as JSON, and
@@ -136,7 +132,7 @@ func TestInvoiceWithdrawalAcrossProcesses(t *testing.T) {
 		sent = r.URL.Path + " " + string(body)
 		wire.Answer(http.StatusOK, began)(w, r)
 	})
-	begun, err := client.Loans.WithdrawInvoice(t.Context(), theLoan, lending.InvoiceWithdrawalRequest{Calculation: theCalculation()})
+	begun, err := client.Loans.WithdrawInvoice(t.Context(), catalog.Loan, lending.InvoiceWithdrawalRequest{Calculation: catalog.Calculation()})
 	require.NoError(t, err)
 	assert.NotContains(t, fmt.Sprintf("%+v", begun), "fee", "the response is not printed")
 
@@ -146,60 +142,60 @@ func TestInvoiceWithdrawalAcrossProcesses(t *testing.T) {
 	require.NoError(t, json.Unmarshal(kept, &later))
 	assert.Equal(t, began, string(later.Response.Raw())) //nolint:testifylint // to the last digit
 
-	_, err = client.Loans.ConfirmInvoiceWithdrawal(t.Context(), later, lending.WithdrawInvoiceRequestData{DateUTC: theDate, OTP: lending.NewSecret("012345")})
+	_, err = client.Loans.ConfirmInvoiceWithdrawal(t.Context(), later, lending.WithdrawInvoiceRequestData{DateUTC: catalog.Date, OTP: lending.NewSecret("012345")})
 	require.NoError(t, err)
-	assert.Equal(t, "/api/Loan/confirm-withdrawal-invoice/"+theLoan.String()+` {"amount":2500.10,"advanceRate":0.80,"dateUTC":"2026-03-04T05:06:07Z","otp":"012345"}`, sent)
+	assert.Equal(t, "/api/Loan/confirm-withdrawal-invoice/"+catalog.Loan.String()+` {"amount":2500.10,"advanceRate":0.80,"dateUTC":"2026-03-04T05:06:07Z","otp":"012345"}`, sent)
 }
 
 // TestConfirmationRules holds that a withdrawal whose advance rate came under another
 // name is not confirmed without one, also after it was kept as JSON.
 func TestConfirmationRules(t *testing.T) {
 	client := wire.Serve(t, wire.Answer(http.StatusOK, `{"rate":0.8,"advanceRate":{"not":"a number"}}`))
-	begun, err := client.Loans.WithdrawInvoice(t.Context(), theLoan, lending.InvoiceWithdrawalRequest{Calculation: theCalculation()})
+	begun, err := client.Loans.WithdrawInvoice(t.Context(), catalog.Loan, lending.InvoiceWithdrawalRequest{Calculation: catalog.Calculation()})
 	require.NoError(t, err, "the withdrawal has begun")
 	kept, err := json.Marshal(begun)
 	require.NoError(t, err)
 	var later lending.InvoiceWithdrawal
 	require.NoError(t, json.Unmarshal(kept, &later))
-	data := lending.WithdrawInvoiceRequestData{DateUTC: theDate, OTP: lending.NewSecret("012345")}
+	data := lending.WithdrawInvoiceRequestData{DateUTC: catalog.Date, OTP: lending.NewSecret("012345")}
 	for _, withdrawal := range []lending.InvoiceWithdrawal{*begun, later} {
-		_, err = silent(t).Loans.ConfirmInvoiceWithdrawal(t.Context(), withdrawal, data)
-		assert.Equal(t, "advanceRate required", refused(t, err))
+		_, err = wire.Silent(t).Loans.ConfirmInvoiceWithdrawal(t.Context(), withdrawal, data)
+		assert.Equal(t, "advanceRate required", catalog.Refused(t, err))
 	}
-	_, err = silent(t).Loans.ConfirmInvoiceWithdrawal(t.Context(), lending.InvoiceWithdrawal{}, lending.WithdrawInvoiceRequestData{})
-	assert.Equal(t, "loanId required, amount required, advanceRate required, dateUTC required, otp required", refused(t, err))
+	_, err = wire.Silent(t).Loans.ConfirmInvoiceWithdrawal(t.Context(), lending.InvoiceWithdrawal{}, lending.WithdrawInvoiceRequestData{})
+	assert.Equal(t, "loanId required, amount required, advanceRate required, dateUTC required, otp required", catalog.Refused(t, err))
 
-	data.Extra = unpublished{"Amount": 1}
-	_, err = silent(t).Loans.ConfirmInvoiceWithdrawal(t.Context(), theWithdrawal(), data)
-	assert.Equal(t, "Extra.amount conflict", refused(t, err), "no other amount by the back door")
+	data.Extra = catalog.Unpublished{"Amount": 1}
+	_, err = wire.Silent(t).Loans.ConfirmInvoiceWithdrawal(t.Context(), catalog.Withdrawal(), data)
+	assert.Equal(t, "Extra.amount conflict", catalog.Refused(t, err), "no other amount by the back door")
 	data.Extra = struct{ OTPCode lending.Secret }{lending.NewSecret("012345")}
-	_, err = silent(t).Loans.ConfirmInvoiceWithdrawal(t.Context(), theWithdrawal(), data)
-	assert.Equal(t, "Extra encoding", refused(t, err), "a Secret in a struct would be sent redacted")
+	_, err = wire.Silent(t).Loans.ConfirmInvoiceWithdrawal(t.Context(), catalog.Withdrawal(), data)
+	assert.Equal(t, "Extra encoding", catalog.Refused(t, err), "a Secret in a struct would be sent redacted")
 }
 
 func TestWebhookRules(t *testing.T) {
-	ctx, client := t.Context(), silent(t)
+	ctx, client := t.Context(), wire.Silent(t)
 	for _, uri := range []string{"", "http://hooks.example.com", "hooks.example.com", "https://", "https:///x", "ftp://hooks.example.com", "https:hooks.example.com", "://"} {
-		err := client.Webhooks.Register(ctx, lending.ForPartner(thePartner), lending.WebhookSubscription{WebhookURI: uri})
-		assert.Equal(t, "webhookUri insecure", refused(t, err), uri)
-		err = client.Webhooks.UpdateURI(ctx, lending.ForPartner(thePartner), uri)
-		assert.Contains(t, refused(t, err), "webhookUri insecure", uri)
+		err := client.Webhooks.Register(ctx, lending.ForPartner(catalog.Partner), lending.WebhookSubscription{WebhookURI: uri})
+		assert.Equal(t, "webhookUri insecure", catalog.Refused(t, err), uri)
+		err = client.Webhooks.UpdateURI(ctx, lending.ForPartner(catalog.Partner), uri)
+		assert.Contains(t, catalog.Refused(t, err), "webhookUri insecure", uri)
 	}
 	for _, uri := range []string{"https://user:pass@hooks.example.com", "https://hooks.example.com/#a", "https://hooks.example.com/#"} {
-		err := client.Webhooks.Register(ctx, lending.ForPartner(thePartner), lending.WebhookSubscription{WebhookURI: uri})
-		assert.Equal(t, "webhookUri format", refused(t, err), uri)
+		err := client.Webhooks.Register(ctx, lending.ForPartner(catalog.Partner), lending.WebhookSubscription{WebhookURI: uri})
+		assert.Equal(t, "webhookUri format", catalog.Refused(t, err), uri)
 	}
 	for name, target := range map[string]lending.WebhookTarget{
 		"zero": {}, "zero partner": lending.ForPartner(lending.PartnerID{}), "zero customer": lending.ForCustomer(lending.CustomerID{}),
 	} {
-		assert.Equal(t, "target required", refused(t, client.Webhooks.UpdateAll(ctx, target)), name)
+		assert.Equal(t, "target required", catalog.Refused(t, client.Webhooks.UpdateAll(ctx, target)), name)
 		_, err := client.Webhooks.Subscription(ctx, target)
-		assert.Equal(t, "target required", refused(t, err), name)
+		assert.Equal(t, "target required", catalog.Refused(t, err), name)
 		assert.Empty(t, target.String())
 	}
-	assert.Equal(t, "eventName required", refused(t, client.Webhooks.Simulate(ctx, lending.ForCustomer(theCustomer), "")))
-	assert.Equal(t, "customer "+theCustomer.String(), lending.ForCustomer(theCustomer).String())
-	assert.Equal(t, "partner "+thePartner.String(), fmt.Sprint(lending.ForPartner(thePartner)))
+	assert.Equal(t, "eventName required", catalog.Refused(t, client.Webhooks.Simulate(ctx, lending.ForCustomer(catalog.Customer), "")))
+	assert.Equal(t, "customer "+catalog.Customer.String(), lending.ForCustomer(catalog.Customer).String())
+	assert.Equal(t, "partner "+catalog.Partner.String(), fmt.Sprint(lending.ForPartner(catalog.Partner)))
 }
 
 // TestSubscriptionReadChangedAndSentAgain holds that changed fields are sent and
@@ -214,14 +210,14 @@ func TestSubscriptionReadChangedAndSentAgain(t *testing.T) {
 		sent = string(body)
 		wire.Answer(http.StatusOK, before)(w, r)
 	})
-	target := lending.ForPartner(thePartner)
+	target := lending.ForPartner(catalog.Partner)
 	subscription, err := client.Webhooks.Subscription(t.Context(), target)
 	require.NoError(t, err)
 
 	subscription.WebhookURI = "https://b.example"
 	subscription.IsActive = false
 	subscription.Webhooks = append(subscription.Webhooks, "WB_Loan_Closed")
-	subscription.Extra = unpublished{"createdBy": "me"}
+	subscription.Extra = catalog.Unpublished{"createdBy": "me"}
 	require.NoError(t, client.Webhooks.Register(t.Context(), target, *subscription))
 	//nolint:testifylint // to the last digit
 	assert.Equal(t, `{"id":"5b000000-0000-4000-8000-000000000008","webhookUri":"https://b.example","isActive":false,`+
@@ -255,7 +251,7 @@ func TestHostileValues(t *testing.T) {
 		send  func(ctx context.Context, value string) error
 	}{
 		"path": {func(r *http.Request) string { return r.PathValue("id") }, func(ctx context.Context, value string) error {
-			return client.Approval.SetPrimaryBankAccount(ctx, theApplication, value)
+			return client.Approval.SetPrimaryBankAccount(ctx, catalog.Application, value)
 		}},
 		"query": {func(r *http.Request) string { return r.URL.Query().Get("email") }, func(ctx context.Context, value string) error {
 			return second(client.Customers.GetByEmail(ctx, value))
@@ -278,7 +274,7 @@ func TestHostileValues(t *testing.T) {
 				assert.Equal(t, value, got, name)
 				continue
 			}
-			assert.Contains(t, refused(t, err), "unsafe", "%s: %q", name, value)
+			assert.Contains(t, catalog.Refused(t, err), "unsafe", "%s: %q", name, value)
 			assert.Equal(t, "never arrived", got, "%s: %q", name, value)
 		}
 		t.Logf("%s: %d of %d arrived, the others were refused", name, arrived, len(hostile))

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
@@ -56,7 +57,7 @@ func FuzzBaseURL(f *testing.F) {
 		client, err := lending.New(base, lending.WithTokenSource(lending.StaticToken("t")), lending.WithHTTPClient(&http.Client{
 			Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
 				sent = r.URL
-				return says(200, `"Open"`)(r)
+				return wire.Reply(200, `"Open"`)(r)
 			}),
 		}))
 		if err != nil {
@@ -66,7 +67,7 @@ func FuzzBaseURL(f *testing.F) {
 			assert.NotContains(t, err.Error(), "c4n4ry")
 			return
 		}
-		_, err = client.Applications.Status(t.Context(), theApplication)
+		_, err = client.Applications.Status(t.Context(), catalog.Application)
 		require.NoError(t, err)
 		given, err := url.Parse(base)
 		require.NoError(t, err)
@@ -74,7 +75,7 @@ func FuzzBaseURL(f *testing.F) {
 		assert.Equal(t, given.Host, sent.Host)
 		assert.Nil(t, sent.User)
 		assert.Empty(t, sent.RawQuery+sent.Fragment)
-		want := strings.TrimRight(given.EscapedPath(), "/") + "/api/Application/application-status/" + theApplication.String()
+		want := strings.TrimRight(given.EscapedPath(), "/") + "/api/Application/application-status/" + catalog.Application.String()
 		assert.Equal(t, want, sent.EscapedPath())
 		host := sent.Hostname()
 		assert.True(t, sent.Scheme == "https" || strings.EqualFold(host, "localhost") || strings.HasPrefix(host, "127.") || strings.Contains(host, ":"), "plain http to %s", host)
@@ -92,11 +93,11 @@ func FuzzPath(f *testing.F) {
 		client, err := lending.New("https://lending.example/pre%2Ffix", lending.WithTokenSource(lending.StaticToken("t")), lending.WithHTTPClient(&http.Client{
 			Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
 				sent = r.URL
-				return says(200, "")(r)
+				return wire.Reply(200, "")(r)
 			}),
 		}))
 		require.NoError(t, err)
-		err = client.Approval.SetPrimaryBankAccount(t.Context(), theApplication, account)
+		err = client.Approval.SetPrimaryBankAccount(t.Context(), catalog.Application, account)
 		if err != nil {
 			var argument *lending.ArgumentError
 			require.ErrorAs(t, err, &argument)
@@ -106,7 +107,7 @@ func FuzzPath(f *testing.F) {
 			}
 			return
 		}
-		prefix := "/pre%2Ffix/api/ApplicationApproval/set-primary-bank-account/" + theApplication.String() + "/"
+		prefix := "/pre%2Ffix/api/ApplicationApproval/set-primary-bank-account/" + catalog.Application.String() + "/"
 		segment, ok := strings.CutPrefix(sent.EscapedPath(), prefix)
 		require.True(t, ok, sent.EscapedPath())
 		assert.NotContains(t, []string{"", ".", ".."}, segment, "servers resolve it")

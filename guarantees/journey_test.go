@@ -12,68 +12,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-const (
-	loginRoute     = "POST /api/Authenication/login"
-	twoFactorRoute = "POST /api/Authenication/validate-two-factor"
-	createRoute    = "POST /api/Application/create-customer"
-	processRoute   = "GET /api/Application/process-application/{applicationId}"
-	statusRoute    = "GET /api/Application/application-status/{applicationId}"
-)
-
-// start starts the embedded service and returns a client that signs in to it with
-// the codes that it sends.
-func start(t *testing.T, opts ...lendingtest.Option) (*lendingtest.Server, *lending.Client) {
-	t.Helper()
-	needsControl(t)
-	service := lendingtest.NewServer(append(opts, lendingtest.WithBasePath(wire.BasePath))...)
-	t.Cleanup(service.Close)
-	return service, wire.NewClient(t, service.URL, lending.WithCredentials(credentialsOf(service)))
-}
-
-func credentialsOf(service *lendingtest.Server) lending.Credentials {
-	return lending.Credentials{
-		Username: lendingtest.Username,
-		Password: lending.NewSecret(lendingtest.Password),
-		TwoFactor: func(context.Context, lending.Challenge) (string, error) {
-			return service.TwoFactorCode(lendingtest.Username), nil
-		},
-	}
-}
-
-type (
-	bankData struct {
-		Accounts []bankAccount `json:"accounts"`
-	}
-	bankAccount struct {
-		AccountName   string            `json:"accountName"`
-		AccountNumber string            `json:"accountNumber"`
-		RoutingNumber string            `json:"routingNumber"`
-		AccountType   string            `json:"accountType"`
-		Balance       string            `json:"balance"`
-		Transactions  []bankTransaction `json:"transactions"`
-	}
-	bankTransaction struct {
-		Date        string `json:"date"`
-		Description string `json:"description"`
-		Amount      string `json:"amount"`
-	}
-)
-
-func accountsWith(transactions ...bankTransaction) *lending.BankingDataRequest {
-	return &lending.BankingDataRequest{Extra: bankData{[]bankAccount{{
-		AccountName: "Checking", AccountNumber: "000123456789", RoutingNumber: "110000000",
-		AccountType: "checking", Balance: "48210.55", Transactions: transactions,
-	}}}}
-}
-
 func TestJourneyToAnOffer(t *testing.T) {
-	service, client := target(t)
+	service, client := fake.Target(t)
 	ctx := t.Context()
-	customer, err := client.Applications.CreateCustomer(ctx, newcomer())
+	customer, err := client.Applications.CreateCustomer(ctx, fake.Newcomer())
 	require.NoError(t, err)
 	id, err := client.Applications.Create(ctx, lending.ApplicationRequest{
 		CustomerID: customer.ID, BusinessName: "Lovelace Analytics", BusinessZip: "94105",
@@ -81,7 +29,7 @@ func TestJourneyToAnOffer(t *testing.T) {
 	}, nil)
 	require.NoError(t, err)
 	accepted, err := client.Applications.AddOrUpdateBankingData(ctx, id,
-		accountsWith(bankTransaction{"2026-08-03", "Invoice", "12500.00"}), &lending.BankingDataOptions{BankName: "First & Last"})
+		fake.AccountsWith(fake.Booked("2026-08-03", "Invoice", "12500.00")), &lending.BankingDataOptions{BankName: "First & Last"})
 	require.NoError(t, err)
 	assert.True(t, accepted)
 	offerID, err := client.Applications.Process(ctx, id)
@@ -114,19 +62,19 @@ func TestJourneyToAnOffer(t *testing.T) {
 	if service == nil {
 		return
 	}
-	assert.Equal(t, 1, service.Executed(loginRoute), "one sign-in for all calls")
-	assert.Equal(t, 1, service.Executed(twoFactorRoute))
-	assert.Equal(t, 1, service.Executed(processRoute))
+	assert.Equal(t, 1, service.Executed(fake.LoginRoute), "one sign-in for all calls")
+	assert.Equal(t, 1, service.Executed(fake.TwoFactorRoute))
+	assert.Equal(t, 1, service.Executed(fake.ProcessRoute))
 	assert.Zero(t, service.Outside())
 }
 
 func TestProcessWithoutTransactions(t *testing.T) {
-	_, client := target(t)
-	customer, err := client.Applications.CreateCustomer(t.Context(), newcomer())
+	_, client := fake.Target(t)
+	customer, err := client.Applications.CreateCustomer(t.Context(), fake.Newcomer())
 	require.NoError(t, err)
 	id, err := client.Applications.Create(t.Context(), lending.ApplicationRequest{CustomerID: customer.ID, BusinessName: "B", BusinessZip: "94105"}, nil)
 	require.NoError(t, err)
-	_, err = client.Applications.AddOrUpdateBankingData(t.Context(), id, accountsWith(), nil)
+	_, err = client.Applications.AddOrUpdateBankingData(t.Context(), id, fake.AccountsWith(), nil)
 	require.NoError(t, err)
 	_, err = client.Applications.Process(t.Context(), id)
 	var failed *lending.Error
@@ -144,24 +92,24 @@ func TestSignInAgain(t *testing.T) {
 		"after it was revoked":        func(s *lendingtest.Server) { s.RevokeTokens() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			service, client := start(t)
-			customer, err := client.Applications.CreateCustomer(t.Context(), goodCustomer())
+			service, client := fake.Start(t)
+			customer, err := client.Applications.CreateCustomer(t.Context(), fake.Ada())
 			require.NoError(t, err)
 			end(service)
 			list, err := client.Applications.ListByCustomer(t.Context(), customer.ID)
 			require.NoError(t, err, "a read comes back with a new token")
 			assert.Empty(t, list)
-			assert.Equal(t, 2, service.Executed(loginRoute))
+			assert.Equal(t, 2, service.Executed(fake.LoginRoute))
 			end(service)
-			other := goodCustomer()
+			other := fake.Ada()
 			other.Email = "grace@example.com"
 			_, err = client.Applications.CreateCustomer(t.Context(), other)
 			require.ErrorIs(t, err, lending.ErrUnauthorized, "a mutation is not sent twice")
 			assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
 			_, err = client.Applications.CreateCustomer(t.Context(), other)
 			require.NoError(t, err, "the next call signs in")
-			assert.Equal(t, 3, service.Arrived(createRoute))
-			assert.Equal(t, 2, service.Executed(createRoute))
+			assert.Equal(t, 3, service.Arrived(fake.CreateRoute))
+			assert.Equal(t, 2, service.Executed(fake.CreateRoute))
 		})
 	}
 }
@@ -190,35 +138,35 @@ func TestSignInThatFails(t *testing.T) {
 		}, "", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			needsControl(t)
+			fake.NeedsControl(t)
 			service := lendingtest.NewServer()
 			t.Cleanup(service.Close)
-			credentials := credentialsOf(service)
+			credentials := fake.Credentials(service)
 			test.change(&credentials)
 			client := wire.NewClient(t, service.URL, lending.WithCredentials(credentials))
-			_, err := client.Applications.CreateCustomer(t.Context(), goodCustomer())
+			_, err := client.Applications.CreateCustomer(t.Context(), fake.Ada())
 			require.ErrorContains(t, err, test.want)
 			if test.is != nil {
 				require.ErrorIs(t, err, test.is)
 			}
 			assert.NotContains(t, err.Error(), "hush")
 			assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-			assert.Zero(t, service.Arrived(createRoute))
+			assert.Zero(t, service.Arrived(fake.CreateRoute))
 		})
 	}
 }
 
 func TestTrustedDeviceNeedsNoCode(t *testing.T) {
-	needsControl(t)
+	fake.NeedsControl(t)
 	service := lendingtest.NewServer()
 	t.Cleanup(service.Close)
 	client := wire.NewClient(t, service.URL, lending.WithCredentials(lending.Credentials{
 		Username: lendingtest.Username, Password: lending.NewSecret(lendingtest.Password),
 		TrustedDeviceToken: lending.NewSecret(lendingtest.TrustedDeviceToken),
 	}))
-	_, err := client.Applications.CreateCustomer(t.Context(), goodCustomer())
+	_, err := client.Applications.CreateCustomer(t.Context(), fake.Ada())
 	require.NoError(t, err)
-	assert.Zero(t, service.Arrived(twoFactorRoute))
+	assert.Zero(t, service.Arrived(fake.TwoFactorRoute))
 }
 
 func TestUnreachableService(t *testing.T) {
@@ -227,7 +175,7 @@ func TestUnreachableService(t *testing.T) {
 	address := "http://" + listener.Addr().String()
 	require.NoError(t, listener.Close())
 	client := wire.NewClient(t, address, lending.WithTokenSource(lending.StaticToken("hush")))
-	_, err = client.Applications.CreateCustomer(t.Context(), goodCustomer())
+	_, err = client.Applications.CreateCustomer(t.Context(), fake.Ada())
 	require.ErrorContains(t, err, "cannot connect to "+listener.Addr().String()+": not sent")
 	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
 	var network *net.OpError
@@ -250,23 +198,23 @@ func TestOutcomesAgainstTheService(t *testing.T) {
 		{"cut answer", lendingtest.Fault{CutBody: 5}, lending.OutcomeDone, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			service, client := start(t)
-			_, err := client.Applications.ListByCustomer(t.Context(), someCustomer) // signs in
+			service, client := fake.Start(t)
+			_, err := client.Applications.ListByCustomer(t.Context(), catalog.OtherCustomer) // signs in
 			_ = err
-			service.Fail(createRoute, test.fault)
-			_, err = client.Applications.CreateCustomer(t.Context(), goodCustomer())
+			service.Fail(fake.CreateRoute, test.fault)
+			_, err = client.Applications.CreateCustomer(t.Context(), fake.Ada())
 			require.Error(t, err)
 			assert.Equal(t, test.outcome, lending.OutcomeOf(err), err)
-			assert.Equal(t, 1, service.Arrived(createRoute))
-			assert.Equal(t, test.executed, service.Executed(createRoute))
+			assert.Equal(t, 1, service.Arrived(fake.CreateRoute))
+			assert.Equal(t, test.executed, service.Executed(fake.CreateRoute))
 		})
 	}
 }
 
 // A read comes back after a transient failure.
 func TestReadIsRepeated(t *testing.T) {
-	service, client := start(t)
-	customer, err := client.Applications.CreateCustomer(t.Context(), goodCustomer())
+	service, client := fake.Start(t)
+	customer, err := client.Applications.CreateCustomer(t.Context(), fake.Ada())
 	require.NoError(t, err)
 	id, err := client.Applications.Create(t.Context(), lending.ApplicationRequest{CustomerID: customer.ID, BusinessName: "B", BusinessZip: "94105"}, nil)
 	require.NoError(t, err)
@@ -275,11 +223,11 @@ func TestReadIsRepeated(t *testing.T) {
 		"reset":    {ResetBefore: true},
 		"cut body": {CutBody: 3},
 	} {
-		before := service.Arrived(statusRoute)
-		service.Fail(statusRoute, fault)
+		before := service.Arrived(fake.StatusRoute)
+		service.Fail(fake.StatusRoute, fault)
 		status, err := client.Applications.Status(t.Context(), id)
 		require.NoError(t, err, name)
 		assert.Equal(t, lendingtest.StatusCreated, status)
-		assert.Equal(t, before+2, service.Arrived(statusRoute), name)
+		assert.Equal(t, before+2, service.Arrived(fake.StatusRoute), name)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
@@ -490,17 +491,17 @@ func TestTakeIsHeldToTheCap(t *testing.T) {
 	client := wire.Serve(t, wire.Answer(http.StatusOK, `{"data":[],"totalCount":0}`))
 	over := lending.MaxTake + 1
 	_, err := client.Loans.Transactions(t.Context(), loanID(), &lending.ListOptions{Take: over})
-	assert.Equal(t, "take range", refused(t, err))
+	assert.Equal(t, "take range", catalog.Refused(t, err))
 	_, err = client.Loans.TransactionsPaged(t.Context(), loanID(), &lending.PagedOptions{Take: over})
-	assert.Equal(t, "take range", refused(t, err))
+	assert.Equal(t, "take range", catalog.Refused(t, err))
 	_, err = client.Loans.Withdrawals(t.Context(), loanID(), &lending.PagedOptions{Take: over})
-	assert.Equal(t, "take range", refused(t, err))
-	_, err = client.Communication.Messages(t.Context(), theApplication, &lending.ListOptions{Take: over})
-	assert.Equal(t, "take range", refused(t, err))
+	assert.Equal(t, "take range", catalog.Refused(t, err))
+	_, err = client.Communication.Messages(t.Context(), catalog.Application, &lending.ListOptions{Take: over})
+	assert.Equal(t, "take range", catalog.Refused(t, err))
 	_, err = client.Loans.Withdrawals(t.Context(), loanID(), &lending.PagedOptions{Take: lending.MaxTake})
 	require.NoError(t, err)
 
 	partner := wire.Serve(t, wire.Answer(http.StatusOK, `[]`))
-	_, err = partner.Applications.ListByPartner(t.Context(), thePartner, &lending.ListOptions{Take: over})
+	_, err = partner.Applications.ListByPartner(t.Context(), catalog.Partner, &lending.ListOptions{Take: over})
 	require.NoError(t, err, "no cap there")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
@@ -24,7 +25,7 @@ func TestErrorsOfOthersAreHidden(t *testing.T) {
 		lending.WithObserver(func(_ context.Context, a lending.Attempt) { attempts = append(attempts, a.Err) }),
 		lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(*http.Request) (*http.Response, error) { return nil, quoting })}))
 	sourceless := wire.NewClient(t, "https://lending.example", lending.WithTokenSource(failing{quoting}))
-	told := append([]error(nil), client.Applications.Cancel(t.Context(), theApplication), sourceless.Applications.Cancel(t.Context(), theApplication))
+	told := append([]error(nil), client.Applications.Cancel(t.Context(), catalog.Application), sourceless.Applications.Cancel(t.Context(), catalog.Application))
 	told = append(told, attempts...)
 	require.Len(t, told, 3)
 	for _, err := range told {

@@ -33,6 +33,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/race"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
@@ -112,11 +113,11 @@ func unescaped(s string) string {
 
 // values returns what a call sends, beside the route: path arguments, query values,
 // the strings and numbers of the body, the token.
-func values(t *testing.T, name string, r route, call func(context.Context, *lending.Client) (any, error)) []string {
+func values(t *testing.T, name string, r catalog.Route, call func(context.Context, *lending.Client) (any, error)) []string {
 	t.Helper()
 	got := record(t, call)
 	found := []string{planted, "test-token"}
-	template := strings.Split(r.path, "/")
+	template := strings.Split(r.Path, "/")
 	for i, segment := range strings.Split(got.URL.Path, "/") {
 		if strings.HasPrefix(template[i], "{") {
 			found = append(found, segment)
@@ -322,8 +323,8 @@ func TestNoValueIsShown(t *testing.T) {
 	standard := &lockedBuffer{}
 	log.SetOutput(standard)
 	defer log.SetOutput(os.Stderr)
-	rows, all := ledger(t), maps.Clone(calls)
-	maps.Copy(all, variants)
+	rows, all := catalog.Routes(t), maps.Clone(catalog.Calls)
+	maps.Copy(all, catalog.Variants)
 	sent := map[string][]string{}
 	var everything []string
 	var trials []canary
@@ -471,12 +472,12 @@ func TestNoValueIsShownByAForeignTransport(t *testing.T) {
 		},
 	}
 	sent := map[string][]string{}
-	for name, call := range calls {
-		sent[name] = values(t, name, ledger(t)[name], call)
+	for name, call := range catalog.Calls {
+		sent[name] = values(t, name, catalog.Routes(t)[name], call)
 	}
 	var trials []canary
 	for kind, transport := range transports {
-		trials = append(trials, canaryTrials(calls, kind, "https://lending.example", transport)...)
+		trials = append(trials, canaryTrials(catalog.Calls, kind, "https://lending.example", transport)...)
 	}
 	assert.Equal(t, len(trials), runCanaries(t, trials, sent))
 }
@@ -533,7 +534,7 @@ func TestBadTokensAreRefused(t *testing.T) {
 				return nil, io.EOF
 			})}))
 		require.NoError(t, err)
-		err = client.Applications.Cancel(t.Context(), theApplication)
+		err = client.Applications.Cancel(t.Context(), catalog.Application)
 		require.Error(t, err)
 		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
 		var shown bytes.Buffer

@@ -28,6 +28,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/race"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 // TestNothingLiveIsReachable holds of every type that a caller can have, exported or
@@ -38,7 +39,7 @@ import (
 // the process. What is live stands behind a function, which nothing follows.
 func TestNothingLiveIsReachable(t *testing.T) {
 	checked := 0
-	for _, p := range load(t, ".", "github.com/lendingapi/lending-go") {
+	for _, p := range load(t, ".", "github.com/lendingapi/lending-go", "github.com/lendingapi/lending-go/webhook") {
 		handed := interfacesOf(p)
 		for _, name := range p.Scope().Names() {
 			object, ok := p.Scope().Lookup(name).(*types.TypeName)
@@ -169,7 +170,7 @@ func (f *failure) Errorf(format string, args ...any) {
 // reports, or "concurrent map iteration and map write", which ends the process.
 func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	service := lendingtest.New()
-	store, inbox, deduper := lending.NewMemoryTokenStore(), lending.NewMemoryInbox(), lending.NewMemoryDeduper(lending.DeduperOptions{})
+	store, inbox, deduper := lending.NewMemoryTokenStore(), webhook.NewMemoryInbox(), webhook.NewMemoryDeduper(webhook.DeduperOptions{})
 	client := wire.NewClient(t, "https://lending.example", lending.WithHTTPClient(&http.Client{Transport: service.Transport()}), lending.WithTokenStore(store),
 		lending.WithCredentials(lending.Credentials{
 			Username: lendingtest.Username, Password: lending.NewSecret(lendingtest.Password), TrustedDeviceToken: lending.NewSecret(lendingtest.TrustedDeviceToken),
@@ -191,7 +192,7 @@ func TestWhatIsAliveCanBePrinted(t *testing.T) {
 					_ = client.Session().SignIn(ctx)
 				}
 				_, _ = client.Webhooks.AllSubscriptions(ctx)
-				_ = inbox.Put(ctx, &lending.Event{Name: lending.EventName(rand.Text())})
+				_ = inbox.Put(ctx, &webhook.Event{Name: lending.EventName(rand.Text())})
 				if claim, err := deduper.Claim(ctx, rand.Text()); err == nil {
 					_ = claim.Done(ctx)
 				}
@@ -255,7 +256,7 @@ func TestWhatADataStructShows(t *testing.T) {
 
 	var record lending.LoanResponse
 	require.NoError(t, json.Unmarshal([]byte(`{"id":"11111111-2222-3333-4444-555555555555","borrower":"hush"}`), &record))
-	event, err := lending.ParseEvent([]byte(`{"webhookEvent":"WB_Send_Otp","data":{"code":"hush"}}`))
+	event, err := webhook.Parse([]byte(`{"webhookEvent":"WB_Send_Otp","data":{"code":"hush"}}`))
 	require.NoError(t, err)
 	logged := func(v any) string {
 		var b bytes.Buffer
@@ -264,13 +265,13 @@ func TestWhatADataStructShows(t *testing.T) {
 		return b.String()
 	}
 	for _, v := range []any{
-		struct{ e lending.Event }{*event},
-		struct{ e *lending.Event }{event},
+		struct{ e webhook.Event }{*event},
+		struct{ e *webhook.Event }{event},
 		struct{ r []lending.LoanResponse }{[]lending.LoanResponse{record}},
 		struct {
 			p lending.Page[lending.LoanResponse]
 		}{lending.Page[lending.LoanResponse]{Data: []lending.LoanResponse{record}}},
-		[]*lending.Event{event},
+		[]*webhook.Event{event},
 	} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {
 			shown := fmt.Sprintf(verb, v)

@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
@@ -20,7 +22,7 @@ const customerRecord = `{ "ID" : "3FA85F64-5717-4562-B3FC-2C963F66AFA6", "score"
 
 func TestRecordsLoseNothing(t *testing.T) {
 	client := wire.Serve(t, wire.Answer(200, customerRecord))
-	customer, err := client.Applications.CreateCustomer(t.Context(), goodCustomer())
+	customer, err := client.Applications.CreateCustomer(t.Context(), fake.Ada())
 	require.NoError(t, err)
 	assert.Equal(t, "3fa85f64-5717-4562-b3fc-2c963f66afa6", customer.ID.String())
 	assert.Equal(t, customerRecord, string(customer.Raw())) //nolint:testifylint // byte for byte
@@ -43,7 +45,7 @@ func TestRecordsLoseNothing(t *testing.T) {
 }
 
 func TestRecordsMadeByHand(t *testing.T) {
-	written, err := json.Marshal(lending.UserResponse{ID: someCustomer})
+	written, err := json.Marshal(lending.UserResponse{ID: catalog.OtherCustomer})
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"id":"22222222-2222-4333-8444-555555555555"}`, string(written))
 	written, err = json.Marshal(lending.OfferResponse{})
@@ -53,7 +55,7 @@ func TestRecordsMadeByHand(t *testing.T) {
 
 func TestDecodeErrorsQuoteNothing(t *testing.T) {
 	client := wire.Serve(t, wire.Answer(200, `{"amount":70001,"when":"hush","name":["hush"]}`))
-	offer, err := client.Applications.Offer(t.Context(), someApplication, nil)
+	offer, err := client.Applications.Offer(t.Context(), catalog.OtherApplication, nil)
 	require.NoError(t, err)
 	err = offer.Decode(&struct {
 		Amount int8 `json:"amount"`
@@ -68,7 +70,7 @@ func TestDecodeErrorsQuoteNothing(t *testing.T) {
 
 func TestDetach(t *testing.T) {
 	client := wire.Serve(t, wire.Answer(200, `[{"n":1},{"n":2}]`))
-	list, err := client.Applications.ListByCustomer(t.Context(), someCustomer)
+	list, err := client.Applications.ListByCustomer(t.Context(), catalog.OtherCustomer)
 	require.NoError(t, err)
 	require.Len(t, list, 2)
 	before := list[1].Raw()
@@ -80,7 +82,7 @@ func TestDetach(t *testing.T) {
 
 func TestRecordsLogTheirSize(t *testing.T) {
 	client := wire.Serve(t, wire.Answer(200, `{"ssn":"hush"}`))
-	offer, err := client.Applications.Offer(t.Context(), someApplication, nil)
+	offer, err := client.Applications.Offer(t.Context(), catalog.OtherApplication, nil)
 	require.NoError(t, err)
 	var b strings.Builder
 	slog.New(slog.NewJSONHandler(&b, nil)).Info("x", "offer", offer)
@@ -105,13 +107,13 @@ func TestTimesAreUTC(t *testing.T) {
 func TestLists(t *testing.T) {
 	for body, want := range map[string]int{`[]`: 0, `null`: 0, ``: 0, "\t[ {} , {} ]\n": 2, "\uFEFF[{}]": 1} {
 		client := wire.Serve(t, wire.Answer(200, body))
-		list, err := client.Applications.ListByCustomer(t.Context(), someCustomer)
+		list, err := client.Applications.ListByCustomer(t.Context(), catalog.OtherCustomer)
 		require.NoError(t, err, body)
 		assert.Len(t, list, want, body)
 		assert.Equal(t, body == "[]", list != nil && len(list) == 0, "an empty list is not nil, and no list is: %s", body)
 	}
 	client := wire.Serve(t, wire.Answer(200, `[{},[]]`))
-	_, err := client.Applications.ListByCustomer(t.Context(), someCustomer)
+	_, err := client.Applications.ListByCustomer(t.Context(), catalog.OtherCustomer)
 	assert.ErrorContains(t, err, "[1]: want an object, got an array")
 }
 
@@ -124,35 +126,35 @@ func TestScalars(t *testing.T) {
 		{"text/plain", `123`, "123"},
 	} {
 		client := wire.Serve(t, wire.Plain(test.contentType, test.body))
-		status, err := client.Applications.Status(t.Context(), someApplication)
+		status, err := client.Applications.Status(t.Context(), catalog.OtherApplication)
 		require.NoError(t, err, test.body)
 		assert.Equal(t, test.want, status)
 	}
 	for body, want := range map[string]string{"  padded \n": "  padded \n", "null": "null", "<b>": "<b>"} {
 		client := wire.Serve(t, wire.Plain("text/plain", body))
-		status, err := client.Applications.Status(t.Context(), someApplication)
+		status, err := client.Applications.Status(t.Context(), catalog.OtherApplication)
 		require.NoError(t, err)
 		assert.Equal(t, want, status, "kept as it came")
 	}
 	for _, body := range []string{"hello", "null", "{}x"} {
 		client := wire.Serve(t, wire.Plain("text/plain", body))
-		_, err := client.Applications.Offer(t.Context(), someApplication, nil)
+		_, err := client.Applications.Offer(t.Context(), catalog.OtherApplication, nil)
 		require.Error(t, err, "text is no record")
 	}
 	client := wire.Serve(t, wire.Answer(200, `"00000000-0000-0000-0000-000000000000"`))
-	_, err := client.Applications.Process(t.Context(), someApplication)
+	_, err := client.Applications.Process(t.Context(), catalog.OtherApplication)
 	require.ErrorContains(t, err, "want a UUID, got the zero UUID")
 	assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
 
 	client = wire.Serve(t, wire.Plain("text/plain", "3fa85f64-5717-4562-b3fc-2c963f66afa6"))
-	offer, err := client.Applications.Process(t.Context(), someApplication)
+	offer, err := client.Applications.Process(t.Context(), catalog.OtherApplication)
 	require.NoError(t, err)
 	assert.Equal(t, "3fa85f64-5717-4562-b3fc-2c963f66afa6", offer.String())
 
 	client = wire.Serve(t, wire.Answer(200, `null`))
-	_, err = client.Applications.Status(t.Context(), someApplication)
+	_, err = client.Applications.Status(t.Context(), catalog.OtherApplication)
 	require.ErrorIs(t, err, lending.ErrNoContent)
-	_, err = client.Applications.UpdateName(t.Context(), someApplication, "x")
+	_, err = client.Applications.UpdateName(t.Context(), catalog.OtherApplication, "x")
 	require.ErrorIs(t, err, lending.ErrNoContent)
 }
 

@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
@@ -51,9 +53,9 @@ func TestObserversSeeEachAttempt(t *testing.T) {
 	}))
 	start := time.Now()
 	ctx := context.WithValue(t.Context(), key{}, "caller")
-	_, err := client.Applications.Status(ctx, theApplication)
+	_, err := client.Applications.Status(ctx, catalog.Application)
 	require.NoError(t, err)
-	_, err = client.Applications.Process(ctx, theApplication)
+	_, err = client.Applications.Process(ctx, catalog.Application)
 	assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err), "its answer is no UUID")
 	require.Len(t, seen, 3)
 	for i, want := range []lending.Attempt{
@@ -111,20 +113,20 @@ func TestCallObserversSeeEachCall(t *testing.T) {
 		is      error
 	}{{
 		answers: []http.HandlerFunc{wire.Answer(503, "{}"), wire.Answer(200, `"Open"`)},
-		call:    func() error { _, err := client.Applications.Status(t.Context(), theApplication); return err },
+		call:    func() error { _, err := client.Applications.Status(t.Context(), catalog.Application); return err },
 		want:    lending.Call{Method: "GET", Route: status, Effect: lending.Read, Attempts: 2, StatusCode: 200, Outcome: lending.OutcomeDone},
 	}, {
 		answers: []http.HandlerFunc{wire.Answer(404, "{}")},
-		call:    func() error { _, err := client.Applications.Status(t.Context(), theApplication); return err },
+		call:    func() error { _, err := client.Applications.Status(t.Context(), catalog.Application); return err },
 		want:    lending.Call{Method: "GET", Route: status, Effect: lending.Read, Attempts: 1, StatusCode: 404, Outcome: lending.OutcomeRejected},
 		is:      lending.ErrNotFound,
 	}, {
 		answers: []http.HandlerFunc{wire.Answer(200, `"no UUID"`)},
-		call:    func() error { _, err := client.Applications.Process(t.Context(), theApplication); return err },
+		call:    func() error { _, err := client.Applications.Process(t.Context(), catalog.Application); return err },
 		want:    lending.Call{Method: "GET", Route: process, Attempts: 1, StatusCode: 200, Outcome: lending.OutcomeDone},
 	}, {
 		answers: []http.HandlerFunc{wire.Answer(500, "")},
-		call:    func() error { _, err := client.Applications.Process(t.Context(), theApplication); return err },
+		call:    func() error { _, err := client.Applications.Process(t.Context(), catalog.Application); return err },
 		want:    lending.Call{Method: "GET", Route: process, Attempts: 1, StatusCode: 500, Outcome: lending.OutcomeUnknown},
 		is:      lending.ErrOutcomeUnknown,
 	}, {
@@ -187,7 +189,7 @@ func TestCallObserversNest(t *testing.T) {
 		lending.WithObserver(func(ctx context.Context, _ lending.Attempt) {
 			told = append(told, fmt.Sprint("attempt, inner ", ctx.Value(key("inner"))))
 		}))
-	_, err := client.Applications.Status(t.Context(), theApplication)
+	_, err := client.Applications.Status(t.Context(), catalog.Application)
 	require.NoError(t, err)
 	assert.Equal(t, []string{
 		"outer begins, outer <nil>", "inner begins, outer seen", "attempt, inner seen", "inner ends", "outer ends",
@@ -212,7 +214,7 @@ func TestCallObserversSeeAPanic(t *testing.T) {
 			return ctx, func(c lending.Call) { end(c); panic("torn too") }
 		}
 		client := wire.NewClient(t, "https://lending.example", append(options, lending.WithCallObserver(seen.begin), lending.WithCallObserver(ends))...)
-		assert.Panics(t, func() { _, _ = client.Applications.Process(t.Context(), theApplication) })
+		assert.Panics(t, func() { _, _ = client.Applications.Process(t.Context(), catalog.Application) })
 		require.Len(t, seen.ended, 2)
 		for _, ended := range seen.ended {
 			assert.EqualError(t, ended.Err, "lending: a function of the caller panicked")
@@ -223,7 +225,7 @@ func TestCallObserversSeeAPanic(t *testing.T) {
 	var seen callLog
 	client := wire.NewClient(t, "https://lending.example", token, lending.WithCallObserver(seen.begin),
 		lending.WithCallObserver(func(context.Context, lending.Call) (context.Context, func(lending.Call)) { panic("torn") }))
-	assert.PanicsWithValue(t, "torn", func() { _, _ = client.Applications.Process(t.Context(), theApplication) })
+	assert.PanicsWithValue(t, "torn", func() { _, _ = client.Applications.Process(t.Context(), catalog.Application) })
 	require.Len(t, seen.ended, 1, "the one that had begun")
 	assert.Equal(t, lending.OutcomeNotSent, seen.ended[0].Outcome)
 }
@@ -258,7 +260,7 @@ func TestObserversSeeTheJournal(t *testing.T) {
 				fmt.Sprintf("call %s %q %v", route, journal, outcome),
 			}
 		}
-		user, ctx := newcomer(), lending.WithKey(t.Context(), "order-42/customer")
+		user, ctx := fake.Newcomer(), lending.WithKey(t.Context(), "order-42/customer")
 		create := func(want error) []string {
 			told = nil
 			_, err := client.Applications.CreateCustomer(ctx, user)

@@ -14,17 +14,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
-)
-
-var (
-	someApplication = lending.ApplicationID(uuid.MustParse("11111111-2222-4333-8444-555555555555"))
-	someCustomer    = lending.CustomerID(uuid.MustParse("22222222-2222-4333-8444-555555555555"))
 )
 
 func TestBaseURL(t *testing.T) {
@@ -88,7 +84,7 @@ func TestRequestOnTheWire(t *testing.T) {
 		got = r
 		wire.Answer(200, `"Approved"`)(w, r)
 	})
-	status, err := client.Applications.Status(t.Context(), someApplication)
+	status, err := client.Applications.Status(t.Context(), catalog.OtherApplication)
 	require.NoError(t, err)
 	assert.Equal(t, "Approved", status)
 	assert.Equal(t, "GET", got.Method)
@@ -113,7 +109,7 @@ func TestTokensThatMustNotTravel(t *testing.T) {
 	for _, token := range []string{"", "a\r\nX-Evil: 1", "two words", "ümlaut", "nul\x00"} {
 		address := wire.Listen(t, func(http.ResponseWriter, *http.Request) { t.Error("sent") })
 		client := wire.NewClient(t, address, lending.WithTokenSource(lending.StaticToken(token)))
-		_, err := client.Applications.Status(t.Context(), someApplication)
+		_, err := client.Applications.Status(t.Context(), catalog.OtherApplication)
 		require.Error(t, err)
 		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
 		if token != "" {
@@ -125,7 +121,7 @@ func TestTokensThatMustNotTravel(t *testing.T) {
 func TestWithoutTokenSource(t *testing.T) {
 	client, err := lending.New("https://lending.example")
 	require.NoError(t, err)
-	_, err = client.Applications.Process(t.Context(), someApplication)
+	_, err = client.Applications.Process(t.Context(), catalog.OtherApplication)
 	require.ErrorIs(t, err, lending.ErrSignInRequired)
 	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
 }
@@ -136,7 +132,7 @@ func TestCaptureResponse(t *testing.T) {
 		wire.Answer(409, `{"detail":"no"}`)(w, r)
 	})
 	var captured lending.Response
-	err := client.Applications.Cancel(lending.CaptureResponse(t.Context(), &captured), someApplication)
+	err := client.Applications.Cancel(lending.CaptureResponse(t.Context(), &captured), catalog.OtherApplication)
 	require.Error(t, err)
 	assert.Equal(t, 409, captured.StatusCode)
 	assert.Equal(t, "c-1", captured.Header.Get("X-Correlation"))
@@ -162,7 +158,7 @@ func TestCaptureResponseOfAFailure(t *testing.T) {
 			assert.NoError(t, conn.Close())
 		})
 		captured := lending.Response{StatusCode: 299, Body: []byte("of another call")}
-		_, err := client.Applications.CreateCustomer(lending.CaptureResponse(t.Context(), &captured), goodCustomer())
+		_, err := client.Applications.CreateCustomer(lending.CaptureResponse(t.Context(), &captured), fake.Ada())
 		require.Error(t, err, name)
 		assert.Equal(t, test.want.StatusCode, captured.StatusCode, name)
 		assert.Equal(t, string(test.want.Body), string(captured.Body), name)
@@ -186,7 +182,7 @@ func TestForeignHTTPClientKeepsNothing(t *testing.T) {
 	jar.SetCookies(service, []*http.Cookie{{Name: "website", Value: "1", Path: "/"}})
 	client := wire.NewClient(t, address, lending.WithHTTPClient(mine), lending.WithTokenSource(lending.StaticToken("test-token")))
 	for range 2 {
-		err := client.Applications.Cancel(t.Context(), someApplication)
+		err := client.Applications.Cancel(t.Context(), catalog.OtherApplication)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 	}
 	assert.Equal(t, 2, calls)
@@ -199,7 +195,7 @@ func TestConcurrentUse(t *testing.T) {
 	var group sync.WaitGroup
 	for range 50 {
 		group.Go(func() {
-			status, err := client.Applications.Status(t.Context(), someApplication)
+			status, err := client.Applications.Status(t.Context(), catalog.OtherApplication)
 			assert.NoError(t, err)
 			assert.Equal(t, "Approved", status)
 		})
@@ -214,7 +210,7 @@ func TestAnswerIsBounded(t *testing.T) {
 			_, _ = w.Write(chunk)
 		}
 	})
-	_, err := client.Applications.Get(t.Context(), someApplication)
+	_, err := client.Applications.Get(t.Context(), catalog.OtherApplication)
 	require.ErrorIs(t, err, lending.ErrTooLarge)
 }
 
@@ -223,8 +219,8 @@ func TestCancelledContext(t *testing.T) {
 	cancel()
 	client := wire.Serve(t, func(http.ResponseWriter, *http.Request) { t.Error("sent") })
 	for _, err := range []error{
-		client.Applications.Cancel(ctx, someApplication),
-		second(client.Applications.Status(ctx, someApplication)),
+		client.Applications.Cancel(ctx, catalog.OtherApplication),
+		second(client.Applications.Status(ctx, catalog.OtherApplication)),
 	} {
 		require.ErrorIs(t, err, context.Canceled)
 		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
@@ -266,8 +262,8 @@ func TestForeignClientKeepsItsHabits(t *testing.T) {
 	require.NoError(t, err)
 	jar.SetCookies(address, []*http.Cookie{{Name: "sign-in", Value: "c"}})
 	client := benchmarkClient(t, server.URL, hc)
-	assert.ErrorIs(t, client.Applications.Cancel(t.Context(), theApplication), lending.ErrOutcomeUnknown)
-	_, err = client.Applications.Status(t.Context(), theApplication)
+	assert.ErrorIs(t, client.Applications.Cancel(t.Context(), catalog.Application), lending.ErrOutcomeUnknown)
+	_, err = client.Applications.Status(t.Context(), catalog.Application)
 	require.Error(t, err)
 	assert.EqualValues(t, 2, arrivals.Load())
 	assert.Nil(t, hc.Transport)

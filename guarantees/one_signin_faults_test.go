@@ -21,6 +21,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/race"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
@@ -118,9 +119,9 @@ func TestFunctionsOfTheCallerBreak(t *testing.T) {
 			},
 		} {
 			t.Run(what+" "+how, func(t *testing.T) {
-				inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+				fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 					store := newHookedStore()
-					client := signInTo(t, service, nil, append(set(store), lending.WithTokenStore(store))...)
+					client := fake.SignIn(t, service, nil, append(set(store), lending.WithTokenStore(store))...)
 					broken.Store(true)
 					_, _, err := takeToken(t.Context(), client)
 					if what == "saving" || what == "releasing" {
@@ -157,11 +158,11 @@ func TestFunctionsOfTheCallerBreak(t *testing.T) {
 }
 
 func TestLoggerBreaksInTheBackground(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := newHookedStore()
-		client := signInTo(t, service, nil, lending.WithTokenStore(store))
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		require.NoError(t, read(t.Context(), client))
-		logging := signInTo(t, service, nil, lending.WithTokenStore(store), lending.WithLogger(slog.New(breaking{})))
+		logging := fake.SignIn(t, service, nil, lending.WithTokenStore(store), lending.WithLogger(slog.New(breaking{})))
 		_, _, err := takeToken(t.Context(), logging)
 		require.NoError(t, err)
 		bubble.Elapse(51 * time.Minute)
@@ -175,8 +176,8 @@ func TestLoggerBreaksInTheBackground(t *testing.T) {
 
 // A function that ends its goroutine after a code was sent must not cause one more for every call.
 func TestCallbackExits(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := signInTo(t, service, func(c *lending.Credentials) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, func(c *lending.Credentials) {
 			c.TwoFactor = func(context.Context, lending.Challenge) (string, error) { runtime.Goexit(); return "", nil }
 		})
 		for range 60 {
@@ -191,7 +192,7 @@ func TestCallbackExits(t *testing.T) {
 func TestAbsurdDate(t *testing.T) {
 	for _, date := range []string{"Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", "Fri, 31 Dec 1999 23:59:59 GMT"} {
 		t.Run(date, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 				start := time.Now() // 2000-01-01
 				bubble.Elapse(24 * time.Hour)
 				answer := func(body string) http.HandlerFunc {
@@ -201,10 +202,10 @@ func TestAbsurdDate(t *testing.T) {
 						fmt.Fprint(w, body)
 					}
 				}
-				service.Answer(loginRoute, answer(`{"requiresTwoFactor":false,"token":"first","expiresUTC":"2000-01-02T01:00:00Z"}`))
+				service.Answer(fake.LoginRoute, answer(`{"requiresTwoFactor":false,"token":"first","expiresUTC":"2000-01-02T01:00:00Z"}`))
 				second := jwt(fmt.Sprintf(`{"exp":%d}`, start.Add(26*time.Hour).Unix()))
-				service.Answer(refreshRoute, answer(fmt.Sprintf("%q", second)))
-				client := signInTo(t, service, nil)
+				service.Answer(fake.RefreshRoute, answer(fmt.Sprintf("%q", second)))
+				client := fake.SignIn(t, service, nil)
 				got, _, err := takeToken(t.Context(), client)
 				require.NoError(t, err)
 				assert.True(t, start.Add(25*time.Hour).Equal(got.Expires))
@@ -216,7 +217,7 @@ func TestAbsurdDate(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, second, got.Value.Reveal())
 				assert.True(t, start.Add(26*time.Hour).Equal(got.Expires))
-				assert.Equal(t, 1, service.Arrived(refreshRoute))
+				assert.Equal(t, 1, service.Arrived(fake.RefreshRoute))
 			})
 		})
 	}
@@ -232,7 +233,7 @@ func TestStoreHangs(t *testing.T) {
 		for _, deaf := range []bool{false, true} {
 			for _, from := range []string{"load", "acquire", "release"} {
 				t.Run(fmt.Sprint(life, from, map[bool]string{true: " deaf"}[deaf]), func(t *testing.T) {
-					inBubble(t, func(t *testing.T, service *lendingtest.Service) { useHangingStore(t, service, life, deaf, from) },
+					fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) { useHangingStore(t, service, life, deaf, from) },
 						lendingtest.WithTokenLifetime(life))
 				})
 			}
@@ -246,9 +247,9 @@ func useHangingStore(t *testing.T, service *lendingtest.Service, life time.Durat
 	store := newHookedStore()
 	var clients []*lending.Client
 	for range 3 {
-		clients = append(clients, signInTo(t, service, nil, lending.WithTokenStore(store)))
+		clients = append(clients, fake.SignIn(t, service, nil, lending.WithTokenStore(store)))
 	}
-	service.Fail(refreshRoute, lendingtest.Fault{Delay: min(life/40, 10*time.Second), Times: -1})
+	service.Fail(fake.RefreshRoute, lendingtest.Fault{Delay: min(life/40, 10*time.Second), Times: -1})
 	use := func(lives int) {
 		for range lives * 60 {
 			for _, client := range clients {
@@ -280,7 +281,7 @@ func useHangingStore(t *testing.T, service *lendingtest.Service, life time.Durat
 	store.before(nil)
 	comeBack()
 	use(2)
-	assert.Equal(t, 1, service.Arrived(loginRoute))
+	assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 	for _, request := range service.Requests() {
 		require.NotEqual(t, http.StatusUnauthorized, request.Status)
 	}
@@ -288,16 +289,16 @@ func useHangingStore(t *testing.T, service *lendingtest.Service, life time.Durat
 
 // A token that was got without the store stays, though the store has an older one.
 func TestTokenOfALoneSignInStays(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		shared := lending.NewMemoryTokenStore()
 		store := &faultyStore{TokenStore: shared}
-		require.NoError(t, read(t.Context(), signInTo(t, service, nil, lending.WithTokenStore(shared))))
+		require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(shared))))
 		old, err := shared.Load(t.Context())
 		require.NoError(t, err)
 		bubble.Elapse(5 * time.Minute)
 
 		store.down.Store(true)
-		client := signInTo(t, service, nil, lending.WithTokenStore(store))
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		require.NoError(t, client.Session().SignIn(t.Context()))
 		store.down.Store(false)
 		bubble.Elapse(51 * time.Minute) // it is due, and the older one may still be used
@@ -307,7 +308,7 @@ func TestTokenOfALoneSignInStays(t *testing.T) {
 		got, _, err := takeToken(t.Context(), client)
 		require.NoError(t, err)
 		assert.NotContains(t, old.Data.Reveal(), got.Value.Reveal())
-		assert.Equal(t, 1, service.Arrived(refreshRoute))
+		assert.Equal(t, 1, service.Arrived(fake.RefreshRoute))
 		kept, err := shared.Load(t.Context())
 		require.NoError(t, err)
 		assert.Contains(t, kept.Data.Reveal(), got.Value.Reveal(), "from now on all have it")
@@ -315,11 +316,11 @@ func TestTokenOfALoneSignInStays(t *testing.T) {
 }
 
 func TestTokenOfALoneRefreshStays(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		shared := lending.NewMemoryTokenStore()
 		store := &faultyStore{TokenStore: shared}
-		alone := signInTo(t, service, nil, lending.WithTokenStore(store))
-		other := signInTo(t, service, nil, lending.WithTokenStore(shared))
+		alone := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		other := fake.SignIn(t, service, nil, lending.WithTokenStore(shared))
 		require.NoError(t, read(t.Context(), alone))
 		require.NoError(t, read(t.Context(), other))
 		store.down.Store(true)
@@ -332,7 +333,7 @@ func TestTokenOfALoneRefreshStays(t *testing.T) {
 			require.NoError(t, read(t.Context(), alone))
 			bubble.Elapse(5 * time.Second)
 		}
-		require.Equal(t, 2, service.Arrived(refreshRoute))
+		require.Equal(t, 2, service.Arrived(fake.RefreshRoute))
 		store.down.Store(false)
 		bubble.Elapse(50 * time.Minute)
 		_, _, err = takeToken(t.Context(), alone)
@@ -341,15 +342,15 @@ func TestTokenOfALoneRefreshStays(t *testing.T) {
 		got, _, err := takeToken(t.Context(), alone)
 		require.NoError(t, err)
 		assert.NotEqual(t, theirs.Value.Reveal(), got.Value.Reveal())
-		assert.Equal(t, 3, service.Arrived(refreshRoute))
+		assert.Equal(t, 3, service.Arrived(fake.RefreshRoute))
 	})
 }
 
 // None of several tokens that were refused comes back out of a store that kept one.
 func TestRefusedTokensDoNotComeBack(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := &faultyStore{TokenStore: lending.NewMemoryTokenStore()}
-		client := signInTo(t, service, nil, lending.WithTokenStore(store))
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		first, _, err := takeToken(t.Context(), client)
 		require.NoError(t, err)
 		store.down.Store(true)
@@ -362,15 +363,15 @@ func TestRefusedTokensDoNotComeBack(t *testing.T) {
 		third, _, err := takeToken(t.Context(), client)
 		require.NoError(t, err)
 		assert.NotEqual(t, first.Value.Reveal(), third.Value.Reveal())
-		assert.Equal(t, 3, service.Arrived(loginRoute))
+		assert.Equal(t, 3, service.Arrived(fake.LoginRoute))
 	})
 }
 
 // A token can be refused before it was kept.
 func TestTokenIsRefusedBeforeItWasKept(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := newHookedStore()
-		client := signInTo(t, service, nil, lending.WithTokenStore(store))
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		ready := make(chan struct{})
 		store.before(func(_ context.Context, step string) error {
 			if step == "save" {
@@ -385,7 +386,7 @@ func TestTokenIsRefusedBeforeItWasKept(t *testing.T) {
 		client.Session().Invalidate(got)
 		close(ready)
 		synctest.Wait()
-		next, _, err := takeToken(t.Context(), signInTo(t, service, nil, lending.WithTokenStore(store)))
+		next, _, err := takeToken(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store)))
 		require.NoError(t, err)
 		assert.NotEqual(t, got.Value.Reveal(), next.Value.Reveal())
 	})
@@ -411,7 +412,7 @@ func ahead(t *testing.T, text []byte, by time.Duration, names ...string) []byte 
 // What was written while the clock was ahead holds nobody longer than it was meant to.
 func TestClockWasAhead(t *testing.T) {
 	t.Run("lease", func(t *testing.T) {
-		inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 			path := filepath.Join(t.TempDir(), "token")
 			store := lending.NewFileTokenStore(path)
 			_, err := store.Acquire(t.Context(), "gone", 10*time.Second)
@@ -422,7 +423,7 @@ func TestClockWasAhead(t *testing.T) {
 			_, err = store.Acquire(t.Context(), "next", time.Second)
 			require.ErrorIs(t, err, lending.ErrLeaseHeld, "its owner may live")
 			start := time.Now()
-			require.NoError(t, read(t.Context(), signInTo(t, service, nil, lending.WithTokenStore(store))))
+			require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store))))
 			assert.InDelta(t, 10*time.Second, time.Since(start), float64(2*time.Second))
 		})
 	})
@@ -434,12 +435,12 @@ func TestClockWasAhead(t *testing.T) {
 		require.NoError(t, store.Save(t.Context(), kept))
 	}
 	t.Run("failure", func(t *testing.T) {
-		inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 			store := encrypted(t, lending.NewMemoryTokenStore(), 1)
 			wrong := func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") }
-			require.Error(t, read(t.Context(), signInTo(t, service, wrong, lending.WithTokenStore(store))))
+			require.Error(t, read(t.Context(), fake.SignIn(t, service, wrong, lending.WithTokenStore(store))))
 			change(t, store, "until")
-			client, start := signInTo(t, service, nil, lending.WithTokenStore(store)), time.Now()
+			client, start := fake.SignIn(t, service, nil, lending.WithTokenStore(store)), time.Now()
 			for read(t.Context(), client) != nil {
 				bubble.Elapse(time.Second)
 			}
@@ -447,11 +448,11 @@ func TestClockWasAhead(t *testing.T) {
 		})
 	})
 	t.Run("token", func(t *testing.T) {
-		inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 			store := encrypted(t, lending.NewMemoryTokenStore(), 1)
-			require.NoError(t, read(t.Context(), signInTo(t, service, nil, lending.WithTokenStore(store))))
+			require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store))))
 			change(t, store, "issued", "expires")
-			client := signInTo(t, service, nil, lending.WithTokenStore(store))
+			client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 			got, _, err := takeToken(t.Context(), client)
 			require.NoError(t, err)
 			assert.Equal(t, time.Hour, time.Until(got.Expires))
@@ -459,19 +460,19 @@ func TestClockWasAhead(t *testing.T) {
 				require.NoError(t, read(t.Context(), client))
 				bubble.Elapse(time.Minute)
 			}
-			assert.Equal(t, 1, service.Arrived(loginRoute))
+			assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 		})
 	})
 }
 
 // Of a refused sign-in the others learn what the service has said, and when it is tried again.
 func TestReplicasLearnWhyASignInFailed(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := lending.NewMemoryTokenStore()
 		wrong := func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong-password") }
-		first := read(t.Context(), signInTo(t, service, wrong, lending.WithTokenStore(store)))
+		first := read(t.Context(), fake.SignIn(t, service, wrong, lending.WithTokenStore(store)))
 		bubble.Elapse(10 * time.Second)
-		err := read(t.Context(), signInTo(t, service, wrong, lending.WithTokenStore(store)))
+		err := read(t.Context(), fake.SignIn(t, service, wrong, lending.WithTokenStore(store)))
 		require.ErrorContains(t, err, "failed in another process: POST /api/Authenication/login: 400 Bad Request: rejected: not tried again before")
 		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
 		var call, here, there *lending.Error
@@ -485,7 +486,7 @@ func TestReplicasLearnWhyASignInFailed(t *testing.T) {
 		for _, secret := range []string{"wrong-password", lendingtest.Username} {
 			assert.NotContains(t, kept.Data.Reveal(), secret)
 		}
-		assert.Equal(t, 1, service.Arrived(loginRoute))
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 	})
 }
 
@@ -493,20 +494,20 @@ func TestReplicasLearnWhyASignInFailed(t *testing.T) {
 // one lives that takes minutes nobody else signs in, though the store is slow and at times fails.
 func TestHolderOfTheLease(t *testing.T) {
 	t.Run("is killed", func(t *testing.T) {
-		inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 			store := newHookedStore()
-			killed := signInTo(t, service, nil, lending.WithTokenStore(store))
-			service.Fail(loginRoute, lendingtest.Fault{Delay: time.Hour})
+			killed := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+			service.Fail(fake.LoginRoute, lendingtest.Fault{Delay: time.Hour})
 			go func() { _, _, _ = takeToken(t.Context(), killed) }()
 			bubble.Elapse(time.Second)
 			store.before(func(context.Context, string) error { return errDown }) // for it
-			_, waited, err := takeToken(t.Context(), signInTo(t, service, nil, lending.WithTokenStore(store.TokenStore)))
+			_, waited, err := takeToken(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store.TokenStore)))
 			require.NoError(t, err)
 			assert.LessOrEqual(t, waited, 8*time.Second)
 		})
 	})
 	t.Run("lives", func(t *testing.T) {
-		inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 			store, steps := newHookedStore(), new(atomic.Int32)
 			store.before(func(ctx context.Context, step string) error {
 				bubble.Elapse(time.Second)
@@ -515,14 +516,14 @@ func TestHolderOfTheLease(t *testing.T) {
 				}
 				return ctx.Err()
 			})
-			service.Fail(twoFactorRoute, lendingtest.Fault{Delay: 100 * time.Second})
-			holder := signInTo(t, service, nil, lending.WithTokenStore(store))
+			service.Fail(fake.TwoFactorRoute, lendingtest.Fault{Delay: 100 * time.Second})
+			holder := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 			go func() { _, _, _ = takeToken(t.Context(), holder) }()
 			bubble.Elapse(3 * time.Second)
-			_, waited, err := takeToken(t.Context(), signInTo(t, service, nil, lending.WithTokenStore(store.TokenStore)))
+			_, waited, err := takeToken(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store.TokenStore)))
 			require.NoError(t, err)
 			assert.GreaterOrEqual(t, waited, 95*time.Second)
-			assert.Equal(t, 1, service.Arrived(loginRoute))
+			assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 		})
 	})
 }

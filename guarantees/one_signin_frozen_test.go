@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -30,7 +31,7 @@ func TestFrozenProcess(t *testing.T) {
 		takeTokensUntilFrozen(url)
 		return
 	}
-	needsControl(t)
+	fake.NeedsControl(t)
 	const life = 3 * time.Second
 	service := lendingtest.NewServer(lendingtest.WithTokenLifetime(life))
 	defer service.Close()

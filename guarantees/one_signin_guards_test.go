@@ -13,14 +13,15 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
 // Whoever comes after the last caller has left does not wait for what that one has ended.
 func TestCallerAfterTheLastOneLeft(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store, stuck := newHookedStore(), make(chan struct{})
-		client := signInTo(t, service, nil, lending.WithTokenStore(store))
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		store.before(func(context.Context, string) error { <-stuck; return context.Canceled })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -35,9 +36,9 @@ func TestCallerAfterTheLastOneLeft(t *testing.T) {
 }
 
 func TestRefusedTokenIsRemembered(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := &faultyStore{TokenStore: lending.NewMemoryTokenStore()}
-		client := signInTo(t, service, nil, lending.WithTokenStore(store))
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		first, _, err := takeToken(t.Context(), client)
 		require.NoError(t, err)
 		store.down.Store(true) // it keeps the token
@@ -51,10 +52,10 @@ func TestRefusedTokenIsRemembered(t *testing.T) {
 
 // A token that is refused to several processes is one failure, not one for each.
 func TestRefusalIsCountedOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := lending.NewMemoryTokenStore()
-		first := signInTo(t, service, nil, lending.WithTokenStore(store))
-		second := signInTo(t, service, nil, lending.WithTokenStore(store))
+		first := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		second := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		for range 3 {
 			require.NoError(t, read(t.Context(), first))
 			require.NoError(t, read(t.Context(), second))
@@ -75,9 +76,9 @@ func TestRefusalIsCountedOnce(t *testing.T) {
 
 // The pause that a failing store has caused ends with the first success.
 func TestPauseOfTheStoreEndsWithASuccess(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := &faultyStore{TokenStore: lending.NewMemoryTokenStore()}
-		client := signInTo(t, service, nil, lending.WithTokenStore(store))
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		store.down.Store(true)
 		require.Error(t, read(t.Context(), client))
 		store.down.Store(false)
@@ -103,9 +104,9 @@ func slowly(ctx context.Context, _ string) error {
 }
 
 func TestRefusedTokenIsClearedWhileTheClientCloses(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := newHookedStore()
-		client := signInTo(t, service, nil, lending.WithTokenStore(store))
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		got, _, err := takeToken(t.Context(), client)
 		require.NoError(t, err)
 		store.before(slowly)
@@ -120,9 +121,9 @@ func TestRefusedTokenIsClearedWhileTheClientCloses(t *testing.T) {
 
 // What a sign-in has brought is kept although the one who waited for it has gone.
 func TestTokenIsKeptAfterTheLastCallerLeft(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := newHookedStore()
-		client := signInTo(t, service, nil, lending.WithTokenStore(store))
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		store.before(func(ctx context.Context, step string) error {
 			if step == "save" {
 				return slowly(ctx, step)
@@ -134,41 +135,41 @@ func TestTokenIsKeptAfterTheLastCallerLeft(t *testing.T) {
 		_, _, err := takeToken(ctx, client)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		bubble.Elapse(2 * time.Second)
-		next := signInTo(t, service, nil, lending.WithTokenStore(store.TokenStore))
+		next := fake.SignIn(t, service, nil, lending.WithTokenStore(store.TokenStore))
 		require.NoError(t, read(t.Context(), next))
-		assert.Equal(t, 1, service.Arrived(loginRoute))
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 	})
 }
 
 // The pause after a 429 is what the service asks for, not that after a wrong password.
 func TestRateLimitIsNoRefusal(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := signInTo(t, service, nil)
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
 		limited := lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: 5 * time.Second}
-		service.Fail(loginRoute, limited)
+		service.Fail(fake.LoginRoute, limited)
 		require.Error(t, read(t.Context(), client))
 		bubble.Elapse(5 * time.Second)
 		require.NoError(t, read(t.Context(), client))
 	})
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := signInTo(t, service, nil)
-		service.Fail(twoFactorRoute, lendingtest.Fault{Status: http.StatusTooManyRequests})
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		service.Fail(fake.TwoFactorRoute, lendingtest.Fault{Status: http.StatusTooManyRequests})
 		require.Error(t, read(t.Context(), client))
-		assert.Equal(t, 1, service.Arrived(twoFactorRoute), "the code was not wrong, and none is asked for again")
+		assert.Equal(t, 1, service.Arrived(fake.TwoFactorRoute), "the code was not wrong, and none is asked for again")
 	})
 }
 
 func TestEmptySignInIsARefusal(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := signInTo(t, service, nil)
-		service.Fail(loginRoute, lendingtest.Fault{
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		service.Fail(fake.LoginRoute, lendingtest.Fault{
 			Status: http.StatusOK, Body: []byte(`{"requiresTwoFactor":false,"token":""}`), ContentType: "application/json", Times: -1,
 		})
 		for range 59 {
 			require.Error(t, read(t.Context(), client))
 			bubble.Elapse(time.Second)
 		}
-		assert.Equal(t, 1, service.Arrived(loginRoute))
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 	})
 }
 
@@ -186,15 +187,15 @@ func (l *leases) Acquire(ctx context.Context, owner string, ttl time.Duration) (
 // Whoever takes the lease for a refresh and dies must leave the others time for theirs.
 func TestLeaseOfARefreshIsShort(t *testing.T) {
 	const life = 20 * time.Second // it is used for 18 s
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := &leases{TokenStore: lending.NewMemoryTokenStore()}
-		client := signInTo(t, service, nil, lending.WithTokenStore(store))
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		require.NoError(t, read(t.Context(), client))
 		store.longest.Store(0)
 		bubble.Elapse(16 * time.Second)
 		require.NoError(t, read(t.Context(), client))
 		synctest.Wait()
-		assert.Equal(t, 1, service.Arrived(refreshRoute))
+		assert.Equal(t, 1, service.Arrived(fake.RefreshRoute))
 		assert.LessOrEqual(t, time.Duration(store.longest.Load()), time.Second/2)
 	}, lendingtest.WithTokenLifetime(life))
 }
@@ -215,13 +216,13 @@ func TestFencesComeFromTheClock(t *testing.T) {
 
 // Nothing of a session goes on after Close: the token that it has may be used, and is not refreshed.
 func TestNothingIsRefreshedAfterClose(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := signInTo(t, service, nil)
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
 		require.NoError(t, read(t.Context(), client))
 		require.NoError(t, client.Close())
 		bubble.Elapse(51 * time.Minute)
 		require.NoError(t, read(t.Context(), client))
 		synctest.Wait()
-		assert.Zero(t, service.Arrived(refreshRoute))
+		assert.Zero(t, service.Arrived(fake.RefreshRoute))
 	})
 }

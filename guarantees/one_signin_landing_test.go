@@ -13,6 +13,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
@@ -34,9 +35,9 @@ func (s slowAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
 // How long an answer was on its way is no difference of clocks.
 func TestSlowAnswerIsNoSkew(t *testing.T) {
 	for _, skew := range []time.Duration{0, -3 * time.Hour, 3 * time.Hour} {
-		inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 			service.Advance(skew)
-			client := signInTo(t, service, nil, lending.WithHTTPClient(&http.Client{Transport: slowAnswers{service.Transport(), 20 * time.Second}}))
+			client := fake.SignIn(t, service, nil, lending.WithHTTPClient(&http.Client{Transport: slowAnswers{service.Transport(), 20 * time.Second}}))
 			for range 300 {
 				require.NoError(t, read(t.Context(), client))
 				bubble.Elapse(time.Second)
@@ -51,9 +52,9 @@ func TestSlowAnswerIsNoSkew(t *testing.T) {
 // A token that comes with its last moments is not used: the service's Date tells its life
 // only to the second.
 func TestTokenThatNearlyEndedOnTheWay(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		delay := 57 * time.Second
-		client := signInTo(t, service, nil, lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+		client := fake.SignIn(t, service, nil, lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
 			answered, err := service.Transport().RoundTrip(r)
 			if strings.Contains(r.URL.Path, "two-factor") {
 				bubble.Elapse(delay)
@@ -62,7 +63,7 @@ func TestTokenThatNearlyEndedOnTheWay(t *testing.T) {
 			return answered, err
 		})}))
 		require.NoError(t, read(t.Context(), client))
-		assert.Equal(t, 2, service.Executed(loginRoute))
+		assert.Equal(t, 2, service.Executed(fake.LoginRoute))
 	}, lendingtest.WithTokenLifetime(time.Minute))
 }
 
@@ -84,8 +85,8 @@ func TestTokenThatEndsBeforeItIsShared(t *testing.T) {
 		"refused": (*lendingtest.Service).RevokeTokens, "expired": func(*lendingtest.Service) { bubble.Elapse(2 * time.Second) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-				client := signInTo(t, service, nil, lending.WithTokenStore(&lateKeeper{lending.NewMemoryTokenStore(), 4 * time.Second}))
+			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+				client := fake.SignIn(t, service, nil, lending.WithTokenStore(&lateKeeper{lending.NewMemoryTokenStore(), 4 * time.Second}))
 				given := make(chan lending.Token, 1)
 				go func() {
 					token, err := client.Session().Token(t.Context())
@@ -99,7 +100,7 @@ func TestTokenThatEndsBeforeItIsShared(t *testing.T) {
 				now, _, err := takeToken(t.Context(), client)
 				require.NoError(t, err)
 				assert.Equal(t, now.Value.Reveal(), (<-given).Value.Reveal())
-				assert.Equal(t, 2, service.Arrived(loginRoute))
+				assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
 			}, lendingtest.WithTokenLifetime(2*time.Second))
 		})
 	}
@@ -107,23 +108,23 @@ func TestTokenThatEndsBeforeItIsShared(t *testing.T) {
 
 // A service whose tokens never live until they are given out is not asked again and again.
 func TestTokensThatAlwaysEndBeforeTheyAreShared(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := signInTo(t, service, nil, lending.WithHTTPClient(&http.Client{Transport: slowAnswers{service.Transport(), 2 * time.Second}}))
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil, lending.WithHTTPClient(&http.Client{Transport: slowAnswers{service.Transport(), 2 * time.Second}}))
 		for start := time.Now(); time.Since(start) < time.Minute; bubble.Elapse(10 * time.Millisecond) {
 			require.ErrorIs(t, read(t.Context(), client), lending.ErrSignInRequired)
 		}
-		assert.LessOrEqual(t, service.Arrived(loginRoute), 10)
+		assert.LessOrEqual(t, service.Arrived(fake.LoginRoute), 10)
 	}, lendingtest.WithTokenLifetime(time.Second))
 }
 
 func TestKeepaliveSeesASignIn(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := signInTo(t, service, nil)
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
 		go func() { _ = client.Session().Keepalive(t.Context()) }()
 		synctest.Wait()
 		require.NoError(t, read(t.Context(), client))
 		bubble.Elapse(10 * time.Minute)
 		require.NoError(t, read(t.Context(), client))
-		assert.Equal(t, 1, service.Arrived(loginRoute))
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 	}, lendingtest.WithTokenLifetime(30*time.Second))
 }

@@ -18,19 +18,20 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
 // A process that hangs with the file locked must not hang the others.
 func TestFileStoreIsLocked(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		path := filepath.Join(t.TempDir(), "token")
 		lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 		require.NoError(t, err)
 		defer lock.Close()
 		require.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
 
-		client := signInTo(t, service, nil, lending.WithTokenStore(lending.NewFileTokenStore(path)))
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(lending.NewFileTokenStore(path)))
 		start := time.Now()
 		err = read(t.Context(), client)
 		require.ErrorContains(t, err, "the token store: deadline exceeded")
@@ -43,7 +44,7 @@ func TestFileStoreIsLocked(t *testing.T) {
 		start = time.Now()
 		require.NoError(t, client.Close())
 		require.Less(t, time.Since(start), time.Second)
-		require.Zero(t, service.Arrived(loginRoute))
+		require.Zero(t, service.Arrived(fake.LoginRoute))
 	})
 }
 

@@ -10,18 +10,19 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
 // Of two tokens that were got with the store that of the later lease is the newer, also if
 // the clock of whoever got it is behind.
 func TestLaterLeaseWinsWhateverTheClocksSay(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store, other := lending.NewMemoryTokenStore(), lending.NewMemoryTokenStore()
-		client := signInTo(t, service, nil, lending.WithTokenStore(store))
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		require.NoError(t, read(t.Context(), client))
 		bubble.Elapse(time.Minute)
-		behind, _, err := takeToken(t.Context(), signInTo(t, service, nil, lending.WithTokenStore(other)))
+		behind, _, err := takeToken(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(other)))
 		require.NoError(t, err)
 		later, err := other.Load(t.Context())
 		require.NoError(t, err)

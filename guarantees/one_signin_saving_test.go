@@ -12,6 +12,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
@@ -20,9 +21,9 @@ import (
 // their token has expired.
 func TestSavingDoesNotUseUpTheLifeOfTheToken(t *testing.T) {
 	const life = 20 * time.Second // it is used for 18 s, and refreshed after 12 to 15
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store, took := newHookedStore(), time.Duration(0)
-		client := signInTo(t, service, nil, lending.WithTokenStore(store))
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		require.NoError(t, read(t.Context(), client))
 		bubble.Elapse(15 * time.Second)
 		store.before(func(ctx context.Context, step string) error {
@@ -36,15 +37,15 @@ func TestSavingDoesNotUseUpTheLifeOfTheToken(t *testing.T) {
 		require.NoError(t, read(t.Context(), client))
 		bubble.Elapse(6 * time.Second)
 		synctest.Wait()
-		assert.Equal(t, 1, service.Arrived(refreshRoute))
+		assert.Equal(t, 1, service.Arrived(fake.RefreshRoute))
 		assert.NotZero(t, took)
 		assert.LessOrEqual(t, took, time.Second/2)
 	}, lendingtest.WithTokenLifetime(life))
 }
 
 func TestSessionPrintsWhetherItIsSignedIn(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := signInTo(t, service, nil)
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
 		assert.Equal(t, "lending session: not signed in", fmt.Sprint(client.Session()))
 		require.NoError(t, read(t.Context(), client))
 		assert.Equal(t, "lending session: signed in", fmt.Sprint(client.Session()))

@@ -16,7 +16,9 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/race"
+	"github.com/lendingapi/lending-go/internal/test/seeds"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -43,14 +45,14 @@ const (
 // waiting: what a process that was really stopped does first, when it goes on, this
 // cannot show. All processes have one clock.
 func TestSessionsSimulation(t *testing.T) {
-	needsControl(t)
+	fake.NeedsControl(t)
 	few := fewSimulations
 	if race.Enabled || testing.Short() {
 		few /= 5
 	}
-	count, first := fromEnvironment(t, sessionsVariable, few), fromEnvironment(t, seedVariable, 1)
+	count, first := seeds.FromEnvironment(t, sessionsVariable, few), seeds.FromEnvironment(t, seeds.Variable, 1)
 	all := sessionsTally{}
-	seeds := map[string][]int{}
+	failures := map[string][]int{}
 	for seed := first; seed < first+count; seed++ {
 		s := newSimulation(seed)
 		func() {
@@ -63,13 +65,13 @@ func TestSessionsSimulation(t *testing.T) {
 		}()
 		all.add(s)
 		for kind, v := range s.watch.failed {
-			if seeds[kind] = append(seeds[kind], seed); len(seeds[kind]) <= 2 {
+			if failures[kind] = append(failures[kind], seed); len(failures[kind]) <= 2 {
 				t.Errorf("simulation of %d processes (%s), tokens of %v: %s: %s\nto see it again: %s=1 %s=%d go test -count=20 -run TestSessionsSimulation ./guarantees\nwhat came before:\n%s",
-					s.count, s.profile, s.life, kind, v.text, sessionsVariable, seedVariable, seed, strings.Join(v.before, "\n"))
+					s.count, s.profile, s.life, kind, v.text, sessionsVariable, seeds.Variable, seed, strings.Join(v.before, "\n"))
 			}
 		}
 	}
-	for kind, list := range seeds {
+	for kind, list := range failures {
 		t.Errorf("%s: %d of %d seeds: %v", kind, len(list), count, list[:min(len(list), 40)])
 	}
 	t.Logf("%d simulations from seed %d: %+v", count, first, all)

@@ -21,6 +21,8 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/lendingapi/lending-go/lendingtest/storetest"
@@ -124,26 +126,26 @@ func TestTokenStoreNeedsCredentials(t *testing.T) {
 }
 
 func TestTokenSurvivesARestart(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		path := filepath.Join(t.TempDir(), "token")
 		for range 3 {
-			client := signInTo(t, service, nil, lending.WithTokenStore(lending.NewFileTokenStore(path)))
+			client := fake.SignIn(t, service, nil, lending.WithTokenStore(lending.NewFileTokenStore(path)))
 			require.NoError(t, read(t.Context(), client))
 			require.NoError(t, client.Close())
 			bubble.Elapse(time.Minute)
 		}
-		assert.Equal(t, 1, service.Arrived(loginRoute))
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 
 		require.NoError(t, os.WriteFile(path, []byte("\x00\x00"), 0o600))
 		var log strings.Builder
-		client := signInTo(t, service, nil, lending.WithTokenStore(lending.NewFileTokenStore(path)),
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(lending.NewFileTokenStore(path)),
 			lending.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		require.NoError(t, read(t.Context(), client), "a corrupted file is signed over")
 		assert.Contains(t, log.String(), "the stored token cannot be read")
-		assert.Equal(t, 2, service.Arrived(loginRoute))
-		next := signInTo(t, service, nil, lending.WithTokenStore(lending.NewFileTokenStore(path)))
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
+		next := fake.SignIn(t, service, nil, lending.WithTokenStore(lending.NewFileTokenStore(path)))
 		require.NoError(t, read(t.Context(), next))
-		assert.Equal(t, 2, service.Arrived(loginRoute))
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
 	})
 }
 
@@ -154,13 +156,13 @@ func TestStoreIsOfOneAccount(t *testing.T) {
 	defer service.Close()
 	defer another.Close()
 	administrator := lending.Credentials{Username: lendingtest.AdministratorUsername, Password: lending.NewSecret(lendingtest.AdministratorPassword)}
-	client := wire.NewClient(t, service.URL, lending.WithCredentials(credentialsOf(service)), lending.WithTokenStore(store))
+	client := wire.NewClient(t, service.URL, lending.WithCredentials(fake.Credentials(service)), lending.WithTokenStore(store))
 	require.NoError(t, client.Session().SignIn(t.Context()))
 	before, err := store.Load(t.Context())
 	require.NoError(t, err)
 	requests := len(service.Requests())
 
-	for url, credentials := range map[string]lending.Credentials{service.URL: administrator, another.URL: credentialsOf(another)} {
+	for url, credentials := range map[string]lending.Credentials{service.URL: administrator, another.URL: fake.Credentials(another)} {
 		stranger := wire.NewClient(t, url, lending.WithCredentials(credentials), lending.WithTokenStore(store))
 		_, err := stranger.Customers.GetByEmail(t.Context(), "ada@example.com")
 		assert.ErrorContains(t, err, "what it holds is of another account or service")
@@ -173,7 +175,7 @@ func TestStoreIsOfOneAccount(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, before, after)
 
-	again := wire.NewClient(t, strings.Replace(service.URL, "http", "HTTP", 1)+"/", lending.WithCredentials(credentialsOf(service)), lending.WithTokenStore(store))
+	again := wire.NewClient(t, strings.Replace(service.URL, "http", "HTTP", 1)+"/", lending.WithCredentials(fake.Credentials(service)), lending.WithTokenStore(store))
 	require.NoError(t, again.Session().SignIn(t.Context()))
 	assert.Equal(t, 1, service.Executed("POST /api/Authenication/login"), "the address is the same, if spelled otherwise")
 }
@@ -209,12 +211,12 @@ func TestSameService(t *testing.T) {
 }
 
 func TestReplicasShareOneToken(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := lending.NewMemoryTokenStore()
-		service.Fail(twoFactorRoute, lendingtest.Fault{Delay: 40 * time.Second}) // longer than a lease
+		service.Fail(fake.TwoFactorRoute, lendingtest.Fault{Delay: 40 * time.Second}) // longer than a lease
 		var clients []*lending.Client
 		for range 8 {
-			clients = append(clients, signInTo(t, service, nil, lending.WithTokenStore(store)))
+			clients = append(clients, fake.SignIn(t, service, nil, lending.WithTokenStore(store)))
 		}
 		var all sync.WaitGroup
 		for _, client := range clients {
@@ -226,14 +228,14 @@ func TestReplicasShareOneToken(t *testing.T) {
 			})
 		}
 		all.Wait()
-		assert.Equal(t, 1, service.Arrived(loginRoute))
-		assert.InDelta(t, 14, service.Arrived(refreshRoute), 1, "one for each life of ten hours, 40 to 50 minutes each")
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+		assert.InDelta(t, 14, service.Arrived(fake.RefreshRoute), 1, "one for each life of ten hours, 40 to 50 minutes each")
 
 		service.RevokeTokens()
 		for _, client := range clients {
 			require.NoError(t, read(t.Context(), client))
 		}
-		assert.Equal(t, 2, service.Arrived(loginRoute))
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
 	})
 }
 
@@ -278,10 +280,10 @@ func (f *faultyStore) Save(ctx context.Context, token lending.StoredToken) error
 }
 
 func TestStoreIsDown(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := &faultyStore{TokenStore: lending.NewMemoryTokenStore()}
-		first := signInTo(t, service, nil, lending.WithTokenStore(store))
-		second := signInTo(t, service, nil, lending.WithTokenStore(store))
+		first := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		second := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		require.NoError(t, read(t.Context(), first))
 		require.NoError(t, read(t.Context(), second))
 		store.down.Store(true)
@@ -290,11 +292,11 @@ func TestStoreIsDown(t *testing.T) {
 			require.NoError(t, read(t.Context(), second))
 			bubble.Elapse(time.Minute)
 			if time.Since(service.Requests()[0].Time) == 50*time.Minute {
-				assert.Zero(t, service.Arrived(refreshRoute), "there is hope that the store comes back")
+				assert.Zero(t, service.Arrived(fake.RefreshRoute), "there is hope that the store comes back")
 			}
 		}
-		assert.Equal(t, 1, service.Arrived(loginRoute))
-		assert.Equal(t, 6, service.Arrived(refreshRoute), "each its own, at the last moment")
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+		assert.Equal(t, 6, service.Arrived(fake.RefreshRoute), "each its own, at the last moment")
 
 		store.down.Store(false)
 		for range 60 {
@@ -302,7 +304,7 @@ func TestStoreIsDown(t *testing.T) {
 			require.NoError(t, read(t.Context(), second))
 			bubble.Elapse(time.Minute)
 		}
-		assert.InDelta(t, 7, service.Arrived(refreshRoute), 1, "shared again")
+		assert.InDelta(t, 7, service.Arrived(fake.RefreshRoute), 1, "shared again")
 		a, _, err := takeToken(t.Context(), first)
 		require.NoError(t, err)
 		b, _, err := takeToken(t.Context(), second)
@@ -312,29 +314,29 @@ func TestStoreIsDown(t *testing.T) {
 }
 
 func TestNobodySignsInWithoutTheStore(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := &faultyStore{TokenStore: lending.NewMemoryTokenStore()}
 		store.down.Store(true)
-		client := signInTo(t, service, nil, lending.WithTokenStore(store))
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		err := read(t.Context(), client)
 		require.ErrorIs(t, err, errDown)
 		require.ErrorContains(t, err, "token store")
 		require.Error(t, read(t.Context(), client))
-		assert.Zero(t, service.Arrived(loginRoute))
+		assert.Zero(t, service.Arrived(fake.LoginRoute))
 		require.NoError(t, client.Session().SignIn(t.Context()), "unless somebody asks for it")
 		require.NoError(t, read(t.Context(), client))
-		assert.Equal(t, 1, service.Arrived(loginRoute))
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 	})
 }
 
 func TestStoreErrorsAreTold(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		for cause, text := range map[error]string{
 			&fs.PathError{Op: "open", Path: "hush", Err: fs.ErrNotExist}:   "no such file or directory",
 			&fs.PathError{Op: "open", Path: "hush", Err: fs.ErrPermission}: "permission denied",
 		} {
 			store := brokenStore{lending.NewMemoryTokenStore(), cause}
-			err := read(t.Context(), signInTo(t, service, nil, lending.WithTokenStore(store)))
+			err := read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store)))
 			require.ErrorContains(t, err, "the token store: "+text)
 			assert.NotContains(t, err.Error(), "hush")
 		}
@@ -354,10 +356,10 @@ func (b brokenStore) Acquire(context.Context, string, time.Duration) (int64, err
 // The pause for the store must not be the one that spares a person messages.
 func TestStoreComesBack(t *testing.T) {
 	for down := range 12 {
-		inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 			store := &faultyStore{TokenStore: lending.NewMemoryTokenStore()}
 			store.down.Store(true)
-			client := signInTo(t, service, nil, lending.WithTokenStore(store))
+			client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 			for range 600 + 7*down {
 				require.Error(t, read(t.Context(), client))
 				bubble.Elapse(time.Second)
@@ -374,27 +376,27 @@ func TestStoreComesBack(t *testing.T) {
 
 // A holder that stands still loses its lease, and what it saves afterwards is refused.
 func TestFrozenHolder(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		shared := lending.NewMemoryTokenStore()
 		store := &faultyStore{TokenStore: shared}
-		slow := signInTo(t, service, nil, lending.WithTokenStore(store))
-		fast := signInTo(t, service, nil, lending.WithTokenStore(shared))
+		slow := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		fast := fake.SignIn(t, service, nil, lending.WithTokenStore(shared))
 		require.NoError(t, read(t.Context(), slow))
 		require.NoError(t, read(t.Context(), fast))
 		bubble.Elapse(50*time.Minute + time.Second)
 
 		frozen := make(chan struct{})
-		service.Fail(refreshRoute, lendingtest.Fault{Reached: func() { store.frozen.Store(&frozen) }})
+		service.Fail(fake.RefreshRoute, lendingtest.Fault{Reached: func() { store.frozen.Store(&frozen) }})
 		require.NoError(t, read(t.Context(), slow)) // has refreshed, and cannot save
 		synctest.Wait()
 		require.NoError(t, read(t.Context(), fast), "finds the lease held, and goes on")
 		synctest.Wait()
-		assert.Equal(t, 1, service.Arrived(refreshRoute))
+		assert.Equal(t, 1, service.Arrived(fake.RefreshRoute))
 		for range 4 * 60 { // the lease ends
 			require.NoError(t, read(t.Context(), fast))
 			bubble.Elapse(time.Second)
 		}
-		assert.Equal(t, 2, service.Arrived(refreshRoute))
+		assert.Equal(t, 2, service.Arrived(fake.RefreshRoute))
 		before, err := shared.Load(t.Context())
 		require.NoError(t, err)
 		b, _, err := takeToken(t.Context(), fast)
@@ -411,7 +413,7 @@ func TestFrozenHolder(t *testing.T) {
 		a, _, err := takeToken(t.Context(), slow)
 		require.NoError(t, err)
 		assert.Equal(t, b.Value.Reveal(), a.Value.Reveal(), "the slow one takes the newer token when its own is due")
-		assert.Equal(t, 1, service.Arrived(loginRoute))
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 	})
 }
 
@@ -430,21 +432,21 @@ func (l *lateStore) Acquire(ctx context.Context, owner string, ttl time.Duration
 }
 
 func TestTokenThatCameBeforeTheLease(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		shared := lending.NewMemoryTokenStore()
-		fast := signInTo(t, service, nil, lending.WithTokenStore(shared))
+		fast := fake.SignIn(t, service, nil, lending.WithTokenStore(shared))
 		store := &lateStore{shared, func() { assert.NoError(t, read(t.Context(), fast)) }}
-		require.NoError(t, read(t.Context(), signInTo(t, service, nil, lending.WithTokenStore(store))))
-		assert.Equal(t, 1, service.Arrived(loginRoute))
+		require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store))))
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 	})
 }
 
 // What a process does under a lease ends when another process has it.
 func TestLostLeaseEndsTheWork(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := &stolenStore{TokenStore: lending.NewMemoryTokenStore()}
 		ended := make(chan time.Time, 1)
-		client := signInTo(t, service, func(c *lending.Credentials) {
+		client := fake.SignIn(t, service, func(c *lending.Credentials) {
 			c.TwoFactor = func(ctx context.Context, _ lending.Challenge) (string, error) {
 				store.stolen.Store(true)
 				<-ctx.Done()
@@ -474,13 +476,13 @@ func (s *stolenStore) Acquire(ctx context.Context, owner string, ttl time.Durati
 
 // A wrong password that every replica tried would lock the account.
 func TestReplicasShareAFailure(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := lending.NewMemoryTokenStore()
 		for range 8 {
-			client := signInTo(t, service, func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") }, lending.WithTokenStore(store))
+			client := fake.SignIn(t, service, func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") }, lending.WithTokenStore(store))
 			require.Error(t, read(t.Context(), client))
 		}
-		assert.Equal(t, 1, service.Arrived(loginRoute))
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 	})
 }
 
@@ -491,12 +493,12 @@ func TestRefusedTokenLeavesTheStore(t *testing.T) {
 		"exits":  func(*lending.Client) {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 				path := filepath.Join(t.TempDir(), "token")
 				mutate := func() error {
-					client := signInTo(t, service, nil, lending.WithTokenStore(lending.NewFileTokenStore(path)))
+					client := fake.SignIn(t, service, nil, lending.WithTokenStore(lending.NewFileTokenStore(path)))
 					defer end(client)
-					return client.Applications.Cancel(t.Context(), theApplication)
+					return client.Applications.Cancel(t.Context(), catalog.Application)
 				}
 				require.NotErrorIs(t, mutate(), lending.ErrUnauthorized)
 				service.RevokeTokens()
@@ -505,7 +507,7 @@ func TestRefusedTokenLeavesTheStore(t *testing.T) {
 					require.NotErrorIs(t, mutate(), lending.ErrUnauthorized)
 					bubble.Elapse(time.Minute)
 				}
-				assert.Equal(t, 2, service.Arrived(loginRoute))
+				assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
 			})
 		})
 	}
@@ -513,19 +515,19 @@ func TestRefusedTokenLeavesTheStore(t *testing.T) {
 
 // A refusal of an old token must not clear the newer one of another process.
 func TestRefusedTokenDoesNotTakeANewerOneAlong(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := lending.NewMemoryTokenStore()
-		first := signInTo(t, service, nil, lending.WithTokenStore(store))
-		second := signInTo(t, service, nil, lending.WithTokenStore(store))
+		first := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		second := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		old, _, err := takeToken(t.Context(), first)
 		require.NoError(t, err)
 		require.NoError(t, read(t.Context(), second))
 		service.RevokeTokens()
 		require.NoError(t, read(t.Context(), second), "signs in anew")
 		first.Session().Invalidate(old)
-		third := signInTo(t, service, nil, lending.WithTokenStore(store))
+		third := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		require.NoError(t, read(t.Context(), third))
-		assert.Equal(t, 2, service.Arrived(loginRoute))
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
 	})
 }
 
@@ -541,9 +543,9 @@ func (n *notingStore) Save(ctx context.Context, token lending.StoredToken) error
 }
 
 func TestStoreIsToldWhenATokenExpires(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := &notingStore{TokenStore: lending.NewMemoryTokenStore()}
-		client := signInTo(t, service, nil, lending.WithTokenStore(store))
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		got, _, err := takeToken(t.Context(), client)
 		require.NoError(t, err)
 		client.Session().Invalidate(got)

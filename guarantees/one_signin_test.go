@@ -20,47 +20,15 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-const (
-	refreshRoute = "POST /api/Authenication/refresh-token"
-	listRoute    = "GET /api/Application/get-customer-applications/{customerId}"
-)
-
-// inBubble runs test on fake time, with a service without sockets.
-func inBubble(t *testing.T, test func(t *testing.T, service *lendingtest.Service), opts ...lendingtest.Option) {
-	t.Helper()
-	needsControl(t)
-	synctest.Test(t, func(t *testing.T) {
-		service := lendingtest.New(opts...)
-		defer service.Close()
-		test(t, service)
-	})
-}
-
-// signInTo returns a client of service that signs in with the codes it sends.
-func signInTo(t *testing.T, service *lendingtest.Service, change func(*lending.Credentials), opts ...lending.Option) *lending.Client {
-	t.Helper()
-	credentials := lending.Credentials{
-		Username: lendingtest.Username,
-		Password: lending.NewSecret(lendingtest.Password),
-		TwoFactor: func(context.Context, lending.Challenge) (string, error) {
-			return service.TwoFactorCode(lendingtest.Username), nil
-		},
-	}
-	if change != nil {
-		change(&credentials)
-	}
-	return wire.NewClient(t, "http://127.0.0.1", append([]lending.Option{
-		lending.WithCredentials(credentials), lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
-	}, opts...)...)
-}
-
 // read makes a call that needs a token, for a customer that the service does not have.
 func read(ctx context.Context, client *lending.Client) error {
-	_, err := client.Applications.ListByCustomer(ctx, someCustomer)
+	_, err := client.Applications.ListByCustomer(ctx, catalog.OtherCustomer)
 	if errors.Is(err, lending.ErrNotFound) {
 		return nil
 	}
@@ -75,14 +43,14 @@ func takeToken(ctx context.Context, client *lending.Client) (lending.Token, time
 }
 
 func TestTokenIsRefreshedAheadOfExpiry(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := signInTo(t, service, nil)
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
 		for range 24 * 60 {
 			require.NoError(t, read(t.Context(), client))
 			bubble.Elapse(time.Minute)
 		}
-		assert.Equal(t, 1, service.Arrived(loginRoute), "one code for a whole day")
-		assert.InDelta(t, 32, service.Arrived(refreshRoute), 4)
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute), "one code for a whole day")
+		assert.InDelta(t, 32, service.Arrived(fake.RefreshRoute), 4)
 		for _, request := range service.Requests() {
 			assert.NotEqual(t, http.StatusUnauthorized, request.Status)
 		}
@@ -90,12 +58,12 @@ func TestTokenIsRefreshedAheadOfExpiry(t *testing.T) {
 }
 
 func TestNobodyWaitsForARefresh(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := signInTo(t, service, nil)
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
 		first, _, err := takeToken(t.Context(), client)
 		require.NoError(t, err)
 		bubble.Elapse(50*time.Minute + time.Second)
-		service.Fail(refreshRoute, lendingtest.Fault{Delay: 20 * time.Second})
+		service.Fail(fake.RefreshRoute, lendingtest.Fault{Delay: 20 * time.Second})
 		var lost, blocked atomic.Int32
 		var all sync.WaitGroup
 		for range 1000 {
@@ -113,8 +81,8 @@ func TestNobodyWaitsForARefresh(t *testing.T) {
 		assert.Zero(t, lost.Load())
 		assert.Zero(t, blocked.Load())
 		bubble.Elapse(time.Minute)
-		assert.Equal(t, 1, service.Arrived(refreshRoute))
-		assert.Equal(t, 1, service.Arrived(loginRoute))
+		assert.Equal(t, 1, service.Arrived(fake.RefreshRoute))
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 		second, _, err := takeToken(t.Context(), client)
 		require.NoError(t, err)
 		assert.NotEqual(t, first.Value.Reveal(), second.Value.Reveal())
@@ -122,29 +90,29 @@ func TestNobodyWaitsForARefresh(t *testing.T) {
 }
 
 func TestThousandCallersAfterExpiry(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := signInTo(t, service, nil)
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
 		require.NoError(t, read(t.Context(), client))
 		bubble.Elapse(2 * time.Hour)
-		service.Fail(loginRoute, lendingtest.Fault{Delay: time.Second})
+		service.Fail(fake.LoginRoute, lendingtest.Fault{Delay: time.Second})
 		var all sync.WaitGroup
 		for range 1000 {
 			all.Go(func() { assert.NoError(t, read(t.Context(), client)) })
 		}
 		all.Wait()
-		assert.Equal(t, 2, service.Arrived(loginRoute))
-		assert.Zero(t, service.Arrived(refreshRoute), "an expired token cannot be refreshed")
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
+		assert.Zero(t, service.Arrived(fake.RefreshRoute), "an expired token cannot be refreshed")
 	})
 }
 
 func TestSameRefusalOfManyCalls(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := signInTo(t, service, nil)
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
 		require.NoError(t, read(t.Context(), client))
-		before := service.Arrived(listRoute)
+		before := service.Arrived(fake.ListRoute)
 		service.RevokeTokens()
 		together := make(chan struct{})
-		service.Fail(listRoute, lendingtest.Fault{Until: together, Times: 50})
+		service.Fail(fake.ListRoute, lendingtest.Fault{Until: together, Times: 50})
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() { assert.NoError(t, read(t.Context(), client)) })
@@ -152,22 +120,22 @@ func TestSameRefusalOfManyCalls(t *testing.T) {
 		synctest.Wait()
 		close(together)
 		all.Wait()
-		assert.Equal(t, 2, service.Arrived(loginRoute), "one sign-in more")
-		assert.Equal(t, before+100, service.Arrived(listRoute), "each read once more")
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute), "one sign-in more")
+		assert.Equal(t, before+100, service.Arrived(fake.ListRoute), "each read once more")
 	})
 }
 
 func TestSameRefusalOfManyMutations(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := signInTo(t, service, nil)
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
 		require.NoError(t, read(t.Context(), client))
 		service.RevokeTokens()
 		together := make(chan struct{})
-		service.Fail(createRoute, lendingtest.Fault{Until: together, Times: 50})
+		service.Fail(fake.CreateRoute, lendingtest.Fault{Until: together, Times: 50})
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() {
-				_, err := client.Applications.CreateCustomer(t.Context(), goodCustomer())
+				_, err := client.Applications.CreateCustomer(t.Context(), fake.Ada())
 				assert.ErrorIs(t, err, lending.ErrUnauthorized)
 				assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
 			})
@@ -175,18 +143,18 @@ func TestSameRefusalOfManyMutations(t *testing.T) {
 		synctest.Wait()
 		close(together)
 		all.Wait()
-		assert.Equal(t, 50, service.Arrived(createRoute), "none is sent twice")
-		assert.Equal(t, 1, service.Arrived(loginRoute), "nobody has asked for a token since")
+		assert.Equal(t, 50, service.Arrived(fake.CreateRoute), "none is sent twice")
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute), "nobody has asked for a token since")
 		require.NoError(t, read(t.Context(), client))
-		assert.Equal(t, 2, service.Arrived(loginRoute))
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
 	})
 }
 
 // A refusal that arrives late is of a token that nobody uses any more.
 func TestLateRefusal(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := &faultyStore{TokenStore: lending.NewMemoryTokenStore()}
-		client := signInTo(t, service, nil, lending.WithTokenStore(store))
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		old, _, err := takeToken(t.Context(), client)
 		require.NoError(t, err)
 		for i := range 10 {
@@ -200,7 +168,7 @@ func TestLateRefusal(t *testing.T) {
 			require.NoError(t, err)
 			store.down.Store(false)
 			assert.Equal(t, fresh.Value.Reveal(), again.Value.Reveal())
-			assert.Equal(t, i+2, service.Arrived(loginRoute))
+			assert.Equal(t, i+2, service.Arrived(fake.LoginRoute))
 			old = fresh
 			bubble.Elapse(2 * time.Minute)
 		}
@@ -209,15 +177,15 @@ func TestLateRefusal(t *testing.T) {
 
 // A service that refuses every token must not make the client send a code for each call.
 func TestEveryTokenIsRefused(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := signInTo(t, service, nil)
-		service.Fail(listRoute, lendingtest.Fault{Status: http.StatusUnauthorized, Times: -1})
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		service.Fail(fake.ListRoute, lendingtest.Fault{Status: http.StatusUnauthorized, Times: -1})
 		for range 600 {
 			require.Error(t, read(t.Context(), client))
 			bubble.Elapse(100 * time.Millisecond)
 		}
-		assert.LessOrEqual(t, service.Arrived(loginRoute), 12, "sign-ins in a minute")
-		assert.GreaterOrEqual(t, service.Arrived(loginRoute), 3)
+		assert.LessOrEqual(t, service.Arrived(fake.LoginRoute), 12, "sign-ins in a minute")
+		assert.GreaterOrEqual(t, service.Arrived(fake.LoginRoute), 3)
 	})
 }
 
@@ -238,10 +206,10 @@ func (c *contexts) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestFirstCallerLeaves(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		transport := &contexts{RoundTripper: service.Transport()}
-		client := signInTo(t, service, nil, lending.WithHTTPClient(&http.Client{Transport: transport}))
-		service.Fail(loginRoute, lendingtest.Fault{Delay: time.Second})
+		client := fake.SignIn(t, service, nil, lending.WithHTTPClient(&http.Client{Transport: transport}))
+		service.Fail(fake.LoginRoute, lendingtest.Fault{Delay: time.Second})
 		var all sync.WaitGroup
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), contextKey{}, 1), 20*time.Millisecond)
@@ -259,15 +227,15 @@ func TestFirstCallerLeaves(t *testing.T) {
 			})
 		}
 		all.Wait()
-		assert.Equal(t, 1, service.Arrived(loginRoute))
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 		assert.Zero(t, transport.seen.Load(), "a sign-in has nothing of its first caller's context")
 	})
 }
 
 func TestLastCallerLeaves(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		ended := make(chan error, 1)
-		client := signInTo(t, service, func(c *lending.Credentials) {
+		client := fake.SignIn(t, service, func(c *lending.Credentials) {
 			c.TwoFactor = func(ctx context.Context, _ lending.Challenge) (string, error) {
 				select {
 				case <-ctx.Done():
@@ -292,7 +260,7 @@ func TestLastCallerLeaves(t *testing.T) {
 		all.Wait()
 		synctest.Wait()
 		require.Len(t, ended, 1)
-		assert.Equal(t, 1, service.Arrived(loginRoute))
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 	})
 }
 
@@ -300,9 +268,9 @@ func TestLastCallerLeaves(t *testing.T) {
 func TestLostSignIn(t *testing.T) {
 	service := lendingtest.NewServer()
 	defer service.Close()
-	client := wire.NewClient(t, service.URL, lending.WithCredentials(credentialsOf(service)))
-	service.Fail(loginRoute, lendingtest.Fault{ResetAfter: true})
-	_, err := client.Applications.Process(t.Context(), theApplication)
+	client := wire.NewClient(t, service.URL, lending.WithCredentials(fake.Credentials(service)))
+	service.Fail(fake.LoginRoute, lendingtest.Fault{ResetAfter: true})
+	_, err := client.Applications.Process(t.Context(), catalog.Application)
 	require.Error(t, err)
 	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
 	assert.NotErrorIs(t, err, lending.ErrMayHaveHappened)
@@ -316,9 +284,9 @@ func TestEndpointDown(t *testing.T) {
 		"fails":   {Status: http.StatusServiceUnavailable, Times: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-				client := signInTo(t, service, nil)
-				service.Fail(loginRoute, fault)
+			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+				client := fake.SignIn(t, service, nil)
+				service.Fail(fake.LoginRoute, fault)
 				var all sync.WaitGroup
 				for range 100 {
 					all.Go(func() {
@@ -333,7 +301,7 @@ func TestEndpointDown(t *testing.T) {
 					})
 				}
 				all.Wait()
-				assert.LessOrEqual(t, service.Arrived(loginRoute), 9, "in a minute, for 10,000 callers")
+				assert.LessOrEqual(t, service.Arrived(fake.LoginRoute), 9, "in a minute, for 10,000 callers")
 				service.ClearFaults()
 				bubble.Elapse(time.Minute)
 				_, _, err := takeToken(t.Context(), client)
@@ -344,9 +312,9 @@ func TestEndpointDown(t *testing.T) {
 }
 
 func TestPanicInTheCallback(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		panics := true
-		client := signInTo(t, service, func(c *lending.Credentials) {
+		client := fake.SignIn(t, service, func(c *lending.Credentials) {
 			ask := c.TwoFactor
 			c.TwoFactor = func(ctx context.Context, challenge lending.Challenge) (string, error) {
 				if panics {
@@ -364,28 +332,28 @@ func TestPanicInTheCallback(t *testing.T) {
 }
 
 func TestRefusedPasswordIsNotRepeated(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := signInTo(t, service, func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") })
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") })
 		for range 3600 {
 			err := read(t.Context(), client)
 			require.Error(t, err)
 			require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
 			bubble.Elapse(time.Second)
 		}
-		assert.Equal(t, 6, service.Arrived(loginRoute), "after 0, 1, 3, 7, 15 and 31 minutes")
+		assert.Equal(t, 6, service.Arrived(fake.LoginRoute), "after 0, 1, 3, 7, 15 and 31 minutes")
 		require.ErrorContains(t, read(t.Context(), client), "not tried again before")
 		require.Error(t, client.Session().SignIn(t.Context()))
-		assert.Equal(t, 7, service.Arrived(loginRoute), "somebody has asked for it")
+		assert.Equal(t, 7, service.Arrived(fake.LoginRoute), "somebody has asked for it")
 	})
 }
 
 // Others who ask at the same time, and are told to wait, must not hold up a person.
 func TestSignInAmongOtherCallers(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		wrong := func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") }
 		store := slowStore{lending.NewMemoryTokenStore()}
-		require.Error(t, read(t.Context(), signInTo(t, service, wrong, lending.WithTokenStore(store))))
-		client := signInTo(t, service, wrong, lending.WithTokenStore(store))
+		require.Error(t, read(t.Context(), fake.SignIn(t, service, wrong, lending.WithTokenStore(store))))
+		client := fake.SignIn(t, service, wrong, lending.WithTokenStore(store))
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		for range 20 {
@@ -399,7 +367,7 @@ func TestSignInAmongOtherCallers(t *testing.T) {
 		for i := range 20 {
 			bubble.Elapse(time.Duration(2+i) * time.Millisecond)
 			require.Error(t, client.Session().SignIn(t.Context()))
-			require.Equal(t, i+2, service.Arrived(loginRoute))
+			require.Equal(t, i+2, service.Arrived(fake.LoginRoute))
 		}
 		cancel()
 		all.Wait()
@@ -415,24 +383,24 @@ func (s slowStore) Load(ctx context.Context) (lending.StoredToken, error) {
 }
 
 func TestSignInIsRateLimited(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := signInTo(t, service, nil)
-		service.Fail(loginRoute, lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: 90 * time.Second})
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		service.Fail(fake.LoginRoute, lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: 90 * time.Second})
 		for range 89 {
 			require.Error(t, read(t.Context(), client))
 			bubble.Elapse(time.Second)
 		}
-		assert.Equal(t, 1, service.Arrived(loginRoute))
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 		bubble.Elapse(2 * time.Second)
 		require.NoError(t, read(t.Context(), client))
 	})
 }
 
 func TestWrongCodesAreAskedAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		var attempts []int
 		rightFrom := 3
-		client := signInTo(t, service, func(c *lending.Credentials) {
+		client := fake.SignIn(t, service, func(c *lending.Credentials) {
 			ask := c.TwoFactor
 			c.TwoFactor = func(ctx context.Context, challenge lending.Challenge) (string, error) {
 				attempts = append(attempts, challenge.Attempt)
@@ -444,14 +412,14 @@ func TestWrongCodesAreAskedAgain(t *testing.T) {
 		})
 		require.NoError(t, read(t.Context(), client))
 		assert.Equal(t, []int{1, 2, 3}, attempts)
-		assert.Equal(t, 1, service.Arrived(loginRoute))
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 
 		service.RevokeTokens()
 		attempts, rightFrom = nil, 10
 		require.Error(t, read(t.Context(), client))
 		require.Error(t, read(t.Context(), client))
 		assert.Equal(t, []int{1, 2, 3}, attempts, "no further code is sent by itself")
-		assert.Equal(t, 2, service.Arrived(loginRoute))
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
 	})
 }
 
@@ -465,8 +433,8 @@ func TestCodesInAnHour(t *testing.T) {
 		"wrong codes":   func(context.Context, lending.Challenge) (string, error) { return "wrong", nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-				client := signInTo(t, service, func(c *lending.Credentials) { c.TwoFactor = ask })
+			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+				client := fake.SignIn(t, service, func(c *lending.Credentials) { c.TwoFactor = ask })
 				for start := time.Now(); time.Since(start) < time.Hour; bubble.Elapse(time.Second) {
 					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 					require.Error(t, read(ctx, client))
@@ -479,8 +447,8 @@ func TestCodesInAnHour(t *testing.T) {
 }
 
 func TestCodeIsStillDueWhenTheCallersLeft(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := signInTo(t, service, func(c *lending.Credentials) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, func(c *lending.Credentials) {
 			c.TwoFactor = func(ctx context.Context, _ lending.Challenge) (string, error) { <-ctx.Done(); return "", ctx.Err() }
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -497,24 +465,24 @@ func TestCodeIsStillDueWhenTheCallersLeft(t *testing.T) {
 }
 
 func TestEmptyTokenIsAFailedSignIn(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := signInTo(t, service, nil)
-		service.Fail(twoFactorRoute, lendingtest.Fault{
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		service.Fail(fake.TwoFactorRoute, lendingtest.Fault{
 			Status: http.StatusOK, Body: []byte(`{"requiresTwoFactor":false,"token":""}`), ContentType: "application/json", Times: -1,
 		})
 		_, _, err := takeToken(t.Context(), client)
 		require.ErrorIs(t, err, lending.ErrSignInRequired)
-		assert.Equal(t, 3, service.Arrived(twoFactorRoute))
+		assert.Equal(t, 3, service.Arrived(fake.TwoFactorRoute))
 	})
 }
 
 func withoutCallback(c *lending.Credentials) { c.TwoFactor = nil }
 
 func TestTwoFactorInTwoProcesses(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := lending.NewMemoryTokenStore()
-		first := signInTo(t, service, withoutCallback, lending.WithTokenStore(store))
-		second := signInTo(t, service, withoutCallback, lending.WithTokenStore(store))
+		first := fake.SignIn(t, service, withoutCallback, lending.WithTokenStore(store))
+		second := fake.SignIn(t, service, withoutCallback, lending.WithTokenStore(store))
 		var required *lending.TwoFactorRequiredError
 		for range 120 {
 			for _, client := range []*lending.Client{first, second} {
@@ -536,7 +504,7 @@ func TestTwoFactorInTwoProcesses(t *testing.T) {
 		require.NoError(t, second.Session().CompleteTwoFactor(t.Context(), challenge, service.TwoFactorCode(lendingtest.Username)))
 		require.NoError(t, read(t.Context(), second))
 		require.NoError(t, read(t.Context(), first), "the other process has it too")
-		assert.Equal(t, 1, service.Arrived(loginRoute))
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 
 		challenge.Username = "somebody@example.com"
 		var argument *lending.ArgumentError
@@ -552,23 +520,23 @@ func challenged(t *testing.T, client *lending.Client) lending.Challenge {
 }
 
 func TestCodeThatBringsNoToken(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := signInTo(t, service, withoutCallback)
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, withoutCallback)
 		challenge := challenged(t, client)
 		empty := lendingtest.Fault{Status: http.StatusOK, Body: []byte(`{"requiresTwoFactor":false,"token":""}`), ContentType: "application/json"}
-		service.Fail(twoFactorRoute, empty)
+		service.Fail(fake.TwoFactorRoute, empty)
 		err := client.Session().CompleteTwoFactor(t.Context(), challenge, "123456")
 		require.ErrorIs(t, err, lending.ErrSignInRequired)
 		assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err), "another code may be tried")
-		service.Fail(loginRoute, empty)
+		service.Fail(fake.LoginRoute, empty)
 		assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(client.Session().SignIn(t.Context())))
 	})
 }
 
 func TestCompleteTwoFactorAndClose(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := lending.NewMemoryTokenStore()
-		client := signInTo(t, service, withoutCallback, lending.WithTokenStore(store))
+		client := fake.SignIn(t, service, withoutCallback, lending.WithTokenStore(store))
 		challenge := challenged(t, client)
 		code := service.TwoFactorCode(lendingtest.Username)
 		_, err := store.Acquire(t.Context(), "another", time.Hour)
@@ -577,7 +545,7 @@ func TestCompleteTwoFactorAndClose(t *testing.T) {
 		require.ErrorIs(t, client.Session().CompleteTwoFactor(t.Context(), challenge, code), context.DeadlineExceeded)
 		assert.LessOrEqual(t, time.Since(start), 2*time.Minute, "it has a time limit of its own")
 		require.NoError(t, store.Release(t.Context(), "another"))
-		service.Fail(twoFactorRoute, lendingtest.Fault{Delay: time.Hour, Times: -1})
+		service.Fail(fake.TwoFactorRoute, lendingtest.Fault{Delay: time.Hour, Times: -1})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		require.ErrorIs(t, client.Session().CompleteTwoFactor(ctx, challenge, code), context.DeadlineExceeded)
@@ -589,36 +557,36 @@ func TestCompleteTwoFactorAndClose(t *testing.T) {
 		require.NoError(t, client.Close())
 		assert.Zero(t, time.Since(start), "Close ends it")
 		require.Error(t, <-ended)
-		arrived := service.Arrived(twoFactorRoute)
+		arrived := service.Arrived(fake.TwoFactorRoute)
 		require.ErrorContains(t, client.Session().CompleteTwoFactor(t.Context(), challenge, code), "closed")
-		assert.Equal(t, arrived, service.Arrived(twoFactorRoute))
+		assert.Equal(t, arrived, service.Arrived(fake.TwoFactorRoute))
 	})
 }
 
 func TestFailedRefreshIsRateLimited(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := signInTo(t, service, nil)
-		service.Fail(refreshRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable, Times: -1})
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		service.Fail(fake.RefreshRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable, Times: -1})
 		for range 6 * 61 {
 			require.NoError(t, read(t.Context(), client))
 			bubble.Elapse(10 * time.Second)
 		}
-		assert.InDelta(t, 20, service.Arrived(refreshRoute), 10, "in up to 20 minutes")
-		assert.Equal(t, 2, service.Arrived(loginRoute), "past expiry comes a new sign-in")
+		assert.InDelta(t, 20, service.Arrived(fake.RefreshRoute), 10, "in up to 20 minutes")
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute), "past expiry comes a new sign-in")
 	})
 }
 
 func TestRateLimitedRefreshWaits(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := signInTo(t, service, nil)
-		service.Fail(refreshRoute, lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: 9 * time.Minute})
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		service.Fail(fake.RefreshRoute, lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: 9 * time.Minute})
 		for range 6 * 58 {
 			require.NoError(t, read(t.Context(), client))
 			bubble.Elapse(10 * time.Second)
 		}
 		var at []time.Time
 		for _, request := range service.Requests() {
-			if request.Route == refreshRoute {
+			if request.Route == fake.RefreshRoute {
 				at = append(at, request.Time)
 			}
 		}
@@ -626,20 +594,20 @@ func TestRateLimitedRefreshWaits(t *testing.T) {
 		if len(at) > 1 {
 			assert.GreaterOrEqual(t, at[1].Sub(at[0]), 9*time.Minute)
 		}
-		assert.Equal(t, 1, service.Arrived(loginRoute))
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 	})
 }
 
 func TestExpiredTokenIsNotUsed(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := signInTo(t, service, nil)
-		service.Fail(refreshRoute, lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: 2 * time.Hour, Times: -1})
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		service.Fail(fake.RefreshRoute, lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: 2 * time.Hour, Times: -1})
 		for range 6 * 70 {
 			require.NoError(t, read(t.Context(), client))
 			bubble.Elapse(10 * time.Second)
 		}
-		assert.Equal(t, 1, service.Arrived(refreshRoute))
-		assert.Equal(t, 2, service.Arrived(loginRoute))
+		assert.Equal(t, 1, service.Arrived(fake.RefreshRoute))
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
 		for _, request := range service.Requests() {
 			assert.NotEqual(t, http.StatusUnauthorized, request.Status)
 		}
@@ -654,8 +622,8 @@ func scripted(service *lendingtest.Service, expires, refreshed string) {
 			_, _ = w.Write([]byte(body))
 		}
 	}
-	service.Answer(loginRoute, reply(fmt.Sprintf(`{"requiresTwoFactor":false,"token":"first","expiresUTC":%q}`, expires)))
-	service.Answer(refreshRoute, reply(fmt.Sprintf("%q", refreshed)))
+	service.Answer(fake.LoginRoute, reply(fmt.Sprintf(`{"requiresTwoFactor":false,"token":"first","expiresUTC":%q}`, expires)))
+	service.Answer(fake.RefreshRoute, reply(fmt.Sprintf("%q", refreshed)))
 }
 
 func jwt(claims string) string {
@@ -676,9 +644,9 @@ func TestExpiryOfARefreshedToken(t *testing.T) {
 		{"JWT of nonsense", "a.!.c", time.Hour},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 				scripted(service, "2000-01-01T01:06:00", test.refreshed)
-				client := signInTo(t, service, nil)
+				client := fake.SignIn(t, service, nil)
 				first, _, err := takeToken(t.Context(), client)
 				require.NoError(t, err)
 				assert.Equal(t, start.Add(66*time.Minute), first.Expires)
@@ -706,32 +674,32 @@ func TestTokenOfUnknownLife(t *testing.T) {
 
 func useTokenOfUnknownLife(t *testing.T, expires string) {
 	t.Helper()
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		scripted(service, expires, "second")
-		client := signInTo(t, service, nil)
+		client := fake.SignIn(t, service, nil)
 		for range 100 {
 			got, _, err := takeToken(t.Context(), client)
 			require.NoError(t, err)
 			require.Zero(t, got.Expires)
 			bubble.Elapse(time.Hour)
 		}
-		assert.Zero(t, service.Arrived(refreshRoute))
+		assert.Zero(t, service.Arrived(fake.RefreshRoute))
 		got, _, _ := takeToken(t.Context(), client)
 		client.Session().Invalidate(got)
 		_, _, err := takeToken(t.Context(), client)
 		require.NoError(t, err)
-		assert.Equal(t, 2, service.Arrived(loginRoute), "used until it is refused")
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute), "used until it is refused")
 	})
 }
 
 func TestExpiryOfASignInByItsJWT(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		exp := time.Now().Add(time.Hour)
-		service.Answer(loginRoute, func(w http.ResponseWriter, _ *http.Request) {
+		service.Answer(fake.LoginRoute, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprintf(w, `{"requiresTwoFactor":false,"token":%q,"expiresUTC":null}`, jwt(fmt.Sprintf(`{"exp":%d}`, exp.Unix())))
 		})
-		got, _, err := takeToken(t.Context(), signInTo(t, service, nil))
+		got, _, err := takeToken(t.Context(), fake.SignIn(t, service, nil))
 		require.NoError(t, err)
 		assert.True(t, exp.Equal(got.Expires))
 	})
@@ -739,9 +707,9 @@ func TestExpiryOfASignInByItsJWT(t *testing.T) {
 
 // A token that is about to expire might do so on the way.
 func TestTokenIsNotUsedToItsLastSecond(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := signInTo(t, service, nil)
-		service.Fail(refreshRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable, Times: -1})
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		service.Fail(fake.RefreshRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable, Times: -1})
 		first, _, err := takeToken(t.Context(), client)
 		require.NoError(t, err)
 		bubble.Elapse(time.Hour - 11*time.Second)
@@ -758,9 +726,9 @@ func TestTokenIsNotUsedToItsLastSecond(t *testing.T) {
 func TestClockSkew(t *testing.T) {
 	for _, skew := range []time.Duration{-3 * time.Hour, 3 * time.Hour, time.Second} {
 		t.Run(skew.String(), func(t *testing.T) {
-			inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 				service.Advance(skew)
-				client := signInTo(t, service, nil)
+				client := fake.SignIn(t, service, nil)
 				got, _, err := takeToken(t.Context(), client)
 				require.NoError(t, err)
 				assert.InDelta(t, time.Hour, time.Until(got.Expires), float64(2*time.Second))
@@ -768,24 +736,24 @@ func TestClockSkew(t *testing.T) {
 					require.NoError(t, read(t.Context(), client))
 					bubble.Elapse(time.Minute)
 				}
-				assert.Equal(t, 1, service.Arrived(loginRoute))
+				assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 			})
 		})
 	}
 }
 
 func TestKeepalive(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := signInTo(t, service, nil)
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
 		ended := make(chan error, 2)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { ended <- client.Session().Keepalive(ctx) }()
 		bubble.Elapse(time.Hour)
-		assert.Zero(t, service.Arrived(loginRoute), "it never signs in")
+		assert.Zero(t, service.Arrived(fake.LoginRoute), "it never signs in")
 		require.NoError(t, read(t.Context(), client))
 		bubble.Elapse(48 * time.Hour)
 		require.NoError(t, read(t.Context(), client))
-		assert.Equal(t, 1, service.Arrived(loginRoute))
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)
 
@@ -800,8 +768,8 @@ func TestKeepalive(t *testing.T) {
 }
 
 func TestCloseEndsASignIn(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := signInTo(t, service, func(c *lending.Credentials) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, func(c *lending.Credentials) {
 			c.TwoFactor = func(ctx context.Context, _ lending.Challenge) (string, error) {
 				<-ctx.Done()
 				return "", ctx.Err()
@@ -817,15 +785,15 @@ func TestCloseEndsASignIn(t *testing.T) {
 		require.Error(t, <-failed)
 		_, _, err := takeToken(t.Context(), client)
 		require.ErrorContains(t, err, "closed")
-		assert.Equal(t, 1, service.Arrived(loginRoute))
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 	})
 }
 
 func TestCloseEndsARefresh(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		client := signInTo(t, service, nil)
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
 		require.NoError(t, read(t.Context(), client))
-		service.Fail(refreshRoute, lendingtest.Fault{Delay: time.Hour})
+		service.Fail(fake.RefreshRoute, lendingtest.Fault{Delay: time.Hour})
 		bubble.Elapse(51 * time.Minute)
 		require.NoError(t, read(t.Context(), client))
 		synctest.Wait()
@@ -834,17 +802,17 @@ func TestCloseEndsARefresh(t *testing.T) {
 		require.NoError(t, read(t.Context(), client), "the token is still good")
 		bubble.Elapse(time.Hour)
 		require.Error(t, read(t.Context(), client))
-		assert.Equal(t, 1, service.Arrived(refreshRoute))
-		assert.Equal(t, 1, service.Arrived(loginRoute))
+		assert.Equal(t, 1, service.Arrived(fake.RefreshRoute))
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 	})
 }
 
 // Nobody sees a password, a code or a token in what a session prints.
 func TestSessionPrintsNoSecrets(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		var log strings.Builder
-		client := signInTo(t, service, nil, lending.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
-		service.Fail(refreshRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable})
+		client := fake.SignIn(t, service, nil, lending.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+		service.Fail(fake.RefreshRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable})
 		got, _, err := takeToken(t.Context(), client)
 		require.NoError(t, err)
 		bubble.Elapse(51 * time.Minute)

@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
@@ -63,22 +65,22 @@ func TestAbsent(t *testing.T) {
 			_, _ = w.Write([]byte(body))
 		}
 	}
-	all := map[string]func(context.Context, *lending.Client) (any, error){"with force": variants["Applications.Offer with force"]}
-	for name := range ledger(t) {
-		all[name] = calls[name]
+	all := map[string]func(context.Context, *lending.Client) (any, error){"with force": catalog.Variants["Applications.Offer with force"]}
+	for name := range catalog.Routes(t) {
+		all[name] = catalog.Calls[name]
 	}
 	for name, call := range all {
-		r := ledger(t)[name]
+		r := catalog.Routes(t)[name]
 		t.Run(name, func(t *testing.T) {
 			for _, test := range notThere {
 				handle = with(test.status, test.media, test.body)
 				_, err := call(t.Context(), client)
-				assert.Equal(t, test.absent && r.reads, lending.Absent(err), "%d %s: %v", test.status, test.body, err)
+				assert.Equal(t, test.absent && r.Reads, lending.Absent(err), "%d %s: %v", test.status, test.body, err)
 			}
 			for _, handle = range []http.HandlerFunc{with(204, "", ""), with(200, "application/json", "null"), with(200, "application/json", " ")} {
 				_, err := call(t.Context(), client)
-				assert.Equal(t, r.reads && errors.Is(err, lending.ErrNoContent), lending.Absent(err), "%v", err)
-				assert.False(t, r.reads && err != nil && !lending.Absent(err), "%v", err)
+				assert.Equal(t, r.Reads && errors.Is(err, lending.ErrNoContent), lending.Absent(err), "%v", err)
+				assert.False(t, r.Reads && err != nil && !lending.Absent(err), "%v", err)
 			}
 		})
 	}
@@ -90,7 +92,7 @@ func TestAbsentOfOtherErrors(t *testing.T) {
 	t.Parallel()
 	missing := wire.Answer(http.StatusNotFound, `{"title":"Not Found"}`)
 	client := wire.Serve(t, missing)
-	_, absent := client.Loans.Get(t.Context(), theLoan)
+	_, absent := client.Loans.Get(t.Context(), catalog.Loan)
 	lost := &lending.Error{Effect: lending.Mutation, Outcome: lending.OutcomeUnknown}
 	for name, test := range map[string]struct {
 		err  error
@@ -110,7 +112,7 @@ func TestAbsentOfOtherErrors(t *testing.T) {
 	} {
 		assert.Equal(t, test.want, lending.Absent(test.err), name)
 	}
-	for _, err := range client.Loans.AllTransactions(t.Context(), theLoan, nil) {
+	for _, err := range client.Loans.AllTransactions(t.Context(), catalog.Loan, nil) {
 		assert.True(t, lending.Absent(err), "of a page: %v", err)
 	}
 	for effect, want := range map[lending.Effect]bool{lending.Read: true, lending.Mutation: false} {
@@ -128,7 +130,7 @@ func TestAbsentOfOtherErrors(t *testing.T) {
 			}
 			wire.Answer(status, `{"title":"t"}`)(w, r)
 		}), lending.WithCredentials(lending.Credentials{Username: "ada", Password: lending.NewSecret("p")}))
-		_, err := client.Loans.Get(t.Context(), theLoan)
+		_, err := client.Loans.Get(t.Context(), catalog.Loan)
 		require.Error(t, err)
 		assert.False(t, lending.Absent(err), "%d: %v", status, err)
 		assert.NotErrorIs(t, err, lending.ErrNoContent)
@@ -143,11 +145,11 @@ func TestAbsentAtTheEmbeddedService(t *testing.T) {
 	defer service.Close()
 	client := wire.NewClient(t, service.URL, lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.AdministratorUsername))))
 	docs := methodDocs(t)
-	for name, r := range ledger(t) {
-		if !r.reads {
+	for name, r := range catalog.Routes(t) {
+		if !r.Reads {
 			continue
 		}
-		result, err := calls[name](t.Context(), client)
+		result, err := catalog.Calls[name](t.Context(), client)
 		if err != nil {
 			assert.True(t, lending.Absent(err), "%s: %v", name, err)
 		} else if record, ok := result.(*lending.Record); ok {
@@ -157,12 +159,12 @@ func TestAbsentAtTheEmbeddedService(t *testing.T) {
 		}
 		comment := strings.Join(strings.Fields(docs[name]), " ")
 		assert.True(t, strings.Contains(comment, "[Absent] reports") || name == "Webhooks.AllSubscriptions", "%s says what its absence looks like", name)
-		if strings.HasPrefix(r.answer, "[]") || strings.HasPrefix(r.answer, "PagedList") {
+		if strings.HasPrefix(r.Answer, "[]") || strings.HasPrefix(r.Answer, "PagedList") {
 			assert.Contains(t, comment, "the list is empty", name)
 		}
 	}
 	application := service.AddApplication(lendingtest.Application{}).ID
-	_, err := client.Applications.Offer(t.Context(), must(lending.ParseApplicationID(application)), nil)
+	_, err := client.Applications.Offer(t.Context(), fake.Must(lending.ParseApplicationID(application)), nil)
 	assert.True(t, lending.Absent(err), "no offer yet: %v", err)
 	_, err = client.Do(t.Context(), lending.RawRequest{
 		Effect: lending.Read, Method: http.MethodGet, Path: "/api/Loan/get-loan/{loanId}", Args: []string{"no-uuid"},

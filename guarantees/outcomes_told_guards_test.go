@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
@@ -19,7 +20,7 @@ import (
 func TestCaptureResponseOfARefusal(t *testing.T) {
 	captured := lending.Response{StatusCode: 299, Body: []byte("of another call")}
 	ctx := lending.CaptureResponse(t.Context(), &captured)
-	require.Error(t, silent(t).Applications.Cancel(ctx, lending.ApplicationID{}))
+	require.Error(t, wire.Silent(t).Applications.Cancel(ctx, lending.ApplicationID{}))
 	assert.Equal(t, lending.Response{}, captured)
 }
 
@@ -35,7 +36,7 @@ func TestEndOfTheContextIsTold(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	err := client.Applications.Cancel(ctx, theApplication)
+	err := client.Applications.Cancel(ctx, catalog.Application)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	assert.ErrorContains(t, err, ": deadline exceeded: outcome unknown")
 }
@@ -50,7 +51,7 @@ func TestStatusWhoseBodyBrokeOff(t *testing.T) {
 		_, _ = io.WriteString(conn, "HTTP/1.1 404 Not Found\r\nContent-Length: 90\r\n\r\n{")
 		_ = conn.Close()
 	})
-	_, err := client.Applications.Status(t.Context(), theApplication)
+	_, err := client.Applications.Status(t.Context(), catalog.Application)
 	require.ErrorIs(t, err, lending.ErrNotFound)
 	assert.EqualValues(t, 1, arrivals.Load())
 }
@@ -60,7 +61,7 @@ func TestStatusTellsTheOutcome(t *testing.T) {
 		302: lending.OutcomeUnknown, 400: lending.OutcomeRejected, 401: lending.OutcomeRejected, 408: lending.OutcomeUnknown,
 		409: lending.OutcomeRejected, 429: lending.OutcomeRejected, 500: lending.OutcomeUnknown, 504: lending.OutcomeUnknown,
 	} {
-		err := wire.Serve(t, wire.Answer(status, `{}`)).Applications.Cancel(t.Context(), theApplication)
+		err := wire.Serve(t, wire.Answer(status, `{}`)).Applications.Cancel(t.Context(), catalog.Application)
 		assert.Equal(t, want, lending.OutcomeOf(err), status)
 	}
 }

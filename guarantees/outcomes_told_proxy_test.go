@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
@@ -108,7 +109,7 @@ func answersAnything(conn net.Conn) {
 // callThroughProxy makes a command fail, and prints its error in every way.
 func callThroughProxy(t *testing.T, shown *bytes.Buffer, hc *http.Client) lending.Outcome {
 	t.Helper()
-	err := benchmarkClient(t, "https://lending.example", hc).Applications.Cancel(t.Context(), theApplication)
+	err := benchmarkClient(t, "https://lending.example", hc).Applications.Cancel(t.Context(), catalog.Application)
 	require.Error(t, err)
 	fmt.Fprintln(shown, err)
 	show(shown, chain(err)...)

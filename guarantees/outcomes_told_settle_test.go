@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
@@ -17,8 +18,8 @@ import (
 func settledBy(t *testing.T, name string) string {
 	t.Helper()
 	client := wire.NewClient(t, "https://lending.example", lending.WithTokenSource(lending.StaticToken("test-token")),
-		lending.WithHTTPClient(&http.Client{Transport: says(http.StatusInternalServerError, "")}))
-	_, err := calls[name](t.Context(), client)
+		lending.WithHTTPClient(&http.Client{Transport: wire.Reply(http.StatusInternalServerError, "")}))
+	_, err := catalog.Calls[name](t.Context(), client)
 	var failed *lending.Error
 	require.ErrorAs(t, err, &failed)
 	return failed.SettledBy
@@ -29,8 +30,8 @@ func settledBy(t *testing.T, name string) string {
 // TestErrorsOfEveryRoute compares those it names with their comments.
 func TestEveryMutationIsSettledOrSaidNotToBe(t *testing.T) {
 	docs := methodDocs(t)
-	for name, r := range ledger(t) {
-		if r.reads || settledBy(t, name) != "" {
+	for name, r := range catalog.Routes(t) {
+		if r.Reads || settledBy(t, name) != "" {
 			continue
 		}
 		said := slices.ContainsFunc([]string{"othing shows", "o read shows", "ign in again", "only the receiver shows"}, func(phrase string) bool {

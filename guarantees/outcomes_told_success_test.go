@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/race"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
@@ -22,24 +23,24 @@ const (
 )
 
 // kindOf names what the route's success looks like.
-func kindOf(r route) string {
+func kindOf(r catalog.Route) string {
 	switch {
-	case isUpload(r):
+	case catalog.IsUpload(r):
 		return "upload"
-	case isBatch(r):
+	case catalog.IsBatch(r):
 		return "batch"
-	case r.answer == "GuidApiResponse", r.answer == "FullApplicationUser":
-		return r.answer
-	case r.name == "Auth.RefreshToken":
+	case r.Answer == "GuidApiResponse", r.Answer == "FullApplicationUser":
+		return r.Answer
+	case r.Name == "Auth.RefreshToken":
 		return "token"
-	case publishedParts[r.answer] == "data":
+	case publishedParts[r.Answer] == "data":
 		return "page"
-	case publishedParts[strings.TrimPrefix(r.answer, "[]")] == "id":
-		return strings.TrimSuffix(r.answer, strings.TrimPrefix(r.answer, "[]")) + "id"
-	case strings.HasPrefix(r.answer, "[]"):
+	case publishedParts[strings.TrimPrefix(r.Answer, "[]")] == "id":
+		return strings.TrimSuffix(r.Answer, strings.TrimPrefix(r.Answer, "[]")) + "id"
+	case strings.HasPrefix(r.Answer, "[]"):
 		return "list"
-	case r.answer == "-", r.answer == "undeclared", r.answer == "boolean", strings.HasPrefix(r.answer, "string"):
-		return r.answer
+	case r.Answer == "-", r.Answer == "undeclared", r.Answer == "boolean", strings.HasPrefix(r.Answer, "string"):
+		return r.Answer
 	}
 	return "record"
 }
@@ -66,6 +67,7 @@ func successes() map[string]verdicts {
 	object := except("done", verdicts{
 		"-": "", "undeclared": "", "record": "", "id": "", "GuidApiResponse": "", "FullApplicationUser": "", "page": "", "upload": "unknown",
 	})
+	refusal := with(object, verdicts{"GuidApiResponse": "unknown"}) // where money moves
 	without := maps.Clone(object)
 	maps.Copy(without, verdicts{"id": "done", "page": "done", "GuidApiResponse": "unknown"})
 	zero := strings.ReplaceAll(`{`+whole+`}`, someID, `"00000000-0000-0000-0000-000000000000"`)
@@ -92,6 +94,8 @@ func successes() map[string]verdicts {
 		"\xEF\xBB\xBF" + ` {` + whole + `,"success":false}`: failure,
 		`{"\u0073uccess":false}`:                            failure,
 		`{"success":true,"isSuccess":false}`:                failure,
+		`{"success":"False",` + whole + `}`:                 failure,
+		`{"isSuccess":0,` + whole + `}`:                     failure,
 		`{"SUCCEEDED":false}`:                               failure,
 		`{"error":"no such application"}`:                   failure,
 		`{"error":{"code":7},` + whole + `}`:                failure,
@@ -107,12 +111,12 @@ func successes() map[string]verdicts {
 		`{"error":null,"errors":[ ],` + whole + `}`:                object,
 		`{"error":"","errors":{ },"succeeded":1,` + whole + `}`:    object,
 		`{"error":false,"Errors":0,` + whole + `}`:                 object,
-		`{"status":400,` + whole + `}`:                             object,
-		`{"status":"404","title":"Manager",` + whole + `}`:         object,
+		`{"status":400,` + whole + `}`:                             refusal,
+		`{"status":"404","title":"Manager",` + whole + `}`:         refusal,
 		`{"status":200,"title":"OK",` + whole + `}`:                object,
-		`{"status":404,"title":"","errorCode":null,` + whole + `}`: object,
-		`{"result":{"success":false,"error":"x"},` + whole + `}`:   object,
-		`{"successful":false,"errorCount":3,` + whole + `}`:        object,
+		`{"status":404,"title":"","errorCode":null,` + whole + `}`: refusal,
+		`{"result":{"success":false,"error":"x"},` + whole + `}`:   refusal,
+		`{"successful":false,"errorCount":3,` + whole + `}`:        refusal,
 
 		`{"status":"ok"}`:               without,
 		`{"id":null,"data":null,"x":1}`: without,
@@ -157,7 +161,7 @@ func TestSuccessOfEveryRoute(t *testing.T) {
 	handle := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { wire.Answer(http.StatusOK, body)(w, r) })
 	client := wire.Serve(t, wire.AfterRequest(&handle),
 		lending.WithObserver(func(_ context.Context, a lending.Attempt) { attempt = a }))
-	table, routes := successes(), ledger(t)
+	table, routes := successes(), catalog.Routes(t)
 	t.Logf("%d answers to each of %d routes", len(table), len(routes))
 	for name, r := range routes {
 		t.Run(name, func(t *testing.T) {
@@ -171,7 +175,7 @@ func TestSuccessOfEveryRoute(t *testing.T) {
 				if name == "Bulk.CreateCustomers" && strings.Contains(body, `{"id":null},{}`) {
 					want = "done"
 				}
-				result, err := calls[name](t.Context(), client)
+				result, err := catalog.Calls[name](t.Context(), client)
 				if want == "" {
 					assert.NoError(t, err, body)
 					continue
@@ -180,7 +184,7 @@ func TestSuccessOfEveryRoute(t *testing.T) {
 					continue
 				}
 				assert.NotContains(t, err.Error(), "no such", body)
-				if r.reads {
+				if r.Reads {
 					assert.NotErrorIs(t, err, lending.ErrMayHaveHappened, body)
 					continue
 				}
@@ -206,7 +210,7 @@ func TestFailureThatIsReported(t *testing.T) {
 		`{"status":409,"errorCode":"E1","detail":"hush"}`: "200 OK: the answer reports a failure: status: errorCode E1: " +
 			"outcome unknown, settle it with Applications.Status",
 	} {
-		err := wire.Serve(t, wire.Answer(http.StatusOK, body)).Applications.Cancel(t.Context(), someApplication)
+		err := wire.Serve(t, wire.Answer(http.StatusOK, body)).Applications.Cancel(t.Context(), catalog.OtherApplication)
 		require.EqualError(t, err, "lending: POST /api/Application/cancel-application/{applicationId}: "+want)
 		var failed *lending.Error
 		require.ErrorAs(t, err, &failed)
@@ -218,10 +222,10 @@ func TestFailureThatIsReported(t *testing.T) {
 		`[{"id":` + someID + `},{"id":"00000000-0000-0000-0000-000000000000"}]`: "[1].id: want a UUID, got the zero UUID",
 		`[null,null]`: "[0].id: want a UUID, got nothing",
 	} {
-		_, err := calls["Bulk.CreateCustomers"](t.Context(), wire.Serve(t, wire.Answer(http.StatusOK, body)))
+		_, err := catalog.Calls["Bulk.CreateCustomers"](t.Context(), wire.Serve(t, wire.Answer(http.StatusOK, body)))
 		assert.ErrorContains(t, err, want+": it happened, the answer is lost, read Customers.GetByEmail")
 	}
-	_, err := calls["Loans.Get"](t.Context(), wire.Serve(t, wire.Answer(http.StatusOK, `{"id":`+someID+`}`)))
+	_, err := catalog.Calls["Loans.Get"](t.Context(), wire.Serve(t, wire.Answer(http.StatusOK, `{"id":`+someID+`}`)))
 	assert.ErrorContains(t, err, "applicationId: want a UUID, got nothing")
 }
 
@@ -229,10 +233,34 @@ func TestFailureThatIsReported(t *testing.T) {
 func TestConfirmationKeepsItsAnswer(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{someID, `{"data":` + someID + `}`} {
-		result, err := calls["Loans.ConfirmInvoiceWithdrawal"](t.Context(), wire.Serve(t, wire.Answer(http.StatusOK, body)))
+		result, err := catalog.Calls["Loans.ConfirmInvoiceWithdrawal"](t.Context(), wire.Serve(t, wire.Answer(http.StatusOK, body)))
 		require.NoError(t, err)
 		confirmed, _ := result.(*lending.GuidApiResponse)
 		assert.Equal(t, body, string(confirmed.Raw()))
+	}
+}
+
+// TestRefusedWithdrawalIsInDoubt holds that a UUID somewhere in an answer proves no withdrawal.
+func TestRefusedWithdrawalIsInDoubt(t *testing.T) {
+	t.Parallel()
+	const planID = `"66666666-7777-4888-8999-aaaaaaaaaaaa"` // is sent
+	for _, body := range []string{
+		`{"message":"OTP invalid","requestId":` + someID + `}`, `{"success":"false","id":` + someID + `}`,
+		`{"accepted":false,"loanId":"` + catalog.Loan.String() + `"}`, `{"id":"` + strings.ToUpper(catalog.Loan.String()) + `"}`,
+		`"` + catalog.Loan.String() + `"`, planID, `{"data":` + planID + `}`, `{"accepted":false,"id":` + someID + `}`,
+		`{"status":"Rejected","data":` + someID + `}`, `{"statusCode":400,"data":` + someID + `}`,
+		`{"code":"OTP_INVALID","id":` + someID + `}`, `{"message":"Ask for another code","id":` + someID + `}`,
+		`{"traceId":` + someID + `}`, `{"correlationId":` + someID + `}`, `{"otpValid":false,"result":` + someID + `}`,
+		`{"failed":true,"value":` + someID + `}`, `{"data":{"id":` + someID + `}}`,
+	} {
+		t.Run(body, func(t *testing.T) {
+			client := wire.Serve(t, wire.Answer(http.StatusOK, body))
+			_, err := client.Loans.ConfirmInvoiceWithdrawal(t.Context(), catalog.Withdrawal(), lending.WithdrawInvoiceRequestData{
+				DateUTC: catalog.Date, OTP: lending.NewSecret("012345"), Extra: map[string]any{"plan": strings.Trim(planID, `"`)},
+			})
+			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+			assert.NotContains(t, err.Error(), "another code")
+		})
 	}
 }
 

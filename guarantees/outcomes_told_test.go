@@ -26,6 +26,8 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
@@ -58,7 +60,7 @@ func TestProblemDetails(t *testing.T) {
 				w.WriteHeader(http.StatusBadRequest)
 				_, _ = w.Write([]byte(test.body))
 			})
-			err := client.Applications.Cancel(t.Context(), someApplication)
+			err := client.Applications.Cancel(t.Context(), catalog.OtherApplication)
 			var failed *lending.Error
 			require.ErrorAs(t, err, &failed)
 			assert.Equal(t, 400, failed.StatusCode)
@@ -78,7 +80,7 @@ func TestProblemDetails(t *testing.T) {
 func TestErrorText(t *testing.T) {
 	client := wire.Serve(t, wire.Answer(400, `{"title":"hush","detail":"hush","instance":"/hush","traceId":"00-ab-01","correlationId":"c-1","errorCode":"E1",
 		"errors":[{"field":"email","message":"The value 'hush' is wrong","code":"invalid"},{"field":"the value hush","message":"","code":""}]}`))
-	err := client.Applications.Cancel(t.Context(), someApplication)
+	err := client.Applications.Cancel(t.Context(), catalog.OtherApplication)
 	const want = "lending: POST /api/Application/cancel-application/{applicationId}: 400 Bad Request" +
 		": errorCode E1: trace 00-ab-01: correlation c-1: field email invalid: field [redacted]: rejected"
 	var failed *lending.Error
@@ -109,7 +111,7 @@ func TestWhatLiesBehindAnError(t *testing.T) {
 	_, err := benchmarkClient(t, "https://lending.example", &http.Client{Transport: wire.RoundTripper(func(*http.Request) (*http.Response, error) {
 		return nil, errors.Join(mine, os.ErrDeadlineExceeded, net.ErrClosed, &tls.CertificateVerificationError{Err: host}, &net.OpError{Op: "proxyconnect", Err: dialed},
 			&net.DNSError{Err: "c4n4ry", Name: "lending.example", Server: "c4n4ry", IsNotFound: true})
-	})}).Applications.Status(t.Context(), theApplication)
+	})}).Applications.Status(t.Context(), catalog.Application)
 	for _, target := range []error{mine, net.ErrClosed, syscall.ECONNREFUSED, os.ErrDeadlineExceeded} {
 		require.ErrorIs(t, err, target)
 	}
@@ -145,7 +147,7 @@ func TestStatusSentinels(t *testing.T) {
 		502: lending.ErrOutcomeUnknown,
 	} {
 		client := wire.Serve(t, wire.Answer(status, ``))
-		err := client.Applications.Cancel(t.Context(), someApplication)
+		err := client.Applications.Cancel(t.Context(), catalog.OtherApplication)
 		for _, other := range []error{
 			lending.ErrUnauthorized, lending.ErrForbidden, lending.ErrNotFound, lending.ErrTooLarge,
 			lending.ErrRateLimited, lending.ErrOutcomeUnknown, lending.ErrSignInRequired, lending.ErrNoContent,
@@ -185,7 +187,7 @@ func TestAnswersThatDoNotFit(t *testing.T) {
 				w.WriteHeader(test.status)
 				_, _ = w.Write([]byte(test.body))
 			})
-			customer, err := client.Applications.CreateCustomer(t.Context(), goodCustomer())
+			customer, err := client.Applications.CreateCustomer(t.Context(), fake.Ada())
 			require.Error(t, err)
 			assert.Nil(t, customer)
 			assert.ErrorContains(t, err, "POST /api/Application/create-customer")
@@ -206,7 +208,7 @@ func TestOnlyNamesAreQuoted(t *testing.T) {
 		"two words": "[redacted]", "ümlaut": "[redacted]", "a@b.example": "[redacted]", "a/b": "[redacted]",
 	} {
 		client := wire.Serve(t, wire.Answer(http.StatusBadRequest, `{"errorCode":"`+code+`","errors":[{"field":"`+code+`","code":"`+code+`"}]}`))
-		_, err := client.Applications.Status(t.Context(), someApplication)
+		_, err := client.Applications.Status(t.Context(), catalog.OtherApplication)
 		assert.EqualError(t, err, "lending: GET /api/Application/application-status/{applicationId}: 400 Bad Request: errorCode "+
 			shown+": field "+shown+" "+shown)
 	}
@@ -245,7 +247,7 @@ func TestOutcomeWithTwoWaysOut(t *testing.T) {
 		return nil, io.EOF
 	})
 	client := benchmarkClient(t, "http://127.0.0.1:1", &http.Client{Transport: transport})
-	require.ErrorIs(t, client.Applications.Cancel(t.Context(), theApplication), lending.ErrOutcomeUnknown)
+	require.ErrorIs(t, client.Applications.Cancel(t.Context(), catalog.Application), lending.ErrOutcomeUnknown)
 	assert.EqualValues(t, 1, delivered.Load())
 }
 
@@ -258,7 +260,7 @@ func TestOutcomeOfAStalledHandshake(t *testing.T) {
 	transport := &http.Transport{}
 	for want, hc := range map[lending.Outcome]*http.Client{lending.OutcomeNotSent: nil, lending.OutcomeUnknown: {Transport: transport}} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		err := benchmarkClient(t, "https://"+listener.Addr().String(), hc).Applications.Cancel(ctx, theApplication)
+		err := benchmarkClient(t, "https://"+listener.Addr().String(), hc).Applications.Cancel(ctx, catalog.Application)
 		cancel()
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, want, lending.OutcomeOf(err))
@@ -291,9 +293,9 @@ func TestOutcomeOfReads(t *testing.T) {
 		}
 	})
 	client := wire.NewClient(t, "http://"+address, lending.WithTokenSource(lending.StaticToken("t")))
-	_, err = client.Applications.Status(t.Context(), theApplication)
+	_, err = client.Applications.Status(t.Context(), catalog.Application)
 	require.NoError(t, err)
-	_, err = client.Applications.Status(t.Context(), theApplication)
+	_, err = client.Applications.Status(t.Context(), catalog.Application)
 	service.Wait()
 	assert.Equal(t, 2, arrivals)
 	require.ErrorContains(t, err, "cannot connect")
@@ -303,7 +305,7 @@ func TestOutcomeOfReads(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = client.Applications.Status(ctx, theApplication)
+	_, err = client.Applications.Status(ctx, catalog.Application)
 	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
 }
 
@@ -331,7 +333,7 @@ func TestOutcomeWithoutTrace(t *testing.T) {
 			return &http.Response{StatusCode: http.StatusBadRequest}, nil
 		}), lending.OutcomeRejected},
 	} {
-		err := benchmarkClient(t, "https://lending.example", &http.Client{Transport: test.transport}).Applications.Cancel(t.Context(), theApplication)
+		err := benchmarkClient(t, "https://lending.example", &http.Client{Transport: test.transport}).Applications.Cancel(t.Context(), catalog.Application)
 		assert.Equal(t, test.want, lending.OutcomeOf(err), "%s: %v", name, err)
 	}
 }
@@ -366,19 +368,19 @@ func TestSignInDoesNotSpeakForTheCall(t *testing.T) {
 // TestPausedSignInSaysHowLong holds that a call whose sign-in is not tried again yet
 // tells when it will be.
 func TestPausedSignInSaysHowLong(t *testing.T) {
-	inBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		service.Fail(loginRoute, lendingtest.Fault{Status: 429, RetryAfter: time.Minute, Times: -1})
-		client := signInTo(t, service, nil)
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		service.Fail(fake.LoginRoute, lendingtest.Fault{Status: 429, RetryAfter: time.Minute, Times: -1})
+		client := fake.SignIn(t, service, nil)
 		for _, passed := range []time.Duration{0, 20 * time.Second} {
 			bubble.Elapse(passed)
-			_, err := client.Applications.CreateCustomer(t.Context(), goodCustomer())
+			_, err := client.Applications.CreateCustomer(t.Context(), fake.Ada())
 			var failed *lending.Error
 			require.ErrorAs(t, err, &failed)
 			assert.Equal(t, time.Minute-passed, failed.RetryAfter)
 			require.NotErrorIs(t, err, lending.ErrRateLimited)
 			assert.Equal(t, lending.OutcomeNotSent, failed.Outcome)
 		}
-		assert.Equal(t, 1, service.Arrived(loginRoute))
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 	})
 }
 
@@ -390,7 +392,7 @@ func TestAnonymousRefusalCostsNoToken(t *testing.T) {
 	_, err := client.Auth.Login(t.Context(), lending.LoginRequest{Username: "u", Password: lending.NewSecret("p")})
 	require.ErrorIs(t, err, lending.ErrUnauthorized)
 	assert.Zero(t, source.refused.Load())
-	require.ErrorIs(t, client.Applications.Cancel(t.Context(), theApplication), lending.ErrUnauthorized)
+	require.ErrorIs(t, client.Applications.Cancel(t.Context(), catalog.Application), lending.ErrUnauthorized)
 	assert.EqualValues(t, 1, source.refused.Load())
 }
 
@@ -402,8 +404,8 @@ func (f failing) Token(context.Context) (lending.Token, error) { return lending.
 func problemIn(t *testing.T, body []byte) *lending.ProblemDetails {
 	t.Helper()
 	client := wire.NewClient(t, "https://lending.example", lending.WithTokenSource(lending.StaticToken("test-token")),
-		lending.WithHTTPClient(&http.Client{Transport: says(http.StatusBadRequest, string(body))}))
+		lending.WithHTTPClient(&http.Client{Transport: wire.Reply(http.StatusBadRequest, string(body))}))
 	var failed *lending.Error
-	require.ErrorAs(t, client.Applications.Cancel(t.Context(), theApplication), &failed)
+	require.ErrorAs(t, client.Applications.Cancel(t.Context(), catalog.Application), &failed)
 	return failed.Problem
 }

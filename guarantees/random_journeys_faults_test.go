@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -55,7 +56,7 @@ func (j *journey) fail(a *actor, route string, cancel context.CancelFunc) (name 
 	j.service.Fail(route, chosen.fault)
 	name = chosen.name
 	if a.random.IntN(8) == 0 {
-		signIn := []string{loginRoute, twoFactorRoute, refreshRoute}[a.random.IntN(3)]
+		signIn := []string{fake.LoginRoute, fake.TwoFactorRoute, fake.RefreshRoute}[a.random.IntN(3)]
 		j.service.RevokeTokens()
 		j.service.Fail(signIn, []lendingtest.Fault{{ResetAfter: true}, {Status: 503}, {CutBody: n}}[a.random.IntN(3)])
 		name += ", and at " + signIn
@@ -116,7 +117,7 @@ func (j *journey) read(a *actor) error {
 func (j *journey) reads(a *actor, customer customerState) (route string, call func(context.Context) (got, want string, err error)) {
 	customerID := lending.CustomerID(uuid.MustParse(customer.id))
 	if len(customer.Applications) == 0 || a.random.IntN(4) == 0 {
-		return listRoute, func(ctx context.Context) (string, string, error) {
+		return fake.ListRoute, func(ctx context.Context) (string, string, error) {
 			list, err := j.client.Applications.ListByCustomer(ctx, customerID)
 			return fmt.Sprint(len(list)), fmt.Sprint(len(customer.Applications)), err
 		}
@@ -140,7 +141,7 @@ func (j *journey) reads(a *actor, customer customerState) (route string, call fu
 			return fmt.Sprint(len(list)), fmt.Sprint(len(s.Messages)), err
 		}
 	}
-	return statusRoute, func(ctx context.Context) (string, string, error) {
+	return fake.StatusRoute, func(ctx context.Context) (string, string, error) {
 		status, err := j.client.Applications.Status(ctx, s.applicationID())
 		return status, s.Status, err
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -264,16 +266,16 @@ func (a *actor) newCustomer() command {
 		return command{
 			route: applicationGroup + "create-customer-and-application-and-applicant",
 			call: func(ctx context.Context, c *lending.Client) error {
-				return second(c.Applications.CreateWithCustomerAndApplicant(ctx, lending.ApplicationAndCustomerAndApplicantRequest{Extra: unpublished{
+				return second(c.Applications.CreateWithCustomerAndApplicant(ctx, lending.ApplicationAndCustomerAndApplicantRequest{Extra: catalog.Unpublished{
 					"firstName": other.FirstName, "lastName": "L", "email": other.Email, "password": "Analytical-Engine-1", "mobileNumber": "4155550100",
-					"businessName": application.Name, "businessZip": application.Zip, "applicant": unpublished{"firstName": "Grace"},
+					"businessName": application.Name, "businessZip": application.Zip, "applicant": catalog.Unpublished{"firstName": "Grace"},
 				}}, nil))
 			},
 			apply: add(other, application),
 		}
 	}
 	return command{
-		route: createRoute,
+		route: fake.CreateRoute,
 		call: func(ctx context.Context, c *lending.Client) error {
 			return second(c.Applications.CreateCustomer(ctx, user))
 		},
@@ -305,8 +307,8 @@ func (a *actor) newApplication(ci int, customer customerState) command {
 		return command{
 			route: applicationGroup + "create-application-and-applicant",
 			call: func(ctx context.Context, c *lending.Client) error {
-				return second(c.Applications.CreateWithApplicant(ctx, lending.ApplicationAndApplicantRequest{Extra: unpublished{
-					"customerId": customer.id, "businessName": request.BusinessName, "businessZip": "94105", "applicant": unpublished{"firstName": "Grace"},
+				return second(c.Applications.CreateWithApplicant(ctx, lending.ApplicationAndApplicantRequest{Extra: catalog.Unpublished{
+					"customerId": customer.id, "businessName": request.BusinessName, "businessZip": "94105", "applicant": catalog.Unpublished{"firstName": "Grace"},
 				}}, nil))
 			},
 			apply: func(w *world) { add(w, request.BusinessName, applicantState{First: "Grace"}) },
@@ -409,8 +411,8 @@ func (s applicationState) loanID() lending.LoanID { return lending.LoanID(uuid.M
 
 func (a *actor) bankData(at applicationAt, s applicationState) command {
 	number := a.name("account")
-	data := accountsWith(bankTransaction{"2026-08-03", "Invoice", "12500.00"})
-	accounts := data.Extra.(bankData)
+	data := fake.AccountsWith(fake.Booked("2026-08-03", "Invoice", "12500.00"))
+	accounts := data.Extra.(fake.BankData)
 	accounts.Accounts[0].AccountNumber = number
 	return at.on(applicationGroup+"add-or-update-banking-data/{applicationId}", func(ctx context.Context, c *lending.Client) error {
 		return second(c.Applications.AddOrUpdateBankingData(ctx, s.applicationID(), data, nil))
@@ -423,7 +425,7 @@ func (a *actor) bankData(at applicationAt, s applicationState) command {
 }
 
 func (a *actor) process(at applicationAt, s applicationState) command {
-	c := at.on(processRoute, func(ctx context.Context, c *lending.Client) error {
+	c := at.on(fake.ProcessRoute, func(ctx context.Context, c *lending.Client) error {
 		return second(c.Applications.Process(ctx, s.applicationID()))
 	}, func(s *applicationState) {
 		s.Runs++
@@ -447,7 +449,7 @@ func (a *actor) process(at applicationAt, s applicationState) command {
 func (a *actor) company(at applicationAt, s applicationState) command {
 	name := a.name("company")
 	return at.on(approvalGroup+"add-company-details/{applicationId}", func(ctx context.Context, c *lending.Client) error {
-		return c.Approval.AddCompanyDetails(ctx, s.applicationID(), lending.CompanyDataRequest{Extra: unpublished{"name": name}})
+		return c.Approval.AddCompanyDetails(ctx, s.applicationID(), lending.CompanyDataRequest{Extra: catalog.Unpublished{"name": name}})
 	}, func(s *applicationState) {
 		s.Company = `{"name":"` + name + `"}`
 		if s.Status == lendingtest.StatusOfferReady {
@@ -459,7 +461,7 @@ func (a *actor) company(at applicationAt, s applicationState) command {
 func (a *actor) applicant(at applicationAt, s applicationState) command {
 	first := a.name("applicant")
 	return at.on(approvalGroup+"add-primary-applicant-details/{applicationId}", func(ctx context.Context, c *lending.Client) error {
-		return c.Approval.AddPrimaryApplicantDetails(ctx, s.applicationID(), lending.PrimaryApplicantRequest{Extra: unpublished{"firstName": first}})
+		return c.Approval.AddPrimaryApplicantDetails(ctx, s.applicationID(), lending.PrimaryApplicantRequest{Extra: catalog.Unpublished{"firstName": first}})
 	}, func(s *applicationState) {
 		if len(s.Applicants) == 0 {
 			s.Applicants = make([]applicantState, 1)
@@ -471,7 +473,7 @@ func (a *actor) applicant(at applicationAt, s applicationState) command {
 func (a *actor) secondApplicant(at applicationAt, s applicationState) command {
 	first := a.name("applicant")
 	c := at.on(approvalGroup+"add-secondary-applicant-details/{applicationId}", func(ctx context.Context, c *lending.Client) error {
-		return c.Approval.AddSecondaryApplicantDetails(ctx, s.applicationID(), lending.SecondaryApplicantRequest{Extra: unpublished{"firstName": first}})
+		return c.Approval.AddSecondaryApplicantDetails(ctx, s.applicationID(), lending.SecondaryApplicantRequest{Extra: catalog.Unpublished{"firstName": first}})
 	}, func(s *applicationState) { s.Applicants = append(s.Applicants, applicantState{First: first}) })
 	c.settle = func(ctx context.Context, c *lending.Client) (bool, error) {
 		list, err := c.Approval.Applicants(ctx, s.applicationID())
@@ -515,7 +517,7 @@ func (a *actor) move(at applicationAt, s applicationState) command {
 }
 
 func (a *actor) restart(at applicationAt, s applicationState) command {
-	data := lending.ApplicationData{Name: a.name("restarted"), ZipCode: a.name("zip"), StartDate: theStart}
+	data := lending.ApplicationData{Name: a.name("restarted"), ZipCode: a.name("zip"), StartDate: catalog.Start}
 	return at.on(changingGroup+"update-application-data/{applicationId}", func(ctx context.Context, c *lending.Client) error {
 		return second(c.Applications.UpdateData(ctx, s.applicationID(), data))
 	}, func(s *applicationState) { s.Name, s.Zip = data.Name, data.ZipCode })
@@ -524,7 +526,7 @@ func (a *actor) restart(at applicationAt, s applicationState) command {
 func (a *actor) customerData(at applicationAt, s applicationState) command {
 	data := lending.CustomerData{
 		FirstName: a.name("first"), LastName: "L", Address: "1 Main St.", State: "CA", City: a.name("city"),
-		SSN: lending.NewSecret("123-45-6789"), Mobile: "415-555-0100", DateOfBirth: theBorn,
+		SSN: lending.NewSecret("123-45-6789"), Mobile: "415-555-0100", DateOfBirth: catalog.Born,
 	}
 	return command{
 		route: changingGroup + "update-customer-data/{applicationId}",
@@ -569,7 +571,7 @@ func (a *actor) requirement(at applicationAt, s applicationState) command {
 func (a *actor) message(at applicationAt, s applicationState) command {
 	text := a.name("message")
 	c := at.on("POST /api/Communication/post-messages/{applicationId}", func(ctx context.Context, c *lending.Client) error {
-		return c.Communication.Post(ctx, s.applicationID(), &lending.CommunicationRequest{Extra: unpublished{"message": text}})
+		return c.Communication.Post(ctx, s.applicationID(), &lending.CommunicationRequest{Extra: catalog.Unpublished{"message": text}})
 	}, func(s *applicationState) { s.Messages = append(s.Messages, text) })
 	c.settle = func(ctx context.Context, c *lending.Client) (bool, error) {
 		list, err := c.Communication.Messages(ctx, s.applicationID(), nil)
@@ -639,7 +641,7 @@ func (a *actor) resend(at applicationAt, s applicationState) command {
 
 func (a *actor) creditLine(at applicationAt, s applicationState) command {
 	return at.on(loanGroup+"make-withdrawal-line-of-credit/{loanId}", func(ctx context.Context, c *lending.Client) error {
-		return second(c.Loans.WithdrawLineOfCredit(ctx, s.loanID(), lending.LineOfCreditWithdrawalRequest{Extra: unpublished{"amount": 100}}))
+		return second(c.Loans.WithdrawLineOfCredit(ctx, s.loanID(), lending.LineOfCreditWithdrawalRequest{Extra: catalog.Unpublished{"amount": 100}}))
 	}, func(s *applicationState) { s.Loan.OTPs++ })
 }
 

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,10 +14,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/seeds"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -28,7 +27,6 @@ import (
 // journey and their faults follow from the seed; how its actors take turns does not.
 const (
 	journeysVariable = "LENDING_TEST_JOURNEYS"
-	seedVariable     = "LENDING_TEST_SEED"
 	fewJourneys      = 60
 	callsOfAJourney  = 80
 )
@@ -37,8 +35,8 @@ const (
 // what the client says of each against what the service did: what is done was done
 // once, what is rejected or not sent was not done, and nothing is ever done twice.
 func TestRandomJourneys(t *testing.T) {
-	needsControl(t)
-	count, first := fromEnvironment(t, journeysVariable, fewJourneys), fromEnvironment(t, seedVariable, 1)
+	fake.NeedsControl(t)
+	count, first := seeds.FromEnvironment(t, journeysVariable, fewJourneys), seeds.FromEnvironment(t, seeds.Variable, 1)
 	before := runtime.NumGoroutine()
 	var all tally
 	var wires sync.WaitGroup
@@ -68,17 +66,6 @@ func TestRandomJourneys(t *testing.T) {
 	}
 	assert.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+1 }, 10*time.Second, 10*time.Millisecond, // one is Eventually's
 		"goroutines are left: %d before, %d now", before, runtime.NumGoroutine())
-}
-
-func fromEnvironment(t *testing.T, name string, otherwise int) int {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.Atoi(text)
-	require.NoError(t, err, name)
-	return n
 }
 
 // tally counts over all journeys.
@@ -129,7 +116,7 @@ func (j *journey) report(t *testing.T, err error) {
 	defer j.mu.Unlock()
 	last := j.lines[max(0, len(j.lines)-12):]
 	t.Errorf("journey over %s with %d actors: %v\nto see it again: %s=1 %s=%d go test -run TestRandomJourneys ./guarantees\nits last calls:\n%s",
-		j.wire, j.actors, err, journeysVariable, seedVariable, j.seed, strings.Join(last, "\n"))
+		j.wire, j.actors, err, journeysVariable, seeds.Variable, j.seed, strings.Join(last, "\n"))
 }
 
 // run makes the journey, and returns the first thing that is wrong.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -17,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/leak"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
@@ -33,16 +33,6 @@ func inOrder(t *testing.T, answers ...wire.RoundTripper) (*lending.Client, *int)
 		})}))
 	require.NoError(t, err)
 	return client, &attempts
-}
-
-func says(status int, body string, header ...string) wire.RoundTripper {
-	return func(*http.Request) (*http.Response, error) {
-		h := http.Header{"Content-Type": {"application/json"}}
-		for i := 0; i < len(header); i += 2 {
-			h.Set(header[i], header[i+1])
-		}
-		return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body))}, nil
-	}
 }
 
 // stalls answers nothing until the caller gives up.
@@ -77,11 +67,11 @@ func TestReadComesBackWhenItIsTold(t *testing.T) {
 		for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
 			t.Run(fmt.Sprint(status, " ", test.name), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					client, attempts := inOrder(t, says(status, busy, test.header()...), says(200, `"Open"`))
+					client, attempts := inOrder(t, wire.Reply(status, busy, test.header()...), wire.Reply(200, `"Open"`))
 					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
 					defer cancel()
 					start := time.Now()
-					got, err := client.Applications.Status(ctx, theApplication)
+					got, err := client.Applications.Status(ctx, catalog.Application)
 					require.NoError(t, err)
 					assert.Equal(t, "Open", got)
 					assert.Equal(t, 2, *attempts)
@@ -108,7 +98,7 @@ func TestReadGivesUpAtOnceWhereWaitingIsNoUse(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				client, attempts := inOrder(t, says(429, busy, "Retry-After", test.retryAfter))
+				client, attempts := inOrder(t, wire.Reply(429, busy, "Retry-After", test.retryAfter))
 				ctx := t.Context()
 				if test.left > 0 {
 					var cancel context.CancelFunc
@@ -116,7 +106,7 @@ func TestReadGivesUpAtOnceWhereWaitingIsNoUse(t *testing.T) {
 					defer cancel()
 				}
 				start := time.Now()
-				_, err := client.Applications.Status(ctx, theApplication)
+				_, err := client.Applications.Status(ctx, catalog.Application)
 				assert.Zero(t, time.Since(start))
 				assert.Equal(t, 1, *attempts)
 				require.ErrorIs(t, err, lending.ErrRateLimited)
@@ -136,10 +126,10 @@ func TestReadKeepsTheLastAnswer(t *testing.T) {
 	for name, second := range map[string]wire.RoundTripper{"while it waits": nil, "while it is sent again": stalls} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				answers := []wire.RoundTripper{says(503, busy, "Retry-After", "1800")}
+				answers := []wire.RoundTripper{wire.Reply(503, busy, "Retry-After", "1800")}
 				end := 10 * time.Second
 				if second != nil {
-					answers[0] = says(503, busy)
+					answers[0] = wire.Reply(503, busy)
 					answers = append(answers, second)
 				}
 				client, _ := inOrder(t, answers...)
@@ -148,7 +138,7 @@ func TestReadKeepsTheLastAnswer(t *testing.T) {
 				defer stop()
 				time.AfterFunc(end, cancel)
 				start := time.Now()
-				_, err := client.Applications.Status(ctx, theApplication)
+				_, err := client.Applications.Status(ctx, catalog.Application)
 				assert.Equal(t, end, time.Since(start))
 				require.ErrorIs(t, err, context.Canceled)
 				var failed *lending.Error
@@ -163,12 +153,12 @@ func TestReadKeepsTheLastAnswer(t *testing.T) {
 
 func TestReadEndsAfterFiveAttempts(t *testing.T) {
 	reset := wire.RoundTripper(func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF })
-	for name, answer := range map[string]wire.RoundTripper{"503": says(503, busy), "408": says(408, ""), "reset": reset} {
+	for name, answer := range map[string]wire.RoundTripper{"503": wire.Reply(503, busy), "408": wire.Reply(408, ""), "reset": reset} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client, attempts := inOrder(t, answer)
 				start := time.Now()
-				_, err := client.Applications.Status(t.Context(), theApplication)
+				_, err := client.Applications.Status(t.Context(), catalog.Application)
 				require.Error(t, err)
 				assert.Equal(t, 5, *attempts)
 				assert.Less(t, time.Since(start), 10*time.Second)
@@ -220,7 +210,7 @@ func TestReadIsSentABoundedNumberOfTimes(t *testing.T) {
 			service.warm(t, client)
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			_, err := client.Applications.Status(ctx, theApplication)
+			_, err := client.Applications.Status(ctx, catalog.Application)
 			arrivals := int(service.arrivals.Load())
 			assert.LessOrEqual(t, arrivals, test.most)
 			assert.GreaterOrEqual(t, arrivals, test.least)
@@ -246,7 +236,7 @@ func TestReadIsNotRepeatedAfterARefusedCertificate(t *testing.T) {
 	client, err := lending.New(server.URL, lending.WithTokenSource(lending.StaticToken("t")),
 		lending.WithObserver(func(context.Context, lending.Attempt) { attempts++ }))
 	require.NoError(t, err)
-	_, err = client.Applications.Status(t.Context(), theApplication)
+	_, err = client.Applications.Status(t.Context(), catalog.Application)
 	assert.Equal(t, 1, attempts)
 	assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
 	assert.ErrorContains(t, err, "TLS certificate not accepted")
@@ -260,7 +250,7 @@ func TestTimeoutOfTheClientIsNotTheCallers(t *testing.T) {
 			lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(stalls), Timeout: 3 * time.Second}))
 		require.NoError(t, err)
 		start := time.Now()
-		err = client.Applications.Cancel(t.Context(), theApplication)
+		err = client.Applications.Cancel(t.Context(), catalog.Application)
 		assert.Equal(t, 3*time.Second, time.Since(start))
 		assert.NotErrorIs(t, err, context.Canceled)
 		assert.ErrorIs(t, err, lending.ErrOutcomeUnknown)
@@ -275,12 +265,12 @@ func TestTimeoutOfTheClientIsNotTheCallers(t *testing.T) {
 func TestTimeoutOfTheClientLeavesNoGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine waits for ever
 		client, err := lending.New("https://lending.example", lending.WithTokenSource(lending.StaticToken("t")),
-			lending.WithHTTPClient(&http.Client{Transport: says(200, `"Open"`), Timeout: 1000 * time.Hour}))
+			lending.WithHTTPClient(&http.Client{Transport: wire.Reply(200, `"Open"`), Timeout: 1000 * time.Hour}))
 		require.NoError(t, err)
 		start := time.Now()
-		_, err = client.Applications.Status(t.Context(), theApplication)
+		_, err = client.Applications.Status(t.Context(), catalog.Application)
 		require.NoError(t, err)
-		require.NoError(t, client.Applications.Cancel(t.Context(), theApplication))
+		require.NoError(t, client.Applications.Cancel(t.Context(), catalog.Application))
 		synctest.Wait()
 		stack := leak.Goroutines()
 		assert.NotContains(t, stack, "setRequestCancel")

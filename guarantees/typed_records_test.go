@@ -22,6 +22,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
@@ -48,7 +50,7 @@ const paymentJSON = `{"id":"p1","amount":1234567890123456789.10,"postedUtc":"202
 // asTaken has one of each shape that the methods of the services return, so that it
 // compiles; TestEveryRecordIsTaken holds that there is no other.
 func asTaken(ctx context.Context, client *lending.Client, opts *lending.ListOptions) error {
-	id := theLoan
+	id := catalog.Loan
 	balance, err := lending.As[Balance](client.Loans.TotalBalance(ctx, id))
 	failed := err
 	payments, err := lending.ListAs[Payment](client.Loans.Transactions(ctx, id, nil))
@@ -63,8 +65,8 @@ func asTaken(ctx context.Context, client *lending.Client, opts *lending.ListOpti
 	for _, all := range []iter.Seq2[Payment, error]{
 		lending.AllAs[Payment](client.Loans.AllTransactionsPaged(ctx, id, nil)),
 		lending.AllAs[Payment](client.Loans.AllWithdrawals(ctx, id, nil)),
-		lending.AllAs[Payment](client.Communication.AllMessages(ctx, theApplication, opts)),
-		lending.AllAs[Payment](client.Applications.AllByPartner(ctx, thePartner, opts)),
+		lending.AllAs[Payment](client.Communication.AllMessages(ctx, catalog.Application, opts)),
+		lending.AllAs[Payment](client.Applications.AllByPartner(ctx, catalog.Partner, opts)),
 	} {
 		for _, err := range all {
 			failed = errors.Join(failed, err)
@@ -130,14 +132,14 @@ func TestWholeRecordIsKept(t *testing.T) {
 		}
 		wire.Answer(http.StatusOK, `[`+paymentJSON+`,{"memo":2}]`)(w, r)
 	})
-	payment, err := lending.As[Payment](client.Loans.Get(t.Context(), theLoan))
+	payment, err := lending.As[Payment](client.Loans.Get(t.Context(), catalog.Loan))
 	require.NoError(t, err)
 	assert.Contains(t, string(payment.Whole.Raw()), `"memo":"hush"`)
-	pointer, err := lending.As[*Payment](client.Loans.Get(t.Context(), theLoan))
+	pointer, err := lending.As[*Payment](client.Loans.Get(t.Context(), catalog.Loan))
 	require.NoError(t, err)
 	assert.Equal(t, payment.Whole.Raw(), pointer.Whole.Raw())
 
-	payments, err := lending.ListAs[Payment](client.Loans.Transactions(t.Context(), theLoan, nil))
+	payments, err := lending.ListAs[Payment](client.Loans.Transactions(t.Context(), catalog.Loan, nil))
 	require.NoError(t, err)
 	require.Len(t, payments, 2)
 	assert.Equal(t, 3, calls)
@@ -187,7 +189,7 @@ func TestDecodeErrorsNameTheRecord(t *testing.T) {
 	list := slices.Repeat([]string{`{"lines":[{"count":1}]}`}, 20)
 	list[17] = `{"lines":[{"count":1},{"count":12345678901234567890}]}`
 	client := wire.Serve(t, wire.Answer(http.StatusOK, `[`+strings.Join(list, ",")+`]`))
-	orders, err := lending.ListAs[order](client.Loans.Transactions(t.Context(), theLoan, nil))
+	orders, err := lending.ListAs[order](client.Loans.Transactions(t.Context(), catalog.Loan, nil))
 	require.EqualError(t, err, `lending: record 17: field "lines[1].count": a number does not fit int`)
 	assert.Nil(t, orders)
 	var failed *lending.DecodeError
@@ -218,7 +220,7 @@ func TestIteratorsAreTyped(t *testing.T) {
 	var undecoded []int
 	for range 2 {
 		from := opts.Skip
-		for record, err := range lending.AllAs[narrow](client.Loans.AllTransactions(t.Context(), theLoan, opts)) {
+		for record, err := range lending.AllAs[narrow](client.Loans.AllTransactions(t.Context(), catalog.Loan, opts)) {
 			var page *lending.PageError
 			var failed *lending.DecodeError
 			switch {
@@ -240,7 +242,7 @@ func TestIteratorsAreTyped(t *testing.T) {
 	assert.Equal(t, [2]int{128, 259}, [2]int{undecoded[0], undecoded[len(undecoded)-1]}, "Skip and Index are its place")
 
 	before := len(s.queries)
-	for range lending.AllAs[narrow](client.Loans.AllTransactions(t.Context(), theLoan, nil)) {
+	for range lending.AllAs[narrow](client.Loans.AllTransactions(t.Context(), catalog.Loan, nil)) {
 		break
 	}
 	assert.Len(t, s.queries, before+1, "breaking off costs nothing")
@@ -255,14 +257,14 @@ func TestCommandHasHappenedThatDoesNotDecode(t *testing.T) {
 		Loan lending.LoanID `json:"loan"`
 	}
 	raw := lending.RawRequest{Method: "POST", Path: "/api/Group/thing"}
-	detached, err := client.Applications.CreateCustomer(t.Context(), goodCustomer())
+	detached, err := client.Applications.CreateCustomer(t.Context(), fake.Ada())
 	require.NoError(t, err)
 	detached.Detach()
 	for name, err := range map[string]error{
-		"As":       errorOf(lending.As[narrow](client.Applications.CreateCustomer(t.Context(), goodCustomer()))),
-		"argument": errorOf(lending.As[badLoan](client.Applications.CreateCustomer(t.Context(), goodCustomer()))),
-		"embedded": errorOf(lending.As[embeds](client.Applications.CreateCustomer(t.Context(), goodCustomer()))),
-		"ListAs":   errorOf(lending.ListAs[narrow](batch.Bulk.CreateCustomers(t.Context(), []lending.UserRequest{goodCustomer()}))),
+		"As":       errorOf(lending.As[narrow](client.Applications.CreateCustomer(t.Context(), fake.Ada()))),
+		"argument": errorOf(lending.As[badLoan](client.Applications.CreateCustomer(t.Context(), fake.Ada()))),
+		"embedded": errorOf(lending.As[embeds](client.Applications.CreateCustomer(t.Context(), fake.Ada()))),
+		"ListAs":   errorOf(lending.ListAs[narrow](batch.Bulk.CreateCustomers(t.Context(), []lending.UserRequest{fake.Ada()}))),
 		"Do":       errorOf(lending.As[narrow](client.Do(t.Context(), raw))),
 		"Decode":   detached.Decode(&narrow{}),
 		"no place": detached.Decode(narrow{}),
@@ -290,12 +292,12 @@ func errorOf[T any](_ T, err error) error { return err }
 
 func TestAsRefusesWhatEmbedsARecord(t *testing.T) {
 	client := wire.Serve(t, wire.Answer(http.StatusOK, `[`+paymentJSON+`]`))
-	_, err := lending.ListAs[embeds](client.Loans.Transactions(t.Context(), theLoan, nil))
+	_, err := lending.ListAs[embeds](client.Loans.Transactions(t.Context(), catalog.Loan, nil))
 	require.ErrorContains(t, err, "lending: record 0: guarantees_test.embeds embeds a record, whose UnmarshalJSON takes everything: give the field a name")
 	for _, err := range lending.AllAs[struct {
 		lending.Transaction
 		Amount json.Number
-	}](client.Loans.AllTransactions(t.Context(), theLoan, nil)) {
+	}](client.Loans.AllTransactions(t.Context(), catalog.Loan, nil)) {
 		require.ErrorContains(t, err, "embeds a record")
 		break
 	}
@@ -507,7 +509,7 @@ func TestPanicSpoilsNothing(t *testing.T) {
 // TestOwnDecoderReadsRaw: whoever has a decoder of his own needs no other way in.
 func TestOwnDecoderReadsRaw(t *testing.T) {
 	client := wire.Serve(t, wire.Answer(http.StatusOK, `[`+paymentJSON+`]`))
-	list, err := client.Loans.Transactions(t.Context(), theLoan, nil)
+	list, err := client.Loans.Transactions(t.Context(), catalog.Loan, nil)
 	require.NoError(t, err)
 	strict := json.NewDecoder(strings.NewReader(string(list[0].Raw())))
 	strict.DisallowUnknownFields()

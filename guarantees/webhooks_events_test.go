@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 const eventID = `3fa85f64-5717-4562-b3fc-2c963f66afa6`
@@ -23,40 +24,39 @@ func TestParseEventReadsTheEnvelope(t *testing.T) {
 	created := time.Date(2024, 1, 2, 3, 4, 5, 123456700, time.UTC)
 	for name, test := range map[string]struct {
 		body, data string
-		want       lending.Event
+		want       webhook.Event
 	}{
 		"as documented": {
 			deliveryBody, `{"applicationId":"11111111-2222-3333-4444-555555555555","extraInformation":{"years":"7"}}`,
-			lending.Event{ID: uuid.MustParse(eventID), Name: lending.EventApplicationCreated, Created: created},
+			webhook.Event{ID: uuid.MustParse(eventID), Name: lending.EventApplicationCreated, Created: created},
 		},
 		"PascalCase, zone-less time, further fields": {
 			`{"Id":"` + strings.ToUpper(eventID) + `","WebhookEvent":"WB_Loan_Created","Attempt":1,"Data":{"LoanId":1},"CreationTimeUtc":"2024-01-02T03:04:05.1234567"}`, `{"LoanId":1}`,
-			lending.Event{ID: uuid.MustParse(eventID), Name: lending.EventLoanCreated, Created: created},
+			webhook.Event{ID: uuid.MustParse(eventID), Name: lending.EventLoanCreated, Created: created},
 		},
 		"byte order mark and white space": {
 			"\ufeff \r\n{ \"webhookEvent\" : \"WB_Loan_Closed\" , \"data\" : [ 1 , 2 ] }\n", `[ 1 , 2 ]`,
-			lending.Event{Name: lending.EventLoanClosed},
+			webhook.Event{Name: lending.EventLoanClosed},
 		},
 		"an event of tomorrow, a scalar": {
-			`{"webhookEvent":"WB_Moon_Landed","data":-1.50}`, `-1.50`, lending.Event{Name: "WB_Moon_Landed"},
+			`{"webhookEvent":"WB_Moon_Landed","data":-1.50}`, `-1.50`, webhook.Event{Name: "WB_Moon_Landed"},
 		},
-		"null data":        {`{"webhookEvent":"a","data":null,"id":null,"creationTimeUtc":null}`, `null`, lending.Event{Name: "a"}},
-		"a string of JSON": {`{"webhookEvent":"a","data":"{\"x\":1}"}`, `"{\"x\":1}"`, lending.Event{Name: "a"}},
-		"no data":          {`{"webhookEvent":"a"}`, ``, lending.Event{Name: "a"}},
+		"null data":        {`{"webhookEvent":"a","data":null,"id":null,"creationTimeUtc":null}`, `null`, webhook.Event{Name: "a"}},
+		"a string of JSON": {`{"webhookEvent":"a","data":"{\"x\":1}"}`, `"{\"x\":1}"`, webhook.Event{Name: "a"}},
+		"no data":          {`{"webhookEvent":"a"}`, ``, webhook.Event{Name: "a"}},
 		"escapes, also of names": {
-			`{"webhook\u0045vent":"WB_\u004coan_Opened","d\u0061ta":{}}`, `{}`, lending.Event{Name: lending.EventLoanOpened},
+			`{"webhook\u0045vent":"WB_\u004coan_Opened","d\u0061ta":{}}`, `{}`, webhook.Event{Name: lending.EventLoanOpened},
 		},
-		"no time": {`{"webhookEvent":"a","creationTimeUtc":"0001-01-01T00:00:00"}`, ``, lending.Event{Name: "a"}},
+		"no time": {`{"webhookEvent":"a","creationTimeUtc":"0001-01-01T00:00:00"}`, ``, webhook.Event{Name: "a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := lending.ParseEvent([]byte(test.body))
+			got, err := webhook.Parse([]byte(test.body))
 			require.NoError(t, err)
 			require.Equal(t, test.data, string(got.Data.Raw()))
 			require.JSONEq(t, strings.TrimPrefix(test.body, "\ufeff"), string(got.Raw()))
 			sum := sha256.Sum256([]byte(test.body))
 			require.Equal(t, hex.EncodeToString(sum[:]), got.Key())
-			got.Record, got.Data = lending.Record{}, lending.Record{}
-			require.Equal(t, test.want, *got)
+			require.Equal(t, test.want, webhook.Event{ID: got.ID, Name: got.Name, Created: got.Created})
 		})
 	}
 }
@@ -67,7 +67,7 @@ func TestParseEventRefuses(t *testing.T) {
 		`{"webhookEvent":"a"}{}`, `{"webhookEvent":"a","data":{"x":01}}`, `{"webhookEvent":"a",}`, "\ufeff\ufeff{\"webhookEvent\":\"a\"}",
 		`{"webhookEvent":{"a":"123-45-6789"}}`, `{"webhookEvent":"a","id":"123-45-6789"`,
 	} {
-		event, err := lending.ParseEvent([]byte(body))
+		event, err := webhook.Parse([]byte(body))
 		require.Error(t, err, body)
 		require.Nil(t, event)
 		require.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, err), "6789", "an error quoted the body")
@@ -81,7 +81,7 @@ func TestParseEventTakesAnUnreadableIDOrTime(t *testing.T) {
 		`"creationTimeUtc":"2024-13-01T00:00:00Z"`, `"creationTimeUtc":"yesterday"`, `"creationTimeUtc":1704164645`, `"creationTimeUtc":{}`,
 		`"creationTimeUtc":"2024-01-02T03:04:05Z","CreationTimeUtc":""`,
 	} {
-		event, err := lending.ParseEvent([]byte(`{"webhookEvent":"a","data":1,` + field + `}`))
+		event, err := webhook.Parse([]byte(`{"webhookEvent":"a","data":1,` + field + `}`))
 		require.NoError(t, err, field)
 		require.Equal(t, lending.EventName("a"), event.Name)
 		require.Equal(t, "1", string(event.Data.Raw()))
@@ -93,7 +93,7 @@ func TestParseEventTakesAnUnreadableIDOrTime(t *testing.T) {
 
 // The data of some events are one-time codes.
 func TestEventShowsNoData(t *testing.T) {
-	event, err := lending.ParseEvent([]byte(`{"webhookEvent":"WB_Send_Otp","data":{"otp":"c0de-123"},"note":"c0de-123"}`))
+	event, err := webhook.Parse([]byte(`{"webhookEvent":"WB_Send_Otp","data":{"otp":"c0de-123"},"note":"c0de-123"}`))
 	require.NoError(t, err)
 	var log bytes.Buffer
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("event", "event", event, "value", *event, "data", event.Data)
@@ -108,10 +108,10 @@ func TestEventShowsNoData(t *testing.T) {
 }
 
 func TestEventDataDecodes(t *testing.T) {
-	for years, want := range map[string]lending.Years{`"7"`: "7", `7`: "7", `"2-5 years"`: "2-5 years", `null`: "", `12.50`: "12.50"} {
-		event, err := lending.ParseEvent([]byte(`{"webhookEvent":"WB_Application_Created","data":{"extraInformation":{"years":` + years + `,"zipcode":"10001"},"applicationId":"x"}}`))
+	for years, want := range map[string]webhook.Years{`"7"`: "7", `7`: "7", `"2-5 years"`: "2-5 years", `null`: "", `12.50`: "12.50"} {
+		event, err := webhook.Parse([]byte(`{"webhookEvent":"WB_Application_Created","data":{"extraInformation":{"years":` + years + `,"zipcode":"10001"},"applicationId":"x"}}`))
 		require.NoError(t, err)
-		var created lending.ApplicationCreated
+		var created webhook.ApplicationCreated
 		require.NoError(t, event.Data.Decode(&created))
 		require.Equal(t, want, created.ExtraInformation.Years)
 		var mine struct {
@@ -122,22 +122,28 @@ func TestEventDataDecodes(t *testing.T) {
 		require.Equal(t, "x", mine.ApplicationID)
 		require.Equal(t, "10001", mine.ExtraInformation.ZipCode)
 	}
-	var created lending.ApplicationCreated
+	event, err := webhook.Parse([]byte(`{"webhookEvent":"a","data":{"applicationId":"x"}}`))
+	require.NoError(t, err)
+	require.ErrorContains(t, event.Data.Decode(new(struct {
+		webhook.ApplicationCreated
+		ApplicationID string
+	})), "give the field a name", "the promoted UnmarshalJSON would leave ApplicationID empty")
+	var created webhook.ApplicationCreated
 	require.Error(t, json.Unmarshal([]byte(`{"extraInformation":{"years":[7]}}`), &created))
 }
 
 func TestEventSurvivesStorage(t *testing.T) {
-	event, err := lending.ParseEvent([]byte(deliveryBody))
+	event, err := webhook.Parse([]byte(deliveryBody))
 	require.NoError(t, err)
 	text, err := json.Marshal(event)
 	require.NoError(t, err)
 	require.True(t, bytes.Equal([]byte(deliveryBody), text), "%s", text)
-	var read lending.Event
+	var read webhook.Event
 	require.NoError(t, json.Unmarshal(text, &read))
 	require.Equal(t, event.Name, read.Name)
 	require.Equal(t, event.Key(), read.Key())
 
-	text, err = json.Marshal(lending.Event{Name: "a", ID: uuid.MustParse(eventID)})
+	text, err = json.Marshal(webhook.Event{Name: "a", ID: uuid.MustParse(eventID)})
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &read))
 	require.Equal(t, lending.EventName("a"), read.Name)
@@ -146,7 +152,7 @@ func TestEventSurvivesStorage(t *testing.T) {
 func TestEventDetachKeepsEveryByte(t *testing.T) {
 	const text = "\ufeff {\"webhookEvent\":\"a\",\"data\":{\"n\":1}} "
 	buffer := []byte(text)
-	event, err := lending.ParseEvent(buffer)
+	event, err := webhook.Parse(buffer)
 	require.NoError(t, err)
 	key, raw := event.Key(), string(event.Raw())
 	event.Detach()
@@ -156,7 +162,7 @@ func TestEventDetachKeepsEveryByte(t *testing.T) {
 	require.JSONEq(t, `{"n":1}`, string(event.Data.Raw()))
 	require.Equal(t, key, event.Key())
 
-	byHand := lending.Event{Name: "a"}
+	byHand := webhook.Event{Name: "a"}
 	key = byHand.Key()
 	byHand.Detach()
 	require.Equal(t, key, byHand.Key())
@@ -171,7 +177,7 @@ func FuzzParseEvent(f *testing.F) {
 	f.Add([]byte("{\"webhookEvent\":\"\xff\",\"dat\xc5\xbf\":7}"))
 	f.Add([]byte(`{"webhookEvent":"a","creationTimeUtc":"0001-01-01T00:00:00"} `))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		event, err := lending.ParseEvent(bytes.Clone(body))
+		event, err := webhook.Parse(bytes.Clone(body))
 		var want struct {
 			ID              json.RawMessage `json:"id"`
 			Name            string          `json:"webhookEvent"`

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/race"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 const (
@@ -131,7 +132,7 @@ func TestVerifyAllocatesNothing(t *testing.T) {
 	}
 	body := []byte(deliveryBody)
 	require.Zero(t, testing.AllocsPerRun(1000, func() { _ = lending.Verify(signingSecret, body, deliverySigned) }))
-	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _, _ = lending.ParseEvent(body) }), 5.0)
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _, _ = webhook.Parse(body) }), 5.0)
 }
 
 func FuzzVerify(f *testing.F) {
@@ -190,7 +191,7 @@ func BenchmarkWebhook(b *testing.B) {
 				}
 				return cmp.Or(genuine(), json.Unmarshal(body, &envelope))
 			}, func() error {
-				_, err := lending.ParseEvent(body)
+				_, err := webhook.Parse(body)
 				return cmp.Or(verified(), err)
 			})
 		})

@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 // nilError is what a function returns that returns a nil *nilError as an error: whoever
@@ -28,11 +30,11 @@ func returnsNilError() error {
 
 // noTries is an inbox that does not count.
 type noTries struct {
-	lending.Inbox
+	webhook.Inbox
 	retried chan time.Duration
 }
 
-func (n noTries) Take(ctx context.Context) (*lending.InboxEntry, error) {
+func (n noTries) Take(ctx context.Context) (*webhook.InboxEntry, error) {
 	entry, err := n.Inbox.Take(ctx)
 	if err == nil {
 		entry.Tries = 0
@@ -40,39 +42,39 @@ func (n noTries) Take(ctx context.Context) (*lending.InboxEntry, error) {
 	return entry, err
 }
 
-func (n noTries) Retry(_ context.Context, _ *lending.InboxEntry, wait time.Duration) error {
+func (n noTries) Retry(_ context.Context, _ *webhook.InboxEntry, wait time.Duration) error {
 	n.retried <- wait
 	return nil
 }
 
 func TestWorkOutlivesAnInboxThatDoesNotCount(t *testing.T) {
-	inbox := noTries{lending.NewMemoryInbox(), make(chan time.Duration)}
+	inbox := noTries{webhook.NewMemoryInbox(), make(chan time.Duration)}
 	require.NoError(t, inbox.Put(t.Context(), parsed(t, deliveryBody)))
-	go lending.Work(t.Context(), inbox, func(context.Context, *lending.Event) error { return assert.AnError }, nil)
+	go webhook.Work(t.Context(), inbox, func(context.Context, *webhook.Event) error { return assert.AnError }, nil)
 	assert.LessOrEqual(t, <-inbox.retried, 5*time.Second)
 }
 
 // An error of the caller's can panic when it is asked what it is.
 func TestErrorsThatPanic(t *testing.T) {
 	t.Run("of the function", func(t *testing.T) {
-		inbox, tried := lending.NewMemoryInbox(), make(chan lending.Handling)
+		inbox, tried := webhook.NewMemoryInbox(), make(chan webhook.Handling)
 		require.NoError(t, inbox.Put(t.Context(), parsed(t, deliveryBody)))
-		go lending.Work(t.Context(), inbox, func(context.Context, *lending.Event) error { return returnsNilError() },
-			&lending.WorkOptions{Observe: func(h lending.Handling) { tried <- h }})
+		go webhook.Work(t.Context(), inbox, func(context.Context, *webhook.Event) error { return returnsNilError() },
+			&webhook.WorkOptions{Observe: func(h webhook.Handling) { tried <- h }})
 		var panicked *lending.PanicError
 		require.ErrorAs(t, (<-tried).Err, &panicked)
 		assert.Contains(t, string(panicked.Stack), "nilError")
 	})
 	t.Run("of the receiver's function", func(t *testing.T) {
-		var told lending.Delivery
-		receiver := lending.NewReceiver(signedWithTest,
-			func(context.Context, *lending.Event) error { return returnsNilError() },
-			&lending.ReceiverOptions{Observe: func(d lending.Delivery) { told = d }})
+		var told webhook.Delivery
+		receiver := webhook.NewReceiver(signedWithTest,
+			func(context.Context, *webhook.Event) error { return returnsNilError() },
+			&webhook.ReceiverOptions{Observe: func(d webhook.Delivery) { told = d }})
 		assert.Equal(t, http.StatusInternalServerError, deliverInMemory(t, receiver, deliveryBody))
 		require.ErrorAs(t, told.Err, new(*lending.PanicError))
 	})
 	t.Run("of the store while a lease is prolonged", func(t *testing.T) {
-		inBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 			store, acquired := newHookedStore(), 0
 			store.before(func(_ context.Context, step string) error {
 				if step == "acquire" {
@@ -82,8 +84,8 @@ func TestErrorsThatPanic(t *testing.T) {
 				}
 				return nil
 			})
-			service.Fail(loginRoute, lendingtest.Fault{Delay: 5 * time.Second})
-			client := signInTo(t, service, nil, lending.WithTokenStore(store))
+			service.Fail(fake.LoginRoute, lendingtest.Fault{Delay: 5 * time.Second})
+			client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 			require.NoError(t, read(t.Context(), client))
 			assert.Greater(t, acquired, 1)
 		})
@@ -93,15 +95,15 @@ func TestErrorsThatPanic(t *testing.T) {
 // brokenClaims panic when they are told what became of them.
 type brokenClaims struct{}
 
-func (brokenClaims) Claim(context.Context, string) (lending.Claim, error) { return brokenClaims{}, nil }
+func (brokenClaims) Claim(context.Context, string) (webhook.Claim, error) { return brokenClaims{}, nil }
 func (brokenClaims) Done(context.Context) error                           { panic("done") }
 func (brokenClaims) Release(context.Context) error                        { panic("release") }
 
 // What was acted on is not sent again because the deduper breaks, and what failed keeps its error.
 func TestOnceOutlivesItsClaims(t *testing.T) {
 	handled := error(nil)
-	once := lending.Once(brokenClaims{}, func(context.Context, *lending.Event) error { return handled })
-	require.ErrorIs(t, once(t.Context(), parsed(t, deliveryBody)), lending.ErrNotRecorded)
+	once := webhook.Once(brokenClaims{}, func(context.Context, *webhook.Event) error { return handled })
+	require.ErrorIs(t, once(t.Context(), parsed(t, deliveryBody)), webhook.ErrNotRecorded)
 	handled = errors.New("later")
 	require.ErrorIs(t, once(t.Context(), parsed(t, deliveryBody)), handled)
 }

@@ -16,29 +16,30 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/lendingtest/storetest"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 func TestMemoryInboxKeepsItsContract(t *testing.T) {
-	storetest.Inbox(t, func(*testing.T, time.Duration) func() lending.Inbox {
-		inbox := lending.NewMemoryInbox()
-		return func() lending.Inbox { return inbox }
+	storetest.Inbox(t, func(*testing.T, time.Duration) func() webhook.Inbox {
+		inbox := webhook.NewMemoryInbox()
+		return func() webhook.Inbox { return inbox }
 	})
 }
 
 // work puts n events in a memory inbox and works until none is waiting or running.
-func work(t *testing.T, n int, handle lending.EventFunc, opts *lending.WorkOptions) lending.InboxCounts {
+func work(t *testing.T, n int, handle webhook.EventFunc, opts *webhook.WorkOptions) webhook.InboxCounts {
 	t.Helper()
-	inbox := lending.NewMemoryInbox()
+	inbox := webhook.NewMemoryInbox()
 	for i := range n {
-		require.NoError(t, inbox.Put(t.Context(), &lending.Event{Name: lending.EventName(fmt.Sprint("event ", i))}))
+		require.NoError(t, inbox.Put(t.Context(), &webhook.Event{Name: lending.EventName(fmt.Sprint("event ", i))}))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
-		lending.Work(ctx, inbox, handle, opts)
+		webhook.Work(ctx, inbox, handle, opts)
 		close(ended)
 	}()
-	var counts lending.InboxCounts
+	var counts webhook.InboxCounts
 	for {
 		synctest.Wait()
 		var err error
@@ -59,7 +60,7 @@ func TestWorkTriesAgainAndPutsAside(t *testing.T) {
 		start := time.Now()
 		tries := map[lending.EventName][]time.Duration{}
 		buried := 0
-		counts := work(t, 3, func(_ context.Context, event *lending.Event) error {
+		counts := work(t, 3, func(_ context.Context, event *webhook.Event) error {
 			tries[event.Name] = append(tries[event.Name], time.Since(start))
 			switch {
 			case event.Name == "event 0":
@@ -68,12 +69,12 @@ func TestWorkTriesAgainAndPutsAside(t *testing.T) {
 				panic("not yet")
 			}
 			return nil
-		}, &lending.WorkOptions{Concurrency: 1, MaxTries: 5, Observe: func(h lending.Handling) {
+		}, &webhook.WorkOptions{Concurrency: 1, MaxTries: 5, Observe: func(h webhook.Handling) {
 			if h.Buried {
 				buried++
 			}
 		}})
-		require.Equal(t, lending.InboxCounts{Dead: 1}, counts)
+		require.Equal(t, webhook.InboxCounts{Dead: 1}, counts)
 		require.Len(t, tries["event 0"], 5)
 		require.Len(t, tries["event 1"], 3)
 		require.Len(t, tries["event 2"], 1)
@@ -89,15 +90,15 @@ func TestWorkTriesAgainAndPutsAside(t *testing.T) {
 func TestWorkIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var running, most atomic.Int32
-		counts := work(t, 50, func(context.Context, *lending.Event) error {
+		counts := work(t, 50, func(context.Context, *webhook.Event) error {
 			if n := running.Add(1); n > most.Load() {
 				most.Store(n)
 			}
 			bubble.Elapse(time.Second)
 			running.Add(-1)
 			return nil
-		}, &lending.WorkOptions{Concurrency: 7})
-		require.Equal(t, lending.InboxCounts{}, counts)
+		}, &webhook.WorkOptions{Concurrency: 7})
+		require.Equal(t, webhook.InboxCounts{}, counts)
 		require.EqualValues(t, 7, most.Load())
 	})
 }
@@ -106,12 +107,12 @@ func TestWorkIsBounded(t *testing.T) {
 // given up by its deadline.
 func TestWorkLetsCallsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inbox := lending.NewMemoryInbox()
-		require.NoError(t, inbox.Put(t.Context(), &lending.Event{Name: "quick"}))
-		require.NoError(t, inbox.Put(t.Context(), &lending.Event{Name: "stuck"}))
+		inbox := webhook.NewMemoryInbox()
+		require.NoError(t, inbox.Put(t.Context(), &webhook.Event{Name: "quick"}))
+		require.NoError(t, inbox.Put(t.Context(), &webhook.Event{Name: "stuck"}))
 		ctx, cancel := context.WithCancel(t.Context())
 		start := time.Now()
-		lending.Work(ctx, inbox, func(handling context.Context, event *lending.Event) error {
+		webhook.Work(ctx, inbox, func(handling context.Context, event *webhook.Event) error {
 			if event.Name == "stuck" {
 				cancel()
 				<-handling.Done()
@@ -119,11 +120,11 @@ func TestWorkLetsCallsEnd(t *testing.T) {
 			}
 			<-ctx.Done()
 			return handling.Err()
-		}, &lending.WorkOptions{Concurrency: 2, Timeout: 10 * time.Second})
+		}, &webhook.WorkOptions{Concurrency: 2, Timeout: 10 * time.Second})
 		require.Equal(t, 10*time.Second, time.Since(start))
 		counts, err := inbox.Counts(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, lending.InboxCounts{Waiting: 1}, counts)
+		require.Equal(t, webhook.InboxCounts{Waiting: 1}, counts)
 	})
 }
 
@@ -131,16 +132,16 @@ func TestWorkLetsCallsEnd(t *testing.T) {
 // since the event would be acted on again otherwise.
 func TestWorkOutlastsTheInbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inbox := &brokenInbox{Inbox: lending.NewMemoryInbox()}
-		require.NoError(t, inbox.Put(t.Context(), &lending.Event{Name: "a"}))
+		inbox := &brokenInbox{Inbox: webhook.NewMemoryInbox()}
+		require.NoError(t, inbox.Put(t.Context(), &webhook.Event{Name: "a"}))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		acted, failures := 0, 0
 		inbox.done = cancel
-		lending.Work(ctx, inbox, func(context.Context, *lending.Event) error {
+		webhook.Work(ctx, inbox, func(context.Context, *webhook.Event) error {
 			acted++
 			return nil
-		}, &lending.WorkOptions{Concurrency: 1, Observe: func(h lending.Handling) {
+		}, &webhook.WorkOptions{Concurrency: 1, Observe: func(h webhook.Handling) {
 			if h.Key == "" {
 				failures++
 			}
@@ -149,24 +150,24 @@ func TestWorkOutlastsTheInbox(t *testing.T) {
 		require.Equal(t, 10, failures)
 		counts, err := inbox.Counts(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, lending.InboxCounts{}, counts)
+		require.Equal(t, webhook.InboxCounts{}, counts)
 	})
 }
 
 type brokenInbox struct {
-	lending.Inbox
+	webhook.Inbox
 	takes, dones int
 	done         func()
 }
 
-func (b *brokenInbox) Take(ctx context.Context) (*lending.InboxEntry, error) {
+func (b *brokenInbox) Take(ctx context.Context) (*webhook.InboxEntry, error) {
 	if b.takes++; b.takes <= 5 {
 		return nil, errors.New("gone")
 	}
 	return b.Inbox.Take(ctx)
 }
 
-func (b *brokenInbox) Done(ctx context.Context, entry *lending.InboxEntry) error {
+func (b *brokenInbox) Done(ctx context.Context, entry *webhook.InboxEntry) error {
 	if b.dones++; b.dones <= 5 {
 		return errors.New("gone")
 	}
@@ -179,13 +180,13 @@ func (b *brokenInbox) Done(ctx context.Context, entry *lending.InboxEntry) error
 func TestWorkOutlivesEveryPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var values []any
-		counts := work(t, 1, func(context.Context, *lending.Event) error { panic(http.ErrAbortHandler) },
-			&lending.WorkOptions{MaxTries: 2, Observe: func(h lending.Handling) {
+		counts := work(t, 1, func(context.Context, *webhook.Event) error { panic(http.ErrAbortHandler) },
+			&webhook.WorkOptions{MaxTries: 2, Observe: func(h webhook.Handling) {
 				var panicked *lending.PanicError
 				require.ErrorAs(t, h.Err, &panicked)
 				values = append(values, panicked.Value)
 			}})
-		require.Equal(t, lending.InboxCounts{Dead: 1}, counts)
+		require.Equal(t, webhook.InboxCounts{Dead: 1}, counts)
 		require.Equal(t, []any{http.ErrAbortHandler, http.ErrAbortHandler}, values)
 	})
 }
@@ -203,17 +204,17 @@ func TestWorkHeedsTheEntry(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				inbox := &changedInbox{lending.NewMemoryInbox(), func(entry *lending.InboxEntry) {
+				inbox := &changedInbox{webhook.NewMemoryInbox(), func(entry *webhook.InboxEntry) {
 					entry.Tries, entry.Until = test.tries, time.Now().Add(test.claim)
 				}}
-				require.NoError(t, inbox.Put(t.Context(), &lending.Event{Name: "a"}))
+				require.NoError(t, inbox.Put(t.Context(), &webhook.Event{Name: "a"}))
 				ctx, cancel := context.WithCancel(t.Context())
 				var within time.Duration
-				lending.Work(ctx, inbox, func(ctx context.Context, _ *lending.Event) error {
+				webhook.Work(ctx, inbox, func(ctx context.Context, _ *webhook.Event) error {
 					deadline, _ := ctx.Deadline()
 					within = time.Until(deadline)
 					return errors.New("broken")
-				}, &lending.WorkOptions{Concurrency: 1, Observe: func(h lending.Handling) {
+				}, &webhook.WorkOptions{Concurrency: 1, Observe: func(h webhook.Handling) {
 					require.Error(t, h.Err)
 					require.True(t, h.Buried)
 					cancel()
@@ -221,18 +222,18 @@ func TestWorkHeedsTheEntry(t *testing.T) {
 				require.Equal(t, test.within, within)
 				counts, err := inbox.Counts(t.Context())
 				require.NoError(t, err)
-				require.Equal(t, lending.InboxCounts{Dead: 1}, counts)
+				require.Equal(t, webhook.InboxCounts{Dead: 1}, counts)
 			})
 		})
 	}
 }
 
 type changedInbox struct {
-	lending.Inbox
-	change func(*lending.InboxEntry)
+	webhook.Inbox
+	change func(*webhook.InboxEntry)
 }
 
-func (b *changedInbox) Take(ctx context.Context) (*lending.InboxEntry, error) {
+func (b *changedInbox) Take(ctx context.Context) (*webhook.InboxEntry, error) {
 	entry, err := b.Inbox.Take(ctx)
 	if err == nil {
 		b.change(entry)
@@ -242,13 +243,13 @@ func (b *changedInbox) Take(ctx context.Context) (*lending.InboxEntry, error) {
 
 // claimedInbox gives claims that end, and refuses to be told of an end for some time.
 type claimedInbox struct {
-	lending.Inbox
+	webhook.Inbox
 	claim, refuses time.Duration
 	start          time.Time
 	told           []time.Duration
 }
 
-func (b *claimedInbox) Take(ctx context.Context) (*lending.InboxEntry, error) {
+func (b *claimedInbox) Take(ctx context.Context) (*webhook.InboxEntry, error) {
 	entry, err := b.Inbox.Take(ctx)
 	if err == nil && b.claim > 0 {
 		entry.Until = time.Now().Add(b.claim)
@@ -256,7 +257,7 @@ func (b *claimedInbox) Take(ctx context.Context) (*lending.InboxEntry, error) {
 	return entry, err
 }
 
-func (b *claimedInbox) Done(ctx context.Context, entry *lending.InboxEntry) error {
+func (b *claimedInbox) Done(ctx context.Context, entry *webhook.InboxEntry) error {
 	if entry.Event.Name == "a" {
 		b.told = append(b.told, time.Since(b.start))
 		if time.Since(b.start) < b.refuses {
@@ -267,18 +268,18 @@ func (b *claimedInbox) Done(ctx context.Context, entry *lending.InboxEntry) erro
 }
 
 // workOnTwo works on the events a and b, one after the other, until wait has passed.
-func workOnTwo(t *testing.T, inbox *claimedInbox, wait time.Duration) (acted []string, counts lending.InboxCounts) {
+func workOnTwo(t *testing.T, inbox *claimedInbox, wait time.Duration) (acted []string, counts webhook.InboxCounts) {
 	t.Helper()
-	inbox.Inbox, inbox.start = lending.NewMemoryInbox(), time.Now()
+	inbox.Inbox, inbox.start = webhook.NewMemoryInbox(), time.Now()
 	for _, name := range []lending.EventName{"a", "b"} {
-		require.NoError(t, inbox.Put(t.Context(), &lending.Event{Name: name}))
+		require.NoError(t, inbox.Put(t.Context(), &webhook.Event{Name: name}))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), wait)
 	defer cancel()
-	lending.Work(ctx, inbox, func(_ context.Context, event *lending.Event) error {
+	webhook.Work(ctx, inbox, func(_ context.Context, event *webhook.Event) error {
 		acted = append(acted, fmt.Sprint(event.Name, " ", time.Since(inbox.start).Round(time.Second)))
 		return nil
-	}, &lending.WorkOptions{Concurrency: 1, Timeout: 10 * time.Second})
+	}, &webhook.WorkOptions{Concurrency: 1, Timeout: 10 * time.Second})
 	counts, err := inbox.Counts(t.Context())
 	require.NoError(t, err)
 	return acted, counts
@@ -291,7 +292,7 @@ func TestWorkSettlesNoLongerThanTheClaim(t *testing.T) {
 		acted, counts := workOnTwo(t, inbox, time.Minute)
 		require.Equal(t, "a 0s", acted[0])
 		require.Len(t, acted, 2)
-		require.Equal(t, lending.InboxCounts{Running: 1}, counts)
+		require.Equal(t, webhook.InboxCounts{Running: 1}, counts)
 		last := inbox.told[len(inbox.told)-1]
 		require.GreaterOrEqual(t, last, 4*time.Second, "it was given up early")
 		require.LessOrEqual(t, last, 6*time.Second, "it was told after the end of the claim")
@@ -306,14 +307,14 @@ func TestWorkSettlesAClaimWithoutEnd(t *testing.T) {
 		acted, counts := workOnTwo(t, inbox, 5*time.Minute)
 		require.Len(t, acted, 2, "acted on once each")
 		require.Contains(t, []string{"b 10s", "b 11s"}, acted[1], "the worker went on after its Timeout")
-		require.Equal(t, lending.InboxCounts{}, counts)
+		require.Equal(t, webhook.InboxCounts{}, counts)
 		require.Less(t, len(inbox.told), 50)
 
 		inbox = &claimedInbox{refuses: 2 * time.Minute}
 		start := time.Now()
 		_, counts = workOnTwo(t, inbox, time.Minute)
 		require.Equal(t, time.Minute, time.Since(start), "the end of Work does not wait for the inbox")
-		require.Equal(t, lending.InboxCounts{Running: 1}, counts)
+		require.Equal(t, webhook.InboxCounts{Running: 1}, counts)
 	})
 }
 
@@ -324,31 +325,31 @@ func TestWorkOutlivesItsCaller(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var acted atomic.Int32
-				counts := work(t, 8, func(context.Context, *lending.Event) error {
+				counts := work(t, 8, func(context.Context, *webhook.Event) error {
 					if acted.Add(1) <= 8 {
 						end()
 					}
 					return nil
-				}, &lending.WorkOptions{
+				}, &webhook.WorkOptions{
 					Backoff: func(int) time.Duration { end(); return 0 },
-					Observe: func(lending.Handling) { end() },
+					Observe: func(webhook.Handling) { end() },
 				})
-				require.Equal(t, lending.InboxCounts{}, counts)
+				require.Equal(t, webhook.InboxCounts{}, counts)
 				require.EqualValues(t, 16, acted.Load())
 
-				inbox := &endingInbox{lending.NewMemoryInbox(), end, 0, 0}
-				require.NoError(t, inbox.Put(t.Context(), &lending.Event{Name: "a"}))
+				inbox := &endingInbox{webhook.NewMemoryInbox(), end, 0, 0}
+				require.NoError(t, inbox.Put(t.Context(), &webhook.Event{Name: "a"}))
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				acted.Store(0)
-				lending.Work(ctx, inbox, func(context.Context, *lending.Event) error {
+				webhook.Work(ctx, inbox, func(context.Context, *webhook.Event) error {
 					acted.Add(1)
 					return nil
-				}, &lending.WorkOptions{Concurrency: 1})
+				}, &webhook.WorkOptions{Concurrency: 1})
 				require.EqualValues(t, 1, acted.Load())
 				counts, err := inbox.Counts(t.Context())
 				require.NoError(t, err)
-				require.Equal(t, lending.InboxCounts{}, counts)
+				require.Equal(t, webhook.InboxCounts{}, counts)
 			})
 		})
 	}
@@ -356,24 +357,24 @@ func TestWorkOutlivesItsCaller(t *testing.T) {
 
 // endingInbox calls end, or returns nothing, a few times before it works.
 type endingInbox struct {
-	lending.Inbox
+	webhook.Inbox
 	end          func()
 	takes, dones int
 }
 
-func (b *endingInbox) Take(ctx context.Context) (*lending.InboxEntry, error) {
+func (b *endingInbox) Take(ctx context.Context) (*webhook.InboxEntry, error) {
 	switch b.takes++; b.takes {
 	case 1, 2:
 		b.end()
 	case 3:
 		return nil, nil //nolint:nilnil // a mistake
 	case 4:
-		return &lending.InboxEntry{}, nil
+		return &webhook.InboxEntry{}, nil
 	}
 	return b.Inbox.Take(ctx)
 }
 
-func (b *endingInbox) Done(ctx context.Context, entry *lending.InboxEntry) error {
+func (b *endingInbox) Done(ctx context.Context, entry *webhook.InboxEntry) error {
 	if b.dones++; b.dones <= 2 {
 		b.end()
 	}
@@ -385,21 +386,21 @@ func (b *endingInbox) Done(ctx context.Context, entry *lending.InboxEntry) error
 func TestWorkPutsAsideWhatEndsTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for crashes, acted := range map[int]int{4: 1, 5: 0} {
-			inbox := &changedInbox{lending.NewMemoryInbox(), func(entry *lending.InboxEntry) { entry.Crashes = crashes }}
-			require.NoError(t, inbox.Put(t.Context(), &lending.Event{Name: "a"}))
+			inbox := &changedInbox{webhook.NewMemoryInbox(), func(entry *webhook.InboxEntry) { entry.Crashes = crashes }}
+			require.NoError(t, inbox.Put(t.Context(), &webhook.Event{Name: "a"}))
 			ctx, cancel := context.WithCancel(t.Context())
 			calls := 0
-			lending.Work(ctx, inbox, func(context.Context, *lending.Event) error {
+			webhook.Work(ctx, inbox, func(context.Context, *webhook.Event) error {
 				calls++
 				return nil
-			}, &lending.WorkOptions{Concurrency: 1, MaxTries: 5, Observe: func(h lending.Handling) {
+			}, &webhook.WorkOptions{Concurrency: 1, MaxTries: 5, Observe: func(h webhook.Handling) {
 				require.Equal(t, acted == 0, h.Buried)
 				cancel()
 			}})
 			require.Equal(t, acted, calls)
 			counts, err := inbox.Counts(t.Context())
 			require.NoError(t, err)
-			require.Equal(t, lending.InboxCounts{Dead: 1 - acted}, counts)
+			require.Equal(t, webhook.InboxCounts{Dead: 1 - acted}, counts)
 		}
 	})
 }

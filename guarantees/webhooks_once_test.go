@@ -13,18 +13,19 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest/storetest"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 func TestMemoryDeduperKeepsItsContract(t *testing.T) {
-	storetest.Deduper(t, func(_ *testing.T, opts lending.DeduperOptions) func() lending.Deduper {
-		deduper := lending.NewMemoryDeduper(opts)
-		return func() lending.Deduper { return deduper }
+	storetest.Deduper(t, func(_ *testing.T, opts webhook.DeduperOptions) func() webhook.Deduper {
+		deduper := webhook.NewMemoryDeduper(opts)
+		return func() webhook.Deduper { return deduper }
 	})
 }
 
-func parsed(t *testing.T, body string) *lending.Event {
+func parsed(t *testing.T, body string) *webhook.Event {
 	t.Helper()
-	event, err := lending.ParseEvent([]byte(body))
+	event, err := webhook.Parse([]byte(body))
 	require.NoError(t, err)
 	return event
 }
@@ -32,16 +33,16 @@ func parsed(t *testing.T, body string) *lending.Event {
 func TestOnceActsOnceOnADelivery(t *testing.T) {
 	t.Parallel()
 	var acted atomic.Int32
-	url, observed := receiveAt(t, signedWithTest, lending.Once(lending.NewMemoryDeduper(lending.DeduperOptions{}), func(context.Context, *lending.Event) error {
+	url, observed := receiveAt(t, signedWithTest, webhook.Once(webhook.NewMemoryDeduper(webhook.DeduperOptions{}), func(context.Context, *webhook.Event) error {
 		acted.Add(1)
 		return nil
-	}), lending.ReceiverOptions{})
+	}), webhook.ReceiverOptions{})
 	for range 3 {
 		require.Equal(t, 204, deliver(t, url, deliveryBody, deliverySigned))
 	}
 	require.EqualValues(t, 1, acted.Load())
 	require.NoError(t, (<-observed).Err)
-	require.ErrorIs(t, (<-observed).Err, lending.ErrDuplicate)
+	require.ErrorIs(t, (<-observed).Err, webhook.ErrDuplicate)
 
 	// The envelope id is no key: another event may have the same one.
 	other := `{"id":"` + eventID + `","webhookEvent":"WB_Loan_Opened"}`
@@ -54,10 +55,10 @@ func TestOnceActsOnceOnADelivery(t *testing.T) {
 func TestOnceAcceptsNothingThatMayStillFail(t *testing.T) {
 	t.Parallel()
 	entered, leave := make(chan struct{}), make(chan error)
-	url, _ := receiveAt(t, signedWithTest, lending.Once(lending.NewMemoryDeduper(lending.DeduperOptions{}), func(context.Context, *lending.Event) error {
+	url, _ := receiveAt(t, signedWithTest, webhook.Once(webhook.NewMemoryDeduper(webhook.DeduperOptions{}), func(context.Context, *webhook.Event) error {
 		entered <- struct{}{}
 		return <-leave
-	}), lending.ReceiverOptions{})
+	}), webhook.ReceiverOptions{})
 	for _, test := range []struct {
 		err           error
 		first, second int
@@ -73,61 +74,61 @@ func TestOnceAcceptsNothingThatMayStillFail(t *testing.T) {
 }
 
 func TestOnceFreesTheKeyAfterAPanic(t *testing.T) {
-	deduper := lending.NewMemoryDeduper(lending.DeduperOptions{})
+	deduper := webhook.NewMemoryDeduper(webhook.DeduperOptions{})
 	event := parsed(t, deliveryBody)
 	require.Panics(t, func() {
-		_ = lending.Once(deduper, func(context.Context, *lending.Event) error { panic("x") })(t.Context(), event)
+		_ = webhook.Once(deduper, func(context.Context, *webhook.Event) error { panic("x") })(t.Context(), event)
 	})
-	require.NoError(t, lending.Once(deduper, acceptAll)(t.Context(), event))
-	require.ErrorIs(t, lending.Once(deduper, acceptAll)(t.Context(), event), lending.ErrDuplicate)
+	require.NoError(t, webhook.Once(deduper, acceptAll)(t.Context(), event))
+	require.ErrorIs(t, webhook.Once(deduper, acceptAll)(t.Context(), event), webhook.ErrDuplicate)
 }
 
 // What has been acted on is recorded although the sender has hung up, and counts as
 // acted on although it cannot be recorded.
 func TestOnceRecordsAfterTheSenderHasGone(t *testing.T) {
-	deduper := lending.NewMemoryDeduper(lending.DeduperOptions{})
+	deduper := webhook.NewMemoryDeduper(webhook.DeduperOptions{})
 	ctx, cancel := context.WithCancel(t.Context())
 	event := parsed(t, deliveryBody)
-	require.NoError(t, lending.Once(checkedDeduper{deduper, nil}, func(context.Context, *lending.Event) error {
+	require.NoError(t, webhook.Once(checkedDeduper{deduper, nil}, func(context.Context, *webhook.Event) error {
 		cancel()
 		return nil
 	})(ctx, event))
-	require.ErrorIs(t, lending.Once(deduper, acceptAll)(t.Context(), event), lending.ErrDuplicate)
+	require.ErrorIs(t, webhook.Once(deduper, acceptAll)(t.Context(), event), webhook.ErrDuplicate)
 
 	gone := errors.New("gone")
-	err := lending.Once(checkedDeduper{lending.NewMemoryDeduper(lending.DeduperOptions{}), gone}, acceptAll)(t.Context(), event)
-	require.ErrorIs(t, err, lending.ErrNotRecorded)
+	err := webhook.Once(checkedDeduper{webhook.NewMemoryDeduper(webhook.DeduperOptions{}), gone}, acceptAll)(t.Context(), event)
+	require.ErrorIs(t, err, webhook.ErrNotRecorded)
 	require.ErrorIs(t, err, gone)
 }
 
 // What the function accepts by an error is done, and the error is told.
 func TestOnceRecordsWhatIsAcceptedByAnError(t *testing.T) {
-	for _, accepted := range []error{lending.ErrDuplicate, lending.ErrNotRecorded, fmt.Errorf("x: %w", lending.ErrDuplicate)} {
+	for _, accepted := range []error{webhook.ErrDuplicate, webhook.ErrNotRecorded, fmt.Errorf("x: %w", webhook.ErrDuplicate)} {
 		calls := 0
-		handle := lending.Once(lending.NewMemoryDeduper(lending.DeduperOptions{}), func(context.Context, *lending.Event) error {
+		handle := webhook.Once(webhook.NewMemoryDeduper(webhook.DeduperOptions{}), func(context.Context, *webhook.Event) error {
 			calls++
 			return accepted
 		})
 		event := parsed(t, deliveryBody)
 		require.ErrorIs(t, handle(t.Context(), event), accepted)
-		require.ErrorIs(t, handle(t.Context(), event), lending.ErrDuplicate)
+		require.ErrorIs(t, handle(t.Context(), event), webhook.ErrDuplicate)
 		require.Equal(t, 1, calls, "the key was free again after %v", accepted)
 	}
 }
 
 // checkedDeduper heeds contexts, as one over a network does, and can fail to record.
 type checkedDeduper struct {
-	lending.Deduper
+	webhook.Deduper
 	err error
 }
 
-func (d checkedDeduper) Claim(ctx context.Context, key string) (lending.Claim, error) {
+func (d checkedDeduper) Claim(ctx context.Context, key string) (webhook.Claim, error) {
 	claim, err := d.Deduper.Claim(ctx, key)
 	return checkedClaim{claim, d.err}, err
 }
 
 type checkedClaim struct {
-	lending.Claim
+	webhook.Claim
 	err error
 }
 
@@ -136,16 +137,16 @@ func (c checkedClaim) Done(ctx context.Context) error {
 }
 
 func TestOnceByAKeyOfOnesOwn(t *testing.T) {
-	deduper := lending.NewMemoryDeduper(lending.DeduperOptions{})
+	deduper := webhook.NewMemoryDeduper(webhook.DeduperOptions{})
 	var acted int
-	byLoan := func(event *lending.Event) string {
+	byLoan := func(event *webhook.Event) string {
 		var data struct{ LoanID string }
 		if event.Data.Decode(&data) != nil || data.LoanID == "" {
 			return ""
 		}
 		return string(event.Name) + " " + data.LoanID
 	}
-	handle := lending.Once(deduper, lending.OnceBy(deduper, byLoan, func(context.Context, *lending.Event) error {
+	handle := webhook.Once(deduper, webhook.OnceBy(deduper, byLoan, func(context.Context, *webhook.Event) error {
 		acted++
 		return nil
 	}))
@@ -154,23 +155,23 @@ func TestOnceByAKeyOfOnesOwn(t *testing.T) {
 		want error
 	}{
 		{`{"webhookEvent":"WB_Loan_Opened","data":{"loanId":"1"},"creationTimeUtc":"2024-01-02T03:04:05Z"}`, nil},
-		{`{"webhookEvent":"WB_Loan_Opened","data":{"loanId":"1"},"creationTimeUtc":"2024-01-02T03:05:05Z"}`, lending.ErrDuplicate}, // sent again
+		{`{"webhookEvent":"WB_Loan_Opened","data":{"loanId":"1"},"creationTimeUtc":"2024-01-02T03:05:05Z"}`, webhook.ErrDuplicate}, // sent again
 		{`{"webhookEvent":"WB_Loan_Closed","data":{"loanId":"1"}}`, nil},
 		{`{"webhookEvent":"WB_Loan_Opened","data":{"loanId":"2"}}`, nil},
 		{`{"webhookEvent":"WB_Loan_Opened"}`, nil},
 		{`{"webhookEvent":"WB_Loan_Opened","x":1}`, nil}, // without a key each is acted on
 	} {
 		require.Equal(t, test.want, handle(t.Context(), parsed(t, test.body)), test.body)
-		require.ErrorIs(t, handle(t.Context(), parsed(t, test.body)), lending.ErrDuplicate, "again, byte for byte")
+		require.ErrorIs(t, handle(t.Context(), parsed(t, test.body)), webhook.ErrDuplicate, "again, byte for byte")
 	}
 	require.Equal(t, 5, acted)
 }
 
 func TestMemoryDeduperUnderManyClaims(t *testing.T) {
 	t.Parallel()
-	deduper := lending.NewMemoryDeduper(lending.DeduperOptions{Keep: time.Hour})
+	deduper := webhook.NewMemoryDeduper(webhook.DeduperOptions{Keep: time.Hour})
 	var acted atomic.Int32
-	handle := lending.Once(deduper, func(context.Context, *lending.Event) error {
+	handle := webhook.Once(deduper, func(context.Context, *webhook.Event) error {
 		acted.Add(1)
 		return nil
 	})
@@ -178,8 +179,8 @@ func TestMemoryDeduperUnderManyClaims(t *testing.T) {
 	for range 8 {
 		group.Go(func() {
 			for i := range 200 {
-				event := &lending.Event{Name: lending.EventName(rune('a' + i))}
-				for errors.Is(handle(t.Context(), event), lending.ErrClaimed) {
+				event := &webhook.Event{Name: lending.EventName(rune('a' + i))}
+				for errors.Is(handle(t.Context(), event), webhook.ErrClaimed) {
 				}
 			}
 		})

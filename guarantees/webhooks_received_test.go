@@ -22,17 +22,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
-var signedWithTest = lending.SignedWith(lending.NewSecret(signingSecret))
+var signedWithTest = webhook.SignedWith(lending.NewSecret(signingSecret))
 
 // receiveAt serves a receiver on a real socket and returns its address and what it observed.
-func receiveAt(t *testing.T, secrets lending.SecretsFunc, handle lending.EventFunc, opts lending.ReceiverOptions) (string, <-chan lending.Delivery) {
+func receiveAt(t *testing.T, secrets webhook.SecretsFunc, handle webhook.EventFunc, opts webhook.ReceiverOptions) (string, <-chan webhook.Delivery) {
 	t.Helper()
-	observed := make(chan lending.Delivery, 100)
-	opts.Observe = func(d lending.Delivery) { observed <- d }
+	observed := make(chan webhook.Delivery, 100)
+	opts.Observe = func(d webhook.Delivery) { observed <- d }
 	mux := http.NewServeMux()
-	mux.Handle("/hooks/{partner}", lending.NewReceiver(secrets, handle, &opts))
+	mux.Handle("/hooks/{partner}", webhook.NewReceiver(secrets, handle, &opts))
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	return server.URL + "/hooks/ours", observed
@@ -105,11 +106,11 @@ func TestReceiverAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var calls atomic.Int32
-			url, observed := receiveAt(t, signedWithTest, func(_ context.Context, event *lending.Event) error {
+			url, observed := receiveAt(t, signedWithTest, func(_ context.Context, event *webhook.Event) error {
 				calls.Add(1)
 				assert.Equal(t, test.body, string(event.Body()))
 				return nil
-			}, lending.ReceiverOptions{MaxBytes: 4096})
+			}, webhook.ReceiverOptions{MaxBytes: 4096})
 			require.Equal(t, test.status, deliver(t, url, test.body, test.signature, test.headers...))
 			require.Equal(t, test.called, calls.Load() == 1)
 			d := <-observed
@@ -123,7 +124,7 @@ func TestReceiverAnswers(t *testing.T) {
 }
 
 func TestReceiverTakesPOSTOnly(t *testing.T) {
-	url, _ := receiveAt(t, signedWithTest, acceptAll, lending.ReceiverOptions{})
+	url, _ := receiveAt(t, signedWithTest, acceptAll, webhook.ReceiverOptions{})
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete, http.MethodOptions} {
 		r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
 		require.NoError(t, err)
@@ -135,13 +136,13 @@ func TestReceiverTakesPOSTOnly(t *testing.T) {
 	}
 }
 
-func acceptAll(context.Context, *lending.Event) error { return nil }
+func acceptAll(context.Context, *webhook.Event) error { return nil }
 
 // One of two signatures may be forged: which of them a proxy has looked at is unknown.
 func TestReceiverRefusesTwoSignatures(t *testing.T) {
 	w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(deliveryBody))
 	r.Header = http.Header{"Content-Type": {"application/json"}, "Abp-Webhook-Signature": {deliverySigned, deliverySigned}}
-	lending.NewReceiver(signedWithTest, acceptAll, nil).ServeHTTP(w, r)
+	webhook.NewReceiver(signedWithTest, acceptAll, nil).ServeHTTP(w, r)
 	require.Equal(t, http.StatusUnauthorized, w.Code)
 }
 
@@ -167,7 +168,7 @@ func TestReceiverLimitsWhatItReads(t *testing.T) {
 			w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", body)
 			r.ContentLength = -1
 			r.Header = http.Header{"Content-Type": {"application/json"}, "Content-Encoding": {test.encoding}, "Abp-Webhook-Signature": {deliverySigned}}
-			lending.NewReceiver(signedWithTest, acceptAll, &lending.ReceiverOptions{MaxBytes: 4096}).ServeHTTP(w, r)
+			webhook.NewReceiver(signedWithTest, acceptAll, &webhook.ReceiverOptions{MaxBytes: 4096}).ServeHTTP(w, r)
 			require.Equal(t, test.status, w.Code)
 			require.LessOrEqual(t, body.n, test.read)
 		})
@@ -195,7 +196,7 @@ func TestReceiverEndsSlowBodies(t *testing.T) {
 	for header, status := range map[string]int{lending.SignatureHeader: 408, "X-Other": 401} {
 		t.Run(header, func(t *testing.T) {
 			t.Parallel()
-			url, observed := receiveAt(t, signedWithTest, acceptAll, lending.ReceiverOptions{ReadTimeout: 50 * time.Millisecond})
+			url, observed := receiveAt(t, signedWithTest, acceptAll, webhook.ReceiverOptions{ReadTimeout: 50 * time.Millisecond})
 			address, path, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
 			connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
 			require.NoError(t, err)
@@ -216,7 +217,7 @@ func TestReceiverEndsSlowBodies(t *testing.T) {
 // without leaves the time to the server, as the documentation of ReadTimeout says.
 func TestReceiverReadTimeoutBehindMiddleware(t *testing.T) {
 	t.Parallel()
-	receiver := lending.NewReceiver(signedWithTest, acceptAll, &lending.ReceiverOptions{ReadTimeout: 50 * time.Millisecond})
+	receiver := webhook.NewReceiver(signedWithTest, acceptAll, &webhook.ReceiverOptions{ReadTimeout: 50 * time.Millisecond})
 	for name, test := range map[string]struct {
 		wrap func(http.ResponseWriter) http.ResponseWriter
 		own  time.Duration // of the server
@@ -254,14 +255,14 @@ func (u unwrapping) Unwrap() http.ResponseWriter { return u.ResponseWriter }
 // The deadline is for the body. It must not end the context of a function that takes longer.
 func TestReceiverDeadlineEndsWithTheBody(t *testing.T) {
 	t.Parallel()
-	url, _ := receiveAt(t, signedWithTest, func(ctx context.Context, _ *lending.Event) error {
+	url, _ := receiveAt(t, signedWithTest, func(ctx context.Context, _ *webhook.Event) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(300 * time.Millisecond):
 			return nil
 		}
-	}, lending.ReceiverOptions{ReadTimeout: 50 * time.Millisecond})
+	}, webhook.ReceiverOptions{ReadTimeout: 50 * time.Millisecond})
 	require.Equal(t, 204, deliver(t, url, deliveryBody, deliverySigned))
 	require.Equal(t, 204, deliver(t, url, deliveryBody, deliverySigned), "on the same connection")
 }
@@ -272,7 +273,7 @@ type requestKey struct{}
 func TestReceiverActsOnThoughTheSenderHangsUp(t *testing.T) {
 	t.Parallel()
 	entered, gone, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	receiver := lending.NewReceiver(signedWithTest, func(ctx context.Context, _ *lending.Event) error {
+	receiver := webhook.NewReceiver(signedWithTest, func(ctx context.Context, _ *webhook.Event) error {
 		close(entered)
 		<-gone
 		ended <- ctx.Err()
@@ -280,7 +281,7 @@ func TestReceiverActsOnThoughTheSenderHangsUp(t *testing.T) {
 		<-ctx.Done()
 		ended <- ctx.Err()
 		return nil
-	}, &lending.ReceiverOptions{Timeout: 500 * time.Millisecond})
+	}, &webhook.ReceiverOptions{Timeout: 500 * time.Millisecond})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		context.AfterFunc(r.Context(), func() { close(gone) })
 		receiver.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestKey{}, "ours")))
@@ -301,13 +302,13 @@ func TestReceiverActsOnThoughTheSenderHangsUp(t *testing.T) {
 func TestReceiverOutlivesItsCaller(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(){"panic": func() { panic("x") }, "Goexit": runtime.Goexit} {
-		for status, handle := range map[int]lending.EventFunc{204: acceptAll, 500: func(context.Context, *lending.Event) error {
+		for status, handle := range map[int]webhook.EventFunc{204: acceptAll, 500: func(context.Context, *webhook.Event) error {
 			end()
 			return nil
 		}} {
 			t.Run(fmt.Sprint(name, status), func(t *testing.T) {
 				t.Parallel()
-				server := httptest.NewServer(lending.NewReceiver(signedWithTest, handle, &lending.ReceiverOptions{Observe: func(d lending.Delivery) {
+				server := httptest.NewServer(webhook.NewReceiver(signedWithTest, handle, &webhook.ReceiverOptions{Observe: func(d webhook.Delivery) {
 					assert.Equal(t, status == 204, d.Err == nil)
 					end()
 				}}))
@@ -322,29 +323,29 @@ func TestReceiverReportsFailures(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	for name, test := range map[string]struct {
-		handle lending.EventFunc
+		handle webhook.EventFunc
 		status int
 		err    error
 	}{
-		"error":          {func(context.Context, *lending.Event) error { return broken }, 500, broken},
-		"being acted on": {func(context.Context, *lending.Event) error { return fmt.Errorf("x: %w", lending.ErrClaimed) }, 503, lending.ErrClaimed},
-		"duplicate":      {func(context.Context, *lending.Event) error { return lending.ErrDuplicate }, 204, lending.ErrDuplicate},
-		"not recorded":   {func(context.Context, *lending.Event) error { return lending.ErrNotRecorded }, 204, lending.ErrNotRecorded},
-		"too slow": {func(ctx context.Context, _ *lending.Event) error {
+		"error":          {func(context.Context, *webhook.Event) error { return broken }, 500, broken},
+		"being acted on": {func(context.Context, *webhook.Event) error { return fmt.Errorf("x: %w", webhook.ErrClaimed) }, 503, webhook.ErrClaimed},
+		"duplicate":      {func(context.Context, *webhook.Event) error { return webhook.ErrDuplicate }, 204, webhook.ErrDuplicate},
+		"not recorded":   {func(context.Context, *webhook.Event) error { return webhook.ErrNotRecorded }, 204, webhook.ErrNotRecorded},
+		"too slow": {func(ctx context.Context, _ *webhook.Event) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}, 500, context.DeadlineExceeded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url, observed := receiveAt(t, signedWithTest, test.handle, lending.ReceiverOptions{Timeout: 20 * time.Millisecond})
+			url, observed := receiveAt(t, signedWithTest, test.handle, webhook.ReceiverOptions{Timeout: 20 * time.Millisecond})
 			require.Equal(t, test.status, deliver(t, url, deliveryBody, deliverySigned))
 			require.ErrorIs(t, (<-observed).Err, test.err)
 		})
 	}
-	url, observed := receiveAt(t, signedWithTest, func(_ context.Context, event *lending.Event) error {
+	url, observed := receiveAt(t, signedWithTest, func(_ context.Context, event *webhook.Event) error {
 		panic("data: " + string(event.Data.Raw()))
-	}, lending.ReceiverOptions{})
+	}, webhook.ReceiverOptions{})
 	require.Equal(t, 500, deliver(t, url, deliveryBody, deliverySigned))
 	var panicked *lending.PanicError
 	require.ErrorAs(t, (<-observed).Err, &panicked)
@@ -355,14 +356,14 @@ func TestReceiverReportsFailures(t *testing.T) {
 
 // The server closes the connection without an answer, as the function wishes.
 func TestReceiverAborts(t *testing.T) {
-	receiver := lending.NewReceiver(signedWithTest, func(context.Context, *lending.Event) error { panic(http.ErrAbortHandler) }, nil)
+	receiver := webhook.NewReceiver(signedWithTest, func(context.Context, *webhook.Event) error { panic(http.ErrAbortHandler) }, nil)
 	require.PanicsWithValue(t, http.ErrAbortHandler, func() { deliverInMemory(t, receiver, deliveryBody) })
 }
 
 func TestReceiverSecrets(t *testing.T) {
 	t.Parallel()
 	old, current := lending.NewSecret("whs_old"), lending.NewSecret("whs_new")
-	rotating, _ := receiveAt(t, lending.SignedWith(current, old), acceptAll, lending.ReceiverOptions{})
+	rotating, _ := receiveAt(t, webhook.SignedWith(current, old), acceptAll, webhook.ReceiverOptions{})
 	byPartner, observed := receiveAt(t, func(r *http.Request) ([]lending.Secret, error) {
 		switch r.PathValue("partner") {
 		case "ours":
@@ -375,7 +376,7 @@ func TestReceiverSecrets(t *testing.T) {
 			panic("no database")
 		}
 		return nil, nil
-	}, acceptAll, lending.ReceiverOptions{})
+	}, acceptAll, webhook.ReceiverOptions{})
 	sign := func(secret string) string { return lending.Sign(secret, []byte(deliveryBody)) }
 	for _, test := range []struct {
 		url, signature string
@@ -393,20 +394,20 @@ func TestReceiverSecrets(t *testing.T) {
 	} {
 		require.Equal(t, test.status, deliver(t, test.url, deliveryBody, test.signature))
 	}
-	var last lending.Delivery
+	var last webhook.Delivery
 	for range 6 {
 		last = <-observed
 	}
 	var panicked *lending.PanicError
 	require.ErrorAs(t, last.Err, &panicked)
-	require.Panics(t, func() { lending.SignedWith(old, lending.NewSecret("")) })
-	require.Panics(t, func() { lending.NewReceiver(nil, acceptAll, nil) })
-	require.Panics(t, func() { lending.NewReceiver(signedWithTest, nil, nil) })
+	require.Panics(t, func() { webhook.SignedWith(old, lending.NewSecret("")) })
+	require.Panics(t, func() { webhook.NewReceiver(nil, acceptAll, nil) })
+	require.Panics(t, func() { webhook.NewReceiver(signedWithTest, nil, nil) })
 }
 
 func TestReceiverMaxAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		receiver := lending.NewReceiver(signedWithTest, acceptAll, &lending.ReceiverOptions{MaxAge: 10 * time.Minute})
+		receiver := webhook.NewReceiver(signedWithTest, acceptAll, &webhook.ReceiverOptions{MaxAge: 10 * time.Minute})
 		for offset, status := range map[time.Duration]int{
 			0: 204, -9 * time.Minute: 204, 9 * time.Minute: 204, -11 * time.Minute: 401, 11 * time.Minute: 401, -876000 * time.Hour: 401,
 		} {
@@ -427,7 +428,7 @@ func deliverInMemory(t *testing.T, receiver http.Handler, body string) int {
 
 func TestDeliveryShowsNoPayload(t *testing.T) {
 	body := `{"webhookEvent":"WB_Send_Otp` + "\\n" + `forged line","data":{"otp":"c0de-123"}}`
-	url, observed := receiveAt(t, signedWithTest, acceptAll, lending.ReceiverOptions{})
+	url, observed := receiveAt(t, signedWithTest, acceptAll, webhook.ReceiverOptions{})
 	require.Equal(t, 204, deliver(t, url, body, signed(body)))
 	require.Equal(t, 401, deliver(t, url, body, deliverySigned))
 	require.Equal(t, 400, deliver(t, url, body[1:], signed(body[1:])))
@@ -446,13 +447,13 @@ func TestDeliveryShowsNoPayload(t *testing.T) {
 
 func TestEventFuncsCallByName(t *testing.T) {
 	var called []lending.EventName
-	note := func(_ context.Context, event *lending.Event) error {
+	note := func(_ context.Context, event *webhook.Event) error {
 		called = append(called, event.Name)
 		return nil
 	}
-	handlers := lending.EventFuncs{lending.EventLoanOpened: note, lending.EventLoanClosed: note}
+	handlers := webhook.EventFuncs{lending.EventLoanOpened: note, lending.EventLoanClosed: note}
 	for _, name := range []lending.EventName{lending.EventLoanOpened, lending.EventUnderReview, "", lending.EventLoanClosed} {
-		require.NoError(t, handlers.Handle(t.Context(), &lending.Event{Name: name}))
+		require.NoError(t, handlers.Handle(t.Context(), &webhook.Event{Name: name}))
 	}
 	require.Equal(t, []lending.EventName{lending.EventLoanOpened, lending.EventLoanClosed}, called)
 }

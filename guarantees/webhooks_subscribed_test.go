@@ -16,8 +16,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 func partnerTarget() lending.WebhookTarget {
@@ -27,7 +30,7 @@ func partnerTarget() lending.WebhookTarget {
 // subscriber returns a client that has signed in, and how to count what it registers.
 func subscriber(t *testing.T, opts ...lendingtest.Option) (*lendingtest.Server, *lending.Client, func() int) {
 	t.Helper()
-	needsControl(t)
+	fake.NeedsControl(t)
 	registered := 0
 	service := lendingtest.NewServer(append(opts, lendingtest.WithRequestLog(func(r lendingtest.Request) {
 		if strings.HasSuffix(r.Path, "/register") {
@@ -138,7 +141,7 @@ func TestHTTPReceiversStayOnThisMachine(t *testing.T) {
 			if err := send(); test.sent {
 				require.NoError(t, err, "%s %s at %s", way, test.uri, test.base)
 			} else {
-				require.Contains(t, refused(t, err), "webhookUri", "%s %s at %s", way, test.uri, test.base)
+				require.Contains(t, catalog.Refused(t, err), "webhookUri", "%s %s at %s", way, test.uri, test.base)
 			}
 			require.Equal(t, test.sent, sent > 0, "%s %s at %s", way, test.uri, test.base)
 		}
@@ -249,14 +252,14 @@ func TestSubscriptionFromEndToEnd(t *testing.T) {
 	t.Parallel()
 	secrets := make(chan lending.Secret, 1)
 	var secret lending.Secret
-	events := make(chan *lending.Event, 10)
-	receiver := lending.NewReceiver(func(*http.Request) ([]lending.Secret, error) {
+	events := make(chan *webhook.Event, 10)
+	receiver := webhook.NewReceiver(func(*http.Request) ([]lending.Secret, error) {
 		select {
 		case secret = <-secrets:
 		default:
 		}
 		return []lending.Secret{secret}, nil
-	}, lending.Once(lending.NewMemoryDeduper(lending.DeduperOptions{}), func(_ context.Context, event *lending.Event) error {
+	}, webhook.Once(webhook.NewMemoryDeduper(webhook.DeduperOptions{}), func(_ context.Context, event *webhook.Event) error {
 		events <- event
 		return nil
 	}), nil)

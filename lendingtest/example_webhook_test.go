@@ -8,6 +8,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 // The service posts its events to a receiver on loopback, signed, and as badly as a
@@ -20,11 +21,11 @@ func ExampleService_AddSubscription() {
 	defer service.Close()
 	subscription := service.AddSubscription(lendingtest.Subscription{WebhookURI: listener.URL})
 
-	handle := lending.Once(lending.NewMemoryDeduper(lending.DeduperOptions{}), func(_ context.Context, event *lending.Event) error {
+	handle := webhook.Once(webhook.NewMemoryDeduper(webhook.DeduperOptions{}), func(_ context.Context, event *webhook.Event) error {
 		fmt.Println("acted on", event.Name)
 		return nil
 	})
-	receiver = lending.NewReceiver(lending.SignedWith(lending.NewSecret(subscription.Secret)), handle, nil)
+	receiver = webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(subscription.Secret)), handle, nil)
 
 	service.SetDeliveryMode(lendingtest.DeliveryMode{Copies: 1})
 	service.CloseLoan(service.AddLoan(lendingtest.Loan{}).ID)
@@ -61,7 +62,7 @@ func ExampleWithDeliveryClient() {
 		fmt.Println(err)
 		return
 	}
-	receiver.Handle("/webhooks", lending.NewReceiver(lending.SignedWith(ensured.Subscription.Secret), func(_ context.Context, event *lending.Event) error {
+	receiver.Handle("/webhooks", webhook.NewReceiver(webhook.SignedWith(ensured.Subscription.Secret), func(_ context.Context, event *webhook.Event) error {
 		fmt.Println("received", event.Name)
 		return nil
 	}, nil))

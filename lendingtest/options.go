@@ -45,6 +45,7 @@ type config struct {
 	seed           uint32
 	requestLog     func(Request)
 	loopback       bool
+	receivers      []string
 	readLag        time.Duration
 	deliveryClient *http.Client
 	restore        *Snapshot
@@ -107,6 +108,12 @@ func WithRequestLog(f func(Request)) Option { return func(c *config) { c.request
 // Without this option give [WithDeliveryClient] the client of an
 // httptest.NewTLSServer.
 func WithLoopbackReceivers() Option { return func(c *config) { c.loopback = true } }
+
+// WithHTTPReceivers also accepts webhook receivers at http on these hosts, each a
+// "host:port", for example that of a container beside the sandbox.
+func WithHTTPReceivers(hostPorts ...string) Option {
+	return func(c *config) { c.receivers = append(c.receivers, hostPorts...) }
+}
 
 // WithDeliveryClient posts webhook deliveries through client: one that trusts a
 // test receiver's certificate, or that reaches a handler without sockets.

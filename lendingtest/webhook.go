@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -57,15 +56,19 @@ func (c *call) mustBeSubscribed() (*Subscription, error) {
 	return sub, err
 }
 
-// checkReceiver accepts https, and http to a loopback host where the service
-// was told so.
+// checkReceiver accepts https, and http to the hosts that the service was told of.
 func (c *call) checkReceiver(uri string) {
 	u, err := url.Parse(uri)
-	ok := err == nil && u.Hostname() != "" && u.User == nil && !strings.Contains(uri, "#") && (u.Scheme == "https" ||
-		u.Scheme == "http" && c.cfg.loopback && (strings.EqualFold(u.Hostname(), "localhost") || net.ParseIP(u.Hostname()).IsLoopback()))
+	ok := err == nil && u.Hostname() != "" && u.User == nil && !strings.Contains(uri, "#") &&
+		(u.Scheme == "https" || u.Scheme == "http" && c.mayReceiveHTTP(u))
 	if !ok {
 		c.failed.add("webhookUri", "InvalidUri", "The receiver is not an https address.")
 	}
+}
+
+func (c *call) mayReceiveHTTP(u *url.URL) bool {
+	return c.cfg.loopback && loopbackName(u.Host) ||
+		slices.ContainsFunc(c.cfg.receivers, func(hostPort string) bool { return strings.EqualFold(hostPort, u.Host) })
 }
 
 // registerWebhook makes a subscription, with an id and a secret that stay; or

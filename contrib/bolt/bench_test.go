@@ -19,6 +19,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 // BenchmarkAccept delivers webhooks over real connections to two receivers, in turns: one
@@ -34,7 +35,7 @@ func BenchmarkAccept(b *testing.B) {
 			require.NoError(b, err)
 			defer file.Close()
 			var mu sync.Mutex
-			floor := func(_ context.Context, event *lending.Event) error {
+			floor := func(_ context.Context, event *webhook.Event) error {
 				mu.Lock()
 				defer mu.Unlock()
 				if _, err := file.Write(event.Body()); err != nil {
@@ -65,9 +66,9 @@ func BenchmarkAccept(b *testing.B) {
 var numbers atomic.Int64
 
 // receive starts a receiver and returns what delivers n events to it.
-func receive(b *testing.B, connections int, handle lending.EventFunc) func(n int) {
+func receive(b *testing.B, connections int, handle webhook.EventFunc) func(n int) {
 	b.Helper()
-	server := httptest.NewServer(lending.NewReceiver(lending.SignedWith(lending.NewSecret(secret)), handle, nil))
+	server := httptest.NewServer(webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), handle, nil))
 	b.Cleanup(server.Close)
 	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: connections, MaxIdleConnsPerHost: connections}}
 	return func(n int) {
@@ -164,7 +165,7 @@ func BenchmarkDrain(b *testing.B) {
 }
 
 func putNumbered(ctx context.Context, inbox *lendingbolt.Inbox) error {
-	event, err := lending.ParseEvent(numbered())
+	event, err := webhook.Parse(numbered())
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 const (
@@ -46,7 +47,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	receiver := lending.NewReceiver(lending.SignedWith(lending.NewSecret(secret)), inbox.Put, nil)
+	receiver := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), inbox.Put, nil)
 	fmt.Println("answered:", deliver(receiver))
 	fmt.Println("closed:", inbox.Close())
 
@@ -57,7 +58,7 @@ func Example() {
 	}
 	defer inbox.Close()
 	ctx, stop := context.WithCancel(context.Background())
-	lending.Work(ctx, inbox, func(_ context.Context, event *lending.Event) error {
+	webhook.Work(ctx, inbox, func(_ context.Context, event *webhook.Event) error {
 		fmt.Println("acted on", event.Name)
 		stop() // a program works until it ends
 		return nil
@@ -82,14 +83,14 @@ func ExampleInbox_Dead() {
 		return
 	}
 	defer inbox.Close()
-	deliver(lending.NewReceiver(lending.SignedWith(lending.NewSecret(secret)), inbox.Put, nil))
+	deliver(webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), inbox.Put, nil))
 	ctx := context.Background()
 	entry, err := inbox.Take(ctx)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("put aside:", inbox.Bury(ctx, entry)) // as lending.Work does after MaxTries
+	fmt.Println("put aside:", inbox.Bury(ctx, entry)) // as webhook.Work does after MaxTries
 
 	dead, err := inbox.Dead(ctx)
 	for _, entry := range dead {

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 const fullVariable = "LENDING_BOLT_FULL" // the file, for the process of onAFullDisk
@@ -52,7 +53,7 @@ func refusesWhenFull(t *testing.T, path string, limit func(size uint64)) {
 	inbox := open(t, path, nil)
 	require.NoError(t, inbox.Put(t.Context(), event("first")))
 	limit(1 << 20)
-	numbered := func(n int) *lending.Event {
+	numbered := func(n int) *webhook.Event {
 		return event(lending.EventName(fmt.Sprint(n, strings.Repeat("x", 2000))))
 	}
 	accepted := 1
@@ -65,11 +66,11 @@ func refusesWhenFull(t *testing.T, path string, limit func(size uint64)) {
 	for range 3 {
 		err := inbox.Put(t.Context(), numbered(accepted))
 		require.Error(t, err)
-		require.NotErrorIs(t, err, lending.ErrDuplicate, "it was remembered")
+		require.NotErrorIs(t, err, webhook.ErrDuplicate, "it was remembered")
 	}
 	counts, err := inbox.Counts(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, lending.InboxCounts{Waiting: accepted}, counts)
+	require.Equal(t, webhook.InboxCounts{Waiting: accepted}, counts)
 	limit(1 << 40)
 	require.NoError(t, inbox.Put(t.Context(), numbered(accepted)))
 	for range accepted + 1 {

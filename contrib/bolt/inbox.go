@@ -1,5 +1,5 @@
 // Package lendingbolt keeps in files what one process must not lose: the webhooks that it
-// has accepted, a [lending.Inbox], and its commands with a key, a [lending.JournalStore].
+// has accepted, a [webhook.Inbox], and its commands with a key, a [lending.JournalStore].
 // They survive kill -9 and, as far as the disk keeps what it has said it keeps, the loss of
 // power. On a full disk nothing new is accepted, and nothing is lost. The table in
 // contrib/README.md compares them with Redis, and names the tests that hold it.
@@ -18,8 +18,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/opaque"
+	"github.com/lendingapi/lending-go/webhook"
 	"go.etcd.io/bbolt"
 )
 
@@ -30,7 +30,7 @@ type Options struct {
 	Wait time.Duration // how long Open waits for another process to close the file; 5 s
 }
 
-// Inbox is a [lending.Inbox] in one file, in buckets of bbolt.
+// Inbox is a [webhook.Inbox] in one file, in buckets of bbolt.
 type Inbox struct {
 	file  opaque.Value[*file] // a function, as nothing that prints or compares looks behind one
 	keep  time.Duration
@@ -51,7 +51,7 @@ type bell struct {
 	changed chan struct{} // closed and made anew
 }
 
-var _ lending.Inbox = (*Inbox)(nil)
+var _ webhook.Inbox = (*Inbox)(nil)
 
 // The buckets. A sequence number names an event; a time in front of it sorts.
 var (
@@ -93,7 +93,7 @@ func stateOf(b []byte) state {
 //
 // Events that were being acted on when the process before ended are due at once. One
 // that this has happened to twice is acted on alone, after those that are due then: see
-// [lending.Work].
+// [webhook.Work].
 func Open(path string, opts *Options) (*Inbox, error) {
 	var o Options
 	if opts != nil {
@@ -152,13 +152,13 @@ func (b *Inbox) prepare(tx *bbolt.Tx) (bool, error) {
 	return true, err
 }
 
-// Close closes the file, after the functions under way in [lending.Work] have returned.
+// Close closes the file, after the functions under way in [webhook.Work] have returned.
 func (b *Inbox) Close() error { return b.file().close() }
 
-// Put implements [lending.Inbox]. It returns when the event is on the disk.
-func (b *Inbox) Put(ctx context.Context, event *lending.Event) error {
+// Put implements [webhook.Inbox]. It returns when the event is on the disk.
+func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
 	body := event.Body()
-	if _, err := lending.ParseEvent(body); err != nil {
+	if _, err := webhook.Parse(body); err != nil {
 		return err // made by hand: nobody could take it out
 	}
 	key := sha256.Sum256(body)
@@ -184,7 +184,7 @@ func (b *Inbox) Put(ctx context.Context, event *lending.Event) error {
 	case err != nil:
 		return err
 	case again:
-		return lending.ErrDuplicate
+		return webhook.ErrDuplicate
 	}
 	b.bell().wake()
 	return nil
@@ -228,8 +228,8 @@ func keyOf(key []byte) (sum [sha256.Size]byte) {
 	return sum
 }
 
-// Take implements [lending.Inbox].
-func (b *Inbox) Take(ctx context.Context) (*lending.InboxEntry, error) {
+// Take implements [webhook.Inbox].
+func (b *Inbox) Take(ctx context.Context) (*webhook.InboxEntry, error) {
 	for {
 		changed := b.bell().change()
 		entry, due, err := b.first(ctx)
@@ -249,7 +249,7 @@ func (b *Inbox) Take(ctx context.Context) (*lending.InboxEntry, error) {
 }
 
 // first takes the first event that is due, or says when to look again.
-func (b *Inbox) first(ctx context.Context) (entry *lending.InboxEntry, due time.Time, err error) {
+func (b *Inbox) first(ctx context.Context) (entry *webhook.InboxEntry, due time.Time, err error) {
 	var found bool
 	err = b.file().view(func(tx *bbolt.Tx) error {
 		var key []byte
@@ -304,46 +304,46 @@ func peek(tx *bbolt.Tx) (key, value []byte, due time.Time) {
 	return key, value, due
 }
 
-// entryOf returns an entry. If it holds no event, as [lending.ParseEvent] says, that of
+// entryOf returns an entry. If it holds no event, as [webhook.Parse] says, that of
 // the entry is nothing but the bytes.
-func entryOf(tx *bbolt.Tx, number []byte, s state) (*lending.InboxEntry, error) {
+func entryOf(tx *bbolt.Tx, number []byte, s state) (*webhook.InboxEntry, error) {
 	body := bytes.Clone(tx.Bucket(bodies).Get(number))
-	event, err := lending.ParseEvent(body)
+	event, err := webhook.Parse(body)
 	if err != nil {
-		event = new(lending.Event)
+		event = new(webhook.Event)
 		_ = event.Record.UnmarshalJSON(body) // takes anything
 	}
-	return &lending.InboxEntry{
+	return &webhook.InboxEntry{
 		Event: event, Tries: int(s.failed), Crashes: int(s.unended - min(s.unended, aloneAfter)),
 		ID: strconv.FormatUint(binary.BigEndian.Uint64(number), 10),
 	}, err
 }
 
-// Done implements [lending.Inbox].
-func (b *Inbox) Done(ctx context.Context, entry *lending.InboxEntry) error {
+// Done implements [webhook.Inbox].
+func (b *Inbox) Done(ctx context.Context, entry *webhook.InboxEntry) error {
 	return b.move(ctx, running, entry, func(tx *bbolt.Tx, number []byte, _ state) error {
 		return tx.Bucket(bodies).Delete(number)
 	})
 }
 
-// Retry implements [lending.Inbox].
-func (b *Inbox) Retry(ctx context.Context, entry *lending.InboxEntry, wait time.Duration) error {
+// Retry implements [webhook.Inbox].
+func (b *Inbox) Retry(ctx context.Context, entry *webhook.InboxEntry, wait time.Duration) error {
 	return b.move(ctx, running, entry, func(tx *bbolt.Tx, number []byte, s state) error {
 		return tx.Bucket(waiting).Put(join(time.Now().Add(wait), number), state{failed: s.failed + 1}.bytes())
 	})
 }
 
-// Bury implements [lending.Inbox]. [Inbox.Dead] lists what was put aside.
-func (b *Inbox) Bury(ctx context.Context, entry *lending.InboxEntry) error {
+// Bury implements [webhook.Inbox]. [Inbox.Dead] lists what was put aside.
+func (b *Inbox) Bury(ctx context.Context, entry *webhook.InboxEntry) error {
 	return b.move(ctx, running, entry, func(tx *bbolt.Tx, number []byte, s state) error {
 		return tx.Bucket(dead).Put(number, state{s.failed + 1, s.unended}.bytes())
 	})
 }
 
 // Dead returns the events that were put aside, oldest first. One without a name holds
-// what [lending.ParseEvent] refuses: [lending.Event.Body] returns it.
-func (b *Inbox) Dead(ctx context.Context) ([]*lending.InboxEntry, error) {
-	var entries []*lending.InboxEntry
+// what [webhook.Parse] refuses: [webhook.Event.Body] returns it.
+func (b *Inbox) Dead(ctx context.Context) ([]*webhook.InboxEntry, error) {
+	var entries []*webhook.InboxEntry
 	err := b.file().view(func(tx *bbolt.Tx) error {
 		return tx.Bucket(dead).ForEach(func(number, value []byte) error {
 			entry, _ := entryOf(tx, number, stateOf(value)) // why it was refused was told then
@@ -355,14 +355,14 @@ func (b *Inbox) Dead(ctx context.Context) ([]*lending.InboxEntry, error) {
 }
 
 // Revive makes an event that was put aside due again, as if it had not been tried.
-func (b *Inbox) Revive(ctx context.Context, entry *lending.InboxEntry) error {
+func (b *Inbox) Revive(ctx context.Context, entry *webhook.InboxEntry) error {
 	return b.move(ctx, dead, entry, func(tx *bbolt.Tx, number []byte, _ state) error {
 		return tx.Bucket(waiting).Put(join(time.Now(), number), state{}.bytes())
 	})
 }
 
 // move takes entry out of a bucket and calls then, if it is still there.
-func (b *Inbox) move(ctx context.Context, from []byte, entry *lending.InboxEntry, then func(tx *bbolt.Tx, number []byte, s state) error) error {
+func (b *Inbox) move(ctx context.Context, from []byte, entry *webhook.InboxEntry, then func(tx *bbolt.Tx, number []byte, s state) error) error {
 	n, err := strconv.ParseUint(entry.ID, 10, 64)
 	if err != nil {
 		return errors.New("lendingbolt: the entry is of another inbox")
@@ -379,10 +379,10 @@ func (b *Inbox) move(ctx context.Context, from []byte, entry *lending.InboxEntry
 	})
 }
 
-// Counts implements [lending.Inbox].
-func (b *Inbox) Counts(ctx context.Context) (counts lending.InboxCounts, err error) {
+// Counts implements [webhook.Inbox].
+func (b *Inbox) Counts(ctx context.Context) (counts webhook.InboxCounts, err error) {
 	err = b.file().view(func(tx *bbolt.Tx) error {
-		counts = lending.InboxCounts{
+		counts = webhook.InboxCounts{
 			Waiting: tx.Bucket(waiting).Stats().KeyN,
 			Running: tx.Bucket(running).Stats().KeyN,
 			Dead:    tx.Bucket(dead).Stats().KeyN,

@@ -17,6 +17,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 func open(t *testing.T, path string, opts *lendingbolt.Options) *lendingbolt.Inbox {
@@ -29,9 +30,9 @@ func open(t *testing.T, path string, opts *lendingbolt.Options) *lendingbolt.Inb
 
 func TestInboxKeepsItsContract(t *testing.T) {
 	t.Parallel()
-	storetest.Inbox(t, func(t *testing.T, _ time.Duration) func() lending.Inbox {
+	storetest.Inbox(t, func(t *testing.T, _ time.Duration) func() webhook.Inbox {
 		path, closed := filepath.Join(t.TempDir(), "inbox"), func() error { return nil }
-		return func() lending.Inbox {
+		return func() webhook.Inbox {
 			require.NoError(t, closed())
 			inbox := open(t, path, nil)
 			closed = inbox.Close
@@ -40,7 +41,7 @@ func TestInboxKeepsItsContract(t *testing.T) {
 	})
 }
 
-func event(name lending.EventName) *lending.Event { return &lending.Event{Name: name} }
+func event(name lending.EventName) *webhook.Event { return &webhook.Event{Name: name} }
 
 func TestInboxFile(t *testing.T) {
 	t.Parallel()
@@ -68,11 +69,11 @@ func TestInboxForgets(t *testing.T) {
 		require.NoError(t, inbox.Put(t.Context(), event("a")))
 		time.Sleep(59 * time.Minute) //nolint:forbidigo // virtual
 		require.NoError(t, inbox.Put(t.Context(), event("b")))
-		require.ErrorIs(t, inbox.Put(t.Context(), event("a")), lending.ErrDuplicate)
+		require.ErrorIs(t, inbox.Put(t.Context(), event("a")), webhook.ErrDuplicate)
 		time.Sleep(2 * time.Minute) //nolint:forbidigo // virtual
 		require.NoError(t, inbox.Put(t.Context(), event("c")))
 		require.NoError(t, inbox.Put(t.Context(), event("a")))
-		require.ErrorIs(t, inbox.Put(t.Context(), event("b")), lending.ErrDuplicate)
+		require.ErrorIs(t, inbox.Put(t.Context(), event("b")), webhook.ErrDuplicate)
 		require.NoError(t, inbox.Close())
 	})
 }
@@ -80,7 +81,7 @@ func TestInboxForgets(t *testing.T) {
 func TestInboxRefusesAnEntryOfAnother(t *testing.T) {
 	t.Parallel()
 	inbox := open(t, filepath.Join(t.TempDir(), "inbox"), nil)
-	require.Error(t, inbox.Done(t.Context(), &lending.InboxEntry{ID: "not ours"}))
+	require.Error(t, inbox.Done(t.Context(), &webhook.InboxEntry{ID: "not ours"}))
 }
 
 // What another version of the program has put in may be refused by this one.
@@ -107,7 +108,7 @@ func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
 	require.Equal(t, lending.EventName("b"), entry.Event.Name)
 	counts, err := inbox.Counts(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, lending.InboxCounts{Running: 1, Dead: 1}, counts)
+	require.Equal(t, webhook.InboxCounts{Running: 1, Dead: 1}, counts)
 	dead, err := inbox.Dead(t.Context())
 	require.NoError(t, err)
 	require.Len(t, dead, 1)
@@ -122,11 +123,11 @@ func TestClosedInboxFails(t *testing.T) {
 	require.Error(t, inbox.Put(t.Context(), event("a")))
 	_, err := inbox.Take(t.Context())
 	require.Error(t, err)
-	require.NotErrorIs(t, err, lending.ErrDuplicate)
+	require.NotErrorIs(t, err, webhook.ErrDuplicate)
 }
 
 // take takes the event of that name within a moment, or with "" none.
-func take(t *testing.T, inbox *lendingbolt.Inbox, name lending.EventName) *lending.InboxEntry {
+func take(t *testing.T, inbox *lendingbolt.Inbox, name lending.EventName) *webhook.InboxEntry {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	if name == "" {

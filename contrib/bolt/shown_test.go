@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/assert"
 )
 
@@ -25,7 +25,7 @@ func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	for range 2 {
 		working.Go(func() {
 			for ctx.Err() == nil {
-				event, err := lending.ParseEvent([]byte(`{"webhookEvent":"WB_Send_Otp","data":"` + rand.Text() + `"}`))
+				event, err := webhook.Parse([]byte(`{"webhookEvent":"WB_Send_Otp","data":"` + rand.Text() + `"}`))
 				if assert.NoError(t, err) {
 					_ = inbox.Put(ctx, event)
 				}

@@ -8,10 +8,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
-// Deduper is a [lending.Deduper] in a table, for the replicas of a receiver. What is
+// Deduper is a [webhook.Deduper] in a table, for the replicas of a receiver. What is
 // forgotten it deletes a little at a time, whenever it is used.
 //
 // While PostgreSQL cannot be reached nothing can be claimed, and events are answered with a
@@ -19,14 +19,14 @@ import (
 type Deduper struct {
 	database
 	name    string
-	options lending.DeduperOptions
+	options webhook.DeduperOptions
 }
 
-var _ lending.Deduper = (*Deduper)(nil)
+var _ webhook.Deduper = (*Deduper)(nil)
 
 // NewDeduper returns the deduper of that name. What is wrong with opts is the error of its
 // methods, and of [Migrate].
-func NewDeduper(pool *pgxpool.Pool, name string, options lending.DeduperOptions, opts ...Option) *Deduper {
+func NewDeduper(pool *pgxpool.Pool, name string, options webhook.DeduperOptions, opts ...Option) *Deduper {
 	return &Deduper{opened(pool, opts), name, options.WithDefaults()}
 }
 
@@ -34,15 +34,15 @@ func NewDeduper(pool *pgxpool.Pool, name string, options lending.DeduperOptions,
 const claimKey = `
 WITH forgotten AS (
 	DELETE FROM {deduper} WHERE ctid = ANY (ARRAY(
-		SELECT ctid FROM {deduper} WHERE ends < statement_timestamp() AND (name, key) <> ($1::text, $2::bytea)
+		SELECT ctid FROM {deduper} WHERE ends < pg_catalog.statement_timestamp() AND (name, key) <> ($1::text, $2::bytea)
 		ORDER BY ends LIMIT 4 FOR UPDATE SKIP LOCKED))
 )
-INSERT INTO {deduper} AS kept (name, key, owner, done, ends) VALUES ($1::text, $2::bytea, $3::text, false, clock_timestamp() + $4::interval)
-ON CONFLICT (name, key) DO UPDATE SET owner = excluded.owner, done = false, ends = clock_timestamp() + $4::interval
-WHERE kept.ends <= clock_timestamp() OR kept.owner = excluded.owner AND NOT kept.done`
+INSERT INTO {deduper} AS kept (name, key, owner, done, ends) VALUES ($1::text, $2::bytea, $3::text, false, pg_catalog.clock_timestamp() + $4::interval)
+ON CONFLICT (name, key) DO UPDATE SET owner = excluded.owner, done = false, ends = pg_catalog.clock_timestamp() + $4::interval
+WHERE kept.ends <= pg_catalog.clock_timestamp() OR kept.owner = excluded.owner AND NOT kept.done`
 
-// Claim implements [lending.Deduper].
-func (d *Deduper) Claim(ctx context.Context, key string) (lending.Claim, error) {
+// Claim implements [webhook.Deduper].
+func (d *Deduper) Claim(ctx context.Context, key string) (webhook.Claim, error) {
 	hash := sha256.Sum256([]byte(key)) // a key may have any bytes, and any number
 	c := &claim{d, hash[:], rand.Text()}
 	err := d.retry(ctx, func(conn *pgxpool.Conn) error {
@@ -56,9 +56,9 @@ func (d *Deduper) Claim(ctx context.Context, key string) (lending.Claim, error) 
 		case errors.Is(err, pgx.ErrNoRows):
 			return errAgain // it was released meanwhile
 		case err == nil && done:
-			return lending.ErrDuplicate
+			return webhook.ErrDuplicate
 		case err == nil:
-			return lending.ErrClaimed
+			return webhook.ErrClaimed
 		}
 		return err
 	})
@@ -78,7 +78,7 @@ type claim struct {
 }
 
 const keyDone = `
-INSERT INTO {deduper} (name, key, owner, done, ends) VALUES ($1, $2, $3, true, clock_timestamp() + $4::interval)
+INSERT INTO {deduper} (name, key, owner, done, ends) VALUES ($1, $2, $3, true, pg_catalog.clock_timestamp() + $4::interval)
 ON CONFLICT (name, key) DO UPDATE SET owner = excluded.owner, done = true, ends = excluded.ends`
 
 func (c *claim) Done(ctx context.Context) error {

@@ -14,6 +14,7 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 // exampleDatabase returns a pool of an empty database, for an example, which has no testing.T.
@@ -103,8 +104,8 @@ func ExampleNewDeduper() {
 	}
 	const secret, delivery = "whs_0123456789abcdef0123456789abcdef", `{"webhookEvent":"WB_Loan_Opened","data":{"loanId":"11111111-2222-3333-4444-555555555555"}}`
 	for range 2 { // replicas
-		deduper := lendingpostgres.NewDeduper(pool, "lending", lending.DeduperOptions{})
-		receiver := lending.NewReceiver(lending.SignedWith(lending.NewSecret(secret)), lending.Once(deduper, func(_ context.Context, event *lending.Event) error {
+		deduper := lendingpostgres.NewDeduper(pool, "lending", webhook.DeduperOptions{})
+		receiver := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), webhook.Once(deduper, func(_ context.Context, event *webhook.Event) error {
 			fmt.Println("acted on", event.Name)
 			return nil
 		}), nil)

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 func sent(key, scope string) lending.JournalEntry {
@@ -38,7 +39,7 @@ type stores struct {
 }
 
 func storesOf(pool *pgxpool.Pool) stores {
-	return stores{lendingpostgres.NewTokenStore(pool, "test"), lendingpostgres.NewDeduper(pool, "test", lending.DeduperOptions{}), lendingpostgres.NewJournalStore(pool, "test")}
+	return stores{lendingpostgres.NewTokenStore(pool, "test"), lendingpostgres.NewDeduper(pool, "test", webhook.DeduperOptions{}), lendingpostgres.NewJournalStore(pool, "test")}
 }
 
 // each does what changes something, once, and holds that it was done, once.
@@ -71,15 +72,15 @@ func (s stores) each(t *testing.T, n int, before func()) {
 	require.Equal(t, owner, token.Data.Reveal())
 	do("Release", func() error { return s.token.Release(ctx, owner) })
 
-	var claim lending.Claim
+	var claim webhook.Claim
 	do("Claim", func() (err error) { claim, err = s.deduper.Claim(ctx, entry.Key); return err })
 	_, err = s.deduper.Claim(ctx, entry.Key)
-	require.ErrorIs(t, err, lending.ErrClaimed)
+	require.ErrorIs(t, err, webhook.ErrClaimed)
 	do("Release of a claim", func() error { return claim.Release(ctx) })
 	do("Claim", func() (err error) { claim, err = s.deduper.Claim(ctx, entry.Key); return err })
 	do("Done", func() error { return claim.Done(ctx) })
 	_, err = s.deduper.Claim(ctx, entry.Key)
-	require.ErrorIs(t, err, lending.ErrDuplicate)
+	require.ErrorIs(t, err, webhook.ErrDuplicate)
 }
 
 // A connection that breaks before a statement arrives, or after it was committed: it is done
@@ -130,7 +131,7 @@ func TestConnectionsBreakAllTheTime(t *testing.T) {
 		require.NotErrorIs(t, err, lending.ErrLeaseHeld)
 		_, err = broken.deduper.Claim(t.Context(), key)
 		require.Error(t, err)
-		require.NotErrorIs(t, err, lending.ErrClaimed)
+		require.NotErrorIs(t, err, webhook.ErrClaimed)
 		_, err = broken.journal.Load(t.Context(), key)
 		require.Error(t, err, "nil would say that the command was never sent")
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/opaque"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 // InboxOptions are what can be changed in an [Inbox]. A nil pointer and zero fields
@@ -30,7 +30,7 @@ type InboxOptions struct {
 	Tx     pgx.TxOptions // of the transactions of WorkTx
 }
 
-// Inbox is a [lending.Inbox] in PostgreSQL, for the replicas of a receiver, made by
+// Inbox is a [webhook.Inbox] in PostgreSQL, for the replicas of a receiver, made by
 // [Migrate]: a table of the events that are not done, and one of the keys of those that were
 // put, which are known for Keep and then deleted, some at a time.
 //
@@ -40,7 +40,7 @@ type InboxOptions struct {
 //
 // [Inbox.PutTx] puts an event in a transaction of the caller's, and the function of
 // [Inbox.WorkTx] has the transaction in which the event ends. Beside them it is an inbox as
-// any other, for [lending.Work].
+// any other, for [webhook.Work].
 //
 // What a process was acting on when it ended is due again when its Lease has passed, by the
 // clock of the database. When that is set back, what was put before waits as long as the step.
@@ -63,7 +63,7 @@ type Inbox struct {
 	bell    opaque.Value[*bell]
 }
 
-var _ lending.Inbox = (*Inbox)(nil)
+var _ webhook.Inbox = (*Inbox)(nil)
 
 // NewInbox returns the inbox of that name.
 func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions, opts ...Option) *Inbox {
@@ -71,7 +71,7 @@ func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions, opts ...Op
 	if options != nil {
 		o = *options
 	}
-	usual := lending.DeduperOptions{Lease: o.Lease, Keep: o.Keep}.WithDefaults()
+	usual := webhook.DeduperOptions{Lease: o.Lease, Keep: o.Keep}.WithDefaults()
 	o.Lease, o.Keep = usual.Lease, usual.Keep
 	if o.Poll <= 0 {
 		o.Poll = time.Second
@@ -90,56 +90,84 @@ func (b *Inbox) exec(ctx context.Context, statement string, arguments ...any) (r
 	return rows, err
 }
 
-// Another that puts the same event is waited for. A key that has been known for long enough
-// is as one that is not, also before it is deleted.
-const putEvent = `
+// Another transaction that puts the same event is waited for. A key that has been known for Keep
+// is as good as unknown, also before it is deleted.
+const (
+	putEvent = `
 WITH new AS (
-	INSERT INTO {inbox_seen} AS seen (name, key, at) VALUES ($1::text, $2::bytea, clock_timestamp())
-	ON CONFLICT (name, key) DO UPDATE SET at = excluded.at WHERE seen.at < excluded.at - $4::interval
+	INSERT INTO {inbox_seen} AS seen (name, key, at) VALUES ($1::text, $2::bytea, pg_catalog.clock_timestamp())` + unlessSeen + `
 	RETURNING at)
 INSERT INTO {inbox} (name, due, body) SELECT $1::text, at, $3::bytea FROM new`
+	putEventTx = atReadCommitted + `new AS (
+	INSERT INTO {inbox_seen} AS seen (name, key, at)
+	SELECT $1::text, $2::bytea, pg_catalog.clock_timestamp() FROM level WHERE sees` + unlessSeen + `
+	RETURNING at
+), inserted AS (
+	INSERT INTO {inbox} (name, due, body) SELECT $1::text, at, $3::bytea FROM new RETURNING 1)` + elseTwoRows
+	putNewEvent = `
+WITH new AS (
+	INSERT INTO {inbox_seen} (name, key, at) VALUES ($1::text, $2::bytea, pg_catalog.clock_timestamp()) RETURNING at)
+INSERT INTO {inbox} (name, due, body) SELECT $1::text, at, $3::bytea FROM new`
+	unlessSeen = `
+	ON CONFLICT (name, key) DO UPDATE SET at = excluded.at WHERE seen.at < excluded.at - $4::interval`
+)
 
-// Put implements [lending.Inbox]. It returns when the event is committed. When the
+// Put implements [webhook.Inbox]. It returns when the event is committed. When the
 // connection breaks before it knows that, it puts the event again, and returns
-// [lending.ErrDuplicate] if it was: the event is there in both cases.
-func (b *Inbox) Put(ctx context.Context, event *lending.Event) error {
-	err := b.retry(ctx, func(conn *pgxpool.Conn) error { return b.put(ctx, conn, event) })
-	if err == nil {
-		b.taking().lookIn(0)
-		b.ring(ctx)
+// [webhook.ErrDuplicate] if it was: the event is there in both cases.
+func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
+	arguments, err := b.eventArguments(event)
+	if err != nil {
+		return err
 	}
-	return err
+	rows, err := b.exec(ctx, putEvent, arguments...)
+	switch {
+	case err != nil:
+		return err
+	case rows == 0:
+		return webhook.ErrDuplicate
+	}
+	b.taking().lookIn(0)
+	b.ring(ctx)
+	return nil
 }
 
-// PutTx puts an event in a transaction of the caller's: it is in the inbox if and when that
-// is committed. For an event that was seen it returns [lending.ErrDuplicate], and the
-// transaction can go on. Another transaction that has put the same event, and has not ended,
-// is waited for.
+// PutTx puts an event in a transaction of the caller's: the event is in the inbox if and when the
+// transaction is committed. For an event that was seen PutTx returns [webhook.ErrDuplicate], and
+// the transaction can go on, at every isolation level. Another transaction that has put the same
+// event, and has not ended, is waited for.
 //
-// An event that was put so is taken within Poll; with Notify the transaction tells those who
-// listen, and takes turns with others that do while it commits.
-func (b *Inbox) PutTx(ctx context.Context, tx Tx, event *lending.Event) error {
+// An event that was put so is taken within Poll. With Notify the transaction tells the processes
+// that listen, and takes turns with other such transactions while it commits.
+func (b *Inbox) PutTx(ctx context.Context, tx Tx, event *webhook.Event) error {
 	if b.err != nil {
 		return b.err
 	}
-	err := b.put(ctx, tx, event)
-	if err == nil && b.options.Notify {
+	arguments, err := b.eventArguments(event)
+	if err != nil {
+		return err
+	}
+	added, err := insertTx(ctx, tx, statement{b.sql(putEventTx), arguments},
+		statement{b.sql(putEvent), arguments}, statement{b.sql(putNewEvent), arguments[:3]})
+	switch {
+	case err != nil:
+		return err
+	case !added:
+		return webhook.ErrDuplicate
+	case b.options.Notify:
 		_, err = tx.Exec(ctx, notify, b.channel())
 	}
 	return err
 }
 
-func (b *Inbox) put(ctx context.Context, to Tx, event *lending.Event) error {
+// eventArguments are those of the statements above.
+func (b *Inbox) eventArguments(event *webhook.Event) ([]any, error) {
 	body := event.Body()
-	if _, err := lending.ParseEvent(body); err != nil {
-		return err // made by hand: nobody could take it out
+	if _, err := webhook.Parse(body); err != nil {
+		return nil, err // made by hand: nobody could take it out
 	}
 	key := sha256.Sum256(body)
-	tag, err := to.Exec(ctx, b.sql(putEvent), b.name, key[:], body, b.options.Keep)
-	if err == nil && tag.RowsAffected() == 0 {
-		return lending.ErrDuplicate
-	}
-	return err
+	return []any{b.name, key[:], body, b.options.Keep}, nil
 }
 
 // A claim is a random number: nobody has it by chance, also not after the database has lost
@@ -148,7 +176,7 @@ func idOf(id, claim int64) string {
 	return strconv.FormatInt(id, 10) + "/" + strconv.FormatInt(claim, 10)
 }
 
-func ofID(entry *lending.InboxEntry) (id, claim int64, err error) {
+func ofID(entry *webhook.InboxEntry) (id, claim int64, err error) {
 	first, second, _ := strings.Cut(entry.ID, "/")
 	id, err = strconv.ParseInt(first, 10, 64)
 	if err == nil && second != "" {
@@ -160,9 +188,9 @@ func ofID(entry *lending.InboxEntry) (id, claim int64, err error) {
 	return id, claim, err
 }
 
-// Done implements [lending.Inbox]. What was acted on is removed also when the claim has
+// Done implements [webhook.Inbox]. What was acted on is removed also when the claim has
 // ended: another may act on it by then, but nobody after that.
-func (b *Inbox) Done(ctx context.Context, entry *lending.InboxEntry) error {
+func (b *Inbox) Done(ctx context.Context, entry *webhook.InboxEntry) error {
 	id, _, err := ofID(entry)
 	if err != nil {
 		return err
@@ -174,21 +202,21 @@ func (b *Inbox) Done(ctx context.Context, entry *lending.InboxEntry) error {
 // ofClaim is what only the last who has taken an event may change.
 const ofClaim = " WHERE id = $1::bigint AND name = $2::text AND claim = $3::bigint"
 
-// Retry implements [lending.Inbox].
-func (b *Inbox) Retry(ctx context.Context, entry *lending.InboxEntry, wait time.Duration) error {
-	err := b.giveUp(ctx, entry, "UPDATE {inbox} SET failed = failed + 1, unended = 0, claim = NULL, due = clock_timestamp() + $4::interval"+ofClaim, wait)
+// Retry implements [webhook.Inbox].
+func (b *Inbox) Retry(ctx context.Context, entry *webhook.InboxEntry, wait time.Duration) error {
+	err := b.giveUp(ctx, entry, "UPDATE {inbox} SET failed = failed + 1, unended = 0, claim = NULL, due = pg_catalog.clock_timestamp() + $4::interval"+ofClaim, wait)
 	if err == nil {
 		b.taking().lookIn(wait)
 	}
 	return err
 }
 
-// Bury implements [lending.Inbox]. [Inbox.Dead] lists what was put aside.
-func (b *Inbox) Bury(ctx context.Context, entry *lending.InboxEntry) error {
+// Bury implements [webhook.Inbox]. [Inbox.Dead] lists what was put aside.
+func (b *Inbox) Bury(ctx context.Context, entry *webhook.InboxEntry) error {
 	return b.giveUp(ctx, entry, "UPDATE {inbox} SET failed = failed + 1, claim = NULL, due = NULL"+ofClaim)
 }
 
-func (b *Inbox) giveUp(ctx context.Context, entry *lending.InboxEntry, statement string, arguments ...any) error {
+func (b *Inbox) giveUp(ctx context.Context, entry *webhook.InboxEntry, statement string, arguments ...any) error {
 	id, claim, err := ofID(entry)
 	if err != nil {
 		return err
@@ -198,14 +226,14 @@ func (b *Inbox) giveUp(ctx context.Context, entry *lending.InboxEntry, statement
 }
 
 // Dead returns the events that were put aside, oldest first. One without a name holds
-// what [lending.ParseEvent] refuses: [lending.Event.Body] returns it.
-func (b *Inbox) Dead(ctx context.Context) (entries []*lending.InboxEntry, err error) {
+// what [webhook.Parse] refuses: [webhook.Event.Body] returns it.
+func (b *Inbox) Dead(ctx context.Context) (entries []*webhook.InboxEntry, err error) {
 	err = b.retry(ctx, func(conn *pgxpool.Conn) error {
 		rows, err := conn.Query(ctx, b.sql("SELECT id, failed, unended, body FROM {inbox} WHERE name = $1::text AND due IS NULL ORDER BY id"), b.name)
 		if err != nil {
 			return err
 		}
-		entries, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (*lending.InboxEntry, error) {
+		entries, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (*webhook.InboxEntry, error) {
 			var r taken
 			if err := row.Scan(&r.id, &r.failed, &r.unended, &r.body); err != nil {
 				return nil, err
@@ -220,12 +248,12 @@ func (b *Inbox) Dead(ctx context.Context) (entries []*lending.InboxEntry, err er
 }
 
 // Revive makes an event that was put aside due again, as if it had not been tried.
-func (b *Inbox) Revive(ctx context.Context, entry *lending.InboxEntry) error {
+func (b *Inbox) Revive(ctx context.Context, entry *webhook.InboxEntry) error {
 	id, _, err := ofID(entry)
 	if err != nil {
 		return err
 	}
-	rows, err := b.exec(ctx, "UPDATE {inbox} SET failed = 0, unended = 0, due = clock_timestamp() WHERE id = $1::bigint AND name = $2::text AND due IS NULL", id, b.name)
+	rows, err := b.exec(ctx, "UPDATE {inbox} SET failed = 0, unended = 0, due = pg_catalog.clock_timestamp() WHERE id = $1::bigint AND name = $2::text AND due IS NULL", id, b.name)
 	if rows > 0 {
 		b.taking().lookIn(0)
 		b.ring(ctx)
@@ -233,10 +261,10 @@ func (b *Inbox) Revive(ctx context.Context, entry *lending.InboxEntry) error {
 	return err
 }
 
-// Counts implements [lending.Inbox]. It reads all that is in the inbox.
-func (b *Inbox) Counts(ctx context.Context) (counts lending.InboxCounts, err error) {
+// Counts implements [webhook.Inbox]. It reads all that is in the inbox.
+func (b *Inbox) Counts(ctx context.Context) (counts webhook.InboxCounts, err error) {
 	err = b.retry(ctx, func(conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, b.sql("SELECT count(*) FILTER (WHERE due IS NOT NULL AND claim IS NULL), count(*) FILTER (WHERE due IS NOT NULL AND claim IS NOT NULL), count(*) FILTER (WHERE due IS NULL) FROM {inbox} WHERE name = $1::text"),
+		return conn.QueryRow(ctx, b.sql("SELECT pg_catalog.count(*) FILTER (WHERE due IS NOT NULL AND claim IS NULL), pg_catalog.count(*) FILTER (WHERE due IS NOT NULL AND claim IS NOT NULL), pg_catalog.count(*) FILTER (WHERE due IS NULL) FROM {inbox} WHERE name = $1::text"),
 			b.name).Scan(&counts.Waiting, &counts.Running, &counts.Dead)
 	})
 	return counts, err

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 const benchSecret = "whs_0123456789abcdef0123456789abcdef"
@@ -64,7 +65,7 @@ func BenchmarkAccept(b *testing.B) {
 			pool := benchPool(b)
 			const turn = 512
 			inbox := receive(b, connections, inboxOf(pool, nil).Put)
-			floor := receive(b, connections, func(ctx context.Context, event *lending.Event) error {
+			floor := receive(b, connections, func(ctx context.Context, event *webhook.Event) error {
 				_, err := pool.Exec(ctx, "INSERT INTO floor (body) VALUES ($1)", event.Body())
 				return err
 			})
@@ -84,9 +85,9 @@ func numbered() []byte {
 }
 
 // receive starts a receiver and returns what delivers n events to it.
-func receive(b *testing.B, connections int, handle lending.EventFunc) func(n int) {
+func receive(b *testing.B, connections int, handle webhook.EventFunc) func(n int) {
 	b.Helper()
-	server := httptest.NewServer(lending.NewReceiver(lending.SignedWith(lending.NewSecret(benchSecret)), handle, nil))
+	server := httptest.NewServer(webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(benchSecret)), handle, nil))
 	b.Cleanup(server.Close)
 	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: connections, MaxIdleConnsPerHost: connections}}
 	return func(n int) {
@@ -206,8 +207,8 @@ func BenchmarkDrain(b *testing.B) {
 		inbox := inboxOf(pool, nil)
 		report(b, inTurns(b, func() {
 			drained(func(ctx context.Context, done func()) {
-				inbox.WorkTx(ctx, func(ctx context.Context, tx pgx.Tx, event *lending.Event) error { return act(ctx, tx, event.Body()) },
-					&lending.WorkOptions{Concurrency: workers, Observe: func(lending.Handling) { done() }})
+				inbox.WorkTx(ctx, func(ctx context.Context, tx pgx.Tx, event *webhook.Event) error { return act(ctx, tx, event.Body()) },
+					&webhook.WorkOptions{Concurrency: workers, Observe: func(webhook.Handling) { done() }})
 			})
 		}, func() {
 			loop(func(ctx context.Context) error {
@@ -234,8 +235,8 @@ func BenchmarkDrain(b *testing.B) {
 		inbox := inboxOf(pool, nil)
 		report(b, inTurns(b, func() {
 			drained(func(ctx context.Context, done func()) {
-				lending.Work(ctx, inbox, func(context.Context, *lending.Event) error { return nil },
-					&lending.WorkOptions{Concurrency: workers, Observe: func(lending.Handling) { done() }})
+				webhook.Work(ctx, inbox, func(context.Context, *webhook.Event) error { return nil },
+					&webhook.WorkOptions{Concurrency: workers, Observe: func(webhook.Handling) { done() }})
 			})
 		}, func() {
 			loop(func(ctx context.Context) error {
@@ -262,7 +263,7 @@ func BenchmarkQueue(b *testing.B) {
 		inbox := lendingpostgres.NewInbox(pool, name, nil)
 		return func() {
 			parallel(b, 32, turn, func() error {
-				event, err := lending.ParseEvent(numbered())
+				event, err := webhook.Parse(numbered())
 				if err != nil {
 					return err
 				}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 // taken is a row of the inbox that this process has taken.
@@ -21,15 +21,15 @@ type taken struct {
 	until           time.Time
 }
 
-// entry returns what it is to a worker. If it holds no event, as [lending.ParseEvent] says,
+// entry returns what it is to a worker. If it holds no event, as [webhook.Parse] says,
 // that of the entry is nothing but the bytes.
-func (r taken) entry() (*lending.InboxEntry, error) {
-	event, err := lending.ParseEvent(r.body)
+func (r taken) entry() (*webhook.InboxEntry, error) {
+	event, err := webhook.Parse(r.body)
 	if err != nil {
-		event = new(lending.Event)
+		event = new(webhook.Event)
 		_ = event.Record.UnmarshalJSON(r.body) // takes anything
 	}
-	return &lending.InboxEntry{
+	return &webhook.InboxEntry{
 		Event: event, Tries: r.failed + 1, Crashes: max(0, r.unended-aloneAfter), ID: idOf(r.id, r.claim), Until: r.until,
 	}, err
 }
@@ -44,15 +44,15 @@ func (r taken) entry() (*lending.InboxEntry, error) {
 // How many is a number in the text: with a parameter the server would plan it each time.
 const takeEvents = `
 WITH moment AS MATERIALIZED (
-	SELECT clock_timestamp() AS now, set_config('synchronous_commit', CASE WHEN $5::boolean THEN 'off' ELSE current_setting('synchronous_commit') END, true)
+	SELECT pg_catalog.clock_timestamp() AS now, pg_catalog.set_config('synchronous_commit', CASE WHEN $5::boolean THEN 'off' ELSE pg_catalog.current_setting('synchronous_commit') END, true)
 ), head AS MATERIALIZED (
 	SELECT id, due, unended + (claim IS NOT NULL)::integer AS unended FROM {inbox}
 	WHERE name = $1::text AND due <= (SELECT now FROM moment) AND (claim IS NULL OR until <= (SELECT now FROM moment))
 	ORDER BY due, id LIMIT %d FOR UPDATE SKIP LOCKED
 ), ordered AS (
-	SELECT id, unended, row_number() OVER line AS number, bool_or(unended >= 2) OVER line AS stopped FROM head WINDOW line AS (ORDER BY due, id)
+	SELECT id, unended, pg_catalog.row_number() OVER line AS number, pg_catalog.bool_or(unended >= 2) OVER line AS stopped FROM head WINDOW line AS (ORDER BY due, id)
 ), taken AS (
-	UPDATE {inbox} AS event SET claim = $2::bigint, until = clock_timestamp() + $3::interval, unended = ordered.unended
+	UPDATE {inbox} AS event SET claim = $2::bigint, until = pg_catalog.clock_timestamp() + $3::interval, unended = ordered.unended
 	FROM ordered WHERE event.id = ordered.id AND (NOT stopped OR number = 1 AND $4::boolean)
 	RETURNING event.id, event.failed, event.unended, event.body
 )
@@ -98,8 +98,8 @@ func (b *Inbox) recall(ctx context.Context, lost []int64) (rows []taken, err err
 	err = b.retry(ctx, func(conn *pgxpool.Conn) (err error) {
 		start := time.Now()
 		rows, err = collect(ctx, conn, b.sql(`
-SELECT id, failed, unended, body, claim, (extract(epoch FROM until - clock_timestamp()) * 1000000)::bigint FROM {inbox}
-WHERE name = $1::text AND due <= (SELECT clock_timestamp()) AND until > (SELECT clock_timestamp()) AND claim = ANY ($2::bigint[])`), b.name, lost)
+SELECT id, failed, unended, body, claim, (extract(epoch FROM until - pg_catalog.clock_timestamp()) * 1000000)::bigint FROM {inbox}
+WHERE name = $1::text AND due <= (SELECT pg_catalog.clock_timestamp()) AND until > (SELECT pg_catalog.clock_timestamp()) AND claim = ANY ($2::bigint[])`), b.name, lost)
 		for i := range rows {
 			rows[i].until = start.Add(rows[i].left - b.options.Lease/10)
 		}
@@ -132,7 +132,7 @@ const atATime = 1000
 func (b *Inbox) forget(ctx context.Context) error {
 	rows, err := b.exec(ctx, `
 DELETE FROM {inbox_seen} WHERE ctid = ANY (ARRAY(
-	SELECT ctid FROM {inbox_seen} WHERE name = $1::text AND at < statement_timestamp() - $2::interval
+	SELECT ctid FROM {inbox_seen} WHERE name = $1::text AND at < pg_catalog.statement_timestamp() - $2::interval
 	ORDER BY at LIMIT $3::integer FOR UPDATE SKIP LOCKED))`, b.name, b.options.Keep, atATime)
 	if rows == atATime {
 		b.taking().forgetMore()
@@ -147,9 +147,9 @@ func (b *Inbox) outlook(ctx context.Context, began time.Time) error {
 		var next *int64 // nil if there is none
 		err := conn.QueryRow(ctx, b.sql(`
 SELECT (extract(epoch FROM least(
-	(SELECT min(until) FROM {inbox} WHERE name = $1::text AND due <= now AND claim IS NOT NULL AND until > began),
+	(SELECT pg_catalog.min(until) FROM {inbox} WHERE name = $1::text AND due <= now AND claim IS NOT NULL AND until > began),
 	(SELECT due FROM {inbox} WHERE name = $1::text AND due > began AND claim IS NULL ORDER BY due LIMIT 1)) - now) * 1000000)::bigint
-FROM (SELECT clock_timestamp() AS now, clock_timestamp() - $2::interval AS began) moment`), b.name, time.Since(began)).Scan(&next)
+FROM (SELECT pg_catalog.clock_timestamp() AS now, pg_catalog.clock_timestamp() - $2::interval AS began) moment`), b.name, time.Since(began)).Scan(&next)
 		if err == nil && next != nil {
 			b.taking().lookIn(time.Duration(*next+1) * time.Microsecond)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/lendingapi/lending-go"
 
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 // What the function writes for an event, and the end of the event, are committed together.
@@ -29,13 +30,13 @@ func ExampleInbox_WorkTx() {
 		return
 	}
 	secret := lending.NewSecret("whs_0123456789abcdef0123456789abcdef")
-	act := func(ctx context.Context, tx pgx.Tx, event *lending.Event) error {
+	act := func(ctx context.Context, tx pgx.Tx, event *webhook.Event) error {
 		_, err := tx.Exec(ctx, "INSERT INTO booked VALUES ($1)", event.Key())
 		return err
 	}
 	inbox := lendingpostgres.NewInbox(pool, "lending", nil)
 
-	http.Handle("/webhooks", lending.NewReceiver(lending.SignedWith(secret), inbox.Put, nil))
+	http.Handle("/webhooks", webhook.NewReceiver(webhook.SignedWith(secret), inbox.Put, nil))
 	go inbox.WorkTx(ctx, act, nil)
 
 	const body = `{"webhookEvent":"WB_Loan_Created"}`
@@ -49,7 +50,7 @@ func ExampleInbox_WorkTx() {
 	}
 	for {
 		counts, err := inbox.Counts(ctx)
-		if err != nil || counts == (lending.InboxCounts{}) {
+		if err != nil || counts == (webhook.InboxCounts{}) {
 			break
 		}
 		<-time.After(5 * time.Millisecond)
@@ -73,7 +74,7 @@ func ExampleInbox_PutTx() {
 		return
 	}
 	inbox := lendingpostgres.NewInbox(pool, "lending", nil)
-	event, err := lending.ParseEvent([]byte(`{"webhookEvent":"WB_Loan_Created"}`))
+	event, err := webhook.Parse([]byte(`{"webhookEvent":"WB_Loan_Created"}`))
 	if err != nil {
 		fmt.Println(err)
 		return

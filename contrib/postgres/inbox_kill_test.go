@@ -8,12 +8,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/pgtest"
 	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 	"github.com/stretchr/testify/require"
 
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 // What is in front of the URL for a receiver whose function has the transaction, and for an
@@ -40,8 +40,8 @@ func openStore(store string) (webhooktest.Store, error) {
 	inbox := lendingpostgres.NewInbox(pool, "test", &lendingpostgres.InboxOptions{Lease: lease})
 	opened := webhooktest.Store{Inbox: inbox}
 	if tx {
-		opened.Work = func(ctx context.Context, handle lending.EventFunc, opts *lending.WorkOptions) {
-			inbox.WorkTx(ctx, func(ctx context.Context, tx pgx.Tx, event *lending.Event) error {
+		opened.Work = func(ctx context.Context, handle webhook.EventFunc, opts *webhook.WorkOptions) {
+			inbox.WorkTx(ctx, func(ctx context.Context, tx pgx.Tx, event *webhook.Event) error {
 				if _, err := tx.Exec(ctx, "INSERT INTO effects VALUES ($1)", event.Key()); err != nil {
 					return err
 				}

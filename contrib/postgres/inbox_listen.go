@@ -14,7 +14,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/safely"
 )
 
-const notify = "SELECT pg_notify($1::text, '')"
+const notify = "SELECT pg_catalog.pg_notify($1::text, '')"
 
 // channel is a name that needs no quotes, and that no other inbox has.
 func (b *Inbox) channel() string {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/safely"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 // aloneAfter is how many tries have not ended of what is acted on alone from then on: it
@@ -49,7 +50,7 @@ type waiter struct {
 }
 
 type result struct {
-	entry *lending.InboxEntry
+	entry *webhook.InboxEntry
 	err   error
 }
 
@@ -57,10 +58,10 @@ func newTaking() *taking {
 	return &taking{changed: make(chan struct{}, 1), running: map[string]time.Time{}}
 }
 
-// Take implements [lending.Inbox].
-func (b *Inbox) Take(ctx context.Context) (*lending.InboxEntry, error) { return b.take(ctx, false) }
+// Take implements [webhook.Inbox].
+func (b *Inbox) Take(ctx context.Context) (*webhook.InboxEntry, error) { return b.take(ctx, false) }
 
-func (b *Inbox) take(ctx context.Context, relaxed bool) (*lending.InboxEntry, error) {
+func (b *Inbox) take(ctx context.Context, relaxed bool) (*webhook.InboxEntry, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -304,7 +305,7 @@ func (t *taking) lookIn(wait time.Duration) {
 
 // give gives an entry, or why there is none, to the first who waits, and reports whether
 // anybody does.
-func (t *taking) give(entry *lending.InboxEntry, refused error, alone bool) bool {
+func (t *taking) give(entry *webhook.InboxEntry, refused error, alone bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.waiting) == 0 {
@@ -323,7 +324,7 @@ func (t *taking) give(entry *lending.InboxEntry, refused error, alone bool) bool
 
 // settled notes that an entry is not running here any more, unless err says that the
 // database does not know that, and returns err.
-func (t *taking) settled(entry *lending.InboxEntry, err error) error {
+func (t *taking) settled(entry *webhook.InboxEntry, err error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, running := t.running[entry.ID]; running && err == nil {

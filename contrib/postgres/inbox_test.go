@@ -16,15 +16,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
-func event(name lending.EventName) *lending.Event { return &lending.Event{Name: name} }
+func event(name lending.EventName) *webhook.Event { return &webhook.Event{Name: name} }
 
 func inboxOf(pool *pgxpool.Pool, options *lendingpostgres.InboxOptions) *lendingpostgres.Inbox {
 	return lendingpostgres.NewInbox(pool, "test", options)
 }
 
-func counts(t *testing.T, inbox *lendingpostgres.Inbox) lending.InboxCounts {
+func counts(t *testing.T, inbox *lendingpostgres.Inbox) webhook.InboxCounts {
 	t.Helper()
 	counts, err := inbox.Counts(t.Context())
 	require.NoError(t, err)
@@ -32,7 +33,7 @@ func counts(t *testing.T, inbox *lendingpostgres.Inbox) lending.InboxCounts {
 }
 
 // takeEvent takes the event of that name within a moment, or with "" none.
-func takeEvent(t *testing.T, inbox *lendingpostgres.Inbox, name lending.EventName) *lending.InboxEntry {
+func takeEvent(t *testing.T, inbox *lendingpostgres.Inbox, name lending.EventName) *webhook.InboxEntry {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	if name == "" {
@@ -56,7 +57,7 @@ func TestPutTx(t *testing.T) {
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, inbox.PutTx(t.Context(), tx, event("a")))
-	require.ErrorIs(t, inbox.PutTx(t.Context(), tx, event("a")), lending.ErrDuplicate)
+	require.ErrorIs(t, inbox.PutTx(t.Context(), tx, event("a")), webhook.ErrDuplicate)
 	require.Error(t, inbox.PutTx(t.Context(), tx, event("")), "no event")
 	takeEvent(t, inbox, "")
 	waited := make(chan error)
@@ -67,11 +68,11 @@ func TestPutTx(t *testing.T) {
 	require.NoError(t, inbox.Done(t.Context(), takeEvent(t, inbox, "a")))
 	takeEvent(t, inbox, "")
 	require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		require.ErrorIs(t, inbox.PutTx(t.Context(), tx, event("a")), lending.ErrDuplicate)
+		require.ErrorIs(t, inbox.PutTx(t.Context(), tx, event("a")), webhook.ErrDuplicate)
 		return inbox.PutTx(t.Context(), tx, event("b"))
 	}))
 	takeEvent(t, inbox, "b")
-	require.ErrorIs(t, inbox.Put(t.Context(), event("b")), lending.ErrDuplicate)
+	require.ErrorIs(t, inbox.Put(t.Context(), event("b")), webhook.ErrDuplicate)
 }
 
 func TestInboxTakesOverFromTheDead(t *testing.T) {
@@ -90,7 +91,7 @@ func TestInboxTakesOverFromTheDead(t *testing.T) {
 		}
 		one, other = other, one
 	}
-	require.Equal(t, lending.InboxCounts{Running: 1}, counts(t, one))
+	require.Equal(t, webhook.InboxCounts{Running: 1}, counts(t, one))
 }
 
 func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
@@ -102,7 +103,7 @@ func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
 	_, err = inbox.Take(t.Context())
 	require.ErrorContains(t, err, "put aside")
 	takeEvent(t, inbox, "a")
-	require.Equal(t, lending.InboxCounts{Running: 1, Dead: 1}, counts(t, inbox))
+	require.Equal(t, webhook.InboxCounts{Running: 1, Dead: 1}, counts(t, inbox))
 	dead, err := inbox.Dead(t.Context())
 	require.NoError(t, err)
 	require.Len(t, dead, 1)
@@ -137,11 +138,11 @@ func TestInboxForgets(t *testing.T) {
 	require.NoError(t, inbox.Put(t.Context(), event("a")))
 	require.NoError(t, inbox.Put(t.Context(), event("b")))
 	require.NoError(t, inbox.Done(t.Context(), takeEvent(t, inbox, "a")))
-	require.ErrorIs(t, inbox.Put(t.Context(), event("a")), lending.ErrDuplicate)
+	require.ErrorIs(t, inbox.Put(t.Context(), event("a")), webhook.ErrDuplicate)
 	_, err := pool.Exec(t.Context(), "UPDATE lending_inbox_seen SET at = at - interval '61 min'")
 	require.NoError(t, err)
 	require.NoError(t, inbox.Put(t.Context(), event("a")), "it is forgotten, though not deleted")
-	require.ErrorIs(t, inbox.Put(t.Context(), event("a")), lending.ErrDuplicate)
+	require.ErrorIs(t, inbox.Put(t.Context(), event("a")), webhook.ErrDuplicate)
 
 	_, err = pool.Exec(t.Context(), `INSERT INTO lending_inbox_seen SELECT name, n::text::bytea, now() - age
 		FROM generate_series(1, 2500) n, (VALUES ('test', interval '61 min'), ('test ', interval '61 min'), ('test', interval '59 min')) AS old (name, age)
@@ -158,7 +159,7 @@ func TestInboxForgets(t *testing.T) {
 	go func() { _ = lendingTakes(waiting, next) }()
 	require.Eventually(t, func() bool { return left("test") == 0 }, 10*time.Second, 10*time.Millisecond)
 	require.Equal(t, 2500, left("test "), "of another inbox")
-	require.ErrorIs(t, inbox.Put(t.Context(), event("a")), lending.ErrDuplicate)
+	require.ErrorIs(t, inbox.Put(t.Context(), event("a")), webhook.ErrDuplicate)
 	require.Equal(t, 2, counts(t, inbox).Waiting+counts(t, inbox).Running, "what waits is not forgotten")
 }
 
@@ -243,13 +244,13 @@ func TestInboxIdles(t *testing.T) {
 			working := make(chan struct{})
 			go func() {
 				defer close(working)
-				lending.Work(ctx, inbox, func(context.Context, *lending.Event) error {
+				webhook.Work(ctx, inbox, func(context.Context, *webhook.Event) error {
 					acted <- time.Now()
 					if calls.Add(1) == 1 {
 						return errors.New("again")
 					}
 					return nil
-				}, &lending.WorkOptions{Concurrency: 4, Backoff: func(int) time.Duration { return 150 * time.Millisecond }})
+				}, &webhook.WorkOptions{Concurrency: 4, Backoff: func(int) time.Duration { return 150 * time.Millisecond }})
 			}()
 			<-time.After(500 * time.Millisecond)
 			before := tracer.statements.Load()
@@ -352,10 +353,10 @@ func TestInboxOutlivesATracerThatPanics(t *testing.T) {
 	working := make(chan struct{})
 	go func() {
 		defer close(working)
-		lending.Work(ctx, inbox, func(context.Context, *lending.Event) error {
+		webhook.Work(ctx, inbox, func(context.Context, *webhook.Event) error {
 			acted <- struct{}{}
 			return nil
-		}, &lending.WorkOptions{Observe: func(h lending.Handling) {
+		}, &webhook.WorkOptions{Observe: func(h webhook.Handling) {
 			if _, ok := errors.AsType[*lending.PanicError](h.Err); ok {
 				failed.Add(1)
 			}
@@ -377,7 +378,7 @@ func TestInboxFindsWhatItHasTaken(t *testing.T) {
 	for name, lose := range map[lending.EventName]*atomic.Int32{"request": &proxy.requests, "answer": &proxy.answers} {
 		lose.Store(1)
 		if err := inbox.Put(t.Context(), event(name)); name == "answer" {
-			require.ErrorIs(t, err, lending.ErrDuplicate, "it is there")
+			require.ErrorIs(t, err, webhook.ErrDuplicate, "it is there")
 		} else {
 			require.NoError(t, err)
 		}
@@ -397,7 +398,7 @@ func TestInboxFindsWhatItHasTaken(t *testing.T) {
 		lose.Store(1)
 		require.NoError(t, inbox.Done(t.Context(), entry))
 	}
-	require.Equal(t, lending.InboxCounts{}, counts(t, inbox))
+	require.Equal(t, webhook.InboxCounts{}, counts(t, inbox))
 }
 
 // A pool that holds a connection to a standby makes another one.
@@ -424,7 +425,7 @@ func TestInboxOnAReadOnlyServer(t *testing.T) {
 	require.Equal(t, "25006", failed.Code)
 	_, err = inbox.Take(t.Context())
 	require.ErrorAs(t, err, &failed)
-	require.Equal(t, lending.InboxCounts{Dead: 1}, counts(t, inbox))
+	require.Equal(t, webhook.InboxCounts{Dead: 1}, counts(t, inbox))
 }
 
 // A server that does not answer holds nobody up beyond his context.
@@ -476,15 +477,15 @@ func TestOrderlyEndLeavesNothingClaimed(t *testing.T) {
 		inbox := inboxOf(pool, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		var acted atomic.Int32
-		opts := &lending.WorkOptions{Concurrency: 8, Observe: func(lending.Handling) {
+		opts := &webhook.WorkOptions{Concurrency: 8, Observe: func(webhook.Handling) {
 			if acted.Add(1) == 50 {
 				cancel()
 			}
 		}}
 		if n%2 == 0 {
-			lending.Work(ctx, inbox, func(context.Context, *lending.Event) error { return nil }, opts)
+			webhook.Work(ctx, inbox, func(context.Context, *webhook.Event) error { return nil }, opts)
 		} else {
-			inbox.WorkTx(ctx, func(context.Context, pgx.Tx, *lending.Event) error { return nil }, opts)
+			inbox.WorkTx(ctx, func(context.Context, pgx.Tx, *webhook.Event) error { return nil }, opts)
 		}
 		pool.Close()
 		require.Zero(t, counts(t, inboxOf(admin, nil)).Running)
@@ -516,7 +517,7 @@ func TestListenHearsNothing(t *testing.T) {
 func TestInboxOfAnotherKind(t *testing.T) {
 	inbox := inboxOf(migrated(t), nil)
 	for _, id := range []string{"", "x", "1/y", "1-2"} {
-		entry := &lending.InboxEntry{ID: id}
+		entry := &webhook.InboxEntry{ID: id}
 		assert.ErrorContains(t, inbox.Done(t.Context(), entry), "another inbox")
 		assert.ErrorContains(t, inbox.Retry(t.Context(), entry, 0), "another inbox")
 		assert.ErrorContains(t, inbox.Bury(t.Context(), entry), "another inbox")

@@ -10,18 +10,18 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/backoff"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 // TxFunc acts on an event in the transaction in which the event ends: see [Inbox.WorkTx].
-type TxFunc func(ctx context.Context, tx pgx.Tx, event *lending.Event) error
+type TxFunc func(ctx context.Context, tx pgx.Tx, event *webhook.Event) error
 
-// WorkTx is [lending.Work] with a function that has a transaction. In it the event is
+// WorkTx is [webhook.Work] with a function that has a transaction. In it the event is
 // removed from the inbox, so that what handle writes and the end of the event are committed
 // together, or not at all: in this database each event has its effect once, whatever process
-// or server ends when. What handle does elsewhere it may do again. Do not put [lending.Once] or
-// [lending.OnceBy] inside handle: what they record is not rolled back with it; use a unique
+// or server ends when. What handle does elsewhere it may do again. Do not put [webhook.Once] or
+// [webhook.OnceBy] inside handle: what they record is not rolled back with it; use a unique
 // constraint in a table of yours.
 //
 // handle leaves the end of the transaction to WorkTx. If it fails or panics all is rolled back,
@@ -30,7 +30,7 @@ type TxFunc func(ctx context.Context, tx pgx.Tx, event *lending.Event) error
 // leaves rows open, or when a shorter deadline of its own closes the connection. When the connection breaks in the COMMIT
 // WorkTx waits until the server knows what became of it, and reads that: what was committed is
 // reported as acted on, and what was not is done again. Only a server that does not answer
-// until the claim ends leaves it open, which [lending.Handling] then says; the effect is there
+// until the claim ends leaves it open, which [webhook.Handling] then says; the effect is there
 // once even so. A server that is gone holds a worker until then: a tenth short of Lease.
 //
 // Concurrency is at most the pool's MaxConns less two, and at least one: with a pool that
@@ -39,40 +39,40 @@ type TxFunc func(ctx context.Context, tx pgx.Tx, event *lending.Event) error
 // That an event was taken is committed before, so that one that ends processes is put aside in
 // the end. While handle runs its transaction is open: in the way of vacuum, and of an
 // idle_in_transaction_session_timeout.
-func (b *Inbox) WorkTx(ctx context.Context, handle TxFunc, opts *lending.WorkOptions) {
-	w := &txWork{Inbox: b, handle: handle, taken: map[*lending.Event]*txEntry{}}
-	lending.Work(ctx, w, w.act, b.fitting(opts))
+func (b *Inbox) WorkTx(ctx context.Context, handle TxFunc, opts *webhook.WorkOptions) {
+	w := &txWork{Inbox: b, handle: handle, taken: map[*webhook.Event]*txEntry{}}
+	webhook.Work(ctx, w, w.act, b.fitting(opts))
 }
 
 // fitting returns the options with no more workers than leave two connections for those that
 // take and put events: a pool that is all in transactions ends none of them in time.
-func (b *Inbox) fitting(opts *lending.WorkOptions) *lending.WorkOptions {
-	var o lending.WorkOptions
+func (b *Inbox) fitting(opts *webhook.WorkOptions) *webhook.WorkOptions {
+	var o webhook.WorkOptions
 	if opts != nil {
 		o = *opts
 	}
 	if o.Concurrency <= 0 {
-		o.Concurrency = 4 // as lending.Work has it
+		o.Concurrency = 4 // as webhook.Work has it
 	}
 	o.Concurrency = max(1, min(o.Concurrency, int(b.pool().Config().MaxConns)-2))
 	return &o
 }
 
-// txWork is the inbox as [lending.Work] has it for WorkTx.
+// txWork is the inbox as [webhook.Work] has it for WorkTx.
 type txWork struct {
 	*Inbox
 	handle TxFunc
 
 	mu    sync.Mutex
-	taken map[*lending.Event]*txEntry
+	taken map[*webhook.Event]*txEntry
 }
 
 type txEntry struct {
-	*lending.InboxEntry
+	*webhook.InboxEntry
 	ended bool // by its transaction
 }
 
-func (w *txWork) Take(ctx context.Context) (*lending.InboxEntry, error) {
+func (w *txWork) Take(ctx context.Context) (*webhook.InboxEntry, error) {
 	entry, err := w.take(ctx, true)
 	if err == nil {
 		w.mu.Lock()
@@ -82,14 +82,14 @@ func (w *txWork) Take(ctx context.Context) (*lending.InboxEntry, error) {
 	return entry, err
 }
 
-func (w *txWork) of(event *lending.Event) *txEntry {
+func (w *txWork) of(event *webhook.Event) *txEntry {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.taken[event]
 }
 
 // forget returns whether the transaction of an entry has ended it.
-func (w *txWork) forget(entry *lending.InboxEntry) (ended bool) {
+func (w *txWork) forget(entry *webhook.InboxEntry) (ended bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e := w.taken[entry.Event]
@@ -97,24 +97,24 @@ func (w *txWork) forget(entry *lending.InboxEntry) (ended bool) {
 	return e != nil && e.ended
 }
 
-func (w *txWork) Done(ctx context.Context, entry *lending.InboxEntry) error {
+func (w *txWork) Done(ctx context.Context, entry *webhook.InboxEntry) error {
 	if w.forget(entry) {
 		return w.taking().settled(entry, nil)
 	}
 	return w.Inbox.Done(ctx, entry)
 }
 
-func (w *txWork) Retry(ctx context.Context, entry *lending.InboxEntry, wait time.Duration) error {
+func (w *txWork) Retry(ctx context.Context, entry *webhook.InboxEntry, wait time.Duration) error {
 	w.forget(entry)
 	return w.Inbox.Retry(ctx, entry, wait)
 }
 
-func (w *txWork) Bury(ctx context.Context, entry *lending.InboxEntry) error {
+func (w *txWork) Bury(ctx context.Context, entry *webhook.InboxEntry) error {
 	w.forget(entry)
 	return w.Inbox.Bury(ctx, entry)
 }
 
-func (w *txWork) act(ctx context.Context, event *lending.Event) error {
+func (w *txWork) act(ctx context.Context, event *webhook.Event) error {
 	entry := w.of(event)
 	id, claim, err := ofID(entry.InboxEntry)
 	if err != nil {
@@ -137,7 +137,7 @@ func (w *txWork) act(ctx context.Context, event *lending.Event) error {
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		if err != nil && !errors.Is(err, lending.ErrDuplicate) && !errors.Is(err, lending.ErrNotRecorded) { // which are successes
+		if err != nil && !errors.Is(err, webhook.ErrDuplicate) && !errors.Is(err, webhook.ErrNotRecorded) { // which are successes
 			_ = tx.Rollback(ctx)
 			return err
 		}
@@ -153,10 +153,10 @@ func (w *txWork) act(ctx context.Context, event *lending.Event) error {
 	return err
 }
 
-var errClaimLost = fmt.Errorf("lending: postgres: another has taken the event, or it is done: %w", lending.ErrClaimed)
+var errClaimLost = fmt.Errorf("lending: postgres: another has taken the event, or it is done: %w", webhook.ErrClaimed)
 
 // commit returns nil if the transaction was committed.
-func (w *txWork) commit(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx, entry *lending.InboxEntry) error {
+func (w *txWork) commit(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx, entry *webhook.InboxEntry) error {
 	failed := errors.New("lending: postgres: the function has ended the transaction")
 	if conn.Conn().PgConn().TxStatus() != 'I' {
 		failed = tx.Commit(ctx)
@@ -177,7 +177,7 @@ func (w *txWork) commit(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx, entr
 
 // there reports whether an event is in the inbox. It waits for the transaction that removes
 // it, of which the server may not know yet that nobody is there.
-func (w *txWork) there(ctx context.Context, entry *lending.InboxEntry) (there bool, err error) {
+func (w *txWork) there(ctx context.Context, entry *webhook.InboxEntry) (there bool, err error) {
 	id, _, err := ofID(entry)
 	if err != nil {
 		return false, err

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 // A function's writes and the end of its event are one, whatever becomes of the function, of
@@ -34,15 +35,15 @@ func TestWorkTx(t *testing.T) {
 	}{
 		"it succeeds": {func(*txTest, pgx.Tx, int32) error { return nil }, 1, []string{""}},
 		"it knows the event": {
-			func(*txTest, pgx.Tx, int32) error { return lending.ErrDuplicate }, 1,
+			func(*txTest, pgx.Tx, int32) error { return webhook.ErrDuplicate }, 1,
 			[]string{"it has been acted on before"},
 		},
 		"it knows the event, and the answer of the COMMIT is lost": {func(w *txTest, _ pgx.Tx, _ int32) error {
 			w.proxy.answers.Store(1)
-			return lending.ErrDuplicate
+			return webhook.ErrDuplicate
 		}, 1, []string{"it has been acted on before"}},
 		"it has acted, and could not record that elsewhere": {
-			func(*txTest, pgx.Tx, int32) error { return fmt.Errorf("%w: a failure", lending.ErrNotRecorded) }, 1,
+			func(*txTest, pgx.Tx, int32) error { return fmt.Errorf("%w: a failure", webhook.ErrNotRecorded) }, 1,
 			[]string{"could not be recorded"},
 		},
 		"it fails": {func(w *txTest, _ pgx.Tx, call int32) error {
@@ -158,7 +159,7 @@ func TestWorkTx(t *testing.T) {
 			t.Parallel()
 			w, e := newTxTest(t, url), event(lending.EventName(name))
 			require.NoError(t, w.inbox.Put(t.Context(), e))
-			reports := w.work(t, func(ctx context.Context, tx pgx.Tx, e *lending.Event) error {
+			reports := w.work(t, func(ctx context.Context, tx pgx.Tx, e *webhook.Event) error {
 				call := w.calls.Add(1)
 				_, err := tx.Exec(ctx, "INSERT INTO effects VALUES ($1)", e.Key())
 				require.NoError(t, err)
@@ -168,7 +169,7 @@ func TestWorkTx(t *testing.T) {
 			require.NoError(t, w.pool.QueryRow(t.Context(), "SELECT count(*) FROM effects WHERE key = $1", e.Key()).Scan(&effects))
 			assert.Equal(t, 1, effects)
 			assert.Equal(t, test.calls, w.calls.Load(), "calls")
-			assert.Equal(t, lending.InboxCounts{}, counts(t, w.inbox))
+			assert.Equal(t, webhook.InboxCounts{}, counts(t, w.inbox))
 			if assert.Len(t, reports, len(test.reports), "%v", reports) {
 				for i, err := range reports {
 					if test.reports[i] == "" {
@@ -236,11 +237,11 @@ func (w *txTest) work(t *testing.T, handle lendingpostgres.TxFunc) (reports []er
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	w.inbox.WorkTx(ctx, handle, &lending.WorkOptions{
+	w.inbox.WorkTx(ctx, handle, &webhook.WorkOptions{
 		Concurrency: 1, MaxTries: 5, Backoff: func(int) time.Duration { return time.Millisecond },
-		Observe: func(h lending.Handling) {
+		Observe: func(h webhook.Handling) {
 			reports = append(reports, h.Err)
-			if h.Buried || h.Err == nil || errors.Is(h.Err, lending.ErrDuplicate) || errors.Is(h.Err, lending.ErrNotRecorded) {
+			if h.Buried || h.Err == nil || errors.Is(h.Err, webhook.ErrDuplicate) || errors.Is(h.Err, webhook.ErrNotRecorded) {
 				cancel()
 			}
 		},
@@ -255,7 +256,7 @@ func TestWorkTxWithoutItsClaim(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	var reports []error
-	w.inbox.WorkTx(ctx, func(ctx context.Context, tx pgx.Tx, e *lending.Event) error {
+	w.inbox.WorkTx(ctx, func(ctx context.Context, tx pgx.Tx, e *webhook.Event) error {
 		assert.Equal(t, int32(1), w.calls.Add(1), "another call")
 		_, err := tx.Exec(ctx, "INSERT INTO effects VALUES ($1)", e.Key())
 		require.NoError(t, err)
@@ -265,13 +266,13 @@ func TestWorkTxWithoutItsClaim(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, tx.Conn().Close(ctx))
 		return errors.New("the connection is cut")
-	}, &lending.WorkOptions{Concurrency: 1, Backoff: func(int) time.Duration { return 0 }, Observe: func(h lending.Handling) {
+	}, &webhook.WorkOptions{Concurrency: 1, Backoff: func(int) time.Duration { return 0 }, Observe: func(h webhook.Handling) {
 		reports = append(reports, h.Err)
 		cancel()
 	}})
 	require.Len(t, reports, 1)
-	require.ErrorIs(t, reports[0], lending.ErrClaimed)
-	require.Equal(t, lending.InboxCounts{Running: 1}, counts(t, w.inbox), "it is as the other has it")
+	require.ErrorIs(t, reports[0], webhook.ErrClaimed)
+	require.Equal(t, webhook.InboxCounts{Running: 1}, counts(t, w.inbox), "it is as the other has it")
 	var failed, effects int
 	require.NoError(t, w.pool.QueryRow(t.Context(), "SELECT failed, (SELECT count(*) FROM effects) FROM lending_inbox WHERE claim = 1").Scan(&failed, &effects))
 	require.Zero(t, failed)
@@ -283,7 +284,7 @@ func TestWorkTxPutsAside(t *testing.T) {
 	w := newTxTest(t, withEffects(t, database(t)))
 	require.NoError(t, w.inbox.Put(t.Context(), event("a")))
 	broken := true
-	handle := func(ctx context.Context, tx pgx.Tx, e *lending.Event) error {
+	handle := func(ctx context.Context, tx pgx.Tx, e *webhook.Event) error {
 		if _, err := tx.Exec(ctx, "INSERT INTO effects VALUES ($1)", e.Key()); err != nil {
 			return err
 		}
@@ -293,7 +294,7 @@ func TestWorkTxPutsAside(t *testing.T) {
 		return nil
 	}
 	require.Len(t, w.work(t, handle), 5)
-	require.Equal(t, lending.InboxCounts{Dead: 1}, counts(t, w.inbox))
+	require.Equal(t, webhook.InboxCounts{Dead: 1}, counts(t, w.inbox))
 	dead, err := w.inbox.Dead(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 5, dead[0].Tries)
@@ -315,11 +316,11 @@ func TestWorkTxDoesNotGuess(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	var reports []error
-	inbox.WorkTx(ctx, func(ctx context.Context, tx pgx.Tx, e *lending.Event) error {
+	inbox.WorkTx(ctx, func(ctx context.Context, tx pgx.Tx, e *webhook.Event) error {
 		_, err := tx.Exec(ctx, "INSERT INTO effects VALUES ($1)", e.Key())
 		proxy.answers.Store(1 << 30) // for good
 		return err
-	}, &lending.WorkOptions{Concurrency: 1, Observe: func(h lending.Handling) {
+	}, &webhook.WorkOptions{Concurrency: 1, Observe: func(h webhook.Handling) {
 		if h.Key != "" {
 			reports = append(reports, h.Err)
 			cancel()
@@ -328,7 +329,7 @@ func TestWorkTxDoesNotGuess(t *testing.T) {
 	require.Len(t, reports, 1)
 	require.ErrorContains(t, reports[0], "whether the transaction was committed is not known")
 	pool := connect(t, url)
-	require.Equal(t, lending.InboxCounts{}, counts(t, inboxOf(pool, nil)), "it was")
+	require.Equal(t, webhook.InboxCounts{}, counts(t, inboxOf(pool, nil)), "it was")
 	var effects int
 	require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM effects").Scan(&effects))
 	require.Equal(t, 1, effects)
@@ -339,7 +340,7 @@ func TestWorkTxIsolation(t *testing.T) {
 	w := newTxTest(t, withEffects(t, database(t)))
 	w.inbox = inboxOf(w.pool, &lendingpostgres.InboxOptions{Tx: pgx.TxOptions{IsoLevel: pgx.Serializable}})
 	require.NoError(t, w.inbox.Put(t.Context(), event("a")))
-	require.Equal(t, []error{nil}, w.work(t, func(ctx context.Context, tx pgx.Tx, _ *lending.Event) error {
+	require.Equal(t, []error{nil}, w.work(t, func(ctx context.Context, tx pgx.Tx, _ *webhook.Event) error {
 		var level string
 		err := tx.QueryRow(ctx, "SHOW transaction_isolation").Scan(&level)
 		assert.Equal(t, "serializable", level)
@@ -354,16 +355,16 @@ func TestWorkTxCommitsAfterTheDeadline(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	var reports []error
-	w.inbox.WorkTx(ctx, func(ctx context.Context, tx pgx.Tx, e *lending.Event) error {
+	w.inbox.WorkTx(ctx, func(ctx context.Context, tx pgx.Tx, e *webhook.Event) error {
 		_, err := tx.Exec(ctx, "INSERT INTO effects VALUES ($1)", e.Key())
 		<-ctx.Done()
 		return err
-	}, &lending.WorkOptions{Concurrency: 1, Timeout: 200 * time.Millisecond, Observe: func(h lending.Handling) {
+	}, &webhook.WorkOptions{Concurrency: 1, Timeout: 200 * time.Millisecond, Observe: func(h webhook.Handling) {
 		reports = append(reports, h.Err)
 		cancel()
 	}})
 	require.Equal(t, []error{nil}, reports)
-	require.Equal(t, lending.InboxCounts{}, counts(t, w.inbox))
+	require.Equal(t, webhook.InboxCounts{}, counts(t, w.inbox))
 	var effects int
 	require.NoError(t, w.pool.QueryRow(t.Context(), "SELECT count(*) FROM effects").Scan(&effects))
 	require.Equal(t, 1, effects)
@@ -381,7 +382,7 @@ func TestWorkTxLeavesConnections(t *testing.T) {
 	began, release, ended := make(chan struct{}, 100), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		inbox.WorkTx(ctx, func(context.Context, pgx.Tx, *lending.Event) error {
+		inbox.WorkTx(ctx, func(context.Context, pgx.Tx, *webhook.Event) error {
 			began <- struct{}{}
 			<-release
 			return nil

@@ -52,8 +52,18 @@ func (i *Intents) Intend(ctx context.Context, key string) error {
 	if !isKey(key) {
 		return argumentError("key", "must be UTF-8 of 1 to 256 bytes without control characters")
 	}
-	return i.exec(ctx, "INSERT INTO {intent} (name, key) VALUES ($1, $2) ON CONFLICT DO NOTHING", key)
+	s := i.store
+	if s.err != nil {
+		return s.err
+	}
+	with := func(sql string) statement { return statement{s.sql(sql), []any{s.name, s.stored(key)}} }
+	const insert = "INSERT INTO {intent} (name, key) VALUES ($1, $2)"
+	_, err := insertTx(ctx, i.tx(), with(intend), with(insert+" ON CONFLICT DO NOTHING"), with(insert))
+	return err
 }
+
+const intend = atReadCommitted + `inserted AS (
+	INSERT INTO {intent} (name, key) SELECT $1, $2 FROM level WHERE sees ON CONFLICT DO NOTHING RETURNING 1)` + elseTwoRows
 
 // isKey is the rule of [lending.WithKey]: with another key the command could never be sent.
 func isKey(key string) bool {
@@ -88,9 +98,9 @@ WITH over AS (
 	DELETE FROM {intent} i USING {journal} j
 	WHERE i.name = $1::text AND j.name = i.name AND j.key = i.key AND j.state IN ('done', 'forgotten')
 )
-SELECT i.key, greatest(clock_timestamp() - i.noted_at, '0'), coalesce(j.state, '')
+SELECT i.key, greatest(pg_catalog.clock_timestamp() - i.noted_at, '0'), coalesce(j.state, '')
 FROM {intent} i LEFT JOIN {journal} j ON j.name = i.name AND j.key = i.key
-WHERE i.name = $1::text AND starts_with(i.key, $2) AND (j.state IS NULL OR j.state NOT IN ('done', 'forgotten'))
+WHERE i.name = $1::text AND pg_catalog.starts_with(i.key, $2) AND (j.state IS NULL OR j.state NOT IN ('done', 'forgotten'))
 ORDER BY coalesce(j.state, '') = 'undecided', greatest(i.noted_at, j.saved_at), i.key LIMIT $3::bigint`
 
 // Intended returns the intents whose command is not done, at most limit, first those that

@@ -56,7 +56,7 @@ func (s *JournalStore) Load(ctx context.Context, key string) (entry *lending.Jou
 	return entry, err
 }
 
-const entryColumns = "key, revision, state, scope, data, greatest(clock_timestamp() - saved_at, '0')"
+const entryColumns = "key, revision, state, scope, data, greatest(pg_catalog.clock_timestamp() - saved_at, '0')"
 
 func (s *JournalStore) load(ctx context.Context, db session, key string) (*lending.JournalEntry, error) {
 	rows, err := db.Query(ctx, s.sql("SELECT "+entryColumns+" FROM {journal} WHERE name = $1 AND key = $2"), s.name, key)
@@ -80,9 +80,9 @@ func scanEntry(row pgx.CollectableRow) (e lending.JournalEntry, err error) {
 const (
 	insertEntry = `
 INSERT INTO {journal} (name, key, revision, state, scope, data, saved_by, saved_at)
-VALUES ($1, $2, $3::bigint + 1, $4, $5, $6, $7, clock_timestamp()) ON CONFLICT DO NOTHING`
+VALUES ($1, $2, $3::bigint + 1, $4, $5, $6, $7, pg_catalog.clock_timestamp()) ON CONFLICT DO NOTHING`
 	updateEntry = `
-UPDATE {journal} SET revision = revision + 1, state = $4, scope = $5, data = $6, saved_by = $7, saved_at = clock_timestamp()
+UPDATE {journal} SET revision = revision + 1, state = $4, scope = $5, data = $6, saved_by = $7, saved_at = pg_catalog.clock_timestamp()
 WHERE name = $1 AND key = $2 AND revision = $3`
 	inTheWay = `
 SELECT coalesce((SELECT revision FROM {journal} WHERE name = $1 AND key = $2), 0),
@@ -142,9 +142,9 @@ func (s *JournalStore) refused(ctx context.Context, db session, entry lending.Jo
 
 // The oldest of each state are at the front of its part of the index.
 const listEntries = `
-SELECT ` + entryColumns + ` FROM (SELECT DISTINCT unnest($2::text[]) AS wanted) states, LATERAL (
-	SELECT * FROM {journal} WHERE name = $1 AND state = wanted AND starts_with(key, $3)
-		AND saved_at <= CASE WHEN $4::interval > '0' THEN statement_timestamp() - $4::interval ELSE 'infinity' END
+SELECT ` + entryColumns + ` FROM (SELECT DISTINCT pg_catalog.unnest($2::text[]) AS wanted) states, LATERAL (
+	SELECT * FROM {journal} WHERE name = $1 AND state = wanted AND pg_catalog.starts_with(key, $3)
+		AND saved_at <= CASE WHEN $4::interval > '0' THEN pg_catalog.statement_timestamp() - $4::interval ELSE 'infinity' END
 	ORDER BY saved_at, key LIMIT $5::bigint) entries
 ORDER BY saved_at, key LIMIT $5::bigint`
 

@@ -69,7 +69,7 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, opts ...Option) error {
 	// A snapshot of before the lock would not show what the others have done.
 	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		// Of the transaction, so that a pooler between does not matter.
-		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", p.table("migration")); err != nil {
+		if _, err := tx.Exec(ctx, "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended($1, 0))", p.table("migration")); err != nil {
 			return err
 		}
 		if err := p.begin(ctx, tx); err != nil {
@@ -91,12 +91,12 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, opts ...Option) error {
 	})
 }
 
-const lastVersion = "SELECT coalesce(max(version), 0) FROM {migration}"
+const lastVersion = "SELECT coalesce(pg_catalog.max(version), 0) FROM {migration}"
 
 // version returns which migration was done last, 0 for none.
 func (p place) version(ctx context.Context, pool *pgxpool.Pool) (version int, err error) {
 	var there bool
-	if err := pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", p.table("migration")).Scan(&there); err != nil || !there {
+	if err := pool.QueryRow(ctx, "SELECT pg_catalog.to_regclass($1) IS NOT NULL", p.table("migration")).Scan(&there); err != nil || !there {
 		return 0, err
 	}
 	err = pool.QueryRow(ctx, p.sql(lastVersion)).Scan(&version)
@@ -108,7 +108,7 @@ func (p place) version(ctx context.Context, pool *pgxpool.Pool) (version int, er
 func (p place) begin(ctx context.Context, tx pgx.Tx) error {
 	if p.schema != "" {
 		var there bool
-		if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)", p.schema).Scan(&there); err != nil {
+		if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)", p.schema).Scan(&there); err != nil {
 			return err
 		}
 		if !there {
@@ -117,6 +117,6 @@ func (p place) begin(ctx context.Context, tx pgx.Tx) error {
 			}
 		}
 	}
-	_, err := tx.Exec(ctx, p.sql("CREATE TABLE IF NOT EXISTS {migration} (version integer PRIMARY KEY, done_at timestamptz NOT NULL DEFAULT clock_timestamp())"))
+	_, err := tx.Exec(ctx, p.sql("CREATE TABLE IF NOT EXISTS {migration} (version integer PRIMARY KEY, done_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp())"))
 	return err
 }

@@ -19,18 +19,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 // Every store keeps its contract as a role that has no rights but those that the package
 // documentation names, with prepared statements and as behind a pooler. LENDING_TEST_PGBOUNCER
 // names the program of one: /usr/sbin/pgbouncer.
 func TestStoresKeepTheirContracts(t *testing.T) {
+	const shadowing = "with functions of others in the search path"
 	settings := map[string]func(*pgxpool.Config){
 		"prepared statements": func(*pgxpool.Config) {},
 		"serializable, behind a pooler": func(c *pgxpool.Config) {
 			c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
 			pooled(c)
 		},
+		shadowing: nil,
 	}
 	if program := os.Getenv(pgtest.Pooler); program != "" {
 		cluster, err := shared()
@@ -44,7 +47,11 @@ func TestStoresKeepTheirContracts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := database(t)
-			role := leastRights(t, connect(t, url))
+			owner := connect(t, url)
+			role := leastRights(t, owner)
+			if name == shadowing {
+				change = shadow(t, owner)
+			}
 			pool := func(t *testing.T) *pgxpool.Pool { // one for each process
 				t.Helper()
 				return connect(t, url, role, change)
@@ -55,8 +62,8 @@ func TestStoresKeepTheirContracts(t *testing.T) {
 				})
 			})
 			t.Run("Deduper", func(t *testing.T) {
-				storetest.Deduper(t, func(t *testing.T, times lending.DeduperOptions) func() lending.Deduper {
-					return func() lending.Deduper { return lendingpostgres.NewDeduper(pool(t), t.Name(), times) }
+				storetest.Deduper(t, func(t *testing.T, times webhook.DeduperOptions) func() webhook.Deduper {
+					return func() webhook.Deduper { return lendingpostgres.NewDeduper(pool(t), t.Name(), times) }
 				})
 			})
 			t.Run("JournalStore", func(t *testing.T) {
@@ -65,8 +72,8 @@ func TestStoresKeepTheirContracts(t *testing.T) {
 				})
 			})
 			t.Run("Inbox", func(t *testing.T) {
-				storetest.Inbox(t, func(t *testing.T, lease time.Duration) func() lending.Inbox {
-					return func() lending.Inbox {
+				storetest.Inbox(t, func(t *testing.T, lease time.Duration) func() webhook.Inbox {
+					return func() webhook.Inbox {
 						return lendingpostgres.NewInbox(pool(t), t.Name(), &lendingpostgres.InboxOptions{Lease: lease})
 					}
 				})
@@ -196,11 +203,7 @@ func TestLeaseBeginsWhenItIsGiven(t *testing.T) {
 		_, err := store.Acquire(t.Context(), "b", time.Second)
 		acquired <- err
 	}()
-	waiting := "SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-	require.Eventually(t, func() bool {
-		var is bool
-		return tx.QueryRow(t.Context(), "SELECT pg_stat_clear_snapshot()").Scan(nil) == nil && tx.QueryRow(t.Context(), waiting).Scan(&is) == nil && is
-	}, 10*time.Second, 5*time.Millisecond)
+	waitsForALock(t, pool)
 	_, err = tx.Exec(t.Context(), "SELECT pg_sleep(0.5)")
 	require.NoError(t, err)
 	require.NoError(t, tx.Commit(t.Context()))
@@ -213,7 +216,7 @@ func TestLeaseBeginsWhenItIsGiven(t *testing.T) {
 // What is forgotten is deleted when others are claimed, a little at a time.
 func TestDeduperDeletesWhatIsForgotten(t *testing.T) {
 	pool := migrated(t)
-	deduper := lendingpostgres.NewDeduper(pool, "test", lending.DeduperOptions{Keep: time.Millisecond})
+	deduper := lendingpostgres.NewDeduper(pool, "test", webhook.DeduperOptions{Keep: time.Millisecond})
 	rows := func() (n int) {
 		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM lending_deduper").Scan(&n))
 		return n

@@ -66,20 +66,20 @@ func (s *TokenStore) Save(ctx context.Context, token lending.StoredToken) error 
 // later than it lasts from now, also if the clock was ahead when it was given.
 const acquireLease = `
 INSERT INTO {token} AS kept (name, owner, lease, lease_ends, lease_lasts)
-SELECT $1::text, $2::text, ` + microseconds + `, now + $3::interval, $3::interval FROM (SELECT clock_timestamp() AS now) clock
+SELECT $1::text, $2::text, ` + microseconds + `, now + $3::interval, $3::interval FROM (SELECT pg_catalog.clock_timestamp() AS now) clock
 ON CONFLICT (name) DO UPDATE SET (owner, lease, lease_ends, lease_lasts) = (
 	SELECT CASE WHEN held THEN kept.owner ELSE $2::text END,
 		CASE WHEN held OR kept.owner = $2::text THEN kept.lease ELSE greatest(kept.lease + 1, kept.fence + 1, ` + microseconds + `) END,
 		CASE WHEN held THEN least(kept.lease_ends, now + kept.lease_lasts) ELSE now + $3::interval END,
 		CASE WHEN held THEN kept.lease_lasts ELSE $3::interval END
-	FROM (SELECT clock_timestamp() AS now) clock, LATERAL (SELECT kept.owner <> $2::text AND kept.lease_ends > now AS held) lease)
+	FROM (SELECT pg_catalog.clock_timestamp() AS now) clock, LATERAL (SELECT kept.owner <> $2::text AND kept.lease_ends > now AS held) lease)
 WHERE kept.owner IS NULL OR kept.owner = $2::text
-	OR kept.lease_ends NOT BETWEEN clock_timestamp() AND clock_timestamp() + kept.lease_lasts
+	OR kept.lease_ends NOT BETWEEN pg_catalog.clock_timestamp() AND pg_catalog.clock_timestamp() + kept.lease_lasts
 RETURNING owner = $2::text, lease`
 
 // microseconds are those of now since 1970. PostgreSQL 13 counts in floating point: what it
 // is asked for here are whole numbers that it does not round.
-const microseconds = `(extract(epoch FROM date_trunc('second', now))::bigint * 1000000 + extract(microseconds FROM now)::bigint % 1000000)`
+const microseconds = `(extract(epoch FROM pg_catalog.date_trunc('second', now))::bigint * 1000000 + extract(microseconds FROM now)::bigint % 1000000)`
 
 // Acquire implements [lending.TokenStore].
 func (s *TokenStore) Acquire(ctx context.Context, owner string, ttl time.Duration) (fence int64, err error) {

@@ -5,12 +5,12 @@ import (
 	"crypto/rand"
 	"time"
 
-	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/opaque"
+	"github.com/lendingapi/lending-go/webhook"
 	"github.com/redis/go-redis/v9"
 )
 
-// Deduper is a [lending.Deduper] in Redis, for the replicas of a receiver. Redis forgets
+// Deduper is a [webhook.Deduper] in Redis, for the replicas of a receiver. Redis forgets
 // keys by itself, and may be a cluster.
 //
 // While Redis cannot be reached nothing can be claimed, and events are answered with a
@@ -18,13 +18,13 @@ import (
 type Deduper struct {
 	client  opaque.Value[redis.UniversalClient]
 	prefix  string
-	options lending.DeduperOptions
+	options webhook.DeduperOptions
 }
 
-var _ lending.Deduper = (*Deduper)(nil)
+var _ webhook.Deduper = (*Deduper)(nil)
 
 // NewDeduper returns a deduper whose keys begin with prefix.
-func NewDeduper(client redis.UniversalClient, prefix string, opts lending.DeduperOptions) *Deduper {
+func NewDeduper(client redis.UniversalClient, prefix string, opts webhook.DeduperOptions) *Deduper {
 	return &Deduper{opaque.Hide(client), prefix, opts.WithDefaults()}
 }
 
@@ -36,8 +36,8 @@ if owner and owner ~= ARGV[1] then return 'claimed' end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 'ours'`)
 
-// Claim implements [lending.Deduper].
-func (d *Deduper) Claim(ctx context.Context, key string) (lending.Claim, error) {
+// Claim implements [webhook.Deduper].
+func (d *Deduper) Claim(ctx context.Context, key string) (webhook.Claim, error) {
 	c := &claim{deduper: d, key: d.prefix + key, owner: rand.Text()}
 	state, err := claimKey.Run(ctx, d.client(), []string{c.key}, c.owner, milliseconds(d.options.Lease)).Text()
 	switch {
@@ -46,9 +46,9 @@ func (d *Deduper) Claim(ctx context.Context, key string) (lending.Claim, error) 
 	case err != nil:
 		return nil, err
 	case state == "done":
-		return nil, lending.ErrDuplicate
+		return nil, webhook.ErrDuplicate
 	case state == "claimed":
-		return nil, lending.ErrClaimed
+		return nil, webhook.ErrClaimed
 	}
 	return c, nil
 }

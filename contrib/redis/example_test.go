@@ -13,6 +13,7 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 
 	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 const (
@@ -72,7 +73,7 @@ func ExampleNewInbox() {
 		fmt.Println(err)
 		return
 	}
-	receiver := lending.NewReceiver(lending.SignedWith(lending.NewSecret(secret)), one.Put, nil)
+	receiver := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), one.Put, nil)
 	fmt.Println("answered:", deliver(receiver))
 
 	another, err := lendingredis.NewInbox(ctx, rdb, "webhooks", nil)
@@ -80,7 +81,7 @@ func ExampleNewInbox() {
 		fmt.Println(err)
 		return
 	}
-	lending.Work(ctx, another, func(_ context.Context, event *lending.Event) error {
+	webhook.Work(ctx, another, func(_ context.Context, event *webhook.Event) error {
 		fmt.Println("acted on", event.Name)
 		end() // a program works until it ends
 		return nil
@@ -95,12 +96,12 @@ func ExampleNewDeduper() {
 	rdb, stop := exampleRedis() // in its place: redis.NewClient, or a cluster's
 	defer stop()
 	for range 2 { // replicas
-		deduper := lendingredis.NewDeduper(rdb, "lending:seen:", lending.DeduperOptions{})
-		handle := lending.Once(deduper, func(_ context.Context, event *lending.Event) error {
+		deduper := lendingredis.NewDeduper(rdb, "lending:seen:", webhook.DeduperOptions{})
+		handle := webhook.Once(deduper, func(_ context.Context, event *webhook.Event) error {
 			fmt.Println("acted on", event.Name)
 			return nil
 		})
-		receiver := lending.NewReceiver(lending.SignedWith(lending.NewSecret(secret)), handle, nil)
+		receiver := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), handle, nil)
 		fmt.Println("answered:", deliver(receiver))
 	}
 	// Output:

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/opaque"
+	"github.com/lendingapi/lending-go/webhook"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -20,7 +20,7 @@ type InboxOptions struct {
 	Keep  time.Duration // how long an event is known, and its exact repetition swallowed; 72 h
 }
 
-// Inbox is a [lending.Inbox] in Redis, for the replicas of a receiver: a stream with a
+// Inbox is a [webhook.Inbox] in Redis, for the replicas of a receiver: a stream with a
 // consumer group, a sorted set of what will be tried again, and a stream of what was
 // put aside. Use Redis 6.2 or later; it may be a cluster.
 //
@@ -40,7 +40,7 @@ type Inbox struct {
 	taking                         opaque.Value[*taking]
 }
 
-var _ lending.Inbox = (*Inbox)(nil)
+var _ webhook.Inbox = (*Inbox)(nil)
 
 const group = "lending" // all replicas are one consumer in one group: claims need no names
 
@@ -50,7 +50,7 @@ func NewInbox(ctx context.Context, client redis.UniversalClient, name string, op
 	if opts != nil {
 		o = *opts
 	}
-	times := lending.DeduperOptions{Lease: o.Lease, Keep: o.Keep}.WithDefaults()
+	times := webhook.DeduperOptions{Lease: o.Lease, Keep: o.Keep}.WithDefaults()
 	name = "{" + name + "}:" // one slot of a cluster
 	b := &Inbox{
 		client:  opaque.Hide(client),
@@ -102,15 +102,15 @@ local reply = add(KEYS[1], '0', ARGV[1], 'SET', KEYS[2], '1', 'PX', ARGV[2])
 if reply.err then return reply end
 return 1`)
 
-// Put implements [lending.Inbox]. It returns when Redis has the event.
-func (b *Inbox) Put(ctx context.Context, event *lending.Event) error {
+// Put implements [webhook.Inbox]. It returns when Redis has the event.
+func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
 	body := event.Body()
-	if _, err := lending.ParseEvent(body); err != nil {
+	if _, err := webhook.Parse(body); err != nil {
 		return err // made by hand: nobody could take it out
 	}
 	added, err := put.Run(ctx, b.client(), []string{b.stream, b.seenStart + event.Key()}, body, milliseconds(b.options.Keep)).Bool()
 	if err == nil && !added {
-		return lending.ErrDuplicate
+		return webhook.ErrDuplicate
 	}
 	return err
 }
@@ -127,9 +127,9 @@ var done = redis.NewScript(`
 redis.call('XDEL', KEYS[1], ARGV[2])
 return redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])`)
 
-// Done implements [lending.Inbox]. What was acted on is removed also when the claim has
+// Done implements [webhook.Inbox]. What was acted on is removed also when the claim has
 // ended: another may act on it by then, but nobody after that.
-func (b *Inbox) Done(ctx context.Context, entry *lending.InboxEntry) error {
+func (b *Inbox) Done(ctx context.Context, entry *webhook.InboxEntry) error {
 	id, _, _ := strings.Cut(entry.ID, "/")
 	err := done.Run(ctx, b.client(), []string{b.stream}, group, id).Err()
 	return b.taking().settled(entry, err)
@@ -140,7 +140,7 @@ const claimOf = pending + `
 local claim = pending(ARGV[2], ARGV[2], 1)[1]
 if not claim or claim[4] ~= tonumber(ARGV[3]) then return 0 end` + move
 
-func (b *Inbox) giveUp(ctx context.Context, script *redis.Script, to string, entry *lending.InboxEntry, arguments ...any) error {
+func (b *Inbox) giveUp(ctx context.Context, script *redis.Script, to string, entry *webhook.InboxEntry, arguments ...any) error {
 	id, count, _ := strings.Cut(entry.ID, "/")
 	err := script.Run(ctx, b.client(), []string{b.stream, to}, append([]any{group, id, count}, arguments...)...).Err()
 	return b.taking().settled(entry, err)
@@ -152,8 +152,8 @@ redis.call('ZADD', KEYS[2], time[1] * 1000 + time[2] / 1000 + ARGV[4], ARGV[5])
 redis.call('XDEL', KEYS[1], ARGV[2])
 return redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])`)
 
-// Retry implements [lending.Inbox].
-func (b *Inbox) Retry(ctx context.Context, entry *lending.InboxEntry, wait time.Duration) error {
+// Retry implements [webhook.Inbox].
+func (b *Inbox) Retry(ctx context.Context, entry *webhook.InboxEntry, wait time.Duration) error {
 	member := strconv.Itoa(entry.Tries) + ":" + string(entry.Event.Body())
 	err := b.giveUp(ctx, retryLater, b.later, entry, wait.Milliseconds(), member)
 	if err == nil {
@@ -167,19 +167,19 @@ local reply = add(KEYS[2], ARGV[4], ARGV[5], 'XDEL', KEYS[1], ARGV[2])
 if type(reply) == 'table' then return reply end
 return redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])`)
 
-// Bury implements [lending.Inbox]. [Inbox.Dead] lists what was put aside.
-func (b *Inbox) Bury(ctx context.Context, entry *lending.InboxEntry) error {
+// Bury implements [webhook.Inbox]. [Inbox.Dead] lists what was put aside.
+func (b *Inbox) Bury(ctx context.Context, entry *webhook.InboxEntry) error {
 	return b.giveUp(ctx, bury, b.dead, entry, entry.Tries-1, entry.Event.Body())
 }
 
 // Dead returns the events that were put aside, oldest first. One without a name holds
-// what [lending.ParseEvent] refuses: [lending.Event.Body] returns it.
-func (b *Inbox) Dead(ctx context.Context) ([]*lending.InboxEntry, error) {
+// what [webhook.Parse] refuses: [webhook.Event.Body] returns it.
+func (b *Inbox) Dead(ctx context.Context) ([]*webhook.InboxEntry, error) {
 	messages, err := b.client().XRange(ctx, b.dead, "-", "+").Result()
 	if err != nil {
 		return nil, err
 	}
-	var entries []*lending.InboxEntry
+	var entries []*webhook.InboxEntry
 	for _, message := range messages {
 		entry, _ := entryOf(message) // why it was refused was told then
 		entries = append(entries, entry)
@@ -192,7 +192,7 @@ if #redis.call('XRANGE', KEYS[2], ARGV[1], ARGV[1]) == 0 then return 0 end
 return add(KEYS[1], '0', ARGV[2], 'XDEL', KEYS[2], ARGV[1])`)
 
 // Revive makes an event that was put aside due again, as if it had not been tried.
-func (b *Inbox) Revive(ctx context.Context, entry *lending.InboxEntry) error {
+func (b *Inbox) Revive(ctx context.Context, entry *webhook.InboxEntry) error {
 	return revive.Run(ctx, b.client(), []string{b.stream, b.dead}, entry.ID, entry.Event.Body()).Err()
 }
 
@@ -200,11 +200,11 @@ var counts = redis.NewScript(pending + `
 local running = pending()[1] or 0
 return {redis.call('XLEN', KEYS[1]) - running + redis.call('ZCARD', KEYS[2]), running, redis.call('XLEN', KEYS[3])}`)
 
-// Counts implements [lending.Inbox].
-func (b *Inbox) Counts(ctx context.Context) (lending.InboxCounts, error) {
+// Counts implements [webhook.Inbox].
+func (b *Inbox) Counts(ctx context.Context) (webhook.InboxCounts, error) {
 	n, err := counts.Run(ctx, b.client(), []string{b.stream, b.later, b.dead}, group).Int64Slice()
 	if err != nil {
-		return lending.InboxCounts{}, err
+		return webhook.InboxCounts{}, err
 	}
-	return lending.InboxCounts{Waiting: int(n[0]), Running: int(n[1]), Dead: int(n[2])}, nil
+	return webhook.InboxCounts{Waiting: int(n[0]), Running: int(n[1]), Dead: int(n[2])}, nil
 }

@@ -5,11 +5,11 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/lendingapi/lending-go"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 // panics is a hook of a caller's, which panics a few times.
@@ -45,12 +45,12 @@ func TestInboxOutlivesAHookThatPanics(t *testing.T) {
 	hook.times.Store(3)
 	client.AddHook(hook)
 	acted := make(chan struct{})
-	go lending.Work(t.Context(), inbox, func(context.Context, *lending.Event) error {
+	go webhook.Work(t.Context(), inbox, func(context.Context, *webhook.Event) error {
 		acted <- struct{}{}
 		return nil
 	}, nil)
 	<-hook.ended
-	event, err := lending.ParseEvent([]byte(`{"webhookEvent":"a"}`))
+	event, err := webhook.Parse([]byte(`{"webhookEvent":"a"}`))
 	require.NoError(t, err)
 	require.NoError(t, inbox.Put(t.Context(), event))
 	<-acted

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/webhook"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -41,8 +41,8 @@ func newTaking() *taking {
 	return &taking{turn: make(chan struct{}, 1), changed: make(chan struct{}), running: map[string]time.Time{}}
 }
 
-// Take implements [lending.Inbox].
-func (b *Inbox) Take(ctx context.Context) (*lending.InboxEntry, error) {
+// Take implements [webhook.Inbox].
+func (b *Inbox) Take(ctx context.Context) (*webhook.InboxEntry, error) {
 	for first := true; ; first = false {
 		entry, err := b.try(ctx, first)
 		switch {
@@ -64,7 +64,7 @@ func (b *Inbox) Take(ctx context.Context) (*lending.InboxEntry, error) {
 
 // try looks for what is due or stuck if it is time, and else for what is new: also if
 // what is due could not be had.
-func (b *Inbox) try(ctx context.Context, first bool) (*lending.InboxEntry, error) {
+func (b *Inbox) try(ctx context.Context, first bool) (*webhook.InboxEntry, error) {
 	var failed error
 	if b.taking().isTime(b.interval()) {
 		entry, err := b.tend(ctx)
@@ -115,7 +115,7 @@ if not message then
 end
 return {wait, refused, least[4], message[1], message[2]}`)
 
-func (b *Inbox) tend(ctx context.Context) (entry *lending.InboxEntry, err error) {
+func (b *Inbox) tend(ctx context.Context) (entry *webhook.InboxEntry, err error) {
 	start, alone := time.Now(), false
 	unended, reserved := b.taking().reserve()
 	defer func() { b.taking().decided(reserved, entry, alone) }() // also if a hook of the client's panics
@@ -148,7 +148,7 @@ func (b *Inbox) tend(ctx context.Context) (entry *lending.InboxEntry, err error)
 
 // next waits for an event that nobody has taken. Before a worker waits for its turn to
 // wait it asks once, so that those with much to do are not in each other's way.
-func (b *Inbox) next(ctx context.Context, first bool) (*lending.InboxEntry, error) {
+func (b *Inbox) next(ctx context.Context, first bool) (*webhook.InboxEntry, error) {
 	if first {
 		if entry, err := b.read(ctx, -1); entry != nil || err != nil {
 			return entry, err
@@ -166,7 +166,7 @@ func (b *Inbox) next(ctx context.Context, first bool) (*lending.InboxEntry, erro
 	return nil, nil //nolint:nilnil // there is none, and no error
 }
 
-func (b *Inbox) read(ctx context.Context, block time.Duration) (entry *lending.InboxEntry, err error) {
+func (b *Inbox) read(ctx context.Context, block time.Duration) (entry *webhook.InboxEntry, err error) {
 	if changed := b.taking().begin(); changed != nil {
 		if block >= 0 {
 			timer := time.NewTimer(block)
@@ -197,7 +197,7 @@ func (b *Inbox) read(ctx context.Context, block time.Duration) (entry *lending.I
 // an error, which says that it holds no event, it returns the bytes as an event. A claim
 // is known by its count too, so that the worker before it, which may only be slow, cannot
 // give it back.
-func (b *Inbox) claimed(message redis.XMessage, count int64, start time.Time) (*lending.InboxEntry, error) {
+func (b *Inbox) claimed(message redis.XMessage, count int64, start time.Time) (*webhook.InboxEntry, error) {
 	entry, err := entryOf(message)
 	entry.Crashes = int(max(0, count-1-aloneAfter))
 	entry.ID = fmt.Sprint(message.ID, "/", count)
@@ -205,18 +205,18 @@ func (b *Inbox) claimed(message redis.XMessage, count int64, start time.Time) (*
 	return entry, err
 }
 
-// entryOf returns the entry in message. If it holds no event, as [lending.ParseEvent]
+// entryOf returns the entry in message. If it holds no event, as [webhook.Parse]
 // says, that of the entry is nothing but the bytes.
-func entryOf(message redis.XMessage) (*lending.InboxEntry, error) {
+func entryOf(message redis.XMessage) (*webhook.InboxEntry, error) {
 	body, _ := message.Values["body"].(string)
 	text, _ := message.Values["tries"].(string)
 	tries, _ := strconv.Atoi(text)
-	event, err := lending.ParseEvent([]byte(body))
+	event, err := webhook.Parse([]byte(body))
 	if err != nil {
-		event = new(lending.Event)
+		event = new(webhook.Event)
 		_ = event.Record.UnmarshalJSON([]byte(body)) // takes anything
 	}
-	return &lending.InboxEntry{Event: event, Tries: tries + 1, ID: message.ID}, err
+	return &webhook.InboxEntry{Event: event, Tries: tries + 1, ID: message.ID}, err
 }
 
 // isTime reports whether to look for what is due, and if so has nobody else do it.
@@ -272,7 +272,7 @@ func (t *taking) reserve() (unended int, reserved bool) {
 }
 
 // decided notes what became of it.
-func (t *taking) decided(reserved bool, entry *lending.InboxEntry, alone bool) {
+func (t *taking) decided(reserved bool, entry *webhook.InboxEntry, alone bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if reserved {
@@ -298,7 +298,7 @@ func (t *taking) begin() <-chan struct{} {
 	return nil
 }
 
-func (t *taking) end(entry *lending.InboxEntry) {
+func (t *taking) end(entry *webhook.InboxEntry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.reading--
@@ -310,7 +310,7 @@ func (t *taking) end(entry *lending.InboxEntry) {
 
 // settled notes that an entry is not running here any more, unless err says that Redis
 // does not know that, and returns err.
-func (t *taking) settled(entry *lending.InboxEntry, err error) error {
+func (t *taking) settled(entry *webhook.InboxEntry, err error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, running := t.running[entry.ID]; running && err == nil {

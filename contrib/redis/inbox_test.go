@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 func inbox(t *testing.T, client *redis.Client, opts *lendingredis.InboxOptions) *lendingredis.Inbox {
@@ -33,8 +34,8 @@ func inbox(t *testing.T, client *redis.Client, opts *lendingredis.InboxOptions) 
 func TestDeduperKeepsItsContract(t *testing.T) {
 	client := startRedis(t).client()
 	defer client.Close()
-	storetest.Deduper(t, func(t *testing.T, opts lending.DeduperOptions) func() lending.Deduper {
-		return func() lending.Deduper { return lendingredis.NewDeduper(client, t.Name(), opts) }
+	storetest.Deduper(t, func(t *testing.T, opts webhook.DeduperOptions) func() webhook.Deduper {
+		return func() webhook.Deduper { return lendingredis.NewDeduper(client, t.Name(), opts) }
 	})
 	left, err := client.Keys(t.Context(), "*").Result()
 	require.NoError(t, err)
@@ -54,7 +55,7 @@ func TestDeduperClaimsThoughTheAnswerIsLost(t *testing.T) {
 		return &lossy{connection, &lose}, err
 	}})
 	defer client.Close()
-	deduper := lendingredis.NewDeduper(client, "test:", lending.DeduperOptions{})
+	deduper := lendingredis.NewDeduper(client, "test:", webhook.DeduperOptions{})
 	_, err := deduper.Claim(t.Context(), "a") // the server knows the script now
 	require.NoError(t, err)
 	lose.Store(true)
@@ -62,7 +63,7 @@ func TestDeduperClaimsThoughTheAnswerIsLost(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, lose.Load(), "no answer was lost")
 	_, err = deduper.Claim(t.Context(), "b")
-	require.ErrorIs(t, err, lending.ErrClaimed)
+	require.ErrorIs(t, err, webhook.ErrClaimed)
 	require.NoError(t, claim.Release(t.Context()))
 }
 
@@ -84,25 +85,25 @@ func TestDeduperFailsWithoutRedis(t *testing.T) {
 	server := startRedis(t)
 	client := server.client()
 	defer client.Close()
-	deduper := lendingredis.NewDeduper(client, "test:", lending.DeduperOptions{})
+	deduper := lendingredis.NewDeduper(client, "test:", webhook.DeduperOptions{})
 	claim, err := deduper.Claim(t.Context(), "a")
 	require.NoError(t, err)
 	server.kill()
 	_, err = deduper.Claim(t.Context(), "b")
 	require.Error(t, err)
-	require.NotErrorIs(t, err, lending.ErrDuplicate)
+	require.NotErrorIs(t, err, webhook.ErrDuplicate)
 	require.Error(t, claim.Done(t.Context()))
 }
 
 func TestInboxKeepsItsContract(t *testing.T) {
 	server := startRedis(t)
-	storetest.Inbox(t, func(t *testing.T, lease time.Duration) func() lending.Inbox {
+	storetest.Inbox(t, func(t *testing.T, lease time.Duration) func() webhook.Inbox {
 		require.NoError(t, server.client().FlushAll(t.Context()).Err())
-		return func() lending.Inbox { return inbox(t, server.client(), &lendingredis.InboxOptions{Lease: lease}) }
+		return func() webhook.Inbox { return inbox(t, server.client(), &lendingredis.InboxOptions{Lease: lease}) }
 	})
 }
 
-func event(name lending.EventName) *lending.Event { return &lending.Event{Name: name} }
+func event(name lending.EventName) *webhook.Event { return &webhook.Event{Name: name} }
 
 func TestInboxTakesOverFromTheDead(t *testing.T) {
 	server := startRedis(t)
@@ -123,7 +124,7 @@ func TestInboxTakesOverFromTheDead(t *testing.T) {
 	}
 	counts, err := one.Counts(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, lending.InboxCounts{Running: 1}, counts)
+	require.Equal(t, webhook.InboxCounts{Running: 1}, counts)
 }
 
 func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
@@ -138,7 +139,7 @@ func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
 	require.Equal(t, lending.EventName("a"), entry.Event.Name)
 	counts, err := inbox.Counts(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, lending.InboxCounts{Running: 1, Dead: 1}, counts)
+	require.Equal(t, webhook.InboxCounts{Running: 1, Dead: 1}, counts)
 	dead, err := inbox.Dead(t.Context())
 	require.NoError(t, err)
 	require.Len(t, dead, 1)
@@ -169,7 +170,7 @@ func TestInboxTakesAllThatIsStuck(t *testing.T) {
 func TestInboxForgets(t *testing.T) {
 	inbox := inbox(t, startRedis(t).client(), &lendingredis.InboxOptions{Keep: 200 * time.Millisecond})
 	require.NoError(t, inbox.Put(t.Context(), event("a")))
-	require.ErrorIs(t, inbox.Put(t.Context(), event("a")), lending.ErrDuplicate)
+	require.ErrorIs(t, inbox.Put(t.Context(), event("a")), webhook.ErrDuplicate)
 	require.Eventually(t, func() bool { return inbox.Put(t.Context(), event("a")) == nil }, 5*time.Second, 20*time.Millisecond)
 }
 
@@ -185,12 +186,12 @@ func TestInboxAfterALossOfData(t *testing.T) {
 	server.start(t)
 	counts, err := inbox.Counts(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, lending.InboxCounts{}, counts)
+	require.Equal(t, webhook.InboxCounts{}, counts)
 	require.NoError(t, inbox.Retry(t.Context(), taken, 0), "what is lost")
 	require.NoError(t, inbox.Put(t.Context(), event("a")))
 	counts, err = inbox.Counts(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, lending.InboxCounts{Waiting: 1}, counts)
+	require.Equal(t, webhook.InboxCounts{Waiting: 1}, counts)
 	entry, err := inbox.Take(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, lending.EventName("a"), entry.Event.Name)
@@ -203,7 +204,7 @@ const onceAt, quickAt = "once:", "quick:"
 // openStore is for the receivers that the tests below start.
 func openStore(store string) (webhooktest.Store, error) {
 	if address, once := strings.CutPrefix(store, onceAt); once {
-		return webhooktest.Store{Deduper: lendingredis.NewDeduper(newRedis(address), "test:", lending.DeduperOptions{Lease: 3 * time.Second})}, nil
+		return webhooktest.Store{Deduper: lendingredis.NewDeduper(newRedis(address), "test:", webhook.DeduperOptions{Lease: 3 * time.Second})}, nil
 	}
 	lease := 3 * time.Second
 	if address, quick := strings.CutPrefix(store, quickAt); quick {
@@ -238,7 +239,7 @@ func TestNothingIsLostUnderKill(t *testing.T) {
 }
 
 // take takes the event of that name within a moment, or with "" none.
-func take(t *testing.T, inbox *lendingredis.Inbox, name lending.EventName) *lending.InboxEntry {
+func take(t *testing.T, inbox *lendingredis.Inbox, name lending.EventName) *webhook.InboxEntry {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	if name == "" {
@@ -361,34 +362,34 @@ func TestInboxAcceptsNothingThatIsRefused(t *testing.T) {
 			for range 3 {
 				err := inbox.Put(t.Context(), event("a"))
 				require.Error(t, err)
-				require.NotErrorIs(t, err, lending.ErrDuplicate, "an event was acknowledged that Redis does not have")
+				require.NotErrorIs(t, err, webhook.ErrDuplicate, "an event was acknowledged that Redis does not have")
 			}
 			require.NoError(t, test.mend(admin))
 			require.NoError(t, inbox.Put(t.Context(), event("a")))
 			counts, err := inbox.Counts(t.Context())
 			require.NoError(t, err)
-			require.Equal(t, lending.InboxCounts{Waiting: 1}, counts, "a refused attempt left a copy")
+			require.Equal(t, webhook.InboxCounts{Waiting: 1}, counts, "a refused attempt left a copy")
 		})
 	}
 }
 
 // What Redis refuses to move stays where it is, once, and can be moved when it may.
 func TestInboxLosesNothingThatIsRefused(t *testing.T) {
-	type move func(*lendingredis.Inbox, *lending.InboxEntry) error
-	retry := func(b *lendingredis.Inbox, e *lending.InboxEntry) error { return b.Retry(t.Context(), e, time.Hour) }
-	bury := func(b *lendingredis.Inbox, e *lending.InboxEntry) error { return b.Bury(t.Context(), e) }
-	done := func(b *lendingredis.Inbox, e *lending.InboxEntry) error { return b.Done(t.Context(), e) }
-	revive := func(b *lendingredis.Inbox, e *lending.InboxEntry) error { return b.Revive(t.Context(), e) }
-	running, dead, waiting := lending.InboxCounts{Running: 1}, lending.InboxCounts{Dead: 1}, lending.InboxCounts{Waiting: 1}
+	type move func(*lendingredis.Inbox, *webhook.InboxEntry) error
+	retry := func(b *lendingredis.Inbox, e *webhook.InboxEntry) error { return b.Retry(t.Context(), e, time.Hour) }
+	bury := func(b *lendingredis.Inbox, e *webhook.InboxEntry) error { return b.Bury(t.Context(), e) }
+	done := func(b *lendingredis.Inbox, e *webhook.InboxEntry) error { return b.Done(t.Context(), e) }
+	revive := func(b *lendingredis.Inbox, e *webhook.InboxEntry) error { return b.Revive(t.Context(), e) }
+	running, dead, waiting := webhook.InboxCounts{Running: 1}, webhook.InboxCounts{Dead: 1}, webhook.InboxCounts{Waiting: 1}
 	for name, test := range map[string]struct {
 		command       string
 		move          move
-		before, after lending.InboxCounts
+		before, after webhook.InboxCounts
 	}{
 		"retry without ZADD":  {"zadd", retry, running, waiting},
 		"bury without XADD":   {"xadd", bury, running, dead},
 		"bury without XDEL":   {"xdel", bury, running, dead},
-		"done without XDEL":   {"xdel", done, running, lending.InboxCounts{}},
+		"done without XDEL":   {"xdel", done, running, webhook.InboxCounts{}},
 		"revive without XADD": {"xadd", revive, dead, waiting},
 		"revive without XDEL": {"xdel", revive, dead, waiting},
 	} {
@@ -446,7 +447,7 @@ func TestInboxTakesWhatIsNewAlthoughWhatIsDueIsRefused(t *testing.T) {
 	}
 	counts, err := inbox.Counts(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, lending.InboxCounts{Waiting: 1}, counts, "each attempt left a copy")
+	require.Equal(t, webhook.InboxCounts{Waiting: 1}, counts, "each attempt left a copy")
 	require.NoError(t, admin.Do(t.Context(), "ACL", "SETUSER", "default", "+zrem").Err())
 	entry, err := inbox.Take(t.Context())
 	require.NoError(t, err)
@@ -471,7 +472,7 @@ func TestFullRedisIsDrained(t *testing.T) {
 	defer cancel()
 	var acted atomic.Int32
 	tries := sync.Map{}
-	lending.Work(ctx, started, func(_ context.Context, event *lending.Event) error {
+	webhook.Work(ctx, started, func(_ context.Context, event *webhook.Event) error {
 		if event.Name == "a" {
 			return errors.New("broken")
 		}
@@ -480,7 +481,7 @@ func TestFullRedisIsDrained(t *testing.T) {
 		}
 		acted.Add(1)
 		return nil
-	}, &lending.WorkOptions{MaxTries: 2, Backoff: func(int) time.Duration { return 20 * time.Millisecond }, Observe: func(h lending.Handling) {
+	}, &webhook.WorkOptions{MaxTries: 2, Backoff: func(int) time.Duration { return 20 * time.Millisecond }, Observe: func(h webhook.Handling) {
 		if h.Key == "" {
 			assert.NoError(t, h.Err)
 		}
@@ -491,7 +492,7 @@ func TestFullRedisIsDrained(t *testing.T) {
 	require.EqualValues(t, events-1, acted.Load())
 	counts, err := started.Counts(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, lending.InboxCounts{Dead: 1}, counts)
+	require.Equal(t, webhook.InboxCounts{Dead: 1}, counts)
 	dead, err := started.Dead(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, started.Revive(t.Context(), dead[0]))
@@ -511,13 +512,13 @@ func TestInboxIdles(t *testing.T) {
 	working := make(chan struct{})
 	go func() {
 		defer close(working)
-		lending.Work(ctx, inbox, func(context.Context, *lending.Event) error {
+		webhook.Work(ctx, inbox, func(context.Context, *webhook.Event) error {
 			acted <- time.Now()
 			if calls.Add(1) == 1 {
 				return errors.New("again")
 			}
 			return nil
-		}, &lending.WorkOptions{Concurrency: 4, Backoff: func(int) time.Duration { return 150 * time.Millisecond }})
+		}, &webhook.WorkOptions{Concurrency: 4, Backoff: func(int) time.Duration { return 150 * time.Millisecond }})
 	}()
 	sent := func() (n int) {
 		text, err := client.Info(t.Context(), "commandstats").Result()
@@ -568,12 +569,12 @@ func TestDeduperForgetsWithRedis(t *testing.T) {
 	server := startRedis(t)
 	client := server.client()
 	defer client.Close()
-	deduper := lendingredis.NewDeduper(client, "test:", lending.DeduperOptions{})
+	deduper := lendingredis.NewDeduper(client, "test:", webhook.DeduperOptions{})
 	claim, err := deduper.Claim(t.Context(), "a")
 	require.NoError(t, err)
 	require.NoError(t, claim.Done(t.Context()))
 	_, err = deduper.Claim(t.Context(), "a")
-	require.ErrorIs(t, err, lending.ErrDuplicate)
+	require.ErrorIs(t, err, webhook.ErrDuplicate)
 	server.kill()
 	server.start(t)
 	_, err = deduper.Claim(t.Context(), "a")
@@ -584,13 +585,13 @@ func TestFullRedisClaimsNothing(t *testing.T) {
 	server := startRedis(t, "--maxmemory-policy", "noeviction")
 	client := server.client()
 	defer client.Close()
-	deduper := lendingredis.NewDeduper(client, "test:", lending.DeduperOptions{})
+	deduper := lendingredis.NewDeduper(client, "test:", webhook.DeduperOptions{})
 	claim, err := deduper.Claim(t.Context(), "before")
 	require.NoError(t, err)
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	_, err = deduper.Claim(t.Context(), "a")
 	require.ErrorContains(t, err, "OOM")
-	require.NotErrorIs(t, err, lending.ErrDuplicate)
+	require.NotErrorIs(t, err, webhook.ErrDuplicate)
 	require.ErrorContains(t, claim.Done(t.Context()), "OOM")
 	require.NoError(t, claim.Release(t.Context()))
 }

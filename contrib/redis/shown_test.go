@@ -11,12 +11,12 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/lendingapi/lending-go"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 // TestWhatIsAliveCanBePrinted prints and compares what is alive beside its work. Without a
@@ -28,7 +28,7 @@ func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	t.Cleanup(func() { _ = client.Close() })
 	inbox, err := lendingredis.NewInbox(t.Context(), client, "shown", nil)
 	require.NoError(t, err)
-	deduper := lendingredis.NewDeduper(client, "shown:", lending.DeduperOptions{})
+	deduper := lendingredis.NewDeduper(client, "shown:", webhook.DeduperOptions{})
 	claim, err := deduper.Claim(t.Context(), "key of the claim")
 	require.NoError(t, err)
 
@@ -37,7 +37,7 @@ func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	for range 4 {
 		working.Go(func() {
 			for ctx.Err() == nil {
-				event, err := lending.ParseEvent([]byte(`{"webhookEvent":"WB_Send_Otp","data":"` + rand.Text() + `"}`))
+				event, err := webhook.Parse([]byte(`{"webhookEvent":"WB_Send_Otp","data":"` + rand.Text() + `"}`))
 				if assert.NoError(t, err) {
 					_ = inbox.Put(ctx, event)
 				}

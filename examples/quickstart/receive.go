@@ -10,6 +10,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 // receiver is the partner's side of the webhooks: an https server on loopback.
@@ -23,7 +24,7 @@ type receiver struct {
 
 func newReceiver() *receiver {
 	r := &receiver{}
-	r.server = httptest.NewTLSServer(lending.NewReceiver(r.secrets, r.keep, nil))
+	r.server = httptest.NewTLSServer(webhook.NewReceiver(r.secrets, r.keep, nil))
 	return r
 }
 
@@ -36,7 +37,7 @@ func (r *receiver) secrets(*http.Request) ([]lending.Secret, error) {
 }
 
 // keep is called with an event whose signature was right.
-func (r *receiver) keep(_ context.Context, event *lending.Event) error {
+func (r *receiver) keep(_ context.Context, event *webhook.Event) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.names = append(r.names, strings.TrimPrefix(string(event.Name), "WB_"))

@@ -78,7 +78,7 @@ func TestContainer(t *testing.T) {
 
 	url := "http://127.0.0.1:" + port
 	require.Eventually(t, func() bool {
-		resp, err := http.Get(url)
+		resp, err := http.Get(strings.Replace(url, "//", "//anyone:t0@", 1)) // the page needs the token as the password
 		if err != nil {
 			return false
 		}

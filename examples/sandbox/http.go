@@ -2,11 +2,13 @@ package main
 
 import (
 	"cmp"
+	"crypto/subtle"
 	"embed"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,8 +24,8 @@ func handler(service *lendingtest.Service, s settings, done <-chan struct{}) htt
 	p := &page{service: service, set: s, done: done}
 	p.follow()
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", p.show)
-	mux.HandleFunc("GET /events", p.stream)
+	mux.Handle("GET /{$}", s.guarded(http.HandlerFunc(p.show)))
+	mux.Handle("GET /events", s.guarded(http.HandlerFunc(p.stream)))
 	mux.Handle("GET /page.css", http.FileServerFS(files))
 	mux.Handle("GET /page.js", http.FileServerFS(files))
 	if s.control {
@@ -31,9 +33,8 @@ func handler(service *lendingtest.Service, s settings, done <-chan struct{}) htt
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case !s.public && !ownName(r.Host):
-			// A page on the web can point a name of its own at this machine.
-			http.Error(w, "The sandbox answers to localhost only.", http.StatusMisdirectedRequest)
+		case !s.answersTo(r.Host):
+			http.Error(w, s.misdirected(), http.StatusMisdirectedRequest)
 		case !strings.HasPrefix(r.URL.Path, "/api"): // not a route of mux, which would redirect unclean paths
 			mux.ServeHTTP(w, r)
 		case s.origin != "" && r.Header.Get("Origin") == s.origin && admit(w, r):
@@ -43,14 +44,48 @@ func handler(service *lendingtest.Service, s settings, done <-chan struct{}) htt
 	})
 }
 
-// ownName tells whether a Host header means this machine.
-func ownName(host string) bool {
+// answersTo reports whether the sandbox serves requests for this Host header. A web page can
+// point its own DNS name at this machine and then read what the machine answers, so a public
+// sandbox serves its addresses and the names that its flags list, and no other name.
+func (s settings) answersTo(host string) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {
 		name = host
 	}
-	ip, _ := netip.ParseAddr(strings.Trim(name, "[]"))
-	return ip.IsLoopback() || strings.EqualFold(name, "localhost")
+	ip, err := netip.ParseAddr(strings.Trim(name, "[]"))
+	if err == nil {
+		return s.public || ip.IsLoopback()
+	}
+	return slices.ContainsFunc(append(s.hosts, "localhost", s.name), func(own string) bool {
+		return own != "" && strings.EqualFold(name, own)
+	})
+}
+
+func (s settings) misdirected() string {
+	if s.public {
+		return "The sandbox does not answer to this host name. Start it with -host NAME to allow the name."
+	}
+	return "The sandbox answers to localhost only."
+}
+
+// guarded asks a public sandbox's callers for the token: the page shows every code that the
+// sandbox sends. A browser sends the token as the password of Basic authentication.
+func (s settings) guarded(next http.Handler) http.Handler {
+	if !s.public {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, token, ok := r.BasicAuth()
+		if !ok {
+			token = strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+		}
+		if subtle.ConstantTimeCompare([]byte(token), []byte(s.token)) != 1 {
+			w.Header().Set("WWW-Authenticate", `Basic realm="sandbox", charset="UTF-8"`)
+			http.Error(w, "The page needs the token that the sandbox has printed, as the password.", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // admit lets a web page of another origin read the answer. A browser asks for that

@@ -9,7 +9,8 @@
 // deliveries as they happen, the newest fifty of each. Each request has a line for curl
 // and one for Go that send it again, with variables for what is secret. Every request is
 // printed, and so is a command that is executed after its caller had gone. It listens on
-// this machine only, unless -public is given.
+// this machine only, unless -public is given. A public sandbox answers to addresses and to
+// the names of -name and -host, and its page asks for the token that it prints.
 //
 // With -control another program steers it at /_control/: plans faults, reads codes,
 // counts what was executed, saves the state and puts it back. lendingtest/CONTROL.md
@@ -31,6 +32,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"strconv"
@@ -57,8 +59,12 @@ type settings struct {
 	log    bool
 	origin string
 
+	hosts []string // further host names of a public sandbox
+
 	control bool
-	token   string // that the control wants
+	token   string // for the control, and for the page of a public sandbox
+
+	receivers []string // host:port that may receive webhooks over http
 
 	certificate string // where to, for https
 	name        string
@@ -80,7 +86,9 @@ func parse(args []string, out io.Writer) (s settings, err error) {
 	flags.StringVar(&s.addr, "addr", "127.0.0.1:8080", "address to listen on")
 	flags.BoolVar(&s.public, "public", false, "allow an address that other machines reach")
 	flags.BoolVar(&s.log, "log", true, "print every request")
+	flags.Func("host", "a further host name that a public sandbox answers to, for example that of a container; repeatable", adds(&s.hosts, nil))
 	flags.StringVar(&s.origin, "origin", "", "origin of a web page that may call the API, for example http://localhost:3000")
+	flags.Func("receiver", "host:port that may receive webhooks over http, for example host.docker.internal:3000; repeatable", adds(&s.receivers, checkHostPort))
 	flags.BoolVar(&s.control, "control", false, "let other programs steer the sandbox at /_control/; with -public they need a token, which is printed")
 	flags.StringVar(&s.token, "control-token", "", "the same with this token instead of a new one")
 	flags.StringVar(&s.certificate, "tls", "", "serve https, and write the certificate that clients have to trust to this file, for example sandbox.pem")
@@ -89,11 +97,46 @@ func parse(args []string, out io.Writer) (s settings, err error) {
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
+	if flags.NArg() > 0 { // flag.Parse stops there: every flag after it would be ignored
+		return s, fmt.Errorf("%q is not a flag; flags begin with a hyphen", flags.Arg(0))
+	}
+	if err := checkOrigin(s.origin); err != nil {
+		return s, err
+	}
 	s.control = s.control || s.token != ""
-	if s.control && s.public && s.token == "" {
+	if s.public && s.token == "" {
 		s.token = rand.Text()
 	}
 	return s, nil
+}
+
+// adds returns the function of a flag that may be given several times.
+func adds(list *[]string, check func(string) error) func(string) error {
+	return func(value string) error {
+		if check != nil {
+			if err := check(value); err != nil {
+				return err
+			}
+		}
+		*list = append(*list, value)
+		return nil
+	}
+}
+
+func checkHostPort(value string) error {
+	if host, port, err := net.SplitHostPort(value); err != nil || host == "" || port == "" {
+		return errors.New("want host:port, for example 192.0.2.7:3000")
+	}
+	return nil
+}
+
+// checkOrigin refuses an origin that no browser sends: it would never match.
+func checkOrigin(origin string) error {
+	u, err := url.Parse(origin)
+	if origin == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Scheme+"://"+u.Host == origin && u.Host != "" {
+		return nil
+	}
+	return fmt.Errorf("-origin %q is not an origin: want scheme, host and port only, for example http://localhost:3000", origin)
 }
 
 // run serves until ctx ends, then lets the requests being served finish.
@@ -112,6 +155,7 @@ func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.
 	if s.log {
 		opts = append(opts, lendingtest.WithRequestLog(func(r lendingtest.Request) { printer.Print(line(r)) }))
 	}
+	opts = append(opts, lendingtest.WithHTTPReceivers(s.receivers...))
 	if !s.public { // others could have this machine call services that only it can reach
 		opts = append(opts, lendingtest.WithLoopbackReceivers())
 	}
@@ -190,8 +234,8 @@ func greeting(addr string, s settings) string {
 	base, curl := s.scheme()+"://"+addr, "curl -s"
 	text := "The sandbox is at " + base + "/\n"
 	if s.public {
-		text += "WARNING: other machines may reach it. Whoever does can sign in, read every code,\n" +
-			"and have this machine post webhooks to addresses of their choice.\n"
+		text += "WARNING: other machines may reach it. Anyone who does can sign in and have this machine\n" +
+			"post webhooks to addresses of their choice. The page needs this token as the password:\n  " + s.token + "\n"
 	}
 	if s.certificate != "" {
 		curl += " --cacert " + word(s.certificate)

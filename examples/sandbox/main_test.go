@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -296,6 +298,12 @@ func TestRefusesToBeReached(t *testing.T) {
 		{[]string{"-addr", "192.0.2.1:0"}, "give -public"},
 		{[]string{"-addr", "nonsense"}, "missing port"},
 		{[]string{"-unknown"}, "not defined: -unknown"},
+		{[]string{"now", "-public"}, `"now" is not a flag`},
+		{[]string{"-origin", "http://localhost:3000/"}, "is not an origin"},
+		{[]string{"-origin", "localhost:3000"}, "is not an origin"},
+		{[]string{"-origin", "https://"}, "is not an origin"},
+		{[]string{"-receiver", "http://192.0.2.7:3000"}, "want host:port"},
+		{[]string{"-receiver", "192.0.2.7"}, "want host:port"},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			assert.ErrorContains(t, run(ended, test.args, io.Discard), test.want)
@@ -304,16 +312,98 @@ func TestRefusesToBeReached(t *testing.T) {
 	require.NoError(t, run(t.Context(), []string{"-h"}, io.Discard))
 }
 
-// With -public it warns, and posts no webhooks to addresses that only this machine reaches.
+// A public sandbox warns, and posts no webhooks to addresses that only this machine reaches.
 func TestPublic(t *testing.T) {
-	s := start(t, "-public")
+	s := start(t, "-public", "-receiver", "receiver.example:3000")
 	s.signIn(device)
-	status, _, _ := s.do(http.MethodPost, "/api/Webhook/register?"+partner, `{"webhookUri":"http://127.0.0.1:1/"}`)
-	assert.Equal(t, http.StatusBadRequest, status)
-	status, _, _ = s.do(http.MethodGet, "/", "", "Host", "sandbox.example")
-	assert.Equal(t, http.StatusOK, status)
+	for _, test := range []struct {
+		receiver string
+		status   int
+	}{
+		{"http://127.0.0.1:1/", http.StatusBadRequest},
+		{"http://receiver.example:3001/", http.StatusBadRequest},
+		{"http://receiver.example/", http.StatusBadRequest},
+		{"http://RECEIVER.example:3000/hooks", http.StatusOK},
+		{"https://anywhere.example/", http.StatusOK},
+	} {
+		t.Run(test.receiver, func(t *testing.T) {
+			status, _, _ := s.do(http.MethodPost, "/api/Webhook/register?"+partner, `{"webhookUri":"`+test.receiver+`"}`)
+			assert.Equal(t, test.status, status)
+		})
+	}
 	require.NoError(t, s.stop())
 	assert.Contains(t, s.out.String(), "WARNING: other machines may reach it.")
+}
+
+// A web page can point its own name at a public sandbox (DNS rebinding): it reads nothing, by
+// name or without the token.
+func TestPublicSandboxAndOtherNames(t *testing.T) {
+	s := start(t, "-public", "-control-token", "page-token", "-name", "sandbox", "-host", "lending.test")
+	basic := func(password string) []string {
+		return []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("anyone:"+password))}
+	}
+	for _, test := range []struct {
+		name, path string
+		header     []string
+		status     int
+	}{
+		{"another name", "/", append(basic("page-token"), "Host", "evil.example"), http.StatusMisdirectedRequest},
+		{"another name, the API", "/api/x", []string{"Host", "evil.example"}, http.StatusMisdirectedRequest},
+		{"another name, the control", "/_control/snapshot", []string{"Host", "evil.example", "Authorization", "Bearer page-token"}, http.StatusMisdirectedRequest},
+		{"an address", "/api/x", []string{"Host", "192.0.2.1:8080"}, http.StatusNotFound},
+		{"the name of its certificate", "/api/x", []string{"Host", "sandbox:8080"}, http.StatusNotFound},
+		{"a name that was allowed", "/api/x", []string{"Host", "Lending.Test"}, http.StatusNotFound},
+		{"the page without the token", "/", nil, http.StatusUnauthorized},
+		{"the events without the token", "/events", nil, http.StatusUnauthorized},
+		{"the page with another token", "/", basic("guess"), http.StatusUnauthorized},
+		{"the page with the token", "/", basic("page-token"), http.StatusOK},
+		{"the page for a program", "/", []string{"Authorization", "Bearer page-token"}, http.StatusOK},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			status, header, answer := s.do(http.MethodGet, test.path, "", test.header...)
+			assert.Equal(t, test.status, status)
+			assert.Equal(t, status == http.StatusUnauthorized, header.Get("WWW-Authenticate") != "")
+			if status != http.StatusOK {
+				assert.NotContains(t, answer, "page-token")
+			}
+		})
+	}
+}
+
+// Pages that are open at the same time share what is rendered, and each shows the newest state.
+func TestOpenPagesShareFrames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := lendingtest.New()
+		defer service.Close()
+		p := &page{service: service}
+		p.follow()
+		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/events", nil)
+		first, err := p.frame(r)
+		require.NoError(t, err)
+		again, err := p.frame(r)
+		require.NoError(t, err)
+		assert.Equal(t, first.made, again.made, "nothing has happened")
+
+		service.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/api/one", nil))
+		frames := make(chan frame, 20)
+		for range cap(frames) {
+			go func() {
+				f, err := p.frame(r)
+				assert.NoError(t, err)
+				frames <- f
+			}()
+		}
+		second := <-frames
+		assert.Contains(t, second.sections["requests"], "/api/one")
+		assert.Equal(t, rest, second.made.Sub(first.made), "not sooner")
+		for range cap(frames) - 1 {
+			assert.Equal(t, second.made, (<-frames).made)
+		}
+		other := httptest.NewRequest(http.MethodGet, "http://localhost/events", nil)
+		third, err := p.frame(other)
+		require.NoError(t, err)
+		assert.NotContains(t, third.sections["requests"], "127.0.0.1", "its lines show its own address")
+	})
 }
 
 func TestLine(t *testing.T) {
@@ -347,13 +437,13 @@ func TestPageIsBounded(t *testing.T) {
 		last = service.AddApplication(lendingtest.Application{CustomerID: busy.ID})
 	}
 	service.AddMessages(last.ID, slices.Repeat([]lendingtest.Message{{Message: "hello"}}, 60)...)
-	shown := tree(service.Snapshot())
-	assert.Len(t, shown, 31)
-	assert.Equal(t, []int{0, 1}, []int{len(shown[0].Applications), shown[0].Count}, "older than the other's fifty")
-	assert.Equal(t, []int{50, 60}, []int{len(shown[30].Applications), shown[30].Count})
+	all := tree(service.Newest(shown))
+	assert.Len(t, all, 31)
+	assert.Equal(t, []int{0, 1}, []int{len(all[0].Applications), all[0].Count}, "older than the other's fifty")
+	assert.Equal(t, []int{50, 60}, []int{len(all[30].Applications), all[30].Count})
 
 	var page bytes.Buffer
-	require.NoError(t, pageTemplate.ExecuteTemplate(&page, "customers", view{Customers: shown}))
+	require.NoError(t, pageTemplate.ExecuteTemplate(&page, "customers", view{Customers: all}))
 	assert.Contains(t, page.String(), "<span>60 applications</span>")
 	assert.Equal(t, 31, strings.Count(page.String(), "Older applications are not shown."))
 	assert.Equal(t, 50, strings.Count(page.String(), `<details id="application-`))

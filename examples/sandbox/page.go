@@ -20,6 +20,7 @@ type page struct {
 	set     settings
 	done    <-chan struct{} // closed when the sandbox stops
 	news    news
+	frames  frames
 }
 
 // view is what page.html is filled with: the newest rows, the latest first.
@@ -60,20 +61,23 @@ type (
 	}
 )
 
-func (p *page) view(r *http.Request) view {
-	state, sent, posted := p.service.Snapshot(), p.service.Sent(), p.service.Deliveries()
+// base is the address by which the browser called the sandbox.
+func (p *page) base(r *http.Request) string { return p.set.scheme() + "://" + r.Host }
+
+func (p *page) view(base string) view {
+	now := p.service.Newest(shown)
 	v := view{
-		Base: p.set.scheme() + "://" + r.Host, Control: p.set.control, Token: p.set.token != "",
+		Base: base, Control: p.set.control, Token: p.set.token != "",
 		Accounts: []lendingtest.Account{
 			{Username: lendingtest.Username, Password: lendingtest.Password, TrustedDeviceToken: lendingtest.TrustedDeviceToken},
 			{Username: lendingtest.AdministratorUsername, Password: lendingtest.AdministratorPassword},
 		},
-		Routes: p.service.Routes(), Now: state.Time,
-		Summary: fmt.Sprintf("%s sent, %s, %s, %s, %s posted", count(len(sent), "message"), count(len(state.Customers), "customer"),
-			count(len(state.Applications), "application"), count(len(state.Loans), "loan"), count(len(posted), "webhook")),
-		Sent: newest(sent), Deliveries: newest(posted), Customers: tree(state), Faults: p.service.Faults(),
+		Routes: p.service.Routes(), Now: now.Time,
+		Summary: fmt.Sprintf("%s sent, %s, %s, %s, %s posted", count(now.AllSent, "message"), count(now.AllCustomers, "customer"),
+			count(now.AllApplications, "application"), count(now.AllLoans, "loan"), count(now.AllDeliveries, "webhook")),
+		Sent: latestFirst(now.Sent), Deliveries: latestFirst(now.Deliveries), Customers: tree(now), Faults: p.service.Faults(),
 	}
-	for _, r := range newest(p.service.Requests()) {
+	for _, r := range latestFirst(now.Requests) {
 		v.Requests = append(v.Requests, request{r, method(r.Route), curl(v.Base, p.set.certificate, r), goCall(r)})
 	}
 	if len(v.Requests) > 0 {
@@ -84,24 +88,18 @@ func (p *page) view(r *http.Request) view {
 }
 
 // tree hangs applications below their customers and loans below their applications.
-func tree(state lendingtest.Snapshot) (all []customer) {
-	loans, applications, counts := map[string][]lendingtest.Loan{}, map[string][]application{}, map[string]int{}
-	for _, l := range state.Loans {
-		counts[l.ApplicationID]++
-	}
-	for _, a := range state.Applications {
-		counts[a.CustomerID]++
-	}
-	for _, l := range newest(state.Loans) {
+func tree(now lendingtest.Newest) (all []customer) {
+	loans, applications := map[string][]lendingtest.Loan{}, map[string][]application{}
+	for _, l := range latestFirst(now.Loans) {
 		l.Transactions, l.Withdrawals = newest(l.Transactions), newest(l.Withdrawals)
 		loans[l.ApplicationID] = append(loans[l.ApplicationID], l)
 	}
-	for _, a := range newest(state.Applications) {
+	for _, a := range latestFirst(now.Applications) {
 		a.Documents, a.Messages = newest(a.Documents), newest(a.Messages)
-		applications[a.CustomerID] = append(applications[a.CustomerID], application{a, loans[a.ID], counts[a.ID]})
+		applications[a.CustomerID] = append(applications[a.CustomerID], application{a, loans[a.ID], now.LoansOf[a.ID]})
 	}
-	for _, c := range newest(state.Customers) {
-		all = append(all, customer{c, applications[c.ID], counts[c.ID]})
+	for _, c := range latestFirst(now.Customers) {
+		all = append(all, customer{c, applications[c.ID], now.ApplicationsOf[c.ID]})
 	}
 	return all
 }
@@ -133,12 +131,17 @@ func (p *page) show(w http.ResponseWriter, r *http.Request) {
 		"img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
-	_ = pageTemplate.Execute(w, p.view(r)) // the browser is gone
+	_ = pageTemplate.Execute(w, p.view(p.base(r))) // an error means that the browser is gone
 }
 
-// newest is the last fifty rows, the latest first: what came before is history.
-func newest[T any](rows []T) []T {
-	rows = slices.Clone(rows[max(0, len(rows)-50):])
+// shown is how many rows of each list the page shows.
+const shown = 50
+
+// newest returns the last rows, the latest first.
+func newest[T any](rows []T) []T { return latestFirst(rows[max(0, len(rows)-shown):]) }
+
+func latestFirst[T any](rows []T) []T {
+	rows = slices.Clone(rows)
 	slices.Reverse(rows)
 	return rows
 }

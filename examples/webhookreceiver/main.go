@@ -24,6 +24,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 func main() {
@@ -52,10 +53,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 }
 
 // receiver is the handler of the webhooks. A program that does more than print puts an
-// inbox in the place of the functions: see lending.Inbox.
-func receiver(secrets lending.SecretsFunc, out io.Writer, observe func(lending.Delivery)) http.Handler {
-	events := lending.EventFuncs{
-		lending.EventLoanCreated: func(_ context.Context, event *lending.Event) error {
+// inbox in the place of the functions: see webhook.Inbox.
+func receiver(secrets webhook.SecretsFunc, out io.Writer, observe func(webhook.Delivery)) http.Handler {
+	events := webhook.EventFuncs{
+		lending.EventLoanCreated: func(_ context.Context, event *webhook.Event) error {
 			var data struct{ Simulated bool } // what of the data matters here
 			if err := event.Data.Decode(&data); err != nil {
 				return err
@@ -63,8 +64,8 @@ func receiver(secrets lending.SecretsFunc, out io.Writer, observe func(lending.D
 			_, err := fmt.Fprintf(out, "  acting on %s, simulated: %t\n", event.Name, data.Simulated)
 			return err
 		},
-		lending.EventApplicationCreated: func(_ context.Context, event *lending.Event) error {
-			var created lending.ApplicationCreated
+		lending.EventApplicationCreated: func(_ context.Context, event *webhook.Event) error {
+			var created webhook.ApplicationCreated
 			if err := event.Data.Decode(&created); err != nil {
 				return err
 			}
@@ -72,16 +73,16 @@ func receiver(secrets lending.SecretsFunc, out io.Writer, observe func(lending.D
 			return err
 		},
 	}
-	deduper := lending.NewMemoryDeduper(lending.DeduperOptions{})
-	once := lending.Once(deduper, lending.OnceBy(deduper, byApplication, events.Handle))
-	return lending.NewReceiver(secrets, once, &lending.ReceiverOptions{Observe: observe})
+	deduper := webhook.NewMemoryDeduper(webhook.DeduperOptions{})
+	once := webhook.Once(deduper, webhook.OnceBy(deduper, byApplication, events.Handle))
+	return webhook.NewReceiver(secrets, once, &webhook.ReceiverOptions{Observe: observe})
 }
 
 // byApplication knows an event again that the service sends once more: its body has
 // another time then, and another signature. The interface does not show the names of the
 // data, these are the embedded service's. What can happen to an application more than
 // once must not be known by its id alone, so it gets no key.
-func byApplication(event *lending.Event) string {
+func byApplication(event *webhook.Event) string {
 	var data struct{ ApplicationID string }
 	if event.Name != lending.EventApplicationCreated || event.Data.Decode(&data) != nil || data.ApplicationID == "" {
 		return ""
@@ -96,7 +97,7 @@ func serve(ctx context.Context, address, secret string, log io.Writer) error {
 	}
 	logger := slog.New(slog.NewTextHandler(log, nil))
 	mux := http.NewServeMux()
-	mux.Handle("/webhooks", receiver(lending.SignedWith(lending.NewSecret(secret)), log, func(d lending.Delivery) {
+	mux.Handle("/webhooks", receiver(webhook.SignedWith(lending.NewSecret(secret)), log, func(d webhook.Delivery) {
 		logger.InfoContext(ctx, "delivery", "delivery", d)
 	}))
 	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
@@ -130,7 +131,7 @@ func demonstrate(ctx context.Context, out io.Writer) error {
 	d.secret.Store(&lending.Secret{})
 	d.receiver = httptest.NewTLSServer(receiver(func(*http.Request) ([]lending.Secret, error) {
 		return []lending.Secret{*d.secret.Load()}, nil
-	}, out, func(delivery lending.Delivery) {
+	}, out, func(delivery webhook.Delivery) {
 		if delivery.Err != nil {
 			fmt.Fprintf(out, "  answered %d: %v\n", delivery.Status, delivery.Err)
 		} else {

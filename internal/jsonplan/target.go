@@ -151,7 +151,7 @@ func (r *Records) promotes(t reflect.Type) bool {
 			embedded = embedded.Elem()
 		}
 		if field.Anonymous && embedded.Kind() == reflect.Struct &&
-			(r.isRecord(embedded) && embedded.PkgPath() == r.Own.PkgPath() || r.promotes(embedded)) {
+			(r.isRecord(embedded) && decodesItself(embedded) || r.promotes(embedded)) {
 			return true
 		}
 	}

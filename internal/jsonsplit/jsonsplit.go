@@ -6,6 +6,7 @@ package jsonsplit
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"iter"
 )
 
@@ -66,6 +67,23 @@ func Kind(text []byte) string {
 		return "null"
 	}
 	return "a number"
+}
+
+// Text returns the string that raw holds, which is valid JSON, or an error if raw is no string.
+// It copies only a string with escapes or beyond ASCII.
+func Text(raw []byte) ([]byte, error) {
+	plain := func(c byte) bool { return c != '\\' && c < 0x80 }
+	for i, c := range raw {
+		if !plain(c) || (c == '"') != (i == 0 || i == len(raw)-1) {
+			var text *string
+			err := json.Unmarshal(raw, &text)
+			if err != nil || text == nil {
+				return nil, errors.New("not a string")
+			}
+			return []byte(*text), nil
+		}
+	}
+	return raw[1 : len(raw)-1], nil
 }
 
 // unquote returns the name in a quoted member name, copied only if it is escaped.

@@ -8,39 +8,39 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
-// Deduper holds a [lending.Deduper] to its contract. place makes an empty place, and
+// Deduper holds a [webhook.Deduper] to its contract. place makes an empty place, and
 // returns what opens a deduper with these times there, as each of several processes does:
 // those that are open at the same time share their keys.
-func Deduper(t *testing.T, place func(t *testing.T, opts lending.DeduperOptions) (open func() lending.Deduper)) {
+func Deduper(t *testing.T, place func(t *testing.T, opts webhook.DeduperOptions) (open func() webhook.Deduper)) {
 	t.Helper()
 	for _, rule := range deduperRules() {
 		t.Run(rule.name, func(t *testing.T) {
-			rule.check(t, func(opts lending.DeduperOptions) func() lending.Deduper { return place(t, opts) })
+			rule.check(t, func(opts webhook.DeduperOptions) func() webhook.Deduper { return place(t, opts) })
 		})
 	}
 }
 
-type deduperPlace func(lending.DeduperOptions) (open func() lending.Deduper)
+type deduperPlace func(webhook.DeduperOptions) (open func() webhook.Deduper)
 
 func deduperRules() []rule[deduperPlace] {
-	lasting := lending.DeduperOptions{Lease: long, Keep: long}
+	lasting := webhook.DeduperOptions{Lease: long, Keep: long}
 	var rules []rule[deduperPlace]
 	for _, r := range []struct {
 		name  string
-		opts  lending.DeduperOptions
+		opts  webhook.DeduperOptions
 		check func(d deduper)
 	}{
 		{"a key is claimed once", lasting, deduper.claimedOnce},
 		{"a released key is free", lasting, deduper.released},
 		{"a done key is a duplicate", lasting, deduper.done},
-		{"a claim ends by itself", lending.DeduperOptions{Lease: short, Keep: long}, deduper.ends},
-		{"what is done outlasts the claim", lending.DeduperOptions{Lease: short, Keep: long}, deduper.outlasts},
-		{"Done counts also when the claim has ended", lending.DeduperOptions{Lease: short, Keep: long}, deduper.lateDone},
-		{"Release leaves the claim of another", lending.DeduperOptions{Lease: short, Keep: long}, deduper.lateRelease},
-		{"what is done is forgotten", lending.DeduperOptions{Lease: short / 3, Keep: short}, deduper.forgets},
+		{"a claim ends by itself", webhook.DeduperOptions{Lease: short, Keep: long}, deduper.ends},
+		{"what is done outlasts the claim", webhook.DeduperOptions{Lease: short, Keep: long}, deduper.outlasts},
+		{"Done counts also when the claim has ended", webhook.DeduperOptions{Lease: short, Keep: long}, deduper.lateDone},
+		{"Release leaves the claim of another", webhook.DeduperOptions{Lease: short, Keep: long}, deduper.lateRelease},
+		{"what is done is forgotten", webhook.DeduperOptions{Lease: short / 3, Keep: short}, deduper.forgets},
 		{"keys differ in every byte", lasting, deduper.keys},
 		{"processes share the keys", lasting, deduper.shared},
 		{"of many at once one claims", lasting, deduper.oneOfMany},
@@ -58,12 +58,12 @@ func deduperRules() []rule[deduperPlace] {
 // deduper is one under test.
 type deduper struct {
 	testing.TB
-	opts    lending.DeduperOptions
-	open    func() lending.Deduper
-	deduper lending.Deduper
+	opts    webhook.DeduperOptions
+	open    func() webhook.Deduper
+	deduper webhook.Deduper
 }
 
-func (d deduper) claim(key, why string) lending.Claim {
+func (d deduper) claim(key, why string) webhook.Claim {
 	d.Helper()
 	claim, err := d.deduper.Claim(d.Context(), key)
 	if err != nil || claim == nil {
@@ -80,14 +80,14 @@ func (d deduper) refused(key string, want error, why string) {
 }
 
 func nameOf(err error) string {
-	if errors.Is(err, lending.ErrClaimed) {
+	if errors.Is(err, webhook.ErrClaimed) {
 		return "ErrClaimed"
 	}
 	return "ErrDuplicate"
 }
 
 // comes claims a key that will be free.
-func (d deduper) comes(key string, before error, why string) (claim lending.Claim) {
+func (d deduper) comes(key string, before error, why string) (claim webhook.Claim) {
 	d.Helper()
 	var err error
 	if !eventually(func() bool {
@@ -111,9 +111,9 @@ func (d deduper) told(what string, tell func(context.Context) error) {
 
 func (d deduper) claimedOnce() {
 	d.claim("a", "it is free")
-	d.refused("a", lending.ErrClaimed, "it is claimed")
+	d.refused("a", webhook.ErrClaimed, "it is claimed")
 	d.claim("b", "it is another key")
-	d.refused("a", lending.ErrClaimed, "it is claimed still")
+	d.refused("a", webhook.ErrClaimed, "it is claimed still")
 }
 
 func (d deduper) released() {
@@ -121,23 +121,23 @@ func (d deduper) released() {
 	d.told("Release", claim.Release)
 	d.told("Release a second time", claim.Release)
 	d.claim("a", "it was released")
-	d.refused("a", lending.ErrClaimed, "it is claimed again")
+	d.refused("a", webhook.ErrClaimed, "it is claimed again")
 }
 
 func (d deduper) done() {
 	claim := d.claim("a", "it is free")
 	d.told("Done", claim.Done)
-	d.refused("a", lending.ErrDuplicate, "it is done")
+	d.refused("a", webhook.ErrDuplicate, "it is done")
 	d.told("Done a second time", claim.Done)
 	d.told("Release after Done", claim.Release)
-	d.refused("a", lending.ErrDuplicate, "what is done does not become free by Release")
+	d.refused("a", webhook.ErrDuplicate, "what is done does not become free by Release")
 	d.claim("b", "another key is done")
 }
 
 func (d deduper) ends() {
 	start := time.Now()
 	d.claim("a", "it is free")
-	d.comes("a", lending.ErrClaimed, "the claim lasts for "+d.opts.Lease.String())
+	d.comes("a", webhook.ErrClaimed, "the claim lasts for "+d.opts.Lease.String())
 	if took := time.Since(start); took < d.opts.Lease-slack {
 		d.Fatalf("Claim succeeded %v after another, which lasts for %v", took, d.opts.Lease)
 	}
@@ -146,22 +146,22 @@ func (d deduper) ends() {
 func (d deduper) outlasts() {
 	d.told("Done", d.claim("a", "it is free").Done)
 	wait(d.opts.Lease + d.opts.Lease/2)
-	d.refused("a", lending.ErrDuplicate, "what is done is remembered for Keep, not for Lease")
+	d.refused("a", webhook.ErrDuplicate, "what is done is remembered for Keep, not for Lease")
 }
 
 func (d deduper) lateDone() {
 	for key, again := range map[string]bool{"ended": false, "claimed by another": true} {
 		first := d.claim(key, "it is free")
 		wait(d.opts.Lease + d.opts.Lease/2)
-		var second lending.Claim
+		var second webhook.Claim
 		if again {
-			second = d.comes(key, lending.ErrClaimed, "the first claim has ended")
+			second = d.comes(key, webhook.ErrClaimed, "the first claim has ended")
 		}
 		d.told("Done after the claim has ended", first.Done)
-		d.refused(key, lending.ErrDuplicate, "the owner of the first claim has acted, after the claim had ended")
+		d.refused(key, webhook.ErrDuplicate, "the owner of the first claim has acted, after the claim had ended")
 		if again {
 			d.told("Release of the second claim", second.Release)
-			d.refused(key, lending.ErrDuplicate, "what another has done does not become free by Release")
+			d.refused(key, webhook.ErrDuplicate, "what another has done does not become free by Release")
 		}
 	}
 }
@@ -172,17 +172,17 @@ func (d deduper) lateRelease() {
 		first := d.claim("a", "it is free")
 		wait(d.opts.Lease + d.opts.Lease/2)
 		start := time.Now()
-		second := d.comes("a", lending.ErrClaimed, "the first claim has ended")
+		second := d.comes("a", webhook.ErrClaimed, "the first claim has ended")
 		d.told("Release after the claim has ended", first.Release)
 		_, err := d.deduper.Claim(d.Context(), "a")
 		if time.Since(start) < d.opts.Lease {
-			if !errors.Is(err, lending.ErrClaimed) {
+			if !errors.Is(err, webhook.ErrClaimed) {
 				d.Fatalf("Claim: got error %v, want ErrClaimed: the owner of an earlier claim, which had ended, has released the claim of another", err)
 			}
 			return
 		}
 		d.told("Release", second.Release)
-		d.comes("a", lending.ErrClaimed, "every claim has ended")
+		d.comes("a", webhook.ErrClaimed, "every claim has ended")
 		wait(d.opts.Lease + d.opts.Lease/2)
 	}
 	d.Log("not tested: the machine was too slow")
@@ -191,7 +191,7 @@ func (d deduper) lateRelease() {
 func (d deduper) forgets() {
 	claim, start := d.claim("a", "it is free"), time.Now()
 	d.told("Done", claim.Done)
-	d.comes("a", lending.ErrDuplicate, "what is done is forgotten after "+d.opts.Keep.String())
+	d.comes("a", webhook.ErrDuplicate, "what is done is forgotten after "+d.opts.Keep.String())
 	if took := time.Since(start); took < d.opts.Keep-slack {
 		d.Fatalf("Claim succeeded %v after Done, which is remembered for %v", took, d.opts.Keep)
 	}
@@ -200,23 +200,23 @@ func (d deduper) forgets() {
 func (d deduper) keys() {
 	for _, key := range []string{"a", "A", "a ", " a", "ä", "a\u0308", "a%", "a_", "a*", "a:b", "{a}", "'a'", strings.Repeat("x", 255), strings.Repeat("x", 256)} {
 		d.told("Done", d.claim(key, "only others were claimed").Done)
-		d.refused(key, lending.ErrDuplicate, "it is done")
+		d.refused(key, webhook.ErrDuplicate, "it is done")
 	}
 }
 
 func (d deduper) shared() {
 	other := deduper{d.TB, d.opts, d.open, d.open()}
 	claim := d.claim("a", "it is free")
-	other.refused("a", lending.ErrClaimed, "another process has claimed it")
+	other.refused("a", webhook.ErrClaimed, "another process has claimed it")
 	d.told("Release", claim.Release)
 	claim = other.claim("a", "another process has released it")
-	d.refused("a", lending.ErrClaimed, "another process has claimed it")
+	d.refused("a", webhook.ErrClaimed, "another process has claimed it")
 	d.told("Done", claim.Done)
-	d.refused("a", lending.ErrDuplicate, "another process has done it")
+	d.refused("a", webhook.ErrDuplicate, "another process has done it")
 }
 
 func (d deduper) oneOfMany() {
-	dedupers := []lending.Deduper{d.deduper, d.open()}
+	dedupers := []webhook.Deduper{d.deduper, d.open()}
 	for _, key := range []string{"a", "b", "c", "d", "e"} {
 		var won atomic.Int32
 		const claimants = 16
@@ -225,7 +225,7 @@ func (d deduper) oneOfMany() {
 			switch {
 			case err == nil:
 				won.Add(1)
-			case !errors.Is(err, lending.ErrClaimed):
+			case !errors.Is(err, webhook.ErrClaimed):
 				d.Errorf("Claim by one of many: got error %v, want ErrClaimed or success", err)
 			}
 		})

@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 // dedupeModel is a deduper that keeps its contract, but for its flaw.
 type dedupeModel struct {
 	flaw string
-	opts lending.DeduperOptions
+	opts webhook.DeduperOptions
 	mu   sync.Mutex
 	keys map[string]*claimModel
 }
@@ -26,9 +26,9 @@ type claimModel struct {
 }
 
 func openDedupers(flaw string) deduperPlace {
-	return func(opts lending.DeduperOptions) func() lending.Deduper {
+	return func(opts webhook.DeduperOptions) func() webhook.Deduper {
 		shared := &dedupeModel{flaw: flaw, opts: opts, keys: map[string]*claimModel{}}
-		return func() lending.Deduper {
+		return func() webhook.Deduper {
 			if flaw == "is each process's own" {
 				return &dedupeModel{flaw: flaw, opts: opts, keys: map[string]*claimModel{}}
 			}
@@ -37,7 +37,7 @@ func openDedupers(flaw string) deduperPlace {
 	}
 }
 
-func (m *dedupeModel) Claim(ctx context.Context, key string) (lending.Claim, error) {
+func (m *dedupeModel) Claim(ctx context.Context, key string) (webhook.Claim, error) {
 	switch {
 	case ctx.Err() == nil || m.flaw == "heeds no context":
 	case m.flaw == "outlasts its context":
@@ -60,11 +60,11 @@ func (m *dedupeModel) Claim(ctx context.Context, key string) (lending.Claim, err
 	}
 	switch {
 	case lives && c.done:
-		return nil, lending.ErrDuplicate
+		return nil, webhook.ErrDuplicate
 	case lives && m.flaw == "says that what is claimed is done":
-		return nil, lending.ErrDuplicate
+		return nil, webhook.ErrDuplicate
 	case lives && m.flaw != "claims what is claimed":
-		return nil, lending.ErrClaimed
+		return nil, webhook.ErrClaimed
 	case m.flaw == "looks before it locks":
 		m.mu.Unlock()
 		pause()
@@ -111,7 +111,7 @@ func (c *claimModel) Release(context.Context) error {
 }
 
 func TestDeduperModel(t *testing.T) {
-	Deduper(t, func(_ *testing.T, opts lending.DeduperOptions) func() lending.Deduper { return openDedupers("")(opts) })
+	Deduper(t, func(_ *testing.T, opts webhook.DeduperOptions) func() webhook.Deduper { return openDedupers("")(opts) })
 }
 
 func TestDeduperFindsFlaws(t *testing.T) {

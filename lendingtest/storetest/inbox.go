@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
-// Inbox holds a [lending.Inbox] to its contract. place makes an empty place, and returns
+// Inbox holds a [webhook.Inbox] to its contract. place makes an empty place, and returns
 // what opens the inbox there, one process after another: of an inbox that only one of them
 // may have it closes the one before. An inbox that ends with its process, for tests, is
 // returned again; what must survive is not tested then.
@@ -20,16 +20,16 @@ import (
 // The claims of the inbox, if they end, last for lease. An inbox with the methods Dead and
 // Revive, as those of contrib have them, is held to these too: Dead returns what was put aside,
 // and Revive makes it due as if it had not been tried, once.
-func Inbox(t *testing.T, place func(t *testing.T, lease time.Duration) (open func() lending.Inbox)) {
+func Inbox(t *testing.T, place func(t *testing.T, lease time.Duration) (open func() webhook.Inbox)) {
 	t.Helper()
 	for _, rule := range inboxRules() {
 		t.Run(rule.name, func(t *testing.T) {
-			rule.check(t, func(lease time.Duration) func() lending.Inbox { return place(t, lease) })
+			rule.check(t, func(lease time.Duration) func() webhook.Inbox { return place(t, lease) })
 		})
 	}
 }
 
-type inboxPlace func(lease time.Duration) (open func() lending.Inbox)
+type inboxPlace func(lease time.Duration) (open func() webhook.Inbox)
 
 func inboxRules() []rule[inboxPlace] {
 	var rules []rule[inboxPlace]
@@ -65,14 +65,14 @@ func inboxRules() []rule[inboxPlace] {
 // inbox is one under test.
 type inbox struct {
 	testing.TB
-	open  func() lending.Inbox
-	inbox lending.Inbox
+	open  func() webhook.Inbox
+	inbox webhook.Inbox
 }
 
 // event returns the nth event, of which no two are equal, with bytes that a parser of
 // JSON would not keep.
-func event(n int) *lending.Event {
-	e, err := lending.ParseEvent(fmt.Appendf(nil, "\ufeff{\"webhookEvent\":\"WB_Loan_Opened\",\"data\":{\"n\":%d, \"text\":\"ü \\u00fc '\"}} ", n))
+func event(n int) *webhook.Event {
+	e, err := webhook.Parse(fmt.Appendf(nil, "\ufeff{\"webhookEvent\":\"WB_Loan_Opened\",\"data\":{\"n\":%d, \"text\":\"ü \\u00fc '\"}} ", n))
 	if err != nil {
 		panic(err)
 	}
@@ -88,13 +88,13 @@ func (b inbox) put(n int) {
 
 func (b inbox) seen(n int, when string) {
 	b.Helper()
-	if err := b.inbox.Put(b.Context(), event(n)); !errors.Is(err, lending.ErrDuplicate) {
+	if err := b.inbox.Put(b.Context(), event(n)); !errors.Is(err, webhook.ErrDuplicate) {
 		b.Fatalf("Put of event %d %s: got error %v, want ErrDuplicate", n, when, err)
 	}
 }
 
 // take takes event n, which is the only one that is due, or comes to be.
-func (b inbox) take(n, tries int) *lending.InboxEntry {
+func (b inbox) take(n, tries int) *webhook.InboxEntry {
 	b.Helper()
 	entry := b.taken()
 	if entry.Event.Key() != event(n).Key() {
@@ -106,7 +106,7 @@ func (b inbox) take(n, tries int) *lending.InboxEntry {
 	return entry
 }
 
-func (b inbox) taken() *lending.InboxEntry {
+func (b inbox) taken() *webhook.InboxEntry {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), patience)
 	defer cancel()
@@ -134,22 +134,22 @@ func (b inbox) told(what string, err error) {
 	}
 }
 
-func (b inbox) is(done *lending.InboxEntry) {
+func (b inbox) is(done *webhook.InboxEntry) {
 	b.Helper()
 	b.told("Done", b.inbox.Done(b.Context(), done))
 }
 
-func (b inbox) retry(entry *lending.InboxEntry, wait time.Duration) {
+func (b inbox) retry(entry *webhook.InboxEntry, wait time.Duration) {
 	b.Helper()
 	b.told("Retry", b.inbox.Retry(b.Context(), entry, wait))
 }
 
-func (b inbox) bury(entry *lending.InboxEntry) {
+func (b inbox) bury(entry *webhook.InboxEntry) {
 	b.Helper()
 	b.told("Bury", b.inbox.Bury(b.Context(), entry))
 }
 
-func (b inbox) counts(want lending.InboxCounts, when string) {
+func (b inbox) counts(want webhook.InboxCounts, when string) {
 	b.Helper()
 	if got, err := b.inbox.Counts(b.Context()); err != nil || got != want {
 		b.Fatalf("Counts %s: got %+v and error %v, want %+v", when, got, err, want)
@@ -158,7 +158,7 @@ func (b inbox) counts(want lending.InboxCounts, when string) {
 
 func (b inbox) asItWas() {
 	b.none("it is empty")
-	b.counts(lending.InboxCounts{}, "of an empty inbox")
+	b.counts(webhook.InboxCounts{}, "of an empty inbox")
 	b.put(1)
 	entry := b.take(1, 1)
 	if want := event(1); !bytes.Equal(entry.Event.Body(), want.Body()) || entry.Event.Name != want.Name {
@@ -172,14 +172,14 @@ func (b inbox) asItWas() {
 func (b inbox) duplicates() {
 	b.put(1)
 	b.seen(1, "that waits")
-	b.counts(lending.InboxCounts{Waiting: 1}, "after two Puts of one event")
+	b.counts(webhook.InboxCounts{Waiting: 1}, "after two Puts of one event")
 	entry := b.take(1, 1)
 	b.seen(1, "that is being acted on")
 	b.retry(entry, 0)
 	b.seen(1, "that will be tried again")
 	b.is(b.take(1, 2))
 	b.seen(1, "that is done")
-	b.counts(lending.InboxCounts{}, "when one event was put several times, and is done")
+	b.counts(webhook.InboxCounts{}, "when one event was put several times, and is done")
 	b.put(2)
 	b.bury(b.take(2, 1))
 	b.seen(2, "that was put aside")
@@ -232,7 +232,7 @@ func (b inbox) retries() {
 	b.put(1)
 	entry, start := b.take(1, 1), time.Now()
 	b.retry(entry, 2*short)
-	b.counts(lending.InboxCounts{Waiting: 1}, "when an event will be tried again")
+	b.counts(webhook.InboxCounts{Waiting: 1}, "when an event will be tried again")
 	b.put(2)
 	b.is(b.take(2, 1)) // what waits is not in the way
 	entry = b.take(1, 2)
@@ -246,18 +246,18 @@ func (b inbox) retries() {
 func (b inbox) done() {
 	b.put(1)
 	b.put(2)
-	b.counts(lending.InboxCounts{Waiting: 2}, "of two events")
+	b.counts(webhook.InboxCounts{Waiting: 2}, "of two events")
 	first, second := b.taken(), b.taken()
-	b.counts(lending.InboxCounts{Running: 2}, "when both were taken")
+	b.counts(webhook.InboxCounts{Running: 2}, "when both were taken")
 	b.none("both were taken")
 	b.is(first)
-	b.counts(lending.InboxCounts{Running: 1}, "when one is done")
+	b.counts(webhook.InboxCounts{Running: 1}, "when one is done")
 	b.is(first)
 	b.retry(first, 0)
 	b.bury(first)
-	b.counts(lending.InboxCounts{Running: 1}, "after Done, Retry and Bury of what is done")
+	b.counts(webhook.InboxCounts{Running: 1}, "after Done, Retry and Bury of what is done")
 	b.is(second)
-	b.counts(lending.InboxCounts{}, "when both are done")
+	b.counts(webhook.InboxCounts{}, "when both are done")
 	b.none("both are done")
 }
 
@@ -265,11 +265,11 @@ func (b inbox) buries() {
 	b.put(1)
 	entry := b.take(1, 1)
 	b.bury(entry)
-	b.counts(lending.InboxCounts{Dead: 1}, "when an event was put aside")
+	b.counts(webhook.InboxCounts{Dead: 1}, "when an event was put aside")
 	b.bury(entry)
 	b.retry(entry, 0)
 	b.none("it was put aside")
-	b.counts(lending.InboxCounts{Dead: 1}, "after Bury and Retry of what was put aside")
+	b.counts(webhook.InboxCounts{Dead: 1}, "after Bury and Retry of what was put aside")
 }
 
 func (b inbox) oneOfMany() {
@@ -286,7 +286,7 @@ func (b inbox) oneOfMany() {
 			switch err := b.inbox.Put(b.Context(), event(n)); {
 			case err == nil:
 				count(accepted, event(n).Key())
-			case !errors.Is(err, lending.ErrDuplicate):
+			case !errors.Is(err, webhook.ErrDuplicate):
 				b.Errorf("Put by one of many: got error %v, want ErrDuplicate or success", err)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 func (b inbox) survives() {
@@ -34,24 +34,24 @@ func (b inbox) survives() {
 	for n := 1; n <= 3; n++ {
 		b.seen(n, "in the next process")
 	}
-	b.counts(lending.InboxCounts{Running: 1, Dead: 1}, "in the next process")
+	b.counts(webhook.InboxCounts{Running: 1, Dead: 1}, "in the next process")
 	b.retry(again, 0)
 	b.put(4)
 	b.inbox = b.open()
-	b.counts(lending.InboxCounts{Waiting: 2, Dead: 1}, "in a third process, of what was put and of what will be tried again")
+	b.counts(webhook.InboxCounts{Waiting: 2, Dead: 1}, "in a third process, of what was put and of what will be tried again")
 	for range 2 {
 		b.is(b.taken())
 	}
-	b.counts(lending.InboxCounts{Dead: 1}, "in a third process, after Done")
+	b.counts(webhook.InboxCounts{Dead: 1}, "in a third process, after Done")
 }
 
 // same reports whether the inbox was opened before.
-func same(one, other lending.Inbox) bool {
+func same(one, other webhook.Inbox) bool {
 	return reflect.TypeOf(one) == reflect.TypeOf(other) && reflect.TypeOf(one).Comparable() && one == other
 }
 
 // overtaken takes an event that another takes when the claim has ended.
-func (b inbox) overtaken() (first, second *lending.InboxEntry, ok bool) {
+func (b inbox) overtaken() (first, second *webhook.InboxEntry, ok bool) {
 	b.Helper()
 	b.put(1)
 	first = b.take(1, 1)
@@ -71,7 +71,7 @@ func (b inbox) overtaken() (first, second *lending.InboxEntry, ok bool) {
 
 func (b inbox) ends() {
 	if _, _, ok := b.overtaken(); ok {
-		b.counts(lending.InboxCounts{Running: 1}, "when the claim of a second has followed that of a first")
+		b.counts(webhook.InboxCounts{Running: 1}, "when the claim of a second has followed that of a first")
 	}
 }
 
@@ -82,9 +82,9 @@ func (b inbox) late() {
 	}
 	b.retry(first, 0)
 	b.bury(first)
-	b.counts(lending.InboxCounts{Running: 1}, "after Retry and Bury by the owner of a claim that had ended, of what another has")
+	b.counts(webhook.InboxCounts{Running: 1}, "after Retry and Bury by the owner of a claim that had ended, of what another has")
 	b.bury(second)
-	b.counts(lending.InboxCounts{Dead: 1}, "after Bury by the owner of the claim")
+	b.counts(webhook.InboxCounts{Dead: 1}, "after Bury by the owner of the claim")
 }
 
 func (b inbox) lateDone() {
@@ -95,13 +95,13 @@ func (b inbox) lateDone() {
 	b.is(first)
 	b.retry(second, 0)
 	b.none("it is done, by the owner of a claim that had ended")
-	b.counts(lending.InboxCounts{}, "after Done by the owner of a claim that had ended")
+	b.counts(webhook.InboxCounts{}, "after Done by the owner of a claim that had ended")
 }
 
 // reviver is what an inbox can do beside its interface.
 type reviver interface {
-	Dead(ctx context.Context) ([]*lending.InboxEntry, error)
-	Revive(ctx context.Context, entry *lending.InboxEntry) error
+	Dead(ctx context.Context) ([]*webhook.InboxEntry, error)
+	Revive(ctx context.Context, entry *webhook.InboxEntry) error
 }
 
 func (b inbox) revives() {
@@ -120,11 +120,11 @@ func (b inbox) revives() {
 	for range 2 { // twice is once
 		b.told("Revive", store.Revive(b.Context(), dead[0]))
 	}
-	b.counts(lending.InboxCounts{Waiting: 1}, "after Revive")
+	b.counts(webhook.InboxCounts{Waiting: 1}, "after Revive")
 	b.is(b.take(1, 1))
 }
 
-// works has [lending.Work] act on events, of which each fails at first, and one always.
+// works has [webhook.Work] act on events, of which each fails at first, and one always.
 func (b inbox) works() {
 	const events = 12
 	for n := range events {
@@ -135,14 +135,14 @@ func (b inbox) works() {
 	var mu sync.Mutex
 	tries := map[string]int{}
 	ended := 0
-	lending.Work(ctx, b.inbox, func(_ context.Context, e *lending.Event) error {
+	webhook.Work(ctx, b.inbox, func(_ context.Context, e *webhook.Event) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if tries[e.Key()]++; tries[e.Key()] == 1 || e.Key() == event(0).Key() {
 			return errors.New("a failure")
 		}
 		return nil
-	}, &lending.WorkOptions{MaxTries: 3, Backoff: func(int) time.Duration { return short / 10 }, Observe: func(h lending.Handling) {
+	}, &webhook.WorkOptions{MaxTries: 3, Backoff: func(int) time.Duration { return short / 10 }, Observe: func(h webhook.Handling) {
 		mu.Lock()
 		defer mu.Unlock()
 		if h.Key == "" {
@@ -162,5 +162,5 @@ func (b inbox) works() {
 			b.Errorf("Work: event %d was acted on %d times, want %d", n, got, want)
 		}
 	}
-	b.counts(lending.InboxCounts{Dead: 1}, "after Work, of which one event fails each time")
+	b.counts(webhook.InboxCounts{Dead: 1}, "after Work, of which one event fails each time")
 }

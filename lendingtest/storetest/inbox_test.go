@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 // inboxModel is an inbox that keeps its contract, but for its flaw.
@@ -22,7 +22,7 @@ type inboxModel struct {
 }
 
 type eventModel struct {
-	event *lending.Event
+	event *webhook.Event
 	where string // waiting, running, dead
 	tries int
 	claim int // the last
@@ -33,9 +33,9 @@ type eventModel struct {
 type inboxHandle struct{ *inboxModel }
 
 func openInboxes(flaw string) inboxPlace {
-	return func(lease time.Duration) func() lending.Inbox {
+	return func(lease time.Duration) func() webhook.Inbox {
 		model := &inboxModel{flaw: flaw, lease: lease, seen: map[string]bool{}}
-		return func() lending.Inbox {
+		return func() webhook.Inbox {
 			switch flaw {
 			case "is each process's own":
 				model = &inboxModel{flaw: flaw, lease: lease, seen: map[string]bool{}}
@@ -49,11 +49,11 @@ func openInboxes(flaw string) inboxPlace {
 	}
 }
 
-func (m *inboxModel) Put(_ context.Context, event *lending.Event) error {
+func (m *inboxModel) Put(_ context.Context, event *webhook.Event) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.seen[event.Key()] {
-		return lending.ErrDuplicate
+		return webhook.ErrDuplicate
 	}
 	if m.flaw == "looks before it locks, in Put" {
 		m.mu.Unlock()
@@ -65,7 +65,7 @@ func (m *inboxModel) Put(_ context.Context, event *lending.Event) error {
 	return nil
 }
 
-func (m *inboxModel) Take(ctx context.Context) (*lending.InboxEntry, error) {
+func (m *inboxModel) Take(ctx context.Context) (*webhook.InboxEntry, error) {
 	for {
 		if entry := m.first(); entry != nil {
 			return entry, nil
@@ -88,7 +88,7 @@ func (m *inboxModel) Take(ctx context.Context) (*lending.InboxEntry, error) {
 	}
 }
 
-func (m *inboxModel) first() *lending.InboxEntry {
+func (m *inboxModel) first() *webhook.InboxEntry {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, e := range m.events {
@@ -111,10 +111,10 @@ func (m *inboxModel) first() *lending.InboxEntry {
 	return nil
 }
 
-func (m *inboxModel) claim(e *eventModel) *lending.InboxEntry {
+func (m *inboxModel) claim(e *eventModel) *webhook.InboxEntry {
 	e.where, e.until = "running", time.Now().Add(m.lease)
 	e.claim++
-	entry := &lending.InboxEntry{Event: e.event, Tries: e.tries + 1, Until: e.until, ID: fmt.Sprint(e.event.Key(), " ", e.claim)}
+	entry := &webhook.InboxEntry{Event: e.event, Tries: e.tries + 1, Until: e.until, ID: fmt.Sprint(e.event.Key(), " ", e.claim)}
 	switch m.flaw {
 	case "gives claims that have ended":
 		entry.Until = time.Now()
@@ -131,7 +131,7 @@ func (m *inboxModel) claim(e *eventModel) *lending.InboxEntry {
 }
 
 // of calls then with an event, if the claim that is told of is the last.
-func (m *inboxModel) of(entry *lending.InboxEntry, anyClaim bool, where string, then func(e *eventModel)) error {
+func (m *inboxModel) of(entry *webhook.InboxEntry, anyClaim bool, where string, then func(e *eventModel)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, e := range m.events {
@@ -146,7 +146,7 @@ func (m *inboxModel) of(entry *lending.InboxEntry, anyClaim bool, where string, 
 	return nil
 }
 
-func (m *inboxModel) Done(_ context.Context, entry *lending.InboxEntry) error {
+func (m *inboxModel) Done(_ context.Context, entry *webhook.InboxEntry) error {
 	remove := func(done *eventModel) {
 		m.events = slices.DeleteFunc(m.events, func(e *eventModel) bool { return e == done })
 		if m.flaw == "forgets what is done" {
@@ -156,7 +156,7 @@ func (m *inboxModel) Done(_ context.Context, entry *lending.InboxEntry) error {
 	return m.of(entry, m.flaw != "keeps what is done late", "running", remove)
 }
 
-func (m *inboxModel) Retry(_ context.Context, entry *lending.InboxEntry, wait time.Duration) error {
+func (m *inboxModel) Retry(_ context.Context, entry *webhook.InboxEntry, wait time.Duration) error {
 	if m.flaw == "does not let an event wait" {
 		wait = 0
 	}
@@ -172,7 +172,7 @@ func (m *inboxModel) Retry(_ context.Context, entry *lending.InboxEntry, wait ti
 	return m.of(entry, m.flaw == "retries what is another's", "running", retry)
 }
 
-func (m *inboxModel) Bury(_ context.Context, entry *lending.InboxEntry) error {
+func (m *inboxModel) Bury(_ context.Context, entry *webhook.InboxEntry) error {
 	return m.of(entry, m.flaw == "buries what is another's", "running", func(e *eventModel) {
 		e.where = "dead"
 		e.tries++
@@ -182,7 +182,7 @@ func (m *inboxModel) Bury(_ context.Context, entry *lending.InboxEntry) error {
 	})
 }
 
-func (m *inboxModel) Counts(context.Context) (counts lending.InboxCounts, _ error) {
+func (m *inboxModel) Counts(context.Context) (counts webhook.InboxCounts, _ error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, e := range m.events {
@@ -198,18 +198,18 @@ func (m *inboxModel) Counts(context.Context) (counts lending.InboxCounts, _ erro
 	return counts, nil
 }
 
-func (h *inboxHandle) Dead(context.Context) (entries []*lending.InboxEntry, _ error) {
+func (h *inboxHandle) Dead(context.Context) (entries []*webhook.InboxEntry, _ error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range h.events {
 		if e.where == "dead" {
-			entries = append(entries, &lending.InboxEntry{Event: e.event, Tries: e.tries, ID: fmt.Sprint(e.event.Key(), " ", e.claim)})
+			entries = append(entries, &webhook.InboxEntry{Event: e.event, Tries: e.tries, ID: fmt.Sprint(e.event.Key(), " ", e.claim)})
 		}
 	}
 	return entries, nil
 }
 
-func (h *inboxHandle) Revive(_ context.Context, entry *lending.InboxEntry) error {
+func (h *inboxHandle) Revive(_ context.Context, entry *webhook.InboxEntry) error {
 	return h.of(entry, false, "dead", func(e *eventModel) {
 		e.where, e.until, e.tries = "waiting", time.Now(), 0
 		if h.flaw == "revives as tried" {
@@ -219,7 +219,7 @@ func (h *inboxHandle) Revive(_ context.Context, entry *lending.InboxEntry) error
 }
 
 func TestInboxModel(t *testing.T) {
-	Inbox(t, func(_ *testing.T, lease time.Duration) func() lending.Inbox { return openInboxes("")(lease) })
+	Inbox(t, func(_ *testing.T, lease time.Duration) func() webhook.Inbox { return openInboxes("")(lease) })
 }
 
 func TestInboxFindsFlaws(t *testing.T) {

@@ -39,6 +39,6 @@ CREATE INDEX ON {journal} (name, state, saved_at, key);
 CREATE TABLE {intent} (
 	name     text        NOT NULL, -- of the journal
 	key      text        COLLATE "C" NOT NULL,
-	noted_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+	noted_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
 	PRIMARY KEY (name, key)
 );

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 const (
@@ -85,7 +85,7 @@ func (c crashTest) run(t *testing.T, store string, open func(store string) (Stor
 		}
 	}
 	t.Logf("%d processes ended, %d events put aside, %d of %d innocents among them", crashes, counts.Dead, buried, c.Innocents)
-	if expected := (lending.InboxCounts{Dead: 1 - first}); buried > 0 || counts != expected {
+	if expected := (webhook.InboxCounts{Dead: 1 - first}); buried > 0 || counts != expected {
 		t.Errorf("%d innocents were put aside; counts: got %+v, want %+v", buried, counts, expected)
 	}
 }
@@ -129,7 +129,7 @@ func crashChild(text string, open func(string) (Store, error)) error {
 	inbox := store.Inbox
 	acts := os.NewFile(3, "acts")
 	ctx := context.Background()
-	go store.work(ctx, func(ctx context.Context, e *lending.Event) error {
+	go store.work(ctx, func(ctx context.Context, e *webhook.Event) error {
 		if generation <= c.Restarts {
 			time.AfterFunc(20*time.Millisecond, func() { os.Exit(crashed) }) //nolint:revive // what is tested
 			<-ctx.Done()
@@ -141,7 +141,7 @@ func crashChild(text string, open func(string) (Store, error)) error {
 		}
 		_, err := acts.WriteString(e.Key() + "\n")
 		return err
-	}, &lending.WorkOptions{MaxTries: c.MaxTries, Backoff: func(int) time.Duration { return 20 * time.Millisecond }})
+	}, &webhook.WorkOptions{MaxTries: c.MaxTries, Backoff: func(int) time.Duration { return 20 * time.Millisecond }})
 	for {
 		if counts, err := inbox.Counts(ctx); err == nil && counts.Waiting+counts.Running == 0 {
 			return nil

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 var (
@@ -37,19 +38,19 @@ const (
 // Store is what a receiver trusts: an inbox, or, without one, a deduper that its
 // function is behind.
 type Store struct {
-	Inbox   lending.Inbox
-	Deduper lending.Deduper
-	// Work does more around the function than [lending.Work], which stands for nil.
-	Work  func(ctx context.Context, handle lending.EventFunc, opts *lending.WorkOptions)
+	Inbox   webhook.Inbox
+	Deduper webhook.Deduper
+	// Work does more around the function than [webhook.Work], which stands for nil.
+	Work  func(ctx context.Context, handle webhook.EventFunc, opts *webhook.WorkOptions)
 	Close func() error // nil if there is nothing to close
 }
 
-func (s Store) work(ctx context.Context, handle lending.EventFunc, opts *lending.WorkOptions) {
+func (s Store) work(ctx context.Context, handle webhook.EventFunc, opts *webhook.WorkOptions) {
 	if s.Work != nil {
 		s.Work(ctx, handle, opts)
 		return
 	}
-	lending.Work(ctx, s.Inbox, handle, opts)
+	webhook.Work(ctx, s.Inbox, handle, opts)
 }
 
 func (s Store) close() {
@@ -97,7 +98,7 @@ func child(generation string, open func(string) (Store, error)) error {
 	if err != nil {
 		return err
 	}
-	act := func(_ context.Context, event *lending.Event) error {
+	act := func(_ context.Context, event *webhook.Event) error {
 		<-time.After(rand.N(2 * time.Millisecond))
 		if rand.N(50) == 0 {
 			return errors.New("a failure now and then")
@@ -105,24 +106,24 @@ func child(generation string, open func(string) (Store, error)) error {
 		_, err := acts.WriteString(event.Key() + " " + generation + "\n")
 		return err
 	}
-	serve := func(handle lending.EventFunc) {
-		receiver := lending.NewReceiver(lending.SignedWith(lending.NewSecret(secret)), handle, nil)
+	serve := func(handle webhook.EventFunc) {
+		receiver := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), handle, nil)
 		server := &http.Server{Handler: receiver, ReadHeaderTimeout: 5 * time.Second}
 		go func() { _ = server.Serve(listener) }()
 		<-finish
 	}
 	if store.Inbox == nil {
-		serve(lending.Once(store.Deduper, act))
+		serve(webhook.Once(store.Deduper, act))
 		return nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var working sync.WaitGroup
 	working.Go(func() {
-		store.work(ctx, act, &lending.WorkOptions{Concurrency: concurrency, MaxTries: 1000, Backoff: func(int) time.Duration { return 20 * time.Millisecond }})
+		store.work(ctx, act, &webhook.WorkOptions{Concurrency: concurrency, MaxTries: 1000, Backoff: func(int) time.Duration { return 20 * time.Millisecond }})
 	})
 	serve(store.Inbox.Put)
 	for {
-		if counts, err := store.Inbox.Counts(ctx); err == nil && counts == (lending.InboxCounts{}) {
+		if counts, err := store.Inbox.Counts(ctx); err == nil && counts == (webhook.InboxCounts{}) {
 			cancel()
 			working.Wait()
 			return nil
@@ -134,7 +135,7 @@ func child(generation string, open func(string) (Store, error)) error {
 // Kill sends signed events to a receiver in a process of its own, some of them several
 // times, and kills the process with SIGKILL at random, again and again. It fails the
 // test if an event that was answered with success is not acted on, or if one is acted
-// on twice beyond the window that [lending.Work] and [lending.OnceBy] document: by two
+// on twice beyond the window that [webhook.Work] and [webhook.OnceBy] document: by two
 // processes, of which the first was killed, and no more of them than it had calls under
 // way.
 //
@@ -281,7 +282,7 @@ func (r *rig) sendAll() {
 	group.Wait()
 }
 
-func (r *rig) send(client *http.Client, e *lending.Event, persist bool) {
+func (r *rig) send(client *http.Client, e *webhook.Event, persist bool) {
 	for {
 		request, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, r.url, bytes.NewReader(e.Body()))
 		if err != nil {

@@ -1,5 +1,5 @@
-// Package webhooktest kills the processes of a receiver to see whether its [lending.Deduper]
-// or its [lending.Inbox] does what lendingtest/storetest cannot look for: a harness needs the
+// Package webhooktest kills the processes of a receiver to see whether its [webhook.Deduper]
+// or its [webhook.Inbox] does what lendingtest/storetest cannot look for: a harness needs the
 // TestMain of a package, and hands sockets and files to the processes that it starts.
 package webhooktest
 
@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 // wait passes real time, or virtual time in a bubble of testing/synctest.
@@ -23,8 +23,8 @@ func must(t *testing.T, what string, err error) {
 }
 
 // event returns the nth event, of which no two are equal.
-func event(n int) *lending.Event {
-	e, err := lending.ParseEvent([]byte(fmt.Sprintf("\ufeff{\"webhookEvent\":\"WB_Loan_Opened\",\"data\":{\"n\":%d}} ", n)))
+func event(n int) *webhook.Event {
+	e, err := webhook.Parse([]byte(fmt.Sprintf("\ufeff{\"webhookEvent\":\"WB_Loan_Opened\",\"data\":{\"n\":%d}} ", n)))
 	if err != nil {
 		panic(err)
 	}

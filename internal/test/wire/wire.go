@@ -112,3 +112,20 @@ type RoundTripper func(*http.Request) (*http.Response, error)
 
 // RoundTrip calls f.
 func (f RoundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// Silent returns a client of a service that must not be called.
+func Silent(t *testing.T) *lending.Client {
+	t.Helper()
+	return Serve(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s %s arrived", r.Method, r.URL.Path) })
+}
+
+// Reply returns a transport that answers each request with a JSON body, and header as pairs.
+func Reply(status int, body string, header ...string) RoundTripper {
+	return func(*http.Request) (*http.Response, error) {
+		h := http.Header{"Content-Type": {"application/json"}}
+		for i := 0; i < len(header); i += 2 {
+			h.Set(header[i], header[i+1])
+		}
+		return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body))}, nil
+	}
+}

@@ -77,19 +77,11 @@ func run(ctx context.Context, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	say(out, "The embedded service is running, and a worker at it: nothing leaves this machine.")
-	var told time.Time
 	result, err := onboarding.Trial{
 		Customers: emails, Lost: 0.2, Held: held, Kills: 15, Life: 200 * time.Millisecond,
 		Worker: func(address string) *exec.Cmd { return exec.Command(self, "worker", address, directory) }, //nolint:gosec,noctx // this very program, which the trial kills
-		Tell: func(p onboarding.Progress) {
-			if p.Done || time.Since(told) > 100*time.Millisecond {
-				told = time.Now()
-				_, _ = fmt.Fprintf(out, "\r%5.1f s: %2d of %d withdrawals confirmed, the worker killed %2d times, %2d answers lost",
-					p.Elapsed.Seconds(), p.Confirmed, customers, p.Kills, p.Lost)
-			}
-		},
+		Tell:   onboarding.Show(out, customers),
 	}.Run(ctx)
-	say(out, "")
 	if err != nil {
 		return err
 	}

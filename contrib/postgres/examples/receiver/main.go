@@ -28,6 +28,7 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 const (
@@ -46,23 +47,23 @@ func main() {
 }
 
 // receive makes the inbox, its handler and what works on it until ctx ends.
-func receive(ctx context.Context, pool *pgxpool.Pool, secrets lending.SecretsFunc, act lendingpostgres.TxFunc, observe func(lending.Handling)) (handler http.Handler, worked <-chan struct{}) {
+func receive(ctx context.Context, pool *pgxpool.Pool, secrets webhook.SecretsFunc, act lendingpostgres.TxFunc, observe func(webhook.Handling)) (handler http.Handler, worked <-chan struct{}) {
 	inbox := lendingpostgres.NewInbox(pool, "lending", nil)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		inbox.WorkTx(ctx, act, &lending.WorkOptions{
+		inbox.WorkTx(ctx, act, &webhook.WorkOptions{
 			Concurrency: workers,
 			Backoff:     func(int) time.Duration { return 100 * time.Millisecond }, // the usual ones are for a service that is away
 			Observe:     observe,
 		})
 	}()
-	return lending.NewReceiver(secrets, inbox.Put, nil), ended
+	return webhook.NewReceiver(secrets, inbox.Put, nil), ended
 }
 
 // act books a loan in a table of the program's own. All that it writes with tx is committed
 // together with the end of the event.
-func act(ctx context.Context, tx pgx.Tx, event *lending.Event) error {
+func act(ctx context.Context, tx pgx.Tx, event *webhook.Event) error {
 	if event.Name != lending.EventLoanCreated {
 		return nil // acted on: there is nothing to do
 	}
@@ -72,7 +73,7 @@ func act(ctx context.Context, tx pgx.Tx, event *lending.Event) error {
 
 // failing is act, but for the third call, which fails after it has written.
 func failing(calls *atomic.Int32) lendingpostgres.TxFunc {
-	return func(ctx context.Context, tx pgx.Tx, event *lending.Event) error {
+	return func(ctx context.Context, tx pgx.Tx, event *webhook.Event) error {
 		if err := act(ctx, tx, event); err != nil {
 			return err
 		}
@@ -116,7 +117,7 @@ func run(ctx context.Context, out io.Writer) error {
 	working, stop := context.WithCancel(ctx)
 	handler, worked := receive(working, pool, func(*http.Request) ([]lending.Secret, error) {
 		return []lending.Secret{*secret.Load()}, nil
-	}, failing(&calls), func(h lending.Handling) {
+	}, failing(&calls), func(h webhook.Handling) {
 		if h.Event == lending.EventLoanCreated && h.Err == nil {
 			booked <- struct{}{}
 		}
@@ -193,7 +194,7 @@ func count(ctx context.Context, out io.Writer, pool *pgxpool.Pool) error {
 		return err
 	}
 	fmt.Fprintf(out, "The table of the program has %d rows, of %d events: each is there once.\n", rows, different)
-	fmt.Fprintf(out, "The inbox is empty: %t\n", left == lending.InboxCounts{})
+	fmt.Fprintf(out, "The inbox is empty: %t\n", left == webhook.InboxCounts{})
 	if rows != loans || different != loans {
 		return errors.New("not each event is there once")
 	}

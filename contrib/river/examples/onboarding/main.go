@@ -90,20 +90,12 @@ func run(ctx context.Context, out io.Writer, s show) error {
 	go func() { maintained <- maintain(maintenance, pool) }()
 
 	say(out, "The embedded service, a PostgreSQL of its own and two workers are running: nothing leaves this machine.")
-	var told time.Time
 	result, err := onboarding.Trial{
 		Customers: emails, Lost: 0.2, Held: held, Fleet: 2, Kills: s.kills, Life: 200 * time.Millisecond,
 		Worker: func(address string) *exec.Cmd { return exec.Command(self, s.worker, address, database) }, //nolint:gosec,noctx // this very program, which the trial kills
-		Tell: func(p onboarding.Progress) {
-			if p.Done || time.Since(told) > 100*time.Millisecond {
-				told = time.Now()
-				_, _ = fmt.Fprintf(out, "\r%5.1f s: %2d of %d withdrawals confirmed, a worker killed %2d times, %2d answers lost",
-					p.Elapsed.Seconds(), p.Confirmed, s.customers, p.Kills, p.Lost)
-			}
-		},
+		Tell:   onboarding.Show(out, s.customers),
 	}.Run(ctx)
 	stop()
-	say(out, "")
 	if err := errors.Join(err, <-maintained); err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func shown(t *testing.T, worker string) (string, error) {
 	if errors.Is(err, pgtest.ErrMissing) && os.Getenv("CI") != "true" {
 		t.Skip(err)
 	}
-	t.Logf("%s", out.Bytes()[bytes.LastIndexByte(out.Bytes(), '\r')+1:])
+	t.Logf("%s", out.Bytes())
 	return out.String(), err
 }
 

@@ -1,25 +1,25 @@
-package lending
+package webhook
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
+	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/safely"
 )
 
 // What an [EventFunc] can say beside success and failure.
 var (
 	// ErrDuplicate means that the event has been acted on before. It is a success.
-	ErrDuplicate = errors.New("lending: event: it has been acted on before")
+	ErrDuplicate = errors.New("lending/webhook: event: it has been acted on before")
 	// ErrClaimed means that the event is being acted on at this moment. It is not a
 	// success: that may still fail.
-	ErrClaimed = errors.New("lending: event: it is being acted on")
+	ErrClaimed = errors.New("lending/webhook: event: it is being acted on")
 	// ErrNotRecorded means that the event was acted on, and that the [Deduper] could not
 	// record it. It is a success: to have it sent again would be to act twice.
-	ErrNotRecorded = errors.New("lending: event: it was acted on, which could not be recorded")
+	ErrNotRecorded = errors.New("lending/webhook: event: it was acted on, which could not be recorded")
 )
 
 // accepted reports whether err of an EventFunc means that the event is dealt with.
@@ -72,7 +72,7 @@ func Once(d Deduper, handle EventFunc) EventFunc { return OnceBy(d, (*Event).Key
 // data, together with its name. It recognises what the service sends again after a
 // failure. Events for which key returns "" are handled each time. The two combine:
 //
-//	handle = lending.Once(deduper, lending.OnceBy(deduper, byWithdrawal, handle))
+//	handle = webhook.Once(deduper, webhook.OnceBy(deduper, byWithdrawal, handle))
 //
 // A failure or a panic of handle frees the key. One window remains, as it must
 // without a transaction that spans both: if the process ends after handle has acted
@@ -93,7 +93,7 @@ func OnceBy(d Deduper, key func(*Event) string, handle EventFunc) EventFunc {
 			if !done { // failed or panicked
 				ctx, cancel := afterwards(ctx)
 				defer cancel()
-				_ = safely.Call[PanicError](func() error { return claim.Release(ctx) }) // if that fails, the claim ends by itself
+				_ = safely.Call[lending.PanicError](func() error { return claim.Release(ctx) }) // if that fails, the claim ends by itself
 			}
 		}()
 		if err = handle(ctx, event); !accepted(err) {
@@ -102,7 +102,7 @@ func OnceBy(d Deduper, key func(*Event) string, handle EventFunc) EventFunc {
 		done = true
 		ctx, cancel := afterwards(ctx)
 		defer cancel()
-		if failed := safely.Call[PanicError](func() error { return claim.Done(ctx) }); failed != nil {
+		if failed := safely.Call[lending.PanicError](func() error { return claim.Done(ctx) }); failed != nil {
 			return fmt.Errorf("%w: %w", ErrNotRecorded, failed)
 		}
 		return err
@@ -112,80 +112,4 @@ func OnceBy(d Deduper, key func(*Event) string, handle EventFunc) EventFunc {
 // afterwards returns a context for what must be recorded although the sender has gone.
 func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-}
-
-// NewMemoryDeduper returns a [Deduper] for one process. It forgets everything when
-// the process ends, and takes about 200 bytes for each key until Keep has passed.
-func NewMemoryDeduper(opts DeduperOptions) Deduper {
-	d := &dedupeState{options: opts.WithDefaults(), keys: map[string]*claimState{}}
-	return memoryDeduper{func() *dedupeState { return d }}
-}
-
-// memoryDeduper and memoryClaim hold their state behind a function, where nothing that
-// prints or compares looks.
-type (
-	memoryDeduper struct{ state func() *dedupeState }
-	memoryClaim   struct{ state func() *claimState }
-)
-
-type dedupeState struct {
-	options DeduperOptions
-
-	mu   sync.Mutex
-	keys map[string]*claimState
-	done []*claimState // in the order in which they are forgotten
-}
-
-type claimState struct {
-	deduper *dedupeState
-	key     string
-	done    bool
-	until   time.Time // when the claim ends, or when what is done is forgotten
-}
-
-func (m memoryDeduper) Claim(ctx context.Context, key string) (Claim, error) {
-	d := m.state()
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	now := time.Now()
-	for len(d.done) > 0 && !now.Before(d.done[0].until) {
-		if forgotten := d.done[0]; d.keys[forgotten.key] == forgotten {
-			delete(d.keys, forgotten.key)
-		}
-		d.done[0] = nil
-		d.done = d.done[1:]
-	}
-	if c := d.keys[key]; c != nil && c.done {
-		return nil, ErrDuplicate
-	} else if c != nil && now.Before(c.until) {
-		return nil, ErrClaimed
-	}
-	c := &claimState{deduper: d, key: key, until: now.Add(d.options.Lease)}
-	d.keys[key] = c
-	return memoryClaim{func() *claimState { return c }}, nil
-}
-
-func (m memoryClaim) Done(context.Context) error {
-	c := m.state()
-	c.deduper.mu.Lock()
-	defer c.deduper.mu.Unlock()
-	if !c.done {
-		c.done, c.until = true, time.Now().Add(c.deduper.options.Keep)
-		c.deduper.keys[c.key] = c
-		c.deduper.done = append(c.deduper.done, c)
-	}
-	return nil
-}
-
-func (m memoryClaim) Release(context.Context) error {
-	c := m.state()
-	c.deduper.mu.Lock()
-	defer c.deduper.mu.Unlock()
-	if c.deduper.keys[c.key] == c && !c.done {
-		delete(c.deduper.keys, c.key)
-	}
-	return nil
 }

@@ -1,4 +1,4 @@
-package lending
+package webhook
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/safely"
 )
 
@@ -26,7 +27,7 @@ import (
 type EventFunc func(ctx context.Context, event *Event) error
 
 // EventFuncs calls a function by the name of the event.
-type EventFuncs map[EventName]EventFunc
+type EventFuncs map[lending.EventName]EventFunc
 
 // Handle is an [EventFunc]. It returns nil for events that have no function.
 func (f EventFuncs) Handle(ctx context.Context, event *Event) error {
@@ -39,19 +40,19 @@ func (f EventFuncs) Handle(ctx context.Context, event *Event) error {
 // SecretsFunc returns the secrets that may have signed a delivery, by its path or host
 // for example, and none if nobody can have. It is called before the body is read:
 // nothing in the request has been verified.
-type SecretsFunc func(r *http.Request) ([]Secret, error)
+type SecretsFunc func(r *http.Request) ([]lending.Secret, error)
 
 // SignedWith accepts deliveries that one of the secrets has signed. Two are for the
 // time in which one replaces the other; the usual one is best put first.
 //
 // It panics if a secret is empty, as that of a variable that was not set.
-func SignedWith(secrets ...Secret) SecretsFunc {
+func SignedWith(secrets ...lending.Secret) SecretsFunc {
 	for _, secret := range secrets {
 		if secret.IsZero() {
-			panic("lending: SignedWith: a secret is empty")
+			panic("lending/webhook: SignedWith: a secret is empty")
 		}
 	}
-	return func(*http.Request) ([]Secret, error) { return secrets, nil }
+	return func(*http.Request) ([]lending.Secret, error) { return secrets, nil }
 }
 
 // ReceiverOptions are what can be changed in a receiver. A nil pointer and zero fields
@@ -83,7 +84,7 @@ type ReceiverOptions struct {
 // but the name of an event whose signature was right, and may be logged.
 type Delivery struct {
 	Status   int // that was answered
-	Event    EventName
+	Event    lending.EventName
 	Key      string // see [Event.Key]; empty if the signature was not right
 	Bytes    int    // of the body, as far as it was read
 	Duration time.Duration
@@ -97,7 +98,7 @@ type Delivery struct {
 func (d Delivery) LogValue() slog.Value {
 	attrs := []slog.Attr{slog.Int("status", d.Status), slog.Int("bytes", d.Bytes), slog.Duration("duration", d.Duration)}
 	if d.Key != "" {
-		attrs = append(attrs, slog.String("event", token(string(d.Event))), slog.String("key", d.Key))
+		attrs = append(attrs, slog.String("event", d.name()), slog.String("key", d.Key))
 	}
 	if d.Err != nil {
 		attrs = append(attrs, slog.String("error", d.Err.Error()))
@@ -105,16 +106,15 @@ func (d Delivery) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// PanicError is the error of a function of the caller's that panicked where the library
-// calls it in the background: see [EventFunc], [Work] and [Session].
-type PanicError struct {
-	Value any
-	Stack []byte
-}
-
-// Error names the type of the value, which can hold what the function was given.
-func (e *PanicError) Error() string {
-	return fmt.Sprintf("lending: a function panicked with a value of type %T", e.Value)
+// name returns the name of the event if it is one, and hides it if it can hold anything else.
+func (d Delivery) name() string {
+	odd := func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_-.:$[]|", r))
+	}
+	if len(d.Event) > 128 || strings.ContainsFunc(string(d.Event), odd) {
+		return "[redacted]"
+	}
+	return string(d.Event)
 }
 
 // NewReceiver returns the handler to which the service posts its events. It verifies
@@ -134,7 +134,7 @@ func (e *PanicError) Error() string {
 // It panics if secrets or handle is nil.
 func NewReceiver(secrets SecretsFunc, handle EventFunc, opts *ReceiverOptions) http.Handler {
 	if secrets == nil || handle == nil {
-		panic("lending: NewReceiver: needs secrets and a function")
+		panic("lending/webhook: NewReceiver: needs secrets and a function")
 	}
 	r := &receiverHandler{secrets: secrets, handle: handle}
 	if opts != nil {
@@ -164,8 +164,10 @@ type refusal struct {
 	err    error
 }
 
+var errNoSignature = fmt.Errorf("%w: the header is missing or repeated", lending.ErrSignature)
+
 func refuse(status int, reason string) *refusal {
-	return &refusal{status, errors.New("lending: delivery refused: " + reason)}
+	return &refusal{status, errors.New("lending/webhook: delivery refused: " + reason)}
 }
 
 func (h *receiverHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -177,7 +179,7 @@ func (h *receiverHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if refused := h.receive(w, r, &d); refused != nil {
 		d.Status, d.Err = refused.status, refused.err
 	}
-	if p, ok := errors.AsType[*PanicError](d.Err); ok && p.Value == http.ErrAbortHandler { //nolint:errorlint // the very value
+	if p, ok := errors.AsType[*lending.PanicError](d.Err); ok && p.Value == http.ErrAbortHandler { //nolint:errorlint // the very value
 		panic(http.ErrAbortHandler) // no failure but a wish, which only a server can fulfil
 	}
 	switch d.Status {
@@ -189,7 +191,7 @@ func (h *receiverHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(d.Status)
 	d.Duration = time.Since(start)
 	if h.Observe != nil {
-		_ = safely.Call[PanicError](func() error { // on its panic net/http would send no answer
+		_ = safely.Call[lending.PanicError](func() error { // on its panic net/http would send no answer
 			h.Observe(d)
 			return nil
 		})
@@ -202,12 +204,12 @@ func (h *receiverHandler) receive(w http.ResponseWriter, r *http.Request, d *Del
 	if refused := h.checkHead(r); refused != nil {
 		return refused
 	}
-	signatures := r.Header.Values(SignatureHeader)
+	signatures := r.Header.Values(lending.SignatureHeader)
 	if len(signatures) != 1 {
 		return &refusal{http.StatusUnauthorized, errNoSignature}
 	}
-	var secrets []Secret
-	err := safely.Call[PanicError](func() (err error) {
+	var secrets []lending.Secret
+	err := safely.Call[lending.PanicError](func() (err error) {
 		secrets, err = h.secrets(r)
 		return err
 	})
@@ -221,7 +223,7 @@ func (h *receiverHandler) receive(w http.ResponseWriter, r *http.Request, d *Del
 	if err := verifyAny(secrets, body, signatures[0]); err != nil {
 		return &refusal{http.StatusUnauthorized, err}
 	}
-	event, err := ParseEvent(body)
+	event, err := Parse(body)
 	if err != nil {
 		return &refusal{http.StatusBadRequest, err}
 	}
@@ -231,7 +233,7 @@ func (h *receiverHandler) receive(w http.ResponseWriter, r *http.Request, d *Del
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), h.Timeout) // also if the sender hangs up
 	defer cancel()
-	err = safely.Call[PanicError](func() error { return h.handle(ctx, event) })
+	err = safely.Call[lending.PanicError](func() error { return h.handle(ctx, event) })
 	switch {
 	case accepted(err):
 		d.Err = err
@@ -275,10 +277,10 @@ func (h *receiverHandler) read(w http.ResponseWriter, r *http.Request) ([]byte, 
 	return body, nil
 }
 
-func verifyAny(secrets []Secret, body []byte, signature string) error {
-	err := errNoSecret
+func verifyAny(secrets []lending.Secret, body []byte, signature string) error {
+	err := lending.Verify("", body, signature) // if there is none
 	for _, secret := range secrets {
-		if err = Verify(secret.Reveal(), body, signature); err == nil {
+		if err = lending.Verify(secret.Reveal(), body, signature); err == nil {
 			return nil
 		}
 	}

@@ -1,0 +1,175 @@
+// Package fake starts the embedded service, or names another one, for tests that need a whole service.
+package fake
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// The service that the tests talk to, if it is not the embedded one: CONTRIBUTING.md.
+const (
+	baseURLVariable  = "LENDING_TEST_BASE_URL"
+	usernameVariable = "LENDING_TEST_USERNAME"
+	passwordVariable = "LENDING_TEST_PASSWORD"             // the name of the variable, not a password
+	deviceVariable   = "LENDING_TEST_TRUSTED_DEVICE_TOKEN" // for an account with a second factor: nobody can be asked for a code
+
+	// PartnerVariable names a partner of the other service.
+	PartnerVariable = "LENDING_TEST_PARTNER_ID"
+)
+
+// Target returns a client of the service under test. Without LENDING_TEST_BASE_URL that
+// is the embedded service, which the test may look into; with it, service is nil.
+func Target(t *testing.T) (service *lendingtest.Server, client *lending.Client) {
+	t.Helper()
+	address := os.Getenv(baseURLVariable)
+	if address == "" {
+		return Start(t)
+	}
+	credentials := lending.Credentials{
+		Username: os.Getenv(usernameVariable), Password: lending.NewSecret(os.Getenv(passwordVariable)),
+	}
+	if device := os.Getenv(deviceVariable); device != "" {
+		credentials.TrustedDeviceToken = lending.NewSecret(device)
+	}
+	require.NotEmpty(t, credentials.Username, "%s is set, and %s is not", baseURLVariable, usernameVariable)
+	return nil, wire.NewClient(t, address, lending.WithCredentials(credentials))
+}
+
+// NeedsControl skips a test that makes its service fail, sets its clock or looks into
+// it, where another service than the embedded one is to be tested.
+func NeedsControl(t *testing.T) {
+	t.Helper()
+	if os.Getenv(baseURLVariable) != "" {
+		t.Skipf("%s is set, and this test controls the service that it talks to: it can only run against the embedded one", baseURLVariable)
+	}
+}
+
+// Newcomer returns a customer that no service has yet.
+func Newcomer() lending.UserRequest {
+	customer := Ada()
+	customer.Email = "ada-" + strings.ReplaceAll(uuid.NewString(), "-", "") + "@example.com"
+	return customer
+}
+
+// Must returns the value of a call that has to succeed, and panics with CallFailed if it fails.
+func Must[T any](value T, err error) T {
+	if err != nil {
+		panic(CallFailed{err})
+	}
+	return value
+}
+
+// CallFailed is the panic of Must.
+type CallFailed struct{ Err error }
+
+// Invoice returns a calculation that the embedded service accepts.
+func Invoice() *lending.CalculationRequest {
+	return &lending.CalculationRequest{Amount: "2500.00", PercentOfIncome: "12.5", Terms: 6, FixedRepaymentCalculation: true}
+}
+
+// Ada returns a customer that keeps every rule.
+func Ada() lending.UserRequest {
+	return lending.UserRequest{
+		FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com",
+		Password: lending.NewSecret("A-hush-Pass-1"), MobileNumber: "(415) 555-0100",
+	}
+}
+
+// Routes that tests make fail or count.
+const (
+	LoginRoute     = "POST /api/Authenication/login"
+	TwoFactorRoute = "POST /api/Authenication/validate-two-factor"
+	CreateRoute    = "POST /api/Application/create-customer"
+	ProcessRoute   = "GET /api/Application/process-application/{applicationId}"
+	StatusRoute    = "GET /api/Application/application-status/{applicationId}"
+	RefreshRoute   = "POST /api/Authenication/refresh-token"
+	ListRoute      = "GET /api/Application/get-customer-applications/{customerId}"
+)
+
+// Start starts the embedded service and returns a client that signs in to it with
+// the codes that it sends.
+func Start(t *testing.T, opts ...lendingtest.Option) (*lendingtest.Server, *lending.Client) {
+	t.Helper()
+	NeedsControl(t)
+	service := lendingtest.NewServer(append(opts, lendingtest.WithBasePath(wire.BasePath))...)
+	t.Cleanup(service.Close)
+	return service, wire.NewClient(t, service.URL, lending.WithCredentials(Credentials(service)))
+}
+
+// Credentials returns those of the embedded service, which hands over its own codes.
+func Credentials(service interface{ TwoFactorCode(string) string }) lending.Credentials {
+	return lending.Credentials{
+		Username: lendingtest.Username,
+		Password: lending.NewSecret(lendingtest.Password),
+		TwoFactor: func(context.Context, lending.Challenge) (string, error) {
+			return service.TwoFactorCode(lendingtest.Username), nil
+		},
+	}
+}
+
+// The banking data of an application, under the embedded service's names.
+type (
+	BankData struct {
+		Accounts []BankAccount `json:"accounts"`
+	}
+	BankAccount struct {
+		AccountName   string            `json:"accountName"`
+		AccountNumber string            `json:"accountNumber"`
+		RoutingNumber string            `json:"routingNumber"`
+		AccountType   string            `json:"accountType"`
+		Balance       string            `json:"balance"`
+		Transactions  []BankTransaction `json:"transactions"`
+	}
+	BankTransaction struct {
+		Date        string `json:"date"`
+		Description string `json:"description"`
+		Amount      string `json:"amount"`
+	}
+)
+
+// Booked returns a transaction.
+func Booked(date, description, amount string) BankTransaction {
+	return BankTransaction{date, description, amount}
+}
+
+// AccountsWith returns banking data of one account.
+func AccountsWith(transactions ...BankTransaction) *lending.BankingDataRequest {
+	return &lending.BankingDataRequest{Extra: BankData{[]BankAccount{{
+		AccountName: "Checking", AccountNumber: "000123456789", RoutingNumber: "110000000",
+		AccountType: "checking", Balance: "48210.55", Transactions: transactions,
+	}}}}
+}
+
+// InBubble runs test on fake time, with a service without sockets.
+func InBubble(t *testing.T, test func(t *testing.T, service *lendingtest.Service), opts ...lendingtest.Option) {
+	t.Helper()
+	NeedsControl(t)
+	synctest.Test(t, func(t *testing.T) {
+		service := lendingtest.New(opts...)
+		defer service.Close()
+		test(t, service)
+	})
+}
+
+// SignIn returns a client of service that signs in with the codes it sends.
+func SignIn(t *testing.T, service *lendingtest.Service, change func(*lending.Credentials), opts ...lending.Option) *lending.Client {
+	t.Helper()
+	credentials := Credentials(service)
+	if change != nil {
+		change(&credentials)
+	}
+	return wire.NewClient(t, "http://127.0.0.1", append([]lending.Option{
+		lending.WithCredentials(credentials), lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
+	}, opts...)...)
+}

@@ -1,0 +1,23 @@
+package onboarding
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// A file or a pipe gets a line now and then, and the last one.
+func TestProgressIsShownInLines(t *testing.T) {
+	var out bytes.Buffer
+	show := Show(&out, 10)
+	for ms := time.Duration(0); ms < 4500; ms += 10 {
+		show(Progress{Elapsed: ms * time.Millisecond})
+	}
+	show(Progress{Elapsed: 4500 * time.Millisecond, Confirmed: 10, Kills: 15, Lost: 31, Done: true})
+	assert.Equal(t, `  2.0 s:  0 of 10 withdrawals confirmed,  0 workers killed,  0 answers lost
+  4.0 s:  0 of 10 withdrawals confirmed,  0 workers killed,  0 answers lost
+  4.5 s: 10 of 10 withdrawals confirmed, 15 workers killed, 31 answers lost
+`, out.String())
+}
