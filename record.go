@@ -1,6 +1,7 @@
 package lending
 
 import (
+	"bytes"
 	"encoding"
 	"encoding/json"
 	"errors"
@@ -21,8 +22,8 @@ import (
 // fmt shows nothing of a Record, in whatever it stands; slog's JSON handler shows it in
 // a list, see [Record.LogValue].
 //
-// A Record is a view of the whole answer that it came in, which stays in memory as
-// long as the Record does; [Record.Detach] cuts it out.
+// A Record keeps the whole response that it came in, for example a page of 200 records,
+// in memory; a [Record.Clone] does not.
 type Record struct {
 	answer   answerText // nil if there is none
 	from, to int
@@ -60,21 +61,20 @@ func (r Record) Raw() json.RawMessage {
 	return json.RawMessage((*r.answer).text[r.from:r.to:r.to])
 }
 
-// Decode decodes the record into v, as [json.Unmarshal] does; [As] does it in one line
-// with the call. Its error is a [*DecodeError], which never shows a value.
+// Decode decodes the record into v, as [json.Unmarshal] does in the installed version of
+// Go. [As] does the same in one line with the call. The error is a [*DecodeError], which
+// never shows a value.
 //
-// Names, and what v holds already, are treated as json.Unmarshal does, in every version
-// of Go. A plain struct that is still zero is filled several times as fast: one without
-// embedded fields and without ",string", of strings, numbers, booleans, types that
-// decode themselves, and pointers, slices and structs of those. The rest is left to
-// json.Unmarshal: the value of a field that is a map or an interface, and the whole
-// struct otherwise.
+// A struct that is still zero is decoded several times as fast if it holds only strings,
+// numbers, booleans, types that decode themselves, and pointers, slices and structs of
+// those, without embedded fields and without ",string". Methods of v run as often as
+// json.Unmarshal runs them. A method that panics does so in the caller's goroutine and
+// leaves the record unchanged.
 //
-// A field of v that is a Record with the tag `json:"-"` receives the record itself, with
-// what v has no field for. A struct of yours that embeds a Record, or a record that has
-// one, is refused: its UnmarshalJSON would be that of the Record, which fills no field
-// beside itself. Give the field a name. A method of v that panics does so in your
-// goroutine, and leaves the record as it was.
+// A field of type Record with the tag `json:"-"` receives the record itself, with the
+// members that v has no field for. Do not embed a Record, or a record that has one: its
+// UnmarshalJSON would be promoted, and the other fields would stay empty. Decode returns
+// an error for such a struct. Use a named field instead.
 func (r Record) Decode(v any) error {
 	into := reflect.ValueOf(v)
 	if into.Kind() != reflect.Pointer || into.IsNil() {
@@ -107,14 +107,18 @@ var targets = jsonplan.Records{Own: recordType, Harmless: func(t reflect.Type) b
 
 var errSwallowed = errors.New("an embedded record takes everything")
 
-// Detach copies the record out of the answer it came in, so that keeping one record
-// of a long list does not keep the list.
-func (r *Record) Detach() {
-	answer := newAnswerText(append([]byte(nil), r.Raw()...))
-	if r.answer != nil {
-		(*answer).checked, (*answer).command = (*r.answer).checked, (*r.answer).command
+// Clone returns a copy of the record, so that the copy does not keep the rest of the
+// response in memory:
+//
+//	list[7].Record = list[7].Clone()
+func (r Record) Clone() Record {
+	if r.answer == nil {
+		return r
 	}
-	*r = Record{answer: answer, to: len((*answer).text)}
+	text := bytes.Clone(r.Raw())
+	answer := newAnswerText(text)
+	(*answer).checked, (*answer).command = (*r.answer).checked, (*r.answer).command
+	return Record{answer: answer, to: len(text)}
 }
 
 // MarshalJSON writes the record as it was received: changed typed fields are not written.

@@ -34,8 +34,12 @@ func As[T any, R interface{ Decode(v any) error }](record R, err error) (T, erro
 //
 //	payments, err := lending.ListAs[Payment](client.Loans.Transactions(ctx, id, nil))
 //
-// If one does not decode there is no list, and the Index of the [*DecodeError] says
-// which it was. A list that nobody sent is nil, an empty one is not.
+// If a record does not decode, ListAs returns no list, and the Index of the [*DecodeError]
+// names the record. A null in the list is a zero T. A list that nobody sent is nil, an
+// empty list is not.
+//
+// The strings of a T share one allocation of up to 1 KiB. Use [strings.Clone] to keep a
+// single string without the others.
 func ListAs[T any, R interface{ Decode(v any) error }](records []R, err error) ([]T, error) {
 	if err != nil || records == nil {
 		return nil, err

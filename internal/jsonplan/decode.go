@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding"
 	"encoding/json"
+	"errors"
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
@@ -18,12 +20,12 @@ import (
 func (p *Plan) Unmarshal(data []byte, v any) *Misfit {
 	into, start := reflect.ValueOf(v).Elem(), jsonsplit.Space(data, 0)
 	if p.kind != foreign && p.kind != awkward && into.IsZero() && p.fits(data, start) { // what holds something is merged with
-		d := decoder{data: data, size: p.sizeHint(), failed: -1}
-		if _, ok := d.value(start, p, into); ok {
+		d := decoder{data: data, size: p.sizeHint(), goesOn: p.calls && goesOn()}
+		if _, ok := d.value(start, p, into); ok && d.err == nil {
 			p.remember(d.used)
 			return nil
 		}
-		if p.calls { // encoding/json stops too where a method fails
+		if p.calls {
 			return p.misfit(data, d.failed, d.err)
 		}
 		into.SetZero()
@@ -54,7 +56,8 @@ type decoder struct {
 	strings strings.Builder // what is written stays where it is: see keep
 	size    int             // of the strings, probably
 	used    int             // by them
-	failed  int             // where the value is whose method has failed, -1 if none has
+	goesOn  bool            // after the error of a method
+	failed  int             // where the value is whose method has failed first
 	err     error           // of that method
 }
 
@@ -115,10 +118,25 @@ func isNumber(c byte) bool { return c == '-' || '0' <= c && c <= '9' }
 
 // called notes the error of the method of the value at i.
 func (d *decoder) called(i int, err error) (ok bool) {
-	if err != nil {
+	if err != nil && d.err == nil {
 		d.failed, d.err = i, err
 	}
-	return err == nil
+	return err == nil || d.goesOn
+}
+
+// goesOn reports whether encoding/json decodes the rest of a text after a method has failed,
+// as it does from Go 1.27 on.
+var goesOn = sync.OnceValue(func() bool {
+	var probe []failing
+	_ = json.Unmarshal([]byte("[1,2]"), &probe)
+	return len(probe) == 2 && probe[1] == 2
+})
+
+type failing int
+
+func (f *failing) UnmarshalJSON(data []byte) error {
+	*f = failing(data[0] - '0')
+	return errors.New("lending: a method that fails")
 }
 
 // members fills the fields of a struct. A field that is filled twice is merged, which is
