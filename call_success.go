@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/lendingapi/lending-go/internal/confirmed"
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
 )
 
@@ -17,7 +18,7 @@ import (
 //	what is declared     what is a success
 //	a record             an object, with its id where one is published
 //	a page               an object with data, or a total of 0
-//	GuidApiResponse      an object that holds a UUID, or one alone
+//	GuidApiResponse      a new UUID, alone or in a member of an object that contradicts nowhere
 //	FullApplicationUser  an object: without a token, says the interface, the sign-in has failed
 //	a UUID, a token      a string that is one, and neither zero nor empty
 //	a string             a string, an empty answer
@@ -85,7 +86,7 @@ func (f *failureReport) add(name, value []byte) {
 	}
 	switch string(known[:len(name)]) {
 	case "success", "issuccess", "succeeded":
-		if string(value) == "false" {
+		if isFalse(value) {
 			f.name = string(name)
 		}
 	case "error", "errors":
@@ -106,6 +107,11 @@ func failureIn(record []byte) string {
 		report.add(name, record[at.From:at.To])
 	}
 	return report.member()
+}
+
+// isFalse reports whether value is false, also as a text or a number.
+func isFalse(value []byte) bool {
+	return string(value) == "0" || strings.EqualFold(strings.Trim(string(value), `"`), "false")
 }
 
 // isFailure reports whether value is a status from 400 to 599.
@@ -141,7 +147,7 @@ var (
 	errSaysNo  = hidden("the answer is false", nil)
 	errFewer   = hidden("fewer records have come than were sent", nil)
 	errNotTrue = hidden("the answer is not true", nil)
-	errNotGUID = hidden("the answer holds no UUID", nil)
+	errNotGUID = hidden("the answer holds no UUID of a withdrawal", nil)
 )
 
 // doubt says why a success does not mean that it happened. It looks at the answer before
@@ -155,7 +161,7 @@ func (x *exchange) doubt() error {
 	case x.result == reflect.TypeFor[Record](): // of Client.Do
 		return nil
 	case x.said.failed != "" && x.result != reflect.TypeFor[*FullApplicationUser]():
-		return hidden("the answer reports a failure: " + x.said.failed, nil)
+		return hidden("the answer reports a failure: "+x.said.failed, nil)
 	case x.request.proof != nil:
 		return x.request.proof(x)
 	case string(body) == "false" && x.result != reflect.TypeFor[bool]():
@@ -194,31 +200,30 @@ func provesDocument(x *exchange) error {
 	return nil
 }
 
-// provesGUID says why an answer does not look like a GuidApiResponse. Nothing but its
-// name is published of it: it is a UUID, or one of its members is, and not that of a problem record.
-func provesGUID(x *exchange) error {
-	body := x.said.body
+// provesWithdrawal says why an answer does not mean that money moves. Nothing but its name
+// is published of a GuidApiResponse.
+func provesWithdrawal(x *exchange) error {
 	switch {
-	case len(body) == 0 || string(body) == "null":
+	case len(x.said.body) == 0 || string(x.said.body) == "null":
 		return ErrNoContent
 	case !x.said.valid:
 		return errNotGUID
-	case isID(body):
-		return nil
 	}
-	for name, at := range jsonsplit.Members(body) {
-		if isID(body[at.From:at.To]) && !strings.EqualFold(string(name), "correlationId") {
-			return nil
-		}
+	ok, contradiction := confirmed.By(x.said.body, x.request.holds)
+	switch {
+	case contradiction != "":
+		return hidden("the answer reports a failure: "+token(contradiction), nil)
+	case !ok:
+		return errNotGUID
 	}
-	return errNotGUID
+	return nil
 }
 
-// isID reports whether raw is the string of a UUID that names something.
-func isID(raw []byte) bool {
-	text, err := jsonsplit.Text(raw)
-	id, invalid := uuid.ParseBytes(text)
-	return err == nil && invalid == nil && id != uuid.Nil
+// holds reports whether the path or the body of the request names id.
+func (r *request) holds(id uuid.UUID) bool {
+	body, _ := encodeWithoutSecrets(r.body)
+	text := strings.ToLower(strings.Join(r.args, " ") + string(body))
+	return strings.Contains(strings.ReplaceAll(text, "-", ""), strings.ReplaceAll(id.String(), "-", ""))
 }
 
 // lacks says which published part of a result is missing, without which it is none.
@@ -243,6 +248,15 @@ func lacks(result any) *shapeError {
 		}
 	case interface{ missing() *shapeError }:
 		return r.missing()
+	}
+	return nil
+}
+
+// isAnother says that a result is not the record that was asked for. No record but that of
+// a loan has a published id and a route that reads it by that id.
+func isAnother(result any, asked LoanID) *shapeError {
+	if loan, ok := result.(*LoanResponse); ok && loan.ID != asked && !asked.IsZero() {
+		return &shapeError{path: "id", want: "the id that was asked for", got: "another"}
 	}
 	return nil
 }

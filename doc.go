@@ -58,7 +58,7 @@
 // whose answer is lost may still be under way.
 //
 // [ErrUnauthorized], [ErrForbidden], [ErrNotFound], [ErrTooLarge], [ErrRateLimited],
-// [ErrNoContent] and [ErrSignInRequired] are for errors.Is too, and [Absent] tells
+// [ErrNoContent] and [ErrSignInRequired] are for errors.Is too, and [IsNotFound] tells
 // whether a read has found nothing: by a 404, a 400 or no content, as it comes. The text of every error
 // of this package may be logged: it names fields and codes, and quotes no value. What
 // the service said is in the field Problem of [Error], and in [Error.Response].
@@ -72,8 +72,8 @@
 // no boolean is due, and an object that reports a failure. That is a problem record, or
 // success, isSuccess or succeeded that is false, or error or errors with something in
 // it. Two kinds of calls are successes by their answer alone, and unknown without it:
-// an upload by true, and [LoansService.ConfirmInvoiceWithdrawal] by a UUID, alone or in a
-// member. Unknown are those of [BulkService] with fewer records than were sent, or with one
+// an upload by true, and [LoansService.ConfirmInvoiceWithdrawal] by a UUID, alone or in one
+// of a few members, that the request did not hold. Unknown are those of [BulkService] with fewer records than were sent, or with one
 // that reports a failure. Where the interface declares no answer, any other will do, and none.
 //
 // # What is retried

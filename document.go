@@ -112,7 +112,7 @@ func (s *ApprovalService) SubmitDocument(ctx context.Context, id ApplicationID, 
 }
 
 var (
-	errStalled     = hidden("no progress for " + callTimeout.String(), context.DeadlineExceeded)
+	errStalled     = hidden("no progress for "+callTimeout.String(), context.DeadlineExceeded)
 	errNotAccepted = hidden("the service did not accept the document", nil)
 	errOver        = errors.New("lending: the upload is over")
 	errEarlyAnswer = hidden("the service answered before it had the whole document", nil)

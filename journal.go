@@ -139,7 +139,7 @@ func journalError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return hidden("lending: journal: " + describe(err), errors.Join(ErrJournal, err))
+	return hidden("lending: journal: "+describe(err), errors.Join(ErrJournal, err))
 }
 
 // Resolution is what a person, or a program in a person's place, has found out.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -67,6 +68,7 @@ func successes() map[string]verdicts {
 	object := except("done", verdicts{
 		"-": "", "undeclared": "", "record": "", "id": "", "GuidApiResponse": "", "FullApplicationUser": "", "page": "", "upload": "unknown",
 	})
+	refusal := with(object, verdicts{"GuidApiResponse": "unknown"}) // where money moves
 	without := maps.Clone(object)
 	maps.Copy(without, verdicts{"id": "done", "page": "done", "GuidApiResponse": "unknown"})
 	zero := strings.ReplaceAll(`{`+whole+`}`, someID, `"00000000-0000-0000-0000-000000000000"`)
@@ -93,6 +95,8 @@ func successes() map[string]verdicts {
 		"\xEF\xBB\xBF" + ` {` + whole + `,"success":false}`: failure,
 		`{"\u0073uccess":false}`:                            failure,
 		`{"success":true,"isSuccess":false}`:                failure,
+		`{"success":"False",` + whole + `}`:                 failure,
+		`{"isSuccess":0,` + whole + `}`:                     failure,
 		`{"SUCCEEDED":false}`:                               failure,
 		`{"error":"no such application"}`:                   failure,
 		`{"error":{"code":7},` + whole + `}`:                failure,
@@ -108,12 +112,12 @@ func successes() map[string]verdicts {
 		`{"error":null,"errors":[ ],` + whole + `}`:                object,
 		`{"error":"","errors":{ },"succeeded":1,` + whole + `}`:    object,
 		`{"error":false,"Errors":0,` + whole + `}`:                 object,
-		`{"status":400,` + whole + `}`:                             object,
-		`{"status":"404","title":"Manager",` + whole + `}`:         object,
+		`{"status":400,` + whole + `}`:                             refusal,
+		`{"status":"404","title":"Manager",` + whole + `}`:         refusal,
 		`{"status":200,"title":"OK",` + whole + `}`:                object,
-		`{"status":404,"title":"","errorCode":null,` + whole + `}`: object,
-		`{"result":{"success":false,"error":"x"},` + whole + `}`:   object,
-		`{"successful":false,"errorCount":3,` + whole + `}`:        object,
+		`{"status":404,"title":"","errorCode":null,` + whole + `}`: refusal,
+		`{"result":{"success":false,"error":"x"},` + whole + `}`:   refusal,
+		`{"successful":false,"errorCount":3,` + whole + `}`:        refusal,
 
 		`{"status":"ok"}`:               without,
 		`{"id":null,"data":null,"x":1}`: without,
@@ -172,7 +176,13 @@ func TestSuccessOfEveryRoute(t *testing.T) {
 				if name == "Bulk.CreateCustomers" && strings.Contains(body, `{"id":null},{}`) {
 					want = "done"
 				}
-				result, err := catalog.Calls[name](t.Context(), client)
+				call := catalog.Calls[name]
+				if name == "Loans.Get" {
+					call = func(ctx context.Context, c *lending.Client) (any, error) {
+						return c.Loans.Get(ctx, lending.LoanID(uuid.MustParse(strings.Trim(someID, `"`))))
+					}
+				}
+				result, err := call(t.Context(), client)
 				if want == "" {
 					assert.NoError(t, err, body)
 					continue
@@ -237,6 +247,30 @@ func TestConfirmationKeepsItsAnswer(t *testing.T) {
 	}
 }
 
+// TestRefusedWithdrawalIsInDoubt holds that a UUID somewhere in an answer proves no withdrawal.
+func TestRefusedWithdrawalIsInDoubt(t *testing.T) {
+	t.Parallel()
+	const planID = `"66666666-7777-4888-8999-aaaaaaaaaaaa"` // is sent
+	for _, body := range []string{
+		`{"message":"OTP invalid","requestId":` + someID + `}`, `{"success":"false","id":` + someID + `}`,
+		`{"accepted":false,"loanId":"` + catalog.Loan.String() + `"}`, `{"id":"` + strings.ToUpper(catalog.Loan.String()) + `"}`,
+		`"` + catalog.Loan.String() + `"`, planID, `{"data":` + planID + `}`, `{"accepted":false,"id":` + someID + `}`,
+		`{"status":"Rejected","data":` + someID + `}`, `{"statusCode":400,"data":` + someID + `}`,
+		`{"code":"OTP_INVALID","id":` + someID + `}`, `{"message":"Ask for another code","id":` + someID + `}`,
+		`{"traceId":` + someID + `}`, `{"correlationId":` + someID + `}`, `{"otpValid":false,"result":` + someID + `}`,
+		`{"failed":true,"value":` + someID + `}`, `{"data":{"id":` + someID + `}}`,
+	} {
+		t.Run(body, func(t *testing.T) {
+			client := wire.Serve(t, wire.Answer(http.StatusOK, body))
+			_, err := client.Loans.ConfirmInvoiceWithdrawal(t.Context(), catalog.Withdrawal(), lending.WithdrawInvoiceRequestData{
+				DateUTC: catalog.Date, OTP: lending.NewSecret("012345"), Extra: map[string]any{"plan": strings.Trim(planID, `"`)},
+			})
+			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+			assert.NotContains(t, err.Error(), "another code")
+		})
+	}
+}
+
 // TestDoLeavesTheAnswerToItsCaller: of a route that is not shown nobody knows what a
 // success looks like, but HTML is none.
 func TestDoLeavesTheAnswerToItsCaller(t *testing.T) {
@@ -248,4 +282,19 @@ func TestDoLeavesTheAnswerToItsCaller(t *testing.T) {
 			assert.Equal(t, body, string(record.Raw()))
 		}
 	}
+}
+
+// TestReadOfAnotherRecordFails holds that the record of another loan is not taken for the one
+// that was asked for: its connection may hold what was left over of another call.
+func TestReadOfAnotherRecordFails(t *testing.T) {
+	t.Parallel()
+	client := wire.Serve(t, wire.Answer(http.StatusOK, `{`+whole+`}`))
+	loan, err := client.Loans.Get(t.Context(), catalog.Loan)
+	require.ErrorContains(t, err, "200 OK: id: want the id that was asked for, got another")
+	assert.Nil(t, loan)
+	assert.False(t, lending.IsNotFound(err))
+	assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
+	loan, err = client.Loans.Get(t.Context(), lending.LoanID(uuid.MustParse(strings.Trim(someID, `"`))))
+	require.NoError(t, err)
+	assert.Equal(t, someID, `"`+loan.ID.String()+`"`)
 }

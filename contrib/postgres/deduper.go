@@ -24,10 +24,10 @@ type Deduper struct {
 
 var _ webhook.Deduper = (*Deduper)(nil)
 
-// NewDeduper returns the deduper of that name. What is wrong with opts is the error of its
-// methods, and of [Migrate].
-func NewDeduper(pool *pgxpool.Pool, name string, options webhook.DeduperOptions, opts ...Option) *Deduper {
-	return &Deduper{opened(pool, opts), name, options.WithDefaults()}
+// NewDeduper returns the deduper of that name. The error says that an option is wrong.
+func NewDeduper(pool *pgxpool.Pool, name string, options *webhook.DeduperOptions, opts ...Option) (*Deduper, error) {
+	d := &Deduper{opened(pool, opts), name, options.WithDefaults()}
+	return d, d.err
 }
 
 // A claim that its owner makes again is one whose answer was lost on the way.

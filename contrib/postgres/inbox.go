@@ -65,18 +65,19 @@ type Inbox struct {
 
 var _ webhook.Inbox = (*Inbox)(nil)
 
-// NewInbox returns the inbox of that name.
-func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions, opts ...Option) *Inbox {
+// NewInbox returns the inbox of that name. The error says that an option is wrong.
+func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions, opts ...Option) (*Inbox, error) {
 	var o InboxOptions
 	if options != nil {
 		o = *options
 	}
-	usual := webhook.DeduperOptions{Lease: o.Lease, Keep: o.Keep}.WithDefaults()
+	usual := (&webhook.DeduperOptions{Lease: o.Lease, Keep: o.Keep}).WithDefaults()
 	o.Lease, o.Keep = usual.Lease, usual.Keep
 	if o.Poll <= 0 {
 		o.Poll = time.Second
 	}
-	return &Inbox{opened(pool, opts), name, o, opaque.Hide(newTaking()), opaque.Hide(new(bell))}
+	b := &Inbox{opened(pool, opts), name, o, opaque.Hide(newTaking()), opaque.Hide(new(bell))}
+	return b, b.err
 }
 
 // exec does a statement that does no harm when it is done twice, and returns how many rows
@@ -90,56 +91,84 @@ func (b *Inbox) exec(ctx context.Context, statement string, arguments ...any) (r
 	return rows, err
 }
 
-// Another that puts the same event is waited for. A key that has been known for long enough
-// is as one that is not, also before it is deleted.
-const putEvent = `
+// Another transaction that puts the same event is waited for. A key that has been known for Keep
+// is as good as unknown, also before it is deleted.
+const (
+	putEvent = `
 WITH new AS (
-	INSERT INTO {inbox_seen} AS seen (name, key, at) VALUES ($1::text, $2::bytea, pg_catalog.clock_timestamp())
-	ON CONFLICT (name, key) DO UPDATE SET at = excluded.at WHERE seen.at < excluded.at - $4::interval
+	INSERT INTO {inbox_seen} AS seen (name, key, at) VALUES ($1::text, $2::bytea, pg_catalog.clock_timestamp())` + unlessSeen + `
 	RETURNING at)
 INSERT INTO {inbox} (name, due, body) SELECT $1::text, at, $3::bytea FROM new`
+	putEventTx = atReadCommitted + `new AS (
+	INSERT INTO {inbox_seen} AS seen (name, key, at)
+	SELECT $1::text, $2::bytea, pg_catalog.clock_timestamp() FROM level WHERE sees` + unlessSeen + `
+	RETURNING at
+), inserted AS (
+	INSERT INTO {inbox} (name, due, body) SELECT $1::text, at, $3::bytea FROM new RETURNING 1)` + elseTwoRows
+	putNewEvent = `
+WITH new AS (
+	INSERT INTO {inbox_seen} (name, key, at) VALUES ($1::text, $2::bytea, pg_catalog.clock_timestamp()) RETURNING at)
+INSERT INTO {inbox} (name, due, body) SELECT $1::text, at, $3::bytea FROM new`
+	unlessSeen = `
+	ON CONFLICT (name, key) DO UPDATE SET at = excluded.at WHERE seen.at < excluded.at - $4::interval`
+)
 
 // Put implements [webhook.Inbox]. It returns when the event is committed. When the
 // connection breaks before it knows that, it puts the event again, and returns
 // [webhook.ErrDuplicate] if it was: the event is there in both cases.
 func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
-	err := b.retry(ctx, func(conn *pgxpool.Conn) error { return b.put(ctx, conn, event) })
-	if err == nil {
-		b.taking().lookIn(0)
-		b.ring(ctx)
+	arguments, err := b.eventArguments(event)
+	if err != nil {
+		return err
 	}
-	return err
+	rows, err := b.exec(ctx, putEvent, arguments...)
+	switch {
+	case err != nil:
+		return err
+	case rows == 0:
+		return webhook.ErrDuplicate
+	}
+	b.taking().lookIn(0)
+	b.ring(ctx)
+	return nil
 }
 
-// PutTx puts an event in a transaction of the caller's: it is in the inbox if and when that
-// is committed. For an event that was seen it returns [webhook.ErrDuplicate], and the
-// transaction can go on. Another transaction that has put the same event, and has not ended,
-// is waited for.
+// PutTx puts an event in a transaction of the caller's: the event is in the inbox if and when the
+// transaction is committed. For an event that was seen PutTx returns [webhook.ErrDuplicate], and
+// the transaction can go on, at every isolation level. Another transaction that has put the same
+// event, and has not ended, is waited for.
 //
-// An event that was put so is taken within Poll; with Notify the transaction tells those who
-// listen, and takes turns with others that do while it commits.
+// An event that was put so is taken within Poll. With Notify the transaction tells the processes
+// that listen, and takes turns with other such transactions while it commits.
 func (b *Inbox) PutTx(ctx context.Context, tx Tx, event *webhook.Event) error {
 	if b.err != nil {
 		return b.err
 	}
-	err := b.put(ctx, tx, event)
-	if err == nil && b.options.Notify {
+	arguments, err := b.eventArguments(event)
+	if err != nil {
+		return err
+	}
+	added, err := insertTx(ctx, tx, statement{b.sql(putEventTx), arguments},
+		statement{b.sql(putEvent), arguments}, statement{b.sql(putNewEvent), arguments[:3]})
+	switch {
+	case err != nil:
+		return err
+	case !added:
+		return webhook.ErrDuplicate
+	case b.options.Notify:
 		_, err = tx.Exec(ctx, notify, b.channel())
 	}
 	return err
 }
 
-func (b *Inbox) put(ctx context.Context, to Tx, event *webhook.Event) error {
+// eventArguments are those of the statements above.
+func (b *Inbox) eventArguments(event *webhook.Event) ([]any, error) {
 	body := event.Body()
 	if _, err := webhook.Parse(body); err != nil {
-		return err // made by hand: nobody could take it out
+		return nil, err // made by hand: nobody could take it out
 	}
 	key := sha256.Sum256(body)
-	tag, err := to.Exec(ctx, b.sql(putEvent), b.name, key[:], body, b.options.Keep)
-	if err == nil && tag.RowsAffected() == 0 {
-		return webhook.ErrDuplicate
-	}
-	return err
+	return []any{b.name, key[:], body, b.options.Keep}, nil
 }
 
 // A claim is a random number: nobody has it by chance, also not after the database has lost
@@ -183,8 +212,8 @@ func (b *Inbox) Retry(ctx context.Context, entry *webhook.InboxEntry, wait time.
 	return err
 }
 
-// Bury implements [webhook.Inbox]. [Inbox.Dead] lists what was put aside.
-func (b *Inbox) Bury(ctx context.Context, entry *webhook.InboxEntry) error {
+// DeadLetter implements [webhook.Inbox]. [Inbox.DeadLetters] lists what was set aside.
+func (b *Inbox) DeadLetter(ctx context.Context, entry *webhook.InboxEntry) error {
 	return b.giveUp(ctx, entry, "UPDATE {inbox} SET failed = failed + 1, claim = NULL, due = NULL"+ofClaim)
 }
 
@@ -197,9 +226,9 @@ func (b *Inbox) giveUp(ctx context.Context, entry *webhook.InboxEntry, statement
 	return b.taking().settled(entry, err)
 }
 
-// Dead returns the events that were put aside, oldest first. One without a name holds
+// DeadLetters returns the events that were set aside, oldest first. One without a name holds
 // what [webhook.Parse] refuses: [webhook.Event.Body] returns it.
-func (b *Inbox) Dead(ctx context.Context) (entries []*webhook.InboxEntry, err error) {
+func (b *Inbox) DeadLetters(ctx context.Context) (entries []*webhook.InboxEntry, err error) {
 	err = b.retry(ctx, func(conn *pgxpool.Conn) error {
 		rows, err := conn.Query(ctx, b.sql("SELECT id, failed, unended, body FROM {inbox} WHERE name = $1::text AND due IS NULL ORDER BY id"), b.name)
 		if err != nil {
@@ -219,8 +248,8 @@ func (b *Inbox) Dead(ctx context.Context) (entries []*webhook.InboxEntry, err er
 	return entries, err
 }
 
-// Revive makes an event that was put aside due again, as if it had not been tried.
-func (b *Inbox) Revive(ctx context.Context, entry *webhook.InboxEntry) error {
+// Redrive makes an event that was set aside due again, as if it had not been tried.
+func (b *Inbox) Redrive(ctx context.Context, entry *webhook.InboxEntry) error {
 	id, _, err := ofID(entry)
 	if err != nil {
 		return err
@@ -237,7 +266,7 @@ func (b *Inbox) Revive(ctx context.Context, entry *webhook.InboxEntry) error {
 func (b *Inbox) Counts(ctx context.Context) (counts webhook.InboxCounts, err error) {
 	err = b.retry(ctx, func(conn *pgxpool.Conn) error {
 		return conn.QueryRow(ctx, b.sql("SELECT pg_catalog.count(*) FILTER (WHERE due IS NOT NULL AND claim IS NULL), pg_catalog.count(*) FILTER (WHERE due IS NOT NULL AND claim IS NOT NULL), pg_catalog.count(*) FILTER (WHERE due IS NULL) FROM {inbox} WHERE name = $1::text"),
-			b.name).Scan(&counts.Waiting, &counts.Running, &counts.Dead)
+			b.name).Scan(&counts.Waiting, &counts.Running, &counts.DeadLetters)
 	})
 	return counts, err
 }

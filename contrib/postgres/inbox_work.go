@@ -30,13 +30,13 @@ type TxFunc func(ctx context.Context, tx pgx.Tx, event *webhook.Event) error
 // leaves rows open, or when a shorter deadline of its own closes the connection. When the connection breaks in the COMMIT
 // WorkTx waits until the server knows what became of it, and reads that: what was committed is
 // reported as acted on, and what was not is done again. Only a server that does not answer
-// until the claim ends leaves it open, which [webhook.Handling] then says; the effect is there
+// until the claim ends leaves it open, which [webhook.Result] then says; the effect is there
 // once even so. A server that is gone holds a worker until then: a tenth short of Lease.
 //
 // Concurrency is at most the pool's MaxConns less two, and at least one: with a pool that
 // has 4, as pgx makes it on a small machine, two events are acted on at a time.
 //
-// That an event was taken is committed before, so that one that ends processes is put aside in
+// That an event was taken is committed before, so that one that ends processes is set aside in
 // the end. While handle runs its transaction is open: in the way of vacuum, and of an
 // idle_in_transaction_session_timeout.
 func (b *Inbox) WorkTx(ctx context.Context, handle TxFunc, opts *webhook.WorkOptions) {
@@ -109,9 +109,9 @@ func (w *txWork) Retry(ctx context.Context, entry *webhook.InboxEntry, wait time
 	return w.Inbox.Retry(ctx, entry, wait)
 }
 
-func (w *txWork) Bury(ctx context.Context, entry *webhook.InboxEntry) error {
+func (w *txWork) DeadLetter(ctx context.Context, entry *webhook.InboxEntry) error {
 	w.forget(entry)
-	return w.Inbox.Bury(ctx, entry)
+	return w.Inbox.DeadLetter(ctx, entry)
 }
 
 func (w *txWork) act(ctx context.Context, event *webhook.Event) error {

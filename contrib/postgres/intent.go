@@ -52,8 +52,18 @@ func (i *Intents) Intend(ctx context.Context, key string) error {
 	if !isKey(key) {
 		return argumentError("key", "must be UTF-8 of 1 to 256 bytes without control characters")
 	}
-	return i.exec(ctx, "INSERT INTO {intent} (name, key) VALUES ($1, $2) ON CONFLICT DO NOTHING", key)
+	s := i.store
+	if s.err != nil {
+		return s.err
+	}
+	with := func(sql string) statement { return statement{s.sql(sql), []any{s.name, s.stored(key)}} }
+	const insert = "INSERT INTO {intent} (name, key) VALUES ($1, $2)"
+	_, err := insertTx(ctx, i.tx(), with(intend), with(insert+" ON CONFLICT DO NOTHING"), with(insert))
+	return err
 }
+
+const intend = atReadCommitted + `inserted AS (
+	INSERT INTO {intent} (name, key) SELECT $1, $2 FROM level WHERE sees ON CONFLICT DO NOTHING RETURNING 1)` + elseTwoRows
 
 // isKey is the rule of [lending.WithKey]: with another key the command could never be sent.
 func isKey(key string) bool {

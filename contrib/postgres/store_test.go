@@ -62,8 +62,8 @@ func TestStoresKeepTheirContracts(t *testing.T) {
 				})
 			})
 			t.Run("Deduper", func(t *testing.T) {
-				storetest.Deduper(t, func(t *testing.T, times webhook.DeduperOptions) func() webhook.Deduper {
-					return func() webhook.Deduper { return lendingpostgres.NewDeduper(pool(t), t.Name(), times) }
+				storetest.Deduper(t, func(t *testing.T, times *webhook.DeduperOptions) func() webhook.Deduper {
+					return func() webhook.Deduper { return must(lendingpostgres.NewDeduper(pool(t), t.Name(), times)) }
 				})
 			})
 			t.Run("JournalStore", func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestStoresKeepTheirContracts(t *testing.T) {
 			t.Run("Inbox", func(t *testing.T) {
 				storetest.Inbox(t, func(t *testing.T, lease time.Duration) func() webhook.Inbox {
 					return func() webhook.Inbox {
-						return lendingpostgres.NewInbox(pool(t), t.Name(), &lendingpostgres.InboxOptions{Lease: lease})
+						return must(lendingpostgres.NewInbox(pool(t), t.Name(), &lendingpostgres.InboxOptions{Lease: lease}))
 					}
 				})
 			})
@@ -203,11 +203,7 @@ func TestLeaseBeginsWhenItIsGiven(t *testing.T) {
 		_, err := store.Acquire(t.Context(), "b", time.Second)
 		acquired <- err
 	}()
-	waiting := "SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-	require.Eventually(t, func() bool {
-		var is bool
-		return tx.QueryRow(t.Context(), "SELECT pg_stat_clear_snapshot()").Scan(nil) == nil && tx.QueryRow(t.Context(), waiting).Scan(&is) == nil && is
-	}, 10*time.Second, 5*time.Millisecond)
+	waitsForALock(t, pool)
 	_, err = tx.Exec(t.Context(), "SELECT pg_sleep(0.5)")
 	require.NoError(t, err)
 	require.NoError(t, tx.Commit(t.Context()))
@@ -220,7 +216,7 @@ func TestLeaseBeginsWhenItIsGiven(t *testing.T) {
 // What is forgotten is deleted when others are claimed, a little at a time.
 func TestDeduperDeletesWhatIsForgotten(t *testing.T) {
 	pool := migrated(t)
-	deduper := lendingpostgres.NewDeduper(pool, "test", webhook.DeduperOptions{Keep: time.Millisecond})
+	deduper := must(lendingpostgres.NewDeduper(pool, "test", &webhook.DeduperOptions{Keep: time.Millisecond}))
 	rows := func() (n int) {
 		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM lending_deduper").Scan(&n))
 		return n

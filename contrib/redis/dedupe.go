@@ -23,9 +23,12 @@ type Deduper struct {
 
 var _ webhook.Deduper = (*Deduper)(nil)
 
-// NewDeduper returns a deduper whose keys begin with prefix.
-func NewDeduper(client redis.UniversalClient, prefix string, opts webhook.DeduperOptions) *Deduper {
-	return &Deduper{opaque.Hide(client), prefix, opts.WithDefaults()}
+// NewDeduper returns a deduper whose keys begin with prefix. The error says that client is nil.
+func NewDeduper(client redis.UniversalClient, prefix string, opts *webhook.DeduperOptions) (*Deduper, error) {
+	if client == nil {
+		return nil, errNoClient
+	}
+	return &Deduper{opaque.Hide(client), prefix, opts.WithDefaults()}, nil
 }
 
 // A claim that its owner makes again is one whose answer was lost on the way.

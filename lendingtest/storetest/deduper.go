@@ -14,16 +14,16 @@ import (
 // Deduper holds a [webhook.Deduper] to its contract. place makes an empty place, and
 // returns what opens a deduper with these times there, as each of several processes does:
 // those that are open at the same time share their keys.
-func Deduper(t *testing.T, place func(t *testing.T, opts webhook.DeduperOptions) (open func() webhook.Deduper)) {
+func Deduper(t *testing.T, place func(t *testing.T, opts *webhook.DeduperOptions) (open func() webhook.Deduper)) {
 	t.Helper()
 	for _, rule := range deduperRules() {
 		t.Run(rule.name, func(t *testing.T) {
-			rule.check(t, func(opts webhook.DeduperOptions) func() webhook.Deduper { return place(t, opts) })
+			rule.check(t, func(opts *webhook.DeduperOptions) func() webhook.Deduper { return place(t, opts) })
 		})
 	}
 }
 
-type deduperPlace func(webhook.DeduperOptions) (open func() webhook.Deduper)
+type deduperPlace func(*webhook.DeduperOptions) (open func() webhook.Deduper)
 
 func deduperRules() []rule[deduperPlace] {
 	lasting := webhook.DeduperOptions{Lease: long, Keep: long}
@@ -48,7 +48,7 @@ func deduperRules() []rule[deduperPlace] {
 	} {
 		rules = append(rules, rule[deduperPlace]{r.name, func(tb testing.TB, place deduperPlace) {
 			tb.Helper()
-			open := place(r.opts)
+			open := place(&r.opts)
 			r.check(deduper{tb, r.opts, open, open()})
 		}})
 	}

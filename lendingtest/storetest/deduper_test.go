@@ -13,7 +13,7 @@ import (
 // dedupeModel is a deduper that keeps its contract, but for its flaw.
 type dedupeModel struct {
 	flaw string
-	opts webhook.DeduperOptions
+	opts *webhook.DeduperOptions
 	mu   sync.Mutex
 	keys map[string]*claimModel
 }
@@ -26,7 +26,7 @@ type claimModel struct {
 }
 
 func openDedupers(flaw string) deduperPlace {
-	return func(opts webhook.DeduperOptions) func() webhook.Deduper {
+	return func(opts *webhook.DeduperOptions) func() webhook.Deduper {
 		shared := &dedupeModel{flaw: flaw, opts: opts, keys: map[string]*claimModel{}}
 		return func() webhook.Deduper {
 			if flaw == "is each process's own" {
@@ -111,7 +111,7 @@ func (c *claimModel) Release(context.Context) error {
 }
 
 func TestDeduperModel(t *testing.T) {
-	Deduper(t, func(_ *testing.T, opts webhook.DeduperOptions) func() webhook.Deduper { return openDedupers("")(opts) })
+	Deduper(t, func(_ *testing.T, opts *webhook.DeduperOptions) func() webhook.Deduper { return openDedupers("")(opts) })
 }
 
 func TestDeduperFindsFlaws(t *testing.T) {
