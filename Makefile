@@ -17,30 +17,31 @@ ONLOOKERS := ./contrib/browser ./contrib/openapi
 GO_VERSIONS := 1.26.8 1.27.4
 FUZZTIME  ?= 10s
 MAX_LINES := 450
-GOLANGCI  := $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml
-comma     := ,
+# Of tools/go.mod. The gates need these; benchstat and pkgsite are built when they are called for.
+TOOLS     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint golang.org/x/exp/cmd/apidiff golang.org/x/vuln/cmd/govulncheck \
+             ./doccheck ./linkcheck ./mutants
 
 # $(call in-modules,modules,command) runs the command in each module and fails after the last one.
 in-modules = failed=0; for m in $(1); do echo "-- $$m"; (cd $$m && $(2)) || failed=1; done; exit $$failed
 
 .PHONY: help
 help:
-	@awk -F ':.*## ' '/^##@/ {print substr($$0, 4) ":"} /^[a-z-]+:.*## / {printf "  %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^##@/ {print substr($$0, 4) ":"} /^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Use
 
-.PHONY: demo test promise race contrib cover fuzz fuzz-seeds bench mutants flaky
+.PHONY: demo test race contrib cover fuzz bench flaky mutants
 demo: ## Run the quickstart against the service in process
 	go run ./examples/quickstart
 
 test: ## Run the tests
 	go test ./...
 
-# Six at a time, since those that run beside others wait for most of their time.
+# Six at a time, since tests that run beside others wait for most of their time.
 raced = go test -race -shuffle=on -parallel 6 ./...
 
-# Neither under the race detector, whose run takes half as long again with it, nor with the
-# README's command, which stands as it is: see versions.
+# Not under the race detector, whose run takes half as long again with it; not with the README's
+# command, which stands there unchanged. See versions.
 covered = mkdir -p $(BIN) && go test -vet=off -parallel 6 -coverpkg=./... -covermode=set -coverprofile=$(BIN)/cover.out ./... && \
   awk -v module="$(MODULE)" -f $(CURDIR)/tools/coverage.awk $(CURDIR)/tools/coverage.txt $(BIN)/cover.out
 
@@ -53,72 +54,48 @@ contrib: ## The same for each module under contrib that has more than tests
 cover: ## Hold the coverage floors of tools/coverage.txt, in every module
 	@$(call in-modules,. $(CONTRIB),$(covered))
 
-promise: ## Run one suite of guarantees/ alone: NAME=at_most_once
-	go test -count=1 -v -run "^($$(cat guarantees/$(or $(NAME),NAME)*_test.go | grep -oE '^func Test[A-Za-z0-9_]+' | cut -d' ' -f2 | paste -sd'|'))$$" ./guarantees
-
-fuzz: ## Fuzz each target for FUZZTIME (10s)
+fuzz: ## Fuzz each target for FUZZTIME (10s); the tests run the seeds
 	@for pkg in $$(go list ./...); do \
 	  for target in $$(go test -list '^Fuzz' "$$pkg" | grep '^Fuzz' || true); do \
 	    echo "-- $$pkg $$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg"; \
 	  done; \
 	done
 
-fuzz-seeds: ## Run each fuzz target on its seeds only
-	go test -run '^Fuzz' ./...
-
 bench: ## Run the benchmarks COUNT (6) times; OLD=file compares with an earlier .tools/bench.txt
 	@mkdir -p $(BIN)
 	go test -run '^$$' -bench . -benchmem -count $(or $(COUNT),6) ./... | tee $(BIN)/bench.txt
-	@if [ -n "$(OLD)" ]; then $(MAKE) --no-print-directory tools && $(BIN)/benchstat "$(OLD)" $(BIN)/bench.txt; fi
+	@if [ -n "$(OLD)" ]; then go -C tools tool benchstat "$(abspath $(OLD))" $(BIN)/bench.txt; fi
 
-# A mutant may be what guards against a flood: it does not get all of the machine's memory.
-mutants: ## Break the core at each line of tools/mutants.txt, ONLY=regexp chooses, and list what the tests do not see
-	@mkdir -p $(BIN); go -C tools build -o $(BIN)/mutants ./mutants
-	@ulimit -v 16777216 2>/dev/null || true; $(BIN)/mutants tools/mutants.txt '$(ONLY)' ./guarantees
-
-flaky: ## Repeat every test under load, up to COUNT (50) times, and list the tests that fail; ONLY=regexp chooses, MODULES="./contrib/bolt" too
+flaky: ## Repeat every test under load, up to COUNT (50) times, and list the tests that fail; ONLY=regexp and MODULES=./contrib/bolt choose
 	@mkdir -p $(BIN); go -C tools build -o $(BIN)/flaky ./flaky
 	@$(BIN)/flaky -out $(BIN)/flaky.out -count $(or $(COUNT),50) -only '$(ONLY)' $(MODULES)
 
+# A mutant may be what guards against a flood: it does not get all of the machine's memory.
+mutants: ## Break the code at each line of tools/mutants.txt and list the breaks that no test notices; ONLY=regexp chooses
+	@mkdir -p $(BIN); go -C tools build -o $(BIN)/mutants ./mutants
+	@ulimit -v 16777216 2>/dev/null || true; $(BIN)/mutants tools/mutants.txt '$(ONLY)'
+
 ##@ Gates
 
-.PHONY: check lint docs api versions cross vuln openapi-peer
-check: test race contrib openapi-peer tools-test lint docs api compat versions cross vuln fuzz-seeds demo ## Run every gate, stop at the first that fails
+.PHONY: check lint docs api versions cross openapi-peer vuln tools-test
+check: test race contrib openapi-peer tools-test lint docs api versions cross vuln demo ## Run every gate, stop at the first that fails
 
-lint: lint-format lint-tidy lint-vet lint-staticcheck lint-golangci ## All of these, in every module
+# golangci-lint runs vet and staticcheck, at the version and with the checks of their own commands.
+lint: tools ## gofmt, go mod tidy and golangci-lint, in every module
+	@failed=0; files=$$($(FIND) -name '*.go' -print | xargs -r gofmt -l); \
+	  if [ -n "$$files" ]; then echo "gofmt -w is due in:"; echo "$$files"; failed=1; fi; \
+	  $(BIN)/golangci-lint config verify || failed=1; \
+	  ($(call in-modules,$(MODULES),go mod tidy -diff && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...)) || failed=1; exit $$failed
 
-docs: docs-names docs-comments docs-links docs-length ## All of these
+docs: tools ## Comments name what exists, links lead somewhere, no Go file but a test is longer than 450 lines, tools/mutants.txt is up to date
+	@failed=0; files=$$($(FIND) -name '*.go' -not -name '*_test.go' -print | xargs -r wc -l | awk '$$2 != "total" && $$1 > $(MAX_LINES)'); \
+	  if [ -n "$$files" ]; then echo "longer than $(MAX_LINES) lines:"; echo "$$files"; failed=1; fi; \
+	  $(FIND) -name '*.md' -print | xargs -r $(BIN)/linkcheck || failed=1; \
+	  $(BIN)/mutants -check tools/mutants.txt || failed=1; \
+	  ($(call in-modules,$(MODULES),$(BIN)/doccheck ./...)) || failed=1; exit $$failed
 
-.PHONY: lint-format lint-tidy lint-vet lint-staticcheck lint-golangci docs-names docs-comments docs-links docs-length
-lint-format: ## gofmt has nothing to change
-	@files=$$($(FIND) -name '*.go' -print | xargs -r gofmt -l); \
-	  if [ -n "$$files" ]; then echo "gofmt -w is due in:"; echo "$$files"; exit 1; fi
-
-lint-tidy: ## go.mod and go.sum say what the code imports
-	@$(call in-modules,$(MODULES),go mod tidy -diff)
-
-lint-vet: ## go vet
-	@$(call in-modules,$(MODULES),go vet ./...)
-
-lint-staticcheck: tools ## staticcheck
-	@$(call in-modules,$(MODULES),$(BIN)/staticcheck ./...)
-
-lint-golangci: tools ## golangci-lint, as .golangci.yml says
-	@$(BIN)/golangci-lint config verify
-	@$(call in-modules,$(MODULES),$(GOLANGCI) ./...)
-
-docs-names: tools ## Every exported name has its comment, every example its output
-	@$(call in-modules,. $(CONTRIB),$(GOLANGCI) --enable-only revive$(comma)godoclint$(comma)testableexamples ./...)
-
-docs-comments: tools ## Every value of a group has its own comment, no [Name] in a doc comment names nothing
-	@$(call in-modules,$(MODULES),$(BIN)/doccheck ./...)
-
-docs-links: tools ## No relative link in a Markdown file leads nowhere
-	@$(FIND) -name '*.md' -print | xargs -r $(BIN)/linkcheck
-
-docs-length: ## No Go file but a test is longer than 450 lines
-	@files=$$($(FIND) -name '*.go' -not -name '*_test.go' -print | xargs -r wc -l | awk '$$2 != "total" && $$1 > $(MAX_LINES)'); \
-	  if [ -n "$$files" ]; then echo "longer than $(MAX_LINES) lines:"; echo "$$files"; exit 1; fi
+api: tools ## No exported name that was released goes or changes, unless CHANGELOG.md says what callers do; REF=v1.2.0 compares with that version
+	@tools/api.sh $(BIN)/apidiff $(REF)
 
 versions: ## Run vet and the tests with the other Go version that is supported, and hold the coverage floors; where it cannot be had, the floors alone
 	@for v in $(GO_VERSIONS); do export GOTOOLCHAIN=go$$v; echo "-- go$$v"; \
@@ -144,39 +121,17 @@ openapi-peer: ## Have somebody else's validator judge every answer of lendingtes
 vuln: tools ## Look for known vulnerabilities; says so and goes on when the database cannot be reached
 	@$(call in-modules,. $(CONTRIB),$(CURDIR)/tools/vuln.sh $(BIN)/govulncheck)
 
-##@ The exported surface
-
-.PHONY: api api-update compat
-# What the modules export, and which of the recorded lines that leaves out.
-exported = (for m in . $(CONTRIB); do (cd $$m && $(BIN)/apilist ./...) || exit 1; done) | LC_ALL=C sort -u > $(BIN)/api.txt; \
-  gone=$$(LC_ALL=C comm -23 testdata/api.txt $(BIN)/api.txt)
-
-api: tools ## Compare the exported names of the library and contrib with testdata/api.txt
-	@$(exported); new=$$(LC_ALL=C comm -13 testdata/api.txt $(BIN)/api.txt); \
-	  if [ -n "$$gone" ]; then echo "removed or changed, which can break callers:"; echo "$$gone"; fi; \
-	  if [ -n "$$new" ]; then echo "new, to be recorded with make api-update:"; echo "$$new"; fi; \
-	  test -z "$$gone$$new"
-
-api-update: tools ## Record the exported names; a removal needs BREAKING=1
-	@$(exported); \
-	  if [ -n "$$gone" ] && [ -z "$(BREAKING)" ]; then \
-	    echo "these lines would go; BREAKING=1 says that it is meant, CHANGELOG says what callers do:"; echo "$$gone"; exit 1; fi; \
-	  cp $(BIN)/api.txt testdata/api.txt
-
-compat: ## Compile the external tests and examples of REF (the last tag, or the last commit but one) against this code
-	@tools/compat.sh "$(or $(REF),$(shell git describe --tags --abbrev=0 2>/dev/null || git rev-parse -q --verify HEAD~1 || echo HEAD))"
+tools-test: ## Run the tests of the tools that are this project's own
+	go -C tools test ./...
 
 ##@ Upkeep
 
-.PHONY: tools tools-test doc ci clean
+.PHONY: tools doc ci clean
 tools: $(BIN)/.built ## Build the pinned tools into .tools
 $(BIN)/.built: tools/go.mod tools/go.sum $(wildcard tools/*/*.go)
 	@mkdir -p $(BIN)
-	GOBIN=$(BIN) go -C tools install tool
+	GOBIN=$(BIN) go -C tools install $(TOOLS)
 	@touch $@
-
-tools-test: ## Run the tests of the tools that are this project's own
-	go -C tools test ./...
 
 doc: ## Serve the documentation as pkg.go.dev shows it, on localhost:6060
 	GOBIN=$(BIN) go -C tools install golang.org/x/pkgsite/cmd/pkgsite

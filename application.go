@@ -168,7 +168,7 @@ func (s *ApplicationsService) Process(ctx context.Context, id ApplicationID) (Of
 // Status returns the application's status as the service spells it. The values are
 // not published: the set is open.
 //
-// [Absent] reports an application that does not exist.
+// [IsNotFound] reports an application that does not exist.
 //
 // Route: GET /api/Application/application-status/{applicationId}
 func (s *ApplicationsService) Status(ctx context.Context, id ApplicationID) (string, error) {
@@ -188,7 +188,7 @@ type OfferOptions struct {
 // Offer returns the application's offer, which [ApplicationsService.Process] produces
 // and which can expire.
 //
-// [Absent] reports that there is no offer, or no such application; never of a call with
+// [IsNotFound] reports that there is no offer, or no such application; never of a call with
 // Force. After an unknown outcome of a call with Force, read the offer without it.
 //
 // Route: GET /api/Application/application-offer/{applicationId}
@@ -206,7 +206,7 @@ func (s *ApplicationsService) Offer(ctx context.Context, id ApplicationID, opts 
 
 // ListByCustomer returns the applications of a customer.
 //
-// Where there are none the list is empty; [Absent] reports a customer who does not
+// Where there are none the list is empty; [IsNotFound] reports a customer who does not
 // exist.
 //
 // Route: GET /api/Application/get-customer-applications/{customerId}
@@ -220,7 +220,7 @@ func (s *ApplicationsService) ListByCustomer(ctx context.Context, id CustomerID)
 // ListByPartner returns applications of a partner. The service sets no limit: without
 // options it returns them all. [ApplicationsService.AllByPartner] reads them in parts.
 //
-// Where there are none the list is empty; [Absent] reports a partner that does not
+// Where there are none the list is empty; [IsNotFound] reports a partner that does not
 // exist.
 //
 // Route: GET /api/Application/get-partner-applications/{partnerId}
@@ -235,7 +235,7 @@ func (s *ApplicationsService) ListByPartner(ctx context.Context, id PartnerID, o
 
 // Get returns an application.
 //
-// [Absent] reports one that does not exist.
+// [IsNotFound] reports one that does not exist.
 //
 // Route: GET /api/Application/get-application/{applicationId}
 func (s *ApplicationsService) Get(ctx context.Context, id ApplicationID) (*Application, error) {

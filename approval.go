@@ -126,7 +126,7 @@ func (s *ApprovalService) AddSecondaryApplicantDetails(ctx context.Context, id A
 
 // Contracts returns the contract documents of the application.
 //
-// Where there are none the list is empty; [Absent] reports an application that does not
+// Where there are none the list is empty; [IsNotFound] reports an application that does not
 // exist.
 //
 // Route: GET /api/ApplicationApproval/get-contracts/{applicationId}
@@ -140,7 +140,7 @@ func (s *ApprovalService) Contracts(ctx context.Context, id ApplicationID) ([]Co
 // ContractDetails returns what the contracts of the application say: to be read
 // before [ApprovalService.SignContract].
 //
-// Where there are none the list is empty; [Absent] reports an application that does not
+// Where there are none the list is empty; [IsNotFound] reports an application that does not
 // exist.
 //
 // Route: GET /api/ApplicationApproval/get-contract-details/{applicationId}
@@ -154,7 +154,7 @@ func (s *ApprovalService) ContractDetails(ctx context.Context, id ApplicationID)
 // Applicants returns the applicants of the application: to be read before
 // [ApprovalService.SignContract], which needs the id of one.
 //
-// Where there are none the list is empty; [Absent] reports an application that does not
+// Where there are none the list is empty; [IsNotFound] reports an application that does not
 // exist.
 //
 // Route: GET /api/ApplicationApproval/get-all-applicants/{applicationId}
@@ -167,7 +167,7 @@ func (s *ApprovalService) Applicants(ctx context.Context, id ApplicationID) ([]P
 
 // BankAccounts returns the bank accounts of the application.
 //
-// Where there are none the list is empty; [Absent] reports an application that does not
+// Where there are none the list is empty; [IsNotFound] reports an application that does not
 // exist.
 //
 // Route: GET /api/ApplicationApproval/get-all-bank-accounts/{applicationId}
@@ -179,7 +179,7 @@ func (s *ApprovalService) BankAccounts(ctx context.Context, id ApplicationID) ([
 }
 
 // PrimaryBankAccount returns the bank account that was chosen. The shape of the answer
-// is not declared. [Absent] reports that none was chosen, or that there is no such
+// is not declared. [IsNotFound] reports that none was chosen, or that there is no such
 // application.
 //
 // Route: GET /api/ApplicationApproval/get-primary-bank-account/{applicationId}
@@ -225,7 +225,7 @@ func (s *ApprovalService) SignContract(ctx context.Context, id ApplicationID, ap
 // RequiredDocuments returns the documents that the service asks for:
 // [ApprovalService.SubmitRequiredDocument] answers one.
 //
-// Where there are none the list is empty; [Absent] reports an application that does not
+// Where there are none the list is empty; [IsNotFound] reports an application that does not
 // exist.
 //
 // Route: GET /api/ApplicationApproval/get-required-documents/{applicationId}

@@ -47,8 +47,9 @@ type request struct {
 	body      any     // the request record, or an *upload; nil for none
 	also      checker // rules beside those of path, query and body; nil for none
 	anonymous bool
-	batch     int   // how many records it creates, perhaps not all of them; 0 if it is no batch
-	token     Token // instead of the client's own
+	loan      LoanID // whose record the answer must be; the zero LoanID for any answer
+	batch     int    // how many records it creates, perhaps not all of them; 0 if it is no batch
+	token     Token  // instead of the client's own
 
 	// proof says why a success is none, if more is due than its type tells; nil for no more.
 	proof func(*exchange) error
@@ -398,6 +399,9 @@ func decodeAnswer[T any](x *exchange, result *T) error {
 	}
 	if err == nil {
 		err = lacks(*result)
+	}
+	if err == nil {
+		err = isAnother(*result, x.request.loan)
 	}
 	if err != nil {
 		*result = *new(T)

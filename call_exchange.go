@@ -115,7 +115,10 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 	start := time.Now()
 	transport := x.client.settings().http.Transport
 	if x.request.effect == Mutation {
-		hr, transport = guard(hr), x.client.settings().commands
+		hr = guard(hr)
+	}
+	if x.request.effect == Mutation || x.isCheck() {
+		transport = x.client.settings().fresh
 	}
 	resp, err := transport.RoundTrip(hr)
 	switch {
@@ -347,6 +350,9 @@ func (x *exchange) failed(cause error) *Error {
 	}
 	if e.StatusCode >= 300 || x.said.failed == problemRecord {
 		e.Problem = x.problem()
+	}
+	if e.Effect == Read && e.Outcome == OutcomeDone { // a read that failed has done nothing
+		e.Outcome = OutcomeUnknown
 	}
 	if e.Effect == Mutation {
 		e.SettledBy = settlementOf(e.Method + " " + e.Route).reads

@@ -58,7 +58,7 @@ func isTemplate(path string) bool {
 //
 // The interface mentions routes that it does not show, and says of them: the routes
 // that look up customers of an invoice take any number of records at a time, answer
-// 400 where they find nothing, which [Absent] reports, and answer with one envelope
+// 400 where they find nothing, which [IsNotFound] reports, and answer with one envelope
 // although an array is declared. Of the reports for partners it says nothing but that
 // they exist.
 func (c *Client) Do(ctx context.Context, raw RawRequest) (*Record, error) {

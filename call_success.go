@@ -252,6 +252,15 @@ func lacks(result any) *shapeError {
 	return nil
 }
 
+// isAnother says that a result is not the record that was asked for. No record but that of
+// a loan has a published id and a route that reads it by that id.
+func isAnother(result any, asked LoanID) *shapeError {
+	if loan, ok := result.(*LoanResponse); ok && loan.ID != asked && !asked.IsZero() {
+		return &shapeError{path: "id", want: "the id that was asked for", got: "another"}
+	}
+	return nil
+}
+
 func anyLacks[T any](records []T) *shapeError {
 	for i := range records {
 		if err := lacks(&records[i]); err != nil {

@@ -42,7 +42,7 @@ type settings struct {
 	base      url.URL
 	userAgent []string // the value of the header
 	http      http.Client
-	commands  http.RoundTripper // sends mutations
+	fresh     http.RoundTripper // sends mutations and checks, each on a connection of its own
 	foreign   bool              // the http.Client is the caller's: it may speak HTTP/2 and add headers
 	tokens    TokenSource
 	session   *Session
@@ -58,8 +58,9 @@ type settings struct {
 type Option func(*settings) error
 
 // WithHTTPClient sends through hc instead of a client of the package's own, which
-// has time limits for each stage, speaks HTTP/1.1, makes a connection for each command
-// and keeps those of reads for a few seconds only. hc is copied; redirects are refused
+// has time limits for each stage, speaks HTTP/1.1, makes a connection for each mutation
+// and for each read that checks one, and keeps those of other reads for a few seconds
+// only. hc is copied; redirects are refused
 // and cookies are not kept, whatever it says.
 //
 // Where its Transport keeps connections, commands share them: one that meets a connection
@@ -190,10 +191,10 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	if s.http.Transport == nil {
 		s.http.Transport = http.DefaultTransport
 	}
-	s.commands = s.http.Transport
+	s.fresh = s.http.Transport
 	if !s.foreign {
 		transport := newTransport()
-		s.http.Transport, s.commands = transport, onceEach(transport)
+		s.http.Transport, s.fresh = transport, onceEach(transport)
 	}
 	s.http.Jar = nil
 
@@ -303,9 +304,9 @@ func refusalOfProxy(_ context.Context, proxy *url.URL, _ *http.Request, answer *
 
 // onceEach returns a transport like that which makes a connection for each request, so
 // that what a service sends beyond an answer, late or twice, is never taken for the
-// answer to a command. A look into a kept connection before it is used again does not
-// hold that: what has not come yet cannot be seen. Nor does a command meet a connection
-// that is being closed.
+// answer to a mutation, nor to a check, after whose "not found" a mutation is sent again.
+// A look into a kept connection before it is used again does not hold that: what has not
+// come yet cannot be seen. Nor does a mutation meet a connection that is being closed.
 func onceEach(like *http.Transport) *http.Transport {
 	once := like.Clone()
 	once.DisableKeepAlives = true

@@ -16,7 +16,7 @@ type CommunicationRequest struct {
 
 // Messages returns messages of the application, at most [MaxTake] at a time.
 //
-// Where there are none the list is empty; [Absent] reports an application that does not
+// Where there are none the list is empty; [IsNotFound] reports an application that does not
 // exist.
 //
 // Route: GET /api/Communication/get-all-messages/{applicationId}

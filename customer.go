@@ -8,7 +8,7 @@ type CustomersService struct{ client *Client }
 // GetByEmail finds a customer by e-mail address, which travels in the query: the
 // service's own access logs may hold it.
 //
-// The shape of the answer is not declared. [Absent] reports that no customer has the
+// The shape of the answer is not declared. [IsNotFound] reports that no customer has the
 // address, be it by a 400, a 404 or an answer without content.
 //
 // Route: GET /api/Customer/get-customer-by-email
@@ -21,7 +21,7 @@ func (s *CustomersService) GetByEmail(ctx context.Context, email string) (*Recor
 
 // GetByID returns a customer. The shape of the answer is not published.
 //
-// [Absent] reports one who does not exist.
+// [IsNotFound] reports one who does not exist.
 //
 // Route: GET /api/Customer/get-customer-by-id/{customerId}
 func (s *CustomersService) GetByID(ctx context.Context, id CustomerID) (*Record, error) {

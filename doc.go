@@ -58,7 +58,7 @@
 // whose answer is lost may still be under way.
 //
 // [ErrUnauthorized], [ErrForbidden], [ErrNotFound], [ErrTooLarge], [ErrRateLimited],
-// [ErrNoContent] and [ErrSignInRequired] are for errors.Is too, and [Absent] tells
+// [ErrNoContent] and [ErrSignInRequired] are for errors.Is too, and [IsNotFound] tells
 // whether a read has found nothing: by a 404, a 400 or no content, as it comes. The text of every error
 // of this package may be logged: it names fields and codes, and quotes no value. What
 // the service said is in the field Problem of [Error], and in [Error.Response].

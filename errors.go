@@ -30,7 +30,7 @@ type Error struct {
 	Route      string // path template, for example "/api/Loan/get-loan/{loanId}"
 	Effect     Effect
 	StatusCode int             // of the last answer; 0 if there was none
-	Outcome    Outcome         // says nothing of a read, which has no effect
+	Outcome    Outcome         // never OutcomeDone for a read, which has no effect
 	Problem    *ProblemDetails // nil if the answer held none
 	Attempts   int             // how often the request was sent, or tried to
 

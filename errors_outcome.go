@@ -3,7 +3,9 @@ package lending
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
+	"slices"
 )
 
 // Outcome says whether a call that returned an error had its effect. The service has
@@ -40,32 +42,59 @@ func (o Outcome) String() string {
 }
 
 // OutcomeOf returns the outcome of the call that returned err: [OutcomeDone] for nil,
-// [OutcomeUnknown] for an error that is not of this package. That makes it the safe way to
-// ask: an error that was wrapped without %w on its way is [OutcomeUnknown] to it, where
-// errors.Is with [ErrMayHaveHappened] says no, as if nothing could have happened.
+// [OutcomeUnknown] for an error that is not of this package. It is the safe way to ask:
+// for an error that was wrapped without %w it returns OutcomeUnknown, while errors.Is with
+// [ErrMayHaveHappened] returns false.
 //
-// A [*DecodeError] of a command's answer is [OutcomeDone], whatever else is in err.
+// If err joins errors of several calls, those of reads do not count, and mutations whose
+// outcomes differ are OutcomeUnknown.
 //
-// A read changes nothing, whatever its outcome. It is never [OutcomeNotSent] once it was
+// A [*DecodeError] of the response of a mutation is [OutcomeDone], whatever else is in err.
+//
+// A failed read is never OutcomeDone. It is never [OutcomeNotSent] either once it was
 // tried: reads are repeated, and the last error does not tell of those before.
 func OutcomeOf(err error) Outcome {
-	var failed *Error
 	var argument *ArgumentError
 	var signIn *signInError
 	var undecoded *DecodeError
+	failed := outcomes(err)
 	switch {
 	case err == nil, errors.As(err, &undecoded) && undecoded.happened():
 		return OutcomeDone
-	case errors.As(err, &failed):
-		return failed.Outcome
+	case len(failed) == 1:
+		return failed[0]
+	case len(failed) > 1:
+		return OutcomeUnknown
 	case errors.As(err, &signIn) && signIn.empty:
 		return OutcomeRejected
 	case undecoded != nil:
 		return OutcomeUnknown // what failed in it may look like an argument
-	case errors.As(err, &argument), errors.Is(err, ErrSignInRequired):
+	case signIn != nil, errors.As(err, &argument), errors.Is(err, ErrSignInRequired):
 		return OutcomeNotSent
 	}
 	return OutcomeUnknown
+}
+
+// outcomes returns the different outcomes of the calls in err: of the mutations if there
+// are any, of the first read if not.
+func outcomes(err error) []Outcome {
+	var reads, mutations []Outcome
+	for link := range errorsIn(err) {
+		switch failed, ok := link.(*Error); { //nolint:errorlint // one link at a time
+		case !ok:
+		case failed.Effect == Read:
+			reads = append(reads, failed.Outcome)
+		case !slices.Contains(mutations, failed.Outcome):
+			mutations = append(mutations, failed.Outcome)
+		}
+	}
+	if failed, ok := errors.AsType[*Error](err); ok && failed.Effect == Mutation && len(reads)+len(mutations) == 0 {
+		return []Outcome{failed.Outcome} // of an error that has an As of its own
+	}
+	if len(mutations) == 0 {
+		return reads[:min(len(reads), 1)]
+	}
+	return mutations
 }
 
 // What errors.Is finds in the errors of this package. A status is that of the call's own
@@ -76,7 +105,7 @@ var (
 	ErrUnauthorized = errors.New("unauthorized")
 	// ErrForbidden is status 403: the account may not do this.
 	ErrForbidden = errors.New("forbidden")
-	// ErrNotFound is status 404, of a proxy too. [Absent] tells a record that is missing.
+	// ErrNotFound is status 404, of a proxy too. [IsNotFound] tells a record that is missing.
 	ErrNotFound = errors.New("not found")
 	// ErrTooLarge is status 413, or an answer larger than this package reads.
 	ErrTooLarge = errors.New("too large")
@@ -102,34 +131,83 @@ var (
 	errSentOften = errors.New("the http.Client sent it again and again, which was stopped")
 )
 
-// Absent reports whether err, of a read, says that what was asked for is not there. The
-// service has three ways to say it, and does not publish which read uses which:
+// IsNotFound reports whether err is the error of a read that found no record. The service
+// has three ways to answer such a read, and does not publish which read uses which:
 //
-//   - 204, null or an empty answer where a record is due: [ErrNoContent];
-//   - 404 with its problem record;
-//   - 400 with its problem record that names no field: "some legacy reads return 400
-//     where a missing record might be expected". It is the weakest of them, as a failed
-//     business operation looks the same: there is no offer, or none can be shown.
+//   - 204, null or an empty body where a record is due: [ErrNoContent]
+//   - 404 with a problem record of the service
+//   - 400 with a problem record of the service that names no field
 //
-// A 400 that names fields complains of the arguments. Without a problem record, with a
-// title or an error code, a 400 or 404 may come from a proxy, or from a base URL that
-// leads elsewhere; another service there may have one too. An error of a mutation, with
-// that of a read beside it or not, is never an absence, nor is an error that lost its %w.
-// A list without records is no error, and empty.
+// The last is the weakest: "some legacy reads return 400 where a missing record might be
+// expected", and a failed business operation looks the same. A 400 that names fields
+// rejects the arguments. A problem record without title and error code may come from a
+// proxy, or from another service if the base URL is wrong. A list without records is empty
+// and no error.
 //
-// An absence does not last: a command whose answer is lost can still be under way.
-func Absent(err error) bool {
+// IsNotFound returns false for every error of a mutation, even one joined with a read's
+// error, and for errors wrapped without %w.
+//
+// A record that is not found may still appear: a mutation whose response was lost can
+// still be in flight.
+func IsNotFound(err error) bool {
+	found := false
+	for link := range errorsIn(err) {
+		switch link := link.(type) {
+		case *Error:
+			if link.Effect == Mutation {
+				return false
+			}
+			found = found || link.isNotFound()
+		case *ArgumentError:
+			return false // may be of a mutation
+		}
+	}
+	return found && !errors.Is(err, ErrMayHaveHappened) && !errors.Is(err, ErrSignInRequired)
+}
+
+// isNotFound reports whether e, of a read, says that there is no record.
+func (e *Error) isNotFound() bool {
+	switch e.StatusCode {
+	case http.StatusNotFound:
+		return e.Problem.isOfService()
+	case http.StatusBadRequest:
+		return e.Problem.isOfService() && len(e.Problem.Errors) == 0
+	}
+	return errors.Is(e, ErrNoContent)
+}
+
+// mayBeNotFound is IsNotFound for a read whose caller notices a wrong guess: any 400 or 404
+// will do, and a record without its id.
+func mayBeNotFound(err error) bool {
 	failed, ok := errors.AsType[*Error](err)
-	if !ok || failed.Effect != Read || errors.Is(err, ErrMayHaveHappened) {
+	part, lost := errors.AsType[*shapeError](err)
+	return IsNotFound(err) || lost && part.path == "id" ||
+		ok && (failed.StatusCode == http.StatusNotFound || failed.StatusCode == http.StatusBadRequest)
+}
+
+// errorsIn yields err and all that it wraps, the outermost first.
+func errorsIn(err error) iter.Seq[error] {
+	return func(yield func(error) bool) { yieldErrors(err, yield) }
+}
+
+func yieldErrors(err error, yield func(error) bool) bool {
+	if err == nil {
+		return true
+	}
+	if !yield(err) {
 		return false
 	}
-	switch failed.StatusCode {
-	case http.StatusNotFound:
-		return failed.Problem.isOfService()
-	case http.StatusBadRequest:
-		return failed.Problem.isOfService() && len(failed.Problem.Errors) == 0
+	switch err := err.(type) { //nolint:errorlint // one link at a time
+	case interface{ Unwrap() error }:
+		return yieldErrors(err.Unwrap(), yield)
+	case interface{ Unwrap() []error }:
+		for _, inner := range err.Unwrap() {
+			if !yieldErrors(inner, yield) {
+				return false
+			}
+		}
 	}
-	return errors.Is(err, ErrNoContent)
+	return true
 }
 
 // isOfService reports whether p can be the service's own: gateways answer with JSON too,

@@ -386,7 +386,7 @@ func ExampleSecret() {
 }
 
 // A customer, a loan and an offer that are not there: the service says it in three ways.
-func ExampleAbsent() {
+func ExampleIsNotFound() {
 	service, client := demo()
 	application := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
 
@@ -396,12 +396,12 @@ func ExampleAbsent() {
 	_, noOffer := client.Applications.Offer(ctx, application, nil)
 	for _, err := range []error{noCustomer, noLoan, noOffer} {
 		var failed *lending.Error
-		fmt.Println(errors.As(err, &failed), failed.StatusCode, lending.Absent(err))
+		fmt.Println(errors.As(err, &failed), failed.StatusCode, lending.IsNotFound(err))
 	}
 
 	service.Fail("GET /api/Customer/get-customer-by-email", lendingtest.Fault{Status: http.StatusNotFound, Body: []byte("no such host here")})
 	_, err := client.Customers.GetByEmail(ctx, "nobody@example.com")
-	fmt.Println("of a gateway:", lending.Absent(err))
+	fmt.Println("of a gateway:", lending.IsNotFound(err))
 	// Output:
 	// true 204 true
 	// true 404 true

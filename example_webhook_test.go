@@ -62,10 +62,14 @@ func ExampleWebhooksService_Ensure() {
 // A test of your receiver signs a delivery as the service does, and posts it.
 func ExampleSign() {
 	const secret = "whs_0123456789abcdef0123456789abcdef"
-	receiver := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), func(_ context.Context, event *webhook.Event) error {
+	receiver, err := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), func(_ context.Context, event *webhook.Event) error {
 		fmt.Println("accepted", event.Name)
 		return nil
 	}, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 
 	body := []byte(`{"id":"3fa85f64-5717-4562-b3fc-2c963f66afa6","webhookEvent":"WB_Loan_Created",
 		"data":{"loanId":"11111111-2222-3333-4444-555555555555"},"creationTimeUtc":"2026-08-03T04:05:06Z"}`)
@@ -126,8 +130,13 @@ func ExampleSecretsFunc() {
 		}
 		return []lending.Secret{secret}, nil
 	}
+	receiver, err := webhook.NewReceiver(byPath, func(context.Context, *webhook.Event) error { return nil }, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	mux := http.NewServeMux()
-	mux.Handle("/webhooks/{subscription}", webhook.NewReceiver(byPath, func(context.Context, *webhook.Event) error { return nil }, nil))
+	mux.Handle("/webhooks/{subscription}", receiver)
 
 	fmt.Println(deliverSigned(mux, "/webhooks/north", "secret-of-north", loanOpened))
 	fmt.Println(deliverSigned(mux, "/webhooks/south", "secret-of-north", loanOpened))
@@ -140,7 +149,7 @@ func ExampleSecretsFunc() {
 
 // Once swallows what is repeated byte for byte, OnceBy what the service sends again.
 func ExampleOnce() {
-	deduper := webhook.NewMemoryDeduper(webhook.DeduperOptions{})
+	deduper := webhook.NewMemoryDeduper(nil)
 	byWithdrawal := func(event *webhook.Event) string {
 		var data struct{ WithdrawalID string } // the embedded service's name: the interface shows none
 		_ = event.Data.Decode(&data)
@@ -180,11 +189,15 @@ func ExampleOnceBy() {
 		_ = event.Data.Decode(&data)
 		return string(event.Name) + " " + data.LoanID
 	}
-	handle := webhook.OnceBy(webhook.NewMemoryDeduper(webhook.DeduperOptions{}), byLoan,
+	handle := webhook.OnceBy(webhook.NewMemoryDeduper(nil), byLoan,
 		func(context.Context, *webhook.Event) error { fmt.Println("the loan is closed"); return nil })
-	receiver := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(subscription.Secret)), handle, &webhook.ReceiverOptions{
+	receiver, err := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(subscription.Secret)), handle, &webhook.ReceiverOptions{
 		Observe: func(d webhook.Delivery) { fmt.Println(d.Status, d.Err) },
 	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 
 	for _, created := range []string{"2026-08-03T04:05:06Z", "2026-08-03T04:06:06Z"} {
 		deliverSigned(receiver, "/webhooks", subscription.Secret,
@@ -217,7 +230,7 @@ func ExampleWork() {
 	// acted on WB_Loan_Opened
 }
 
-// What fails is tried again, and in the end put aside for a person to look at.
+// What fails is tried again, and in the end set aside for a person to look at.
 func ExampleWork_retries() {
 	inbox := webhook.NewMemoryInbox()
 	event, err := webhook.Parse([]byte(`{"webhookEvent":"WB_Loan_Opened","data":{}}`))
@@ -234,20 +247,20 @@ func ExampleWork_retries() {
 		MaxTries:    2,
 		Concurrency: 1,                                    // for this output too
 		Backoff:     func(int) time.Duration { return 0 }, // for this output; by itself it waits from 5 s to 1 h
-		Observe: func(h webhook.Handling) {
+		Observe: func(h webhook.Result) {
 			fmt.Println("try", h.Tries, "of", h.Event+":", h.Err)
-			if h.Buried {
+			if h.DeadLettered {
 				stop()
 			}
 		},
 	})
 	counts, err := inbox.Counts(context.Background())
-	fmt.Println("put aside:", counts.Dead, err)
+	fmt.Println("set aside:", counts.DeadLetters, err)
 	// Output:
 	// accepted: <nil>
 	// try 1 of WB_Loan_Opened: the ledger is closed
 	// try 2 of WB_Loan_Opened: the ledger is closed
-	// put aside: 1 <nil>
+	// set aside: 1 <nil>
 }
 
 // deliverSigned posts body to a path of the receiver, signed as the service signs.
@@ -275,7 +288,11 @@ func ExampleNewReceiver() {
 		},
 	}.Handle
 	secret := lending.NewSecret("whs_0123456789abcdef0123456789abcdef") // of the subscription
-	receiver := webhook.NewReceiver(webhook.SignedWith(secret), webhook.Once(webhook.NewMemoryDeduper(webhook.DeduperOptions{}), handle), nil)
+	receiver, err := webhook.NewReceiver(webhook.SignedWith(secret), webhook.Once(webhook.NewMemoryDeduper(nil), handle), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 
 	fmt.Println(deliverSigned(receiver, "/webhooks", secret.Reveal(), loanOpened))
 	fmt.Println(deliverSigned(receiver, "/webhooks", secret.Reveal(), loanOpened))

@@ -72,6 +72,9 @@ func (x *exchange) takeKey(ctx context.Context) context.Context {
 	return ctx
 }
 
+// isCheck reports whether the call is a read that tells what became of a mutation.
+func (x *exchange) isCheck() bool { return x.call.Journal == JournalLook }
+
 // recall looks the key up. It returns nil if the command is to be sent, now that this is
 // written down, or if the exchange has the recorded answer; otherwise the error of the call.
 func (x *exchange) recall(ctx context.Context) error {

@@ -39,7 +39,7 @@ func seen(records ...Record) sight {
 // says so is part of it: 400 can also mean that it failed.
 func absence(err error) (sight, error) {
 	failed, ok := errors.AsType[*Error](err)
-	if !ok || !Absent(err) {
+	if !ok || !IsNotFound(err) {
 		return sight{}, err
 	}
 	return sight{State: "absent " + strconv.Itoa(failed.StatusCode)}, nil
@@ -223,7 +223,7 @@ func theOne(ids []string, read func(id string) error) (string, error) {
 		switch err := read(id); {
 		case err == nil:
 			accepted = append(accepted, id)
-		case !Absent(err):
+		case !IsNotFound(err):
 			failed = err
 		}
 	}

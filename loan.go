@@ -47,21 +47,22 @@ type EarlyRepaymentResponse struct{ Record }
 // Get returns a loan. The interface declares the record Loan for it; the service
 // answers with [LoanResponse].
 //
-// An answer without the id of the loan and of its application is an error. [Absent]
-// reports a loan that does not exist.
+// An answer without the id of the loan or of its application is an error, and so is the
+// record of another loan. [IsNotFound] reports a loan that does not exist.
 //
 // Route: GET /api/Loan/get-loan/{loanId}
 func (s *LoansService) Get(ctx context.Context, id LoanID) (*LoanResponse, error) {
 	return get[*LoanResponse](ctx, s.client, request{
 		path: "/api/Loan/get-loan/{loanId}",
 		args: []string{id.String()},
+		loan: id,
 	})
 }
 
 // ListByCustomer returns the loans of a customer. It is the way to a loan's id: pick
 // the loan by its ApplicationID.
 //
-// Where there are none the list is empty; [Absent] reports a customer who does not
+// Where there are none the list is empty; [IsNotFound] reports a customer who does not
 // exist. A loan without its id or that of its application is an error.
 //
 // Route: GET /api/Loan/get-customer-loans/{customerId}
@@ -74,7 +75,7 @@ func (s *LoansService) ListByCustomer(ctx context.Context, id CustomerID) ([]Loa
 
 // Transactions returns transactions of a loan, at most [MaxTake] at a time.
 //
-// Where there are none the list is empty; [Absent] reports a loan that does not exist.
+// Where there are none the list is empty; [IsNotFound] reports a loan that does not exist.
 //
 // Route: GET /api/Loan/get-transactions/{loanId}
 func (s *LoansService) Transactions(ctx context.Context, id LoanID, opts *ListOptions) ([]Transaction, error) {
@@ -89,7 +90,7 @@ func (s *LoansService) Transactions(ctx context.Context, id LoanID, opts *ListOp
 // TransactionsPaged returns transactions of a loan, at most [MaxTake] at a time, and
 // how many there are: the interface's PagedListTransactionResponse.
 //
-// Where there are none the list is empty; [Absent] reports a loan that does not exist.
+// Where there are none the list is empty; [IsNotFound] reports a loan that does not exist.
 //
 // Route: GET /api/Loan/get-transactions-paged/{loanId}
 func (s *LoansService) TransactionsPaged(ctx context.Context, id LoanID, opts *PagedOptions) (*Page[Transaction], error) {
@@ -104,7 +105,7 @@ func (s *LoansService) TransactionsPaged(ctx context.Context, id LoanID, opts *P
 // Withdrawals returns withdrawals from a loan, at most [MaxTake] at a time, and how
 // many there are: the interface's PagedListAdvanceProjectionResponse.
 //
-// Where there are none the list is empty; [Absent] reports a loan that does not exist.
+// Where there are none the list is empty; [IsNotFound] reports a loan that does not exist.
 //
 // Route: GET /api/Loan/get-withdrawals/{loanId}
 func (s *LoansService) Withdrawals(ctx context.Context, id LoanID, opts *PagedOptions) (*Page[AdvanceProjection], error) {
@@ -118,7 +119,7 @@ func (s *LoansService) Withdrawals(ctx context.Context, id LoanID, opts *PagedOp
 
 // ContractDocuments returns the contract documents of a loan.
 //
-// Where there are none the list is empty; [Absent] reports a loan that does not exist.
+// Where there are none the list is empty; [IsNotFound] reports a loan that does not exist.
 //
 // Route: GET /api/Loan/get-contract-documents/{loanId}
 func (s *LoansService) ContractDocuments(ctx context.Context, id LoanID) ([]ContractDocumentResponse, error) {
@@ -130,7 +131,7 @@ func (s *LoansService) ContractDocuments(ctx context.Context, id LoanID) ([]Cont
 
 // TotalBalance returns the balance of a loan.
 //
-// [Absent] reports a loan that does not exist.
+// [IsNotFound] reports a loan that does not exist.
 //
 // Route: GET /api/Loan/get-total-balance/{loanId}
 func (s *LoansService) TotalBalance(ctx context.Context, id LoanID) (*LoanBalanceResponse, error) {
@@ -142,7 +143,7 @@ func (s *LoansService) TotalBalance(ctx context.Context, id LoanID) (*LoanBalanc
 
 // RepaymentBalances returns what is to be repaid of a loan.
 //
-// [Absent] reports a loan that does not exist.
+// [IsNotFound] reports a loan that does not exist.
 //
 // Route: GET /api/Loan/get-repayment-balances/{loanId}
 func (s *LoansService) RepaymentBalances(ctx context.Context, id LoanID) (*DashboardLoanRepaymentResponse, error) {
@@ -154,7 +155,7 @@ func (s *LoansService) RepaymentBalances(ctx context.Context, id LoanID) (*Dashb
 
 // IsEnabled reports whether the loan is enabled. What enables it is not published.
 //
-// [Absent] reports a loan that does not exist.
+// [IsNotFound] reports a loan that does not exist.
 //
 // Route: GET /api/Loan/is-loan-enabled/{loanId}
 func (s *LoansService) IsEnabled(ctx context.Context, id LoanID) (bool, error) {
@@ -166,7 +167,7 @@ func (s *LoansService) IsEnabled(ctx context.Context, id LoanID) (bool, error) {
 
 // IsClosed reports whether the loan is closed. What closes it is not published.
 //
-// [Absent] reports a loan that does not exist.
+// [IsNotFound] reports a loan that does not exist.
 //
 // Route: GET /api/Loan/is-loan-closed/{loanId}
 func (s *LoansService) IsClosed(ctx context.Context, id LoanID) (bool, error) {
@@ -179,7 +180,7 @@ func (s *LoansService) IsClosed(ctx context.Context, id LoanID) (bool, error) {
 // EarlyRepayment returns what it costs to repay a loan early. It needs no token, and
 // none is sent: whoever knows the loan's id can read it.
 //
-// [Absent] reports a loan that does not exist.
+// [IsNotFound] reports a loan that does not exist.
 //
 // Route: GET /api/Loan/get-early-repayment/{loanId}
 func (s *LoansService) EarlyRepayment(ctx context.Context, id LoanID) (*EarlyRepaymentResponse, error) {

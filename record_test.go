@@ -292,7 +292,7 @@ func TestCommandHasHappenedThatDoesNotDecode(t *testing.T) {
 	require.EqualError(t, err, `lending: record: field "loan": a string does not fit `+reflect.TypeFor[lending.LoanID]().String())
 	require.NotErrorIs(t, err, lending.ErrMayHaveHappened, "a read")
 	assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
-	assert.False(t, lending.Absent(err))
+	assert.False(t, lending.IsNotFound(err))
 }
 
 func errorOf[T any](_ T, err error) error { return err }

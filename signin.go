@@ -21,11 +21,13 @@ type signInError struct {
 	cause error // nil if there is none
 	mild  bool  // neither the service nor the account is to blame
 	empty bool  // the service answered with success and no token: a refusal
+
+	needsPerson bool // no later sign-in can succeed by itself
 }
 
 func (e *signInError) Error() string        { return "lending: sign-in: " + e.text }
 func (e *signInError) Unwrap() error        { return e.cause }
-func (e *signInError) Is(target error) bool { return target == ErrSignInRequired }
+func (e *signInError) Is(target error) bool { return target == ErrSignInRequired && e.needsPerson }
 func (*signInError) safe()                  {}
 
 // pausedError stands in for a sign-in that is not tried, because the last one failed.
@@ -96,7 +98,7 @@ func (s *session) tryCodes(ctx context.Context, challenge Challenge, answer *rep
 	for refusal := error(nil); ; challenge.Attempt++ {
 		code, err := s.credentials.TwoFactor(ctx, challenge)
 		if err != nil {
-			return nil, errors.Join(refusal, &signInError{text: "the TwoFactor function failed", cause: hide(err), mild: true})
+			return nil, errors.Join(refusal, &signInError{text: "the TwoFactor function failed", cause: hide(err), mild: true, needsPerson: true})
 		}
 		answer.sent = time.Now()
 		user, err := s.validate(ctx, challenge, code)
@@ -119,17 +121,32 @@ func (s *session) validate(ctx context.Context, challenge Challenge, code string
 // signedIn makes a grant of the answer to the last step of a sign-in.
 func signedIn(user *FullApplicationUser, answer *reply) (*grant, error) {
 	if !isHeaderSafe(user.Token.Reveal()) {
-		return nil, &signInError{text: "the service signed in without a usable token", empty: true}
+		return nil, &signInError{text: "the service signed in without a usable token", empty: true, needsPerson: true}
 	}
-	expires := user.ExpiresUTC
-	if expires.IsZero() {
-		expires = jwtExpiry(user.Token)
+	told := user.ExpiresUTC
+	if told.IsZero() {
+		told = jwtExpiry(user.Token)
 	}
-	issued, expires := time.Now(), onOurClock(expires, answer)
+	issued, expires := time.Now(), onOurClock(told, answer)
+	life := lifeByService(told, answer)
+	life = max(expires.Sub(issued), min(life, expires.Sub(answer.sent)))
 	if expires.Sub(issued) <= margin(expires.Sub(answer.sent)) {
 		issued = answer.sent // too much of its life has passed on the way
 	}
-	return newGrant(user.Token, issued, expires), nil
+	g := newGrant(user.Token, issued, expires)
+	g.fullLife = life
+	return g, nil
+}
+
+// lifeByService returns the life of a token that expires at told, by the service's clock
+// alone: a slow answer must not shorten it, because refreshed tokens inherit it. The Date
+// of the answer is cut to the second. Without a Date the life is 0.
+func lifeByService(told time.Time, answer *reply) time.Duration {
+	date, err := http.ParseTime(answer.Header.Get("Date"))
+	if err != nil {
+		return 0
+	}
+	return told.Sub(date) - time.Second
 }
 
 // refresh asks for a new token with the one of old. The answer does not tell how long
@@ -147,8 +164,8 @@ func (s *session) refresh(ctx context.Context, old *grant) (*grant, error) {
 		return nil, &signInError{text: "the service refreshed without a usable token"}
 	}
 	expires := onOurClock(jwtExpiry(value), &answer)
-	if !expires.After(answer.sent) && !old.token.Expires.IsZero() {
-		expires = answer.sent.Add(old.token.Expires.Sub(old.issued))
+	if !expires.After(answer.sent) && old.fullLife > 0 {
+		expires = answer.sent.Add(old.fullLife)
 	}
 	return newGrant(value, answer.sent, expires), nil
 }

@@ -35,7 +35,7 @@ func (f *failure) pausing() bool { return time.Until(f.until) > 0 }
 // remember keeps a failure in mind. The caller holds the lock.
 func (f *failure) remember(err error, p patience) {
 	now := time.Now()
-	if now.Sub(f.last) > time.Minute+5*f.pause {
+	if (now.Sub(f.last)-time.Minute)/5 > f.pause {
 		f.count = 0
 	}
 	f.cause, f.count, f.last = err, f.count+1, now
@@ -49,6 +49,7 @@ type kept struct {
 	Token     string        `json:"token,omitempty"`
 	Issued    time.Time     `json:"issued,omitzero"`
 	Expires   time.Time     `json:"expires,omitzero"`
+	Life      time.Duration `json:"life,omitempty"` // that a refreshed token inherits
 	Until     time.Time     `json:"until,omitzero"`
 	Pause     time.Duration `json:"pause,omitempty"` // that ends at Until
 	Count     int           `json:"count,omitempty"`
@@ -56,10 +57,11 @@ type kept struct {
 	Status    int           `json:"status,omitempty"` // that it has answered with
 	Outcome   Outcome       `json:"outcome,omitempty"`
 	Challenge *Challenge    `json:"challenge,omitempty"`
+	Person    bool          `json:"person,omitempty"` // the failure is an [ErrSignInRequired]
 }
 
 func (f *failure) kept() kept {
-	k := kept{Until: f.until, Pause: f.pause, Count: f.count}
+	k := kept{Until: f.until, Pause: f.pause, Count: f.count, Person: errors.Is(f.cause, ErrSignInRequired)}
 	if required, ok := errors.AsType[*TwoFactorRequiredError](f.cause); ok {
 		k.Challenge = &required.Challenge
 	}
@@ -71,7 +73,7 @@ func (f *failure) kept() kept {
 
 // cause is what the sessions of other processes get for a failed sign-in.
 func (k *kept) cause() error {
-	failed := &signInError{text: "it has failed in another process"}
+	failed := &signInError{text: "it has failed in another process", needsPerson: k.Person}
 	switch {
 	case k.Challenge != nil:
 		return &TwoFactorRequiredError{*k.Challenge}
@@ -101,7 +103,7 @@ func (k *kept) grant(fence int64) *grant {
 	}
 	ahead := max(time.Until(k.Issued), 0)
 	g := newGrant(NewSecret(k.Token), k.Issued.Add(-ahead), k.Expires.Add(-ahead))
-	g.fence = fence
+	g.fence, g.fullLife = fence, max(k.Life, g.fullLife)
 	return g
 }
 
@@ -224,6 +226,8 @@ type grant struct {
 	useUntil time.Time // zero if it is not known
 	renewAt  time.Time // no later than useUntil; zero if it is not known
 	fence    int64     // of the lease it was got under; 0 if it was got without the store
+
+	fullLife time.Duration // from its issue by the service, which a refreshed token inherits; 0 if it is not known
 }
 
 // margin is how long before its expiry a token that lives so long is no longer used, so
@@ -240,9 +244,9 @@ func newGrant(value Secret, issued, expires time.Time) *grant {
 	g := &grant{token: Token{Value: value}, issued: issued}
 	if life := expires.Sub(issued); life > 0 {
 		use := life - margin(life)
-		g.token.Expires = expires
+		g.token.Expires, g.fullLife = expires, life
 		g.useUntil = onBothClocks(issued.Add(use))
-		g.renewAt = onBothClocks(issued.Add(use*2/3 + rand.N(use/6+1)))
+		g.renewAt = onBothClocks(issued.Add(use/3*2 + rand.N(use/6+1)))
 	}
 	return g
 }

@@ -33,7 +33,7 @@ type work func(ctx context.Context, fence int64) (*grant, error)
 
 // obtain signs in, or takes the token of another process that does.
 func (s *session) obtain(ctx context.Context, forced bool) (*grant, error) {
-	g, err := s.inTurn(ctx, forced, s.trySignIn)
+	g, err := s.inTurn(ctx, nil, forced, s.trySignIn)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch now := s.current.Load(); {
@@ -72,10 +72,11 @@ func (s *session) trySignIn(ctx context.Context, fence int64) (*grant, error) {
 	return nil, err
 }
 
-// inTurn does the work when no other process does.
-func (s *session) inTurn(ctx context.Context, forced bool, do work) (*grant, error) {
+// inTurn does the work when no other process does, unless there is another token than old
+// by then.
+func (s *session) inTurn(ctx context.Context, old *grant, forced bool, do work) (*grant, error) {
 	for wait := minPoll; ; wait = min(2*wait, maxPoll) {
-		g, err := s.lead(ctx, leaseTTL, nil, forced, do)
+		g, err := s.lead(ctx, leaseTTL, old, forced, do)
 		if forced && isStoreError(err) && !errors.Is(err, errOtherAccount) {
 			return s.alone(ctx, do)
 		}
@@ -203,7 +204,7 @@ func (s *session) look(ctx context.Context, old *grant, forced bool) (*grant, er
 
 // share saves g, and returns the newer token if the store has one by now.
 func (s *session) share(ctx context.Context, fence int64, g *grant) *grant {
-	err := s.save(ctx, fence, kept{Token: g.token.Value.Reveal(), Issued: g.issued, Expires: g.token.Expires})
+	err := s.save(ctx, fence, kept{Token: g.token.Value.Reveal(), Issued: g.issued, Expires: g.token.Expires, Life: g.fullLife})
 	if errors.Is(err, ErrFenced) {
 		if newer, _ := s.look(context.WithoutCancel(ctx), g, true); newer != nil {
 			g = newer

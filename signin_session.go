@@ -179,21 +179,61 @@ func (shell *Session) Token(ctx context.Context) (Token, error) {
 	return s.await(ctx, false)
 }
 
-// SignIn makes sure that there is a valid token, and signs in if there is none, also
-// when a failed sign-in would not be tried again yet or the [TokenStore] cannot be
-// reached. Call it when a person asks for it, for example after an account was
-// unlocked or a code was lost: it may send a code, and may lock the account.
+// SignIn makes sure that there is a token that the service accepts. If the session has a
+// token, SignIn refreshes it. If there is none, or the service refuses to refresh it,
+// SignIn signs in, also when a failed sign-in would not be tried again yet or the
+// [TokenStore] cannot be reached. Call SignIn when a person asks for it, for example after
+// an account was unlocked or a code was lost: it may send a code, and may lock the account.
 func (shell *Session) SignIn(ctx context.Context) error {
 	s := shell.state()
-	if s.current.Load().usable() {
-		return nil
+	for begun := time.Now(); ; {
+		g := s.current.Load()
+		switch {
+		case !g.usable():
+			_, err := s.await(ctx, true)
+			_, paused := errors.AsType[*pausedError](err)
+			if err != nil && (!paused && !isStoreError(err) || errors.Is(err, errOtherAccount)) {
+				return err
+			} // else it has waited for a sign-in that others began: now the pause is known
+		case !g.issued.Before(begun):
+			return nil
+		default:
+			if err := s.confirm(ctx, g); err != nil {
+				return err
+			}
+		}
 	}
-	for {
-		_, err := s.await(ctx, true)
-		if _, paused := errors.AsType[*pausedError](err); !paused && !isStoreError(err) || errors.Is(err, errOtherAccount) {
-			return err
-		} // else it has waited for a sign-in that others began: now the pause is known
+}
+
+// confirm refreshes g, or drops it if the service refuses that: no clock tells whether the
+// service has revoked a token. It does not return before there is another token, or none.
+func (s *session) confirm(ctx context.Context, g *grant) error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return errClosed
 	}
+	f := s.launch(func(ctx context.Context) (*grant, error) {
+		return s.inTurn(ctx, g, true, protect(func(ctx context.Context) (*grant, error) {
+			if !g.usable() {
+				return nil, errOutlived
+			}
+			return s.refresh(ctx, g)
+		}))
+	})
+	s.mu.Unlock()
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+		f.cancel()
+		return ctx.Err()
+	}
+	if errors.Is(f.err, ErrUnauthorized) {
+		s.drop(g.token.Value)
+	} else if g.usable() {
+		return f.err
+	}
+	return nil
 }
 
 // CompleteTwoFactor completes a sign-in that ended with a [*TwoFactorRequiredError],
@@ -213,7 +253,7 @@ func (shell *Session) CompleteTwoFactor(ctx context.Context, challenge Challenge
 	}
 	f := s.launch(func(ending context.Context) (*grant, error) {
 		defer context.AfterFunc(ending, cancel)()
-		return s.inTurn(ctx, true, protect(func(ctx context.Context) (*grant, error) {
+		return s.inTurn(ctx, nil, true, protect(func(ctx context.Context) (*grant, error) {
 			answer := reply{sent: time.Now()}
 			user, err := s.validate(CaptureResponse(ctx, &answer.Response), challenge, code)
 			if err != nil {

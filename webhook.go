@@ -3,7 +3,6 @@ package lending
 import (
 	"context"
 	"errors"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -190,7 +189,7 @@ func (s *WebhooksService) Simulate(ctx context.Context, target WebhookTarget, ev
 // RegisteredEvents returns the names of the events that the target is subscribed to, and
 // nothing else. The shape of the answer is not declared: if it is an array,
 // [Record.Decode] reads it into a []EventName. Where there is no subscription it may be
-// empty, or an error that [Absent] reports.
+// empty, or an error that [IsNotFound] reports.
 //
 // Route: GET /api/Webhook/get-registered-webhooks
 func (s *WebhooksService) RegisteredEvents(ctx context.Context, target WebhookTarget) (*Record, error) {
@@ -201,7 +200,7 @@ func (s *WebhooksService) RegisteredEvents(ctx context.Context, target WebhookTa
 }
 
 // Subscription returns the subscription of the target, with its secret. It is the proof
-// that a subscription was saved: one without its id is an error. [Absent] reports that
+// that a subscription was saved: one without its id is an error. [IsNotFound] reports that
 // there is none.
 //
 // Route: GET /api/Webhook/get-subscription
@@ -278,7 +277,7 @@ func (s *WebhooksService) Ensure(ctx context.Context, target WebhookTarget, want
 		return nil, err
 	}
 	was, err := s.Subscription(ctx, target)
-	if err != nil && !isUnsubscribed(err) {
+	if err != nil && !mayBeNotFound(err) {
 		return nil, err
 	}
 	var e EnsuredSubscription
@@ -296,7 +295,7 @@ func (s *WebhooksService) Ensure(ctx context.Context, target WebhookTarget, want
 		}
 		now, err := s.Subscription(ctx, target)
 		switch {
-		case isUnsubscribed(err):
+		case mayBeNotFound(err):
 			return nil, errors.Join(failed, ErrNotSaved)
 		case err != nil:
 			return nil, errors.Join(failed, err)
@@ -318,15 +317,6 @@ func proved(now, want WebhookSubscription) error {
 		return ErrInactive
 	}
 	return nil
-}
-
-// isUnsubscribed reports whether err of Subscription can mean that there is none. It takes
-// more for that than [Absent] does, a subscription without its id too: if it means something
-// else, Register says so.
-func isUnsubscribed(err error) bool {
-	failed, ok := errors.AsType[*Error](err)
-	part, lost := errors.AsType[*shapeError](err)
-	return Absent(err) || ok && (failed.StatusCode == http.StatusNotFound || failed.StatusCode == http.StatusBadRequest) || lost && part.path == "id"
 }
 
 // sameEvents compares two lists as sets. None means all, which may also be spelled out.

@@ -117,3 +117,30 @@ func TestReadWithoutKeepAliveTakesNoLeftoverAnswer(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckHasItsOwnConnection holds that the reads which tell what became of a mutation
+// never travel where something was sent before: a left-over "not found" would have the
+// mutation sent again.
+func TestCheckHasItsOwnConnection(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	used, checks := map[string]int{}, 0
+	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.URL.Path != "/api/Loan/get-loan/"+catalog.Loan.String() {
+			checks++
+			assert.Zero(t, used[r.RemoteAddr], "%s on a connection that was used", r.URL.Path)
+		}
+		used[r.RemoteAddr]++
+		wire.Answer(http.StatusNotFound, `{"title":"Not Found"}`)(w, r)
+	}, lending.WithJournal(lending.NewJournal(lending.NewMemoryJournalStore(), nil)))
+	warm := func() { _, _ = client.Loans.Get(t.Context(), catalog.Loan) }
+	for i := range 10 {
+		warm()
+		_, err := catalog.Calls["Applications.CreateCustomer"](lending.WithKey(t.Context(), fmt.Sprint("order-", i)), client)
+		require.Error(t, err)
+	}
+	assert.Equal(t, 20, checks, "a check before each mutation, and the mutation")
+	assert.Less(t, len(used), 22, "other reads share connections")
+}

@@ -141,7 +141,7 @@ func TestDocumentsCountTheFaults(t *testing.T) {
 	require.NoError(t, err)
 	var table struct{ Faults []json.RawMessage }
 	require.NoError(t, json.Unmarshal(text, &table))
-	want := fmt.Sprintf("%d faults for each of %d catalog.Calls", len(table.Faults), len(catalog.Calls)+len(catalog.Variants))
+	want := fmt.Sprintf("%d faults for each of %d calls", len(table.Faults), len(catalog.Calls)+len(catalog.Variants))
 	for _, file := range []string{"README.md", "guarantees/README.md"} {
 		text, err := fs.ReadFile(repository, file)
 		require.NoError(t, err)

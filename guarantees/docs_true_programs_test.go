@@ -31,7 +31,7 @@ func create(ctx context.Context, client *lending.Client, customer lending.UserRe
 		look = errors.New("the customer has no id") // the shape of this answer is not published
 	}
 	if look != nil {
-		return nil, errors.Join(err, look) // not known yet, or lending.Absent(look): it is not there, or not yet
+		return nil, errors.Join(err, look) // not known yet, or lending.IsNotFound(look): it is not there, or not yet
 	}
 	return created, nil
 }
@@ -60,7 +60,7 @@ func TestReadmeUnknownOutcome(t *testing.T) {
 	}
 	_, err = create(t.Context(), client, fake.Ada())
 	require.ErrorIs(t, err, lending.ErrNoContent)
-	assert.False(t, lending.Absent(err), "it is the error of a command, too")
+	assert.False(t, lending.IsNotFound(err), "it is the error of a command, too")
 	require.ErrorIs(t, err, lending.ErrMayHaveHappened)
 	assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err), "that of the command, not that of the read")
 	assert.Equal(t, 2, service.Executed(route), "what is not there may come yet")
@@ -97,7 +97,9 @@ func TestReadmeWebhooks(t *testing.T) {
 	}
 
 	inbox := webhook.NewMemoryInbox() // contrib/bolt, contrib/redis and contrib/postgres have those that survive
-	http.Handle("/webhooks", webhook.NewReceiver(webhook.SignedWith(secret), inbox.Put, nil))
+	receiver, err := webhook.NewReceiver(webhook.SignedWith(secret), inbox.Put, nil)
+	require.NoError(t, err)
+	http.Handle("/webhooks", receiver)
 	go webhook.Work(ctx, inbox, handle, nil)
 
 	assert.Equal(t, 204, deliverInMemory(t, http, deliveryBody))

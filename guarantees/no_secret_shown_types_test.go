@@ -170,7 +170,7 @@ func (f *failure) Errorf(format string, args ...any) {
 // reports, or "concurrent map iteration and map write", which ends the process.
 func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	service := lendingtest.New()
-	store, inbox, deduper := lending.NewMemoryTokenStore(), webhook.NewMemoryInbox(), webhook.NewMemoryDeduper(webhook.DeduperOptions{})
+	store, inbox, deduper := lending.NewMemoryTokenStore(), webhook.NewMemoryInbox(), webhook.NewMemoryDeduper(nil)
 	client := wire.NewClient(t, "https://lending.example", lending.WithHTTPClient(&http.Client{Transport: service.Transport()}), lending.WithTokenStore(store),
 		lending.WithCredentials(lending.Credentials{
 			Username: lendingtest.Username, Password: lending.NewSecret(lendingtest.Password), TrustedDeviceToken: lending.NewSecret(lendingtest.TrustedDeviceToken),

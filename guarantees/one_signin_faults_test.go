@@ -367,29 +367,38 @@ func TestRefusedTokensDoNotComeBack(t *testing.T) {
 	})
 }
 
-// A token can be refused before it was kept.
+// A token can be refused before the store has it. Nobody waits for a refresh, who would sign
+// in anew and so replace the refused token.
 func TestTokenIsRefusedBeforeItWasKept(t *testing.T) {
-	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := newHookedStore()
-		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-		ready := make(chan struct{})
-		store.before(func(_ context.Context, step string) error {
-			if step == "save" {
-				<-ready
-			}
-			return nil
+	for _, got := range []string{"by a sign-in", "by a refresh"} {
+		t.Run(got, func(t *testing.T) {
+			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+				store := newHookedStore()
+				client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+				if got == "by a refresh" {
+					require.NoError(t, read(t.Context(), client))
+					bubble.Elapse(50 * time.Minute)
+				}
+				ready := make(chan struct{})
+				store.before(func(_ context.Context, step string) error {
+					if step == "save" {
+						<-ready
+					}
+					return nil
+				})
+				go func() { _, _, _ = takeToken(t.Context(), client) }()
+				synctest.Wait()
+				refused, _, err := takeToken(t.Context(), client)
+				require.NoError(t, err)
+				client.Session().Invalidate(refused)
+				close(ready)
+				synctest.Wait()
+				next, _, err := takeToken(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store)))
+				require.NoError(t, err)
+				assert.NotEqual(t, refused.Value.Reveal(), next.Value.Reveal())
+			})
 		})
-		go func() { _, _, _ = takeToken(t.Context(), client) }()
-		synctest.Wait()
-		got, _, err := takeToken(t.Context(), client)
-		require.NoError(t, err)
-		client.Session().Invalidate(got)
-		close(ready)
-		synctest.Wait()
-		next, _, err := takeToken(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store)))
-		require.NoError(t, err)
-		assert.NotEqual(t, got.Value.Reveal(), next.Value.Reveal())
-	})
+	}
 }
 
 // ahead moves times in a JSON object into the future.

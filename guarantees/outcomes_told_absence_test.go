@@ -52,9 +52,9 @@ var notThere = []struct {
 	{200, "application/json", `"half`, false},
 }
 
-// TestAbsent holds for each read which answers say that there is nothing, and that an error
+// TestIsNotFound holds for each read which answers say that there is nothing, and that an error
 // of a mutation never does.
-func TestAbsent(t *testing.T) {
+func TestIsNotFound(t *testing.T) {
 	t.Parallel()
 	var handle http.HandlerFunc
 	client := wire.Serve(t, wire.AfterRequest(&handle))
@@ -75,49 +75,57 @@ func TestAbsent(t *testing.T) {
 			for _, test := range notThere {
 				handle = with(test.status, test.media, test.body)
 				_, err := call(t.Context(), client)
-				assert.Equal(t, test.absent && r.Reads, lending.Absent(err), "%d %s: %v", test.status, test.body, err)
+				assert.Equal(t, test.absent && r.Reads, lending.IsNotFound(err), "%d %s: %v", test.status, test.body, err)
 			}
 			for _, handle = range []http.HandlerFunc{with(204, "", ""), with(200, "application/json", "null"), with(200, "application/json", " ")} {
 				_, err := call(t.Context(), client)
-				assert.Equal(t, r.Reads && errors.Is(err, lending.ErrNoContent), lending.Absent(err), "%v", err)
-				assert.False(t, r.Reads && err != nil && !lending.Absent(err), "%v", err)
+				assert.Equal(t, r.Reads && errors.Is(err, lending.ErrNoContent), lending.IsNotFound(err), "%v", err)
+				assert.False(t, r.Reads && err != nil && !lending.IsNotFound(err), "%v", err)
 			}
 		})
 	}
 }
 
-// TestAbsentOfOtherErrors holds what becomes of an absence that is wrapped, joined or
+// TestIsNotFoundOfOtherErrors holds what becomes of an absence that is wrapped, joined or
 // stands for something else.
-func TestAbsentOfOtherErrors(t *testing.T) {
+func TestIsNotFoundOfOtherErrors(t *testing.T) {
 	t.Parallel()
 	missing := wire.Answer(http.StatusNotFound, `{"title":"Not Found"}`)
 	client := wire.Serve(t, missing)
 	_, absent := client.Loans.Get(t.Context(), catalog.Loan)
 	lost := &lending.Error{Effect: lending.Mutation, Outcome: lending.OutcomeUnknown}
-	for name, test := range map[string]struct {
+	refused := &lending.Error{Effect: lending.Mutation, StatusCode: 404, Outcome: lending.OutcomeRejected}
+	for _, test := range []struct {
+		name string
 		err  error
 		want bool
 	}{
-		"none":                    {nil, false},
-		"of somebody else":        {errors.New("not found"), false},
-		"itself":                  {absent, true},
-		"wrapped":                 {fmt.Errorf("loan: %w", absent), true},
-		"without its %w":          {fmt.Errorf("loan: %v", absent), false}, //nolint:errorlint // what it is about
-		"beside a command":        {errors.Join(lost, absent), false},
-		"before a command":        {errors.Join(absent, lost), false},
-		"the sentinel by itself":  {lending.ErrNoContent, false},
-		"made by hand":            {&lending.Error{Effect: lending.Read, StatusCode: 404, Problem: &lending.ProblemDetails{Title: "x"}}, true},
-		"made without the record": {&lending.Error{Effect: lending.Read, StatusCode: 404}, false},
-		"an argument":             {&lending.ArgumentError{}, false},
+		{"none", nil, false},
+		{"of somebody else", errors.New("not found"), false},
+		{"itself", absent, true},
+		{"wrapped", fmt.Errorf("loan: %w", absent), true},
+		{"without its %w", fmt.Errorf("loan: %v", absent), false}, //nolint:errorlint // what it is about
+		{"beside a command", errors.Join(lost, absent), false},
+		{"before a command", errors.Join(absent, lost), false},
+		{"the sentinel by itself", lending.ErrNoContent, false},
+		{"made by hand", &lending.Error{Effect: lending.Read, StatusCode: 404, Problem: &lending.ProblemDetails{Title: "x"}}, true},
+		{"made without the record", &lending.Error{Effect: lending.Read, StatusCode: 404}, false},
+		{"an argument", &lending.ArgumentError{}, false},
+		{"beside a refused mutation", errors.Join(absent, refused), false},
+		{"behind a refused mutation", fmt.Errorf("%w: %w", refused, absent), false},
+		{"beside an argument", errors.Join(absent, &lending.ArgumentError{}), false},
+		{"beside a sign-in", errors.Join(absent, lending.ErrSignInRequired), false},
+		{"beside another read", errors.Join(&lending.Error{Effect: lending.Read, StatusCode: 403}, absent), true},
+		{"of a page, joined", errors.Join(errors.New("x"), &lending.PageError{Err: absent}), true},
 	} {
-		assert.Equal(t, test.want, lending.Absent(test.err), name)
+		t.Run(test.name, func(t *testing.T) { assert.Equal(t, test.want, lending.IsNotFound(test.err)) })
 	}
 	for _, err := range client.Loans.AllTransactions(t.Context(), catalog.Loan, nil) {
-		assert.True(t, lending.Absent(err), "of a page: %v", err)
+		assert.True(t, lending.IsNotFound(err), "of a page: %v", err)
 	}
 	for effect, want := range map[lending.Effect]bool{lending.Read: true, lending.Mutation: false} {
 		_, err := client.Do(t.Context(), lending.RawRequest{Effect: effect, Method: http.MethodGet, Path: "/api/Group/get-thing"})
-		assert.Equal(t, want, lending.Absent(err), "%s: %v", effect, err)
+		assert.Equal(t, want, lending.IsNotFound(err), "%s: %v", effect, err)
 	}
 
 	// What a sign-in was answered says nothing of the read behind it.
@@ -132,14 +140,57 @@ func TestAbsentOfOtherErrors(t *testing.T) {
 		}), lending.WithCredentials(lending.Credentials{Username: "ada", Password: lending.NewSecret("p")}))
 		_, err := client.Loans.Get(t.Context(), catalog.Loan)
 		require.Error(t, err)
-		assert.False(t, lending.Absent(err), "%d: %v", status, err)
+		assert.False(t, lending.IsNotFound(err), "%d: %v", status, err)
 		assert.NotErrorIs(t, err, lending.ErrNoContent)
 	}
 }
 
-// TestAbsentAtTheEmbeddedService holds that each read of it, of what nobody has made, finds
+// TestOutcomeOfJoinedErrors holds that the outcome of a read hides none of a mutation.
+func TestOutcomeOfJoinedErrors(t *testing.T) {
+	t.Parallel()
+	of := func(effect lending.Effect, outcome lending.Outcome) error {
+		return &lending.Error{Effect: effect, Outcome: outcome}
+	}
+	read := of(lending.Read, lending.OutcomeRejected)
+	lost, refused := of(lending.Mutation, lending.OutcomeUnknown), of(lending.Mutation, lending.OutcomeRejected)
+	for _, test := range []struct {
+		name string
+		err  error
+		want lending.Outcome
+	}{
+		{"a read", read, lending.OutcomeRejected},
+		{"a read before a lost mutation", errors.Join(read, lost), lending.OutcomeUnknown},
+		{"a read around a refused mutation", fmt.Errorf("%w: %w", read, refused), lending.OutcomeRejected},
+		{"a refused and a lost mutation", errors.Join(refused, lost), lending.OutcomeUnknown},
+		{"two refused mutations", errors.Join(refused, refused), lending.OutcomeRejected},
+	} {
+		t.Run(test.name, func(t *testing.T) { assert.Equal(t, test.want, lending.OutcomeOf(test.err)) })
+	}
+}
+
+// TestFailedReadIsNeverDone holds it for each read and answers of every kind.
+func TestFailedReadIsNeverDone(t *testing.T) {
+	t.Parallel()
+	var handle http.HandlerFunc
+	client := wire.Serve(t, wire.AfterRequest(&handle))
+	for name, r := range catalog.Routes(t) {
+		if !r.Reads {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			for body := range successes() {
+				handle = wire.Answer(http.StatusOK, body)
+				if _, err := catalog.Calls[name](t.Context(), client); err != nil {
+					assert.NotEqual(t, lending.OutcomeDone, lending.OutcomeOf(err), body)
+				}
+			}
+		})
+	}
+}
+
+// TestIsNotFoundAtTheEmbeddedService holds that each read of it, of what nobody has made, finds
 // an empty list or is an absence, and that its other refusals are none.
-func TestAbsentAtTheEmbeddedService(t *testing.T) {
+func TestIsNotFoundAtTheEmbeddedService(t *testing.T) {
 	t.Parallel()
 	service := lendingtest.NewServer()
 	defer service.Close()
@@ -151,24 +202,24 @@ func TestAbsentAtTheEmbeddedService(t *testing.T) {
 		}
 		result, err := catalog.Calls[name](t.Context(), client)
 		if err != nil {
-			assert.True(t, lending.Absent(err), "%s: %v", name, err)
+			assert.True(t, lending.IsNotFound(err), "%s: %v", name, err)
 		} else if record, ok := result.(*lending.Record); ok {
 			assert.Equal(t, "[]", string(record.Raw()), name)
 		} else {
 			assert.Zero(t, reflect.ValueOf(result).Len(), name)
 		}
 		comment := strings.Join(strings.Fields(docs[name]), " ")
-		assert.True(t, strings.Contains(comment, "[Absent] reports") || name == "Webhooks.AllSubscriptions", "%s says what its absence looks like", name)
+		assert.True(t, strings.Contains(comment, "[IsNotFound] reports") || name == "Webhooks.AllSubscriptions", "%s says what its absence looks like", name)
 		if strings.HasPrefix(r.Answer, "[]") || strings.HasPrefix(r.Answer, "PagedList") {
 			assert.Contains(t, comment, "the list is empty", name)
 		}
 	}
 	application := service.AddApplication(lendingtest.Application{}).ID
 	_, err := client.Applications.Offer(t.Context(), fake.Must(lending.ParseApplicationID(application)), nil)
-	assert.True(t, lending.Absent(err), "no offer yet: %v", err)
+	assert.True(t, lending.IsNotFound(err), "no offer yet: %v", err)
 	_, err = client.Do(t.Context(), lending.RawRequest{
 		Effect: lending.Read, Method: http.MethodGet, Path: "/api/Loan/get-loan/{loanId}", Args: []string{"no-uuid"},
 	})
 	assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
-	assert.False(t, lending.Absent(err), "malformed: %v", err)
+	assert.False(t, lending.IsNotFound(err), "malformed: %v", err)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -175,7 +176,13 @@ func TestSuccessOfEveryRoute(t *testing.T) {
 				if name == "Bulk.CreateCustomers" && strings.Contains(body, `{"id":null},{}`) {
 					want = "done"
 				}
-				result, err := catalog.Calls[name](t.Context(), client)
+				call := catalog.Calls[name]
+				if name == "Loans.Get" {
+					call = func(ctx context.Context, c *lending.Client) (any, error) {
+						return c.Loans.Get(ctx, lending.LoanID(uuid.MustParse(strings.Trim(someID, `"`))))
+					}
+				}
+				result, err := call(t.Context(), client)
 				if want == "" {
 					assert.NoError(t, err, body)
 					continue
@@ -275,4 +282,19 @@ func TestDoLeavesTheAnswerToItsCaller(t *testing.T) {
 			assert.Equal(t, body, string(record.Raw()))
 		}
 	}
+}
+
+// TestReadOfAnotherRecordFails holds that the record of another loan is not taken for the one
+// that was asked for: its connection may hold what was left over of another call.
+func TestReadOfAnotherRecordFails(t *testing.T) {
+	t.Parallel()
+	client := wire.Serve(t, wire.Answer(http.StatusOK, `{`+whole+`}`))
+	loan, err := client.Loans.Get(t.Context(), catalog.Loan)
+	require.ErrorContains(t, err, "200 OK: id: want the id that was asked for, got another")
+	assert.Nil(t, loan)
+	assert.False(t, lending.IsNotFound(err))
+	assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
+	loan, err = client.Loans.Get(t.Context(), lending.LoanID(uuid.MustParse(strings.Trim(someID, `"`))))
+	require.NoError(t, err)
+	assert.Equal(t, someID, `"`+loan.ID.String()+`"`)
 }

@@ -334,7 +334,7 @@ func (j *journey) settle(c command, happened bool) error {
 
 // found is the answer of a read that fails where there is nothing.
 func found(err error) (bool, error) {
-	if lending.Absent(err) {
+	if lending.IsNotFound(err) {
 		return false, nil
 	}
 	return err == nil, err

@@ -57,17 +57,17 @@ func TestWorkOutlivesAnInboxThatDoesNotCount(t *testing.T) {
 // An error of the caller's can panic when it is asked what it is.
 func TestErrorsThatPanic(t *testing.T) {
 	t.Run("of the function", func(t *testing.T) {
-		inbox, tried := webhook.NewMemoryInbox(), make(chan webhook.Handling)
+		inbox, tried := webhook.NewMemoryInbox(), make(chan webhook.Result)
 		require.NoError(t, inbox.Put(t.Context(), parsed(t, deliveryBody)))
 		go webhook.Work(t.Context(), inbox, func(context.Context, *webhook.Event) error { return returnsNilError() },
-			&webhook.WorkOptions{Observe: func(h webhook.Handling) { tried <- h }})
+			&webhook.WorkOptions{Observe: func(h webhook.Result) { tried <- h }})
 		var panicked *lending.PanicError
 		require.ErrorAs(t, (<-tried).Err, &panicked)
 		assert.Contains(t, string(panicked.Stack), "nilError")
 	})
 	t.Run("of the receiver's function", func(t *testing.T) {
 		var told webhook.Delivery
-		receiver := webhook.NewReceiver(signedWithTest,
+		receiver := newReceiver(t, signedWithTest,
 			func(context.Context, *webhook.Event) error { return returnsNilError() },
 			&webhook.ReceiverOptions{Observe: func(d webhook.Delivery) { told = d }})
 		assert.Equal(t, http.StatusInternalServerError, deliverInMemory(t, receiver, deliveryBody))

@@ -59,7 +59,7 @@ func TestWorkTriesAgainAndPutsAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		tries := map[lending.EventName][]time.Duration{}
-		buried := 0
+		deadLettered := 0
 		counts := work(t, 3, func(_ context.Context, event *webhook.Event) error {
 			tries[event.Name] = append(tries[event.Name], time.Since(start))
 			switch {
@@ -69,16 +69,16 @@ func TestWorkTriesAgainAndPutsAside(t *testing.T) {
 				panic("not yet")
 			}
 			return nil
-		}, &webhook.WorkOptions{Concurrency: 1, MaxTries: 5, Observe: func(h webhook.Handling) {
-			if h.Buried {
-				buried++
+		}, &webhook.WorkOptions{Concurrency: 1, MaxTries: 5, Observe: func(h webhook.Result) {
+			if h.DeadLettered {
+				deadLettered++
 			}
 		}})
-		require.Equal(t, webhook.InboxCounts{Dead: 1}, counts)
+		require.Equal(t, webhook.InboxCounts{DeadLetters: 1}, counts)
 		require.Len(t, tries["event 0"], 5)
 		require.Len(t, tries["event 1"], 3)
 		require.Len(t, tries["event 2"], 1)
-		require.Equal(t, 1, buried)
+		require.Equal(t, 1, deadLettered)
 		for i, most := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second} {
 			waited := tries["event 0"][i+1] - tries["event 0"][i]
 			require.GreaterOrEqual(t, waited, most/2)
@@ -141,7 +141,7 @@ func TestWorkOutlastsTheInbox(t *testing.T) {
 		webhook.Work(ctx, inbox, func(context.Context, *webhook.Event) error {
 			acted++
 			return nil
-		}, &webhook.WorkOptions{Concurrency: 1, Observe: func(h webhook.Handling) {
+		}, &webhook.WorkOptions{Concurrency: 1, Observe: func(h webhook.Result) {
 			if h.Key == "" {
 				failures++
 			}
@@ -181,12 +181,12 @@ func TestWorkOutlivesEveryPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var values []any
 		counts := work(t, 1, func(context.Context, *webhook.Event) error { panic(http.ErrAbortHandler) },
-			&webhook.WorkOptions{MaxTries: 2, Observe: func(h webhook.Handling) {
+			&webhook.WorkOptions{MaxTries: 2, Observe: func(h webhook.Result) {
 				var panicked *lending.PanicError
 				require.ErrorAs(t, h.Err, &panicked)
 				values = append(values, panicked.Value)
 			}})
-		require.Equal(t, webhook.InboxCounts{Dead: 1}, counts)
+		require.Equal(t, webhook.InboxCounts{DeadLetters: 1}, counts)
 		require.Equal(t, []any{http.ErrAbortHandler, http.ErrAbortHandler}, values)
 	})
 }
@@ -214,15 +214,15 @@ func TestWorkHeedsTheEntry(t *testing.T) {
 					deadline, _ := ctx.Deadline()
 					within = time.Until(deadline)
 					return errors.New("broken")
-				}, &webhook.WorkOptions{Concurrency: 1, Observe: func(h webhook.Handling) {
+				}, &webhook.WorkOptions{Concurrency: 1, Observe: func(h webhook.Result) {
 					require.Error(t, h.Err)
-					require.True(t, h.Buried)
+					require.True(t, h.DeadLettered)
 					cancel()
 				}})
 				require.Equal(t, test.within, within)
 				counts, err := inbox.Counts(t.Context())
 				require.NoError(t, err)
-				require.Equal(t, webhook.InboxCounts{Dead: 1}, counts)
+				require.Equal(t, webhook.InboxCounts{DeadLetters: 1}, counts)
 			})
 		})
 	}
@@ -332,7 +332,7 @@ func TestWorkOutlivesItsCaller(t *testing.T) {
 					return nil
 				}, &webhook.WorkOptions{
 					Backoff: func(int) time.Duration { end(); return 0 },
-					Observe: func(webhook.Handling) { end() },
+					Observe: func(webhook.Result) { end() },
 				})
 				require.Equal(t, webhook.InboxCounts{}, counts)
 				require.EqualValues(t, 16, acted.Load())
@@ -381,7 +381,7 @@ func (b *endingInbox) Done(ctx context.Context, entry *webhook.InboxEntry) error
 	return b.Inbox.Done(ctx, entry)
 }
 
-// What has ended the process each time that it was alone is put aside without another
+// What has ended the process each time that it was alone is set aside without another
 // try, and one that may stand beside it is tried.
 func TestWorkPutsAsideWhatEndsTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -393,14 +393,14 @@ func TestWorkPutsAsideWhatEndsTheProcess(t *testing.T) {
 			webhook.Work(ctx, inbox, func(context.Context, *webhook.Event) error {
 				calls++
 				return nil
-			}, &webhook.WorkOptions{Concurrency: 1, MaxTries: 5, Observe: func(h webhook.Handling) {
-				require.Equal(t, acted == 0, h.Buried)
+			}, &webhook.WorkOptions{Concurrency: 1, MaxTries: 5, Observe: func(h webhook.Result) {
+				require.Equal(t, acted == 0, h.DeadLettered)
 				cancel()
 			}})
 			require.Equal(t, acted, calls)
 			counts, err := inbox.Counts(t.Context())
 			require.NoError(t, err)
-			require.Equal(t, webhook.InboxCounts{Dead: 1 - acted}, counts)
+			require.Equal(t, webhook.InboxCounts{DeadLetters: 1 - acted}, counts)
 		}
 	})
 }

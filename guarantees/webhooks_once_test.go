@@ -17,7 +17,7 @@ import (
 )
 
 func TestMemoryDeduperKeepsItsContract(t *testing.T) {
-	storetest.Deduper(t, func(_ *testing.T, opts webhook.DeduperOptions) func() webhook.Deduper {
+	storetest.Deduper(t, func(_ *testing.T, opts *webhook.DeduperOptions) func() webhook.Deduper {
 		deduper := webhook.NewMemoryDeduper(opts)
 		return func() webhook.Deduper { return deduper }
 	})
@@ -33,7 +33,7 @@ func parsed(t *testing.T, body string) *webhook.Event {
 func TestOnceActsOnceOnADelivery(t *testing.T) {
 	t.Parallel()
 	var acted atomic.Int32
-	url, observed := receiveAt(t, signedWithTest, webhook.Once(webhook.NewMemoryDeduper(webhook.DeduperOptions{}), func(context.Context, *webhook.Event) error {
+	url, observed := receiveAt(t, signedWithTest, webhook.Once(webhook.NewMemoryDeduper(nil), func(context.Context, *webhook.Event) error {
 		acted.Add(1)
 		return nil
 	}), webhook.ReceiverOptions{})
@@ -55,7 +55,7 @@ func TestOnceActsOnceOnADelivery(t *testing.T) {
 func TestOnceAcceptsNothingThatMayStillFail(t *testing.T) {
 	t.Parallel()
 	entered, leave := make(chan struct{}), make(chan error)
-	url, _ := receiveAt(t, signedWithTest, webhook.Once(webhook.NewMemoryDeduper(webhook.DeduperOptions{}), func(context.Context, *webhook.Event) error {
+	url, _ := receiveAt(t, signedWithTest, webhook.Once(webhook.NewMemoryDeduper(nil), func(context.Context, *webhook.Event) error {
 		entered <- struct{}{}
 		return <-leave
 	}), webhook.ReceiverOptions{})
@@ -74,7 +74,7 @@ func TestOnceAcceptsNothingThatMayStillFail(t *testing.T) {
 }
 
 func TestOnceFreesTheKeyAfterAPanic(t *testing.T) {
-	deduper := webhook.NewMemoryDeduper(webhook.DeduperOptions{})
+	deduper := webhook.NewMemoryDeduper(nil)
 	event := parsed(t, deliveryBody)
 	require.Panics(t, func() {
 		_ = webhook.Once(deduper, func(context.Context, *webhook.Event) error { panic("x") })(t.Context(), event)
@@ -86,7 +86,7 @@ func TestOnceFreesTheKeyAfterAPanic(t *testing.T) {
 // What has been acted on is recorded although the sender has hung up, and counts as
 // acted on although it cannot be recorded.
 func TestOnceRecordsAfterTheSenderHasGone(t *testing.T) {
-	deduper := webhook.NewMemoryDeduper(webhook.DeduperOptions{})
+	deduper := webhook.NewMemoryDeduper(nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	event := parsed(t, deliveryBody)
 	require.NoError(t, webhook.Once(checkedDeduper{deduper, nil}, func(context.Context, *webhook.Event) error {
@@ -96,7 +96,7 @@ func TestOnceRecordsAfterTheSenderHasGone(t *testing.T) {
 	require.ErrorIs(t, webhook.Once(deduper, acceptAll)(t.Context(), event), webhook.ErrDuplicate)
 
 	gone := errors.New("gone")
-	err := webhook.Once(checkedDeduper{webhook.NewMemoryDeduper(webhook.DeduperOptions{}), gone}, acceptAll)(t.Context(), event)
+	err := webhook.Once(checkedDeduper{webhook.NewMemoryDeduper(nil), gone}, acceptAll)(t.Context(), event)
 	require.ErrorIs(t, err, webhook.ErrNotRecorded)
 	require.ErrorIs(t, err, gone)
 }
@@ -105,7 +105,7 @@ func TestOnceRecordsAfterTheSenderHasGone(t *testing.T) {
 func TestOnceRecordsWhatIsAcceptedByAnError(t *testing.T) {
 	for _, accepted := range []error{webhook.ErrDuplicate, webhook.ErrNotRecorded, fmt.Errorf("x: %w", webhook.ErrDuplicate)} {
 		calls := 0
-		handle := webhook.Once(webhook.NewMemoryDeduper(webhook.DeduperOptions{}), func(context.Context, *webhook.Event) error {
+		handle := webhook.Once(webhook.NewMemoryDeduper(nil), func(context.Context, *webhook.Event) error {
 			calls++
 			return accepted
 		})
@@ -137,7 +137,7 @@ func (c checkedClaim) Done(ctx context.Context) error {
 }
 
 func TestOnceByAKeyOfOnesOwn(t *testing.T) {
-	deduper := webhook.NewMemoryDeduper(webhook.DeduperOptions{})
+	deduper := webhook.NewMemoryDeduper(nil)
 	var acted int
 	byLoan := func(event *webhook.Event) string {
 		var data struct{ LoanID string }
@@ -169,7 +169,7 @@ func TestOnceByAKeyOfOnesOwn(t *testing.T) {
 
 func TestMemoryDeduperUnderManyClaims(t *testing.T) {
 	t.Parallel()
-	deduper := webhook.NewMemoryDeduper(webhook.DeduperOptions{Keep: time.Hour})
+	deduper := webhook.NewMemoryDeduper(&webhook.DeduperOptions{Keep: time.Hour})
 	var acted atomic.Int32
 	handle := webhook.Once(deduper, func(context.Context, *webhook.Event) error {
 		acted.Add(1)

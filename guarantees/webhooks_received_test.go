@@ -27,13 +27,20 @@ import (
 
 var signedWithTest = webhook.SignedWith(lending.NewSecret(signingSecret))
 
+func newReceiver(t *testing.T, secrets webhook.SecretsFunc, handle webhook.EventFunc, opts *webhook.ReceiverOptions) http.Handler {
+	t.Helper()
+	receiver, err := webhook.NewReceiver(secrets, handle, opts)
+	require.NoError(t, err)
+	return receiver
+}
+
 // receiveAt serves a receiver on a real socket and returns its address and what it observed.
 func receiveAt(t *testing.T, secrets webhook.SecretsFunc, handle webhook.EventFunc, opts webhook.ReceiverOptions) (string, <-chan webhook.Delivery) {
 	t.Helper()
 	observed := make(chan webhook.Delivery, 100)
 	opts.Observe = func(d webhook.Delivery) { observed <- d }
 	mux := http.NewServeMux()
-	mux.Handle("/hooks/{partner}", webhook.NewReceiver(secrets, handle, &opts))
+	mux.Handle("/hooks/{partner}", newReceiver(t, secrets, handle, &opts))
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	return server.URL + "/hooks/ours", observed
@@ -142,7 +149,7 @@ func acceptAll(context.Context, *webhook.Event) error { return nil }
 func TestReceiverRefusesTwoSignatures(t *testing.T) {
 	w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(deliveryBody))
 	r.Header = http.Header{"Content-Type": {"application/json"}, "Abp-Webhook-Signature": {deliverySigned, deliverySigned}}
-	webhook.NewReceiver(signedWithTest, acceptAll, nil).ServeHTTP(w, r)
+	newReceiver(t, signedWithTest, acceptAll, nil).ServeHTTP(w, r)
 	require.Equal(t, http.StatusUnauthorized, w.Code)
 }
 
@@ -168,7 +175,7 @@ func TestReceiverLimitsWhatItReads(t *testing.T) {
 			w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", body)
 			r.ContentLength = -1
 			r.Header = http.Header{"Content-Type": {"application/json"}, "Content-Encoding": {test.encoding}, "Abp-Webhook-Signature": {deliverySigned}}
-			webhook.NewReceiver(signedWithTest, acceptAll, &webhook.ReceiverOptions{MaxBytes: 4096}).ServeHTTP(w, r)
+			newReceiver(t, signedWithTest, acceptAll, &webhook.ReceiverOptions{MaxBytes: 4096}).ServeHTTP(w, r)
 			require.Equal(t, test.status, w.Code)
 			require.LessOrEqual(t, body.n, test.read)
 		})
@@ -217,7 +224,7 @@ func TestReceiverEndsSlowBodies(t *testing.T) {
 // without leaves the time to the server, as the documentation of ReadTimeout says.
 func TestReceiverReadTimeoutBehindMiddleware(t *testing.T) {
 	t.Parallel()
-	receiver := webhook.NewReceiver(signedWithTest, acceptAll, &webhook.ReceiverOptions{ReadTimeout: 50 * time.Millisecond})
+	receiver := newReceiver(t, signedWithTest, acceptAll, &webhook.ReceiverOptions{ReadTimeout: 50 * time.Millisecond})
 	for name, test := range map[string]struct {
 		wrap func(http.ResponseWriter) http.ResponseWriter
 		own  time.Duration // of the server
@@ -273,7 +280,7 @@ type requestKey struct{}
 func TestReceiverActsOnThoughTheSenderHangsUp(t *testing.T) {
 	t.Parallel()
 	entered, gone, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	receiver := webhook.NewReceiver(signedWithTest, func(ctx context.Context, _ *webhook.Event) error {
+	receiver := newReceiver(t, signedWithTest, func(ctx context.Context, _ *webhook.Event) error {
 		close(entered)
 		<-gone
 		ended <- ctx.Err()
@@ -308,7 +315,7 @@ func TestReceiverOutlivesItsCaller(t *testing.T) {
 		}} {
 			t.Run(fmt.Sprint(name, status), func(t *testing.T) {
 				t.Parallel()
-				server := httptest.NewServer(webhook.NewReceiver(signedWithTest, handle, &webhook.ReceiverOptions{Observe: func(d webhook.Delivery) {
+				server := httptest.NewServer(newReceiver(t, signedWithTest, handle, &webhook.ReceiverOptions{Observe: func(d webhook.Delivery) {
 					assert.Equal(t, status == 204, d.Err == nil)
 					end()
 				}}))
@@ -356,7 +363,7 @@ func TestReceiverReportsFailures(t *testing.T) {
 
 // The server closes the connection without an answer, as the function wishes.
 func TestReceiverAborts(t *testing.T) {
-	receiver := webhook.NewReceiver(signedWithTest, func(context.Context, *webhook.Event) error { panic(http.ErrAbortHandler) }, nil)
+	receiver := newReceiver(t, signedWithTest, func(context.Context, *webhook.Event) error { panic(http.ErrAbortHandler) }, nil)
 	require.PanicsWithValue(t, http.ErrAbortHandler, func() { deliverInMemory(t, receiver, deliveryBody) })
 }
 
@@ -400,14 +407,21 @@ func TestReceiverSecrets(t *testing.T) {
 	}
 	var panicked *lending.PanicError
 	require.ErrorAs(t, last.Err, &panicked)
-	require.Panics(t, func() { webhook.SignedWith(old, lending.NewSecret("")) })
-	require.Panics(t, func() { webhook.NewReceiver(nil, acceptAll, nil) })
-	require.Panics(t, func() { webhook.NewReceiver(signedWithTest, nil, nil) })
+	require.Nil(t, webhook.SignedWith(old, lending.NewSecret("")))
+	for _, refused := range []struct {
+		secrets webhook.SecretsFunc
+		handle  webhook.EventFunc
+		want    string
+	}{{nil, acceptAll, "no secrets"}, {webhook.SignedWith(old, lending.NewSecret("")), acceptAll, "empty secret"}, {signedWithTest, nil, "EventFunc is nil"}} {
+		receiver, err := webhook.NewReceiver(refused.secrets, refused.handle, nil)
+		require.Nil(t, receiver)
+		require.ErrorContains(t, err, refused.want)
+	}
 }
 
 func TestReceiverMaxAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		receiver := webhook.NewReceiver(signedWithTest, acceptAll, &webhook.ReceiverOptions{MaxAge: 10 * time.Minute})
+		receiver := newReceiver(t, signedWithTest, acceptAll, &webhook.ReceiverOptions{MaxAge: 10 * time.Minute})
 		for offset, status := range map[time.Duration]int{
 			0: 204, -9 * time.Minute: 204, 9 * time.Minute: 204, -11 * time.Minute: 401, 11 * time.Minute: 401, -876000 * time.Hour: 401,
 		} {

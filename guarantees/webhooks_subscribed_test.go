@@ -253,13 +253,13 @@ func TestSubscriptionFromEndToEnd(t *testing.T) {
 	secrets := make(chan lending.Secret, 1)
 	var secret lending.Secret
 	events := make(chan *webhook.Event, 10)
-	receiver := webhook.NewReceiver(func(*http.Request) ([]lending.Secret, error) {
+	receiver := newReceiver(t, func(*http.Request) ([]lending.Secret, error) {
 		select {
 		case secret = <-secrets:
 		default:
 		}
 		return []lending.Secret{secret}, nil
-	}, webhook.Once(webhook.NewMemoryDeduper(webhook.DeduperOptions{}), func(_ context.Context, event *webhook.Event) error {
+	}, webhook.Once(webhook.NewMemoryDeduper(nil), func(_ context.Context, event *webhook.Event) error {
 		events <- event
 		return nil
 	}), nil)

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"time"
 )
 
 // The bodies of orders.
@@ -98,8 +97,7 @@ func changes() map[string]order {
 			if o.By == 0 {
 				return nil, errors.New("advance wants by")
 			}
-			s.Advance(time.Duration(o.By))
-			return nil, nil
+			return nil, s.advance(o.By.duration())
 		}),
 		"expire-offer": change(func(s *Service, o applicationOrder) { s.ExpireOffer(o.ApplicationID) }),
 		"add-loan": post(func(s *Service, _ context.Context, l loanForm) (any, error) {
@@ -143,8 +141,19 @@ func (f *Fault) check() error {
 		return errors.New("fail wants fault")
 	case f.Late < 0 || f.Delay < 0 || f.RetryAfter < 0:
 		return errors.New("a duration is below zero")
+	case f.Times < -1:
+		return errors.New("times wants a number from 1, or -1 for ever")
+	case f.CutBody < -1:
+		return errors.New("cutBody wants a number of bytes, or -1 for none of them")
+	case f.changesNothing():
+		return errors.New("the fault changes nothing: it wants status, delay, late, cutBody, resetBefore or resetAfter")
 	}
 	return checkStatus(f.Status)
+}
+
+// changesNothing reports whether every request would be answered as usual.
+func (f *Fault) changesNothing() bool {
+	return f.Status == 0 && f.Delay == 0 && f.Late == 0 && f.CutBody == 0 && !f.ResetBefore && !f.ResetAfter
 }
 
 func checkStatus(status int) error {

@@ -107,6 +107,27 @@ func TestRemote(t *testing.T) {
 	assert.Empty(t, r.Snapshot().Loans)
 }
 
+// A clock that was moved to its end stays there.
+func TestRemoteClockEnds(t *testing.T) {
+	t.Parallel()
+	r, url := controlled(t)
+	c, far := lendingtest.Dial(url), 250*365*24*time.Hour
+	require.NoError(t, c.Advance(t.Context(), far))
+	moved := r.Now()
+	require.ErrorContains(t, c.Advance(t.Context(), far), "cannot be moved so far")
+	assert.Less(t, r.Now().Sub(moved), time.Hour)
+}
+
+// A loan of which nothing is drawn is one that can be drawn on.
+func TestRemoteLoan(t *testing.T) {
+	t.Parallel()
+	_, url := controlled(t)
+	loan, err := lendingtest.Dial(url).AddLoan(t.Context(), lendingtest.Loan{Amount: 5_000_00})
+	require.NoError(t, err)
+	assert.True(t, loan.IsEnabled)
+	assert.Equal(t, lendingtest.Cents(5_000_00), loan.AvailableBalance)
+}
+
 // What panics in a test is an error from afar, and every misspelling is one.
 func TestRemoteErrors(t *testing.T) {
 	t.Parallel()
@@ -114,7 +135,7 @@ func TestRemoteErrors(t *testing.T) {
 	c, ctx := lendingtest.Dial(url), t.Context()
 	const nearest = `lendingtest: no route "GET /api/Loan/get-loan/{id}"; perhaps "GET /api/Loan/get-loan/{loanId}"; Routes returns all`
 	const misspelt = "GET /api/Loan/get-loan/{id}"
-	require.EqualError(t, c.Fail(ctx, misspelt, lendingtest.Fault{}), nearest)
+	require.EqualError(t, c.Fail(ctx, misspelt, lendingtest.Fault{Status: 503}), nearest)
 	require.EqualError(t, c.Answer(ctx, misspelt, nil), nearest)
 	_, err := c.Executed(ctx, misspelt)
 	require.EqualError(t, err, nearest)
@@ -175,6 +196,11 @@ func TestControlIsGuarded(t *testing.T) {
 		{"a bracket too many", "POST", "/advance", `{"by":"1h"}}`, json, "", "", 400, "more than one value"},
 		{"no time", "POST", "/advance", `{}`, json, "", "", 400, "advance wants by"},
 		{"no fault", "POST", "/fail", `{"route":"*"}`, json, "", "", 400, "fail wants fault"},
+		{"a fault without effect", "POST", "/fail", `{"route":"*","fault":{"retryAfter":"3s","executes":true}}`, json, "", "", 400, "changes nothing"},
+		{"a number of times that is none", "POST", "/fail", `{"route":"*","fault":{"status":503,"times":-7}}`, json, "", "", 400, "times wants"},
+		{"a cut before the body", "POST", "/fail", `{"route":"*","fault":{"cutBody":-99}}`, json, "", "", 400, "cutBody wants"},
+		{"a clock before all records", "POST", "/advance", `{"by":"-2562047h"}`, json, "", "", 400, "the year"},
+		{"a loan below zero", "POST", "/add-loan", `{"amount":-5}`, json, "", "", 400, "below zero"},
 		{"a status that cannot be answered", "POST", "/fail", `{"route":"*","fault":{"status":1000}}`, json, "", "", 400, "1000"},
 		{"one of an answer", "POST", "/answer", `{"route":"GET /api/Loan/get-loan/{loanId}","answer":{"status":42}}`, json, "", "", 400, "42"},
 		{"a time that has been", "POST", "/fail", `{"route":"*","fault":{"late":"-3s"}}`, json, "", "", 400, "below zero"},

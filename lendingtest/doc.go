@@ -95,8 +95,8 @@
 // the traffic; ordinary requests fill a tenth of that. Counts go on. Up to 10,000
 // deliveries wait for a slow receiver, expired tokens are forgotten once there are that
 // many, and of files only size and digest are kept. What grows is the records that
-// callers create, by about two kilobytes for a customer with an application, and what
-// is still to be executed late, with its body.
+// callers create, by about two kilobytes for a customer with an application. Up to 1,000
+// commands wait to be executed late, with their bodies.
 //
 // # Where this is only a model
 //
@@ -124,7 +124,9 @@
 //   - The statuses are [StatusCreated], [StatusBankingData], [StatusOfferReady],
 //     [StatusInApproval], [StatusLoanOpened] and [StatusCancelled]. A cancelled
 //     application takes bank statements and messages, and nothing else.
-//   - An offer is the sum of the credits. Every processing makes a new one.
+//   - An offer is the sum of the credits, rounded down to full hundreds, at least
+//     5,000.00 and at most 250,000.00. Bank data without transactions makes no
+//     offer. Every processing makes a new one.
 //     application-offer?force=true renews an expired one.
 //   - Approval goes in order: offer, company, primary applicant, secondary
 //     applicants, primary bank account, signatures. The last signature opens the
@@ -152,6 +154,6 @@
 // NoPendingWithdrawal, NotFound, OfferExpired, OfferNotFound, RequestTooLarge,
 // RequirementNotFound, SimulationNotSupported, StepOutOfOrder,
 // SubscriptionInactive, SubscriptionNotFound, TargetRequired, TokenExpired,
-// TokenInvalid, TokenMissing, UnknownEvent, UnsupportedMediaType, and
+// TokenInvalid, TokenMissing, TooManyLate, UnknownEvent, UnsupportedMediaType, and
 // ValidationFailed where errors says what.
 package lendingtest

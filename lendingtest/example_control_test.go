@@ -68,7 +68,7 @@ func ExampleWithReadLag() {
 		return
 	}
 	_, err = client.Customers.GetByID(context.Background(), made.ID)
-	fmt.Println(lending.Absent(err))
+	fmt.Println(lending.IsNotFound(err))
 	service.Advance(5 * time.Second)
 	_, err = client.Customers.GetByID(context.Background(), made.ID)
 	fmt.Println(err)

@@ -21,7 +21,7 @@ var _ statusReader = (*lending.ApplicationsService)(nil)
 func summary(ctx context.Context, applications statusReader, id lending.ApplicationID) string {
 	status, err := applications.Status(ctx, id)
 	switch {
-	case lending.Absent(err):
+	case lending.IsNotFound(err):
 		return "There is no such application."
 	case err != nil:
 		return "The status cannot be had at the moment."

@@ -21,11 +21,11 @@ func ExampleService_AddSubscription() {
 	defer service.Close()
 	subscription := service.AddSubscription(lendingtest.Subscription{WebhookURI: listener.URL})
 
-	handle := webhook.Once(webhook.NewMemoryDeduper(webhook.DeduperOptions{}), func(_ context.Context, event *webhook.Event) error {
+	handle := webhook.Once(webhook.NewMemoryDeduper(nil), func(_ context.Context, event *webhook.Event) error {
 		fmt.Println("acted on", event.Name)
 		return nil
 	})
-	receiver = webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(subscription.Secret)), handle, nil)
+	receiver = must(webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(subscription.Secret)), handle, nil))
 
 	service.SetDeliveryMode(lendingtest.DeliveryMode{Copies: 1})
 	service.CloseLoan(service.AddLoan(lendingtest.Loan{}).ID)
@@ -62,10 +62,15 @@ func ExampleWithDeliveryClient() {
 		fmt.Println(err)
 		return
 	}
-	receiver.Handle("/webhooks", webhook.NewReceiver(webhook.SignedWith(ensured.Subscription.Secret), func(_ context.Context, event *webhook.Event) error {
+	handler, err := webhook.NewReceiver(webhook.SignedWith(ensured.Subscription.Secret), func(_ context.Context, event *webhook.Event) error {
 		fmt.Println("received", event.Name)
 		return nil
-	}, nil))
+	}, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	receiver.Handle("/webhooks", handler)
 
 	if err := client.Webhooks.Simulate(ctx, partner, lending.EventLoanCreated); err != nil {
 		fmt.Println(err)

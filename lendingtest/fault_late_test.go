@@ -163,3 +163,26 @@ func TestCloseForgetsLateCommands(t *testing.T) { // not parallel: it counts gor
 	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+1 }, 10*time.Second, time.Millisecond,
 		"goroutines left; one is Eventually's own")
 }
+
+// The commands that wait have a bound, since each holds its body.
+func TestFaultLateIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := lendingtest.New(lendingtest.WithTokenLifetime(24 * time.Hour))
+		defer s.Close()
+		r := &rig{Service: s, t: t, base: "https://lending.test", client: &http.Client{Transport: s.Transport()}, token: s.Token(lendingtest.Username)}
+		id := r.application()
+		const route = "GET /api/Application/application-status/{applicationId}"
+		path := "/api/Application/application-status/" + id
+		s.Fail(route, lendingtest.Fault{Late: time.Hour, Status: http.StatusGatewayTimeout, Times: -1})
+		for range 1000 {
+			require.Equal(t, http.StatusGatewayTimeout, r.get(path).status)
+		}
+		refused := r.get(path)
+		assert.Equal(t, http.StatusServiceUnavailable, refused.status)
+		assert.Contains(t, string(refused.body), "TooManyLate")
+		require.NoError(t, s.Wait(t.Context()))
+		assert.Equal(t, 1000, s.Executed(route))
+		assert.Equal(t, http.StatusGatewayTimeout, r.get(path).status, "there is room again")
+	})
+}

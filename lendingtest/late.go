@@ -3,8 +3,12 @@ package lendingtest
 import (
 	"bytes"
 	"io"
+	"net/http"
 	"time"
 )
+
+// maxLate is how many commands may wait to be executed late.
+const maxLate = 1000
 
 // lateCommands are those whose callers have gone. Service.mu guards it.
 type lateCommands struct {
@@ -30,7 +34,12 @@ func (s *Service) serveLate(c *call, rec *recorder, fault Fault, tooLarge bool) 
 		}
 		c.r.Body = io.NopCloser(bytes.NewReader(file))
 	}
-	if forget, open := s.enterLate(); open { // before the caller can know: he may call Wait
+	forget, err := s.enterLate() // before the caller can know: he may call Wait
+	if err != nil {
+		s.send(rec, c.route, s.refusal(err, c.r), 0)
+		return
+	}
+	if forget != nil {
 		defer func() { go s.executeLate(c, fault.Late, tooLarge, forget) }() // also after an abort, which is a panic
 	}
 	if !fault.wait(c.r.Context(), s.done) {
@@ -43,11 +52,16 @@ func (s *Service) serveLate(c *call, rec *recorder, fault Fault, tooLarge bool) 
 	s.send(rec, c.route, s.faultAnswer(fault, c.r), fault.CutBody)
 }
 
-func (s *Service) enterLate() (forget <-chan struct{}, open bool) {
+// enterLate returns a channel that is closed when the command is not to be executed, nil from
+// a closed service, and an error when too many commands wait: each holds its body.
+func (s *Service) enterLate() (forget <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return nil, false
+	switch {
+	case s.closed:
+		return nil, nil
+	case s.late.waiting >= maxLate:
+		return nil, problemOf(http.StatusServiceUnavailable, "TooManyLate", "Too many commands wait to be executed late.")
 	}
 	if s.late.forget == nil {
 		s.late.forget = make(chan struct{})
@@ -56,7 +70,7 @@ func (s *Service) enterLate() (forget <-chan struct{}, open bool) {
 		s.late.idle = make(chan struct{})
 	}
 	s.late.waiting++
-	return s.late.forget, true
+	return s.late.forget, nil
 }
 
 // executeLate runs a command d from now, unless it is forgotten before.

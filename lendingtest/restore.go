@@ -106,10 +106,10 @@ func (snap *Snapshot) check() error {
 		return errors.New("not a snapshot that a service has made")
 	}
 	known := map[string]bool{}
-	var missing []error
+	var faults []error
 	need := func(what, id string) {
 		if !known[what+id] {
-			missing = append(missing, fmt.Errorf("the snapshot has no %s %q", what, id))
+			faults = append(faults, fmt.Errorf("the snapshot has no %s %q", what, id))
 		}
 	}
 	for _, a := range snap.memory.Accounts {
@@ -121,20 +121,29 @@ func (snap *Snapshot) check() error {
 	for name := range snap.memory.TwoFactor {
 		need("account", name)
 	}
+	once := func(what, id string) {
+		if known[what+id] {
+			faults = append(faults, fmt.Errorf("the snapshot has the %s %q twice", what, id))
+		}
+		known[what+id] = true
+	}
 	for _, c := range snap.Customers {
-		known["customer"+c.ID] = true
+		once("customer", c.ID)
 	}
 	for _, a := range snap.Applications {
 		need("customer", a.CustomerID)
-		known["application"+a.ID] = true
+		once("application", a.ID)
 	}
 	for _, l := range snap.Loans {
 		need("application", l.ApplicationID)
 		need("customer", l.CustomerID)
-		known["loan"+l.ID] = true
+		once("loan", l.ID)
+	}
+	for _, sub := range snap.Subscriptions {
+		once("subscription", sub.ID)
 	}
 	for id := range snap.memory.Pending {
 		need("loan", id)
 	}
-	return errors.Join(missing...)
+	return errors.Join(faults...)
 }

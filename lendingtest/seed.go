@@ -1,6 +1,9 @@
 package lendingtest
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Seeding changes the state past all rules, and tells no subscriber.
 
@@ -61,11 +64,15 @@ func (s *Service) addApplication(a Application) *Application {
 	return &a
 }
 
-// AddLoan adds a loan, enabled and of 10,000.00 unless it has an amount, and an
-// application if it names none.
+// AddLoan adds a loan, of 10,000.00 unless it has an amount, and an application if it names
+// none. A loan of which nothing is drawn is enabled, and its whole amount is available:
+// [Service.UpdateLoan] disables it. AddLoan panics for an amount below zero.
 func (s *Service) AddLoan(l Loan) Loan {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if l.Amount < 0 || l.Balance < 0 || l.AvailableBalance < 0 {
+		panic("lendingtest: an amount of the loan is below zero")
+	}
 	l = l.clone()
 	app := s.applications.get(l.ApplicationID)
 	if l.ApplicationID == "" {
@@ -88,8 +95,9 @@ func (s *Service) AddLoan(l Loan) Loan {
 			l.Withdrawals[i].ID = s.newID(kindWithdrawal)
 		}
 	}
-	if l.Amount == 0 {
-		l.Amount, l.AvailableBalance, l.IsEnabled = 10_000_00, 10_000_00, true
+	l.Amount = cmp.Or(l.Amount, 10_000_00)
+	if l.Balance == 0 && l.AvailableBalance == 0 && !l.IsClosed {
+		l.AvailableBalance, l.IsEnabled = l.Amount, true
 	}
 	if l.CreatedUTC.IsZero() {
 		l.CreatedUTC = Timestamp{s.now()}

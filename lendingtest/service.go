@@ -2,6 +2,7 @@ package lendingtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -157,6 +158,20 @@ func (s *Service) Advance(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.offset += d
+}
+
+// advance refuses a time that no timestamp of the service could show.
+func (s *Service) advance(d time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if offset := s.offset + d; (d > 0) != (offset > s.offset) {
+		return errors.New("the clock cannot be moved so far")
+	}
+	if then := s.now().Add(d); then.Year() < 1970 || then.Year() > 9999 {
+		return fmt.Errorf("the clock would show the year %d", then.Year())
+	}
+	s.offset += d
+	return nil
 }
 
 // now needs s.mu.

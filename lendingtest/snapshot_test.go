@@ -204,6 +204,8 @@ func TestRestoreRefuses(t *testing.T) {
 		"lendingtest: the snapshot has no customer":           func(snap *lendingtest.Snapshot) { snap.Customers = nil },
 		"lendingtest: the snapshot has no application":        func(snap *lendingtest.Snapshot) { snap.Applications = nil },
 		"lendingtest: the snapshot has no loan":               func(snap *lendingtest.Snapshot) { snap.Loans = nil },
+		"lendingtest: the snapshot has the customer \"0":      func(snap *lendingtest.Snapshot) { snap.Customers = append(snap.Customers, snap.Customers[0]) },
+		"lendingtest: the snapshot has the loan \"0":          func(snap *lendingtest.Snapshot) { snap.Loans = append(snap.Loans, snap.Loans[0]) },
 	} {
 		snap := r.Snapshot()
 		spoil(&snap)

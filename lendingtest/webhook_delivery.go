@@ -45,34 +45,43 @@ type DeliveryMode struct {
 	Off bool
 }
 
-// postOffice delivers in one goroutine, which lives while there is something to
-// deliver. Service.mu guards it.
+// maxReceivers is to how many receivers the service posts at the same time.
+const maxReceivers = 32
+
+// postOffice has a queue and a goroutine for each receiver, so that a receiver which never
+// answers delays no other. A goroutine lives while its queue holds something. Service.mu
+// guards it.
 type postOffice struct {
 	mode      DeliveryMode
-	queue     []Delivery
+	queues    map[string][]Delivery // by receiver
+	waiting   int                   // in all queues
 	delivered recent[Delivery]
 	held      bool
 	closed    bool
-	run       int                // how many Resets there were
-	numbered  int                // how many were posted
-	idle      chan struct{}      // closed when the goroutine ends, nil when there is none
-	cancel    context.CancelFunc // of the delivery on its way
+	run       int                           // how many Resets there were
+	numbered  int                           // how many were posted
+	posting   map[string]context.CancelFunc // of the delivery on its way to each receiver
+	idle      chan struct{}                 // closed when the last goroutine ends, nil when there is none
 }
 
 func (p *postOffice) stop() {
-	p.closed, p.queue = true, nil
-	if p.cancel != nil {
-		p.cancel()
-	}
+	p.closed = true
+	p.empty()
 }
 
 // drop gives up what is on its way, and forgets what has been.
 func (p *postOffice) drop() {
-	p.mode, p.held, p.queue, p.delivered = DeliveryMode{}, false, nil, recent[Delivery]{}
+	p.mode, p.held, p.delivered = DeliveryMode{}, false, recent[Delivery]{}
 	p.run++
 	p.numbered = 0
-	if p.cancel != nil {
-		p.cancel()
+	p.empty()
+}
+
+// empty forgets what waits, and cancels what is on its way.
+func (p *postOffice) empty() {
+	p.queues, p.waiting = nil, 0
+	for _, cancel := range p.posting {
+		cancel()
 	}
 }
 
@@ -86,12 +95,34 @@ func (p *postOffice) keep(d *Delivery) {
 // wait puts a delivery in the queue. A receiver that is much too slow does not get it,
 // which shows among the deliveries.
 func (p *postOffice) wait(d Delivery) {
-	if len(p.queue) >= recentRows {
+	if p.waiting >= recentRows {
 		d.Err = errTooManyWait
 		p.keep(&d)
 		return
 	}
-	p.queue = append(p.queue, d)
+	if p.queues == nil {
+		p.queues = map[string][]Delivery{}
+	}
+	p.queues[d.URI] = append(p.queues[d.URI], d)
+	p.waiting++
+}
+
+// take returns the next delivery to a receiver.
+func (p *postOffice) take(receiver string) (d Delivery, ok bool) {
+	queue := p.queues[receiver]
+	last := len(queue) - 1
+	switch {
+	case last < 0 || p.held || p.closed:
+		return d, false
+	case p.mode.Reverse:
+		d, p.queues[receiver] = queue[last], queue[:last]
+	default:
+		d, p.queues[receiver] = queue[0], queue[1:]
+	}
+	if p.waiting--; last == 0 {
+		delete(p.queues, receiver)
+	}
+	return d, true
 }
 
 var errTooManyWait = errors.New("lendingtest: 10,000 deliveries wait already")
@@ -114,18 +145,29 @@ func (s *Service) enqueue(sub *Subscription, event, id string, data map[string]a
 	s.startDelivering()
 }
 
+// startDelivering posts to each receiver for which something waits. It needs s.mu.
 func (s *Service) startDelivering() {
-	if s.post.idle == nil && !s.post.held && len(s.post.queue) > 0 {
-		s.post.idle = make(chan struct{})
-		go s.deliver()
+	p := &s.post
+	for receiver := range p.queues {
+		if p.held || p.posting[receiver] != nil || len(p.posting) >= maxReceivers {
+			continue
+		}
+		if p.posting == nil {
+			p.posting = map[string]context.CancelFunc{}
+		}
+		if p.idle == nil {
+			p.idle = make(chan struct{})
+		}
+		p.posting[receiver] = func() {}
+		go s.deliver(receiver)
 	}
 }
 
-// deliver posts until nothing waits.
-func (s *Service) deliver() {
+// deliver posts to a receiver until nothing waits.
+func (s *Service) deliver(receiver string) {
 	for {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // the real sender's patience
-		d, ok := s.nextDelivery(cancel)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // as long as the real sender waits
+		d, ok := s.nextDelivery(receiver, cancel)
 		if !ok {
 			cancel()
 			return
@@ -141,22 +183,22 @@ func (s *Service) deliver() {
 	}
 }
 
-func (s *Service) nextDelivery(cancel context.CancelFunc) (d Delivery, ok bool) {
+// nextDelivery takes and signs a delivery, or ends the posting to this receiver.
+func (s *Service) nextDelivery(receiver string, cancel context.CancelFunc) (d Delivery, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := &s.post
-	if len(p.queue) == 0 || p.held || p.closed {
-		close(p.idle)
-		p.idle, p.cancel = nil, nil
+	d, ok = p.take(receiver)
+	if !ok {
+		delete(p.posting, receiver)
+		s.startDelivering() // to a receiver that has waited for its turn
+		if len(p.posting) == 0 {
+			close(p.idle)
+			p.idle = nil
+		}
 		return d, false
 	}
-	last := len(p.queue) - 1
-	if p.mode.Reverse {
-		d, p.queue = p.queue[last], p.queue[:last]
-	} else {
-		d, p.queue = p.queue[0], p.queue[1:]
-	}
-	p.cancel = cancel
+	p.posting[receiver] = cancel
 	secret := d.secret
 	if p.mode.BadSignature {
 		secret = "not the secret"

@@ -176,6 +176,44 @@ func TestDeliveriesMisbehaveOnDemand(t *testing.T) {
 	assert.Len(t, receiver.all(), 7, "an inactive subscription gets nothing")
 }
 
+// A receiver that never answers delays no other one, and each gets its events in order.
+func TestSlowReceiverDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, lendingtest.WithLoopbackReceivers())
+	reached, release := make(chan struct{}, 3), make(chan struct{})
+	slow := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		reached <- struct{}{}
+		<-release
+	}))
+	defer slow.Close()
+	prompt := newReceiver(t)
+	customer := r.AddCustomer(lendingtest.Customer{}).ID
+	r.AddSubscription(lendingtest.Subscription{WebhookURI: slow.URL, CustomerID: customer})
+	r.AddSubscription(lendingtest.Subscription{WebhookURI: prompt.URL, PartnerID: lendingtest.PartnerID})
+	arrived := make(chan string, 6)
+	r.Watch(func(e lendingtest.Event) {
+		if e.Delivery != nil {
+			arrived <- e.Delivery.URI + " " + e.Delivery.Event
+		}
+	})
+	names := []string{"WB_Application_Created", "WB_Loan_Created", "WB_Communication_Sent"}
+	for _, name := range names {
+		for _, target := range []string{"customerId=" + customer, "partnerId=" + lendingtest.PartnerID} {
+			r.post("/api/Webhook/generate-simulated-webhook?eventName="+name+"&"+target, "").ok()
+		}
+	}
+	<-reached
+	for _, name := range names {
+		assert.Equal(t, prompt.URL+" "+name, <-arrived)
+	}
+	close(release)
+	for _, name := range names {
+		assert.Equal(t, slow.URL+" "+name, <-arrived)
+	}
+	r.wait()
+	assert.Len(t, r.Deliveries(), 6)
+}
+
 // A retry has another creation time, and so another body and signature.
 func TestRedeliver(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,7 @@ import (
 // what resembles one.
 func TestTools(t *testing.T) {
 	bin := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", bin, "./apilist", "./doccheck", "./linkcheck", "./mutants").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", bin, "./doccheck", "./linkcheck", "./mutants").CombinedOutput(); err != nil {
 		t.Fatal(err, string(out))
 	}
 	for name, test := range map[string]struct {
@@ -50,14 +50,6 @@ func TestTools(t *testing.T) {
 			},
 			fails: true,
 		},
-		"apilist": {
-			files: map[string]string{"p.go": "package p\n\nconst A = 1\n\ntype T struct{ F, g int }\n\ntype U struct{ f func() }\n\nfunc (*T) M(n int) error { return nil }\n\nfunc hidden() {}\n"},
-			args:  []string{"./..."},
-			want: []string{
-				"pkg example.com/p, const A untyped int = 1", "pkg example.com/p, func (*T).M(n int) error", "pkg example.com/p, type T struct",
-				"pkg example.com/p, type T struct, F int", "pkg example.com/p, type T struct, comparable", "pkg example.com/p, type U struct",
-			},
-		},
 		"mutants": {
 			files: map[string]string{
 				"p.go":      "package p\n\nfunc Small(n int) bool {\n\tif n < 0 {\n\t\treturn false\n\t}\n\treturn n < 10\n}\n",
@@ -65,7 +57,7 @@ func TestTools(t *testing.T) {
 				"list.txt": "# comment\n\np.go TestSmall\n- return n < 10\n+ return n < 11\n\np.go TestSmall\n- return false\n+ return true\n\n" +
 					"p.go TestSmall\n- if n < 0 {\n+ if n <= -1 {\n= the same\n\np.go TestNothing\n- not chosen\n",
 			},
-			args: []string{"list.txt", "TestSmall", "."},
+			args: []string{"list.txt", "TestSmall"},
 			want: []string{
 				"p.go                   return n < 10                                       killed",
 				"p.go                   return false                                        SURVIVES",
@@ -74,9 +66,17 @@ func TestTools(t *testing.T) {
 			},
 			fails: true,
 		},
-		"mutants of a line that is gone": {
-			files: map[string]string{"p.go": "package p\n", "list.txt": "p.go TestSmall\n- return n < 10\n"},
-			args:  []string{"list.txt", "", "."},
+		"mutants that are out of date": {
+			files: map[string]string{
+				"p.go":        "package p\n\nvar A = 1\n",
+				"q/p_test.go": "package q\n\nfunc TestA(t *testing.T) {}\n",
+				"list.txt":    "p.go TestA\n- return n < 10\n\np.go TestA|TestB\n- var A = 1\n\np.go TestA\n- var A = 1\n\nq.go TestA\n- var A = 1\n",
+			},
+			args: []string{"-check", "list.txt"},
+			want: []string{
+				"p.go TestA: these lines stand there 0 times, not once:", "return n < 10", "p.go TestA|TestB: no test is called TestB:",
+				"var A = 1", "q.go TestA: no such file:", "var A = 1",
+			},
 			fails: true,
 		},
 	} {

@@ -8,7 +8,9 @@ import (
 // Inbox keeps events that were accepted until they have been acted on. With it the
 // service is answered as soon as the event is safe, whatever the action takes:
 //
-//	http.Handle("/webhooks", webhook.NewReceiver(webhook.SignedWith(secret), inbox.Put, nil))
+//	receiver, err := webhook.NewReceiver(webhook.SignedWith(secret), inbox.Put, nil)
+//	…
+//	http.Handle("/webhooks", receiver)
 //	go webhook.Work(ctx, inbox, handle, nil)
 //
 // contrib/bolt keeps it in a file, which one process has open; contrib/redis in Redis and
@@ -16,7 +18,7 @@ import (
 // lendingtest/storetest holds one of your own to this.
 //
 // Whoever has an entry may tell its end twice, as after a lost answer, and after the claim has
-// ended. That is no error: Done holds, and Retry and Bury leave alone what is gone or another's.
+// ended. That is no error: Done holds, and Retry and DeadLetter leave alone what is gone or another's.
 type Inbox interface {
 	// Put is an [EventFunc]. When it has returned nil the event survives the end of the
 	// process. It returns [ErrDuplicate] for an event whose key it has seen.
@@ -27,8 +29,8 @@ type Inbox interface {
 	Done(ctx context.Context, entry *InboxEntry) error
 	// Retry lets an event wait before it is due again.
 	Retry(ctx context.Context, entry *InboxEntry, wait time.Duration) error
-	// Bury puts an event aside for good, for a person to look at.
-	Bury(ctx context.Context, entry *InboxEntry) error
+	// DeadLetter sets an event aside for good, for a person to look at.
+	DeadLetter(ctx context.Context, entry *InboxEntry) error
 	// Counts returns how many events are in the inbox.
 	Counts(ctx context.Context) (InboxCounts, error)
 }
@@ -44,7 +46,7 @@ type InboxEntry struct {
 
 // InboxCounts is how many events are in an [Inbox].
 type InboxCounts struct {
-	Waiting int // to be taken, those that will be tried again included
-	Running int
-	Dead    int // put aside
+	Waiting     int // to be taken, those that will be tried again included
+	Running     int
+	DeadLetters int // set aside
 }

@@ -102,8 +102,8 @@ func (m *MemoryInbox) Retry(ctx context.Context, entry *InboxEntry, wait time.Du
 	return nil
 }
 
-// Bury implements [Inbox].
-func (m *MemoryInbox) Bury(ctx context.Context, entry *InboxEntry) error {
+// DeadLetter implements [Inbox].
+func (m *MemoryInbox) DeadLetter(ctx context.Context, entry *InboxEntry) error {
 	b := m.state()
 	b.release(entry, func(e *memoryEntry) { b.dead = append(b.dead, e) })
 	return nil
@@ -124,12 +124,12 @@ func (m *MemoryInbox) Counts(ctx context.Context) (InboxCounts, error) {
 	b := m.state()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return InboxCounts{Waiting: len(b.waiting), Running: len(b.running), Dead: len(b.dead)}, nil
+	return InboxCounts{Waiting: len(b.waiting), Running: len(b.running), DeadLetters: len(b.dead)}, nil
 }
 
 // NewMemoryDeduper returns a [Deduper] for one process. It forgets everything when
 // the process ends, and takes about 200 bytes for each key until Keep has passed.
-func NewMemoryDeduper(opts DeduperOptions) Deduper {
+func NewMemoryDeduper(opts *DeduperOptions) Deduper {
 	d := &dedupeState{options: opts.WithDefaults(), keys: map[string]*claimState{}}
 	return memoryDeduper{func() *dedupeState { return d }}
 }

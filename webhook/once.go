@@ -57,11 +57,15 @@ type DeduperOptions struct {
 	Keep time.Duration // 72 h
 }
 
-// WithDefaults returns the options with the usual times in the place of zeros.
-func (o DeduperOptions) WithDefaults() DeduperOptions {
-	setDefault(&o.Lease, 5*time.Minute)
-	setDefault(&o.Keep, 72*time.Hour)
-	return o
+// WithDefaults returns the options with the default times in the place of zeros. Stores call it.
+func (o *DeduperOptions) WithDefaults() DeduperOptions {
+	var times DeduperOptions
+	if o != nil {
+		times = *o
+	}
+	setDefault(&times.Lease, 5*time.Minute)
+	setDefault(&times.Keep, 72*time.Hour)
+	return times
 }
 
 // Once returns an [EventFunc] that calls handle for each delivery once, and returns

@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,12 +46,11 @@ type SecretsFunc func(r *http.Request) ([]lending.Secret, error)
 // SignedWith accepts deliveries that one of the secrets has signed. Two are for the
 // time in which one replaces the other; the usual one is best put first.
 //
-// It panics if a secret is empty, as that of a variable that was not set.
+// If a secret is empty, for example because an environment variable is not set, SignedWith
+// returns nil, which [NewReceiver] refuses.
 func SignedWith(secrets ...lending.Secret) SecretsFunc {
-	for _, secret := range secrets {
-		if secret.IsZero() {
-			panic("lending/webhook: SignedWith: a secret is empty")
-		}
+	if slices.ContainsFunc(secrets, lending.Secret.IsZero) {
+		return nil
 	}
 	return func(*http.Request) ([]lending.Secret, error) { return secrets, nil }
 }
@@ -131,10 +131,13 @@ func (d Delivery) name() string {
 // no schedule. It waits for an answer, so work that takes long or can fail belongs
 // behind an [Inbox], whose Put is an [EventFunc].
 //
-// It panics if secrets or handle is nil.
-func NewReceiver(secrets SecretsFunc, handle EventFunc, opts *ReceiverOptions) http.Handler {
-	if secrets == nil || handle == nil {
-		panic("lending/webhook: NewReceiver: needs secrets and a function")
+// The error says that secrets or handle is nil.
+func NewReceiver(secrets SecretsFunc, handle EventFunc, opts *ReceiverOptions) (http.Handler, error) {
+	switch {
+	case secrets == nil:
+		return nil, errors.New("lending/webhook: receiver: no secrets: the SecretsFunc is nil, or SignedWith got an empty secret")
+	case handle == nil:
+		return nil, errors.New("lending/webhook: receiver: the EventFunc is nil")
 	}
 	r := &receiverHandler{secrets: secrets, handle: handle}
 	if opts != nil {
@@ -143,7 +146,7 @@ func NewReceiver(secrets SecretsFunc, handle EventFunc, opts *ReceiverOptions) h
 	setDefault(&r.MaxBytes, 1<<20)
 	setDefault(&r.ReadTimeout, 10*time.Second)
 	setDefault(&r.Timeout, 30*time.Second)
-	return r
+	return r, nil
 }
 
 func setDefault[T int | int64 | time.Duration](v *T, usual T) {

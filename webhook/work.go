@@ -16,19 +16,19 @@ import (
 type WorkOptions struct {
 	Concurrency int                           // how many events are acted on at a time; 4
 	Timeout     time.Duration                 // the deadline of the function's context; 1 min
-	MaxTries    int                           // after which, or after as many Crashes, an event is put aside; 12
+	MaxTries    int                           // after which, or after as many Crashes, an event is set aside; 12
 	Backoff     func(tries int) time.Duration // before the next try; from 5 s doubling to 1 h, 12 tries are about two hours
-	Observe     func(Handling)                // called after each try, for logs and metrics; its panics are dropped
+	Observe     func(Result)                  // called after each try, for logs and metrics; its panics are dropped
 }
 
-// Handling is one try to act on an event, or, without a Key, a failure of the inbox.
-type Handling struct {
-	Event    lending.EventName
-	Key      string
-	Tries    int
-	Duration time.Duration
-	Err      error // nil if it was acted on
-	Buried   bool  // was the last try
+// Result is one try to act on an event, or, without a Key, a failure of the inbox.
+type Result struct {
+	Event        lending.EventName
+	Key          string
+	Tries        int
+	Duration     time.Duration
+	Err          error // nil if it was acted on
+	DeadLettered bool  // was the last try
 }
 
 // Work takes events from inbox and calls handle for each, until ctx ends and the calls
@@ -44,7 +44,7 @@ type Handling struct {
 // An event during which the process ends may be what ended it, or stand beside it. Such
 // a try is none of MaxTries. The inboxes of this library let an event that this has
 // happened to twice be acted on alone: if the process ends then too, that is one of its
-// Crashes. After MaxTries of them it is put aside; a try that ends clears it.
+// Crashes. After MaxTries of them it is set aside; a try that ends clears it.
 func Work(ctx context.Context, inbox Inbox, handle EventFunc, opts *WorkOptions) {
 	w := worker{inbox: inbox, handle: handle}
 	if opts != nil {
@@ -86,7 +86,7 @@ func (w *worker) run(ctx context.Context) {
 			w.act(ctx, entry)
 		case ctx.Err() == nil:
 			failures++
-			w.observe(Handling{Err: err})
+			w.observe(Result{Err: err})
 			_ = backoff.Sleep(ctx, backoff.After(failures, 100*time.Millisecond, 10*time.Second))
 		}
 	}
@@ -94,7 +94,7 @@ func (w *worker) run(ctx context.Context) {
 
 // act calls the function, and tells the inbox what became of it.
 func (w *worker) act(ctx context.Context, entry *InboxEntry) {
-	h := Handling{Event: entry.Event.Name, Key: entry.Event.Key(), Tries: entry.Tries}
+	h := Result{Event: entry.Event.Name, Key: entry.Event.Key(), Tries: entry.Tries}
 	switch {
 	case entry.Crashes >= w.MaxTries:
 		h.Err = errors.New("lending/webhook: event: the process ended each time that it was acted on")
@@ -105,17 +105,17 @@ func (w *worker) act(ctx context.Context, entry *InboxEntry) {
 		h.Err = w.call(ctx, entry)
 		h.Duration = time.Since(start)
 	}
-	h.Buried = !accepted(h.Err) && max(entry.Tries, entry.Crashes) >= w.MaxTries
+	h.DeadLettered = !accepted(h.Err) && max(entry.Tries, entry.Crashes) >= w.MaxTries
 	var wait time.Duration
-	if !accepted(h.Err) && !h.Buried {
+	if !accepted(h.Err) && !h.DeadLettered {
 		wait = w.wait(entry.Tries)
 	}
 	w.settle(ctx, entry, func(ctx context.Context) error {
 		switch {
 		case accepted(h.Err):
 			return w.inbox.Done(ctx, entry)
-		case h.Buried:
-			return w.inbox.Bury(ctx, entry)
+		case h.DeadLettered:
+			return w.inbox.DeadLetter(ctx, entry)
 		}
 		return w.inbox.Retry(ctx, entry, wait)
 	})
@@ -145,7 +145,7 @@ func (w *worker) settle(ctx context.Context, entry *InboxEntry, tell func(contex
 		defer cancel()
 		err := safely.Call[lending.PanicError](func() error { return tell(telling) })
 		if err != nil {
-			w.observe(Handling{Err: err})
+			w.observe(Result{Err: err})
 		}
 		return err == nil
 	}
@@ -174,7 +174,7 @@ func (w *worker) wait(tries int) time.Duration {
 	return wait
 }
 
-func (w *worker) observe(h Handling) {
+func (w *worker) observe(h Result) {
 	if w.Observe != nil {
 		_ = safely.Call[lending.PanicError](func() error {
 			w.Observe(h)

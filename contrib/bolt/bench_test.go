@@ -28,7 +28,7 @@ import (
 func BenchmarkAccept(b *testing.B) {
 	for _, connections := range []int{1, 16, 64} {
 		b.Run(fmt.Sprint("connections=", connections), func(b *testing.B) {
-			inbox, err := lendingbolt.Open(filepath.Join(b.TempDir(), "inbox"), nil)
+			inbox, err := lendingbolt.OpenInbox(filepath.Join(b.TempDir(), "inbox"), nil)
 			require.NoError(b, err)
 			defer inbox.Close()
 			file, err := os.OpenFile(filepath.Join(b.TempDir(), "floor"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -68,7 +68,9 @@ var numbers atomic.Int64
 // receive starts a receiver and returns what delivers n events to it.
 func receive(b *testing.B, connections int, handle webhook.EventFunc) func(n int) {
 	b.Helper()
-	server := httptest.NewServer(webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), handle, nil))
+	receiver, err := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), handle, nil)
+	require.NoError(b, err)
+	server := httptest.NewServer(receiver)
 	b.Cleanup(server.Close)
 	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: connections, MaxIdleConnsPerHost: connections}}
 	return func(n int) {
@@ -109,7 +111,7 @@ func numbered() []byte {
 func BenchmarkQueue(b *testing.B) {
 	for _, queued := range []int{1_000, 100_000} {
 		path := filepath.Join(b.TempDir(), "inbox")
-		inbox, err := lendingbolt.Open(path, nil)
+		inbox, err := lendingbolt.OpenInbox(path, nil)
 		require.NoError(b, err)
 		parallel(b, 256, queued, func() error { return putNumbered(b.Context(), inbox) })
 		b.Run(fmt.Sprintf("queued=%d/put,take,done", queued), func(b *testing.B) {
@@ -127,7 +129,7 @@ func BenchmarkQueue(b *testing.B) {
 		b.Run(fmt.Sprintf("queued=%d/open", queued), func(b *testing.B) {
 			for range b.N {
 				require.NoError(b, inbox.Close())
-				inbox, err = lendingbolt.Open(path, nil)
+				inbox, err = lendingbolt.OpenInbox(path, nil)
 				require.NoError(b, err)
 			}
 		})
@@ -138,7 +140,7 @@ func BenchmarkQueue(b *testing.B) {
 // BenchmarkDrain takes and ends the events of a backlog, 32 at a time, and compares the
 // first tenth with the last: -benchtime 100000x is a backlog of 100,000.
 func BenchmarkDrain(b *testing.B) {
-	inbox, err := lendingbolt.Open(filepath.Join(b.TempDir(), "inbox"), nil)
+	inbox, err := lendingbolt.OpenInbox(filepath.Join(b.TempDir(), "inbox"), nil)
 	require.NoError(b, err)
 	defer inbox.Close()
 	parallel(b, 256, b.N, func() error { return putNumbered(b.Context(), inbox) })

@@ -42,16 +42,20 @@ func Example() {
 	defer os.RemoveAll(directory)
 	path := filepath.Join(directory, "webhooks.db") // in its place: one that stays
 
-	inbox, err := lendingbolt.Open(path, nil)
+	inbox, err := lendingbolt.OpenInbox(path, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	receiver := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), inbox.Put, nil)
+	receiver, err := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), inbox.Put, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	fmt.Println("answered:", deliver(receiver))
 	fmt.Println("closed:", inbox.Close())
 
-	inbox, err = lendingbolt.Open(path, nil)
+	inbox, err = lendingbolt.OpenInbox(path, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -69,38 +73,43 @@ func Example() {
 	// acted on WB_Loan_Opened
 }
 
-// A person looks at what was put aside, and has it tried again when the cause is mended.
-func ExampleInbox_Dead() {
+// A person looks at what was set aside, and has it tried again when the cause is mended.
+func ExampleInbox_DeadLetters() {
 	directory, err := os.MkdirTemp("", "lending")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer os.RemoveAll(directory)
-	inbox, err := lendingbolt.Open(filepath.Join(directory, "webhooks.db"), nil)
+	inbox, err := lendingbolt.OpenInbox(filepath.Join(directory, "webhooks.db"), nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer inbox.Close()
-	deliver(webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), inbox.Put, nil))
+	receiver, err := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), inbox.Put, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	deliver(receiver)
 	ctx := context.Background()
 	entry, err := inbox.Take(ctx)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("put aside:", inbox.Bury(ctx, entry)) // as webhook.Work does after MaxTries
+	fmt.Println("set aside:", inbox.DeadLetter(ctx, entry)) // as webhook.Work does after MaxTries
 
-	dead, err := inbox.Dead(ctx)
+	dead, err := inbox.DeadLetters(ctx)
 	for _, entry := range dead {
-		fmt.Println(entry.Event.Name, "revived:", inbox.Revive(ctx, entry))
+		fmt.Println(entry.Event.Name, "redriven:", inbox.Redrive(ctx, entry))
 	}
 	counts, _ := inbox.Counts(ctx)
 	fmt.Println("waiting:", counts.Waiting, err)
 	// Output:
-	// put aside: <nil>
-	// WB_Loan_Opened revived: <nil>
+	// set aside: <nil>
+	// WB_Loan_Opened redriven: <nil>
 	// waiting: 1 <nil>
 }
 

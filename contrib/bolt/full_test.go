@@ -79,6 +79,6 @@ func refusesWhenFull(t *testing.T, path string, limit func(size uint64)) {
 		require.NoError(t, inbox.Done(t.Context(), entry))
 	}
 	require.NoError(t, inbox.Close())
-	_, err = lendingbolt.Open(path, nil)
+	_, err = lendingbolt.OpenInbox(path, nil)
 	require.NoError(t, err)
 }

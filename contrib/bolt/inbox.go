@@ -23,11 +23,11 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Options are what can be changed in an [Inbox]. A nil pointer and zero fields leave it
+// InboxOptions are what can be changed in an [Inbox]. A nil pointer and zero fields leave it
 // at the defaults.
-type Options struct {
+type InboxOptions struct {
 	Keep time.Duration // how long an event is known, and its exact repetition swallowed, which takes about 80 bytes of memory; 72 h
-	Wait time.Duration // how long Open waits for another process to close the file; 5 s
+	Wait time.Duration // how long OpenInbox waits for another process to close the file; 5 s
 }
 
 // Inbox is a [webhook.Inbox] in one file, in buckets of bbolt.
@@ -86,7 +86,7 @@ func stateOf(b []byte) state {
 	return s
 }
 
-// Open opens the inbox in the file at path, or makes it. Only its owner may read the
+// OpenInbox opens the inbox in the file at path, or makes it. Only its owner may read the
 // file: it holds events as they came, codes and personal data included. It fails if
 // another process has the file open, and if the file is damaged, for which it reads all
 // of it: about a tenth of a second for 100,000 events.
@@ -94,8 +94,8 @@ func stateOf(b []byte) state {
 // Events that were being acted on when the process before ended are due at once. One
 // that this has happened to twice is acted on alone, after those that are due then: see
 // [webhook.Work].
-func Open(path string, opts *Options) (*Inbox, error) {
-	var o Options
+func OpenInbox(path string, opts *InboxOptions) (*Inbox, error) {
+	var o InboxOptions
 	if opts != nil {
 		o = *opts
 	}
@@ -276,7 +276,7 @@ func (b *Inbox) first(ctx context.Context) (entry *webhook.InboxEntry, due time.
 		return true, errors.Join(tx.Bucket(waiting).Delete(key), tx.Bucket(to).Put(number, after.bytes()))
 	})
 	if refused != nil && err == nil {
-		err = fmt.Errorf("lendingbolt: an entry was put aside: %w", refused)
+		err = fmt.Errorf("lendingbolt: an entry is now a dead letter: %w", refused)
 	}
 	if err != nil {
 		return nil, due, err
@@ -333,16 +333,16 @@ func (b *Inbox) Retry(ctx context.Context, entry *webhook.InboxEntry, wait time.
 	})
 }
 
-// Bury implements [webhook.Inbox]. [Inbox.Dead] lists what was put aside.
-func (b *Inbox) Bury(ctx context.Context, entry *webhook.InboxEntry) error {
+// DeadLetter implements [webhook.Inbox]. [Inbox.DeadLetters] lists what was set aside.
+func (b *Inbox) DeadLetter(ctx context.Context, entry *webhook.InboxEntry) error {
 	return b.move(ctx, running, entry, func(tx *bbolt.Tx, number []byte, s state) error {
 		return tx.Bucket(dead).Put(number, state{s.failed + 1, s.unended}.bytes())
 	})
 }
 
-// Dead returns the events that were put aside, oldest first. One without a name holds
+// DeadLetters returns the events that were set aside, oldest first. One without a name holds
 // what [webhook.Parse] refuses: [webhook.Event.Body] returns it.
-func (b *Inbox) Dead(ctx context.Context) ([]*webhook.InboxEntry, error) {
+func (b *Inbox) DeadLetters(ctx context.Context) ([]*webhook.InboxEntry, error) {
 	var entries []*webhook.InboxEntry
 	err := b.file().view(func(tx *bbolt.Tx) error {
 		return tx.Bucket(dead).ForEach(func(number, value []byte) error {
@@ -354,8 +354,8 @@ func (b *Inbox) Dead(ctx context.Context) ([]*webhook.InboxEntry, error) {
 	return entries, err
 }
 
-// Revive makes an event that was put aside due again, as if it had not been tried.
-func (b *Inbox) Revive(ctx context.Context, entry *webhook.InboxEntry) error {
+// Redrive makes an event that was set aside due again, as if it had not been tried.
+func (b *Inbox) Redrive(ctx context.Context, entry *webhook.InboxEntry) error {
 	return b.move(ctx, dead, entry, func(tx *bbolt.Tx, number []byte, _ state) error {
 		return tx.Bucket(waiting).Put(join(time.Now(), number), state{}.bytes())
 	})
@@ -383,9 +383,9 @@ func (b *Inbox) move(ctx context.Context, from []byte, entry *webhook.InboxEntry
 func (b *Inbox) Counts(ctx context.Context) (counts webhook.InboxCounts, err error) {
 	err = b.file().view(func(tx *bbolt.Tx) error {
 		counts = webhook.InboxCounts{
-			Waiting: tx.Bucket(waiting).Stats().KeyN,
-			Running: tx.Bucket(running).Stats().KeyN,
-			Dead:    tx.Bucket(dead).Stats().KeyN,
+			Waiting:     tx.Bucket(waiting).Stats().KeyN,
+			Running:     tx.Bucket(running).Stats().KeyN,
+			DeadLetters: tx.Bucket(dead).Stats().KeyN,
 		}
 		return nil
 	})

@@ -20,9 +20,9 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-func open(t *testing.T, path string, opts *lendingbolt.Options) *lendingbolt.Inbox {
+func open(t *testing.T, path string, opts *lendingbolt.InboxOptions) *lendingbolt.Inbox {
 	t.Helper()
-	inbox, err := lendingbolt.Open(path, opts)
+	inbox, err := lendingbolt.OpenInbox(path, opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = inbox.Close() })
 	return inbox
@@ -58,14 +58,14 @@ func TestInboxFile(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 
-	_, err = lendingbolt.Open(path, &lendingbolt.Options{Wait: 20 * time.Millisecond})
+	_, err = lendingbolt.OpenInbox(path, &lendingbolt.InboxOptions{Wait: 20 * time.Millisecond})
 	require.EqualError(t, err, "lendingbolt: open: another process has the file open")
 }
 
 func TestInboxForgets(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "inbox")
 	synctest.Test(t, func(t *testing.T) {
-		inbox := open(t, path, &lendingbolt.Options{Keep: time.Hour})
+		inbox := open(t, path, &lendingbolt.InboxOptions{Keep: time.Hour})
 		require.NoError(t, inbox.Put(t.Context(), event("a")))
 		time.Sleep(59 * time.Minute) //nolint:forbidigo // virtual
 		require.NoError(t, inbox.Put(t.Context(), event("b")))
@@ -102,14 +102,14 @@ func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
 
 	inbox = open(t, path, nil)
 	_, err = inbox.Take(t.Context())
-	require.ErrorContains(t, err, "put aside")
+	require.ErrorContains(t, err, "dead letter")
 	entry, err := inbox.Take(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, lending.EventName("b"), entry.Event.Name)
 	counts, err := inbox.Counts(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, webhook.InboxCounts{Running: 1, Dead: 1}, counts)
-	dead, err := inbox.Dead(t.Context())
+	require.Equal(t, webhook.InboxCounts{Running: 1, DeadLetters: 1}, counts)
+	dead, err := inbox.DeadLetters(t.Context())
 	require.NoError(t, err)
 	require.Len(t, dead, 1)
 	require.Equal(t, "{{{", string(dead[0].Event.Body()))
@@ -197,7 +197,7 @@ func TestOpenRefusesATruncatedFile(t *testing.T) {
 	page := os.Getpagesize()
 	for _, size := range []int{1, 100, page, 2 * page, 2*page + 1, 3 * page, len(whole) / 4, len(whole) / 2} {
 		require.NoError(t, os.WriteFile(path, whole[:size], 0o600))
-		_, err = lendingbolt.Open(path, &lendingbolt.Options{Wait: time.Second})
+		_, err = lendingbolt.OpenInbox(path, &lendingbolt.InboxOptions{Wait: time.Second})
 		require.ErrorContains(t, err, "lendingbolt: open: ", "%d of %d bytes", size, len(whole))
 		require.NotContains(t, err.Error(), "another process")
 	}
@@ -205,7 +205,7 @@ func TestOpenRefusesATruncatedFile(t *testing.T) {
 		spoilt := bytes.Clone(whole)
 		clear(spoilt[at:min(at+page, len(whole))])
 		require.NoError(t, os.WriteFile(path, spoilt, 0o600))
-		if inbox, err := lendingbolt.Open(path, &lendingbolt.Options{Wait: time.Second}); err == nil {
+		if inbox, err := lendingbolt.OpenInbox(path, &lendingbolt.InboxOptions{Wait: time.Second}); err == nil {
 			require.NoError(t, inbox.Close()) // that page was free
 		} else {
 			require.NotContains(t, err.Error(), "another process")
@@ -249,10 +249,10 @@ func TestInboxOutlivesItsFile(t *testing.T) {
 			require.Error(t, err)
 			_, err = inbox.Counts(t.Context())
 			require.Error(t, err)
-			_, err = inbox.Dead(t.Context())
+			_, err = inbox.DeadLetters(t.Context())
 			require.Error(t, err)
 			_ = inbox.Close()
-			_, err = lendingbolt.Open(path, &lendingbolt.Options{Wait: time.Second})
+			_, err = lendingbolt.OpenInbox(path, &lendingbolt.InboxOptions{Wait: time.Second})
 			require.Error(t, err)
 			require.NotContains(t, err.Error(), "another process")
 		})

@@ -19,11 +19,11 @@ func TestMain(m *testing.M) {
 }
 
 func openStore(path string) (webhooktest.Store, error) {
-	inbox, err := lendingbolt.Open(path, nil)
+	inbox, err := lendingbolt.OpenInbox(path, nil)
 	return webhooktest.Store{Inbox: inbox, Close: inbox.Close}, err
 }
 
-// What ends its process is found, and nothing beside it is put aside.
+// What ends its process is found, and nothing beside it is set aside.
 func TestCrashesBuryNoInnocents(t *testing.T) {
 	t.Parallel()
 	webhooktest.Crash(t, func(string) string { return filepath.Join(t.TempDir(), "inbox") }, openStore)

@@ -104,11 +104,19 @@ func ExampleNewDeduper() {
 	}
 	const secret, delivery = "whs_0123456789abcdef0123456789abcdef", `{"webhookEvent":"WB_Loan_Opened","data":{"loanId":"11111111-2222-3333-4444-555555555555"}}`
 	for range 2 { // replicas
-		deduper := lendingpostgres.NewDeduper(pool, "lending", webhook.DeduperOptions{})
-		receiver := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), webhook.Once(deduper, func(_ context.Context, event *webhook.Event) error {
+		deduper, err := lendingpostgres.NewDeduper(pool, "lending", nil)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		receiver, err := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), webhook.Once(deduper, func(_ context.Context, event *webhook.Event) error {
 			fmt.Println("acted on", event.Name)
 			return nil
 		}), nil)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
 		r := httptest.NewRequest(http.MethodPost, "/webhooks", strings.NewReader(delivery))
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set(lending.SignatureHeader, lending.Sign(secret, []byte(delivery)))

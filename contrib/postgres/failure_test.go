@@ -39,7 +39,7 @@ type stores struct {
 }
 
 func storesOf(pool *pgxpool.Pool) stores {
-	return stores{lendingpostgres.NewTokenStore(pool, "test"), lendingpostgres.NewDeduper(pool, "test", webhook.DeduperOptions{}), lendingpostgres.NewJournalStore(pool, "test")}
+	return stores{lendingpostgres.NewTokenStore(pool, "test"), must(lendingpostgres.NewDeduper(pool, "test", nil)), lendingpostgres.NewJournalStore(pool, "test")}
 }
 
 // each does what changes something, once, and holds that it was done, once.

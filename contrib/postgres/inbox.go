@@ -65,18 +65,19 @@ type Inbox struct {
 
 var _ webhook.Inbox = (*Inbox)(nil)
 
-// NewInbox returns the inbox of that name.
-func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions, opts ...Option) *Inbox {
+// NewInbox returns the inbox of that name. The error says that an option is wrong.
+func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions, opts ...Option) (*Inbox, error) {
 	var o InboxOptions
 	if options != nil {
 		o = *options
 	}
-	usual := webhook.DeduperOptions{Lease: o.Lease, Keep: o.Keep}.WithDefaults()
+	usual := (&webhook.DeduperOptions{Lease: o.Lease, Keep: o.Keep}).WithDefaults()
 	o.Lease, o.Keep = usual.Lease, usual.Keep
 	if o.Poll <= 0 {
 		o.Poll = time.Second
 	}
-	return &Inbox{opened(pool, opts), name, o, opaque.Hide(newTaking()), opaque.Hide(new(bell))}
+	b := &Inbox{opened(pool, opts), name, o, opaque.Hide(newTaking()), opaque.Hide(new(bell))}
+	return b, b.err
 }
 
 // exec does a statement that does no harm when it is done twice, and returns how many rows
@@ -211,8 +212,8 @@ func (b *Inbox) Retry(ctx context.Context, entry *webhook.InboxEntry, wait time.
 	return err
 }
 
-// Bury implements [webhook.Inbox]. [Inbox.Dead] lists what was put aside.
-func (b *Inbox) Bury(ctx context.Context, entry *webhook.InboxEntry) error {
+// DeadLetter implements [webhook.Inbox]. [Inbox.DeadLetters] lists what was set aside.
+func (b *Inbox) DeadLetter(ctx context.Context, entry *webhook.InboxEntry) error {
 	return b.giveUp(ctx, entry, "UPDATE {inbox} SET failed = failed + 1, claim = NULL, due = NULL"+ofClaim)
 }
 
@@ -225,9 +226,9 @@ func (b *Inbox) giveUp(ctx context.Context, entry *webhook.InboxEntry, statement
 	return b.taking().settled(entry, err)
 }
 
-// Dead returns the events that were put aside, oldest first. One without a name holds
+// DeadLetters returns the events that were set aside, oldest first. One without a name holds
 // what [webhook.Parse] refuses: [webhook.Event.Body] returns it.
-func (b *Inbox) Dead(ctx context.Context) (entries []*webhook.InboxEntry, err error) {
+func (b *Inbox) DeadLetters(ctx context.Context) (entries []*webhook.InboxEntry, err error) {
 	err = b.retry(ctx, func(conn *pgxpool.Conn) error {
 		rows, err := conn.Query(ctx, b.sql("SELECT id, failed, unended, body FROM {inbox} WHERE name = $1::text AND due IS NULL ORDER BY id"), b.name)
 		if err != nil {
@@ -247,8 +248,8 @@ func (b *Inbox) Dead(ctx context.Context) (entries []*webhook.InboxEntry, err er
 	return entries, err
 }
 
-// Revive makes an event that was put aside due again, as if it had not been tried.
-func (b *Inbox) Revive(ctx context.Context, entry *webhook.InboxEntry) error {
+// Redrive makes an event that was set aside due again, as if it had not been tried.
+func (b *Inbox) Redrive(ctx context.Context, entry *webhook.InboxEntry) error {
 	id, _, err := ofID(entry)
 	if err != nil {
 		return err
@@ -265,7 +266,7 @@ func (b *Inbox) Revive(ctx context.Context, entry *webhook.InboxEntry) error {
 func (b *Inbox) Counts(ctx context.Context) (counts webhook.InboxCounts, err error) {
 	err = b.retry(ctx, func(conn *pgxpool.Conn) error {
 		return conn.QueryRow(ctx, b.sql("SELECT pg_catalog.count(*) FILTER (WHERE due IS NOT NULL AND claim IS NULL), pg_catalog.count(*) FILTER (WHERE due IS NOT NULL AND claim IS NOT NULL), pg_catalog.count(*) FILTER (WHERE due IS NULL) FROM {inbox} WHERE name = $1::text"),
-			b.name).Scan(&counts.Waiting, &counts.Running, &counts.Dead)
+			b.name).Scan(&counts.Waiting, &counts.Running, &counts.DeadLetters)
 	})
 	return counts, err
 }

@@ -87,7 +87,9 @@ func numbered() []byte {
 // receive starts a receiver and returns what delivers n events to it.
 func receive(b *testing.B, connections int, handle webhook.EventFunc) func(n int) {
 	b.Helper()
-	server := httptest.NewServer(webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(benchSecret)), handle, nil))
+	receiver, err := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(benchSecret)), handle, nil)
+	require.NoError(b, err)
+	server := httptest.NewServer(receiver)
 	b.Cleanup(server.Close)
 	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: connections, MaxIdleConnsPerHost: connections}}
 	return func(n int) {
@@ -208,7 +210,7 @@ func BenchmarkDrain(b *testing.B) {
 		report(b, inTurns(b, func() {
 			drained(func(ctx context.Context, done func()) {
 				inbox.WorkTx(ctx, func(ctx context.Context, tx pgx.Tx, event *webhook.Event) error { return act(ctx, tx, event.Body()) },
-					&webhook.WorkOptions{Concurrency: workers, Observe: func(webhook.Handling) { done() }})
+					&webhook.WorkOptions{Concurrency: workers, Observe: func(webhook.Result) { done() }})
 			})
 		}, func() {
 			loop(func(ctx context.Context) error {
@@ -236,7 +238,7 @@ func BenchmarkDrain(b *testing.B) {
 		report(b, inTurns(b, func() {
 			drained(func(ctx context.Context, done func()) {
 				webhook.Work(ctx, inbox, func(context.Context, *webhook.Event) error { return nil },
-					&webhook.WorkOptions{Concurrency: workers, Observe: func(webhook.Handling) { done() }})
+					&webhook.WorkOptions{Concurrency: workers, Observe: func(webhook.Result) { done() }})
 			})
 		}, func() {
 			loop(func(ctx context.Context) error {
@@ -260,7 +262,8 @@ func BenchmarkQueue(b *testing.B) {
 	pool := benchPool(b)
 	step := func(name string, queued int) func() {
 		fill(b, pool, name, queued)
-		inbox := lendingpostgres.NewInbox(pool, name, nil)
+		inbox, err := lendingpostgres.NewInbox(pool, name, nil)
+		require.NoError(b, err)
 		return func() {
 			parallel(b, 32, turn, func() error {
 				event, err := webhook.Parse(numbered())

@@ -34,9 +34,19 @@ func ExampleInbox_WorkTx() {
 		_, err := tx.Exec(ctx, "INSERT INTO booked VALUES ($1)", event.Key())
 		return err
 	}
-	inbox := lendingpostgres.NewInbox(pool, "lending", nil)
+	inbox, err := lendingpostgres.NewInbox(pool, "lending", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 
-	http.Handle("/webhooks", webhook.NewReceiver(webhook.SignedWith(secret), inbox.Put, nil))
+	receiver, err := webhook.NewReceiver(webhook.SignedWith(secret), inbox.Put, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	http.Handle("/webhooks", receiver)
 	go inbox.WorkTx(ctx, act, nil)
 
 	const body = `{"webhookEvent":"WB_Loan_Created"}`
@@ -56,7 +66,7 @@ func ExampleInbox_WorkTx() {
 		<-time.After(5 * time.Millisecond)
 	}
 	var booked int
-	err := pool.QueryRow(ctx, "SELECT count(*) FROM booked").Scan(&booked)
+	err = pool.QueryRow(ctx, "SELECT count(*) FROM booked").Scan(&booked)
 	fmt.Println("booked:", booked, err)
 	// Output:
 	// answered 204
@@ -73,7 +83,11 @@ func ExampleInbox_PutTx() {
 		fmt.Println(err)
 		return
 	}
-	inbox := lendingpostgres.NewInbox(pool, "lending", nil)
+	inbox, err := lendingpostgres.NewInbox(pool, "lending", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	event, err := webhook.Parse([]byte(`{"webhookEvent":"WB_Loan_Created"}`))
 	if err != nil {
 		fmt.Println(err)

@@ -37,7 +37,10 @@ func openStore(store string) (webhooktest.Store, error) {
 	if err != nil {
 		return webhooktest.Store{}, err
 	}
-	inbox := lendingpostgres.NewInbox(pool, "test", &lendingpostgres.InboxOptions{Lease: lease})
+	inbox, err := lendingpostgres.NewInbox(pool, "test", &lendingpostgres.InboxOptions{Lease: lease})
+	if err != nil {
+		return webhooktest.Store{}, err
+	}
 	opened := webhooktest.Store{Inbox: inbox}
 	if tx {
 		opened.Work = func(ctx context.Context, handle webhook.EventFunc, opts *webhook.WorkOptions) {
@@ -105,7 +108,7 @@ func withEffects(t *testing.T, url string) string {
 }
 
 // What ends its process is found, although its transaction leaves no trace, and nothing
-// beside it is put aside.
+// beside it is set aside.
 func TestCrashesBuryNoInnocents(t *testing.T) {
 	t.Parallel()
 	webhooktest.Crash(t, func(string) string { return txAt + quickAt + withEffects(t, database(t)) }, openStore)

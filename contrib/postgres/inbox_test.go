@@ -21,8 +21,16 @@ import (
 
 func event(name lending.EventName) *webhook.Event { return &webhook.Event{Name: name} }
 
+// inboxOf returns an inbox whose options are right.
 func inboxOf(pool *pgxpool.Pool, options *lendingpostgres.InboxOptions) *lendingpostgres.Inbox {
-	return lendingpostgres.NewInbox(pool, "test", options)
+	return must(lendingpostgres.NewInbox(pool, "test", options))
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }
 
 func counts(t *testing.T, inbox *lendingpostgres.Inbox) webhook.InboxCounts {
@@ -101,10 +109,10 @@ func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, inbox.Put(t.Context(), event("a")))
 	_, err = inbox.Take(t.Context())
-	require.ErrorContains(t, err, "put aside")
+	require.ErrorContains(t, err, "dead letter")
 	takeEvent(t, inbox, "a")
-	require.Equal(t, webhook.InboxCounts{Running: 1, Dead: 1}, counts(t, inbox))
-	dead, err := inbox.Dead(t.Context())
+	require.Equal(t, webhook.InboxCounts{Running: 1, DeadLetters: 1}, counts(t, inbox))
+	dead, err := inbox.DeadLetters(t.Context())
 	require.NoError(t, err)
 	require.Len(t, dead, 1)
 	require.Equal(t, "{{{", string(dead[0].Event.Body()))
@@ -202,7 +210,7 @@ func TestInboxGivesSuspectsAlone(t *testing.T) {
 	b := takeEvent(t, inbox, "b")
 	require.Equal(t, 1, b.Crashes)
 	takeEvent(t, inbox, "")
-	require.NoError(t, inbox.Bury(t.Context(), b))
+	require.NoError(t, inbox.DeadLetter(t.Context(), b))
 	takeEvent(t, inbox, "after")
 	a = takeEvent(t, inbox, "a") // which is none any more, as its try has ended
 	require.Zero(t, a.Crashes)
@@ -356,7 +364,7 @@ func TestInboxOutlivesATracerThatPanics(t *testing.T) {
 		webhook.Work(ctx, inbox, func(context.Context, *webhook.Event) error {
 			acted <- struct{}{}
 			return nil
-		}, &webhook.WorkOptions{Observe: func(h webhook.Handling) {
+		}, &webhook.WorkOptions{Observe: func(h webhook.Result) {
 			if _, ok := errors.AsType[*lending.PanicError](h.Err); ok {
 				failed.Add(1)
 			}
@@ -416,7 +424,7 @@ func TestInboxOnAReadOnlyServer(t *testing.T) {
 	readOnly()
 	entry := takeEvent(t, inbox, "a")
 	readOnly()
-	require.NoError(t, inbox.Bury(t.Context(), entry))
+	require.NoError(t, inbox.DeadLetter(t.Context(), entry))
 	_, err := pool.Exec(t.Context(), "ALTER DATABASE \""+pool.Config().ConnConfig.Database+"\" SET default_transaction_read_only = on")
 	require.NoError(t, err)
 	pool.Reset()
@@ -425,7 +433,7 @@ func TestInboxOnAReadOnlyServer(t *testing.T) {
 	require.Equal(t, "25006", failed.Code)
 	_, err = inbox.Take(t.Context())
 	require.ErrorAs(t, err, &failed)
-	require.Equal(t, webhook.InboxCounts{Dead: 1}, counts(t, inbox))
+	require.Equal(t, webhook.InboxCounts{DeadLetters: 1}, counts(t, inbox))
 }
 
 // A server that does not answer holds nobody up beyond his context.
@@ -477,7 +485,7 @@ func TestOrderlyEndLeavesNothingClaimed(t *testing.T) {
 		inbox := inboxOf(pool, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		var acted atomic.Int32
-		opts := &webhook.WorkOptions{Concurrency: 8, Observe: func(webhook.Handling) {
+		opts := &webhook.WorkOptions{Concurrency: 8, Observe: func(webhook.Result) {
 			if acted.Add(1) == 50 {
 				cancel()
 			}
@@ -520,13 +528,12 @@ func TestInboxOfAnotherKind(t *testing.T) {
 		entry := &webhook.InboxEntry{ID: id}
 		assert.ErrorContains(t, inbox.Done(t.Context(), entry), "another inbox")
 		assert.ErrorContains(t, inbox.Retry(t.Context(), entry, 0), "another inbox")
-		assert.ErrorContains(t, inbox.Bury(t.Context(), entry), "another inbox")
-		assert.ErrorContains(t, inbox.Revive(t.Context(), entry), "another inbox")
+		assert.ErrorContains(t, inbox.DeadLetter(t.Context(), entry), "another inbox")
+		assert.ErrorContains(t, inbox.Redrive(t.Context(), entry), "another inbox")
 	}
-	broken := lendingpostgres.NewInbox(inboxPool(t), "test", nil, lendingpostgres.WithPrefix("A"))
-	assert.ErrorContains(t, broken.Put(t.Context(), event("a")), "prefix")
-	assert.ErrorContains(t, broken.PutTx(t.Context(), nil, event("a")), "prefix")
-	_, err := broken.Take(t.Context())
+	_, err := lendingpostgres.NewInbox(inboxPool(t), "test", nil, lendingpostgres.WithPrefix("A"))
+	assert.ErrorContains(t, err, "prefix")
+	_, err = lendingpostgres.NewDeduper(inboxPool(t), "test", nil, lendingpostgres.WithPrefix("A"))
 	assert.ErrorContains(t, err, "prefix")
 }
 

@@ -196,7 +196,7 @@ type txTest struct {
 func newTxTest(t *testing.T, url string) *txTest {
 	t.Helper()
 	w := &txTest{t: t, proxy: newProxy(t, url), pool: connect(t, url)}
-	w.inbox = lendingpostgres.NewInbox(connect(t, w.proxy.url), t.Name(), nil)
+	w.inbox = must(lendingpostgres.NewInbox(connect(t, w.proxy.url), t.Name(), nil))
 	return w
 }
 
@@ -231,7 +231,7 @@ func (w *txTest) cutInCommit(tx pgx.Tx) {
 	}()
 }
 
-// work works until an event was acted on, or put aside, and returns what each try was
+// work works until an event was acted on, or set aside, and returns what each try was
 // reported as.
 func (w *txTest) work(t *testing.T, handle lendingpostgres.TxFunc) (reports []error) {
 	t.Helper()
@@ -239,9 +239,9 @@ func (w *txTest) work(t *testing.T, handle lendingpostgres.TxFunc) (reports []er
 	defer cancel()
 	w.inbox.WorkTx(ctx, handle, &webhook.WorkOptions{
 		Concurrency: 1, MaxTries: 5, Backoff: func(int) time.Duration { return time.Millisecond },
-		Observe: func(h webhook.Handling) {
+		Observe: func(h webhook.Result) {
 			reports = append(reports, h.Err)
-			if h.Buried || h.Err == nil || errors.Is(h.Err, webhook.ErrDuplicate) || errors.Is(h.Err, webhook.ErrNotRecorded) {
+			if h.DeadLettered || h.Err == nil || errors.Is(h.Err, webhook.ErrDuplicate) || errors.Is(h.Err, webhook.ErrNotRecorded) {
 				cancel()
 			}
 		},
@@ -266,7 +266,7 @@ func TestWorkTxWithoutItsClaim(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, tx.Conn().Close(ctx))
 		return errors.New("the connection is cut")
-	}, &webhook.WorkOptions{Concurrency: 1, Backoff: func(int) time.Duration { return 0 }, Observe: func(h webhook.Handling) {
+	}, &webhook.WorkOptions{Concurrency: 1, Backoff: func(int) time.Duration { return 0 }, Observe: func(h webhook.Result) {
 		reports = append(reports, h.Err)
 		cancel()
 	}})
@@ -279,7 +279,7 @@ func TestWorkTxWithoutItsClaim(t *testing.T) {
 	require.Zero(t, effects)
 }
 
-// What fails each time is put aside with nothing written, can be looked at, and revived.
+// What fails each time is set aside with nothing written, can be looked at, and redriven.
 func TestWorkTxPutsAside(t *testing.T) {
 	w := newTxTest(t, withEffects(t, database(t)))
 	require.NoError(t, w.inbox.Put(t.Context(), event("a")))
@@ -294,12 +294,12 @@ func TestWorkTxPutsAside(t *testing.T) {
 		return nil
 	}
 	require.Len(t, w.work(t, handle), 5)
-	require.Equal(t, webhook.InboxCounts{Dead: 1}, counts(t, w.inbox))
-	dead, err := w.inbox.Dead(t.Context())
+	require.Equal(t, webhook.InboxCounts{DeadLetters: 1}, counts(t, w.inbox))
+	dead, err := w.inbox.DeadLetters(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 5, dead[0].Tries)
 	broken = false
-	require.NoError(t, w.inbox.Revive(t.Context(), dead[0]))
+	require.NoError(t, w.inbox.Redrive(t.Context(), dead[0]))
 	require.Equal(t, []error{nil}, w.work(t, handle))
 	var effects int
 	require.NoError(t, w.pool.QueryRow(t.Context(), "SELECT count(*) FROM effects").Scan(&effects))
@@ -320,7 +320,7 @@ func TestWorkTxDoesNotGuess(t *testing.T) {
 		_, err := tx.Exec(ctx, "INSERT INTO effects VALUES ($1)", e.Key())
 		proxy.answers.Store(1 << 30) // for good
 		return err
-	}, &webhook.WorkOptions{Concurrency: 1, Observe: func(h webhook.Handling) {
+	}, &webhook.WorkOptions{Concurrency: 1, Observe: func(h webhook.Result) {
 		if h.Key != "" {
 			reports = append(reports, h.Err)
 			cancel()
@@ -359,7 +359,7 @@ func TestWorkTxCommitsAfterTheDeadline(t *testing.T) {
 		_, err := tx.Exec(ctx, "INSERT INTO effects VALUES ($1)", e.Key())
 		<-ctx.Done()
 		return err
-	}, &webhook.WorkOptions{Concurrency: 1, Timeout: 200 * time.Millisecond, Observe: func(h webhook.Handling) {
+	}, &webhook.WorkOptions{Concurrency: 1, Timeout: 200 * time.Millisecond, Observe: func(h webhook.Result) {
 		reports = append(reports, h.Err)
 		cancel()
 	}})

@@ -62,8 +62,8 @@ func TestStoresKeepTheirContracts(t *testing.T) {
 				})
 			})
 			t.Run("Deduper", func(t *testing.T) {
-				storetest.Deduper(t, func(t *testing.T, times webhook.DeduperOptions) func() webhook.Deduper {
-					return func() webhook.Deduper { return lendingpostgres.NewDeduper(pool(t), t.Name(), times) }
+				storetest.Deduper(t, func(t *testing.T, times *webhook.DeduperOptions) func() webhook.Deduper {
+					return func() webhook.Deduper { return must(lendingpostgres.NewDeduper(pool(t), t.Name(), times)) }
 				})
 			})
 			t.Run("JournalStore", func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestStoresKeepTheirContracts(t *testing.T) {
 			t.Run("Inbox", func(t *testing.T) {
 				storetest.Inbox(t, func(t *testing.T, lease time.Duration) func() webhook.Inbox {
 					return func() webhook.Inbox {
-						return lendingpostgres.NewInbox(pool(t), t.Name(), &lendingpostgres.InboxOptions{Lease: lease})
+						return must(lendingpostgres.NewInbox(pool(t), t.Name(), &lendingpostgres.InboxOptions{Lease: lease}))
 					}
 				})
 			})
@@ -216,7 +216,7 @@ func TestLeaseBeginsWhenItIsGiven(t *testing.T) {
 // What is forgotten is deleted when others are claimed, a little at a time.
 func TestDeduperDeletesWhatIsForgotten(t *testing.T) {
 	pool := migrated(t)
-	deduper := lendingpostgres.NewDeduper(pool, "test", webhook.DeduperOptions{Keep: time.Millisecond})
+	deduper := must(lendingpostgres.NewDeduper(pool, "test", &webhook.DeduperOptions{Keep: time.Millisecond}))
 	rows := func() (n int) {
 		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM lending_deduper").Scan(&n))
 		return n

@@ -73,7 +73,11 @@ func ExampleNewInbox() {
 		fmt.Println(err)
 		return
 	}
-	receiver := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), one.Put, nil)
+	receiver, err := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), one.Put, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	fmt.Println("answered:", deliver(receiver))
 
 	another, err := lendingredis.NewInbox(ctx, rdb, "webhooks", nil)
@@ -96,12 +100,20 @@ func ExampleNewDeduper() {
 	rdb, stop := exampleRedis() // in its place: redis.NewClient, or a cluster's
 	defer stop()
 	for range 2 { // replicas
-		deduper := lendingredis.NewDeduper(rdb, "lending:seen:", webhook.DeduperOptions{})
+		deduper, err := lendingredis.NewDeduper(rdb, "lending:seen:", nil)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
 		handle := webhook.Once(deduper, func(_ context.Context, event *webhook.Event) error {
 			fmt.Println("acted on", event.Name)
 			return nil
 		})
-		receiver := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), handle, nil)
+		receiver, err := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), handle, nil)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
 		fmt.Println("answered:", deliver(receiver))
 	}
 	// Output:

@@ -2,6 +2,7 @@ package lendingredis
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -22,12 +23,12 @@ type InboxOptions struct {
 
 // Inbox is a [webhook.Inbox] in Redis, for the replicas of a receiver: a stream with a
 // consumer group, a sorted set of what will be tried again, and a stream of what was
-// put aside. Use Redis 6.2 or later; it may be a cluster.
+// set aside. Use Redis 6.2 or later; it may be a cluster.
 //
 // It keeps what Redis keeps, which contrib/README.md has as a table. To survive kill -9
 // and the loss of power Redis needs "appendonly yes" and "appendfsync always"; its memory
 // policy must be "noeviction": a full Redis accepts no event then, and those that it has
-// can be acted on, tried again and put aside. Events lie in it as they came, codes and
+// can be acted on, tried again and set aside. Events lie in it as they came, codes and
 // personal data included.
 //
 // What a process was acting on when it ended is due again when its Lease has passed.
@@ -44,18 +45,23 @@ var _ webhook.Inbox = (*Inbox)(nil)
 
 const group = "lending" // all replicas are one consumer in one group: claims need no names
 
+var errNoClient = errors.New("lendingredis: the client is nil")
+
 // NewInbox returns the inbox of that name, and makes it if there is none.
 func NewInbox(ctx context.Context, client redis.UniversalClient, name string, opts *InboxOptions) (*Inbox, error) {
+	if client == nil {
+		return nil, errNoClient
+	}
 	var o InboxOptions
 	if opts != nil {
 		o = *opts
 	}
-	times := webhook.DeduperOptions{Lease: o.Lease, Keep: o.Keep}.WithDefaults()
+	times := (&webhook.DeduperOptions{Lease: o.Lease, Keep: o.Keep}).WithDefaults()
 	name = "{" + name + "}:" // one slot of a cluster
 	b := &Inbox{
 		client:  opaque.Hide(client),
 		options: InboxOptions{times.Lease, times.Keep},
-		stream:  name + "events", later: name + "later", dead: name + "dead", seenStart: name + "seen:",
+		stream:  name + "events", later: name + "scheduled", dead: name + "dead-letters", seenStart: name + "seen:",
 		taking: opaque.Hide(newTaking()),
 	}
 	if err := b.create(ctx); err != nil {
@@ -162,19 +168,19 @@ func (b *Inbox) Retry(ctx context.Context, entry *webhook.InboxEntry, wait time.
 	return err
 }
 
-var bury = redis.NewScript(claimOf + `
+var deadLetter = redis.NewScript(claimOf + `
 local reply = add(KEYS[2], ARGV[4], ARGV[5], 'XDEL', KEYS[1], ARGV[2])
 if type(reply) == 'table' then return reply end
 return redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])`)
 
-// Bury implements [webhook.Inbox]. [Inbox.Dead] lists what was put aside.
-func (b *Inbox) Bury(ctx context.Context, entry *webhook.InboxEntry) error {
-	return b.giveUp(ctx, bury, b.dead, entry, entry.Tries-1, entry.Event.Body())
+// DeadLetter implements [webhook.Inbox]. [Inbox.DeadLetters] lists what was set aside.
+func (b *Inbox) DeadLetter(ctx context.Context, entry *webhook.InboxEntry) error {
+	return b.giveUp(ctx, deadLetter, b.dead, entry, entry.Tries-1, entry.Event.Body())
 }
 
-// Dead returns the events that were put aside, oldest first. One without a name holds
+// DeadLetters returns the events that were set aside, oldest first. One without a name holds
 // what [webhook.Parse] refuses: [webhook.Event.Body] returns it.
-func (b *Inbox) Dead(ctx context.Context) ([]*webhook.InboxEntry, error) {
+func (b *Inbox) DeadLetters(ctx context.Context) ([]*webhook.InboxEntry, error) {
 	messages, err := b.client().XRange(ctx, b.dead, "-", "+").Result()
 	if err != nil {
 		return nil, err
@@ -187,13 +193,13 @@ func (b *Inbox) Dead(ctx context.Context) ([]*webhook.InboxEntry, error) {
 	return entries, nil
 }
 
-var revive = redis.NewScript(move + `
+var redrive = redis.NewScript(move + `
 if #redis.call('XRANGE', KEYS[2], ARGV[1], ARGV[1]) == 0 then return 0 end
 return add(KEYS[1], '0', ARGV[2], 'XDEL', KEYS[2], ARGV[1])`)
 
-// Revive makes an event that was put aside due again, as if it had not been tried.
-func (b *Inbox) Revive(ctx context.Context, entry *webhook.InboxEntry) error {
-	return revive.Run(ctx, b.client(), []string{b.stream, b.dead}, entry.ID, entry.Event.Body()).Err()
+// Redrive makes an event that was set aside due again, as if it had not been tried.
+func (b *Inbox) Redrive(ctx context.Context, entry *webhook.InboxEntry) error {
+	return redrive.Run(ctx, b.client(), []string{b.stream, b.dead}, entry.ID, entry.Event.Body()).Err()
 }
 
 var counts = redis.NewScript(pending + `
@@ -206,5 +212,5 @@ func (b *Inbox) Counts(ctx context.Context) (webhook.InboxCounts, error) {
 	if err != nil {
 		return webhook.InboxCounts{}, err
 	}
-	return webhook.InboxCounts{Waiting: int(n[0]), Running: int(n[1]), Dead: int(n[2])}, nil
+	return webhook.InboxCounts{Waiting: int(n[0]), Running: int(n[1]), DeadLetters: int(n[2])}, nil
 }

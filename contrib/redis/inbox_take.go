@@ -47,7 +47,7 @@ func (b *Inbox) Take(ctx context.Context) (*webhook.InboxEntry, error) {
 		entry, err := b.try(ctx, first)
 		switch {
 		case err != nil && entry != nil: // it would be refused each time
-			return nil, errors.Join(fmt.Errorf("lendingredis: an entry was put aside: %w", err), b.Bury(ctx, entry))
+			return nil, errors.Join(fmt.Errorf("lendingredis: an entry is now a dead letter: %w", err), b.DeadLetter(ctx, entry))
 		case err != nil && strings.HasPrefix(err.Error(), "NOGROUP"): // Redis has lost its data
 			err = b.create(ctx)
 		case entry != nil:

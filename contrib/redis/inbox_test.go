@@ -31,11 +31,25 @@ func inbox(t *testing.T, client *redis.Client, opts *lendingredis.InboxOptions) 
 	return inbox
 }
 
+func dedupes(t *testing.T, client redis.UniversalClient, prefix string, opts *webhook.DeduperOptions) *lendingredis.Deduper {
+	t.Helper()
+	deduper, err := lendingredis.NewDeduper(client, prefix, opts)
+	require.NoError(t, err)
+	return deduper
+}
+
+func TestConstructorsRefuseNoClient(t *testing.T) {
+	_, err := lendingredis.NewDeduper(nil, "", nil)
+	require.ErrorContains(t, err, "client is nil")
+	_, err = lendingredis.NewInbox(t.Context(), nil, "", nil)
+	require.ErrorContains(t, err, "client is nil")
+}
+
 func TestDeduperKeepsItsContract(t *testing.T) {
 	client := startRedis(t).client()
 	defer client.Close()
-	storetest.Deduper(t, func(t *testing.T, opts webhook.DeduperOptions) func() webhook.Deduper {
-		return func() webhook.Deduper { return lendingredis.NewDeduper(client, t.Name(), opts) }
+	storetest.Deduper(t, func(t *testing.T, opts *webhook.DeduperOptions) func() webhook.Deduper {
+		return func() webhook.Deduper { return dedupes(t, client, t.Name(), opts) }
 	})
 	left, err := client.Keys(t.Context(), "*").Result()
 	require.NoError(t, err)
@@ -55,7 +69,7 @@ func TestDeduperClaimsThoughTheAnswerIsLost(t *testing.T) {
 		return &lossy{connection, &lose}, err
 	}})
 	defer client.Close()
-	deduper := lendingredis.NewDeduper(client, "test:", webhook.DeduperOptions{})
+	deduper := dedupes(t, client, "test:", nil)
 	_, err := deduper.Claim(t.Context(), "a") // the server knows the script now
 	require.NoError(t, err)
 	lose.Store(true)
@@ -85,7 +99,7 @@ func TestDeduperFailsWithoutRedis(t *testing.T) {
 	server := startRedis(t)
 	client := server.client()
 	defer client.Close()
-	deduper := lendingredis.NewDeduper(client, "test:", webhook.DeduperOptions{})
+	deduper := dedupes(t, client, "test:", nil)
 	claim, err := deduper.Claim(t.Context(), "a")
 	require.NoError(t, err)
 	server.kill()
@@ -133,14 +147,14 @@ func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
 	require.NoError(t, client.XAdd(t.Context(), &redis.XAddArgs{Stream: "{test}:events", Values: []any{"tries", "0", "body", "{{{"}}).Err())
 	require.NoError(t, inbox.Put(t.Context(), event("a")))
 	_, err := inbox.Take(t.Context())
-	require.ErrorContains(t, err, "put aside")
+	require.ErrorContains(t, err, "dead letter")
 	entry, err := inbox.Take(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, lending.EventName("a"), entry.Event.Name)
 	counts, err := inbox.Counts(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, webhook.InboxCounts{Running: 1, Dead: 1}, counts)
-	dead, err := inbox.Dead(t.Context())
+	require.Equal(t, webhook.InboxCounts{Running: 1, DeadLetters: 1}, counts)
+	dead, err := inbox.DeadLetters(t.Context())
 	require.NoError(t, err)
 	require.Len(t, dead, 1)
 	require.Equal(t, "{{{", string(dead[0].Event.Body()))
@@ -204,7 +218,8 @@ const onceAt, quickAt = "once:", "quick:"
 // openStore is for the receivers that the tests below start.
 func openStore(store string) (webhooktest.Store, error) {
 	if address, once := strings.CutPrefix(store, onceAt); once {
-		return webhooktest.Store{Deduper: lendingredis.NewDeduper(newRedis(address), "test:", webhook.DeduperOptions{Lease: 3 * time.Second})}, nil
+		deduper, err := lendingredis.NewDeduper(newRedis(address), "test:", &webhook.DeduperOptions{Lease: 3 * time.Second})
+		return webhooktest.Store{Deduper: deduper}, err
 	}
 	lease := 3 * time.Second
 	if address, quick := strings.CutPrefix(store, quickAt); quick {
@@ -292,7 +307,7 @@ func TestInboxGivesSuspectsAlone(t *testing.T) {
 	take(t, fourth, "after")
 }
 
-// What ends its process is found, and nothing beside it is put aside.
+// What ends its process is found, and nothing beside it is set aside.
 func TestCrashesBuryNoInnocents(t *testing.T) {
 	t.Parallel()
 	webhooktest.Crash(t, func(string) string { return quickAt + startRedis(t).address() }, openStore)
@@ -377,21 +392,21 @@ func TestInboxAcceptsNothingThatIsRefused(t *testing.T) {
 func TestInboxLosesNothingThatIsRefused(t *testing.T) {
 	type move func(*lendingredis.Inbox, *webhook.InboxEntry) error
 	retry := func(b *lendingredis.Inbox, e *webhook.InboxEntry) error { return b.Retry(t.Context(), e, time.Hour) }
-	bury := func(b *lendingredis.Inbox, e *webhook.InboxEntry) error { return b.Bury(t.Context(), e) }
+	deadLetter := func(b *lendingredis.Inbox, e *webhook.InboxEntry) error { return b.DeadLetter(t.Context(), e) }
 	done := func(b *lendingredis.Inbox, e *webhook.InboxEntry) error { return b.Done(t.Context(), e) }
-	revive := func(b *lendingredis.Inbox, e *webhook.InboxEntry) error { return b.Revive(t.Context(), e) }
-	running, dead, waiting := webhook.InboxCounts{Running: 1}, webhook.InboxCounts{Dead: 1}, webhook.InboxCounts{Waiting: 1}
+	redrive := func(b *lendingredis.Inbox, e *webhook.InboxEntry) error { return b.Redrive(t.Context(), e) }
+	running, dead, waiting := webhook.InboxCounts{Running: 1}, webhook.InboxCounts{DeadLetters: 1}, webhook.InboxCounts{Waiting: 1}
 	for name, test := range map[string]struct {
 		command       string
 		move          move
 		before, after webhook.InboxCounts
 	}{
-		"retry without ZADD":  {"zadd", retry, running, waiting},
-		"bury without XADD":   {"xadd", bury, running, dead},
-		"bury without XDEL":   {"xdel", bury, running, dead},
-		"done without XDEL":   {"xdel", done, running, webhook.InboxCounts{}},
-		"revive without XADD": {"xadd", revive, dead, waiting},
-		"revive without XDEL": {"xdel", revive, dead, waiting},
+		"retry without ZADD":      {"zadd", retry, running, waiting},
+		"deadLetter without XADD": {"xadd", deadLetter, running, dead},
+		"deadLetter without XDEL": {"xdel", deadLetter, running, dead},
+		"done without XDEL":       {"xdel", done, running, webhook.InboxCounts{}},
+		"redrive without XADD":    {"xadd", redrive, dead, waiting},
+		"redrive without XDEL":    {"xdel", redrive, dead, waiting},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := startRedis(t)
@@ -399,9 +414,9 @@ func TestInboxLosesNothingThatIsRefused(t *testing.T) {
 			require.NoError(t, inbox.Put(t.Context(), event("a")))
 			entry, err := inbox.Take(t.Context())
 			require.NoError(t, err)
-			if test.before.Dead > 0 {
-				require.NoError(t, inbox.Bury(t.Context(), entry))
-				entries, err := inbox.Dead(t.Context())
+			if test.before.DeadLetters > 0 {
+				require.NoError(t, inbox.DeadLetter(t.Context(), entry))
+				entries, err := inbox.DeadLetters(t.Context())
 				require.NoError(t, err)
 				entry = entries[0]
 			}
@@ -481,7 +496,7 @@ func TestFullRedisIsDrained(t *testing.T) {
 		}
 		acted.Add(1)
 		return nil
-	}, &webhook.WorkOptions{MaxTries: 2, Backoff: func(int) time.Duration { return 20 * time.Millisecond }, Observe: func(h webhook.Handling) {
+	}, &webhook.WorkOptions{MaxTries: 2, Backoff: func(int) time.Duration { return 20 * time.Millisecond }, Observe: func(h webhook.Result) {
 		if h.Key == "" {
 			assert.NoError(t, h.Err)
 		}
@@ -492,10 +507,10 @@ func TestFullRedisIsDrained(t *testing.T) {
 	require.EqualValues(t, events-1, acted.Load())
 	counts, err := started.Counts(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, webhook.InboxCounts{Dead: 1}, counts)
-	dead, err := started.Dead(t.Context())
+	require.Equal(t, webhook.InboxCounts{DeadLetters: 1}, counts)
+	dead, err := started.DeadLetters(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, started.Revive(t.Context(), dead[0]))
+	require.NoError(t, started.Redrive(t.Context(), dead[0]))
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "0").Err())
 	require.NoError(t, started.Put(t.Context(), event("new")), "it was remembered though it was refused")
 }
@@ -569,7 +584,7 @@ func TestDeduperForgetsWithRedis(t *testing.T) {
 	server := startRedis(t)
 	client := server.client()
 	defer client.Close()
-	deduper := lendingredis.NewDeduper(client, "test:", webhook.DeduperOptions{})
+	deduper := dedupes(t, client, "test:", nil)
 	claim, err := deduper.Claim(t.Context(), "a")
 	require.NoError(t, err)
 	require.NoError(t, claim.Done(t.Context()))
@@ -585,7 +600,7 @@ func TestFullRedisClaimsNothing(t *testing.T) {
 	server := startRedis(t, "--maxmemory-policy", "noeviction")
 	client := server.client()
 	defer client.Close()
-	deduper := lendingredis.NewDeduper(client, "test:", webhook.DeduperOptions{})
+	deduper := dedupes(t, client, "test:", nil)
 	claim, err := deduper.Claim(t.Context(), "before")
 	require.NoError(t, err)
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())

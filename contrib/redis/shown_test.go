@@ -28,7 +28,7 @@ func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	t.Cleanup(func() { _ = client.Close() })
 	inbox, err := lendingredis.NewInbox(t.Context(), client, "shown", nil)
 	require.NoError(t, err)
-	deduper := lendingredis.NewDeduper(client, "shown:", webhook.DeduperOptions{})
+	deduper := dedupes(t, client, "shown:", nil)
 	claim, err := deduper.Claim(t.Context(), "key of the claim")
 	require.NoError(t, err)
 

@@ -74,7 +74,10 @@ func run(ctx context.Context, args []string, getenv func(string) string, in io.R
 
 // runEmbedded goes through the whole journey at a service that runs in this program.
 func runEmbedded(ctx context.Context, out io.Writer) error {
-	inbox := newReceiver()
+	inbox, err := newReceiver()
+	if err != nil {
+		return err
+	}
 	defer inbox.Close()
 	service := lendingtest.NewServer(lendingtest.WithDeliveryClient(inbox.server.Client()))
 	defer service.Close()

@@ -22,10 +22,14 @@ type receiver struct {
 	names  []string
 }
 
-func newReceiver() *receiver {
+func newReceiver() (*receiver, error) {
 	r := &receiver{}
-	r.server = httptest.NewTLSServer(webhook.NewReceiver(r.secrets, r.keep, nil))
-	return r
+	handler, err := webhook.NewReceiver(r.secrets, r.keep, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.server = httptest.NewTLSServer(handler)
+	return r, nil
 }
 
 func (r *receiver) Close() { r.server.Close() }

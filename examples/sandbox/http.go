@@ -19,10 +19,16 @@ import (
 //go:embed page.html page.css page.js
 var files embed.FS
 
-// handler is the page, the service below /api, and its control if that is wanted.
-func handler(service *lendingtest.Service, s settings, done <-chan struct{}) http.Handler {
+// newPage returns a page that follows a service until done is closed.
+func newPage(service *lendingtest.Service, s settings, done <-chan struct{}) *page {
 	p := &page{service: service, set: s, done: done}
 	p.follow()
+	return p
+}
+
+// handler is the page, the service below /api, and its control if that is wanted.
+func (p *page) handler() http.Handler {
+	service, s := p.service, p.set
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", s.guarded(http.HandlerFunc(p.show)))
 	mux.Handle("GET /events", s.guarded(http.HandlerFunc(p.stream)))

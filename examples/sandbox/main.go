@@ -1,6 +1,7 @@
 // Sandbox runs the lending service as a program on a port, so that a front end, or a
 // client in any language, can be tried against it. Everything is kept in memory and
-// forgotten at the end.
+// forgotten at the end, unless -state names a file. Identifiers, codes and tokens are new
+// at each start; -seed makes them the same.
 //
 //	go run ./examples/sandbox
 //
@@ -25,11 +26,13 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -70,6 +73,9 @@ type settings struct {
 	name        string
 
 	readLag time.Duration
+
+	seed  uint64 // of identifiers, codes and tokens; 0 means a random one
+	state string // the file that keeps the records across restarts
 }
 
 func (s settings) scheme() string {
@@ -94,6 +100,8 @@ func parse(args []string, out io.Writer) (s settings, err error) {
 	flags.StringVar(&s.certificate, "tls", "", "serve https, and write the certificate that clients have to trust to this file, for example sandbox.pem")
 	flags.StringVar(&s.name, "name", "", "a further name or address for the certificate, for example that of a container")
 	flags.DurationVar(&s.readLag, "read-lag", 0, "have reads show a command only so much later, as a service does that reads from replicas")
+	flags.Uint64Var(&s.seed, "seed", 0, "make identifiers, codes and tokens the same in each run; 0 makes new ones at each start")
+	flags.StringVar(&s.state, "state", "", "keep records, tokens and codes in this file across restarts")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
@@ -102,6 +110,14 @@ func parse(args []string, out io.Writer) (s settings, err error) {
 	}
 	if err := checkOrigin(s.origin); err != nil {
 		return s, err
+	}
+	if s.seed > math.MaxUint32 {
+		return s, fmt.Errorf("-seed wants a number up to %d", uint32(math.MaxUint32))
+	}
+	if s.seed == 0 { // so that a token or an identifier of another run means nothing in this one
+		var random [4]byte
+		_, _ = rand.Read(random[:]) // never fails
+		s.seed = uint64(binary.LittleEndian.Uint32(random[:]))
 	}
 	s.control = s.control || s.token != ""
 	if s.public && s.token == "" {
@@ -167,8 +183,13 @@ func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.
 		}
 		listener = tls.NewListener(listener, config)
 	}
-	service := lendingtest.New(append(opts, lendingtest.WithControlToken(s.token), lendingtest.WithReadLag(s.readLag))...)
+	service := lendingtest.New(append(opts, lendingtest.WithSeed(uint32(s.seed)), lendingtest.WithControlToken(s.token), lendingtest.WithReadLag(s.readLag))...)
 	defer service.Close()
+	if s.state != "" {
+		if err := restore(service, s.state); err != nil {
+			return errors.Join(err, listener.Close())
+		}
+	}
 	if s.log {
 		service.Watch(func(e lendingtest.Event) {
 			if e.Late != nil {
@@ -177,7 +198,7 @@ func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.
 		})
 	}
 	printer.Print(greeting(callable(listener.Addr()), s))
-	err = serve(ctx, listener, service, s)
+	err = serve(ctx, listener, service, s, printer)
 	printer.Print("The sandbox has stopped.")
 	return err
 }
@@ -196,9 +217,13 @@ func listen(ctx context.Context, s settings) (net.Listener, error) {
 	return config.Listen(ctx, "tcp", addr.String())
 }
 
-func serve(ctx context.Context, listener net.Listener, service *lendingtest.Service, s settings) error {
+func serve(ctx context.Context, listener net.Listener, service *lendingtest.Service, s settings, printer *log.Logger) error {
+	p := newPage(service, s, ctx.Done())
+	if s.state != "" {
+		defer keep(service, &p.news, s.state, func(err error) { printer.Print(err) })()
+	}
 	server := &http.Server{
-		Handler:           handler(service, s, ctx.Done()),
+		Handler:           p.handler(),
 		ReadHeaderTimeout: 10 * time.Second,
 	}
 	failed := make(chan error, 1)

@@ -7,8 +7,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -56,7 +59,7 @@ func start(t *testing.T, args ...string) *sandbox {
 	ctx, cancel := context.WithCancel(t.Context())
 	out, ended := &output{address: make(chan string, 1)}, make(chan error, 1)
 	noon := lendingtest.WithClock(func() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) })
-	go func() { ended <- run(ctx, append([]string{"-addr", "127.0.0.1:0"}, args...), out, noon) }()
+	go func() { ended <- run(ctx, append([]string{"-addr", "127.0.0.1:0", "-seed", "1"}, args...), out, noon) }()
 	s := &sandbox{t: t, out: out, client: &http.Client{Transport: &http.Transport{}}}
 	select {
 	case url := <-out.address:
@@ -304,6 +307,7 @@ func TestRefusesToBeReached(t *testing.T) {
 		{[]string{"-origin", "https://"}, "is not an origin"},
 		{[]string{"-receiver", "http://192.0.2.7:3000"}, "want host:port"},
 		{[]string{"-receiver", "192.0.2.7"}, "want host:port"},
+		{[]string{"-seed", "4294967296"}, "number up to 4294967295"},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			assert.ErrorContains(t, run(ended, test.args, io.Discard), test.want)
@@ -405,6 +409,45 @@ func TestOpenPagesShareFrames(t *testing.T) {
 		assert.NotContains(t, third.sections["requests"], "127.0.0.1", "its lines show its own address")
 	})
 }
+
+// A restarted sandbox with a state file goes on with its records and tokens; another one has
+// new identifiers, and knows no token of a run before.
+func TestState(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "state.json")
+	first := start(t, "-log=false", "-state", file, "-control", "-seed", "0")
+	first.signIn(device)
+	first.post("Application/create-customer", newCustomer, nil)
+	status, _, _ := first.do(http.MethodPost, "/_control/advance", `{"by":"30m"}`)
+	require.Equal(t, http.StatusNoContent, status)
+	require.NoError(t, first.stop())
+
+	second := start(t, "-log=false", "-state", file, "-control", "-seed", "0")
+	second.token = first.token
+	status, _, customer := second.do(http.MethodGet, "/api/Customer/get-customer-by-email?email=ada@example.com", "")
+	assert.Equal(t, http.StatusOK, status)
+	assert.Contains(t, customer, "ada@example.com")
+	_, header, _ := second.do(http.MethodGet, "/api/x", "")
+	now, err := http.ParseTime(header.Get("Date"))
+	require.NoError(t, err)
+	assert.WithinDuration(t, time.Date(2026, 11, 20, 12, 30, 0, 0, time.UTC), now, 10*time.Minute)
+
+	other := start(t, "-log=false", "-seed", "0")
+	other.token = first.token
+	status, _, _ = other.do(http.MethodGet, "/api/Customer/get-customer-by-email?email=ada@example.com", "")
+	assert.Equal(t, http.StatusUnauthorized, status)
+	other.signIn(device)
+	var created struct{ ID string }
+	other.post("Application/create-customer", newCustomer, &created)
+	assert.NotContains(t, customer, created.ID)
+
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	assert.Equal(t, fs.FileMode(0o600), info.Mode().Perm())
+	require.NoError(t, os.WriteFile(file, []byte("{"), 0o600))
+	assert.ErrorContains(t, run(t.Context(), []string{"-addr", "127.0.0.1:0", "-state", file}, io.Discard), "is not the state of a sandbox")
+}
+
+const newCustomer = `{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com","password":"Correct-Horse-1","mobileNumber":"5551234567"}`
 
 func TestLine(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)

@@ -54,7 +54,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 // receiver is the handler of the webhooks. A program that does more than print puts an
 // inbox in the place of the functions: see webhook.Inbox.
-func receiver(secrets webhook.SecretsFunc, out io.Writer, observe func(webhook.Delivery)) http.Handler {
+func receiver(secrets webhook.SecretsFunc, out io.Writer, observe func(webhook.Delivery)) (http.Handler, error) {
 	events := webhook.EventFuncs{
 		lending.EventLoanCreated: func(_ context.Context, event *webhook.Event) error {
 			var data struct{ Simulated bool } // what of the data matters here
@@ -73,7 +73,7 @@ func receiver(secrets webhook.SecretsFunc, out io.Writer, observe func(webhook.D
 			return err
 		},
 	}
-	deduper := webhook.NewMemoryDeduper(webhook.DeduperOptions{})
+	deduper := webhook.NewMemoryDeduper(nil)
 	once := webhook.Once(deduper, webhook.OnceBy(deduper, byApplication, events.Handle))
 	return webhook.NewReceiver(secrets, once, &webhook.ReceiverOptions{Observe: observe})
 }
@@ -96,10 +96,14 @@ func serve(ctx context.Context, address, secret string, log io.Writer) error {
 		return errors.New("LENDING_WEBHOOK_SECRET is not set: it is the secret that Webhooks.Ensure returns")
 	}
 	logger := slog.New(slog.NewTextHandler(log, nil))
-	mux := http.NewServeMux()
-	mux.Handle("/webhooks", receiver(webhook.SignedWith(lending.NewSecret(secret)), log, func(d webhook.Delivery) {
+	handler, err := receiver(webhook.SignedWith(lending.NewSecret(secret)), log, func(d webhook.Delivery) {
 		logger.InfoContext(ctx, "delivery", "delivery", d)
-	}))
+	})
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/webhooks", handler)
 	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	context.AfterFunc(ctx, func() {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 40*time.Second) // calls under way return
@@ -129,7 +133,7 @@ func demonstrate(ctx context.Context, out io.Writer) error {
 	}
 	d := &demonstration{out: out, partner: lending.ForPartner(partner)}
 	d.secret.Store(&lending.Secret{})
-	d.receiver = httptest.NewTLSServer(receiver(func(*http.Request) ([]lending.Secret, error) {
+	handler, err := receiver(func(*http.Request) ([]lending.Secret, error) {
 		return []lending.Secret{*d.secret.Load()}, nil
 	}, out, func(delivery webhook.Delivery) {
 		if delivery.Err != nil {
@@ -137,7 +141,11 @@ func demonstrate(ctx context.Context, out io.Writer) error {
 		} else {
 			fmt.Fprintf(out, "  answered %d\n", delivery.Status)
 		}
-	}))
+	})
+	if err != nil {
+		return err
+	}
+	d.receiver = httptest.NewTLSServer(handler)
 	defer d.receiver.Close()
 	d.service = lendingtest.NewServer(lendingtest.WithDeliveryClient(d.receiver.Client()))
 	defer d.service.Close()

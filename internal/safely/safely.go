@@ -12,9 +12,7 @@ var ErrGoexit = errors.New("lending: a function called runtime.Goexit")
 
 // Call runs f in a goroutine of its own, waits, and returns the error of f. A panic of f, or
 // of a method of that error, is returned as a *P, and runtime.Goexit as [ErrGoexit]. P is
-// lending.PanicError, which this package cannot import:
-//
-//	err := safely.Call[lending.PanicError](f)
+// lending.PanicError, which this package cannot import.
 func Call[P ~struct {
 	Value any
 	Stack []byte

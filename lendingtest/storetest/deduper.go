@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,16 +15,16 @@ import (
 // Deduper holds a [webhook.Deduper] to its contract. place makes an empty place, and
 // returns what opens a deduper with these times there, as each of several processes does:
 // those that are open at the same time share their keys.
-func Deduper(t *testing.T, place func(t *testing.T, opts webhook.DeduperOptions) (open func() webhook.Deduper)) {
+func Deduper(t *testing.T, place func(t *testing.T, opts *webhook.DeduperOptions) (open func() webhook.Deduper)) {
 	t.Helper()
 	for _, rule := range deduperRules() {
 		t.Run(rule.name, func(t *testing.T) {
-			rule.check(t, func(opts webhook.DeduperOptions) func() webhook.Deduper { return place(t, opts) })
+			rule.check(t, func(opts *webhook.DeduperOptions) func() webhook.Deduper { return place(t, opts) })
 		})
 	}
 }
 
-type deduperPlace func(webhook.DeduperOptions) (open func() webhook.Deduper)
+type deduperPlace func(*webhook.DeduperOptions) (open func() webhook.Deduper)
 
 func deduperRules() []rule[deduperPlace] {
 	lasting := webhook.DeduperOptions{Lease: long, Keep: long}
@@ -45,10 +46,11 @@ func deduperRules() []rule[deduperPlace] {
 		{"processes share the keys", lasting, deduper.shared},
 		{"of many at once one claims", lasting, deduper.oneOfMany},
 		{"Claim fails when its context has ended", lasting, deduper.context},
+		{"a Claim that its context ends leaves the key free", lasting, deduper.abandoned},
 	} {
 		rules = append(rules, rule[deduperPlace]{r.name, func(tb testing.TB, place deduperPlace) {
 			tb.Helper()
-			open := place(r.opts)
+			open := place(&r.opts)
 			r.check(deduper{tb, r.opts, open, open()})
 		}})
 	}
@@ -246,4 +248,21 @@ func (d deduper) context() {
 		d.Fatalf("Claim has not returned %v after the end of its context", patience)
 	}
 	d.claim("b", "another key was claimed in vain")
+}
+
+// abandoned ends the context of a Claim at moments between its beginning and its end.
+func (d deduper) abandoned() {
+	start := time.Now()
+	d.claim("a", "it is free")
+	took := max(time.Since(start), time.Millisecond)
+	const moments = 40
+	for n := range moments {
+		key := fmt.Sprint("key ", n)
+		ctx, cancel := context.WithTimeout(d.Context(), 2*took*time.Duration(n)/moments)
+		_, err := d.deduper.Claim(ctx, key)
+		cancel()
+		if err != nil {
+			d.comes(key, webhook.ErrClaimed, "the Claim before has failed when its context ended, and nobody has the claim")
+		}
+	}
 }

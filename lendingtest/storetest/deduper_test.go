@@ -13,7 +13,7 @@ import (
 // dedupeModel is a deduper that keeps its contract, but for its flaw.
 type dedupeModel struct {
 	flaw string
-	opts webhook.DeduperOptions
+	opts *webhook.DeduperOptions
 	mu   sync.Mutex
 	keys map[string]*claimModel
 }
@@ -26,7 +26,7 @@ type claimModel struct {
 }
 
 func openDedupers(flaw string) deduperPlace {
-	return func(opts webhook.DeduperOptions) func() webhook.Deduper {
+	return func(opts *webhook.DeduperOptions) func() webhook.Deduper {
 		shared := &dedupeModel{flaw: flaw, opts: opts, keys: map[string]*claimModel{}}
 		return func() webhook.Deduper {
 			if flaw == "is each process's own" {
@@ -76,6 +76,10 @@ func (m *dedupeModel) Claim(ctx context.Context, key string) (webhook.Claim, err
 	}
 	c = &claimModel{model: m, key: key, until: time.Now().Add(lease)}
 	m.keys[key] = c
+	if _, ends := ctx.Deadline(); ends && m.flaw == "keeps a claim whose context has ended" {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	return c, nil
 }
 
@@ -111,7 +115,7 @@ func (c *claimModel) Release(context.Context) error {
 }
 
 func TestDeduperModel(t *testing.T) {
-	Deduper(t, func(_ *testing.T, opts webhook.DeduperOptions) func() webhook.Deduper { return openDedupers("")(opts) })
+	Deduper(t, func(_ *testing.T, opts *webhook.DeduperOptions) func() webhook.Deduper { return openDedupers("")(opts) })
 }
 
 func TestDeduperFindsFlaws(t *testing.T) {
@@ -132,6 +136,7 @@ func TestDeduperFindsFlaws(t *testing.T) {
 		"is each process's own":                     {"processes share the keys", "of many at once one claims"},
 		"looks before it locks":                     {"of many at once one claims"},
 		"heeds no context":                          {"Claim fails when its context has ended"},
+		"keeps a claim whose context has ended":     {"a Claim that its context ends leaves the key free"},
 		"outlasts its context":                      {"Claim fails when its context has ended"},
 	})
 }

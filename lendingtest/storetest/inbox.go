@@ -17,9 +17,9 @@ import (
 // may have it closes the one before. An inbox that ends with its process, for tests, is
 // returned again; what must survive is not tested then.
 //
-// The claims of the inbox, if they end, last for lease. An inbox with the methods Dead and
-// Revive, as those of contrib have them, is held to these too: Dead returns what was put aside,
-// and Revive makes it due as if it had not been tried, once.
+// The claims of the inbox, if they end, last for lease. An inbox with the methods DeadLetters and
+// Redrive, as those of contrib have them, is held to these too: DeadLetters returns what was set aside,
+// and Redrive makes it due as if it had not been tried, once.
 func Inbox(t *testing.T, place func(t *testing.T, lease time.Duration) (open func() webhook.Inbox)) {
 	t.Helper()
 	for _, rule := range inboxRules() {
@@ -44,13 +44,13 @@ func inboxRules() []rule[inboxPlace] {
 		{"Take returns when its context has ended", long, inbox.contexts},
 		{"Retry lets an event wait", long, inbox.retries},
 		{"Done removes an event", long, inbox.done},
-		{"Bury puts an event aside", long, inbox.buries},
+		{"DeadLetter sets an event aside", long, inbox.deadLetters},
 		{"of many at once each event has one", long, inbox.oneOfMany},
 		{"what was put survives its process", short, inbox.survives},
 		{"a claim ends by itself", short, inbox.ends},
-		{"Retry and Bury leave the claim of another", short, inbox.late},
+		{"Retry and DeadLetter leave the claim of another", short, inbox.late},
 		{"Done removes also when the claim has ended", short, inbox.lateDone},
-		{"what was put aside can be revived", long, inbox.revives},
+		{"what was set aside can be redriven", long, inbox.redrives},
 		{"Work acts on every event", long, inbox.works},
 	} {
 		rules = append(rules, rule[inboxPlace]{r.name, func(tb testing.TB, place inboxPlace) {
@@ -144,9 +144,9 @@ func (b inbox) retry(entry *webhook.InboxEntry, wait time.Duration) {
 	b.told("Retry", b.inbox.Retry(b.Context(), entry, wait))
 }
 
-func (b inbox) bury(entry *webhook.InboxEntry) {
+func (b inbox) deadLetter(entry *webhook.InboxEntry) {
 	b.Helper()
-	b.told("Bury", b.inbox.Bury(b.Context(), entry))
+	b.told("DeadLetter", b.inbox.DeadLetter(b.Context(), entry))
 }
 
 func (b inbox) counts(want webhook.InboxCounts, when string) {
@@ -181,8 +181,8 @@ func (b inbox) duplicates() {
 	b.seen(1, "that is done")
 	b.counts(webhook.InboxCounts{}, "when one event was put several times, and is done")
 	b.put(2)
-	b.bury(b.take(2, 1))
-	b.seen(2, "that was put aside")
+	b.deadLetter(b.take(2, 1))
+	b.seen(2, "that was set aside")
 	b.none("all are duplicates")
 }
 
@@ -254,22 +254,22 @@ func (b inbox) done() {
 	b.counts(webhook.InboxCounts{Running: 1}, "when one is done")
 	b.is(first)
 	b.retry(first, 0)
-	b.bury(first)
-	b.counts(webhook.InboxCounts{Running: 1}, "after Done, Retry and Bury of what is done")
+	b.deadLetter(first)
+	b.counts(webhook.InboxCounts{Running: 1}, "after Done, Retry and DeadLetter of what is done")
 	b.is(second)
 	b.counts(webhook.InboxCounts{}, "when both are done")
 	b.none("both are done")
 }
 
-func (b inbox) buries() {
+func (b inbox) deadLetters() {
 	b.put(1)
 	entry := b.take(1, 1)
-	b.bury(entry)
-	b.counts(webhook.InboxCounts{Dead: 1}, "when an event was put aside")
-	b.bury(entry)
+	b.deadLetter(entry)
+	b.counts(webhook.InboxCounts{DeadLetters: 1}, "when an event was set aside")
+	b.deadLetter(entry)
 	b.retry(entry, 0)
-	b.none("it was put aside")
-	b.counts(webhook.InboxCounts{Dead: 1}, "after Bury and Retry of what was put aside")
+	b.none("it was set aside")
+	b.counts(webhook.InboxCounts{DeadLetters: 1}, "after DeadLetter and Retry of what was set aside")
 }
 
 func (b inbox) oneOfMany() {

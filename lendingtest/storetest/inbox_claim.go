@@ -16,8 +16,8 @@ func (b inbox) survives() {
 		b.put(n)
 	}
 	b.is(b.taken())
-	buried := b.taken()
-	b.bury(buried)
+	deadLettered := b.taken()
+	b.deadLetter(deadLettered)
 	running := b.taken()
 	before := b.inbox
 	if b.inbox = b.open(); same(before, b.inbox) {
@@ -34,15 +34,15 @@ func (b inbox) survives() {
 	for n := 1; n <= 3; n++ {
 		b.seen(n, "in the next process")
 	}
-	b.counts(webhook.InboxCounts{Running: 1, Dead: 1}, "in the next process")
+	b.counts(webhook.InboxCounts{Running: 1, DeadLetters: 1}, "in the next process")
 	b.retry(again, 0)
 	b.put(4)
 	b.inbox = b.open()
-	b.counts(webhook.InboxCounts{Waiting: 2, Dead: 1}, "in a third process, of what was put and of what will be tried again")
+	b.counts(webhook.InboxCounts{Waiting: 2, DeadLetters: 1}, "in a third process, of what was put and of what will be tried again")
 	for range 2 {
 		b.is(b.taken())
 	}
-	b.counts(webhook.InboxCounts{Dead: 1}, "in a third process, after Done")
+	b.counts(webhook.InboxCounts{DeadLetters: 1}, "in a third process, after Done")
 }
 
 // same reports whether the inbox was opened before.
@@ -81,10 +81,10 @@ func (b inbox) late() {
 		return
 	}
 	b.retry(first, 0)
-	b.bury(first)
-	b.counts(webhook.InboxCounts{Running: 1}, "after Retry and Bury by the owner of a claim that had ended, of what another has")
-	b.bury(second)
-	b.counts(webhook.InboxCounts{Dead: 1}, "after Bury by the owner of the claim")
+	b.deadLetter(first)
+	b.counts(webhook.InboxCounts{Running: 1}, "after Retry and DeadLetter by the owner of a claim that had ended, of what another has")
+	b.deadLetter(second)
+	b.counts(webhook.InboxCounts{DeadLetters: 1}, "after DeadLetter by the owner of the claim")
 }
 
 func (b inbox) lateDone() {
@@ -98,29 +98,29 @@ func (b inbox) lateDone() {
 	b.counts(webhook.InboxCounts{}, "after Done by the owner of a claim that had ended")
 }
 
-// reviver is what an inbox can do beside its interface.
-type reviver interface {
-	Dead(ctx context.Context) ([]*webhook.InboxEntry, error)
-	Revive(ctx context.Context, entry *webhook.InboxEntry) error
+// redriver is what an inbox can do beside its interface.
+type redriver interface {
+	DeadLetters(ctx context.Context) ([]*webhook.InboxEntry, error)
+	Redrive(ctx context.Context, entry *webhook.InboxEntry) error
 }
 
-func (b inbox) revives() {
-	store, ok := b.inbox.(reviver)
+func (b inbox) redrives() {
+	store, ok := b.inbox.(redriver)
 	if !ok {
-		b.Logf("not tested: %T has no methods Dead and Revive", b.inbox)
+		b.Logf("not tested: %T has no methods DeadLetters and Redrive", b.inbox)
 		return
 	}
 	b.put(1)
 	b.retry(b.take(1, 1), 0)
-	b.bury(b.take(1, 2))
-	dead, err := store.Dead(b.Context())
+	b.deadLetter(b.take(1, 2))
+	dead, err := store.DeadLetters(b.Context())
 	if err != nil || len(dead) != 1 || !bytes.Equal(dead[0].Event.Body(), event(1).Body()) || dead[0].Tries != 2 {
-		b.Fatalf("Dead: got %d entries and error %v, want the one that was put aside, with Tries 2", len(dead), err)
+		b.Fatalf("DeadLetters: got %d entries and error %v, want the one that was set aside, with Tries 2", len(dead), err)
 	}
 	for range 2 { // twice is once
-		b.told("Revive", store.Revive(b.Context(), dead[0]))
+		b.told("Redrive", store.Redrive(b.Context(), dead[0]))
 	}
-	b.counts(webhook.InboxCounts{Waiting: 1}, "after Revive")
+	b.counts(webhook.InboxCounts{Waiting: 1}, "after Redrive")
 	b.is(b.take(1, 1))
 }
 
@@ -142,12 +142,12 @@ func (b inbox) works() {
 			return errors.New("a failure")
 		}
 		return nil
-	}, &webhook.WorkOptions{MaxTries: 3, Backoff: func(int) time.Duration { return short / 10 }, Observe: func(h webhook.Handling) {
+	}, &webhook.WorkOptions{MaxTries: 3, Backoff: func(int) time.Duration { return short / 10 }, Observe: func(h webhook.Result) {
 		mu.Lock()
 		defer mu.Unlock()
 		if h.Key == "" {
 			b.Errorf("Work: the inbox failed: %v", h.Err)
-		} else if h.Err == nil || h.Buried {
+		} else if h.Err == nil || h.DeadLettered {
 			if ended++; ended == events {
 				cancel()
 			}
@@ -162,5 +162,5 @@ func (b inbox) works() {
 			b.Errorf("Work: event %d was acted on %d times, want %d", n, got, want)
 		}
 	}
-	b.counts(webhook.InboxCounts{Dead: 1}, "after Work, of which one event fails each time")
+	b.counts(webhook.InboxCounts{DeadLetters: 1}, "after Work, of which one event fails each time")
 }

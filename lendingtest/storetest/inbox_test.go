@@ -166,17 +166,17 @@ func (m *inboxModel) Retry(_ context.Context, entry *webhook.InboxEntry, wait ti
 			e.tries++
 		}
 	}
-	if m.flaw == "retries what was put aside" {
+	if m.flaw == "retries what was set aside" {
 		_ = m.of(entry, false, "dead", retry)
 	}
 	return m.of(entry, m.flaw == "retries what is another's", "running", retry)
 }
 
-func (m *inboxModel) Bury(_ context.Context, entry *webhook.InboxEntry) error {
-	return m.of(entry, m.flaw == "buries what is another's", "running", func(e *eventModel) {
+func (m *inboxModel) DeadLetter(_ context.Context, entry *webhook.InboxEntry) error {
+	return m.of(entry, m.flaw == "dead-letters what is another's", "running", func(e *eventModel) {
 		e.where = "dead"
 		e.tries++
-		if m.flaw == "forgets what was put aside" {
+		if m.flaw == "forgets what was set aside" {
 			delete(m.seen, e.event.Key())
 		}
 	})
@@ -188,7 +188,7 @@ func (m *inboxModel) Counts(context.Context) (counts webhook.InboxCounts, _ erro
 	for _, e := range m.events {
 		switch {
 		case e.where == "dead":
-			counts.Dead++
+			counts.DeadLetters++
 		case e.where == "running":
 			counts.Running++
 		case m.flaw != "counts what is due alone" || !time.Now().Before(e.until):
@@ -198,7 +198,7 @@ func (m *inboxModel) Counts(context.Context) (counts webhook.InboxCounts, _ erro
 	return counts, nil
 }
 
-func (h *inboxHandle) Dead(context.Context) (entries []*webhook.InboxEntry, _ error) {
+func (h *inboxHandle) DeadLetters(context.Context) (entries []*webhook.InboxEntry, _ error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range h.events {
@@ -209,10 +209,10 @@ func (h *inboxHandle) Dead(context.Context) (entries []*webhook.InboxEntry, _ er
 	return entries, nil
 }
 
-func (h *inboxHandle) Revive(_ context.Context, entry *webhook.InboxEntry) error {
+func (h *inboxHandle) Redrive(_ context.Context, entry *webhook.InboxEntry) error {
 	return h.of(entry, false, "dead", func(e *eventModel) {
 		e.where, e.until, e.tries = "waiting", time.Now(), 0
-		if h.flaw == "revives as tried" {
+		if h.flaw == "redrives as tried" {
 			e.tries = entry.Tries
 		}
 	})
@@ -230,25 +230,25 @@ func TestInboxFindsFlaws(t *testing.T) {
 		"looks before it locks, in Put":                {"of many at once each event has one"},
 		"looks before it locks, in Take":               {"of many at once each event has one", "Work acts on every event"},
 		"looks again after a while":                    {"Take waits until an event is due"},
-		"does not wait":                                {"an event comes out as it went in", "an event that was seen is a duplicate", "Take waits until an event is due", "Take returns when its context has ended", "Retry lets an event wait", "Done removes an event", "Bury puts an event aside", "what was put survives its process", "a claim ends by itself", "Retry and Bury leave the claim of another", "Done removes also when the claim has ended", "Work acts on every event"},
+		"does not wait":                                {"an event comes out as it went in", "an event that was seen is a duplicate", "Take waits until an event is due", "Take returns when its context has ended", "Retry lets an event wait", "Done removes an event", "DeadLetter sets an event aside", "what was put survives its process", "a claim ends by itself", "Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended", "Work acts on every event"},
 		"outlasts its context":                         {"Take returns when its context has ended"},
 		"is blocked by what waits":                     {"Retry lets an event wait"},
-		"has claims that do not end":                   {"what was put survives its process", "a claim ends by itself", "Retry and Bury leave the claim of another", "Done removes also when the claim has ended"},
-		"counts a try that was cut short":              {"what was put survives its process", "a claim ends by itself", "Retry and Bury leave the claim of another", "Done removes also when the claim has ended"},
+		"has claims that do not end":                   {"what was put survives its process", "a claim ends by itself", "Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended"},
+		"counts a try that was cut short":              {"what was put survives its process", "a claim ends by itself", "Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended"},
 		"gives claims that have ended":                 {"an event comes out as it went in"},
-		"gives a claim early to another":               {"a claim ends by itself", "Retry and Bury leave the claim of another", "Done removes also when the claim has ended"},
+		"gives a claim early to another":               {"a claim ends by itself", "Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended"},
 		"has another name for it":                      {"an event comes out as it went in"},
-		"has a crash with every try":                   {"an event comes out as it went in", "an event that was seen is a duplicate", "Take waits until an event is due", "Take returns when its context has ended", "Retry lets an event wait", "Bury puts an event aside", "a claim ends by itself", "Retry and Bury leave the claim of another", "Done removes also when the claim has ended", "what was put aside can be revived"},
-		"fails when it is told again":                  {"Done removes an event", "Bury puts an event aside", "Retry and Bury leave the claim of another", "Done removes also when the claim has ended", "what was put aside can be revived"},
+		"has a crash with every try":                   {"an event comes out as it went in", "an event that was seen is a duplicate", "Take waits until an event is due", "Take returns when its context has ended", "Retry lets an event wait", "DeadLetter sets an event aside", "a claim ends by itself", "Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended", "what was set aside can be redriven"},
+		"fails when it is told again":                  {"Done removes an event", "DeadLetter sets an event aside", "Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended", "what was set aside can be redriven"},
 		"forgets what is done":                         {"an event that was seen is a duplicate", "what was put survives its process"},
 		"keeps what is done late":                      {"Done removes also when the claim has ended"},
 		"does not let an event wait":                   {"Retry lets an event wait"},
-		"does not count tries":                         {"an event that was seen is a duplicate", "Take waits until an event is due", "Retry lets an event wait", "what was put aside can be revived", "Work acts on every event"},
-		"retries what was put aside":                   {"Bury puts an event aside"},
-		"retries what is another's":                    {"Retry and Bury leave the claim of another"},
-		"buries what is another's":                     {"Retry and Bury leave the claim of another"},
-		"forgets what was put aside":                   {"an event that was seen is a duplicate", "what was put survives its process"},
+		"does not count tries":                         {"an event that was seen is a duplicate", "Take waits until an event is due", "Retry lets an event wait", "what was set aside can be redriven", "Work acts on every event"},
+		"retries what was set aside":                   {"DeadLetter sets an event aside"},
+		"retries what is another's":                    {"Retry and DeadLetter leave the claim of another"},
+		"dead-letters what is another's":               {"Retry and DeadLetter leave the claim of another"},
+		"forgets what was set aside":                   {"an event that was seen is a duplicate", "what was put survives its process"},
 		"counts what is due alone":                     {"Retry lets an event wait"},
-		"revives as tried":                             {"what was put aside can be revived"},
+		"redrives as tried":                            {"what was set aside can be redriven"},
 	})
 }

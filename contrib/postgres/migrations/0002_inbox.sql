@@ -1,8 +1,8 @@
--- The events of inboxes that wait, are acted on, or were put aside.
+-- The events of inboxes that wait, are acted on, or were set aside.
 CREATE TABLE {inbox} (
 	id      bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
 	name    text        NOT NULL,
-	due     timestamptz,                    -- when it may be taken; null when it was put aside
+	due     timestamptz,                    -- when it may be taken; null when it was set aside
 	claim   bigint,                         -- of whoever acts on it, null when nobody does
 	until   timestamptz,                    -- when the claim ends: in no index, so that a claim changes none
 	failed  integer     NOT NULL DEFAULT 0, -- tries that have ended with an error

@@ -232,7 +232,7 @@ func withdrawalSeen(ctx context.Context, w *worker, o *order) (bool, error) {
 
 // absent is what kept a read from telling.
 func absent(err error) error {
-	if lending.Absent(err) {
+	if lending.IsNotFound(err) {
 		return nil
 	}
 	return err

@@ -30,7 +30,7 @@ type crashTest struct {
 }
 
 // Crash puts events in the store and starts processes that work on them until the inbox
-// is empty. It fails the test if an event that ends its process is not put aside in the
+// is empty. It fails the test if an event that ends its process is not set aside in the
 // end, or if one is that stands beside it, or that is there when processes end for
 // another reason.
 func Crash(t *testing.T, store func(name string) string, open func(store string) (Store, error)) {
@@ -78,15 +78,15 @@ func (c crashTest) run(t *testing.T, store string, open func(store string) (Stor
 	for line := range strings.Lines(string(text)) {
 		acted[strings.TrimSpace(line)]++
 	}
-	buried := 0
+	deadLettered := 0
 	for n := 1; n <= c.Innocents; n++ {
 		if acted[event(n).Key()] == 0 {
-			buried++
+			deadLettered++
 		}
 	}
-	t.Logf("%d processes ended, %d events put aside, %d of %d innocents among them", crashes, counts.Dead, buried, c.Innocents)
-	if expected := (webhook.InboxCounts{Dead: 1 - first}); buried > 0 || counts != expected {
-		t.Errorf("%d innocents were put aside; counts: got %+v, want %+v", buried, counts, expected)
+	t.Logf("%d processes ended, %d events set aside, %d of %d innocents among them", crashes, counts.DeadLetters, deadLettered, c.Innocents)
+	if expected := (webhook.InboxCounts{DeadLetters: 1 - first}); deadLettered > 0 || counts != expected {
+		t.Errorf("%d innocents were set aside; counts: got %+v, want %+v", deadLettered, counts, expected)
 	}
 }
 

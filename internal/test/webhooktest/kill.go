@@ -106,22 +106,28 @@ func child(generation string, open func(string) (Store, error)) error {
 		_, err := acts.WriteString(event.Key() + " " + generation + "\n")
 		return err
 	}
-	serve := func(handle webhook.EventFunc) {
-		receiver := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), handle, nil)
+	serve := func(handle webhook.EventFunc) error {
+		receiver, err := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), handle, nil)
+		if err != nil {
+			return err
+		}
 		server := &http.Server{Handler: receiver, ReadHeaderTimeout: 5 * time.Second}
 		go func() { _ = server.Serve(listener) }()
 		<-finish
+		return nil
 	}
 	if store.Inbox == nil {
-		serve(webhook.Once(store.Deduper, act))
-		return nil
+		return serve(webhook.Once(store.Deduper, act))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var working sync.WaitGroup
 	working.Go(func() {
 		store.work(ctx, act, &webhook.WorkOptions{Concurrency: concurrency, MaxTries: 1000, Backoff: func(int) time.Duration { return 20 * time.Millisecond }})
 	})
-	serve(store.Inbox.Put)
+	if err := serve(store.Inbox.Put); err != nil {
+		cancel()
+		return err
+	}
 	for {
 		if counts, err := store.Inbox.Counts(ctx); err == nil && counts == (webhook.InboxCounts{}) {
 			cancel()

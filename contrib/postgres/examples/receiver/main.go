@@ -47,8 +47,14 @@ func main() {
 }
 
 // receive makes the inbox, its handler and what works on it until ctx ends.
-func receive(ctx context.Context, pool *pgxpool.Pool, secrets webhook.SecretsFunc, act lendingpostgres.TxFunc, observe func(webhook.Handling)) (handler http.Handler, worked <-chan struct{}) {
-	inbox := lendingpostgres.NewInbox(pool, "lending", nil)
+func receive(ctx context.Context, pool *pgxpool.Pool, secrets webhook.SecretsFunc, act lendingpostgres.TxFunc, observe func(webhook.Result)) (handler http.Handler, worked <-chan struct{}, err error) {
+	inbox, err := lendingpostgres.NewInbox(pool, "lending", nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	if handler, err = webhook.NewReceiver(secrets, inbox.Put, nil); err != nil {
+		return nil, nil, err
+	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -58,7 +64,7 @@ func receive(ctx context.Context, pool *pgxpool.Pool, secrets webhook.SecretsFun
 			Observe:     observe,
 		})
 	}()
-	return webhook.NewReceiver(secrets, inbox.Put, nil), ended
+	return handler, ended, nil
 }
 
 // act books a loan in a table of the program's own. All that it writes with tx is committed
@@ -115,13 +121,17 @@ func run(ctx context.Context, out io.Writer) error {
 	var calls atomic.Int32
 	booked := make(chan struct{}, loans)
 	working, stop := context.WithCancel(ctx)
-	handler, worked := receive(working, pool, func(*http.Request) ([]lending.Secret, error) {
+	handler, worked, err := receive(working, pool, func(*http.Request) ([]lending.Secret, error) {
 		return []lending.Secret{*secret.Load()}, nil
-	}, failing(&calls), func(h webhook.Handling) {
+	}, failing(&calls), func(h webhook.Result) {
 		if h.Event == lending.EventLoanCreated && h.Err == nil {
 			booked <- struct{}{}
 		}
 	})
+	if err != nil {
+		stop()
+		return err
+	}
 	defer func() {
 		stop()
 		<-worked
@@ -189,7 +199,11 @@ func count(ctx context.Context, out io.Writer, pool *pgxpool.Pool) error {
 	if err := pool.QueryRow(ctx, "SELECT count(*), count(DISTINCT event) FROM booked").Scan(&rows, &different); err != nil {
 		return err
 	}
-	left, err := lendingpostgres.NewInbox(pool, "lending", nil).Counts(ctx)
+	inbox, err := lendingpostgres.NewInbox(pool, "lending", nil)
+	if err != nil {
+		return err
+	}
+	left, err := inbox.Counts(ctx)
 	if err != nil {
 		return err
 	}

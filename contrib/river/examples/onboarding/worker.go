@@ -111,7 +111,7 @@ func (w *worker) process(ctx context.Context, o order, application lending.Appli
 		switch {
 		case err == nil:
 			return lending.Happened(nil), nil // without its answer, the id of the offer, which nobody needs here
-		case lending.Absent(err):
+		case lending.IsNotFound(err):
 			return lending.NotHappened(), nil
 		}
 		return lending.Verdict{}, err

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// kept is the content of the file of -state: the records, tokens and codes, and how far the
+// clock was moved.
+type kept struct {
+	Ahead    string               `json:"ahead"` // of this machine's clock, such as "1h0m0s"
+	Snapshot lendingtest.Snapshot `json:"snapshot"`
+}
+
+// restore puts back what an earlier run has kept. Without a file the sandbox begins anew.
+func restore(service *lendingtest.Service, file string) error {
+	content, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	var state kept
+	if err := json.Unmarshal(content, &state); err != nil {
+		return fmt.Errorf("%s is not the state of a sandbox: %w", file, err)
+	}
+	ahead, err := time.ParseDuration(state.Ahead)
+	if err != nil {
+		return fmt.Errorf("%s is not the state of a sandbox: %w", file, err)
+	}
+	if err := service.Restore(state.Snapshot); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	service.Advance(ahead - time.Until(service.Now())) // the time since the last save has passed in the sandbox, too
+	return nil
+}
+
+// save replaces the file as a whole, so that a sandbox that is killed meanwhile leaves the
+// state of before. The file holds passwords and tokens: only its owner may read it.
+func save(service *lendingtest.Service, file string) error {
+	snapshot := service.Snapshot()
+	content, err := json.Marshal(kept{Ahead: time.Until(snapshot.Time).String(), Snapshot: snapshot})
+	if err != nil {
+		return err
+	}
+	next, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = next.Write(content)
+	err = errors.Join(err, next.Sync(), next.Close())
+	if err == nil {
+		err = os.Rename(next.Name(), file)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(next.Name()))
+	}
+	return err
+}
+
+// keep saves the state soon after each change until stop is called, and then once more.
+func keep(service *lendingtest.Service, changes *news, file string, report func(error)) (stop func()) {
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for running := true; running; {
+			changed := changes.wait() // before saving, so that no change is missed
+			if err := save(service, file); err != nil {
+				report(fmt.Errorf("the state was not saved: %w", err))
+			}
+			running = waitFor(changed, end) && waitFor(time.After(rest), end)
+		}
+		if err := save(service, file); err != nil {
+			report(fmt.Errorf("the state was not saved: %w", err))
+		}
+	}()
+	return func() { close(end); <-ended }
+}
+
+// waitFor returns false if end is closed first.
+func waitFor[T any](c <-chan T, end <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	case <-end:
+		return false
+	}
+}
