@@ -87,7 +87,7 @@ func asTaken(ctx context.Context, client *lending.Client, opts *lending.ListOpti
 
 func TestEveryShapeIsTaken(t *testing.T) {
 	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
-		body := `{"id":` + someID + `,"applicationId":` + someID + `,"availableBalance":1}`
+		body := `{"id":"` + catalog.Loan.String() + `","applicationId":` + someID + `,"availableBalance":1}`
 		switch skip := r.URL.Query().Get("skip"); {
 		case skip != "" && skip != "0":
 			body = `[]`
@@ -134,7 +134,7 @@ func TestWholeRecordIsKept(t *testing.T) {
 	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		calls++
 		if strings.Contains(r.URL.Path, "get-loan/") {
-			wire.Answer(http.StatusOK, `{"id":`+someID+`,"applicationId":`+someID+`,"memo":"hush"}`)(w, r)
+			wire.Answer(http.StatusOK, `{"id":"`+catalog.Loan.String()+`","applicationId":`+someID+`,"memo":"hush"}`)(w, r)
 			return
 		}
 		wire.Answer(http.StatusOK, `[`+paymentJSON+`,{"memo":2}]`)(w, r)
