@@ -177,7 +177,7 @@ func (*PageError) safe() {}
 // opts may be nil. Skip is where the iterator begins, Take the size of its pages, at
 // most and by default [MaxTake]. A call that fails ends it with a [*PageError], from
 // which it can be resumed. It may be ranged over again, and then calls again; to break
-// off costs nothing. A record pins the page it came in: see [Record.Detach].
+// off costs nothing. A record pins the page it came in: see [Record.Clone].
 func (s *LoansService) AllTransactions(ctx context.Context, id LoanID, opts *ListOptions) iter.Seq2[Transaction, error] {
 	return walkList(ctx, id, opts, s.Transactions)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go/internal/handover"
 	"github.com/lendingapi/lending-go/webhook"
 )
 
@@ -41,11 +42,26 @@ INSERT INTO {deduper} AS kept (name, key, owner, done, ends) VALUES ($1::text, $
 ON CONFLICT (name, key) DO UPDATE SET owner = excluded.owner, done = false, ends = pg_catalog.clock_timestamp() + $4::interval
 WHERE kept.ends <= pg_catalog.clock_timestamp() OR kept.owner = excluded.owner AND NOT kept.done`
 
-// Claim implements [webhook.Deduper].
+// Claim implements [webhook.Deduper]. If ctx ends first, Claim returns at once, and the key is
+// released when PostgreSQL has answered.
 func (d *Deduper) Claim(ctx context.Context, key string) (webhook.Claim, error) {
 	hash := sha256.Sum256([]byte(key)) // a key may have any bytes, and any number
 	c := &claim{d, hash[:], rand.Text()}
-	err := d.retry(ctx, func(conn *pgxpool.Conn) error {
+	if err := handover.Take(ctx, c.take, c.Release); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+type claim struct {
+	deduper *Deduper
+	key     []byte
+	owner   string
+}
+
+func (c *claim) take(ctx context.Context) error {
+	d := c.deduper
+	return d.retry(ctx, func(conn *pgxpool.Conn) error {
 		tag, err := conn.Exec(ctx, d.sql(claimKey), d.name, c.key, c.owner, d.options.Lease)
 		if err != nil || tag.RowsAffected() > 0 {
 			return err
@@ -62,19 +78,6 @@ func (d *Deduper) Claim(ctx context.Context, key string) (webhook.Claim, error) 
 		}
 		return err
 	})
-	switch {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case err != nil:
-		return nil, err
-	}
-	return c, nil
-}
-
-type claim struct {
-	deduper *Deduper
-	key     []byte
-	owner   string
 }
 
 const keyDone = `

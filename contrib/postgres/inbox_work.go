@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,11 +37,15 @@ type TxFunc func(ctx context.Context, tx pgx.Tx, event *webhook.Event) error
 // Concurrency is at most the pool's MaxConns less two, and at least one: with a pool that
 // has 4, as pgx makes it on a small machine, two events are acted on at a time.
 //
+// handle may change settings: after each transaction WorkTx resets the session and calls the pool's
+// AfterConnect again, so that no SET stays on the connection. A schema or a role of the event is
+// best set with SET LOCAL, which ends with the transaction.
+//
 // That an event was taken is committed before, so that one that ends processes is set aside in
 // the end. While handle runs its transaction is open: in the way of vacuum, and of an
 // idle_in_transaction_session_timeout.
 func (b *Inbox) WorkTx(ctx context.Context, handle TxFunc, opts *webhook.WorkOptions) {
-	w := &txWork{Inbox: b, handle: handle, taken: map[*webhook.Event]*txEntry{}}
+	w := &txWork{Inbox: b, handle: handle, reset: resetOf(b.pool().Config()), taken: map[*webhook.Event]*txEntry{}}
 	webhook.Work(ctx, w, w.act, b.fitting(opts))
 }
 
@@ -62,6 +67,7 @@ func (b *Inbox) fitting(opts *webhook.WorkOptions) *webhook.WorkOptions {
 type txWork struct {
 	*Inbox
 	handle TxFunc
+	reset  func(ctx context.Context, conn *pgx.Conn) error
 
 	mu    sync.Mutex
 	taken map[*webhook.Event]*txEntry
@@ -122,6 +128,7 @@ func (w *txWork) act(ctx context.Context, event *webhook.Event) error {
 	}
 	var said error // by handle, of what is committed
 	err = w.retry(ctx, func(conn *pgxpool.Conn) error {
+		defer w.clean(ctx, conn.Conn())
 		tx, err := conn.BeginTx(ctx, w.options.Tx)
 		if err != nil {
 			return err
@@ -151,6 +158,39 @@ func (w *txWork) act(ctx context.Context, event *webhook.Event) error {
 		err = said
 	}
 	return err
+}
+
+// clean leaves no setting of the function's on the connection, which goes back to the pool. A
+// connection that is in a transaction still is closed by the pool.
+func (w *txWork) clean(ctx context.Context, conn *pgx.Conn) {
+	if conn.IsClosed() || conn.PgConn().TxStatus() != 'I' {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if w.reset(ctx, conn) != nil {
+		_ = conn.Close(ctx)
+	}
+}
+
+// resetOf returns what gives a session the settings that the pool gives a new one. PgBouncer knows
+// those of the connection string as SET, which RESET undoes.
+func resetOf(pool *pgxpool.Config) func(ctx context.Context, conn *pgx.Conn) error {
+	statements := []string{"RESET SESSION AUTHORIZATION", "RESET ROLE", "RESET ALL"}
+	for name, value := range pool.ConnConfig.RuntimeParams {
+		if name != "options" {
+			quoted := strings.NewReplacer("'", "''", `\`, `\\`).Replace(value)
+			statements = append(statements, "SET "+pgx.Identifier{name}.Sanitize()+" = E'"+quoted+"'")
+		}
+	}
+	reset := strings.Join(statements, "; ")
+	return func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, reset, pgx.QueryExecModeSimpleProtocol)
+		if err == nil && pool.AfterConnect != nil {
+			err = pool.AfterConnect(ctx, conn)
+		}
+		return err
+	}
 }
 
 var errClaimLost = fmt.Errorf("lending: postgres: another has taken the event, or it is done: %w", webhook.ErrClaimed)

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/handover"
 	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/redis/go-redis/v9"
@@ -39,19 +40,12 @@ if owner and owner ~= ARGV[1] then return 'claimed' end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 'ours'`)
 
-// Claim implements [webhook.Deduper].
+// Claim implements [webhook.Deduper]. If ctx ends first, Claim returns at once, and the key is
+// released when Redis has answered.
 func (d *Deduper) Claim(ctx context.Context, key string) (webhook.Claim, error) {
 	c := &claim{deduper: d, key: d.prefix + key, owner: rand.Text()}
-	state, err := claimKey.Run(ctx, d.client(), []string{c.key}, c.owner, milliseconds(d.options.Lease)).Text()
-	switch {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case err != nil:
+	if err := handover.Take(ctx, c.take, c.Release); err != nil {
 		return nil, err
-	case state == "done":
-		return nil, webhook.ErrDuplicate
-	case state == "claimed":
-		return nil, webhook.ErrClaimed
 	}
 	return c, nil
 }
@@ -59,6 +53,20 @@ func (d *Deduper) Claim(ctx context.Context, key string) (webhook.Claim, error) 
 type claim struct {
 	deduper    *Deduper
 	key, owner string
+}
+
+func (c *claim) take(ctx context.Context) error {
+	lease := milliseconds(c.deduper.options.Lease)
+	state, err := claimKey.Run(ctx, c.deduper.client(), []string{c.key}, c.owner, lease).Text()
+	switch {
+	case err != nil:
+		return err
+	case state == "done":
+		return webhook.ErrDuplicate
+	case state == "claimed":
+		return webhook.ErrClaimed
+	}
+	return nil
 }
 
 func (c *claim) Done(ctx context.Context) error {

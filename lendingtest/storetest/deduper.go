@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -45,6 +46,7 @@ func deduperRules() []rule[deduperPlace] {
 		{"processes share the keys", lasting, deduper.shared},
 		{"of many at once one claims", lasting, deduper.oneOfMany},
 		{"Claim fails when its context has ended", lasting, deduper.context},
+		{"a Claim that its context ends leaves the key free", lasting, deduper.abandoned},
 	} {
 		rules = append(rules, rule[deduperPlace]{r.name, func(tb testing.TB, place deduperPlace) {
 			tb.Helper()
@@ -246,4 +248,21 @@ func (d deduper) context() {
 		d.Fatalf("Claim has not returned %v after the end of its context", patience)
 	}
 	d.claim("b", "another key was claimed in vain")
+}
+
+// abandoned ends the context of a Claim at moments between its beginning and its end.
+func (d deduper) abandoned() {
+	start := time.Now()
+	d.claim("a", "it is free")
+	took := max(time.Since(start), time.Millisecond)
+	const moments = 40
+	for n := range moments {
+		key := fmt.Sprint("key ", n)
+		ctx, cancel := context.WithTimeout(d.Context(), 2*took*time.Duration(n)/moments)
+		_, err := d.deduper.Claim(ctx, key)
+		cancel()
+		if err != nil {
+			d.comes(key, webhook.ErrClaimed, "the Claim before has failed when its context ended, and nobody has the claim")
+		}
+	}
 }

@@ -76,6 +76,10 @@ func (m *dedupeModel) Claim(ctx context.Context, key string) (webhook.Claim, err
 	}
 	c = &claimModel{model: m, key: key, until: time.Now().Add(lease)}
 	m.keys[key] = c
+	if _, ends := ctx.Deadline(); ends && m.flaw == "keeps a claim whose context has ended" {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	return c, nil
 }
 
@@ -132,6 +136,7 @@ func TestDeduperFindsFlaws(t *testing.T) {
 		"is each process's own":                     {"processes share the keys", "of many at once one claims"},
 		"looks before it locks":                     {"of many at once one claims"},
 		"heeds no context":                          {"Claim fails when its context has ended"},
+		"keeps a claim whose context has ended":     {"a Claim that its context ends leaves the key free"},
 		"outlasts its context":                      {"Claim fails when its context has ended"},
 	})
 }
