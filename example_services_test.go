@@ -617,3 +617,48 @@ func ExamplePageError() {
 	// broke off after 200
 	// complete: 450
 }
+
+// Success alone proves no save: the subscription that is read back does, and it holds
+// the secret that verifies deliveries.
+func ExampleWebhooksService_Register() {
+	_, client := demo()
+	ctx := context.Background()
+	target := lending.ForPartner(must(lending.ParsePartnerID(lendingtest.PartnerID)))
+	err := client.Webhooks.Register(ctx, target, lending.WebhookSubscription{
+		WebhookURI: "https://partner.example/webhooks",
+		Webhooks:   []lending.EventName{lending.EventLoanCreated, lending.EventLoanWithdrawalCompleted},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	saved, err := client.Webhooks.Subscription(ctx, target)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(saved.WebhookURI, saved.Webhooks, saved.Secret)
+	// Output: https://partner.example/webhooks [WB_Loan_Created WB_Loan_Withdrawal_Completed] [redacted]
+}
+
+// On every deploy: it registers only what is missing or differs, and proves the save.
+func ExampleWebhooksService_Ensure() {
+	service, client := demo()
+	target := lending.ForPartner(must(lending.ParsePartnerID(lendingtest.PartnerID)))
+	for range 2 {
+		ensured, err := client.Webhooks.Ensure(context.Background(), target, lending.WebhookSubscription{
+			WebhookURI: "https://partner.example/webhooks",
+			Webhooks:   []lending.EventName{lending.EventLoanCreated},
+		})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println("created:", ensured.Created, "secret:", ensured.Subscription.Secret)
+	}
+	fmt.Println("registered:", service.Executed("POST /api/Webhook/register"))
+	// Output:
+	// created: true secret: [redacted]
+	// created: false secret: [redacted]
+	// registered: 1
+}

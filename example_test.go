@@ -1,12 +1,14 @@
 package lending_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"testing"
 	"testing/synctest"
@@ -442,4 +444,27 @@ func TestReadmeBackend(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A test of your receiver signs a delivery as the service does.
+func ExampleSign() {
+	body := []byte(`{"x":1}`)
+	request := httptest.NewRequest(http.MethodPost, "/webhooks", bytes.NewReader(body))
+	request.Header.Set(lending.SignatureHeader, lending.Sign("whs_0123456789abcdef0123456789abcdef", body))
+	fmt.Println(request.Header.Get(lending.SignatureHeader)[:18])
+	// Output: sha256=5C-4D-AA-5E
+}
+
+// A receiver of your own verifies the bytes of the body as they arrived, before it parses them.
+func ExampleVerify() {
+	body := []byte(`{"x":1}`)
+	signature := "sha256=5C-4D-AA-5E-98-5F-0A-A0-45-95-10-72-3C-45-E1-5E-DF-56-58-44-A0-43-51-77-49-5D-00-F8-03-E7-F0-2A"
+	fmt.Println(lending.Verify("whs_0123456789abcdef0123456789abcdef", body, signature))
+
+	encodedAgain := []byte(`{"x": 1}`)
+	err := lending.Verify("whs_0123456789abcdef0123456789abcdef", encodedAgain, signature)
+	fmt.Println(errors.Is(err, lending.ErrSignature))
+	// Output:
+	// <nil>
+	// true
 }

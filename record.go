@@ -1,18 +1,16 @@
 package lending
 
 import (
+	"bytes"
 	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
-	"runtime"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/lendingapi/lending-go/internal/jsonmisfit"
 	"github.com/lendingapi/lending-go/internal/jsonplan"
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
 )
@@ -24,8 +22,8 @@ import (
 // fmt shows nothing of a Record, in whatever it stands; slog's JSON handler shows it in
 // a list, see [Record.LogValue].
 //
-// A Record is a view of the whole answer that it came in, which stays in memory as
-// long as the Record does; [Record.Detach] cuts it out.
+// A Record keeps the whole response that it came in, for example a page of 200 records,
+// in memory; a [Record.Clone] does not.
 type Record struct {
 	answer   answerText // nil if there is none
 	from, to int
@@ -63,51 +61,64 @@ func (r Record) Raw() json.RawMessage {
 	return json.RawMessage((*r.answer).text[r.from:r.to:r.to])
 }
 
-// Decode decodes the record into v, as [json.Unmarshal] does; [As] does it in one line
-// with the call. Its error is a [*DecodeError], which never shows a value.
+// Decode decodes the record into v, as [json.Unmarshal] does in the installed version of
+// Go. [As] does the same in one line with the call. The error is a [*DecodeError], which
+// never shows a value.
 //
-// Names, and what v holds already, are treated as json.Unmarshal does, in every version
-// of Go. A plain struct that is still zero is filled several times as fast: one without
-// embedded fields and without ",string", of strings, numbers, booleans, types that
-// decode themselves, and pointers, slices and structs of those. The rest is left to
-// json.Unmarshal: the value of a field that is a map or an interface, and the whole
-// struct otherwise.
+// A struct that is still zero is decoded several times as fast if it holds only strings,
+// numbers, booleans, types that decode themselves, and pointers, slices and structs of
+// those, without embedded fields and without ",string". Methods of v run as often as
+// json.Unmarshal runs them. A method that panics does so in the caller's goroutine and
+// leaves the record unchanged.
 //
-// A field of v that is a Record with the tag `json:"-"` receives the record itself, with
-// what v has no field for. A struct of yours that embeds a Record, or a record that has
-// one, is refused: its UnmarshalJSON would be that of the Record, which fills no field
-// beside itself. Give the field a name. A method of v that panics does so in your
-// goroutine, and leaves the record as it was.
+// A field of type Record with the tag `json:"-"` receives the record itself, with the
+// members that v has no field for. Do not embed a Record, or a record that has one: its
+// UnmarshalJSON would be promoted, and the other fields would stay empty. Decode returns
+// an error for such a struct. Use a named field instead.
 func (r Record) Decode(v any) error {
 	into := reflect.ValueOf(v)
 	if into.Kind() != reflect.Pointer || into.IsNil() {
 		err := &json.InvalidUnmarshalError{Type: reflect.TypeOf(v)}
 		return r.undecoded(fmt.Sprintf("cannot decode into %T: want a pointer that is not nil", v), err)
 	}
-	how, raw := decodingOf(into.Type().Elem()), r.Raw()
-	switch {
-	case how.swallower != nil:
-		return r.undecoded(how.swallower.String()+" embeds a record, whose UnmarshalJSON takes everything: give the field a name", errSwallowed)
-	case r.answer == nil || !(*r.answer).checked && !jsonsplit.Valid(raw):
+	target, raw := targets.Target(into.Type().Elem()), r.Raw()
+	if bad := target.Swallower(into.Elem()); bad != nil {
+		return r.undecoded(bad.String()+" embeds a record, whose UnmarshalJSON takes everything: give the field a name", errSwallowed)
+	} else if r.answer == nil || !(*r.answer).checked && !jsonsplit.Valid(raw) {
 		return r.undecoded("not JSON", errNotJSON)
 	}
-	if err := how.plan.Unmarshal(raw, v); err != nil {
-		return r.misfit(into.Type(), err)
+	if misfit := target.Unmarshal(raw, v); misfit != nil {
+		return r.misfit(misfit)
 	}
-	how.keep(into.Elem(), r)
+	if keeper := target.Keeper(into.Elem()); keeper.IsValid() {
+		*keeper.Addr().Interface().(*Record) = r //nolint:forcetypeassert // as found
+	}
 	return nil
 }
 
+// targets are the types of callers that records were decoded into.
+var targets = jsonplan.Records{Own: recordType, Harmless: func(t reflect.Type) bool {
+	switch t.PkgPath() {
+	case recordType.PkgPath(), "time", "math/big", "net/netip", "encoding/json", "github.com/google/uuid":
+		return true
+	}
+	return false
+}}
+
 var errSwallowed = errors.New("an embedded record takes everything")
 
-// Detach copies the record out of the answer it came in, so that keeping one record
-// of a long list does not keep the list.
-func (r *Record) Detach() {
-	answer := newAnswerText(append([]byte(nil), r.Raw()...))
-	if r.answer != nil {
-		(*answer).checked, (*answer).command = (*r.answer).checked, (*r.answer).command
+// Clone returns a copy of the record, so that the copy does not keep the rest of the
+// response in memory:
+//
+//	list[7].Record = list[7].Clone()
+func (r Record) Clone() Record {
+	if r.answer == nil {
+		return r
 	}
-	*r = Record{answer: answer, to: len((*answer).text)}
+	text := bytes.Clone(r.Raw())
+	answer := newAnswerText(text)
+	(*answer).checked, (*answer).command = (*r.answer).checked, (*r.answer).command
+	return Record{answer: answer, to: len(text)}
 }
 
 // MarshalJSON writes the record as it was received: changed typed fields are not written.
@@ -237,16 +248,20 @@ func decodeScalar(raw []byte, v reflect.Value) (want string) {
 	return jsonTypeOf(v.Type())
 }
 
+// recordIn returns the Record that v is or begins with.
+func recordIn(v reflect.Value) *Record {
+	if v.Type() != recordType {
+		v = v.Field(0)
+	}
+	return v.Addr().Interface().(*Record) //nolint:forcetypeassert // by its type
+}
+
 // decodeMembers fills v, which is a Record or begins with one.
 func decodeMembers(text answerText, from int, v reflect.Value) (end int, err *shapeError) {
 	all := (*text).text
-	record := v
-	if v.Type() != recordType {
-		record = v.Field(0)
-	}
 	if v.Type() == recordType || v.NumField() == 1 { // nothing is published of it
 		end = jsonsplit.End(all, from)
-		*record.Addr().Interface().(*Record) = Record{text, from, end}
+		*recordIn(v) = Record{text, from, end}
 		return end, nil
 	}
 	var few [8]string // so that most records cost no allocation
@@ -273,7 +288,7 @@ func decodeMembers(text answerText, from int, v reflect.Value) (end int, err *sh
 		}
 		i = jsonsplit.Next(all, end)
 	}
-	*record.Addr().Interface().(*Record) = Record{text, from, i + 1}
+	*recordIn(v) = Record{text, from, i + 1}
 	return i + 1, nil
 }
 
@@ -289,6 +304,9 @@ func decodeElements(text answerText, from int, v reflect.Value) (end int, err *s
 		v.SetLen(n + 1)
 		if end, err = decodeValue(text, i, v.Index(n)); err != nil {
 			return end, err.within(fmt.Sprintf("[%d]", n))
+		}
+		if all[i] == 'n' { // a record that is null, among others: its Raw says so
+			*recordIn(v.Index(n)) = Record{text, i, end}
 		}
 		n++
 	}
@@ -333,98 +351,4 @@ func jsonTypeOf(t reflect.Type) string {
 		return "a UUID"
 	}
 	return "a string"
-}
-
-// decoding is what is known of a type that records are decoded into.
-type decoding struct {
-	plan      *jsonplan.Plan
-	swallower reflect.Type // in it, that takes everything; nil if there is none
-	keeper    int          // the field that receives the record itself, -1 if none does
-}
-
-// decodings remembers them: types do not change.
-var decodings sync.Map
-
-func decodingOf(t reflect.Type) *decoding {
-	found, known := decodings.Load(t)
-	if !known {
-		how := &decoding{jsonplan.For(t), findSwallower(t, map[reflect.Type]bool{}), findKeeper(t)}
-		found, _ = decodings.LoadOrStore(t, how)
-	}
-	return found.(*decoding) //nolint:forcetypeassert // nothing else is stored
-}
-
-func findKeeper(t reflect.Type) int {
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	for i := 0; t.Kind() == reflect.Struct && i < t.NumField(); i++ {
-		if f := t.Field(i); f.Type == recordType && f.IsExported() && f.Tag.Get("json") == "-" {
-			return i
-		}
-	}
-	return -1
-}
-
-// keep puts the record where v, which was decoded from it, wants it.
-func (d *decoding) keep(v reflect.Value, r Record) {
-	if d.keeper < 0 {
-		return
-	}
-	for v.Kind() == reflect.Pointer {
-		if v = v.Elem(); !v.IsValid() {
-			return // from null
-		}
-	}
-	*v.Field(d.keeper).Addr().Interface().(*Record) = r //nolint:forcetypeassert // as found
-}
-
-// findSwallower returns a type in t that embeds a record of this package and with it the
-// record's UnmarshalJSON, which keeps all and fills no other field; nil if there is none.
-func findSwallower(t reflect.Type, seen map[reflect.Type]bool) reflect.Type {
-	if seen[t] || t.PkgPath() == recordType.PkgPath() {
-		return nil
-	}
-	seen[t] = true
-	switch t.Kind() {
-	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
-		return findSwallower(t.Elem(), seen)
-	case reflect.Struct:
-	default:
-		return nil
-	}
-	if jsonmisfit.DecodesItself(t) {
-		if promotesRecord(t) {
-			return t
-		}
-		return nil
-	}
-	for field := range t.Fields() {
-		if bad := findSwallower(field.Type, seen); bad != nil && field.IsExported() {
-			return bad
-		}
-	}
-	return nil
-}
-
-// promotesRecord reports whether the UnmarshalJSON of t is that of a record which t
-// embeds: the compiler has written it.
-func promotesRecord(t reflect.Type) bool {
-	method, ok := reflect.PointerTo(t).MethodByName("UnmarshalJSON")
-	if !ok {
-		return false
-	}
-	if file, _ := runtime.FuncForPC(method.Func.Pointer()).FileLine(method.Func.Pointer()); file != "<autogenerated>" {
-		return false
-	}
-	for field := range t.Fields() {
-		embedded := field.Type
-		if embedded.Kind() == reflect.Pointer {
-			embedded = embedded.Elem()
-		}
-		if field.Anonymous && embedded.Kind() == reflect.Struct && (isRecord(embedded) && jsonmisfit.DecodesItself(embedded) || promotesRecord(embedded)) {
-			return true
-		}
-	}
-	return false
 }

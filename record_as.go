@@ -1,15 +1,13 @@
 package lending
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"reflect"
 	"time"
 
-	"github.com/lendingapi/lending-go/internal/jsonmisfit"
+	"github.com/lendingapi/lending-go/internal/jsonplan"
 )
 
 // As decodes the record of a call into a struct of the caller's. It takes both results
@@ -36,8 +34,12 @@ func As[T any, R interface{ Decode(v any) error }](record R, err error) (T, erro
 //
 //	payments, err := lending.ListAs[Payment](client.Loans.Transactions(ctx, id, nil))
 //
-// If one does not decode there is no list, and the Index of the [*DecodeError] says
-// which it was. A list that nobody sent is nil, an empty one is not.
+// If a record does not decode, ListAs returns no list, and the Index of the [*DecodeError]
+// names the record. A null in the list is a zero T. A list that nobody sent is nil, an
+// empty list is not.
+//
+// The strings of a T share one allocation of up to 1 KiB. Use [strings.Clone] to keep a
+// single string without the others.
 func ListAs[T any, R interface{ Decode(v any) error }](records []R, err error) ([]T, error) {
 	if err != nil || records == nil {
 		return nil, err
@@ -102,11 +104,10 @@ func (r Record) undecoded(why string, err error) *DecodeError {
 	return &DecodeError{Index: -1, record: r, cause: hidden(why, err)}
 }
 
-// misfit is the error of a record that does not decode into t.
-func (r Record) misfit(t reflect.Type, err error) *DecodeError {
-	m := jsonmisfit.Of(bytes.TrimSpace(r.Raw()), t)
+// misfit is the error of a record that does not decode into a type.
+func (r Record) misfit(m *jsonplan.Misfit) *DecodeError {
 	e := &DecodeError{Index: -1, Field: m.Path, Got: m.Got, Want: m.Want.String(), record: r}
-	e.cause = hidden(e.where(), err)
+	e.cause = hidden(e.where(), m.Err)
 	return e
 }
 

@@ -1,6 +1,7 @@
 package lending
 
 import (
+	"crypto/fips140"
 	"crypto/hmac"
 	"crypto/sha256"
 	"errors"
@@ -10,17 +11,18 @@ import (
 	"sync"
 )
 
-// SignatureHeader is the header of a webhook delivery that holds its signature.
+// SignatureHeader is the header of a webhook delivery that carries its signature.
 const SignatureHeader = "abp-webhook-signature"
 
-// ErrSignature is found by errors.Is in every error of [Verify].
+// ErrSignature is in every error of [Verify]: test for it with errors.Is.
 var ErrSignature = errors.New("lending: webhook signature not accepted")
 
-// Why a signature is not accepted. Made once: a flood of forgeries costs no memory.
+// The errors of Verify are made once, so that a flood of forgeries allocates nothing.
 var (
-	errNoSecret         = fmt.Errorf("%w: there is no secret to check it with", ErrSignature)
-	errNoSignature      = fmt.Errorf("%w: the header is missing or repeated", ErrSignature)
-	errSignatureDiffers = fmt.Errorf("%w: it was not made of this body with this secret", ErrSignature)
+	errNoSecret         = fmt.Errorf("%w: the secret is empty; set it to that of the subscription", ErrSignature)
+	errShortSecret      = fmt.Errorf("%w: GODEBUG=fips140=only allows no secret below 14 bytes; use a longer secret", ErrSignature)
+	errNoSignature      = fmt.Errorf("%w: the signature is empty", ErrSignature)
+	errSignatureDiffers = fmt.Errorf("%w: the body was changed, or signed with another secret", ErrSignature)
 )
 
 const (
@@ -28,10 +30,16 @@ const (
 	signatureLength = len(signaturePrefix) + 3*sha256.Size - 1
 )
 
-// Sign returns the signature of a webhook delivery: HMAC-SHA256 of the exact bytes of
-// body under the whole secret, as "sha256=" and 32 bytes in upper-case hexadecimal
-// with hyphens between them. Tests of a receiver need it.
+// Sign returns the signature that the service sends with a delivery of body. Use it to test
+// a receiver. The signature is the HMAC-SHA256 of body under secret, written as "sha256=" and
+// 32 bytes in upper-case hexadecimal with hyphens between them.
+//
+// If secret is shorter than 14 bytes and the program runs with GODEBUG=fips140=only, Sign
+// returns "": crypto/hmac refuses such keys then.
 func Sign(secret string, body []byte) string {
+	if isTooShort(secret) {
+		return ""
+	}
 	m := signers.Get().(*signer)
 	defer signers.Put(m)
 	text := make([]byte, 0, signatureLength)
@@ -45,17 +53,21 @@ func Sign(secret string, body []byte) string {
 	return string(text)
 }
 
-// Verify returns nil if signature is [Sign] of body with secret, and an error that is
-// [ErrSignature] if not. It takes the same time wherever the two differ.
+// Verify returns nil if signature is [Sign] of body with secret. Otherwise the error is
+// [ErrSignature]. The comparison takes constant time.
 //
-// body must be the bytes as they were received: JSON that was decoded and encoded
-// again has another signature. An empty secret verifies nothing.
+// Pass the bytes of the body as they arrived: JSON that was decoded and encoded again has
+// another signature. An empty secret verifies nothing, nor does a secret shorter than 14 bytes
+// if the program runs with GODEBUG=fips140=only.
 //
-// A genuine delivery can be sent again by anybody who has seen it: see webhook.Once.
+// A signature does not expire: anybody who has seen a delivery can send it again. webhook.Once
+// skips such repetitions.
 func Verify(secret string, body []byte, signature string) error {
 	switch {
 	case secret == "":
 		return errNoSecret
+	case isTooShort(secret):
+		return errShortSecret
 	case signature == "":
 		return errNoSignature
 	}
@@ -67,9 +79,11 @@ func Verify(secret string, body []byte, signature string) error {
 	return nil
 }
 
-// signers keeps states that have taken in their secret: most programs have one
-// secret, and to begin with it anew costs a quarter of the time and all of the
-// memory that a verification takes.
+// isTooShort reports whether crypto/hmac would panic because of the length of secret.
+func isTooShort(secret string) bool { return len(secret) < 14 && fips140.Enforced() }
+
+// signers keeps HMAC states with their secret. Most programs have one secret, and a new state
+// costs a quarter of the time and all of the memory of a verification.
 var signers = sync.Pool{New: func() any { return new(signer) }}
 
 type signer struct {
@@ -78,7 +92,7 @@ type signer struct {
 	own, given [sha256.Size]byte
 }
 
-// sum returns the HMAC of body, which is good until the next call.
+// sum returns the HMAC of body, which is valid until the next call.
 func (m *signer) sum(secret string, body []byte) []byte {
 	if m.mac != nil && m.secret == secret {
 		m.mac.Reset()
@@ -89,7 +103,7 @@ func (m *signer) sum(secret string, body []byte) []byte {
 	return m.mac.Sum(m.own[:0])
 }
 
-// parse reads a signature of exactly the documented form into given.
+// parse reads a signature into given. It accepts only the documented form.
 func (m *signer) parse(signature string) bool {
 	if len(signature) != signatureLength || signature[:len(signaturePrefix)] != signaturePrefix {
 		return false
@@ -111,7 +125,7 @@ func (m *signer) parse(signature string) bool {
 
 const digits = "0123456789ABCDEF"
 
-// digitValue is the value of a digit, and 0xFF of any other byte.
+// digitValue maps a digit to its value, and any other byte to 0xFF.
 var digitValue = func() (values [256]byte) {
 	for c := range values {
 		values[c] = byte(strings.IndexByte(digits, byte(c))) // -1 is 0xFF

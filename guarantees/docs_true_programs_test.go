@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/delivery"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/lendingapi/lending-go/webhook"
@@ -90,7 +91,7 @@ func TestReadmeWebhooks(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	http := http.NewServeMux()
-	secret, acted := lending.NewSecret(signingSecret), make(chan lending.EventName)
+	secret, acted := lending.NewSecret(delivery.Secret), make(chan lending.EventName)
 	handle := func(_ context.Context, event *webhook.Event) error {
 		acted <- event.Name
 		return nil
@@ -102,7 +103,7 @@ func TestReadmeWebhooks(t *testing.T) {
 	http.Handle("/webhooks", receiver)
 	go webhook.Work(ctx, inbox, handle, nil)
 
-	assert.Equal(t, 204, deliverInMemory(t, http, deliveryBody))
+	assert.Equal(t, 204, delivery.Post(http, delivery.Body))
 	assert.Equal(t, lending.EventApplicationCreated, <-acted)
 }
 

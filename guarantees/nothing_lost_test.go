@@ -68,13 +68,13 @@ func TestDecodeErrorsQuoteNothing(t *testing.T) {
 	assert.NotContains(t, fmt.Sprintf("%v %+v %#v %d", err, err, err, err), "hush")
 }
 
-func TestDetach(t *testing.T) {
+func TestCloneLeavesThePage(t *testing.T) {
 	client := wire.Serve(t, wire.Answer(200, `[{"n":1},{"n":2}]`))
 	list, err := client.Applications.ListByCustomer(t.Context(), catalog.OtherCustomer)
 	require.NoError(t, err)
 	require.Len(t, list, 2)
 	before := list[1].Raw()
-	list[1].Detach()
+	list[1].Record = list[1].Clone()
 	assert.Equal(t, `{"n":2}`, string(list[1].Raw()))
 	assert.NotSame(t, &before[0], &list[1].Raw()[0])
 	assert.Equal(t, `{"n":1}`, string(list[0].Raw()))

@@ -241,12 +241,12 @@ func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	sent := time.Now()
 	p.pausing(route)
-	p.sim.watch.signingIn(p, route, token)
+	led := p.sim.watch.signingIn(p, route, token)
 	fault, long := p.draw("sign-in", route, p.sim.atSignIn, signInFaults)
 	if fault != "" {
 		p.sim.watch.excuse(p, "%s: %s", route, fault)
 	}
-	resp, got, err := p.exchange(r, route, sent, fault, long)
+	resp, got, err := p.exchange(r, route, sent, led, fault, long)
 	p.stand()
 	if err != nil {
 		p.sim.watch.excuse(p, "%s: %T", route, err)
@@ -279,7 +279,7 @@ func (p *process) carry(r *http.Request, token string) (*http.Response, error) {
 }
 
 // exchange brings a request of a sign-in to the service, or does what a fault makes of it.
-func (p *process) exchange(r *http.Request, route string, sent time.Time, fault string, long time.Duration) (resp *http.Response, got *issue, err error) {
+func (p *process) exchange(r *http.Request, route string, sent time.Time, led bool, fault string, long time.Duration) (resp *http.Response, got *issue, err error) {
 	ctx := r.Context()
 	body := []byte(nil)
 	if r.Body != nil {
@@ -288,7 +288,7 @@ func (p *process) exchange(r *http.Request, route string, sent time.Time, fault 
 	send := func(ctx context.Context) (*http.Response, *issue, error) {
 		again := r.Clone(ctx)
 		again.Body = io.NopCloser(bytes.NewReader(body))
-		return p.sim.watch.issue(p, route, sent, again)
+		return p.sim.watch.issue(p, route, sent, led, again)
 	}
 	wait := 5 * time.Millisecond
 	switch fault {

@@ -332,7 +332,7 @@ func (s *simulation) recover() {
 			ctx, cancel := context.WithTimeout(first.alive, time.Minute)
 			err := first.client.Session().SignIn(ctx)
 			cancel()
-			if err == nil {
+			if err == nil && first.read(30*time.Second) == nil {
 				break
 			}
 			if time.Since(start) > bound {

@@ -44,6 +44,7 @@ type issue struct {
 	sent    time.Time // when it was asked for
 	expires time.Time
 	revoked bool
+	led     bool          // whoever asked for it had the lease then
 	got     time.Time     // zero if the answer was lost
 	life    time.Duration // as the session sees it: less, if the answer was slow
 }
@@ -146,7 +147,9 @@ func (w *watch) save(p *process, token lending.StoredToken) error {
 	}
 	was, is := w.issued[w.kept.Token], w.issued[next.Token]
 	switch {
-	case is.isOlder(was):
+	case is.isOlder(was) && (was.led || token.Fence <= w.keptFence):
+		// A process that stood still may ask for a token when its lease is another's. The
+		// later lease wins: see TestTokenAskedForAfterTheLeaseWasLost.
 		w.violated("older token stored", p, "%v replaces %v", is, was)
 	case is == nil && was != nil && !was.revoked && w.kept.usable() && !p.refused[was] && (token.Fence == w.keptFence || w.keptAt < w.granted[token.Fence]):
 		w.violated("valid token cleared", p, "%v", was)
@@ -246,12 +249,12 @@ func (w *watch) revoke() {
 
 // signingIn holds that who signs in or refreshes has the lease, unless the store failed
 // him, and has seen what the store had by then.
-func (w *watch) signingIn(p *process, route, token string) {
+func (w *watch) signingIn(p *process, route, token string) (leads bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.steps++
 	old, kept := w.issued[token], w.issued[w.kept.Token]
-	leads := w.lease.by == p && time.Now().Before(w.lease.until)
+	leads = w.lease.by == p && time.Now().Before(w.lease.until)
 	w.line(p, "%s with %v, the store has %v, leads: %t", route, old, kept, leads)
 	if route == "login" {
 		w.signIns++
@@ -263,7 +266,7 @@ func (w *watch) signingIn(p *process, route, token string) {
 		}
 	}
 	if route == "validate-two-factor" {
-		return
+		return leads
 	}
 	if !leads {
 		w.alone++
@@ -280,10 +283,11 @@ func (w *watch) signingIn(p *process, route, token string) {
 	case route == "refresh-token" && !time.Now().Before(old.expires) && time.Now().After(p.stood):
 		w.violated("expired token", p, "%v, to refresh it", old)
 	}
+	return leads
 }
 
 // issue has the service answer a request of a sign-in, and notes the token in it.
-func (w *watch) issue(p *process, route string, sent time.Time, r *http.Request) (*http.Response, *issue, error) {
+func (w *watch) issue(p *process, route string, sent time.Time, led bool, r *http.Request) (*http.Response, *issue, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.steps++
@@ -306,7 +310,7 @@ func (w *watch) issue(p *process, route string, sent time.Time, r *http.Request)
 		}
 		return resp, nil, err
 	}
-	i := &issue{number: len(w.issued) + 1, sent: sent, expires: time.Now().Add(w.sim.life)}
+	i := &issue{number: len(w.issued) + 1, sent: sent, led: led, expires: time.Now().Add(w.sim.life)}
 	w.issued[user.Token] = i
 	if route == "refresh-token" {
 		w.refreshes++
@@ -481,7 +485,7 @@ func (w *watch) counted() (signIns, refreshes int) {
 func (w *watch) refreshesIn(d time.Duration) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return 2 + int(3*d/max(2*w.kept.Expires.Sub(w.kept.Issued), time.Second))
+	return 2 + int(d*10/max(6*w.kept.Expires.Sub(w.kept.Issued), time.Second))
 }
 
 // end holds that there was a reason for each sign-in: the first, a revocation, a fault,

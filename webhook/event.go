@@ -100,18 +100,20 @@ func (e *Event) Body() []byte {
 	return body
 }
 
-// Detach copies the event out of the buffer that its body was in, byte for byte: with
-// Data, and with what stands around the envelope, which Verify and Key are about too.
-func (e *Event) Detach() {
+// Clone returns a copy of the event that shares no memory with the body it was parsed
+// from. Body, Key and Data stay the same, byte for byte.
+func (e *Event) Clone() *Event {
+	clone := *e
 	body, data := bytes.Clone(e.Record.Raw()), e.Data.Raw()
 	if at := bytes.Index(body, data); data != nil && at >= 0 {
-		e.Data = lending.NewRecord(body[at : at+len(data)])
-	} else if data != nil {
-		e.Data.Detach()
+		clone.Data = lending.NewRecord(body[at : at+len(data)])
+	} else {
+		clone.Data = e.Data.Clone()
 	}
 	if body != nil {
-		e.Record = lending.NewRecord(body)
+		clone.Record = lending.NewRecord(body)
 	}
+	return &clone
 }
 
 // Key returns the SHA-256 of the body as it was received, in hexadecimal. Two

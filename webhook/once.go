@@ -13,13 +13,13 @@ import (
 // What an [EventFunc] can say beside success and failure.
 var (
 	// ErrDuplicate means that the event has been acted on before. It is a success.
-	ErrDuplicate = errors.New("lending/webhook: event: it has been acted on before")
+	ErrDuplicate = errors.New("lending/webhook: the event was handled before")
 	// ErrClaimed means that the event is being acted on at this moment. It is not a
 	// success: that may still fail.
-	ErrClaimed = errors.New("lending/webhook: event: it is being acted on")
+	ErrClaimed = errors.New("lending/webhook: the event is being handled")
 	// ErrNotRecorded means that the event was acted on, and that the [Deduper] could not
 	// record it. It is a success: to have it sent again would be to act twice.
-	ErrNotRecorded = errors.New("lending/webhook: event: it was acted on, which could not be recorded")
+	ErrNotRecorded = errors.New("lending/webhook: the event was handled, but that could not be recorded")
 )
 
 // accepted reports whether err of an EventFunc means that the event is dealt with.

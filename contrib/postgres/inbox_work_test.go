@@ -36,12 +36,12 @@ func TestWorkTx(t *testing.T) {
 		"it succeeds": {func(*txTest, pgx.Tx, int32) error { return nil }, 1, []string{""}},
 		"it knows the event": {
 			func(*txTest, pgx.Tx, int32) error { return webhook.ErrDuplicate }, 1,
-			[]string{"it has been acted on before"},
+			[]string{"handled before"},
 		},
 		"it knows the event, and the answer of the COMMIT is lost": {func(w *txTest, _ pgx.Tx, _ int32) error {
 			w.proxy.answers.Store(1)
 			return webhook.ErrDuplicate
-		}, 1, []string{"it has been acted on before"}},
+		}, 1, []string{"handled before"}},
 		"it has acted, and could not record that elsewhere": {
 			func(*txTest, pgx.Tx, int32) error { return fmt.Errorf("%w: a failure", webhook.ErrNotRecorded) }, 1,
 			[]string{"could not be recorded"},

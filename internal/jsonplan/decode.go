@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding"
 	"encoding/json"
+	"errors"
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
@@ -14,25 +16,49 @@ import (
 
 // Unmarshal decodes data, which is valid JSON, into what v points to, whose type is that
 // of the plan, with the result of [json.Unmarshal]: the same value, or the same error and
-// what there is of the value.
-func (p *Plan) Unmarshal(data []byte, v any) error {
-	into := reflect.ValueOf(v).Elem()
-	if p.kind != foreign && p.kind != awkward && into.IsZero() { // what holds something is merged with
-		d := decoder{data: data}
-		if _, ok := d.value(jsonsplit.Space(data, 0), p, into); ok {
+// the same part of the value. It returns nil if data fits.
+func (p *Plan) Unmarshal(data []byte, v any) *Misfit {
+	into, start := reflect.ValueOf(v).Elem(), jsonsplit.Space(data, 0)
+	if p.kind != foreign && p.kind != awkward && into.IsZero() && p.fits(data, start) { // what holds something is merged with
+		d := decoder{data: data, size: p.sizeHint(), goesOn: p.calls && goesOn()}
+		if _, ok := d.value(start, p, into); ok && d.err == nil {
+			p.remember(d.used)
 			return nil
+		}
+		if p.calls {
+			return p.misfit(data, d.failed, d.err)
 		}
 		into.SetZero()
 	}
-	return json.Unmarshal(data, v)
+	if err := json.Unmarshal(data, v); err != nil {
+		return p.misfit(data, -1, err)
+	}
+	return nil
 }
 
-// decoder fills fresh values. Its methods return where the value ends that begins at i,
-// and whether it was decoded: if not, encoding/json decodes everything again, and says
-// why it does not fit, if it does not.
+// fits reports whether nothing but a method that must not be called twice can refuse data.
+// A plan without such methods finds that out while it decodes.
+func (p *Plan) fits(data []byte, start int) bool {
+	if !p.calls {
+		return true
+	}
+	d := decoder{data: data, dry: true}
+	_, ok := d.value(start, p, reflect.Value{})
+	return ok
+}
+
+// decoder fills fresh values, or, if it is dry, none. Its methods return where the value
+// ends that begins at i, and whether it was decoded: if not, encoding/json decodes
+// everything again, and says why it does not fit, if it does not.
 type decoder struct {
 	data    []byte
+	dry     bool
 	strings strings.Builder // what is written stays where it is: see keep
+	size    int             // of the strings, probably
+	used    int             // by them
+	goesOn  bool            // after the error of a method
+	failed  int             // where the value is whose method has failed first
+	err     error           // of that method
 }
 
 func (d *decoder) value(i int, p *Plan, v reflect.Value) (end int, ok bool) {
@@ -46,24 +72,30 @@ func (d *decoder) value(i int, p *Plan, v reflect.Value) (end int, ok bool) {
 	case slice:
 		return d.elements(i, p, v)
 	case pointer:
-		v.Set(reflect.New(v.Type().Elem()))
-		return d.value(i, p.elem, v.Elem())
-	case text, itsText:
-		return d.text(i, p, v)
+		if !d.dry {
+			v.Set(reflect.New(v.Type().Elem()))
+			v = v.Elem()
+		}
+		return d.value(i, p.elem, v)
 	default: // need the whole of the value
 	}
 	end = jsonsplit.End(d.data, i)
 	raw := d.data[i:end:end]
+	if d.dry {
+		return end, p.maker.fits(raw, p.goType)
+	}
 	switch p.kind {
 	case itself:
-		return end, v.Addr().Interface().(json.Unmarshaler).UnmarshalJSON(raw) == nil //nolint:forcetypeassert // as planned
+		return end, d.called(i, v.Addr().Interface().(json.Unmarshaler).UnmarshalJSON(raw)) //nolint:forcetypeassert // as planned
+	case text, itsText:
+		return end, c == '"' && d.text(i, raw, p, v)
 	case boolean:
 		v.SetBool(c == 't')
 		return end, c == 't' || c == 'f'
 	case number:
 		if c != '"' {
 			v.SetString(d.keep(raw))
-			return end, c == '-' || '0' <= c && c <= '9'
+			return end, isNumber(c)
 		}
 	case integer:
 		n, err := strconv.ParseInt(string(raw), 10, v.Type().Bits())
@@ -76,10 +108,35 @@ func (d *decoder) value(i int, p *Plan, v reflect.Value) (end int, ok bool) {
 	case float:
 		f, err := strconv.ParseFloat(string(raw), v.Type().Bits())
 		v.SetFloat(f)
-		return end, err == nil && (c == '-' || '0' <= c && c <= '9')
+		return end, err == nil && isNumber(c)
 	default: // foreign
 	}
 	return end, json.Unmarshal(raw, v.Addr().Interface()) == nil
+}
+
+func isNumber(c byte) bool { return c == '-' || '0' <= c && c <= '9' }
+
+// called notes the error of the method of the value at i.
+func (d *decoder) called(i int, err error) (ok bool) {
+	if err != nil && d.err == nil {
+		d.failed, d.err = i, err
+	}
+	return err == nil || d.goesOn
+}
+
+// goesOn reports whether encoding/json decodes the rest of a text after a method has failed,
+// as it does from Go 1.27 on.
+var goesOn = sync.OnceValue(func() bool {
+	var probe []failing
+	_ = json.Unmarshal([]byte("[1,2]"), &probe)
+	return len(probe) == 2 && probe[1] == 2
+})
+
+type failing int
+
+func (f *failing) UnmarshalJSON(data []byte) error {
+	*f = failing(data[0] - '0')
+	return errors.New("lending: a method that fails")
 }
 
 // members fills the fields of a struct. A field that is filled twice is merged, which is
@@ -101,7 +158,11 @@ func (d *decoder) members(i int, p *Plan, v reflect.Value) (end int, ok bool) {
 			return i, false
 		}
 		filled |= 1 << f
-		if i, ok = d.value(i, p.fields[f].plan, v.Field(p.fields[f].index)); !ok {
+		var into reflect.Value
+		if !d.dry {
+			into = v.Field(p.fields[f].index)
+		}
+		if i, ok = d.value(i, p.fields[f].plan, into); !ok {
 			return i, false
 		}
 		next = f + 1
@@ -134,49 +195,65 @@ func (d *decoder) elements(i int, p *Plan, v reflect.Value) (end int, ok bool) {
 	}
 	n := 0
 	for i = jsonsplit.Space(d.data, i+1); d.data[i] != ']'; i = jsonsplit.Next(d.data, i) {
-		if n == v.Cap() {
-			v.Grow(1)
+		var into reflect.Value
+		if !d.dry {
+			if n == v.Cap() {
+				v.Grow(1)
+			}
+			v.SetLen(n + 1)
+			into = v.Index(n)
 		}
-		v.SetLen(n + 1)
-		if i, ok = d.value(i, p.elem, v.Index(n)); !ok {
+		if i, ok = d.value(i, p.elem, into); !ok {
 			return i, false
 		}
 		n++
 	}
-	if n == 0 {
+	if n == 0 && !d.dry {
 		v.Set(reflect.MakeSlice(v.Type(), 0, 0)) // an empty list is not nil
 	}
 	return i + 1, true
 }
 
-// text takes a string as it stands; encoding/json one that is escaped or not UTF-8.
-func (d *decoder) text(i int, p *Plan, v reflect.Value) (end int, ok bool) {
-	end = jsonsplit.End(d.data, i)
-	if d.data[i] != '"' {
-		return end, false
-	}
-	plain := d.data[i+1 : end-1 : end-1]
+// text takes the string at i as it stands; encoding/json one that is escaped or not UTF-8.
+func (d *decoder) text(i int, raw []byte, p *Plan, v reflect.Value) (ok bool) {
+	plain := raw[1 : len(raw)-1 : len(raw)-1]
 	switch {
 	case bytes.IndexByte(plain, '\\') >= 0 || !utf8.Valid(plain):
-		return end, json.Unmarshal(d.data[i:end:end], v.Addr().Interface()) == nil
+		return d.called(i, json.Unmarshal(raw, v.Addr().Interface()))
 	case p.kind == itsText:
-		return end, v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText(plain) == nil //nolint:forcetypeassert // as planned
+		return d.called(i, v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText(plain)) //nolint:forcetypeassert // as planned
 	}
 	v.SetString(d.keep(plain))
-	return end, true
+	return true
 }
 
-// chunk is how much memory the strings of a record share at most: one allocation for
-// many, and not much that one of them keeps from being freed.
+// chunk is how much memory the strings of a value share at most: one allocation for many.
+// A string that is kept alone keeps its chunk from being freed, so a chunk is no larger
+// than the strings of the values before were.
 const chunk = 1 << 10
 
 // keep returns a copy of b, which is a part of the data.
 func (d *decoder) keep(b []byte) string {
+	d.used += len(b)
 	if d.strings.Cap()-d.strings.Len() < len(b) {
 		d.strings.Reset()
-		d.strings.Grow(max(len(b), min(chunk, len(d.data))))
+		d.strings.Grow(max(len(b), min(chunk, d.size, len(d.data))))
 	}
 	from := d.strings.Len()
 	d.strings.Write(b)
 	return d.strings.String()[from:]
+}
+
+// sizeHint is a quarter more than the strings of the values before took.
+func (p *Plan) sizeHint() int {
+	if size := int(p.size.Load()); size > 0 {
+		return size + size/4
+	}
+	return chunk
+}
+
+// remember keeps how much the strings of a value took, and forgets longer ones by and by.
+func (p *Plan) remember(used int) {
+	size := int(p.size.Load())
+	p.size.Store(int32(min(chunk, max(used, size-size/8, 1)))) //nolint:gosec // a chunk at most
 }

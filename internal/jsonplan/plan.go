@@ -1,9 +1,11 @@
 // Package jsonplan decodes JSON as encoding/json does, into plain structs several times
-// as fast: it looks at a type once, and keeps a plan of which member fills which field.
+// as fast: a plan says once for each type which member fills which field. The package
+// leaves everything else to encoding/json. A text that does not fit is left to it as well,
+// so that values and errors are those of the installed version of Go; the fuzz test
+// compares. In addition a [Misfit] says where the text does not fit.
 //
-// What is not plain it leaves to encoding/json: a value, where that does the same there
-// as it would in the whole, and else the whole. So there is one meaning, and one set of
-// errors, with every version of Go; the fuzz test compares.
+// A method of a caller's type runs as often as encoding/json runs it, also if the text
+// does not fit.
 package jsonplan
 
 import (
@@ -11,13 +13,18 @@ import (
 	"encoding/json"
 	"reflect"
 	"strings"
+	"sync/atomic"
 )
 
-// Plan says how values of one type are decoded. It may be used by several goroutines.
+// Plan says how values of one type are decoded. Several goroutines may use it at a time.
 type Plan struct {
+	maker  *maker
+	goType reflect.Type
 	kind   kind
 	elem   *Plan // of a pointer or a slice
 	fields []field
+	calls  bool         // a method in it must not be called twice
+	size   atomic.Int32 // of the strings in a value, see keep
 }
 
 type kind uint8
@@ -48,19 +55,78 @@ type field struct {
 // maxFields is as many as a set of 64 bits tells apart.
 const maxFields = 64
 
-// For returns the plan for values of type t.
-func For(t reflect.Type) *Plan { return maker{}.plan(t) }
+// For returns the plan for values of type t. UnmarshalJSON and UnmarshalText of a harmless
+// type only fill the value that they belong to: they may be called more than once.
+func For(t reflect.Type, harmless func(reflect.Type) bool) *Plan {
+	m := &maker{harmless, map[reflect.Type]*Plan{}}
+	p := m.plan(t)
+	p.calls = m.calls(t, map[reflect.Type]bool{})
+	if p.calls && m.callsUnseen(t, map[reflect.Type]bool{}) {
+		p.kind = foreign // encoding/json calls the methods once, whatever fits
+	}
+	return p
+}
 
 // maker keeps the plans of the types that it has met: a type may hold itself.
-type maker map[reflect.Type]*Plan
+type maker struct {
+	harmless func(reflect.Type) bool
+	plans    map[reflect.Type]*Plan
+}
 
-func (m maker) plan(t reflect.Type) *Plan {
-	p := m[t]
+// calls reports whether t holds a type of the caller's with methods of its own.
+func (m *maker) calls(t reflect.Type, seen map[reflect.Type]bool) bool {
+	if seen[t] {
+		return false
+	}
+	seen[t] = true
+	if decodesItself(t) {
+		return !m.harmless(t)
+	}
+	switch t.Kind() {
+	case reflect.Map:
+		return m.calls(t.Key(), seen) || m.calls(t.Elem(), seen)
+	case reflect.Pointer, reflect.Slice, reflect.Array:
+		return m.calls(t.Elem(), seen)
+	case reflect.Struct:
+		for f := range t.Fields() {
+			if m.calls(f.Type, seen) {
+				return true
+			}
+		}
+	default: // holds nothing
+	}
+	return false
+}
+
+// callsUnseen reports whether a foreign part of the plan for t calls such methods.
+func (m *maker) callsUnseen(t reflect.Type, seen map[reflect.Type]bool) bool {
+	if seen[t] {
+		return false
+	}
+	seen[t] = true
+	switch p := m.plan(t); p.kind {
+	case foreign, awkward:
+		return m.calls(t, map[reflect.Type]bool{})
+	case pointer, slice:
+		return m.callsUnseen(t.Elem(), seen)
+	case structure:
+		for _, f := range p.fields {
+			if m.callsUnseen(f.plan.goType, seen) {
+				return true
+			}
+		}
+	default: // holds nothing
+	}
+	return false
+}
+
+func (m *maker) plan(t reflect.Type) *Plan {
+	p := m.plans[t]
 	if p != nil {
 		return p
 	}
-	p = &Plan{kind: kindOf(t)}
-	m[t] = p
+	p = &Plan{maker: m, goType: t, kind: kindOf(t)}
+	m.plans[t] = p
 	switch p.kind {
 	case pointer, slice:
 		if p.elem = m.plan(t.Elem()); p.elem.kind == awkward {
@@ -113,9 +179,7 @@ func methodOf(t reflect.Type) (k kind, ok bool) {
 	if t.Kind() == reflect.Pointer || t.Kind() == reflect.Interface {
 		return foreign, false
 	}
-	p := reflect.PointerTo(t)
-	_, newer := p.MethodByName("UnmarshalJSONFrom") // which Go 1.27 prefers
-	isJSON, isText := p.Implements(reflect.TypeFor[json.Unmarshaler]()), p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+	newer, isJSON, isText := methods(t)
 	switch {
 	case t.Name() == "":
 		return awkward, newer || isJSON || isText
@@ -127,10 +191,25 @@ func methodOf(t reflect.Type) (k kind, ok bool) {
 	return itsText, isText
 }
 
+func methods(t reflect.Type) (newer, isJSON, isText bool) {
+	p := reflect.PointerTo(t)
+	_, newer = p.MethodByName("UnmarshalJSONFrom") // which Go 1.27 prefers
+	return newer, p.Implements(reflect.TypeFor[json.Unmarshaler]()), p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
+// decodesItself reports whether encoding/json can leave t to a method of t.
+func decodesItself(t reflect.Type) bool {
+	if t == reflect.TypeFor[json.Number]() { // in Go 1.27 it does
+		return false
+	}
+	newer, isJSON, isText := methods(t)
+	return newer || isJSON || isText
+}
+
 // addFields adds the fields of the struct t to p, and reports whether all of them are
 // plain: none is embedded, has an option that changes how it is decoded, or shares its
 // name with another.
-func (m maker) addFields(p *Plan, t reflect.Type) bool {
+func (m *maker) addFields(p *Plan, t reflect.Type) bool {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		tag := f.Tag.Get("json")

@@ -1,4 +1,4 @@
-package guarantees_test
+package lending_test
 
 import (
 	"errors"

@@ -1,0 +1,943 @@
+package lending_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"reflect"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+)
+
+// payment and Balance are what a caller has made of records that he has seen.
+type (
+	payment struct {
+		ID     string         `json:"id"`
+		Amount json.Number    `json:"amount"`
+		Posted lending.Time   `json:"postedUtc"`
+		Whole  lending.Record `json:"-"`
+	}
+	Balance struct {
+		Available json.Number `json:"availableBalance"`
+	}
+	// narrow has a field that not all records fit.
+	narrow struct {
+		N    int8           `json:"n"`
+		Loan lending.LoanID `json:"loan"`
+	}
+)
+
+const someID = `"11111111-2222-4333-8444-555555555555"`
+
+var errWrong = errors.New("another answer than the service gave")
+
+const paymentJSON = `{"id":"p1","amount":1234567890123456789.10,"postedUtc":"2026-03-04T05:06:07.5","memo":"hush"}`
+
+// asTaken has one of each shape that the methods of the services return, so that it
+// compiles; TestEveryRecordIsTaken holds that there is no other.
+func asTaken(ctx context.Context, client *lending.Client, opts *lending.ListOptions) error {
+	id := catalog.Loan
+	balance, err := lending.As[Balance](client.Loans.TotalBalance(ctx, id))
+	failed := err
+	payments, err := lending.ListAs[payment](client.Loans.Transactions(ctx, id, nil))
+	for one, err := range lending.AllAs[payment](client.Loans.AllTransactions(ctx, id, nil)) {
+		failed = errors.Join(failed, err)
+		payments = append(payments, one)
+	}
+	failed = errors.Join(failed, err)
+	whole, paged := lending.As[struct{ Data []payment }](client.Loans.TransactionsPaged(ctx, id, nil))
+	pointer, pointed := lending.As[*payment](client.Loans.Get(ctx, id))
+	anything, done := lending.As[map[string]any](client.Do(ctx, lending.RawRequest{Effect: lending.Read, Method: "GET", Path: "/api/Loan/get-loan/{loanId}", Args: []string{id.String()}}))
+	for _, all := range []iter.Seq2[payment, error]{
+		lending.AllAs[payment](client.Loans.AllTransactionsPaged(ctx, id, nil)),
+		lending.AllAs[payment](client.Loans.AllWithdrawals(ctx, id, nil)),
+		lending.AllAs[payment](client.Communication.AllMessages(ctx, catalog.Application, opts)),
+		lending.AllAs[payment](client.Applications.AllByPartner(ctx, catalog.Partner, opts)),
+	} {
+		for _, err := range all {
+			failed = errors.Join(failed, err)
+		}
+	}
+	if len(payments)+len(whole.Data)+len(anything) == 0 || balance.Available == "" || pointer == nil {
+		failed = errors.Join(failed, errWrong)
+	}
+	return errors.Join(failed, paged, pointed, done)
+}
+
+func TestEveryShapeIsTaken(t *testing.T) {
+	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body := `{"id":"` + catalog.Loan.String() + `","applicationId":` + someID + `,"availableBalance":1}`
+		switch skip := r.URL.Query().Get("skip"); {
+		case skip != "" && skip != "0":
+			body = `[]`
+		case strings.Contains(r.URL.Path, "paged"), strings.Contains(r.URL.Path, "withdrawals"):
+			body = `{"data":[` + paymentJSON + `],"totalCount":1}`
+		case strings.Contains(r.URL.Path, "transactions"), strings.Contains(r.URL.Path, "all-messages"), strings.Contains(r.URL.Path, "partner"):
+			body = `[` + paymentJSON + `]`
+		}
+		wire.Answer(http.StatusOK, body)(w, r)
+	})
+	require.NoError(t, asTaken(t.Context(), client, nil))
+}
+
+// TestEveryRecordIsTaken holds that As or ListAs takes the results of every method that
+// has one which is no scalar, and none that is put together of several.
+func TestEveryRecordIsTaken(t *testing.T) {
+	takes := reflect.TypeFor[interface{ Decode(v any) error }]()
+	others := []string{
+		"bool", "string", "[]lending.EventName", "lending.Secret", "uuid.UUID",
+		reflect.TypeFor[lending.OfferID]().String(), reflect.TypeFor[lending.ApplicationID]().String(), "*lending.InvoiceWithdrawal", "*lending.EnsuredSubscription",
+	}
+	taken := 0
+	for service := range reflect.TypeFor[lending.Client]().Fields() {
+		for method := range service.Type.Methods() {
+			if !service.IsExported() || method.Type.NumOut() != 2 {
+				continue
+			}
+			result := method.Type.Out(0)
+			switch {
+			case result.Implements(takes), result.Kind() == reflect.Slice && result.Elem().Implements(takes):
+				taken++
+			default:
+				assert.Contains(t, others, result.String(), "of %s.%s", service.Name, method.Name)
+			}
+		}
+	}
+	assert.Greater(t, taken, 30)
+}
+
+// TestWholeRecordIsKept: what a struct has no field for is still there, without a second
+// call.
+func TestWholeRecordIsKept(t *testing.T) {
+	calls := 0
+	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		calls++
+		if strings.Contains(r.URL.Path, "get-loan/") {
+			wire.Answer(http.StatusOK, `{"id":"`+catalog.Loan.String()+`","applicationId":`+someID+`,"memo":"hush"}`)(w, r)
+			return
+		}
+		wire.Answer(http.StatusOK, `[`+paymentJSON+`,{"memo":2}]`)(w, r)
+	})
+	first, err := lending.As[payment](client.Loans.Get(t.Context(), catalog.Loan))
+	require.NoError(t, err)
+	assert.Contains(t, string(first.Whole.Raw()), `"memo":"hush"`)
+	pointer, err := lending.As[*payment](client.Loans.Get(t.Context(), catalog.Loan))
+	require.NoError(t, err)
+	assert.Equal(t, first.Whole.Raw(), pointer.Whole.Raw())
+
+	payments, err := lending.ListAs[payment](client.Loans.Transactions(t.Context(), catalog.Loan, nil))
+	require.NoError(t, err)
+	require.Len(t, payments, 2)
+	assert.Equal(t, 3, calls)
+	assert.Equal(t, json.Number("1234567890123456789.10"), payments[0].Amount)
+	assert.Equal(t, time.Date(2026, 3, 4, 5, 6, 7, 5e8, time.UTC), payments[0].Posted.Time)
+	assert.JSONEq(t, paymentJSON, string(payments[0].Whole.Raw()))
+	var more struct{ Memo int }
+	require.NoError(t, payments[1].Whole.Decode(&more))
+	assert.Equal(t, 2, more.Memo)
+	assert.NotContains(t, fmt.Sprintf("%v %+v %#v", payments, payments, payments), "hush")
+	written, err := json.Marshal(payments)
+	require.NoError(t, err)
+	assert.NotContains(t, string(written), "hush", "the tag keeps it out")
+
+	none, err := lending.As[*payment](recordOf(t, `null`), nil)
+	require.NoError(t, err)
+	assert.Nil(t, none)
+	filled := payment{Amount: "3"}
+	require.NoError(t, recordOf(t, `{"id":"p1"}`).Decode(&filled))
+	assert.Equal(t, json.Number("3"), filled.Amount, "what is not sent stays, as with json.Unmarshal")
+}
+
+// TestAsHandsErrorsOn: the error of a call is no other for being typed.
+func TestAsHandsErrorsOn(t *testing.T) {
+	failure := &lending.Error{Method: "POST", Outcome: lending.OutcomeRejected}
+	first, err := lending.As[payment]((*lending.LoanResponse)(nil), failure)
+	assert.Same(t, failure, err)
+	assert.Zero(t, first)
+	payments, err := lending.ListAs[payment]([]lending.Transaction(nil), failure)
+	assert.Same(t, failure, err)
+	assert.Nil(t, payments)
+	payments, err = lending.ListAs[payment]([]lending.Transaction(nil), nil)
+	require.NoError(t, err)
+	assert.Nil(t, payments, "nobody sent a list")
+	payments, err = lending.ListAs[payment]([]lending.Transaction{}, nil)
+	require.NoError(t, err)
+	assert.NotNil(t, payments, "an empty one came")
+}
+
+// TestDecodeErrorsNameTheRecord reads alike with every version of Go.
+func TestDecodeErrorsNameTheRecord(t *testing.T) {
+	type order struct {
+		Lines []struct {
+			Count int `json:"count"`
+		} `json:"lines"`
+	}
+	list := slices.Repeat([]string{`{"lines":[{"count":1}]}`}, 20)
+	list[17] = `{"lines":[{"count":1},{"count":12345678901234567890}]}`
+	client := wire.Serve(t, wire.Answer(http.StatusOK, `[`+strings.Join(list, ",")+`]`))
+	orders, err := lending.ListAs[order](client.Loans.Transactions(t.Context(), catalog.Loan, nil))
+	require.EqualError(t, err, `lending: record 17: field "lines[1].count": a number does not fit int`)
+	assert.Nil(t, orders)
+	var failed *lending.DecodeError
+	require.ErrorAs(t, err, &failed)
+	assert.Equal(t, [4]any{17, "lines[1].count", "a number", "int"}, [4]any{failed.Index, failed.Field, failed.Got, failed.Want})
+	assert.Equal(t, list[17], string(failed.Record().Raw()))
+
+	_, err = lending.As[order](recordOf(t, `["hush"]`), nil)
+	require.ErrorAs(t, err, &failed)
+	assert.Equal(t, [3]any{-1, "", "an array"}, [3]any{failed.Index, failed.Field, failed.Got})
+	require.EqualError(t, err, `lending: record: an array does not fit lending_test.order`)
+	_, err = lending.As[order](recordOf(t, "\n [1]"), nil)
+	require.EqualError(t, err, `lending: record: an array does not fit lending_test.order`)
+}
+
+// TestIteratorsAreTyped: an error of the iterator ends it and says where to resume, a
+// record that does not decode is passed by.
+func TestIteratorsAreTyped(t *testing.T) {
+	broken := false
+	s := &script{answer: func(query url.Values) (int, string) {
+		if count(query, "skip") == 240 && !broken {
+			broken = true
+			return http.StatusForbidden, `{"title":"no"}`
+		}
+		return array(260)(query)
+	}}
+	client, opts, n := s.client(t), &lending.ListOptions{Skip: 40}, 0
+	var undecoded []int
+	for range 2 {
+		from := opts.Skip
+		for record, err := range lending.AllAs[narrow](client.Loans.AllTransactions(t.Context(), catalog.Loan, opts)) {
+			var page *lending.PageError
+			var failed *lending.DecodeError
+			switch {
+			case errors.As(err, &page):
+				require.ErrorIs(t, err, lending.ErrForbidden)
+				opts.Skip = page.Skip
+			case errors.As(err, &failed):
+				assert.Zero(t, record)
+				undecoded = append(undecoded, from+failed.Index)
+			default:
+				require.NoError(t, err)
+				assert.Equal(t, 40+n, int(record.N))
+				n++
+			}
+		}
+	}
+	assert.Equal(t, 128-40, n)
+	require.Len(t, undecoded, 260-128)
+	assert.Equal(t, [2]int{128, 259}, [2]int{undecoded[0], undecoded[len(undecoded)-1]}, "Skip and Index are its place")
+
+	before := len(s.queries)
+	for range lending.AllAs[narrow](client.Loans.AllTransactions(t.Context(), catalog.Loan, nil)) {
+		break
+	}
+	assert.Len(t, s.queries, before+1, "breaking off costs nothing")
+}
+
+// TestCommandHasHappenedThatDoesNotDecode holds that nobody takes it for one to send again.
+func TestCommandHasHappenedThatDoesNotDecode(t *testing.T) {
+	const created = `{"id":` + someID + `,"n":12345,"loan":"hush"}`
+	client := wire.Serve(t, wire.Answer(http.StatusOK, created))
+	batch := wire.Serve(t, wire.Answer(http.StatusOK, `[`+created+`]`))
+	type badLoan struct { // whose error is an *ArgumentError, as if nothing had been sent
+		Loan lending.LoanID `json:"loan"`
+	}
+	raw := lending.RawRequest{Method: "POST", Path: "/api/Group/thing"}
+	cloned, err := client.Applications.CreateCustomer(t.Context(), fake.Ada())
+	require.NoError(t, err)
+	cloned.Record = cloned.Clone()
+	for name, err := range map[string]error{
+		"As":       errorOf(lending.As[narrow](client.Applications.CreateCustomer(t.Context(), fake.Ada()))),
+		"argument": errorOf(lending.As[badLoan](client.Applications.CreateCustomer(t.Context(), fake.Ada()))),
+		"embedded": errorOf(lending.As[embeds](client.Applications.CreateCustomer(t.Context(), fake.Ada()))),
+		"ListAs":   errorOf(lending.ListAs[narrow](batch.Bulk.CreateCustomers(t.Context(), []lending.UserRequest{fake.Ada()}))),
+		"Do":       errorOf(lending.As[narrow](client.Do(t.Context(), raw))),
+		"Decode":   cloned.Decode(&narrow{}),
+		"no place": cloned.Decode(narrow{}),
+	} {
+		for _, err := range []error{err, fmt.Errorf("customer: %w", err), errors.Join(errors.New("hush"), err)} {
+			assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err), name)
+			require.ErrorIs(t, err, lending.ErrMayHaveHappened, name)
+			require.NotErrorIs(t, err, lending.ErrOutcomeUnknown, name)
+			var failed *lending.DecodeError
+			require.ErrorAs(t, err, &failed, name)
+			assert.True(t, strings.HasSuffix(failed.Error(), ": it happened"), failed)
+			var saved lending.UserResponse
+			require.NoError(t, failed.Record().Decode(&saved), name)
+			assert.Equal(t, someID, `"`+saved.ID.String()+`"`, "the answer is not lost")
+		}
+	}
+	_, err = lending.As[badLoan](client.Customers.GetByEmail(t.Context(), "ada@example.com"))
+	require.EqualError(t, err, `lending: record: field "loan": a string does not fit `+reflect.TypeFor[lending.LoanID]().String())
+	require.NotErrorIs(t, err, lending.ErrMayHaveHappened, "a read")
+	assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
+	assert.False(t, lending.IsNotFound(err))
+}
+
+func errorOf[T any](_ T, err error) error { return err }
+
+func TestAsRefusesWhatEmbedsARecord(t *testing.T) {
+	client := wire.Serve(t, wire.Answer(http.StatusOK, `[`+paymentJSON+`]`))
+	_, err := lending.ListAs[embeds](client.Loans.Transactions(t.Context(), catalog.Loan, nil))
+	require.ErrorContains(t, err, "lending: record 0: lending_test.embeds embeds a record, whose UnmarshalJSON takes everything: give the field a name")
+	for _, err := range lending.AllAs[struct {
+		lending.Transaction
+		Amount json.Number
+	}](client.Loans.AllTransactions(t.Context(), catalog.Loan, nil)) {
+		require.ErrorContains(t, err, "embeds a record")
+		break
+	}
+	_, err = lending.As[embeds](recordOf(t, paymentJSON), nil)
+	require.ErrorContains(t, err, "lending_test.embeds embeds a record")
+	type tagged struct {
+		lending.Record `json:"-"`
+		Amount         json.Number
+	}
+	_, err = lending.As[tagged](recordOf(t, paymentJSON), nil)
+	require.ErrorContains(t, err, "embeds a record", "the tag does not take its methods away")
+}
+
+// TestDecodeErrorsShowNoValue holds for every verb and handler, and for every error in the
+// chain. A time stamp has at most nine digits in a row.
+func TestDecodeErrorsShowNoValue(t *testing.T) {
+	const text = `{"map":{"hush@example.com":{"zip":"hush"}},"loan":"hush","when":"hush","posted":"hush","strict":"hush","n":777777777777,"any":{"hush":1e999}}`
+	for name, into := range map[string]any{
+		"map": &struct{ Map map[string]inner }{}, "key": &struct{ Map map[int]inner }{}, "id": &struct{ Loan lending.LoanID }{}, "time": &struct{ When time.Time }{},
+		"our time": &struct {
+			Posted lending.Time `json:"posted"`
+		}{}, "method": &struct{ Strict strictly }{}, "number": &narrow{}, "any": &struct{ Any any }{}, "whole": &[]int{}, "none": 5, "embeds": &embeds{},
+	} {
+		err := recordOf(t, text).Decode(into)
+		require.Error(t, err, name)
+		for err := err; err != nil; err = errors.Unwrap(err) {
+			var b strings.Builder
+			for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%t"} {
+				fmt.Fprintf(&b, verb, err)
+			}
+			for _, handler := range []slog.Handler{slog.NewTextHandler(&b, nil), slog.NewJSONHandler(&b, nil)} {
+				slog.New(handler).Info("x", "err", err, "in", struct{ Err error }{err})
+			}
+			written, failed := json.Marshal(err)
+			require.NoError(t, failed)
+			for _, hidden := range []string{"hush", "example.com", "777777777777", "1e999", fmt.Sprintf("%x", "hush")} {
+				assert.NotContains(t, b.String()+string(written), hidden, name)
+			}
+		}
+	}
+}
+
+var decodeErrorText = regexp.MustCompile(`^lending: record: (not JSON|(field "([A-Za-z0-9]+|\[\d+\]|\*)((\.[A-Za-z0-9]+)|\[\d+\]|\.?\*)*": )?` +
+	`(an? (string|number|boolean|object|array|key)|null) does not fit [^ ]+( \{\})?)$`)
+
+// FuzzDecodeError holds that no text makes an error that shows more than fields and types,
+// and that what is decoded is what encoding/json makes of it.
+func FuzzDecodeError(f *testing.F) {
+	for _, seed := range []string{
+		`{}`, `null`, `{"inner":{"zip":"hush"}}`, `{"INNER":{"Zip":true}}`, `{"list":[null,{},{"zip":1},{"when":"hush"}]}`, `{"map":{"a.b\"c":{"zip":1.5}}}`,
+		`{"numbered":{"hush@example.com":"b"}}`, `{"byLoan":{"hush":1}}`, `{"any":{"a":[1e999]}}`, `{"loan":12345,"uuid":"x"}`, `{"bytes":"!","quoted":"x"}`,
+		`{"a\u0062":1,"\u0069nner":{"zip":"\ud800"}}`, `["hush"]`, `{"zip":`, `{"nested":{"deep":{"ptr":[]}}}`, `{"lists":[[1],[999]],"promoted":1000}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	for _, seed := range []string{ // what a plain struct and encoding/json could see in different ways
+		`{"text":"a","text":"b"}`, `{"list":[{"zip":1,"when":"2026-03-04T05:06:07Z"}],"list":[{"zip":2}]}`, `{"TEXT":"a","Count":2}`, `{"t\u0065xt":"a\u0000b"}`,
+		"{\"text\":\"a\xffb\"}", `{"count":1e0}`, `{"count":-0,"number":-0.0}`, `{"number":"5"}`, `{"number":"x"}`, `{"number":true}`, `{"flag":"true"}`, `{"flag":null,"text":null}`,
+		`{"lists":[[],null,[1,2]],"list":[]}`, `{"lists":null,"inner":null}`, `{"loan":null,"inner":{"when":null}}`, "{\"te\u017ft\":\"x\"}", `{"extra":{"a":["}"]},"text":"x"}`,
+		`{"text":5}`, `{"inner":[]}`, `{"list":{}}`, `{"count":99999999999999999999}`, `[{}]`, ` { "text" : "a" } `, `{"promoted":5,"count":"6"}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		decodesAlike[wanted](t, text)
+		decodesAlike[ordinary](t, text)
+		decodesAlike[embedding](t, text)
+		decodesAlike[quoting](t, text)
+	})
+}
+
+// What is not plain about these is one thing alone.
+type (
+	embedding struct {
+		base
+		Text string `json:"text"`
+	}
+	quoting struct {
+		Count int    `json:"count,string"`
+		Text  string `json:"text"`
+	}
+)
+
+type ordinary struct {
+	Text   string         `json:"text"`
+	Number json.Number    `json:"number"`
+	Flag   bool           `json:"flag"`
+	Count  int            `json:"count"`
+	Inner  inner          `json:"inner"`
+	List   []*inner       `json:"list"`
+	Lists  [][]int8       `json:"lists"`
+	Loan   lending.LoanID `json:"loan"`
+}
+
+// decodesAlike holds that a record that holds text decodes into a T as encoding/json does.
+func decodesAlike[T any](t *testing.T, text []byte) {
+	t.Helper()
+	var record lending.Record
+	require.NoError(t, record.UnmarshalJSON(text))
+	var mine, same T
+	err, failed := record.Decode(&mine), json.Unmarshal(text, &same)
+	require.Equal(t, failed == nil, err == nil, "%v, encoding/json says %v", err, failed)
+	require.Equal(t, same, mine)
+	if err != nil {
+		require.Regexp(t, decodeErrorText, err.Error())
+	}
+}
+
+// TestPartialResultsAreThose of encoding/json, of a struct that is plain and of one that is not.
+func TestPartialResultsAreThose(t *testing.T) {
+	type plainOne struct {
+		A string
+		N int8
+		B string
+	}
+	type oddOne struct {
+		base
+		plainOne
+		A string
+		N int8 `json:",string"`
+	}
+	for _, text := range []string{`{"A":"a","N":1000,"B":"b"}`, `{"B":"b","N":"x","A":"a","Promoted":1000}`, `{"A":"a","N":{},"B":[]}`} {
+		var got, want plainOne
+		require.Error(t, recordOf(t, text).Decode(&got))
+		require.Error(t, json.Unmarshal([]byte(text), &want))
+		assert.Equal(t, want, got, text)
+		var odd, like oddOne
+		err, failed := recordOf(t, text).Decode(&odd), json.Unmarshal([]byte(text), &like)
+		require.Equal(t, failed != nil, err != nil)
+		assert.Equal(t, like, odd, text)
+	}
+}
+
+// TestFilledValuesAreMerged as encoding/json does: what is not sent stays.
+func TestFilledValuesAreMerged(t *testing.T) {
+	const text = `{"text":"new","inner":{"zip":2},"list":[{"zip":3},{}],"lists":[[7]]}`
+	fill := func() ordinary {
+		when := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+		return ordinary{Flag: true, Inner: inner{When: when}, List: []*inner{{Zip: 1, When: when}, {Zip: 4}}, Lists: [][]int8{{1, 2}, {3}}}
+	}
+	got, want := fill(), fill()
+	require.NoError(t, recordOf(t, text).Decode(&got))
+	require.NoError(t, json.Unmarshal([]byte(text), &want))
+	assert.Equal(t, want, got)
+	assert.False(t, got.List[0].When.IsZero())
+}
+
+// TestTimesWithoutAZoneAreTyped as the library reads its own.
+func TestTimesWithoutAZoneAreTyped(t *testing.T) {
+	type dated struct {
+		At   lending.Time            `json:"at"`
+		Till *lending.Time           `json:"till"`
+		By   map[lending.Time]string `json:"by"`
+	}
+	for text, want := range map[string]time.Time{
+		`"2026-03-04T05:06:07.1234567"`: time.Date(2026, 3, 4, 5, 6, 7, 123456700, time.UTC), `"2026-03-04T06:06:07+01:00"`: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
+		`"2026-03-04T05:06:07Z"`: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), `"0001-01-01T00:00:00"`: {}, `null`: {}, `"2026-03-04T05:06:0\u0037"`: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
+	} {
+		got, err := lending.As[dated](recordOf(t, `{"at":`+text+`,"by":{"2026-03-04T05:06:07":"key"}}`), nil)
+		require.NoError(t, err, text)
+		assert.Equal(t, want, got.At.Time, text)
+		assert.Nil(t, got.Till)
+		assert.Len(t, got.By, 1)
+	}
+	for _, text := range []string{`"yesterday"`, `""`, `5`, `{}`, `"2026-13-04T05:06:07"`} {
+		_, err := lending.As[dated](recordOf(t, `{"till":`+text+`}`), nil)
+		require.ErrorContains(t, err, `field "till": `)
+		require.ErrorContains(t, err, ` does not fit lending.Time`)
+		require.EqualError(t, new(lending.Time).UnmarshalJSON([]byte(text)), "lending: not a time")
+	}
+	written, err := json.Marshal(dated{})
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(written, new(dated)))
+}
+
+type panics struct{ N int }
+
+func (p *panics) UnmarshalJSON(data []byte) error {
+	if string(data) == `"now"` {
+		panic(io.ErrClosedPipe)
+	}
+	return json.Unmarshal(data, &p.N)
+}
+
+// TestPanicSpoilsNothing: whoever decodes meanwhile, and after, gets his own.
+func TestPanicSpoilsNothing(t *testing.T) {
+	type holder struct {
+		Text  string `json:"text"`
+		Panic panics `json:"panic"`
+		More  string `json:"more"`
+	}
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for n := range 200 {
+				mine := fmt.Sprintf("text %d of %d", n, i)
+				good, bad := recordOf(t, `{"text":"`+mine+`","panic":1,"more":"`+mine+`"}`), recordOf(t, `{"text":"bad","panic":"now","more":"bad"}`)
+				first, err := lending.As[holder](good, nil)
+				assert.PanicsWithValue(t, io.ErrClosedPipe, func() { _, _ = lending.As[holder](bad, nil) })
+				again, failed := lending.As[holder](good, nil)
+				if err != nil || failed != nil || first != again || first.Text != mine || first.More != mine {
+					t.Error(err, failed, first, again)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// TestOwnDecoderReadsRaw: whoever has a decoder of his own needs no other way in.
+func TestOwnDecoderReadsRaw(t *testing.T) {
+	client := wire.Serve(t, wire.Answer(http.StatusOK, `[`+paymentJSON+`]`))
+	list, err := client.Loans.Transactions(t.Context(), catalog.Loan, nil)
+	require.NoError(t, err)
+	strict := json.NewDecoder(strings.NewReader(string(list[0].Raw())))
+	strict.DisallowUnknownFields()
+	require.ErrorContains(t, strict.Decode(&Balance{}), "unknown field")
+}
+
+// recordOf is a record that holds text.
+func recordOf(t *testing.T, text string) lending.Record {
+	t.Helper()
+	var record lending.Record
+	require.NoError(t, record.UnmarshalJSON([]byte(text)))
+	return record
+}
+
+type (
+	strictly struct{ N int }
+	inner    struct {
+		Zip  int       `json:"zip"`
+		When time.Time `json:"when"`
+	}
+	base   struct{ Promoted int8 }
+	wanted struct {
+		base
+		Inner    inner                  `json:"inner"`
+		List     []*inner               `json:"list"`
+		Lists    [][]int8               `json:"lists"`
+		Map      map[string]*inner      `json:"map"`
+		Numbered map[int]string         `json:"numbered"`
+		ByLoan   map[lending.LoanID]int `json:"byLoan"`
+		Array    [2]bool                `json:"array"`
+		Loan     lending.LoanID         `json:"loan"`
+		UUID     uuid.UUID              `json:"uuid"`
+		Address  netip.Addr             `json:"address"`
+		Strict   strictly               `json:"strict"`
+		Quoted   int64                  `json:"quoted,string"`
+		Exact    json.Number            `json:"exact"`
+		Bytes    []byte                 `json:"bytes"`
+		Any      any                    `json:"any"`
+		Secret   lending.Secret         `json:"secret"`
+		User     lending.UserResponse   `json:"user"`
+		Untagged uint8
+		Nested   struct{ Deep struct{ Ptr **int } }
+	}
+)
+
+func (s *strictly) UnmarshalJSON(data []byte) error {
+	if string(data) == `"panic"` {
+		panic("hush")
+	}
+	return fmt.Errorf("hush: %s", data)
+}
+
+// TestDecodeErrorsNameTheField reads alike with every version of Go.
+func TestDecodeErrorsNameTheField(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"inner":{"zip":"hush"}}`:                        `field "inner.zip": a string does not fit int`,
+		`{"inner":{"when":"2024-01-02T03:04:05"}}`:        `field "inner.when": a string does not fit time.Time`,
+		`{"INNER":{"Zip":true}}`:                          `field "INNER.Zip": a boolean does not fit int`,
+		`{"inner":["hush"]}`:                              `field "inner": an array does not fit lending_test.inner`,
+		`{"list":[null,{},{"zip":1},{"when":"hush"}]}`:    `field "list[3].when": a string does not fit time.Time`,
+		`{"lists":[[1],[2,3,4444]]}`:                      `field "lists[1][2]": a number does not fit int8`,
+		`{"map":{"a@example.com":{},"hush":{"zip":1.5}}}`: `field "map.*.zip": a number does not fit int`,
+		`{"map":{"hush@example.com":"hush"}}`:             `field "map.*": a string does not fit lending_test.inner`,
+		`{"numbered":{"1":"a","hush@example.com":"b"}}`:   `field "numbered.*": a key does not fit int`,
+		`{"byLoan":{"hush@example.com":1}}`:               `field "byLoan.*": a key does not fit lending.ID[github.com/lendingapi/lending-go.loan]`,
+		`{"array":[true,"hush"]}`:                         `field "array[1]": a string does not fit bool`,
+		`{"loan":"hush"}`:                                 `field "loan": a string does not fit lending.ID[github.com/lendingapi/lending-go.loan]`,
+		`{"loan":12345}`:                                  `field "loan": a number does not fit lending.ID[github.com/lendingapi/lending-go.loan]`,
+		`{"uuid":"hush"}`:                                 `field "uuid": a string does not fit uuid.UUID`,
+		`{"address":"hush"}`:                              `field "address": a string does not fit netip.Addr`,
+		`{"strict":{"hush":"hush"}}`:                      `field "strict": an object does not fit lending_test.strictly`,
+		`{"quoted":"12","exact":"hush"}`:                  `field "exact": a string does not fit json.Number`,
+		`{"quoted":"hush"}`:                               `field "quoted": a string does not fit int64`,
+		`{"quoted":1234567}`:                              `field "quoted": a number does not fit int64`,
+		`{"bytes":"hush!"}`:                               `field "bytes": a string does not fit []uint8`,
+		`{"any":{"hush@example.com":[1,1e999]}}`:          `field "any.*[1]": a number does not fit interface {}`,
+		`{"any":1e999}`:                                   `field "any": a number does not fit interface {}`,
+		`{"secret":7}`:                                    `field "secret": a number does not fit lending.Secret`,
+		`{"user":{"id":"hush"}}`:                          `field "user": an object does not fit lending.UserResponse`,
+		`{"promoted":1000}`:                               `field "promoted": a number does not fit int8`,
+		`{"untagged":-1}`:                                 `field "untagged": a number does not fit uint8`,
+		`{"untagged":99999999999999999999}`:               `field "untagged": a number does not fit uint8`,
+		`{"nested":{"deep":{"ptr":"hush"}}}`:              `field "nested.deep.ptr": a string does not fit int`,
+		`{"hush":"hush","inner":{"hush":1,"zip":{}}}`:     `field "inner.zip": an object does not fit int`,
+		`{"a\u0062":1,"\u0069nner":{"zip":"\ud800hush"}}`: `field "inner.zip": a string does not fit int`,
+		`["hush"]`: `an array does not fit lending_test.wanted`,
+		`"hush"`:   `a string does not fit lending_test.wanted`,
+	} {
+		t.Run(text, func(t *testing.T) {
+			record := recordOf(t, text)
+			err := record.Decode(&wanted{})
+			require.EqualError(t, err, "lending: record: "+want)
+			for _, shown := range []string{fmt.Sprintf("%v %+v %#v %d %s", err, err, err, err, err), err.Error()} {
+				for _, hidden := range []string{"hush", "example.com", "12345", "4444", "2024"} {
+					assert.NotContains(t, shown, hidden)
+				}
+			}
+		})
+	}
+	var whole []int
+	require.EqualError(t, recordOf(t, `[1,2,"hush"]`).Decode(&whole), `lending: record: field "[2]": a string does not fit int`)
+	var one int8
+	require.EqualError(t, recordOf(t, `4444`).Decode(&one), `lending: record: a number does not fit int8`)
+	require.EqualError(t, recordOf(t, `{}`).Decode(one), `lending: record: cannot decode into int8: want a pointer that is not nil`)
+	require.EqualError(t, recordOf(t, `{}`).Decode(nil), `lending: record: cannot decode into <nil>: want a pointer that is not nil`)
+	require.EqualError(t, recordOf(t, `{}`).Decode((*wanted)(nil)), `lending: record: cannot decode into *lending_test.wanted: want a pointer that is not nil`)
+	require.EqualError(t, lending.Record{}.Decode(&one), `lending: record: not JSON`)
+	var byHand lending.Record
+	require.NoError(t, byHand.UnmarshalJSON([]byte(`{"hush`)))
+	require.EqualError(t, byHand.Decode(&wanted{}), `lending: record: not JSON`)
+}
+
+// TestDecodePanics: a panic in a method of the caller's type is his own, in his goroutine.
+func TestDecodePanics(t *testing.T) {
+	record := recordOf(t, `{"strict":"panic"}`)
+	assert.PanicsWithValue(t, "hush", func() { _ = record.Decode(&wanted{}) })
+	var again struct{ Strict string }
+	require.NoError(t, record.Decode(&again))
+	assert.Equal(t, "panic", again.Strict)
+}
+
+type (
+	embeds struct {
+		lending.Record
+		Amount json.Number
+	}
+	embedsPointer struct {
+		*lending.LoanResponse
+		Amount json.Number
+	}
+	embedsDeeper struct {
+		embeds
+		Rate json.Number
+	}
+	redefined      lending.LoanResponse
+	generic[T any] struct {
+		lending.Page[lending.Transaction]
+		More T
+	}
+	listing struct {
+		Loans map[string][]*embeds `json:"loans"`
+	}
+	cyclic struct {
+		Next *cyclic
+		Bad  []embeds
+	}
+	embedsItself struct {
+		lending.Record
+		Amount json.Number
+	}
+	named struct {
+		Whole  lending.Record       `json:"whole"`
+		Loan   lending.LoanResponse `json:"loan"`
+		Listed []lending.LoanResponse
+		Itself *embedsItself `json:"itself"`
+		Next   *named
+	}
+)
+
+func (e *embedsItself) UnmarshalJSON(data []byte) error {
+	if err := e.Record.UnmarshalJSON(data); err != nil {
+		return err
+	}
+	var fields struct{ Amount json.Number }
+	err := json.Unmarshal(data, &fields)
+	e.Amount = fields.Amount
+	return err
+}
+
+// TestDecodeRefusesWhatEmbedsARecord: all but the Record would silently stay zero.
+func TestDecodeRefusesWhatEmbedsARecord(t *testing.T) {
+	record := recordOf(t, `{"amount":1.50,"loans":{"a":[{"amount":2.50}]},"itself":{"amount":3.50},"whole":[4.50],"loan":{"id":"`+loanID().String()+`"}}`)
+	type anonymous = struct {
+		lending.Record
+		A int
+	}
+	for into, want := range map[any]string{
+		&embeds{}:            "lending_test.embeds",
+		new([]embedsPointer): "lending_test.embedsPointer",
+		&embedsDeeper{}:      "lending_test.embedsDeeper",
+		&redefined{}:         "lending_test.redefined",
+		&generic[int]{}:      "lending_test.generic[int]",
+		&listing{}:           "lending_test.embeds",
+		&cyclic{}:            "lending_test.embeds",
+		&anonymous{}:         "struct { lending.Record; A int }",
+	} {
+		for range 2 { // the second time from memory
+			err := record.Decode(into)
+			require.ErrorContains(t, err, "lending: record: "+want+" embeds a record, whose UnmarshalJSON takes everything: give the field a name")
+			assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err), "what was done before is not undone")
+		}
+	}
+	var good named
+	require.NoError(t, record.Decode(&good))
+	assert.Equal(t, "3.50", good.Itself.Amount.String())
+	assert.Equal(t, "[4.50]", string(good.Whole.Raw()))
+	assert.Equal(t, loanID(), good.Loan.ID)
+	var page lending.Page[lending.Transaction]
+	require.NoError(t, recordOf(t, `{"data":[],"totalCount":3}`).Decode(&page))
+	assert.Equal(t, 3, page.TotalCount)
+}
+
+type (
+	deep struct {
+		Next *deep `json:"next"`
+		N    int8  `json:"n"`
+	}
+	deepMethods struct {
+		Next *deepMethods `json:"next"`
+		Own  counted      `json:"own"`
+		N    int8         `json:"n"`
+	}
+	deepAny struct {
+		Promoted
+		Any any `json:"any"`
+	}
+	Promoted struct{ P int }
+	counted  struct{ text string }
+)
+
+var (
+	decoded     int // by the method of counted
+	errOdd      = errors.New("odd")
+	oddOrNumber = regexp.MustCompile(`^"odd|^1000`)
+)
+
+func (c *counted) UnmarshalJSON(data []byte) error {
+	decoded++
+	if c.text = string(data); oddOrNumber.MatchString(c.text) {
+		return errOdd
+	}
+	return nil
+}
+
+// TestMisfitsCostLittle holds that the time grows with the length of the text, and not with its
+// square: As takes no context.
+func TestMisfitsCostLittle(t *testing.T) {
+	const depth = 9000 // near the 10,000 of encoding/json
+	nested := strings.Repeat(`{"next":`, depth) + `{"n":1000}` + strings.Repeat(`}`, depth)
+	listed := `{"any":` + strings.Repeat(`[`, depth) + `1e999` + strings.Repeat(`]`, depth) + `}`
+	long := `[` + strings.Repeat(`{"n":1},`, 20_000) + `{"n":1000}]`
+	for _, tt := range []struct {
+		name, text, want string
+		into             any
+	}{
+		{"plain", nested, `field "` + strings.Repeat("next.", 31) + `next…": `, &deep{}},
+		{"with methods", nested, `field "` + strings.Repeat("next.", 31) + `next…": `, &deepMethods{}},
+		{"not plain", listed, `field "any` + strings.Repeat("[0]", 31) + `…": `, &deepAny{}},
+		{"a list", long, `field "[20000].n": a number does not fit int8`, &[]deep{}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			record, start := recordOf(t, tt.text), time.Now()
+			err := record.Decode(tt.into)
+			took := time.Since(start)
+			require.ErrorContains(t, err, tt.want)
+			require.ErrorContains(t, err, "a number does not fit ")
+			require.Less(t, len(err.Error()), 300)
+			assert.Less(t, took, 2*time.Second, "measured: 3 to 60 ms, and minutes if every level is decoded again")
+		})
+	}
+}
+
+// TestMethodsRunOnce holds that a method of the caller's type runs as often as encoding/json runs
+// it, whatever fits, and with the same error and the same part of the result.
+func TestMethodsRunOnce(t *testing.T) {
+	type plainList struct {
+		Items []counted `json:"items"`
+		N     int8      `json:"n"`
+		Last  *counted  `json:"last"`
+	}
+	type oddList struct {
+		Promoted
+		Items []counted          `json:"items"`
+		ByKey map[string]counted `json:"byKey"`
+		N     int8               `json:"n"`
+	}
+	type mapped struct {
+		ByKey map[string]counted `json:"byKey"`
+		N     int8               `json:"n"`
+	}
+	items := strings.TrimSuffix(strings.Repeat(`{"a": 1},`, 200), ",")
+	for _, tt := range []struct{ text, plain, odd, mapped string }{
+		{`{"items":[` + items + `],"n":1}`, "", "", ""},
+		{`{"items":[` + items + `],"n":1000}`, `field "n": a number does not fit int8`, `field "n": a number does not fit int8`, `field "n": a number does not fit int8`},
+		{`{"n":"x","items":[` + items + `],"last":null}`, `field "n": a string does not fit int8`, `field "n": a string does not fit int8`, `field "n": a string does not fit int8`},
+		{`{"items":[1,"odd",3],"n":7,"last":5}`, `field "items[1]": a string does not fit lending_test.counted`, `field "items": an array does not fit []lending_test.counted`, ""},
+		{`{"items":["odd"],"n":7}`, `field "items[0]": a string does not fit lending_test.counted`, `field "items[0]": a string does not fit lending_test.counted`, ""},
+		{`{"items":[1],"last":"odd"}`, `field "last": a string does not fit lending_test.counted`, "", ""},
+		{`{"items":[1],"items":["odd"]}`, `an object does not fit lending_test.plainList`, `an object does not fit lending_test.oddList`, ""},
+		{`{"byKey":{"a":1,"b":"odd","c":3},"n":5}`, "", `field "byKey": an object does not fit map[string]lending_test.counted`, `field "byKey": an object does not fit map[string]lending_test.counted`},
+		{`{"byKey":{"hush":"odd"},"n":5}`, "", `field "byKey.*": a string does not fit lending_test.counted`, `field "byKey.*": a string does not fit lending_test.counted`},
+	} {
+		t.Run(fmt.Sprintf("%.40s", tt.text), func(t *testing.T) {
+			decodesOnce[plainList](t, tt.text, tt.plain)
+			decodesOnce[oddList](t, tt.text, tt.odd)
+			decodesOnce[mapped](t, tt.text, tt.mapped)
+		})
+	}
+}
+
+func decodesOnce[T any](t *testing.T, text, refused string) {
+	t.Helper()
+	var want, got T
+	decoded = 0
+	failed := json.Unmarshal([]byte(text), &want)
+	times := decoded
+	decoded = 0
+	err := recordOf(t, text).Decode(&got)
+	require.Equal(t, times, decoded, "calls of the method")
+	require.Equal(t, want, got)
+	require.Equal(t, failed == nil, err == nil, "%v, encoding/json says %v", err, failed)
+	if refused == "" {
+		require.NoError(t, err)
+		return
+	}
+	require.EqualError(t, err, "lending: record: "+refused)
+	require.Equal(t, errors.Is(failed, errOdd), errors.Is(err, errOdd))
+}
+
+// TestNullInAListIsAZeroRecord: one hole does not lose the list.
+func TestNullInAListIsAZeroRecord(t *testing.T) {
+	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("skip") != "" {
+			wire.Answer(http.StatusOK, `[]`)(w, r)
+			return
+		}
+		wire.Answer(http.StatusOK, `[{"amount":1},null, null ,{"amount":2}]`)(w, r)
+	})
+	list, err := client.Loans.Transactions(t.Context(), catalog.Loan, nil)
+	require.NoError(t, err)
+	require.Len(t, list, 4)
+	assert.JSONEq(t, `null`, string(list[1].Raw()))
+	written, err := json.Marshal(list)
+	require.NoError(t, err)
+	assert.JSONEq(t, `[{"amount":1},null,null,{"amount":2}]`, string(written))
+	payments, err := lending.ListAs[payment](list, nil)
+	require.NoError(t, err)
+	require.Len(t, payments, 4)
+	assert.Equal(t, json.Number(""), payments[1].Amount)
+	assert.Equal(t, json.Number("2"), payments[3].Amount)
+	n := 0
+	for _, err := range lending.AllAs[*payment](client.Loans.AllTransactions(t.Context(), catalog.Loan, nil)) {
+		require.NoError(t, err)
+		n++
+	}
+	assert.Equal(t, 4, n)
+
+	batch := wire.Serve(t, wire.Answer(http.StatusOK, `[{"id":`+someID+`},null]`))
+	applications, err := batch.Applications.ListByPartner(t.Context(), catalog.Partner, nil)
+	if err == nil {
+		_, err = lending.ListAs[payment](applications, nil)
+	}
+	require.NoError(t, err, "a record with published fields")
+}
+
+type (
+	unexported struct{ Bad embeds }
+	promoting  struct {
+		unexported
+		N int
+	}
+	holdsAny struct {
+		Any  any `json:"any"`
+		List []any
+	}
+)
+
+// TestDecodeLooksBehindInterfaces, where encoding/json fills what a pointer points to, and into
+// embedded structs whose name is not exported.
+func TestDecodeLooksBehindInterfaces(t *testing.T) {
+	record := recordOf(t, `{"bad":{"amount":5},"n":1,"any":{"amount":5},"list":[{"amount":5}],"amount":5}`)
+	var direct any = &embeds{}
+	itself := &holdsAny{}
+	itself.Any = itself
+	itself.List = []any{itself, &embeds{}}
+	for _, tt := range []struct {
+		name string
+		into any
+	}{
+		{"an embedded struct that is not exported", &promoting{}},
+		{"a pointer in an interface", &direct},
+		{"in a field", &holdsAny{Any: &embeds{}}},
+		{"in a list", &holdsAny{List: []any{1, &embeds{}}}},
+		{"deeper", &holdsAny{Any: &holdsAny{Any: &[]embeds{}}}},
+		{"in a circle", itself},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			require.ErrorContains(t, record.Decode(tt.into), "lending_test.embeds embeds a record")
+		})
+	}
+	for _, good := range []any{&holdsAny{}, &holdsAny{Any: 1, List: []any{"x", nil}}, &holdsAny{Any: &narrow{}}, &holdsAny{Any: embeds{}}} {
+		require.NoError(t, record.Decode(good))
+	}
+}
+
+// TestKeptStringsHoldLittle: one string of a record keeps the strings of that record, and nothing
+// of the page.
+func TestKeptStringsHoldLittle(t *testing.T) {
+	list := make([]lending.Record, 20_000)
+	for i := range list {
+		list[i] = recordOf(t, fmt.Sprintf(`{"id":"%03d","memo":"%s"}`, i%1000, strings.Repeat("x", 2000)))
+	}
+	type short struct {
+		ID string `json:"id"`
+	}
+	alive := func() (n uint64) {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	kept := make([]string, len(list))
+	before := alive()
+	for i := range list {
+		one, err := lending.As[short](list[i], nil)
+		require.NoError(t, err)
+		kept[i] = one.ID
+	}
+	grown := int64(alive()) - int64(before)
+	assert.Less(t, grown/int64(len(kept)), int64(100), "bytes for each string of three")
+	runtime.KeepAlive(kept)
+	runtime.KeepAlive(list)
+}

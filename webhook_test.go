@@ -1,0 +1,291 @@
+package lending_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+const savedSubscription = `{"id":"11111111-2222-3333-4444-555555555555","webhookUri":"https://partner.example/a",` +
+	`"isActive":true,"webhooks":[],"secret":"whs_x"}`
+
+// changed returns savedSubscription with another value.
+func changed(from, to string) string { return strings.Replace(savedSubscription, from, to, 1) }
+
+func partnerTarget() lending.WebhookTarget {
+	return lending.ForPartner(lending.PartnerID(uuid.MustParse(lendingtest.PartnerID)))
+}
+
+// subscriber returns a client that has signed in, and how to count what it registers.
+func subscriber(t *testing.T, opts ...lendingtest.Option) (*lendingtest.Server, *lending.Client, func() int) {
+	t.Helper()
+	registered := 0
+	service, client := fake.Start(t, append(opts, lendingtest.WithRequestLog(func(r lendingtest.Request) {
+		if strings.HasSuffix(r.Path, "/register") {
+			registered++
+		}
+	}))...)
+	return service, client, func() int { return registered }
+}
+
+func TestEnsureIsSafeToRepeat(t *testing.T) {
+	t.Parallel()
+	_, client, registered := subscriber(t)
+	ensure := func(uri string, events ...lending.EventName) *lending.EnsuredSubscription {
+		t.Helper()
+		want := lending.WebhookSubscription{WebhookURI: uri, Webhooks: events}
+		e, err := client.Webhooks.Ensure(t.Context(), partnerTarget(), want)
+		require.NoError(t, err)
+		require.Equal(t, uri, e.Subscription.WebhookURI)
+		require.False(t, e.Subscription.Secret.IsZero())
+		return e
+	}
+	const opened, closed = lending.EventLoanOpened, lending.EventLoanClosed
+	type did struct{ created, uri, events bool }
+	var secret string
+	for i, tt := range []struct {
+		uri    string
+		events []lending.EventName
+		want   did
+		calls  int
+	}{
+		{"https://partner.example/a", []lending.EventName{opened, closed}, did{created: true}, 1},
+		{"https://partner.example/a", []lending.EventName{opened, closed}, did{}, 1},
+		{"https://partner.example/a", []lending.EventName{closed, opened, opened}, did{}, 1},
+		{"https://partner.example/b", []lending.EventName{opened, closed}, did{uri: true}, 2},
+		{"https://partner.example/b", []lending.EventName{opened}, did{events: true}, 3},
+		{"https://partner.example/c", nil, did{uri: true, events: true}, 4},
+		{"https://partner.example/c", nil, did{}, 4},
+		{"https://partner.example/c", lending.EventNames(), did{}, 4}, // all, spelled out
+	} {
+		e := ensure(tt.uri, tt.events...)
+		require.Equal(t, tt.want, did{e.Created, e.URIChanged, e.EventsChanged}, "step %d", i)
+		require.Equal(t, tt.want != did{}, e.Changed())
+		require.Equal(t, tt.calls, registered(), "step %d", i)
+		if secret == "" {
+			secret = e.Subscription.Secret.Reveal()
+		}
+		require.Equal(t, secret, e.Subscription.Secret.Reveal(), "the secret was changed")
+		require.NotContains(t, fmt.Sprintf("%v %+v %#v", e, e, e), secret)
+	}
+}
+
+func TestEnsureRefuses(t *testing.T) {
+	t.Parallel()
+	_, client, registered := subscriber(t)
+	ensure := func(target lending.WebhookTarget, uri string, events ...lending.EventName) error {
+		want := lending.WebhookSubscription{WebhookURI: uri, Webhooks: events}
+		_, err := client.Webhooks.Ensure(t.Context(), target, want)
+		return err
+	}
+	for _, tt := range []struct {
+		name   string
+		target lending.WebhookTarget
+		uri    string
+		fields int
+	}{
+		{"http", partnerTarget(), "http://partner.example", 1},
+		{"no target", lending.WebhookTarget{}, "https://partner.example", 1},
+		{"both at once", lending.WebhookTarget{}, "http://partner.example", 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			argument, ok := errors.AsType[*lending.ArgumentError](ensure(tt.target, tt.uri))
+			require.True(t, ok)
+			require.Len(t, argument.Fields, tt.fields)
+		})
+	}
+	require.Zero(t, registered())
+	err := ensure(partnerTarget(), "https://partner.example", "WB_Moon_Landed")
+	require.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
+	require.Equal(t, 1, registered())
+}
+
+// An http receiver is for this machine, and only of a service that is on it too.
+func TestHTTPReceiversStayOnThisMachine(t *testing.T) {
+	t.Parallel()
+	const beside, elsewhere = "http://127.0.0.1:8080/lending", "https://service.example"
+	for _, tt := range []struct {
+		base, uri string
+		sent      bool
+	}{
+		{beside, "http://127.0.0.1:9090/hooks", true},
+		{"http://localhost", "http://[::1]/hooks", true},
+		{"https://[::1]:8443", "HTTP://LocalHost:1", true},
+		{beside, "https://partner.example/hooks", true},
+		{beside, "http://partner.example/hooks", false},
+		{beside, "http://127.0.0.1.partner.example", false},
+		{beside, "http://localhost.partner.example", false},
+		{beside, "http://user@localhost", false},
+		{beside, "http://", false},
+		{beside, "ftp://127.0.0.1", false},
+		{elsewhere, "http://127.0.0.1:9090/hooks", false},
+		{elsewhere, "http://localhost", false},
+		{"https://127.0.0.1.service.example", "http://localhost", false},
+		{elsewhere, "https://partner.example/hooks", true},
+		{elsewhere, "https://127.0.0.1/hooks", true},
+	} {
+		t.Run(tt.uri+" of "+tt.base, func(t *testing.T) {
+			sent := 0
+			answer := wire.Reply(200, changed("https://partner.example/a", tt.uri))
+			service := &http.Client{Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+				sent++
+				return answer(r)
+			})}
+			client := wire.NewClient(t, tt.base, lending.WithHTTPClient(service),
+				lending.WithTokenSource(lending.StaticToken("test-token")))
+			want := lending.WebhookSubscription{WebhookURI: tt.uri}
+			for _, way := range []struct {
+				name string
+				send func() error
+			}{
+				{"Register", func() error { return client.Webhooks.Register(t.Context(), partnerTarget(), want) }},
+				{"UpdateURI", func() error { return client.Webhooks.UpdateURI(t.Context(), partnerTarget(), tt.uri) }},
+				{"Ensure", func() error {
+					_, err := client.Webhooks.Ensure(t.Context(), partnerTarget(), want)
+					return err
+				}},
+			} {
+				sent = 0
+				if err := way.send(); tt.sent {
+					require.NoError(t, err, way.name)
+				} else {
+					require.Contains(t, catalog.Refused(t, err), "webhookUri", way.name)
+				}
+				require.Equal(t, tt.sent, sent > 0, way.name)
+			}
+		})
+	}
+}
+
+// The service in process posts its events to such a receiver, if it may.
+func TestHTTPReceiverFromEndToEnd(t *testing.T) {
+	t.Parallel()
+	arrived := make(chan []byte, 1)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		assert.NoError(t, err)
+		arrived <- body
+	}))
+	defer receiver.Close()
+	want := lending.WebhookSubscription{WebhookURI: receiver.URL}
+
+	_, client, _ := subscriber(t)
+	_, err := client.Webhooks.Ensure(t.Context(), partnerTarget(), want)
+	require.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err), "as the service itself refuses it")
+
+	service, client, _ := subscriber(t, lendingtest.WithLoopbackReceivers())
+	ensured, err := client.Webhooks.Ensure(t.Context(), partnerTarget(), want)
+	require.NoError(t, err)
+	require.NoError(t, client.Webhooks.UpdateURI(t.Context(), partnerTarget(), receiver.URL+"/hooks"))
+	require.NoError(t, client.Webhooks.Simulate(t.Context(), partnerTarget(), lending.EventLoanCreated))
+	require.NoError(t, service.Wait(t.Context()))
+	delivery := service.Deliveries()[0]
+	require.Equal(t, http.StatusOK, delivery.Status)
+	require.NoError(t, lending.Verify(ensured.Subscription.Secret.Reveal(), <-arrived, delivery.Signature))
+	err = client.Webhooks.UpdateURI(t.Context(), partnerTarget(), "http://partner.example")
+	require.ErrorContains(t, err, "webhookUri must be an https address")
+}
+
+// What the service makes of a registration is scripted here: what was there before,
+// how it answers, and what it reads back.
+func TestEnsureBelievesOnlyWhatReadsBack(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name           string
+		before, answer int
+		after          string
+		want           error
+	}{
+		{"saved", 204, 200, savedSubscription, nil},
+		{"none is 404", 404, 200, savedSubscription, nil},
+		{"none is 400", 400, 200, savedSubscription, nil},
+		{"success, nothing saved", 204, 200, ``, lending.ErrNotSaved},
+		{"success, another address", 204, 200, changed("/a", "/b"), lending.ErrNotSaved},
+		{"success, other events", 204, 200, changed("[]", `["WB_Loan_Opened"]`), lending.ErrNotSaved},
+		{"success, no secret", 204, 200, changed("whs_x", ""), lending.ErrNotSaved},
+		{"success, inactive", 204, 200, changed("true", "false"), lending.ErrInactive},
+		{"unknown, but it was saved", 204, 502, savedSubscription, nil},
+		{"unknown, and was not saved", 204, 502, ``, lending.ErrOutcomeUnknown},
+		{"refused", 204, 403, savedSubscription, lending.ErrForbidden},
+		{"cannot be read", 403, 200, savedSubscription, lending.ErrForbidden},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			registered := false
+			client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case r.Method == http.MethodPost:
+					sent, err := io.ReadAll(r.Body)
+					assert.NoError(t, err)
+					assert.Contains(t, string(sent), `"isActive":true`)
+					registered = true
+					w.WriteHeader(tt.answer)
+				case !registered:
+					w.WriteHeader(tt.before)
+				case tt.after == "":
+					w.WriteHeader(http.StatusNoContent)
+				default:
+					wire.Answer(200, tt.after)(w, r)
+				}
+			})
+			want := lending.WebhookSubscription{WebhookURI: "https://partner.example/a"}
+			e, err := client.Webhooks.Ensure(t.Context(), partnerTarget(), want)
+			require.ErrorIs(t, err, tt.want)
+			if tt.want == nil {
+				require.NoError(t, err)
+				require.True(t, e.Created)
+			}
+		})
+	}
+}
+
+// What was there before, with the address and the events that are wanted, must work too.
+func TestEnsureProvesWhatItLeaves(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, body string
+		want       error
+	}{
+		{"works", savedSubscription, nil},
+		{"without a secret", changed("whs_x", ""), lending.ErrNotSaved},
+		{"inactive", changed("true", "false"), lending.ErrInactive},
+		{"none, before and after", `{}`, lending.ErrNotSaved},
+		{"zero id", changed("11111111-2222-3333-4444-555555555555", uuid.Nil.String()), lending.ErrNotSaved},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			want := lending.WebhookSubscription{WebhookURI: "https://partner.example/a"}
+			e, err := wire.Serve(t, wire.Answer(200, tt.body)).Webhooks.Ensure(t.Context(), partnerTarget(), want)
+			require.ErrorIs(t, err, tt.want)
+			require.Equal(t, tt.want == nil, e != nil && !e.Changed())
+		})
+	}
+}
+
+// The service in process has the interface's catalogue as a transcription of its own.
+func TestEventNamesAreTheCatalogue(t *testing.T) {
+	source, err := os.ReadFile("lendingtest/webhook_event.go")
+	require.NoError(t, err)
+	catalogue, _, _ := strings.Cut(string(source), "// target")
+	var want []lending.EventName
+	for _, name := range regexp.MustCompile(`"(WB_\w+)"`).FindAllStringSubmatch(catalogue, -1) {
+		want = append(want, lending.EventName(name[1]))
+	}
+	require.Len(t, want, 22)
+	require.Equal(t, want, lending.EventNames())
+}
