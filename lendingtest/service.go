@@ -44,7 +44,7 @@ type Service struct {
 	arrived     map[string]int
 	executed    map[string]int
 	executedFor map[string]map[string]int // by route and resource
-	journal     recent[*entry]
+	requests    recent[*entry]
 	numbered    int // how many requests there were
 	outside     int
 	sent        recent[Sent]

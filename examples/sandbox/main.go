@@ -16,7 +16,7 @@
 // With -control another program steers it at /_control/: plans faults, reads codes,
 // counts what was executed, saves the state and puts it back. lendingtest/CONTROL.md
 // tells how. The forms of the page do so through the same door. A reset there begins
-// identifiers again: what a client has kept of them, in a journal of its commands above
+// identifiers again: what a client has kept of them, in an idempotency log above
 // all, has to go as well.
 //
 // With -tls it is on https, with a certificate that it makes and writes to the file.
