@@ -26,7 +26,7 @@
 // # Control
 //
 // [Service.Fail] plans a [Fault] for a route: an answer that lies, gets lost, is cut
-// or takes its time, or a command that is executed after its caller has gone.
+// or takes its time, or a mutation that is executed after its caller has gone.
 // [WithReadLag] has reads come behind writes. [Service.Answer] replaces a route's
 // answer. [Service.Requests] is the request log, and [Service.Executed] tells how
 // often a route did its work, so that a test can say "exactly once";
@@ -96,7 +96,7 @@
 // deliveries wait for a slow receiver, expired tokens are forgotten once there are that
 // many, and of files only size and digest are kept. What grows is the records that
 // callers create, by about two kilobytes for a customer with an application. Up to 1,000
-// commands wait to be executed late, with their bodies.
+// mutations wait to be executed late, with their bodies.
 //
 // # Where this is only a model
 //

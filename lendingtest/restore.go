@@ -15,7 +15,7 @@ func Restore(snap Snapshot) Option {
 // Restore replaces the state by that of a snapshot, be it of this service, of another
 // one, or read from its JSON. Everything goes on from there: tokens and codes of then
 // are good, the next identifiers are those that would have come, and the service's time
-// is that of the snapshot. Commands that [Fault].Late holds back are forgotten. The
+// is that of the snapshot. Mutations that [Fault].Late holds back are forgotten. The
 // requests, counts, planned faults and deliveries stay as they are, and so do accounts
 // that the snapshot does not have.
 //
@@ -84,7 +84,7 @@ func (s *Service) put(snap Snapshot) {
 // nothing to deliver. Options, watchers and what SetTokenLifetime has set stay.
 //
 // Identifiers begin again. Those that a client has kept, for instance in an idempotency log of
-// its commands, are dead then, or, worse, become somebody else's: clear both.
+// its mutations, are dead then, or, worse, become somebody else's: clear both.
 func (s *Service) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
