@@ -332,14 +332,13 @@ func sorted(events []EventName) []EventName {
 	return slices.Compact(slices.Sorted(slices.Values(events)))
 }
 
-// EventName names what a webhook tells of. The set is open: names that this package
-// does not know are kept as received.
+// EventName is the name of an event. The set is open: a name that is not below is kept as
+// received.
 //
-// The service publishes neither which operation sends which event nor the fields of
-// its data.
+// The interface does not say which operation sends which event, nor which fields the data has.
 type EventName string
 
-// The events of the service. Their meaning is all that it publishes of them.
+// The events of the service, with the meaning that the interface gives.
 const (
 	EventPartnerRequest                EventName = "WB_Partner_Request"                  // partner request notification
 	EventApplicationCreated            EventName = "WB_Application_Created"              // application created: see webhook.ApplicationCreated
