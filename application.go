@@ -2,6 +2,7 @@ package lending
 
 import (
 	"context"
+	"iter"
 	"math"
 )
 
@@ -228,8 +229,16 @@ func (s *ApplicationsService) ListByPartner(ctx context.Context, id PartnerID, o
 	return get[[]Application](ctx, s.client, request{
 		path:  "/api/Application/get-partner-applications/{partnerId}",
 		args:  []string{id.String()},
-		query: opts.query(),
-		also:  opts.atMost(math.MaxInt32),
+		query: opts.paged().query(),
+		also:  opts.paged().atMost(math.MaxInt32),
+	})
+}
+
+// AllByPartner yields all applications of a partner. It calls [ApplicationsService.ListByPartner] until a
+// page is empty, and otherwise works as [LoansService.AllTransactions].
+func (s *ApplicationsService) AllByPartner(ctx context.Context, id PartnerID, opts *ListOptions) iter.Seq2[Application, error] {
+	return walk(ctx, opts.paged(), func(ctx context.Context, part *PagedOptions) page[Application] {
+		return pageOfList(s.ListByPartner(ctx, id, part.list()))
 	})
 }
 

@@ -1,6 +1,7 @@
 package lending
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -44,6 +45,7 @@ type settings struct {
 	http      http.Client
 	fresh     http.RoundTripper // sends mutations and checks, each on a connection of its own
 	foreign   bool              // the http.Client is the caller's: it may speak HTTP/2 and add headers
+	maxConns  int               // of each kind; 0 if no option says it
 	tokens    TokenSource
 	session   *Session
 	store     TokenStore
@@ -89,6 +91,27 @@ func WithHTTPClient(hc *http.Client) Option {
 			return argumentError("WithHTTPClient", CodeRequired, "needs a client")
 		}
 		s.http, s.foreign = *hc, true
+		return nil
+	}
+}
+
+// WithMaxConns bounds the connections to the service: at most n carry reads, and at most n
+// mutations and checks. Without it n is 256: both kinds together then take half of the
+// 1,024 open files that many systems allow a process.
+//
+// A call that finds all of them busy waits until one is free or its context ends. If the
+// context ends first, the outcome is [OutcomeNotSent]. While the service stalls, each call
+// keeps its connection until it gives up: if n is larger than the limit on open files
+// allows, dialing fails for the whole process.
+//
+// With [WithHTTPClient] the bound is MaxConnsPerHost of that client's Transport, and
+// WithMaxConns is an [*ArgumentError].
+func WithMaxConns(n int) Option {
+	return func(s *settings) error {
+		if n < 1 {
+			return argumentError("WithMaxConns", CodeRange, "must be at least 1")
+		}
+		s.maxConns = n
 		return nil
 	}
 }
@@ -192,9 +215,12 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 		s.http.Transport = http.DefaultTransport
 	}
 	s.fresh = s.http.Transport
-	if !s.foreign {
-		transport := newTransport()
+	switch {
+	case !s.foreign:
+		transport := newTransport(cmp.Or(s.maxConns, defaultMaxConns))
 		s.http.Transport, s.fresh = transport, onceEach(transport)
+	case s.maxConns > 0:
+		return nil, argumentError("WithMaxConns", CodeConflict, "is not possible together with WithHTTPClient: set MaxConnsPerHost of its Transport")
 	}
 	s.http.Jar = nil
 
@@ -270,10 +296,13 @@ func argumentError(field, code, message string) error {
 	return &ArgumentError{Fields: []FieldError{{field, message, code}}}
 }
 
-// newTransport returns a transport with a limit on every stage. Idle connections
+// defaultMaxConns bounds the connections of each kind: see [WithMaxConns].
+const defaultMaxConns = 256
+
+// newTransport returns a transport with a limit on every stage and on connections. Idle connections
 // live for a few seconds, far less than a load balancer keeps them: a burst of
 // reads shares one connection, and hardly any meets one that is being closed.
-func newTransport() *http.Transport {
+func newTransport(maxConns int) *http.Transport {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true) // HTTP/2 repeats requests by itself after some resets
 	return &http.Transport{
@@ -285,6 +314,7 @@ func newTransport() *http.Transport {
 		IdleConnTimeout:        4 * time.Second,
 		MaxIdleConns:           64,
 		MaxIdleConnsPerHost:    32,
+		MaxConnsPerHost:        maxConns, // those that are being dialled count, also for calls that have given up
 		MaxResponseHeaderBytes: 256 << 10,
 		Protocols:              &protocols,
 		TLSClientConfig:        &tls.Config{ClientSessionCache: tls.NewLRUClientSessionCache(8)}, // for those of onceEach

@@ -32,7 +32,7 @@ func TestTransportIsBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				transport := newTransport()
+				transport := newTransport(defaultMaxConns)
 				transport.Proxy = nil
 				closed := make(chan time.Duration, 1)
 				transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
@@ -62,7 +62,7 @@ func TestTransportIsBounded(t *testing.T) {
 			})
 		})
 	}
-	transport := newTransport()
+	transport := newTransport(defaultMaxConns)
 	assert.NotZero(t, transport.ExpectContinueTimeout)
 	assert.NotZero(t, transport.MaxResponseHeaderBytes)
 	assert.False(t, transport.DisableKeepAlives)
@@ -75,7 +75,7 @@ func TestTransportSpeaksNoHTTP2(t *testing.T) {
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	defer server.Close()
-	transport := newTransport()
+	transport := newTransport(defaultMaxConns)
 	defer transport.CloseIdleConnections()
 	transport.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	transport.TLSClientConfig.NextProtos = nil
@@ -106,7 +106,7 @@ func TestVersion(t *testing.T) {
 func TestCommandsResumeTLS(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "true") }))
 	defer server.Close()
-	pooled := newTransport()
+	pooled := newTransport(defaultMaxConns)
 	pooled.TLSClientConfig.RootCAs = server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
 	hc := &http.Client{Transport: onceEach(pooled)}
 	for _, resumes := range []bool{false, true, true} {

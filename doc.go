@@ -234,8 +234,8 @@
 //
 // [CaptureResponse] keeps status, header and body of one call. [WithLogger] and
 // [WithObserver] tell about every attempt, [WithCallObserver] about every call.
-// contrib/otel makes spans and metrics of both. [WithHTTPClient] sends through a client of
-// the caller's. [Client.Do] calls a route that this package has no method for. Routes
+// contrib/otel makes spans and metrics of both. [WithMaxConns] bounds the connections.
+// [WithHTTPClient] sends through a client of the caller's. [Client.Do] calls a route that this package has no method for. Routes
 // that answer without a record discard what the service sends all the same, of which
 // CaptureResponse tells.
 //

@@ -44,7 +44,7 @@ func Worker(open func(store string) (lending.JournalStore, func() error, error))
 	}
 	go func() { // whoever would wait for an orderly end is gone
 		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(2) //nolint:revive // the same
+		os.Exit(2)
 	}()
 	if err := child(address, open); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, err)
@@ -124,7 +124,7 @@ func try(t *testing.T, store string, keyed bool, between func()) onboarding.Resu
 			}
 		},
 		Worker: func(address string) *exec.Cmd {
-			worker := exec.Command(os.Args[0], "-test.run=^$") //nolint:gosec,noctx // this very program, which the trial kills
+			worker := exec.Command(os.Args[0], "-test.run=^$")
 			worker.Env = append(os.Environ(), workerVariable+"="+address, storeVariable+"="+store, howVariable+fmt.Sprintf("=%d %t", *orders, keyed))
 			return worker
 		},

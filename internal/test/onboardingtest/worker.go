@@ -91,7 +91,7 @@ func Unkeyed(ctx context.Context, client *lending.Client, address string, n int,
 // what is unknown is looked up.
 func (w *worker) unkeyed(ctx context.Context, o *order) error {
 	path := filepath.Join(w.keep, strconv.Itoa(o.N))
-	if text, err := os.ReadFile(path); err == nil { //nolint:gosec // its own
+	if text, err := os.ReadFile(path); err == nil {
 		if err := json.Unmarshal(text, o); err != nil {
 			return err
 		}

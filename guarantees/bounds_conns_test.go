@@ -1,0 +1,140 @@
+package guarantees_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+)
+
+// stalling is a service that reads requests and answers none before goOn.
+type stalling struct {
+	url     string
+	goOn    chan struct{}
+	arrived chan struct{}
+	open    atomic.Int32
+}
+
+func newStalling(t *testing.T) *stalling {
+	t.Helper()
+	s := &stalling{goOn: make(chan struct{}), arrived: make(chan struct{}, 10_000)}
+	s.url = "http://" + wire.ListenRaw(t, s.serve)
+	return s
+}
+
+func (s *stalling) serve(conn net.Conn) {
+	s.open.Add(1)
+	defer s.open.Add(-1)
+	for reader := bufio.NewReader(conn); ; {
+		r, err := http.ReadRequest(reader)
+		if err != nil {
+			return
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		s.arrived <- struct{}{}
+		<-s.goOn
+		if _, err := io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 6\r\n\r\n\"done\""); err != nil {
+			return
+		}
+	}
+}
+
+// outcomes makes n calls at once and returns how often each outcome came of them. Between,
+// when the service has the first of them, it calls meanwhile.
+func (s *stalling) outcomes(n, first int, call func() error, meanwhile func()) map[lending.Outcome]int {
+	var mu sync.Mutex
+	var calls sync.WaitGroup
+	found := map[lending.Outcome]int{}
+	for range n {
+		calls.Go(func() {
+			outcome := lending.OutcomeOf(call())
+			mu.Lock()
+			defer mu.Unlock()
+			found[outcome]++
+		})
+	}
+	for range first {
+		<-s.arrived
+	}
+	meanwhile()
+	calls.Wait()
+	return found
+}
+
+func cancelOn(client *lending.Client) func(context.Context) error {
+	return func(ctx context.Context) error { return client.Applications.Cancel(ctx, catalog.Application) }
+}
+
+// TestConnectionsAreBoundedInAStall holds that calls beyond the bound wait without a
+// connection until their context ends, that they know then that they were not sent, and that
+// those who go on waiting get through when the service goes on.
+func TestConnectionsAreBoundedInAStall(t *testing.T) {
+	t.Parallel()
+	status := func(client *lending.Client) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := client.Applications.Status(ctx, catalog.Application)
+			return err
+		}
+	}
+	token := lending.WithTokenSource(lending.StaticToken("test-token"))
+	for _, test := range []struct {
+		name    string
+		of      func(*lending.Client) func(context.Context) error
+		opts    []lending.Option
+		n, most int
+	}{
+		{"mutations", cancelOn, []lending.Option{lending.WithMaxConns(8)}, 50, 8},
+		{"reads", status, []lending.Option{lending.WithMaxConns(8)}, 50, 8},
+		{"without the option", cancelOn, nil, 400, 256},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			service := newStalling(t)
+			client := wire.NewClient(t, service.url, append(test.opts, token)...)
+			ctx, giveUp := context.WithCancel(t.Context())
+			var open int32
+			ended := service.outcomes(test.n, test.most, func() error { return test.of(client)(ctx) }, func() {
+				open = service.open.Load()
+				giveUp()
+			})
+			assert.EqualValues(t, test.most, open, "connections")
+			assert.Equal(t, test.n, ended[lending.OutcomeUnknown]+ended[lending.OutcomeNotSent])
+			if test.name != "reads" { // a connection that is given up can go to another call in that instant
+				assert.Greater(t, ended[lending.OutcomeNotSent], (test.n-test.most)/8)
+			}
+			close(service.goOn)
+		})
+		t.Run(test.name+" that go on", func(t *testing.T) {
+			service := newStalling(t)
+			client := wire.NewClient(t, service.url, append(test.opts, token)...)
+			call := test.of(client)
+			ended := service.outcomes(test.n, test.most, func() error { return call(t.Context()) }, func() { close(service.goOn) })
+			assert.Equal(t, map[lending.Outcome]int{lending.OutcomeDone: test.n}, ended)
+		})
+	}
+}
+
+// TestMaxConnsIsChecked holds which bounds are none.
+func TestMaxConnsIsChecked(t *testing.T) {
+	t.Parallel()
+	for _, opts := range [][]lending.Option{
+		{lending.WithMaxConns(0)}, {lending.WithMaxConns(-1)},
+		{lending.WithMaxConns(1), lending.WithHTTPClient(http.DefaultClient)},
+		{lending.WithHTTPClient(http.DefaultClient), lending.WithMaxConns(1)},
+	} {
+		_, err := lending.New("https://lending.example", opts...)
+		var argument *lending.ArgumentError
+		require.ErrorAs(t, err, &argument)
+		assert.Equal(t, "WithMaxConns", argument.Fields[0].Field)
+	}
+}
