@@ -319,9 +319,10 @@ type LineOfCreditWithdrawalResponse struct{ Record }
 // Route: POST /api/Loan/make-withdrawal-line-of-credit/{loanId}
 func (s *LoansService) WithdrawLineOfCredit(ctx context.Context, id LoanID, withdrawal LineOfCreditWithdrawalRequest) (*LineOfCreditWithdrawalResponse, error) {
 	return post[*LineOfCreditWithdrawalResponse](ctx, s.client, request{
-		path: "/api/Loan/make-withdrawal-line-of-credit/{loanId}",
-		args: []string{id.String()},
-		body: withdrawal,
+		path:      "/api/Loan/make-withdrawal-line-of-credit/{loanId}",
+		args:      []string{id.String()},
+		body:      withdrawal,
+		checkWith: "Loans.Withdrawals",
 	})
 }
 
@@ -337,10 +338,11 @@ func (s *LoansService) WithdrawLineOfCredit(ctx context.Context, id LoanID, with
 // Route: POST /api/Loan/make-withdrawal-invoice/{loanId}
 func (s *LoansService) WithdrawInvoice(ctx context.Context, id LoanID, withdrawal InvoiceWithdrawalRequest) (*InvoiceWithdrawal, error) {
 	response, err := post[*InvoiceWithdrawalResponse](ctx, s.client, request{
-		path: "/api/Loan/make-withdrawal-invoice/{loanId}",
-		args: []string{id.String()},
-		body: map[string]any{"calculation": withdrawal.Calculation},
-		also: withdrawal,
+		path:      "/api/Loan/make-withdrawal-invoice/{loanId}",
+		args:      []string{id.String()},
+		body:      map[string]any{"calculation": withdrawal.Calculation},
+		also:      withdrawal,
+		checkWith: "Loans.Withdrawals",
 	})
 	if err != nil {
 		return nil, err
@@ -378,10 +380,11 @@ func (s *LoansService) ResendWithdrawalOTP(ctx context.Context, id LoanID) (uuid
 // Route: POST /api/Loan/confirm-withdrawal-invoice/{loanId}
 func (s *LoansService) ConfirmInvoiceWithdrawal(ctx context.Context, withdrawal InvoiceWithdrawal, data WithdrawInvoiceRequestData) (*GuidApiResponse, error) {
 	answer, err := post[*Record](ctx, s.client, request{
-		path:  "/api/Loan/confirm-withdrawal-invoice/{loanId}",
-		args:  []string{withdrawal.LoanID.String()},
-		body:  confirmation{withdrawal.Amount, withdrawal.AdvanceRate, data.DateUTC.UTC(), data.OTP, data.Extra},
-		proof: provesWithdrawal,
+		path:      "/api/Loan/confirm-withdrawal-invoice/{loanId}",
+		args:      []string{withdrawal.LoanID.String()},
+		body:      confirmation{withdrawal.Amount, withdrawal.AdvanceRate, data.DateUTC.UTC(), data.OTP, data.Extra},
+		proof:     provesWithdrawal,
+		checkWith: "Loans.Withdrawals, Loans.TotalBalance",
 	})
 	if err != nil {
 		return nil, err
