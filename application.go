@@ -8,6 +8,12 @@ import (
 
 // ApplicationsService creates customers and applications, feeds bank data and leads
 // to an offer.
+//
+// A list without records is empty. [IsNotFound] reports an application, customer or
+// partner that does not exist.
+//
+// Except for uploads, the service declares no answer for a method that returns only an
+// error: a body that is false or reports a failure leaves the outcome unknown.
 type ApplicationsService struct{ client *Client }
 
 // CreateOptions are the optional parameters of the routes that create an application.
@@ -28,8 +34,9 @@ func (o *CreateOptions) query() []param {
 // Route: POST /api/Application/create-customer
 func (s *ApplicationsService) CreateCustomer(ctx context.Context, customer UserRequest) (*UserResponse, error) {
 	return post[*UserResponse](ctx, s.client, request{
-		path: "/api/Application/create-customer",
-		body: customer,
+		path:      "/api/Application/create-customer",
+		body:      customer,
+		checkWith: "Customers.GetByEmail",
 	})
 }
 
@@ -41,9 +48,10 @@ func (s *ApplicationsService) CreateCustomer(ctx context.Context, customer UserR
 // Route: POST /api/Application/create-application
 func (s *ApplicationsService) Create(ctx context.Context, application ApplicationRequest, opts *CreateOptions) (ApplicationID, error) {
 	return post[ApplicationID](ctx, s.client, request{
-		path:  "/api/Application/create-application",
-		query: opts.query(),
-		body:  application,
+		path:      "/api/Application/create-application",
+		query:     opts.query(),
+		body:      application,
+		checkWith: "Applications.ListByCustomer",
 	})
 }
 
@@ -56,9 +64,10 @@ func (s *ApplicationsService) Create(ctx context.Context, application Applicatio
 // Route: POST /api/Application/create-application-and-applicant
 func (s *ApplicationsService) CreateWithApplicant(ctx context.Context, application ApplicationAndApplicantRequest, opts *CreateOptions) (ApplicationID, error) {
 	return post[ApplicationID](ctx, s.client, request{
-		path:  "/api/Application/create-application-and-applicant",
-		query: opts.query(),
-		body:  application,
+		path:      "/api/Application/create-application-and-applicant",
+		query:     opts.query(),
+		body:      application,
+		checkWith: "Applications.ListByCustomer",
 	})
 }
 
@@ -71,9 +80,10 @@ func (s *ApplicationsService) CreateWithApplicant(ctx context.Context, applicati
 // Route: POST /api/Application/create-customer-and-application-and-applicant
 func (s *ApplicationsService) CreateWithCustomerAndApplicant(ctx context.Context, application ApplicationAndCustomerAndApplicantRequest, opts *CreateOptions) (*ApplicationCustomerResponse, error) {
 	return post[*ApplicationCustomerResponse](ctx, s.client, request{
-		path:  "/api/Application/create-customer-and-application-and-applicant",
-		query: opts.query(),
-		body:  application,
+		path:      "/api/Application/create-customer-and-application-and-applicant",
+		query:     opts.query(),
+		body:      application,
+		checkWith: "Customers.GetByEmail, Applications.ListByCustomer",
 	})
 }
 
@@ -90,17 +100,17 @@ func (s *ApplicationsService) CreateWithCustomerAndApplicant(ctx context.Context
 // Route: POST /api/Application/create-customer-and-application
 func (s *ApplicationsService) CreateWithCustomer(ctx context.Context, application ApplicationAndCustomerRequest, opts *CreateOptions) (*ApplicationCustomerResponse, error) {
 	return post[*ApplicationCustomerResponse](ctx, s.client, request{
-		path:  "/api/Application/create-customer-and-application",
-		query: opts.query(),
-		body:  application,
+		path:      "/api/Application/create-customer-and-application",
+		query:     opts.query(),
+		body:      application,
+		checkWith: "Customers.GetByEmail, Applications.ListByCustomer",
 	})
 }
 
 // SendLink asks the service to send the customer a link to the application.
 //
-// No answer is declared: one that is false or reports a failure leaves the outcome
-// unknown. After an unknown outcome nothing shows whether it was sent: a second call may
-// send it twice.
+// After an unknown outcome nothing shows whether it was sent: a second call may send it
+// twice.
 //
 // Route: POST /api/Application/send-application-link
 func (s *ApplicationsService) SendLink(ctx context.Context, id ApplicationID) error {
@@ -119,9 +129,10 @@ func (s *ApplicationsService) SendLink(ctx context.Context, id ApplicationID) er
 // Route: POST /api/Application/quick-test/{applicationId}
 func (s *ApplicationsService) QuickTest(ctx context.Context, id ApplicationID, data *BankingDataRequest) (bool, error) {
 	return post[bool](ctx, s.client, request{
-		path: "/api/Application/quick-test/{applicationId}",
-		args: []string{id.String()},
-		body: data,
+		path:      "/api/Application/quick-test/{applicationId}",
+		args:      []string{id.String()},
+		body:      data,
+		checkWith: "Applications.Status",
 	})
 }
 
@@ -145,10 +156,11 @@ func (s *ApplicationsService) AddOrUpdateBankingData(ctx context.Context, id App
 		bankName = opts.BankName
 	}
 	return post[bool](ctx, s.client, request{
-		path:  "/api/Application/add-or-update-banking-data/{applicationId}",
-		args:  []string{id.String()},
-		query: []param{{"bankName", bankName, false}},
-		body:  data,
+		path:      "/api/Application/add-or-update-banking-data/{applicationId}",
+		args:      []string{id.String()},
+		query:     []param{{"bankName", bankName, false}},
+		body:      data,
+		checkWith: "Approval.BankAccounts",
 	})
 }
 
@@ -161,15 +173,14 @@ func (s *ApplicationsService) AddOrUpdateBankingData(ctx context.Context, id App
 // Route: GET /api/Application/process-application/{applicationId}
 func (s *ApplicationsService) Process(ctx context.Context, id ApplicationID) (OfferID, error) {
 	return command[OfferID](ctx, s.client, request{
-		path: "/api/Application/process-application/{applicationId}",
-		args: []string{id.String()},
+		path:      "/api/Application/process-application/{applicationId}",
+		args:      []string{id.String()},
+		checkWith: "Applications.Status, Applications.Offer",
 	})
 }
 
 // Status returns the application's status as the service spells it. The values are
 // not published: the set is open.
-//
-// [IsNotFound] reports an application that does not exist.
 //
 // Route: GET /api/Application/application-status/{applicationId}
 func (s *ApplicationsService) Status(ctx context.Context, id ApplicationID) (string, error) {
@@ -201,14 +212,11 @@ func (s *ApplicationsService) Offer(ctx context.Context, id ApplicationID, opts 
 	if opts == nil || !opts.Force {
 		return get[*OfferResponse](ctx, s.client, r)
 	}
-	r.query = []param{boolParam("force", true)}
+	r.query, r.checkWith = []param{boolParam("force", true)}, "Applications.Offer"
 	return command[*OfferResponse](ctx, s.client, r)
 }
 
 // ListByCustomer returns the applications of a customer.
-//
-// Where there are none the list is empty; [IsNotFound] reports a customer who does not
-// exist.
 //
 // Route: GET /api/Application/get-customer-applications/{customerId}
 func (s *ApplicationsService) ListByCustomer(ctx context.Context, id CustomerID) ([]Application, error) {
@@ -220,9 +228,6 @@ func (s *ApplicationsService) ListByCustomer(ctx context.Context, id CustomerID)
 
 // ListByPartner returns applications of a partner. The service sets no limit: without
 // options it returns them all. [ApplicationsService.AllByPartner] reads them in parts.
-//
-// Where there are none the list is empty; [IsNotFound] reports a partner that does not
-// exist.
 //
 // Route: GET /api/Application/get-partner-applications/{partnerId}
 func (s *ApplicationsService) ListByPartner(ctx context.Context, id PartnerID, opts *ListOptions) ([]Application, error) {
@@ -244,8 +249,6 @@ func (s *ApplicationsService) AllByPartner(ctx context.Context, id PartnerID, op
 
 // Get returns an application.
 //
-// [IsNotFound] reports one that does not exist.
-//
 // Route: GET /api/Application/get-application/{applicationId}
 func (s *ApplicationsService) Get(ctx context.Context, id ApplicationID) (*Application, error) {
 	return get[*Application](ctx, s.client, request{
@@ -263,9 +266,10 @@ func (s *ApplicationsService) Get(ctx context.Context, id ApplicationID) (*Appli
 // Route: GET /api/Application/update-application-name/{applicationId}
 func (s *ApplicationsService) UpdateName(ctx context.Context, id ApplicationID, name string) (bool, error) {
 	return command[bool](ctx, s.client, request{
-		path:  "/api/Application/update-application-name/{applicationId}",
-		args:  []string{id.String()},
-		query: []param{{"name", name, true}},
+		path:      "/api/Application/update-application-name/{applicationId}",
+		args:      []string{id.String()},
+		query:     []param{{"name", name, true}},
+		checkWith: "Applications.Get",
 	})
 }
 
@@ -280,9 +284,10 @@ func (s *ApplicationsService) UpdateName(ctx context.Context, id ApplicationID, 
 // Route: GET /api/Application/update-application-name-and-zip-code/{applicationId}
 func (s *ApplicationsService) UpdateNameAndZipCode(ctx context.Context, id ApplicationID, name, zipCode string) (bool, error) {
 	return command[bool](ctx, s.client, request{
-		path:  "/api/Application/update-application-name-and-zip-code/{applicationId}",
-		args:  []string{id.String()},
-		query: []param{{"name", name, true}, {"zipCode", zipCode, true}},
+		path:      "/api/Application/update-application-name-and-zip-code/{applicationId}",
+		args:      []string{id.String()},
+		query:     []param{{"name", name, true}, {"zipCode", zipCode, true}},
+		checkWith: "Applications.Get",
 	})
 }
 
@@ -296,9 +301,10 @@ func (s *ApplicationsService) UpdateNameAndZipCode(ctx context.Context, id Appli
 // Route: GET /api/Application/update-customer-data/{applicationId}
 func (s *ApplicationsService) UpdateCustomerData(ctx context.Context, id ApplicationID, data CustomerData) (bool, error) {
 	return command[bool](ctx, s.client, request{
-		path:  "/api/Application/update-customer-data/{applicationId}",
-		args:  []string{id.String()},
-		query: data.query(),
+		path:      "/api/Application/update-customer-data/{applicationId}",
+		args:      []string{id.String()},
+		query:     data.query(),
+		checkWith: "Customers.GetByID",
 	})
 }
 
@@ -311,21 +317,35 @@ func (s *ApplicationsService) UpdateCustomerData(ctx context.Context, id Applica
 // Route: GET /api/Application/update-application-data/{applicationId}
 func (s *ApplicationsService) UpdateData(ctx context.Context, id ApplicationID, data ApplicationData) (bool, error) {
 	return command[bool](ctx, s.client, request{
-		path:  "/api/Application/update-application-data/{applicationId}",
-		args:  []string{id.String()},
-		query: data.query(),
+		path:      "/api/Application/update-application-data/{applicationId}",
+		args:      []string{id.String()},
+		query:     data.query(),
+		checkWith: "Applications.Get",
 	})
 }
 
 // Cancel cancels the application. Which status follows is not published.
 //
-// No answer is declared: one that is false or reports a failure leaves the outcome
-// unknown. After an unknown outcome read [ApplicationsService.Status].
+// After an unknown outcome read [ApplicationsService.Status].
 //
 // Route: POST /api/Application/cancel-application/{applicationId}
 func (s *ApplicationsService) Cancel(ctx context.Context, id ApplicationID) error {
 	return tell(ctx, s.client, request{
-		path: "/api/Application/cancel-application/{applicationId}",
-		args: []string{id.String()},
+		path:      "/api/Application/cancel-application/{applicationId}",
+		args:      []string{id.String()},
+		checkWith: "Applications.Status",
+	})
+}
+
+// SubmitBankStatement uploads a bank statement: see [Document]. It needs an application
+// and, unlike the uploads of [ApprovalService], no offer. After an unknown outcome read
+// [ApplicationsService.Status].
+//
+// Route: POST /api/Application/submit-bankstatement-document/{applicationId}
+func (s *ApplicationsService) SubmitBankStatement(ctx context.Context, id ApplicationID, doc Document) error {
+	return submit(ctx, s.client, doc, request{
+		path:      "/api/Application/submit-bankstatement-document/{applicationId}",
+		args:      []string{id.String()},
+		checkWith: "Applications.Status",
 	})
 }

@@ -49,11 +49,12 @@ type settings struct {
 	tokens    TokenSource
 	session   *Session
 	store     TokenStore
-	journal   *Journal
 	logger    *slog.Logger
 	observers []func(context.Context, Attempt)
 
 	callObservers []func(context.Context, Call) (context.Context, func(Call))
+
+	idempotency Idempotency // nil if there is none
 }
 
 // Option changes how [New] makes a client.
@@ -245,7 +246,7 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 // connections. Calls under way go on.
 func (c *Client) Close() error {
 	if c.settings().session != nil {
-		c.settings().session.state().close()
+		c.settings().session.state().engine.Close()
 	}
 	if !c.settings().foreign {
 		c.settings().http.CloseIdleConnections()

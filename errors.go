@@ -18,6 +18,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // Error is the error of a call that got as far as the network, or to the door of it.
@@ -34,9 +36,9 @@ type Error struct {
 	Problem    *ProblemDetails // nil if the answer held none
 	Attempts   int             // how often the request was sent, or tried to
 
-	// SettledBy names the reads that show whether a mutation has happened, for example
-	// "Applications.Status". It is empty for a read, and where no read shows it.
-	SettledBy string
+	// CheckWith names the reads that tell whether a mutation has happened, for example
+	// "Applications.Status". It is empty for a read, for [Client.Do], and where no read tells.
+	CheckWith string
 
 	// RetryAfter is how long the service asks to wait, with this call or with the
 	// sign-in before it, or how long a [Session] waits until the next sign-in. 0 if
@@ -78,12 +80,12 @@ func (e *Error) Error() string {
 // outcome says the outcome of a mutation in words, and what to do about it.
 func (e *Error) outcome() string {
 	switch {
-	case e.Outcome == OutcomeDone && e.SettledBy != "":
-		return "it happened, the answer is lost, read " + e.SettledBy
+	case e.Outcome == OutcomeDone && e.CheckWith != "":
+		return "it happened, the answer is lost, read " + e.CheckWith
 	case e.Outcome == OutcomeDone:
 		return "it happened, the answer is lost"
-	case e.Outcome == OutcomeUnknown && e.SettledBy != "":
-		return "outcome unknown, settle it with " + e.SettledBy
+	case e.Outcome == OutcomeUnknown && e.CheckWith != "":
+		return "outcome unknown, check with " + e.CheckWith
 	case e.Outcome == OutcomeUnknown:
 		return "outcome unknown, no read shows it"
 	}
@@ -280,15 +282,20 @@ func (*ArgumentError) safe() {}
 func (*hiddenError) safe()   {}
 func (*shapeError) safe()    {}
 
+func isSafe(err error) bool {
+	_, ok := err.(safeError) //nolint:errorlint // what it wraps comes after
+	return ok
+}
+
 // describe names the kind of err in words of its own.
 func describe(err error) string {
-	var safe safeError
 	var network *net.OpError
 	var timeout net.Error
 	var dns *net.DNSError
+	if text, ok := redact.TextOf(err, isSafe); ok {
+		return text
+	}
 	switch {
-	case errors.As(err, &safe):
-		return strings.TrimPrefix(safe.Error(), "lending: ")
 	case errors.Is(err, context.Canceled):
 		return "context canceled"
 	case err == context.DeadlineExceeded: //nolint:errorlint // net/http's own timeouts say that they are one too

@@ -17,6 +17,10 @@ import (
 // The address of a receiver is an https address. For trying things out http does where
 // both are on this machine: the host of the address, and that of the client's base URL,
 // are localhost or a loopback address, as those of examples/sandbox.
+//
+// A list without records is empty. If a method returns only an error, the service
+// declares no answer for its route. A body that is false or reports a failure leaves
+// the outcome unknown.
 type WebhooksService struct{ client *Client }
 
 // WebhookTarget is whose events a subscription is about: a partner or a customer,
@@ -119,47 +123,47 @@ type WebhookPayload struct {
 // Route: POST /api/Webhook/register
 func (s *WebhooksService) Register(ctx context.Context, target WebhookTarget, subscription WebhookSubscription) error {
 	return tell(ctx, s.client, request{
-		path:  "/api/Webhook/register",
-		query: []param{target.param()},
-		body:  subscription,
-		also:  s.receiver(subscription.WebhookURI),
+		path:      "/api/Webhook/register",
+		query:     []param{target.param()},
+		body:      subscription,
+		also:      s.receiver(subscription.WebhookURI),
+		checkWith: "Webhooks.Subscription",
 	})
 }
 
 // Unregister removes the subscription of the target. Nothing of subscription is
 // checked: one with an old address must be removable too.
 //
-// No answer is declared: one that is false or reports a failure leaves the outcome
-// unknown. After an unknown outcome read [WebhooksService.Subscription].
+// After an unknown outcome read [WebhooksService.Subscription].
 //
 // Route: POST /api/Webhook/unregister
 func (s *WebhooksService) Unregister(ctx context.Context, target WebhookTarget, subscription WebhookSubscription) error {
 	return tell(ctx, s.client, request{
-		path:  "/api/Webhook/unregister",
-		query: []param{target.param()},
-		body:  subscription,
+		path:      "/api/Webhook/unregister",
+		query:     []param{target.param()},
+		body:      subscription,
+		checkWith: "Webhooks.Subscription",
 	})
 }
 
 // UpdateAll has the service update the subscriptions of the target. What it updates is
 // not published.
 //
-// No answer is declared: one that is false or reports a failure leaves the outcome
-// unknown. After an unknown outcome read [WebhooksService.Subscription].
+// After an unknown outcome read [WebhooksService.Subscription].
 //
 // Route: POST /api/Webhook/update-all
 func (s *WebhooksService) UpdateAll(ctx context.Context, target WebhookTarget) error {
 	return tell(ctx, s.client, request{
-		path:  "/api/Webhook/update-all",
-		query: []param{target.param()},
+		path:      "/api/Webhook/update-all",
+		query:     []param{target.param()},
+		checkWith: "Webhooks.Subscription",
 	})
 }
 
 // PostToHandler posts a delivery to the service's own test receiver. It needs no
 // token, and none is sent.
 //
-// No answer is declared: one that is false or reports a failure leaves the outcome
-// unknown. After an unknown outcome nothing shows whether it arrived.
+// After an unknown outcome nothing shows whether it arrived.
 //
 // Route: POST /api/Webhook/handler
 func (s *WebhooksService) PostToHandler(ctx context.Context, payload WebhookPayload) error {
@@ -174,9 +178,8 @@ func (s *WebhooksService) PostToHandler(ctx context.Context, payload WebhookPayl
 // the target. The event must be among those of the subscription; only some of the
 // catalogue can be simulated, so that a registered event can still be refused.
 //
-// No answer is declared: one that is false or reports a failure leaves the outcome
-// unknown. After an unknown outcome only the receiver shows whether it was sent: a
-// second call may send it twice.
+// After an unknown outcome only the receiver shows whether it was sent: a second call
+// may send it twice.
 //
 // Route: POST /api/Webhook/generate-simulated-webhook
 func (s *WebhooksService) Simulate(ctx context.Context, target WebhookTarget, event EventName) error {
@@ -214,8 +217,6 @@ func (s *WebhooksService) Subscription(ctx context.Context, target WebhookTarget
 // AllSubscriptions returns all subscriptions. It is for webhook administrators:
 // others get [ErrForbidden].
 //
-// Where there are none the list is empty.
-//
 // Route: GET /api/Webhook/get-all-subscriptions
 func (s *WebhooksService) AllSubscriptions(ctx context.Context) ([]WebhookSubscriptionSummary, error) {
 	return get[[]WebhookSubscriptionSummary](ctx, s.client, request{
@@ -233,9 +234,10 @@ func (s *WebhooksService) AllSubscriptions(ctx context.Context) ([]WebhookSubscr
 // Route: POST /api/Webhook/update-webhook-uri
 func (s *WebhooksService) UpdateURI(ctx context.Context, target WebhookTarget, uri string) error {
 	return tell(ctx, s.client, request{
-		path:  "/api/Webhook/update-webhook-uri",
-		query: []param{{"webhookUri", uri, true}, target.param()},
-		also:  s.receiver(uri),
+		path:      "/api/Webhook/update-webhook-uri",
+		query:     []param{{"webhookUri", uri, true}, target.param()},
+		also:      s.receiver(uri),
+		checkWith: "Webhooks.Subscription",
 	})
 }
 
@@ -332,14 +334,13 @@ func sorted(events []EventName) []EventName {
 	return slices.Compact(slices.Sorted(slices.Values(events)))
 }
 
-// EventName names what a webhook tells of. The set is open: names that this package
-// does not know are kept as received.
+// EventName is the name of an event. The set is open: a name that is not below is kept as
+// received.
 //
-// The service publishes neither which operation sends which event nor the fields of
-// its data.
+// The interface does not say which operation sends which event, nor which fields the data has.
 type EventName string
 
-// The events of the service. Their meaning is all that it publishes of them.
+// The events of the service, with the meaning that the interface gives.
 const (
 	EventPartnerRequest                EventName = "WB_Partner_Request"                  // partner request notification
 	EventApplicationCreated            EventName = "WB_Application_Created"              // application created: see webhook.ApplicationCreated

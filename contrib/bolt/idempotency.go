@@ -1,0 +1,315 @@
+package lendingbolt
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/opaque"
+	"go.etcd.io/bbolt"
+)
+
+// IdempotencyStoreOptions are what can be changed in a [IdempotencyStore]. A nil pointer and zero
+// fields leave it at the defaults.
+type IdempotencyStoreOptions struct {
+	Wait time.Duration // how long OpenIdempotencyStore waits for another process to close the file; 5 s
+}
+
+// IdempotencyStore is a [store.Store] in one file, in buckets of bbolt, for commands
+// with a key of one process. What Save has said to be kept is on the disk: two writes that
+// are synced, which the Saves that come meanwhile share. After kill -9 or the loss of power
+// an entry is as the last Save has left it, or as one has whose error nobody has seen.
+//
+// An age is what has passed since the last Save. While the file is open it is measured, and
+// does not depend on what the clock of the machine shows. Between the last Save of one
+// process and the opening by the next it is what that clock has moved, and nothing where it
+// was set back. So a clock that is set back makes nothing older. One that is set ahead
+// between two processes does: leave it to NTP, which sets it at the start of the machine, before
+// yours.
+type IdempotencyStore struct {
+	file  opaque.Value[*file]
+	clock opaque.Value[clock]
+}
+
+var _ store.Store = (*IdempotencyStore)(nil)
+
+// The buckets.
+var (
+	entryBucket = []byte("idempotency entries") // key: record
+	lockBucket  = []byte("idempotency locks")   // lock: key
+	stateBucket = []byte("idempotency states")  // state, a zero byte, time of the last Save, key: nothing
+)
+
+// OpenIdempotencyStore opens the log in the file at path, or makes it. Only its owner may
+// read the file: answers that it holds can have personal data, unless the store is given to
+// [store.NewEncrypted]. It fails if another process has the file open, and if
+// the file is damaged, for which it reads all of it. An [Inbox] needs a file of its own.
+func OpenIdempotencyStore(path string, opts *IdempotencyStoreOptions) (*IdempotencyStore, error) {
+	var o IdempotencyStoreOptions
+	if opts != nil {
+		o = *opts
+	}
+	if o.Wait <= 0 {
+		o.Wait = 5 * time.Second
+	}
+	f, err := openFile(path, o.Wait)
+	if err != nil {
+		return nil, fmt.Errorf("lendingbolt: open: %w", err)
+	}
+	var started clock
+	err = f.update(func(tx *bbolt.Tx) (bool, error) {
+		for _, name := range [][]byte{entryBucket, lockBucket, stateBucket} {
+			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+				return false, err
+			}
+		}
+		started = startClock(tx)
+		return true, started.note(tx)
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("lendingbolt: open: %w", err), f.close())
+	}
+	return &IdempotencyStore{opaque.Hide(f), opaque.Hide(started)}, nil
+}
+
+// Close closes the file, after the calls under way.
+func (s *IdempotencyStore) Close() error { return s.file().close() }
+
+// clock counts nanoseconds for all who have had the file, one after the other.
+type clock struct {
+	began time.Time // of this process
+	count uint64    // then
+}
+
+// startClock goes on counting where the process before has noted it last. The sequences of
+// two buckets hold that, which need none: they are written with every change in any case.
+func startClock(tx *bbolt.Tx) clock {
+	now := time.Now()
+	count, wall := tx.Bucket(entryBucket).Sequence(), tx.Bucket(stateBucket).Sequence()
+	if count == 0 {
+		return clock{now, uint64(now.UnixNano())}
+	}
+	if passed := now.UnixNano() - int64(wall); passed > 0 { //nolint:gosec // it was made of one
+		count += uint64(passed)
+	}
+	return clock{now, count}
+}
+
+func (c clock) now() uint64 { return c.count + uint64(max(0, time.Since(c.began))) }
+
+func (c clock) note(tx *bbolt.Tx) error {
+	return errors.Join(
+		tx.Bucket(entryBucket).SetSequence(c.now()),
+		tx.Bucket(stateBucket).SetSequence(uint64(time.Now().UnixNano())))
+}
+
+// record is how an entry lies in the file: its version, then these.
+type record struct {
+	revision   uint64
+	at         uint64
+	state      string
+	lock, data []byte
+}
+
+const recordVersion = 1
+
+func (r record) bytes() []byte {
+	b := make([]byte, 0, 32+len(r.state)+len(r.lock)+len(r.data))
+	b = append(b, recordVersion)
+	b = binary.BigEndian.AppendUint64(b, r.revision)
+	b = binary.BigEndian.AppendUint64(b, r.at)
+	b = append(binary.AppendUvarint(b, uint64(len(r.state))), r.state...)
+	b = append(binary.AppendUvarint(b, uint64(len(r.lock))), r.lock...)
+	return append(b, r.data...)
+}
+
+// readRecord returns a zero record for none.
+func readRecord(b []byte) (record, error) {
+	if b == nil {
+		return record{}, nil
+	}
+	if len(b) < 17 || b[0] != recordVersion {
+		return record{}, store.ErrCorrupt
+	}
+	r := record{revision: binary.BigEndian.Uint64(b[1:]), at: binary.BigEndian.Uint64(b[9:])}
+	state, b, ok := cutCounted(b[17:])
+	lock, data, also := cutCounted(b)
+	if !ok || !also {
+		return record{}, store.ErrCorrupt
+	}
+	r.state, r.lock, r.data = string(state), lock, data
+	return r, nil
+}
+
+func cutCounted(b []byte) (counted, rest []byte, ok bool) {
+	n, width := binary.Uvarint(b)
+	if width <= 0 || n > uint64(len(b)-width) { //nolint:gosec // it is not negative
+		return nil, nil, false
+	}
+	b = b[width:]
+	return b[:n], b[n:], true
+}
+
+func (r record) entry(key string, now uint64) store.Entry {
+	return store.Entry{
+		Key: key, Revision: int64(r.revision), State: store.State(r.state), //nolint:gosec // it was one
+		Lock: string(r.lock), Data: bytes.Clone(r.data), Age: age(r.at, now),
+	}
+}
+
+// age is never negative, whatever the file says.
+func age(at, now uint64) time.Duration {
+	return time.Duration(max(0, int64(now-at))) //nolint:gosec // it wraps round
+}
+
+// listed is the key in stateBucket.
+func listed(state string, at uint64, key string) []byte {
+	b := append([]byte(state), 0)
+	return append(binary.BigEndian.AppendUint64(b, at), key...)
+}
+
+// Load implements [store.Store].
+func (s *IdempotencyStore) Load(ctx context.Context, key string) (*store.Entry, error) {
+	return within(ctx, func() (entry *store.Entry, err error) {
+		err = s.file().view(func(tx *bbolt.Tx) error {
+			value := tx.Bucket(entryBucket).Get([]byte(key))
+			r, err := readRecord(value)
+			if err == nil && value != nil {
+				loaded := r.entry(key, s.clock().now())
+				entry = &loaded
+			}
+			return err
+		})
+		return entry, err
+	})
+}
+
+// Save implements [store.Store]. It returns when the entry is on the disk.
+func (s *IdempotencyStore) Save(ctx context.Context, entry store.Entry) error {
+	entry.Data = bytes.Clone(entry.Data) // it may be changed when this has returned
+	_, err := within(ctx, func() (struct{}, error) {
+		var refused error
+		err := s.file().update(func(tx *bbolt.Tx) (bool, error) {
+			if ctx.Err() != nil { // it has waited for the commit of others, and nobody waits for it
+				return false, ctx.Err()
+			}
+			was, err := readRecord(tx.Bucket(entryBucket).Get([]byte(entry.Key)))
+			if err != nil {
+				return false, err
+			}
+			if refused = refusal(tx, was, entry); refused != nil {
+				return false, nil //nolint:nilerr // it changes nothing, and the others are not held up
+			}
+			return true, s.write(tx, was, entry)
+		})
+		return struct{}{}, cmp.Or(err, refused)
+	})
+	return err
+}
+
+// refusal is why an entry cannot be saved.
+func refusal(tx *bbolt.Tx, was record, entry store.Entry) error {
+	if int64(was.revision) != entry.Revision { //nolint:gosec // it was one
+		return store.ErrConflict
+	}
+	if holder := tx.Bucket(lockBucket).Get([]byte(entry.Lock)); holder != nil && string(holder) != entry.Key {
+		return &store.LockedError{Key: string(holder)}
+	}
+	return nil
+}
+
+func (s *IdempotencyStore) write(tx *bbolt.Tx, was record, entry store.Entry) error {
+	now := record{uint64(entry.Revision) + 1, s.clock().now(), string(entry.State), []byte(entry.Lock), entry.Data} //nolint:gosec // it is that of the record before
+	entries, locks, states := tx.Bucket(entryBucket), tx.Bucket(lockBucket), tx.Bucket(stateBucket)
+	var err error
+	if was.revision > 0 {
+		err = states.Delete(listed(was.state, was.at, entry.Key))
+	}
+	if len(was.lock) > 0 && !bytes.Equal(was.lock, now.lock) {
+		err = errors.Join(err, locks.Delete(was.lock))
+	}
+	if entry.Lock != "" && !bytes.Equal(was.lock, now.lock) {
+		err = errors.Join(err, locks.Put(now.lock, []byte(entry.Key)))
+	}
+	return errors.Join(err,
+		states.Put(listed(now.state, now.at, entry.Key), nil),
+		entries.Put([]byte(entry.Key), now.bytes()),
+		s.clock().note(tx))
+}
+
+// List implements [store.Store].
+func (s *IdempotencyStore) List(ctx context.Context, filter store.Filter) ([]store.Entry, error) {
+	return within(ctx, func() (entries []store.Entry, err error) {
+		err = s.file().view(func(tx *bbolt.Tx) error {
+			now := s.clock().now()
+			found, err := selected(ctx, tx, filter, now)
+			for _, f := range found {
+				r, corrupt := readRecord(tx.Bucket(entryBucket).Get([]byte(f.key)))
+				if err = errors.Join(err, corrupt); corrupt == nil {
+					entries = append(entries, r.entry(f.key, now))
+				}
+			}
+			return err
+		})
+		return entries, err
+	})
+}
+
+type found struct {
+	at  uint64
+	key string
+}
+
+// selected returns the oldest of each state, the oldest first, as many as the limit.
+func selected(ctx context.Context, tx *bbolt.Tx, filter store.Filter, now uint64) ([]found, error) {
+	var all []found
+	for _, state := range slices.Compact(slices.Sorted(slices.Values(filter.States))) {
+		prefix, n := append([]byte(state), 0), 0
+		cursor := tx.Bucket(stateBucket).Cursor()
+		for at, _ := cursor.Seek(prefix); n < filter.Limit && bytes.HasPrefix(at, prefix); at, _ = cursor.Next() {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			f := found{binary.BigEndian.Uint64(at[len(prefix):]), string(at[len(prefix)+8:])}
+			if age(f.at, now) < filter.Older {
+				break // those that follow are younger
+			}
+			if strings.HasPrefix(f.key, filter.Prefix) {
+				all = append(all, f)
+				n++
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b found) int { return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.key, b.key)) })
+	return all[:min(len(all), max(0, filter.Limit))], nil
+}
+
+// within calls f, and does not wait for the disk longer than ctx.
+func within[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	var none T
+	if ctx.Err() != nil {
+		return none, ctx.Err()
+	}
+	ended := make(chan result, 1)
+	go func() {
+		value, err := f()
+		ended <- result{value, err}
+	}()
+	select {
+	case r := <-ended:
+		return r.value, r.err
+	case <-ctx.Done():
+		return none, ctx.Err()
+	}
+}

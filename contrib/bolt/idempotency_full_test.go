@@ -1,0 +1,59 @@
+//go:build linux
+
+package lendingbolt_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/stretchr/testify/require"
+
+	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
+)
+
+// A file that may not grow refuses a Save, keeps what it has, and goes on when there is
+// room again.
+func TestJournalOnAFullDisk(t *testing.T) {
+	onAFullDisk(t, func(path string, limit func(size uint64)) { journalWhenFull(t, path, limit) })
+}
+
+func journalWhenFull(t *testing.T, path string, limit func(size uint64)) {
+	t.Helper()
+	entries := openJournal(t, path)
+	limit(1 << 20)
+	numbered := func(n int) store.Entry {
+		entry := sent(fmt.Sprint("key ", n), fmt.Sprint("scope ", n))
+		entry.Data = []byte(strings.Repeat("x", 2000))
+		return entry
+	}
+	saved := 0
+	var err error
+	for ; err == nil && saved < 5000; saved++ {
+		err = entries.Save(t.Context(), numbered(saved))
+	}
+	saved-- // the last was refused
+	require.Error(t, err)
+	check := func() {
+		listed, err := entries.List(t.Context(), store.Filter{States: []store.State{store.Sent}, Limit: 5000})
+		require.NoError(t, err)
+		require.Len(t, listed, saved)
+		refused, err := entries.Load(t.Context(), numbered(saved).Key)
+		require.NoError(t, err)
+		require.Nil(t, refused, "it was refused")
+	}
+	for range 3 {
+		err = entries.Save(t.Context(), numbered(saved))
+		require.Error(t, err)
+		require.NotErrorIs(t, err, store.ErrConflict, "it was remembered")
+		check()
+	}
+	require.NoError(t, entries.Close())
+	limit(1 << 40)
+	entries, err = lendingbolt.OpenIdempotencyStore(path, nil)
+	require.NoError(t, err)
+	check()
+	require.NoError(t, entries.Save(t.Context(), numbered(saved)))
+	require.NoError(t, entries.Close())
+}

@@ -1,0 +1,282 @@
+package lendingbolt_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/idempotencytest"
+	"github.com/lendingapi/lending-go/lendingtest/storetest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/bbolt"
+
+	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
+)
+
+func openJournal(t *testing.T, path string) *lendingbolt.IdempotencyStore {
+	t.Helper()
+	entries, err := lendingbolt.OpenIdempotencyStore(path, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = entries.Close() })
+	return entries
+}
+
+func TestJournalStoreKeepsItsContract(t *testing.T) {
+	t.Parallel()
+	storetest.IdempotencyStore(t, func(t *testing.T) func() store.Store {
+		t.Helper()
+		path, closed := filepath.Join(t.TempDir(), "log"), func() error { return nil }
+		return func() store.Store {
+			require.NoError(t, closed())
+			entries := openJournal(t, path)
+			closed = entries.Close
+			return entries
+		}
+	})
+}
+
+func sent(key, scope string) store.Entry {
+	return store.Entry{Key: key, State: store.Sent, Lock: scope, Data: []byte("data of " + key)}
+}
+
+func TestJournalFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "log")
+	entries := openJournal(t, path)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	_, err = lendingbolt.OpenIdempotencyStore(path, &lendingbolt.IdempotencyStoreOptions{Wait: 20 * time.Millisecond})
+	require.EqualError(t, err, "lendingbolt: open: another process has the file open")
+	require.NoError(t, entries.Save(t.Context(), sent("a", "")))
+	require.NoError(t, entries.Close())
+	require.Error(t, entries.Save(t.Context(), sent("b", "")))
+	_, err = entries.Load(t.Context(), "a")
+	require.Error(t, err, "nil would say that the command was never sent")
+	_, err = entries.List(t.Context(), store.Filter{States: []store.State{store.Sent}, Limit: 1})
+	require.Error(t, err)
+	require.NotContains(t, fmt.Sprintf("%+v %#v", entries, entries), path)
+	require.NoError(t, os.WriteFile(path, []byte("no database"), 0o600))
+	_, err = lendingbolt.OpenIdempotencyStore(path, nil)
+	require.ErrorContains(t, err, "lendingbolt: open: ")
+}
+
+// edit changes a file that nobody has open.
+func edit(t *testing.T, path string, change func(tx *bbolt.Tx) error) {
+	t.Helper()
+	db, err := bbolt.Open(path, 0o600, nil)
+	require.NoError(t, err)
+	require.NoError(t, db.Update(change))
+	require.NoError(t, db.Close())
+}
+
+// moveClock sets the clock of the machine by so much, as the next process sees it.
+func moveClock(t *testing.T, path string, by time.Duration) {
+	t.Helper()
+	edit(t, path, func(tx *bbolt.Tx) error {
+		b := tx.Bucket([]byte("idempotency states"))
+		return b.SetSequence(b.Sequence() - uint64(by))
+	})
+}
+
+// What was set back makes nothing older, and nothing stand still: ages go on from where
+// they were.
+func TestJournalClockSetBack(t *testing.T) {
+	t.Parallel()
+	path, start := filepath.Join(t.TempDir(), "log"), time.Now()
+	entries := openJournal(t, path)
+	require.NoError(t, entries.Save(t.Context(), sent("a", "")))
+	age := func() time.Duration {
+		t.Helper()
+		entry, err := entries.Load(t.Context(), "a")
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, entry.Age, time.Duration(0))
+		return entry.Age
+	}
+	reopen := func(moved time.Duration) {
+		t.Helper()
+		require.NoError(t, entries.Close())
+		moveClock(t, path, moved)
+		entries = openJournal(t, path)
+	}
+	reopen(-time.Hour)
+	require.LessOrEqual(t, age(), time.Since(start))
+	before := age()
+	require.Eventually(t, func() bool { return age() > before+20*time.Millisecond }, 10*time.Second, 5*time.Millisecond)
+	require.NoError(t, entries.Save(t.Context(), sent("b", "")))
+	reopen(-time.Hour)
+	require.NoError(t, entries.Save(t.Context(), sent("c", "")))
+	require.LessOrEqual(t, age(), time.Since(start))
+	listed, err := entries.List(t.Context(), store.Filter{States: []store.State{store.Sent}, Limit: 3})
+	require.NoError(t, err)
+	require.Equal(t, "b", listed[1].Key)
+	require.Equal(t, "c", listed[2].Key, "it was saved last, whatever the clock showed")
+
+	reopen(time.Hour) // between two processes: as long as it takes to start the next one, as far as anybody can tell
+	require.InDelta(t, time.Hour, age(), float64(time.Minute))
+	require.NoError(t, entries.Save(t.Context(), store.Entry{Key: "a", Revision: 1, State: store.Sent}))
+	require.LessOrEqual(t, age(), time.Since(start))
+
+	require.NoError(t, entries.Close())
+	edit(t, path, func(tx *bbolt.Tx) error { // what no process has done
+		b := tx.Bucket([]byte("idempotency entries"))
+		return b.SetSequence(b.Sequence() - uint64(2*time.Hour))
+	})
+	entries = openJournal(t, path)
+	require.Zero(t, age())
+}
+
+// An entry that cannot be read is no entry that is not there: its command is not sent.
+func TestJournalEntryThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "log")
+	entries := openJournal(t, path)
+	require.NoError(t, entries.Save(t.Context(), sent("a", "scope of a")))
+	require.NoError(t, entries.Save(t.Context(), sent("b", "")))
+	require.NoError(t, entries.Close())
+	var whole []byte
+	edit(t, path, func(tx *bbolt.Tx) error {
+		whole = bytes.Clone(tx.Bucket([]byte("idempotency entries")).Get([]byte("a")))
+		return nil
+	})
+	spoilt := [][]byte{{}, {1}, whole[:16], whole[:18], whole[:24], append([]byte{2}, whole[1:]...)}
+	for _, value := range spoilt {
+		edit(t, path, func(tx *bbolt.Tx) error { return tx.Bucket([]byte("idempotency entries")).Put([]byte("a"), value) })
+		entries := openJournal(t, path)
+		_, err := entries.Load(t.Context(), "a")
+		require.ErrorIs(t, err, store.ErrCorrupt)
+		for revision := range int64(2) {
+			require.ErrorIs(t, entries.Save(t.Context(), store.Entry{Key: "a", Revision: revision}), store.ErrCorrupt)
+		}
+		listed, err := entries.List(t.Context(), store.Filter{States: []store.State{store.Sent}, Limit: 2})
+		require.ErrorIs(t, err, store.ErrCorrupt)
+		require.Len(t, listed, 1, "the others")
+		require.NoError(t, entries.Close())
+	}
+}
+
+// What becomes of the file while it is open cannot end the process, and is no empty log.
+func TestJournalOutlivesItsFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "log")
+	entries := openJournal(t, path)
+	for i := range 300 {
+		require.NoError(t, entries.Save(t.Context(), sent(fmt.Sprint("key ", i), fmt.Sprint("scope ", i))))
+	}
+	require.NoError(t, os.Truncate(path, 2*int64(os.Getpagesize())))
+	_, err := entries.Load(t.Context(), "key 7")
+	require.ErrorContains(t, err, "the file is damaged")
+	require.ErrorContains(t, entries.Save(t.Context(), sent("new", "")), "the file is damaged")
+	_, err = entries.List(t.Context(), store.Filter{States: []store.State{store.Sent}, Limit: 1})
+	require.ErrorContains(t, err, "the file is damaged")
+	_ = entries.Close()
+	_, err = lendingbolt.OpenIdempotencyStore(path, nil)
+	require.Error(t, err)
+}
+
+// Nobody waits for the disk longer than his context. A Save that has not begun then is not
+// made later.
+func TestJournalReturnsWhileTheDiskIsBusy(t *testing.T) {
+	t.Parallel()
+	entries := openJournal(t, filepath.Join(t.TempDir(), "log"))
+	var busy sync.WaitGroup
+	var ended atomic.Bool
+	entry := sent("large", "")
+	entry.Data = bytes.Repeat([]byte("x"), 64<<20) // takes the disk a while
+	busy.Go(func() {
+		defer ended.Store(true)
+		assert.NoError(t, entries.Save(t.Context(), entry))
+	})
+	var left []string // keys of Saves that nobody waited for
+	for i := 0; !ended.Load(); i++ {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		key := fmt.Sprint("key ", i)
+		err := entries.Save(ctx, sent(key, ""))
+		cancel()
+		if err != nil {
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			left = append(left, key)
+		}
+	}
+	busy.Wait()
+	require.Greater(t, len(left), 5, "each waited for the disk")
+	require.NoError(t, entries.Save(t.Context(), sent("last", "")))
+	made := 0
+	for _, key := range left {
+		entry, err := entries.Load(t.Context(), key)
+		require.NoError(t, err)
+		if entry != nil {
+			made++
+		}
+	}
+	require.Less(t, made, len(left)/2, "only those whose commit was under way are there")
+}
+
+const journalVariable = "LENDING_BOLT_JOURNAL" // the file, for the process of TestJournalUnderKill
+
+// A process counts entries up and is killed, again and again: what Save had returned for is
+// there, and what had not is there as a whole or not at all.
+func TestJournalUnderKill(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "log")
+	saved := map[string]int64{}
+	total := 0
+	const kills = 12
+	for round := range kills {
+		process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestJournalChild$")
+		process.Env = append(os.Environ(), journalVariable+"="+path)
+		output, err := process.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, process.Start())
+		until := 20 + rand.N(200)
+		lines := bufio.NewScanner(output)
+		for n := 0; lines.Scan(); n++ {
+			var revision int64
+			key, text, ok := strings.Cut(strings.TrimPrefix(lines.Text(), "saved "), "=")
+			if _, err := fmt.Sscan(text, &revision); !ok || err != nil {
+				t.Fatalf("round %d: %s", round, lines.Text())
+			}
+			require.Greater(t, revision, saved[key], "it was counted from less")
+			saved[key] = revision
+			total++
+			if n == until {
+				require.NoError(t, process.Process.Kill())
+			}
+		}
+		require.Error(t, process.Wait(), "it was not killed")
+		entries := openJournal(t, path)
+		require.NoError(t, idempotencytest.Check(t.Context(), entries, saved))
+		require.NoError(t, entries.Close())
+	}
+	t.Logf("%d Saves of %d entries, %d kills", total, len(saved), kills)
+}
+
+func TestJournalChild(t *testing.T) {
+	path := os.Getenv(journalVariable)
+	if path == "" {
+		t.Skip("only in the processes that TestJournalUnderKill starts")
+	}
+	entries := openJournal(t, path)
+	var working sync.WaitGroup
+	for worker := range 8 {
+		working.Go(func() {
+			err := idempotencytest.Count(t.Context(), entries, worker, func(key string, revision int64) {
+				_, _ = fmt.Fprintf(os.Stdout, "saved %s=%d\n", key, revision)
+			})
+			_, _ = fmt.Fprintln(os.Stdout, "failed:", err)
+		})
+	}
+	working.Wait()
+}

@@ -1,0 +1,171 @@
+package lendingpostgres
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go/idempotency/store"
+)
+
+// IdempotencyStore is a [store.Store] in a table, for commands with a key of the
+// replicas of a service. Every step is one statement.
+//
+// What is lost is a command that can be sent twice, so PostgreSQL must keep what it has said
+// to keep: with fsync, full_page_writes and synchronous_commit on, as they are by default. A
+// failover to a standby that does not replicate synchronously can lose the last entries
+// under every setting. Nothing is deleted: see Sweep of the log. contrib/README.md has
+// the settings as a table.
+//
+// An age is what the clock of the server has moved since the last Save, and nothing where it
+// was set back. A clock that is set ahead makes entries older than they are, and so does a
+// failover to a server whose clock is ahead: keep them to a fraction of
+// the MaxLateness of the log.
+type IdempotencyStore struct {
+	database
+	name string
+}
+
+var _ store.Store = (*IdempotencyStore)(nil)
+
+// NewIdempotencyStore returns the store of that name. Answers lie in it in the clear, with
+// personal data, unless it is given to [store.NewEncrypted]. What is wrong with
+// opts is the error of its methods, and of [Migrate].
+func NewIdempotencyStore(pool *pgxpool.Pool, name string, opts ...Option) *IdempotencyStore {
+	return &IdempotencyStore{opened(pool, opts), name}
+}
+
+// session is a connection, or a transaction.
+type session interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// Load implements [store.Store].
+func (s *IdempotencyStore) Load(ctx context.Context, key string) (entry *store.Entry, err error) {
+	err = s.retry(ctx, func(conn *pgxpool.Conn) error {
+		entry, err = s.load(ctx, conn, key)
+		return err
+	})
+	return entry, err
+}
+
+const entryColumns = "key, revision, state, lock, data, greatest(pg_catalog.clock_timestamp() - saved_at, '0')"
+
+func (s *IdempotencyStore) load(ctx context.Context, db session, key string) (*store.Entry, error) {
+	rows, err := db.Query(ctx, s.sql("SELECT "+entryColumns+" FROM {idempotency} WHERE name = $1 AND key = $2"), s.name, key)
+	if err != nil {
+		return nil, err
+	}
+	entry, err := pgx.CollectExactlyOneRow(rows, scanEntry)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil //nolint:nilnil // there is none, as the interface says
+	} else if err != nil {
+		return nil, err
+	}
+	return &entry, nil
+}
+
+func scanEntry(row pgx.CollectableRow) (e store.Entry, err error) {
+	err = row.Scan(&e.Key, &e.Revision, &e.State, &e.Lock, &e.Data, &e.Age)
+	return e, err
+}
+
+const (
+	insertEntry = `
+INSERT INTO {idempotency} (name, key, revision, state, lock, data, saved_by, saved_at)
+VALUES ($1, $2, $3::bigint + 1, $4, $5, $6, $7, pg_catalog.clock_timestamp()) ON CONFLICT DO NOTHING`
+	updateEntry = `
+UPDATE {idempotency} SET revision = revision + 1, state = $4, lock = $5, data = $6, saved_by = $7, saved_at = pg_catalog.clock_timestamp()
+WHERE name = $1 AND key = $2 AND revision = $3`
+	inTheWay = `
+SELECT coalesce((SELECT revision FROM {idempotency} WHERE name = $1 AND key = $2), 0),
+	EXISTS (SELECT FROM {idempotency} WHERE name = $1 AND key = $2 AND saved_by = $3),
+	coalesce((SELECT key FROM {idempotency} WHERE name = $1 AND lock = $4 AND lock <> '' AND key <> $2), '')`
+)
+
+// Save implements [store.Store]. It returns when the entry is committed.
+func (s *IdempotencyStore) Save(ctx context.Context, entry store.Entry) error {
+	by := rand.Text()
+	return s.retry(ctx, func(conn *pgxpool.Conn) error {
+		if saved, err := s.save(ctx, conn, entry, by); saved || err != nil {
+			return err
+		}
+		return s.refused(ctx, conn, entry, by)
+	})
+}
+
+// save reports whether it could.
+func (s *IdempotencyStore) save(ctx context.Context, db session, entry store.Entry, by string) (saved bool, err error) {
+	statement := updateEntry
+	if entry.Revision == 0 {
+		statement = insertEntry
+	}
+	data := entry.Data
+	if data == nil {
+		data = []byte{}
+	}
+	tag, err := db.Exec(ctx, s.sql(statement), s.name, entry.Key, entry.Revision, string(entry.State), entry.Lock, data, by)
+	if stateOf(err) == uniqueViolation {
+		return false, nil
+	}
+	return tag.RowsAffected() > 0, err
+}
+
+const uniqueViolation = "23505" // SQLSTATE
+
+// refused says why an entry could not be saved: nothing was, unless the connection broke at
+// an earlier try, whose entry names the Save that it comes from.
+func (s *IdempotencyStore) refused(ctx context.Context, db session, entry store.Entry, by string) error {
+	var revision int64
+	var ours bool
+	var holder string
+	err := db.QueryRow(ctx, s.sql(inTheWay), s.name, entry.Key, by, entry.Lock).Scan(&revision, &ours, &holder)
+	switch {
+	case err != nil:
+		return err
+	case ours:
+		return nil
+	case revision != entry.Revision:
+		return store.ErrConflict
+	case holder != "":
+		return &store.LockedError{Key: holder}
+	}
+	return errAgain // what was in the way has gone
+}
+
+// The oldest of each state are at the front of its part of the index.
+const listEntries = `
+SELECT ` + entryColumns + ` FROM (SELECT DISTINCT pg_catalog.unnest($2::text[]) AS wanted) states, LATERAL (
+	SELECT * FROM {idempotency} WHERE name = $1 AND state = wanted AND pg_catalog.starts_with(key, $3)
+		AND saved_at <= CASE WHEN $4::interval > '0' THEN pg_catalog.statement_timestamp() - $4::interval ELSE 'infinity' END
+	ORDER BY saved_at, key LIMIT $5::bigint) entries
+ORDER BY saved_at, key LIMIT $5::bigint`
+
+// List implements [store.Store].
+func (s *IdempotencyStore) List(ctx context.Context, filter store.Filter) (entries []store.Entry, err error) {
+	err = s.retry(ctx, func(conn *pgxpool.Conn) error {
+		entries, err = s.list(ctx, conn, filter)
+		return err
+	})
+	return entries, err
+}
+
+func (s *IdempotencyStore) list(ctx context.Context, db session, filter store.Filter) ([]store.Entry, error) {
+	states := make([]string, len(filter.States))
+	for i, state := range filter.States {
+		states[i] = string(state)
+	}
+	older := min(filter.Older, math.MaxInt64-time.Microsecond) + time.Microsecond - 1 // which PostgreSQL counts in
+	rows, err := db.Query(ctx, s.sql(listEntries), s.name, states, filter.Prefix, older, max(0, filter.Limit))
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, scanEntry)
+}

@@ -1,0 +1,361 @@
+package recordjson
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/lendingapi/lending-go/internal/jsonsplit"
+)
+
+// Error says which part of a value cannot be written.
+type Error struct {
+	Path    string
+	Kind    Kind
+	Message string
+}
+
+// Kind is the kind of an [Error].
+type Kind int
+
+// The kinds of errors.
+const (
+	Unfit    Kind = iota // has no JSON
+	Missing              // is zero and must not be
+	Conflict             // stands in two places
+)
+
+func (e *Error) Error() string { return e.Path + ": " + e.Message }
+
+// Value returns v as the service reads it. Records and secrets are found in maps and slices
+// too. encoding/json cannot do it, because there a secret writes a placeholder and Extra
+// nothing.
+//
+// A value cannot end the process: a value that holds itself, that is nested without end,
+// or whose own method panics is an [Error]. A value in several places is written several
+// times, as encoding/json does, up to MaxSize.
+func (t *Types) Value(v any) ([]byte, error) { return t.encode(v, false) }
+
+// WithoutSecrets returns v with the String of each secret.
+func (t *Types) WithoutSecrets(v any) ([]byte, error) { return t.encode(v, true) }
+
+// Fields returns the record v, by its fields also if it has a method of its own that
+// encoding/json would use.
+func (t *Types) Fields(v any) ([]byte, error) {
+	e := encoder{Types: t}
+	err := e.object(reflect.ValueOf(v))
+	return e.Bytes(), err
+}
+
+func (t *Types) encode(value any, redacts bool) (body []byte, err error) {
+	e := encoder{Types: t, redacts: redacts}
+	defer func() {
+		if recover() != nil { // the value of the panic may quote anything
+			body, err = nil, e.refuse(Unfit, "cannot be written as JSON: a method of its type panicked")
+		}
+	}()
+	e.Grow(512)
+	err = e.value(reflect.ValueOf(value))
+	return e.Bytes(), err
+}
+
+// maxNesting is how deep a value may be nested: as deep as encoding/json reads.
+const maxNesting = 10_000
+
+// encoder writes one body.
+type encoder struct {
+	bytes.Buffer
+	*Types
+	redacts bool
+
+	path []step     // from the body to what is being written
+	open []identity // the pointers, maps and slices on the way
+}
+
+// step leads to a member, or without a name to an element.
+type step struct {
+	name  string
+	index int
+}
+
+// identity tells pointers, maps and slices apart.
+type identity struct {
+	at     uintptr
+	length int
+	of     reflect.Type
+}
+
+func identityOf(v reflect.Value) identity {
+	id := identity{at: v.Pointer(), of: v.Type()}
+	if v.Kind() == reflect.Slice {
+		id.length = v.Len()
+	}
+	return id
+}
+
+// refuse returns the error of what is being written.
+func (e *encoder) refuse(kind Kind, message string) error {
+	var field strings.Builder
+	for _, s := range e.path {
+		switch {
+		case s.name == "":
+			fmt.Fprintf(&field, "[%d]", s.index)
+		case field.Len() > 0:
+			field.WriteString("." + s.name)
+		default:
+			field.WriteString(s.name)
+		}
+	}
+	return &Error{field.String(), kind, message}
+}
+
+// refuseWhole names where what is too deep or too large begins, which tells enough.
+func (e *encoder) refuseWhole(message string) error {
+	outer := encoder{path: e.path[:min(len(e.path), 4)]}
+	return outer.refuse(Unfit, message)
+}
+
+// at writes v, which stands one step further.
+func (e *encoder) at(s step, v reflect.Value) error {
+	switch {
+	case len(e.path) == maxNesting:
+		return e.refuseWhole("is nested too deep")
+	case e.Len() > e.MaxSize: // what stands in many places may never end
+		return e.refuseWhole(fmt.Sprintf("is larger than %d MiB as JSON", e.MaxSize>>20))
+	}
+	e.path = append(e.path, s)
+	err := e.value(v)
+	e.path = e.path[:len(e.path)-1]
+	return err
+}
+
+// enter writes v, a pointer, map or slice, unless v is being written already.
+func (e *encoder) enter(v reflect.Value, write func(*encoder, reflect.Value) error) error {
+	id := identityOf(v)
+	switch {
+	case slices.Contains(e.open, id):
+		return e.refuse(Unfit, "holds itself")
+	case len(e.open) == maxNesting:
+		return e.refuseWhole("is nested too deep")
+	}
+	e.open = append(e.open, id)
+	err := write(e, v)
+	e.open = e.open[:len(e.open)-1]
+	return err
+}
+
+func (e *encoder) value(v reflect.Value) error {
+	if v.IsValid() && v.Kind() == reflect.Interface {
+		v = v.Elem()
+	}
+	if !v.IsValid() {
+		e.WriteString("null")
+		return nil
+	}
+	pointer := v.Kind() == reflect.Pointer && !v.IsNil()
+	if v.Type() == e.Secret {
+		return e.secret(v)
+	}
+	switch x := v.Interface().(type) {
+	case string:
+		return e.string(x)
+	case interface {
+		IsZero() bool
+		UUID() uuid.UUID
+	}:
+		if (pointer || v.Kind() != reflect.Pointer) && x.IsZero() {
+			return e.refuse(Missing, "must not be the zero UUID")
+		}
+	}
+	switch {
+	case e.isRequest(v.Type()):
+		return e.object(v)
+	case pointer && e.isRequest(v.Type().Elem()):
+		return e.enter(v, (*encoder).pointer)
+	}
+	switch v.Interface().(type) {
+	case json.Marshaler, encoding.TextMarshaler:
+		return e.json(v.Interface())
+	}
+	switch {
+	case pointer:
+		return e.enter(v, (*encoder).pointer)
+	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() != reflect.Uint8 && !v.IsNil():
+		return e.enter(v, (*encoder).array)
+	case v.Kind() == reflect.Map && v.Type().Key().Kind() == reflect.String && !v.IsNil():
+		return e.enter(v, (*encoder).members)
+	}
+	return e.json(v.Interface())
+}
+
+func (e *encoder) secret(v reflect.Value) error {
+	x := v.Interface().(interface { //nolint:forcetypeassert // see Types
+		Reveal() string
+		String() string
+	})
+	if e.redacts {
+		return e.string(x.String())
+	}
+	return e.string(x.Reveal())
+}
+
+func (e *encoder) pointer(v reflect.Value) error { return e.value(v.Elem()) }
+
+// isRequest reports whether t is a record that is sent.
+func (t *Types) isRequest(of reflect.Type) bool {
+	if of.Kind() != reflect.Struct || of.PkgPath() != t.Record.PkgPath() {
+		return false
+	}
+	extra, ok := of.FieldByName("Extra")
+	return ok && extra.Tag.Get("json") == "-"
+}
+
+func (e *encoder) members(v reflect.Value) error {
+	keys := v.MapKeys()
+	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+	e.WriteByte('{')
+	for _, key := range keys {
+		if !utf8.ValidString(key.String()) {
+			return e.refuse(Unfit, notUTF8)
+		}
+		e.name(key.String())
+		if err := e.at(step{name: key.String()}, v.MapIndex(key)); err != nil {
+			return err
+		}
+	}
+	e.WriteByte('}')
+	return nil
+}
+
+func (e *encoder) array(v reflect.Value) error {
+	e.WriteByte('[')
+	for i := range v.Len() {
+		if i > 0 {
+			e.WriteByte(',')
+		}
+		if err := e.at(step{index: i}, v.Index(i)); err != nil {
+			return err
+		}
+	}
+	e.WriteByte(']')
+	return nil
+}
+
+func (e *encoder) object(v reflect.Value) error {
+	names := make([]string, 0, v.NumField())
+	received := e.received(v)
+	e.WriteByte('{')
+	for i := range v.NumField() {
+		name, options, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		names = append(names, name)
+		if strings.Contains(options, "omit") && isAbsent(v.Field(i), received) {
+			continue
+		}
+		e.name(name)
+		if err := e.at(step{name: name}, v.Field(i)); err != nil {
+			return err
+		}
+	}
+	if extra := v.FieldByName("Extra"); extra.IsValid() && !extra.IsNil() {
+		var err error
+		if names, err = e.extra(extra, names); err != nil {
+			return err
+		}
+	}
+	for name, value := range jsonsplit.Members(received) {
+		if indexFold(names, string(name)) < 0 {
+			e.name(string(name))
+			e.Write(received[value.From:value.To])
+		}
+	}
+	e.WriteByte('}')
+	return nil
+}
+
+// received returns the JSON of a record that was received, nil of another.
+func (e *encoder) received(v reflect.Value) json.RawMessage {
+	if !e.IsRecord(v.Type()) {
+		return nil
+	}
+	return v.Field(0).Interface().(interface{ Raw() json.RawMessage }).Raw() //nolint:forcetypeassert // see Types
+}
+
+// isAbsent reports whether a field with the option omitzero or omitempty is left out.
+// In a record that was received false is a value: it may have been true.
+func isAbsent(v reflect.Value, received json.RawMessage) bool {
+	return v.IsZero() && (received == nil || v.Kind() != reflect.Bool) || v.Kind() == reflect.Map && v.Len() == 0
+}
+
+// extra writes the members of Extra into the open object and adds their names to taken.
+// A name that is taken in any case is refused: the service reads both as one field.
+func (e *encoder) extra(extra reflect.Value, taken []string) ([]string, error) {
+	begin := e.Len()
+	if err := e.at(step{name: "Extra"}, extra); err != nil {
+		return nil, err
+	}
+	text := bytes.Clone(e.Bytes()[begin:])
+	e.Truncate(begin)
+	e.path = append(e.path, step{name: "Extra"})
+	if text[0] != '{' && string(text) != "null" { // null is a nil map
+		return nil, e.refuse(Unfit, "must marshal to a JSON object")
+	}
+	for name, value := range jsonsplit.Members(text) {
+		if i := indexFold(taken, string(name)); i >= 0 {
+			e.path = append(e.path, step{name: taken[i]})
+			return nil, e.refuse(Conflict, "stands in a field of its own")
+		}
+		taken = append(taken, string(name))
+		e.name(string(name))
+		e.Write(text[value.From:value.To])
+	}
+	e.path = e.path[:len(e.path)-1]
+	return taken, nil
+}
+
+func indexFold(names []string, name string) int {
+	return slices.IndexFunc(names, func(other string) bool { return strings.EqualFold(other, name) })
+}
+
+func (e *encoder) name(name string) {
+	if last := e.Bytes()[e.Len()-1]; last != '{' {
+		e.WriteByte(',')
+	}
+	_ = e.string(name) // whoever calls has looked at it
+	e.WriteByte(':')
+}
+
+// string leaves to encoding/json only the strings that need more than quotes.
+func (e *encoder) string(s string) error {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return e.json(s)
+		}
+	}
+	e.WriteByte('"')
+	e.WriteString(s)
+	e.WriteByte('"')
+	return nil
+}
+
+// json leaves v to encoding/json, unless that would change it without saying so.
+func (e *encoder) json(v any) error {
+	if flaw := e.flawOf(reflect.ValueOf(v)); flaw != "" {
+		return e.refuse(Unfit, flaw)
+	}
+	text, err := json.Marshal(v) // finds what holds itself
+	if err != nil {
+		return e.refuse(Unfit, "cannot be written as JSON")
+	}
+	e.Write(text)
+	return nil
+}
