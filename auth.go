@@ -60,14 +60,16 @@ type Challenge struct {
 // TwoFactorRequiredError says that a sign-in needs a code and that there is no
 // function to ask for it, or that nobody waited until it had the code. Give Challenge
 // and the code to [Session.CompleteTwoFactor]. errors.Is finds [ErrSignInRequired] in it.
-type TwoFactorRequiredError struct{ Challenge Challenge }
+type TwoFactorRequiredError struct {
+	safe
+
+	Challenge Challenge
+}
 
 // Error does not name the user.
 func (e *TwoFactorRequiredError) Error() string {
 	return "lending: sign-in required: the service has sent a two-factor code"
 }
-
-func (*TwoFactorRequiredError) safe() {}
 
 // Is reports whether target is [ErrSignInRequired].
 func (e *TwoFactorRequiredError) Is(target error) bool { return target == ErrSignInRequired }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"strings"
 	"time"
+
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // Journal is where commands with a key are written down before they are sent: see
@@ -139,7 +141,7 @@ func journalError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return hidden("lending: journal: "+describe(err), errors.Join(ErrJournal, err))
+	return hidden("lending: journal: "+redact.Describe(err), errors.Join(ErrJournal, err))
 }
 
 // Resolution is what a person, or a program in a person's place, has found out.

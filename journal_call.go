@@ -13,6 +13,8 @@ import (
 	"reflect"
 	"strings"
 	"time"
+
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // JournalAction says what the journal did with a call: see [WithKey].
@@ -185,7 +187,7 @@ func (p *passage) turn(ctx context.Context) error {
 	return p.settle(ctx, lost)
 }
 
-var errFingerprint = storeAnswer("the request cannot be read twice")
+var errFingerprint = redact.Text("lending: the request cannot be read twice")
 
 // fingerprint tells requests apart. What is secret is no part of it, so that it cannot be
 // guessed from it, and so that a command is the same with another one-time password.
@@ -268,7 +270,7 @@ func (p *passage) reserve(ctx context.Context) error {
 	return p.unsaved(err)
 }
 
-var errLookBefore = storeAnswer("what is there before the command cannot be read")
+var errLookBefore = redact.Text("lending: what is there before the command cannot be read")
 
 // release takes the scope from the command of another key, if that need not have it any
 // more. It returns a conflict then.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // maxKey is how long a key may be, in bytes.
@@ -126,26 +128,28 @@ func (v Verdict) verdict() verdict {
 // the [Error] too, says when to call again.
 var (
 	// ErrInProgress means that another call with the key may be at it.
-	ErrInProgress error = storeAnswer("another call with the key may be at it")
+	ErrInProgress error = redact.Text("lending: another call with the key may be at it")
 	// ErrUnsettled means that the answer of the command is lost, and that it is not yet known
 	// whether it happened: a read failed, or the command can still be executed.
-	ErrUnsettled error = storeAnswer("it is not settled yet whether it happened")
+	ErrUnsettled error = redact.Text("lending: it is not settled yet whether it happened")
 	// ErrUndecided means that the answer of the command is lost, and that no read tells
 	// whether it happened. [Journal.Resolve], [MayRepeat] or [SettleWith] decide it.
-	ErrUndecided error = storeAnswer("no read tells whether it happened: a person has to")
+	ErrUndecided error = redact.Text("lending: no read tells whether it happened: a person has to")
 	// ErrScopeHeld means that another command, with another key, is unsettled, and that its
 	// effect could not be told from that of this one. [KeyError] names it.
-	ErrScopeHeld error = storeAnswer("another command that would hide it is unsettled")
+	ErrScopeHeld error = redact.Text("lending: another command that would hide it is unsettled")
 	// ErrAnswerLost means that the command has happened and that its answer is not kept.
-	ErrAnswerLost error = storeAnswer("it has happened, and its answer is not kept")
+	ErrAnswerLost error = redact.Text("lending: it has happened, and its answer is not kept")
 	// ErrJournal means that the store of the journal failed. If the outcome is
 	// [OutcomeDone], the command has happened, and the next call with the key settles it.
-	ErrJournal error = storeAnswer("the journal cannot be used")
+	ErrJournal error = redact.Text("lending: the journal cannot be used")
 )
 
 // KeyError says why a command with a key was not sent: it wraps one of [ErrInProgress],
 // [ErrUnsettled], [ErrUndecided], [ErrScopeHeld], [ErrAnswerLost] and [ErrJournal].
 type KeyError struct {
+	safe
+
 	Key        string        // of the command
 	Held       string        // with ErrScopeHeld the key of the other command
 	Why        string        // what a person should know; may be empty
@@ -166,15 +170,13 @@ func (e *KeyError) Error() string {
 		b.WriteString(": " + e.Why)
 	}
 	if e.cause != nil {
-		b.WriteString(": " + describe(e.cause))
+		b.WriteString(": " + redact.Describe(e.cause))
 	}
 	return b.String()
 }
 
 // Format prints [KeyError.Error] under every verb.
 func (e *KeyError) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, e.Error()) }
-
-func (*KeyError) safe() {}
 
 // Unwrap returns the kind and the cause, which shows nothing that was sent or received.
 func (e *KeyError) Unwrap() []error {

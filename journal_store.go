@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // CommandState says how far a command with a key has come. See the package documentation.
@@ -85,18 +87,20 @@ type JournalStore interface {
 // What a [JournalStore] fails with, beside [*ScopeHeldError].
 var (
 	// ErrJournalConflict means that the entry was saved by somebody else.
-	ErrJournalConflict error = storeAnswer("the journal entry has changed meanwhile")
+	ErrJournalConflict error = redact.Text("lending: the journal entry has changed meanwhile")
 	// ErrCorruptEntry means that the entry cannot be read. Its command is not sent.
-	ErrCorruptEntry error = storeAnswer("the journal entry cannot be read")
+	ErrCorruptEntry error = redact.Text("lending: the journal entry cannot be read")
 )
 
 // ScopeHeldError is what [JournalStore.Save] fails with when another entry has the scope.
-type ScopeHeldError struct{ Key string } // of the other entry
+type ScopeHeldError struct {
+	safe
+
+	Key string // of the other entry
+}
 
 // Error names the key.
 func (e *ScopeHeldError) Error() string { return "lending: the scope belongs to the key " + e.Key }
-
-func (*ScopeHeldError) safe() {}
 
 // NewMemoryJournalStore returns a store for the clients of one process, which forgets all
 // when that ends: for tests, and where a command need be done once only while the process
@@ -147,7 +151,7 @@ func (s memoryJournal) Save(_ context.Context, entry JournalEntry) error {
 		return ErrJournalConflict
 	}
 	if holder, held := m.scopes[entry.Scope]; held && holder != entry.Key {
-		return &ScopeHeldError{holder}
+		return &ScopeHeldError{Key: holder}
 	}
 	delete(m.scopes, was.Scope)
 	if entry.Scope != "" {

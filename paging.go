@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // MaxTake is the most records that the loan lists and the message list return at a time.
@@ -147,24 +148,24 @@ func parseCount(raw []byte, into *int) error {
 // ErrRepeatedPage means that the service has answered with a page that an iterator
 // had already received: going on would never end. If the records are in truth alike,
 // begin again behind them.
-var ErrRepeatedPage = errors.New("the service repeats a page")
+var ErrRepeatedPage error = redact.Text("the service repeats a page")
 
 // PageError is the error of an iterator. A new iterator that begins at Skip resumes
 // where it ended: every record before was yielded.
 type PageError struct {
+	safe
+
 	Skip int // of the page that failed
 	Err  error
 }
 
 // Error describes the failure as [Error.Error] does.
 func (e *PageError) Error() string {
-	return "lending: page at " + strconv.Itoa(e.Skip) + ": " + strings.TrimPrefix(describe(e.Err), "lending: ")
+	return "lending: page at " + strconv.Itoa(e.Skip) + ": " + redact.Describe(e.Err)
 }
 
 // Unwrap returns why the page failed: an [*Error], an [*ArgumentError] or [ErrRepeatedPage].
 func (e *PageError) Unwrap() error { return e.Err }
-
-func (*PageError) safe() {}
 
 // AllTransactions yields all transactions of a loan, page by page: it calls
 // [LoansService.Transactions] until a page is empty. [LoansService.AllTransactionsPaged]
@@ -305,7 +306,7 @@ func walk[T rawRecord](ctx context.Context, skip int, ahead bool, fetch func(ctx
 				p.err = ErrRepeatedPage
 			}
 			if p.err != nil {
-				yield(*new(T), &PageError{skip, p.err})
+				yield(*new(T), &PageError{Skip: skip, Err: p.err})
 				return
 			}
 			seen[sum] = true

@@ -170,7 +170,11 @@ func marshalRecord(r Record, record any) ([]byte, error) {
 }
 
 // shapeError says that a value of the answer is not of the JSON type it should be.
-type shapeError struct{ path, want, got string }
+type shapeError struct {
+	safe
+
+	path, want, got string
+}
 
 func (e *shapeError) Error() string {
 	return strings.TrimPrefix(fmt.Sprintf("%s: want %s, got %s", e.path, e.want, e.got), ": ")

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 const (
@@ -17,6 +19,8 @@ const (
 
 // signInError is a failure that has no error of the service's.
 type signInError struct {
+	safe
+
 	text  string
 	cause error // nil if there is none
 	mild  bool  // neither the service nor the account is to blame
@@ -28,26 +32,29 @@ type signInError struct {
 func (e *signInError) Error() string        { return "lending: sign-in: " + e.text }
 func (e *signInError) Unwrap() error        { return e.cause }
 func (e *signInError) Is(target error) bool { return target == ErrSignInRequired && e.needsPerson }
-func (*signInError) safe()                  {}
 
 // pausedError stands in for a sign-in that is not tried, because the last one failed.
 type pausedError struct {
+	safe
+
 	cause error
 	until time.Time
 }
 
 func (e *pausedError) Error() string {
-	return "lending: " + describe(e.cause) + ": not tried again before " + e.until.UTC().Format(time.RFC3339)
+	return "lending: " + redact.Describe(e.cause) + ": not tried again before " + e.until.UTC().Format(time.RFC3339)
 }
 func (e *pausedError) Unwrap() error { return e.cause }
-func (*pausedError) safe()           {}
 
 // storeError is a failure of the [TokenStore].
-type storeError struct{ cause error }
+type storeError struct {
+	safe
 
-func (e *storeError) Error() string { return "lending: the token store: " + describe(e.cause) }
+	cause error
+}
+
+func (e *storeError) Error() string { return "lending: the token store: " + redact.Describe(e.cause) }
 func (e *storeError) Unwrap() error { return e.cause }
-func (*storeError) safe()           {}
 
 func isStoreError(err error) bool {
 	_, ok := errors.AsType[*storeError](err)
@@ -84,11 +91,11 @@ func (s *session) login(ctx context.Context, codeSent *bool) (*grant, error) {
 func (s *session) secondStep(ctx context.Context, answer *reply) (*FullApplicationUser, error) {
 	challenge := Challenge{s.credentials.Username, s.credentials.IPAddress, time.Now().UTC(), 1}
 	if s.credentials.TwoFactor == nil {
-		return nil, &TwoFactorRequiredError{challenge}
+		return nil, &TwoFactorRequiredError{Challenge: challenge}
 	}
 	user, err := s.tryCodes(ctx, challenge, answer)
 	if err != nil && ctx.Err() != nil {
-		err = &TwoFactorRequiredError{challenge}
+		err = &TwoFactorRequiredError{Challenge: challenge}
 	}
 	return user, err
 }

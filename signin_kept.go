@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/redact"
 	"github.com/lendingapi/lending-go/internal/safely"
 )
 
@@ -76,10 +77,10 @@ func (k *kept) cause() error {
 	failed := &signInError{text: "it has failed in another process", needsPerson: k.Person}
 	switch {
 	case k.Challenge != nil:
-		return &TwoFactorRequiredError{*k.Challenge}
+		return &TwoFactorRequiredError{Challenge: *k.Challenge}
 	case k.Status != 0:
 		answer := &Error{Method: http.MethodPost, Route: k.Route, StatusCode: k.Status, Outcome: k.Outcome, Attempts: 1}
-		failed.text, failed.cause = failed.text+": "+describe(answer), answer
+		failed.text, failed.cause = failed.text+": "+redact.Describe(answer), answer
 	}
 	return failed
 }
@@ -117,7 +118,7 @@ func (k *kept) inUse() bool {
 }
 
 // errOtherAccount is a mistake of the set-up: nothing in the store is used or replaced.
-var errOtherAccount = storeAnswer("what it holds is of another account or service: each needs a store of its own")
+var errOtherAccount = redact.Text("lending: what it holds is of another account or service: each needs a store of its own")
 
 // accountOf tells the accounts of services apart, without naming them.
 func accountOf(base *url.URL, username string) string {
@@ -184,7 +185,7 @@ func (s *session) load(ctx context.Context) (k kept, fence int64, err error) {
 		err = nil // it will be overwritten
 	}
 	if err != nil {
-		err = &storeError{hide(err)}
+		err = &storeError{cause: hide(err)}
 	}
 	return k, stored.Fence, err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lendingapi/lending-go/internal/backoff"
+	"github.com/lendingapi/lending-go/internal/redact"
 	"github.com/lendingapi/lending-go/internal/safely"
 )
 
@@ -197,7 +198,7 @@ func (s *session) look(ctx context.Context, old *grant, forced bool) (*grant, er
 	case g.usable() && (old == nil || !g.holds(old.token.Value)):
 		return g, nil
 	case !forced && s.failure.pausing():
-		return nil, &pausedError{s.failure.cause, s.failure.until}
+		return nil, &pausedError{cause: s.failure.cause, until: s.failure.until}
 	}
 	return nil, nil
 }
@@ -226,7 +227,7 @@ func (s *session) report(what string, err error) {
 		return
 	}
 	_ = safely.Call[PanicError](func() error {
-		s.logger.LogAttrs(context.Background(), slog.LevelWarn, "lending session: "+what, slog.String("error", describe(err)))
+		s.logger.LogAttrs(context.Background(), slog.LevelWarn, "lending session: "+what, slog.String("error", redact.Describe(err)))
 		return nil
 	})
 }
@@ -264,7 +265,7 @@ func (l *lease) acquire(ctx context.Context, limit time.Duration) (int64, error)
 		return l.session.store.Acquire(ctx, l.owner, l.ttl)
 	})
 	if err != nil && !errors.Is(err, ErrLeaseHeld) {
-		err = &storeError{hide(err)}
+		err = &storeError{cause: hide(err)}
 	}
 	return fence, err
 }

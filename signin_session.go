@@ -393,7 +393,7 @@ func (s *session) join(forced bool) *flight {
 	case s.closed:
 		return landed(nil, errClosed)
 	case s.signIn == nil && !forced && s.outage.pausing():
-		return landed(nil, &pausedError{s.outage.cause, s.outage.until})
+		return landed(nil, &pausedError{cause: s.outage.cause, until: s.outage.until})
 	case s.signIn == nil, forced && !s.signIn.forced && (s.failure.pausing() || s.outage.pausing()):
 		s.signIn = s.launch(func(ctx context.Context) (*grant, error) { return s.obtain(ctx, forced) })
 		s.signIn.forced = forced

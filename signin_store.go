@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go/internal/filelock"
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // TokenStore keeps the token of one account of one service, for one [Session] or for
@@ -59,18 +60,12 @@ type StoredToken struct {
 // What a [TokenStore] fails with.
 var (
 	// ErrLeaseHeld means that another owner has the lease.
-	ErrLeaseHeld error = storeAnswer("another owner has the lease")
+	ErrLeaseHeld error = redact.Text("lending: another owner has the lease")
 	// ErrFenced means that a newer token is kept already.
-	ErrFenced error = storeAnswer("a newer token is kept already")
+	ErrFenced error = redact.Text("lending: a newer token is kept already")
 	// ErrCorruptToken means that what is kept cannot be read.
-	ErrCorruptToken error = storeAnswer("the stored token cannot be read")
+	ErrCorruptToken error = redact.Text("lending: the stored token cannot be read")
 )
-
-// storeAnswer is an error whose text may be shown.
-type storeAnswer string
-
-func (e storeAnswer) Error() string { return "lending: " + string(e) }
-func (storeAnswer) safe()           {}
 
 // tokenState is all that a store in memory or in a file holds.
 type tokenState struct {

@@ -1,0 +1,55 @@
+// Package redact marks the errors whose own text may be shown. The text of any other error
+// can quote what was sent or received.
+package redact
+
+import "strings"
+
+// Safe marks a type of errors whose text may be shown: embed it.
+type Safe struct{}
+
+func (Safe) safe() {}
+
+// Text is an error whose text may be shown.
+type Text string
+
+// Error returns the text.
+func (t Text) Error() string { return string(t) }
+
+func (Text) safe() {}
+
+// TextOf returns the outermost text in the tree of err that may be shown, without the prefix
+// of its package. also marks further errors as safe.
+func TextOf(err error, also func(error) bool) (text string, ok bool) {
+	if _, safe := err.(interface{ safe() }); safe || also(err) { //nolint:errorlint // what it wraps comes after
+		return withoutPrefix(err.Error()), true
+	}
+	switch wrapper := err.(type) { //nolint:errorlint // as above
+	case interface{ Unwrap() error }:
+		if inner := wrapper.Unwrap(); inner != nil {
+			return TextOf(inner, also)
+		}
+	case interface{ Unwrap() []error }:
+		for _, inner := range wrapper.Unwrap() {
+			if inner == nil {
+				continue
+			}
+			if text, ok := TextOf(inner, also); ok {
+				return text, true
+			}
+		}
+	}
+	return "", false
+}
+
+// withoutPrefix cuts "lending: " or "lending/package: ".
+func withoutPrefix(text string) string {
+	rest, ok := strings.CutPrefix(text, "lending")
+	if !ok {
+		return text
+	}
+	name, rest, found := strings.Cut(rest, ": ")
+	if !found || name != "" && (name[0] != '/' || strings.Contains(name, " ")) {
+		return text
+	}
+	return rest
+}
