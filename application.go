@@ -2,6 +2,7 @@ package lending
 
 import (
 	"context"
+	"iter"
 	"math"
 )
 
@@ -27,8 +28,9 @@ func (o *CreateOptions) query() []param {
 // Route: POST /api/Application/create-customer
 func (s *ApplicationsService) CreateCustomer(ctx context.Context, customer UserRequest) (*UserResponse, error) {
 	return post[*UserResponse](ctx, s.client, request{
-		path: "/api/Application/create-customer",
-		body: customer,
+		path:      "/api/Application/create-customer",
+		body:      customer,
+		checkWith: "Customers.GetByEmail",
 	})
 }
 
@@ -40,9 +42,10 @@ func (s *ApplicationsService) CreateCustomer(ctx context.Context, customer UserR
 // Route: POST /api/Application/create-application
 func (s *ApplicationsService) Create(ctx context.Context, application ApplicationRequest, opts *CreateOptions) (ApplicationID, error) {
 	return post[ApplicationID](ctx, s.client, request{
-		path:  "/api/Application/create-application",
-		query: opts.query(),
-		body:  application,
+		path:      "/api/Application/create-application",
+		query:     opts.query(),
+		body:      application,
+		checkWith: "Applications.ListByCustomer",
 	})
 }
 
@@ -55,9 +58,10 @@ func (s *ApplicationsService) Create(ctx context.Context, application Applicatio
 // Route: POST /api/Application/create-application-and-applicant
 func (s *ApplicationsService) CreateWithApplicant(ctx context.Context, application ApplicationAndApplicantRequest, opts *CreateOptions) (ApplicationID, error) {
 	return post[ApplicationID](ctx, s.client, request{
-		path:  "/api/Application/create-application-and-applicant",
-		query: opts.query(),
-		body:  application,
+		path:      "/api/Application/create-application-and-applicant",
+		query:     opts.query(),
+		body:      application,
+		checkWith: "Applications.ListByCustomer",
 	})
 }
 
@@ -70,9 +74,10 @@ func (s *ApplicationsService) CreateWithApplicant(ctx context.Context, applicati
 // Route: POST /api/Application/create-customer-and-application-and-applicant
 func (s *ApplicationsService) CreateWithCustomerAndApplicant(ctx context.Context, application ApplicationAndCustomerAndApplicantRequest, opts *CreateOptions) (*ApplicationCustomerResponse, error) {
 	return post[*ApplicationCustomerResponse](ctx, s.client, request{
-		path:  "/api/Application/create-customer-and-application-and-applicant",
-		query: opts.query(),
-		body:  application,
+		path:      "/api/Application/create-customer-and-application-and-applicant",
+		query:     opts.query(),
+		body:      application,
+		checkWith: "Customers.GetByEmail, Applications.ListByCustomer",
 	})
 }
 
@@ -89,9 +94,10 @@ func (s *ApplicationsService) CreateWithCustomerAndApplicant(ctx context.Context
 // Route: POST /api/Application/create-customer-and-application
 func (s *ApplicationsService) CreateWithCustomer(ctx context.Context, application ApplicationAndCustomerRequest, opts *CreateOptions) (*ApplicationCustomerResponse, error) {
 	return post[*ApplicationCustomerResponse](ctx, s.client, request{
-		path:  "/api/Application/create-customer-and-application",
-		query: opts.query(),
-		body:  application,
+		path:      "/api/Application/create-customer-and-application",
+		query:     opts.query(),
+		body:      application,
+		checkWith: "Customers.GetByEmail, Applications.ListByCustomer",
 	})
 }
 
@@ -118,9 +124,10 @@ func (s *ApplicationsService) SendLink(ctx context.Context, id ApplicationID) er
 // Route: POST /api/Application/quick-test/{applicationId}
 func (s *ApplicationsService) QuickTest(ctx context.Context, id ApplicationID, data *BankingDataRequest) (bool, error) {
 	return post[bool](ctx, s.client, request{
-		path: "/api/Application/quick-test/{applicationId}",
-		args: []string{id.String()},
-		body: data,
+		path:      "/api/Application/quick-test/{applicationId}",
+		args:      []string{id.String()},
+		body:      data,
+		checkWith: "Applications.Status",
 	})
 }
 
@@ -144,10 +151,11 @@ func (s *ApplicationsService) AddOrUpdateBankingData(ctx context.Context, id App
 		bankName = opts.BankName
 	}
 	return post[bool](ctx, s.client, request{
-		path:  "/api/Application/add-or-update-banking-data/{applicationId}",
-		args:  []string{id.String()},
-		query: []param{{"bankName", bankName, false}},
-		body:  data,
+		path:      "/api/Application/add-or-update-banking-data/{applicationId}",
+		args:      []string{id.String()},
+		query:     []param{{"bankName", bankName, false}},
+		body:      data,
+		checkWith: "Approval.BankAccounts",
 	})
 }
 
@@ -160,8 +168,9 @@ func (s *ApplicationsService) AddOrUpdateBankingData(ctx context.Context, id App
 // Route: GET /api/Application/process-application/{applicationId}
 func (s *ApplicationsService) Process(ctx context.Context, id ApplicationID) (OfferID, error) {
 	return command[OfferID](ctx, s.client, request{
-		path: "/api/Application/process-application/{applicationId}",
-		args: []string{id.String()},
+		path:      "/api/Application/process-application/{applicationId}",
+		args:      []string{id.String()},
+		checkWith: "Applications.Status, Applications.Offer",
 	})
 }
 
@@ -200,7 +209,7 @@ func (s *ApplicationsService) Offer(ctx context.Context, id ApplicationID, opts 
 	if opts == nil || !opts.Force {
 		return get[*OfferResponse](ctx, s.client, r)
 	}
-	r.query = []param{boolParam("force", true)}
+	r.query, r.checkWith = []param{boolParam("force", true)}, "Applications.Offer"
 	return command[*OfferResponse](ctx, s.client, r)
 }
 
@@ -228,8 +237,16 @@ func (s *ApplicationsService) ListByPartner(ctx context.Context, id PartnerID, o
 	return get[[]Application](ctx, s.client, request{
 		path:  "/api/Application/get-partner-applications/{partnerId}",
 		args:  []string{id.String()},
-		query: opts.query(),
-		also:  opts.atMost(math.MaxInt32),
+		query: opts.paged().query(),
+		also:  opts.paged().atMost(math.MaxInt32),
+	})
+}
+
+// AllByPartner yields all applications of a partner. It calls [ApplicationsService.ListByPartner] until a
+// page is empty, and otherwise works as [LoansService.AllTransactions].
+func (s *ApplicationsService) AllByPartner(ctx context.Context, id PartnerID, opts *ListOptions) iter.Seq2[Application, error] {
+	return walk(ctx, opts.paged(), func(ctx context.Context, part *PagedOptions) page[Application] {
+		return pageOfList(s.ListByPartner(ctx, id, part.list()))
 	})
 }
 
@@ -254,9 +271,10 @@ func (s *ApplicationsService) Get(ctx context.Context, id ApplicationID) (*Appli
 // Route: GET /api/Application/update-application-name/{applicationId}
 func (s *ApplicationsService) UpdateName(ctx context.Context, id ApplicationID, name string) (bool, error) {
 	return command[bool](ctx, s.client, request{
-		path:  "/api/Application/update-application-name/{applicationId}",
-		args:  []string{id.String()},
-		query: []param{{"name", name, true}},
+		path:      "/api/Application/update-application-name/{applicationId}",
+		args:      []string{id.String()},
+		query:     []param{{"name", name, true}},
+		checkWith: "Applications.Get",
 	})
 }
 
@@ -271,9 +289,10 @@ func (s *ApplicationsService) UpdateName(ctx context.Context, id ApplicationID, 
 // Route: GET /api/Application/update-application-name-and-zip-code/{applicationId}
 func (s *ApplicationsService) UpdateNameAndZipCode(ctx context.Context, id ApplicationID, name, zipCode string) (bool, error) {
 	return command[bool](ctx, s.client, request{
-		path:  "/api/Application/update-application-name-and-zip-code/{applicationId}",
-		args:  []string{id.String()},
-		query: []param{{"name", name, true}, {"zipCode", zipCode, true}},
+		path:      "/api/Application/update-application-name-and-zip-code/{applicationId}",
+		args:      []string{id.String()},
+		query:     []param{{"name", name, true}, {"zipCode", zipCode, true}},
+		checkWith: "Applications.Get",
 	})
 }
 
@@ -287,9 +306,10 @@ func (s *ApplicationsService) UpdateNameAndZipCode(ctx context.Context, id Appli
 // Route: GET /api/Application/update-customer-data/{applicationId}
 func (s *ApplicationsService) UpdateCustomerData(ctx context.Context, id ApplicationID, data CustomerData) (bool, error) {
 	return command[bool](ctx, s.client, request{
-		path:  "/api/Application/update-customer-data/{applicationId}",
-		args:  []string{id.String()},
-		query: data.query(),
+		path:      "/api/Application/update-customer-data/{applicationId}",
+		args:      []string{id.String()},
+		query:     data.query(),
+		checkWith: "Customers.GetByID",
 	})
 }
 
@@ -302,9 +322,10 @@ func (s *ApplicationsService) UpdateCustomerData(ctx context.Context, id Applica
 // Route: GET /api/Application/update-application-data/{applicationId}
 func (s *ApplicationsService) UpdateData(ctx context.Context, id ApplicationID, data ApplicationData) (bool, error) {
 	return command[bool](ctx, s.client, request{
-		path:  "/api/Application/update-application-data/{applicationId}",
-		args:  []string{id.String()},
-		query: data.query(),
+		path:      "/api/Application/update-application-data/{applicationId}",
+		args:      []string{id.String()},
+		query:     data.query(),
+		checkWith: "Applications.Get",
 	})
 }
 
@@ -316,7 +337,8 @@ func (s *ApplicationsService) UpdateData(ctx context.Context, id ApplicationID, 
 // Route: POST /api/Application/cancel-application/{applicationId}
 func (s *ApplicationsService) Cancel(ctx context.Context, id ApplicationID) error {
 	return tell(ctx, s.client, request{
-		path: "/api/Application/cancel-application/{applicationId}",
-		args: []string{id.String()},
+		path:      "/api/Application/cancel-application/{applicationId}",
+		args:      []string{id.String()},
+		checkWith: "Applications.Status",
 	})
 }

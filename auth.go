@@ -140,6 +140,7 @@ func (s *AuthService) Login(ctx context.Context, login LoginRequest) (*FullAppli
 		path:      "/api/Authenication/login",
 		body:      login,
 		anonymous: true,
+		signIn:    true,
 	})
 }
 
@@ -153,6 +154,7 @@ func (s *AuthService) ValidateTwoFactor(ctx context.Context, login TwoFactorLogi
 		path:      "/api/Authenication/validate-two-factor",
 		body:      login,
 		anonymous: true,
+		signIn:    true,
 	})
 }
 
@@ -165,6 +167,7 @@ func (s *AuthService) ValidateTwoFactor(ctx context.Context, login TwoFactorLogi
 // Route: POST /api/Authenication/refresh-token
 func (s *AuthService) RefreshToken(ctx context.Context) (Secret, error) {
 	return post[Secret](ctx, s.client, request{
-		path: "/api/Authenication/refresh-token",
+		path:   "/api/Authenication/refresh-token",
+		signIn: true,
 	})
 }

@@ -37,9 +37,10 @@ func (b batch[T]) check(c *checks) {
 // Route: POST /api/ApplicationBulk/create-customers
 func (s *BulkService) CreateCustomers(ctx context.Context, customers []UserRequest) ([]UserResponse, error) {
 	return post[[]UserResponse](ctx, s.client, request{
-		path:  "/api/ApplicationBulk/create-customers",
-		body:  batch[UserRequest](customers),
-		batch: len(customers),
+		path:      "/api/ApplicationBulk/create-customers",
+		body:      batch[UserRequest](customers),
+		batch:     len(customers),
+		checkWith: "Customers.GetByEmail",
 	})
 }
 
@@ -55,8 +56,9 @@ func (s *BulkService) CreateCustomers(ctx context.Context, customers []UserReque
 // Route: POST /api/ApplicationBulk/create-applications
 func (s *BulkService) CreateApplications(ctx context.Context, applications []ApplicationRequest) ([]ApplicationResponse, error) {
 	return post[[]ApplicationResponse](ctx, s.client, request{
-		path:  "/api/ApplicationBulk/create-applications",
-		body:  batch[ApplicationRequest](applications),
-		batch: len(applications),
+		path:      "/api/ApplicationBulk/create-applications",
+		body:      batch[ApplicationRequest](applications),
+		batch:     len(applications),
+		checkWith: "Applications.ListByCustomer",
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -51,6 +52,11 @@ type request struct {
 	loan      LoanID // whose record the answer must be; the zero LoanID for any answer
 	batch     int    // how many records it creates, perhaps not all of them; 0 if it is no batch
 	token     Token  // instead of the client's own
+	signIn    bool   // its answer holds a token, which no layer may see
+
+	// checkWith names the reads that tell whether a mutation has happened, for
+	// [Error].CheckWith; "" if none does.
+	checkWith string
 
 	// proof says why a success is none, if more is due than its type tells; nil for no more.
 	proof func(*exchange) error
@@ -112,25 +118,28 @@ func perform[T any](ctx context.Context, x *exchange) (T, error) {
 	}
 	ctx = x.bound(ctx)
 	defer x.stop()
-	if x.key != nil {
-		err = x.recall(ctx)
-	}
-	if err == nil && x.answer.StatusCode == 0 { // which the journal can have
-		err = x.do(ctx, body)
-	}
+	answered, err := x.deliver(ctx, body)
 	if into != nil {
 		*into = x.answer
 	}
-	if err == nil {
-		err = x.failure()
-	}
-	if err == nil {
-		err = x.lost(decodeAnswer(x, &result))
-	}
-	if x.passage != nil {
-		err = x.passage.record(ctx, err)
+	if answered {
+		if failed := x.lost(decodeAnswer(x, &result)); err == nil {
+			err = failed
+		}
 	}
 	return result, err
+}
+
+// deliver has the request sent, through the layer if the call has a key. answered says that
+// there is a success to decode.
+func (x *exchange) deliver(ctx context.Context, body []byte) (answered bool, err error) {
+	if x.key != nil {
+		return x.doOnce(ctx, body)
+	}
+	if err = x.do(ctx, body); err == nil {
+		err = x.failure()
+	}
+	return err == nil, err
 }
 
 // bound ends ctx in time, so that the call cannot go on for ever, and in x.stop. With a key
@@ -286,6 +295,17 @@ func (c *Client) bind(ctx context.Context, r *request, token Token, body []byte)
 		u.bind(ctx, hr)
 	}
 	return hr.WithContext(ctx)
+}
+
+// public yields the parameters of the query that are sent and not secret.
+func (r *request) public() iter.Seq[param] {
+	return func(yield func(param) bool) {
+		for _, p := range r.query {
+			if p.name != secretParam && p.value != "" && !yield(p) {
+				return
+			}
+		}
+	}
 }
 
 func (r *request) encodeQuery() string {

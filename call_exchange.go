@@ -35,8 +35,7 @@ type exchange struct {
 	call Call         // as its observers are told of it
 	ends []func(Call) // what they want to have called at its end
 
-	key     *commandKey // of the command; nil for a call without one
-	passage *passage    // through the journal
+	key *idempotencyKey // of the mutation; nil for a call without one
 
 	attempts int
 	answer   Response      // the last there was
@@ -346,7 +345,7 @@ func (x *exchange) failed(cause error) *Error {
 		e.Outcome = OutcomeUnknown
 	}
 	if e.Effect == Mutation {
-		e.SettledBy = settlementOf(e.Method + " " + e.Route).reads
+		e.CheckWith = x.request.checkWith
 	}
 	return e
 }

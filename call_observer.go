@@ -21,7 +21,11 @@ type Call struct {
 	StatusCode int           // of the last answer; 0 if there was none
 	Outcome    Outcome       // [OutcomeDone] for success
 	Err        error         // what the caller gets; nil for success
-	Journal    JournalAction // what a journal did with it; "" without a key
+
+	// Idempotency says what the layer of [WithIdempotency] did with a mutation that has a
+	// key: "sent", or what package idempotency lists. A read of a layer has "check", a call
+	// without a key "".
+	Idempotency string
 }
 
 // errPanicked is told of a call that did not return.
@@ -33,7 +37,7 @@ func (x *exchange) begin(ctx context.Context) context.Context {
 	if len(observers) == 0 {
 		return ctx
 	}
-	x.call = Call{Method: x.request.method, Route: x.request.path, Effect: x.request.effect, Start: time.Now(), Journal: x.call.Journal}
+	x.call = Call{Method: x.request.method, Route: x.request.path, Effect: x.request.effect, Start: time.Now(), Idempotency: x.call.Idempotency}
 	for _, observe := range observers {
 		inner, end := observe(ctx, x.call)
 		if inner != nil {
@@ -65,16 +69,16 @@ func (x *exchange) end(err error) {
 // Attempt is one attempt of a call to reach the service, for metrics and traces: see
 // [WithObserver]. It holds no value of a parameter, nor of an answer.
 type Attempt struct {
-	Method     string // for example "POST"
-	Route      string // path template, for example "/api/Loan/get-loan/{loanId}"
-	Effect     Effect
-	Number     int // 1 for the first of the call
-	StatusCode int // 0 if there was no answer
-	Start      time.Time
-	Duration   time.Duration // until the whole answer was read
-	Outcome    Outcome       // of the call if this attempt is its last; [OutcomeDone] for success, whether it decodes or not
-	Err        error         // nil for an answer that was received whole, whatever its status
-	Journal    JournalAction // [JournalSent] for a command with a key, [JournalLook] for a read that settles one
+	Method      string // for example "POST"
+	Route       string // path template, for example "/api/Loan/get-loan/{loanId}"
+	Effect      Effect
+	Number      int // 1 for the first of the call
+	StatusCode  int // 0 if there was no answer
+	Start       time.Time
+	Duration    time.Duration // until the whole answer was read
+	Outcome     Outcome       // of the call if this attempt is its last; [OutcomeDone] for success, whether it decodes or not
+	Err         error         // nil for an answer that was received whole, whatever its status
+	Idempotency string        // "sent" for a mutation with a key, "check" for a read of a layer; else ""
 }
 
 // observe tells the observers of an attempt that has ended.
@@ -84,7 +88,7 @@ func (x *exchange) observe(start time.Time, resp *http.Response) {
 	}
 	a := Attempt{
 		Method: x.request.method, Route: x.request.path, Effect: x.request.effect, Number: x.attempts,
-		Start: start, Duration: time.Since(start), Outcome: x.outcome(), Err: hide(x.err), Journal: x.call.Journal,
+		Start: start, Duration: time.Since(start), Outcome: x.outcome(), Err: hide(x.err), Idempotency: x.call.Idempotency,
 	}
 	if resp != nil {
 		a.StatusCode = resp.StatusCode
@@ -108,8 +112,8 @@ func (a Attempt) log(ctx context.Context, logger *slog.Logger) {
 	if a.Err != nil {
 		attrs = append(attrs, slog.String("error", a.Err.Error()))
 	}
-	if a.Journal != "" {
-		attrs = append(attrs, slog.String("journal", string(a.Journal)))
+	if a.Idempotency != "" {
+		attrs = append(attrs, slog.String("idempotency", a.Idempotency))
 	}
 	logger.LogAttrs(ctx, level, "lending attempt", attrs...)
 }

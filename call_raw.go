@@ -84,6 +84,7 @@ func (c *Client) Do(ctx context.Context, raw RawRequest) (*Record, error) {
 		}
 	}
 	slices.SortStableFunc(r.query, func(a, b param) int { return strings.Compare(a.name, b.name) })
+	r.signIn = strings.HasPrefix(strings.ToLower(r.path), "/api/authenication/")
 	record, err := call[Record](ctx, c, r)
 	if err != nil {
 		return nil, err

@@ -49,11 +49,12 @@ type settings struct {
 	tokens    TokenSource
 	session   *Session
 	store     TokenStore
-	journal   *Journal
 	logger    *slog.Logger
 	observers []func(context.Context, Attempt)
 
 	callObservers []func(context.Context, Call) (context.Context, func(Call))
+
+	idempotency Idempotency // nil if there is none
 }
 
 // Option changes how [New] makes a client.

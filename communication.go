@@ -1,6 +1,9 @@
 package lending
 
-import "context"
+import (
+	"context"
+	"iter"
+)
 
 // CommunicationService reads and posts the messages of an application.
 type CommunicationService struct{ client *Client }
@@ -24,8 +27,16 @@ func (s *CommunicationService) Messages(ctx context.Context, id ApplicationID, o
 	return get[[]Message](ctx, s.client, request{
 		path:  "/api/Communication/get-all-messages/{applicationId}",
 		args:  []string{id.String()},
-		query: opts.query(),
-		also:  opts.atMost(MaxTake),
+		query: opts.paged().query(),
+		also:  opts.paged().atMost(MaxTake),
+	})
+}
+
+// AllMessages yields all messages of an application. It calls [CommunicationService.Messages] until a
+// page is empty, and otherwise works as [LoansService.AllTransactions].
+func (s *CommunicationService) AllMessages(ctx context.Context, id ApplicationID, opts *ListOptions) iter.Seq2[Message, error] {
+	return walk(ctx, opts.paged(), func(ctx context.Context, part *PagedOptions) page[Message] {
+		return pageOfList(s.Messages(ctx, id, part.list()))
 	})
 }
 
@@ -38,8 +49,9 @@ func (s *CommunicationService) Messages(ctx context.Context, id ApplicationID, o
 // Route: POST /api/Communication/post-messages/{applicationId}
 func (s *CommunicationService) Post(ctx context.Context, id ApplicationID, message *CommunicationRequest) error {
 	return tell(ctx, s.client, request{
-		path: "/api/Communication/post-messages/{applicationId}",
-		args: []string{id.String()},
-		body: message,
+		path:      "/api/Communication/post-messages/{applicationId}",
+		args:      []string{id.String()},
+		body:      message,
+		checkWith: "Communication.Messages",
 	})
 }

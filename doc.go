@@ -49,7 +49,7 @@
 //   - [OutcomeNotSent]: the service never saw it. Sending it again is safe;
 //   - [OutcomeRejected]: the service refused it;
 //   - [OutcomeDone]: it happened, only the answer was lost;
-//   - [OutcomeUnknown]: it may have happened. The field SettledBy of [Error] names the
+//   - [OutcomeUnknown]: it may have happened. The field CheckWith of [Error] names the
 //     reads that show it; do that before sending it again.
 //
 // errors.Is finds [ErrMayHaveHappened] in the last two, and [ErrOutcomeUnknown] in the
@@ -109,7 +109,7 @@
 // A process that dies in the middle of a command leaves no error, and so nobody who knows
 // what became of it. With a [Journal] and a key of the caller's it is done once all the same:
 //
-//	ctx = lending.WithKey(ctx, "order-42/create-customer")
+//	ctx = lending.WithIdempotencyKey(ctx, "order-42/create-customer")
 //	customer, err := client.Applications.CreateCustomer(ctx, request)
 //
 // The method is the same. The command is written down before its first byte is sent, and its

@@ -73,8 +73,9 @@ type Document struct {
 // Route: POST /api/Application/submit-bankstatement-document/{applicationId}
 func (s *ApplicationsService) SubmitBankStatement(ctx context.Context, id ApplicationID, doc Document) error {
 	return submit(ctx, s.client, doc, request{
-		path: "/api/Application/submit-bankstatement-document/{applicationId}",
-		args: []string{id.String()},
+		path:      "/api/Application/submit-bankstatement-document/{applicationId}",
+		args:      []string{id.String()},
+		checkWith: "Applications.Status",
 	})
 }
 
@@ -89,9 +90,10 @@ func (s *ApplicationsService) SubmitBankStatement(ctx context.Context, id Applic
 // Route: POST /api/ApplicationApproval/submit-required-document/{applicationId}
 func (s *ApprovalService) SubmitRequiredDocument(ctx context.Context, id ApplicationID, requirement RequirementID, fileType string, doc Document) error {
 	return submit(ctx, s.client, doc, request{
-		path:  "/api/ApplicationApproval/submit-required-document/{applicationId}",
-		args:  []string{id.String()},
-		query: []param{{"supportingDocumentId", requirement.String(), true}, {"fileType", fileType, true}},
+		path:      "/api/ApplicationApproval/submit-required-document/{applicationId}",
+		args:      []string{id.String()},
+		query:     []param{{"supportingDocumentId", requirement.String(), true}, {"fileType", fileType, true}},
+		checkWith: "Approval.RequiredDocuments",
 	})
 }
 

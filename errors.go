@@ -29,9 +29,9 @@ type Error struct {
 	Problem    *ProblemDetails // nil if the answer held none
 	Attempts   int             // how often the request was sent, or tried to
 
-	// SettledBy names the reads that show whether a mutation has happened, for example
-	// "Applications.Status". It is empty for a read, and where no read shows it.
-	SettledBy string
+	// CheckWith names the reads that tell whether a mutation has happened, for example
+	// "Applications.Status". It is empty for a read, for [Client.Do], and where no read tells.
+	CheckWith string
 
 	// RetryAfter is how long the service asks to wait, with this call or with the
 	// sign-in before it, or how long a [Session] waits until the next sign-in. 0 if
@@ -73,12 +73,12 @@ func (e *Error) Error() string {
 // outcome says the outcome of a mutation in words, and what to do about it.
 func (e *Error) outcome() string {
 	switch {
-	case e.Outcome == OutcomeDone && e.SettledBy != "":
-		return "it happened, the answer is lost, read " + e.SettledBy
+	case e.Outcome == OutcomeDone && e.CheckWith != "":
+		return "it happened, the answer is lost, read " + e.CheckWith
 	case e.Outcome == OutcomeDone:
 		return "it happened, the answer is lost"
-	case e.Outcome == OutcomeUnknown && e.SettledBy != "":
-		return "outcome unknown, settle it with " + e.SettledBy
+	case e.Outcome == OutcomeUnknown && e.CheckWith != "":
+		return "outcome unknown, check with " + e.CheckWith
 	case e.Outcome == OutcomeUnknown:
 		return "outcome unknown, no read shows it"
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -22,13 +24,13 @@ type drawing struct {
 // too, and in another process. otp waits for the one-time password, and has
 // another one sent where the last is too old.
 func draw(ctx context.Context, client *lending.Client, d drawing, otp func() lending.Secret) error {
-	key := func(step string, opts ...lending.KeyOption) context.Context {
-		return lending.WithKey(ctx, "drawing-"+d.ID+"/"+step, opts...)
+	key := func(step string) context.Context {
+		return lending.WithIdempotencyKey(ctx, "drawing-"+d.ID+"/"+step)
 	}
 	if _, err := client.Calculation.Invoice(key("calculate"), d.Application, &d.Calculation); err != nil {
 		return err
 	}
-	withdrawal, err := client.Loans.WithdrawInvoice(key("begin", lending.MayRepeat()), d.Loan,
+	withdrawal, err := client.Loans.WithdrawInvoice(idempotency.SafeToRepeat(key("begin")), d.Loan,
 		lending.InvoiceWithdrawalRequest{Calculation: d.Calculation}) // a second password does no harm
 	if err != nil {
 		return err
@@ -44,8 +46,8 @@ func draw(ctx context.Context, client *lending.Client, d drawing, otp func() len
 // A withdrawal is confirmed, and the answer is lost with the process. The next one finds out
 // what has happened.
 func Example_backend() {
-	journal := lending.NewJournal(lending.NewMemoryJournalStore(), nil) // contrib/bolt, contrib/redis and contrib/postgres have those that survive
-	service, client := demo(lending.WithJournal(journal))
+	log := must(idempotency.NewLog(store.NewMemory(), nil)) // contrib/bolt, contrib/redis and contrib/postgres have those that survive
+	service, client := demo(lending.WithIdempotency(log))
 	row := service.AddLoan(lendingtest.Loan{})
 	d := drawing{
 		ID: "17", Application: must(lending.ParseApplicationID(row.ApplicationID)), Loan: must(lending.ParseLoanID(row.ID)),
@@ -60,7 +62,7 @@ func Example_backend() {
 	}
 	fmt.Println("withdrawn", service.Executed(confirm), "time")
 	// Output:
-	// lending: POST /api/Loan/confirm-withdrawal-invoice/{loanId}: connection reset: outcome unknown, settle it with Loans.Withdrawals, Loans.TotalBalance
+	// lending: POST /api/Loan/confirm-withdrawal-invoice/{loanId}: connection reset: outcome unknown, check with Loans.Withdrawals, Loans.TotalBalance
 	// <nil>
 	// <nil>
 	// withdrawn 1 time

@@ -97,7 +97,7 @@ func ExampleApplicationsService_Create() {
 	}
 	fmt.Println("application", application, err)
 	// Output:
-	// lending: POST /api/Application/create-application: connection reset: outcome unknown, settle it with Applications.ListByCustomer
+	// lending: POST /api/Application/create-application: connection reset: outcome unknown, check with Applications.ListByCustomer
 	// application 00000001-0002-4000-8000-000000000001 <nil>
 }
 

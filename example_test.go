@@ -19,6 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -98,7 +100,7 @@ func ExampleOutcomeOf() {
 		fmt.Println("it happened:", err == nil)
 	}
 	// Output:
-	// lending: POST /api/Application/create-customer: connection reset: outcome unknown, settle it with Customers.GetByEmail
+	// lending: POST /api/Application/create-customer: connection reset: outcome unknown, check with Customers.GetByEmail
 	// it happened: true
 }
 
@@ -138,7 +140,7 @@ func ExampleError_Response() {
 		fmt.Printf("%s\n", failed.Response().Body)
 	}
 	// Output:
-	// lending: POST /api/Application/cancel-application/{applicationId}: 502 Bad Gateway: the answer is HTML, not JSON: outcome unknown, settle it with Applications.Status
+	// lending: POST /api/Application/cancel-application/{applicationId}: 502 Bad Gateway: the answer is HTML, not JSON: outcome unknown, check with Applications.Status
 	// <h1>Back in a minute</h1>
 }
 
@@ -420,7 +422,7 @@ func TestReadmeBackend(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				service, client := demo(lending.WithJournal(lending.NewJournal(lending.NewMemoryJournalStore(), nil)))
+				service, client := demo(lending.WithIdempotency(must(idempotency.NewLog(store.NewMemory(), nil))))
 				service.Fail(route, fault)
 				row := service.AddLoan(lendingtest.Loan{})
 				d := drawing{

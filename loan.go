@@ -3,6 +3,7 @@ package lending
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"time"
 
 	"github.com/google/uuid"
@@ -82,8 +83,23 @@ func (s *LoansService) Transactions(ctx context.Context, id LoanID, opts *ListOp
 	return get[[]Transaction](ctx, s.client, request{
 		path:  "/api/Loan/get-transactions/{loanId}",
 		args:  []string{id.String()},
-		query: opts.query(),
-		also:  opts.atMost(MaxTake),
+		query: opts.paged().query(),
+		also:  opts.paged().atMost(MaxTake),
+	})
+}
+
+// AllTransactions yields all transactions of a loan. It calls [LoansService.Transactions]
+// until a page is empty. A service that never answers with an empty page is stopped only
+// by ctx or a break. [LoansService.AllTransactionsPaged] needs one call less and can go
+// from the last transaction to the first.
+//
+// opts may be nil. The iterator begins at Skip and asks for Take records a page, at most
+// and by default [MaxTake]. A call that fails ends it with a [*PageError], which says where
+// a new iterator can resume. Each range over the iterator calls again from the beginning.
+// A record keeps its page in memory; a [Record.Clone] does not.
+func (s *LoansService) AllTransactions(ctx context.Context, id LoanID, opts *ListOptions) iter.Seq2[Transaction, error] {
+	return walk(ctx, opts.paged(), func(ctx context.Context, part *PagedOptions) page[Transaction] {
+		return pageOfList(s.Transactions(ctx, id, part.list()))
 	})
 }
 
@@ -102,6 +118,16 @@ func (s *LoansService) TransactionsPaged(ctx context.Context, id LoanID, opts *P
 	})
 }
 
+// AllTransactionsPaged yields all transactions of a loan. It calls
+// [LoansService.TransactionsPaged] until the total is reached or a page is empty. A total
+// that is too small ends it early. Options and errors are those of
+// [LoansService.AllTransactions].
+func (s *LoansService) AllTransactionsPaged(ctx context.Context, id LoanID, opts *PagedOptions) iter.Seq2[Transaction, error] {
+	return walk(ctx, opts, func(ctx context.Context, part *PagedOptions) page[Transaction] {
+		return pageOfTotal(s.TransactionsPaged(ctx, id, part))
+	})
+}
+
 // Withdrawals returns withdrawals from a loan, at most [MaxTake] at a time, and how
 // many there are: the interface's PagedListAdvanceProjectionResponse.
 //
@@ -114,6 +140,14 @@ func (s *LoansService) Withdrawals(ctx context.Context, id LoanID, opts *PagedOp
 		args:  []string{id.String()},
 		query: opts.query(),
 		also:  opts.atMost(MaxTake),
+	})
+}
+
+// AllWithdrawals yields all withdrawals from a loan. It calls [LoansService.Withdrawals],
+// and otherwise works as [LoansService.AllTransactionsPaged].
+func (s *LoansService) AllWithdrawals(ctx context.Context, id LoanID, opts *PagedOptions) iter.Seq2[AdvanceProjection, error] {
+	return walk(ctx, opts, func(ctx context.Context, part *PagedOptions) page[AdvanceProjection] {
+		return pageOfTotal(s.Withdrawals(ctx, id, part))
 	})
 }
 
@@ -285,9 +319,10 @@ type LineOfCreditWithdrawalResponse struct{ Record }
 // Route: POST /api/Loan/make-withdrawal-line-of-credit/{loanId}
 func (s *LoansService) WithdrawLineOfCredit(ctx context.Context, id LoanID, withdrawal LineOfCreditWithdrawalRequest) (*LineOfCreditWithdrawalResponse, error) {
 	return post[*LineOfCreditWithdrawalResponse](ctx, s.client, request{
-		path: "/api/Loan/make-withdrawal-line-of-credit/{loanId}",
-		args: []string{id.String()},
-		body: withdrawal,
+		path:      "/api/Loan/make-withdrawal-line-of-credit/{loanId}",
+		args:      []string{id.String()},
+		body:      withdrawal,
+		checkWith: "Loans.Withdrawals",
 	})
 }
 
@@ -303,10 +338,11 @@ func (s *LoansService) WithdrawLineOfCredit(ctx context.Context, id LoanID, with
 // Route: POST /api/Loan/make-withdrawal-invoice/{loanId}
 func (s *LoansService) WithdrawInvoice(ctx context.Context, id LoanID, withdrawal InvoiceWithdrawalRequest) (*InvoiceWithdrawal, error) {
 	response, err := post[*InvoiceWithdrawalResponse](ctx, s.client, request{
-		path: "/api/Loan/make-withdrawal-invoice/{loanId}",
-		args: []string{id.String()},
-		body: map[string]any{"calculation": withdrawal.Calculation},
-		also: withdrawal,
+		path:      "/api/Loan/make-withdrawal-invoice/{loanId}",
+		args:      []string{id.String()},
+		body:      map[string]any{"calculation": withdrawal.Calculation},
+		also:      withdrawal,
+		checkWith: "Loans.Withdrawals",
 	})
 	if err != nil {
 		return nil, err
@@ -344,10 +380,11 @@ func (s *LoansService) ResendWithdrawalOTP(ctx context.Context, id LoanID) (uuid
 // Route: POST /api/Loan/confirm-withdrawal-invoice/{loanId}
 func (s *LoansService) ConfirmInvoiceWithdrawal(ctx context.Context, withdrawal InvoiceWithdrawal, data WithdrawInvoiceRequestData) (*GuidApiResponse, error) {
 	answer, err := post[*Record](ctx, s.client, request{
-		path:  "/api/Loan/confirm-withdrawal-invoice/{loanId}",
-		args:  []string{withdrawal.LoanID.String()},
-		body:  confirmation{withdrawal.Amount, withdrawal.AdvanceRate, data.DateUTC.UTC(), data.OTP, data.Extra},
-		proof: provesWithdrawal,
+		path:      "/api/Loan/confirm-withdrawal-invoice/{loanId}",
+		args:      []string{withdrawal.LoanID.String()},
+		body:      confirmation{withdrawal.Amount, withdrawal.AdvanceRate, data.DateUTC.UTC(), data.OTP, data.Extra},
+		proof:     provesWithdrawal,
+		checkWith: "Loans.Withdrawals, Loans.TotalBalance",
 	})
 	if err != nil {
 		return nil, err

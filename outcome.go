@@ -17,7 +17,7 @@ type Outcome int
 const (
 	// OutcomeUnknown means that the command may have happened: the connection
 	// broke, time ran out, or the answer was a 408, a 5xx, a redirect or a success that
-	// does not look like one. Look it up before sending it again; [Error.SettledBy] names
+	// does not look like one. Look it up before sending it again; [Error.CheckWith] names
 	// the read.
 	OutcomeUnknown Outcome = iota
 	// OutcomeNotSent means that the service never saw the command.

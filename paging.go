@@ -26,15 +26,8 @@ type ListOptions struct {
 	Take int // how many to return at most, up to [MaxTake]; 0 for the service's default
 
 	// ReadAhead makes an iterator fetch the next page while its caller works on
-	// this one. Breaking off cancels that call. Nothing else looks at it.
+	// this one. Breaking off cancels that call. Other methods ignore it.
 	ReadAhead bool
-}
-
-func (o *ListOptions) query() []param {
-	if o == nil {
-		return nil
-	}
-	return []param{countParam("skip", o.Skip), countParam("take", o.Take)}
 }
 
 // PagedOptions select a part of a list that can be turned round.
@@ -44,15 +37,41 @@ type PagedOptions struct {
 	Descending bool
 
 	// ReadAhead makes an iterator fetch the next page while its caller works on
-	// this one. Breaking off cancels that call. Nothing else looks at it.
+	// this one. Breaking off cancels that call. Other methods ignore it.
 	ReadAhead bool
 }
+
+// paged returns the same options with a direction.
+func (o *ListOptions) paged() *PagedOptions {
+	if o == nil {
+		return nil
+	}
+	return &PagedOptions{Skip: o.Skip, Take: o.Take, ReadAhead: o.ReadAhead}
+}
+
+// list returns the same options without the direction.
+func (o *PagedOptions) list() *ListOptions { return &ListOptions{Skip: o.Skip, Take: o.Take} }
 
 func (o *PagedOptions) query() []param {
 	if o == nil {
 		return nil
 	}
 	return []param{countParam("skip", o.Skip), countParam("take", o.Take), boolParam("descending", o.Descending)}
+}
+
+// atMost is the rule of a list that returns no more than most records at a time.
+func (o *PagedOptions) atMost(most int) checker {
+	if o == nil {
+		return nil
+	}
+	return pageRule{o.Skip, o.Take, most}
+}
+
+type pageRule struct{ skip, take, most int }
+
+func (p pageRule) check(c *checks) {
+	c.that(p.skip >= 0 && p.skip <= math.MaxInt32, "skip", CodeRange, "must be from 0 to 2147483647")
+	c.that(p.take >= 0 && p.take <= p.most, "take", CodeRange, "must be from 0 to "+strconv.Itoa(p.most))
 }
 
 // Page is a part of a list, and how long the whole list is. An answer without data is
@@ -108,28 +127,6 @@ func countParam(name string, n int) param {
 	return param{name, strconv.Itoa(n), false}
 }
 
-// pageRule is the rule of what a list may be asked for.
-type pageRule struct{ skip, take, most int }
-
-func (p pageRule) check(c *checks) {
-	c.that(p.skip >= 0 && p.skip <= math.MaxInt32, "skip", CodeRange, "must be from 0 to 2147483647")
-	c.that(p.take >= 0 && p.take <= p.most, "take", CodeRange, "must be from 0 to "+strconv.Itoa(p.most))
-}
-
-func (o *ListOptions) atMost(most int) checker {
-	if o == nil {
-		return nil
-	}
-	return pageRule{o.Skip, o.Take, most}
-}
-
-func (o *PagedOptions) atMost(most int) checker {
-	if o == nil {
-		return nil
-	}
-	return pageRule{o.Skip, o.Take, most}
-}
-
 // parseCount reads the number in raw as near as an int comes to it: a count that
 // cannot be must not cost the records that came with it.
 func parseCount(raw []byte, into *int) error {
@@ -167,89 +164,6 @@ func (e *PageError) Error() string {
 // Unwrap returns why the page failed: an [*Error], an [*ArgumentError] or [ErrRepeatedPage].
 func (e *PageError) Unwrap() error { return e.Err }
 
-// AllTransactions yields all transactions of a loan, page by page: it calls
-// [LoansService.Transactions] until a page is empty. [LoansService.AllTransactionsPaged]
-// needs a call less, where the service tells how many there are, and can go from the
-// last to the first.
-//
-// Nothing but an empty page tells where the list ends: a service that goes on for ever
-// with pages that differ is ended by ctx, or by breaking off.
-//
-// opts may be nil. Skip is where the iterator begins, Take the size of its pages, at
-// most and by default [MaxTake]. A call that fails ends it with a [*PageError], from
-// which it can be resumed. It may be ranged over again, and then calls again; to break
-// off costs nothing. A record pins the page it came in: see [Record.Clone].
-func (s *LoansService) AllTransactions(ctx context.Context, id LoanID, opts *ListOptions) iter.Seq2[Transaction, error] {
-	return walkList(ctx, id, opts, s.Transactions)
-}
-
-// AllTransactionsPaged yields all transactions of a loan, page by page: it calls
-// [LoansService.TransactionsPaged] until the total is reached, or a page is empty: a
-// total that is too small ends it early. The rest is as for [LoansService.AllTransactions].
-func (s *LoansService) AllTransactionsPaged(ctx context.Context, id LoanID, opts *PagedOptions) iter.Seq2[Transaction, error] {
-	return walkPages(ctx, id, opts, s.TransactionsPaged)
-}
-
-// AllWithdrawals yields all withdrawals from a loan, page by page: it calls
-// [LoansService.Withdrawals] until the total is reached, or a page is empty. The rest
-// is as for [LoansService.AllTransactionsPaged].
-func (s *LoansService) AllWithdrawals(ctx context.Context, id LoanID, opts *PagedOptions) iter.Seq2[AdvanceProjection, error] {
-	return walkPages(ctx, id, opts, s.Withdrawals)
-}
-
-// AllMessages yields all messages of an application, page by page: it calls
-// [CommunicationService.Messages] until a page is empty. The rest is as for
-// [LoansService.AllTransactions].
-func (s *CommunicationService) AllMessages(ctx context.Context, id ApplicationID, opts *ListOptions) iter.Seq2[Message, error] {
-	return walkList(ctx, id, opts, s.Messages)
-}
-
-// AllByPartner yields all applications of a partner, page by page: it calls
-// [ApplicationsService.ListByPartner] until a page is empty. The rest is as for
-// [LoansService.AllTransactions].
-func (s *ApplicationsService) AllByPartner(ctx context.Context, id PartnerID, opts *ListOptions) iter.Seq2[Application, error] {
-	return walkList(ctx, id, opts, s.ListByPartner)
-}
-
-// walkList returns the iterator over a list that comes as an array.
-func walkList[T rawRecord, ID any](ctx context.Context, id ID, opts *ListOptions,
-	list func(context.Context, ID, *ListOptions) ([]T, error),
-) iter.Seq2[T, error] {
-	var o ListOptions
-	if opts != nil {
-		o = *opts
-	}
-	return walk(ctx, o.Skip, o.ReadAhead, func(ctx context.Context, skip int) page[T] {
-		records, err := list(ctx, id, &ListOptions{Skip: skip, Take: pageSize(o.Take)})
-		return page[T]{records: records, total: -1, err: err}
-	})
-}
-
-// walkPages returns the iterator over a list that comes in an envelope.
-func walkPages[T rawRecord, ID any](ctx context.Context, id ID, opts *PagedOptions,
-	list func(context.Context, ID, *PagedOptions) (*Page[T], error),
-) iter.Seq2[T, error] {
-	var o PagedOptions
-	if opts != nil {
-		o = *opts
-	}
-	return walk(ctx, o.Skip, o.ReadAhead, func(ctx context.Context, skip int) page[T] {
-		p, err := list(ctx, id, &PagedOptions{Skip: skip, Take: pageSize(o.Take), Descending: o.Descending})
-		if err != nil {
-			return page[T]{err: err}
-		}
-		return page[T]{records: p.Data, total: p.total()}
-	})
-}
-
-// pageSize is the take of an iterator's pages.
-func pageSize(take int) int {
-	if take == 0 {
-		return MaxTake
-	}
-	return min(take, MaxTake)
-}
-
 // rawRecord is a record that is a part of a list.
 type rawRecord interface{ Raw() json.RawMessage }
 
@@ -261,8 +175,19 @@ type page[T any] struct {
 	panicked any // what fetching it ahead panicked with
 }
 
+func pageOfList[T any](records []T, err error) page[T] {
+	return page[T]{records: records, total: -1, err: err}
+}
+
+func pageOfTotal[T any](p *Page[T], err error) page[T] {
+	if err != nil {
+		return page[T]{err: err}
+	}
+	return page[T]{records: p.Data, total: p.total()}
+}
+
 // fetchAhead fetches a page in another goroutine than the one that ranges, where a
-// panic would end the program. What it returns waits for the page, and panics with it.
+// panic would end the program. wait waits for the page, and panics with it.
 func fetchAhead[T any](fetch func() page[T]) (wait func() page[T]) {
 	fetched := make(chan page[T], 1)
 	go func() {
@@ -282,9 +207,14 @@ func fetchAhead[T any](fetch func() page[T]) (wait func() page[T]) {
 	}
 }
 
-// walk yields the records that fetch returns from skip on. It advances by as many as
+// walk yields the records that fetch returns from Skip on. It advances by as many as
 // have come, and ends when the total is reached or overstepped, or none come.
-func walk[T rawRecord](ctx context.Context, skip int, ahead bool, fetch func(ctx context.Context, skip int) page[T]) iter.Seq2[T, error] {
+func walk[T rawRecord](ctx context.Context, opts *PagedOptions, fetch func(context.Context, *PagedOptions) page[T]) iter.Seq2[T, error] {
+	var o PagedOptions
+	if opts != nil {
+		o = *opts
+	}
+	o.Take = min(cmp.Or(o.Take, MaxTake), MaxTake)
 	return func(yield func(T, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		var next func() page[T] // waits for the page that is fetched ahead; nil if none is
@@ -295,8 +225,8 @@ func walk[T rawRecord](ctx context.Context, skip int, ahead bool, fetch func(ctx
 			}
 		}()
 		seed, seen := maphash.MakeSeed(), map[uint64]bool{}
-		for skip := skip; ; { // each range begins at the same place
-			get := func() page[T] { return fetch(ctx, skip) }
+		for o := o; ; { // each range begins at the same place
+			get := func() page[T] { return fetch(ctx, &o) }
 			if next != nil {
 				get, next = next, nil
 			}
@@ -306,14 +236,14 @@ func walk[T rawRecord](ctx context.Context, skip int, ahead bool, fetch func(ctx
 				p.err = ErrRepeatedPage
 			}
 			if p.err != nil {
-				yield(*new(T), &PageError{Skip: skip, Err: p.err})
+				yield(*new(T), &PageError{Skip: o.Skip, Err: p.err})
 				return
 			}
 			seen[sum] = true
-			skip += len(p.records)
-			last := len(p.records) == 0 || p.total >= 0 && skip >= p.total
-			if ahead && !last {
-				next = fetchAhead(func() page[T] { return fetch(ctx, skip) })
+			o.Skip += len(p.records)
+			last := len(p.records) == 0 || p.total >= 0 && o.Skip >= p.total
+			if o.ReadAhead && !last {
+				next = fetchAhead(func() page[T] { return fetch(ctx, &o) })
 			}
 			for _, record := range p.records {
 				if !yield(record, nil) {

@@ -119,10 +119,11 @@ type WebhookPayload struct {
 // Route: POST /api/Webhook/register
 func (s *WebhooksService) Register(ctx context.Context, target WebhookTarget, subscription WebhookSubscription) error {
 	return tell(ctx, s.client, request{
-		path:  "/api/Webhook/register",
-		query: []param{target.param()},
-		body:  subscription,
-		also:  s.receiver(subscription.WebhookURI),
+		path:      "/api/Webhook/register",
+		query:     []param{target.param()},
+		body:      subscription,
+		also:      s.receiver(subscription.WebhookURI),
+		checkWith: "Webhooks.Subscription",
 	})
 }
 
@@ -135,9 +136,10 @@ func (s *WebhooksService) Register(ctx context.Context, target WebhookTarget, su
 // Route: POST /api/Webhook/unregister
 func (s *WebhooksService) Unregister(ctx context.Context, target WebhookTarget, subscription WebhookSubscription) error {
 	return tell(ctx, s.client, request{
-		path:  "/api/Webhook/unregister",
-		query: []param{target.param()},
-		body:  subscription,
+		path:      "/api/Webhook/unregister",
+		query:     []param{target.param()},
+		body:      subscription,
+		checkWith: "Webhooks.Subscription",
 	})
 }
 
@@ -150,8 +152,9 @@ func (s *WebhooksService) Unregister(ctx context.Context, target WebhookTarget, 
 // Route: POST /api/Webhook/update-all
 func (s *WebhooksService) UpdateAll(ctx context.Context, target WebhookTarget) error {
 	return tell(ctx, s.client, request{
-		path:  "/api/Webhook/update-all",
-		query: []param{target.param()},
+		path:      "/api/Webhook/update-all",
+		query:     []param{target.param()},
+		checkWith: "Webhooks.Subscription",
 	})
 }
 
@@ -233,9 +236,10 @@ func (s *WebhooksService) AllSubscriptions(ctx context.Context) ([]WebhookSubscr
 // Route: POST /api/Webhook/update-webhook-uri
 func (s *WebhooksService) UpdateURI(ctx context.Context, target WebhookTarget, uri string) error {
 	return tell(ctx, s.client, request{
-		path:  "/api/Webhook/update-webhook-uri",
-		query: []param{{"webhookUri", uri, true}, target.param()},
-		also:  s.receiver(uri),
+		path:      "/api/Webhook/update-webhook-uri",
+		query:     []param{{"webhookUri", uri, true}, target.param()},
+		also:      s.receiver(uri),
+		checkWith: "Webhooks.Subscription",
 	})
 }
 
@@ -332,14 +336,13 @@ func sorted(events []EventName) []EventName {
 	return slices.Compact(slices.Sorted(slices.Values(events)))
 }
 
-// EventName names what a webhook tells of. The set is open: names that this package
-// does not know are kept as received.
+// EventName is the name of an event. The set is open: a name that is not below is kept as
+// received.
 //
-// The service publishes neither which operation sends which event nor the fields of
-// its data.
+// The interface does not say which operation sends which event, nor which fields the data has.
 type EventName string
 
-// The events of the service. Their meaning is all that it publishes of them.
+// The events of the service, with the meaning that the interface gives.
 const (
 	EventPartnerRequest                EventName = "WB_Partner_Request"                  // partner request notification
 	EventApplicationCreated            EventName = "WB_Application_Created"              // application created: see webhook.ApplicationCreated

@@ -18,7 +18,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
@@ -134,11 +137,11 @@ func TestCheckHasItsOwnConnection(t *testing.T) {
 		}
 		used[r.RemoteAddr]++
 		wire.Answer(http.StatusNotFound, `{"title":"Not Found"}`)(w, r)
-	}, lending.WithJournal(lending.NewJournal(lending.NewMemoryJournalStore(), nil)))
+	}, lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))))
 	warm := func() { _, _ = client.Loans.Get(t.Context(), catalog.Loan) }
 	for i := range 10 {
 		warm()
-		_, err := catalog.Calls["Applications.CreateCustomer"](lending.WithKey(t.Context(), fmt.Sprint("order-", i)), client)
+		_, err := catalog.Calls["Applications.CreateCustomer"](lending.WithIdempotencyKey(t.Context(), fmt.Sprint("order-", i)), client)
 		require.Error(t, err)
 	}
 	assert.Equal(t, 20, checks, "a check before each mutation, and the mutation")

@@ -9,7 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
@@ -19,7 +22,7 @@ func BenchmarkKeyedCommand(b *testing.B) {
 	server := httptest.NewServer(wire.Answer(http.StatusOK, "true"))
 	defer server.Close()
 	client, err := lending.New(server.URL, lending.WithTokenSource(lending.StaticToken("test-token")),
-		lending.WithJournal(lending.NewJournal(lending.NewMemoryJournalStore(), nil)))
+		lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))))
 	require.NoError(b, err)
 	defer client.Close()
 	n := 0
@@ -27,6 +30,6 @@ func BenchmarkKeyedCommand(b *testing.B) {
 		func() error { return client.Applications.Cancel(background, catalog.Application) },
 		func() error {
 			n++
-			return client.Applications.Cancel(lending.WithKey(background, fmt.Sprint("order-", n)), catalog.Application)
+			return client.Applications.Cancel(lending.WithIdempotencyKey(background, fmt.Sprint("order-", n)), catalog.Application)
 		})
 }

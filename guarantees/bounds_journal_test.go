@@ -12,7 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/race"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
@@ -34,48 +37,48 @@ func TestWithoutAKeyNothingIsAllocated(t *testing.T) {
 	}
 	without := allocated()
 	assert.LessOrEqual(t, without, 27.0, "a command")
-	assert.LessOrEqual(t, allocated(lending.WithJournal(lending.NewJournal(lending.NewMemoryJournalStore(), nil))), without, "beside a journal")
+	assert.LessOrEqual(t, allocated(lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil)))), without, "beside a journal")
 }
 
 // countedJournal counts what a journal asks of its store.
 type countedJournal struct {
-	lending.JournalStore
+	store.Store
 	loads, saves, lists atomic.Int64
 }
 
-func (c *countedJournal) Load(ctx context.Context, key string) (*lending.JournalEntry, error) {
+func (c *countedJournal) Load(ctx context.Context, key string) (*store.Entry, error) {
 	c.loads.Add(1)
-	return c.JournalStore.Load(ctx, key)
+	return c.Store.Load(ctx, key)
 }
 
-func (c *countedJournal) Save(ctx context.Context, entry lending.JournalEntry) error {
+func (c *countedJournal) Save(ctx context.Context, entry store.Entry) error {
 	c.saves.Add(1)
-	return c.JournalStore.Save(ctx, entry)
+	return c.Store.Save(ctx, entry)
 }
 
-func (c *countedJournal) List(ctx context.Context, filter lending.JournalFilter) ([]lending.JournalEntry, error) {
+func (c *countedJournal) List(ctx context.Context, filter store.Filter) ([]store.Entry, error) {
 	c.lists.Add(1)
-	return c.JournalStore.List(ctx, filter)
+	return c.Store.List(ctx, filter)
 }
 
 // TestKeyCostsTwoWrites holds that a command with a key writes once before it is sent and
 // once after, whether it is accepted, refused or lost, and that a replay writes nothing.
 func TestKeyCostsTwoWrites(t *testing.T) {
 	t.Parallel()
-	store := &countedJournal{JournalStore: lending.NewMemoryJournalStore()}
+	entries := &countedJournal{Store: store.NewMemory()}
 	costs := func(client *lending.Client, id lending.ApplicationID, loads, saves int64) {
 		t.Helper()
-		store.loads.Store(0)
-		store.saves.Store(0)
-		_ = client.Applications.Cancel(lending.WithKey(t.Context(), id.String()), id)
-		assert.Equal(t, loads, store.loads.Load(), "reads of the store")
-		assert.Equal(t, saves, store.saves.Load(), "writes to the store")
-		assert.Zero(t, store.lists.Load())
+		entries.loads.Store(0)
+		entries.saves.Store(0)
+		_ = client.Applications.Cancel(lending.WithIdempotencyKey(t.Context(), id.String()), id)
+		assert.Equal(t, loads, entries.loads.Load(), "reads of the store")
+		assert.Equal(t, saves, entries.saves.Load(), "writes to the store")
+		assert.Zero(t, entries.lists.Load())
 	}
 	for _, status := range []int{http.StatusOK, http.StatusBadRequest, http.StatusInternalServerError} {
 		id := lending.ApplicationID(uuid.New())
 		server := httptest.NewServer(wire.Answer(status, "true"))
-		client, err := lending.New(server.URL, lending.WithTokenSource(lending.StaticToken("test-token")), lending.WithJournal(lending.NewJournal(store, nil)))
+		client, err := lending.New(server.URL, lending.WithTokenSource(lending.StaticToken("test-token")), lending.WithIdempotency(fake.Must(idempotency.NewLog(entries, nil))))
 		require.NoError(t, err)
 		costs(client, id, 1, 2)
 		if status == http.StatusOK {

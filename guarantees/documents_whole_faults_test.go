@@ -151,8 +151,8 @@ func TestUploadAnswers(t *testing.T) {
 		outcome lending.Outcome
 		text    string
 	}{
-		"false":    {200, "false", lending.OutcomeUnknown, "the service did not accept the document: outcome unknown, settle it with Applications.Status"},
-		"object":   {200, `{"ok":true}`, lending.OutcomeUnknown, "the answer is not true: outcome unknown, settle it with Applications.Status"},
+		"false":    {200, "false", lending.OutcomeUnknown, "the service did not accept the document: outcome unknown, check with Applications.Status"},
+		"object":   {200, `{"ok":true}`, lending.OutcomeUnknown, "the answer is not true: outcome unknown, check with Applications.Status"},
 		"cut":      {200, `tru`, lending.OutcomeUnknown, "the answer is not true"},
 		"HTML":     {200, `<html>`, lending.OutcomeUnknown, "HTML"},
 		"refused":  {400, `{"errorCode":"OfferExpired"}`, lending.OutcomeRejected, "OfferExpired"},

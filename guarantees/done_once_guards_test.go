@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
@@ -22,20 +24,20 @@ import (
 // TestCommandLaterThanQuietIsDoneTwice shows what Quiet stands for, and that the service
 // counts it: what is executed later than that is done twice.
 func TestCommandLaterThanQuietIsDoneTwice(t *testing.T) {
-	for _, late := range []time.Duration{quiet - time.Second, quiet + time.Second} {
+	for _, late := range []time.Duration{maxLateness - time.Second, maxLateness + time.Second} {
 		keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 			client, customer := process(), service.AddCustomer(lendingtest.Customer{})
 			request := lending.ApplicationRequest{CustomerID: lending.CustomerID(uuid.MustParse(customer.ID)), BusinessName: "B", BusinessZip: "94105"}
 			service.Fail(createApplicationRoute, lendingtest.Fault{Late: late})
-			ctx := lending.WithKey(t.Context(), "order-42/application")
+			ctx := lending.WithIdempotencyKey(t.Context(), "order-42/application")
 			_, err := client.Applications.Create(ctx, request, nil)
 			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-			bubble.Elapse(quiet)
+			bubble.Elapse(maxLateness)
 			_, err = client.Applications.Create(ctx, request, nil)
 			require.NoError(t, err)
 			require.NoError(t, service.Wait(t.Context()))
 			want := 1
-			if late > quiet {
+			if late > maxLateness {
 				want = 2
 			}
 			assert.Equal(t, want, service.ExecutedFor(createApplicationRoute)[customer.ID])
@@ -63,19 +65,19 @@ func TestWhatWasSeenBeforeIsOfNow(t *testing.T) {
 		})}))
 		seen := looked
 		second := make(chan error)
-		ctx := lending.WithKey(t.Context(), "second")
+		ctx := lending.WithIdempotencyKey(t.Context(), "second")
 		go func() {
 			_, err := slow.Applications.Create(ctx, request, nil)
 			second <- err
 		}()
 		<-seen
 		bubble.Elapse(time.Minute)
-		first, err := process().Applications.Create(lending.WithKey(t.Context(), "first"), request, nil)
+		first, err := process().Applications.Create(lending.WithIdempotencyKey(t.Context(), "first"), request, nil)
 		require.NoError(t, err)
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
 		close(goOn)
 		require.ErrorIs(t, <-second, lending.ErrOutcomeUnknown)
-		bubble.Elapse(quiet)
+		bubble.Elapse(maxLateness)
 		id, err := process().Applications.Create(ctx, request, nil)
 		require.NoError(t, err)
 		assert.NotEqual(t, first, id, "the application of another key was taken for this one's")
@@ -96,13 +98,13 @@ func TestLateValueUndoesNothing(t *testing.T) {
 		t.Run(end.name, func(t *testing.T) {
 			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 				id, client := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID)), process()
-				ctx := lending.WithKey(t.Context(), "older", lending.SettleWith(func(context.Context) (lending.Verdict, error) {
+				ctx := withKey(t.Context(), "older", withCheck(func(context.Context) (idempotency.Verdict, error) {
 					if service.Executed(renameRoute) > 0 {
-						return lending.Happened(true), nil
+						return idempotency.Happened(true), nil
 					}
-					return lending.NotHappened(), nil
+					return idempotency.NotHappened(), nil
 				}))
-				service.Fail(renameRoute, lendingtest.Fault{Late: quiet - time.Second})
+				service.Fail(renameRoute, lendingtest.Fault{Late: maxLateness - time.Second})
 				_, err := client.Applications.UpdateName(ctx, id, "Older")
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 				service.Fail(renameRoute, end.fault)
@@ -111,11 +113,11 @@ func TestLateValueUndoesNothing(t *testing.T) {
 				}
 				require.NoError(t, err)
 				newer := func() error {
-					_, err := client.Applications.UpdateName(lending.WithKey(t.Context(), "newer"), id, "Newer")
+					_, err := client.Applications.UpdateName(lending.WithIdempotencyKey(t.Context(), "newer"), id, "Newer")
 					return err
 				}
 				err = newer()
-				require.ErrorIs(t, err, lending.ErrScopeHeld)
+				require.ErrorIs(t, err, idempotency.ErrLocked)
 				var failed *lending.Error
 				require.ErrorAs(t, err, &failed)
 				bubble.Elapse(failed.RetryAfter)
@@ -132,11 +134,11 @@ func TestCutAnswerIsNotKept(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		client, user := process(), fake.Newcomer()
 		service.Fail(fake.CreateRoute, lendingtest.Fault{CutBody: 10})
-		ctx := lending.WithKey(t.Context(), "order-42/customer")
+		ctx := lending.WithIdempotencyKey(t.Context(), "order-42/customer")
 		_, err := client.Applications.CreateCustomer(ctx, user)
 		require.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
 		_, err = client.Applications.CreateCustomer(ctx, user)
-		require.ErrorIs(t, err, lending.ErrAnswerLost)
+		require.ErrorIs(t, err, idempotency.ErrAnswerLost)
 		require.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
 		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
 	})
@@ -145,17 +147,17 @@ func TestCutAnswerIsNotKept(t *testing.T) {
 // frozen is a store that keeps one process waiting after it has saved a command as sent, or
 // before it saves what has become of it.
 type frozen struct {
-	lending.JournalStore
+	store.Store
 	sent bool
 	goOn chan struct{}
 }
 
-func (f frozen) Save(ctx context.Context, entry lending.JournalEntry) error {
-	isSent := entry.State == lending.CommandSent
+func (f frozen) Save(ctx context.Context, entry store.Entry) error {
+	isSent := entry.State == store.Sent
 	if !isSent && !f.sent {
 		<-f.goOn
 	}
-	err := f.JournalStore.Save(ctx, entry)
+	err := f.Store.Save(ctx, entry)
 	if isSent && f.sent {
 		<-f.goOn
 	}
@@ -169,19 +171,19 @@ func TestOwnerKnowsMore(t *testing.T) {
 	for name, sent := range map[string]bool{"done": false, "not sent": true} {
 		t.Run(name, func(t *testing.T) {
 			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-				store, goOn := lending.NewMemoryJournalStore(), make(chan struct{})
-				owner := process(lending.WithJournal(lending.NewJournal(frozen{store, sent, goOn}, nil)))
-				other := process(lending.WithJournal(lending.NewJournal(store, nil)))
+				entries, goOn := store.NewMemory(), make(chan struct{})
+				owner := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, sent, goOn}, nil)))
+				other := processWith(t, service, fake.Must(idempotency.NewLog(entries, nil)))
 				id := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
 				post := func(client *lending.Client) error {
-					ctx, stop := context.WithTimeout(lending.WithKey(t.Context(), "greeting"), 10*time.Second)
+					ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), "greeting"), 10*time.Second)
 					defer stop()
 					return client.Communication.Post(ctx, id, &lending.CommunicationRequest{Extra: map[string]string{"message": "hello"}})
 				}
 				owned := make(chan error)
 				go func() { owned <- post(owner) }()
 				bubble.Elapse(11 * time.Second)
-				require.ErrorIs(t, post(other), lending.ErrUndecided)
+				require.ErrorIs(t, post(other), idempotency.ErrNeedsReview)
 				close(goOn)
 				if err := <-owned; sent {
 					require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
@@ -193,13 +195,13 @@ func TestOwnerKnowsMore(t *testing.T) {
 			})
 		})
 	}
-	keyed(t, func(t *testing.T, _ *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		store, goOn := lending.NewMemoryJournalStore(), make(chan struct{})
-		owner := process(lending.WithJournal(lending.NewJournal(frozen{store, true, goOn}, nil)))
-		other := process(lending.WithJournal(lending.NewJournal(store, nil)))
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		entries, goOn := store.NewMemory(), make(chan struct{})
+		owner := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, true, goOn}, nil)))
+		other := processWith(t, service, fake.Must(idempotency.NewLog(entries, nil)))
 		user := fake.Newcomer()
 		create := func(client *lending.Client) (*lending.UserResponse, error) {
-			ctx, stop := context.WithTimeout(lending.WithKey(t.Context(), "customer"), 10*time.Second)
+			ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), "customer"), 10*time.Second)
 			defer stop()
 			return client.Applications.CreateCustomer(ctx, user)
 		}
@@ -228,17 +230,17 @@ func TestFrozenOwner(t *testing.T) {
 		after time.Duration
 		fault lendingtest.Fault
 	}{
-		"sent again": {11 * time.Second, lendingtest.Fault{Late: quiet - time.Second}},
-		"refused":    {11*time.Second + quiet, lendingtest.Fault{Status: http.StatusTooManyRequests}},
+		"sent again": {11 * time.Second, lendingtest.Fault{Late: maxLateness - time.Second}},
+		"refused":    {11*time.Second + maxLateness, lendingtest.Fault{Status: http.StatusTooManyRequests}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 				id := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
-				store, goOn := lending.NewMemoryJournalStore(), make(chan struct{})
-				owner := process(lending.WithJournal(lending.NewJournal(frozen{store, false, goOn}, nil)))
-				other := process(lending.WithJournal(lending.NewJournal(store, nil)))
+				entries, goOn := store.NewMemory(), make(chan struct{})
+				owner := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, false, goOn}, nil)))
+				other := processWith(t, service, fake.Must(idempotency.NewLog(entries, nil)))
 				rename := func(client *lending.Client, key, name string) error {
-					ctx, stop := context.WithTimeout(lending.WithKey(t.Context(), key), 10*time.Second)
+					ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), key), 10*time.Second)
 					defer stop()
 					_, err := client.Applications.UpdateName(ctx, id, name)
 					return err
@@ -248,11 +250,11 @@ func TestFrozenOwner(t *testing.T) {
 				bubble.Elapse(again.after)
 				service.Fail(renameRoute, again.fault)
 				require.Error(t, rename(other, "older", "Older"))
-				require.ErrorIs(t, rename(other, "newer", "Newer"), lending.ErrScopeHeld)
+				require.ErrorIs(t, rename(other, "newer", "Newer"), idempotency.ErrLocked)
 				close(goOn)
 				require.NoError(t, <-owned)
-				require.ErrorIs(t, rename(other, "newer", "Newer"), lending.ErrScopeHeld)
-				bubble.Elapse(quiet + 10*time.Second)
+				require.ErrorIs(t, rename(other, "newer", "Newer"), idempotency.ErrLocked)
+				bubble.Elapse(maxLateness + 10*time.Second)
 				require.NoError(t, rename(other, "newer", "Newer"))
 				require.NoError(t, rename(other, "older", "Older"))
 				require.NoError(t, service.Wait(t.Context()))
@@ -267,11 +269,11 @@ func TestFrozenOwner(t *testing.T) {
 func TestFrozenOwnerFindsTheScopeTaken(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		id := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
-		store, goOn := lending.NewMemoryJournalStore(), make(chan struct{})
-		journal := lending.NewJournal(store, nil)
-		owner, other := process(lending.WithJournal(lending.NewJournal(frozen{store, false, goOn}, nil))), process(lending.WithJournal(journal))
+		entries, goOn := store.NewMemory(), make(chan struct{})
+		log := fake.Must(idempotency.NewLog(entries, nil))
+		owner, other := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, false, goOn}, nil))), processWith(t, service, log)
 		rename := func(client *lending.Client, key, name string) error {
-			ctx, stop := context.WithTimeout(lending.WithKey(t.Context(), key), 10*time.Second)
+			ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), key), 10*time.Second)
 			defer stop()
 			_, err := client.Applications.UpdateName(ctx, id, name)
 			return err
@@ -281,9 +283,9 @@ func TestFrozenOwnerFindsTheScopeTaken(t *testing.T) {
 		bubble.Elapse(11 * time.Second)
 		service.Fail(renameRoute, lendingtest.Fault{ResetBefore: true})
 		require.ErrorIs(t, rename(other, "older", "Older"), lending.ErrOutcomeUnknown)
-		bubble.Elapse(quiet)
-		require.NoError(t, journal.Resolve(t.Context(), "older", lending.Resolution{By: "Grace", Why: "not seen", Verdict: lending.NotHappened()}))
-		bubble.Elapse(quiet)
+		bubble.Elapse(maxLateness)
+		require.NoError(t, log.Resolve(t.Context(), "older", idempotency.Resolution{By: "Grace", Why: "not seen", Verdict: idempotency.NotHappened()}))
+		bubble.Elapse(maxLateness)
 		service.Fail(renameRoute, lendingtest.Fault{ResetBefore: true})
 		require.ErrorIs(t, rename(other, "newer", "Newer"), lending.ErrOutcomeUnknown)
 		close(goOn)
@@ -310,9 +312,9 @@ func TestTwoOfAScopeComeToAnEnd(t *testing.T) {
 			require.NoError(t, client.Session().SignIn(t.Context()))
 			both.Go(func() {
 				bubble.Elapse(time.Until(begin) + time.Duration(i)*50*time.Millisecond)
-				ctx := lending.WithKey(t.Context(), key)
+				ctx := lending.WithIdempotencyKey(t.Context(), key)
 				_, err := client.Applications.Create(ctx, request, nil)
-				if errors.Is(err, lending.ErrScopeHeld) {
+				if errors.Is(err, idempotency.ErrLocked) {
 					bubble.Elapse(time.Second)
 					_, err = client.Applications.Create(ctx, request, nil)
 				}
@@ -329,17 +331,17 @@ func TestTwoOfAScopeComeToAnEnd(t *testing.T) {
 func TestFreeCommandLooksAgain(t *testing.T) {
 	for _, resolved := range []bool{true, false} {
 		keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-			journal := lending.NewJournal(lending.NewMemoryJournalStore(), nil)
-			client, create := process(lending.WithJournal(journal)), creating(t, service)
+			log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
+			client, create := processWith(t, service, log), creating(t, service)
 			lost := lendingtest.Fault{ResetBefore: true}
 			service.Fail(createApplicationRoute, lost)
 			_, err := create(client, "first")
 			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-			said := lending.Resolution{By: "Grace", Why: "looked it up", Verdict: lending.NotHappened()}
-			require.ErrorIs(t, journal.Resolve(t.Context(), "first", said), lending.ErrUnsettled)
-			bubble.Elapse(quiet)
+			said := idempotency.Resolution{By: "Grace", Why: "looked it up", Verdict: idempotency.NotHappened()}
+			require.ErrorIs(t, log.Resolve(t.Context(), "first", said), idempotency.ErrInDoubt)
+			bubble.Elapse(maxLateness)
 			if resolved {
-				require.NoError(t, journal.Resolve(t.Context(), "first", said))
+				require.NoError(t, log.Resolve(t.Context(), "first", said))
 			} else {
 				service.Fail(createApplicationRoute, lendingtest.Fault{Status: http.StatusTooManyRequests})
 				_, err = create(client, "first")
@@ -350,7 +352,7 @@ func TestFreeCommandLooksAgain(t *testing.T) {
 			service.Fail(createApplicationRoute, lost)
 			_, err = create(client, "first")
 			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-			bubble.Elapse(quiet)
+			bubble.Elapse(maxLateness)
 			first, err := create(client, "first")
 			require.NoError(t, err)
 			assert.NotEqual(t, second, first)
@@ -361,11 +363,11 @@ func TestFreeCommandLooksAgain(t *testing.T) {
 
 // creating returns a function that creates an application for a customer, who is the same and
 // has one.
-func creating(t *testing.T, service *lendingtest.Service) func(client *lending.Client, key string, opts ...lending.KeyOption) (lending.ApplicationID, error) {
+func creating(t *testing.T, service *lendingtest.Service) func(client *lending.Client, key string, opts ...keyOption) (lending.ApplicationID, error) {
 	t.Helper()
 	customer := lending.CustomerID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).CustomerID))
-	return func(client *lending.Client, key string, opts ...lending.KeyOption) (lending.ApplicationID, error) {
-		return client.Applications.Create(lending.WithKey(t.Context(), key, opts...), lending.ApplicationRequest{
+	return func(client *lending.Client, key string, opts ...keyOption) (lending.ApplicationID, error) {
+		return client.Applications.Create(withKey(t.Context(), key, opts...), lending.ApplicationRequest{
 			CustomerID: customer, BusinessName: "B", BusinessZip: "94105",
 		}, nil)
 	}
@@ -375,10 +377,10 @@ func creating(t *testing.T, service *lendingtest.Service) func(client *lending.C
 // when the command may be sent again, and may not, and gives nothing free that is not its own.
 func TestQuietBeginsWithTheEndOfTheLease(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		store, goOn := lending.NewMemoryJournalStore(), make(chan struct{})
-		journal, create := lending.NewJournal(store, nil), creating(t, service)
-		owner := process(lending.WithJournal(lending.NewJournal(frozen{store, true, goOn}, nil)))
-		other := process(lending.WithJournal(journal))
+		entries, goOn := store.NewMemory(), make(chan struct{})
+		log, create := fake.Must(idempotency.NewLog(entries, nil)), creating(t, service)
+		owner := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, true, goOn}, nil)))
+		other := processWith(t, service, log)
 		owned := make(chan error)
 		go func() {
 			_, err := create(owner, "key")
@@ -386,20 +388,20 @@ func TestQuietBeginsWithTheEndOfTheLease(t *testing.T) {
 		}()
 		bubble.Elapse(time.Minute)
 		_, err := create(other, "key")
-		require.ErrorIs(t, err, lending.ErrInProgress)
-		said := lending.Resolution{By: "Grace", Why: "looked it up", Verdict: lending.Happened(nil)}
-		require.ErrorIs(t, journal.Resolve(t.Context(), "key", said), lending.ErrInProgress)
-		bubble.Elapse(quiet) // since the first call, and the lease is of two minutes
+		require.ErrorIs(t, err, idempotency.ErrInProgress)
+		said := idempotency.Resolution{By: "Grace", Why: "looked it up", Verdict: idempotency.Happened(nil)}
+		require.ErrorIs(t, log.Resolve(t.Context(), "key", said), idempotency.ErrInProgress)
+		bubble.Elapse(maxLateness) // since the first call, and the lease is of two minutes
 		_, err = create(other, "key")
-		require.ErrorIs(t, err, lending.ErrUnsettled)
-		bubble.Elapse(quiet)
+		require.ErrorIs(t, err, idempotency.ErrInDoubt)
+		bubble.Elapse(maxLateness)
 		service.Fail(createApplicationRoute, lendingtest.Fault{Late: time.Minute})
 		_, err = create(other, "key")
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 		close(goOn)
 		require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(<-owned))
 		_, err = create(other, "key")
-		require.ErrorIs(t, err, lending.ErrUnsettled)
+		require.ErrorIs(t, err, idempotency.ErrInDoubt)
 		require.NoError(t, service.Wait(t.Context()))
 		settled, err := create(other, "key")
 		require.NoError(t, err)
@@ -419,17 +421,17 @@ func TestUndecidedStays(t *testing.T) {
 		client, id := process(), lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{
 			Accounts: []lendingtest.BankAccount{{Transactions: []lendingtest.BankTransaction{{Amount: "10.00"}}}},
 		}).ID))
-		ctx := lending.WithKey(t.Context(), "process")
+		ctx := lending.WithIdempotencyKey(t.Context(), "process")
 		service.Fail(fake.ProcessRoute, lendingtest.Fault{ResetBefore: true})
 		_, err := client.Applications.Process(ctx, id)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-		bubble.Elapse(quiet)
+		bubble.Elapse(maxLateness)
 		_, err = client.Applications.Process(ctx, id)
-		require.ErrorIs(t, err, lending.ErrUndecided)
+		require.ErrorIs(t, err, idempotency.ErrNeedsReview)
 		_, err = client.Applications.Process(t.Context(), id) // by somebody without a key
 		require.NoError(t, err)
 		_, err = client.Applications.Process(ctx, id)
-		require.ErrorIs(t, err, lending.ErrUndecided)
+		require.ErrorIs(t, err, idempotency.ErrNeedsReview)
 	})
 }
 
@@ -443,20 +445,20 @@ func TestLookOfTheCallerHasItsOwnBefore(t *testing.T) {
 		_, err := create(client, "key")
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 		service.AddApplication(lendingtest.Application{CustomerID: service.Snapshot().Customers[0].ID}) // somebody without a key
-		bubble.Elapse(quiet)
+		bubble.Elapse(maxLateness)
 		service.Fail(createApplicationRoute, lost)
-		_, err = create(client, "key", lending.SettleWith(func(context.Context) (lending.Verdict, error) { return lending.NotHappened(), nil }))
+		_, err = create(client, "key", withCheck(func(context.Context) (idempotency.Verdict, error) { return idempotency.NotHappened(), nil }))
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-		bubble.Elapse(quiet)
+		bubble.Elapse(maxLateness)
 		_, err = create(client, "key")
-		require.ErrorIs(t, err, lending.ErrUndecided)
+		require.ErrorIs(t, err, idempotency.ErrNeedsReview)
 	})
 }
 
 func TestKeyIsForOneRoute(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		client, id := process(), lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
-		ctx := lending.WithKey(t.Context(), "cancel")
+		ctx := lending.WithIdempotencyKey(t.Context(), "cancel")
 		require.NoError(t, client.Applications.Cancel(ctx, id))
 		_, err := client.Applications.QuickTest(ctx, id, nil) // which has the same arguments
 		var argument *lending.ArgumentError
@@ -471,12 +473,12 @@ func TestRejectedCommandMayBeCorrected(t *testing.T) {
 	for _, before := range []lendingtest.Fault{{}, {ResetBefore: true}} {
 		keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 			client, user := process(), fake.Newcomer()
-			ctx := lending.WithKey(t.Context(), "customer")
+			ctx := lending.WithIdempotencyKey(t.Context(), "customer")
 			if before.ResetBefore {
 				service.Fail(fake.CreateRoute, before)
 				_, err := client.Applications.CreateCustomer(ctx, user)
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-				bubble.Elapse(quiet)
+				bubble.Elapse(maxLateness)
 			}
 			service.Fail(fake.CreateRoute, lendingtest.Fault{Status: http.StatusBadRequest})
 			_, err := client.Applications.CreateCustomer(ctx, user)
@@ -495,16 +497,16 @@ func TestRejectedCommandMayBeCorrected(t *testing.T) {
 // flaky is a store that minds the end of a context, and whose first save as sent fails though
 // it is done, if loses is set.
 type flaky struct {
-	lending.JournalStore
+	store.Store
 	loses *bool
 }
 
-func (f flaky) Save(ctx context.Context, entry lending.JournalEntry) error {
+func (f flaky) Save(ctx context.Context, entry store.Entry) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	err := f.JournalStore.Save(ctx, entry)
-	if entry.State == lending.CommandSent && *f.loses {
+	err := f.Store.Save(ctx, entry)
+	if entry.State == store.Sent && *f.loses {
 		*f.loses = false
 		return errors.New("the store is away")
 	}
@@ -516,27 +518,27 @@ func (f flaky) Save(ctx context.Context, entry lending.JournalEntry) error {
 func TestWhatBecameOfItIsWrittenDown(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		loses := true
-		journal := lending.NewJournal(flaky{lending.NewMemoryJournalStore(), &loses}, nil)
-		client, user := process(lending.WithJournal(journal)), fake.Newcomer()
+		log := fake.Must(idempotency.NewLog(flaky{store.NewMemory(), &loses}, nil))
+		client, user := processWith(t, service, log), fake.Newcomer()
 		create := func() error {
-			ctx, stop := context.WithTimeout(lending.WithKey(t.Context(), "customer"), 10*time.Second)
+			ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), "customer"), 10*time.Second)
 			defer stop()
 			_, err := client.Applications.CreateCustomer(ctx, user)
 			return err
 		}
 		err := create()
-		require.ErrorIs(t, err, lending.ErrJournal)
+		require.ErrorIs(t, err, idempotency.ErrStore)
 		require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-		unsettled, err := journal.Unsettled(t.Context(), 10)
+		unsettled, err := log.InDoubt(t.Context(), 10)
 		require.NoError(t, err)
 		require.Empty(t, unsettled)
 		service.Fail(fake.CreateRoute, lendingtest.Fault{Delay: time.Hour})
 		require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
-		unsettled, err = journal.Unsettled(t.Context(), 10)
+		unsettled, err = log.InDoubt(t.Context(), 10)
 		require.NoError(t, err)
 		require.Len(t, unsettled, 1)
-		assert.Equal(t, lending.CommandUnknown, unsettled[0].State)
-		bubble.Elapse(quiet)
+		assert.Equal(t, store.InDoubt, unsettled[0].State)
+		bubble.Elapse(maxLateness)
 		require.NoError(t, create())
 		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
 	})
@@ -547,14 +549,14 @@ func TestSomebodyElseWasThere(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		client, user := process(), fake.Newcomer()
 		create := func() error {
-			_, err := client.Applications.CreateCustomer(lending.WithKey(t.Context(), "customer"), user)
+			_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "customer"), user)
 			return err
 		}
 		service.AddCustomer(lendingtest.Customer{Email: user.Email})
 		service.Fail(fake.CreateRoute, lendingtest.Fault{ResetBefore: true})
 		require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
-		bubble.Elapse(quiet)
-		require.ErrorIs(t, create(), lending.ErrUndecided, "there was one before")
+		bubble.Elapse(maxLateness)
+		require.ErrorIs(t, create(), idempotency.ErrNeedsReview, "there was one before")
 
 		apply := creating(t, service)
 		customer := service.Snapshot().Customers[1]
@@ -563,15 +565,15 @@ func TestSomebodyElseWasThere(t *testing.T) {
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 		service.AddApplication(lendingtest.Application{CustomerID: customer.ID})
 		service.AddApplication(lendingtest.Application{CustomerID: customer.ID})
-		bubble.Elapse(quiet)
+		bubble.Elapse(maxLateness)
 		_, err = apply(client, "application")
-		require.ErrorIs(t, err, lending.ErrUndecided, "there are two more")
+		require.ErrorIs(t, err, idempotency.ErrNeedsReview, "there are two more")
 		assert.Zero(t, service.Executed(createApplicationRoute))
 
 		loan := service.AddLoan(lendingtest.Loan{})
 		const route = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
 		confirm := func() error {
-			_, err := client.Loans.ConfirmInvoiceWithdrawal(lending.WithKey(t.Context(), "confirm"), lending.InvoiceWithdrawal{
+			_, err := client.Loans.ConfirmInvoiceWithdrawal(lending.WithIdempotencyKey(t.Context(), "confirm"), lending.InvoiceWithdrawal{
 				LoanID: lending.LoanID(uuid.MustParse(loan.ID)), Amount: "1", AdvanceRate: "0.8",
 			}, lending.WithdrawInvoiceRequestData{DateUTC: time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC), OTP: lending.NewSecret("123456")})
 			return err
@@ -579,7 +581,7 @@ func TestSomebodyElseWasThere(t *testing.T) {
 		service.Fail(route, lendingtest.Fault{ResetBefore: true})
 		require.ErrorIs(t, confirm(), lending.ErrOutcomeUnknown)
 		service.AddTransactions(loan.ID, lendingtest.Transaction{Type: "Repayment", Amount: -100})
-		bubble.Elapse(quiet)
-		require.ErrorIs(t, confirm(), lending.ErrUndecided, "money has moved")
+		bubble.Elapse(maxLateness)
+		require.ErrorIs(t, confirm(), idempotency.ErrNeedsReview, "money has moved")
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
@@ -28,7 +29,7 @@ func TestKeyAsksNobodyTooEarly(t *testing.T) {
 				}}).ID)
 				require.NoError(t, err)
 				call := func() error {
-					offer, err := client.Applications.Process(lending.WithKey(t.Context(), "order-42/process"), id)
+					offer, err := client.Applications.Process(lending.WithIdempotencyKey(t.Context(), "order-42/process"), id)
 					if err == nil {
 						assert.Equal(t, service.Snapshot().Applications[0].Offer.ID, offer.String())
 					}
@@ -36,19 +37,19 @@ func TestKeyAsksNobodyTooEarly(t *testing.T) {
 				}
 				service.Fail(processRoute, lendingtest.Fault{Late: late, ResetBefore: late == 0})
 				require.ErrorIs(t, call(), lending.ErrOutcomeUnknown)
-				require.ErrorIs(t, call(), lending.ErrUnsettled)
+				require.ErrorIs(t, call(), idempotency.ErrInDoubt)
 				bubble.Elapse(2 * time.Minute)
 				if late > 0 {
 					require.NoError(t, call())
 				} else {
-					require.ErrorIs(t, call(), lending.ErrUnsettled)
+					require.ErrorIs(t, call(), idempotency.ErrInDoubt)
 				}
-				bubble.Elapse(quiet)
+				bubble.Elapse(maxLateness)
 				if late > 0 {
 					require.NoError(t, call())
 					assert.Equal(t, 1, service.Executed(processRoute))
 				} else {
-					require.ErrorIs(t, call(), lending.ErrUndecided)
+					require.ErrorIs(t, call(), idempotency.ErrNeedsReview)
 					assert.Zero(t, service.Executed(processRoute))
 				}
 			})
@@ -64,15 +65,15 @@ func TestKeyLooksAgainAtAHalf(t *testing.T) {
 		t.Helper()
 		client, batch := process(), []lending.UserRequest{fake.Newcomer(), fake.Newcomer()}
 		call := func() error {
-			_, err := client.Bulk.CreateCustomers(lending.WithKey(t.Context(), "import-42"), batch)
+			_, err := client.Bulk.CreateCustomers(lending.WithIdempotencyKey(t.Context(), "import-42"), batch)
 			return err
 		}
 		service.Fail(createRoute, lendingtest.Fault{Late: time.Second})
 		require.ErrorIs(t, call(), lending.ErrOutcomeUnknown)
 		service.Fail(readRoute, lendingtest.Fault{})
 		service.Fail(readRoute, lendingtest.Fault{Delay: 2 * time.Second})
-		require.ErrorIs(t, call(), lending.ErrUnsettled)
-		require.ErrorIs(t, call(), lending.ErrAnswerLost)
+		require.ErrorIs(t, call(), idempotency.ErrInDoubt)
+		require.ErrorIs(t, call(), idempotency.ErrAnswerLost)
 		assert.Equal(t, 1, service.Executed(createRoute))
 	})
 }

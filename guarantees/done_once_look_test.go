@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -30,7 +31,7 @@ func TestKeySettlesWhatHappensDuringALook(t *testing.T) {
 			withdrawal, err := client.Loans.WithdrawInvoice(t.Context(), id, lending.InvoiceWithdrawalRequest{Calculation: calculation})
 			require.NoError(t, err)
 			confirmed := func() error {
-				_, err := client.Loans.ConfirmInvoiceWithdrawal(lending.WithKey(t.Context(), "order-42/confirm"), *withdrawal,
+				_, err := client.Loans.ConfirmInvoiceWithdrawal(lending.WithIdempotencyKey(t.Context(), "order-42/confirm"), *withdrawal,
 					lending.WithdrawInvoiceRequestData{DateUTC: time.Unix(0, 0), OTP: lending.NewSecret(service.OTP(loan.ID))})
 				return err
 			}
@@ -39,7 +40,7 @@ func TestKeySettlesWhatHappensDuringALook(t *testing.T) {
 			require.ErrorIs(t, confirmed(), lending.ErrOutcomeUnknown)
 			service.Fail(read, lendingtest.Fault{Delay: 2 * time.Second})
 			err = confirmed()
-			require.ErrorIs(t, err, lending.ErrAnswerLost, read)
+			require.ErrorIs(t, err, idempotency.ErrAnswerLost, read)
 			assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
 			assert.Equal(t, 1, service.Executed(confirm))
 		})

@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
@@ -28,14 +30,14 @@ func TestRepeatedCommandStaysInDoubt(t *testing.T) {
 		route string
 	}{
 		{
-			"a read shows nothing, and it can be executed late", lendingtest.Fault{Late: quiet - time.Second}, time.Second,
+			"a read shows nothing, and it can be executed late", lendingtest.Fault{Late: maxLateness - time.Second}, time.Second,
 			func(ctx context.Context, c *lending.Client, _ order) error {
 				_, err := c.Applications.CreateCustomer(ctx, fake.Ada())
 				return err
 			}, fake.CreateRoute,
 		},
 		{
-			"no read can show it", lendingtest.Fault{ResetAfter: true}, 2 * quiet,
+			"no read can show it", lendingtest.Fault{ResetAfter: true}, 2 * maxLateness,
 			func(ctx context.Context, c *lending.Client, o order) error {
 				_, err := c.Applications.UpdateName(ctx, o.application, "New")
 				return err
@@ -43,17 +45,17 @@ func TestRepeatedCommandStaysInDoubt(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			journaled(t, nil, func(t *testing.T, service *lendingtest.Service, store *tampered, client *lending.Client) {
-				o, journal := newOrder(service), lending.NewJournal(store, nil)
-				ctx := lending.WithKey(t.Context(), "the/key", lending.MayRepeat())
+			journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+				o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, nil))
+				ctx := withKey(t.Context(), "the/key", idempotency.SafeToRepeat)
 				service.Fail(test.route, test.first)
 				require.ErrorIs(t, test.call(ctx, client, o), lending.ErrOutcomeUnknown)
 				bubble.Elapse(test.wait)
 				service.Fail(test.route, lendingtest.Fault{Status: http.StatusBadRequest})
 				require.ErrorIs(t, test.call(ctx, client, o), lending.ErrOutcomeUnknown)
-				unsettled := fake.Must(journal.Unsettled(t.Context(), 2))
+				unsettled := fake.Must(log.InDoubt(t.Context(), 2))
 				require.Len(t, unsettled, 1)
-				assert.Equal(t, lending.CommandUnknown, unsettled[0].State)
+				assert.Equal(t, store.InDoubt, unsettled[0].State)
 			})
 		})
 	}
@@ -62,12 +64,12 @@ func TestRepeatedCommandStaysInDoubt(t *testing.T) {
 // TestLostEntryIsWrittenAgain has the store lose an entry while its command is under way: the
 // answer is recorded, and the next call returns it.
 func TestLostEntryIsWrittenAgain(t *testing.T) {
-	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, store *tampered, client *lending.Client) {
-		user, ctx := fake.Newcomer(), lending.WithKey(t.Context(), "the/key")
-		lose := func() { store.JournalStore = lending.NewMemoryJournalStore() }
+	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		user, ctx := fake.Newcomer(), lending.WithIdempotencyKey(t.Context(), "the/key")
+		lose := func() { entries.Store = store.NewMemory() }
 		service.Fail(fake.CreateRoute, lendingtest.Fault{Reached: lose})
 		saves := 0
-		store.save = func(lending.JournalEntry) error {
+		entries.save = func(store.Entry) error {
 			saves++
 			require.Less(t, saves, 10, "it goes on for ever")
 			return nil
@@ -84,11 +86,11 @@ func TestLostEntryIsWrittenAgain(t *testing.T) {
 func TestLateOwnerLeavesTheLock(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		o := newOrder(service)
-		store, goOn := lending.NewMemoryJournalStore(), make(chan struct{})
-		owner := process(lending.WithJournal(lending.NewJournal(frozen{store, false, goOn}, nil)))
-		other := process(lending.WithJournal(lending.NewJournal(store, nil)))
+		entries, goOn := store.NewMemory(), make(chan struct{})
+		owner := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, false, goOn}, nil)))
+		other := processWith(t, service, fake.Must(idempotency.NewLog(entries, nil)))
 		rename := func(client *lending.Client, key, name string) error {
-			ctx, stop := context.WithTimeout(lending.WithKey(t.Context(), key), 10*time.Second)
+			ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), key), 10*time.Second)
 			defer stop()
 			_, err := client.Applications.UpdateName(ctx, o.application, name)
 			return err
@@ -96,14 +98,14 @@ func TestLateOwnerLeavesTheLock(t *testing.T) {
 		owned := make(chan error)
 		go func() { owned <- rename(owner, "older", "Older") }()
 		bubble.Elapse(11 * time.Second)
-		service.Fail(renameRoute, lendingtest.Fault{Late: quiet - time.Second})
+		service.Fail(renameRoute, lendingtest.Fault{Late: maxLateness - time.Second})
 		require.ErrorIs(t, rename(other, "older", "Older"), lending.ErrOutcomeUnknown)
 		close(goOn)
 		require.NoError(t, <-owned)
-		var refused *lending.KeyError
+		var refused *idempotency.Error
 		require.ErrorAs(t, rename(other, "newer", "Newer"), &refused)
-		require.ErrorIs(t, refused, lending.ErrScopeHeld)
-		assert.Equal(t, 10*time.Second+quiet, refused.RetryAfter)
+		require.ErrorIs(t, refused, idempotency.ErrLocked)
+		assert.Equal(t, 10*time.Second+maxLateness, refused.RetryAfter)
 	})
 }
 
@@ -118,14 +120,14 @@ func TestAbsencesDoNotProveAnOffer(t *testing.T) {
 		})
 		service.Fail(fake.ProcessRoute, lendingtest.Fault{ResetBefore: true})
 		call := func() error {
-			_, err := client.Applications.Process(lending.WithKey(t.Context(), "the/key"), o.application)
+			_, err := client.Applications.Process(lending.WithIdempotencyKey(t.Context(), "the/key"), o.application)
 			return err
 		}
 		require.ErrorIs(t, call(), lending.ErrOutcomeUnknown)
 		status = http.StatusBadRequest
-		require.ErrorIs(t, call(), lending.ErrUnsettled)
-		bubble.Elapse(quiet)
-		require.ErrorIs(t, call(), lending.ErrUndecided)
+		require.ErrorIs(t, call(), idempotency.ErrInDoubt)
+		bubble.Elapse(maxLateness)
+		require.ErrorIs(t, call(), idempotency.ErrNeedsReview)
 	})
 }
 
@@ -134,33 +136,33 @@ func TestAbsencesDoNotProveAnOffer(t *testing.T) {
 func TestConflictBeginsTheCallAnew(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		in   func(lending.JournalEntry) bool
+		in   func(store.Entry) bool
 	}{
-		{"the lock of another command is freed", func(e lending.JournalEntry) bool {
-			return e.Key == ":first" && e.Scope == ""
+		{"the lock of another command is freed", func(e store.Entry) bool {
+			return e.Key == ":first" && e.Lock == ""
 		}},
-		{"the lock is taken before the reads", func(e lending.JournalEntry) bool {
-			return e.Key == ":second" && e.State == lending.CommandFree && e.Scope != ""
+		{"the lock is taken before the reads", func(e store.Entry) bool {
+			return e.Key == ":second" && e.State == store.Free && e.Lock != ""
 		}},
-		{"the command is written down", func(e lending.JournalEntry) bool {
-			return e.Key == ":second" && e.State == lending.CommandSent
+		{"the command is written down", func(e store.Entry) bool {
+			return e.Key == ":second" && e.State == store.Sent
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			journaled(t, nil, func(t *testing.T, service *lendingtest.Service, store *tampered, client *lending.Client) {
+			journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 				o := newOrder(service)
 				create := func(key string) error {
-					_, err := client.Applications.Create(lending.WithKey(t.Context(), key), o.request(), nil)
+					_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), key), o.request(), nil)
 					return err
 				}
 				service.Fail(fake.ListRoute, lendingtest.Fault{Status: http.StatusForbidden})
 				require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(create("first")), "it has the lock")
 				bubble.Elapse(time.Minute)
 				conflicts := 0
-				store.save = func(entry lending.JournalEntry) error {
+				entries.save = func(entry store.Entry) error {
 					if conflicts == 0 && test.in(entry) {
 						conflicts++
-						return lending.ErrJournalConflict
+						return store.ErrConflict
 					}
 					return nil
 				}
@@ -174,43 +176,43 @@ func TestConflictBeginsTheCallAnew(t *testing.T) {
 
 // lastSaved is a store that has what was saved, and returns what the test says.
 type lastSaved struct {
-	lending.JournalStore
-	saved []lending.JournalEntry
-	next  *lending.JournalEntry
+	store.Store
+	saved []store.Entry
+	next  *store.Entry
 }
 
-func (s *lastSaved) Save(_ context.Context, entry lending.JournalEntry) error {
+func (s *lastSaved) Save(_ context.Context, entry store.Entry) error {
 	entry.Revision++
 	entry.Data = bytes.Clone(entry.Data)
 	s.saved = append(s.saved, entry)
 	return nil
 }
 
-func (s *lastSaved) Load(context.Context, string) (*lending.JournalEntry, error) { return s.next, nil }
+func (s *lastSaved) Load(context.Context, string) (*store.Entry, error) { return s.next, nil }
 
 // TestEncryptedEntryIsOfItsState returns, to an encrypted store, the data of an entry as that
 // of another key, revision or state.
 func TestEncryptedEntryIsOfItsState(t *testing.T) {
 	for _, test := range []struct {
 		name   string
-		change func(*lending.JournalEntry)
+		change func(*store.Entry)
 		want   error
 	}{
-		{"unchanged", func(*lending.JournalEntry) {}, nil},
-		{"another key", func(e *lending.JournalEntry) { e.Key = "other" }, lending.ErrCorruptEntry},
-		{"a later revision", func(e *lending.JournalEntry) { e.Revision++ }, lending.ErrCorruptEntry},
-		{"another state", func(e *lending.JournalEntry) { e.State = lending.CommandDone }, lending.ErrCorruptEntry},
-		{"a changed byte", func(e *lending.JournalEntry) { e.Data[20] ^= 1 }, lending.ErrCorruptEntry},
-		{"no data", func(e *lending.JournalEntry) { e.Data = nil }, lending.ErrCorruptEntry},
+		{"unchanged", func(*store.Entry) {}, nil},
+		{"another key", func(e *store.Entry) { e.Key = "other" }, store.ErrCorrupt},
+		{"a later revision", func(e *store.Entry) { e.Revision++ }, store.ErrCorrupt},
+		{"another state", func(e *store.Entry) { e.State = store.Done }, store.ErrCorrupt},
+		{"a changed byte", func(e *store.Entry) { e.Data[20] ^= 1 }, store.ErrCorrupt},
+		{"no data", func(e *store.Entry) { e.Data = nil }, store.ErrCorrupt},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			inner := &lastSaved{}
-			store := fake.Must(lending.NewEncryptedJournalStore(inner, bytes.Repeat([]byte("k"), 32)))
-			entry := lending.JournalEntry{Key: "key", State: lending.CommandFree, Scope: "scope", Data: []byte("data")}
-			require.NoError(t, store.Save(t.Context(), entry))
+			entries := fake.Must(store.NewEncrypted(inner, bytes.Repeat([]byte("k"), 32)))
+			entry := store.Entry{Key: "key", State: store.Free, Lock: "scope", Data: []byte("data")}
+			require.NoError(t, entries.Save(t.Context(), entry))
 			inner.next = &inner.saved[0]
 			test.change(inner.next)
-			loaded, err := store.Load(t.Context(), "key")
+			loaded, err := entries.Load(t.Context(), "key")
 			require.ErrorIs(t, err, test.want)
 			if test.want == nil {
 				entry.Revision = 1
@@ -226,10 +228,10 @@ func TestEncryptedLocksNeedTheKey(t *testing.T) {
 	locks := map[string]bool{"scope": true}
 	for _, key := range []string{"a", "b", "a"} {
 		inner := &lastSaved{}
-		store := fake.Must(lending.NewEncryptedJournalStore(inner, bytes.Repeat([]byte(key), 32)))
-		entry := lending.JournalEntry{Key: "key", State: lending.CommandFree, Scope: "scope"}
-		require.NoError(t, store.Save(t.Context(), entry))
-		locks[inner.saved[0].Scope] = true
+		entries := fake.Must(store.NewEncrypted(inner, bytes.Repeat([]byte(key), 32)))
+		entry := store.Entry{Key: "key", State: store.Free, Lock: "scope"}
+		require.NoError(t, entries.Save(t.Context(), entry))
+		locks[inner.saved[0].Lock] = true
 	}
 	assert.Len(t, locks, 3, "one of each key, and none that is the plain text")
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/fake"
@@ -71,7 +73,7 @@ func TestKeyIsForOneRecord(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-				o, ctx := newOrder(service), lending.WithKey(t.Context(), "the/key")
+				o, ctx := newOrder(service), lending.WithIdempotencyKey(t.Context(), "the/key")
 				require.NoError(t, test.call(ctx, process(), o))
 				arrived := len(service.Requests())
 				var argument *lending.ArgumentError
@@ -112,7 +114,7 @@ func TestSecretsDoNotTellRequestsApart(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 				o, client := newOrder(service), process()
-				ctx := lending.WithKey(t.Context(), "the/key")
+				ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
 				require.NoError(t, test.call(ctx, client, o, "1"))
 				arrived := len(service.Requests())
 				require.NoError(t, test.call(ctx, client, o, "2"))
@@ -130,7 +132,7 @@ func TestKeyedCallEndsInTime(t *testing.T) {
 		o, client, other := newOrder(service), process(), process()
 		require.NoError(t, client.Session().SignIn(t.Context()))
 		send := func(client *lending.Client) error {
-			ctx, stop := context.WithTimeout(lending.WithKey(t.Context(), "the/key"), time.Hour)
+			ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), "the/key"), time.Hour)
 			defer stop()
 			return client.Applications.SendLink(ctx, o.application)
 		}
@@ -142,9 +144,9 @@ func TestKeyedCallEndsInTime(t *testing.T) {
 			ended <- time.Since(start)
 		}()
 		<-held
-		var refused *lending.KeyError
+		var refused *idempotency.Error
 		require.ErrorAs(t, send(other), &refused)
-		require.ErrorIs(t, refused, lending.ErrInProgress)
+		require.ErrorIs(t, refused, idempotency.ErrInProgress)
 		assert.Equal(t, 2*time.Minute, refused.RetryAfter)
 		assert.Equal(t, 2*time.Minute, <-ended)
 	})
@@ -159,23 +161,23 @@ func TestResolutionIsKept(t *testing.T) {
 		want error
 	}{
 		{"an answer", 38, nil},
-		{"an answer that is too large", 37, lending.ErrAnswerLost},
+		{"an answer that is too large", 37, idempotency.ErrAnswerLost},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			opts := &lending.JournalOptions{MaxAnswer: test.most}
-			journaled(t, opts, func(t *testing.T, service *lendingtest.Service, store *tampered, client *lending.Client) {
-				o, journal := newOrder(service), lending.NewJournal(store, opts)
+			opts := &idempotency.Options{MaxAnswer: test.most}
+			journaled(t, opts, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+				o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, opts))
 				service.Fail("POST /api/Loan/resend-withdrawal-otp/{loanId}", lendingtest.Fault{ResetAfter: true})
 				resend := func() error {
-					_, err := client.Loans.ResendWithdrawalOTP(lending.WithKey(t.Context(), "the/key"), o.loan)
+					_, err := client.Loans.ResendWithdrawalOTP(lending.WithIdempotencyKey(t.Context(), "the/key"), o.loan)
 					return err
 				}
 				require.ErrorIs(t, resend(), lending.ErrOutcomeUnknown)
-				require.ErrorIs(t, resend(), lending.ErrUndecided)
-				require.NoError(t, journal.Resolve(t.Context(), "the/key", lending.Resolution{
-					By: "Grace", Why: "asked the customer", Verdict: lending.Happened(o.application),
+				require.ErrorIs(t, resend(), idempotency.ErrNeedsReview)
+				require.NoError(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{
+					By: "Grace", Why: "asked the customer", Verdict: idempotency.Happened(o.application),
 				}))
-				entry := fake.Must(store.Load(t.Context(), ":the/key"))
+				entry := fake.Must(entries.Load(t.Context(), ":the/key"))
 				assert.Contains(t, string(entry.Data), "Grace")
 				assert.Contains(t, string(entry.Data), "asked the customer")
 				require.ErrorIs(t, resend(), test.want)
@@ -197,23 +199,23 @@ func TestSweepGoesOn(t *testing.T) {
 		{"a conflict every time", 1000, 249},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			opts := &lending.JournalOptions{KeepAnswers: time.Hour}
-			journaled(t, opts, func(t *testing.T, _ *lendingtest.Service, store *tampered, _ *lending.Client) {
+			opts := &idempotency.Options{KeepAnswers: time.Hour}
+			journaled(t, opts, func(t *testing.T, _ *lendingtest.Service, entries *tampered, _ *lending.Client) {
 				for i := range 250 {
-					require.NoError(t, store.Save(t.Context(), lending.JournalEntry{
-						Key: fmt.Sprintf(":%03d", i), State: lending.CommandDone, Data: []byte(`{"route":"POST /a","status":200}`),
+					require.NoError(t, entries.Save(t.Context(), store.Entry{
+						Key: fmt.Sprintf(":%03d", i), State: store.Done, Data: []byte(`{"route":"POST /a","status":200}`),
 					}))
 				}
 				bubble.Elapse(time.Hour)
 				conflicts := 0
-				store.save = func(entry lending.JournalEntry) error {
+				entries.save = func(entry store.Entry) error {
 					if entry.Key == ":003" && conflicts < test.conflicts {
 						conflicts++
-						return lending.ErrJournalConflict
+						return store.ErrConflict
 					}
 					return nil
 				}
-				assert.Equal(t, test.want, fake.Must(lending.NewJournal(store, opts).Sweep(t.Context())))
+				assert.Equal(t, test.want, fake.Must(fake.Must(idempotency.NewLog(entries, opts)).Sweep(t.Context())))
 			})
 		})
 	}
@@ -225,7 +227,7 @@ func TestAnswerIsLeftWhereOneReadFails(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		o, client := newOrder(service), process()
 		create := func() (lending.ApplicationID, error) {
-			return client.Applications.Create(lending.WithKey(t.Context(), "the/key"), o.request(), nil)
+			return client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "the/key"), o.request(), nil)
 		}
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
 		_, err := create()
@@ -233,7 +235,7 @@ func TestAnswerIsLeftWhereOneReadFails(t *testing.T) {
 		refuse := lendingtest.Fault{Status: http.StatusForbidden, Times: -1}
 		service.Fail("GET /api/Application/get-application/{applicationId}", refuse)
 		_, err = create()
-		require.ErrorIs(t, err, lending.ErrUnsettled)
+		require.ErrorIs(t, err, idempotency.ErrInDoubt)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 		service.ClearFaults()
 		id, err := create()

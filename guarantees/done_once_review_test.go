@@ -18,6 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
@@ -43,19 +45,19 @@ func TestARefusalOfTheSecondTimeSettlesNothing(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+			withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, log *idempotency.Log) {
 				o, client := newOrder(service), process()
-				older, newer := lending.WithKey(t.Context(), "name-1"), lending.WithKey(t.Context(), "name-2")
-				service.Fail(updateName, lendingtest.Fault{Late: quiet - time.Second})
+				older, newer := lending.WithIdempotencyKey(t.Context(), "name-1"), lending.WithIdempotencyKey(t.Context(), "name-2")
+				service.Fail(updateName, lendingtest.Fault{Late: maxLateness - time.Second})
 				_, err := client.Applications.UpdateName(older, o.application, "Old")
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 				_, err = process(second(service)).Applications.UpdateName(older, o.application, "Old")
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-				unsettled := fake.Must(journal.Unsettled(t.Context(), 2))
+				unsettled := fake.Must(log.InDoubt(t.Context(), 2))
 				require.Len(t, unsettled, 1)
-				assert.Equal(t, lending.CommandUnknown, unsettled[0].State)
+				assert.Equal(t, store.InDoubt, unsettled[0].State)
 				_, err = client.Applications.UpdateName(newer, o.application, "New")
-				require.ErrorIs(t, err, lending.ErrScopeHeld, "the older one would overwrite it")
+				require.ErrorIs(t, err, idempotency.ErrLocked, "the older one would overwrite it")
 			})
 		})
 	}
@@ -72,24 +74,24 @@ func refusesName(status int) func(*lendingtest.Service) lending.Option {
 func TestAStoreThatFailsTheSecondTimeSettlesNothing(t *testing.T) {
 	for name, after := range map[string]bool{"before": false, "after": true} {
 		t.Run(name, func(t *testing.T) {
-			journaled(t, nil, func(t *testing.T, service *lendingtest.Service, store *tampered, client *lending.Client) {
+			journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 				o := newOrder(service)
-				older, newer := lending.WithKey(t.Context(), "name-1"), lending.WithKey(t.Context(), "name-2")
-				service.Fail(updateName, lendingtest.Fault{Late: quiet - time.Second})
+				older, newer := lending.WithIdempotencyKey(t.Context(), "name-1"), lending.WithIdempotencyKey(t.Context(), "name-2")
+				service.Fail(updateName, lendingtest.Fault{Late: maxLateness - time.Second})
 				_, err := client.Applications.UpdateName(older, o.application, "Old")
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-				fail := func(lending.JournalEntry) error {
-					store.save, store.saved = nil, nil // once
+				fail := func(store.Entry) error {
+					entries.save, entries.saved = nil, nil // once
 					return errStore
 				}
-				if store.save = fail; after {
-					store.save, store.saved = nil, fail
+				if entries.save = fail; after {
+					entries.save, entries.saved = nil, fail
 				}
 				_, err = client.Applications.UpdateName(older, o.application, "Old")
-				require.ErrorIs(t, err, lending.ErrJournal)
+				require.ErrorIs(t, err, idempotency.ErrStore)
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 				_, err = client.Applications.UpdateName(newer, o.application, "New")
-				require.ErrorIs(t, err, lending.ErrScopeHeld)
+				require.ErrorIs(t, err, idempotency.ErrLocked)
 			})
 		})
 	}
@@ -97,36 +99,36 @@ func TestAStoreThatFailsTheSecondTimeSettlesNothing(t *testing.T) {
 
 // TestWhoSaysThatItHappenedDoesNotLetAnOldValueComeBack where it was sent twice.
 func TestWhoSaysThatItHappenedDoesNotLetAnOldValueComeBack(t *testing.T) {
-	for name, says := range map[string]func(*testing.T, *lending.Journal, func(...lending.KeyOption) error){
-		"a person": func(t *testing.T, journal *lending.Journal, _ func(...lending.KeyOption) error) {
+	for name, says := range map[string]func(*testing.T, *idempotency.Log, func(...keyOption) error){
+		"a person": func(t *testing.T, log *idempotency.Log, _ func(...keyOption) error) {
 			t.Helper()
-			require.NoError(t, journal.Resolve(t.Context(), "name-1", lending.Resolution{By: "ada", Why: "seen", Verdict: lending.Happened(true)}))
+			require.NoError(t, log.Resolve(t.Context(), "name-1", idempotency.Resolution{By: "ada", Why: "seen", Verdict: idempotency.Happened(true)}))
 		},
-		"a look": func(t *testing.T, _ *lending.Journal, older func(...lending.KeyOption) error) {
+		"a look": func(t *testing.T, _ *idempotency.Log, older func(...keyOption) error) {
 			t.Helper()
-			require.NoError(t, older(lending.SettleWith(func(context.Context) (lending.Verdict, error) { return lending.Happened(true), nil })))
+			require.NoError(t, older(withCheck(func(context.Context) (idempotency.Verdict, error) { return idempotency.Happened(true), nil })))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+			withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, log *idempotency.Log) {
 				o, client := newOrder(service), process()
-				set := func(key, value string, opts ...lending.KeyOption) error {
-					_, err := client.Applications.UpdateName(lending.WithKey(t.Context(), key, opts...), o.application, value)
+				set := func(key, value string, opts ...keyOption) error {
+					_, err := client.Applications.UpdateName(withKey(t.Context(), key, opts...), o.application, value)
 					return err
 				}
-				service.Fail(updateName, lendingtest.Fault{Late: quiet - time.Second})
+				service.Fail(updateName, lendingtest.Fault{Late: maxLateness - time.Second})
 				service.Fail(updateName, lendingtest.Fault{ResetAfter: true})
 				for range 2 {
 					require.ErrorIs(t, set("name-1", "Old"), lending.ErrOutcomeUnknown)
 				}
-				says(t, journal, func(opts ...lending.KeyOption) error { return set("name-1", "Old", opts...) })
-				var refused *lending.KeyError
+				says(t, log, func(opts ...keyOption) error { return set("name-1", "Old", opts...) })
+				var refused *idempotency.Error
 				for err := set("name-2", "New"); err != nil; err = set("name-2", "New") {
-					require.ErrorIs(t, err, lending.ErrScopeHeld)
+					require.ErrorIs(t, err, idempotency.ErrLocked)
 					require.ErrorAs(t, err, &refused)
 					bubble.Elapse(refused.RetryAfter)
 				}
-				bubble.Elapse(2 * quiet)
+				bubble.Elapse(2 * maxLateness)
 				assert.Equal(t, "New", service.Snapshot().Applications[1].BusinessName)
 			})
 		})
@@ -135,21 +137,21 @@ func TestWhoSaysThatItHappenedDoesNotLetAnOldValueComeBack(t *testing.T) {
 
 // TestAnUploadHasNoAnswerToLose: who knows that it happened has nothing to hand over.
 func TestAnUploadHasNoAnswerToLose(t *testing.T) {
-	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, log *idempotency.Log) {
 		o, client := newOrder(service), process()
 		const submit = "POST /api/Application/submit-bankstatement-document/{applicationId}"
 		upload := func(key string) error {
 			document := lending.Document{Name: "a.pdf", Content: strings.NewReader("%PDF-1.7")}
-			return client.Applications.SubmitBankStatement(lending.WithKey(t.Context(), key), o.application, document)
+			return client.Applications.SubmitBankStatement(lending.WithIdempotencyKey(t.Context(), key), o.application, document)
 		}
 		service.Fail(submit, lendingtest.Fault{ResetAfter: true})
 		require.ErrorIs(t, upload("lost"), lending.ErrOutcomeUnknown)
-		require.ErrorIs(t, upload("lost"), lending.ErrUndecided)
-		require.NoError(t, journal.Resolve(t.Context(), "lost", lending.Resolution{By: "ada", Why: "seen", Verdict: lending.Happened(nil)}))
+		require.ErrorIs(t, upload("lost"), idempotency.ErrNeedsReview)
+		require.NoError(t, log.Resolve(t.Context(), "lost", idempotency.Resolution{By: "ada", Why: "seen", Verdict: idempotency.Happened(nil)}))
 		require.NoError(t, upload("lost"))
 		require.NoError(t, upload("swept"))
 		bubble.Elapse(31 * 24 * time.Hour)
-		require.Equal(t, 1, fake.Must(journal.Sweep(t.Context())))
+		require.Equal(t, 1, fake.Must(log.Sweep(t.Context())))
 		require.NoError(t, upload("swept"))
 		assert.Equal(t, 2, service.Executed(submit))
 	})
@@ -157,20 +159,20 @@ func TestAnUploadHasNoAnswerToLose(t *testing.T) {
 
 // TestWhyIsThatOfNow and not what was said of an earlier time that it was sent.
 func TestWhyIsThatOfNow(t *testing.T) {
-	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, log *idempotency.Log) {
 		o, client := newOrder(service), process()
 		service.Fail("POST /api/Loan/resend-withdrawal-otp/{loanId}", lendingtest.Fault{ResetBefore: true, Times: 2})
 		resend := func() error {
-			_, err := client.Loans.ResendWithdrawalOTP(lending.WithKey(t.Context(), "the/key"), o.loan)
+			_, err := client.Loans.ResendWithdrawalOTP(lending.WithIdempotencyKey(t.Context(), "the/key"), o.loan)
 			return err
 		}
 		require.ErrorIs(t, resend(), lending.ErrOutcomeUnknown)
-		require.ErrorIs(t, resend(), lending.ErrUndecided)
-		bubble.Elapse(quiet)
-		require.NoError(t, journal.Resolve(t.Context(), "the/key", lending.Resolution{By: "ada", Why: "it is not there", Verdict: lending.NotHappened()}))
+		require.ErrorIs(t, resend(), idempotency.ErrNeedsReview)
+		bubble.Elapse(maxLateness)
+		require.NoError(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{By: "ada", Why: "it is not there", Verdict: idempotency.NotHappened()}))
 		require.ErrorIs(t, resend(), lending.ErrOutcomeUnknown)
-		assert.Empty(t, fake.Must(journal.Unsettled(t.Context(), 1))[0].Why)
-		require.NoError(t, journal.Resolve(t.Context(), "the/key", lending.Resolution{By: "ada", Why: "it came", Verdict: lending.Happened(nil)}))
+		assert.Empty(t, fake.Must(log.InDoubt(t.Context(), 1))[0].Why)
+		require.NoError(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{By: "ada", Why: "it came", Verdict: idempotency.Happened(nil)}))
 		assert.NotContains(t, resend().Error(), "it is not there")
 	})
 }
@@ -178,9 +180,9 @@ func TestWhyIsThatOfNow(t *testing.T) {
 // TestAStoreThatSavesTwice is one whose driver tries again after it was heard: this call has
 // the entry then, and nobody else.
 func TestAStoreThatSavesTwice(t *testing.T) {
-	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, store *tampered, client *lending.Client) {
-		store.saved = func(entry lending.JournalEntry) error { return store.JournalStore.Save(t.Context(), entry) }
-		fake.Must(client.Applications.CreateCustomer(lending.WithKey(t.Context(), "the/key"), fake.Newcomer()))
+	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		entries.saved = func(entry store.Entry) error { return entries.Store.Save(t.Context(), entry) }
+		fake.Must(client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"), fake.Newcomer()))
 		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
 	})
 }
@@ -192,11 +194,11 @@ type loudError string
 func (e loudError) Error() string { return string(e) }
 
 func TestAKeyErrorQuotesNoCause(t *testing.T) {
-	journaled(t, nil, func(t *testing.T, _ *lendingtest.Service, store *tampered, client *lending.Client) {
+	journaled(t, nil, func(t *testing.T, _ *lendingtest.Service, entries *tampered, client *lending.Client) {
 		const canary = "C4n4ry-5ecret!"
-		store.load = func() error { return loudError(canary) }
-		_, err := client.Applications.CreateCustomer(lending.WithKey(t.Context(), "the/key"), fake.Newcomer())
-		var refused *lending.KeyError
+		entries.load = func() error { return loudError(canary) }
+		_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"), fake.Newcomer())
+		var refused *idempotency.Error
 		require.ErrorAs(t, err, &refused)
 		require.ErrorIs(t, err, loudError(canary))
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%t"} {
@@ -208,19 +210,19 @@ func TestAKeyErrorQuotesNoCause(t *testing.T) {
 // TestACorruptEntryKeepsNoOthers from being forgotten, plain or encrypted.
 func TestACorruptEntryKeepsNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plain := lending.NewMemoryJournalStore()
-		encrypted, err := lending.NewEncryptedJournalStore(plain, []byte(strings.Repeat("k", 32)))
+		plain := store.NewMemory()
+		encrypted, err := store.NewEncrypted(plain, []byte(strings.Repeat("k", 32)))
 		require.NoError(t, err)
-		for name, store := range map[string]lending.JournalStore{"plain": plain, "encrypted": encrypted} {
-			opts := &lending.JournalOptions{Namespace: name, KeepAnswers: time.Hour}
-			require.NoError(t, plain.Save(t.Context(), lending.JournalEntry{Key: name + ":corrupt", State: lending.CommandDone, Data: []byte("{")}))
+		for name, entries := range map[string]store.Store{"plain": plain, "encrypted": encrypted} {
+			opts := &idempotency.Options{Namespace: name, KeepAnswers: time.Hour}
+			require.NoError(t, plain.Save(t.Context(), store.Entry{Key: name + ":corrupt", State: store.Done, Data: []byte("{")}))
 			bubble.Elapse(time.Second)
-			require.NoError(t, store.Save(t.Context(), lending.JournalEntry{Key: name + ":fine", State: lending.CommandDone, Data: []byte(`{"route":"POST /a","status":200}`)}))
+			require.NoError(t, entries.Save(t.Context(), store.Entry{Key: name + ":fine", State: store.Done, Data: []byte(`{"route":"POST /a","status":200}`)}))
 			bubble.Elapse(time.Hour)
-			swept, err := lending.NewJournal(store, opts).Sweep(t.Context())
-			require.ErrorIs(t, err, lending.ErrCorruptEntry, name)
+			swept, err := fake.Must(idempotency.NewLog(entries, opts)).Sweep(t.Context())
+			require.ErrorIs(t, err, store.ErrCorrupt, name)
 			assert.Equal(t, 1, swept, name)
-			assert.Equal(t, lending.CommandForgotten, fake.Must(plain.Load(t.Context(), name+":fine")).State, name)
+			assert.Equal(t, store.Forgotten, fake.Must(plain.Load(t.Context(), name+":fine")).State, name)
 		}
 	})
 }
@@ -239,8 +241,8 @@ func TestAFailedListIsNoEmptyOne(t *testing.T) {
 		service.AddApplication(lendingtest.Application{CustomerID: customer})
 		service.Fail(listApplications, lendingtest.Fault{Status: http.StatusBadRequest})
 		service.Fail(createApplication, lendingtest.Fault{ResetBefore: true})
-		for _, want := range []error{lending.ErrOutcomeUnknown, lending.ErrUndecided} {
-			_, err := client.Applications.Create(lending.WithKey(t.Context(), "the/key"),
+		for _, want := range []error{lending.ErrOutcomeUnknown, idempotency.ErrNeedsReview} {
+			_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "the/key"),
 				lending.ApplicationRequest{CustomerID: fake.Must(lending.ParseCustomerID(customer)), BusinessName: "B", BusinessZip: "94105"}, nil)
 			require.ErrorIs(t, err, want)
 		}
@@ -255,7 +257,7 @@ func TestOtherIDsAreNotAllAbsent(t *testing.T) {
 			client := process()
 			customer := fake.Must(lending.ParseCustomerID(service.AddCustomer(lendingtest.Customer{Email: "order@example.com"}).ID))
 			create := func() (lending.ApplicationID, error) {
-				return client.Applications.Create(lending.WithKey(t.Context(), "the/key"),
+				return client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "the/key"),
 					lending.ApplicationRequest{CustomerID: customer, BusinessName: "B", BusinessZip: "94105"}, nil)
 			}
 			service.Fail(createApplication, lendingtest.Fault{ResetAfter: true})
@@ -279,14 +281,14 @@ func TestOtherIDsAreNotAllAbsent(t *testing.T) {
 // TestAnEntryOfTheFirstVersion is read by all that follow: neither what is kept nor what
 // tells requests apart may change, or whoever updates has all his keys refused.
 func TestAnEntryOfTheFirstVersion(t *testing.T) {
-	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, store *tampered, client *lending.Client) {
+	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		user := lending.UserRequest{FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com", Password: lending.NewSecret("a"), MobileNumber: "4155550100"}
 		mac := hmac.New(sha256.New, []byte("SALT"))
 		mac.Write([]byte(`{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com","password":"[redacted]","mobileNumber":"4155550100"}`))
-		kept := fmt.Sprintf(`{"route":"POST /api/Application/create-customer","print":%q,"salt":"SALT","left":true,"status":200,"media":"application/json","answer":%q}`,
+		kept := fmt.Sprintf(`{"route":"POST /api/Application/create-customer","fingerprint":%q,"salt":"SALT","left":true,"status":200,"media":"application/json","answer":%q}`,
 			base64.StdEncoding.EncodeToString(mac.Sum(nil)), base64.StdEncoding.EncodeToString([]byte(`{"id":"00000001-0001-4000-8000-000000000009"}`)))
-		require.NoError(t, store.Save(t.Context(), lending.JournalEntry{Key: ":the/key", State: lending.CommandDone, Data: []byte(kept)}))
-		customer, err := client.Applications.CreateCustomer(lending.WithKey(t.Context(), "the/key"), user)
+		require.NoError(t, entries.Save(t.Context(), store.Entry{Key: ":the/key", State: store.Done, Data: []byte(kept)}))
+		customer, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"), user)
 		require.NoError(t, err)
 		assert.Equal(t, "00000001-0001-4000-8000-000000000009", customer.ID.String())
 		assert.Zero(t, service.Executed(fake.CreateRoute))

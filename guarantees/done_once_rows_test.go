@@ -14,8 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
@@ -140,9 +143,9 @@ func TestEveryMutationHasItsRow(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				service := &forgetful{routes: routes}
 				client := wire.NewClient(t, "https://lending.example", lending.WithTokenSource(lending.StaticToken("test-token")),
-					lending.WithHTTPClient(&http.Client{Transport: service}), lending.WithJournal(lending.NewJournal(lending.NewMemoryJournalStore(), nil)))
-				call := func(opts ...lending.KeyOption) error {
-					_, err := catalog.Calls[name](lending.WithKey(t.Context(), "the/key", opts...), client)
+					lending.WithHTTPClient(&http.Client{Transport: service}), lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))))
+				call := func(opts ...keyOption) error {
+					_, err := catalog.Calls[name](withKey(t.Context(), "the/key", opts...), client)
 					return err
 				}
 				commands := func() (n int) {
@@ -167,24 +170,24 @@ func TestEveryMutationHasItsRow(t *testing.T) {
 				case again:
 					assert.Equal(t, []string{name}, service.seen)
 				case absent:
-					require.ErrorIs(t, second, lending.ErrUnsettled)
+					require.ErrorIs(t, second, idempotency.ErrInDoubt)
 					assert.Equal(t, want.reads, service.seen, "the reads after")
-					bubble.Elapse(quiet)
+					bubble.Elapse(maxLateness)
 					require.ErrorIs(t, call(), lending.ErrOutcomeUnknown)
 					assert.Equal(t, 1, commands())
 				case person:
 					assert.Equal(t, want.reads, service.seen)
 					if len(want.reads) > 0 { // which may show it later
-						require.ErrorIs(t, second, lending.ErrUnsettled)
-						bubble.Elapse(quiet)
+						require.ErrorIs(t, second, idempotency.ErrInDoubt)
+						bubble.Elapse(maxLateness)
 						second = call()
 					}
-					require.ErrorIs(t, second, lending.ErrUndecided)
-					bubble.Elapse(100 * quiet)
-					require.ErrorIs(t, call(), lending.ErrUndecided)
+					require.ErrorIs(t, second, idempotency.ErrNeedsReview)
+					bubble.Elapse(100 * maxLateness)
+					require.ErrorIs(t, call(), idempotency.ErrNeedsReview)
 					assert.Zero(t, commands())
 					service.seen = nil
-					require.ErrorIs(t, call(lending.MayRepeat()), lending.ErrOutcomeUnknown)
+					require.ErrorIs(t, call(idempotency.SafeToRepeat), lending.ErrOutcomeUnknown)
 					assert.Equal(t, []string{name}, service.seen, "the caller says that it may be repeated")
 				}
 			})
@@ -197,12 +200,12 @@ func TestOfferWithForceIsLeftToAPerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := &forgetful{routes: map[string]catalog.Route{}}
 		client := wire.NewClient(t, "https://lending.example", lending.WithTokenSource(lending.StaticToken("test-token")),
-			lending.WithHTTPClient(&http.Client{Transport: service}), lending.WithJournal(lending.NewJournal(lending.NewMemoryJournalStore(), nil)))
-		ctx := lending.WithKey(t.Context(), "force")
+			lending.WithHTTPClient(&http.Client{Transport: service}), lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))))
+		ctx := lending.WithIdempotencyKey(t.Context(), "force")
 		_, err := client.Applications.Offer(ctx, catalog.Application, &lending.OfferOptions{Force: true})
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 		_, err = client.Applications.Offer(ctx, catalog.Application, &lending.OfferOptions{Force: true})
-		require.ErrorIs(t, err, lending.ErrUndecided)
+		require.ErrorIs(t, err, idempotency.ErrNeedsReview)
 		assert.Contains(t, err.Error(), "what force does is not published")
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/fake"
@@ -128,13 +129,13 @@ func TestALostAnswerIsFoundOut(t *testing.T) {
 				prepareOrder(t, client, &o)
 				before := service.Executed(test.route)
 				service.Fail(test.route, lendingtest.Fault{ResetAfter: true})
-				ctx := lending.WithKey(t.Context(), "the/key")
+				ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
 				_, err := test.call(ctx, client, o)
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 				for range 2 {
 					answer, err := test.call(ctx, process(), o)
 					if test.id == nil {
-						require.ErrorIs(t, err, lending.ErrAnswerLost)
+						require.ErrorIs(t, err, idempotency.ErrAnswerLost)
 						assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
 						continue
 					}
@@ -164,19 +165,19 @@ func prepareOrder(t *testing.T, client *lending.Client, o *order) {
 
 // TestSomebodyElseAtTheSameList leaves to a person what two can have done.
 func TestSomebodyElseAtTheSameList(t *testing.T) {
-	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal) {
+	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, log *idempotency.Log) {
 		o, client := newOrder(service), process()
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
-		ctx := lending.WithKey(t.Context(), "the/key")
+		ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
 		_, err := client.Applications.Create(ctx, o.request(), nil)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 		other := fake.Must(client.Applications.Create(t.Context(), o.request(), nil)) // without a key
 		_, err = client.Applications.Create(ctx, o.request(), nil)
-		require.ErrorIs(t, err, lending.ErrUndecided)
+		require.ErrorIs(t, err, idempotency.ErrNeedsReview)
 		assert.Contains(t, err.Error(), "there are 5 records where there were 3")
 
-		ours := lending.Happened(other) // says a person, who is wrong; it is believed
-		require.NoError(t, journal.Resolve(t.Context(), "the/key", lending.Resolution{By: "ada", Why: "seen on the page", Verdict: ours}))
+		ours := idempotency.Happened(other) // says a person, who is wrong; it is believed
+		require.NoError(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{By: "ada", Why: "seen on the page", Verdict: ours}))
 		id, err := client.Applications.Create(ctx, o.request(), nil)
 		require.NoError(t, err)
 		assert.Equal(t, other, id)
@@ -190,12 +191,12 @@ func TestWhatWasThereBeforeDecidesNothing(t *testing.T) {
 		client, user := process(), fake.Ada()
 		service.AddCustomer(lendingtest.Customer{Email: user.Email})
 		service.Fail(fake.CreateRoute, lendingtest.Fault{ResetBefore: true})
-		ctx := lending.WithKey(t.Context(), "the/key")
+		ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
 		_, err := client.Applications.CreateCustomer(ctx, user)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-		bubble.Elapse(quiet)
+		bubble.Elapse(maxLateness)
 		_, err = client.Applications.CreateCustomer(ctx, user)
-		require.ErrorIs(t, err, lending.ErrUndecided)
+		require.ErrorIs(t, err, idempotency.ErrNeedsReview)
 	})
 }
 
@@ -206,8 +207,8 @@ func TestABatchForSeveralCustomersIsLeftToAPerson(t *testing.T) {
 		other := o.request()
 		other.CustomerID = fake.Must(lending.ParseCustomerID(service.AddCustomer(lendingtest.Customer{Email: "grace@example.com"}).ID))
 		service.Fail("POST /api/ApplicationBulk/create-applications", lendingtest.Fault{ResetAfter: true})
-		ctx := lending.WithKey(t.Context(), "the/key")
-		for _, want := range []error{lending.ErrOutcomeUnknown, lending.ErrUndecided} {
+		ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
+		for _, want := range []error{lending.ErrOutcomeUnknown, idempotency.ErrNeedsReview} {
 			_, err := client.Bulk.CreateApplications(ctx, []lending.ApplicationRequest{o.request(), other})
 			require.ErrorIs(t, err, want)
 		}
@@ -219,17 +220,17 @@ func TestCommandsThatHideEachOther(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		o, client := newOrder(service), process()
 		service.Fail("POST /api/Application/create-application", lendingtest.Fault{ResetBefore: true})
-		first, second := lending.WithKey(t.Context(), "order-1"), lending.WithKey(t.Context(), "order-2")
+		first, second := lending.WithIdempotencyKey(t.Context(), "order-1"), lending.WithIdempotencyKey(t.Context(), "order-2")
 		_, err := client.Applications.Create(first, o.request(), nil)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 		_, err = process().Applications.Create(second, o.request(), nil)
-		require.ErrorIs(t, err, lending.ErrScopeHeld)
+		require.ErrorIs(t, err, idempotency.ErrLocked)
 		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-		var refused *lending.KeyError
+		var refused *idempotency.Error
 		require.ErrorAs(t, err, &refused)
 		assert.Equal(t, "order-1", refused.Held)
 		assert.Equal(t, "order-2", refused.Key)
-		bubble.Elapse(quiet)
+		bubble.Elapse(maxLateness)
 		fake.Must(client.Applications.Create(first, o.request(), nil))
 		fake.Must(client.Applications.Create(second, o.request(), nil))
 		assert.Len(t, service.Snapshot().Applications, 5)
@@ -241,8 +242,8 @@ func TestCommandsThatHideEachOther(t *testing.T) {
 func TestAnOldValueDoesNotComeBack(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		o, client := newOrder(service), process()
-		service.Fail("GET /api/Application/update-application-name/{applicationId}", lendingtest.Fault{Late: quiet - time.Second})
-		older, newer := lending.WithKey(t.Context(), "name-1"), lending.WithKey(t.Context(), "name-2")
+		service.Fail("GET /api/Application/update-application-name/{applicationId}", lendingtest.Fault{Late: maxLateness - time.Second})
+		older, newer := lending.WithIdempotencyKey(t.Context(), "name-1"), lending.WithIdempotencyKey(t.Context(), "name-2")
 		_, err := client.Applications.UpdateName(older, o.application, "Old")
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 		fake.Must(client.Applications.UpdateName(older, o.application, "Old"))
@@ -251,13 +252,13 @@ func TestAnOldValueDoesNotComeBack(t *testing.T) {
 			if err == nil {
 				break
 			}
-			require.ErrorIs(t, err, lending.ErrScopeHeld)
+			require.ErrorIs(t, err, idempotency.ErrLocked)
 			var failed *lending.Error
 			require.ErrorAs(t, err, &failed)
 			require.Positive(t, failed.RetryAfter)
 			bubble.Elapse(failed.RetryAfter)
 		}
-		bubble.Elapse(2 * quiet)
+		bubble.Elapse(2 * maxLateness)
 		assert.Equal(t, "New", service.Snapshot().Applications[1].BusinessName)
 	})
 }
@@ -268,7 +269,7 @@ func TestSettleWithKnowsMore(t *testing.T) {
 		o, client := newOrder(service), process()
 		request := o.request()
 		request.ExtraInformation = map[string]string{"order": "42"}
-		look := lending.SettleWith(func(ctx context.Context) (lending.Verdict, error) {
+		look := withCheck(func(ctx context.Context) (idempotency.Verdict, error) {
 			list, err := client.Applications.ListByCustomer(ctx, o.customer)
 			for _, application := range list {
 				var mine struct {
@@ -276,22 +277,22 @@ func TestSettleWithKnowsMore(t *testing.T) {
 					ExtraInformation map[string]string
 				}
 				if err := application.Decode(&mine); err != nil {
-					return lending.Verdict{}, err
+					return idempotency.Verdict{}, err
 				}
 				if mine.ExtraInformation["order"] == "42" {
-					return lending.Happened(mine.ID), nil
+					return idempotency.Happened(mine.ID), nil
 				}
 			}
-			return lending.NotHappened(), err
+			return idempotency.NotHappened(), err
 		})
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
-		ctx := lending.WithKey(t.Context(), "order-42", look)
+		ctx := withKey(t.Context(), "order-42", look)
 		_, err := client.Applications.Create(ctx, request, nil)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 		_, err = client.Applications.Create(ctx, request, nil)
-		require.ErrorIs(t, err, lending.ErrUnsettled)
-		bubble.Elapse(quiet)
+		require.ErrorIs(t, err, idempotency.ErrInDoubt)
+		bubble.Elapse(maxLateness)
 		_, err = client.Applications.Create(ctx, request, nil)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 		fake.Must(client.Applications.Create(t.Context(), o.request(), nil)) // somebody else
@@ -308,7 +309,7 @@ func TestUploadsAreToldApart(t *testing.T) {
 		o, client := newOrder(service), process()
 		const submit = "POST /api/Application/submit-bankstatement-document/{applicationId}"
 		upload := func(document lending.Document) error {
-			return client.Applications.SubmitBankStatement(lending.WithKey(t.Context(), "statement"), o.application, document)
+			return client.Applications.SubmitBankStatement(lending.WithIdempotencyKey(t.Context(), "statement"), o.application, document)
 		}
 		file := strings.NewReader("xx%PDF-1.7")
 		_, _ = file.Seek(2, 0)
@@ -345,12 +346,12 @@ func TestADocumentThatCannotBeReadTwiceIsNotSent(t *testing.T) {
 			{strings.NewReader("%PDF"), func() { cancel(); <-goOn }},
 			{strings.NewReader("%PDF"), func() { panic("of a caller's reader") }},
 		} {
-			err := client.Applications.SubmitBankStatement(lending.WithKey(ctx, "statement"), o.application, lending.Document{Name: "a.pdf", Content: content})
+			err := client.Applications.SubmitBankStatement(lending.WithIdempotencyKey(ctx, "statement"), o.application, lending.Document{Name: "a.pdf", Content: content})
 			require.ErrorContains(t, err, "the request cannot be read twice")
 			assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
 			ctx = t.Context()
 		}
-		require.ErrorAs(t, client.Applications.SubmitBankStatement(lending.WithKey(ctx, "statement"), o.application,
+		require.ErrorAs(t, client.Applications.SubmitBankStatement(lending.WithIdempotencyKey(ctx, "statement"), o.application,
 			lending.Document{Name: "a.pdf", Content: stuck{strings.NewReader("%PDF"), func() { panic("again") }}}), new(*lending.PanicError))
 		assert.Empty(t, service.Snapshot().Applications[1].Documents)
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
@@ -27,7 +28,7 @@ type simulated struct {
 	done    func(lendingtest.Snapshot) (n int, answer any) // how often it happened, and what was answered
 	repeats bool                                           // it is declared repeatable: by its route, or with MayRepeat
 	group   string                                         // of commands that set the same value
-	options []lending.KeyOption
+	options []keyOption
 
 	// Under the lock of the schedule.
 	begun, returned time.Time           // when it was called first, and when first with success
@@ -49,11 +50,11 @@ func (s *schedule) commandOf(key string, describe func(*simulated)) *simulated {
 		describe(m)
 		switch s.rolled(key) % 4 {
 		case 0:
-			m.options = append(m.options, lending.SettleWith(func(ctx context.Context) (lending.Verdict, error) { return s.lookUp(ctx, m) }))
+			m.options = append(m.options, withCheck(func(ctx context.Context) (idempotency.Verdict, error) { return s.lookUp(ctx, m) }))
 		case 1:
 			if strings.HasPrefix(key, "withdraw") {
 				m.repeats = true
-				m.options = append(m.options, lending.MayRepeat())
+				m.options = append(m.options, idempotency.SafeToRepeat)
 			}
 		}
 		s.commands[key] = m
@@ -62,18 +63,18 @@ func (s *schedule) commandOf(key string, describe func(*simulated)) *simulated {
 }
 
 // lookUp is what a caller finds out who knows fields that nobody published.
-func (s *schedule) lookUp(ctx context.Context, m *simulated) (lending.Verdict, error) {
+func (s *schedule) lookUp(ctx context.Context, m *simulated) (idempotency.Verdict, error) {
 	c := callerIn(ctx)
 	c.point("before it looks for " + m.key)
 	if c.chance(10) {
-		return lending.Verdict{}, errors.New("the look failed")
+		return idempotency.Verdict{}, errors.New("the look failed")
 	}
 	v := s.verdict(c, m)
 	c.point("after it has looked for " + m.key)
 	return v, nil
 }
 
-func (s *schedule) verdict(c *caller, m *simulated) lending.Verdict {
+func (s *schedule) verdict(c *caller, m *simulated) idempotency.Verdict {
 	n, answer := m.done(s.service.Snapshot())
 	if m.group != "" {
 		n = s.executions(m)
@@ -81,11 +82,11 @@ func (s *schedule) verdict(c *caller, m *simulated) lending.Verdict {
 	c.note("knows that %s was done %d times", m.key, n)
 	switch {
 	case n == 0:
-		return lending.NotHappened()
+		return idempotency.NotHappened()
 	case c.random.IntN(4) == 0:
-		return lending.Happened(nil)
+		return idempotency.Happened(nil)
 	}
-	return lending.Happened(answer)
+	return idempotency.Happened(answer)
 }
 
 // gaveUp ends a caller: only a person helps.
@@ -106,7 +107,7 @@ func (c *caller) do(m *simulated, mayRefuse bool) (id string, ok bool) {
 		switch {
 		case err == nil:
 			return id, true
-		case errors.Is(err, lending.ErrAnswerLost):
+		case errors.Is(err, idempotency.ErrAnswerLost):
 			_, answer := m.done(s.service.Snapshot())
 			return idIn(answer), true
 		case failed == nil:
@@ -116,7 +117,7 @@ func (c *caller) do(m *simulated, mayRefuse bool) (id string, ok bool) {
 			return "", false
 		case !s.over.Load():
 			tries = 0
-		case errors.Is(err, lending.ErrUndecided), errors.Is(err, lending.ErrScopeHeld) && tries > 12:
+		case errors.Is(err, idempotency.ErrNeedsReview), errors.Is(err, idempotency.ErrLocked) && tries > 12:
 			c.gaveUp(m)
 		case tries > 30:
 			s.violate("no end", c, "%s still fails long after the faults: %v", m.key, err)
@@ -126,7 +127,7 @@ func (c *caller) do(m *simulated, mayRefuse bool) (id string, ok bool) {
 		if s.over.Load() || c.random.IntN(2) == 0 {
 			wait = max(failed.RetryAfter, time.Second)
 		}
-		if errors.Is(err, lending.ErrUndecided) {
+		if errors.Is(err, idempotency.ErrNeedsReview) {
 			wait += time.Minute
 		}
 		bubble.Elapse(wait)
@@ -151,14 +152,14 @@ func (c *caller) call(m *simulated) (string, error) {
 	defer cancel()
 	var response lending.Response
 	c.begin(m)
-	id, err := m.send(lending.CaptureResponse(lending.WithKey(ctx, m.key, m.options...), &response), c.p.client)
+	id, err := m.send(lending.CaptureResponse(withKey(ctx, m.key, m.options...), &response), c.p.client)
 	c.note("%s: %v, %v", m.key, c.action, err)
 	s.returned(c, m, string(response.Body), id, err)
-	left := err == nil || c.action == lending.JournalSent && lending.OutcomeOf(err) == lending.OutcomeUnknown
+	left := err == nil || c.action == idempotency.ActionSent && lending.OutcomeOf(err) == lending.OutcomeUnknown
 	if m.other != nil && left && c.chance(6) {
 		c.key += another
 		c.sends, c.action = 0, ""
-		failed := m.other(lending.WithKey(ctx, m.key, m.options...), c.p.client)
+		failed := m.other(withKey(ctx, m.key, m.options...), c.p.client)
 		s.refused(c, m, failed)
 	}
 	return id, err

@@ -15,32 +15,35 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 )
 
 // fleetMember is a process: a client of its own, and its way to the store and to the service,
 // at each step of which it can be killed or stand still.
 type fleetMember struct {
-	sched   *schedule
-	id      int
-	client  *lending.Client
-	journal *lending.Journal
-	dead    atomic.Bool
+	sched  *schedule
+	id     int
+	client *lending.Client
+	log    *idempotency.Log
+	dead   atomic.Bool
 }
 
 func (s *schedule) newMember(id int) *fleetMember {
 	p := &fleetMember{sched: s, id: id}
-	var store lending.JournalStore = p
+	var entries store.Store = p
 	if s.encrypted {
-		store, _ = lending.NewEncryptedJournalStore(p, make([]byte, 32))
+		entries, _ = store.NewEncrypted(p, make([]byte, 32))
 	}
-	p.journal = lending.NewJournal(store, &lending.JournalOptions{Quiet: s.quiet})
-	client, err := lending.New("https://lending.example", lending.WithJournal(p.journal),
+	p.log = fake.Must(idempotency.NewLog(entries, &idempotency.Options{MaxLateness: s.maxLateness}))
+	client, err := lending.New("https://lending.example", lending.WithIdempotency(p.log),
 		lending.WithTokenSource(lending.StaticToken(s.token)), lending.WithHTTPClient(&http.Client{Transport: p}),
 		lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
 			return ctx, func(c lending.Call) {
 				if c.Effect == lending.Mutation {
-					callerIn(ctx).action = c.Journal
+					callerIn(ctx).action = c.Idempotency
 				}
 			}
 		}))
@@ -62,7 +65,7 @@ type caller struct {
 	key, number string
 	sends       int  // how often it has left
 	reached     bool // it reaches the service, if late
-	action      lending.JournalAction
+	action      string
 }
 
 type callerKey struct{}
@@ -89,7 +92,7 @@ func (c *caller) point(what string) {
 	case c.chance(s.freezes):
 		long := time.Duration(c.random.Int64N(int64(10 * time.Second)))
 		if c.random.IntN(2) == 0 {
-			long = time.Duration(c.random.Int64N(int64(2*time.Minute + 2*s.quiet)))
+			long = time.Duration(c.random.Int64N(int64(2*time.Minute + 2*s.maxLateness)))
 		}
 		c.note("stands still for %v %s", long.Round(time.Millisecond), what)
 		s.count("freeze")
@@ -156,19 +159,19 @@ func storeStep[T any](ctx context.Context, what string, effect func() (T, error)
 }
 
 // Load is the way of the journal to its store, as are the next two.
-func (p *fleetMember) Load(ctx context.Context, key string) (*lending.JournalEntry, error) {
-	return storeStep(ctx, "load "+key, func() (*lending.JournalEntry, error) { return p.sched.store.Load(context.Background(), key) })
+func (p *fleetMember) Load(ctx context.Context, key string) (*store.Entry, error) {
+	return storeStep(ctx, "load "+key, func() (*store.Entry, error) { return p.sched.entries.Load(context.Background(), key) })
 }
 
-func (p *fleetMember) Save(ctx context.Context, entry lending.JournalEntry) error {
+func (p *fleetMember) Save(ctx context.Context, entry store.Entry) error {
 	_, err := storeStep(ctx, "save "+entry.Key+" as "+string(entry.State), func() (struct{}, error) {
-		return struct{}{}, p.sched.store.Save(context.Background(), entry)
+		return struct{}{}, p.sched.entries.Save(context.Background(), entry)
 	})
 	return err
 }
 
-func (p *fleetMember) List(ctx context.Context, filter lending.JournalFilter) ([]lending.JournalEntry, error) {
-	return storeStep(ctx, "list", func() ([]lending.JournalEntry, error) { return p.sched.store.List(context.Background(), filter) })
+func (p *fleetMember) List(ctx context.Context, filter store.Filter) ([]store.Entry, error) {
+	return storeStep(ctx, "list", func() ([]store.Entry, error) { return p.sched.entries.List(context.Background(), filter) })
 }
 
 // isCommand reports whether r changes something.
@@ -253,7 +256,7 @@ func (p *fleetMember) command(c *caller, r *http.Request, what string, send func
 	s, ctx := p.sched, r.Context()
 	if c.chance(s.crashes / 2) { // what it has sent goes its way
 		deadline, _ := ctx.Deadline()
-		s.sendLate(c, what, time.Until(deadline)+s.quiet, send)
+		s.sendLate(c, what, time.Until(deadline)+s.maxLateness, send)
 		c.crash("while it waits for the answer to " + what)
 	}
 	if !c.chance(s.sendFaults) {
@@ -285,14 +288,14 @@ func (p *fleetMember) command(c *caller, r *http.Request, what string, send func
 		<-ctx.Done()
 		return nil, ctx.Err()
 	case "late":
-		s.sendLate(c, what, s.quiet, send)
+		s.sendLate(c, what, s.maxLateness, send)
 		return nil, syscall.ECONNRESET
 	case "503, late":
-		s.sendLate(c, what, s.quiet, send)
+		s.sendLate(c, what, s.maxLateness, send)
 		return answered(r, http.StatusServiceUnavailable, 0), nil
 	case "after the deadline":
 		<-ctx.Done()
-		s.sendLate(c, what, s.quiet, send)
+		s.sendLate(c, what, s.maxLateness, send)
 		return nil, ctx.Err()
 	case "slow":
 		select {

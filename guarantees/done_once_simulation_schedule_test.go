@@ -13,6 +13,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
@@ -26,8 +28,8 @@ const (
 
 // schedule is a service, a store, and the processes that share both.
 type schedule struct {
-	seed  int
-	quiet time.Duration // of all journals
+	seed        int
+	maxLateness time.Duration // of all journals
 	// How often what happens, once in so many steps. 0 for never.
 	crashes, freezes, storeFaults, sendFaults, readFaults int
 
@@ -38,7 +40,7 @@ type schedule struct {
 	encrypted bool     // what lies in the store
 
 	service     *lendingtest.Service
-	store       lending.JournalStore // of all processes
+	entries     store.Store // of all processes
 	token       string
 	application lending.ApplicationID // of which the name is changed
 	loan        lendingtest.Loan
@@ -59,7 +61,7 @@ func newSchedule(seed int) *schedule {
 	random := rand.New(rand.NewPCG(uint64(seed), 1))
 	pick := func(values ...int) int { return values[random.IntN(len(values))] }
 	s := &schedule{
-		seed: seed, quiet: time.Duration(pick(20, 60, 300)) * time.Second,
+		seed: seed, maxLateness: time.Duration(pick(20, 60, 300)) * time.Second,
 		crashes: pick(0, 30, 80, 200), freezes: pick(0, 20, 60, 200), storeFaults: pick(0, 10, 30, 100),
 		sendFaults: pick(2, 3, 6), readFaults: pick(0, 8, 30),
 		processes: 1 + random.IntN(3), person: random.IntN(2) == 0, other: random.IntN(8) == 0, encrypted: random.IntN(4) == 0,
@@ -93,7 +95,7 @@ func (s *schedule) run() {
 	s.service = lendingtest.New(lendingtest.WithTokenLifetime(10_000 * time.Hour))
 	defer s.service.Close()
 	defer s.service.Watch(s.executes)()
-	s.start, s.token, s.store = time.Now(), s.service.Token(lendingtest.Username), lending.NewMemoryJournalStore()
+	s.start, s.token, s.entries = time.Now(), s.service.Token(lendingtest.Username), store.NewMemory()
 	s.loan = s.service.AddLoan(lendingtest.Loan{})
 	s.application = lending.ApplicationID(uuid.MustParse(s.service.AddApplication(lendingtest.Application{}).ID))
 	var actors, fleet sync.WaitGroup
@@ -116,7 +118,7 @@ func (s *schedule) run() {
 	actors.Go(func() {
 		select {
 		case <-end:
-		case <-time.After(10*time.Minute + 6*s.quiet):
+		case <-time.After(10*time.Minute + 6*s.maxLateness):
 		}
 		s.over.Store(true)
 	})
@@ -204,13 +206,13 @@ func (s *schedule) arrived() (n int) {
 
 func (s *schedule) unsettled(p *fleetMember) (keys []string) {
 	ctx := context.WithValue(context.Background(), callerKey{}, s.newCaller(p, "unsettled"))
-	list, err := p.journal.Unsettled(ctx, 1000)
+	list, err := p.log.InDoubt(ctx, 1000)
 	if err != nil {
 		s.violate("Unsettled", nil, "%v", err)
 	}
 	for _, u := range list {
 		keys = append(keys, u.Key)
-		if u.Route == "" || u.State == lending.CommandUndecided && u.Why == "" {
+		if u.Route == "" || u.State == store.NeedsReview && u.Why == "" {
 			s.violate("Unsettled", nil, "says nothing of %+v", u)
 		}
 	}
@@ -224,7 +226,7 @@ func (s *schedule) helpNowAndThen(end <-chan struct{}) {
 		select {
 		case <-end:
 			return
-		case <-time.After(10*time.Second + time.Duration(c.random.Int64N(int64(2*s.quiet)))):
+		case <-time.After(10*time.Second + time.Duration(c.random.Int64N(int64(2*s.maxLateness)))):
 		}
 		if !s.over.Load() {
 			s.help(c, false)
@@ -240,21 +242,21 @@ func (s *schedule) help(c *caller, all bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), callerKey{}, c), limit)
 	defer cancel()
-	list, _ := c.p.journal.Unsettled(ctx, 1000)
+	list, _ := c.p.log.InDoubt(ctx, 1000)
 	for _, u := range list {
-		if !all && u.State != lending.CommandUndecided && c.random.IntN(3) > 0 {
+		if !all && u.State != store.NeedsReview && c.random.IntN(3) > 0 {
 			continue
 		}
 		for {
 			s.mu.Lock()
 			m := s.commands[u.Key]
 			s.mu.Unlock()
-			err := c.p.journal.Resolve(ctx, u.Key, lending.Resolution{By: "Grace", Why: "looked it up", Verdict: s.verdict(c, m)})
+			err := c.p.log.Resolve(ctx, u.Key, idempotency.Resolution{By: "Grace", Why: "looked it up", Verdict: s.verdict(c, m)})
 			c.note("resolves %s: %v", u.Key, err)
 			if err == nil {
 				s.count("resolved by a person")
 			}
-			if !all || !errors.Is(err, lending.ErrInProgress) && !errors.Is(err, lending.ErrUnsettled) {
+			if !all || !errors.Is(err, idempotency.ErrInProgress) && !errors.Is(err, idempotency.ErrInDoubt) {
 				break
 			}
 			bubble.Elapse(time.Minute)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
@@ -88,14 +90,14 @@ func (c *caller) begin(m *simulated) {
 // leaves holds that what is sent has been written down. What may be repeated can be done
 // meanwhile, by a process that stood still with the answer in its hands.
 func (s *schedule) leaves(c *caller) {
-	entry, err := s.store.Load(context.Background(), ":"+c.key)
+	entry, err := s.entries.Load(context.Background(), ":"+c.key)
 	if c.sends++; c.sends > 1 {
 		s.violate("sent twice in one call", c, "%s", c.key)
 	}
 	switch {
 	case strings.HasSuffix(c.key, another):
 		s.violate("another request under the key", c, "%s", c.key)
-	case err != nil || entry == nil || entry.State != lending.CommandSent && !s.mayRepeat(c.key):
+	case err != nil || entry == nil || entry.State != store.Sent && !s.mayRepeat(c.key):
 		s.violate("sent and not written down", c, "%s: %v", c.key, err)
 	}
 }
@@ -154,15 +156,15 @@ func (s *schedule) returned(c *caller, m *simulated, body, id string, err error)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	kinds := map[error]string{
-		lending.ErrInProgress: "in progress", lending.ErrUnsettled: "unsettled", lending.ErrUndecided: "undecided",
-		lending.ErrScopeHeld: "scope held", lending.ErrAnswerLost: "answer lost", lending.ErrJournal: "journal failed",
+		idempotency.ErrInProgress: "in progress", idempotency.ErrInDoubt: "unsettled", idempotency.ErrNeedsReview: "undecided",
+		idempotency.ErrLocked: "scope held", idempotency.ErrAnswerLost: "answer lost", idempotency.ErrStore: "journal failed",
 	}
 	for kind, name := range kinds {
 		if errors.Is(err, kind) {
 			s.counted[name]++
 		}
 	}
-	var refused *lending.KeyError
+	var refused *idempotency.Error
 	outcome, executed := lending.OutcomeOf(err), m.executed > 0
 	switch {
 	case outcome == lending.OutcomeDone && !executed:
@@ -171,7 +173,7 @@ func (s *schedule) returned(c *caller, m *simulated, body, id string, err error)
 		s.violated("not sent and was", c, "%s: %v", m.key, err)
 	case outcome == lending.OutcomeRejected && m.sent[c.number]:
 		s.violated("rejected and has happened", c, "%s: %v", m.key, err)
-	case errors.As(err, &refused) && !errors.Is(err, lending.ErrJournal) && c.sends > 0:
+	case errors.As(err, &refused) && !errors.Is(err, idempotency.ErrStore) && c.sends > 0:
 		s.violated("refused and was sent", c, "%s: %v", m.key, err)
 	}
 	if err != nil {
@@ -184,7 +186,7 @@ func (s *schedule) returned(c *caller, m *simulated, body, id string, err error)
 	if want := idIn(truth); id != "" && id != want {
 		s.violated("another answer", c, "%s: %s, and it is %s", m.key, id, want)
 	}
-	if c.action == lending.JournalSent {
+	if c.action == idempotency.ActionSent {
 		return
 	}
 	_, known := m.answers[body]

@@ -6,25 +6,25 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/lendingtest/storetest"
 )
 
 func TestMemoryJournalStoreKeepsItsContract(t *testing.T) {
 	t.Parallel()
-	storetest.JournalStore(t, func(*testing.T) func() lending.JournalStore {
-		store := lending.NewMemoryJournalStore()
-		return func() lending.JournalStore { return store }
+	storetest.IdempotencyStore(t, func(*testing.T) func() store.Store {
+		entries := store.NewMemory()
+		return func() store.Store { return entries }
 	})
 }
 
 func TestEncryptedJournalStoreKeepsItsContract(t *testing.T) {
 	t.Parallel()
-	storetest.JournalStore(t, func(t *testing.T) func() lending.JournalStore {
+	storetest.IdempotencyStore(t, func(t *testing.T) func() store.Store {
 		t.Helper()
-		store := lending.NewMemoryJournalStore()
-		return func() lending.JournalStore {
-			encrypted, err := lending.NewEncryptedJournalStore(store, bytes.Repeat([]byte{7}, 32))
+		entries := store.NewMemory()
+		return func() store.Store {
+			encrypted, err := store.NewEncrypted(entries, bytes.Repeat([]byte{7}, 32))
 			require.NoError(t, err)
 			return encrypted
 		}

@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/fake"
@@ -19,38 +21,32 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-const quiet = 5 * time.Minute // the default of JournalOptions
+const maxLateness = 5 * time.Minute // the default of JournalOptions
 
 // keyed runs f in a bubble with a service and a function that starts another process: a
 // client of its own, which shares the journal.
 func keyed(t *testing.T, f func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client)) {
 	t.Helper()
-	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, _ *lending.Journal) {
+	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, _ *idempotency.Log) {
 		f(t, service, process)
 	})
 }
 
 // withJournal is keyed, and the journal.
-func withJournal(t *testing.T, f func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, journal *lending.Journal)) {
+func withJournal(t *testing.T, f func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, log *idempotency.Log)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		service := lendingtest.New(lendingtest.WithDeliveryClient(&http.Client{Transport: wire.Reply(http.StatusOK, "")}))
 		defer service.Close()
-		journal := lending.NewJournal(lending.NewMemoryJournalStore(), nil)
-		f(t, service, func(opts ...lending.Option) *lending.Client {
-			return wire.NewClient(t, "https://lending.example", append([]lending.Option{
-				lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
-				lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: service})),
-				lending.WithJournal(journal),
-			}, opts...)...)
-		}, journal)
+		log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
+		f(t, service, func(opts ...lending.Option) *lending.Client { return processWith(t, service, log, opts...) }, log)
 	})
 }
 
 func TestKeyReplaysTheAnswer(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		user := fake.Newcomer()
-		ctx := lending.WithKey(t.Context(), "order-42/customer")
+		ctx := lending.WithIdempotencyKey(t.Context(), "order-42/customer")
 		first, err := process().Applications.CreateCustomer(ctx, user)
 		require.NoError(t, err)
 		var last lending.Call
@@ -61,7 +57,7 @@ func TestKeyReplaysTheAnswer(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, string(first.Raw()), string(second.Raw()))
 		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
-		assert.Equal(t, lending.JournalReplayed, last.Journal)
+		assert.Equal(t, idempotency.ActionReplayed, last.Idempotency)
 		assert.Zero(t, last.Attempts)
 	})
 }
@@ -70,7 +66,7 @@ func TestKeySettlesALostAnswer(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		client, user := process(), fake.Newcomer()
 		service.Fail(fake.CreateRoute, lendingtest.Fault{ResetAfter: true})
-		ctx := lending.WithKey(t.Context(), "order-42/customer")
+		ctx := lending.WithIdempotencyKey(t.Context(), "order-42/customer")
 		_, err := client.Applications.CreateCustomer(ctx, user)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 		customer, err := process().Applications.CreateCustomer(ctx, user)
@@ -78,7 +74,7 @@ func TestKeySettlesALostAnswer(t *testing.T) {
 		assert.Equal(t, service.Snapshot().Customers[0].ID, customer.ID.String())
 		application := lending.ApplicationRequest{CustomerID: customer.ID, BusinessName: "B", BusinessZip: "94105"}
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
-		ctx = lending.WithKey(t.Context(), "order-42/application")
+		ctx = lending.WithIdempotencyKey(t.Context(), "order-42/application")
 		_, err = client.Applications.Create(ctx, application, nil)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 		id, err := client.Applications.Create(ctx, application, nil)
@@ -92,16 +88,16 @@ func TestKeySettlesALostAnswer(t *testing.T) {
 func TestKeyWaitsUntilAnAbsenceHasLasted(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		client, user := process(), fake.Newcomer()
-		service.Fail(fake.CreateRoute, lendingtest.Fault{Late: quiet - time.Second})
-		ctx := lending.WithKey(t.Context(), "order-42/customer")
+		service.Fail(fake.CreateRoute, lendingtest.Fault{Late: maxLateness - time.Second})
+		ctx := lending.WithIdempotencyKey(t.Context(), "order-42/customer")
 		_, err := client.Applications.CreateCustomer(ctx, user)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 		_, err = client.Applications.CreateCustomer(ctx, user)
-		require.ErrorIs(t, err, lending.ErrUnsettled)
+		require.ErrorIs(t, err, idempotency.ErrInDoubt)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 		var failed *lending.Error
 		require.ErrorAs(t, err, &failed)
-		assert.Equal(t, quiet, failed.RetryAfter)
+		assert.Equal(t, maxLateness, failed.RetryAfter)
 		bubble.Elapse(failed.RetryAfter)
 		_, err = client.Applications.CreateCustomer(ctx, user)
 		require.NoError(t, err)
@@ -113,10 +109,10 @@ func TestKeySendsAgainWhatDidNotHappen(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		client, user := process(), fake.Newcomer()
 		service.Fail(fake.CreateRoute, lendingtest.Fault{ResetBefore: true})
-		ctx := lending.WithKey(t.Context(), "order-42/customer")
+		ctx := lending.WithIdempotencyKey(t.Context(), "order-42/customer")
 		_, err := client.Applications.CreateCustomer(ctx, user)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-		bubble.Elapse(quiet)
+		bubble.Elapse(maxLateness)
 		_, err = client.Applications.CreateCustomer(ctx, user)
 		require.NoError(t, err)
 		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
@@ -126,7 +122,7 @@ func TestKeySendsAgainWhatDidNotHappen(t *testing.T) {
 func TestKeyIsForOneRequest(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		client, user := process(), fake.Newcomer()
-		ctx := lending.WithKey(t.Context(), "order-42/customer")
+		ctx := lending.WithIdempotencyKey(t.Context(), "order-42/customer")
 		_, err := client.Applications.CreateCustomer(ctx, user)
 		require.NoError(t, err)
 		other := user
@@ -151,7 +147,7 @@ func TestKeyAfterADeath(t *testing.T) {
 		held := make(chan struct{})
 		service.Fail(fake.CreateRoute, lendingtest.Fault{Reached: func() { close(held) }, Delay: time.Hour})
 		ctx, die := context.WithCancelCause(t.Context())
-		ctx = lending.WithKey(ctx, "order-42/customer")
+		ctx = lending.WithIdempotencyKey(ctx, "order-42/customer")
 		died := make(chan struct{})
 		go func() {
 			defer close(died)
@@ -159,9 +155,34 @@ func TestKeyAfterADeath(t *testing.T) {
 			assert.Error(t, err)
 		}()
 		<-held
-		_, err := process().Applications.CreateCustomer(lending.WithKey(t.Context(), "order-42/customer"), user)
-		require.ErrorIs(t, err, lending.ErrInProgress)
+		_, err := process().Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "order-42/customer"), user)
+		require.ErrorIs(t, err, idempotency.ErrInProgress)
 		die(errors.New("dead"))
 		<-died
 	})
+}
+
+// keyOption is an option of package idempotency for the key in a context.
+type keyOption = func(context.Context) context.Context
+
+func withKey(ctx context.Context, key string, opts ...keyOption) context.Context {
+	ctx = lending.WithIdempotencyKey(ctx, key)
+	for _, opt := range opts {
+		ctx = opt(ctx)
+	}
+	return ctx
+}
+
+func withCheck(check func(context.Context) (idempotency.Verdict, error)) keyOption {
+	return func(ctx context.Context) context.Context { return idempotency.WithCheck(ctx, check) }
+}
+
+// processWith is another process, with a log of its own.
+func processWith(t *testing.T, service *lendingtest.Service, log *idempotency.Log, opts ...lending.Option) *lending.Client {
+	t.Helper()
+	return wire.NewClient(t, "https://lending.example", append([]lending.Option{
+		lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
+		lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: service})),
+		lending.WithIdempotency(log),
+	}, opts...)...)
 }

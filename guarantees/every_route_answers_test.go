@@ -319,11 +319,11 @@ func TestErrorsOfEveryRoute(t *testing.T) {
 			var failed *lending.Error
 			require.ErrorAs(t, err, &failed)
 			comment := strings.ReplaceAll(docs[name], "\n", " ")
-			if failed.SettledBy == "" {
+			if failed.CheckWith == "" {
 				assert.NotContains(t, comment, "read [", "the comment of %s names a read, the error none", name)
 				return
 			}
-			for read := range strings.SplitSeq(failed.SettledBy, ", ") {
+			for read := range strings.SplitSeq(failed.CheckWith, ", ") {
 				assert.Contains(t, known, read)
 				assert.True(t, catalog.Routes(t)[read].Reads, "%s reads", read)
 				service, method, _ := strings.Cut(read, ".")

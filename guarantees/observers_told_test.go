@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
@@ -237,61 +238,61 @@ func TestObserversSeeTheJournal(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		t.Helper()
 		var told []string
-		tell := func(kind, route string, journal lending.JournalAction, more any) {
-			told = append(told, fmt.Sprintf("%s %s %q %v", kind, path.Base(route), journal, more))
+		tell := func(kind, route string, log string, more any) {
+			told = append(told, fmt.Sprintf("%s %s %q %v", kind, path.Base(route), log, more))
 		}
 		client := process(lending.WithCallObserver(func(ctx context.Context, begun lending.Call) (context.Context, func(lending.Call)) {
-			if begun.Journal != lending.JournalLook {
-				assert.Empty(t, begun.Journal, "it is not known yet")
+			if begun.Idempotency != idempotency.ActionCheck {
+				assert.Empty(t, begun.Idempotency, "it is not known yet")
 			}
-			return ctx, func(c lending.Call) { tell("call", c.Route, c.Journal, c.Outcome) }
+			return ctx, func(c lending.Call) { tell("call", c.Route, c.Idempotency, c.Outcome) }
 		}), lending.WithObserver(func(_ context.Context, a lending.Attempt) {
-			tell("attempt", a.Route, a.Journal, a.Outcome)
+			tell("attempt", a.Route, a.Idempotency, a.Outcome)
 		}), lending.WithLogger(slog.New(recorder(func(_ context.Context, r slog.Record) {
 			attrs := map[string]string{}
 			r.Attrs(func(a slog.Attr) bool { attrs[a.Key] = a.Value.String(); return true })
 			assert.NotContains(t, attrs["error"], "@", "the address of the customer")
-			tell(r.Message, attrs["route"], lending.JournalAction(attrs["journal"]), r.Level)
+			tell(r.Message, attrs["route"], string(attrs["idempotency"]), r.Level)
 		}))))
-		exchanged := func(route string, journal lending.JournalAction, outcome lending.Outcome, level slog.Level) []string {
+		exchanged := func(route string, log string, outcome lending.Outcome, level slog.Level) []string {
 			return []string{
-				fmt.Sprintf("attempt %s %q %v", route, journal, outcome),
-				fmt.Sprintf("lending attempt %s %q %v", route, journal, level),
-				fmt.Sprintf("call %s %q %v", route, journal, outcome),
+				fmt.Sprintf("attempt %s %q %v", route, log, outcome),
+				fmt.Sprintf("lending attempt %s %q %v", route, log, level),
+				fmt.Sprintf("call %s %q %v", route, log, outcome),
 			}
 		}
-		user, ctx := fake.Newcomer(), lending.WithKey(t.Context(), "order-42/customer")
+		user, ctx := fake.Newcomer(), lending.WithIdempotencyKey(t.Context(), "order-42/customer")
 		create := func(want error) []string {
 			told = nil
 			_, err := client.Applications.CreateCustomer(ctx, user)
 			assert.ErrorIs(t, err, want)
 			return told
 		}
-		lookForEmail := exchanged("get-customer-by-email", lending.JournalLook, lending.OutcomeDone, slog.LevelDebug)
+		lookForEmail := exchanged("get-customer-by-email", idempotency.ActionCheck, lending.OutcomeDone, slog.LevelDebug)
 
 		service.Fail(route, lendingtest.Fault{ResetAfter: true})
 		assert.Equal(t, slices.Concat(
 			exchanged("login", "", lending.OutcomeDone, slog.LevelDebug), // no look, though one waits for it
 			exchanged("validate-two-factor", "", lending.OutcomeDone, slog.LevelDebug),
 			lookForEmail,
-			exchanged("create-customer", lending.JournalSent, lending.OutcomeUnknown, slog.LevelWarn),
+			exchanged("create-customer", idempotency.ActionSent, lending.OutcomeUnknown, slog.LevelWarn),
 		), create(lending.ErrOutcomeUnknown))
 
 		assert.Equal(t, slices.Concat(
 			lookForEmail,
-			exchanged("{customerId}", lending.JournalLook, lending.OutcomeDone, slog.LevelDebug),
-			[]string{`lending journal create-customer "settled" DEBUG`, `call create-customer "settled" done`},
+			exchanged("{customerId}", idempotency.ActionCheck, lending.OutcomeDone, slog.LevelDebug),
+			[]string{`lending idempotency create-customer "rebuilt" DEBUG`, `call create-customer "rebuilt" done`},
 		), create(nil))
 
-		assert.Equal(t, []string{`lending journal create-customer "settled" DEBUG`, `call create-customer "settled" done`}, create(nil))
+		assert.Equal(t, []string{`lending idempotency create-customer "rebuilt" DEBUG`, `call create-customer "rebuilt" done`}, create(nil))
 
-		ctx, user.Email = lending.WithKey(t.Context(), "order-43/customer"), "another@example.com"
+		ctx, user.Email = lending.WithIdempotencyKey(t.Context(), "order-43/customer"), "another@example.com"
 		service.Fail(route, lendingtest.Fault{ResetBefore: true})
 		create(lending.ErrOutcomeUnknown)
 		assert.Equal(t, slices.Concat(
 			lookForEmail,
-			[]string{`lending journal create-customer "refused" WARN`, `call create-customer "refused" unknown`},
-		), create(lending.ErrUnsettled))
+			[]string{`lending idempotency create-customer "refused" WARN`, `call create-customer "refused" unknown`},
+		), create(idempotency.ErrInDoubt))
 
 		ctx = t.Context()
 		assert.Equal(t, exchanged("create-customer", "", lending.OutcomeDone, slog.LevelDebug), create(nil), "without a key")

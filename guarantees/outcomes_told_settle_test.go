@@ -22,7 +22,7 @@ func settledBy(t *testing.T, name string) string {
 	_, err := catalog.Calls[name](t.Context(), client)
 	var failed *lending.Error
 	require.ErrorAs(t, err, &failed)
-	return failed.SettledBy
+	return failed.CheckWith
 }
 
 // TestEveryMutationIsSettledOrSaidNotToBe holds that the error of each mutation names the

@@ -200,7 +200,7 @@ func TestSuccessOfEveryRoute(t *testing.T) {
 				assert.Equal(t, want == "unknown", attempt.Outcome == lending.OutcomeUnknown, body)
 				var failed *lending.Error
 				require.ErrorAs(t, err, &failed)
-				assert.Equal(t, settledBy(t, name), failed.SettledBy)
+				assert.Equal(t, settledBy(t, name), failed.CheckWith)
 				assert.Equal(t, body, string(failed.Response().Body))
 			}
 		})
@@ -211,11 +211,11 @@ func TestSuccessOfEveryRoute(t *testing.T) {
 func TestFailureThatIsReported(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
-		`{"success":false,"message":"hush"}`: "200 OK: the answer reports a failure: success: outcome unknown, settle it with Applications.Status",
-		`{"Error":"hush"}`:                   "200 OK: the answer reports a failure: Error: outcome unknown, settle it with Applications.Status",
-		`false`:                              "200 OK: the answer is false: outcome unknown, settle it with Applications.Status",
+		`{"success":false,"message":"hush"}`: "200 OK: the answer reports a failure: success: outcome unknown, check with Applications.Status",
+		`{"Error":"hush"}`:                   "200 OK: the answer reports a failure: Error: outcome unknown, check with Applications.Status",
+		`false`:                              "200 OK: the answer is false: outcome unknown, check with Applications.Status",
 		`{"status":409,"errorCode":"E1","detail":"hush"}`: "200 OK: the answer reports a failure: status: errorCode E1: " +
-			"outcome unknown, settle it with Applications.Status",
+			"outcome unknown, check with Applications.Status",
 	} {
 		err := wire.Serve(t, wire.Answer(http.StatusOK, body)).Applications.Cancel(t.Context(), catalog.OtherApplication)
 		require.EqualError(t, err, "lending: POST /api/Application/cancel-application/{applicationId}: "+want)

@@ -243,8 +243,8 @@ func (a *Application) refuseCancelled() error {
 	return nil
 }
 
-// undecidedApplication also refuses one that has become a loan.
-func (c *call) undecidedApplication() (*Application, error) {
+// applicationWithoutLoan also refuses one that has become a loan.
+func (c *call) applicationWithoutLoan() (*Application, error) {
 	app, err := c.openApplication()
 	if err == nil && app.Status == StatusLoanOpened {
 		return nil, refuse("LoanOpened", "The application has become a loan.")

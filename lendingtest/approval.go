@@ -47,7 +47,7 @@ func (c *call) addPrimaryApplicant(app *Application) (any, error) {
 	case app.Company == nil:
 		return nil, outOfOrder("company details")
 	case app.signed():
-		return nil, refuse("AlreadySigned", "Somebody has signed: the applicants are settled.")
+		return nil, refuse("AlreadySigned", "Somebody has signed: the applicants can no longer change.")
 	case len(app.Applicants) == 0:
 		c.addApplicant(app, record)
 	default:
@@ -65,7 +65,7 @@ func (c *call) addSecondaryApplicant(app *Application) (any, error) {
 	case app.Company == nil || len(app.Applicants) == 0:
 		return nil, outOfOrder("primary applicant")
 	case app.signed():
-		return nil, refuse("AlreadySigned", "Somebody has signed: the applicants are settled.")
+		return nil, refuse("AlreadySigned", "Somebody has signed: the applicants can no longer change.")
 	}
 	c.addApplicant(app, record)
 	c.emitApplication("WB_Send_Secondary_Applicant_Notice", app)

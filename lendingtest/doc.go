@@ -26,9 +26,9 @@
 // # Control
 //
 // [Service.Fail] plans a [Fault] for a route: an answer that lies, gets lost, is cut
-// or takes its time, or a command that is executed after its caller has gone.
+// or takes its time, or a mutation that is executed after its caller has gone.
 // [WithReadLag] has reads come behind writes. [Service.Answer] replaces a route's
-// answer. [Service.Requests] is the journal, and [Service.Executed] tells how
+// answer. [Service.Requests] is the request log, and [Service.Executed] tells how
 // often a route did its work, so that a test can say "exactly once";
 // [Service.ExecutedFor] tells it by customer, application and loan. Seed with
 // AddCustomer, AddApplication, AddLoan and their kin, change with the Update
@@ -90,13 +90,13 @@
 // # Memory
 //
 // A service keeps the last 10,000 rows, or 32 MiB, of each of its logs: the requests of
-// the journal, with up to 64 KiB of each body, what was sent, what was delivered, and
+// the request log, with up to 64 KiB of each body, what was sent, what was delivered, and
 // what its own webhook handler got. All of them together stay below 128 MiB, whatever
 // the traffic; ordinary requests fill a tenth of that. Counts go on. Up to 10,000
 // deliveries wait for a slow receiver, expired tokens are forgotten once there are that
 // many, and of files only size and digest are kept. What grows is the records that
 // callers create, by about two kilobytes for a customer with an application. Up to 1,000
-// commands wait to be executed late, with their bodies.
+// mutations wait to be executed late, with their bodies.
 //
 // # Where this is only a model
 //

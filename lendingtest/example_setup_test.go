@@ -117,7 +117,7 @@ func ExampleService_Advance() {
 	// <nil> sign-ins: 2
 }
 
-// The journal holds what came over the wire, and what was answered.
+// The request log holds what came over the wire, and what was answered.
 func ExampleService_Requests() {
 	service := lendingtest.NewServer()
 	defer service.Close()

@@ -4,7 +4,7 @@ import "maps"
 
 // Executed tells how often a route did its work: changed the state, or served
 // it. Refused requests do not count, nor those a fault kept from the handler;
-// an answer lost by [Fault].ResetAfter does, and so does a command that
+// an answer lost by [Fault].ResetAfter does, and so does a mutation that
 // [Fault].Late had executed after its caller had gone, once that has happened.
 func (s *Service) Executed(route string) int {
 	s.mustRoute(route)

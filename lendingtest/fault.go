@@ -43,14 +43,14 @@ type Fault struct {
 	// after the header.
 	CutBody int
 
-	// Late lets the caller go without an answer, and takes the command up so much
+	// Late lets the caller go without an answer, and takes the mutation up so much
 	// later, whatever has become of the request: a settling that concludes from an
 	// absence at once is wrong then, and a test with Late sees it. The connection is
 	// reset at once; with Status, that is answered at once, as a gateway does whose
 	// patience ends. Delay and Until hold the request before that, and it need not
 	// wait: Late counts from when it has ended, be it that the caller has left.
 	//
-	// The command is judged by the state of when it is taken up, token included, and
+	// The mutation is judged by the state of when it is taken up, token included, and
 	// refused then as any other. It runs on the time that Delay runs on. [Service.Wait]
 	// waits for it, Close forgets it, and a request that has not arrived whole is not
 	// executed at all. ResetBefore, ResetAfter and Executes add nothing to Late, and

@@ -17,10 +17,10 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// soon is as late as a command can be without anybody waiting for it.
+// soon is as late as a mutation can be without anybody waiting for it.
 const soon = time.Nanosecond
 
-// The caller is let go at once. A late command holds nobody else up.
+// The caller is let go at once. A late mutation holds nobody else up.
 func TestFaultLateLetsTheCallerGo(t *testing.T) {
 	inEveryForm(t, func(r *rig) {
 		id := r.application()
@@ -68,7 +68,7 @@ func TestFaultLateIsExecuted(t *testing.T) {
 	})
 }
 
-// A caller who leaves by himself does not take the command with him.
+// A caller who leaves by himself does not take the mutation with him.
 func TestFaultLateAfterTheCallerLeft(t *testing.T) {
 	inEveryForm(t, func(r *rig) {
 		id := r.application()
@@ -164,7 +164,7 @@ func TestCloseForgetsLateCommands(t *testing.T) { // not parallel: it counts gor
 		"goroutines left; one is Eventually's own")
 }
 
-// The commands that wait have a bound, since each holds its body.
+// The mutations that wait have a bound, since each holds its body.
 func TestFaultLateIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

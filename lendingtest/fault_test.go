@@ -107,8 +107,8 @@ func TestFaultResets(t *testing.T) {
 			assert.Equal(r.t, i+1, r.Arrived(cancelRoute))
 		}
 		assert.Equal(r.t, lendingtest.StatusCancelled, r.Snapshot().Applications[0].Status)
-		journal := r.Requests()
-		assert.Zero(r.t, journal[len(journal)-1].Status)
+		requests := r.Requests()
+		assert.Zero(r.t, requests[len(requests)-1].Status)
 	})
 }
 

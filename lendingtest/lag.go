@@ -54,7 +54,7 @@ type write struct {
 // WithReadLag has reads show a write only d later, as a service does that reads from
 // replicas: until then what was created is not found, or not in its list, and what was
 // changed is as it was before. All GET routes lag that change nothing, customers,
-// applications, offers, loans, their lists and webhook subscriptions alike. Commands see
+// applications, offers, loans, their lists and webhook subscriptions alike. Mutations see
 // everything at once, and so do those GETs that change something, application-offer
 // with force among them. What a test seeds or updates is shown at once, with whatever
 // else happened to the same record and to those that it belongs to.
@@ -62,7 +62,7 @@ type write struct {
 // The lag is by the service's clock: [Service.Advance] ends it.
 func WithReadLag(d time.Duration) Option { return func(c *config) { c.readLag = d } }
 
-// written holds back the row of an id, which a command may have changed. It needs s.mu.
+// written holds back the row of an id, which a mutation may have changed. It needs s.mu.
 func (s *Service) written(id string) {
 	if s.cfg.readLag > 0 {
 		s.catchUp() // also where nobody reads

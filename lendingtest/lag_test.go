@@ -10,7 +10,7 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// Reads come behind, by as much as was said and no more. Commands do not.
+// Reads come behind, by as much as was said and no more. Mutations do not.
 func TestReadLag(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

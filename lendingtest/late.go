@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// maxLate is how many commands may wait to be executed late.
+// maxLate is how many mutations may wait to be executed late.
 const maxLate = 1000
 
 // lateCommands are those whose callers have gone. Service.mu guards it.
@@ -25,7 +25,7 @@ func (l *lateCommands) drop() {
 	}
 }
 
-// serveLate lets the caller go, and has the command executed after that.
+// serveLate lets the caller go, and has the mutation executed after that.
 func (s *Service) serveLate(c *call, rec *recorder, fault Fault, tooLarge bool) {
 	if c.route.upload && !tooLarge { // nobody can read the file once its sender has gone
 		file, err := io.ReadAll(c.r.Body)
@@ -52,8 +52,8 @@ func (s *Service) serveLate(c *call, rec *recorder, fault Fault, tooLarge bool) 
 	s.send(rec, c.route, s.faultAnswer(fault, c.r), fault.CutBody)
 }
 
-// enterLate returns a channel that is closed when the command is not to be executed, nil from
-// a closed service, and an error when too many commands wait: each holds its body.
+// enterLate returns a channel that is closed when the mutation is not to be executed, nil from
+// a closed service, and an error when too many mutations wait: each holds its body.
 func (s *Service) enterLate() (forget <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +61,7 @@ func (s *Service) enterLate() (forget <-chan struct{}, err error) {
 	case s.closed:
 		return nil, nil
 	case s.late.waiting >= maxLate:
-		return nil, problemOf(http.StatusServiceUnavailable, "TooManyLate", "Too many commands wait to be executed late.")
+		return nil, problemOf(http.StatusServiceUnavailable, "TooManyLate", "Too many mutations wait to be executed late.")
 	}
 	if s.late.forget == nil {
 		s.late.forget = make(chan struct{})
@@ -73,7 +73,7 @@ func (s *Service) enterLate() (forget <-chan struct{}, err error) {
 	return s.late.forget, nil
 }
 
-// executeLate runs a command d from now, unless it is forgotten before.
+// executeLate runs a mutation d from now, unless it is forgotten before.
 func (s *Service) executeLate(c *call, d time.Duration, tooLarge bool, forget <-chan struct{}) {
 	defer s.leaveLate()
 	timer := time.NewTimer(d)

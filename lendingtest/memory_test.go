@@ -93,7 +93,7 @@ func TestTokensThatExpiredGo(t *testing.T) {
 }
 
 // A request that is kept does not keep its connection.
-func TestJournalLetsConnectionsGo(t *testing.T) {
+func TestRequestsLetConnectionsGo(t *testing.T) {
 	const requests = 400
 	r := serverRig(t, lendingtest.WithTLS())
 	transport := r.client.Transport.(*http.Transport).Clone()

@@ -36,7 +36,7 @@ func (s *Service) Newest(n int) Newest {
 		AllSent: len(s.sent.rows), AllDeliveries: len(s.post.delivered.rows),
 		AllCustomers: len(s.customers.ids), AllApplications: len(s.applications.ids), AllLoans: len(s.loans.ids),
 	}
-	for _, e := range s.journal.last(n) {
+	for _, e := range s.requests.last(n) {
 		all.Requests = append(all.Requests, e.copy())
 	}
 	for c := range s.customers.last(n) {

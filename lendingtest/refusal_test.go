@@ -365,12 +365,12 @@ func TestRefusals(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
 			test.do(r).refused(test.status, test.code, test.fields...)
-			journal := r.Requests()
-			last := journal[len(journal)-1]
+			requests := r.Requests()
+			last := requests[len(requests)-1]
 			require.Equal(t, test.status, last.Status)
 			if last.Route != "" {
 				done := 0
-				for _, e := range journal {
+				for _, e := range requests {
 					if e.Route == last.Route && e.Status == http.StatusOK {
 						done++
 					}

@@ -15,8 +15,8 @@ func Restore(snap Snapshot) Option {
 // Restore replaces the state by that of a snapshot, be it of this service, of another
 // one, or read from its JSON. Everything goes on from there: tokens and codes of then
 // are good, the next identifiers are those that would have come, and the service's time
-// is that of the snapshot. Commands that [Fault].Late holds back are forgotten. The
-// journal, counts, planned faults and deliveries stay as they are, and so do accounts
+// is that of the snapshot. Mutations that [Fault].Late holds back are forgotten. The
+// requests, counts, planned faults and deliveries stay as they are, and so do accounts
 // that the snapshot does not have.
 //
 // A snapshot that no service made, or whose records do not fit together, is refused.
@@ -80,11 +80,11 @@ func (s *Service) put(snap Snapshot) {
 }
 
 // Reset brings the service back to the state that it started with: no records but
-// those of [Restore], no journal, no counts, no faults, no answers of a test's own, and
+// those of [Restore], no requests, no counts, no faults, no answers of a test's own, and
 // nothing to deliver. Options, watchers and what SetTokenLifetime has set stay.
 //
-// Identifiers begin again. Those that a client has kept, for instance in a journal of
-// its commands, are dead then, or, worse, become somebody else's: clear both.
+// Identifiers begin again. Those that a client has kept, for instance in an idempotency log of
+// its mutations, are dead then, or, worse, become somebody else's: clear both.
 func (s *Service) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +92,7 @@ func (s *Service) Reset() {
 	if s.cfg.restore == nil {
 		s.offset = 0
 	}
-	s.faults, s.journal, s.numbered, s.outside = nil, recent[*entry]{}, 0, 0
+	s.faults, s.requests, s.numbered, s.outside = nil, recent[*entry]{}, 0, 0
 	clear(s.arrived)
 	clear(s.executed)
 	clear(s.executedFor)

@@ -53,7 +53,7 @@ func applicationRoutes() []route {
 		{pattern: "POST /api/Application/create-application-and-applicant", handle: (*call).createApplication},
 		{pattern: "POST /api/Application/quick-test/{applicationId}", handle: on((*call).openApplication, (*call).quickTest)},
 		{pattern: "POST /api/Application/add-or-update-banking-data/{applicationId}", handle: on((*call).openApplication, (*call).addBankingData)},
-		{pattern: "GET /api/Application/process-application/{applicationId}", handle: on((*call).undecidedApplication, (*call).process)},
+		{pattern: "GET /api/Application/process-application/{applicationId}", handle: on((*call).applicationWithoutLoan, (*call).process)},
 		{pattern: "GET /api/Application/application-status/{applicationId}", handle: on((*call).application, (*call).applicationStatus)},
 		{pattern: "GET /api/Application/application-offer/{applicationId}", handle: on((*call).application, (*call).applicationOffer)},
 		{pattern: "GET /api/Application/get-customer-applications/{customerId}", handle: on((*call).customer, (*call).customerApplications)},
@@ -64,7 +64,7 @@ func applicationRoutes() []route {
 		{pattern: "GET /api/Application/update-customer-data/{applicationId}", handle: on((*call).openApplication, (*call).updateCustomerData)},
 		{pattern: "GET /api/Application/update-application-data/{applicationId}", handle: on((*call).openApplication, (*call).updateApplicationData)},
 		{pattern: "POST /api/Application/submit-bankstatement-document/{applicationId}", handle: (*call).submitBankStatement, upload: true},
-		{pattern: "POST /api/Application/cancel-application/{applicationId}", handle: on((*call).undecidedApplication, (*call).cancelApplication)},
+		{pattern: "POST /api/Application/cancel-application/{applicationId}", handle: on((*call).applicationWithoutLoan, (*call).cancelApplication)},
 	}
 }
 

@@ -134,7 +134,7 @@ func (s *Service) send(rec *recorder, rt *route, a *answer, cut int) {
 	}
 }
 
-// readBody takes in the whole body of an ordinary request, so that the journal
+// readBody takes in the whole body of an ordinary request, so that the request log
 // has it whatever happens next. Uploads are left to their handler.
 func (s *Service) readBody(rt *route, e *entry, r *http.Request) (body []byte, tooLarge bool) {
 	if r.Body == nil {
@@ -148,7 +148,7 @@ func (s *Service) readBody(rt *route, e *entry, r *http.Request) (body []byte, t
 		return nil, true
 	}
 	if rt.upload {
-		e.rest = &journalReader{Reader: limited, service: s, entry: e}
+		e.rest = &uploadReader{Reader: limited, service: s, entry: e}
 		r.Body = io.NopCloser(e.rest)
 		return nil, false
 	}

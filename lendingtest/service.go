@@ -44,7 +44,7 @@ type Service struct {
 	arrived     map[string]int
 	executed    map[string]int
 	executedFor map[string]map[string]int // by route and resource
-	journal     recent[*entry]
+	requests    recent[*entry]
 	numbered    int // how many requests there were
 	outside     int
 	sent        recent[Sent]
@@ -130,7 +130,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.StripPrefix(s.cfg.basePath, s.mux).ServeHTTP(w, r)
 }
 
-// Close stops deliveries, releases delayed answers, and forgets the commands that
+// Close stops deliveries, releases delayed answers, and forgets the mutations that
 // a [Fault] with Late has not executed yet. Later requests are answered with 503. When it returns, nothing of the service runs any more,
 // requests being served by somebody else's server excepted.
 func (s *Service) Close() {

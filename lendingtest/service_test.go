@@ -30,9 +30,9 @@ func TestBasePath(t *testing.T) {
 		outside.get(path).refused(404, "NotFound")
 	}
 	assert.Equal(t, 5, r.Outside())
-	journal := r.Requests()
-	assert.Equal(t, "/lending/v1/api/Application/create-application", journal[0].Path)
-	assert.Equal(t, "/lending/v10/api/Loan/get-loan/"+id, journal[len(journal)-1].Path)
+	requests := r.Requests()
+	assert.Equal(t, "/lending/v1/api/Application/create-application", requests[0].Path)
+	assert.Equal(t, "/lending/v10/api/Loan/get-loan/"+id, requests[len(requests)-1].Path)
 }
 
 // Nothing answers with a redirect, and no other path reaches a route.
@@ -67,7 +67,7 @@ func TestProtocols(t *testing.T) {
 	}
 }
 
-func TestJournal(t *testing.T) {
+func TestRequests(t *testing.T) {
 	t.Parallel()
 	var logged []lendingtest.Request
 	r := newRig(t, lendingtest.WithRequestLog(func(e lendingtest.Request) { logged = append(logged, e) }))
@@ -84,7 +84,7 @@ func TestJournal(t *testing.T) {
 	assert.NotContains(t, e.Header, "Authorization")
 	assert.Equal(t, []any{"/api/Loan/get-loan/%41", "GET /api/Loan/get-loan/{loanId}", false, 401}, []any{all[1].Path, all[1].Route, all[1].HasToken, all[1].Status})
 	e.Header.Set("X-Mark", "2")
-	assert.Equal(t, "1", r.Requests()[0].Header.Get("X-Mark"), "the journal is a copy")
+	assert.Equal(t, "1", r.Requests()[0].Header.Get("X-Mark"), "the request log is a copy")
 }
 
 func TestWatch(t *testing.T) {

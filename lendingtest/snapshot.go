@@ -12,7 +12,7 @@ import (
 //
 // In JSON it is all of it, so that a state can be shipped with the report of a bug
 // and put back by [Restore]: passwords, tokens, codes and whatever a test has put
-// into the records stand there in clear. The journal, counts, faults and deliveries
+// into the records stand there in clear. The request log, counts, faults and deliveries
 // of the run are no part of it, nor are the options.
 type Snapshot struct {
 	Time          time.Time // by the service's clock

@@ -186,7 +186,7 @@ func TestRestoreGoesBack(t *testing.T) {
 	confirm().refused(bad, "NoPendingWithdrawal")
 	require.NoError(t, r.Restore(snap))
 	snap.Loans[0].Transactions[0].Type, snap.Applications[0].Applicants[0].FirstName = "another", "another"
-	r.wait() // the late command is forgotten
+	r.wait() // the late mutation is forgotten
 	r.Advance(4 * time.Minute)
 	assert.Equal(t, made, confirm().ok(), "the password is good again, the identifier the same")
 	assert.Equal(t, 2, r.Executed("POST /api/Loan/confirm-withdrawal-invoice/{loanId}"), "counts go on")

@@ -244,7 +244,7 @@ func sign(secret string, body []byte) string {
 	return "sha256=" + strings.Join(pairs, "-")
 }
 
-// Wait returns when no command of a [Fault] with Late waits to be executed, and
+// Wait returns when no mutation of a [Fault] with Late waits to be executed, and
 // nothing is being delivered any more, or with ctx's error. Held deliveries are
 // not waited for.
 func (s *Service) Wait(ctx context.Context) error {

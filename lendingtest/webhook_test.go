@@ -112,11 +112,11 @@ func TestDeliveryIsSigned(t *testing.T) {
 	assert.Equal(t, id, e.Data["applicationId"])
 	assert.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7}Z$`, e.CreationTimeUtc)
 	assert.Equal(t, "application/json; charset=utf-8", receiver.all()[0].header.Get("Content-Type"))
-	journal := r.Deliveries()
-	require.Len(t, journal, 1)
-	assert.Equal(t, http.StatusOK, journal[0].Status)
-	assert.Equal(t, body, journal[0].Body)
-	assert.Equal(t, signature(sub.Secret, body), journal[0].Signature)
+	requests := r.Deliveries()
+	require.Len(t, requests, 1)
+	assert.Equal(t, http.StatusOK, requests[0].Status)
+	assert.Equal(t, body, requests[0].Body)
+	assert.Equal(t, signature(sub.Secret, body), requests[0].Signature)
 }
 
 func TestDeliveriesMisbehaveOnDemand(t *testing.T) {

@@ -11,7 +11,8 @@ import (
 // The gate holds exported names from the first tag on, in the modules under contrib too.
 func TestAPI(t *testing.T) {
 	apidiff := filepath.Join(t.TempDir(), "apidiff")
-	if out, err := exec.Command("go", "build", "-o", apidiff, "golang.org/x/exp/cmd/apidiff").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", apidiff,
+		"golang.org/x/exp/cmd/apidiff").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	const (
@@ -26,22 +27,37 @@ func TestAPI(t *testing.T) {
 		want              string            // the last line
 		fails             bool
 	}{
-		{name: "nothing released", change: map[string]string{"p.go": "package p\n"},
-			want: "api: nothing has been released yet, so any name may still change"},
+		{
+			name: "nothing released", change: map[string]string{"p.go": "package p\n"},
+			want: "api: nothing has been released yet, so any name may still change",
+		},
 		{name: "no change", tag: "v0.1.0", want: "api: no change since v0.1.0 can break a caller"},
-		{name: "addition", tag: "v0.1.0", change: map[string]string{"p.go": code + "\nfunc New() {}\n"},
-			want: "api: no change since v0.1.0 can break a caller"},
-		{name: "removal", tag: "v0.1.0", change: map[string]string{"p.go": "package p\n\ntype T struct{ F int }\n"}, fails: true,
-			want: main + ": F: removed\n" + `api: these changes since v0.1.0 can break callers: CHANGELOG.md has no "Action required" for them`},
-		{name: "no longer comparable", tag: "v0.1.0", fails: true,
+		{
+			name: "addition", tag: "v0.1.0", change: map[string]string{"p.go": code + "\nfunc New() {}\n"},
+			want: "api: no change since v0.1.0 can break a caller",
+		},
+		{
+			name: "removal", tag: "v0.1.0", change: map[string]string{"p.go": "package p\n\ntype T struct{ F int }\n"},
+			fails: true,
+			want: main + ": F: removed\n" +
+				`api: these changes since v0.1.0 can break callers: CHANGELOG.md has no "Action required" for them`,
+		},
+		{
+			name: "no longer comparable", tag: "v0.1.0", fails: true,
 			change: map[string]string{"p.go": strings.Replace(code, "F int", "F int; f func()", 1)},
 			want: main + ": T: old is comparable, new is not\n" +
-				`api: these changes since v0.1.0 can break callers: CHANGELOG.md has no "Action required" for them`},
-		{name: "in contrib", tag: "v0.1.0", change: map[string]string{"contrib/c/p.go": "package p\n"}, fails: true,
+				`api: these changes since v0.1.0 can break callers: CHANGELOG.md has no "Action required" for them`,
+		},
+		{
+			name: "in contrib", tag: "v0.1.0", change: map[string]string{"contrib/c/p.go": "package p\n"}, fails: true,
 			want: contrib + ": F: removed\n" + contrib + ": T: removed\n" +
-				`api: these changes since v0.1.0 can break callers: CHANGELOG.md has no "Action required" for them`},
-		{name: "meant", tag: "v0.1.0", action: "> **Action required:** call G.", change: map[string]string{"p.go": code[:len(code)-len("func F(n int) {}\n")]},
-			want: main + ": F: removed\napi: CHANGELOG.md says what callers have to do"},
+				`api: these changes since v0.1.0 can break callers: CHANGELOG.md has no "Action required" for them`,
+		},
+		{
+			name: "meant", tag: "v0.1.0", action: "> **Action required:** call G.",
+			change: map[string]string{"p.go": code[:len(code)-len("func F(n int) {}\n")]},
+			want:   main + ": F: removed\napi: CHANGELOG.md says what callers have to do",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -57,7 +73,8 @@ func TestAPI(t *testing.T) {
 			run := func(name string, arguments ...string) (string, error) {
 				command := exec.Command(name, arguments...)
 				command.Dir = dir
-				command.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
+				command.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=", "GIT_CONFIG_GLOBAL=/dev/null",
+					"GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
 				out, err := command.CombinedOutput()
 				return strings.TrimSpace(string(out)), err
 			}
@@ -65,7 +82,11 @@ func TestAPI(t *testing.T) {
 			write("p.go", code)
 			write("contrib/c/go.mod", "module "+contrib+"\n\ngo 1.26\n")
 			write("contrib/c/p.go", code)
-			git := [][]string{{"init", "-q"}, {"add", "."}, {"-c", "user.name=x", "-c", "user.email=x@example.com", "commit", "-qm", "x"}}
+			git := [][]string{
+				{"init", "-q"},
+				{"add", "."},
+				{"-c", "user.name=x", "-c", "user.email=x@example.com", "commit", "-qm", "x"},
+			}
 			if test.tag != "" {
 				git = append(git, []string{"tag", test.tag})
 			}

@@ -16,9 +16,15 @@ func TestPrismIsSkippedOnlyWithoutNpm(t *testing.T) {
 		want  string
 		fails bool
 	}{
-		"no npm":           {"", "openapi-peer: SKIPPED, there is no npm on this machine", false},
-		"no network":       {"npm error code ENOTFOUND", "openapi-peer: SKIPPED, npm's registry cannot be reached: code ENOTFOUND", false},
-		"an older npm":     {"npm ERR! code ECONNREFUSED", "openapi-peer: SKIPPED, npm's registry cannot be reached: code ECONNREFUSED", false},
+		"no npm": {"", "openapi-peer: SKIPPED, there is no npm on this machine", false},
+		"no network": {
+			"npm error code ENOTFOUND",
+			"openapi-peer: SKIPPED, npm's registry cannot be reached: code ENOTFOUND", false,
+		},
+		"an older npm": {
+			"npm ERR! code ECONNREFUSED",
+			"openapi-peer: SKIPPED, npm's registry cannot be reached: code ECONNREFUSED", false,
+		},
 		"another package":  {"npm error code EINTEGRITY", "npm error code EINTEGRITY", true},
 		"an outdated lock": {"npm error code EUSAGE", "npm error code EUSAGE", true},
 		"a version gone":   {"npm error code E404", "npm error code E404", true},

@@ -13,7 +13,8 @@ import (
 // what resembles one.
 func TestTools(t *testing.T) {
 	bin := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", bin, "./doccheck", "./linkcheck", "./mutants").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", bin, "./doccheck", "./linkcheck",
+		"./mutants").CombinedOutput(); err != nil {
 		t.Fatal(err, string(out))
 	}
 	for name, test := range map[string]struct {
@@ -23,8 +24,10 @@ func TestTools(t *testing.T) {
 		fails bool
 	}{
 		"doccheck": {
-			files: map[string]string{"p.go": "// Package p: [A], [T.M], [fmt.Println], [Nope], [T.Nope].\n//\n//\t[Code]\npackage p\n\nimport \"fmt\"\n\n" +
-				"// Both.\nconst (\n\tA = 1\n\tB = 2 // has one\n)\n\n// T is [redacted] and [*T].\ntype T struct {\n\tF int // [os.Filex]\n}\n\n" +
+			files: map[string]string{"p.go": "// Package p: [A], [T.M], [fmt.Println], [Nope], " +
+				"[T.Nope].\n//\n//\t[Code]\npackage p\n\nimport \"fmt\"\n\n" +
+				"// Both.\nconst (\n\tA = 1\n\tB = 2 // has one\n)\n\n// T is [redacted] and [*T].\ntype T struct {\n\tF int // " +
+				"[os.Filex]\n}\n\n" +
 				"// M is [fmt.Nope].\nfunc (T) M() { fmt.Println() }\n"},
 			args: []string{"./..."},
 			want: []string{
@@ -39,7 +42,8 @@ func TestTools(t *testing.T) {
 		},
 		"linkcheck": {
 			files: map[string]string{
-				"README.md": "# One\n\n[a](#one) [b](sub/other.md#two-words) [c](sub) [d](https://example.com/x)\n`[code](none.md)`\n" +
+				"README.md": "# One\n\n[a](#one) [b](sub/other.md#two-words) [c](sub) " +
+					"[d](https://example.com/x)\n`[code](none.md)`\n" +
 					"[e](none.md) [f](#none) [g](sub/other.md#none) [h](../out.md)\n",
 				"sub/other.md": "## Two words\n",
 			},
@@ -52,9 +56,11 @@ func TestTools(t *testing.T) {
 		},
 		"mutants": {
 			files: map[string]string{
-				"p.go":      "package p\n\nfunc Small(n int) bool {\n\tif n < 0 {\n\t\treturn false\n\t}\n\treturn n < 10\n}\n",
-				"p_test.go": "package p\n\nimport \"testing\"\n\nfunc TestSmall(t *testing.T) {\n\tif !Small(9) || Small(10) {\n\t\tt.Fail()\n\t}\n}\n",
-				"list.txt": "# comment\n\np.go TestSmall\n- return n < 10\n+ return n < 11\n\np.go TestSmall\n- return false\n+ return true\n\n" +
+				"p.go": "package p\n\nfunc Small(n int) bool {\n\tif n < 0 {\n\t\treturn false\n\t}\n\treturn n < 10\n}\n",
+				"p_test.go": "package p\n\nimport \"testing\"\n\nfunc TestSmall(t *testing.T) {\n\tif !Small(9) || Small(10) " +
+					"{\n\t\tt.Fail()\n\t}\n}\n",
+				"list.txt": "# comment\n\np.go TestSmall\n- return n < 10\n+ return n < 11\n\np.go TestSmall\n- return false\n+ " +
+					"return true\n\n" +
 					"p.go TestSmall\n- if n < 0 {\n+ if n <= -1 {\n= the same\n\np.go TestNothing\n- not chosen\n",
 			},
 			args: []string{"list.txt", "TestSmall"},
@@ -70,11 +76,13 @@ func TestTools(t *testing.T) {
 			files: map[string]string{
 				"p.go":        "package p\n\nvar A = 1\n",
 				"q/p_test.go": "package q\n\nfunc TestA(t *testing.T) {}\n",
-				"list.txt":    "p.go TestA\n- return n < 10\n\np.go TestA|TestB\n- var A = 1\n\np.go TestA\n- var A = 1\n\nq.go TestA\n- var A = 1\n",
+				"list.txt": "p.go TestA\n- return n < 10\n\np.go TestA|TestB\n- var A = 1\n\np.go TestA\n- var A = 1\n\nq.go " +
+					"TestA\n- var A = 1\n",
 			},
 			args: []string{"-check", "list.txt"},
 			want: []string{
-				"p.go TestA: these lines stand there 0 times, not once:", "return n < 10", "p.go TestA|TestB: no test is called TestB:",
+				"p.go TestA: these lines stand there 0 times, not once:", "return n < 10",
+				"p.go TestA|TestB: no test is called TestB:",
 				"var A = 1", "q.go TestA: no such file:", "var A = 1",
 			},
 			fails: true,

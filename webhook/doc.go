@@ -1,21 +1,27 @@
 // Package webhook receives the events of the service.
 //
-// [NewReceiver] returns an [http.Handler] that verifies the signature of each delivery and
-// calls your function with the event:
+// [NewReceiver] returns an [http.Handler] that verifies the signature of each delivery and calls
+// a function of yours with the event:
 //
-//	secret := ensured.Subscription.Secret // from client.Webhooks.Ensure
 //	receiver, err := webhook.NewReceiver(webhook.SignedWith(secret), handle, nil)
 //	…
 //	http.Handle("/webhooks", receiver)
 //
-// The service waits for the answer. If the work is short, wrap handle in [Once], which skips
-// deliveries that were handled before. If the work is long or can fail, put events into an
-// [Inbox], which answers the service as soon as the event is stored, and run [Work]:
+// The secret is in the subscription that [lending.WebhooksService.Ensure] returns.
+//
+// The service waits for the answer, and may send an event twice. If the work is short, wrap
+// handle in [Once], which skips deliveries that were handled before:
+//
+//	handle = webhook.Once(webhook.NewMemoryDeduper(nil), handle)
+//
+// If the work takes longer or can fail, store events in an [Inbox]. The receiver answers as soon
+// as the event is stored, and [Work] calls handle until it succeeds:
 //
 //	receiver, err := webhook.NewReceiver(webhook.SignedWith(secret), inbox.Put, nil)
 //	…
 //	http.Handle("/webhooks", receiver)
 //	go webhook.Work(ctx, inbox, handle, nil)
 //
-// The modules contrib/bolt, contrib/redis and contrib/postgres store inboxes.
+// [NewMemoryInbox] is for tests. The module contrib/bolt stores events in a file, contrib/redis
+// and contrib/postgres store them for several processes.
 package webhook

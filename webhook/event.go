@@ -15,31 +15,29 @@ import (
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
 )
 
-// Event is a webhook delivery: the envelope, and the data of the event. Its Record is
-// the whole envelope, with the fields that are not published.
+// Event is the envelope of a delivery, and the data of the event. Its Record is the whole
+// envelope, with the fields that the interface does not publish.
 //
-// Data can hold codes and personal data. fmt shows nothing of them, in whatever the event
-// stands, and slog neither, but for the JSON handler in a list or a struct: see
-// [Record.LogValue].
+// Data can hold one-time codes and personal data. fmt and slog do not print them, except for
+// slog's JSON handler if the event stands in a list or a struct: see [lending.Record.LogValue].
 type Event struct {
 	lending.Record
-	ID      uuid.UUID         `json:"id"` // not a key: the service uses one id for several events, see [Event.Key]; zero if it is missing or unreadable
+	ID      uuid.UUID         `json:"id"` // several events share it: see [Event.Key]; zero if missing or unreadable
 	Name    lending.EventName `json:"webhookEvent"`
 	Data    lending.Record    `json:"data"`            // any JSON value; Raw is nil if there is none
-	Created time.Time         `json:"creationTimeUtc"` // zero if it is missing or unreadable; of the sending, so another one in each attempt
+	Created time.Time         `json:"creationTimeUtc"` // time of this delivery; zero if missing or unreadable
 
 	marked bool // a byte order mark stood before the envelope
 }
 
 const byteOrderMark = "\xEF\xBB\xBF"
 
-// Parse reads the body of a delivery, after [lending.Verify] has accepted it. It keeps
-// body, which must not be changed afterwards.
+// Parse parses the body of a delivery. Call [lending.Verify] first. The event keeps body: do not
+// change it afterwards.
 //
-// It refuses what is not a JSON object with the name of an event, a string. An id or a
-// time that cannot be read is zero: the event counts. The text of its error quotes
-// nothing of body. It takes names of fields in any case, times without a zone, and a
-// byte order mark.
+// The body must be a JSON object with an event name. Field names match in any case. An unreadable
+// id or time is zero, because the event matters more. A byte order mark and times without a zone
+// are accepted. The error quotes nothing of the body.
 func Parse(body []byte) (*Event, error) {
 	text, marked := bytes.CutPrefix(body, []byte(byteOrderMark))
 	e := &Event{Record: lending.NewRecord(text), marked: marked}
@@ -62,8 +60,8 @@ func Parse(body []byte) (*Event, error) {
 
 var errNotEvent = errors.New("lending/webhook: event: want a JSON object with the member webhookEvent")
 
-// set takes a member of the envelope. As in encoding/json the last of several with
-// one name counts, and null changes nothing.
+// set sets the field for a member of the envelope. As in encoding/json, the last of several
+// members with one name counts, and null changes nothing.
 func (e *Event) set(name, raw []byte) error {
 	switch field := string(name); {
 	case strings.EqualFold(field, "data"):
@@ -74,7 +72,7 @@ func (e *Event) set(name, raw []byte) error {
 		if id, err := uuid.ParseBytes(text); err == nil {
 			e.ID = id
 		} else {
-			e.ID = uuid.UUID{} // id holds what was read before the mistake
+			e.ID = uuid.UUID{} // id has the bytes before the mistake
 		}
 	case strings.EqualFold(field, "webhookEvent"):
 		text, err := jsonsplit.Text(raw)
@@ -90,8 +88,9 @@ func (e *Event) set(name, raw []byte) error {
 	return nil
 }
 
-// Body returns the body as it was received, to store it: Verify and Key are about its
-// bytes. It must not be modified. For an event made by hand it is what MarshalJSON writes.
+// Body returns the bytes of the body as they arrived. Store these bytes: signature and
+// [Event.Key] belong to them. Do not modify them. For an event that was not parsed Body returns
+// the JSON of its fields.
 func (e *Event) Body() []byte {
 	body, _ := e.MarshalJSON()
 	if e.marked {
@@ -116,16 +115,15 @@ func (e *Event) Clone() *Event {
 	return &clone
 }
 
-// Key returns the SHA-256 of the body as it was received, in hexadecimal. Two
-// deliveries with one key are the same delivery, repeated byte for byte by a proxy or
-// an attacker. What the service itself sends again has another time of creation, and
-// so another key: to recognise that takes an identifier out of Data, see [OnceBy].
+// Key returns the SHA-256 of the body in hexadecimal. Two deliveries with one key are the same
+// delivery, repeated by a proxy or an attacker. If the service itself sends an event again, time
+// and key differ: use an identifier in Data then, see [OnceBy].
 func (e *Event) Key() string {
 	sum := sha256.Sum256(e.Body())
 	return hex.EncodeToString(sum[:])
 }
 
-// UnmarshalJSON reads data as [Parse] does.
+// UnmarshalJSON parses data with [Parse].
 func (e *Event) UnmarshalJSON(data []byte) error {
 	parsed, err := Parse(bytes.Clone(data))
 	if err == nil {
@@ -134,8 +132,7 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// MarshalJSON writes the event as it was received, or from its fields if it was made
-// by hand, as tests do.
+// MarshalJSON returns the event as it arrived, or the JSON of its fields if it was not parsed.
 func (e Event) MarshalJSON() ([]byte, error) {
 	return encode(e.Record, struct {
 		ID      uuid.UUID         `json:"id"`
@@ -145,7 +142,7 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	}{e.ID, e.Name, e.Data, e.Created})
 }
 
-// ApplicationCreated is what is published of the data of [lending.EventApplicationCreated]:
+// ApplicationCreated has the published fields of the data of [lending.EventApplicationCreated]:
 //
 //	var created webhook.ApplicationCreated
 //	err := event.Data.Decode(&created)
@@ -154,7 +151,7 @@ type ApplicationCreated struct {
 	ExtraInformation ApplicationCreatedExtra `json:"extraInformation"`
 }
 
-// UnmarshalJSON keeps data as the [lending.Record].
+// UnmarshalJSON sets the fields, and keeps data as the [lending.Record].
 func (a *ApplicationCreated) UnmarshalJSON(data []byte) error {
 	var fields struct{ ExtraInformation ApplicationCreatedExtra }
 	record, err := decode(data, &fields)
@@ -164,19 +161,18 @@ func (a *ApplicationCreated) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// MarshalJSON writes the record as it was received, or from its fields if it was made by hand.
+// MarshalJSON returns the record as it arrived, or the JSON of its fields.
 func (a ApplicationCreated) MarshalJSON() ([]byte, error) {
 	return encode(a.Record, map[string]any{"extraInformation": a.ExtraInformation})
 }
 
-// ApplicationCreatedExtra is what is published of the extra information of an
-// [ApplicationCreated].
+// ApplicationCreatedExtra has the published fields of the extra information.
 type ApplicationCreatedExtra struct {
 	lending.Record
 	Years Years `json:"years"`
 }
 
-// UnmarshalJSON keeps data as the [lending.Record].
+// UnmarshalJSON sets the fields, and keeps data as the [lending.Record].
 func (a *ApplicationCreatedExtra) UnmarshalJSON(data []byte) error {
 	var fields struct{ Years Years }
 	record, err := decode(data, &fields)
@@ -186,12 +182,12 @@ func (a *ApplicationCreatedExtra) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// MarshalJSON writes the record as it was received, or from its fields if it was made by hand.
+// MarshalJSON returns the record as it arrived, or the JSON of its fields.
 func (a ApplicationCreatedExtra) MarshalJSON() ([]byte, error) {
 	return encode(a.Record, map[string]any{"years": a.Years})
 }
 
-// decode decodes data into fields, and returns a Record of it: none of null.
+// decode decodes data into fields and returns it as a Record. For null the Record is empty.
 func decode(data []byte, fields any) (lending.Record, error) {
 	if string(data) == "null" {
 		return lending.Record{}, nil
@@ -200,7 +196,7 @@ func decode(data []byte, fields any) (lending.Record, error) {
 	return record, record.Decode(fields)
 }
 
-// encode returns the record as it was received, or the JSON of fields if it was made by hand.
+// encode returns the record as it arrived, or the JSON of fields if nothing arrived.
 func encode(record lending.Record, fields any) ([]byte, error) {
 	if received := record.Raw(); received != nil {
 		return received, nil
@@ -208,13 +204,13 @@ func encode(record lending.Record, fields any) ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// Years is how many years a business exists, as the service writes it: a number, a
-// number in a string, or the label of a range in older records.
+// Years is the age of a business as the service writes it: a number, a number in a string, or in
+// older records the label of a range.
 type Years string
 
-// UnmarshalJSON takes a string and a number.
+// UnmarshalJSON accepts a string or a number.
 func (y *Years) UnmarshalJSON(data []byte) error {
-	var number json.Number // takes both, but only a string that holds a number
+	var number json.Number
 	var text string
 	if json.Unmarshal(data, &text) != nil {
 		if err := json.Unmarshal(data, &number); err != nil {

@@ -5,48 +5,43 @@ import (
 	"time"
 )
 
-// Inbox keeps events that were accepted until they have been acted on. With it the
-// service is answered as soon as the event is safe, whatever the action takes:
+// Inbox stores accepted events until they are handled: see the package documentation.
 //
-//	receiver, err := webhook.NewReceiver(webhook.SignedWith(secret), inbox.Put, nil)
-//	…
-//	http.Handle("/webhooks", receiver)
-//	go webhook.Work(ctx, inbox, handle, nil)
+// contrib/bolt stores them in a file of one process, contrib/redis and contrib/postgres for
+// several processes, and [NewMemoryInbox] in memory, for tests. To write an inbox of your own,
+// run the tests of package lendingtest/storetest on it.
 //
-// contrib/bolt keeps it in a file, which one process has open; contrib/redis in Redis and
-// contrib/postgres in PostgreSQL, for a fleet. [NewMemoryInbox] is for tests. Package
-// lendingtest/storetest holds one of your own to this.
-//
-// Whoever has an entry may tell its end twice, as after a lost answer, and after the claim has
-// ended. That is no error: Done holds, and Retry and DeadLetter leave alone what is gone or another's.
+// Done, Retry and DeadLetter may be called twice for an entry, or after its claim has ended. Done
+// removes the event in each case. Retry and DeadLetter change nothing if the event is gone or
+// another worker has claimed it.
 type Inbox interface {
-	// Put is an [EventFunc]. When it has returned nil the event survives the end of the
-	// process. It returns [ErrDuplicate] for an event whose key it has seen.
+	// Put is an [EventFunc]. An event for which Put has returned nil survives the end of the
+	// process. Put returns [ErrDuplicate] if the inbox has seen the event's key.
 	Put(ctx context.Context, event *Event) error
-	// Take waits until an event is due, and claims it, or until ctx ends, and fails.
+	// Take waits until an event is due and claims it. If ctx ends first, Take fails.
 	Take(ctx context.Context) (*InboxEntry, error)
-	// Done removes an event that was acted on.
+	// Done removes an event that was handled.
 	Done(ctx context.Context, entry *InboxEntry) error
-	// Retry lets an event wait before it is due again.
+	// Retry ends the claim. The event is due again after wait.
 	Retry(ctx context.Context, entry *InboxEntry, wait time.Duration) error
-	// DeadLetter sets an event aside for good, for a person to look at.
+	// DeadLetter ends the claim and sets the event aside, for a person to look at.
 	DeadLetter(ctx context.Context, entry *InboxEntry) error
-	// Counts returns how many events are in the inbox.
+	// Counts returns the number of events in the inbox.
 	Counts(ctx context.Context) (InboxCounts, error)
 }
 
 // InboxEntry is an event in an [Inbox].
 type InboxEntry struct {
 	Event   *Event
-	Tries   int       // that have ended, with an error each, and this one
-	Crashes int       // how often the end of the process cut a try short in which it was acted on alone, see [Work]
-	Until   time.Time // when the claim ends, and another may take it; zero if it does not end
-	ID      string    // what the inbox knows it by
+	Tries   int       // tries that ended with an error, and this try
+	Crashes int       // how often the process ended while this was the only event being handled: see [Work]
+	Until   time.Time // when the claim ends and another worker may take the event; zero if claims do not end
+	ID      string    // the inbox's own identifier
 }
 
-// InboxCounts is how many events are in an [Inbox].
+// InboxCounts is the number of events in an [Inbox].
 type InboxCounts struct {
-	Waiting     int // to be taken, those that will be tried again included
-	Running     int
+	Waiting     int // due, or waiting for another try
+	Running     int // claimed
 	DeadLetters int // set aside
 }

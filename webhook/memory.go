@@ -5,19 +5,18 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/lendingapi/lending-go/internal/opaque"
 )
 
-// MemoryInbox is an [Inbox] that loses everything with the process: for tests.
-type MemoryInbox struct {
-	state func() *memoryInbox // behind a function, where nothing that prints or compares looks
-}
+// MemoryInbox is an [Inbox] for tests. It loses everything with the process.
+type MemoryInbox struct{ state opaque.Value[*memoryInbox] }
 
-// memoryInbox is what a [MemoryInbox] holds.
 type memoryInbox struct {
 	mu      sync.Mutex
-	changed chan struct{} // closed and made anew when an event is added
+	changed chan struct{} // closed and replaced when an event is added
 	seen    map[string]bool
-	waiting []*memoryEntry // by time
+	waiting []*memoryEntry // by due
 	running map[*InboxEntry]*memoryEntry
 	dead    []*memoryEntry
 }
@@ -31,11 +30,11 @@ type memoryEntry struct {
 // NewMemoryInbox returns an empty inbox.
 func NewMemoryInbox() *MemoryInbox {
 	b := &memoryInbox{changed: make(chan struct{}), seen: map[string]bool{}, running: map[*InboxEntry]*memoryEntry{}}
-	return &MemoryInbox{state: func() *memoryInbox { return b }}
+	return &MemoryInbox{opaque.Hide(b)}
 }
 
 // Put implements [Inbox].
-func (m *MemoryInbox) Put(ctx context.Context, event *Event) error {
+func (m *MemoryInbox) Put(_ context.Context, event *Event) error {
 	b := m.state()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -44,13 +43,16 @@ func (m *MemoryInbox) Put(ctx context.Context, event *Event) error {
 		return ErrDuplicate
 	}
 	b.seen[key] = true
-	b.add(&memoryEntry{event: event, due: time.Now()})
+	b.add(&memoryEntry{event: event}, 0)
 	return nil
 }
 
-// add puts e among those that wait. The caller holds the lock.
-func (b *memoryInbox) add(e *memoryEntry) {
-	at, _ := slices.BinarySearchFunc(b.waiting, e.due.Add(1), func(w *memoryEntry, due time.Time) int { return w.due.Compare(due) })
+// add makes e due after wait. The caller holds the lock.
+func (b *memoryInbox) add(e *memoryEntry, wait time.Duration) {
+	e.due = time.Now().Add(wait)
+	at, _ := slices.BinarySearchFunc(b.waiting, e.due.Add(1), func(w *memoryEntry, due time.Time) int {
+		return w.due.Compare(due)
+	})
 	b.waiting = slices.Insert(b.waiting, at, e)
 	close(b.changed)
 	b.changed = make(chan struct{})
@@ -58,22 +60,11 @@ func (b *memoryInbox) add(e *memoryEntry) {
 
 // Take implements [Inbox].
 func (m *MemoryInbox) Take(ctx context.Context) (*InboxEntry, error) {
-	b := m.state()
 	for {
-		b.mu.Lock()
-		wait, changed := time.Hour, b.changed
-		if len(b.waiting) > 0 {
-			e := b.waiting[0]
-			if wait = time.Until(e.due); wait <= 0 {
-				b.waiting = slices.Delete(b.waiting, 0, 1)
-				e.tries++
-				entry := &InboxEntry{Event: e.event, Tries: e.tries, ID: e.event.Key()}
-				b.running[entry] = e
-				b.mu.Unlock()
-				return entry, nil
-			}
+		entry, wait, changed := m.state().claim()
+		if entry != nil {
+			return entry, nil
 		}
-		b.mu.Unlock()
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
@@ -86,24 +77,45 @@ func (m *MemoryInbox) Take(ctx context.Context) (*InboxEntry, error) {
 	}
 }
 
+// claim claims the first event that is due. If there is none, it returns how long to wait, and a
+// channel that is closed when an event is added.
+func (b *memoryInbox) claim() (entry *InboxEntry, wait time.Duration, changed <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	wait = time.Hour
+	if len(b.waiting) > 0 {
+		wait = time.Until(b.waiting[0].due)
+	}
+	if wait > 0 {
+		return nil, wait, b.changed
+	}
+	e := b.waiting[0]
+	b.waiting = slices.Delete(b.waiting, 0, 1)
+	e.tries++
+	entry = e.entry()
+	b.running[entry] = e
+	return entry, 0, nil
+}
+
+func (e *memoryEntry) entry() *InboxEntry {
+	return &InboxEntry{Event: e.event, Tries: e.tries, ID: e.event.Key()}
+}
+
 // Done implements [Inbox].
-func (m *MemoryInbox) Done(ctx context.Context, entry *InboxEntry) error {
+func (m *MemoryInbox) Done(_ context.Context, entry *InboxEntry) error {
 	m.state().release(entry, func(*memoryEntry) {})
 	return nil
 }
 
 // Retry implements [Inbox].
-func (m *MemoryInbox) Retry(ctx context.Context, entry *InboxEntry, wait time.Duration) error {
+func (m *MemoryInbox) Retry(_ context.Context, entry *InboxEntry, wait time.Duration) error {
 	b := m.state()
-	b.release(entry, func(e *memoryEntry) {
-		e.due = time.Now().Add(wait)
-		b.add(e)
-	})
+	b.release(entry, func(e *memoryEntry) { b.add(e, wait) })
 	return nil
 }
 
-// DeadLetter implements [Inbox].
-func (m *MemoryInbox) DeadLetter(ctx context.Context, entry *InboxEntry) error {
+// DeadLetter implements [Inbox]. [MemoryInbox.DeadLetters] lists the event then.
+func (m *MemoryInbox) DeadLetter(_ context.Context, entry *InboxEntry) error {
 	b := m.state()
 	b.release(entry, func(e *memoryEntry) { b.dead = append(b.dead, e) })
 	return nil
@@ -119,26 +131,49 @@ func (b *memoryInbox) release(entry *InboxEntry, then func(*memoryEntry)) {
 	}
 }
 
+// DeadLetters returns the dead letters, oldest first.
+func (m *MemoryInbox) DeadLetters(context.Context) ([]*InboxEntry, error) {
+	b := m.state()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var entries []*InboxEntry
+	for _, e := range b.dead {
+		entries = append(entries, e.entry())
+	}
+	return entries, nil
+}
+
+// Redrive makes a dead letter due again, as if it had not been tried.
+func (m *MemoryInbox) Redrive(_ context.Context, entry *InboxEntry) error {
+	b := m.state()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at := slices.IndexFunc(b.dead, func(e *memoryEntry) bool { return e.event.Key() == entry.ID })
+	if at >= 0 {
+		b.add(&memoryEntry{event: b.dead[at].event}, 0)
+		b.dead = slices.Delete(b.dead, at, at+1)
+	}
+	return nil
+}
+
 // Counts implements [Inbox].
-func (m *MemoryInbox) Counts(ctx context.Context) (InboxCounts, error) {
+func (m *MemoryInbox) Counts(context.Context) (InboxCounts, error) {
 	b := m.state()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return InboxCounts{Waiting: len(b.waiting), Running: len(b.running), DeadLetters: len(b.dead)}, nil
 }
 
-// NewMemoryDeduper returns a [Deduper] for one process. It forgets everything when
-// the process ends, and takes about 200 bytes for each key until Keep has passed.
+// NewMemoryDeduper returns a [Deduper] for one process. It forgets everything when the process
+// ends, and needs about 200 bytes of memory for each key until Keep has passed.
 func NewMemoryDeduper(opts *DeduperOptions) Deduper {
 	d := &dedupeState{options: opts.WithDefaults(), keys: map[string]*claimState{}}
-	return memoryDeduper{func() *dedupeState { return d }}
+	return memoryDeduper{opaque.Hide(d)}
 }
 
-// memoryDeduper and memoryClaim hold their state behind a function, where nothing that
-// prints or compares looks.
 type (
-	memoryDeduper struct{ state func() *dedupeState }
-	memoryClaim   struct{ state func() *claimState }
+	memoryDeduper struct{ state opaque.Value[*dedupeState] }
+	memoryClaim   struct{ state opaque.Value[*claimState] }
 )
 
 type dedupeState struct {
@@ -153,7 +188,7 @@ type claimState struct {
 	deduper *dedupeState
 	key     string
 	done    bool
-	until   time.Time // when the claim ends, or when what is done is forgotten
+	until   time.Time // when the claim ends, or when the done key is forgotten
 }
 
 func (m memoryDeduper) Claim(ctx context.Context, key string) (Claim, error) {
@@ -164,13 +199,7 @@ func (m memoryDeduper) Claim(ctx context.Context, key string) (Claim, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
-	for len(d.done) > 0 && !now.Before(d.done[0].until) {
-		if forgotten := d.done[0]; d.keys[forgotten.key] == forgotten {
-			delete(d.keys, forgotten.key)
-		}
-		d.done[0] = nil
-		d.done = d.done[1:]
-	}
+	d.forget(now)
 	if c := d.keys[key]; c != nil && c.done {
 		return nil, ErrDuplicate
 	} else if c != nil && now.Before(c.until) {
@@ -178,7 +207,18 @@ func (m memoryDeduper) Claim(ctx context.Context, key string) (Claim, error) {
 	}
 	c := &claimState{deduper: d, key: key, until: now.Add(d.options.Lease)}
 	d.keys[key] = c
-	return memoryClaim{func() *claimState { return c }}, nil
+	return memoryClaim{opaque.Hide(c)}, nil
+}
+
+// forget removes the done keys whose time has passed. The caller holds the lock.
+func (d *dedupeState) forget(now time.Time) {
+	for len(d.done) > 0 && !now.Before(d.done[0].until) {
+		if forgotten := d.done[0]; d.keys[forgotten.key] == forgotten {
+			delete(d.keys, forgotten.key)
+		}
+		d.done[0] = nil
+		d.done = d.done[1:]
+	}
 }
 
 func (m memoryClaim) Done(context.Context) error {

@@ -17,20 +17,20 @@ import (
 	"github.com/lendingapi/lending-go/internal/safely"
 )
 
-// EventFunc acts on an event, or puts it where it is safe. When it has returned nil
-// the event counts as accepted, and is not sent again. An error, a panic, a call of
-// [runtime.Goexit] or the end of the process before that means that it was not accepted,
-// except for the errors [ErrDuplicate] and [ErrNotRecorded].
+// EventFunc handles an event, or stores it. If the function returns nil, [ErrDuplicate] or
+// [ErrNotRecorded], the event counts as accepted. After another error, a panic or
+// [runtime.Goexit] it does not.
 //
-// Events come in any order, twice, and with names that did not exist when the program
-// was written: it returns nil for an event that does not concern it. It is called by
-// many goroutines at once.
+// Return nil for events that do not concern you. Events arrive in any order, more than once, and
+// with names that did not exist when the program was written. Many goroutines call the function
+// at the same time.
 type EventFunc func(ctx context.Context, event *Event) error
 
-// EventFuncs calls a function by the name of the event.
+// EventFuncs has a function for each event name.
 type EventFuncs map[lending.EventName]EventFunc
 
-// Handle is an [EventFunc]. It returns nil for events that have no function.
+// Handle is an [EventFunc] that calls the function for the event's name. It returns nil if there
+// is none.
 func (f EventFuncs) Handle(ctx context.Context, event *Event) error {
 	if handle := f[event.Name]; handle != nil {
 		return handle(ctx, event)
@@ -38,13 +38,13 @@ func (f EventFuncs) Handle(ctx context.Context, event *Event) error {
 	return nil
 }
 
-// SecretsFunc returns the secrets that may have signed a delivery, by its path or host
-// for example, and none if nobody can have. It is called before the body is read:
-// nothing in the request has been verified.
+// SecretsFunc returns the secrets that may have signed a delivery, for example by the path or
+// host of the request. If it returns none, the delivery is refused. The function is called before
+// the body is read: nothing in the request has been verified.
 type SecretsFunc func(r *http.Request) ([]lending.Secret, error)
 
-// SignedWith accepts deliveries that one of the secrets has signed. Two are for the
-// time in which one replaces the other; the usual one is best put first.
+// SignedWith accepts deliveries that were signed with one of the secrets. Pass two while one
+// replaces the other, the more frequent one first.
 //
 // If a secret is empty, for example because an environment variable is not set, SignedWith
 // returns nil, which [NewReceiver] refuses.
@@ -55,42 +55,40 @@ func SignedWith(secrets ...lending.Secret) SecretsFunc {
 	return func(*http.Request) ([]lending.Secret, error) { return secrets, nil }
 }
 
-// ReceiverOptions are what can be changed in a receiver. A nil pointer and zero fields
-// leave it at the defaults.
+// ReceiverOptions change a receiver. Zero fields mean the defaults.
 type ReceiverOptions struct {
-	MaxBytes int64 // of a body; 1 MiB
+	MaxBytes int64 // largest body; 1 MiB
 
-	// ReadTimeout is for the whole body to arrive; 10 s. Only the server can keep it: it
-	// has no effect if a middleware in front wraps the ResponseWriter in one without
-	// SetReadDeadline and without an Unwrap for [http.ResponseController], nor in a
-	// test's recorder. What holds then is the ReadTimeout of the [http.Server] itself.
+	// ReadTimeout is the time for the whole body to arrive; 10 s. It needs a ResponseWriter with
+	// SetReadDeadline, or with an Unwrap method for [http.ResponseController]. Behind a middleware
+	// without these, set the ReadTimeout of the [http.Server].
 	ReadTimeout time.Duration
 
-	// Timeout is for the function: the deadline of its context, which has the values of
-	// the request's but does not end when the sender hangs up; 30 s, half of what it waits.
+	// Timeout is the deadline of the function's context; 30 s, half of the time that the service
+	// waits. The context has the values of the request's context. It does not end when the
+	// service closes the connection.
 	Timeout time.Duration
 
-	// MaxAge refuses events that were created longer ago, or as far in the future, or
-	// at a time unknown. It shortens the time in which a delivery that somebody has
-	// overheard can be replayed: a [Deduper] that remembers for as long closes it.
-	// The default is to take events of any age.
+	// MaxAge refuses events that were created longer ago, that far in the future, or at an
+	// unknown time. It limits for how long somebody who has seen a delivery can send it again. A
+	// [Deduper] that remembers keys for as long prevents that. The default accepts any age.
 	MaxAge time.Duration
 
 	// Observe is called after each request, for logs and metrics. Its panics are dropped.
 	Observe func(Delivery)
 }
 
-// Delivery is what became of one request to a receiver. It holds nothing of the body
-// but the name of an event whose signature was right, and may be logged.
+// Delivery is the result of one request to a receiver. It is safe to log: it holds nothing of
+// the body except the name of an event whose signature was right.
 type Delivery struct {
-	Status   int // that was answered
+	Status   int // of the answer
 	Event    lending.EventName
-	Key      string // see [Event.Key]; empty if the signature was not right
-	Bytes    int    // of the body, as far as it was read
+	Key      string // see [Event.Key]; empty if the signature was wrong
+	Bytes    int    // read of the body
 	Duration time.Duration
 
-	// Err says why it was not accepted, or is [ErrDuplicate] or [ErrNotRecorded]. What
-	// the function returned is here as it is.
+	// Err is the reason of a refusal, or the error of the function, unchanged. [ErrDuplicate] and
+	// [ErrNotRecorded] stand here too, although the event was accepted.
 	Err error
 }
 
@@ -106,7 +104,7 @@ func (d Delivery) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// name returns the name of the event if it is one, and hides it if it can hold anything else.
+// name returns the name of the event for a log. A name of unusual bytes is hidden.
 func (d Delivery) name() string {
 	odd := func(r rune) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_-.:$[]|", r))
@@ -117,25 +115,26 @@ func (d Delivery) name() string {
 	return string(d.Event)
 }
 
-// NewReceiver returns the handler to which the service posts its events. It verifies
-// the signature of the body as it came, then parses it, then calls handle, and answers
-// 204 when handle has returned nil. All answers are empty: the service stores them.
+// NewReceiver returns a handler for the deliveries of the service. The handler verifies the
+// signature of the body, parses the body, and calls handle. If handle returns nil, the answer is
+// 204. The bodies of answers are empty, because the service stores them. Other answers:
 //
-//	400  the signature is right, but it is no event
-//	401  no signature, a wrong one, or too old an event
-//	405, 408, 413, 415  not POST, too slow, too large, not plain JSON
-//	500  handle failed or panicked, or the secrets could not be had
+//	400  the signature is right, and the body is no event
+//	401  no signature, a wrong signature, or too old an event
+//	405  the method is not POST
+//	408  the body arrived too slowly
+//	413  the body is too large
+//	415  the body is not plain JSON
+//	500  secrets or handle failed
 //	503  the event is being handled at this moment: see [Once]
 //
-// What is answered otherwise than 2xx may be sent again or not: the service promises
-// no schedule. It waits for an answer, so work that takes long or can fail belongs
-// behind an [Inbox], whose Put is an [EventFunc].
+// The service may send an event again after an answer other than 2xx. It promises no schedule.
 //
-// The error says that secrets or handle is nil.
+// The error of NewReceiver says that secrets or handle is nil.
 func NewReceiver(secrets SecretsFunc, handle EventFunc, opts *ReceiverOptions) (http.Handler, error) {
 	switch {
 	case secrets == nil:
-		return nil, errors.New("lending/webhook: receiver: no secrets: the SecretsFunc is nil, or SignedWith got an empty secret")
+		return nil, errors.New("lending/webhook: receiver: no secrets: SignedWith got an empty secret, or the SecretsFunc is nil")
 	case handle == nil:
 		return nil, errors.New("lending/webhook: receiver: the EventFunc is nil")
 	}
@@ -167,7 +166,11 @@ type refusal struct {
 	err    error
 }
 
-var errNoSignature = fmt.Errorf("%w: the header is missing or repeated", lending.ErrSignature)
+// The errors are made once, so that a flood of forgeries allocates little.
+var (
+	errNoSignature = fmt.Errorf("%w: the header is missing or repeated", lending.ErrSignature)
+	errNoSecrets   = fmt.Errorf("%w: the SecretsFunc returned no secret for the request", lending.ErrSignature)
+)
 
 func refuse(status int, reason string) *refusal {
 	return &refusal{status, errors.New("lending/webhook: delivery refused: " + reason)}
@@ -175,34 +178,33 @@ func refuse(status int, reason string) *refusal {
 
 func (h *receiverHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
-	// For what is refused too: of that the server reads the rest. It lifts the deadline
-	// when a body has ended. An error means that w cannot: see ReadTimeout.
+	// The deadline holds for refused requests too: the server reads the rest of their bodies. At
+	// the end of a body the server removes it. An error means that w has no deadline: see ReadTimeout.
 	_ = http.NewResponseController(w).SetReadDeadline(start.Add(h.ReadTimeout))
 	d := Delivery{Status: http.StatusNoContent}
 	if refused := h.receive(w, r, &d); refused != nil {
 		d.Status, d.Err = refused.status, refused.err
 	}
 	if p, ok := errors.AsType[*lending.PanicError](d.Err); ok && p.Value == http.ErrAbortHandler { //nolint:errorlint // the very value
-		panic(http.ErrAbortHandler) // no failure but a wish, which only a server can fulfil
+		panic(http.ErrAbortHandler) // the function wants the connection closed, which only the server can do
 	}
 	switch d.Status {
 	case http.StatusMethodNotAllowed:
 		w.Header().Set("Allow", http.MethodPost)
 	case http.StatusRequestTimeout, http.StatusRequestEntityTooLarge:
-		w.Header().Set("Connection", "close") // the rest of the body is not wanted
+		w.Header().Set("Connection", "close") // do not read the rest of the body
 	}
 	w.WriteHeader(d.Status)
 	d.Duration = time.Since(start)
 	if h.Observe != nil {
-		_ = safely.Call[lending.PanicError](func() error { // on its panic net/http would send no answer
+		_ = safely.Call[lending.PanicError](func() error { // after a panic net/http would send no answer
 			h.Observe(d)
 			return nil
 		})
 	}
 }
 
-// receive takes a delivery, step by step from what costs least to what must be
-// certain first.
+// receive checks a delivery, the cheapest checks first, and calls the function.
 func (h *receiverHandler) receive(w http.ResponseWriter, r *http.Request, d *Delivery) *refusal {
 	if refused := h.checkHead(r); refused != nil {
 		return refused
@@ -266,7 +268,7 @@ func (h *receiverHandler) checkHead(r *http.Request) *refusal {
 	return nil
 }
 
-// read reads the body within the limits of size and time.
+// read reads the body within MaxBytes and ReadTimeout.
 func (h *receiverHandler) read(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.MaxBytes))
 	switch {
@@ -281,7 +283,7 @@ func (h *receiverHandler) read(w http.ResponseWriter, r *http.Request) ([]byte, 
 }
 
 func verifyAny(secrets []lending.Secret, body []byte, signature string) error {
-	err := lending.Verify("", body, signature) // if there is none
+	err := errNoSecrets
 	for _, secret := range secrets {
 		if err = lending.Verify(secret.Reveal(), body, signature); err == nil {
 			return nil

@@ -11,40 +11,40 @@ import (
 	"github.com/lendingapi/lending-go/internal/safely"
 )
 
-// WorkOptions are what can be changed in [Work]. A nil pointer and zero fields leave it
-// at the defaults.
+// WorkOptions change how [Work] handles events. Zero fields mean the defaults.
 type WorkOptions struct {
-	Concurrency int                           // how many events are acted on at a time; 4
-	Timeout     time.Duration                 // the deadline of the function's context; 1 min
-	MaxTries    int                           // after which, or after as many Crashes, an event is set aside; 12
-	Backoff     func(tries int) time.Duration // before the next try; from 5 s doubling to 1 h, 12 tries are about two hours
+	Concurrency int                           // events handled at the same time; 4
+	Timeout     time.Duration                 // deadline of the function's context; 1 min
+	MaxTries    int                           // tries, or Crashes, after which an event is a dead letter; 12
+	Backoff     func(tries int) time.Duration // wait before the next try; 5 s, doubling up to 1 h: 12 tries take about 2 hours
 	Observe     func(Result)                  // called after each try, for logs and metrics; its panics are dropped
 }
 
-// Result is one try to act on an event, or, without a Key, a failure of the inbox.
+// Result is the result of one try to handle an event or, if Key is empty, a failure of the inbox.
 type Result struct {
 	Event        lending.EventName
 	Key          string
-	Tries        int
+	Tries        int // tries so far, this one included
 	Duration     time.Duration
-	Err          error // nil if it was acted on
-	DeadLettered bool  // was the last try
+	Err          error // nil if the event was handled
+	DeadLettered bool  // the try was the last: the event is a dead letter
 }
 
-// Work takes events from inbox and calls handle for each, until ctx ends and the calls
-// under way have returned, which ctx does not cut short. No panic in handle or in inbox
-// ends it, nor does [runtime.Goexit].
+// Work takes events from inbox and calls handle for each. If handle returns an error or panics,
+// Work calls it again after a pause, up to MaxTries times. Then the event is a dead letter.
 //
-// Each event is acted on at least once: again after a failure or a panic of handle, up
-// to MaxTries, and after the end of the process before the inbox knew of the success.
-// For each of the Concurrency calls under way that is the only window in which an event
-// can be acted on twice, except where an inbox has claims that end: handle must heed
-// its context, whose deadline is no later than that.
+// Work returns when ctx has ended and the calls under way have returned. The end of ctx does not
+// cancel these calls. No panic or [runtime.Goexit] in handle or inbox ends Work.
 //
-// An event during which the process ends may be what ended it, or stand beside it. Such
-// a try is none of MaxTries. The inboxes of this library let an event that this has
-// happened to twice be acted on alone: if the process ends then too, that is one of its
-// Crashes. After MaxTries of them it is set aside; a try that ends clears it.
+// Each event is handled at least once. Make handle safe to repeat: if the process ends after
+// handle has succeeded and before the inbox knows, the event is handled again. An inbox whose
+// claims end may also give an event to another worker when the claim has ended. The deadline of
+// the context of handle is no later than that.
+//
+// A try during which the process ends does not count towards MaxTries, because another event may
+// have ended the process. After two such tries the inboxes of this library let the event be
+// handled alone. If the process ends again, that counts as one of the event's Crashes. After
+// MaxTries of them the event is a dead letter. A try that does not end the process resets both.
 func Work(ctx context.Context, inbox Inbox, handle EventFunc, opts *WorkOptions) {
 	w := worker{inbox: inbox, handle: handle}
 	if opts != nil {
@@ -64,6 +64,7 @@ func Work(ctx context.Context, inbox Inbox, handle EventFunc, opts *WorkOptions)
 
 func usualBackoff(tries int) time.Duration { return backoff.After(tries, 5*time.Second, time.Hour) }
 
+// worker is one call of Work.
 type worker struct {
 	WorkOptions
 	inbox  Inbox
@@ -71,19 +72,16 @@ type worker struct {
 	group  sync.WaitGroup
 }
 
+// run handles one event after the other until ctx ends.
 func (w *worker) run(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
-		var entry *InboxEntry
-		err := safely.Call[lending.PanicError](func() (err error) {
-			if entry, err = w.inbox.Take(ctx); err == nil && (entry == nil || entry.Event == nil) {
-				err = errors.New("lending/webhook: inbox: Take returned no event and no error")
-			}
-			return err
-		})
+		entry, err := w.take(ctx)
 		switch {
 		case err == nil:
 			failures = 0
-			w.act(ctx, entry)
+			result := w.try(ctx, entry)
+			w.record(ctx, entry, w.endOf(entry, result))
+			w.observe(result)
 		case ctx.Err() == nil:
 			failures++
 			w.observe(Result{Err: err})
@@ -92,34 +90,32 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// act calls the function, and tells the inbox what became of it.
-func (w *worker) act(ctx context.Context, entry *InboxEntry) {
-	h := Result{Event: entry.Event.Name, Key: entry.Event.Key(), Tries: entry.Tries}
+func (w *worker) take(ctx context.Context) (entry *InboxEntry, err error) {
+	err = safely.Call[lending.PanicError](func() (err error) {
+		if entry, err = w.inbox.Take(ctx); err == nil && (entry == nil || entry.Event == nil) {
+			err = errors.New("lending/webhook: inbox: Take returned no event and no error")
+		}
+		return err
+	})
+	return entry, err
+}
+
+// try calls the function, unless the event has had its tries: the process ended before that was
+// recorded, or MaxTries was higher then.
+func (w *worker) try(ctx context.Context, entry *InboxEntry) Result {
+	r := Result{Event: entry.Event.Name, Key: entry.Event.Key(), Tries: entry.Tries}
 	switch {
 	case entry.Crashes >= w.MaxTries:
-		h.Err = errors.New("lending/webhook: event: the process ended each time that it was acted on")
-	case entry.Tries > w.MaxTries: // there were more of them when it was tried last
-		h.Err = errors.New("lending/webhook: event: tried too often")
+		r.Err = errors.New("lending/webhook: the process ended each time that the event was handled; redrive it when the cause is fixed")
+	case entry.Tries > w.MaxTries:
+		r.Err = errors.New("lending/webhook: the event was tried too often; redrive it when the cause is fixed")
 	default:
 		start := time.Now()
-		h.Err = w.call(ctx, entry)
-		h.Duration = time.Since(start)
+		r.Err = w.call(ctx, entry)
+		r.Duration = time.Since(start)
 	}
-	h.DeadLettered = !accepted(h.Err) && max(entry.Tries, entry.Crashes) >= w.MaxTries
-	var wait time.Duration
-	if !accepted(h.Err) && !h.DeadLettered {
-		wait = w.wait(entry.Tries)
-	}
-	w.settle(ctx, entry, func(ctx context.Context) error {
-		switch {
-		case accepted(h.Err):
-			return w.inbox.Done(ctx, entry)
-		case h.DeadLettered:
-			return w.inbox.DeadLetter(ctx, entry)
-		}
-		return w.inbox.Retry(ctx, entry, wait)
-	})
-	w.observe(h)
+	r.DeadLettered = !accepted(r.Err) && max(entry.Tries, entry.Crashes) >= w.MaxTries
+	return r
 }
 
 func (w *worker) call(ctx context.Context, entry *InboxEntry) error {
@@ -132,29 +128,32 @@ func (w *worker) call(ctx context.Context, entry *InboxEntry) error {
 	return safely.Call[lending.PanicError](func() error { return w.handle(ctx, entry.Event) })
 }
 
-// settle tells the inbox, again and again as long as the claim lasts: an event that was
-// acted on and is not known to be would be acted on again. A claim that does not end is
-// nobody else's to take: the worker goes on after a while, and the telling beside it.
-func (w *worker) settle(ctx context.Context, entry *InboxEntry, tell func(context.Context) error) {
+// endOf returns the method of the inbox that ends the claim.
+func (w *worker) endOf(entry *InboxEntry, r Result) func(context.Context) error {
+	switch {
+	case accepted(r.Err):
+		return func(ctx context.Context) error { return w.inbox.Done(ctx, entry) }
+	case r.DeadLettered:
+		return func(ctx context.Context) error { return w.inbox.DeadLetter(ctx, entry) }
+	}
+	wait := w.wait(entry.Tries)
+	return func(ctx context.Context) error { return w.inbox.Retry(ctx, entry, wait) }
+}
+
+// record calls end until it succeeds: an event that was handled would be handled again otherwise.
+// After the end of the claim it gives up, because another worker may have the event. If claims do
+// not end, nobody else can take the event. Then the worker moves on after Timeout, while record
+// continues in the background.
+func (w *worker) record(ctx context.Context, entry *InboxEntry, end func(context.Context) error) {
 	until, ends := entry.Until, !entry.Until.IsZero()
 	if !ends {
 		until = time.Now().Add(w.Timeout)
 	}
-	told := func() bool {
-		telling, cancel := afterwards(ctx)
-		defer cancel()
-		err := safely.Call[lending.PanicError](func() error { return tell(telling) })
-		if err != nil {
-			w.observe(Result{Err: err})
-		}
-		return err == nil
-	}
-	for failures := 1; !told(); failures++ {
+	for failures := 1; !w.recorded(ctx, end); failures++ {
 		if !time.Now().Before(until) {
 			if !ends {
 				w.group.Go(func() {
-					for !told() && ctx.Err() == nil {
-						_ = backoff.Sleep(ctx, w.Timeout)
+					for !w.recorded(ctx, end) && backoff.Sleep(ctx, w.Timeout) == nil {
 					}
 				})
 			}
@@ -164,7 +163,18 @@ func (w *worker) settle(ctx context.Context, entry *InboxEntry, tell func(contex
 	}
 }
 
-// wait is what Backoff says, or the default if that panics.
+// recorded calls end once, and reports whether it succeeded.
+func (w *worker) recorded(ctx context.Context, end func(context.Context) error) bool {
+	ctx, cancel := toRecord(ctx)
+	defer cancel()
+	err := safely.Call[lending.PanicError](func() error { return end(ctx) })
+	if err != nil {
+		w.observe(Result{Err: err})
+	}
+	return err == nil
+}
+
+// wait returns the result of Backoff, or the default if Backoff panics.
 func (w *worker) wait(tries int) time.Duration {
 	wait := usualBackoff(tries)
 	_ = safely.Call[lending.PanicError](func() error {
@@ -174,10 +184,10 @@ func (w *worker) wait(tries int) time.Duration {
 	return wait
 }
 
-func (w *worker) observe(h Result) {
+func (w *worker) observe(r Result) {
 	if w.Observe != nil {
 		_ = safely.Call[lending.PanicError](func() error {
-			w.Observe(h)
+			w.Observe(r)
 			return nil
 		})
 	}

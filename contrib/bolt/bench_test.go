@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/internal/test/journaltest"
+	"github.com/lendingapi/lending-go/internal/test/idempotencytest"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
 
@@ -196,13 +196,13 @@ func parallel(b *testing.B, concurrency, n int, f func() error) {
 // BenchmarkJournal sends commands with a key. The floor beside the command is two
 // transactions of bbolt by hand.
 func BenchmarkJournal(b *testing.B) {
-	store, err := lendingbolt.OpenJournalStore(filepath.Join(b.TempDir(), "journal"), nil)
+	store, err := lendingbolt.OpenIdempotencyStore(filepath.Join(b.TempDir(), "log"), nil)
 	require.NoError(b, err)
 	defer store.Close()
 	db, err := bbolt.Open(filepath.Join(b.TempDir(), "floor"), 0o600, &bbolt.Options{NoFreelistSync: true})
 	require.NoError(b, err)
 	defer db.Close()
-	journaltest.Benchmark(b, store, func(key string, data []byte) error {
+	idempotencytest.Benchmark(b, store, func(key string, data []byte) error {
 		return db.Update(func(tx *bbolt.Tx) error {
 			bucket, err := tx.CreateBucketIfNotExists([]byte("floor"))
 			if err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/lendingtest"
 
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
@@ -114,7 +115,7 @@ func ExampleInbox_DeadLetters() {
 }
 
 // A command with a key is done once, also if the program ends at any point and runs again.
-func ExampleOpenJournalStore() {
+func ExampleOpenIdempotencyStore() {
 	directory, err := os.MkdirTemp("", "lending")
 	if err != nil {
 		fmt.Println(err)
@@ -132,18 +133,22 @@ func ExampleOpenJournalStore() {
 		},
 	}
 	for range 2 { // runs of the program
-		store, err := lendingbolt.OpenJournalStore(path, nil)
+		store, err := lendingbolt.OpenIdempotencyStore(path, nil)
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		client, err := lending.New(address, lending.WithCredentials(credentials),
-			lending.WithJournal(lending.NewJournal(store, nil)))
+		log, err := idempotency.NewLog(store, nil)
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		ctx := lending.WithKey(context.Background(), "order-42/create-customer")
+		client, err := lending.New(address, lending.WithCredentials(credentials), lending.WithIdempotency(log))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		ctx := lending.WithIdempotencyKey(context.Background(), "order-42/create-customer")
 		_, err = client.Applications.CreateCustomer(ctx, lending.UserRequest{
 			FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com",
 			Password: lending.NewSecret("Analytical-Engine-1"), MobileNumber: "4155550100",

@@ -4,21 +4,21 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/onboardingtest"
 
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
 )
 
-func openForWorker(path string) (lending.JournalStore, func() error, error) {
-	store, err := lendingbolt.OpenJournalStore(path, nil)
+func openForWorker(path string) (store.Store, func() error, error) {
+	entries, err := lendingbolt.OpenIdempotencyStore(path, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	return store, store.Close, nil
+	return entries, entries.Close, nil
 }
 
 // What a worker does with keys is done once, however often it is killed.
 func TestCommandsAreDoneOnceUnderKill(t *testing.T) {
-	onboardingtest.Kill(t, filepath.Join(t.TempDir(), "journal"), nil)
+	onboardingtest.Kill(t, filepath.Join(t.TempDir(), "log"), nil)
 }

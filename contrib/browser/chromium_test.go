@@ -102,7 +102,7 @@ func (c *chromium) listen(from io.Reader) {
 	}
 }
 
-// call sends a command and decodes its result.
+// call sends a command to the browser and decodes its result.
 func (c *chromium) call(session, method string, params, result any) error {
 	p, err := json.Marshal(params)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -52,8 +53,8 @@ func (o *callObserver) begin(ctx context.Context, c lending.Call) (context.Conte
 		if c.StatusCode != 0 {
 			became = append(became, semconv.HTTPResponseStatusCode(c.StatusCode))
 		}
-		if c.Journal != "" {
-			became = append(became, journalKey.String(string(c.Journal)))
+		if c.Idempotency != "" {
+			became = append(became, idempotencyKey.String(c.Idempotency))
 		}
 		if c.Err != nil {
 			became = append(became, semconv.ErrorTypeKey.String(callErrorType(c)))
@@ -79,11 +80,11 @@ func callDescription(c lending.Call) string {
 func callErrorType(c lending.Call) string {
 	var argument *lending.ArgumentError
 	var failed *lending.Error
-	var keyed *lending.KeyError
+	var keyed *idempotency.Error
 	known := kind(c.Err)
 	switch {
 	case errors.As(c.Err, &keyed):
-		return cmp.Or(journalKind(keyed), known)
+		return cmp.Or(idempotencyKind(keyed), known)
 	case errors.As(c.Err, &failed) && c.Attempts > 0 && refused(c.StatusCode):
 		return strconv.Itoa(c.StatusCode)
 	case failed != nil && c.Attempts > 0 && errors.Is(c.Err, lending.ErrNoContent):
@@ -104,22 +105,22 @@ func callErrorType(c lending.Call) string {
 	return known
 }
 
-// journalKind says why a journal did not have a command sent, or could not record it. It
+// idempotencyKind says why a log did not have a command sent, or could not record it. It
 // is empty if a read failed that comes before the command.
-func journalKind(err *lending.KeyError) string {
+func idempotencyKind(err *idempotency.Error) string {
 	switch {
-	case errors.Is(err, lending.ErrInProgress):
+	case errors.Is(err, idempotency.ErrInProgress):
 		return "in_progress"
-	case errors.Is(err, lending.ErrUnsettled):
-		return "unsettled"
-	case errors.Is(err, lending.ErrUndecided):
-		return "undecided"
-	case errors.Is(err, lending.ErrScopeHeld):
-		return "scope_held"
-	case errors.Is(err, lending.ErrAnswerLost):
+	case errors.Is(err, idempotency.ErrInDoubt):
+		return "in_doubt"
+	case errors.Is(err, idempotency.ErrNeedsReview):
+		return "needs_review"
+	case errors.Is(err, idempotency.ErrLocked):
+		return "locked"
+	case errors.Is(err, idempotency.ErrAnswerLost):
 		return "answer_lost"
-	case errors.Is(err, lending.ErrJournal):
-		return "journal_failed"
+	case errors.Is(err, idempotency.ErrStore):
+		return "idempotency_store_failed"
 	}
 	return ""
 }

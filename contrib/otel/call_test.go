@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -158,77 +160,87 @@ func TestCallFailures(t *testing.T) {
 	}
 }
 
-// TestJournal follows a command with a key: its call is told as what the journal did with
+// TestJournal follows a command with a key: its call is told as what the log did with
 // it, and why that did not send it, and the reads that settle it as looks.
-func TestJournal(t *testing.T) {
-	const create, look = "POST /api/Application/create-customer", "GET /api/Customer/get-customer-by-email"
-	service, store := newService(t), lending.NewMemoryJournalStore()
-	quick := &lending.JournalOptions{Quiet: time.Nanosecond}
+func TestIdempotency(t *testing.T) {
+	const create, check = "POST /api/Application/create-customer", "GET /api/Customer/get-customer-by-email"
+	service, entries := newService(t), store.NewMemory()
+	quick := &idempotency.Options{MaxLateness: time.Nanosecond}
 	user := lending.UserRequest{FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com", MobileNumber: "4155550100", Password: lending.NewSecret("Analytical-Engine-1")}
 	key := "order-42/ada"
 	for i, test := range []struct {
-		journal string
+		action  string
 		failure any
 		fault   lendingtest.Fault
-		store   lending.JournalStore
-		options *lending.JournalOptions
-		looks   int
+		entries store.Store
+		options *idempotency.Options
+		checks  int
 		change  func()
-		decide  lending.KeyOption
+		decide  func(context.Context) context.Context
 	}{
-		{journal: "refused", failure: "journal_failed", store: tornJournal{}},
-		{journal: "sent", failure: "connection_reset", fault: lendingtest.Fault{ResetBefore: true}, looks: 1},
-		{journal: "refused", failure: "unsettled", looks: 1},
-		{journal: "sent", fault: lendingtest.Fault{ResetAfter: true}, options: quick, failure: "connection_reset", looks: 1},
-		{journal: "settled", looks: 2},
-		{change: func() { key, user.Email = "order-43/ada", "second@example.com" }, journal: "sent", looks: 1},
-		{journal: "replayed"},
-		{change: func() { user.LastName = "Byron" }, journal: "refused", failure: "argument_invalid"},
-		{change: func() { key, user.Email = "order-44/ada", "other@example.com" }, journal: "sent", failure: "answer_not_decoded", fault: lendingtest.Fault{Status: 200, Executes: true, Body: []byte(`{"a":1}`)}, looks: 1},
-		{journal: "replayed", failure: "answer_not_decoded"},
-		{change: func() { key, user.Email = "order-45/ada", "third@example.com" }, journal: "sent", options: &lending.JournalOptions{MaxAnswer: 1}, looks: 1},
-		{journal: "refused", failure: "answer_lost"},
-		{change: func() { key, user.Email = "order-46/ada", "fourth@example.com" }, journal: "sent", fault: lendingtest.Fault{ResetBefore: true}, failure: "connection_reset", looks: 1},
-		{decide: lending.SettleWith(func(context.Context) (lending.Verdict, error) { return lending.Undecided("who knows"), nil }), journal: "refused", failure: "undecided"},
+		{action: "refused", failure: "idempotency_store_failed", entries: tornStore{}},
+		{action: "sent", failure: "connection_reset", fault: lendingtest.Fault{ResetBefore: true}, checks: 1},
+		{action: "refused", failure: "in_doubt", checks: 1},
+		{action: "sent", fault: lendingtest.Fault{ResetAfter: true}, options: quick, failure: "connection_reset", checks: 1},
+		{action: "rebuilt", checks: 2},
+		{change: func() { key, user.Email = "order-43/ada", "second@example.com" }, action: "sent", checks: 1},
+		{action: "replayed"},
+		{change: func() { user.LastName = "Byron" }, action: "refused", failure: "argument_invalid"},
+		{change: func() { key, user.Email = "order-44/ada", "other@example.com" }, action: "sent", failure: "answer_not_decoded", fault: lendingtest.Fault{Status: 200, Executes: true, Body: []byte(`{"a":1}`)}, checks: 1},
+		{action: "replayed", failure: "answer_not_decoded"},
+		{change: func() { key, user.Email = "order-45/ada", "third@example.com" }, action: "sent", options: &idempotency.Options{MaxAnswer: 1}, checks: 1},
+		{action: "refused", failure: "answer_lost"},
+		{change: func() { key, user.Email = "order-46/ada", "fourth@example.com" }, action: "sent", fault: lendingtest.Fault{ResetBefore: true}, failure: "connection_reset", checks: 1},
+		{decide: func(ctx context.Context) context.Context {
+			return idempotency.WithCheck(ctx, func(context.Context) (idempotency.Verdict, error) { return idempotency.NeedsReview("who knows"), nil })
+		}, action: "refused", failure: "needs_review"},
 	} {
 		if test.change != nil {
 			test.change()
 		}
 		calls, attempts := newTelemetry(), newTelemetry()
-		client := newClient(t, service, calls.observeCalls(), attempts.observe(), lending.WithJournal(lending.NewJournal(cmp.Or(test.store, store), test.options)))
+		log, err := idempotency.NewLog(cmp.Or(test.entries, entries), test.options)
+		require.NoError(t, err)
+		client := newClient(t, service, calls.observeCalls(), attempts.observe(), lending.WithIdempotency(log))
 		service.Fail(create, test.fault)
-		_, err := client.Applications.CreateCustomer(lending.WithKey(t.Context(), key, test.decide), user)
+		ctx := lending.WithIdempotencyKey(t.Context(), key)
+		if test.decide != nil {
+			ctx = test.decide(ctx)
+		}
+		_, err = client.Applications.CreateCustomer(ctx, user)
 		service.ClearFaults()
 
 		spans := calls.spans.GetSpans()
-		require.Len(t, spans, test.looks+1, "%d: %v", i, err)
-		got := values(spans[test.looks].Attributes)
-		assert.Equal(t, test.journal, got["lending.journal"], i)
+		require.Len(t, spans, test.checks+1, "%d: %v", i, err)
+		got := values(spans[test.checks].Attributes)
+		assert.Equal(t, test.action, got["lending.idempotency"], i)
 		assert.Equal(t, test.failure, got["error.type"], "%d: %v", i, err)
 		assert.Equal(t, lending.OutcomeOf(err).String(), got["lending.outcome"])
 		assert.NotContains(t, fmt.Sprint(spans), "ada", "the key, or the address")
-		for _, span := range spans[:test.looks] {
-			assert.Equal(t, "look", values(span.Attributes)["lending.journal"])
-			assert.Equal(t, spans[test.looks].SpanContext.SpanID(), span.Parent.SpanID(), "it is a part of the call")
+		for _, span := range spans[:test.checks] {
+			assert.Equal(t, "check", values(span.Attributes)["lending.idempotency"])
+			assert.Equal(t, spans[test.checks].SpanContext.SpanID(), span.Parent.SpanID(), "it is a part of the call")
 		}
 		_, points := calls.measuredBy(t, callDuration)
 		var measured []any
 		for _, point := range points {
-			measured = append(measured, values(point.Attributes.ToSlice())["lending.journal"])
+			measured = append(measured, values(point.Attributes.ToSlice())["lending.idempotency"])
 		}
-		assert.Contains(t, measured, test.journal, i)
+		assert.Contains(t, measured, test.action, i)
 
 		for _, span := range attempts.spans.GetSpans() {
-			want := map[string]any{create: "sent", look: "look", "GET /api/Customer/get-customer-by-id/{customerId}": "look"}
-			assert.Equal(t, want[span.Name], values(span.Attributes)["lending.journal"])
+			want := map[string]any{create: "sent", check: "check", "GET /api/Customer/get-customer-by-id/{customerId}": "check"}
+			assert.Equal(t, want[span.Name], values(span.Attributes)["lending.idempotency"])
 		}
 	}
 
 	id, tel := applicationID(t, service.AddApplication(lendingtest.Application{}).ID), newTelemetry()
-	client := newClient(t, service, tel.observeCalls(), lending.WithJournal(lending.NewJournal(store, nil)))
-	ctx := lending.WithKey(t.Context(), "order-42/cancel")
+	log, err := idempotency.NewLog(entries, nil)
+	require.NoError(t, err)
+	client := newClient(t, service, tel.observeCalls(), lending.WithIdempotency(log))
+	ctx := lending.WithIdempotencyKey(t.Context(), "order-42/cancel")
 	service.Fail("POST "+cancelApp, lendingtest.Fault{Reached: func() {
-		assert.ErrorIs(t, client.Applications.Cancel(ctx, id), lending.ErrInProgress)
+		assert.ErrorIs(t, client.Applications.Cancel(ctx, id), idempotency.ErrInProgress)
 		assert.Equal(t, "in_progress", values(tel.span(t).Attributes)["error.type"])
 		tel.spans.Reset()
 	}})
@@ -236,20 +248,20 @@ func TestJournal(t *testing.T) {
 
 	other := applicationID(t, service.AddApplication(lendingtest.Application{}).ID)
 	service.Fail("POST "+cancelApp, lendingtest.Fault{ResetBefore: true})
-	require.ErrorIs(t, client.Applications.Cancel(lending.WithKey(t.Context(), "order-43/cancel"), other), lending.ErrOutcomeUnknown)
+	require.ErrorIs(t, client.Applications.Cancel(lending.WithIdempotencyKey(t.Context(), "order-43/cancel"), other), lending.ErrOutcomeUnknown)
 	tel.spans.Reset()
-	require.ErrorIs(t, client.Applications.Cancel(lending.WithKey(t.Context(), "order-44/cancel"), other), lending.ErrScopeHeld)
-	assert.Equal(t, "scope_held", values(tel.span(t).Attributes)["error.type"])
+	require.ErrorIs(t, client.Applications.Cancel(lending.WithIdempotencyKey(t.Context(), "order-44/cancel"), other), idempotency.ErrLocked)
+	assert.Equal(t, "locked", values(tel.span(t).Attributes)["error.type"])
 	tel.spans.Reset()
-	_, err := client.Applications.Status(t.Context(), id)
+	_, err = client.Applications.Status(t.Context(), id)
 	require.NoError(t, err)
-	assert.NotContains(t, values(tel.span(t).Attributes), "lending.journal", "without a key")
+	assert.NotContains(t, values(tel.span(t).Attributes), "lending.idempotency", "without a key")
 }
 
-// tornJournal is a store that fails.
-type tornJournal struct{ lending.JournalStore }
+// tornStore is a store that fails.
+type tornStore struct{ store.Store }
 
-func (tornJournal) Load(context.Context, string) (*lending.JournalEntry, error) {
+func (tornStore) Load(context.Context, string) (*store.Entry, error) {
 	return nil, errors.New("torn")
 }
 

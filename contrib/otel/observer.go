@@ -27,9 +27,9 @@ const scope = "github.com/lendingapi/lending-go/contrib/otel"
 
 // Attributes of which the conventions know nothing.
 const (
-	effectKey  = attribute.Key("lending.effect")
-	outcomeKey = attribute.Key("lending.outcome")
-	journalKey = attribute.Key("lending.journal")
+	effectKey      = attribute.Key("lending.effect")
+	outcomeKey     = attribute.Key("lending.outcome")
+	idempotencyKey = attribute.Key("lending.idempotency")
 )
 
 // Option changes what [Observer] and [CallObserver] do.
@@ -137,8 +137,8 @@ func (o *observer) attributes(a lending.Attempt, failure string) []attribute.Key
 		effectKey.String(a.Effect.String()),
 		outcomeKey.String(a.Outcome.String()),
 	}, o.server...)
-	if a.Journal != "" {
-		attributes = append(attributes, journalKey.String(string(a.Journal)))
+	if a.Idempotency != "" {
+		attributes = append(attributes, idempotencyKey.String(a.Idempotency))
 	}
 	if a.StatusCode != 0 {
 		attributes = append(attributes, semconv.HTTPResponseStatusCode(a.StatusCode))

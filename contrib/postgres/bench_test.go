@@ -3,7 +3,7 @@ package lendingpostgres_test
 import (
 	"testing"
 
-	"github.com/lendingapi/lending-go/internal/test/journaltest"
+	"github.com/lendingapi/lending-go/internal/test/idempotencytest"
 	"github.com/lendingapi/lending-go/internal/test/pgtest"
 	"github.com/stretchr/testify/require"
 
@@ -19,7 +19,7 @@ func BenchmarkJournal(b *testing.B) {
 			require.NoError(b, lendingpostgres.Migrate(b.Context(), pool))
 			_, err := pool.Exec(b.Context(), "CREATE TABLE floor (key text PRIMARY KEY, data bytea NOT NULL)")
 			require.NoError(b, err)
-			journaltest.Benchmark(b, lendingpostgres.NewJournalStore(pool, "bench"), func(key string, data []byte) error {
+			idempotencytest.Benchmark(b, lendingpostgres.NewIdempotencyStore(pool, "bench"), func(key string, data []byte) error {
 				_, err := pool.Exec(b.Context(), "INSERT INTO floor VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET data = excluded.data", key, data)
 				return err
 			})

@@ -12,9 +12,9 @@
 // and may, beside USAGE of the schema:
 //
 //	GRANT SELECT ON lending_migration TO replica;
-//	GRANT SELECT, INSERT, UPDATE ON lending_token, lending_journal TO replica;
+//	GRANT SELECT, INSERT, UPDATE ON lending_token, lending_idempotency TO replica;
 //	GRANT SELECT, INSERT, UPDATE, DELETE ON lending_deduper, lending_inbox, lending_inbox_seen TO replica;
-//	GRANT SELECT, INSERT, DELETE ON lending_intent TO replica;
+//	GRANT SELECT, INSERT, DELETE ON lending_outbox TO replica;
 //
 // # Poolers
 //
@@ -49,7 +49,7 @@
 // token one each, beside which its page has room. Autovacuum removes them and must not be
 // switched off; the tables have it begin when a twentieth of their rows is old. A transaction
 // that is left open keeps it from removing anything, in the whole database: bound them with
-// idle_in_transaction_session_timeout. Rows of a journal are never deleted: a command takes
+// idle_in_transaction_session_timeout. Rows of a log are never deleted: a command takes
 // about 140 bytes and 230 in the indexes for ever, and its answer until
-// [lending.Journal.Sweep] forgets it.
+// Sweep of the log forgets it.
 package lendingpostgres

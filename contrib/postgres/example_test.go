@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/lendingtest"
 
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
@@ -83,9 +84,13 @@ func ExampleMigrate() {
 		fmt.Println(err)
 		return
 	}
+	log, err := idempotency.NewLog(lendingpostgres.NewIdempotencyStore(pool, "lending"), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	client, err := lending.New(address, lending.WithCredentials(credentials),
-		lending.WithTokenStore(lendingpostgres.NewTokenStore(pool, "lending")),
-		lending.WithJournal(lending.NewJournal(lendingpostgres.NewJournalStore(pool, "lending"), nil)))
+		lending.WithTokenStore(lendingpostgres.NewTokenStore(pool, "lending")), lending.WithIdempotency(log))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -132,13 +137,13 @@ func ExampleNewDeduper() {
 
 // Whichever replica calls a command with the same key again, it is done once. Before it is
 // sent, the intent to do so was committed together with the order.
-func ExampleNewJournalStore() {
+func ExampleNewIdempotencyStore() {
 	pool, stop := exampleDatabase() // in its place: pgxpool.New
 	defer stop()
 	service := lendingtest.NewServer()
 	defer service.Close()
 	ctx := context.Background()
-	store := lendingpostgres.NewJournalStore(pool, "lending")
+	store := lendingpostgres.NewIdempotencyStore(pool, "lending")
 	if err := lendingpostgres.Migrate(ctx, pool); err != nil {
 		fmt.Println(err)
 		return
@@ -147,21 +152,26 @@ func ExampleNewJournalStore() {
 		fmt.Println(err)
 		return
 	}
-	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+	log, err := idempotency.NewLog(store, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "INSERT INTO orders VALUES (42)"); err != nil {
 			return err
 		}
-		return store.In(tx).Intend(ctx, "order-42/create-customer")
+		return store.Outbox().Add(ctx, tx, "order-42/create-customer")
 	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	for range 3 { // replicas, and at any time
-		client := newClient(service, lending.WithJournal(lending.NewJournal(store, nil)))
-		intents, err := store.Intended(ctx, 10)
-		fmt.Println("to be done:", len(intents), err)
-		_, err = client.Applications.CreateCustomer(lending.WithKey(ctx, "order-42/create-customer"), newcomer())
+		client := newClient(service, lending.WithIdempotency(log))
+		pending, err := store.Outbox().Pending(ctx, 10)
+		fmt.Println("to be done:", len(pending), err)
+		_, err = client.Applications.CreateCustomer(lending.WithIdempotencyKey(ctx, "order-42/create-customer"), newcomer())
 		fmt.Println("created:", err == nil)
 		_ = client.Close()
 	}
@@ -178,7 +188,7 @@ func ExampleNewJournalStore() {
 
 // A program that uses database/sql makes a pool of pgx and has its sql.DB over that. In a
 // transaction of a sql.Conn the connection below is in it too.
-func ExampleJournalStore_In_databaseSQL() {
+func ExampleOutbox_Add_databaseSQL() {
 	pool, stop := exampleDatabase() // in its place: pgxpool.New
 	defer stop()
 	ctx := context.Background()
@@ -186,7 +196,7 @@ func ExampleJournalStore_In_databaseSQL() {
 		fmt.Println(err)
 		return
 	}
-	store := lendingpostgres.NewJournalStore(pool, "lending")
+	store := lendingpostgres.NewIdempotencyStore(pool, "lending")
 	db := stdlib.OpenDBFromPool(pool) // for all else
 	defer db.Close()
 
@@ -207,13 +217,13 @@ func ExampleJournalStore_In_databaseSQL() {
 		return
 	}
 	err = conn.Raw(func(driver any) error {
-		return store.In(driver.(*stdlib.Conn).Conn()).Intend(ctx, "order-42/create-customer")
+		return store.Outbox().Add(ctx, driver.(*stdlib.Conn).Conn(), "order-42/create-customer")
 	})
 	if err == nil {
 		err = tx.Commit()
 	}
-	intents, _ := store.Intended(ctx, 10)
-	fmt.Println(err, intents[0].Key)
+	pending, _ := store.Outbox().Pending(ctx, 10)
+	fmt.Println(err, pending[0].Key)
 	// Output:
 	// <nil> order-42/create-customer
 }

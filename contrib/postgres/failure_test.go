@@ -14,7 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/internal/test/journaltest"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/idempotencytest"
 	"github.com/lendingapi/lending-go/internal/test/pgtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -23,8 +24,8 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-func sent(key, scope string) lending.JournalEntry {
-	return lending.JournalEntry{Key: key, State: lending.CommandSent, Scope: scope, Data: []byte("data of " + key)}
+func sent(key, scope string) store.Entry {
+	return store.Entry{Key: key, State: store.Sent, Lock: scope, Data: []byte("data of " + key)}
 }
 
 func stored(fence int64, text string) lending.StoredToken {
@@ -33,13 +34,13 @@ func stored(fence int64, text string) lending.StoredToken {
 
 // stores are one of each, in one pool.
 type stores struct {
-	token   *lendingpostgres.TokenStore
-	deduper *lendingpostgres.Deduper
-	journal *lendingpostgres.JournalStore
+	token       *lendingpostgres.TokenStore
+	deduper     *lendingpostgres.Deduper
+	idempotency *lendingpostgres.IdempotencyStore
 }
 
 func storesOf(pool *pgxpool.Pool) stores {
-	return stores{lendingpostgres.NewTokenStore(pool, "test"), must(lendingpostgres.NewDeduper(pool, "test", nil)), lendingpostgres.NewJournalStore(pool, "test")}
+	return stores{lendingpostgres.NewTokenStore(pool, "test"), must(lendingpostgres.NewDeduper(pool, "test", nil)), lendingpostgres.NewIdempotencyStore(pool, "test")}
 }
 
 // each does what changes something, once, and holds that it was done, once.
@@ -53,11 +54,11 @@ func (s stores) each(t *testing.T, n int, before func()) {
 	}
 	entry := sent(fmt.Sprint("key ", n), fmt.Sprint("scope ", n))
 	for ; entry.Revision < 3; entry.Revision++ {
-		do("Save of an entry", func() error { return s.journal.Save(ctx, entry) })
-		require.ErrorIs(t, s.journal.Save(ctx, entry), lending.ErrJournalConflict, "the same, of another")
+		do("Save of an entry", func() error { return s.idempotency.Save(ctx, entry) })
+		require.ErrorIs(t, s.idempotency.Save(ctx, entry), store.ErrConflict, "the same, of another")
 	}
 	do("Load of an entry", func() error {
-		kept, err := s.journal.Load(ctx, entry.Key)
+		kept, err := s.idempotency.Load(ctx, entry.Key)
 		require.Equal(t, int64(3), kept.Revision)
 		return err
 	})
@@ -120,10 +121,10 @@ func TestConnectionsBreakAllTheTime(t *testing.T) {
 		proxy.requests.Store(map[bool]int32{false: math.MaxInt32, true: 0}[arrives])
 		proxy.answers.Store(math.MaxInt32)
 		key := fmt.Sprint("key ", arrives)
-		err := broken.journal.Save(t.Context(), sent(key, ""))
+		err := broken.idempotency.Save(t.Context(), sent(key, ""))
 		require.Error(t, err)
-		require.NotErrorIs(t, err, lending.ErrJournalConflict)
-		kept, err := direct.journal.Load(t.Context(), key)
+		require.NotErrorIs(t, err, store.ErrConflict)
+		kept, err := direct.idempotency.Load(t.Context(), key)
 		require.NoError(t, err)
 		require.Equal(t, arrives, kept != nil)
 		_, err = broken.token.Acquire(t.Context(), key, time.Minute)
@@ -132,7 +133,7 @@ func TestConnectionsBreakAllTheTime(t *testing.T) {
 		_, err = broken.deduper.Claim(t.Context(), key)
 		require.Error(t, err)
 		require.NotErrorIs(t, err, webhook.ErrClaimed)
-		_, err = broken.journal.Load(t.Context(), key)
+		_, err = broken.idempotency.Load(t.Context(), key)
 		require.Error(t, err, "nil would say that the command was never sent")
 	}
 }
@@ -150,19 +151,19 @@ func TestWhatIsTriedAgain(t *testing.T) {
 			IF nextval('tries') <= r.times THEN RAISE EXCEPTION 'refused' USING ERRCODE = r.state; END IF;
 			RETURN new;
 		END $$;
-		CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON lending_journal FOR EACH ROW EXECUTE FUNCTION refuse()`)
+		CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON lending_idempotency FOR EACH ROW EXECUTE FUNCTION refuse()`)
 	require.NoError(t, err)
-	store := storesOf(pool).journal
+	entries := storesOf(pool).idempotency
 	for state, again := range map[string]bool{
 		"40001": true, "40P01": true, "53300": true, "57P01": true, "57P03": true, "08006": true, "25006": true,
 		"57014": false, "23514": false, "42501": false, "22001": false, "XX000": false,
 	} {
 		_, err := pool.Exec(t.Context(), "ALTER SEQUENCE tries RESTART; UPDATE refusal SET times = 2, state = '"+state+"'")
 		require.NoError(t, err)
-		err = store.Save(t.Context(), sent("key "+state, ""))
+		err = entries.Save(t.Context(), sent("key "+state, ""))
 		if again {
 			require.NoError(t, err, state)
-			require.ErrorIs(t, store.Save(t.Context(), sent("key "+state, "")), lending.ErrJournalConflict)
+			require.ErrorIs(t, entries.Save(t.Context(), sent("key "+state, "")), store.ErrConflict)
 			continue
 		}
 		var failed *pgconn.PgError
@@ -174,8 +175,8 @@ func TestWhatIsTriedAgain(t *testing.T) {
 	}
 	_, err = pool.Exec(t.Context(), "ALTER SEQUENCE tries RESTART; UPDATE refusal SET times = 1000, state = '40001'")
 	require.NoError(t, err)
-	require.ErrorContains(t, store.Save(t.Context(), sent("key", "")), "40001", "not for ever")
-	kept, err := store.Load(t.Context(), "key")
+	require.ErrorContains(t, entries.Save(t.Context(), sent("key", "")), "40001", "not for ever")
+	kept, err := entries.Load(t.Context(), "key")
 	require.NoError(t, err)
 	require.Nil(t, kept)
 }
@@ -195,11 +196,11 @@ func TestReadOnlyServer(t *testing.T) {
 	require.NoError(t, err)
 	pool.Reset()
 	var failed *pgconn.PgError
-	require.ErrorAs(t, s.journal.Save(t.Context(), sent("key", "")), &failed)
+	require.ErrorAs(t, s.idempotency.Save(t.Context(), sent("key", "")), &failed)
 	require.Equal(t, "25006", failed.Code)
 	_, err = s.token.Acquire(t.Context(), "owner", time.Minute)
 	require.ErrorAs(t, err, &failed)
-	kept, err := s.journal.Load(t.Context(), "key 1")
+	kept, err := s.idempotency.Load(t.Context(), "key 1")
 	require.NoError(t, err, "it can be read")
 	require.Equal(t, int64(3), kept.Revision)
 }
@@ -209,14 +210,14 @@ func TestCallsReturnWhileTheTablesAreLocked(t *testing.T) {
 	pool := migrated(t)
 	s := storesOf(pool)
 	require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := tx.Exec(t.Context(), "LOCK TABLE lending_token, lending_journal, lending_deduper, lending_intent")
+		_, err := tx.Exec(t.Context(), "LOCK TABLE lending_token, lending_idempotency, lending_deduper, lending_outbox")
 		require.NoError(t, err)
 		for name, call := range map[string]func(ctx context.Context) error{
-			"Save":     func(ctx context.Context) error { return s.journal.Save(ctx, sent("key", "")) },
-			"Load":     func(ctx context.Context) error { _, err := s.journal.Load(ctx, "key"); return err },
-			"Intended": func(ctx context.Context) error { _, err := s.journal.Intended(ctx, 1); return err },
-			"Acquire":  func(ctx context.Context) error { _, err := s.token.Acquire(ctx, "owner", time.Minute); return err },
-			"Claim":    func(ctx context.Context) error { _, err := s.deduper.Claim(ctx, "key"); return err },
+			"Save":    func(ctx context.Context) error { return s.idempotency.Save(ctx, sent("key", "")) },
+			"Load":    func(ctx context.Context) error { _, err := s.idempotency.Load(ctx, "key"); return err },
+			"Pending": func(ctx context.Context) error { _, err := s.idempotency.Outbox().Pending(ctx, 1); return err },
+			"Acquire": func(ctx context.Context) error { _, err := s.token.Acquire(ctx, "owner", time.Minute); return err },
+			"Claim":   func(ctx context.Context) error { _, err := s.deduper.Claim(ctx, "key"); return err },
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			start := time.Now()
@@ -226,7 +227,7 @@ func TestCallsReturnWhileTheTablesAreLocked(t *testing.T) {
 		}
 		return nil
 	}))
-	kept, err := s.journal.Load(t.Context(), "key")
+	kept, err := s.idempotency.Load(t.Context(), "key")
 	require.NoError(t, err)
 	require.Nil(t, kept)
 }
@@ -245,9 +246,9 @@ func count(t *testing.T, workers int, url string) *counters {
 	ctx, stop := context.WithCancel(t.Context())
 	c := &counters{saved: map[string]int64{}, stop: stop}
 	for worker := range workers {
-		store := storesOf(connect(t, url)).journal
+		entries := storesOf(connect(t, url)).idempotency
 		c.working.Go(func() {
-			assert.NoError(t, journaltest.Count(ctx, store, worker, func(key string, revision int64) {
+			assert.NoError(t, idempotencytest.Count(ctx, entries, worker, func(key string, revision int64) {
 				c.mu.Lock()
 				defer c.mu.Unlock()
 				c.saved[key] = revision
@@ -270,7 +271,7 @@ func (c *counters) end(t *testing.T, url string) {
 	t.Helper()
 	c.stop()
 	c.working.Wait()
-	require.NoError(t, journaltest.Check(t.Context(), storesOf(connect(t, url)).journal, c.saved))
+	require.NoError(t, idempotencytest.Check(t.Context(), storesOf(connect(t, url)).idempotency, c.saved))
 }
 
 // The server is killed again and again, and connections are: what Save had returned for is
@@ -326,20 +327,20 @@ func TestAsynchronousCommitLosesEntries(t *testing.T) {
 	cluster := pgtest.Run(t, "synchronous_commit=off", "wal_writer_delay=10s")
 	url := databaseIn(t, cluster)
 	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url)))
-	store := storesOf(connect(t, url)).journal
-	require.NoError(t, store.Save(t.Context(), sent("before", "")))
+	entries := storesOf(connect(t, url)).idempotency
+	require.NoError(t, entries.Save(t.Context(), sent("before", "")))
 	require.NoError(t, cluster.Do("postgres", "CHECKPOINT"))
 	require.Eventually(t, func() bool { // unless the last has been written meanwhile
 		key := strings.Repeat("k", int(time.Now().UnixNano()%200)+1)
-		if store.Save(t.Context(), sent(key, "")) != nil {
+		if entries.Save(t.Context(), sent(key, "")) != nil {
 			return false
 		}
 		require.NoError(t, cluster.Restart())
-		kept, err := store.Load(t.Context(), key)
+		kept, err := entries.Load(t.Context(), key)
 		require.NoError(t, err)
 		return kept == nil
 	}, 30*time.Second, time.Millisecond, "the README says that it is lost")
-	kept, err := store.Load(t.Context(), "before")
+	kept, err := entries.Load(t.Context(), "before")
 	require.NoError(t, err)
 	require.NotNil(t, kept)
 }

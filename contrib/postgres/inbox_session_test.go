@@ -26,13 +26,13 @@ func TestWorkTxLeavesNoSetting(t *testing.T) {
 		commits   bool // by itself, before it fails
 		afterward string
 	}{
-		{"SET", "SET search_path = evil", false, "SHOW search_path"},
+		{"SET", "SET search_path = evil, public", false, "SHOW search_path"},
 		{"SET of a setting of the connection string", "SET TimeZone = 'Asia/Tokyo'", false, "SHOW TimeZone"},
 		{"SET of a setting of AfterConnect", "SET statement_timeout = '1s'", false, "SHOW statement_timeout"},
 		{"set_config", "SELECT set_config('app.tenant', '7', false)", false, "SELECT coalesce(current_setting('app.tenant', true), '')"},
 		{"SET ROLE", "SET ROLE pg_monitor", false, "SELECT current_user"},
 		{"SET SESSION AUTHORIZATION", "SET SESSION AUTHORIZATION pg_monitor", false, "SELECT session_user"},
-		{"SET and COMMIT before a failure", "SET search_path = evil; COMMIT", true, "SHOW search_path"},
+		{"SET and COMMIT before a failure", "SET search_path = evil, public; COMMIT", true, "SHOW search_path"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			open := func(pool *pgxpool.Pool) *lendingpostgres.Inbox {

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/fleettest"
 	"github.com/lendingapi/lending-go/internal/test/onboardingtest"
 	"github.com/lendingapi/lending-go/internal/test/pgtest"
@@ -34,12 +34,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// fleetVariable is how many workers the kill test of the journal has at a time.
+// fleetVariable is how many workers the kill test of the log has at a time.
 const fleetVariable = "LENDING_TEST_FLEET"
 
-// openForWorker opens what a process has that the kill test of the journal starts. Of a fleet
+// openForWorker opens what a process has that the kill test of the log starts. Of a fleet
 // it starts the others, which end soon after it.
-func openForWorker(url string) (lending.JournalStore, func() error, error) {
+func openForWorker(url string) (store.Store, func() error, error) {
 	others, _ := strconv.Atoi(os.Getenv(fleetVariable))
 	for range others - 1 {
 		other := exec.Command(os.Args[0], "-test.run=^$")
@@ -55,5 +55,5 @@ func openForWorker(url string) (lending.JournalStore, func() error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return lendingpostgres.NewJournalStore(pool, "test"), func() error { pool.Close(); return nil }, nil
+	return lendingpostgres.NewIdempotencyStore(pool, "test"), func() error { pool.Close(); return nil }, nil
 }

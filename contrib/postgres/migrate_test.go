@@ -22,9 +22,9 @@ func tables(t *testing.T, pool *pgxpool.Pool) string {
 
 func TestMigrateOnce(t *testing.T) {
 	for name, opts := range map[string][]lendingpostgres.Option{
-		"public.lending_journal":   nil,
-		`odd "schema" .x_1journal`: {lendingpostgres.WithSchema(`odd "schema" `), lendingpostgres.WithPrefix("x_1")},
-		"public.journal":           {lendingpostgres.WithPrefix("")},
+		"public.lending_idempotency":   nil,
+		`odd "schema" .x_1idempotency`: {lendingpostgres.WithSchema(`odd "schema" `), lendingpostgres.WithPrefix("x_1")},
+		"public.idempotency":           {lendingpostgres.WithPrefix("")},
 	} {
 		pool := connect(t, database(t))
 		var starting sync.WaitGroup
@@ -72,10 +72,10 @@ func TestMigrationsAreWhatMigrateDoes(t *testing.T) {
 // A migration that fails leaves nothing.
 func TestMigrateAllOrNothing(t *testing.T) {
 	pool := connect(t, database(t))
-	_, err := pool.Exec(t.Context(), "CREATE TABLE lending_journal ()")
+	_, err := pool.Exec(t.Context(), "CREATE TABLE lending_idempotency ()")
 	require.NoError(t, err)
-	require.ErrorContains(t, lendingpostgres.Migrate(t.Context(), pool), "migration 1, token deduper and journal")
-	assert.Equal(t, "public.lending_journal", tables(t, pool))
+	require.ErrorContains(t, lendingpostgres.Migrate(t.Context(), pool), "migration 1, token deduper and idempotency")
+	assert.Equal(t, "public.lending_idempotency", tables(t, pool))
 }
 
 func TestNamesThatCannotBe(t *testing.T) {

@@ -35,8 +35,8 @@ func WithPrefix(prefix string) Option {
 	}
 }
 
-// WithNamespace is the Namespace of the [lending.JournalOptions] of a journal whose intents
-// are noted: see [JournalStore.In]. Nothing else looks at it.
+// WithNamespace is the Namespace of a log whose intents
+// are noted: see [IdempotencyStore.In]. Nothing else looks at it.
 func WithNamespace(namespace string) Option { return func(p *place) { p.namespace = namespace } }
 
 const maxName = 63 // bytes of an identifier: PostgreSQL cuts what is longer

@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -41,14 +42,14 @@ func TestWhatIsAliveCanBePrinted(t *testing.T) {
 			for ctx.Err() == nil {
 				_ = inbox.Put(ctx, event(lending.EventName(rand.Text())))
 				_, _ = inbox.Take(ctx)
-				_, _ = s.journal.Load(ctx, "key")
+				_, _ = s.idempotency.Load(ctx, "key")
 				_, _ = s.token.Acquire(ctx, fmt.Sprint(n), time.Millisecond)
 			}
 		})
 	}
 	var shown bytes.Buffer
 	for range 20 {
-		for _, v := range []any{s.token, s.deduper, s.journal, claim, s.journal.In(tx), inbox} {
+		for _, v := range []any{s.token, s.deduper, s.idempotency, claim, s.idempotency.Outbox(), inbox} {
 			for _, value := range []any{v, []any{v}, struct{ v any }{v}} {
 				for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d"} {
 					fmt.Fprintf(&shown, verb, value)
@@ -72,14 +73,14 @@ func TestErrorsShowNothing(t *testing.T) {
 	url := database(t)
 	pool := connect(t, url, func(c *pgxpool.Config) { c.ConnConfig.Password = "hush" })
 	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool))
-	_, err := pool.Exec(t.Context(), `ALTER TABLE lending_journal ADD CHECK (state <> 'done'); ALTER TABLE lending_token ADD CHECK (fence <> 7)`)
+	_, err := pool.Exec(t.Context(), `ALTER TABLE lending_idempotency ADD CHECK (state <> 'done'); ALTER TABLE lending_token ADD CHECK (fence <> 7)`)
 	require.NoError(t, err)
 	s := storesOf(pool)
 	entry := sent("key", "")
-	entry.State, entry.Data = lending.CommandDone, []byte("hush")
-	failures := []error{s.journal.Save(t.Context(), entry), s.token.Save(t.Context(), stored(7, "hush"))}
+	entry.State, entry.Data = store.Done, []byte("hush")
+	failures := []error{s.idempotency.Save(t.Context(), entry), s.token.Save(t.Context(), stored(7, "hush"))}
 	gone := connect(t, url+"_gone", func(c *pgxpool.Config) { c.ConnConfig.Password = "hush" })
-	_, err = storesOf(gone).journal.Load(t.Context(), "key")
+	_, err = storesOf(gone).idempotency.Load(t.Context(), "key")
 	for _, err := range append(failures, err) {
 		require.Error(t, err)
 		for _, verb := range []string{"%v", "%+v", "%q"} {

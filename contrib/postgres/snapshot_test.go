@@ -86,21 +86,21 @@ func waitsForALock(t *testing.T, pool *pgxpool.Pool) {
 	}, time.Minute, 5*time.Millisecond)
 }
 
-// An intent that another has noted meanwhile is noted.
-func TestIntendInASnapshot(t *testing.T) {
+// A key that another transaction has added meanwhile stays.
+func TestOutboxInASnapshot(t *testing.T) {
 	for _, level := range everyLevel {
 		t.Run(string(level), func(t *testing.T) {
 			pool := migrated(t)
-			store := lendingpostgres.NewJournalStore(pool, "lending")
+			store := lendingpostgres.NewIdempotencyStore(pool, "lending")
 			tx := snapshot(t, pool, level)
 			require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(other pgx.Tx) error {
-				return store.In(other).Intend(t.Context(), "order-1")
+				return store.Outbox().Add(t.Context(), other, "order-1")
 			}))
 			for _, key := range []string{"order-1", "order-2", "order-2"} {
-				require.NoError(t, store.In(tx).Intend(t.Context(), key))
+				require.NoError(t, store.Outbox().Add(t.Context(), tx, key))
 			}
 			require.NoError(t, tx.Commit(t.Context()))
-			require.ElementsMatch(t, []string{"order-1", "order-2"}, intended(t, store))
+			require.ElementsMatch(t, []string{"order-1", "order-2"}, pendingKeys(t, store))
 		})
 	}
 }

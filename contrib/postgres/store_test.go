@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/pgtest"
 	"github.com/lendingapi/lending-go/lendingtest/storetest"
 	"github.com/stretchr/testify/assert"
@@ -66,9 +67,9 @@ func TestStoresKeepTheirContracts(t *testing.T) {
 					return func() webhook.Deduper { return must(lendingpostgres.NewDeduper(pool(t), t.Name(), times)) }
 				})
 			})
-			t.Run("JournalStore", func(t *testing.T) {
-				storetest.JournalStore(t, func(t *testing.T) func() lending.JournalStore {
-					return func() lending.JournalStore { return lendingpostgres.NewJournalStore(pool(t), t.Name()) }
+			t.Run("IdempotencyStore", func(t *testing.T) {
+				storetest.IdempotencyStore(t, func(t *testing.T) func() store.Store {
+					return func() store.Store { return lendingpostgres.NewIdempotencyStore(pool(t), t.Name()) }
 				})
 			})
 			t.Run("Inbox", func(t *testing.T) {
@@ -121,11 +122,11 @@ func TestLeastRights(t *testing.T) {
 	s := storesOf(pool)
 	s.each(t, 1, func() {})
 	require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		require.NoError(t, s.journal.In(tx).Intend(t.Context(), "a"))
-		return s.journal.In(tx).GiveUp(t.Context(), "b")
+		require.NoError(t, s.idempotency.Outbox().Add(t.Context(), tx, "a"))
+		return s.idempotency.Outbox().Cancel(t.Context(), tx, "b")
 	}))
-	require.Equal(t, []string{"a"}, intended(t, s.journal))
-	for _, refused := range []string{"DELETE FROM lending_journal", "DELETE FROM lending_token", "TRUNCATE lending_deduper", "CREATE TABLE t ()", "ALTER TABLE lending_journal ADD more int", "UPDATE lending_migration SET version = 1"} {
+	require.Equal(t, []string{"a"}, pendingKeys(t, s.idempotency))
+	for _, refused := range []string{"DELETE FROM lending_idempotency", "DELETE FROM lending_token", "TRUNCATE lending_deduper", "CREATE TABLE t ()", "ALTER TABLE lending_idempotency ADD more int", "UPDATE lending_migration SET version = 1"} {
 		_, err := pool.Exec(t.Context(), refused)
 		require.ErrorContains(t, err, "42501", refused)
 	}
@@ -137,25 +138,25 @@ func TestLeastRights(t *testing.T) {
 // Fences begin at the time, and rise also when the row is lost, or the clock is set back.
 func TestTokenStoreFencesRise(t *testing.T) {
 	pool := migrated(t)
-	store := storesOf(pool).token
-	first, err := store.Acquire(t.Context(), "a", time.Minute)
+	entries := storesOf(pool).token
+	first, err := entries.Acquire(t.Context(), "a", time.Minute)
 	require.NoError(t, err)
 	assert.InDelta(t, time.Now().UnixMicro(), first, float64(time.Minute.Microseconds()), "a fence begins at the time")
 	_, err = pool.Exec(t.Context(), "DELETE FROM lending_token")
 	require.NoError(t, err)
-	next, err := store.Acquire(t.Context(), "b", time.Minute)
+	next, err := entries.Acquire(t.Context(), "b", time.Minute)
 	require.NoError(t, err)
 	assert.Greater(t, next, first)
 
 	const exact = 1<<62 + 1 // no floating point has it
 	_, err = pool.Exec(t.Context(), "UPDATE lending_token SET owner = NULL, lease = $1", int64(exact))
 	require.NoError(t, err)
-	next, err = store.Acquire(t.Context(), "c", time.Minute)
+	next, err = entries.Acquire(t.Context(), "c", time.Minute)
 	require.NoError(t, err)
 	assert.EqualValues(t, exact+1, next)
-	require.NoError(t, store.Save(t.Context(), stored(exact+2, "a token")))
-	require.ErrorIs(t, store.Save(t.Context(), stored(exact+1, "an older one")), lending.ErrFenced)
-	token, err := store.Load(t.Context())
+	require.NoError(t, entries.Save(t.Context(), stored(exact+2, "a token")))
+	require.ErrorIs(t, entries.Save(t.Context(), stored(exact+1, "an older one")), lending.ErrFenced)
+	token, err := entries.Load(t.Context())
 	require.NoError(t, err)
 	assert.EqualValues(t, exact+2, token.Fence)
 }
@@ -163,25 +164,25 @@ func TestTokenStoreFencesRise(t *testing.T) {
 // When the row is lost, its holder saves, and the clock is behind, the next fence is higher
 // all the same.
 func TestTokenStoreFenceAboveThatOfTheToken(t *testing.T) {
-	store := storesOf(migrated(t)).token
-	require.NoError(t, store.Save(t.Context(), stored(1<<62, "a token")))
-	next, err := store.Acquire(t.Context(), "a", time.Minute)
+	entries := storesOf(migrated(t)).token
+	require.NoError(t, entries.Save(t.Context(), stored(1<<62, "a token")))
+	next, err := entries.Acquire(t.Context(), "a", time.Minute)
 	require.NoError(t, err)
 	require.Greater(t, next, int64(1<<62))
 }
 
 func TestTokenStoreClockWasAhead(t *testing.T) {
 	pool := migrated(t)
-	store := storesOf(pool).token
-	_, err := store.Acquire(t.Context(), "gone", 100*time.Millisecond)
+	entries := storesOf(pool).token
+	_, err := entries.Acquire(t.Context(), "gone", 100*time.Millisecond)
 	require.NoError(t, err)
 	_, err = pool.Exec(t.Context(), "UPDATE lending_token SET lease_ends = lease_ends + interval '1 hour'")
 	require.NoError(t, err)
 	start := time.Now()
-	_, err = store.Acquire(t.Context(), "next", time.Minute)
+	_, err = entries.Acquire(t.Context(), "next", time.Minute)
 	require.ErrorIs(t, err, lending.ErrLeaseHeld, "its owner may live")
 	require.Eventually(t, func() bool {
-		_, err = store.Acquire(t.Context(), "next", time.Minute)
+		_, err = entries.Acquire(t.Context(), "next", time.Minute)
 		return err == nil
 	}, 10*time.Second, 5*time.Millisecond)
 	assert.GreaterOrEqual(t, time.Since(start), 100*time.Millisecond)
@@ -190,17 +191,17 @@ func TestTokenStoreClockWasAhead(t *testing.T) {
 // A lease lasts from when it was given, however long the row was waited for.
 func TestLeaseBeginsWhenItIsGiven(t *testing.T) {
 	pool := migrated(t)
-	store := storesOf(pool).token
-	_, err := store.Acquire(t.Context(), "a", time.Minute)
+	entries := storesOf(pool).token
+	_, err := entries.Acquire(t.Context(), "a", time.Minute)
 	require.NoError(t, err)
-	require.NoError(t, store.Release(t.Context(), "a"))
+	require.NoError(t, entries.Release(t.Context(), "a"))
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	_, err = tx.Exec(t.Context(), "UPDATE lending_token SET data = data")
 	require.NoError(t, err)
 	acquired := make(chan error)
 	go func() {
-		_, err := store.Acquire(t.Context(), "b", time.Second)
+		_, err := entries.Acquire(t.Context(), "b", time.Second)
 		acquired <- err
 	}()
 	waitsForALock(t, pool)
@@ -242,46 +243,46 @@ func TestDeduperDeletesWhatIsForgotten(t *testing.T) {
 // What was set back makes nothing older, and hides nothing.
 func TestJournalClockSetBack(t *testing.T) {
 	pool := migrated(t)
-	store := storesOf(pool).journal
+	entries := storesOf(pool).idempotency
 	for _, key := range []string{"a", "b"} {
-		require.NoError(t, store.Save(t.Context(), sent(key, "")))
+		require.NoError(t, entries.Save(t.Context(), sent(key, "")))
 	}
-	_, err := pool.Exec(t.Context(), "UPDATE lending_journal SET saved_at = saved_at + interval '1 hour' WHERE key = 'a'")
+	_, err := pool.Exec(t.Context(), "UPDATE lending_idempotency SET saved_at = saved_at + interval '1 hour' WHERE key = 'a'")
 	require.NoError(t, err)
-	kept, err := store.Load(t.Context(), "a")
+	kept, err := entries.Load(t.Context(), "a")
 	require.NoError(t, err)
 	assert.Zero(t, kept.Age)
-	filter := lending.JournalFilter{States: []lending.CommandState{lending.CommandSent, lending.CommandSent}, Limit: 10}
-	entries, err := store.List(t.Context(), filter)
+	filter := store.Filter{States: []store.State{store.Sent, store.Sent}, Limit: 10}
+	listed, err := entries.List(t.Context(), filter)
 	require.NoError(t, err)
-	assert.Len(t, entries, 2)
-	filter.Older = math.MaxInt64 // of a journal that forgets no answers
-	entries, err = store.List(t.Context(), filter)
+	assert.Len(t, listed, 2)
+	filter.Older = math.MaxInt64 // of a log that forgets no answers
+	listed, err = entries.List(t.Context(), filter)
 	require.NoError(t, err)
-	assert.Empty(t, entries)
+	assert.Empty(t, listed)
 	filter.Older = time.Nanosecond
-	entries, err = store.List(t.Context(), filter)
+	listed, err = entries.List(t.Context(), filter)
 	require.NoError(t, err)
-	assert.Len(t, entries, 1)
+	assert.Len(t, listed, 1)
 }
 
-// What is listed, kept apart and looked up is found without reading all of a journal.
+// What is listed, kept apart and looked up is found without reading all of a log.
 func TestJournalUsesItsIndexes(t *testing.T) {
 	pool := migrated(t, lendingpostgres.WithPrefix("i_"))
-	_, err := pool.Exec(t.Context(), `INSERT INTO i_journal SELECT 'test', 'key ' || n, 1, 'done', '', '', '', now() - n * interval '1 minute' FROM generate_series(1, 20000) n;
-		ANALYZE i_journal`)
+	_, err := pool.Exec(t.Context(), `INSERT INTO i_idempotency SELECT 'test', 'key ' || n, 1, 'done', '', '', '', now() - n * interval '1 minute' FROM generate_series(1, 20000) n;
+		ANALYZE i_idempotency`)
 	require.NoError(t, err)
 	before := scanned(t, pool)
-	store := lendingpostgres.NewJournalStore(pool, "test", lendingpostgres.WithPrefix("i_"))
-	entries, err := store.List(t.Context(), lending.JournalFilter{States: []lending.CommandState{lending.CommandDone}, Older: 100 * time.Hour, Limit: 3})
+	entries := lendingpostgres.NewIdempotencyStore(pool, "test", lendingpostgres.WithPrefix("i_"))
+	listed, err := entries.List(t.Context(), store.Filter{States: []store.State{store.Done}, Older: 100 * time.Hour, Limit: 3})
 	require.NoError(t, err)
-	require.Len(t, entries, 3)
-	assert.Equal(t, "key 20000", entries[0].Key)
-	entries, err = store.List(t.Context(), lending.JournalFilter{States: []lending.CommandState{lending.CommandDone}, Older: 1e6 * time.Hour, Limit: 3})
+	require.Len(t, listed, 3)
+	assert.Equal(t, "key 20000", listed[0].Key)
+	listed, err = entries.List(t.Context(), store.Filter{States: []store.State{store.Done}, Older: 1e6 * time.Hour, Limit: 3})
 	require.NoError(t, err)
-	require.Empty(t, entries)
-	require.NoError(t, store.Save(t.Context(), sent("a", "scope")))
-	require.ErrorAs(t, store.Save(t.Context(), sent("b", "scope")), new(*lending.ScopeHeldError))
+	require.Empty(t, listed)
+	require.NoError(t, entries.Save(t.Context(), sent("a", "scope")))
+	require.ErrorAs(t, entries.Save(t.Context(), sent("b", "scope")), new(*store.LockedError))
 	var after scans
 	require.Eventually(t, func() bool {
 		after = scanned(t, pool)
@@ -293,11 +294,11 @@ func TestJournalUsesItsIndexes(t *testing.T) {
 
 type scans struct{ Rows, Indexed int }
 
-// scanned returns how many rows were read of a journal, one after the other and by an index.
+// scanned returns how many rows were read of a log, one after the other and by an index.
 func scanned(t *testing.T, pool *pgxpool.Pool) (s scans) {
 	t.Helper()
 	pool.Reset() // a session tells at its end
-	require.NoError(t, pool.QueryRow(t.Context(), `SELECT seq_tup_read, (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname = 'i_journal')
-		FROM pg_stat_user_tables WHERE relname = 'i_journal'`).Scan(&s.Rows, &s.Indexed))
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT seq_tup_read, (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname = 'i_idempotency')
+		FROM pg_stat_user_tables WHERE relname = 'i_idempotency'`).Scan(&s.Rows, &s.Indexed))
 	return s
 }

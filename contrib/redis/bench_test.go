@@ -3,7 +3,7 @@ package lendingredis_test
 import (
 	"testing"
 
-	"github.com/lendingapi/lending-go/internal/test/journaltest"
+	"github.com/lendingapi/lending-go/internal/test/idempotencytest"
 	"github.com/stretchr/testify/require"
 
 	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
@@ -20,7 +20,7 @@ func BenchmarkJournal(b *testing.B) {
 			require.NoError(b, server.run(b.Context()))
 			client := server.client()
 			defer client.Close()
-			journaltest.Benchmark(b, lendingredis.NewJournalStore(client, "bench"), func(key string, data []byte) error {
+			idempotencytest.Benchmark(b, lendingredis.NewIdempotencyStore(client, "bench"), func(key string, data []byte) error {
 				return client.Set(b.Context(), "floor:"+key, data, 0).Err()
 			})
 		})

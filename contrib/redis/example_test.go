@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/lendingtest"
 
 	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
@@ -123,7 +124,7 @@ func ExampleNewDeduper() {
 }
 
 // Whichever replica calls a command with the same key again, it is done once.
-func ExampleNewJournalStore() {
+func ExampleNewIdempotencyStore() {
 	rdb, stop := exampleRedis() // in its place: redis.NewClient, or a cluster's, of a Redis that keeps what it has
 	defer stop()
 	service := lendingtest.NewServer()
@@ -136,14 +137,18 @@ func ExampleNewJournalStore() {
 		},
 	}
 	for range 3 { // replicas
-		store := lendingredis.NewJournalStore(rdb, "lending")
-		client, err := lending.New(address, lending.WithCredentials(credentials),
-			lending.WithJournal(lending.NewJournal(store, nil)))
+		store := lendingredis.NewIdempotencyStore(rdb, "lending")
+		log, err := idempotency.NewLog(store, nil)
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		ctx := lending.WithKey(context.Background(), "order-42/create-customer")
+		client, err := lending.New(address, lending.WithCredentials(credentials), lending.WithIdempotency(log))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		ctx := lending.WithIdempotencyKey(context.Background(), "order-42/create-customer")
 		_, err = client.Applications.CreateCustomer(ctx, lending.UserRequest{
 			FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com",
 			Password: lending.NewSecret("Analytical-Engine-1"), MobileNumber: "4155550100",

@@ -3,15 +3,15 @@ package lendingredis_test
 import (
 	"testing"
 
-	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/onboardingtest"
 
 	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
 )
 
-func openForWorker(address string) (lending.JournalStore, func() error, error) {
+func openForWorker(address string) (store.Store, func() error, error) {
 	client := newRedis(address)
-	return lendingredis.NewJournalStore(client, "test"), client.Close, nil
+	return lendingredis.NewIdempotencyStore(client, "test"), client.Close, nil
 }
 
 // What a worker does with keys is done once, however often it is killed, and Redis with it.

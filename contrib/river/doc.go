@@ -19,7 +19,7 @@
 //
 // The work is straight code that begins at the top in each attempt, in whatever process.
 // Each command in it has a key: what has happened is not sent again, and its answer is as it
-// was. The journal of the client says so, which all processes share, for example that of
+// was. The log of the client says so, which all processes share, for example that of
 // contrib/postgres in the same database.
 //
 //	func (w *worker) Work(ctx context.Context, job *river.Job[onboardArgs]) error {
@@ -40,7 +40,7 @@
 //     a minute, the default, is a good one.
 //   - RescueStuckJobsAfter is when the job of a process that was killed goes to another. It
 //     is an hour by default: take two minutes. River refuses one that is shorter than
-//     JobTimeout, as jobs would go to another while somebody is at them. The journal keeps
+//     JobTimeout, as jobs would go to another while somebody is at them. The log keeps
 //     that from doing anything twice, also where somebody is late.
 //
 // River looks for such jobs every 30 seconds, in one of the processes, its leader. When that
@@ -53,7 +53,7 @@
 // deleted after a day. Look at them before, with JobList, or keep them, with
 // DiscardedJobRetentionPeriod and CancelledJobRetentionPeriod, and have JobRetry run those
 // again whose cause is mended. What a command did whose outcome is unknown stands in
-// [lending.Journal.Unsettled] until it is settled, whatever has become of the job.
+// [idempotency.Log.Unsettled] until it is settled, whatever has become of the job.
 //
 // The program in examples/onboarding shows all of that, with two workers that are killed.
 package lendingriver

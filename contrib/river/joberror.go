@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/riverqueue/river"
 )
 
@@ -21,17 +22,17 @@ const (
 // return. errors.Is and errors.As find in it what they find in err. nil stays nil.
 //
 //   - The job is snoozed, which takes none of its attempts, if the error says when to call
-//     again (RetryAfter of [lending.Error] and [lending.KeyError]); if it is not settled yet
+//     again (RetryAfter of [lending.Error] and [idempotency.Error]); if it is not settled yet
 //     what became of the command, or of another that stands in its way
-//     ([lending.ErrInProgress], [lending.ErrUnsettled], [lending.ErrScopeHeld]), for a minute
-//     if nothing says for how long; and if a person has to decide ([lending.ErrUndecided]),
+//     ([idempotency.ErrInProgress], [idempotency.ErrInDoubt], [idempotency.ErrLocked]), for a minute
+//     if nothing says for how long; and if a person has to decide ([idempotency.ErrNeedsReview]),
 //     for 15 minutes, again and again. So it goes on by itself after
-//     [lending.Journal.Resolve]; River's JobRetry has it go on at once.
+//     [idempotency.Log.Resolve]; River's JobRetry has it go on at once.
 //   - It is cancelled if all attempts would end like this one: an [*lending.ArgumentError], a
 //     command that the service has refused, or one that has happened and whose answer is not
 //     kept or cannot be read. A 401 and a 429 do not count as refused, as they pass.
 //   - Anything else is returned as it is, and River tries again as its retry policy says: a
-//     lost answer, a service or a journal that cannot be reached, a read that finds nothing
+//     lost answer, a service or a log that cannot be reached, a read that finds nothing
 //     yet, errors of others.
 //
 // What says already how to go on, because it comes from [river.JobSnooze] or
@@ -52,7 +53,7 @@ func JobError(err error) error {
 // isFinal reports whether the same request would fail again in the same way.
 func isFinal(err error) bool {
 	if errors.Is(err, lending.ErrMayHaveHappened) && lending.OutcomeOf(err) == lending.OutcomeDone {
-		return !errors.Is(err, lending.ErrJournal) // or the next call finds it done
+		return !errors.Is(err, idempotency.ErrStore) // or the next call finds it done
 	}
 	failed, isCall := errors.AsType[*lending.Error](err)
 	if !isCall {
@@ -68,15 +69,15 @@ func waitAfter(err error) (wait time.Duration) {
 	if failed, ok := errors.AsType[*lending.Error](err); ok {
 		wait = failed.RetryAfter
 	}
-	if refused, ok := errors.AsType[*lending.KeyError](err); ok { // it may be of a Journal, and not of a call
+	if refused, ok := errors.AsType[*idempotency.Error](err); ok { // it may be of a Journal, and not of a call
 		wait = max(wait, refused.RetryAfter)
 	}
 	switch {
 	case wait > 0:
 		return wait
-	case errors.Is(err, lending.ErrUndecided):
+	case errors.Is(err, idempotency.ErrNeedsReview):
 		return forPerson
-	case errors.Is(err, lending.ErrInProgress), errors.Is(err, lending.ErrUnsettled), errors.Is(err, lending.ErrScopeHeld):
+	case errors.Is(err, idempotency.ErrInProgress), errors.Is(err, idempotency.ErrInDoubt), errors.Is(err, idempotency.ErrLocked):
 		return unsaid
 	}
 	return 0

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
@@ -118,7 +119,7 @@ func TestJobWaitsForAPerson(t *testing.T) {
 		require.Equal(t, river.EventKindJobSnoozed, worked.EventKind)
 		job = worked.Job
 	}
-	require.NoError(t, o.journal.Resolve(t.Context(), "order-1", lending.Resolution{By: "ada", Why: "she has the link", Verdict: lending.Happened(nil)}))
+	require.NoError(t, o.log.Resolve(t.Context(), "order-1", idempotency.Resolution{By: "ada", Why: "she has the link", Verdict: idempotency.Happened(nil)}))
 	assert.Equal(t, river.EventKindJobCompleted, j.work(job).EventKind)
 	assert.Equal(t, 1, o.service.Executed(linkRoute))
 	assert.Equal(t, 1, o.service.Executed(createRoute))

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/riverqueue/river"
 	"github.com/stretchr/testify/require"
@@ -21,31 +23,31 @@ const (
 	statusRoute    = "GET /api/Application/application-status/{applicationId}"
 )
 
-// office is a service, a client of it and its journal.
+// office is a service, a client of it and its log.
 type office struct {
 	t           *testing.T
 	ctx         context.Context
 	service     *lendingtest.Service
-	journal     *lending.Journal
-	store       *store
+	log         *idempotency.Log
+	entries     *entries
 	client      *lending.Client
 	customer    lending.CustomerID
 	application lending.ApplicationID
 }
 
-// store is a journal's that can fail.
-type store struct {
-	lending.JournalStore
-	fail func(lending.JournalEntry) error
+// store is a log's that can fail.
+type entries struct {
+	store.Store
+	fail func(store.Entry) error
 }
 
-func (s *store) Save(ctx context.Context, entry lending.JournalEntry) error {
+func (s *entries) Save(ctx context.Context, entry store.Entry) error {
 	if s.fail != nil {
 		if err := s.fail(entry); err != nil {
 			return err
 		}
 	}
-	return s.JournalStore.Save(ctx, entry)
+	return s.Store.Save(ctx, entry)
 }
 
 type noTokens struct{}
@@ -56,13 +58,15 @@ func (noTokens) Token(context.Context) (lending.Token, error) {
 
 func newOffice(t *testing.T) *office {
 	t.Helper()
-	o := &office{t: t, ctx: t.Context(), service: lendingtest.New(), store: &store{JournalStore: lending.NewMemoryJournalStore()}}
+	o := &office{t: t, ctx: t.Context(), service: lendingtest.New(), entries: &entries{Store: store.NewMemory()}}
 	t.Cleanup(o.service.Close)
 	customer := o.service.AddCustomer(lendingtest.Customer{Email: "order@example.com"})
 	application := o.service.AddApplication(lendingtest.Application{CustomerID: customer.ID})
 	o.customer, _ = lending.ParseCustomerID(customer.ID)
 	o.application, _ = lending.ParseApplicationID(application.ID)
-	o.journal = lending.NewJournal(o.store, nil)
+	var err error
+	o.log, err = idempotency.NewLog(o.entries, nil)
+	require.NoError(t, err)
 	o.client = o.newClient(lending.Credentials{
 		Username: lendingtest.AdministratorUsername, Password: lending.NewSecret(lendingtest.AdministratorPassword),
 	})
@@ -72,7 +76,7 @@ func newOffice(t *testing.T) *office {
 func (o *office) newClient(credentials lending.Credentials) *lending.Client {
 	o.t.Helper()
 	client, err := lending.New("https://lending.example", lending.WithHTTPClient(&http.Client{Transport: o.service.Transport()}),
-		lending.WithCredentials(credentials), lending.WithJournal(o.journal))
+		lending.WithCredentials(credentials), lending.WithIdempotency(o.log))
 	require.NoError(o.t, err)
 	o.t.Cleanup(func() { _ = client.Close() })
 	return client
@@ -80,14 +84,14 @@ func (o *office) newClient(credentials lending.Credentials) *lending.Client {
 
 // create is the command that most errors are of.
 func (o *office) create(key string) error {
-	_, err := o.client.Applications.Create(lending.WithKey(o.ctx, key), lending.ApplicationRequest{
+	_, err := o.client.Applications.Create(lending.WithIdempotencyKey(o.ctx, key), lending.ApplicationRequest{
 		CustomerID: o.customer, BusinessName: "Engines", BusinessZip: "94105",
 	}, nil)
 	return err
 }
 
 func (o *office) sendLink(key string) error {
-	return o.client.Applications.SendLink(lending.WithKey(o.ctx, key), o.application)
+	return o.client.Applications.SendLink(lending.WithIdempotencyKey(o.ctx, key), o.application)
 }
 
 // kinds is every kind of error that the library has, and what River makes of the job:
@@ -100,7 +104,7 @@ var kinds = map[string]struct {
 }{
 	"argument": {
 		fails: func(o *office) error {
-			_, err := o.client.Applications.Create(lending.WithKey(o.ctx, "order-1"), lending.ApplicationRequest{}, nil)
+			_, err := o.client.Applications.Create(lending.WithIdempotencyKey(o.ctx, "order-1"), lending.ApplicationRequest{}, nil)
 			return err
 		},
 		event: river.EventKindJobCancelled,
@@ -171,11 +175,11 @@ var kinds = map[string]struct {
 		fails: func(o *office) error {
 			require.NoError(o.t, failing(lendingtest.Fault{})(o))
 			elapse(31 * 24 * time.Hour)
-			_, err := o.journal.Sweep(o.ctx)
+			_, err := o.log.Sweep(o.ctx)
 			require.NoError(o.t, err)
 			return o.create("order-1")
 		},
-		is: lending.ErrAnswerLost, event: river.EventKindJobCancelled,
+		is: idempotency.ErrAnswerLost, event: river.EventKindJobCancelled,
 	},
 	"answer not decoded": {
 		fails: func(o *office) error {
@@ -198,19 +202,19 @@ var kinds = map[string]struct {
 			elapse(20 * time.Second)
 			return o.create("order-1")
 		},
-		is: lending.ErrInProgress, event: river.EventKindJobSnoozed, wait: 30 * time.Second,
+		is: idempotency.ErrInProgress, event: river.EventKindJobSnoozed, wait: 30 * time.Second,
 	},
 	"in progress, as another says who does not say for how long": {
-		fails: func(*office) error { return fmt.Errorf("the other worker: %w", lending.ErrInProgress) },
-		is:    lending.ErrInProgress, event: river.EventKindJobSnoozed, wait: time.Minute,
+		fails: func(*office) error { return fmt.Errorf("the other worker: %w", idempotency.ErrInProgress) },
+		is:    idempotency.ErrInProgress, event: river.EventKindJobSnoozed, wait: time.Minute,
 	},
 	"resolved too early": {
 		fails: func(o *office) error {
 			_ = failing(lendingtest.Fault{ResetBefore: true})(o)
 			elapse(3 * time.Minute)
-			return o.journal.Resolve(o.ctx, "order-1", lending.Resolution{By: "ada", Why: "she asked", Verdict: lending.NotHappened()})
+			return o.log.Resolve(o.ctx, "order-1", idempotency.Resolution{By: "ada", Why: "she asked", Verdict: idempotency.NotHappened()})
 		},
-		is: lending.ErrUnsettled, event: river.EventKindJobSnoozed, wait: 2 * time.Minute,
+		is: idempotency.ErrInDoubt, event: river.EventKindJobSnoozed, wait: 2 * time.Minute,
 	},
 	"unsettled": {
 		fails: func(o *office) error {
@@ -218,7 +222,7 @@ var kinds = map[string]struct {
 			elapse(time.Minute)
 			return o.create("order-1")
 		},
-		is: lending.ErrUnsettled, event: river.EventKindJobSnoozed, wait: 4 * time.Minute,
+		is: idempotency.ErrInDoubt, event: river.EventKindJobSnoozed, wait: 4 * time.Minute,
 	},
 	"unsettled, and no read says for how long": {
 		fails: func(o *office) error {
@@ -226,14 +230,14 @@ var kinds = map[string]struct {
 			o.service.Fail("GET /api/Application/get-customer-applications/{customerId}", lendingtest.Fault{Status: http.StatusForbidden, Times: -1})
 			return o.create("order-1")
 		},
-		is: lending.ErrUnsettled, event: river.EventKindJobSnoozed, wait: time.Minute,
+		is: idempotency.ErrInDoubt, event: river.EventKindJobSnoozed, wait: time.Minute,
 	},
 	"scope held": {
 		fails: func(o *office) error {
 			_ = failing(lendingtest.Fault{ResetBefore: true})(o)
 			return o.create("order-2")
 		},
-		is: lending.ErrScopeHeld, event: river.EventKindJobSnoozed, wait: time.Minute,
+		is: idempotency.ErrLocked, event: river.EventKindJobSnoozed, wait: time.Minute,
 	},
 	"undecided": {
 		fails: func(o *office) error {
@@ -241,26 +245,26 @@ var kinds = map[string]struct {
 			_ = o.sendLink("order-1")
 			return o.sendLink("order-1")
 		},
-		is: lending.ErrUndecided, event: river.EventKindJobSnoozed, wait: 15 * time.Minute,
+		is: idempotency.ErrNeedsReview, event: river.EventKindJobSnoozed, wait: 15 * time.Minute,
 	},
-	"journal down before": {
+	"log down before": {
 		fails: func(o *office) error {
-			o.store.fail = func(lending.JournalEntry) error { return errors.New("down") }
+			o.entries.fail = func(store.Entry) error { return errors.New("down") }
 			return o.create("order-1")
 		},
-		is: lending.ErrJournal, event: river.EventKindJobFailed,
+		is: idempotency.ErrStore, event: river.EventKindJobFailed,
 	},
-	"journal down after": {
+	"log down after": {
 		fails: func(o *office) error {
-			o.store.fail = func(entry lending.JournalEntry) error {
-				if entry.State == lending.CommandDone {
+			o.entries.fail = func(entry store.Entry) error {
+				if entry.State == store.Done {
 					return errors.New("down")
 				}
 				return nil
 			}
 			return o.create("order-1")
 		},
-		is: lending.ErrJournal, event: river.EventKindJobFailed,
+		is: idempotency.ErrStore, event: river.EventKindJobFailed,
 	},
 	"sign-in refused": {
 		fails: func(o *office) error {
@@ -273,7 +277,7 @@ var kinds = map[string]struct {
 	"sign-in of a person": {
 		fails: func(o *office) error {
 			var err error
-			o.client, err = lending.New("https://lending.example", lending.WithJournal(o.journal))
+			o.client, err = lending.New("https://lending.example", lending.WithIdempotency(o.log))
 			require.NoError(o.t, err)
 			return o.create("order-1")
 		},
@@ -282,7 +286,7 @@ var kinds = map[string]struct {
 	"argument of a sign-in": { // which is none of the order's
 		fails: func(o *office) error {
 			var err error
-			o.client, err = lending.New("https://lending.example", lending.WithJournal(o.journal), lending.WithTokenSource(noTokens{}))
+			o.client, err = lending.New("https://lending.example", lending.WithIdempotency(o.log), lending.WithTokenSource(noTokens{}))
 			require.NoError(o.t, err)
 			return o.create("order-1")
 		},

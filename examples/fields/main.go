@@ -91,9 +91,9 @@ func (l *learner) report(state, pkg string, stdout io.Writer) error {
 	both := map[string]*shape{}
 	for _, known := range []map[string]*shape{was, l.routes} {
 		for route, answer := range known {
-			answer.settle()
+			answer.forgetData()
 			both[route] = merge(both[route], answer)
-			both[route].settle()
+			both[route].forgetData()
 		}
 	}
 	if was != nil {

@@ -64,13 +64,13 @@ func merge(into, from *shape) *shape {
 	return into
 }
 
-// settle forgets the names that are data. It comes before anything is shown or kept.
-func (s *shape) settle() {
+// forgetData forgets the names that are data. It comes before anything is shown or kept.
+func (s *shape) forgetData() {
 	if s == nil {
 		return
 	}
 	for _, field := range s.Fields {
-		field.settle()
+		field.forgetData()
 	}
 	if s.Values != nil || s.namesAreData() {
 		for _, field := range s.Fields {
@@ -78,8 +78,8 @@ func (s *shape) settle() {
 		}
 		s.Fields = map[string]*shape{}
 	}
-	s.Values.settle()
-	s.Items.settle()
+	s.Values.forgetData()
+	s.Items.forgetData()
 }
 
 // fieldName is how a field is called, and no identifier, address or date.

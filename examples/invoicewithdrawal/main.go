@@ -58,7 +58,7 @@ func run(ctx context.Context, out io.Writer) error {
 	if !errors.Is(err, lending.ErrMayHaveHappened) {
 		return err
 	}
-	if err := settle(ctx, out, client, loanID); err != nil {
+	if err := check(ctx, out, client, loanID); err != nil {
 		return err
 	}
 	say(out, "The service executed the confirmation %d time.", service.Executed(confirmRoute))
@@ -96,8 +96,8 @@ func confirm(ctx context.Context, client *lending.Client, stored []byte, otp len
 	return err
 }
 
-// settle reads what the error names, to learn whether the money has moved.
-func settle(ctx context.Context, out io.Writer, client *lending.Client, loan lending.LoanID) error {
+// check reads what the error names, to learn whether the money has moved.
+func check(ctx context.Context, out io.Writer, client *lending.Client, loan lending.LoanID) error {
 	page, err := client.Loans.Withdrawals(ctx, loan, nil)
 	if err != nil {
 		return err

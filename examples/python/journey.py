@@ -26,11 +26,11 @@ import urllib.request
 
 
 class Refused(Exception):
-    """A 4xx: the command was not executed. Mend it, and it may be sent again."""
+    """A 4xx: the mutation was not executed. Mend it, and it may be sent again."""
 
 
 class Unknown(Exception):
-    """The command may have been executed or not: read what became of it, never just send it again."""
+    """The mutation may have been executed or not: read what became of it, never just send it again."""
 
 
 class NoRedirects(urllib.request.HTTPRedirectHandler):

@@ -139,7 +139,7 @@ func TestTLS(t *testing.T) {
 	require.Error(t, run(t.Context(), []string{"-addr", "127.0.0.1:0", "-tls", filepath.Join(file, "in-a-file")}, io.Discard))
 }
 
-// A command that is executed after its caller has gone has a line in the log, and those who
+// A mutation that is executed after its caller has gone has a line in the log, and those who
 // follow the page see it, and what was steered.
 func TestLateCommand(t *testing.T) {
 	s := start(t, "-control")

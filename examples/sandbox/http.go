@@ -119,7 +119,7 @@ func line(r lendingtest.Request) string {
 	return entry(r, strconv.Itoa(r.Status))
 }
 
-// lateLine is a command in the log that was taken up after its caller had gone.
+// lateLine is a mutation in the log that was taken up after its caller had gone.
 func lateLine(r lendingtest.Request, now time.Time) string {
 	r.Time, r.Duration = now, now.Sub(r.Time)
 	return entry(r, "late") + ", " + executed(r.Executed) + " after its caller had gone"

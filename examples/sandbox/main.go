@@ -9,14 +9,14 @@
 // codes that were "sent", customers with their applications and loans, and webhook
 // deliveries as they happen, the newest fifty of each. Each request has a line for curl
 // and one for Go that send it again, with variables for what is secret. Every request is
-// printed, and so is a command that is executed after its caller had gone. It listens on
+// printed, and so is a mutation that is executed after its caller had gone. It listens on
 // this machine only, unless -public is given. A public sandbox answers to addresses and to
 // the names of -name and -host, and its page asks for the token that it prints.
 //
 // With -control another program steers it at /_control/: plans faults, reads codes,
 // counts what was executed, saves the state and puts it back. lendingtest/CONTROL.md
 // tells how. The forms of the page do so through the same door. A reset there begins
-// identifiers again: what a client has kept of them, in a journal of its commands above
+// identifiers again: what a client has kept of them, in an idempotency log above
 // all, has to go as well.
 //
 // With -tls it is on https, with a certificate that it makes and writes to the file.
@@ -99,7 +99,7 @@ func parse(args []string, out io.Writer) (s settings, err error) {
 	flags.StringVar(&s.token, "control-token", "", "the same with this token instead of a new one")
 	flags.StringVar(&s.certificate, "tls", "", "serve https, and write the certificate that clients have to trust to this file, for example sandbox.pem")
 	flags.StringVar(&s.name, "name", "", "a further name or address for the certificate, for example that of a container")
-	flags.DurationVar(&s.readLag, "read-lag", 0, "have reads show a command only so much later, as a service does that reads from replicas")
+	flags.DurationVar(&s.readLag, "read-lag", 0, "have reads show a mutation only so much later, as a service does that reads from replicas")
 	flags.Uint64Var(&s.seed, "seed", 0, "make identifiers, codes and tokens the same in each run; 0 makes new ones at each start")
 	flags.StringVar(&s.state, "state", "", "keep records, tokens and codes in this file across restarts")
 	if err := flags.Parse(args); err != nil {

@@ -29,7 +29,7 @@ func Name(s string) string {
 // Describe says what may be shown of err: the outermost safe text in it, or the kind of
 // failure, or its type.
 func Describe(err error) string {
-	if text, ok := TextOf(err, never); ok {
+	if text, ok := textOf(err); ok {
 		return text
 	}
 	return neterr.OrType(err)
@@ -37,12 +37,10 @@ func Describe(err error) string {
 
 // IsKnown reports whether Describe says more of err than its type.
 func IsKnown(err error) bool {
-	_, safe := TextOf(err, never)
+	_, safe := textOf(err)
 	_, known := neterr.Describe(err)
 	return safe || known
 }
-
-func never(error) bool { return false }
 
 // hidden keeps an error for errors.Is and errors.As and shows another text.
 //

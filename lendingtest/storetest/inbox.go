@@ -17,7 +17,8 @@ import (
 // may have it closes the one before. An inbox that ends with its process, for tests, is
 // returned again; what must survive is not tested then.
 //
-// The claims of the inbox, if they end, last for lease. An inbox with the methods DeadLetters and
+// The claims of the inbox, if they end, last for lease, and Until is before that by a twentieth at
+// least: what a function still does at its deadline must not meet the next claim. An inbox with the methods DeadLetters and
 // Redrive, as those of contrib have them, is held to these too: DeadLetters returns what was set aside,
 // and Redrive makes it due as if it had not been tried, once.
 func Inbox(t *testing.T, place func(t *testing.T, lease time.Duration) (open func() webhook.Inbox)) {
@@ -51,6 +52,7 @@ func inboxRules() []rule[inboxPlace] {
 		{"Retry and DeadLetter leave the claim of another", short, inbox.late},
 		{"Done removes also when the claim has ended", short, inbox.lateDone},
 		{"what was set aside can be redriven", long, inbox.redrives},
+		{"an event that ends its process is acted on alone", short, inbox.crashes},
 		{"Work acts on every event", long, inbox.works},
 	} {
 		rules = append(rules, rule[inboxPlace]{r.name, func(tb testing.TB, place inboxPlace) {

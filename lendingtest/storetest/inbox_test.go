@@ -25,6 +25,7 @@ type eventModel struct {
 	event *webhook.Event
 	where string // waiting, running, dead
 	tries int
+	cut   int // tries that have not ended, since the last that has
 	claim int // the last
 	until time.Time
 }
@@ -94,12 +95,17 @@ func (m *inboxModel) first() *webhook.InboxEntry {
 	for _, e := range m.events {
 		now, ended := time.Now(), e.where == "running"
 		switch {
+		case m.flaw != "acts beside what is alone" && m.held(now):
+			return nil
 		case e.where == "waiting" && m.flaw == "is blocked by what waits" && now.Before(e.until):
 			return nil
 		case e.where == "dead", now.Before(e.until), ended && m.flaw == "has claims that do not end":
 			continue
 		case ended && m.flaw == "counts a try that was cut short":
 			e.tries++
+		}
+		if ended {
+			e.cut++
 		}
 		if m.flaw == "looks before it locks, in Take" {
 			m.mu.Unlock()
@@ -111,11 +117,21 @@ func (m *inboxModel) first() *webhook.InboxEntry {
 	return nil
 }
 
+// held reports whether an event is alone. The caller holds the lock.
+func (m *inboxModel) held(now time.Time) bool {
+	return slices.ContainsFunc(m.events, func(e *eventModel) bool {
+		return e.where == "running" && e.cut >= 2 && now.Before(e.until)
+	})
+}
+
 func (m *inboxModel) claim(e *eventModel) *webhook.InboxEntry {
 	e.where, e.until = "running", time.Now().Add(m.lease)
 	e.claim++
-	entry := &webhook.InboxEntry{Event: e.event, Tries: e.tries + 1, Until: e.until, ID: fmt.Sprint(e.event.Key(), " ", e.claim)}
+	entry := &webhook.InboxEntry{Event: e.event, Tries: e.tries + 1, Crashes: max(0, e.cut-2), Until: e.until.Add(-m.lease / 10)}
+	entry.ID = fmt.Sprint(e.event.Key(), " ", e.claim)
 	switch m.flaw {
+	case "gives claims without a margin":
+		entry.Until = e.until
 	case "gives claims that have ended":
 		entry.Until = time.Now()
 	case "gives a claim early to another":
@@ -153,6 +169,9 @@ func (m *inboxModel) Done(_ context.Context, entry *webhook.InboxEntry) error {
 			delete(m.seen, done.event.Key())
 		}
 	}
+	if m.flaw == "removes what was set aside, by a late Done" {
+		_ = m.of(entry, true, "dead", remove)
+	}
 	return m.of(entry, m.flaw != "keeps what is done late", "running", remove)
 }
 
@@ -165,6 +184,7 @@ func (m *inboxModel) Retry(_ context.Context, entry *webhook.InboxEntry, wait ti
 		if m.flaw != "does not count tries" {
 			e.tries++
 		}
+		e.cut = 0
 	}
 	if m.flaw == "retries what was set aside" {
 		_ = m.of(entry, false, "dead", retry)
@@ -212,6 +232,9 @@ func (h *inboxHandle) DeadLetters(context.Context) (entries []*webhook.InboxEntr
 func (h *inboxHandle) Redrive(_ context.Context, entry *webhook.InboxEntry) error {
 	return h.of(entry, false, "dead", func(e *eventModel) {
 		e.where, e.until, e.tries = "waiting", time.Now(), 0
+		if h.flaw != "redrives with its crashes" {
+			e.cut = 0
+		}
 		if h.flaw == "redrives as tried" {
 			e.tries = entry.Tries
 		}
@@ -230,25 +253,32 @@ func TestInboxFindsFlaws(t *testing.T) {
 		"looks before it locks, in Put":                {"of many at once each event has one"},
 		"looks before it locks, in Take":               {"of many at once each event has one", "Work acts on every event"},
 		"looks again after a while":                    {"Take waits until an event is due"},
-		"does not wait":                                {"an event comes out as it went in", "an event that was seen is a duplicate", "Take waits until an event is due", "Take returns when its context has ended", "Retry lets an event wait", "Done removes an event", "DeadLetter sets an event aside", "what was put survives its process", "a claim ends by itself", "Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended", "Work acts on every event"},
+		"does not wait":                                {"an event comes out as it went in", "an event that was seen is a duplicate", "Take waits until an event is due", "Take returns when its context has ended", "Retry lets an event wait", "Done removes an event", "DeadLetter sets an event aside", "what was put survives its process", "a claim ends by itself", "Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended", "Work acts on every event", "an event that ends its process is acted on alone"},
 		"outlasts its context":                         {"Take returns when its context has ended"},
 		"is blocked by what waits":                     {"Retry lets an event wait"},
-		"has claims that do not end":                   {"what was put survives its process", "a claim ends by itself", "Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended"},
-		"counts a try that was cut short":              {"what was put survives its process", "a claim ends by itself", "Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended"},
+		"has claims that do not end":                   {"what was put survives its process", "a claim ends by itself", "Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended", "an event that ends its process is acted on alone"},
+		"counts a try that was cut short":              {"what was put survives its process", "a claim ends by itself", "Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended", "an event that ends its process is acted on alone"},
 		"gives claims that have ended":                 {"an event comes out as it went in"},
 		"gives a claim early to another":               {"a claim ends by itself", "Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended"},
 		"has another name for it":                      {"an event comes out as it went in"},
-		"has a crash with every try":                   {"an event comes out as it went in", "an event that was seen is a duplicate", "Take waits until an event is due", "Take returns when its context has ended", "Retry lets an event wait", "DeadLetter sets an event aside", "a claim ends by itself", "Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended", "what was set aside can be redriven"},
+		"has a crash with every try":                   {"an event comes out as it went in", "an event that was seen is a duplicate", "Take waits until an event is due", "Take returns when its context has ended", "Retry lets an event wait", "DeadLetter sets an event aside", "a claim ends by itself", "Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended", "what was set aside can be redriven", "an event that ends its process is acted on alone"},
 		"fails when it is told again":                  {"Done removes an event", "DeadLetter sets an event aside", "Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended", "what was set aside can be redriven"},
 		"forgets what is done":                         {"an event that was seen is a duplicate", "what was put survives its process"},
 		"keeps what is done late":                      {"Done removes also when the claim has ended"},
-		"does not let an event wait":                   {"Retry lets an event wait"},
-		"does not count tries":                         {"an event that was seen is a duplicate", "Take waits until an event is due", "Retry lets an event wait", "what was set aside can be redriven", "Work acts on every event"},
-		"retries what was set aside":                   {"DeadLetter sets an event aside"},
-		"retries what is another's":                    {"Retry and DeadLetter leave the claim of another"},
-		"dead-letters what is another's":               {"Retry and DeadLetter leave the claim of another"},
-		"forgets what was set aside":                   {"an event that was seen is a duplicate", "what was put survives its process"},
-		"counts what is due alone":                     {"Retry lets an event wait"},
-		"redrives as tried":                            {"what was set aside can be redriven"},
+		"removes what was set aside, by a late Done":   {"Retry and DeadLetter leave the claim of another"},
+		"gives claims without a margin": {
+			"a claim ends by itself", "Retry and DeadLetter leave the claim of another",
+			"Done removes also when the claim has ended",
+		},
+		"acts beside what is alone":      {"an event that ends its process is acted on alone"},
+		"redrives with its crashes":      {"an event that ends its process is acted on alone"},
+		"does not let an event wait":     {"Retry lets an event wait"},
+		"does not count tries":           {"an event that was seen is a duplicate", "Take waits until an event is due", "Retry lets an event wait", "what was set aside can be redriven", "Work acts on every event"},
+		"retries what was set aside":     {"DeadLetter sets an event aside"},
+		"retries what is another's":      {"Retry and DeadLetter leave the claim of another"},
+		"dead-letters what is another's": {"Retry and DeadLetter leave the claim of another"},
+		"forgets what was set aside":     {"an event that was seen is a duplicate", "what was put survives its process"},
+		"counts what is due alone":       {"Retry lets an event wait"},
+		"redrives as tried":              {"what was set aside can be redriven", "an event that ends its process is acted on alone"},
 	})
 }

@@ -14,7 +14,9 @@ func load() (stop func()) {
 	for range runtime.NumCPU() {
 		burning.Go(func() {
 			for {
-				for end := time.Now().Add(upTo(200 * time.Millisecond)); time.Now().Before(end); {
+				end := time.Now().Add(upTo(200 * time.Millisecond))
+				for time.Now().Before(end) {
+					runtime.KeepAlive(end)
 				}
 				select {
 				case <-done:

@@ -169,7 +169,7 @@ func startReplica(t *testing.T, s settings) func() result {
 	t.Helper()
 	text, err := json.Marshal(s)
 	must(t, err)
-	command := exec.Command(os.Args[0]) //nolint:gosec,noctx // this program, which ends with its standard input
+	command := exec.Command(os.Args[0])
 	command.Env = append(os.Environ(), variable+"="+string(text))
 	command.Stderr = os.Stderr
 	stdin, err := command.StdinPipe()
@@ -192,7 +192,7 @@ func startReplica(t *testing.T, s settings) func() result {
 
 func resume(t *testing.T, pidFile string) {
 	t.Helper()
-	text, err := os.ReadFile(pidFile) //nolint:gosec // of the test
+	text, err := os.ReadFile(pidFile)
 	must(t, err)
 	var pid int
 	_, err = fmt.Sscan(string(text), &pid)

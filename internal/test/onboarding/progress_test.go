@@ -12,8 +12,8 @@ import (
 func TestProgressIsShownInLines(t *testing.T) {
 	var out bytes.Buffer
 	show := Show(&out, 10)
-	for ms := time.Duration(0); ms < 4500; ms += 10 {
-		show(Progress{Elapsed: ms * time.Millisecond})
+	for elapsed := time.Duration(0); elapsed < 4500*time.Millisecond; elapsed += 10 * time.Millisecond {
+		show(Progress{Elapsed: elapsed})
 	}
 	show(Progress{Elapsed: 4500 * time.Millisecond, Confirmed: 10, Kills: 15, Lost: 31, Done: true})
 	assert.Equal(t, `  2.0 s:  0 of 10 withdrawals confirmed,  0 workers killed,  0 answers lost

@@ -1,4 +1,4 @@
-// Package onboardingtest has a journal's store stand by a worker that is killed at random,
+// Package onboardingtest has a worker use a store of idempotency keys that is killed at random,
 // and compares it with one that does without: see package onboarding.
 package onboardingtest
 
@@ -12,39 +12,40 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
 )
 
 var (
-	orders = flag.Int("onboardings", 20, "how many customers the kill test of a journal takes along; from 100 on as many without a journal, to compare")
-	kills  = flag.Int("workerkills", 8, "how often the kill test of a journal kills its worker")
+	orders = flag.Int("onboardings", 20, "how many customers the kill test of a log takes along; from 100 on as many without a log, to compare")
+	kills  = flag.Int("workerkills", 8, "how often the kill test of a log kills its worker")
 )
 
 const (
 	workerVariable = "LENDING_ONBOARDINGTEST_WORKER" // address of the service, for the process that is a worker
-	storeVariable  = "LENDING_ONBOARDINGTEST_STORE"  // where its journal is, or its files
-	howVariable    = "LENDING_ONBOARDINGTEST_HOW"    // how many orders, and whether there is a journal
+	storeVariable  = "LENDING_ONBOARDINGTEST_STORE"  // where its log is, or its files
+	howVariable    = "LENDING_ONBOARDINGTEST_HOW"    // how many orders, and whether there is a log
 )
 
 const (
 	concurrency = 6                      // orders of a worker
 	patience    = time.Second            // for one try of an order, and so a lease
 	held        = 100 * time.Millisecond // a command may be executed so late
-	quiet       = 500 * time.Millisecond
+	maxLateness = 500 * time.Millisecond
 	life        = 120 * time.Millisecond // of a worker, at most
 )
 
 // Worker is for the TestMain of a package that calls [Kill]: it does the work of a process
 // that this has started, with the store that open opens, and returns false in any other.
-func Worker(open func(store string) (lending.JournalStore, func() error, error)) (code int, isWorker bool) {
+func Worker(open func(entries string) (store.Store, func() error, error)) (code int, isWorker bool) {
 	address := os.Getenv(workerVariable)
 	if address == "" {
 		return 0, false
 	}
 	go func() { // whoever would wait for an orderly end is gone
 		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(2) //nolint:revive // the same
+		os.Exit(2)
 	}()
 	if err := child(address, open); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, err)
@@ -53,7 +54,7 @@ func Worker(open func(store string) (lending.JournalStore, func() error, error))
 	return 0, true
 }
 
-func child(address string, open func(store string) (lending.JournalStore, func() error, error)) error {
+func child(address string, open func(entries string) (store.Store, func() error, error)) error {
 	var n int
 	var keyed bool
 	if _, err := fmt.Sscan(os.Getenv(howVariable), &n, &keyed); err != nil {
@@ -63,11 +64,14 @@ func child(address string, open func(store string) (lending.JournalStore, func()
 	if !keyed {
 		return work(ctx, address, n, place, nil)
 	}
-	store, stop, err := open(place)
+	entries, stop, err := open(place)
 	if err != nil {
 		return err
 	}
-	err = work(ctx, address, n, "", lending.NewJournal(store, &lending.JournalOptions{Quiet: quiet}))
+	log, err := idempotency.NewLog(entries, &idempotency.Options{MaxLateness: maxLateness})
+	if err == nil {
+		err = work(ctx, address, n, "", log)
+	}
 	if failed := stop(); err == nil {
 		err = failed
 	}
@@ -79,20 +83,20 @@ func child(address string, open func(store string) (lending.JournalStore, func()
 // journal.
 func Size() (customers, workerKills int) { return *orders, *kills }
 
-// Many customers make it certain that without a journal something is done twice.
+// Many customers make it certain that without a log something is done twice.
 const Many = 100
 
 // once is what must not be done twice.
 var once = [...]string{onboarding.CreateCustomer, onboarding.CreateApplication, onboarding.Process, onboarding.Confirm}
 
-// Kill has a worker take customers along with the journal in store, and kills it again and
+// Kill has a worker take customers along with the log in store, and kills it again and
 // again. It fails the test if a command is missing in the end, or was done twice that should
 // not be. With many customers it compares that with a worker that has no journal.
 //
-// between, if it is not nil, is called now and then: to restart what the journal is in.
-func Kill(t *testing.T, store string, between func()) {
+// between, if it is not nil, is called now and then: to restart what the log is in.
+func Kill(t *testing.T, entries string, between func()) {
 	t.Helper()
-	with := try(t, store, true, between)
+	with := try(t, entries, true, between)
 	for _, route := range once {
 		if _, beyond, missing := with.Of(route); beyond > 0 || missing > 0 {
 			t.Errorf("%s: %d too many, missing for %d customers", route, beyond, missing)
@@ -103,11 +107,11 @@ func Kill(t *testing.T, store string, between func()) {
 	}
 	without := try(t, t.TempDir(), false, nil)
 	if _, beyond, _ := without.Of(onboarding.CreateApplication); beyond == 0 {
-		t.Error("nothing was done twice without a journal either: this test shows nothing")
+		t.Error("nothing was done twice without a log either: this test shows nothing")
 	}
 }
 
-func try(t *testing.T, store string, keyed bool, between func()) onboarding.Result {
+func try(t *testing.T, entries string, keyed bool, between func()) onboarding.Result {
 	t.Helper()
 	killed := 0
 	customers := make([]string, *orders)
@@ -124,17 +128,17 @@ func try(t *testing.T, store string, keyed bool, between func()) onboarding.Resu
 			}
 		},
 		Worker: func(address string) *exec.Cmd {
-			worker := exec.Command(os.Args[0], "-test.run=^$") //nolint:gosec,noctx // this very program, which the trial kills
-			worker.Env = append(os.Environ(), workerVariable+"="+address, storeVariable+"="+store, howVariable+fmt.Sprintf("=%d %t", *orders, keyed))
+			worker := exec.Command(os.Args[0], "-test.run=^$")
+			worker.Env = append(os.Environ(), workerVariable+"="+address, storeVariable+"="+entries, howVariable+fmt.Sprintf("=%d %t", *orders, keyed))
 			return worker
 		},
 	}.Run(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	how := "without a journal"
+	how := "without a log"
 	if keyed {
-		how = "with a journal"
+		how = "with a log"
 	}
 	var beyond [len(once)]int
 	for i, route := range once {

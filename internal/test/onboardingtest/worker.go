@@ -14,11 +14,12 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// order is what a worker knows of one customer. Without a journal it is kept in a file.
+// order is what a worker knows of one customer. Without a log it is kept in a file.
 type order struct {
 	N           int
 	Customer    lending.CustomerID
@@ -33,17 +34,17 @@ type step struct {
 	name string
 	do   func(ctx context.Context, w *worker, o *order) error
 	seen func(ctx context.Context, w *worker, o *order) (bool, error) // by the reads that its error names; nil: it may be done again
-	key  lending.KeyOption
+	key  func(context.Context) context.Context                        // more of its key; nil for nothing
 }
 
 // worker takes orders from nothing to a confirmed withdrawal.
 type worker struct {
 	client  *lending.Client
 	address string
-	keep    string // where the orders are, without a journal
+	keep    string // where the orders are, without a log
 }
 
-// steps is the way of an order, with a journal and without.
+// steps is the way of an order, with a log and without.
 var steps = []step{
 	{"create-customer", createCustomer, customerSeen, nil},
 	{"create-application", createApplication, applicationSeen, nil},
@@ -51,26 +52,29 @@ var steps = []step{
 	{"process", process, offerSeen, nil},
 	{"find-loan", findLoan, nil, nil}, // a read
 	{"calculate", calculate, nil, nil},
-	{"withdraw", withdraw, nil, lending.MayRepeat()},
+	{"withdraw", withdraw, nil, idempotency.SafeToRepeat},
 	{"confirm", confirm, withdrawalSeen, nil},
 }
 
-// keyed is an order with a journal, rerun from the top each time.
+// keyed is an order with a log, rerun from the top each time.
 func (w *worker) keyed(ctx context.Context, o *order) error {
 	for _, s := range steps {
 		keyed := ctx
 		switch s.name {
 		case "find-loan":
-		case "process": // which a journal leaves to a person, and this caller knows to lead to an offer
-			keyed = lending.WithKey(ctx, o.key(s), lending.SettleWith(func(ctx context.Context) (lending.Verdict, error) {
+		case "process": // which a log leaves to a person, and this caller knows to lead to an offer
+			keyed = idempotency.WithCheck(lending.WithIdempotencyKey(ctx, o.key(s)), func(ctx context.Context) (idempotency.Verdict, error) {
 				seen, err := s.seen(ctx, w, o)
 				if seen {
-					return lending.Happened(nil), err
+					return idempotency.Happened(nil), err
 				}
-				return lending.NotHappened(), err
-			}))
+				return idempotency.NotHappened(), err
+			})
 		default:
-			keyed = lending.WithKey(ctx, o.key(s), s.key)
+			keyed = lending.WithIdempotencyKey(ctx, o.key(s))
+			if s.key != nil {
+				keyed = s.key(keyed)
+			}
 		}
 		if err := s.do(keyed, w, o); err != nil && lending.OutcomeOf(err) != lending.OutcomeDone {
 			return fmt.Errorf("%s: %w", o.key(s), err)
@@ -81,17 +85,17 @@ func (w *worker) keyed(ctx context.Context, o *order) error {
 
 func (o *order) key(s step) string { return "order-" + strconv.Itoa(o.N) + "/" + s.name }
 
-// Unkeyed takes the customer with the number n along without a journal, once, for a worker
+// Unkeyed takes the customer with the number n along without a log, once, for a worker
 // at address that keeps in a folder what it has done.
 func Unkeyed(ctx context.Context, client *lending.Client, address string, n int, keep string) error {
 	return (&worker{client, address, keep}).unkeyed(ctx, &order{N: n, Done: map[string]bool{}})
 }
 
-// unkeyed is an order without a journal: what is done is written down after each step, and
+// unkeyed is an order without a log: what is done is written down after each step, and
 // what is unknown is looked up.
 func (w *worker) unkeyed(ctx context.Context, o *order) error {
 	path := filepath.Join(w.keep, strconv.Itoa(o.N))
-	if text, err := os.ReadFile(path); err == nil { //nolint:gosec // its own
+	if text, err := os.ReadFile(path); err == nil {
 		if err := json.Unmarshal(text, o); err != nil {
 			return err
 		}
@@ -254,12 +258,12 @@ func (w *worker) phone(ctx context.Context, loan lending.LoanID) (string, error)
 }
 
 // work does all orders, some at a time, again and again until they are done.
-func work(ctx context.Context, address string, orders int, keep string, journal *lending.Journal) error {
+func work(ctx context.Context, address string, orders int, keep string, log *idempotency.Log) error {
 	options := []lending.Option{lending.WithCredentials(lending.Credentials{
 		Username: lendingtest.AdministratorUsername, Password: lending.NewSecret(lendingtest.AdministratorPassword),
 	})}
-	if journal != nil {
-		options = append(options, lending.WithJournal(journal))
+	if log != nil {
+		options = append(options, lending.WithIdempotency(log))
 	}
 	client, err := lending.New(address, options...)
 	if err != nil {
@@ -268,7 +272,7 @@ func work(ctx context.Context, address string, orders int, keep string, journal 
 	defer client.Close()
 	w := &worker{client, address, keep}
 	take := w.unkeyed
-	if journal != nil {
+	if log != nil {
 		take = w.keyed
 	}
 	next := make(chan int)
@@ -304,7 +308,7 @@ func persist(ctx context.Context, n int, take func(context.Context, *order) erro
 		err := take(limited, &order{N: n, Done: map[string]bool{}})
 		cancel()
 		var argument *lending.ArgumentError
-		if err == nil || errors.Is(err, lending.ErrUndecided) || errors.As(err, &argument) {
+		if err == nil || errors.Is(err, idempotency.ErrNeedsReview) || errors.As(err, &argument) {
 			return err
 		}
 		wait := 10 * time.Millisecond

@@ -105,7 +105,7 @@ func (c *Cluster) data() string { return filepath.Join(c.directory, "data") }
 
 // command is a program of the server's, as a user that the server accepts.
 func (c *Cluster) command(name string, arguments ...string) *exec.Cmd {
-	command := exec.Command(filepath.Join(c.binaries, name), arguments...) //nolint:gosec,noctx // the installed server, which the caller ends
+	command := exec.Command(filepath.Join(c.binaries, name), arguments...)
 	command.Dir = c.directory
 	command.Env = append(os.Environ(), "LC_ALL=C")
 	command.SysProcAttr = attributes()
@@ -245,7 +245,6 @@ func find() (string, error) {
 
 func complete(folder string) bool {
 	for _, name := range []string{"initdb", "postgres", "psql"} {
-		//nolint:gosec // the caller's own folder
 		if info, err := os.Stat(filepath.Join(folder, name)); err != nil || info.IsDir() {
 			return false
 		}
@@ -276,7 +275,7 @@ func SkipExamples() {
 	if _, err := find(); !errors.Is(err, ErrMissing) || os.Getenv("CI") == "true" {
 		return
 	}
-	flag.Parse() //nolint:revive // it is called by TestMain
+	flag.Parse()
 	skip := "^Example"
 	if given := flag.Lookup("test.skip").Value.String(); given != "" {
 		skip += "|" + given

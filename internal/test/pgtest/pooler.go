@@ -54,7 +54,7 @@ logfile = %s/log
 		_ = process.Wait()
 	})
 	for start := time.Now(); ; <-time.After(5 * time.Millisecond) {
-		connection, err := net.Dial("unix", filepath.Join(directory, ".s.PGSQL.5432")) //nolint:noctx // of this machine
+		connection, err := net.Dial("unix", filepath.Join(directory, ".s.PGSQL.5432"))
 		if err == nil {
 			_ = connection.Close()
 			return directory

@@ -12,7 +12,7 @@ import (
 func attributes() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT}
 	if uid, gid, ok := nobody(); ok {
-		a.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)} //nolint:gosec // the system's own
+		a.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 	}
 	return a
 }

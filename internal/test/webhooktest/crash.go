@@ -95,7 +95,7 @@ func (c crashTest) run(t *testing.T, store string, open func(store string) (Stor
 func (c crashTest) crashes(t *testing.T, store string, acts *os.File) int {
 	t.Helper()
 	for start, crashes := time.Now(), 0; ; crashes++ {
-		process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$") //nolint:gosec // this very program
+		process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
 		process.Env = append(os.Environ(), childVariable+fmt.Sprint("=", crashes+1), storeVariable+"="+store,
 			crashVariable+fmt.Sprintf("=%d %d %t %d", c.Innocents, c.MaxTries, c.Killer, c.Restarts))
 		process.ExtraFiles = []*os.File{acts}
@@ -131,13 +131,13 @@ func crashChild(text string, open func(string) (Store, error)) error {
 	ctx := context.Background()
 	go store.work(ctx, func(ctx context.Context, e *webhook.Event) error {
 		if generation <= c.Restarts {
-			time.AfterFunc(20*time.Millisecond, func() { os.Exit(crashed) }) //nolint:revive // what is tested
+			time.AfterFunc(20*time.Millisecond, func() { os.Exit(crashed) })
 			<-ctx.Done()
 			return ctx.Err()
 		}
 		wait(rand.N(5 * time.Millisecond))
 		if c.Killer && e.Key() == event(0).Key() {
-			os.Exit(crashed) //nolint:revive // what is tested
+			os.Exit(crashed)
 		}
 		_, err := acts.WriteString(e.Key() + "\n")
 		return err

@@ -87,7 +87,7 @@ func child(generation string, open func(string) (Store, error)) error {
 			close(finish)
 		}
 		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(2) //nolint:revive // whoever would wait for an orderly end is gone
+		os.Exit(2)
 	}()
 	listener, err := net.FileListener(os.NewFile(3, "listener"))
 	if err != nil {
@@ -247,7 +247,7 @@ func newRig(t *testing.T, store string) *rig {
 // two of them: connections wait there.
 func (r *rig) start() {
 	r.generation++
-	r.process = exec.CommandContext(context.WithoutCancel(r.t.Context()), os.Args[0], "-test.run=^$") //nolint:gosec // this very program
+	r.process = exec.CommandContext(context.WithoutCancel(r.t.Context()), os.Args[0], "-test.run=^$")
 	r.process.Env = append(os.Environ(), fmt.Sprintf("%s=%d", childVariable, r.generation), storeVariable+"="+r.store)
 	r.process.ExtraFiles = []*os.File{r.listener, r.acts}
 	r.process.Stderr = &r.stderr

@@ -22,7 +22,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
 
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
@@ -32,8 +32,8 @@ import (
 // until an absence shows that nothing happened. How long a real one can take is not
 // published: the default of Quiet is five minutes.
 const (
-	held  = 150 * time.Millisecond
-	quiet = 500 * time.Millisecond
+	held        = 150 * time.Millisecond
+	maxLateness = 500 * time.Millisecond
 )
 
 const customers = 10
@@ -85,7 +85,7 @@ func run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(count(out, result), checkJournal(ctx, out, directory))
+	return errors.Join(count(out, result), checkLog(ctx, out, directory))
 }
 
 // count prints what there is, and fails unless there is one of everything for everybody.
@@ -121,21 +121,25 @@ func count(out io.Writer, result onboarding.Result) error {
 	return failed
 }
 
-// checkJournal looks for what a person would have to settle.
-func checkJournal(ctx context.Context, out io.Writer, directory string) error {
-	store, err := lendingbolt.OpenJournalStore(filepath.Join(directory, "journal"), nil)
+// checkLog looks for what a person would have to decide.
+func checkLog(ctx context.Context, out io.Writer, directory string) error {
+	store, err := lendingbolt.OpenIdempotencyStore(filepath.Join(directory, "log"), nil)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	unsettled, err := lending.NewJournal(store, nil).Unsettled(ctx, 100)
+	log, err := idempotency.NewLog(store, nil)
 	if err != nil {
 		return err
 	}
-	if len(unsettled) > 0 {
-		return fmt.Errorf("%d commands are not settled, %s first", len(unsettled), unsettled[0].Key)
+	inDoubt, err := log.InDoubt(ctx, 100)
+	if err != nil {
+		return err
 	}
-	say(out, "The journal has nothing left that is not settled.")
+	if len(inDoubt) > 0 {
+		return fmt.Errorf("%d mutations are in doubt, %s first", len(inDoubt), inDoubt[0].Key)
+	}
+	say(out, "The log has nothing left in doubt.")
 	return nil
 }
 

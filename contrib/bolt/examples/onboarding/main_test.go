@@ -30,7 +30,7 @@ applications        10              10                 10
 offers              10              10                 10
 withdrawals         10              10                 10
 `)
-	assert.Contains(t, out.String(), "nothing left that is not settled")
+	assert.Contains(t, out.String(), "nothing left in doubt")
 }
 
 // A count that is not ten ends the program with an error.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/lendingtest"
 
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
@@ -30,25 +31,29 @@ type order struct {
 const patience = time.Second
 
 // worker takes orders from nothing to a confirmed withdrawal. What it has done stands in the
-// journal and nowhere else: started again, it begins at the top.
+// log and nowhere else: started again, it begins at the top.
 type worker struct {
 	client *lending.Client
 	phone  string // address of the page where a customer enters the one-time password
 }
 
 func work(ctx context.Context, address, phone, directory string) error {
-	store, err := lendingbolt.OpenJournalStore(filepath.Join(directory, "journal"), nil)
+	store, err := lendingbolt.OpenIdempotencyStore(filepath.Join(directory, "log"), nil)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
+	log, err := idempotency.NewLog(store, &idempotency.Options{MaxLateness: maxLateness})
+	if err != nil {
+		return err
+	}
 	client, err := lending.New(address,
 		lending.WithCredentials(lending.Credentials{
 			Username:           lendingtest.Username,
 			Password:           lending.NewSecret(lendingtest.Password),
 			TrustedDeviceToken: lending.NewSecret(lendingtest.TrustedDeviceToken),
 		}),
-		lending.WithJournal(lending.NewJournal(store, &lending.JournalOptions{Quiet: quiet})))
+		lending.WithIdempotency(log))
 	if err != nil {
 		return err
 	}
@@ -80,11 +85,11 @@ func (w *worker) see(ctx context.Context, o order) error {
 		switch {
 		case err == nil:
 			return nil
-		case errors.As(err, &argument), errors.Is(err, lending.ErrUndecided):
-			return err // which no waiting mends: for a person, who calls Journal.Resolve
+		case errors.As(err, &argument), errors.Is(err, idempotency.ErrNeedsReview):
+			return err // which no waiting mends: for a person, who calls Log.Resolve
 		}
 		// All else passes: a lost answer; ErrInProgress, because the worker before has died at
-		// this command; ErrUnsettled, because it can still be executed; a password that another
+		// this command; ErrInDoubt, because it can still be executed; a password that another
 		// has replaced. The error says how long to wait. Yours gives up after some time, or
 		// after a rejection.
 		wait := 10 * time.Millisecond
@@ -103,7 +108,7 @@ func (w *worker) see(ctx context.Context, o order) error {
 // the order's: what has happened is not sent again, and its answer is as it was. So must the
 // requests be: they are made of the order and of answers, not of the clock.
 func (w *worker) onboard(ctx context.Context, o order) error {
-	customer, err := w.client.Applications.CreateCustomer(lending.WithKey(ctx, o.ID+"/create-customer"), lending.UserRequest{
+	customer, err := w.client.Applications.CreateCustomer(lending.WithIdempotencyKey(ctx, o.ID+"/create-customer"), lending.UserRequest{
 		FirstName:    "Ada",
 		LastName:     "Lovelace",
 		Email:        o.Email,
@@ -113,7 +118,7 @@ func (w *worker) onboard(ctx context.Context, o order) error {
 	if err != nil {
 		return err
 	}
-	application, err := w.client.Applications.Create(lending.WithKey(ctx, o.ID+"/create-application"), lending.ApplicationRequest{
+	application, err := w.client.Applications.Create(lending.WithIdempotencyKey(ctx, o.ID+"/create-application"), lending.ApplicationRequest{
 		CustomerID:   customer.ID,
 		BusinessName: "Lovelace Analytics",
 		BusinessZip:  "94105",
@@ -121,7 +126,7 @@ func (w *worker) onboard(ctx context.Context, o order) error {
 	if err != nil {
 		return err
 	}
-	if _, err := w.client.Applications.AddOrUpdateBankingData(lending.WithKey(ctx, o.ID+"/banking-data"), application, bankData(), nil); err != nil {
+	if _, err := w.client.Applications.AddOrUpdateBankingData(lending.WithIdempotencyKey(ctx, o.ID+"/banking-data"), application, bankData(), nil); err != nil {
 		return err
 	}
 	if err := w.process(ctx, o, application); err != nil {
@@ -135,21 +140,21 @@ func (w *worker) onboard(ctx context.Context, o order) error {
 }
 
 // process has the application processed. An offer shows that it was. Where there is none the
-// journal asks a person, as nothing published says what processing leads to when it leads to
-// no offer. This partner knows: an offer comes at once here, or an error. So he settles it
-// himself, and processes again what has led to no offer for as long as Quiet.
+// log asks a person, as nothing published says what processing leads to when it leads to
+// no offer. This partner knows: an offer comes at once here, or an error. So he decides it
+// himself, and processes again what has led to no offer for MaxLateness.
 func (w *worker) process(ctx context.Context, o order, application lending.ApplicationID) error {
-	offered := func(ctx context.Context) (lending.Verdict, error) {
+	offered := func(ctx context.Context) (idempotency.Verdict, error) {
 		_, err := w.client.Applications.Offer(ctx, application, nil)
 		switch {
 		case err == nil:
-			return lending.Happened(nil), nil // without its answer, the id of the offer, which nobody needs here
+			return idempotency.Happened(nil), nil // without its answer, the id of the offer, which nobody needs here
 		case lending.IsNotFound(err):
-			return lending.NotHappened(), nil
+			return idempotency.NotHappened(), nil
 		}
-		return lending.Verdict{}, err
+		return idempotency.Verdict{}, err
 	}
-	_, err := w.client.Applications.Process(lending.WithKey(ctx, o.ID+"/process", lending.SettleWith(offered)), application)
+	_, err := w.client.Applications.Process(idempotency.WithCheck(lending.WithIdempotencyKey(ctx, o.ID+"/process"), offered), application)
 	return unlessDone(err)
 }
 
@@ -178,11 +183,11 @@ func (w *worker) findLoan(ctx context.Context, customer lending.CustomerID, appl
 // draw draws the money.
 func (w *worker) draw(ctx context.Context, o order, application lending.ApplicationID, loan lending.LoanID) error {
 	calculation := lending.CalculationRequest{Amount: o.Amount, Terms: 6}
-	if _, err := w.client.Calculation.Invoice(lending.WithKey(ctx, o.ID+"/calculate"), application, &calculation); err != nil {
+	if _, err := w.client.Calculation.Invoice(lending.WithIdempotencyKey(ctx, o.ID+"/calculate"), application, &calculation); err != nil {
 		return err
 	}
 	// This sends a one-time password and moves no money: no read shows it, and two do no harm.
-	withdrawal, err := w.client.Loans.WithdrawInvoice(lending.WithKey(ctx, o.ID+"/withdraw", lending.MayRepeat()), loan,
+	withdrawal, err := w.client.Loans.WithdrawInvoice(idempotency.SafeToRepeat(lending.WithIdempotencyKey(ctx, o.ID+"/withdraw")), loan,
 		lending.InvoiceWithdrawalRequest{Calculation: calculation})
 	if err != nil {
 		return err
@@ -193,7 +198,7 @@ func (w *worker) draw(ctx context.Context, o order, application lending.Applicat
 	}
 	// The date is that of the order. With time.Now() each try would be another request, which
 	// the key refuses once one has left. The password may be another: it is no part of that.
-	_, err = w.client.Loans.ConfirmInvoiceWithdrawal(lending.WithKey(ctx, o.ID+"/confirm"), *withdrawal, lending.WithdrawInvoiceRequestData{
+	_, err = w.client.Loans.ConfirmInvoiceWithdrawal(lending.WithIdempotencyKey(ctx, o.ID+"/confirm"), *withdrawal, lending.WithdrawInvoiceRequestData{
 		DateUTC: o.Asked,
 		OTP:     password,
 	})

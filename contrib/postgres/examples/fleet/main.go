@@ -1,6 +1,6 @@
 // Fleet has three replicas of a program open an account for each of twelve orders, and kills
 // all three in the middle, with a command on its way. Three others go on. They share a token
-// and a journal in PostgreSQL: a person is asked for one code, and there are twelve of
+// and a log in PostgreSQL: a person is asked for one code, and there are twelve of
 // everything in the end.
 //
 // It needs Go and an installed PostgreSQL server, of which it starts one of its own in a
@@ -115,14 +115,14 @@ func takeOrders(ctx context.Context, pool *pgxpool.Pool) error {
 	if _, err := pool.Exec(ctx, "CREATE TABLE orders (name text PRIMARY KEY, email text NOT NULL)"); err != nil {
 		return err
 	}
-	store := lendingpostgres.NewJournalStore(pool, journalName)
+	store := lendingpostgres.NewIdempotencyStore(pool, logName)
 	for n := range orders {
 		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 			name := fmt.Sprint("order-", n+1)
 			if _, err := tx.Exec(ctx, "INSERT INTO orders VALUES ($1, $2)", name, name+"@example.com"); err != nil {
 				return err
 			}
-			return store.In(tx).Intend(ctx, name+lastStep)
+			return store.Outbox().Add(ctx, tx, name+lastStep)
 		})
 		if err != nil {
 			return err
@@ -187,7 +187,7 @@ func (f fleet) wait() error {
 // count prints what there is, and fails unless there is one of everything for everybody.
 func count(ctx context.Context, out io.Writer, service *lendingtest.Service, pool *pgxpool.Pool) error {
 	there := service.Snapshot()
-	left, err := lendingpostgres.NewJournalStore(pool, journalName).Intended(ctx, orders)
+	left, err := lendingpostgres.NewIdempotencyStore(pool, logName).Outbox().Pending(ctx, orders)
 	if err != nil {
 		return err
 	}

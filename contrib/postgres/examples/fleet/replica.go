@@ -12,20 +12,21 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/lendingtest"
 
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
 const (
-	tokenName   = "lending administrator" // one for each account and each service
-	journalName = "lending"
-	lastStep    = "/application"
+	tokenName = "lending administrator" // one for each account and each service
+	logName   = "lending"
+	lastStep  = "/application"
 
 	patience = time.Second // for one command, and so for how long others leave it to a replica that has died
 	// The service executes nothing later than its caller is gone for that long. How long a
 	// real one can take is not published: the default is five minutes.
-	quiet = 300 * time.Millisecond
+	maxLateness = 300 * time.Millisecond
 )
 
 // work takes orders along until none is left. Every replica does the same.
@@ -35,7 +36,11 @@ func work(ctx context.Context, address, database string) error {
 		return err
 	}
 	defer pool.Close()
-	store := lendingpostgres.NewJournalStore(pool, journalName)
+	store := lendingpostgres.NewIdempotencyStore(pool, logName)
+	log, err := idempotency.NewLog(store, &idempotency.Options{MaxLateness: maxLateness})
+	if err != nil {
+		return err
+	}
 	client, err := lending.New(address,
 		lending.WithCredentials(lending.Credentials{
 			Username: lendingtest.Username,
@@ -45,20 +50,20 @@ func work(ctx context.Context, address, database string) error {
 			},
 		}),
 		lending.WithTokenStore(lendingpostgres.NewTokenStore(pool, tokenName)),
-		lending.WithJournal(lending.NewJournal(store, &lending.JournalOptions{Quiet: quiet})))
+		lending.WithIdempotency(log))
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 	for {
-		intents, err := store.Intended(ctx, 100)
-		if err != nil || len(intents) == 0 {
+		pending, err := store.Outbox().Pending(ctx, 100)
+		if err != nil || len(pending) == 0 {
 			return err
 		}
-		rand.Shuffle(len(intents), func(i, j int) { intents[i], intents[j] = intents[j], intents[i] })
-		for _, intent := range intents {
-			if err := serve(ctx, pool, client, strings.TrimSuffix(intent.Key, lastStep)); err != nil && !comesBack(err) {
-				return fmt.Errorf("%s: %w", intent.Key, err)
+		rand.Shuffle(len(pending), func(i, j int) { pending[i], pending[j] = pending[j], pending[i] })
+		for _, mutation := range pending {
+			if err := serve(ctx, pool, client, strings.TrimSuffix(mutation.Key, lastStep)); err != nil && !comesBack(err) {
+				return fmt.Errorf("%s: %w", mutation.Key, err)
 			}
 		}
 		select { // what others are at takes them a moment
@@ -77,13 +82,13 @@ func serve(ctx context.Context, pool *pgxpool.Pool, client *lending.Client, orde
 	if err := pool.QueryRow(ctx, "SELECT email FROM orders WHERE name = $1", order).Scan(&email); err != nil {
 		return err
 	}
-	customer, err := client.Applications.CreateCustomer(lending.WithKey(ctx, order+"/customer"), lending.UserRequest{
+	customer, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(ctx, order+"/customer"), lending.UserRequest{
 		FirstName: "Ada", LastName: "Lovelace", Email: email, MobileNumber: "4155550100", Password: lending.NewSecret("Analytical-Engine-1"),
 	})
 	if err != nil {
 		return err
 	}
-	_, err = client.Applications.Create(lending.WithKey(ctx, order+lastStep), lending.ApplicationRequest{
+	_, err = client.Applications.Create(lending.WithIdempotencyKey(ctx, order+lastStep), lending.ApplicationRequest{
 		CustomerID: customer.ID, BusinessName: "Analytical Engines", BusinessZip: "94105",
 	}, nil)
 	return err
@@ -92,7 +97,7 @@ func serve(ctx context.Context, pool *pgxpool.Pool, client *lending.Client, orde
 // comesBack reports whether an order can go on later: another replica is at it, or one was
 // when it died, or its time is over.
 func comesBack(err error) bool {
-	for _, is := range []error{lending.ErrInProgress, lending.ErrUnsettled, lending.ErrScopeHeld, context.DeadlineExceeded} {
+	for _, is := range []error{idempotency.ErrInProgress, idempotency.ErrInDoubt, idempotency.ErrLocked, context.DeadlineExceeded} {
 		if errors.Is(err, is) {
 			return true
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
+	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/riverqueue/river"
@@ -54,6 +55,10 @@ func work(ctx context.Context, address, database string) error {
 		return err
 	}
 	defer pool.Close()
+	log, err := idempotency.NewLog(lendingpostgres.NewIdempotencyStore(pool, "orders"), &idempotency.Options{MaxLateness: maxLateness})
+	if err != nil {
+		return err
+	}
 	client, err := lending.New(address,
 		lending.WithCredentials(lending.Credentials{
 			Username:           lendingtest.Username,
@@ -61,7 +66,7 @@ func work(ctx context.Context, address, database string) error {
 			TrustedDeviceToken: lending.NewSecret(lendingtest.TrustedDeviceToken),
 		}),
 		lending.WithTokenStore(lendingpostgres.NewTokenStore(pool, "partner")), // one sign-in for all workers
-		lending.WithJournal(lending.NewJournal(lendingpostgres.NewJournalStore(pool, "orders"), &lending.JournalOptions{Quiet: quiet})))
+		lending.WithIdempotency(log))
 	if err != nil {
 		return err
 	}

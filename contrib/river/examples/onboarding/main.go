@@ -22,8 +22,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/lendingapi/lending-go"
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
+	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
 	"github.com/lendingapi/lending-go/internal/test/pgtest"
 )
@@ -32,8 +32,8 @@ import (
 // until an absence shows that nothing happened. How long a real one can take is not
 // published: the default of Quiet is five minutes.
 const (
-	held  = 150 * time.Millisecond
-	quiet = 500 * time.Millisecond
+	held        = 150 * time.Millisecond
+	maxLateness = 500 * time.Millisecond
 )
 
 func main() {
@@ -138,7 +138,7 @@ func count(out io.Writer, customers int, result onboarding.Result) error {
 	return failed
 }
 
-// check looks at the orders, and for what a person would have to settle.
+// check looks at the orders, and for what a person would have to decide.
 func check(ctx context.Context, out io.Writer, pool *pgxpool.Pool, customers int) error {
 	var confirmed, attempts, snoozes int
 	err := pool.QueryRow(ctx, `SELECT (SELECT count(*) FROM orders WHERE confirmed = 1),
@@ -147,16 +147,20 @@ func check(ctx context.Context, out io.Writer, pool *pgxpool.Pool, customers int
 		return err
 	}
 	say(out, "Their jobs took %d attempts, and were snoozed %d times.", attempts, snoozes)
-	unsettled, err := lending.NewJournal(lendingpostgres.NewJournalStore(pool, "orders"), nil).Unsettled(ctx, 100)
+	log, err := idempotency.NewLog(lendingpostgres.NewIdempotencyStore(pool, "orders"), nil)
+	if err != nil {
+		return err
+	}
+	inDoubt, err := log.InDoubt(ctx, 100)
 	switch {
 	case err != nil:
 		return err
 	case confirmed != customers:
 		return fmt.Errorf("%d orders are confirmed", confirmed)
-	case len(unsettled) > 0:
-		return fmt.Errorf("%d commands are not settled, %s first", len(unsettled), unsettled[0].Key)
+	case len(inDoubt) > 0:
+		return fmt.Errorf("%d mutations are in doubt, %s first", len(inDoubt), inDoubt[0].Key)
 	}
-	say(out, "The journal has nothing left that is not settled.")
+	say(out, "The log has nothing left in doubt.")
 	return nil
 }
 

@@ -49,7 +49,7 @@ offers          %6[1]d          %6[1]d             %6[1]d
 withdrawals     %6[1]d          %6[1]d             %6[1]d
 `, customers))
 	assert.Contains(t, out, "Each order was done once.")
-	assert.Contains(t, out, "nothing left that is not settled")
+	assert.Contains(t, out, "nothing left in doubt")
 }
 
 func shown(t *testing.T, worker string) (string, error) {
@@ -79,7 +79,7 @@ func TestWithoutJournal(t *testing.T) {
 
 const keepVariable = "LENDING_ONBOARDING_KEEP" // the folder of a worker without a journal
 
-// unkeyed is a worker without a journal.
+// unkeyed is a worker without a log.
 type unkeyed struct {
 	worker
 

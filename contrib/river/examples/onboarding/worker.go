@@ -11,13 +11,14 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/riverqueue/river"
 
 	lendingriver "github.com/lendingapi/lending-go/contrib/river"
 )
 
 // worker takes orders from nothing to a confirmed withdrawal. What it has done stands in the
-// journal and nowhere else: each attempt begins at the top.
+// log and nowhere else: each attempt begins at the top.
 type worker struct {
 	river.WorkerDefaults[onboardArgs]
 
@@ -67,7 +68,7 @@ func (w *worker) onboard(ctx context.Context, job *river.Job[onboardArgs]) error
 	if err != nil {
 		return err
 	}
-	customer, err := w.client.Applications.CreateCustomer(lending.WithKey(ctx, o.ID+"/create-customer"), lending.UserRequest{
+	customer, err := w.client.Applications.CreateCustomer(lending.WithIdempotencyKey(ctx, o.ID+"/create-customer"), lending.UserRequest{
 		FirstName:    "Ada",
 		LastName:     "Lovelace",
 		Email:        o.Email,
@@ -77,7 +78,7 @@ func (w *worker) onboard(ctx context.Context, job *river.Job[onboardArgs]) error
 	if err != nil {
 		return err
 	}
-	application, err := w.client.Applications.Create(lending.WithKey(ctx, o.ID+"/create-application"), lending.ApplicationRequest{
+	application, err := w.client.Applications.Create(lending.WithIdempotencyKey(ctx, o.ID+"/create-application"), lending.ApplicationRequest{
 		CustomerID:   customer.ID,
 		BusinessName: "Lovelace Analytics",
 		BusinessZip:  "94105",
@@ -85,7 +86,7 @@ func (w *worker) onboard(ctx context.Context, job *river.Job[onboardArgs]) error
 	if err != nil {
 		return err
 	}
-	if _, err := w.client.Applications.AddOrUpdateBankingData(lending.WithKey(ctx, o.ID+"/banking-data"), application, bankData(), nil); err != nil {
+	if _, err := w.client.Applications.AddOrUpdateBankingData(lending.WithIdempotencyKey(ctx, o.ID+"/banking-data"), application, bankData(), nil); err != nil {
 		return err
 	}
 	if err := w.process(ctx, o, application); err != nil {
@@ -102,21 +103,21 @@ func (w *worker) onboard(ctx context.Context, job *river.Job[onboardArgs]) error
 }
 
 // process has the application processed. An offer shows that it was. Where there is none the
-// journal asks a person, as nothing published says what processing leads to when it leads to
-// no offer. This partner knows: an offer comes at once here, or an error. So he settles it
-// himself, and processes again what has led to no offer for as long as Quiet.
+// log asks a person, as nothing published says what processing leads to when it leads to
+// no offer. This partner knows: an offer comes at once here, or an error. So he decides it
+// himself, and processes again what has led to no offer for MaxLateness.
 func (w *worker) process(ctx context.Context, o order, application lending.ApplicationID) error {
-	offered := func(ctx context.Context) (lending.Verdict, error) {
+	offered := func(ctx context.Context) (idempotency.Verdict, error) {
 		_, err := w.client.Applications.Offer(ctx, application, nil)
 		switch {
 		case err == nil:
-			return lending.Happened(nil), nil // without its answer, the id of the offer, which nobody needs here
+			return idempotency.Happened(nil), nil // without its answer, the id of the offer, which nobody needs here
 		case lending.IsNotFound(err):
-			return lending.NotHappened(), nil
+			return idempotency.NotHappened(), nil
 		}
-		return lending.Verdict{}, err
+		return idempotency.Verdict{}, err
 	}
-	_, err := w.client.Applications.Process(lending.WithKey(ctx, o.ID+"/process", lending.SettleWith(offered)), application)
+	_, err := w.client.Applications.Process(idempotency.WithCheck(lending.WithIdempotencyKey(ctx, o.ID+"/process"), offered), application)
 	return unlessDone(err)
 }
 
@@ -145,11 +146,11 @@ func (w *worker) findLoan(ctx context.Context, customer lending.CustomerID, appl
 // draw draws the money.
 func (w *worker) draw(ctx context.Context, o order, application lending.ApplicationID, loan lending.LoanID) error {
 	calculation := lending.CalculationRequest{Amount: o.Amount, Terms: 6}
-	if _, err := w.client.Calculation.Invoice(lending.WithKey(ctx, o.ID+"/calculate"), application, &calculation); err != nil {
+	if _, err := w.client.Calculation.Invoice(lending.WithIdempotencyKey(ctx, o.ID+"/calculate"), application, &calculation); err != nil {
 		return err
 	}
 	// This sends a one-time password and moves no money: no read shows it, and two do no harm.
-	withdrawal, err := w.client.Loans.WithdrawInvoice(lending.WithKey(ctx, o.ID+"/withdraw", lending.MayRepeat()), loan,
+	withdrawal, err := w.client.Loans.WithdrawInvoice(idempotency.SafeToRepeat(lending.WithIdempotencyKey(ctx, o.ID+"/withdraw")), loan,
 		lending.InvoiceWithdrawalRequest{Calculation: calculation})
 	if err != nil {
 		return err
@@ -161,7 +162,7 @@ func (w *worker) draw(ctx context.Context, o order, application lending.Applicat
 	// The date is that of the order. With time.Now() each attempt would be another request,
 	// which the key refuses once one has left. The password may be another: it is no part of
 	// that.
-	_, err = w.client.Loans.ConfirmInvoiceWithdrawal(lending.WithKey(ctx, o.ID+"/confirm"), *withdrawal, lending.WithdrawInvoiceRequestData{
+	_, err = w.client.Loans.ConfirmInvoiceWithdrawal(lending.WithIdempotencyKey(ctx, o.ID+"/confirm"), *withdrawal, lending.WithdrawInvoiceRequestData{
 		DateUTC: o.Asked,
 		OTP:     password,
 	})

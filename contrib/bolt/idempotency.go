@@ -11,18 +11,18 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/opaque"
 	"go.etcd.io/bbolt"
 )
 
-// JournalStoreOptions are what can be changed in a [JournalStore]. A nil pointer and zero
+// IdempotencyStoreOptions are what can be changed in a [IdempotencyStore]. A nil pointer and zero
 // fields leave it at the defaults.
-type JournalStoreOptions struct {
-	Wait time.Duration // how long OpenJournalStore waits for another process to close the file; 5 s
+type IdempotencyStoreOptions struct {
+	Wait time.Duration // how long OpenIdempotencyStore waits for another process to close the file; 5 s
 }
 
-// JournalStore is a [lending.JournalStore] in one file, in buckets of bbolt, for commands
+// IdempotencyStore is a [store.Store] in one file, in buckets of bbolt, for commands
 // with a key of one process. What Save has said to be kept is on the disk: two writes that
 // are synced, which the Saves that come meanwhile share. After kill -9 or the loss of power
 // an entry is as the last Save has left it, or as one has whose error nobody has seen.
@@ -33,26 +33,26 @@ type JournalStoreOptions struct {
 // was set back. So a clock that is set back makes nothing older. One that is set ahead
 // between two processes does: leave it to NTP, which sets it at the start of the machine, before
 // yours.
-type JournalStore struct {
+type IdempotencyStore struct {
 	file  opaque.Value[*file]
 	clock opaque.Value[clock]
 }
 
-var _ lending.JournalStore = (*JournalStore)(nil)
+var _ store.Store = (*IdempotencyStore)(nil)
 
 // The buckets.
 var (
-	journalEntries = []byte("journal entries") // key: record
-	journalScopes  = []byte("journal scopes")  // scope: key
-	journalStates  = []byte("journal states")  // state, a zero byte, time of the last Save, key: nothing
+	entryBucket = []byte("idempotency entries") // key: record
+	lockBucket  = []byte("idempotency locks")   // lock: key
+	stateBucket = []byte("idempotency states")  // state, a zero byte, time of the last Save, key: nothing
 )
 
-// OpenJournalStore opens the journal in the file at path, or makes it. Only its owner may
+// OpenIdempotencyStore opens the log in the file at path, or makes it. Only its owner may
 // read the file: answers that it holds can have personal data, unless the store is given to
-// [lending.NewEncryptedJournalStore]. It fails if another process has the file open, and if
+// [store.NewEncrypted]. It fails if another process has the file open, and if
 // the file is damaged, for which it reads all of it. An [Inbox] needs a file of its own.
-func OpenJournalStore(path string, opts *JournalStoreOptions) (*JournalStore, error) {
-	var o JournalStoreOptions
+func OpenIdempotencyStore(path string, opts *IdempotencyStoreOptions) (*IdempotencyStore, error) {
+	var o IdempotencyStoreOptions
 	if opts != nil {
 		o = *opts
 	}
@@ -65,7 +65,7 @@ func OpenJournalStore(path string, opts *JournalStoreOptions) (*JournalStore, er
 	}
 	var started clock
 	err = f.update(func(tx *bbolt.Tx) (bool, error) {
-		for _, name := range [][]byte{journalEntries, journalScopes, journalStates} {
+		for _, name := range [][]byte{entryBucket, lockBucket, stateBucket} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return false, err
 			}
@@ -76,11 +76,11 @@ func OpenJournalStore(path string, opts *JournalStoreOptions) (*JournalStore, er
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lendingbolt: open: %w", err), f.close())
 	}
-	return &JournalStore{opaque.Hide(f), opaque.Hide(started)}, nil
+	return &IdempotencyStore{opaque.Hide(f), opaque.Hide(started)}, nil
 }
 
 // Close closes the file, after the calls under way.
-func (s *JournalStore) Close() error { return s.file().close() }
+func (s *IdempotencyStore) Close() error { return s.file().close() }
 
 // clock counts nanoseconds for all who have had the file, one after the other.
 type clock struct {
@@ -92,7 +92,7 @@ type clock struct {
 // two buckets hold that, which need none: they are written with every change in any case.
 func startClock(tx *bbolt.Tx) clock {
 	now := time.Now()
-	count, wall := tx.Bucket(journalEntries).Sequence(), tx.Bucket(journalStates).Sequence()
+	count, wall := tx.Bucket(entryBucket).Sequence(), tx.Bucket(stateBucket).Sequence()
 	if count == 0 {
 		return clock{now, uint64(now.UnixNano())}
 	}
@@ -106,27 +106,27 @@ func (c clock) now() uint64 { return c.count + uint64(max(0, time.Since(c.began)
 
 func (c clock) note(tx *bbolt.Tx) error {
 	return errors.Join(
-		tx.Bucket(journalEntries).SetSequence(c.now()),
-		tx.Bucket(journalStates).SetSequence(uint64(time.Now().UnixNano())))
+		tx.Bucket(entryBucket).SetSequence(c.now()),
+		tx.Bucket(stateBucket).SetSequence(uint64(time.Now().UnixNano())))
 }
 
 // record is how an entry lies in the file: its version, then these.
 type record struct {
-	revision    uint64
-	at          uint64
-	state       string
-	scope, data []byte
+	revision   uint64
+	at         uint64
+	state      string
+	lock, data []byte
 }
 
 const recordVersion = 1
 
 func (r record) bytes() []byte {
-	b := make([]byte, 0, 32+len(r.state)+len(r.scope)+len(r.data))
+	b := make([]byte, 0, 32+len(r.state)+len(r.lock)+len(r.data))
 	b = append(b, recordVersion)
 	b = binary.BigEndian.AppendUint64(b, r.revision)
 	b = binary.BigEndian.AppendUint64(b, r.at)
 	b = append(binary.AppendUvarint(b, uint64(len(r.state))), r.state...)
-	b = append(binary.AppendUvarint(b, uint64(len(r.scope))), r.scope...)
+	b = append(binary.AppendUvarint(b, uint64(len(r.lock))), r.lock...)
 	return append(b, r.data...)
 }
 
@@ -136,15 +136,15 @@ func readRecord(b []byte) (record, error) {
 		return record{}, nil
 	}
 	if len(b) < 17 || b[0] != recordVersion {
-		return record{}, lending.ErrCorruptEntry
+		return record{}, store.ErrCorrupt
 	}
 	r := record{revision: binary.BigEndian.Uint64(b[1:]), at: binary.BigEndian.Uint64(b[9:])}
 	state, b, ok := cutCounted(b[17:])
-	scope, data, also := cutCounted(b)
+	lock, data, also := cutCounted(b)
 	if !ok || !also {
-		return record{}, lending.ErrCorruptEntry
+		return record{}, store.ErrCorrupt
 	}
-	r.state, r.scope, r.data = string(state), scope, data
+	r.state, r.lock, r.data = string(state), lock, data
 	return r, nil
 }
 
@@ -157,10 +157,10 @@ func cutCounted(b []byte) (counted, rest []byte, ok bool) {
 	return b[:n], b[n:], true
 }
 
-func (r record) entry(key string, now uint64) lending.JournalEntry {
-	return lending.JournalEntry{
-		Key: key, Revision: int64(r.revision), State: lending.CommandState(r.state), //nolint:gosec // it was one
-		Scope: string(r.scope), Data: bytes.Clone(r.data), Age: age(r.at, now),
+func (r record) entry(key string, now uint64) store.Entry {
+	return store.Entry{
+		Key: key, Revision: int64(r.revision), State: store.State(r.state), //nolint:gosec // it was one
+		Lock: string(r.lock), Data: bytes.Clone(r.data), Age: age(r.at, now),
 	}
 }
 
@@ -169,17 +169,17 @@ func age(at, now uint64) time.Duration {
 	return time.Duration(max(0, int64(now-at))) //nolint:gosec // it wraps round
 }
 
-// listed is the key in journalStates.
+// listed is the key in stateBucket.
 func listed(state string, at uint64, key string) []byte {
 	b := append([]byte(state), 0)
 	return append(binary.BigEndian.AppendUint64(b, at), key...)
 }
 
-// Load implements [lending.JournalStore].
-func (s *JournalStore) Load(ctx context.Context, key string) (*lending.JournalEntry, error) {
-	return within(ctx, func() (entry *lending.JournalEntry, err error) {
+// Load implements [store.Store].
+func (s *IdempotencyStore) Load(ctx context.Context, key string) (*store.Entry, error) {
+	return within(ctx, func() (entry *store.Entry, err error) {
 		err = s.file().view(func(tx *bbolt.Tx) error {
-			value := tx.Bucket(journalEntries).Get([]byte(key))
+			value := tx.Bucket(entryBucket).Get([]byte(key))
 			r, err := readRecord(value)
 			if err == nil && value != nil {
 				loaded := r.entry(key, s.clock().now())
@@ -191,8 +191,8 @@ func (s *JournalStore) Load(ctx context.Context, key string) (*lending.JournalEn
 	})
 }
 
-// Save implements [lending.JournalStore]. It returns when the entry is on the disk.
-func (s *JournalStore) Save(ctx context.Context, entry lending.JournalEntry) error {
+// Save implements [store.Store]. It returns when the entry is on the disk.
+func (s *IdempotencyStore) Save(ctx context.Context, entry store.Entry) error {
 	entry.Data = bytes.Clone(entry.Data) // it may be changed when this has returned
 	_, err := within(ctx, func() (struct{}, error) {
 		var refused error
@@ -200,7 +200,7 @@ func (s *JournalStore) Save(ctx context.Context, entry lending.JournalEntry) err
 			if ctx.Err() != nil { // it has waited for the commit of others, and nobody waits for it
 				return false, ctx.Err()
 			}
-			was, err := readRecord(tx.Bucket(journalEntries).Get([]byte(entry.Key)))
+			was, err := readRecord(tx.Bucket(entryBucket).Get([]byte(entry.Key)))
 			if err != nil {
 				return false, err
 			}
@@ -215,28 +215,28 @@ func (s *JournalStore) Save(ctx context.Context, entry lending.JournalEntry) err
 }
 
 // refusal is why an entry cannot be saved.
-func refusal(tx *bbolt.Tx, was record, entry lending.JournalEntry) error {
+func refusal(tx *bbolt.Tx, was record, entry store.Entry) error {
 	if int64(was.revision) != entry.Revision { //nolint:gosec // it was one
-		return lending.ErrJournalConflict
+		return store.ErrConflict
 	}
-	if holder := tx.Bucket(journalScopes).Get([]byte(entry.Scope)); holder != nil && string(holder) != entry.Key {
-		return &lending.ScopeHeldError{Key: string(holder)}
+	if holder := tx.Bucket(lockBucket).Get([]byte(entry.Lock)); holder != nil && string(holder) != entry.Key {
+		return &store.LockedError{Key: string(holder)}
 	}
 	return nil
 }
 
-func (s *JournalStore) write(tx *bbolt.Tx, was record, entry lending.JournalEntry) error {
-	now := record{uint64(entry.Revision) + 1, s.clock().now(), string(entry.State), []byte(entry.Scope), entry.Data} //nolint:gosec // it is that of the record before
-	entries, scopes, states := tx.Bucket(journalEntries), tx.Bucket(journalScopes), tx.Bucket(journalStates)
+func (s *IdempotencyStore) write(tx *bbolt.Tx, was record, entry store.Entry) error {
+	now := record{uint64(entry.Revision) + 1, s.clock().now(), string(entry.State), []byte(entry.Lock), entry.Data} //nolint:gosec // it is that of the record before
+	entries, locks, states := tx.Bucket(entryBucket), tx.Bucket(lockBucket), tx.Bucket(stateBucket)
 	var err error
 	if was.revision > 0 {
 		err = states.Delete(listed(was.state, was.at, entry.Key))
 	}
-	if len(was.scope) > 0 && !bytes.Equal(was.scope, now.scope) {
-		err = errors.Join(err, scopes.Delete(was.scope))
+	if len(was.lock) > 0 && !bytes.Equal(was.lock, now.lock) {
+		err = errors.Join(err, locks.Delete(was.lock))
 	}
-	if entry.Scope != "" && !bytes.Equal(was.scope, now.scope) {
-		err = errors.Join(err, scopes.Put(now.scope, []byte(entry.Key)))
+	if entry.Lock != "" && !bytes.Equal(was.lock, now.lock) {
+		err = errors.Join(err, locks.Put(now.lock, []byte(entry.Key)))
 	}
 	return errors.Join(err,
 		states.Put(listed(now.state, now.at, entry.Key), nil),
@@ -244,14 +244,14 @@ func (s *JournalStore) write(tx *bbolt.Tx, was record, entry lending.JournalEntr
 		s.clock().note(tx))
 }
 
-// List implements [lending.JournalStore].
-func (s *JournalStore) List(ctx context.Context, filter lending.JournalFilter) ([]lending.JournalEntry, error) {
-	return within(ctx, func() (entries []lending.JournalEntry, err error) {
+// List implements [store.Store].
+func (s *IdempotencyStore) List(ctx context.Context, filter store.Filter) ([]store.Entry, error) {
+	return within(ctx, func() (entries []store.Entry, err error) {
 		err = s.file().view(func(tx *bbolt.Tx) error {
 			now := s.clock().now()
 			found, err := selected(ctx, tx, filter, now)
 			for _, f := range found {
-				r, corrupt := readRecord(tx.Bucket(journalEntries).Get([]byte(f.key)))
+				r, corrupt := readRecord(tx.Bucket(entryBucket).Get([]byte(f.key)))
 				if err = errors.Join(err, corrupt); corrupt == nil {
 					entries = append(entries, r.entry(f.key, now))
 				}
@@ -268,11 +268,11 @@ type found struct {
 }
 
 // selected returns the oldest of each state, the oldest first, as many as the limit.
-func selected(ctx context.Context, tx *bbolt.Tx, filter lending.JournalFilter, now uint64) ([]found, error) {
+func selected(ctx context.Context, tx *bbolt.Tx, filter store.Filter, now uint64) ([]found, error) {
 	var all []found
 	for _, state := range slices.Compact(slices.Sorted(slices.Values(filter.States))) {
 		prefix, n := append([]byte(state), 0), 0
-		cursor := tx.Bucket(journalStates).Cursor()
+		cursor := tx.Bucket(stateBucket).Cursor()
 		for at, _ := cursor.Seek(prefix); n < filter.Limit && bytes.HasPrefix(at, prefix); at, _ = cursor.Next() {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// bodyKept is how much of a body the journal keeps.
+// bodyKept is how much of a body the request log keeps.
 const bodyKept = 64 << 10
 
-// Request is one request in the journal.
+// Request is one request in the request log.
 type Request struct {
 	Number int       // by which it arrived, from 1
 	Time   time.Time // by the service's clock
@@ -41,7 +41,7 @@ type Request struct {
 	Duration time.Duration
 }
 
-// entry is a request in the journal while it is served.
+// entry is a request in the request log while it is served.
 type entry struct {
 	Request
 	done     bool      // Status is final
@@ -74,14 +74,14 @@ func (e *entry) copy() Request {
 	return c
 }
 
-// journalReader notes an upload while it is read.
-type journalReader struct {
+// uploadReader notes an upload while it is read.
+type uploadReader struct {
 	io.Reader
 	service *Service
 	entry   *entry
 }
 
-func (r *journalReader) Read(p []byte) (int, error) {
+func (r *uploadReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
 	r.service.mu.Lock()
 	r.entry.keep(p[:n])
@@ -104,21 +104,21 @@ func (s *Service) enter(pattern string, r *http.Request) *entry {
 	defer s.mu.Unlock()
 	s.numbered++
 	e.Number, e.Time = s.numbered, s.now()
-	s.journal.add(e, e.size(r))
+	s.requests.add(e, e.size(r))
 	if pattern != "" {
 		s.arrived[pattern]++
 	}
 	return e
 }
 
-// Requests returns the journal in order of arrival, of which the service keeps the
+// Requests returns the request log in order of arrival, of which the service keeps the
 // last 10,000 requests or 32 MiB. A request is complete in it
 // before its caller sees the answer.
 func (s *Service) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]Request, 0, len(s.journal.rows))
-	for _, e := range s.journal.rows {
+	all := make([]Request, 0, len(s.requests.rows))
+	for _, e := range s.requests.rows {
 		all = append(all, e.copy())
 	}
 	return all
@@ -139,7 +139,7 @@ func (s *Service) Outside() int {
 	return s.outside
 }
 
-// recorder completes the journal entry before the first byte goes out.
+// recorder completes the request before the first byte goes out.
 type recorder struct {
 	http.ResponseWriter
 	service *Service

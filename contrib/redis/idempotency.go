@@ -10,12 +10,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/redis/go-redis/v9"
 )
 
-// JournalStore is a [lending.JournalStore] in Redis, for commands with a key of the replicas
+// IdempotencyStore is a [store.Store] in Redis, for commands with a key of the replicas
 // of a service. Every step is one script in one slot of a cluster. Use Redis 5 or later.
 //
 // What is lost is a command that can be sent twice, so Redis must keep what it has said to
@@ -31,30 +31,30 @@ import (
 // An age is what the clock of the Redis server has moved since the last Save, and nothing
 // where it was set back: that makes nothing older. One that is set ahead does, and so does a
 // failover to a replica whose clock is ahead: keep them to a fraction of
-// [lending.JournalOptions].Quiet.
-type JournalStore struct {
+// the MaxLateness of the log.
+type IdempotencyStore struct {
 	client opaque.Value[redis.UniversalClient]
 	name   string
 }
 
-var _ lending.JournalStore = (*JournalStore)(nil)
+var _ store.Store = (*IdempotencyStore)(nil)
 
-// NewJournalStore returns the store of that name. Answers lie in it in the clear, with
-// personal data, unless it is given to [lending.NewEncryptedJournalStore].
+// NewIdempotencyStore returns the store of that name. Answers lie in it in the clear, with
+// personal data, unless it is given to [store.NewEncrypted].
 //
 // Make the client with ContextTimeoutEnabled, so that a call returns when its context ends
 // also if Redis hangs: see [NewTokenStore].
-func NewJournalStore(client redis.UniversalClient, name string) *JournalStore {
-	return &JournalStore{opaque.Hide(client), "{journal:" + name + "}:"} // one slot of a cluster
+func NewIdempotencyStore(client redis.UniversalClient, name string) *IdempotencyStore {
+	return &IdempotencyStore{opaque.Hide(client), "{idempotency:" + name + "}:"} // one slot of a cluster
 }
 
-func (s *JournalStore) entry(key string) string { return s.name + "entry:" + key }
-func (s *JournalStore) scopes() string          { return s.name + "scopes" }
-func (s *JournalStore) index() string           { return s.name + "index" }
-func (s *JournalStore) clock() string           { return s.name + "clock" }
+func (s *IdempotencyStore) entry(key string) string { return s.name + "entry:" + key }
+func (s *IdempotencyStore) locks() string           { return s.name + "locks" }
+func (s *IdempotencyStore) index() string           { return s.name + "index" }
+func (s *IdempotencyStore) clock() string           { return s.name + "clock" }
 
 // An entry is a hash. It alone counts: the other keys find it, and may hold more than is
-// true when a script was refused in the middle, which Redis does not undo. scopes is a hash
+// true when a script was refused in the middle, which Redis does not undo. locks is a hash
 // of the key that has each. index is a sorted set of "state:time:key", all with the score 0:
 // it is sorted by its bytes. Times are microseconds in 16 digits, which Lua can count;
 // revisions are text to it, as it could not count them all.
@@ -73,19 +73,19 @@ func clocked(key, script string) *redis.Script {
 }
 
 var loadEntry = clocked("KEYS[2]", `
-local entry = redis.call('HMGET', KEYS[1], 'revision', 'state', 'scope', 'data', 'at')
+local entry = redis.call('HMGET', KEYS[1], 'revision', 'state', 'lock', 'data', 'at')
 if not entry[1] then return false end
 entry[6] = text(now)
 return entry`)
 
-// Load implements [lending.JournalStore].
-func (s *JournalStore) Load(ctx context.Context, key string) (*lending.JournalEntry, error) {
+// Load implements [store.Store].
+func (s *IdempotencyStore) Load(ctx context.Context, key string) (*store.Entry, error) {
 	entry, _, err := s.load(ctx, key, "")
 	return entry, err
 }
 
 // load returns the entry and when it was saved. Its age is that at now, if it is given.
-func (s *JournalStore) load(ctx context.Context, key, now string) (entry *lending.JournalEntry, at string, err error) {
+func (s *IdempotencyStore) load(ctx context.Context, key, now string) (entry *store.Entry, at string, err error) {
 	fields, err := loadEntry.Run(ctx, s.client(), []string{s.entry(key), s.clock()}).Slice()
 	if errors.Is(err, redis.Nil) {
 		return nil, "", nil
@@ -98,11 +98,11 @@ func (s *JournalStore) load(ctx context.Context, key, now string) (entry *lendin
 	}
 	revision, err := strconv.ParseInt(text[0], 10, 64)
 	if err != nil || text[1] == "" {
-		return nil, "", lending.ErrCorruptEntry
+		return nil, "", store.ErrCorrupt
 	}
 	age, err := between(text[4], cmp.Or(now, text[5]))
-	return &lending.JournalEntry{
-		Key: key, Revision: revision, State: lending.CommandState(text[1]), Scope: text[2], Data: []byte(text[3]), Age: age,
+	return &store.Entry{
+		Key: key, Revision: revision, State: store.State(text[1]), Lock: text[2], Data: []byte(text[3]), Age: age,
 	}, text[4], err
 }
 
@@ -111,7 +111,7 @@ func between(at, now string) (time.Duration, error) {
 	began, err := strconv.ParseInt(at, 10, 64)
 	ended, also := strconv.ParseInt(now, 10, 64)
 	if err != nil || also != nil {
-		return 0, lending.ErrCorruptEntry
+		return 0, store.ErrCorrupt
 	}
 	return max(0, time.Duration(ended-began)*time.Microsecond), nil
 }
@@ -120,41 +120,41 @@ func between(at, now string) (time.Duration, error) {
 // of a command begins with the removal of what is not there. A Save that is made again is
 // one whose answer was lost on the way: it is known by its token.
 var saveEntry = clocked("KEYS[4]", `
-local key, revision, next, state, scope, data, token, entries = unpack(ARGV)
-local was = redis.call('HMGET', KEYS[1], 'revision', 'state', 'scope', 'at', 'token')
+local key, revision, next, state, lock, data, token, entries = unpack(ARGV)
+local was = redis.call('HMGET', KEYS[1], 'revision', 'state', 'lock', 'at', 'token')
 if (was[1] or '0') ~= revision then
 	if was[1] == next and was[5] == token then return 'saved' end
 	return 'conflict'
 end
-local holder = scope ~= '' and redis.call('HGET', KEYS[2], scope)
-if holder and holder ~= key and redis.call('HGET', entries .. holder, 'scope') == scope then return {holder} end
+local holder = lock ~= '' and redis.call('HGET', KEYS[2], lock)
+if holder and holder ~= key and redis.call('HGET', entries .. holder, 'lock') == lock then return {holder} end
 if was[1] then redis.call('HDEL', KEYS[1], '') end
 
 local at = text(now)
 local function member(state, at) return state .. ':' .. at .. ':' .. key end
 redis.call('HSET', KEYS[4], 'count', at, 'server', text(server))
-if scope ~= '' then redis.call('HSET', KEYS[2], scope, key) end
+if lock ~= '' then redis.call('HSET', KEYS[2], lock, key) end
 redis.call('ZADD', KEYS[3], 0, member(state, at))
-redis.call('HSET', KEYS[1], 'revision', next, 'state', state, 'scope', scope, 'data', data, 'at', at, 'token', token)
+redis.call('HSET', KEYS[1], 'revision', next, 'state', state, 'lock', lock, 'data', data, 'at', at, 'token', token)
 
 if was[1] and member(was[2], was[4]) ~= member(state, at) then redis.call('ZREM', KEYS[3], member(was[2], was[4])) end
-if was[3] and was[3] ~= scope and redis.call('HGET', KEYS[2], was[3]) == key then redis.call('HDEL', KEYS[2], was[3]) end
+if was[3] and was[3] ~= lock and redis.call('HGET', KEYS[2], was[3]) == key then redis.call('HDEL', KEYS[2], was[3]) end
 return 'saved'`)
 
-// Save implements [lending.JournalStore]. It returns when Redis has the entry.
-func (s *JournalStore) Save(ctx context.Context, entry lending.JournalEntry) error {
+// Save implements [store.Store]. It returns when Redis has the entry.
+func (s *IdempotencyStore) Save(ctx context.Context, entry store.Entry) error {
 	answer, err := saveEntry.Run(ctx, s.client(),
-		[]string{s.entry(entry.Key), s.scopes(), s.index(), s.clock()},
+		[]string{s.entry(entry.Key), s.locks(), s.index(), s.clock()},
 		entry.Key, strconv.FormatInt(entry.Revision, 10), strconv.FormatInt(entry.Revision+1, 10),
-		string(entry.State), entry.Scope, entry.Data, rand.Text(), s.entry("")).Result()
+		string(entry.State), entry.Lock, entry.Data, rand.Text(), s.entry("")).Result()
 	switch holder, held := answer.([]any); {
 	case err != nil:
 		return err
 	case held:
 		key, _ := holder[0].(string)
-		return &lending.ScopeHeldError{Key: key}
+		return &store.LockedError{Key: key}
 	case answer != "saved":
-		return lending.ErrJournalConflict
+		return store.ErrConflict
 	}
 	return nil
 }
@@ -181,9 +181,9 @@ for _, member in ipairs(members) do
 end
 return reply`)
 
-// List implements [lending.JournalStore]. It looks through a thousand entries of a state at
+// List implements [store.Store]. It looks through a thousand entries of a state at
 // a time; what is saved meanwhile can be missing.
-func (s *JournalStore) List(ctx context.Context, filter lending.JournalFilter) ([]lending.JournalEntry, error) {
+func (s *IdempotencyStore) List(ctx context.Context, filter store.Filter) ([]store.Entry, error) {
 	type member struct{ state, at, key string }
 	var members []member
 	now := ""
@@ -204,12 +204,12 @@ func (s *JournalStore) List(ctx context.Context, filter lending.JournalFilter) (
 		}
 	}
 	slices.SortFunc(members, func(a, b member) int { return cmp.Or(strings.Compare(a.at, b.at), strings.Compare(a.key, b.key)) })
-	var entries []lending.JournalEntry
+	var entries []store.Entry
 	var failed error
 	for _, m := range members[:min(len(members), max(0, filter.Limit))] {
 		entry, at, err := s.load(ctx, m.key, now)
 		switch {
-		case errors.Is(err, lending.ErrCorruptEntry):
+		case errors.Is(err, store.ErrCorrupt):
 			failed = err
 		case err != nil:
 			return entries, err

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/internal/test/journaltest"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/idempotencytest"
 	"github.com/lendingapi/lending-go/lendingtest/storetest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
@@ -22,12 +22,12 @@ import (
 
 func TestJournalStoreKeepsItsContract(t *testing.T) {
 	server := startRedis(t)
-	storetest.JournalStore(t, func(t *testing.T) func() lending.JournalStore {
+	storetest.IdempotencyStore(t, func(t *testing.T) func() store.Store {
 		t.Helper()
-		return func() lending.JournalStore { // a client of its own, as each process has
+		return func() store.Store { // a client of its own, as each process has
 			client := server.client()
 			t.Cleanup(func() { _ = client.Close() })
-			return lendingredis.NewJournalStore(client, t.Name())
+			return lendingredis.NewIdempotencyStore(client, t.Name())
 		}
 	})
 	client := server.client()
@@ -36,28 +36,28 @@ func TestJournalStoreKeepsItsContract(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, len(left), 200)
 	for _, key := range left {
-		require.True(t, strings.HasPrefix(key, "{journal:"+t.Name()+"/"), "a key in another slot: %s", key)
+		require.True(t, strings.HasPrefix(key, "{idempotency:"+t.Name()+"/"), "a key in another slot: %s", key)
 		ttl, err := client.PTTL(t.Context(), key).Result()
 		require.NoError(t, err)
 		require.EqualValues(t, -1, ttl, "a key that Redis would forget")
 	}
 }
 
-func journal(t *testing.T, client *redis.Client) *lendingredis.JournalStore {
+func log(t *testing.T, client *redis.Client) *lendingredis.IdempotencyStore {
 	t.Helper()
 	t.Cleanup(func() { _ = client.Close() })
-	return lendingredis.NewJournalStore(client, "test")
+	return lendingredis.NewIdempotencyStore(client, "test")
 }
 
-func sent(key, scope string) lending.JournalEntry {
-	return lending.JournalEntry{Key: key, State: lending.CommandSent, Scope: scope, Data: []byte("data of " + key)}
+func sent(key, scope string) store.Entry {
+	return store.Entry{Key: key, State: store.Sent, Lock: scope, Data: []byte("data of " + key)}
 }
 
-func listSent(t *testing.T, store lending.JournalStore) (keys []string) {
+func listSent(t *testing.T, entries store.Store) (keys []string) {
 	t.Helper()
-	entries, err := store.List(t.Context(), lending.JournalFilter{States: []lending.CommandState{lending.CommandSent}, Limit: 100})
+	listed, err := entries.List(t.Context(), store.Filter{States: []store.State{store.Sent}, Limit: 100})
 	require.NoError(t, err)
-	for _, entry := range entries {
+	for _, entry := range listed {
 		keys = append(keys, entry.Key)
 	}
 	return keys
@@ -72,21 +72,21 @@ func TestJournalSavesThoughTheAnswerIsLost(t *testing.T) {
 		connection, err := new(net.Dialer).DialContext(ctx, network, address)
 		return &lossy{connection, &lose}, err
 	}})
-	store := journal(t, client)
-	require.NoError(t, store.Save(t.Context(), sent("a", "scope"))) // the server knows the script now
+	entries := log(t, client)
+	require.NoError(t, entries.Save(t.Context(), sent("a", "scope"))) // the server knows the script now
 	for revision := int64(1); revision < 4; revision++ {
 		entry := sent("a", "scope")
 		entry.Revision = revision
 		lose.Store(true)
-		require.NoError(t, store.Save(t.Context(), entry))
+		require.NoError(t, entries.Save(t.Context(), entry))
 		require.False(t, lose.Load(), "no answer was lost")
-		require.ErrorIs(t, store.Save(t.Context(), entry), lending.ErrJournalConflict, "the same, of another")
-		kept, err := store.Load(t.Context(), "a")
+		require.ErrorIs(t, entries.Save(t.Context(), entry), store.ErrConflict, "the same, of another")
+		kept, err := entries.Load(t.Context(), "a")
 		require.NoError(t, err)
 		require.Equal(t, revision+1, kept.Revision)
 	}
 	lose.Store(true)
-	require.NoError(t, store.Save(t.Context(), sent("b", "")))
+	require.NoError(t, entries.Save(t.Context(), sent("b", "")))
 }
 
 // A Redis at maxmemory refuses what is new, which is not sent then, and takes what became
@@ -94,67 +94,67 @@ func TestJournalSavesThoughTheAnswerIsLost(t *testing.T) {
 func TestFullRedisTakesOutcomes(t *testing.T) {
 	server := startRedis(t, "--maxmemory-policy", "noeviction")
 	client := server.client()
-	store := journal(t, client)
+	entries := log(t, client)
 	for i := range 20 {
-		require.NoError(t, store.Save(t.Context(), sent(fmt.Sprint("key ", i), fmt.Sprint("scope ", i))))
+		require.NoError(t, entries.Save(t.Context(), sent(fmt.Sprint("key ", i), fmt.Sprint("scope ", i))))
 	}
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
-	require.ErrorContains(t, store.Save(t.Context(), sent("new", "scope of new")), "OOM")
-	kept, err := store.Load(t.Context(), "new")
+	require.ErrorContains(t, entries.Save(t.Context(), sent("new", "scope of new")), "OOM")
+	kept, err := entries.Load(t.Context(), "new")
 	require.NoError(t, err)
 	require.Nil(t, kept)
-	require.Len(t, listSent(t, store), 20)
+	require.Len(t, listSent(t, entries), 20)
 	for i := range 20 {
 		entry := sent(fmt.Sprint("key ", i), "")
-		entry.Revision, entry.State, entry.Data = 1, lending.CommandDone, []byte(strings.Repeat("an answer ", 1000))
-		require.NoError(t, store.Save(t.Context(), entry))
+		entry.Revision, entry.State, entry.Data = 1, store.Done, []byte(strings.Repeat("an answer ", 1000))
+		require.NoError(t, entries.Save(t.Context(), entry))
 	}
-	require.Empty(t, listSent(t, store))
+	require.Empty(t, listSent(t, entries))
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "0").Err())
-	require.NoError(t, store.Save(t.Context(), sent("new", "scope of new")))
+	require.NoError(t, entries.Save(t.Context(), sent("new", "scope of new")))
 }
 
 // A script that is refused in the middle leaves nothing that counts, and what it was for can
 // be saved when the refusal ends.
 func TestJournalSaveThatIsRefusedInTheMiddle(t *testing.T) {
 	server := startRedis(t)
-	admin, store := administrator(t, server), journal(t, server.client())
+	admin, entries := administrator(t, server), log(t, server.client())
 	allow := func(command string) {
 		require.NoError(t, admin.Do(t.Context(), "ACL", "SETUSER", "default", "+"+command).Err())
 	}
 	a := sent("a", "scope of a")
-	require.NoError(t, store.Save(t.Context(), a))
-	a.Revision, a.State, a.Scope = 1, lending.CommandUnknown, "another of a"
+	require.NoError(t, entries.Save(t.Context(), a))
+	a.Revision, a.State, a.Lock = 1, store.InDoubt, "another of a"
 
 	refuse(t, admin, "zadd") // when the scope is taken
-	require.Error(t, store.Save(t.Context(), a))
-	require.Error(t, store.Save(t.Context(), sent("new", "scope of new")))
+	require.Error(t, entries.Save(t.Context(), a))
+	require.Error(t, entries.Save(t.Context(), sent("new", "scope of new")))
 	allow("zadd")
-	kept, err := store.Load(t.Context(), "a")
+	kept, err := entries.Load(t.Context(), "a")
 	require.NoError(t, err)
 	require.EqualValues(t, 1, kept.Revision)
-	kept, err = store.Load(t.Context(), "new")
+	kept, err = entries.Load(t.Context(), "new")
 	require.NoError(t, err)
 	require.Nil(t, kept)
-	var held *lending.ScopeHeldError
-	require.ErrorAs(t, store.Save(t.Context(), sent("b", "scope of a")), &held, "it has it still")
-	require.NoError(t, store.Save(t.Context(), sent("b", "another of a")), "it was not saved with it")
-	require.NoError(t, store.Save(t.Context(), sent("c", "scope of new")), "it was not saved with it")
-	require.Equal(t, []string{"a", "b", "c"}, listSent(t, store))
+	var held *store.LockedError
+	require.ErrorAs(t, entries.Save(t.Context(), sent("b", "scope of a")), &held, "it has it still")
+	require.NoError(t, entries.Save(t.Context(), sent("b", "another of a")), "it was not saved with it")
+	require.NoError(t, entries.Save(t.Context(), sent("c", "scope of new")), "it was not saved with it")
+	require.Equal(t, []string{"a", "b", "c"}, listSent(t, entries))
 
 	refuse(t, admin, "zrem") // when the entry is saved
-	a.Scope = "third of a"
-	require.Error(t, store.Save(t.Context(), a))
+	a.Lock = "third of a"
+	require.Error(t, entries.Save(t.Context(), a))
 	allow("zrem")
-	kept, err = store.Load(t.Context(), "a")
+	kept, err = entries.Load(t.Context(), "a")
 	require.NoError(t, err)
 	require.EqualValues(t, 2, kept.Revision, "nobody knows, but here it is saved")
-	require.Equal(t, []string{"b", "c"}, listSent(t, store))
-	entries, err := store.List(t.Context(), lending.JournalFilter{States: []lending.CommandState{lending.CommandSent}, Limit: 1})
+	require.Equal(t, []string{"b", "c"}, listSent(t, entries))
+	listed, err := entries.List(t.Context(), store.Filter{States: []store.State{store.Sent}, Limit: 1})
 	require.NoError(t, err)
-	require.Len(t, entries, 1, "what the index has too much does not count")
-	require.NoError(t, store.Save(t.Context(), sent("d", "scope of a")), "it was given up")
-	require.ErrorAs(t, store.Save(t.Context(), sent("e", "third of a")), &held)
+	require.Len(t, listed, 1, "what the index has too much does not count")
+	require.NoError(t, entries.Save(t.Context(), sent("d", "scope of a")), "it was given up")
+	require.ErrorAs(t, entries.Save(t.Context(), sent("e", "third of a")), &held)
 	require.Equal(t, "a", held.Key)
 }
 
@@ -162,28 +162,28 @@ func TestJournalSaveThatIsRefusedInTheMiddle(t *testing.T) {
 func TestJournalEntryThatCannotBeRead(t *testing.T) {
 	server := startRedis(t)
 	client := server.client()
-	store := journal(t, client)
-	require.NoError(t, store.Save(t.Context(), sent("a", "")))
-	require.NoError(t, store.Save(t.Context(), sent("b", "")))
+	entries := log(t, client)
+	require.NoError(t, entries.Save(t.Context(), sent("a", "")))
+	require.NoError(t, entries.Save(t.Context(), sent("b", "")))
 	for field, value := range map[string]string{"revision": "x", "at": "", "": ""} {
-		key := "{journal:test}:entry:a"
+		key := "{idempotency:test}:entry:a"
 		whole := client.HGetAll(t.Context(), key).Val()
 		if field != "" {
 			require.NoError(t, client.HSet(t.Context(), key, field, value).Err())
 		} else {
 			require.NoError(t, client.HDel(t.Context(), key, "state").Err())
 		}
-		_, err := store.Load(t.Context(), "a")
-		require.ErrorIs(t, err, lending.ErrCorruptEntry)
-		require.Error(t, store.Save(t.Context(), sent("a", "")))
+		_, err := entries.Load(t.Context(), "a")
+		require.ErrorIs(t, err, store.ErrCorrupt)
+		require.Error(t, entries.Save(t.Context(), sent("a", "")))
 		require.NoError(t, client.HSet(t.Context(), key, whole).Err())
 	}
-	require.NoError(t, client.HSet(t.Context(), "{journal:test}:entry:a", "revision", "x").Err())
-	entries, err := store.List(t.Context(), lending.JournalFilter{States: []lending.CommandState{lending.CommandSent}, Limit: 2})
-	require.ErrorIs(t, err, lending.ErrCorruptEntry)
-	require.Len(t, entries, 1, "the others")
-	require.NoError(t, client.Set(t.Context(), "{journal:test}:entry:c", "of another type", 0).Err())
-	_, err = store.Load(t.Context(), "c")
+	require.NoError(t, client.HSet(t.Context(), "{idempotency:test}:entry:a", "revision", "x").Err())
+	listed, err := entries.List(t.Context(), store.Filter{States: []store.State{store.Sent}, Limit: 2})
+	require.ErrorIs(t, err, store.ErrCorrupt)
+	require.Len(t, listed, 1, "the others")
+	require.NoError(t, client.Set(t.Context(), "{idempotency:test}:entry:c", "of another type", 0).Err())
+	_, err = entries.Load(t.Context(), "c")
 	require.Error(t, err)
 }
 
@@ -192,59 +192,59 @@ func TestJournalEntryThatCannotBeRead(t *testing.T) {
 func TestJournalClockSetBack(t *testing.T) {
 	server := startRedis(t)
 	client := server.client()
-	store, start := journal(t, client), time.Now()
-	require.NoError(t, store.Save(t.Context(), sent("a", "")))
+	entries, start := log(t, client), time.Now()
+	require.NoError(t, entries.Save(t.Context(), sent("a", "")))
 	const slack = 5 * time.Millisecond
 	age := func() time.Duration {
 		t.Helper()
-		entry, err := store.Load(t.Context(), "a")
+		entry, err := entries.Load(t.Context(), "a")
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, entry.Age, time.Duration(0))
 		return entry.Age
 	}
 	move := func(by time.Duration) { // as if the server's clock had been set, since it was noted
 		t.Helper()
-		require.NoError(t, client.HIncrBy(t.Context(), "{journal:test}:clock", "server", -by.Microseconds()).Err())
+		require.NoError(t, client.HIncrBy(t.Context(), "{idempotency:test}:clock", "server", -by.Microseconds()).Err())
 	}
 	move(-time.Hour)
 	require.Zero(t, age())
-	require.NoError(t, store.Save(t.Context(), sent("b", ""))) // from here on it counts
+	require.NoError(t, entries.Save(t.Context(), sent("b", ""))) // from here on it counts
 	require.Eventually(t, func() bool { return age() > 20*time.Millisecond }, 10*time.Second, slack)
 	require.LessOrEqual(t, age(), time.Since(start)+slack)
-	require.NoError(t, store.Save(t.Context(), sent("c", "")))
-	require.Equal(t, []string{"a", "b", "c"}, listSent(t, store))
+	require.NoError(t, entries.Save(t.Context(), sent("c", "")))
+	require.Equal(t, []string{"a", "b", "c"}, listSent(t, entries))
 	move(time.Hour)
 	require.InDelta(t, time.Hour, age(), float64(time.Minute), "the documentation says so")
-	require.NoError(t, store.Save(t.Context(), lending.JournalEntry{Key: "a", Revision: 1, State: lending.CommandSent}))
+	require.NoError(t, entries.Save(t.Context(), store.Entry{Key: "a", Revision: 1, State: store.Sent}))
 	require.LessOrEqual(t, age(), time.Since(start)+slack)
 }
 
 // Without persistence all is forgotten, and sent again: why the settings matter.
 func TestJournalAfterALossOfData(t *testing.T) {
 	server := startRedis(t)
-	store := journal(t, server.client())
-	require.NoError(t, store.Save(t.Context(), sent("a", "scope")))
+	entries := log(t, server.client())
+	require.NoError(t, entries.Save(t.Context(), sent("a", "scope")))
 	server.kill()
-	_, err := store.Load(t.Context(), "a")
+	_, err := entries.Load(t.Context(), "a")
 	require.Error(t, err, "nil would say that the command was never sent")
-	require.Error(t, store.Save(t.Context(), sent("b", "")))
+	require.Error(t, entries.Save(t.Context(), sent("b", "")))
 	server.start(t)
-	kept, err := store.Load(t.Context(), "a")
+	kept, err := entries.Load(t.Context(), "a")
 	require.NoError(t, err)
 	require.Nil(t, kept, "the README says that it is lost")
-	require.NoError(t, store.Save(t.Context(), sent("b", "scope")))
+	require.NoError(t, entries.Save(t.Context(), sent("b", "scope")))
 }
 
 // Why the memory policy must be noeviction.
 func TestEvictionLosesEntries(t *testing.T) {
 	server := startRedis(t, "--maxmemory-policy", "allkeys-lru")
 	client := server.client()
-	store := journal(t, client)
-	require.NoError(t, store.Save(t.Context(), sent("a", "")))
+	entries := log(t, client)
+	require.NoError(t, entries.Save(t.Context(), sent("a", "")))
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	require.Eventually(t, func() bool {
-		_ = store.Save(t.Context(), sent("b", ""))
-		return client.Exists(t.Context(), "{journal:test}:entry:a").Val() == 0
+		_ = entries.Save(t.Context(), sent("b", ""))
+		return client.Exists(t.Context(), "{idempotency:test}:entry:a").Val() == 0
 	}, 5*time.Second, 10*time.Millisecond, "the README says that it is lost")
 }
 
@@ -259,9 +259,9 @@ func TestJournalUnderKill(t *testing.T) {
 	var total atomic.Int64
 	var working sync.WaitGroup
 	for worker := range 8 {
-		store := journal(t, server.client())
+		entries := log(t, server.client())
 		working.Go(func() {
-			assert.NoError(t, journaltest.Count(ctx, store, worker, func(key string, revision int64) {
+			assert.NoError(t, idempotencytest.Count(ctx, entries, worker, func(key string, revision int64) {
 				mu.Lock()
 				defer mu.Unlock()
 				saved[key] = revision
@@ -278,6 +278,6 @@ func TestJournalUnderKill(t *testing.T) {
 	}
 	stop()
 	working.Wait()
-	require.NoError(t, journaltest.Check(t.Context(), journal(t, server.client()), saved))
+	require.NoError(t, idempotencytest.Check(t.Context(), log(t, server.client()), saved))
 	t.Logf("%d Saves of %d entries, Redis killed %d times", total.Load(), len(saved), kills)
 }

@@ -10,34 +10,34 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// JournalStore is a [lending.JournalStore] in a table, for commands with a key of the
+// IdempotencyStore is a [store.Store] in a table, for commands with a key of the
 // replicas of a service. Every step is one statement.
 //
 // What is lost is a command that can be sent twice, so PostgreSQL must keep what it has said
 // to keep: with fsync, full_page_writes and synchronous_commit on, as they are by default. A
 // failover to a standby that does not replicate synchronously can lose the last entries
-// under every setting. Nothing is deleted: see [lending.Journal.Sweep]. contrib/README.md has
+// under every setting. Nothing is deleted: see Sweep of the log. contrib/README.md has
 // the settings as a table.
 //
 // An age is what the clock of the server has moved since the last Save, and nothing where it
 // was set back. A clock that is set ahead makes entries older than they are, and so does a
 // failover to a server whose clock is ahead: keep them to a fraction of
-// [lending.JournalOptions].Quiet.
-type JournalStore struct {
+// the MaxLateness of the log.
+type IdempotencyStore struct {
 	database
 	name string
 }
 
-var _ lending.JournalStore = (*JournalStore)(nil)
+var _ store.Store = (*IdempotencyStore)(nil)
 
-// NewJournalStore returns the store of that name. Answers lie in it in the clear, with
-// personal data, unless it is given to [lending.NewEncryptedJournalStore]. What is wrong with
+// NewIdempotencyStore returns the store of that name. Answers lie in it in the clear, with
+// personal data, unless it is given to [store.NewEncrypted]. What is wrong with
 // opts is the error of its methods, and of [Migrate].
-func NewJournalStore(pool *pgxpool.Pool, name string, opts ...Option) *JournalStore {
-	return &JournalStore{opened(pool, opts), name}
+func NewIdempotencyStore(pool *pgxpool.Pool, name string, opts ...Option) *IdempotencyStore {
+	return &IdempotencyStore{opened(pool, opts), name}
 }
 
 // session is a connection, or a transaction.
@@ -47,8 +47,8 @@ type session interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// Load implements [lending.JournalStore].
-func (s *JournalStore) Load(ctx context.Context, key string) (entry *lending.JournalEntry, err error) {
+// Load implements [store.Store].
+func (s *IdempotencyStore) Load(ctx context.Context, key string) (entry *store.Entry, err error) {
 	err = s.retry(ctx, func(conn *pgxpool.Conn) error {
 		entry, err = s.load(ctx, conn, key)
 		return err
@@ -56,10 +56,10 @@ func (s *JournalStore) Load(ctx context.Context, key string) (entry *lending.Jou
 	return entry, err
 }
 
-const entryColumns = "key, revision, state, scope, data, greatest(pg_catalog.clock_timestamp() - saved_at, '0')"
+const entryColumns = "key, revision, state, lock, data, greatest(pg_catalog.clock_timestamp() - saved_at, '0')"
 
-func (s *JournalStore) load(ctx context.Context, db session, key string) (*lending.JournalEntry, error) {
-	rows, err := db.Query(ctx, s.sql("SELECT "+entryColumns+" FROM {journal} WHERE name = $1 AND key = $2"), s.name, key)
+func (s *IdempotencyStore) load(ctx context.Context, db session, key string) (*store.Entry, error) {
+	rows, err := db.Query(ctx, s.sql("SELECT "+entryColumns+" FROM {idempotency} WHERE name = $1 AND key = $2"), s.name, key)
 	if err != nil {
 		return nil, err
 	}
@@ -72,26 +72,26 @@ func (s *JournalStore) load(ctx context.Context, db session, key string) (*lendi
 	return &entry, nil
 }
 
-func scanEntry(row pgx.CollectableRow) (e lending.JournalEntry, err error) {
-	err = row.Scan(&e.Key, &e.Revision, &e.State, &e.Scope, &e.Data, &e.Age)
+func scanEntry(row pgx.CollectableRow) (e store.Entry, err error) {
+	err = row.Scan(&e.Key, &e.Revision, &e.State, &e.Lock, &e.Data, &e.Age)
 	return e, err
 }
 
 const (
 	insertEntry = `
-INSERT INTO {journal} (name, key, revision, state, scope, data, saved_by, saved_at)
+INSERT INTO {idempotency} (name, key, revision, state, lock, data, saved_by, saved_at)
 VALUES ($1, $2, $3::bigint + 1, $4, $5, $6, $7, pg_catalog.clock_timestamp()) ON CONFLICT DO NOTHING`
 	updateEntry = `
-UPDATE {journal} SET revision = revision + 1, state = $4, scope = $5, data = $6, saved_by = $7, saved_at = pg_catalog.clock_timestamp()
+UPDATE {idempotency} SET revision = revision + 1, state = $4, lock = $5, data = $6, saved_by = $7, saved_at = pg_catalog.clock_timestamp()
 WHERE name = $1 AND key = $2 AND revision = $3`
 	inTheWay = `
-SELECT coalesce((SELECT revision FROM {journal} WHERE name = $1 AND key = $2), 0),
-	EXISTS (SELECT FROM {journal} WHERE name = $1 AND key = $2 AND saved_by = $3),
-	coalesce((SELECT key FROM {journal} WHERE name = $1 AND scope = $4 AND scope <> '' AND key <> $2), '')`
+SELECT coalesce((SELECT revision FROM {idempotency} WHERE name = $1 AND key = $2), 0),
+	EXISTS (SELECT FROM {idempotency} WHERE name = $1 AND key = $2 AND saved_by = $3),
+	coalesce((SELECT key FROM {idempotency} WHERE name = $1 AND lock = $4 AND lock <> '' AND key <> $2), '')`
 )
 
-// Save implements [lending.JournalStore]. It returns when the entry is committed.
-func (s *JournalStore) Save(ctx context.Context, entry lending.JournalEntry) error {
+// Save implements [store.Store]. It returns when the entry is committed.
+func (s *IdempotencyStore) Save(ctx context.Context, entry store.Entry) error {
 	by := rand.Text()
 	return s.retry(ctx, func(conn *pgxpool.Conn) error {
 		if saved, err := s.save(ctx, conn, entry, by); saved || err != nil {
@@ -102,7 +102,7 @@ func (s *JournalStore) Save(ctx context.Context, entry lending.JournalEntry) err
 }
 
 // save reports whether it could.
-func (s *JournalStore) save(ctx context.Context, db session, entry lending.JournalEntry, by string) (saved bool, err error) {
+func (s *IdempotencyStore) save(ctx context.Context, db session, entry store.Entry, by string) (saved bool, err error) {
 	statement := updateEntry
 	if entry.Revision == 0 {
 		statement = insertEntry
@@ -111,7 +111,7 @@ func (s *JournalStore) save(ctx context.Context, db session, entry lending.Journ
 	if data == nil {
 		data = []byte{}
 	}
-	tag, err := db.Exec(ctx, s.sql(statement), s.name, entry.Key, entry.Revision, string(entry.State), entry.Scope, data, by)
+	tag, err := db.Exec(ctx, s.sql(statement), s.name, entry.Key, entry.Revision, string(entry.State), entry.Lock, data, by)
 	if stateOf(err) == uniqueViolation {
 		return false, nil
 	}
@@ -122,20 +122,20 @@ const uniqueViolation = "23505" // SQLSTATE
 
 // refused says why an entry could not be saved: nothing was, unless the connection broke at
 // an earlier try, whose entry names the Save that it comes from.
-func (s *JournalStore) refused(ctx context.Context, db session, entry lending.JournalEntry, by string) error {
+func (s *IdempotencyStore) refused(ctx context.Context, db session, entry store.Entry, by string) error {
 	var revision int64
 	var ours bool
 	var holder string
-	err := db.QueryRow(ctx, s.sql(inTheWay), s.name, entry.Key, by, entry.Scope).Scan(&revision, &ours, &holder)
+	err := db.QueryRow(ctx, s.sql(inTheWay), s.name, entry.Key, by, entry.Lock).Scan(&revision, &ours, &holder)
 	switch {
 	case err != nil:
 		return err
 	case ours:
 		return nil
 	case revision != entry.Revision:
-		return lending.ErrJournalConflict
+		return store.ErrConflict
 	case holder != "":
-		return &lending.ScopeHeldError{Key: holder}
+		return &store.LockedError{Key: holder}
 	}
 	return errAgain // what was in the way has gone
 }
@@ -143,13 +143,13 @@ func (s *JournalStore) refused(ctx context.Context, db session, entry lending.Jo
 // The oldest of each state are at the front of its part of the index.
 const listEntries = `
 SELECT ` + entryColumns + ` FROM (SELECT DISTINCT pg_catalog.unnest($2::text[]) AS wanted) states, LATERAL (
-	SELECT * FROM {journal} WHERE name = $1 AND state = wanted AND pg_catalog.starts_with(key, $3)
+	SELECT * FROM {idempotency} WHERE name = $1 AND state = wanted AND pg_catalog.starts_with(key, $3)
 		AND saved_at <= CASE WHEN $4::interval > '0' THEN pg_catalog.statement_timestamp() - $4::interval ELSE 'infinity' END
 	ORDER BY saved_at, key LIMIT $5::bigint) entries
 ORDER BY saved_at, key LIMIT $5::bigint`
 
-// List implements [lending.JournalStore].
-func (s *JournalStore) List(ctx context.Context, filter lending.JournalFilter) (entries []lending.JournalEntry, err error) {
+// List implements [store.Store].
+func (s *IdempotencyStore) List(ctx context.Context, filter store.Filter) (entries []store.Entry, err error) {
 	err = s.retry(ctx, func(conn *pgxpool.Conn) error {
 		entries, err = s.list(ctx, conn, filter)
 		return err
@@ -157,7 +157,7 @@ func (s *JournalStore) List(ctx context.Context, filter lending.JournalFilter) (
 	return entries, err
 }
 
-func (s *JournalStore) list(ctx context.Context, db session, filter lending.JournalFilter) ([]lending.JournalEntry, error) {
+func (s *IdempotencyStore) list(ctx context.Context, db session, filter store.Filter) ([]store.Entry, error) {
 	states := make([]string, len(filter.States))
 	for i, state := range filter.States {
 		states[i] = string(state)

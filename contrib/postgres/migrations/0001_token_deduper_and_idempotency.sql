@@ -20,25 +20,25 @@ CREATE TABLE {deduper} (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX ON {deduper} (ends);
 
--- Commands with a key. Nothing is deleted.
-CREATE TABLE {journal} (
+-- Mutations with an idempotency key. Nothing is deleted.
+CREATE TABLE {idempotency} (
 	name     text        NOT NULL,
 	key      text        COLLATE "C" NOT NULL,
 	revision bigint      NOT NULL,
 	state    text        COLLATE "C" NOT NULL,
-	scope    text        NOT NULL, -- '' for none
+	lock     text        NOT NULL, -- '' for none
 	data     bytea       NOT NULL,
 	saved_by text        NOT NULL, -- names the Save, so that it knows itself
 	saved_at timestamptz NOT NULL,
 	PRIMARY KEY (name, key)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
-CREATE UNIQUE INDEX ON {journal} (name, scope) WHERE scope <> '';
-CREATE INDEX ON {journal} (name, state, saved_at, key);
+CREATE UNIQUE INDEX ON {idempotency} (name, lock) WHERE lock <> '';
+CREATE INDEX ON {idempotency} (name, state, saved_at, key);
 
--- Keys of commands that are to be sent, noted in transactions of the caller's.
-CREATE TABLE {intent} (
-	name     text        NOT NULL, -- of the journal
+-- The keys of mutations that are to be sent, written down in transactions of the caller's.
+CREATE TABLE {outbox} (
+	name     text        NOT NULL, -- of the store
 	key      text        COLLATE "C" NOT NULL,
-	noted_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+	added_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
 	PRIMARY KEY (name, key)
 );

@@ -7,38 +7,40 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
 // The answer is lost. The same call again finds the customer, and does not make another.
-func ExampleWithKey() {
-	journal := lending.NewJournal(lending.NewMemoryJournalStore(), nil)
-	service, client := demo(lending.WithJournal(journal))
+func ExampleWithIdempotencyKey() {
+	log := must(idempotency.NewLog(store.NewMemory(), nil))
+	service, client := demo(lending.WithIdempotency(log))
 	service.Fail("POST /api/Application/create-customer", lendingtest.Fault{ResetAfter: true})
 
 	ctx, request := context.Background(), ada()
-	ctx = lending.WithKey(ctx, "order-42/create-customer")
+	ctx = lending.WithIdempotencyKey(ctx, "order-42/create-customer")
 	customer, err := client.Applications.CreateCustomer(ctx, request)
 	fmt.Println(customer == nil, err)
 	customer, err = client.Applications.CreateCustomer(ctx, request)
 	fmt.Println(customer.ID, err)
 	fmt.Println("customers made:", service.Executed("POST /api/Application/create-customer"))
 	// Output:
-	// true lending: POST /api/Application/create-customer: connection reset: outcome unknown, settle it with Customers.GetByEmail
+	// true lending: POST /api/Application/create-customer: connection reset: outcome unknown, check with Customers.GetByEmail
 	// 00000001-0001-4000-8000-000000000001 <nil>
 	// customers made: 1
 }
 
 // A partner sends his order number along, which the service keeps in a field that it does not
 // publish. With it he tells his application from any other.
-func ExampleSettleWith() {
-	service, client := demo(lending.WithJournal(lending.NewJournal(lending.NewMemoryJournalStore(), nil)))
+func ExampleWithIdempotency_check() {
+	service, client := demo(lending.WithIdempotency(must(idempotency.NewLog(store.NewMemory(), nil))))
 	ctx := context.Background()
 	customer := must(lending.ParseCustomerID(service.AddCustomer(lendingtest.Customer{Email: "ada@example.com"}).ID))
-	look := func(ctx context.Context) (lending.Verdict, error) {
+	check := func(ctx context.Context) (idempotency.Verdict, error) {
 		list, err := client.Applications.ListByCustomer(ctx, customer)
 		if err != nil {
-			return lending.Verdict{}, err
+			return idempotency.Verdict{}, err
 		}
 		for _, application := range list {
 			var known struct {
@@ -46,18 +48,19 @@ func ExampleSettleWith() {
 				ExtraInformation map[string]string
 			}
 			if err := application.Decode(&known); err != nil {
-				return lending.Verdict{}, err
+				return idempotency.Verdict{}, err
 			}
 			if known.ExtraInformation["order"] == "42" {
-				return lending.Happened(known.ID), nil
+				return idempotency.Happened(known.ID), nil
 			}
 		}
-		return lending.NotHappened(), nil
+		return idempotency.NotHappened(), nil
 	}
 
 	service.Fail("POST /api/Application/create-application", lendingtest.Fault{ResetAfter: true})
+	keyed := idempotency.WithCheck(lending.WithIdempotencyKey(ctx, "order-42/application"), check)
 	for range 2 {
-		id, err := client.Applications.Create(lending.WithKey(ctx, "order-42/application", lending.SettleWith(look)), lending.ApplicationRequest{
+		id, err := client.Applications.Create(keyed, lending.ApplicationRequest{
 			CustomerID: customer, BusinessName: "Lovelace Analytics", BusinessZip: "94105", ExtraInformation: map[string]string{"order": "42"},
 		}, nil)
 		fmt.Println(id, errors.Is(err, lending.ErrOutcomeUnknown))
@@ -68,26 +71,26 @@ func ExampleSettleWith() {
 }
 
 // Nothing that is published shows whether a link was sent. A person asks the customer.
-func ExampleJournal_Resolve() {
-	journal := lending.NewJournal(lending.NewMemoryJournalStore(), nil)
-	service, client := demo(lending.WithJournal(journal))
+func ExampleWithIdempotency_resolve() {
+	log := must(idempotency.NewLog(store.NewMemory(), nil))
+	service, client := demo(lending.WithIdempotency(log))
 	loan := service.AddLoan(lendingtest.Loan{})
 	application := must(lending.ParseApplicationID(loan.ApplicationID))
 	service.Fail("POST /api/Application/send-application-link", lendingtest.Fault{ResetAfter: true})
 
 	ctx := context.Background()
-	keyed := lending.WithKey(ctx, "order-42/link")
+	keyed := lending.WithIdempotencyKey(ctx, "order-42/link")
 	for range 2 {
 		err := client.Applications.SendLink(keyed, application)
-		fmt.Println("undecided:", errors.Is(err, lending.ErrUndecided))
+		fmt.Println("needs review:", errors.Is(err, idempotency.ErrNeedsReview))
 	}
-	unsettled, err := journal.Unsettled(ctx, 10)
-	fmt.Println(len(unsettled), unsettled[0].Key, unsettled[0].State, unsettled[0].Age < time.Minute, err)
-	err = journal.Resolve(ctx, "order-42/link", lending.Resolution{By: "ada", Why: "the customer has it", Verdict: lending.Happened(nil)})
+	inDoubt, err := log.InDoubt(ctx, 10)
+	fmt.Println(len(inDoubt), inDoubt[0].Key, inDoubt[0].State, inDoubt[0].Age < time.Minute, err)
+	err = log.Resolve(ctx, "order-42/link", idempotency.Resolution{By: "ada", Why: "the customer has it", Verdict: idempotency.Happened(nil)})
 	fmt.Println(err, client.Applications.SendLink(keyed, application))
 	// Output:
-	// undecided: false
-	// undecided: true
-	// 1 order-42/link undecided true <nil>
+	// needs review: false
+	// needs review: true
+	// 1 order-42/link needs_review true <nil>
 	// <nil> <nil>
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// The journal says whose token it was, and how long the answer took.
-func TestJournalTellsWhoAndHowLong(t *testing.T) {
+// The request log says whose token it was, and how long the answer took.
+func TestRequestsTellWhoAndHowLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const route = "GET /api/Webhook/get-all-subscriptions"
 		s := lendingtest.New()
@@ -28,12 +28,12 @@ func TestJournalTellsWhoAndHowLong(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, resp.Body.Close())
 		}
-		journal := s.Requests()
-		require.Len(t, journal, 2)
-		assert.Equal(t, lendingtest.Username, journal[0].Username, "also where the answer is a 403")
-		assert.Equal(t, 3*time.Second, journal[0].Duration)
-		assert.Empty(t, journal[1].Username)
-		assert.Zero(t, journal[1].Duration)
-		assert.Equal(t, []int{1, 2}, []int{journal[0].Number, journal[1].Number})
+		requests := s.Requests()
+		require.Len(t, requests, 2)
+		assert.Equal(t, lendingtest.Username, requests[0].Username, "also where the answer is a 403")
+		assert.Equal(t, 3*time.Second, requests[0].Duration)
+		assert.Empty(t, requests[1].Username)
+		assert.Zero(t, requests[1].Duration)
+		assert.Equal(t, []int{1, 2}, []int{requests[0].Number, requests[1].Number})
 	})
 }

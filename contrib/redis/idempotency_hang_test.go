@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
@@ -17,14 +17,14 @@ import (
 func TestJournalReturnsWhileRedisHangs(t *testing.T) {
 	server := startRedis(t)
 	client := redis.NewClient(&redis.Options{Addr: server.address(), ContextTimeoutEnabled: true})
-	store := journal(t, client)
-	require.NoError(t, store.Save(t.Context(), sent("a", "")))
+	entries := log(t, client)
+	require.NoError(t, entries.Save(t.Context(), sent("a", "")))
 	require.NoError(t, server.process.Process.Signal(syscall.SIGSTOP))
 	for _, call := range []func(ctx context.Context) error{
-		func(ctx context.Context) error { return store.Save(ctx, sent("b", "")) },
-		func(ctx context.Context) error { _, err := store.Load(ctx, "a"); return err },
+		func(ctx context.Context) error { return entries.Save(ctx, sent("b", "")) },
+		func(ctx context.Context) error { _, err := entries.Load(ctx, "a"); return err },
 		func(ctx context.Context) error {
-			_, err := store.List(ctx, lending.JournalFilter{States: []lending.CommandState{lending.CommandSent}, Limit: 1})
+			_, err := entries.List(ctx, store.Filter{States: []store.State{store.Sent}, Limit: 1})
 			return err
 		},
 	} {
@@ -35,5 +35,5 @@ func TestJournalReturnsWhileRedisHangs(t *testing.T) {
 		cancel()
 	}
 	require.NoError(t, server.process.Process.Signal(syscall.SIGCONT))
-	require.Eventually(t, func() bool { _, err := store.Load(t.Context(), "a"); return err == nil }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { _, err := entries.Load(t.Context(), "a"); return err == nil }, 10*time.Second, 10*time.Millisecond)
 }

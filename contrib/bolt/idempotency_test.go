@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/internal/test/journaltest"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/idempotencytest"
 	"github.com/lendingapi/lending-go/lendingtest/storetest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -25,51 +25,51 @@ import (
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
 )
 
-func openJournal(t *testing.T, path string) *lendingbolt.JournalStore {
+func openJournal(t *testing.T, path string) *lendingbolt.IdempotencyStore {
 	t.Helper()
-	store, err := lendingbolt.OpenJournalStore(path, nil)
+	entries, err := lendingbolt.OpenIdempotencyStore(path, nil)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = store.Close() })
-	return store
+	t.Cleanup(func() { _ = entries.Close() })
+	return entries
 }
 
 func TestJournalStoreKeepsItsContract(t *testing.T) {
 	t.Parallel()
-	storetest.JournalStore(t, func(t *testing.T) func() lending.JournalStore {
+	storetest.IdempotencyStore(t, func(t *testing.T) func() store.Store {
 		t.Helper()
-		path, closed := filepath.Join(t.TempDir(), "journal"), func() error { return nil }
-		return func() lending.JournalStore {
+		path, closed := filepath.Join(t.TempDir(), "log"), func() error { return nil }
+		return func() store.Store {
 			require.NoError(t, closed())
-			store := openJournal(t, path)
-			closed = store.Close
-			return store
+			entries := openJournal(t, path)
+			closed = entries.Close
+			return entries
 		}
 	})
 }
 
-func sent(key, scope string) lending.JournalEntry {
-	return lending.JournalEntry{Key: key, State: lending.CommandSent, Scope: scope, Data: []byte("data of " + key)}
+func sent(key, scope string) store.Entry {
+	return store.Entry{Key: key, State: store.Sent, Lock: scope, Data: []byte("data of " + key)}
 }
 
 func TestJournalFile(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "journal")
-	store := openJournal(t, path)
+	path := filepath.Join(t.TempDir(), "log")
+	entries := openJournal(t, path)
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
-	_, err = lendingbolt.OpenJournalStore(path, &lendingbolt.JournalStoreOptions{Wait: 20 * time.Millisecond})
+	_, err = lendingbolt.OpenIdempotencyStore(path, &lendingbolt.IdempotencyStoreOptions{Wait: 20 * time.Millisecond})
 	require.EqualError(t, err, "lendingbolt: open: another process has the file open")
-	require.NoError(t, store.Save(t.Context(), sent("a", "")))
-	require.NoError(t, store.Close())
-	require.Error(t, store.Save(t.Context(), sent("b", "")))
-	_, err = store.Load(t.Context(), "a")
+	require.NoError(t, entries.Save(t.Context(), sent("a", "")))
+	require.NoError(t, entries.Close())
+	require.Error(t, entries.Save(t.Context(), sent("b", "")))
+	_, err = entries.Load(t.Context(), "a")
 	require.Error(t, err, "nil would say that the command was never sent")
-	_, err = store.List(t.Context(), lending.JournalFilter{States: []lending.CommandState{lending.CommandSent}, Limit: 1})
+	_, err = entries.List(t.Context(), store.Filter{States: []store.State{store.Sent}, Limit: 1})
 	require.Error(t, err)
-	require.NotContains(t, fmt.Sprintf("%+v %#v", store, store), path)
+	require.NotContains(t, fmt.Sprintf("%+v %#v", entries, entries), path)
 	require.NoError(t, os.WriteFile(path, []byte("no database"), 0o600))
-	_, err = lendingbolt.OpenJournalStore(path, nil)
+	_, err = lendingbolt.OpenIdempotencyStore(path, nil)
 	require.ErrorContains(t, err, "lendingbolt: open: ")
 }
 
@@ -86,7 +86,7 @@ func edit(t *testing.T, path string, change func(tx *bbolt.Tx) error) {
 func moveClock(t *testing.T, path string, by time.Duration) {
 	t.Helper()
 	edit(t, path, func(tx *bbolt.Tx) error {
-		b := tx.Bucket([]byte("journal states"))
+		b := tx.Bucket([]byte("idempotency states"))
 		return b.SetSequence(b.Sequence() - uint64(by))
 	})
 }
@@ -95,94 +95,94 @@ func moveClock(t *testing.T, path string, by time.Duration) {
 // they were.
 func TestJournalClockSetBack(t *testing.T) {
 	t.Parallel()
-	path, start := filepath.Join(t.TempDir(), "journal"), time.Now()
-	store := openJournal(t, path)
-	require.NoError(t, store.Save(t.Context(), sent("a", "")))
+	path, start := filepath.Join(t.TempDir(), "log"), time.Now()
+	entries := openJournal(t, path)
+	require.NoError(t, entries.Save(t.Context(), sent("a", "")))
 	age := func() time.Duration {
 		t.Helper()
-		entry, err := store.Load(t.Context(), "a")
+		entry, err := entries.Load(t.Context(), "a")
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, entry.Age, time.Duration(0))
 		return entry.Age
 	}
 	reopen := func(moved time.Duration) {
 		t.Helper()
-		require.NoError(t, store.Close())
+		require.NoError(t, entries.Close())
 		moveClock(t, path, moved)
-		store = openJournal(t, path)
+		entries = openJournal(t, path)
 	}
 	reopen(-time.Hour)
 	require.LessOrEqual(t, age(), time.Since(start))
 	before := age()
 	require.Eventually(t, func() bool { return age() > before+20*time.Millisecond }, 10*time.Second, 5*time.Millisecond)
-	require.NoError(t, store.Save(t.Context(), sent("b", "")))
+	require.NoError(t, entries.Save(t.Context(), sent("b", "")))
 	reopen(-time.Hour)
-	require.NoError(t, store.Save(t.Context(), sent("c", "")))
+	require.NoError(t, entries.Save(t.Context(), sent("c", "")))
 	require.LessOrEqual(t, age(), time.Since(start))
-	entries, err := store.List(t.Context(), lending.JournalFilter{States: []lending.CommandState{lending.CommandSent}, Limit: 3})
+	listed, err := entries.List(t.Context(), store.Filter{States: []store.State{store.Sent}, Limit: 3})
 	require.NoError(t, err)
-	require.Equal(t, "b", entries[1].Key)
-	require.Equal(t, "c", entries[2].Key, "it was saved last, whatever the clock showed")
+	require.Equal(t, "b", listed[1].Key)
+	require.Equal(t, "c", listed[2].Key, "it was saved last, whatever the clock showed")
 
 	reopen(time.Hour) // between two processes: as long as it takes to start the next one, as far as anybody can tell
 	require.InDelta(t, time.Hour, age(), float64(time.Minute))
-	require.NoError(t, store.Save(t.Context(), lending.JournalEntry{Key: "a", Revision: 1, State: lending.CommandSent}))
+	require.NoError(t, entries.Save(t.Context(), store.Entry{Key: "a", Revision: 1, State: store.Sent}))
 	require.LessOrEqual(t, age(), time.Since(start))
 
-	require.NoError(t, store.Close())
+	require.NoError(t, entries.Close())
 	edit(t, path, func(tx *bbolt.Tx) error { // what no process has done
-		b := tx.Bucket([]byte("journal entries"))
+		b := tx.Bucket([]byte("idempotency entries"))
 		return b.SetSequence(b.Sequence() - uint64(2*time.Hour))
 	})
-	store = openJournal(t, path)
+	entries = openJournal(t, path)
 	require.Zero(t, age())
 }
 
 // An entry that cannot be read is no entry that is not there: its command is not sent.
 func TestJournalEntryThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "journal")
-	store := openJournal(t, path)
-	require.NoError(t, store.Save(t.Context(), sent("a", "scope of a")))
-	require.NoError(t, store.Save(t.Context(), sent("b", "")))
-	require.NoError(t, store.Close())
+	path := filepath.Join(t.TempDir(), "log")
+	entries := openJournal(t, path)
+	require.NoError(t, entries.Save(t.Context(), sent("a", "scope of a")))
+	require.NoError(t, entries.Save(t.Context(), sent("b", "")))
+	require.NoError(t, entries.Close())
 	var whole []byte
 	edit(t, path, func(tx *bbolt.Tx) error {
-		whole = bytes.Clone(tx.Bucket([]byte("journal entries")).Get([]byte("a")))
+		whole = bytes.Clone(tx.Bucket([]byte("idempotency entries")).Get([]byte("a")))
 		return nil
 	})
 	spoilt := [][]byte{{}, {1}, whole[:16], whole[:18], whole[:24], append([]byte{2}, whole[1:]...)}
 	for _, value := range spoilt {
-		edit(t, path, func(tx *bbolt.Tx) error { return tx.Bucket([]byte("journal entries")).Put([]byte("a"), value) })
-		store := openJournal(t, path)
-		_, err := store.Load(t.Context(), "a")
-		require.ErrorIs(t, err, lending.ErrCorruptEntry)
+		edit(t, path, func(tx *bbolt.Tx) error { return tx.Bucket([]byte("idempotency entries")).Put([]byte("a"), value) })
+		entries := openJournal(t, path)
+		_, err := entries.Load(t.Context(), "a")
+		require.ErrorIs(t, err, store.ErrCorrupt)
 		for revision := range int64(2) {
-			require.ErrorIs(t, store.Save(t.Context(), lending.JournalEntry{Key: "a", Revision: revision}), lending.ErrCorruptEntry)
+			require.ErrorIs(t, entries.Save(t.Context(), store.Entry{Key: "a", Revision: revision}), store.ErrCorrupt)
 		}
-		entries, err := store.List(t.Context(), lending.JournalFilter{States: []lending.CommandState{lending.CommandSent}, Limit: 2})
-		require.ErrorIs(t, err, lending.ErrCorruptEntry)
-		require.Len(t, entries, 1, "the others")
-		require.NoError(t, store.Close())
+		listed, err := entries.List(t.Context(), store.Filter{States: []store.State{store.Sent}, Limit: 2})
+		require.ErrorIs(t, err, store.ErrCorrupt)
+		require.Len(t, listed, 1, "the others")
+		require.NoError(t, entries.Close())
 	}
 }
 
-// What becomes of the file while it is open cannot end the process, and is no empty journal.
+// What becomes of the file while it is open cannot end the process, and is no empty log.
 func TestJournalOutlivesItsFile(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "journal")
-	store := openJournal(t, path)
+	path := filepath.Join(t.TempDir(), "log")
+	entries := openJournal(t, path)
 	for i := range 300 {
-		require.NoError(t, store.Save(t.Context(), sent(fmt.Sprint("key ", i), fmt.Sprint("scope ", i))))
+		require.NoError(t, entries.Save(t.Context(), sent(fmt.Sprint("key ", i), fmt.Sprint("scope ", i))))
 	}
 	require.NoError(t, os.Truncate(path, 2*int64(os.Getpagesize())))
-	_, err := store.Load(t.Context(), "key 7")
+	_, err := entries.Load(t.Context(), "key 7")
 	require.ErrorContains(t, err, "the file is damaged")
-	require.ErrorContains(t, store.Save(t.Context(), sent("new", "")), "the file is damaged")
-	_, err = store.List(t.Context(), lending.JournalFilter{States: []lending.CommandState{lending.CommandSent}, Limit: 1})
+	require.ErrorContains(t, entries.Save(t.Context(), sent("new", "")), "the file is damaged")
+	_, err = entries.List(t.Context(), store.Filter{States: []store.State{store.Sent}, Limit: 1})
 	require.ErrorContains(t, err, "the file is damaged")
-	_ = store.Close()
-	_, err = lendingbolt.OpenJournalStore(path, nil)
+	_ = entries.Close()
+	_, err = lendingbolt.OpenIdempotencyStore(path, nil)
 	require.Error(t, err)
 }
 
@@ -190,20 +190,20 @@ func TestJournalOutlivesItsFile(t *testing.T) {
 // made later.
 func TestJournalReturnsWhileTheDiskIsBusy(t *testing.T) {
 	t.Parallel()
-	store := openJournal(t, filepath.Join(t.TempDir(), "journal"))
+	entries := openJournal(t, filepath.Join(t.TempDir(), "log"))
 	var busy sync.WaitGroup
 	var ended atomic.Bool
 	entry := sent("large", "")
 	entry.Data = bytes.Repeat([]byte("x"), 64<<20) // takes the disk a while
 	busy.Go(func() {
 		defer ended.Store(true)
-		assert.NoError(t, store.Save(t.Context(), entry))
+		assert.NoError(t, entries.Save(t.Context(), entry))
 	})
 	var left []string // keys of Saves that nobody waited for
 	for i := 0; !ended.Load(); i++ {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		key := fmt.Sprint("key ", i)
-		err := store.Save(ctx, sent(key, ""))
+		err := entries.Save(ctx, sent(key, ""))
 		cancel()
 		if err != nil {
 			require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -212,10 +212,10 @@ func TestJournalReturnsWhileTheDiskIsBusy(t *testing.T) {
 	}
 	busy.Wait()
 	require.Greater(t, len(left), 5, "each waited for the disk")
-	require.NoError(t, store.Save(t.Context(), sent("last", "")))
+	require.NoError(t, entries.Save(t.Context(), sent("last", "")))
 	made := 0
 	for _, key := range left {
-		entry, err := store.Load(t.Context(), key)
+		entry, err := entries.Load(t.Context(), key)
 		require.NoError(t, err)
 		if entry != nil {
 			made++
@@ -230,7 +230,7 @@ const journalVariable = "LENDING_BOLT_JOURNAL" // the file, for the process of T
 // there, and what had not is there as a whole or not at all.
 func TestJournalUnderKill(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "journal")
+	path := filepath.Join(t.TempDir(), "log")
 	saved := map[string]int64{}
 	total := 0
 	const kills = 12
@@ -256,9 +256,9 @@ func TestJournalUnderKill(t *testing.T) {
 			}
 		}
 		require.Error(t, process.Wait(), "it was not killed")
-		store := openJournal(t, path)
-		require.NoError(t, journaltest.Check(t.Context(), store, saved))
-		require.NoError(t, store.Close())
+		entries := openJournal(t, path)
+		require.NoError(t, idempotencytest.Check(t.Context(), entries, saved))
+		require.NoError(t, entries.Close())
 	}
 	t.Logf("%d Saves of %d entries, %d kills", total, len(saved), kills)
 }
@@ -268,11 +268,11 @@ func TestJournalChild(t *testing.T) {
 	if path == "" {
 		t.Skip("only in the processes that TestJournalUnderKill starts")
 	}
-	store := openJournal(t, path)
+	entries := openJournal(t, path)
 	var working sync.WaitGroup
 	for worker := range 8 {
 		working.Go(func() {
-			err := journaltest.Count(t.Context(), store, worker, func(key string, revision int64) {
+			err := idempotencytest.Count(t.Context(), entries, worker, func(key string, revision int64) {
 				_, _ = fmt.Fprintf(os.Stdout, "saved %s=%d\n", key, revision)
 			})
 			_, _ = fmt.Fprintln(os.Stdout, "failed:", err)

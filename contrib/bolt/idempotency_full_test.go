@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/stretchr/testify/require"
 
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
@@ -21,9 +21,9 @@ func TestJournalOnAFullDisk(t *testing.T) {
 
 func journalWhenFull(t *testing.T, path string, limit func(size uint64)) {
 	t.Helper()
-	store := openJournal(t, path)
+	entries := openJournal(t, path)
 	limit(1 << 20)
-	numbered := func(n int) lending.JournalEntry {
+	numbered := func(n int) store.Entry {
 		entry := sent(fmt.Sprint("key ", n), fmt.Sprint("scope ", n))
 		entry.Data = []byte(strings.Repeat("x", 2000))
 		return entry
@@ -31,29 +31,29 @@ func journalWhenFull(t *testing.T, path string, limit func(size uint64)) {
 	saved := 0
 	var err error
 	for ; err == nil && saved < 5000; saved++ {
-		err = store.Save(t.Context(), numbered(saved))
+		err = entries.Save(t.Context(), numbered(saved))
 	}
 	saved-- // the last was refused
 	require.Error(t, err)
 	check := func() {
-		entries, err := store.List(t.Context(), lending.JournalFilter{States: []lending.CommandState{lending.CommandSent}, Limit: 5000})
+		listed, err := entries.List(t.Context(), store.Filter{States: []store.State{store.Sent}, Limit: 5000})
 		require.NoError(t, err)
-		require.Len(t, entries, saved)
-		refused, err := store.Load(t.Context(), numbered(saved).Key)
+		require.Len(t, listed, saved)
+		refused, err := entries.Load(t.Context(), numbered(saved).Key)
 		require.NoError(t, err)
 		require.Nil(t, refused, "it was refused")
 	}
 	for range 3 {
-		err = store.Save(t.Context(), numbered(saved))
+		err = entries.Save(t.Context(), numbered(saved))
 		require.Error(t, err)
-		require.NotErrorIs(t, err, lending.ErrJournalConflict, "it was remembered")
+		require.NotErrorIs(t, err, store.ErrConflict, "it was remembered")
 		check()
 	}
-	require.NoError(t, store.Close())
+	require.NoError(t, entries.Close())
 	limit(1 << 40)
-	store, err = lendingbolt.OpenJournalStore(path, nil)
+	entries, err = lendingbolt.OpenIdempotencyStore(path, nil)
 	require.NoError(t, err)
 	check()
-	require.NoError(t, store.Save(t.Context(), numbered(saved)))
-	require.NoError(t, store.Close())
+	require.NoError(t, entries.Save(t.Context(), numbered(saved)))
+	require.NoError(t, entries.Close())
 }

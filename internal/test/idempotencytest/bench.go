@@ -1,4 +1,4 @@
-package journaltest
+package idempotencytest
 
 import (
 	"bytes"
@@ -14,20 +14,26 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
 // Benchmark runs three things in turn, over real connections: a command, one with a key,
-// whose journal is in store, and write, twice: one durable write each, of as many bytes, by
+// whose log is in entries, and write, twice: one durable write each, of as many bytes, by
 // hand. A command with a key cannot cost less than the first and the last together. The
 // metric of interest is how many times as long it takes.
-func Benchmark(b *testing.B, store lending.JournalStore, write func(key string, data []byte) error) {
+func Benchmark(b *testing.B, entries store.Store, write func(key string, data []byte) error) {
 	b.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, "true")
 	}))
 	defer server.Close()
-	client, err := lending.New(server.URL, lending.WithTokenSource(lending.StaticToken("test-token")), lending.WithJournal(lending.NewJournal(store, nil)))
+	log, err := idempotency.NewLog(entries, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	client, err := lending.New(server.URL, lending.WithTokenSource(lending.StaticToken("test-token")), lending.WithIdempotency(log))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -35,7 +41,7 @@ func Benchmark(b *testing.B, store lending.JournalStore, write func(key string, 
 	command := func(ctx context.Context) error { // of a kind that needs no read before it
 		return client.Applications.Cancel(ctx, lending.ApplicationID(uuid.New()))
 	}
-	data := bytes.Repeat([]byte("x"), 300) // what a journal writes for it
+	data := bytes.Repeat([]byte("x"), 300) // what a log writes for it
 	n := 0
 	var took [3][]time.Duration
 	for b.Loop() {
@@ -43,7 +49,7 @@ func Benchmark(b *testing.B, store lending.JournalStore, write func(key string, 
 		key := fmt.Sprint("order-", n)
 		for i, turn := range []func() error{
 			func() error { return command(b.Context()) },
-			func() error { return command(lending.WithKey(b.Context(), key)) },
+			func() error { return command(lending.WithIdempotencyKey(b.Context(), key)) },
 			func() error {
 				if err := write(key, data); err != nil {
 					return err

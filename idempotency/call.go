@@ -1,0 +1,372 @@
+package idempotency
+
+import (
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/redact"
+)
+
+// What the log did with a call: see [lending.Call].Idempotency.
+const (
+	ActionSent     = "sent"     // the mutation was sent
+	ActionReplayed = "replayed" // it had happened: the recorded answer was returned
+	ActionRebuilt  = "rebuilt"  // it had happened: an answer from a check or a [Verdict] was returned
+	ActionRefused  = "refused"  // it was not sent, for a reason of the log
+	ActionCheck    = "check"    // a read before a mutation, or one that tells whether it happened
+)
+
+const (
+	// recordLimit is how long a store may take to record an outcome, trying again.
+	recordLimit = 10 * time.Second
+	// reserved is how long a mutation that is checked before it is sent has the lock to itself.
+	reserved = 10 * time.Second
+	// maxTurns is how often a call begins again because another has changed the entry.
+	maxTurns = 8
+)
+
+// keyedCall is the way of a mutation with a key through the log.
+type keyedCall struct {
+	settings
+	keyOptions
+	call  *lending.MutationCall
+	row   route
+	entry store.Entry // as it was loaded or saved last
+	data  entryData   // of the entry, as this call changes it
+	nonce string      // of the send of this call
+	left  bool        // the Left of data before the send
+	doubt bool        // it was sent before, and nothing shows that it did not happen then
+}
+
+// Do makes the mutation that key names happen once: it is the method of
+// [lending.Idempotency], which a client calls.
+func (l *Log) Do(ctx context.Context, key string, call *lending.MutationCall, send func(context.Context) (*lending.Response, error)) (*lending.Response, error) {
+	s, err := l.settings()
+	if err != nil {
+		return nil, err
+	}
+	k := &keyedCall{settings: s, keyOptions: optionsFor(ctx, key), call: call, row: routeOf(call)}
+	answer, err := k.turns(ctx)
+	switch {
+	case err != nil:
+		k.call.Observe(ctx, ActionRefused, err)
+		return nil, err
+	case answer != nil:
+		return answer, nil
+	}
+	k.call.Observe(ctx, ActionSent, nil)
+	answer, err = send(ctx)
+	return answer, k.record(ctx, answer, err)
+}
+
+func (k *keyedCall) route() string { return routeName(k.call) }
+
+// lock returns the name of the lock, hashed; "" if the mutation needs none.
+func (k *keyedCall) lock() string {
+	if k.row.lock == nil {
+		return ""
+	}
+	name := k.row.lock(k.call)
+	if name == "" {
+		return ""
+	}
+	return hashed(k.stored(name))
+}
+
+// hashed is a text of which only equality is of interest.
+func hashed(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// turns takes turns until nobody else has changed the entry meanwhile. It returns the
+// recorded answer, or nothing if the mutation is to be sent, now that this is written down.
+func (k *keyedCall) turns(ctx context.Context) (*lending.Response, error) {
+	for range maxTurns {
+		var answer *lending.Response
+		err := k.load(ctx)
+		if err == nil {
+			answer, err = k.turn(ctx)
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			return answer, err
+		}
+	}
+	return nil, k.refuse(Error{kind: ErrInProgress, RetryAfter: time.Second})
+}
+
+// load gets the entry of the key, a free one if there is none.
+func (k *keyedCall) load(ctx context.Context) error {
+	k.entry, k.data, k.doubt = store.Entry{}, entryData{}, false
+	entry, err := k.store.Load(ctx, k.stored(k.key))
+	if err == nil && entry != nil {
+		k.data, err = readData(entry.Data)
+	}
+	switch {
+	case err != nil:
+		return k.refuse(Error{kind: ErrStore, cause: err})
+	case entry == nil:
+		k.entry = store.Entry{Key: k.stored(k.key), State: store.Free}
+	default:
+		k.entry = *entry
+	}
+	return nil
+}
+
+// turn does what the state of the entry asks for.
+func (k *keyedCall) turn(ctx context.Context) (*lending.Response, error) {
+	if err := k.isSame(ctx); err != nil {
+		return nil, err
+	}
+	idle := k.data.idle(&k.entry)
+	switch k.entry.State {
+	case store.Free:
+		return nil, k.prepare(ctx)
+	case store.Done, store.Forgotten:
+		return k.replay(ctx, ActionReplayed)
+	case store.Sent:
+		if k.nonce != "" && k.nonce == k.data.Nonce { // the store has told this call of its own save
+			return nil, nil
+		}
+		if idle < 0 {
+			return nil, k.refuse(Error{kind: ErrInProgress, RetryAfter: -idle})
+		}
+	case store.InDoubt, store.NeedsReview:
+	}
+	return k.endDoubt(ctx, idle)
+}
+
+// isSame refuses the request if one that differs from it has left under its key.
+func (k *keyedCall) isSame(ctx context.Context) error {
+	if !k.data.Left { // there is none, or it may be corrected
+		k.data = entryData{Route: k.route(), CheckWith: k.call.CheckWith(), Salt: rand.Text()}
+	}
+	fingerprint, err := k.call.Fingerprint(ctx, []byte(k.data.Salt))
+	if err != nil {
+		return k.refuse(Error{kind: errFingerprint, cause: err})
+	}
+	if !k.data.Left {
+		k.data.Fingerprint = fingerprint
+	}
+	if k.data.Route != k.route() || !hmac.Equal(fingerprint, k.data.Fingerprint) {
+		return k.argumentError("has been used for another request, which has left")
+	}
+	return nil
+}
+
+func (k *keyedCall) argumentError(message string) error {
+	return &lending.ArgumentError{
+		Method: k.call.Method(), Route: k.call.Route(),
+		Fields: []lending.FieldError{{Field: "key", Message: message, Code: lending.CodeConflict}},
+	}
+}
+
+// prepare writes down that the mutation is sent, when the check before it is done.
+func (k *keyedCall) prepare(ctx context.Context) error {
+	if k.row.check != nil && k.data.Before == nil && k.check == nil {
+		if err := k.reserve(ctx); err != nil {
+			return err
+		}
+		before, err := k.row.check(ctx, k.call)
+		if err != nil {
+			return k.refuse(Error{kind: errCheckBefore, cause: err})
+		}
+		k.data.Before = &before
+	}
+	if k.entry.State == store.Free { // so that a sign-in that fails, or a person who is asked, is waited for before
+		if err := k.call.GetToken(ctx); err != nil {
+			return err
+		}
+	}
+	deadline, _ := ctx.Deadline()
+	k.left = k.data.Left
+	k.nonce = rand.Text()
+	k.data.Left, k.data.Nonce, k.data.Lease = true, k.nonce, time.Until(deadline)
+	k.data.Sends++
+	err := k.save(ctx, store.Sent, k.lock())
+	held, isHeld := errors.AsType[*store.LockedError](err)
+	switch {
+	case err == nil, errors.Is(err, store.ErrConflict):
+		return err
+	case isHeld:
+		return k.release(ctx, held.Key)
+	}
+	failed := k.refuse(Error{kind: ErrStore, cause: err})
+	k.free(ctx, time.Second) // it may be written down all the same
+	return failed
+}
+
+// reserve takes the lock before the check. If another mutation takes the lock, it changes
+// this entry, and this mutation is not sent: its check before could be older than the end
+// of the other, whose effect would be taken for its own.
+func (k *keyedCall) reserve(ctx context.Context) error {
+	lock := k.lock()
+	if lock == k.entry.Lock {
+		return nil
+	}
+	err := k.save(ctx, store.Free, lock)
+	if held, isHeld := errors.AsType[*store.LockedError](err); isHeld {
+		return k.release(ctx, held.Key)
+	}
+	return k.unsaved(err)
+}
+
+// release takes the lock from the mutation of another key, if that no longer needs it. It
+// returns a conflict then.
+func (k *keyedCall) release(ctx context.Context, key string) error {
+	other, err := k.store.Load(ctx, key)
+	if err != nil {
+		return k.refuse(Error{kind: ErrStore, cause: err})
+	}
+	if other == nil || other.Lock == "" {
+		return store.ErrConflict
+	}
+	held := Error{kind: ErrLocked, Held: strings.TrimPrefix(key, k.stored(""))}
+	of, err := readData(other.Data)
+	if err != nil || isInDoubt(other.State) {
+		held.RetryAfter = max(0, -of.idle(other))
+		return k.refuse(held)
+	}
+	if held.RetryAfter = of.Hold - other.Age; held.RetryAfter > 0 {
+		held.Why = "it was sent twice, and the first can be executed late"
+		return k.refuse(held)
+	}
+	if held.RetryAfter = min(reserved-other.Age, time.Second); other.State == store.Free && held.RetryAfter > 0 {
+		held.Why = "it is about to be sent"
+		return k.refuse(held)
+	}
+	other.Lock = ""
+	if err := k.store.Save(ctx, *other); err != nil && !errors.Is(err, store.ErrConflict) {
+		return k.refuse(Error{kind: ErrStore, cause: err})
+	}
+	return store.ErrConflict
+}
+
+// endDoubt finds out what became of a mutation that has been idle for that long.
+func (k *keyedCall) endDoubt(ctx context.Context, idle time.Duration) (*lending.Response, error) {
+	v, err := k.verdict(ctx)
+	if err == nil {
+		err = v.err
+	}
+	late := k.MaxLateness - idle // how long it can still be executed
+	switch {
+	case err != nil:
+		return nil, k.refuse(Error{kind: ErrInDoubt, cause: err})
+	case v.happened:
+		if err := k.store.Save(ctx, k.data.ended(&k.entry, v, k.MaxAnswer)); err != nil {
+			return nil, k.unsaved(err)
+		}
+		return k.replay(ctx, ActionRebuilt)
+	case k.safeToRepeat || k.row.setsValue || v.absent && late <= 0:
+		if k.row.setsValue && late > 0 {
+			k.data.Hold = k.MaxLateness // one executed late would undo what comes after
+		}
+		if k.check != nil {
+			k.data.Before = nil // which this check has not looked at
+		}
+		k.doubt = !v.absent || late > 0
+		return nil, k.prepare(ctx)
+	case v.absent:
+		return nil, k.refuse(Error{kind: ErrInDoubt, Why: "no read shows it, but it can be executed late", RetryAfter: late})
+	case v.early && late > 0:
+		return nil, k.refuse(Error{kind: ErrInDoubt, Why: v.why, RetryAfter: late})
+	}
+	if k.entry.State != store.NeedsReview { // or its age would begin anew
+		k.data.Why = v.why
+		if err := k.save(ctx, store.NeedsReview, k.lock()); err != nil {
+			return nil, k.unsaved(err)
+		}
+	}
+	return nil, k.refuse(Error{kind: ErrNeedsReview, Why: v.why})
+}
+
+// unsaved is the error of a call that could not write down what it has found out, nil for nil.
+func (k *keyedCall) unsaved(err error) error {
+	if err == nil || errors.Is(err, store.ErrConflict) {
+		return err
+	}
+	return k.refuse(Error{kind: ErrStore, cause: err})
+}
+
+// verdict says what became of the mutation.
+func (k *keyedCall) verdict(ctx context.Context) (verdict, error) {
+	switch {
+	case k.check != nil:
+		v, err := k.check(ctx)
+		return v.verdict(), err
+	case k.entry.State == store.NeedsReview:
+		return verdict{why: k.data.Why}, nil
+	case k.row.check == nil:
+		return verdict{why: cmp.Or(k.row.note, "nothing that is published shows it")}, nil
+	}
+	after, err := k.row.check(ctx, k.call)
+	if err != nil {
+		return verdict{}, err
+	}
+	v := k.row.compare(k.call, k.data.Before, after)
+	if v.happened && k.row.answer != nil {
+		v.answer, err = k.row.answer(ctx, k.call, k.data.Before, after)
+	}
+	return v, err
+}
+
+// header marks, in the [lending.Response] of [lending.CaptureResponse], an answer that has
+// not just come from the service.
+const header = "Lending-Idempotency"
+
+// replay returns the recorded answer.
+func (k *keyedCall) replay(ctx context.Context, action string) (*lending.Response, error) {
+	if k.data.Status == 0 && k.call.NeedsAnswer() {
+		return nil, k.refuse(Error{kind: ErrAnswerLost})
+	}
+	if k.data.Rebuilt {
+		action = ActionRebuilt
+	}
+	answer := &lending.Response{StatusCode: cmp.Or(k.data.Status, http.StatusOK), Header: http.Header{}, Body: k.data.Answer}
+	answer.Header.Set("Content-Type", k.data.Media)
+	answer.Header.Set(header, action)
+	k.call.Observe(ctx, action, nil)
+	return answer, nil
+}
+
+// save writes the data down.
+func (k *keyedCall) save(ctx context.Context, state store.State, lock string) error {
+	next := store.Entry{Key: k.entry.Key, Revision: k.entry.Revision, State: state, Lock: lock, Data: k.data.bytes()}
+	err := k.store.Save(ctx, next)
+	if err == nil {
+		next.Revision++
+		k.entry = next
+	}
+	return err
+}
+
+// refuse returns the error of a mutation that is not sent now.
+func (k *keyedCall) refuse(why Error) error {
+	why.Key = k.key
+	if failed, ok := errors.AsType[*lending.Error](why.cause); ok {
+		why.RetryAfter = max(why.RetryAfter, failed.RetryAfter)
+	}
+	why.cause = redact.Hide(why.cause)
+	e := k.call.Error(&why)
+	switch {
+	case e.StatusCode != 0: // of this call: it was sent
+	case errors.Is(why.kind, ErrAnswerLost):
+		e.Outcome = lending.OutcomeDone
+	case k.entry.State == store.Free:
+		e.Outcome = lending.OutcomeNotSent
+	default:
+		e.Outcome = lending.OutcomeUnknown
+	}
+	e.RetryAfter = max(e.RetryAfter, why.RetryAfter)
+	return e
+}

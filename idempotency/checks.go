@@ -1,0 +1,238 @@
+package idempotency
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"strconv"
+
+	"github.com/lendingapi/lending-go"
+)
+
+// route is the row of a mutation in the table of checks. A row without setsValue and without
+// check leaves the decision to a person.
+type route struct {
+	note      string // for a person, or an assumption
+	setsValue bool   // may be sent again, because it sets what it set before
+
+	// check is made before the mutation is sent, and again when its answer is lost.
+	check  func(context.Context, *lending.MutationCall) (snapshot, error)
+	unique bool // what was there before can have hidden it
+	proves bool // a changed state shows that it happened
+	unseen bool // that it is not seen proves little
+	gone   bool // it removes one record, instead of adding one
+
+	// answer rebuilds the answer of a mutation that has happened; nil if that is not possible.
+	answer func(context.Context, *lending.MutationCall, *snapshot, snapshot) ([]byte, error)
+
+	// lock is shared by mutations that would hide each other's effect; nil for none.
+	lock func(*lending.MutationCall) string
+}
+
+// snapshot is what a check has shown.
+type snapshot struct {
+	Count int      `json:"count"`           // of the records; -1 if the service does not say
+	IDs   []string `json:"ids,omitempty"`   // all UUIDs in them
+	State string   `json:"state,omitempty"` // what else there is to see, hashed
+}
+
+func routeName(call *lending.MutationCall) string { return call.Method() + " " + call.Route() }
+
+// settlementOf is the table: it has a row for each mutation, what is read before and after it, and what the
+// difference says. The reads and what follows from them use published facts only; no
+// absence is absolute: it assumes [JournalOptions].Quiet, and reads that show what was
+// written before.
+//
+// Where another actor can do the same to the same list, beyond the commands that share the
+// scope, exactly one more is taken for ours: it is never sent twice, but ours may be
+// missing. Two more are left to a person.
+//
+//nolint:funlen // it is a table
+func routeOf(call *lending.MutationCall) route {
+	if call.IsRaw() { // whose body can be anything
+		return route{}
+	}
+	switch routeName(call) {
+	// The e-mail address identifies a customer, so that two commands for one need no scope.
+	case "POST /api/Application/create-customer":
+		return route{check: checkCustomer, unique: true, answer: rebuiltCustomer}
+	case "POST /api/ApplicationBulk/create-customers":
+		return route{check: checkCustomers, unique: true}
+
+	// One more in the customer's list. Its id is the new UUID that Applications.Get accepts.
+	case "POST /api/Application/create-application":
+		return route{
+			check: checkApplications, answer: rebuiltApplication, lock: lockOfCustomer,
+		}
+	case "POST /api/ApplicationBulk/create-applications":
+		return route{
+			check: checkApplications, lock: lockOfCustomer,
+			note: "applications of several customers cannot be told apart by reads",
+		}
+
+	// The fields of the request are not published: neither customer nor e-mail is known.
+	case "POST /api/Application/create-application-and-applicant":
+		return route{
+			note: "whose application it is stands in fields that are not published",
+		}
+	case "POST /api/Application/create-customer-and-application", "POST /api/Application/create-customer-and-application-and-applicant":
+		return route{
+			note: "whose application it is stands in fields that are not published",
+		}
+
+	// An offer where there was none, or another one. "Once; do not poll or auto-retry it".
+	case "GET /api/Application/process-application/{applicationId}":
+		return route{
+			check: checkOffer, proves: true, unseen: true, answer: rebuiltOffer, lock: lockOf("offer"),
+			note: "there is no new offer: it was refused, or has not begun, or is under way", // or there was one that the look before was not shown
+		}
+	case "GET /api/Application/application-offer/{applicationId}":
+		return route{
+			lock: lockOf("offer"), note: "what force does is not published",
+		}
+
+	// They set a value: that the same once more changes nothing is assumed.
+	case "POST /api/Application/add-or-update-banking-data/{applicationId}":
+		return route{setsValue: true, lock: lockOf("bank data")}
+	case "GET /api/Application/update-application-name/{applicationId}",
+		"GET /api/Application/update-application-name-and-zip-code/{applicationId}",
+		"GET /api/Application/update-application-data/{applicationId}":
+		return route{setsValue: true, lock: lockOf("business")}
+	case "GET /api/Application/update-customer-data/{applicationId}":
+		return route{setsValue: true, lock: lockOf("customer data")}
+	case "POST /api/Application/cancel-application/{applicationId}":
+		return route{setsValue: true, lock: lockOf("cancel")}
+	case "POST /api/ApplicationApproval/set-primary-bank-account/{applicationId}/{id}":
+		return route{
+			setsValue: true, lock: lockOf("primary account"),
+		}
+	case "POST /api/Calculation/application-loc-calculation-slider",
+		"POST /api/Calculation/application-loc-calculation",
+		"POST /api/Calculation/application-invoice-calculation":
+		return route{setsValue: true, lock: lockOf("calculation")}
+
+	// One applicant more.
+	case "POST /api/ApplicationApproval/add-primary-applicant-details/{applicationId}",
+		"POST /api/ApplicationApproval/add-secondary-applicant-details/{applicationId}":
+		return route{
+			check: checkApplicants, unseen: true, lock: lockOf("applicants"), note: "no applicant has been added to the list",
+		}
+
+	// Money moves: one withdrawal more. Only where transactions and balance have not
+	// changed either it is absent.
+	case "POST /api/Loan/confirm-withdrawal-invoice/{loanId}":
+		return route{
+			check: checkWithdrawals, lock: lockOf("withdrawals"),
+			note: "there is no withdrawal more, but the transactions or the balance have changed",
+		}
+	// They send a one-time password, and move no money: [SafeToRepeat] is sensible.
+	case "POST /api/Loan/make-withdrawal-line-of-credit/{loanId}", "POST /api/Loan/make-withdrawal-invoice/{loanId}":
+		return route{
+			lock: lockOf("withdrawals"), note: "no read shows a withdrawal that waits for its password",
+		}
+
+	// "Registering again updates the URI and event list only." Of the address it is assumed.
+	case "POST /api/Webhook/register", "POST /api/Webhook/update-webhook-uri":
+		return route{setsValue: true, lock: lockOf("subscription")}
+	case "POST /api/Webhook/unregister":
+		return route{check: checkSubscription, gone: true, lock: lockOf("subscription")}
+	case "POST /api/Webhook/update-all":
+		return route{lock: lockOf("subscription"), note: "what it changes is not published"}
+
+	// Nothing published shows whether they have happened; the reads are hints.
+	case "POST /api/Application/quick-test/{applicationId}", "POST /api/Application/submit-bankstatement-document/{applicationId}":
+		return route{}
+	case "POST /api/ApplicationApproval/add-company-details/{applicationId}":
+		return route{}
+	case "POST /api/ApplicationApproval/submit-required-document/{applicationId}":
+		return route{}
+	case "POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}":
+		return route{}
+	case "POST /api/Communication/post-messages/{applicationId}":
+		return route{note: "people write there too"}
+	case "POST /api/ApplicationApproval/submit-document/{applicationId}",
+		"POST /api/Application/send-application-link",
+		"POST /api/Loan/resend-withdrawal-otp/{loanId}",
+		"POST /api/Webhook/handler",
+		"POST /api/Webhook/generate-simulated-webhook":
+		return route{}
+
+	}
+	return route{} // of a route that this package does not know
+}
+
+// compare returns what a check after the mutation says of it, with the one before.
+func (r route) compare(call *lending.MutationCall, before *snapshot, after snapshot) verdict {
+	step := records(call)
+	if r.gone {
+		step = -step
+	}
+	switch {
+	case before == nil || before.Count < 0 || after.Count < 0:
+		return verdict{why: "what was there before is not known"}
+	case r.unique && before.Count > 0:
+		return verdict{why: "it was there before"}
+	case after.Count == before.Count+step, after.Count == before.Count && after.Count > 0 && r.proves && after.State != before.State:
+		return verdict{happened: true}
+	case after.Count != before.Count:
+		return verdict{why: "there are " + strconv.Itoa(after.Count) + " records where there were " + strconv.Itoa(before.Count), early: after.Count < before.Count+step}
+	case r.unseen, after.State != before.State:
+		return verdict{why: cmp.Or(r.note, "what else there is has changed"), early: true}
+	}
+	return verdict{absent: true}
+}
+
+// records returns how many records the request creates: those of a bulk route, else one.
+func records(call *lending.MutationCall) int {
+	var bulk []json.RawMessage
+	if json.Unmarshal(call.Body(), &bulk) != nil {
+		return 1
+	}
+	return max(1, len(bulk))
+}
+
+// lockOf returns the name of the lock on the record that a request is about: its first
+// argument, or the parameter that names it.
+func lockOf(name string) func(*lending.MutationCall) string {
+	return func(call *lending.MutationCall) string {
+		if args := call.Args(); len(args) > 0 {
+			return name + " " + args[0]
+		}
+		query := call.Query()
+		for _, param := range []string{"applicationId", "partnerId", "customerId"} {
+			if query.Has(param) {
+				return name + " " + param + " " + query.Get(param)
+			}
+		}
+		return ""
+	}
+}
+
+// customerOf returns the customer for whom the request creates applications. A bulk request
+// can have several, and then has none.
+func customerOf(call *lending.MutationCall) (id lending.CustomerID, ok bool) {
+	type application struct {
+		CustomerID lending.CustomerID `json:"customerId"`
+	}
+	var applications []application
+	if one := (application{}); json.Unmarshal(call.Body(), &one) == nil {
+		return one.CustomerID, true
+	}
+	if json.Unmarshal(call.Body(), &applications) != nil || len(applications) == 0 {
+		return id, false
+	}
+	for _, other := range applications[1:] {
+		if other != applications[0] {
+			return id, false
+		}
+	}
+	return applications[0].CustomerID, true
+}
+
+func lockOfCustomer(call *lending.MutationCall) string {
+	id, ok := customerOf(call)
+	if !ok {
+		return ""
+	}
+	return "applications " + id.String()
+}

@@ -1,0 +1,78 @@
+package idempotency
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/lendingapi/lending-go/idempotency/store"
+)
+
+// entryData is the data of an entry.
+type entryData struct {
+	Route       string `json:"route"`
+	CheckWith   string `json:"checkWith,omitempty"`
+	Fingerprint []byte `json:"fingerprint"` // of the request
+	Salt        string `json:"salt"`        // of the fingerprint
+	Left        bool   `json:"left"`        // the request may have left: it cannot be changed any more
+
+	Nonce  string        `json:"nonce,omitempty"` // of the last send
+	Lease  time.Duration `json:"lease,omitempty"` // how long that may take
+	Sends  int           `json:"sends,omitempty"`
+	Before *snapshot     `json:"before,omitempty"` // what a check showed before the first send
+	Hold   time.Duration `json:"hold,omitempty"`   // how long the lock is kept after the end
+
+	Status  int    `json:"status,omitempty"` // of the answer
+	Media   string `json:"media,omitempty"`  // its content type
+	Answer  []byte `json:"answer,omitempty"`
+	Rebuilt bool   `json:"rebuilt,omitempty"` // from checks, or by a verdict: it is no answer of the service
+
+	Why        string `json:"why,omitempty"`
+	ResolvedBy string `json:"resolvedBy,omitempty"`
+}
+
+func readData(text []byte) (entryData, error) {
+	var d entryData
+	if json.Unmarshal(text, &d) != nil || d.Route == "" {
+		return entryData{}, store.ErrCorrupt
+	}
+	return d, nil
+}
+
+func (d *entryData) bytes() []byte {
+	text, _ := json.Marshal(d) //nolint:errchkjson // it holds nothing that cannot be written
+	return text
+}
+
+// idle returns the time since the mutation can no longer be in flight; negative if it still
+// can, for as long.
+func (d *entryData) idle(entry *store.Entry) time.Duration {
+	if entry.State == store.Sent {
+		return entry.Age - d.Lease
+	}
+	return entry.Age
+}
+
+// ended returns entry with what v says: done, forgotten if there is no answer, or free. Its
+// lock is free then, unless the mutation can still be executed late.
+func (d *entryData) ended(entry *store.Entry, v verdict, maxAnswer int) store.Entry {
+	d.Answer, d.Status, d.Media, d.Rebuilt, d.Before = nil, 0, "", false, nil
+	next := store.Entry{Key: entry.Key, Revision: entry.Revision, State: store.Free}
+	if d.Hold > 0 {
+		next.Lock = entry.Lock
+	}
+	if v.happened {
+		next.State = store.Forgotten
+	}
+	if v.happened && v.answer != nil && len(v.answer) <= maxAnswer {
+		next.State = store.Done
+		d.Answer, d.Status, d.Media, d.Rebuilt = v.answer, 200, mediaJSON, true
+	}
+	next.Data = d.bytes()
+	return next
+}
+
+const mediaJSON = "application/json"
+
+func isInDoubt(s store.State) bool {
+	return s == store.Sent || s == store.InDoubt || s == store.NeedsReview
+}

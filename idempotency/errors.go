@@ -1,0 +1,88 @@
+package idempotency
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/lendingapi/lending-go/internal/redact"
+)
+
+// Why a mutation with a key was not sent. errors.As finds the [*Error] with it, whose
+// RetryAfter says when to call again; [lending.Error].RetryAfter says the same.
+var (
+	// ErrInProgress means that another call with the key may be in flight.
+	ErrInProgress error = redact.Text("lending/idempotency: another call with the key may be in progress")
+	// ErrInDoubt means that the answer of the mutation is lost, and that nobody knows yet
+	// whether it happened: a check failed, or the service can still execute it.
+	ErrInDoubt error = redact.Text("lending/idempotency: it is not known yet whether it happened")
+	// ErrNeedsReview means that the answer of the mutation is lost, and that no check tells
+	// whether it happened. [Log.Resolve], [SafeToRepeat] or [WithCheck] decide it.
+	ErrNeedsReview error = redact.Text("lending/idempotency: no check tells whether it happened: a person has to")
+	// ErrLocked means that a mutation with another key is in doubt, and that a check could not
+	// tell its effect from that of this one. [Error.Held] is its key.
+	ErrLocked error = redact.Text("lending/idempotency: another mutation that would hide it is in doubt")
+	// ErrAnswerLost means that the mutation has happened and that its answer is not kept.
+	ErrAnswerLost error = redact.Text("lending/idempotency: it has happened, and its answer is not kept")
+	// ErrStore means that the store of the log failed. If the outcome is
+	// [lending.OutcomeDone], the mutation has happened, and the next call with the key
+	// finds that out.
+	ErrStore error = redact.Text("lending/idempotency: the log cannot be used")
+)
+
+var (
+	errFingerprint = redact.Text("lending/idempotency: the request cannot be read twice")
+	errCheckBefore = redact.Text("lending/idempotency: the check before the mutation failed")
+)
+
+type safe = redact.Safe
+
+// Error says why a mutation with a key was not sent: it wraps one of [ErrInProgress],
+// [ErrInDoubt], [ErrNeedsReview], [ErrLocked], [ErrAnswerLost] and [ErrStore].
+type Error struct {
+	Key        string        // of the mutation
+	Held       string        // with ErrLocked the key of the other mutation
+	Why        string        // for a person; may be empty
+	RetryAfter time.Duration // when to call again; 0 if nothing says it
+
+	safe
+	kind  error
+	cause error // of a store or a check; hidden
+}
+
+// Error names the keys.
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: key %q", e.kind, e.Key)
+	if e.Held != "" {
+		fmt.Fprintf(&b, ": held by key %q", e.Held)
+	}
+	if e.Why != "" {
+		b.WriteString(": " + e.Why)
+	}
+	if e.cause != nil {
+		b.WriteString(": " + redact.Describe(e.cause))
+	}
+	return b.String()
+}
+
+// Format prints [Error.Error] under every verb.
+func (e *Error) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, e.Error()) }
+
+// Unwrap returns the kind and the cause, which shows nothing that was sent or received.
+func (e *Error) Unwrap() []error {
+	if e.cause == nil {
+		return []error{e.kind}
+	}
+	return []error{e.kind, e.cause}
+}
+
+// storeError is what a store failed with, for a function that has no call.
+func storeError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return redact.New(ErrStore.Error()+": "+redact.Describe(err), errors.Join(ErrStore, err))
+}

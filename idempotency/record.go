@@ -1,0 +1,111 @@
+package idempotency
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/backoff"
+)
+
+// record writes down what became of a mutation that was sent, and returns the error of the
+// call, which is err unless the store fails.
+func (k *keyedCall) record(ctx context.Context, answer *lending.Response, err error) error {
+	switch lending.OutcomeOf(err) {
+	case lending.OutcomeNotSent, lending.OutcomeRejected:
+		if failed, ok := errors.AsType[*lending.Error](err); ok && k.doubt {
+			failed.Outcome = lending.OutcomeUnknown // it may have happened before
+		}
+		k.free(ctx, recordLimit)
+	case lending.OutcomeUnknown:
+		_ = k.insist(ctx, recordLimit, store.InDoubt)
+	case lending.OutcomeDone:
+		state := store.Forgotten
+		if answer != nil && len(answer.Body) <= k.MaxAnswer {
+			state = store.Done
+			k.data.Answer, k.data.Status, k.data.Media = answer.Body, answer.StatusCode, answer.Header.Get("Content-Type")
+		}
+		if failed := k.insist(ctx, recordLimit, state); failed != nil {
+			return k.refuse(Error{kind: ErrStore, cause: failed})
+		}
+	}
+	return err
+}
+
+// free writes down that the mutation did not leave, or was rejected. That says nothing of an
+// earlier send.
+func (k *keyedCall) free(ctx context.Context, limit time.Duration) {
+	if k.doubt {
+		_ = k.insist(ctx, limit, store.InDoubt)
+		return
+	}
+	k.data.Left = k.left
+	if k.data.Before = nil; !k.left {
+		k.data.Sends = 0
+	}
+	_ = k.insist(ctx, limit, store.Free)
+}
+
+// insist saves the data, again and again until limit is over, also if the context of the
+// call has ended. It gives way to another that knows as much.
+func (k *keyedCall) insist(ctx context.Context, limit time.Duration, state store.State) error {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer stop()
+	for wait := 20 * time.Millisecond; ; wait *= 2 {
+		lock := "" // of a mutation that has ended, unless it can still be executed late
+		if state == store.InDoubt || k.data.Hold > 0 {
+			lock = k.lock()
+		}
+		err := k.save(ctx, state, lock)
+		if err == nil {
+			return nil
+		}
+		if _, held := errors.AsType[*store.LockedError](err); held && k.data.Hold > 0 { // too late to hold it
+			k.data.Hold = 0
+			continue
+		}
+		if errors.Is(err, store.ErrConflict) {
+			var known bool
+			if known, err = k.overtake(ctx, state); known {
+				return nil
+			} else if err == nil {
+				continue
+			}
+		}
+		if backoff.Sleep(ctx, wait) != nil {
+			return err
+		}
+	}
+}
+
+// overtake looks at who has changed the entry while the mutation was in flight: this call
+// itself, with a save that failed and was done all the same, or another that has ended the
+// doubt. The sender knows more than the other, unless the other has found it done.
+func (k *keyedCall) overtake(ctx context.Context, state store.State) (known bool, err error) {
+	entry, err := k.store.Load(ctx, k.entry.Key)
+	if err != nil {
+		return false, err
+	}
+	if entry == nil { // the store has lost it
+		k.entry.Revision = 0
+		return false, nil
+	}
+	other, err := readData(entry.Data)
+	if err != nil {
+		return false, err
+	}
+	happened := state == store.Done || state == store.Forgotten
+	switch ours := other.Nonce == k.data.Nonce; {
+	case entry.State == store.Done || entry.State == store.Forgotten:
+		return true, nil
+	case happened && !ours: // and another has sent it again
+		k.data.Hold = max(k.data.Hold, other.Lease+k.MaxLateness)
+		fallthrough
+	case happened, ours && state == store.Free:
+		k.entry.Revision = entry.Revision
+		return false, nil
+	}
+	return true, nil
+}

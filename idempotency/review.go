@@ -1,0 +1,141 @@
+package idempotency
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency/store"
+)
+
+// InDoubt is a mutation that is not done and may have happened: see [Log.InDoubt].
+type InDoubt struct {
+	Key       string
+	Route     string        // method and path template
+	State     store.State   // [store.Sent], [store.InDoubt] or [store.NeedsReview]
+	Age       time.Duration // since it is in that state
+	Sends     int           // the number of times that it was sent
+	CheckWith string        // what a person may read, as in [lending.Error]
+	Why       string        // why it needs a review
+}
+
+var inDoubt = []store.State{store.Sent, store.InDoubt, store.NeedsReview}
+
+// InDoubt returns the mutations that may have happened, the oldest first, at most limit.
+// One in state [store.Sent] may be in flight. The next call with its key ends most doubts;
+// [store.NeedsReview] needs [Log.Resolve].
+func (l *Log) InDoubt(ctx context.Context, limit int) ([]InDoubt, error) {
+	s, err := l.settings()
+	if err != nil {
+		return nil, err
+	}
+	if limit <= 0 {
+		return nil, argumentError("limit", lending.CodeRange, "must be positive")
+	}
+	prefix := s.stored("")
+	entries, err := s.store.List(ctx, store.Filter{Prefix: prefix, States: inDoubt, Limit: limit})
+	mutations := make([]InDoubt, 0, len(entries))
+	for _, entry := range entries {
+		m := InDoubt{Key: strings.TrimPrefix(entry.Key, prefix), State: entry.State, Age: entry.Age}
+		data, corrupt := readData(entry.Data)
+		m.Route, m.Sends, m.CheckWith = data.Route, data.Sends, data.CheckWith
+		switch {
+		case corrupt != nil:
+			m.Why = corrupt.Error()
+		case entry.State == store.NeedsReview: // or it is of an earlier time
+			m.Why = data.Why
+		}
+		mutations = append(mutations, m)
+	}
+	return mutations, storeError(err)
+}
+
+// Resolution is what a person, or a program in a person's place, has found out.
+type Resolution struct {
+	By      string  // required: who says so
+	Why     string  // required: how it was found out
+	Verdict Verdict // [Happened] or [NotHappened]
+}
+
+// Resolve ends the doubt about a mutation. After [Happened] calls with the key return its
+// answer; after [NotHappened] the next call sends the mutation.
+//
+// It fails with [ErrInProgress] while the mutation may be in flight, with [ErrInDoubt] if
+// NotHappened comes before MaxLateness is over, and with a [*lending.ArgumentError] if nothing
+// is in doubt. The entry keeps who and why.
+func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
+	s, err := l.settings()
+	if err != nil {
+		return err
+	}
+	v := r.Verdict.verdict()
+	var c arguments
+	c.that(key != "", "key", lending.CodeRequired, "must not be empty")
+	c.that(r.By != "", "By", lending.CodeRequired, "must not be empty")
+	c.that(r.Why != "", "Why", lending.CodeRequired, "must not be empty")
+	c.that(v.happened || v.absent, "Verdict", lending.CodeRequired, "must be Happened or NotHappened")
+	c.that(v.err == nil, "Verdict", lending.CodeEncoding, "must hold an answer that can be written as JSON")
+	if err := c.err(); err != nil {
+		return err
+	}
+	entry, err := s.store.Load(ctx, s.stored(key))
+	switch {
+	case err != nil:
+		return storeError(err)
+	case entry == nil || !isInDoubt(entry.State):
+		return argumentError("key", lending.CodeConflict, "must be that of a mutation in doubt")
+	}
+	data, err := readData(entry.Data)
+	if err != nil {
+		return storeError(err)
+	}
+	idle := data.idle(entry)
+	switch {
+	case idle < 0:
+		return &Error{Key: key, kind: ErrInProgress, RetryAfter: -idle}
+	case v.absent && idle < s.MaxLateness:
+		return &Error{Key: key, kind: ErrInDoubt, Why: "it can be executed late", RetryAfter: s.MaxLateness - idle}
+	}
+	data.Why, data.ResolvedBy = r.Why, r.By
+	return storeError(s.store.Save(ctx, data.ended(entry, v, s.MaxAnswer)))
+}
+
+// Sweep forgets the answers of the mutations that have been done for longer than
+// KeepAnswers, and returns their number. The entries stay for ever: a mutation without one
+// would be sent again. Call it about once a day, in any one of the processes. Sweep passes
+// over an entry that cannot be read, and returns [store.ErrCorrupt] in the end.
+func (l *Log) Sweep(ctx context.Context) (int, error) {
+	s, err := l.settings()
+	if err != nil {
+		return 0, err
+	}
+	const batch = 100
+	old := store.Filter{Prefix: s.stored(""), States: []store.State{store.Done}, Older: max(s.KeepAnswers, s.MaxLateness), Limit: batch}
+	var corrupt error // which does not keep the others from being forgotten
+	for n := 0; ; {
+		entries, err := s.store.List(ctx, old)
+		if err != nil && !errors.Is(err, store.ErrCorrupt) {
+			return n, storeError(err)
+		}
+		before := n
+		for i := range entries {
+			data, err := readData(entries[i].Data)
+			if err == nil {
+				err = s.store.Save(ctx, data.ended(&entries[i], verdict{happened: true}, 0))
+			}
+			switch {
+			case err == nil:
+				n++
+			case errors.Is(err, store.ErrCorrupt):
+				corrupt = err
+			case !errors.Is(err, store.ErrConflict):
+				return n, storeError(err)
+			}
+		}
+		if len(entries) < batch || n == before {
+			return n, storeError(corrupt)
+		}
+	}
+}

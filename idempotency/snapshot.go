@@ -1,0 +1,254 @@
+package idempotency
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/lendingapi/lending-go"
+)
+
+var quotedUUID = regexp.MustCompile(`"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"`)
+
+// seen returns the snapshot of records: how many there are, and their UUIDs.
+func seen(records ...lending.Record) snapshot {
+	s := snapshot{Count: len(records)}
+	for _, record := range records {
+		for _, quoted := range quotedUUID.FindAllString(string(record.Raw()), -1) {
+			s.IDs = append(s.IDs, strings.ToLower(strings.Trim(quoted, `"`)))
+		}
+	}
+	slices.Sort(s.IDs)
+	s.IDs = slices.Compact(s.IDs)
+	return s
+}
+
+// absence is the snapshot where a read says that there is nothing. In which of its ways it
+// says so is part of it: 400 can also mean that it failed.
+func absence(err error) (snapshot, error) {
+	failed, ok := errors.AsType[*lending.Error](err)
+	if !ok || !lending.IsNotFound(err) {
+		return snapshot{}, err
+	}
+	return snapshot{State: "absent " + strconv.Itoa(failed.StatusCode)}, nil
+}
+
+// noList is absence for a list, whose own way to say that it has nothing is to be empty. A
+// 400 instead of it is rather a failure, and says nothing of what there is.
+func noList(err error) (snapshot, error) {
+	s, err := absence(err)
+	if strings.HasSuffix(s.State, " 400") {
+		s.Count = -1
+	}
+	return s, err
+}
+
+// customer is what the body of a request says of one.
+type customer struct {
+	Email string `json:"email"`
+}
+
+func checkCustomer(ctx context.Context, call *lending.MutationCall) (snapshot, error) {
+	var c customer
+	if err := json.Unmarshal(call.Body(), &c); err != nil {
+		return snapshot{}, err
+	}
+	return customerWith(ctx, call, c.Email)
+}
+
+func customerWith(ctx context.Context, call *lending.MutationCall, email string) (snapshot, error) {
+	record, err := call.Client().Customers.GetByEmail(ctx, email)
+	if err != nil {
+		return absence(err)
+	}
+	return seen(*record), nil
+}
+
+func checkCustomers(ctx context.Context, call *lending.MutationCall) (all snapshot, err error) {
+	var customers []customer
+	if err := json.Unmarshal(call.Body(), &customers); err != nil {
+		return snapshot{}, err
+	}
+	for _, c := range customers {
+		one, err := customerWith(ctx, call, c.Email)
+		if err != nil {
+			return snapshot{}, err
+		}
+		all.Count += one.Count
+		if one.Count == 0 {
+			all.State += one.State + ";"
+		}
+	}
+	return all, nil
+}
+
+func checkApplications(ctx context.Context, call *lending.MutationCall) (snapshot, error) {
+	id, ok := customerOf(call)
+	if !ok {
+		return snapshot{Count: -1}, nil
+	}
+	list, err := call.Client().Applications.ListByCustomer(ctx, id)
+	if err != nil {
+		return noList(err)
+	}
+	records := make([]lending.Record, 0, len(list))
+	for _, application := range list {
+		records = append(records, application.Record)
+	}
+	return seen(records...), nil
+}
+
+func checkOffer(ctx context.Context, call *lending.MutationCall) (snapshot, error) {
+	id, err := lending.ParseApplicationID(call.Args()[0])
+	if err != nil {
+		return snapshot{}, err
+	}
+	offer, err := call.Client().Applications.Offer(ctx, id, nil)
+	if err != nil {
+		return absence(err)
+	}
+	s := seen(offer.Record)
+	s.State = strings.Join(s.IDs, " ")
+	return s, nil
+}
+
+func checkApplicants(ctx context.Context, call *lending.MutationCall) (snapshot, error) {
+	id, err := lending.ParseApplicationID(call.Args()[0])
+	if err != nil {
+		return snapshot{}, err
+	}
+	list, err := call.Client().Approval.Applicants(ctx, id)
+	if err != nil {
+		return noList(err)
+	}
+	return snapshot{Count: len(list)}, nil
+}
+
+// checkWithdrawals counts the withdrawals last: one that is executed between the reads is
+// counted then, whatever the others have shown.
+func checkWithdrawals(ctx context.Context, call *lending.MutationCall) (snapshot, error) {
+	id, err := lending.ParseLoanID(call.Args()[0])
+	if err != nil {
+		return snapshot{}, err
+	}
+	transactions, err := call.Client().Loans.TransactionsPaged(ctx, id, &lending.PagedOptions{Take: 1})
+	if err != nil {
+		return snapshot{}, err
+	}
+	balance, err := call.Client().Loans.TotalBalance(ctx, id)
+	if err != nil {
+		return snapshot{}, err
+	}
+	withdrawals, err := call.Client().Loans.Withdrawals(ctx, id, &lending.PagedOptions{Take: 1})
+	if err != nil {
+		return snapshot{}, err
+	}
+	state := strconv.Itoa(totalOf(transactions.Record)) + " " + string(balance.Raw())
+	return snapshot{Count: totalOf(withdrawals.Record), State: hashed(state)}, nil
+}
+
+func checkSubscription(ctx context.Context, call *lending.MutationCall) (snapshot, error) {
+	subscription, err := call.Client().Webhooks.Subscription(ctx, targetOf(call))
+	if err != nil {
+		return absence(err)
+	}
+	return seen(subscription.Record), nil
+}
+
+// targetOf returns the target in the query.
+func targetOf(call *lending.MutationCall) lending.WebhookTarget {
+	query := call.Query()
+	if id, err := uuid.Parse(query.Get("partnerId")); err == nil {
+		return lending.ForPartner(lending.PartnerID(id))
+	}
+	if id, err := uuid.Parse(query.Get("customerId")); err == nil {
+		return lending.ForCustomer(lending.CustomerID(id))
+	}
+	return lending.WebhookTarget{}
+}
+
+// totalOf is the total that the service said, -1 if it said none.
+func totalOf(page lending.Record) int {
+	var said struct {
+		TotalCount *int `json:"totalCount"`
+	}
+	if page.Decode(&said) != nil || said.TotalCount == nil || *said.TotalCount < 0 {
+		return -1
+	}
+	return *said.TotalCount
+}
+
+// rebuiltCustomer is the customer that the e-mail address led to.
+func rebuiltCustomer(ctx context.Context, call *lending.MutationCall, _ *snapshot, after snapshot) ([]byte, error) {
+	id, err := theOne(after.IDs, func(id string) error {
+		customer, err := lending.ParseCustomerID(id)
+		if err == nil {
+			_, err = call.Client().Customers.GetByID(ctx, customer)
+		}
+		return err
+	})
+	if id == "" {
+		return nil, err
+	}
+	return json.Marshal(map[string]string{"id": id})
+}
+
+// rebuiltApplication is the application whose id was not there before.
+func rebuiltApplication(ctx context.Context, call *lending.MutationCall, before *snapshot, after snapshot) ([]byte, error) {
+	fresh := slices.DeleteFunc(slices.Clone(after.IDs), func(id string) bool { return slices.Contains(before.IDs, id) })
+	id, err := theOne(fresh, func(id string) error {
+		application, err := lending.ParseApplicationID(id)
+		if err == nil {
+			_, err = call.Client().Applications.Get(ctx, application)
+		}
+		return err
+	})
+	if id == "" {
+		return nil, err
+	}
+	return json.Marshal(id)
+}
+
+// rebuiltOffer is the only UUID in the offer that is new, and not that of the application.
+func rebuiltOffer(_ context.Context, call *lending.MutationCall, before *snapshot, after snapshot) ([]byte, error) {
+	others := slices.DeleteFunc(slices.Clone(after.IDs), func(id string) bool {
+		return strings.EqualFold(id, call.Args()[0]) || slices.Contains(before.IDs, id)
+	})
+	if len(others) != 1 {
+		return nil, nil
+	}
+	return json.Marshal(others[0])
+}
+
+// maxTried bounds how many UUIDs of a record are tried.
+const maxTried = 16
+
+// theOne returns the only one of ids that a read accepts, "" if there is none or several.
+func theOne(ids []string, read func(id string) error) (string, error) {
+	var accepted []string
+	var failed error // as it may for what is of another kind, for ever
+	if len(ids) > maxTried {
+		return "", nil
+	}
+	for _, id := range ids {
+		switch err := read(id); {
+		case err == nil:
+			accepted = append(accepted, id)
+		case !lending.IsNotFound(err):
+			failed = err
+		}
+	}
+	switch len(accepted) {
+	case 0:
+		return "", failed
+	case 1:
+		return accepted[0], nil
+	}
+	return "", nil
+}

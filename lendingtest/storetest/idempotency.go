@@ -1,0 +1,400 @@
+package storetest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lendingapi/lending-go/idempotency/store"
+)
+
+// IdempotencyStore holds a [store.Store] to its contract. place makes an empty place,
+// and returns what opens the store there, as each of several processes does: stores that are
+// open at the same time share their entries. Of a store that only one process may have open
+// it closes the one before. A store that ends with its process, for tests, is returned again;
+// what must survive is not tested then.
+func IdempotencyStore(t *testing.T, place func(t *testing.T) (open func() store.Store)) {
+	t.Helper()
+	for _, rule := range idempotencyRules() {
+		t.Run(rule.name, func(t *testing.T) { rule.check(t, place(t)) })
+	}
+}
+
+func idempotencyRules() []rule[func() store.Store] {
+	var rules []rule[func() store.Store]
+	for _, r := range []struct {
+		name  string
+		check func(s idempotencyStore)
+	}{
+		{"nothing is kept at first", idempotencyStore.empty},
+		{"an entry comes out as it went in", idempotencyStore.asItWas},
+		{"keys and locks differ in every byte", idempotencyStore.names},
+		{"the revision is one higher with every Save", idempotencyStore.counts},
+		{"Save refuses another revision", idempotencyStore.otherRevision},
+		{"one entry has a lock", idempotencyStore.oneLock},
+		{"a lock that is given up is free", idempotencyStore.lockGivenUp},
+		{"Save refuses the lock of another and changes nothing", idempotencyStore.otherLock},
+		{"Age is the time since the last Save", idempotencyStore.ages},
+		{"List selects by prefix", idempotencyStore.listPrefix},
+		{"List selects by state", idempotencyStore.listStates},
+		{"List selects by age", idempotencyStore.listOlder},
+		{"List returns the oldest first", idempotencyStore.listOldest},
+		{"List returns no more than the limit", idempotencyStore.listLimit},
+		{"what is returned is the caller's own", idempotencyStore.own},
+		{"of many at once one saves", idempotencyStore.oneOfMany},
+		{"of many keys at once one gets the lock", idempotencyStore.oneLockOfMany},
+		{"what many save at once is not mixed", idempotencyStore.unmixed},
+		{"processes share the entries", idempotencyStore.shared},
+		{"what was saved survives its process", idempotencyStore.survives},
+		{"methods return when their context has ended", idempotencyStore.contexts},
+	} {
+		rules = append(rules, rule[func() store.Store]{r.name, func(tb testing.TB, open func() store.Store) {
+			tb.Helper()
+			r.check(idempotencyStore{tb, open, open()})
+		}})
+	}
+	return rules
+}
+
+// idempotencyStore is a store under test.
+type idempotencyStore struct {
+	testing.TB
+	open    func() store.Store
+	entries store.Store
+}
+
+var allStates = []store.State{
+	store.Free, store.Sent, store.InDoubt, store.NeedsReview, store.Done, store.Forgotten,
+}
+
+func sent(key, lock string) store.Entry {
+	return store.Entry{Key: key, State: store.Sent, Lock: lock, Data: []byte("data of " + key)}
+}
+
+// save saves an entry and returns it as it is kept then.
+func (s idempotencyStore) save(entry store.Entry) store.Entry {
+	s.Helper()
+	if err := s.entries.Save(s.Context(), entry); err != nil {
+		s.Fatalf("Save of %s, when what is kept has its revision and nobody else its lock: %v", described(entry), err)
+	}
+	entry.Revision++
+	return entry
+}
+
+func (s idempotencyStore) conflicts(entry store.Entry, why string) {
+	s.Helper()
+	if err := s.entries.Save(s.Context(), entry); !errors.Is(err, store.ErrConflict) {
+		s.Fatalf("Save of %s: got error %v, want ErrConflict: %s", described(entry), err, why)
+	}
+}
+
+func (s idempotencyStore) held(entry store.Entry, by, why string) {
+	s.Helper()
+	err := s.entries.Save(s.Context(), entry)
+	if held, ok := errors.AsType[*store.LockedError](err); !ok || held.Key != by {
+		s.Fatalf("Save of %s: got error %v, want a LockedError with the key %.40q: %s", described(entry), err, by, why)
+	}
+}
+
+func (s idempotencyStore) load(key string) *store.Entry {
+	s.Helper()
+	entry, err := s.entries.Load(s.Context(), key)
+	if err != nil {
+		s.Fatalf("Load of key %.40q: %v", key, err)
+	}
+	return entry
+}
+
+// loads holds that an entry is kept as want says, but for its age, which it returns.
+func (s idempotencyStore) loads(want store.Entry, why string) time.Duration {
+	s.Helper()
+	got := s.load(want.Key)
+	if got == nil {
+		s.Fatalf("Load of key %.40q: got nil, want %s: %s", want.Key, described(want), why)
+	}
+	if !equal(*got, want) {
+		s.Fatalf("Load of key %.40q: got %s, want %s: %s", want.Key, described(*got), described(want), why)
+	}
+	return got.Age
+}
+
+func (s idempotencyStore) nothing(key, why string) {
+	s.Helper()
+	if got := s.load(key); got != nil {
+		s.Fatalf("Load of key %.40q: got %s, want nil: %s", key, described(*got), why)
+	}
+}
+
+func (s idempotencyStore) list(filter store.Filter) []store.Entry {
+	s.Helper()
+	if filter.States == nil {
+		filter.States = allStates
+	}
+	if filter.Limit == 0 {
+		filter.Limit = 1000
+	}
+	entries, err := s.entries.List(s.Context(), filter)
+	if err != nil {
+		s.Fatalf("List: %v", err)
+	}
+	return entries
+}
+
+// lists holds that List returns these entries, in this order.
+func (s idempotencyStore) lists(why string, filter store.Filter, want ...store.Entry) {
+	s.Helper()
+	got := s.list(filter)
+	if !slices.EqualFunc(got, want, equal) {
+		s.Fatalf("List with prefix %q, states %q, age %v and limit %d: got %s, want %s: %s",
+			filter.Prefix, filter.States, filter.Older, filter.Limit, describedAll(got), describedAll(want), why)
+	}
+}
+
+// listsAll is lists in any order.
+func (s idempotencyStore) listsAll(why string, filter store.Filter, want ...store.Entry) {
+	s.Helper()
+	got := s.list(filter)
+	byKey := func(a, b store.Entry) int { return strings.Compare(a.Key, b.Key) }
+	slices.SortFunc(got, byKey)
+	want = slices.SortedFunc(slices.Values(want), byKey)
+	if !slices.EqualFunc(got, want, equal) {
+		s.Fatalf("List with prefix %q and states %q: got %s, want, in any order, %s: %s", filter.Prefix, filter.States, describedAll(got), describedAll(want), why)
+	}
+}
+
+// equal compares all but the age.
+func equal(a, b store.Entry) bool {
+	return a.Key == b.Key && a.Revision == b.Revision && a.State == b.State && a.Lock == b.Lock && bytes.Equal(a.Data, b.Data)
+}
+
+func described(e store.Entry) string {
+	const most = 40
+	data := fmt.Sprintf("%q", e.Data[:min(len(e.Data), most)])
+	if len(e.Data) > most {
+		data += fmt.Sprintf("... of %d bytes", len(e.Data))
+	}
+	return fmt.Sprintf("{%.40q revision %d %q lock %.40q data %s}", e.Key, e.Revision, e.State, e.Lock, data)
+}
+
+func describedAll(entries []store.Entry) string {
+	const most = 8
+	var text []string
+	for _, e := range entries[:min(len(entries), most)] {
+		text = append(text, described(e))
+	}
+	return fmt.Sprintf("%d entries [%s]", len(entries), strings.Join(text, " "))
+}
+
+func (s idempotencyStore) empty() {
+	s.Helper()
+	s.nothing("a", "nothing was saved")
+	s.lists("nothing was saved", store.Filter{})
+	for _, revision := range []int64{1, -1} {
+		entry := sent("a", "lock")
+		entry.Revision = revision
+		s.conflicts(entry, "nothing is kept, which is revision 0")
+	}
+	s.nothing("a", "the Save has failed")
+	s.lists("each Save has failed", store.Filter{})
+	s.save(sent("b", "lock"))
+	s.nothing("a", "another key was saved")
+}
+
+func (s idempotencyStore) asItWas() {
+	s.Helper()
+	every := make([]byte, 256)
+	for i := range every {
+		every[i] = byte(i)
+	}
+	large := bytes.Repeat(every, 3<<19/len(every)) // 1.5 MiB: an answer of 1 MiB in the base64 of JSON, and more
+	entry := store.Entry{Key: "orders:a", Lock: strings.Repeat("0123456789abcdef", 4)}
+	for i, data := range [][]byte{every, nil, large, []byte("{\"a\": \"b\"}\n"), {0}, {}, large[1:], []byte("last")} {
+		entry.State, entry.Data = allStates[i%len(allStates)], data
+		entry = s.save(entry)
+		s.loads(entry, "it was saved so")
+		s.lists("it was saved so", store.Filter{}, entry)
+	}
+	entry.Lock = ""
+	entry = s.save(entry)
+	s.loads(entry, "it was saved without a lock")
+}
+
+// odd are names that a store could take for more than names.
+var odd = []string{
+	"a", "A", "a ", " a", "a:", ":a", "a:b", "a:b:c", ":", "::", "a/b", "a\\b", "a%b", "a%3Ab", "a_b", "*", "?", "a*", "[a]", "[^a]", "{a}", "{b}", "}{", "'", "\"", "`", "a'; --", "$1", "\\x41",
+	"ü", "u\u0308", "漢字", "🏦", "(a", "[a", "+", "-", "0", "1", "a|b", "a,b", "a;b", "a\u00a0b", "sent", "sent:a", "done", "entry:a", "lock:a", "index", "clock", "_id", strings.Repeat("k", 256), strings.Repeat("k", 255) + "K", strings.Repeat("漢", 100),
+}
+
+func (s idempotencyStore) names() {
+	s.Helper()
+	var all []store.Entry
+	for i, name := range odd {
+		s.nothing(name, "another key was saved")
+		entry := sent(name, odd[(i+1)%len(odd)])
+		entry.Data = fmt.Appendf(nil, "entry %d", i)
+		all = append(all, s.save(entry))
+	}
+	for i, entry := range all {
+		s.loads(entry, "it was saved so, and others after it")
+		s.held(sent("new", entry.Lock), entry.Key, "it has the lock")
+		if i%2 == 0 {
+			entry.Lock = ""
+			all[i] = s.save(entry)
+		}
+	}
+	s.listsAll("these were saved", store.Filter{}, all...)
+	for i, entry := range all {
+		if entry.Lock != "" {
+			s.held(sent("new", entry.Lock), entry.Key, "it has the lock still")
+		} else if i+1 < len(odd) {
+			s.save(sent("taker of "+odd[i+1], odd[i+1]))
+		}
+	}
+}
+
+func (s idempotencyStore) counts() {
+	s.Helper()
+	entry := sent("a", "")
+	for i := range 24 {
+		entry.State = allStates[i%len(allStates)]
+		if entry = s.save(entry); entry.Revision != int64(i+1) {
+			s.Fatalf("%d times saved, revision %d", i+1, entry.Revision)
+		}
+		s.loads(entry, "the revision says how often it was saved")
+	}
+	other := s.save(sent("b", ""))
+	s.loads(other, "each key has a count of its own")
+}
+
+func (s idempotencyStore) otherRevision() {
+	s.Helper()
+	entry := s.save(s.save(s.save(sent("a", "lock"))))
+	wait(4 * slack)
+	for _, revision := range []int64{0, 1, 2, 4, 30, 3 + 1<<32, -3, 1 << 53, 1<<53 + 1} {
+		other := store.Entry{Key: "a", Revision: revision, State: store.Done, Lock: "another", Data: []byte("refused")}
+		s.conflicts(other, "revision 3 is kept")
+	}
+	if age := s.loads(entry, "each Save has failed"); age < 3*slack {
+		s.Fatalf("Load: got age %v after a Save that has failed, want at least %v: it changes nothing", age, 3*slack)
+	}
+	s.lists("each Save has failed", store.Filter{States: []store.State{store.Sent}}, entry)
+	s.lists("each Save has failed", store.Filter{States: []store.State{store.Done}})
+	s.held(sent("b", "lock"), "a", "a Save that has failed does not give it up")
+	s.save(sent("b", "another")) // a Save that has failed does not take it
+	entry.State = store.Done
+	s.loads(s.save(entry), "it has the revision that is kept")
+}
+
+func (s idempotencyStore) oneLock() {
+	s.Helper()
+	for _, state := range allStates {
+		entry := sent("a of "+string(state), "lock of "+string(state))
+		entry.State = state
+		entry = s.save(entry)
+		for _, other := range allStates {
+			refused := sent("b of "+string(state), entry.Lock)
+			refused.State = other
+			s.held(refused, entry.Key, "it has the lock, whatever its state")
+		}
+		s.nothing("b of "+string(state), "each Save has failed")
+		entry = s.save(entry) // it has the lock itself
+		s.loads(entry, "each other Save has failed")
+		s.held(sent("b of "+string(state), entry.Lock), entry.Key, "it has the lock still")
+	}
+	first, second := s.save(sent("no lock", "")), s.save(sent("none either", ""))
+	s.loads(first, "an empty lock is none")
+	s.loads(second, "an empty lock is none")
+}
+
+func (s idempotencyStore) lockGivenUp() {
+	s.Helper()
+	a := s.save(sent("a", "first"))
+	a.Lock = ""
+	a = s.save(a)
+	b := s.save(sent("b", "first"))
+	a.Lock = "first"
+	s.held(a, "b", "it was given up, and another has it")
+	a.Lock = "second"
+	a = s.save(a)
+	a.Lock = "third"
+	a = s.save(a)
+	c := s.save(sent("c", "second"))
+	s.held(sent("d", "third"), "a", "it has this one now")
+	s.held(sent("d", "second"), "c", "it was given up for another")
+	b.Lock = ""
+	s.save(b)
+	a.Lock = "first"
+	a = s.save(a)
+	s.loads(a, "the lock was given up by another")
+	s.loads(c, "nothing has changed it")
+	s.held(sent("d", "first"), "a", "it has it again")
+}
+
+func (s idempotencyStore) otherLock() {
+	s.Helper()
+	s.save(sent("a", "taken"))
+	b := s.save(sent("b", "own"))
+	wait(4 * slack)
+	refused := b
+	refused.State, refused.Lock, refused.Data = store.Done, "taken", []byte("refused")
+	s.held(refused, "a", "it has the lock")
+	if age := s.loads(b, "the Save has failed"); age < 3*slack {
+		s.Fatalf("Load: got age %v after a Save that has failed, want at least %v: it changes nothing", age, 3*slack)
+	}
+	s.lists("the Save has failed", store.Filter{States: []store.State{store.Done}})
+	s.held(sent("c", "own"), "b", "a Save that has failed does not give it up")
+	s.nothing("c", "the Save has failed")
+	s.conflicts(func() store.Entry { e := b; e.Revision++; return e }(), "a Save that has failed does not count")
+	b.State = store.Done
+	s.loads(s.save(b), "it has kept its lock")
+}
+
+func (s idempotencyStore) ages() {
+	s.Helper()
+	entry := sent("a", "lock")
+	entry.Age = time.Hour // which Save does not look at
+	for range 3 {
+		start := time.Now()
+		entry = s.save(entry)
+		saved := time.Now()
+		var last time.Duration
+		for i := range 5 {
+			before := time.Since(saved)
+			age := s.loads(entry, "it was saved so")
+			after := time.Since(start)
+			if age < before-slack || age > after+slack || age < last || age < 0 {
+				s.Fatalf("Load: got age %v, then %v, of an entry that was saved at least %v and no more than %v ago", last, age, before, after)
+			}
+			last = age
+			before = time.Since(saved)
+			listed := s.list(store.Filter{})
+			if len(listed) != 1 || listed[0].Age < before-slack || listed[0].Age > time.Since(start)+slack {
+				s.Fatalf("List: got %s with age %v, of an entry that was saved at least %v ago", describedAll(listed), listed[0].Age, before)
+			}
+			wait(time.Duration(i) * slack)
+		}
+		wait(short / 3)
+	}
+}
+
+func (s idempotencyStore) own() {
+	s.Helper()
+	data := []byte("abc")
+	entry := s.save(store.Entry{Key: "a", State: store.Sent, Data: data})
+	copy(data, "xyz")
+	entry.Data = []byte("abc")
+	s.loads(entry, "the bytes that were given to Save were changed after it")
+	loaded := s.load("a")
+	copy(loaded.Data, "xyz")
+	loaded.State, loaded.Lock, loaded.Revision = store.Done, "lock", 17
+	s.loads(entry, "an entry that Load had returned was changed")
+	listed := s.list(store.Filter{})
+	copy(listed[0].Data, "xyz")
+	_ = append(listed[0].Data, "xyz"...)
+	s.loads(entry, "an entry that List had returned was changed")
+	s.lists("an entry that List had returned was changed", store.Filter{}, entry)
+}

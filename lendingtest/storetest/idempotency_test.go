@@ -1,0 +1,291 @@
+package storetest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lendingapi/lending-go/idempotency/store"
+)
+
+// idempotencyModel is an idempotency store that keeps its contract, but for its flaw.
+type idempotencyModel struct {
+	flaw    string
+	mu      sync.Mutex
+	entries map[string]entryModel
+	locks   map[string]string // the key that has it
+}
+
+type entryModel struct {
+	store.Entry
+	at time.Time
+}
+
+// idempotencyHandle is the store as a process has it.
+type idempotencyHandle struct {
+	*idempotencyModel
+	closed bool
+}
+
+func newIdempotencyModel(flaw string) *idempotencyModel {
+	return &idempotencyModel{flaw: flaw, entries: map[string]entryModel{}, locks: map[string]string{}}
+}
+
+func openIdempotency(flaw string) func() store.Store {
+	shared := newIdempotencyModel(flaw)
+	var last *idempotencyHandle
+	return func() store.Store {
+		switch flaw {
+		case "is each process's own":
+			return newIdempotencyModel(flaw)
+		case "is for one process", "begins ages anew with each process":
+			if last != nil {
+				last.closed = true
+			}
+			if flaw != "is for one process" {
+				for key, e := range shared.entries {
+					e.at = time.Now()
+					shared.entries[key] = e
+				}
+			}
+			last = &idempotencyHandle{idempotencyModel: shared}
+			return last
+		case "forgets its locks with its process":
+			shared.locks = map[string]string{}
+		}
+		return &idempotencyHandle{idempotencyModel: shared}
+	}
+}
+
+func (h *idempotencyHandle) Load(ctx context.Context, key string) (*store.Entry, error) {
+	if h.closed {
+		return nil, context.Canceled
+	}
+	return h.idempotencyModel.Load(ctx, key)
+}
+
+func (m *idempotencyModel) lock(ctx context.Context) {
+	if m.flaw == "outlasts its context" && ctx.Err() != nil {
+		wait(long)
+	}
+	m.mu.Lock()
+}
+
+// unlocked lets others go first.
+func (m *idempotencyModel) unlocked(flaw string) {
+	if m.flaw == flaw {
+		m.mu.Unlock()
+		pause()
+		m.mu.Lock()
+	}
+}
+
+func (m *idempotencyModel) name(key string) string {
+	if m.flaw == "folds the case of keys" {
+		return strings.ToLower(key)
+	}
+	return key
+}
+
+func (m *idempotencyModel) out(e entryModel) store.Entry {
+	out := e.Entry
+	if m.flaw != "lends what it keeps" {
+		out.Data = bytes.Clone(out.Data)
+	}
+	if out.Age = time.Since(e.at); m.flaw == "returns the age that was given" {
+		out.Age = e.Age
+	}
+	return out
+}
+
+func (m *idempotencyModel) Load(ctx context.Context, key string) (*store.Entry, error) {
+	m.lock(ctx)
+	defer m.mu.Unlock()
+	e, ok := m.entries[m.name(key)]
+	if !ok && m.flaw != "returns an empty entry for none" {
+		return nil, nil
+	}
+	if m.flaw == "begins the age anew with Load" {
+		e.at = time.Now()
+		m.entries[m.name(key)] = e
+	}
+	out := m.out(e)
+	return &out, nil
+}
+
+func (m *idempotencyModel) Save(ctx context.Context, entry store.Entry) error {
+	m.lock(ctx)
+	defer m.mu.Unlock()
+	key := m.name(entry.Key)
+	was, found := m.entries[key]
+	m.unlocked("compares before it locks")
+	other := was.Revision != entry.Revision
+	switch m.flaw {
+	case "saves over any older revision":
+		other = found && was.Revision > entry.Revision || !found && entry.Revision != 0
+	case "makes an entry of any revision":
+		other = other && found
+	case "compares the low half of a revision":
+		other = int32(was.Revision) != int32(entry.Revision)
+	}
+	if other {
+		if m.flaw == "begins the age anew with a refusal" && found {
+			was.at = time.Now()
+			m.entries[key] = was
+		}
+		if m.flaw == "gives the lock up before it compares" {
+			delete(m.locks, was.Lock)
+		}
+		return store.ErrConflict
+	}
+	holder, held := m.locks[entry.Lock]
+	m.unlocked("looks at the lock before it locks")
+	held = held && entry.Lock != "" && (holder != entry.Key || m.flaw == "refuses its own lock")
+	switch m.flaw {
+	case "guards the locks of what is sent alone":
+		held = held && m.entries[holder].State == store.Sent
+	case "does not guard locks":
+		held = false
+	}
+	if held {
+		switch m.flaw {
+		case "writes before it looks at the lock":
+			m.keep(key, was, entry)
+		case "gives the lock up for one that it does not get":
+			delete(m.locks, was.Lock)
+		case "names the wrong key":
+			holder = entry.Key
+		}
+		return &store.LockedError{Key: holder}
+	}
+	if m.flaw != "keeps a lock for ever" {
+		delete(m.locks, was.Lock)
+	}
+	m.locks[entry.Lock] = entry.Key
+	m.keep(key, was, entry)
+	return nil
+}
+
+func (m *idempotencyModel) keep(key string, was entryModel, entry store.Entry) {
+	switch {
+	case m.flaw == "cuts data" && len(entry.Data) > 1<<20:
+		entry.Data = entry.Data[:1<<20]
+	case m.flaw == "keeps data as text":
+		entry.Data = []byte(strings.ToValidUTF8(string(entry.Data), "?"))
+	case m.flaw == "keeps the data of before for none" && len(entry.Data) == 0:
+		entry.Data = was.Data
+	}
+	if m.flaw != "keeps what it is lent" {
+		entry.Data = bytes.Clone(entry.Data)
+	}
+	if entry.Revision++; m.flaw == "counts to nine" {
+		entry.Revision = min(entry.Revision, 9)
+	}
+	e := entryModel{entry, time.Now()}
+	if m.flaw == "keeps the age of the first Save" && was.Revision > 0 {
+		e.at = was.at
+	}
+	if m.flaw == "writes the revision before the data" {
+		half := was
+		half.Key, half.Revision = entry.Key, entry.Revision
+		m.entries[key] = half
+		m.unlocked(m.flaw)
+	}
+	m.entries[key] = e
+}
+
+func (m *idempotencyModel) List(ctx context.Context, filter store.Filter) ([]store.Entry, error) {
+	m.lock(ctx)
+	defer m.mu.Unlock()
+	all := []entryModel{}
+	for _, e := range m.entries {
+		prefix := strings.HasPrefix(e.Key, filter.Prefix)
+		if m.flaw == "takes a prefix for a pattern" {
+			prefix, _ = path.Match(filter.Prefix+"*", e.Key)
+		}
+		old := time.Since(e.at) >= filter.Older || m.flaw == "lists the young"
+		if old && (prefix || m.flaw == "looks at the prefix last") && (slices.Contains(filter.States, e.State) || m.flaw == "lists every state") {
+			all = append(all, e)
+		}
+	}
+	slices.SortFunc(all, func(a, b entryModel) int {
+		switch m.flaw {
+		case "lists by key":
+			return strings.Compare(a.Key, b.Key)
+		case "lists by state":
+			return cmp.Or(strings.Compare(string(a.State), string(b.State)), a.at.Compare(b.at))
+		case "lists the youngest first":
+			return b.at.Compare(a.at)
+		}
+		return a.at.Compare(b.at)
+	})
+	limit := min(len(all), filter.Limit)
+	switch m.flaw {
+	case "lists without a limit":
+		limit = len(all)
+	case "lists a hundred at most":
+		limit = min(limit, 100)
+	}
+	var listed []store.Entry
+	for _, e := range all[:limit] {
+		if m.flaw != "looks at the prefix last" || strings.HasPrefix(e.Key, filter.Prefix) {
+			listed = append(listed, m.out(e))
+		}
+	}
+	return listed, nil
+}
+
+func TestIdempotencyStoreModel(t *testing.T) {
+	IdempotencyStore(t, func(*testing.T) func() store.Store { return openIdempotency("") })
+}
+
+func TestIdempotencyStoreFindsFlaws(t *testing.T) {
+	eachFlaw(t, idempotencyRules(), openIdempotency, map[string][]string{
+		"is for one process":                             nil,
+		"returns an empty entry for none":                {"nothing is kept at first", "keys and locks differ in every byte", "one entry has a lock", "Save refuses the lock of another and changes nothing", "of many keys at once one gets the lock", "what many save at once is not mixed"},
+		"makes an entry of any revision":                 {"nothing is kept at first"},
+		"cuts data":                                      {"an entry comes out as it went in"},
+		"keeps data as text":                             {"an entry comes out as it went in", "what was saved survives its process"},
+		"keeps the data of before for none":              {"an entry comes out as it went in", "what was saved survives its process"},
+		"folds the case of keys":                         {"keys and locks differ in every byte", "List selects by prefix"},
+		"counts to nine":                                 {"the revision is one higher with every Save", "of many at once one saves", "what many save at once is not mixed"},
+		"saves over any older revision":                  {"Save refuses another revision", "Save refuses the lock of another and changes nothing"},
+		"compares the low half of a revision":            {"Save refuses another revision"},
+		"gives the lock up before it compares":           {"Save refuses another revision"},
+		"begins the age anew with a refusal":             {"Save refuses another revision"},
+		"does not guard locks":                           {"keys and locks differ in every byte", "Save refuses another revision", "one entry has a lock", "a lock that is given up is free", "Save refuses the lock of another and changes nothing", "of many keys at once one gets the lock", "processes share the entries", "what was saved survives its process"},
+		"guards the locks of what is sent alone":         {"one entry has a lock", "what was saved survives its process"},
+		"refuses its own lock":                           {"an entry comes out as it went in", "Save refuses another revision", "one entry has a lock", "Save refuses the lock of another and changes nothing", "Age is the time since the last Save", "of many at once one saves", "processes share the entries", "what was saved survives its process", "methods return when their context has ended"},
+		"names the wrong key":                            {"keys and locks differ in every byte", "Save refuses another revision", "one entry has a lock", "a lock that is given up is free", "Save refuses the lock of another and changes nothing", "of many keys at once one gets the lock", "processes share the entries", "what was saved survives its process"},
+		"keeps a lock for ever":                          {"keys and locks differ in every byte", "a lock that is given up is free", "processes share the entries", "what was saved survives its process"},
+		"writes before it looks at the lock":             {"keys and locks differ in every byte", "Save refuses another revision", "one entry has a lock", "a lock that is given up is free", "Save refuses the lock of another and changes nothing", "of many keys at once one gets the lock", "processes share the entries", "what was saved survives its process"},
+		"gives the lock up for one that it does not get": {"Save refuses the lock of another and changes nothing"},
+		"returns the age that was given":                 {"Save refuses another revision", "Save refuses the lock of another and changes nothing", "Age is the time since the last Save", "what was saved survives its process"},
+		"keeps the age of the first Save":                {"Age is the time since the last Save", "List selects by state", "List selects by age", "List returns the oldest first"},
+		"begins the age anew with Load":                  {"Save refuses another revision", "Save refuses the lock of another and changes nothing", "Age is the time since the last Save", "what was saved survives its process"},
+		"takes a prefix for a pattern":                   {"keys and locks differ in every byte", "List selects by prefix"},
+		"looks at the prefix last":                       {"List returns no more than the limit"},
+		"lists every state":                              {"Save refuses another revision", "Save refuses the lock of another and changes nothing", "List selects by state", "List returns no more than the limit"},
+		"lists the young":                                {"List selects by age"},
+		"lists by key":                                   {"List selects by state", "List returns the oldest first", "List returns no more than the limit"},
+		"lists by state":                                 {"List selects by state", "List returns the oldest first", "List returns no more than the limit", "what was saved survives its process"},
+		"lists the youngest first":                       {"List selects by state", "List returns the oldest first", "List returns no more than the limit", "what was saved survives its process"},
+		"lists without a limit":                          {"List returns no more than the limit"},
+		"lists a hundred at most":                        {"List returns no more than the limit"},
+		"lends what it keeps":                            {"what is returned is the caller's own"},
+		"keeps what it is lent":                          {"what is returned is the caller's own"},
+		"compares before it locks":                       {"of many at once one saves", "what many save at once is not mixed"},
+		"looks at the lock before it locks":              {"of many at once one saves", "of many keys at once one gets the lock", "what many save at once is not mixed"},
+		"writes the revision before the data":            {"what many save at once is not mixed"},
+		"is each process's own":                          {"of many at once one saves", "of many keys at once one gets the lock", "what many save at once is not mixed", "processes share the entries", "what was saved survives its process"},
+		"forgets its locks with its process":             {"what was saved survives its process"},
+		"begins ages anew with each process":             {"what was saved survives its process"},
+		"outlasts its context":                           {"methods return when their context has ended"},
+	})
+}
