@@ -414,7 +414,7 @@ func decodeAnswer[T any](x *exchange, result *T) error {
 	}
 	text := newAnswerText(body)
 	(*text).checked, (*text).command = true, x.request.effect == Mutation
-	_, err := decodeValue(text, 0, v)
+	err := decodeValue(text, 0, v)
 	if err == nil && v.Kind() == reflect.Array && v.IsZero() {
 		err = &shapeError{want: "a UUID", got: "the zero UUID"}
 	}

@@ -246,7 +246,7 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 // connections. Calls under way go on.
 func (c *Client) Close() error {
 	if c.settings().session != nil {
-		c.settings().session.state().close()
+		c.settings().session.state().engine.Close()
 	}
 	if !c.settings().foreign {
 		c.settings().http.CloseIdleConnections()

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"hash/maphash"
 	"iter"
 	"math"
@@ -125,21 +124,6 @@ func countParam(name string, n int) param {
 		return param{name: name}
 	}
 	return param{name, strconv.Itoa(n), false}
-}
-
-// parseCount reads the number in raw as near as an int comes to it: a count that
-// cannot be must not cost the records that came with it.
-func parseCount(raw []byte, into *int) error {
-	n, err := strconv.ParseInt(string(raw), 10, 64)
-	if err != nil {
-		f, err := strconv.ParseFloat(string(raw), 64) // 1e30, 12.0
-		if err != nil && !errors.Is(err, strconv.ErrRange) {
-			return err
-		}
-		n = int64(max(min(f, 1<<62), -1<<62))
-	}
-	*into = int(max(min(n, math.MaxInt), math.MinInt))
-	return nil
 }
 
 // ErrRepeatedPage means that the service has answered with a page that an iterator

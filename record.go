@@ -2,17 +2,17 @@ package lending
 
 import (
 	"bytes"
-	"encoding"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
 	"strings"
-	"time"
 
 	"github.com/lendingapi/lending-go/internal/jsonplan"
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
+	"github.com/lendingapi/lending-go/internal/recordjson"
 )
 
 // Record is a record of the service as it was received. The service publishes only
@@ -38,15 +38,18 @@ type answered struct {
 	text    []byte
 	checked bool // it is known to be JSON
 	command bool // it answers a command, which has happened
+	at      *answered
 }
 
 func newAnswerText(text []byte) answerText {
-	both := &struct {
-		answered
-		at *answered
-	}{answered: answered{text: text}}
-	both.at = &both.answered
-	return &both.at
+	a := &answered{text: text}
+	a.at = a
+	return &a.at
+}
+
+// Keep implements [recordjson.Keeper].
+func (a *answered) Keep(record reflect.Value, from, to int) {
+	*record.Addr().Interface().(*Record) = Record{&a.at, from, to} //nolint:forcetypeassert // see types
 }
 
 // NewRecord returns raw, one JSON value, as a Record. It keeps raw, which must not be changed
@@ -147,11 +150,48 @@ func (r Record) LogValue() slog.Value {
 	return slog.StringValue(fmt.Sprintf("record of %d bytes", len(r.Raw())))
 }
 
+// types are the types of this package that are written and read in a way of their own.
+var types = recordjson.Types{
+	Secret: reflect.TypeFor[Secret](), Record: recordType, MaxSize: maxAnswer, Page: MaxTake,
+}
+
+var recordType = reflect.TypeFor[Record]()
+
+// encode writes what a request carries as the service reads it.
+func encode(value any) ([]byte, error) {
+	body, err := types.Value(value)
+	return body, refused(err)
+}
+
+// encodeWithoutSecrets is encode, but with "[redacted]" for each secret.
+func encodeWithoutSecrets(value any) ([]byte, error) {
+	body, err := types.WithoutSecrets(value)
+	return body, refused(err)
+}
+
+// refused is the error of a value that cannot be sent.
+func refused(err error) error {
+	e, ok := errors.AsType[*recordjson.Error](err)
+	if !ok {
+		return err
+	}
+	code := map[recordjson.Kind]string{recordjson.Missing: CodeRequired, recordjson.Conflict: CodeConflict}[e.Kind]
+	return &ArgumentError{Fields: []FieldError{{e.Path, e.Message, cmp.Or(code, CodeEncoding)}}}
+}
+
+// decodeValue fills v, which is fresh, from the value that begins at i in text.
+func decodeValue(text answerText, i int, v reflect.Value) *shapeError {
+	if m := types.Decode((*text).text, i, v, *text); m != nil {
+		return &shapeError{path: m.Path, want: m.Want, got: m.Got}
+	}
+	return nil
+}
+
 // unmarshalRecord is the UnmarshalJSON of a record that has typed fields.
 func unmarshalRecord[T any](data []byte, into *T) error {
 	text := append([]byte(nil), data...)
 	var fresh T
-	if _, err := decodeValue(newAnswerText(text), jsonsplit.Space(text, 0), reflect.ValueOf(&fresh).Elem()); err != nil {
+	if err := decodeValue(newAnswerText(text), jsonsplit.Space(text, 0), reflect.ValueOf(&fresh).Elem()); err != nil {
 		return err
 	}
 	*into = fresh
@@ -164,9 +204,8 @@ func marshalRecord(r Record, record any) ([]byte, error) {
 	if r.answer != nil {
 		return r.Raw(), nil
 	}
-	var e encoder
-	err := e.object(reflect.ValueOf(record))
-	return e.Bytes(), err
+	body, err := types.Fields(record)
+	return body, refused(err)
 }
 
 // shapeError says that a value of the answer is not of the JSON type it should be.
@@ -186,173 +225,4 @@ func (e *shapeError) within(outer string) *shapeError {
 		e.path = strings.TrimSuffix(outer+"."+e.path, ".")
 	}
 	return e
-}
-
-var recordType = reflect.TypeFor[Record]()
-
-// isRecord reports whether t is a struct that begins with a Record, or Record itself.
-func isRecord(t reflect.Type) bool {
-	return t == recordType || t.Kind() == reflect.Struct && t.NumField() > 0 && t.Field(0).Type == recordType
-}
-
-// decodeValue fills v, which is fresh, from the value that begins at i in text, which is
-// valid JSON, and returns where that ends. Field names match in any case, as the
-// service's own do.
-func decodeValue(text answerText, i int, v reflect.Value) (end int, err *shapeError) {
-	all := (*text).text
-	got := jsonsplit.Kind(all[i:])
-	var want string
-	switch t := v.Type(); {
-	case isRecord(t) && (got == "an object" || t == recordType):
-		return decodeMembers(text, i, v)
-	case v.Kind() == reflect.Slice && isRecord(t.Elem()) && got == "an array":
-		return decodeElements(text, i, v)
-	case got == "null":
-	case isRecord(t):
-		want = "an object"
-	case v.Kind() == reflect.Slice && isRecord(t.Elem()):
-		want = "an array"
-	default:
-		end = jsonsplit.End(all, i)
-		want = decodeScalar(all[i:end], v)
-	}
-	if want != "" {
-		err = &shapeError{want: want, got: got}
-	}
-	return jsonsplit.End(all, i), err
-}
-
-// decodeScalar fills v from raw, which is not null. It returns what it wanted instead
-// of raw, and nothing if raw was it.
-func decodeScalar(raw []byte, v reflect.Value) (want string) {
-	ok := true
-	switch into := v.Addr().Interface().(type) {
-	case *Secret:
-		if into.UnmarshalJSON(raw) != nil {
-			return "a string that is not " + redacted
-		}
-	case *bool:
-		*into = raw[0] == 't'
-		ok = *into || raw[0] == 'f'
-	case *int:
-		ok = parseCount(raw, into) == nil
-	case *time.Time:
-		if parseTime(raw, into) != nil {
-			return "a time"
-		}
-	case encoding.TextUnmarshaler:
-		plain, err := jsonsplit.Text(raw)
-		ok = err == nil && into.UnmarshalText(plain) == nil
-	default:
-		ok = json.Unmarshal(raw, into) == nil
-	}
-	if ok {
-		return ""
-	}
-	return jsonTypeOf(v.Type())
-}
-
-// recordIn returns the Record that v is or begins with.
-func recordIn(v reflect.Value) *Record {
-	if v.Type() != recordType {
-		v = v.Field(0)
-	}
-	return v.Addr().Interface().(*Record) //nolint:forcetypeassert // by its type
-}
-
-// decodeMembers fills v, which is a Record or begins with one.
-func decodeMembers(text answerText, from int, v reflect.Value) (end int, err *shapeError) {
-	all := (*text).text
-	if v.Type() == recordType || v.NumField() == 1 { // nothing is published of it
-		end = jsonsplit.End(all, from)
-		*recordIn(v) = Record{text, from, end}
-		return end, nil
-	}
-	var few [8]string // so that most records cost no allocation
-	fields := few[:0]
-	for i := 1; i < v.NumField(); i++ {
-		wire, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		fields = append(fields, wire)
-	}
-	i := jsonsplit.Space(all, from+1)
-	for all[i] != '}' {
-		name, value := jsonsplit.Member(all, i)
-		end = 0
-		for i, wire := range fields {
-			if !strings.EqualFold(string(name), wire) {
-				continue
-			}
-			end, err = decodeValue(text, value, v.Field(i+1))
-			if err != nil && v.Type().Field(i+1).Tag.Get("decode") != "if-it-fits" {
-				return end, err.within(wire)
-			}
-		}
-		if end == 0 {
-			end = jsonsplit.End(all, value)
-		}
-		i = jsonsplit.Next(all, end)
-	}
-	*recordIn(v) = Record{text, from, i + 1}
-	return i + 1, nil
-}
-
-func decodeElements(text answerText, from int, v reflect.Value) (end int, err *shapeError) {
-	all := (*text).text
-	n := 0
-	i := jsonsplit.Space(all, from+1)
-	for ; all[i] != ']'; i = jsonsplit.Next(all, end) {
-		if n == v.Cap() {
-			// As many as there will be if all are as long as this one, up to a page.
-			v.Grow(max(1, min((len(all)-i)/(jsonsplit.End(all, i)-i+1), MaxTake)))
-		}
-		v.SetLen(n + 1)
-		if end, err = decodeValue(text, i, v.Index(n)); err != nil {
-			return end, err.within(fmt.Sprintf("[%d]", n))
-		}
-		if all[i] == 'n' { // a record that is null, among others: its Raw says so
-			*recordIn(v.Index(n)) = Record{text, i, end}
-		}
-		n++
-	}
-	if n == 0 {
-		v.Set(reflect.MakeSlice(v.Type(), 0, 0)) // an empty list is not nil
-	}
-	return i + 1, nil
-}
-
-// parseTime reads the string of one of the service's times.
-func parseTime(raw []byte, into *time.Time) error {
-	text, err := jsonsplit.Text(raw)
-	if err == nil {
-		err = readTime(string(text), into)
-	}
-	return err
-}
-
-// readTime reads the service's times: with a zone or without, which means UTC.
-func readTime(text string, into *time.Time) error {
-	t, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		t, err = time.Parse("2006-01-02T15:04:05.999999999", text)
-	}
-	if err == nil {
-		*into = t.UTC()
-	}
-	return err
-}
-
-func jsonTypeOf(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.Bool:
-		return "a boolean"
-	case reflect.Int, reflect.Int32, reflect.Int64:
-		return "an integer"
-	case reflect.Slice:
-		return "an array"
-	case reflect.Map:
-		return "an object"
-	case reflect.Array:
-		return "a UUID"
-	}
-	return "a string"
 }

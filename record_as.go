@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go/internal/jsonplan"
+	"github.com/lendingapi/lending-go/internal/recordjson"
 )
 
 // As decodes the record of a call into a struct of the caller's. It takes both results
@@ -174,11 +175,13 @@ func (t *Time) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		return nil
 	}
-	return hideTime(parseTime(data, &t.Time))
+	return hideTime(recordjson.Time(data, &t.Time))
 }
 
 // UnmarshalText reads a time that is no JSON: the key of a map, or from elsewhere.
-func (t *Time) UnmarshalText(text []byte) error { return hideTime(readTime(string(text), &t.Time)) }
+func (t *Time) UnmarshalText(text []byte) error {
+	return hideTime(recordjson.PlainTime(string(text), &t.Time))
+}
 
 func hideTime(err error) error {
 	if err != nil {

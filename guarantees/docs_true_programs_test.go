@@ -79,7 +79,9 @@ func TestReadmeTokenStore(t *testing.T) {
 	defer service.Close()
 	baseURL, credentials, path := service.URL, fake.Credentials(service), filepath.Join(t.TempDir(), "token")
 	for range 2 {
-		client, err := lending.New(baseURL, lending.WithCredentials(credentials), lending.WithTokenStore(lending.NewFileTokenStore(path)))
+		store, err := lending.NewFileTokenStore(path)
+		require.NoError(t, err)
+		client, err := lending.New(baseURL, lending.WithCredentials(credentials), lending.WithTokenStore(store))
 		require.NoError(t, err)
 		require.NoError(t, client.Session().SignIn(t.Context()))
 		require.NoError(t, client.Close())

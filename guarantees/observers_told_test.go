@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
@@ -231,12 +233,20 @@ func TestCallObserversSeeAPanic(t *testing.T) {
 	assert.Equal(t, lending.OutcomeNotSent, seen.ended[0].Outcome)
 }
 
-// TestObserversSeeTheJournal holds what is told of a command with a key: that it was sent,
-// settled, replayed or refused, and which reads are looks.
-func TestObserversSeeTheJournal(t *testing.T) {
+// TestObserversSeeIdempotency holds what observers see of a mutation with a key: that it was
+// sent, rebuilt, replayed or refused, and which reads are checks.
+func TestObserversSeeIdempotency(t *testing.T) {
 	const route = "POST /api/Application/create-customer"
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		service := lendingtest.New()
+		defer service.Close()
+		process := func(opts ...lending.Option) *lending.Client {
+			return wire.NewClient(t, "https://lending.example", append([]lending.Option{
+				lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
+				lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: service})),
+				lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))),
+			}, opts...)...)
+		}
 		var told []string
 		tell := func(kind, route string, log string, more any) {
 			told = append(told, fmt.Sprintf("%s %s %q %v", kind, path.Base(route), log, more))
@@ -268,18 +278,18 @@ func TestObserversSeeTheJournal(t *testing.T) {
 			assert.ErrorIs(t, err, want)
 			return told
 		}
-		lookForEmail := exchanged("get-customer-by-email", idempotency.ActionCheck, lending.OutcomeDone, slog.LevelDebug)
+		checkOfEmail := exchanged("get-customer-by-email", idempotency.ActionCheck, lending.OutcomeDone, slog.LevelDebug)
 
 		service.Fail(route, lendingtest.Fault{ResetAfter: true})
 		assert.Equal(t, slices.Concat(
-			exchanged("login", "", lending.OutcomeDone, slog.LevelDebug), // no look, though one waits for it
+			exchanged("login", "", lending.OutcomeDone, slog.LevelDebug), // no check, though one waits for it
 			exchanged("validate-two-factor", "", lending.OutcomeDone, slog.LevelDebug),
-			lookForEmail,
+			checkOfEmail,
 			exchanged("create-customer", idempotency.ActionSent, lending.OutcomeUnknown, slog.LevelWarn),
 		), create(lending.ErrOutcomeUnknown))
 
 		assert.Equal(t, slices.Concat(
-			lookForEmail,
+			checkOfEmail,
 			exchanged("{customerId}", idempotency.ActionCheck, lending.OutcomeDone, slog.LevelDebug),
 			[]string{`lending idempotency create-customer "rebuilt" DEBUG`, `call create-customer "rebuilt" done`},
 		), create(nil))
@@ -290,7 +300,7 @@ func TestObserversSeeTheJournal(t *testing.T) {
 		service.Fail(route, lendingtest.Fault{ResetBefore: true})
 		create(lending.ErrOutcomeUnknown)
 		assert.Equal(t, slices.Concat(
-			lookForEmail,
+			checkOfEmail,
 			[]string{`lending idempotency create-customer "refused" WARN`, `call create-customer "refused" unknown`},
 		), create(idempotency.ErrInDoubt))
 

@@ -415,13 +415,23 @@ func (w *watch) took(m moment, token lending.Token, err error, waited, long time
 		w.violated("expired token", p, "%v, %v after its end", i, now.Sub(i.expires))
 	case slices.Contains(p.learned[:m.learned], i):
 		w.violated("refused token came back", p, "%v", i)
-	case i.isOlder(m.newest) && !p.refused[m.newest] && now.Before(m.ends.Add(-w.sim.margin())):
+	case i.isOlder(m.newest) && !p.lost(m.newest) && now.Before(m.ends.Add(-w.sim.margin())):
 		w.violated("older token given out", p, "%v after %v", i, m.newest)
 	}
 	if p.newest == nil || p.newest.number < i.number || i.isOlder(p.newest) {
 		p.newest, p.newestEnds = i, token.Expires
 		w.line(p, "gives out %v", i)
 	}
+}
+
+// lost reports whether the service has refused i, or a token that came after it.
+func (p *process) lost(i *issue) bool {
+	for refused := range p.refused {
+		if refused == i || i.isOlder(refused) {
+			return true
+		}
+	}
+	return false
 }
 
 // waited holds that nobody waits beyond his context.

@@ -33,6 +33,10 @@ func TestFleet(t *testing.T) {
 	do := func(statement string) { require.NoError(t, cluster.Do("postgres", statement)) }
 	fleettest.Run(t, 4, fleettest.Store{
 		Name: url, Local: lendingpostgres.NewTokenStore(pool, tokenKey),
+		Empty: func() {
+			_, err := pool.Exec(t.Context(), "DELETE FROM lending_token")
+			require.NoError(t, err)
+		},
 		Kill: cluster.Kill, Start: func() { require.NoError(t, cluster.Start()) },
 		// A server may need longer to start than the token has left.
 		Away: func() {

@@ -235,7 +235,7 @@ func (w *txTest) cutInCommit(tx pgx.Tx) {
 // reported as.
 func (w *txTest) work(t *testing.T, handle lendingpostgres.TxFunc) (reports []error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	w.inbox.WorkTx(ctx, handle, &webhook.WorkOptions{
 		Concurrency: 1, MaxTries: 5, Backoff: func(int) time.Duration { return time.Millisecond },
@@ -253,7 +253,7 @@ func (w *txTest) work(t *testing.T, handle lendingpostgres.TxFunc) (reports []er
 func TestWorkTxWithoutItsClaim(t *testing.T) {
 	w := newTxTest(t, withEffects(t, database(t)))
 	require.NoError(t, w.inbox.Put(t.Context(), event("a")))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var reports []error
 	w.inbox.WorkTx(ctx, func(ctx context.Context, tx pgx.Tx, e *webhook.Event) error {
@@ -311,9 +311,9 @@ func TestWorkTxDoesNotGuess(t *testing.T) {
 	t.Parallel()
 	url := withEffects(t, database(t))
 	proxy := newProxy(t, url)
-	inbox := inboxOf(connect(t, proxy.url), &lendingpostgres.InboxOptions{Lease: time.Second})
+	inbox := inboxOf(connect(t, proxy.url), &lendingpostgres.InboxOptions{Lease: 3 * time.Second})
 	require.NoError(t, inbox.Put(t.Context(), event("a")))
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var reports []error
 	inbox.WorkTx(ctx, func(ctx context.Context, tx pgx.Tx, e *webhook.Event) error {
@@ -352,14 +352,14 @@ func TestWorkTxIsolation(t *testing.T) {
 func TestWorkTxCommitsAfterTheDeadline(t *testing.T) {
 	w := newTxTest(t, withEffects(t, database(t)))
 	require.NoError(t, w.inbox.Put(t.Context(), event("a")))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var reports []error
 	w.inbox.WorkTx(ctx, func(ctx context.Context, tx pgx.Tx, e *webhook.Event) error {
 		_, err := tx.Exec(ctx, "INSERT INTO effects VALUES ($1)", e.Key())
 		<-ctx.Done()
 		return err
-	}, &webhook.WorkOptions{Concurrency: 1, Timeout: 200 * time.Millisecond, Observe: func(h webhook.Result) {
+	}, &webhook.WorkOptions{Concurrency: 1, Timeout: 2 * time.Second, Observe: func(h webhook.Result) {
 		reports = append(reports, h.Err)
 		cancel()
 	}})
@@ -395,7 +395,7 @@ func TestWorkTxLeavesConnections(t *testing.T) {
 	}()
 	<-began
 	<-began
-	putting, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	putting, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	for n := range 50 {
 		require.NoError(t, inbox.Put(putting, event(lending.EventName(fmt.Sprint("beside ", n)))))

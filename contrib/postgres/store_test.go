@@ -184,7 +184,7 @@ func TestTokenStoreClockWasAhead(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err = entries.Acquire(t.Context(), "next", time.Minute)
 		return err == nil
-	}, 10*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 	assert.GreaterOrEqual(t, time.Since(start), 100*time.Millisecond)
 }
 
@@ -205,39 +205,37 @@ func TestLeaseBeginsWhenItIsGiven(t *testing.T) {
 		acquired <- err
 	}()
 	waitsForALock(t, pool)
-	_, err = tx.Exec(t.Context(), "SELECT pg_sleep(0.5)")
-	require.NoError(t, err)
+	var released time.Time
+	require.NoError(t, tx.QueryRow(t.Context(), "SELECT clock_timestamp()").Scan(&released))
 	require.NoError(t, tx.Commit(t.Context()))
 	require.NoError(t, <-acquired)
-	var left time.Duration
-	require.NoError(t, pool.QueryRow(t.Context(), "SELECT lease_ends - clock_timestamp() FROM lending_token").Scan(&left))
-	assert.Greater(t, left, 600*time.Millisecond)
+	var given time.Time
+	require.NoError(t, pool.QueryRow(t.Context(), "SELECT lease_ends - lease_lasts FROM lending_token").Scan(&given))
+	assert.GreaterOrEqual(t, given, released)
 }
 
 // What is forgotten is deleted when others are claimed, a little at a time.
 func TestDeduperDeletesWhatIsForgotten(t *testing.T) {
 	pool := migrated(t)
-	deduper := must(lendingpostgres.NewDeduper(pool, "test", &webhook.DeduperOptions{Keep: time.Millisecond}))
-	rows := func() (n int) {
-		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM lending_deduper").Scan(&n))
+	deduper := storesOf(pool).deduper
+	left := func(condition string) (n int) {
+		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM lending_deduper WHERE "+condition).Scan(&n))
 		return n
 	}
-	most := 0
-	for n := range 50 {
-		claim, err := deduper.Claim(t.Context(), strings.Repeat("k", n*1000)+"\x00\xff")
+	claim := func(key string) {
+		claim, err := deduper.Claim(t.Context(), key)
 		require.NoError(t, err)
 		require.NoError(t, claim.Done(t.Context()))
-		most = max(most, rows())
 	}
-	assert.Less(t, most, 10)
-	for range 10 { // an hour of an outage of which all is forgotten at once
-		_, err := pool.Exec(t.Context(), "INSERT INTO lending_deduper SELECT 'test', sha256(random()::text::bytea), '', true, now() FROM generate_series(1, 10)")
-		require.NoError(t, err)
-	}
-	before := rows()
-	_, err := deduper.Claim(t.Context(), "a")
+	claim("known")
+	_, err := pool.Exec(t.Context(), `INSERT INTO lending_deduper
+		SELECT 'test', sha256(n::text::bytea), '', true, now() - n * interval '1 min' FROM generate_series(1, 10) n`)
 	require.NoError(t, err)
-	assert.Equal(t, before+1-4, rows())
+	for n, forgotten := range []int{6, 2, 0, 0} {
+		claim(strings.Repeat("k", 1000*(n+1)) + "\x00\xff")
+		require.Equal(t, forgotten, left("ends < now()"))
+	}
+	require.Equal(t, 5, left("ends > now()"))
 }
 
 // What was set back makes nothing older, and hides nothing.
@@ -287,7 +285,7 @@ func TestJournalUsesItsIndexes(t *testing.T) {
 	require.Eventually(t, func() bool {
 		after = scanned(t, pool)
 		return after.Indexed > before.Indexed+2
-	}, 10*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	assert.Equal(t, before.Rows, after.Rows)
 	assert.Less(t, after.Indexed-before.Indexed, 100)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/fleettest"
 	"github.com/lendingapi/lending-go/internal/test/onboardingtest"
 	"github.com/lendingapi/lending-go/internal/test/webhooktest"
+	"github.com/stretchr/testify/require"
 
 	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
 )
@@ -41,6 +42,7 @@ func TestFleet(t *testing.T) {
 	start := func() { server.start(t) }
 	fleettest.Run(t, 8, fleettest.Store{
 		Name: server.address(), Local: lendingredis.NewTokenStore(client, tokenKey),
-		Kill: server.kill, Start: start, Away: server.kill, Back: start,
+		Empty: func() { require.NoError(t, client.FlushAll(t.Context()).Err()) },
+		Kill:  server.kill, Start: start, Away: server.kill, Back: start,
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -31,6 +32,7 @@ type settings struct {
 type result struct {
 	Calls  int
 	Failed []string
+	Stood  time.Duration // still, at most
 }
 
 // Replica calls the service until standard input ends, in a process that [Run] has started. In
@@ -60,13 +62,21 @@ func (s settings) run(open func(store string) (lending.TokenStore, error)) (told
 	if err != nil {
 		return told, err
 	}
+	freezer := &freezer{TokenStore: store, directory: s.Directory}
+	var stood stalls
+	stop := stood.watch()
+	defer func() {
+		if stop(); !freezer.frozen.Load() {
+			told.Stood = stood.longest()
+		}
+	}()
 	client, err := lending.New(s.Service,
 		lending.WithCredentials(lending.Credentials{
 			Username:  lendingtest.Username,
 			Password:  lending.NewSecret(lendingtest.Password),
 			TwoFactor: func(ctx context.Context, _ lending.Challenge) (string, error) { return askForCode(ctx, s.Service) },
 		}),
-		lending.WithTokenStore(&freezer{store, s.Directory}))
+		lending.WithTokenStore(freezer))
 	if err != nil {
 		return told, err
 	}
@@ -93,11 +103,13 @@ func (s settings) run(open func(store string) (lending.TokenStore, error)) (told
 type freezer struct {
 	lending.TokenStore
 	directory string
+	frozen    atomic.Bool
 }
 
 func (f *freezer) Acquire(ctx context.Context, owner string, ttl time.Duration) (int64, error) {
 	fence, err := f.TokenStore.Acquire(ctx, owner, ttl)
 	if err == nil && os.Rename(filepath.Join(f.directory, "freeze"), filepath.Join(f.directory, "frozen")) == nil {
+		f.frozen.Store(true)
 		_ = os.WriteFile(filepath.Join(f.directory, "pid"), []byte(fmt.Sprint(os.Getpid())), 0o600)
 		continued := make(chan os.Signal, 1)
 		signal.Notify(continued, syscall.SIGCONT)

@@ -75,6 +75,12 @@ func (c *Cluster) Standby(settings ...string) (*Cluster, error) {
 	return create(standby, "pg_basebackup", "-d", c.URL(User), "--write-recovery-conf", "--checkpoint=fast", "--no-sync")
 }
 
+// Promote has a standby take writes, and waits until it does. pg_promote would wait in a query, which
+// recovery can cancel.
+func (c *Cluster) Promote() error {
+	return run(c.command("pg_ctl", "promote", "-w", "-t", strconv.Itoa(int(patience.Seconds())), "-D", c.data()))
+}
+
 // create has a program fill the folder of a cluster, and starts it.
 func create(c *Cluster, program string, arguments ...string) (*Cluster, error) {
 	var err error

@@ -1,4 +1,4 @@
-package guarantees_test
+package idempotency_test
 
 import (
 	"errors"
@@ -218,7 +218,7 @@ func TestTheErrorNamesTheRowsReads(t *testing.T) {
 			if read == "Loans.TransactionsPaged" {
 				continue // beside those that a person needs
 			}
-			assert.Contains(t, strings.Split(settledBy(t, name), ", "), read, name)
+			assert.Contains(t, strings.Split(catalog.CheckWith(t, name), ", "), read, name)
 		}
 	}
 }

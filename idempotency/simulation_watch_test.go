@@ -1,4 +1,4 @@
-package guarantees_test
+package idempotency_test
 
 import (
 	"context"
@@ -249,4 +249,10 @@ func (s *schedule) holds() {
 			s.violated("the simulation itself", nil, "%s", line)
 		}
 	}
+}
+
+// violation is a broken rule, with what happened before it.
+type violation struct {
+	text   string
+	before []string
 }

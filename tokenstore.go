@@ -3,8 +3,6 @@ package lending
 import (
 	"cmp"
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -15,7 +13,11 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go/internal/filelock"
+	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/lendingapi/lending-go/internal/redact"
+	"github.com/lendingapi/lending-go/internal/safely"
+	"github.com/lendingapi/lending-go/internal/sealed"
+	"github.com/lendingapi/lending-go/internal/signin"
 )
 
 // TokenStore keeps the token of one account of one service, for one [Session] or for
@@ -110,7 +112,7 @@ func (s *tokenState) release(owner string) {
 
 // stateStore is a store whose state is read and changed as a whole.
 type stateStore struct {
-	state func() stateKeeper // behind a function, where nothing that prints or compares looks
+	state opaque.Value[stateKeeper]
 }
 
 type stateKeeper interface {
@@ -143,22 +145,22 @@ func (s stateStore) Release(ctx context.Context, owner string) error {
 // NewMemoryTokenStore returns a store for the sessions of one process. A [Session]
 // has one of its own unless told otherwise.
 func NewMemoryTokenStore() TokenStore {
-	m := &memory{}
-	return stateStore{func() stateKeeper { return m }}
+	return stateStore{opaque.Hide[stateKeeper](&memoryState{})}
 }
 
-type memory struct {
+// memoryState is a state that only this process has.
+type memoryState struct {
 	mu    sync.Mutex
 	state tokenState
 }
 
-func (m *memory) read() (tokenState, error) {
+func (m *memoryState) read() (tokenState, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.state, nil
 }
 
-func (m *memory) update(_ context.Context, change func(*tokenState) error) error {
+func (m *memoryState) update(_ context.Context, change func(*tokenState) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return change(&m.state)
@@ -171,17 +173,20 @@ func (m *memory) update(_ context.Context, change func(*tokenState) error) error
 //
 // Processes of one machine may share it, on systems with flock. The token lies in it
 // in the clear: see [NewEncryptedTokenStore].
-func NewFileTokenStore(path string) TokenStore {
-	f := &file{path, make(chan struct{}, 1)}
-	return stateStore{func() stateKeeper { return f }}
+func NewFileTokenStore(path string) (TokenStore, error) {
+	if folder, err := os.Stat(filepath.Dir(path)); path == "" || err != nil || !folder.IsDir() {
+		return nil, argumentError("path", CodeFormat, "must be a file in a folder that exists")
+	}
+	return stateStore{opaque.Hide[stateKeeper](&fileState{path, make(chan struct{}, 1)})}, nil
 }
 
-type file struct {
+// fileState is a state that lies in a file.
+type fileState struct {
 	path string
 	turn chan struct{} // a lock that can be waited for until a context ends
 }
 
-func (f *file) read() (tokenState, error) {
+func (f *fileState) read() (tokenState, error) {
 	var state tokenState
 	text, err := os.ReadFile(f.path)
 	switch {
@@ -197,7 +202,7 @@ func (f *file) read() (tokenState, error) {
 
 // update changes the file while no other process does, also if the change ends with an
 // error. An unreadable file is replaced.
-func (f *file) update(ctx context.Context, change func(*tokenState) error) error {
+func (f *fileState) update(ctx context.Context, change func(*tokenState) error) error {
 	select {
 	case f.turn <- struct{}{}:
 		defer func() { <-f.turn }()
@@ -225,7 +230,7 @@ func (f *file) update(ctx context.Context, change func(*tokenState) error) error
 }
 
 // replace writes a new file and puts it in the place of the old one.
-func (f *file) replace(state tokenState) error {
+func (f *fileState) replace(state tokenState) error {
 	text, err := json.Marshal(state)
 	if err != nil {
 		return err
@@ -259,24 +264,16 @@ func syncDirectory(path string) error {
 // key (AES-256-GCM), which must be 32 random bytes. What was written with another key
 // counts as [ErrCorruptToken] and is overwritten, whosever it is.
 func NewEncryptedTokenStore(store TokenStore, key []byte) (TokenStore, error) {
-	if len(key) != 32 {
+	box, err := sealed.New(key)
+	if err != nil {
 		return nil, argumentError("key", CodeLength, "must be 32 bytes")
 	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, err
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	if err != nil {
-		return nil, err
-	}
-	return encryptedStore{func() TokenStore { return store }, func() cipher.AEAD { return aead }}, nil
+	return encryptedStore{opaque.Hide(store), box}, nil
 }
 
-// encryptedStore holds what is the caller's, and its cipher, behind functions.
 type encryptedStore struct {
-	store func() TokenStore
-	aead  func() cipher.AEAD
+	store opaque.Value[TokenStore]
+	box   sealed.Box
 }
 
 func (e encryptedStore) Acquire(ctx context.Context, owner string, ttl time.Duration) (fence int64, err error) {
@@ -289,8 +286,8 @@ func (e encryptedStore) Release(ctx context.Context, owner string) error {
 
 // Save binds the text to its fence: an old token cannot be passed off as a new one.
 func (e encryptedStore) Save(ctx context.Context, token StoredToken) error {
-	sealed := e.aead().Seal(nil, nil, []byte(token.Data.Reveal()), fenceBytes(token.Fence)) //nolint:gosec // it makes its nonce
-	token.Data = NewSecret(base64.StdEncoding.EncodeToString(sealed))
+	text := e.box.Seal([]byte(token.Data.Reveal()), fenceBytes(token.Fence))
+	token.Data = NewSecret(base64.StdEncoding.EncodeToString(text))
 	return e.store().Save(ctx, token)
 }
 
@@ -299,16 +296,74 @@ func (e encryptedStore) Load(ctx context.Context) (StoredToken, error) {
 	if err != nil || token.Data.IsZero() {
 		return token, err
 	}
-	sealed, err := base64.StdEncoding.DecodeString(token.Data.Reveal())
+	text, err := base64.StdEncoding.DecodeString(token.Data.Reveal())
 	if err != nil {
 		return StoredToken{}, ErrCorruptToken
 	}
-	text, err := e.aead().Open(nil, nil, sealed, fenceBytes(token.Fence))
+	plain, err := e.box.Open(text, fenceBytes(token.Fence))
 	if err != nil {
 		return StoredToken{}, ErrCorruptToken
 	}
-	token.Data = NewSecret(string(text))
+	token.Data = NewSecret(string(plain))
 	return token, nil
 }
 
 func fenceBytes(fence int64) []byte { return strconv.AppendInt(nil, fence, 10) }
+
+// engineStore is a [TokenStore] as the engine of a session sees it. It contains panics.
+type engineStore struct{ store opaque.Value[TokenStore] }
+
+// engineStoreOf returns a store for the engine. A store of the tests may tune the engine.
+func engineStoreOf(store TokenStore) signin.Store {
+	adapted := engineStore{opaque.Hide(store)}
+	if tuner, ok := store.(signin.Tuner); ok {
+		return struct {
+			engineStore
+			signin.Tuner
+		}{adapted, tuner}
+	}
+	return adapted
+}
+
+func (s engineStore) Load(ctx context.Context) (stored signin.Stored, err error) {
+	err = storeStep(func() error {
+		token, err := s.store().Load(ctx)
+		stored = signin.Stored{Fence: token.Fence, Data: token.Data.Reveal(), Expires: token.Expires}
+		return err
+	})
+	return stored, err
+}
+
+func (s engineStore) Save(ctx context.Context, stored signin.Stored) error {
+	return storeStep(func() error {
+		return s.store().Save(ctx, StoredToken{stored.Fence, NewSecret(stored.Data), stored.Expires})
+	})
+}
+
+func (s engineStore) Acquire(ctx context.Context, owner string, ttl time.Duration) (fence int64, err error) {
+	err = storeStep(func() (err error) {
+		fence, err = s.store().Acquire(ctx, owner, ttl)
+		return err
+	})
+	return fence, err
+}
+
+func (s engineStore) Release(ctx context.Context, owner string) error {
+	return storeStep(func() error { return s.store().Release(ctx, owner) })
+}
+
+// storeStep takes a step of a store, and returns its answer in the engine's words.
+func storeStep(step func() error) error {
+	err := safely.Call[PanicError](step)
+	switch text := interruption(err); {
+	case text != "":
+		return hidden(text, err)
+	case errors.Is(err, ErrLeaseHeld):
+		return signin.ErrLeaseHeld
+	case errors.Is(err, ErrFenced):
+		return signin.ErrFenced
+	case errors.Is(err, ErrCorruptToken):
+		return signin.ErrCorrupt
+	}
+	return err
+}

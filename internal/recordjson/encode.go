@@ -1,12 +1,10 @@
-package lending
+package recordjson
 
 import (
 	"bytes"
 	"encoding"
 	"encoding/json"
 	"fmt"
-	"iter"
-	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,26 +15,50 @@ import (
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
 )
 
-// encode writes what a request carries as the service reads it: of a request record
-// the fields by their json tags, secrets revealed, the members of Extra, and what else
-// the service sent if it is a record that was received. Request records and secrets
-// are found in maps and slices too.
-//
-// encoding/json cannot do it, because there a [Secret] writes "[redacted]" and Extra
+// Error says which part of a value cannot be written.
+type Error struct {
+	Path    string
+	Kind    Kind
+	Message string
+}
+
+// Kind is the kind of an [Error].
+type Kind int
+
+// The kinds of errors.
+const (
+	Unfit    Kind = iota // has no JSON
+	Missing              // is zero and must not be
+	Conflict             // stands in two places
+)
+
+func (e *Error) Error() string { return e.Path + ": " + e.Message }
+
+// Value returns v as the service reads it. Records and secrets are found in maps and slices
+// too. encoding/json cannot do it, because there a secret writes a placeholder and Extra
 // nothing.
 //
-// What a caller hands over cannot end the process: what holds itself, what is nested
-// without end and what panics in a method of its own is an [*ArgumentError]. What stands
-// in several places is written as often, as encoding/json does, up to 64 MiB.
-func encode(value any) ([]byte, error) { return new(encoder).encode(value) }
+// A value cannot end the process: a value that holds itself, that is nested without end,
+// or whose own method panics is an [Error]. A value in several places is written several
+// times, as encoding/json does, up to MaxSize.
+func (t *Types) Value(v any) ([]byte, error) { return t.encode(v, false) }
 
-// encodeWithoutSecrets is encode, but with "[redacted]" for each secret.
-func encodeWithoutSecrets(value any) ([]byte, error) { return (&encoder{redacts: true}).encode(value) }
+// WithoutSecrets returns v with the String of each secret.
+func (t *Types) WithoutSecrets(v any) ([]byte, error) { return t.encode(v, true) }
 
-func (e *encoder) encode(value any) (body []byte, err error) {
+// Fields returns the record v, by its fields also if it has a method of its own that
+// encoding/json would use.
+func (t *Types) Fields(v any) ([]byte, error) {
+	e := encoder{Types: t}
+	err := e.object(reflect.ValueOf(v))
+	return e.Bytes(), err
+}
+
+func (t *Types) encode(value any, redacts bool) (body []byte, err error) {
+	e := encoder{Types: t, redacts: redacts}
 	defer func() {
 		if recover() != nil { // the value of the panic may quote anything
-			body, err = nil, e.refuse(CodeEncoding, "cannot be written as JSON: a method of its type panicked")
+			body, err = nil, e.refuse(Unfit, "cannot be written as JSON: a method of its type panicked")
 		}
 	}()
 	e.Grow(512)
@@ -50,6 +72,7 @@ const maxNesting = 10_000
 // encoder writes one body.
 type encoder struct {
 	bytes.Buffer
+	*Types
 	redacts bool
 
 	path []step     // from the body to what is being written
@@ -78,7 +101,7 @@ func identityOf(v reflect.Value) identity {
 }
 
 // refuse returns the error of what is being written.
-func (e *encoder) refuse(code, message string) error {
+func (e *encoder) refuse(kind Kind, message string) error {
 	var field strings.Builder
 	for _, s := range e.path {
 		switch {
@@ -90,13 +113,13 @@ func (e *encoder) refuse(code, message string) error {
 			field.WriteString(s.name)
 		}
 	}
-	return &ArgumentError{Fields: []FieldError{{field.String(), message, code}}}
+	return &Error{field.String(), kind, message}
 }
 
 // refuseWhole names where what is too deep or too large begins, which tells enough.
 func (e *encoder) refuseWhole(message string) error {
 	outer := encoder{path: e.path[:min(len(e.path), 4)]}
-	return outer.refuse(CodeEncoding, message)
+	return outer.refuse(Unfit, message)
 }
 
 // at writes v, which stands one step further.
@@ -104,8 +127,8 @@ func (e *encoder) at(s step, v reflect.Value) error {
 	switch {
 	case len(e.path) == maxNesting:
 		return e.refuseWhole("is nested too deep")
-	case e.Len() > maxAnswer: // what stands in many places may never end
-		return e.refuseWhole("is larger than 64 MiB as JSON")
+	case e.Len() > e.MaxSize: // what stands in many places may never end
+		return e.refuseWhole(fmt.Sprintf("is larger than %d MiB as JSON", e.MaxSize>>20))
 	}
 	e.path = append(e.path, s)
 	err := e.value(v)
@@ -118,7 +141,7 @@ func (e *encoder) enter(v reflect.Value, write func(*encoder, reflect.Value) err
 	id := identityOf(v)
 	switch {
 	case slices.Contains(e.open, id):
-		return e.refuse(CodeEncoding, "holds itself")
+		return e.refuse(Unfit, "holds itself")
 	case len(e.open) == maxNesting:
 		return e.refuseWhole("is nested too deep")
 	}
@@ -137,12 +160,10 @@ func (e *encoder) value(v reflect.Value) error {
 		return nil
 	}
 	pointer := v.Kind() == reflect.Pointer && !v.IsNil()
+	if v.Type() == e.Secret {
+		return e.secret(v)
+	}
 	switch x := v.Interface().(type) {
-	case Secret:
-		if e.redacts {
-			return e.string(x.String())
-		}
-		return e.string(x.Reveal())
 	case string:
 		return e.string(x)
 	case interface {
@@ -150,13 +171,13 @@ func (e *encoder) value(v reflect.Value) error {
 		UUID() uuid.UUID
 	}:
 		if (pointer || v.Kind() != reflect.Pointer) && x.IsZero() {
-			return e.refuse(CodeRequired, "must not be the zero UUID")
+			return e.refuse(Missing, "must not be the zero UUID")
 		}
 	}
 	switch {
-	case isRequestRecord(v.Type()):
+	case e.isRequest(v.Type()):
 		return e.object(v)
-	case pointer && isRequestRecord(v.Type().Elem()):
+	case pointer && e.isRequest(v.Type().Elem()):
 		return e.enter(v, (*encoder).pointer)
 	}
 	switch v.Interface().(type) {
@@ -174,15 +195,25 @@ func (e *encoder) value(v reflect.Value) error {
 	return e.json(v.Interface())
 }
 
+func (e *encoder) secret(v reflect.Value) error {
+	x := v.Interface().(interface { //nolint:forcetypeassert // see Types
+		Reveal() string
+		String() string
+	})
+	if e.redacts {
+		return e.string(x.String())
+	}
+	return e.string(x.Reveal())
+}
+
 func (e *encoder) pointer(v reflect.Value) error { return e.value(v.Elem()) }
 
-// isRequestRecord reports whether t is a record of this package that is sent: it has
-// room for Extra.
-func isRequestRecord(t reflect.Type) bool {
-	if t.Kind() != reflect.Struct || t.PkgPath() != recordType.PkgPath() {
+// isRequest reports whether t is a record that is sent.
+func (t *Types) isRequest(of reflect.Type) bool {
+	if of.Kind() != reflect.Struct || of.PkgPath() != t.Record.PkgPath() {
 		return false
 	}
-	extra, ok := t.FieldByName("Extra")
+	extra, ok := of.FieldByName("Extra")
 	return ok && extra.Tag.Get("json") == "-"
 }
 
@@ -192,7 +223,7 @@ func (e *encoder) members(v reflect.Value) error {
 	e.WriteByte('{')
 	for _, key := range keys {
 		if !utf8.ValidString(key.String()) {
-			return e.refuse(CodeEncoding, notUTF8)
+			return e.refuse(Unfit, notUTF8)
 		}
 		e.name(key.String())
 		if err := e.at(step{name: key.String()}, v.MapIndex(key)); err != nil {
@@ -219,10 +250,7 @@ func (e *encoder) array(v reflect.Value) error {
 
 func (e *encoder) object(v reflect.Value) error {
 	names := make([]string, 0, v.NumField())
-	var received json.RawMessage
-	if isRecord(v.Type()) {
-		received = v.Field(0).Interface().(Record).Raw()
-	}
+	received := e.received(v)
 	e.WriteByte('{')
 	for i := range v.NumField() {
 		name, options, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
@@ -254,6 +282,14 @@ func (e *encoder) object(v reflect.Value) error {
 	return nil
 }
 
+// received returns the JSON of a record that was received, nil of another.
+func (e *encoder) received(v reflect.Value) json.RawMessage {
+	if !e.IsRecord(v.Type()) {
+		return nil
+	}
+	return v.Field(0).Interface().(interface{ Raw() json.RawMessage }).Raw() //nolint:forcetypeassert // see Types
+}
+
 // isAbsent reports whether a field with the option omitzero or omitempty is left out.
 // In a record that was received false is a value: it may have been true.
 func isAbsent(v reflect.Value, received json.RawMessage) bool {
@@ -271,12 +307,12 @@ func (e *encoder) extra(extra reflect.Value, taken []string) ([]string, error) {
 	e.Truncate(begin)
 	e.path = append(e.path, step{name: "Extra"})
 	if text[0] != '{' && string(text) != "null" { // null is a nil map
-		return nil, e.refuse(CodeEncoding, "must marshal to a JSON object")
+		return nil, e.refuse(Unfit, "must marshal to a JSON object")
 	}
 	for name, value := range jsonsplit.Members(text) {
 		if i := indexFold(taken, string(name)); i >= 0 {
 			e.path = append(e.path, step{name: taken[i]})
-			return nil, e.refuse(CodeConflict, "stands in a field of its own")
+			return nil, e.refuse(Conflict, "stands in a field of its own")
 		}
 		taken = append(taken, string(name))
 		e.name(string(name))
@@ -313,108 +349,13 @@ func (e *encoder) string(s string) error {
 
 // json leaves v to encoding/json, unless that would change it without saying so.
 func (e *encoder) json(v any) error {
-	if flaw := flawOf(reflect.ValueOf(v)); flaw != "" {
-		return e.refuse(CodeEncoding, flaw)
+	if flaw := e.flawOf(reflect.ValueOf(v)); flaw != "" {
+		return e.refuse(Unfit, flaw)
 	}
 	text, err := json.Marshal(v) // finds what holds itself
 	if err != nil {
-		return e.refuse(CodeEncoding, "cannot be written as JSON")
+		return e.refuse(Unfit, "cannot be written as JSON")
 	}
 	e.Write(text)
 	return nil
-}
-
-const notUTF8 = "must be valid UTF-8"
-
-// flawOf says what in v encoding/json would change: a Secret, of which it writes
-// "[redacted]", a request record, of which it leaves out Extra, and bytes that are not
-// UTF-8. And it says what is nested so deep that encoding/json could use up the stack.
-//
-// It looks at everything once, and keeps no stack: v may hold itself.
-func flawOf(v reflect.Value) string {
-	type part struct {
-		reflect.Value
-		depth int
-	}
-	var seen map[identity]bool
-	for parts := []part{{v, 0}}; len(parts) > 0; {
-		p := parts[len(parts)-1]
-		parts = parts[:len(parts)-1]
-		if !p.IsValid() {
-			continue
-		}
-		switch flaw := flawAt(p.Value); {
-		case flaw != "":
-			return flaw
-		case p.depth > maxNesting:
-			return "is nested too deep"
-		case marshals(p.Value):
-			p.depth = math.MinInt // what it holds need not be what it writes
-		}
-		if kind := p.Kind(); (kind == reflect.Pointer || kind == reflect.Map || kind == reflect.Slice) && !p.IsNil() {
-			id := identityOf(p.Value)
-			if seen[id] {
-				continue
-			}
-			if seen == nil {
-				seen = map[identity]bool{}
-			}
-			seen[id] = true
-		}
-		for inner := range partsOf(p.Value) {
-			parts = append(parts, part{inner, p.depth + 1})
-		}
-	}
-	return ""
-}
-
-// flawAt is the flaw of v itself, not of its parts.
-func flawAt(v reflect.Value) string {
-	switch {
-	case v.Type() == reflect.TypeFor[Secret]():
-		return "holds a Secret in a struct, which would be sent as " + redacted + ": reveal it, or use a map"
-	case isRequestRecord(v.Type()):
-		return "holds a request record in a struct, which would lose its Extra: use a map"
-	case v.Kind() == reflect.String && !utf8.ValidString(v.String()):
-		return notUTF8
-	}
-	return ""
-}
-
-// marshals reports whether v has a method that encoding/json leaves the writing to.
-func marshals(v reflect.Value) bool {
-	t := v.Type()
-	if v.CanAddr() {
-		t = reflect.PointerTo(t)
-	}
-	return t.Implements(reflect.TypeFor[json.Marshaler]()) || t.Implements(reflect.TypeFor[encoding.TextMarshaler]())
-}
-
-// partsOf yields what encoding/json may write of v.
-func partsOf(v reflect.Value) iter.Seq[reflect.Value] {
-	return func(yield func(reflect.Value) bool) {
-		switch kind := v.Kind(); {
-		case kind == reflect.Pointer || kind == reflect.Interface:
-			yield(v.Elem())
-		case kind == reflect.Struct:
-			for i := range v.NumField() {
-				field := v.Type().Field(i) // embedded, its own fields may be exported
-				if (field.IsExported() || field.Anonymous) && field.Tag.Get("json") != "-" && !yield(v.Field(i)) {
-					return
-				}
-			}
-		case kind == reflect.Map:
-			for entry := v.MapRange(); entry.Next(); {
-				if !yield(entry.Key()) || !yield(entry.Value()) {
-					return
-				}
-			}
-		case (kind == reflect.Slice || kind == reflect.Array) && v.Type().Elem().Kind() > reflect.Complex128: // no numbers
-			for i := range v.Len() {
-				if !yield(v.Index(i)) {
-					return
-				}
-			}
-		}
-	}
 }

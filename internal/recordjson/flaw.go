@@ -1,0 +1,105 @@
+package recordjson
+
+import (
+	"encoding"
+	"encoding/json"
+	"iter"
+	"math"
+	"reflect"
+	"unicode/utf8"
+)
+
+const notUTF8 = "must be valid UTF-8"
+
+// flawOf says what in v encoding/json would change: a secret, of which it writes a
+// placeholder, a request record, of which it leaves out Extra, and bytes that are not
+// UTF-8. And it says what is nested so deep that encoding/json could use up the stack.
+//
+// It looks at everything once, and keeps no stack: v may hold itself.
+func (t *Types) flawOf(v reflect.Value) string {
+	type part struct {
+		reflect.Value
+		depth int
+	}
+	var seen map[identity]bool
+	for parts := []part{{v, 0}}; len(parts) > 0; {
+		p := parts[len(parts)-1]
+		parts = parts[:len(parts)-1]
+		if !p.IsValid() {
+			continue
+		}
+		switch flaw := t.flawAt(p.Value); {
+		case flaw != "":
+			return flaw
+		case p.depth > maxNesting:
+			return "is nested too deep"
+		case marshals(p.Value):
+			p.depth = math.MinInt // what it holds need not be what it writes
+		}
+		if kind := p.Kind(); (kind == reflect.Pointer || kind == reflect.Map || kind == reflect.Slice) && !p.IsNil() {
+			id := identityOf(p.Value)
+			if seen[id] {
+				continue
+			}
+			if seen == nil {
+				seen = map[identity]bool{}
+			}
+			seen[id] = true
+		}
+		for inner := range partsOf(p.Value) {
+			parts = append(parts, part{inner, p.depth + 1})
+		}
+	}
+	return ""
+}
+
+// flawAt is the flaw of v itself, not of its parts.
+func (t *Types) flawAt(v reflect.Value) string {
+	switch {
+	case v.Type() == t.Secret:
+		return "holds a Secret in a struct, which would not be sent as it is: reveal it, or use a map"
+	case t.isRequest(v.Type()):
+		return "holds a request record in a struct, which would lose its Extra: use a map"
+	case v.Kind() == reflect.String && !utf8.ValidString(v.String()):
+		return notUTF8
+	}
+	return ""
+}
+
+// marshals reports whether v has a method that encoding/json leaves the writing to.
+func marshals(v reflect.Value) bool {
+	t := v.Type()
+	if v.CanAddr() {
+		t = reflect.PointerTo(t)
+	}
+	return t.Implements(reflect.TypeFor[json.Marshaler]()) || t.Implements(reflect.TypeFor[encoding.TextMarshaler]())
+}
+
+// partsOf yields what encoding/json may write of v.
+func partsOf(v reflect.Value) iter.Seq[reflect.Value] {
+	return func(yield func(reflect.Value) bool) {
+		switch kind := v.Kind(); {
+		case kind == reflect.Pointer || kind == reflect.Interface:
+			yield(v.Elem())
+		case kind == reflect.Struct:
+			for i := range v.NumField() {
+				field := v.Type().Field(i) // embedded, its own fields may be exported
+				if (field.IsExported() || field.Anonymous) && field.Tag.Get("json") != "-" && !yield(v.Field(i)) {
+					return
+				}
+			}
+		case kind == reflect.Map:
+			for entry := v.MapRange(); entry.Next(); {
+				if !yield(entry.Key()) || !yield(entry.Value()) {
+					return
+				}
+			}
+		case (kind == reflect.Slice || kind == reflect.Array) && v.Type().Elem().Kind() > reflect.Complex128: // no numbers
+			for i := range v.Len() {
+				if !yield(v.Index(i)) {
+					return
+				}
+			}
+		}
+	}
+}
