@@ -185,7 +185,7 @@ func refused(err error) error {
 // decodeValue fills v, which is fresh, from the value that begins at i in text.
 func decodeValue(text answerText, i int, v reflect.Value) *shapeError {
 	if m := types.Decode((*text).text, i, v, *text); m != nil {
-		return &shapeError{m.Path, m.Want, m.Got}
+		return &shapeError{path: m.Path, want: m.Want, got: m.Got}
 	}
 	return nil
 }
@@ -212,7 +212,11 @@ func marshalRecord(r Record, record any) ([]byte, error) {
 }
 
 // shapeError says that a value of the answer is not of the JSON type it should be.
-type shapeError struct{ path, want, got string }
+type shapeError struct {
+	safe
+
+	path, want, got string
+}
 
 func (e *shapeError) Error() string {
 	return strings.TrimPrefix(fmt.Sprintf("%s: want %s, got %s", e.path, e.want, e.got), ": ")
@@ -308,6 +312,8 @@ func AllAs[T any, R interface{ Decode(v any) error }](seq iter.Seq2[R, error]) i
 // [OutcomeOf] and [ErrMayHaveHappened] say so. Do not send it again;
 // [DecodeError.Record] holds the answer.
 type DecodeError struct {
+	safe
+
 	Index int    // of the record in its list, from 0; -1 outside a list
 	Field string // for example "lines[1].count", with * for the key of a map; empty for the whole record
 	Got   string // the JSON type of the field: "a string", "an object", "null", "a key" and so on; may be empty
@@ -376,8 +382,6 @@ func (e *DecodeError) Is(target error) bool { return target == ErrMayHaveHappene
 
 // Format prints [DecodeError.Error] under every verb.
 func (e *DecodeError) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, e.Error()) }
-
-func (*DecodeError) safe() {}
 
 func (e *DecodeError) happened() bool { return e.record.answer != nil && (*e.record.answer).command }
 
