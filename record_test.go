@@ -652,6 +652,8 @@ type (
 		embeds
 		Rate json.Number
 	}
+	promotes       struct{ holdsEmbeds }
+	holdsEmbeds    struct{ Bad embeds }
 	redefined      lending.LoanResponse
 	generic[T any] struct {
 		lending.Page[lending.Transaction]
@@ -698,6 +700,7 @@ func TestDecodeRefusesWhatEmbedsARecord(t *testing.T) {
 		&embeds{}:            "lending_test.embeds",
 		new([]embedsPointer): "lending_test.embedsPointer",
 		&embedsDeeper{}:      "lending_test.embedsDeeper",
+		&promotes{}:          "lending_test.embeds",
 		&redefined{}:         "lending_test.redefined",
 		&generic[int]{}:      "lending_test.generic[int]",
 		&listing{}:           "lending_test.embeds",

@@ -40,7 +40,7 @@ func TestCurl(t *testing.T) {
 	}{
 		"a read":             {request("GET", "/api/x", ""), []string{"http://h/api/x"}},
 		"a token":            {request("GET", "/api/x", "", withToken), []string{"http://h/api/x", "-H", "Authorization: Bearer T0"}},
-		"a mutation":          {request("POST", "/api/x", ""), []string{"-X", "POST", "http://h/api/x"}},
+		"a mutation":         {request("POST", "/api/x", ""), []string{"-X", "POST", "http://h/api/x"}},
 		"a body":             {request("POST", "/api/x", `{"b":1.50,"a":"<&>"}`), []string{"http://h/api/x", "-H", form, "-d", `{"a":"<&>","b":1.50}`}},
 		"another type":       {request("POST", "/api/x", `[]`, func(r *lendingtest.Request) { r.Header.Set("Content-Type", hostile) }), []string{"http://h/api/x", "-H", "Content-Type: " + hostile, "-d", "[]"}},
 		"a read with a body": {request("GET", "/api/x", `{}`), []string{"-X", "GET", "http://h/api/x", "-H", form, "-d", "{}"}},
