@@ -182,7 +182,7 @@ func refused(err error) error {
 // decodeValue fills v, which is fresh, from the value that begins at i in text.
 func decodeValue(text answerText, i int, v reflect.Value) *shapeError {
 	if m := types.Decode((*text).text, i, v, *text); m != nil {
-		return &shapeError{m.Path, m.Want, m.Got}
+		return &shapeError{path: m.Path, want: m.Want, got: m.Got}
 	}
 	return nil
 }
@@ -209,7 +209,11 @@ func marshalRecord(r Record, record any) ([]byte, error) {
 }
 
 // shapeError says that a value of the answer is not of the JSON type it should be.
-type shapeError struct{ path, want, got string }
+type shapeError struct {
+	safe
+
+	path, want, got string
+}
 
 func (e *shapeError) Error() string {
 	return strings.TrimPrefix(fmt.Sprintf("%s: want %s, got %s", e.path, e.want, e.got), ": ")

@@ -91,6 +91,8 @@ func AllAs[T any, R interface{ Decode(v any) error }](seq iter.Seq2[R, error]) i
 // which [OutcomeOf] and [ErrMayHaveHappened] say: do not send it again, and find in
 // [DecodeError.Record] what was answered.
 type DecodeError struct {
+	safe
+
 	Index int    // of the record in its list, from 0; -1 if it stands in none
 	Field string // where in it, for example "lines[1].count", with * for the key of a map; empty for the whole
 	Got   string // what stands there: "a string", "an object", "null", "a key" and so on; empty if nothing there is wrong
@@ -159,8 +161,6 @@ func (e *DecodeError) Is(target error) bool { return target == ErrMayHaveHappene
 
 // Format prints [DecodeError.Error] under every verb.
 func (e *DecodeError) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, e.Error()) }
-
-func (*DecodeError) safe() {}
 
 func (e *DecodeError) happened() bool { return e.record.answer != nil && (*e.record.answer).command }
 

@@ -104,6 +104,7 @@ func methodDocs(t *testing.T) map[string]string {
 		if !ok {
 			continue
 		}
+		docs[service] = declared.Doc
 		for _, method := range declared.Methods {
 			docs[service+"."+method.Name] = method.Doc
 		}

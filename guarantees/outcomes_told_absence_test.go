@@ -221,11 +221,12 @@ func TestIsNotFoundAtTheEmbeddedService(t *testing.T) {
 		} else {
 			assert.Zero(t, reflect.ValueOf(result).Len(), name)
 		}
-		comment := strings.Join(strings.Fields(docs[name]), " ")
-		assert.True(t, strings.Contains(comment, "[IsNotFound] reports") || name == "Webhooks.AllSubscriptions",
-			"%s says what its absence looks like", name)
+		service, _, _ := strings.Cut(name, ".")
+		comment := strings.Join(strings.Fields(docs[service]+docs[name]), " ")
+		assert.True(t, strings.Contains(comment, "[IsNotFound] reports") ||
+			name == "Webhooks.AllSubscriptions", "%s says what its absence looks like", name)
 		if strings.HasPrefix(r.Answer, "[]") || strings.HasPrefix(r.Answer, "PagedList") {
-			assert.Contains(t, comment, "the list is empty", name)
+			assert.Contains(t, comment, "A list without records is empty", name)
 		}
 	}
 	application := service.AddApplication(lendingtest.Application{}).ID
