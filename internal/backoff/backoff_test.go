@@ -54,6 +54,12 @@ func TestSleep(t *testing.T) {
 		require.NoError(t, backoff.Sleep(t.Context(), time.Hour))
 		require.Equal(t, time.Hour, time.Since(start))
 
+		wake := make(chan struct{})
+		time.AfterFunc(time.Minute, func() { close(wake) })
+		require.NoError(t, backoff.Wait(t.Context(), time.Hour, wake))
+		require.Equal(t, time.Hour+time.Minute, time.Since(start))
+
+		start = start.Add(time.Minute)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		require.ErrorIs(t, backoff.Sleep(ctx, time.Hour), context.DeadlineExceeded)
