@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/backoff"
 	"github.com/lendingapi/lending-go/internal/safely"
 	"github.com/lendingapi/lending-go/webhook"
 )
@@ -93,12 +94,7 @@ func (b *Inbox) serve(ctx context.Context) {
 			}()
 			continue
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-b.claimer().changed:
-		case <-timer.C:
-		}
-		timer.Stop()
+		_ = backoff.Wait(ctx, wait, b.claimer().changed)
 	}
 }
 
