@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/backoff"
 	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/lendingapi/lending-go/webhook"
 	"go.etcd.io/bbolt"
@@ -236,15 +237,9 @@ func (b *Inbox) Take(ctx context.Context) (*webhook.InboxEntry, error) {
 		if entry != nil || err != nil {
 			return entry, err
 		}
-		timer := time.NewTimer(time.Until(due))
-		select {
-		case <-timer.C:
-		case <-changed:
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, ctx.Err()
+		if err := backoff.Wait(ctx, time.Until(due), changed); err != nil {
+			return nil, err
 		}
-		timer.Stop()
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/backoff"
 	"github.com/lendingapi/lending-go/internal/safely"
 	"github.com/lendingapi/lending-go/webhook"
 )
@@ -93,12 +94,7 @@ func (b *Inbox) serve(ctx context.Context) {
 			}()
 			continue
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-b.claimer().changed:
-		case <-timer.C:
-		}
-		timer.Stop()
+		_ = backoff.Wait(ctx, wait, b.claimer().changed)
 	}
 }
 
@@ -117,7 +113,7 @@ func (b *Inbox) look(ctx context.Context, l look) error {
 	for i := range rows {
 		entry, refused := rows[i].entry()
 		if refused != nil { // it would be each time
-			refused = errors.Join(fmt.Errorf("lending: postgres: an entry is now a dead letter: %w", refused), b.DeadLetter(ctx, entry))
+			refused = errors.Join(fmt.Errorf("lendingpostgres: an entry is now a dead letter: %w", refused), b.DeadLetter(ctx, entry))
 		}
 		if !b.claimer().give(entry, refused, rows[i].unended >= aloneAfter) && refused == nil {
 			_, _ = b.exec(ctx, "UPDATE {inbox} SET claim = NULL"+ofClaim, rows[i].id, b.name, rows[i].claim)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/backoff"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/redis/go-redis/v9"
 )
@@ -169,13 +170,7 @@ func (b *Inbox) next(ctx context.Context, first bool) (*webhook.InboxEntry, erro
 func (b *Inbox) read(ctx context.Context, block time.Duration) (entry *webhook.InboxEntry, err error) {
 	if changed := b.claimer().begin(); changed != nil {
 		if block >= 0 {
-			timer := time.NewTimer(block)
-			defer timer.Stop()
-			select {
-			case <-changed:
-			case <-timer.C:
-			case <-ctx.Done():
-			}
+			_ = backoff.Wait(ctx, block, changed)
 		}
 		return nil, nil //nolint:nilnil // see above
 	}
