@@ -250,3 +250,9 @@ func (s *schedule) holds() {
 		}
 	}
 }
+
+// violation is a broken rule and what came before it.
+type violation struct {
+	text   string
+	before []string
+}
