@@ -14,9 +14,9 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-// InboxOptions are what can be changed in an [Inbox]. A nil pointer and zero fields
-// leave it at the defaults.
+// InboxOptions change an [Inbox]. A nil pointer and zero fields mean the defaults.
 type InboxOptions struct {
+	Tables
 	// Lease is how long a worker may act on an event before another takes it for dead.
 	// The context of the function ends a little earlier.
 	Lease time.Duration // 5 min
@@ -57,16 +57,16 @@ type InboxOptions struct {
 // transaction that stays open for long, anywhere in the database, keeps vacuum from it.
 type Inbox struct {
 	database
-	name    string
-	options InboxOptions
-	taking  opaque.Value[*taking]
-	bell    opaque.Value[*bell]
+	name     string
+	options  InboxOptions
+	claimer  opaque.Value[*claimer]
+	notifier opaque.Value[*notifier]
 }
 
 var _ webhook.Inbox = (*Inbox)(nil)
 
-// NewInbox returns the inbox of that name. The error says that an option is wrong.
-func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions, opts ...Option) (*Inbox, error) {
+// NewInbox returns the inbox of that name.
+func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions) (*Inbox, error) {
 	var o InboxOptions
 	if options != nil {
 		o = *options
@@ -76,8 +76,11 @@ func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions, opts ...Op
 	if o.Poll <= 0 {
 		o.Poll = time.Second
 	}
-	b := &Inbox{opened(pool, opts), name, o, opaque.Hide(newTaking()), opaque.Hide(new(bell))}
-	return b, b.err
+	d, err := open(pool, &o.Tables)
+	if err != nil {
+		return nil, err
+	}
+	return &Inbox{d, name, o, opaque.Hide(newClaimer()), opaque.Hide(new(notifier))}, nil
 }
 
 // exec does a statement that does no harm when it is done twice, and returns how many rows
@@ -128,8 +131,8 @@ func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
 	case rows == 0:
 		return webhook.ErrDuplicate
 	}
-	b.taking().lookIn(0)
-	b.ring(ctx)
+	b.claimer().lookIn(0)
+	b.notify(ctx)
 	return nil
 }
 
@@ -141,9 +144,6 @@ func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
 // An event that was put so is taken within Poll. With Notify the transaction tells the processes
 // that listen, and takes turns with other such transactions while it commits.
 func (b *Inbox) PutTx(ctx context.Context, tx Tx, event *webhook.Event) error {
-	if b.err != nil {
-		return b.err
-	}
 	arguments, err := b.eventArguments(event)
 	if err != nil {
 		return err
@@ -156,7 +156,7 @@ func (b *Inbox) PutTx(ctx context.Context, tx Tx, event *webhook.Event) error {
 	case !added:
 		return webhook.ErrDuplicate
 	case b.options.Notify:
-		_, err = tx.Exec(ctx, notify, b.channel())
+		_, err = tx.Exec(ctx, notifyChannel, b.channel())
 	}
 	return err
 }
@@ -184,7 +184,7 @@ func ofID(entry *webhook.InboxEntry) (id, claim int64, err error) {
 		claim, err = strconv.ParseInt(second, 10, 64)
 	}
 	if err != nil {
-		err = errors.New("lending: postgres: the entry is of another inbox")
+		err = errors.New("lendingpostgres: the entry is of another inbox")
 	}
 	return id, claim, err
 }
@@ -197,7 +197,7 @@ func (b *Inbox) Done(ctx context.Context, entry *webhook.InboxEntry) error {
 		return err
 	}
 	_, err = b.exec(ctx, "DELETE FROM {inbox} WHERE id = $1::bigint AND name = $2::text AND due IS NOT NULL", id, b.name)
-	return b.taking().settled(entry, err)
+	return b.claimer().ended(entry, err)
 }
 
 // ofClaim is what only the last who has taken an event may change.
@@ -205,25 +205,25 @@ const ofClaim = " WHERE id = $1::bigint AND name = $2::text AND claim = $3::bigi
 
 // Retry implements [webhook.Inbox].
 func (b *Inbox) Retry(ctx context.Context, entry *webhook.InboxEntry, wait time.Duration) error {
-	err := b.giveUp(ctx, entry, "UPDATE {inbox} SET failed = failed + 1, unended = 0, claim = NULL, due = pg_catalog.clock_timestamp() + $4::interval"+ofClaim, wait)
+	err := b.endClaim(ctx, entry, "UPDATE {inbox} SET failed = failed + 1, unended = 0, claim = NULL, due = pg_catalog.clock_timestamp() + $4::interval"+ofClaim, wait)
 	if err == nil {
-		b.taking().lookIn(wait)
+		b.claimer().lookIn(wait)
 	}
 	return err
 }
 
 // DeadLetter implements [webhook.Inbox]. [Inbox.DeadLetters] lists what was set aside.
 func (b *Inbox) DeadLetter(ctx context.Context, entry *webhook.InboxEntry) error {
-	return b.giveUp(ctx, entry, "UPDATE {inbox} SET failed = failed + 1, claim = NULL, due = NULL"+ofClaim)
+	return b.endClaim(ctx, entry, "UPDATE {inbox} SET failed = failed + 1, claim = NULL, due = NULL"+ofClaim)
 }
 
-func (b *Inbox) giveUp(ctx context.Context, entry *webhook.InboxEntry, statement string, arguments ...any) error {
+func (b *Inbox) endClaim(ctx context.Context, entry *webhook.InboxEntry, statement string, arguments ...any) error {
 	id, claim, err := ofID(entry)
 	if err != nil {
 		return err
 	}
 	_, err = b.exec(ctx, statement, append([]any{id, b.name, claim}, arguments...)...)
-	return b.taking().settled(entry, err)
+	return b.claimer().ended(entry, err)
 }
 
 // DeadLetters returns the events that were set aside, oldest first. One without a name holds
@@ -256,8 +256,8 @@ func (b *Inbox) Redrive(ctx context.Context, entry *webhook.InboxEntry) error {
 	}
 	rows, err := b.exec(ctx, "UPDATE {inbox} SET failed = 0, unended = 0, due = pg_catalog.clock_timestamp() WHERE id = $1::bigint AND name = $2::text AND due IS NULL", id, b.name)
 	if rows > 0 {
-		b.taking().lookIn(0)
-		b.ring(ctx)
+		b.claimer().lookIn(0)
+		b.notify(ctx)
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package guarantees_test
+package idempotency_test
 
 import (
 	"context"
@@ -251,7 +251,7 @@ func (s *schedule) holds() {
 	}
 }
 
-// violation is a broken rule and what came before it.
+// violation is a broken rule, with what happened before it.
 type violation struct {
 	text   string
 	before []string

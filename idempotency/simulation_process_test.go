@@ -1,13 +1,15 @@
-package guarantees_test
+package idempotency_test
 
 import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -238,9 +240,9 @@ func (p *fleetMember) read(c *caller, r *http.Request, what string, send func(co
 		case 0:
 			return nil, syscall.ECONNRESET
 		case 1:
-			return answered(r, http.StatusServiceUnavailable, time.Second), nil
+			return answer(r, http.StatusServiceUnavailable, time.Second), nil
 		case 2:
-			return answered(r, http.StatusForbidden, 0), nil
+			return answer(r, http.StatusForbidden, 0), nil
 		default:
 			<-r.Context().Done()
 			return nil, r.Context().Err()
@@ -277,12 +279,12 @@ func (p *fleetMember) command(c *caller, r *http.Request, what string, send func
 		_, _ = send(ctx)
 		return nil, syscall.ECONNRESET
 	case "503":
-		return answered(r, http.StatusServiceUnavailable, 0), nil
+		return answer(r, http.StatusServiceUnavailable, 0), nil
 	case "429":
-		return answered(r, http.StatusTooManyRequests, 3*time.Second), nil
+		return answer(r, http.StatusTooManyRequests, 3*time.Second), nil
 	case "503 though done":
 		_, _ = send(ctx)
-		return answered(r, http.StatusServiceUnavailable, 0), nil
+		return answer(r, http.StatusServiceUnavailable, 0), nil
 	case "no answer":
 		_, _ = send(ctx)
 		<-ctx.Done()
@@ -292,7 +294,7 @@ func (p *fleetMember) command(c *caller, r *http.Request, what string, send func
 		return nil, syscall.ECONNRESET
 	case "503, late":
 		s.sendLate(c, what, s.maxLateness, send)
-		return answered(r, http.StatusServiceUnavailable, 0), nil
+		return answer(r, http.StatusServiceUnavailable, 0), nil
 	case "after the deadline":
 		<-ctx.Done()
 		s.sendLate(c, what, s.maxLateness, send)
@@ -322,3 +324,17 @@ var sendFaults = []string{
 type cutOff struct{}
 
 func (cutOff) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// answer is a refusal of the service.
+func answer(r *http.Request, status int, retryAfter time.Duration) *http.Response {
+	w := httptest.NewRecorder()
+	w.Header().Set("Content-Type", "application/problem+json")
+	if retryAfter > 0 {
+		w.Header().Set("Retry-After", fmt.Sprint(1+int(retryAfter.Seconds())))
+	}
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, `{"title":"no"}`)
+	resp := w.Result()
+	resp.Request = r
+	return resp
+}

@@ -1,4 +1,4 @@
-package guarantees_test
+package store_test
 
 import (
 	"bytes"

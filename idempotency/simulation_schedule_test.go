@@ -1,4 +1,4 @@
-package guarantees_test
+package idempotency_test
 
 import (
 	"context"

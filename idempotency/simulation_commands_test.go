@@ -1,4 +1,4 @@
-package guarantees_test
+package idempotency_test
 
 import (
 	"context"
@@ -350,4 +350,8 @@ func (c *caller) withdrawal(number int) {
 			c.gaveUp(confirm)
 		}
 	}
+}
+
+func calculation(cents int) *lending.CalculationRequest {
+	return &lending.CalculationRequest{Amount: json.Number(lendingtest.Cents(cents).String()), Terms: 6}
 }
