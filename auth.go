@@ -66,14 +66,16 @@ type Challenge struct {
 // TwoFactorRequiredError says that a sign-in needs a code and that there is no
 // function to ask for it, or that nobody waited until it had the code. Give Challenge
 // and the code to [Session.CompleteTwoFactor]. errors.Is finds [ErrSignInRequired] in it.
-type TwoFactorRequiredError struct{ Challenge Challenge }
+type TwoFactorRequiredError struct {
+	safe
+
+	Challenge Challenge
+}
 
 // Error does not name the user.
 func (e *TwoFactorRequiredError) Error() string {
 	return "lending: sign-in required: the service has sent a two-factor code"
 }
-
-func (*TwoFactorRequiredError) safe() {}
 
 // Is reports whether target is [ErrSignInRequired].
 func (e *TwoFactorRequiredError) Is(target error) bool { return target == ErrSignInRequired }
@@ -228,11 +230,11 @@ func (s *session) login(ctx context.Context, codeSent *bool) (signin.Issue, erro
 func (s *session) secondStep(ctx context.Context, answer *reply) (*FullApplicationUser, error) {
 	challenge := Challenge{s.credentials.Username, s.credentials.IPAddress, time.Now().UTC(), 1}
 	if s.credentials.TwoFactor == nil {
-		return nil, &TwoFactorRequiredError{challenge}
+		return nil, &TwoFactorRequiredError{Challenge: challenge}
 	}
 	user, err := s.tryCodes(ctx, challenge, answer)
 	if err != nil && ctx.Err() != nil {
-		err = &TwoFactorRequiredError{challenge}
+		err = &TwoFactorRequiredError{Challenge: challenge}
 	}
 	return user, err
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // Effect says what a route does when it is called, which decides whether it may be
@@ -248,7 +249,7 @@ func (c *Client) token(ctx context.Context, r *request) (Token, error) {
 		return Token{}, errNoTokens
 	}
 	token, err := c.settings().tokens.Token(ctx)
-	if err != nil && strings.HasPrefix(describe(err), unknownFailure) {
+	if err != nil && !redact.IsKnown(err) {
 		err = hidden("the source of tokens failed", err)
 	}
 	if err == nil && !isHeaderSafe(token.Value.Reveal()) {
@@ -376,10 +377,10 @@ var mediaJSON = []string{"application/json"}
 var utf8BOM = []byte("\xEF\xBB\xBF")
 
 var (
-	errHTML     = errors.New("the answer is HTML, not JSON")
-	errNotJSON  = errors.New("the answer is not JSON")
-	errBadToken = errors.New("the token is empty or holds bytes that no header may hold")
-	errNoTokens = hidden("the client has neither credentials nor another source of tokens", ErrSignInRequired)
+	errHTML     error = redact.Text("the answer is HTML, not JSON")
+	errNotJSON  error = redact.Text("the answer is not JSON")
+	errBadToken error = redact.Text("the token is empty or holds bytes that no header may hold")
+	errNoTokens       = hidden("the client has neither credentials nor another source of tokens", ErrSignInRequired)
 )
 
 // decodeAnswer decodes a success into result.

@@ -6,13 +6,14 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"reflect"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/lendingapi/lending-go/internal/neterr"
 )
 
 // The largest answers that are read, decompressed.
@@ -286,17 +287,7 @@ func (x *exchange) reached() bool {
 	if x.request.effect == Read || x.gotConn.Load() > 0 {
 		return true
 	}
-	return x.client.settings().foreign && !neverLeft(x.err) // which may have ways out that fire no trace
-}
-
-// neverLeft reports whether err proves that what it ended got no further than the door.
-func neverLeft(err error) bool {
-	var network *net.OpError
-	var dns *net.DNSError
-	var certificate *tls.CertificateVerificationError
-	var plaintext tls.RecordHeaderError
-	return dialError(err) != nil || errors.As(err, &network) && (network.Op == opProxy || network.Op == opSOCKS) ||
-		errors.As(err, &dns) || errors.As(err, &certificate) || errors.As(err, &plaintext) && plaintext.Conn != nil
+	return x.client.settings().foreign && !neterr.NeverLeft(x.err) // which may have ways out that fire no trace
 }
 
 func (x *exchange) problem() *ProblemDetails { return parseProblem(x.answer.Body) }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lendingapi/lending-go/internal/confirmed"
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // What an answer with a status of success must show to be one, for all routes:
@@ -212,7 +213,7 @@ func provesWithdrawal(x *exchange) error {
 	ok, contradiction := confirmed.By(x.said.body, x.request.holds)
 	switch {
 	case contradiction != "":
-		return hidden("the answer reports a failure: "+token(contradiction), nil)
+		return hidden("the answer reports a failure: "+redact.Name(contradiction), nil)
 	case !ok:
 		return errNotGUID
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go/internal/opaque"
+	"github.com/lendingapi/lending-go/internal/redact"
 	"github.com/lendingapi/lending-go/internal/safely"
 	"github.com/lendingapi/lending-go/internal/signin"
 )
@@ -152,7 +153,7 @@ func reportTo(logger *slog.Logger, doing string, err error) {
 		return
 	}
 	_ = safely.Call[PanicError](func() error {
-		logger.LogAttrs(context.Background(), slog.LevelWarn, "lending session: "+doing, slog.String("error", describe(err)))
+		logger.LogAttrs(context.Background(), slog.LevelWarn, "lending session: "+doing, slog.String("error", redact.Describe(err)))
 		return nil
 	})
 }
@@ -209,6 +210,8 @@ func (s *Session) Invalidate(token Token) {
 
 // signInError is a failure that has no error of the service's.
 type signInError struct {
+	safe
+
 	text  string
 	cause error // nil if there is none
 	mild  bool  // neither the service nor the account is to blame
@@ -220,7 +223,6 @@ type signInError struct {
 func (e *signInError) Error() string        { return "lending: sign-in: " + e.text }
 func (e *signInError) Unwrap() error        { return e.cause }
 func (e *signInError) Is(target error) bool { return target == ErrSignInRequired && e.needsPerson }
-func (*signInError) safe()                  {}
 
 var (
 	errClosed   = &signInError{text: "the client is closed"}
@@ -230,25 +232,29 @@ var (
 
 // pausedError stands in for a sign-in that is not tried, because the last one failed.
 type pausedError struct {
+	safe
+
 	cause error
 	until time.Time
 }
 
 func (e *pausedError) Error() string {
-	return "lending: " + describe(e.cause) + ": not tried again before " + e.until.UTC().Format(time.RFC3339)
+	return "lending: " + redact.Describe(e.cause) + ": not tried again before " + e.until.UTC().Format(time.RFC3339)
 }
 func (e *pausedError) Unwrap() error { return e.cause }
-func (*pausedError) safe()           {}
 
 // storeError is a failure of the [TokenStore].
-type storeError struct{ cause error }
+type storeError struct {
+	safe
 
-func (e *storeError) Error() string { return "lending: the token store: " + describe(e.cause) }
+	cause error
+}
+
+func (e *storeError) Error() string { return "lending: the token store: " + redact.Describe(e.cause) }
 func (e *storeError) Unwrap() error { return e.cause }
-func (*storeError) safe()           {}
 
 // errOtherAccount is a mistake of the set-up: nothing in the store is used or replaced.
-var errOtherAccount = storeAnswer("what it holds is of another account or service: each needs a store of its own")
+var errOtherAccount = redact.Text("lending: what it holds is of another account or service: each needs a store of its own")
 
 // shownSignInError returns an error of the engine as one of this package.
 func shownSignInError(err error) error {
@@ -256,9 +262,9 @@ func shownSignInError(err error) error {
 	case *signin.Failure:
 		return shownSignInError(e.Err)
 	case *signin.PausedError:
-		return &pausedError{shownSignInError(e.Cause), e.Until}
+		return &pausedError{cause: shownSignInError(e.Cause), until: e.Until}
 	case *signin.StoreError:
-		return &storeError{hide(shownSignInError(e.Cause))}
+		return &storeError{cause: hide(shownSignInError(e.Cause))}
 	}
 	for _, known := range []struct{ engines, ours error }{
 		{signin.ErrClosed, errClosed}, {signin.ErrOutlived, errOutlived}, {signin.ErrRefused, errRefused},
@@ -351,10 +357,10 @@ func decodeFailure(text []byte) error {
 	failed := &signInError{text: "it has failed in another process", needsPerson: kind.Person}
 	switch {
 	case kind.Challenge != nil:
-		return &TwoFactorRequiredError{*kind.Challenge}
+		return &TwoFactorRequiredError{Challenge: *kind.Challenge}
 	case kind.Status != 0:
 		answer := &Error{Method: http.MethodPost, Route: kind.Route, StatusCode: kind.Status, Outcome: kind.Outcome, Attempts: 1}
-		failed.text, failed.cause = failed.text+": "+describe(answer), answer
+		failed.text, failed.cause = failed.text+": "+redact.Describe(answer), answer
 	}
 	return failed
 }

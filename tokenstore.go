@@ -14,6 +14,7 @@ import (
 
 	"github.com/lendingapi/lending-go/internal/filelock"
 	"github.com/lendingapi/lending-go/internal/opaque"
+	"github.com/lendingapi/lending-go/internal/redact"
 	"github.com/lendingapi/lending-go/internal/safely"
 	"github.com/lendingapi/lending-go/internal/sealed"
 	"github.com/lendingapi/lending-go/internal/signin"
@@ -61,18 +62,12 @@ type StoredToken struct {
 // What a [TokenStore] fails with.
 var (
 	// ErrLeaseHeld means that another owner has the lease.
-	ErrLeaseHeld error = storeAnswer("another owner has the lease")
+	ErrLeaseHeld error = redact.Text("lending: another owner has the lease")
 	// ErrFenced means that a newer token is kept already.
-	ErrFenced error = storeAnswer("a newer token is kept already")
+	ErrFenced error = redact.Text("lending: a newer token is kept already")
 	// ErrCorruptToken means that what is kept cannot be read.
-	ErrCorruptToken error = storeAnswer("the stored token cannot be read")
+	ErrCorruptToken error = redact.Text("lending: the stored token cannot be read")
 )
-
-// storeAnswer is an error whose text may be shown.
-type storeAnswer string
-
-func (e storeAnswer) Error() string { return "lending: " + string(e) }
-func (storeAnswer) safe()           {}
 
 // tokenState is all that a store in memory or in a file holds.
 type tokenState struct {

@@ -2,6 +2,7 @@ package guarantees_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -19,17 +20,19 @@ import (
 // A command would be stopped on its way to the other place: a read shows that there is none.
 func TestRedirectIsNotFollowed(t *testing.T) {
 	for _, status := range []int{http.StatusFound, http.StatusTemporaryRedirect} {
-		var arrivals atomic.Int32
-		client := wire.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
-			arrivals.Add(1)
-			w.Header().Set("Location", wire.BasePath+"/api/elsewhere")
-			w.WriteHeader(status)
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			var arrivals atomic.Int32
+			client := wire.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				arrivals.Add(1)
+				w.Header().Set("Location", wire.BasePath+"/api/elsewhere")
+				w.WriteHeader(status)
+			})
+			_, err := client.Applications.Status(t.Context(), catalog.Application)
+			var failed *lending.Error
+			require.ErrorAs(t, err, &failed)
+			assert.Equal(t, status, failed.StatusCode)
+			assert.EqualValues(t, 1, arrivals.Load())
 		})
-		_, err := client.Applications.Status(t.Context(), catalog.Application)
-		var failed *lending.Error
-		require.ErrorAs(t, err, &failed)
-		assert.Equal(t, status, failed.StatusCode)
-		assert.EqualValues(t, 1, arrivals.Load())
 	}
 }
 
@@ -55,17 +58,26 @@ func TestGuardHoldsWhereNothingIsSeen(t *testing.T) {
 	hiding := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
 		return below.RoundTrip(r.WithContext(t.Context()))
 	})
-	client := wire.NewClient(t, server.URL, lending.WithTokenSource(lending.StaticToken("test-token")), lending.WithHTTPClient(&http.Client{Transport: hiding}))
-	for name, command := range map[string]func() error{
-		"a GET":                    func() error { return second(client.Applications.Process(t.Context(), catalog.Application)) },
-		"a POST without a body":    func() error { return client.Applications.Cancel(t.Context(), catalog.Application) },
-		"a POST with a small body": func() error { return second(client.Applications.CreateCustomer(t.Context(), catalog.User())) },
+	client := wire.NewClient(t, server.URL, lending.WithTokenSource(lending.StaticToken("test-token")),
+		lending.WithHTTPClient(&http.Client{Transport: hiding}))
+	for _, test := range []struct {
+		name    string
+		command func() error
+	}{
+		{"a GET", func() error { return second(client.Applications.Process(t.Context(), catalog.Application)) }},
+		{"a POST without a body", func() error { return client.Applications.Cancel(t.Context(), catalog.Application) }},
+		{"a POST with a small body", func() error {
+			return second(client.Applications.CreateCustomer(t.Context(),
+				catalog.User()))
+		}},
 	} {
-		arrivals.Store(0)
-		resp, err := (&http.Client{Transport: below}).Get(server.URL) // a connection to be reused
-		require.NoError(t, err, name)
-		require.NoError(t, resp.Body.Close(), name)
-		require.ErrorIs(t, command(), lending.ErrOutcomeUnknown, name)
-		assert.EqualValues(t, 1, arrivals.Load(), name)
+		t.Run(test.name, func(t *testing.T) {
+			arrivals.Store(0)
+			resp, err := (&http.Client{Transport: below}).Get(server.URL) // a connection to be reused
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.ErrorIs(t, test.command(), lending.ErrOutcomeUnknown)
+			assert.EqualValues(t, 1, arrivals.Load())
+		})
 	}
 }

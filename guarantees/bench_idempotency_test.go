@@ -30,6 +30,7 @@ func BenchmarkKeyedCommand(b *testing.B) {
 		func() error { return client.Applications.Cancel(background, catalog.Application) },
 		func() error {
 			n++
-			return client.Applications.Cancel(lending.WithIdempotencyKey(background, fmt.Sprint("order-", n)), catalog.Application)
+			return client.Applications.Cancel(lending.WithIdempotencyKey(background, fmt.Sprint("order-", n)),
+				catalog.Application)
 		})
 }

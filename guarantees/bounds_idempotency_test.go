@@ -2,6 +2,7 @@ package guarantees_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -27,8 +28,9 @@ func TestWithoutAKeyNothingIsAllocated(t *testing.T) {
 		t.Skip("the race detector changes how much is allocated")
 	}
 	allocated := func(opts ...lending.Option) float64 {
-		client, err := lending.New("https://service.example", append(opts, lending.WithTokenSource(lending.StaticToken("test-token")),
-			lending.WithHTTPClient(&http.Client{Transport: always("true")}))...)
+		client, err := lending.New("https://service.example",
+			append(opts, lending.WithTokenSource(lending.StaticToken("test-token")),
+				lending.WithHTTPClient(&http.Client{Transport: always("true")}))...)
 		require.NoError(t, err)
 		defer client.Close()
 		return testing.AllocsPerRun(500, func() {
@@ -37,7 +39,8 @@ func TestWithoutAKeyNothingIsAllocated(t *testing.T) {
 	}
 	without := allocated()
 	assert.LessOrEqual(t, without, 27.0, "a command")
-	assert.LessOrEqual(t, allocated(lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil)))), without, "beside a journal")
+	assert.LessOrEqual(t, allocated(lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil)))),
+		without, "beside a journal")
 }
 
 // countedJournal counts what a journal asks of its store.
@@ -76,15 +79,18 @@ func TestKeyCostsTwoWrites(t *testing.T) {
 		assert.Zero(t, entries.lists.Load())
 	}
 	for _, status := range []int{http.StatusOK, http.StatusBadRequest, http.StatusInternalServerError} {
-		id := lending.ApplicationID(uuid.New())
-		server := httptest.NewServer(wire.Answer(status, "true"))
-		client, err := lending.New(server.URL, lending.WithTokenSource(lending.StaticToken("test-token")), lending.WithIdempotency(fake.Must(idempotency.NewLog(entries, nil))))
-		require.NoError(t, err)
-		costs(client, id, 1, 2)
-		if status == http.StatusOK {
-			costs(client, id, 1, 0)
-		}
-		_ = client.Close()
-		server.Close()
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			id := lending.ApplicationID(uuid.New())
+			server := httptest.NewServer(wire.Answer(status, "true"))
+			client, err := lending.New(server.URL, lending.WithTokenSource(lending.StaticToken("test-token")),
+				lending.WithIdempotency(fake.Must(idempotency.NewLog(entries, nil))))
+			require.NoError(t, err)
+			costs(client, id, 1, 2)
+			if status == http.StatusOK {
+				costs(client, id, 1, 0)
+			}
+			_ = client.Close()
+			server.Close()
+		})
 	}
 }

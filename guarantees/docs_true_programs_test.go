@@ -21,7 +21,8 @@ import (
 // create creates a customer, or finds the one that a call without an answer has created.
 func create(ctx context.Context, client *lending.Client, customer lending.UserRequest) (*lending.UserResponse, error) {
 	created, err := client.Applications.CreateCustomer(ctx, customer)
-	if outcome := lending.OutcomeOf(err); err == nil || outcome == lending.OutcomeNotSent || outcome == lending.OutcomeRejected {
+	if outcome := lending.OutcomeOf(err); err == nil || outcome == lending.OutcomeNotSent ||
+		outcome == lending.OutcomeRejected {
 		return created, err
 	}
 	record, look := client.Customers.GetByEmail(ctx, customer.Email) // which the error names
@@ -47,17 +48,20 @@ func TestReadmeUnknownOutcome(t *testing.T) {
 	}
 	defer client.Close()
 
-	service.Fail("POST /api/Application/create-customer", lendingtest.Fault{ResetAfter: true}) // it happens, and nobody is told
+	// it happens, and nobody is told
+	service.Fail("POST /api/Application/create-customer", lendingtest.Fault{ResetAfter: true})
 
 	const route = "POST /api/Application/create-customer"
 	for i, next := range []lendingtest.Fault{{CutBody: -1}, {ResetBefore: true}} {
-		customer := fake.Ada()
-		customer.Email = fmt.Sprintf("ada%d@example.com", i)
-		created, err := create(t.Context(), client, customer)
-		require.NoError(t, err)
-		assert.False(t, created.ID.IsZero())
-		assert.Equal(t, i+1, service.Executed(route))
-		service.Fail(route, next)
+		t.Run(fmt.Sprint(next), func(t *testing.T) {
+			customer := fake.Ada()
+			customer.Email = fmt.Sprintf("ada%d@example.com", i)
+			created, err := create(t.Context(), client, customer)
+			require.NoError(t, err)
+			assert.False(t, created.ID.IsZero())
+			assert.Equal(t, i+1, service.Executed(route))
+			service.Fail(route, next)
+		})
 	}
 	_, err = create(t.Context(), client, fake.Ada())
 	require.ErrorIs(t, err, lending.ErrNoContent)
@@ -66,7 +70,8 @@ func TestReadmeUnknownOutcome(t *testing.T) {
 	assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err), "that of the command, not that of the read")
 	assert.Equal(t, 2, service.Executed(route), "what is not there may come yet")
 	service.Fail(route, lendingtest.Fault{CutBody: -1})
-	service.Fail("GET /api/Customer/get-customer-by-email", lendingtest.Fault{Status: http.StatusOK, Body: []byte(`{"customerId":"x"}`)})
+	service.Fail("GET /api/Customer/get-customer-by-email", lendingtest.Fault{Status: http.StatusOK,
+		Body: []byte(`{"customerId":"x"}`)})
 	_, err = create(t.Context(), client, fake.Ada())
 	require.ErrorContains(t, err, "the customer has no id")
 	service.Fail(route, lendingtest.Fault{Status: http.StatusConflict})

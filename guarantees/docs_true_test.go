@@ -77,7 +77,8 @@ func TestCodeBlocksAreCompiled(t *testing.T) {
 				t.Errorf("%s: pkg.go.dev shows a diagram's source as it is", path)
 			}
 			for i, part := range strings.Split("\n"+text, "\n```") {
-				if language, code, _ := strings.Cut(part, "\n"); i%2 == 1 && (language == "go" || ofLibrary.MatchString(code)) {
+				if language, code, _ := strings.Cut(part, "\n"); i%2 == 1 &&
+					(language == "go" || ofLibrary.MatchString(code)) {
 					blocks[path] = append(blocks[path], code)
 				}
 			}
@@ -94,7 +95,8 @@ func TestCodeBlocksAreCompiled(t *testing.T) {
 			}
 		}
 	})
-	for _, path := range []string{"README.md", "doc.go", "lendingtest/doc.go", "contrib/README.md", "contrib/otel/doc.go"} {
+	for _, path := range []string{"README.md", "doc.go", "lendingtest/doc.go", "contrib/README.md",
+		"contrib/otel/doc.go"} {
 		assert.NotEmpty(t, blocks[path], "no code was found in %s", path)
 	}
 	for path, all := range blocks {
@@ -120,6 +122,7 @@ func TestTheMapShowsTheHouse(t *testing.T) {
 	files, err := fs.Glob(repository, "*.go")
 	require.NoError(t, err)
 	declared, used := map[string]bool{}, map[string]bool{}
+	function := regexp.MustCompile(`(?m)^func (?:\(\w+ \*?(\w+)\) )?(\w+)`)
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
@@ -133,7 +136,7 @@ func TestTheMapShowsTheHouse(t *testing.T) {
 		assert.True(t, inRoom, "%s has no room", name)
 		source, err := fs.ReadFile(repository, name)
 		require.NoError(t, err)
-		for _, f := range regexp.MustCompile(`(?m)^func (?:\(\w+ \*?(\w+)\) )?(\w+)`).FindAllStringSubmatch(string(source), -1) {
+		for _, f := range function.FindAllStringSubmatch(string(source), -1) {
 			declared[strings.TrimPrefix(f[1]+"."+f[2], ".")] = true
 		}
 	}
@@ -159,10 +162,13 @@ func TestEverySuiteHasAPromise(t *testing.T) {
 	files, err := fs.Glob(repository, "guarantees/*_test.go")
 	require.NoError(t, err)
 	for _, suite := range suites {
-		assert.True(t, slices.ContainsFunc(files, func(file string) bool { return strings.HasPrefix(file, "guarantees/"+suite+"_") }), "no file of %s", suite)
+		assert.True(t, slices.ContainsFunc(files,
+			func(file string) bool { return strings.HasPrefix(file, "guarantees/"+suite+"_") }), "no file of %s", suite)
 	}
 	for _, file := range files {
-		assert.True(t, slices.ContainsFunc(suites, func(suite string) bool { return strings.HasPrefix(file, "guarantees/"+suite+"_") }), "%s holds no promise", file)
+		assert.True(t, slices.ContainsFunc(suites,
+			func(suite string) bool { return strings.HasPrefix(file, "guarantees/"+suite+"_") }), "%s holds no promise",
+			file)
 	}
 }
 

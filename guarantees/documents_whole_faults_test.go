@@ -40,25 +40,41 @@ func TestUploadIsRefusedBeforeItIsSent(t *testing.T) {
 	directory, err := os.Open(t.TempDir())
 	require.NoError(t, err)
 	defer directory.Close()
-	for name, test := range map[string]struct {
+	for _, test := range []struct {
+		name string
 		doc  lending.Document
 		want lending.FieldError
 	}{
-		"no content":       {statement(nil), lending.FieldError{Field: "content", Message: "must not be nil", Code: lending.CodeRequired}},
-		"nil buffer":       {statement((*bytes.Buffer)(nil)), lending.FieldError{Field: "content", Message: "must not be nil", Code: lending.CodeRequired}},
-		"nil file":         {statement((*os.File)(nil)), lending.FieldError{Field: "content", Message: "must not be nil", Code: lending.CodeRequired}},
-		"directory":        {lending.Document{Content: directory}, lending.FieldError{Field: "content", Message: "must not be a directory", Code: lending.CodeRequired}},
-		"lost its place":   {statement(&lost{}), lending.FieldError{Field: "content", Message: "must seek back to where it stood", Code: lending.CodeRequired}},
-		"empty section":    {statement(io.NewSectionReader(strings.NewReader("four"), 0, 0)), lending.FieldError{Field: "content", Message: "must not be empty", Code: lending.CodeRequired}},
-		"empty":            {statement(strings.NewReader("")), lending.FieldError{Field: "content", Message: "must not be empty", Code: lending.CodeRequired}},
-		"one byte too big": {statement(bytes.NewReader(make([]byte, lending.MaxDocument+1))), lending.FieldError{Field: "content", Message: "must have at most 15 MiB", Code: lending.CodeRange}},
-		"claimed too big":  {lending.Document{Name: "f", Content: iotest.HalfReader(nil), Size: lending.MaxDocument + 1}, lending.FieldError{Field: "content", Message: "must have at most 15 MiB", Code: lending.CodeRange}},
-		"negative size":    {lending.Document{Name: "f", Content: iotest.HalfReader(nil), Size: -1}, lending.FieldError{Field: "size", Message: "must not be negative", Code: lending.CodeRange}},
-		"another size":     {lending.Document{Name: "f", Content: strings.NewReader("four"), Size: 5}, lending.FieldError{Field: "size", Message: "must be what the content holds", Code: lending.CodeConflict}},
-		"no name":          {lending.Document{Content: strings.NewReader("four")}, lending.FieldError{Field: "fileName", Message: "must not be empty", Code: lending.CodeRequired}},
-		"control in name":  {lending.Document{Name: "a\nb", Content: strings.NewReader("four")}, lending.FieldError{Field: "fileName", Message: "must not hold control characters or invalid UTF-8", Code: lending.CodeUnsafe}},
+		{"no content", statement(nil), lending.FieldError{Field: "content", Message: "must not be nil",
+			Code: lending.CodeRequired}},
+		{"nil buffer", statement((*bytes.Buffer)(nil)), lending.FieldError{Field: "content", Message: "must not be nil",
+			Code: lending.CodeRequired}},
+		{"nil file", statement((*os.File)(nil)), lending.FieldError{Field: "content", Message: "must not be nil",
+			Code: lending.CodeRequired}},
+		{"directory", lending.Document{Content: directory},
+			lending.FieldError{Field: "content", Message: "must not be a directory", Code: lending.CodeRequired}},
+		{"lost its place", statement(&lost{}),
+			lending.FieldError{Field: "content", Message: "must seek back to where it stood",
+				Code: lending.CodeRequired}},
+		{"empty section", statement(io.NewSectionReader(strings.NewReader("four"), 0, 0)),
+			lending.FieldError{Field: "content", Message: "must not be empty", Code: lending.CodeRequired}},
+		{"empty", statement(strings.NewReader("")), lending.FieldError{Field: "content", Message: "must not be empty",
+			Code: lending.CodeRequired}},
+		{"one byte too big", statement(bytes.NewReader(make([]byte, lending.MaxDocument+1))),
+			lending.FieldError{Field: "content", Message: "must have at most 15 MiB", Code: lending.CodeRange}},
+		{"claimed too big", lending.Document{Name: "f", Content: iotest.HalfReader(nil), Size: lending.MaxDocument + 1},
+			lending.FieldError{Field: "content", Message: "must have at most 15 MiB", Code: lending.CodeRange}},
+		{"negative size", lending.Document{Name: "f", Content: iotest.HalfReader(nil), Size: -1},
+			lending.FieldError{Field: "size", Message: "must not be negative", Code: lending.CodeRange}},
+		{"another size", lending.Document{Name: "f", Content: strings.NewReader("four"), Size: 5},
+			lending.FieldError{Field: "size", Message: "must be what the content holds", Code: lending.CodeConflict}},
+		{"no name", lending.Document{Content: strings.NewReader("four")},
+			lending.FieldError{Field: "fileName", Message: "must not be empty", Code: lending.CodeRequired}},
+		{"control in name", lending.Document{Name: "a\nb", Content: strings.NewReader("four")},
+			lending.FieldError{Field: "fileName", Message: "must not hold control characters or invalid UTF-8",
+				Code: lending.CodeUnsafe}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, test.doc)
 			var argument *lending.ArgumentError
 			require.ErrorAs(t, err, &argument)
@@ -93,35 +109,38 @@ func TestUploadOfABadReaderIsNeverAccepted(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		for _, at := range []int{0, 1, 2, 3, 4, 1000, 24<<10 - 1, 24 << 10, 24<<10 + 1, 50_000, size - 1, size} {
 			part := content[:at]
-			for name, reader := range map[string]io.Reader{
-				"fails":  io.MultiReader(bytes.NewReader(part), iotest.ErrReader(errDisk)),
-				"ends":   io.MultiReader(bytes.NewReader(part)),
-				"longer": io.MultiReader(bytes.NewReader(content), bytes.NewReader(content[:max(at, 1)])),
+			for _, test := range []struct {
+				name   string
+				reader io.Reader
+			}{
+				{"fails", io.MultiReader(bytes.NewReader(part), iotest.ErrReader(errDisk))},
+				{"ends", io.MultiReader(bytes.NewReader(part))},
+				{"longer", io.MultiReader(bytes.NewReader(content), bytes.NewReader(content[:max(at, 1)]))},
 			} {
-				doc := lending.Document{Name: "f", Content: reader}
+				doc := lending.Document{Name: "f", Content: test.reader}
 				want := "document could not be read after"
 				switch {
-				case known && name == "ends" && at == 0:
+				case known && test.name == "ends" && at == 0:
 					want = "the document is empty"
-				case known && name == "ends":
+				case known && test.name == "ends":
 					want = fmt.Sprintf("the document ended after %d of its %d bytes", at, size)
-				case known && name == "longer":
+				case known && test.name == "longer":
 					want = fmt.Sprintf("the document holds more than its %d bytes", size)
-				case name == "ends" && at == 0:
+				case test.name == "ends" && at == 0:
 					want = "the document is empty"
 				}
 				if known {
 					doc.Size = size
 				}
-				if name == "ends" && (at == size || !known && at > 0) || name == "longer" && !known {
+				if test.name == "ends" && (at == size || !known && at > 0) || test.name == "longer" && !known {
 					continue // a good reader
 				}
-				t.Run(fmt.Sprintf("known %t, %s at %d", known, name, at), func(t *testing.T) {
+				t.Run(fmt.Sprintf("known %t, %s at %d", known, test.name, at), func(t *testing.T) {
 					err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc)
 					require.ErrorContains(t, err, want)
 					require.NotContains(t, fmt.Sprintf("%+v", err), "123-45-6789")
 					require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-					require.Equal(t, name == "fails", errors.Is(err, errDisk))
+					require.Equal(t, test.name == "fails", errors.Is(err, errDisk))
 					select {
 					case got := <-arrived:
 						require.Error(t, got.err, "the service could read it")
@@ -145,29 +164,33 @@ func TestUploadOfUnknownSizeIsBounded(t *testing.T) {
 }
 
 func TestUploadAnswers(t *testing.T) {
-	for name, test := range map[string]struct {
+	for _, test := range []struct {
+		name    string
 		status  int
 		body    string
 		outcome lending.Outcome
 		text    string
 	}{
-		"false":    {200, "false", lending.OutcomeUnknown, "the service did not accept the document: outcome unknown, check with Applications.Status"},
-		"object":   {200, `{"ok":true}`, lending.OutcomeUnknown, "the answer is not true: outcome unknown, check with Applications.Status"},
-		"cut":      {200, `tru`, lending.OutcomeUnknown, "the answer is not true"},
-		"HTML":     {200, `<html>`, lending.OutcomeUnknown, "HTML"},
-		"refused":  {400, `{"errorCode":"OfferExpired"}`, lending.OutcomeRejected, "OfferExpired"},
-		"broken":   {500, ``, lending.OutcomeUnknown, "500"},
-		"busy":     {503, ``, lending.OutcomeUnknown, "503"},
-		"too many": {429, ``, lending.OutcomeRejected, "429"},
+		{"false", 200, "false", lending.OutcomeUnknown,
+			"the service did not accept the document: outcome unknown, check with Applications.Status"},
+		{"object", 200, `{"ok":true}`, lending.OutcomeUnknown,
+			"the answer is not true: outcome unknown, check with Applications.Status"},
+		{"cut", 200, `tru`, lending.OutcomeUnknown, "the answer is not true"},
+		{"HTML", 200, `<html>`, lending.OutcomeUnknown, "HTML"},
+		{"refused", 400, `{"errorCode":"OfferExpired"}`, lending.OutcomeRejected, "OfferExpired"},
+		{"broken", 500, ``, lending.OutcomeUnknown, "500"},
+		{"busy", 503, ``, lending.OutcomeUnknown, "503"},
+		{"too many", 429, ``, lending.OutcomeRejected, "429"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			arrivals := 0
 			client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 				arrivals++
 				_, _ = io.Copy(io.Discard, r.Body)
 				wire.Answer(test.status, test.body)(w, r)
 			})
-			err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(strings.NewReader("content")))
+			err := client.Applications.SubmitBankStatement(t.Context(), uploadTo,
+				statement(strings.NewReader("content")))
 			require.ErrorContains(t, err, test.text)
 			assert.Equal(t, test.outcome, lending.OutcomeOf(err))
 			assert.Equal(t, 1, arrivals, "an upload is sent once")
@@ -178,16 +201,19 @@ func TestUploadAnswers(t *testing.T) {
 // TestUploadIsRefusedEarly: the service refuses before it has read the file, and
 // closes the connection. The refusal is readable, and the file is not sent in vain.
 func TestUploadIsRefusedEarly(t *testing.T) {
-	for status, want := range map[int]error{
-		http.StatusRequestEntityTooLarge: lending.ErrTooLarge,
-		http.StatusUnauthorized:          lending.ErrUnauthorized,
+	for _, test := range []struct {
+		status int
+		want   error
+	}{
+		{http.StatusRequestEntityTooLarge, lending.ErrTooLarge},
+		{http.StatusUnauthorized, lending.ErrUnauthorized},
 	} {
 		for _, size := range []int{lending.MaxDocument, -1} {
 			arrivals := 0
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				arrivals++
 				w.Header().Set("Connection", "close")
-				w.WriteHeader(status)
+				w.WriteHeader(test.status)
 			}))
 			t.Cleanup(server.Close)
 			client, err := lending.New(server.URL, lending.WithTokenSource(&renewable{}))
@@ -199,7 +225,7 @@ func TestUploadIsRefusedEarly(t *testing.T) {
 			}
 			doc.Progress = func(sent, _ int64) { t.Errorf("%d bytes were sent", sent) }
 			err = client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc)
-			require.ErrorIs(t, err, want)
+			require.ErrorIs(t, err, test.want)
 			assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
 			assert.Equal(t, lending.MaxDocument, content.Len(), "nothing was read")
 			assert.Equal(t, 1, arrivals)
@@ -212,13 +238,16 @@ func TestUploadIsRefusedEarly(t *testing.T) {
 // every time, nothing is sent after it, and the source of tokens learns of a 401.
 func TestRefusalOfAnUploadIsNeverLost(t *testing.T) {
 	const times = 30
-	for status, want := range map[int]error{401: lending.ErrUnauthorized, 417: nil, 413: lending.ErrTooLarge} {
+	for _, test := range []struct {
+		status int
+		want   error
+	}{{401, lending.ErrUnauthorized}, {417, nil}, {413, lending.ErrTooLarge}} {
 		for _, closes := range []bool{true, false} {
 			for _, foreign := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%d, closes=%t, foreign=%t", status, closes, foreign), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%d, closes=%t, foreign=%t", test.status, closes, foreign), func(t *testing.T) {
 					t.Parallel()
 					var inVain atomic.Int64
-					url := refuses(t, status, func(rest io.Reader) {
+					url := refuses(t, test.status, func(rest io.Reader) {
 						if !closes {
 							n, _ := io.Copy(io.Discard, rest)
 							inVain.Add(n)
@@ -236,17 +265,18 @@ func TestRefusalOfAnUploadIsNeverLost(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 					defer cancel()
 					for range times {
-						err := client.Applications.SubmitBankStatement(ctx, uploadTo, statement(bytes.NewReader(content)))
+						err := client.Applications.SubmitBankStatement(ctx, uploadTo,
+							statement(bytes.NewReader(content)))
 						var failed *lending.Error
 						require.ErrorAs(t, err, &failed)
-						require.Equal(t, status, failed.StatusCode, "%v", err)
+						require.Equal(t, test.status, failed.StatusCode, "%v", err)
 						require.Equal(t, lending.OutcomeRejected, failed.Outcome)
-						if want != nil {
-							require.ErrorIs(t, err, want)
+						if test.want != nil {
+							require.ErrorIs(t, err, test.want)
 						}
 					}
 					assert.Zero(t, inVain.Load(), "bytes sent after the refusal")
-					if status == http.StatusUnauthorized {
+					if test.status == http.StatusUnauthorized {
 						assert.EqualValues(t, times, source.refused.Load())
 					}
 				})
@@ -295,9 +325,11 @@ func TestUploadIsNotTakenForAcceptedBeforeItWasSent(t *testing.T) {
 				// It waits, lest the end of the connection overtakes the answer.
 				server.Client().Transport.(*http.Transport).ExpectContinueTimeout = time.Minute
 				var seen lending.Outcome
-				client := wire.NewClient(t, server.URL, lending.WithTokenSource(lending.StaticToken("t")), lending.WithHTTPClient(server.Client()),
+				client := wire.NewClient(t, server.URL, lending.WithTokenSource(lending.StaticToken("t")),
+					lending.WithHTTPClient(server.Client()),
 					lending.WithObserver(func(_ context.Context, a lending.Attempt) { seen = a.Outcome }))
-				err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(bytes.NewReader(file(lending.MaxDocument))))
+				err := client.Applications.SubmitBankStatement(t.Context(), uploadTo,
+					statement(bytes.NewReader(file(lending.MaxDocument))))
 				require.ErrorContains(t, err, "answered before it had the whole document")
 				assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
 				assert.Equal(t, lending.OutcomeUnknown, seen)
@@ -327,33 +359,38 @@ func TestUploadThatGoesOnAfterAnEarlyAnswer(t *testing.T) {
 	client := wire.NewClient(t, "https://service.example", lending.WithTokenSource(lending.StaticToken("t")),
 		lending.WithHTTPClient(&http.Client{Transport: transport}), lending.WithObserver(observer))
 	for _, drain = range []bool{false, true} {
-		content := bytes.NewReader(file(100_000))
-		over := false
-		doc := statement(content)
-		doc.Progress = func(int64, int64) { assert.False(t, over) }
-		err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc)
-		over = true
-		require.ErrorContains(t, err, "answered before it had the whole document")
-		assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
-		if left := content.Len(); !drain {
-			n, err := body.Read(make([]byte, 1000))
-			assert.Zero(t, n)
-			require.Error(t, err)
-			assert.Equal(t, left, content.Len(), "it was read after the upload had returned")
-		}
+		t.Run(fmt.Sprint(drain), func(t *testing.T) {
+			content := bytes.NewReader(file(100_000))
+			over := false
+			doc := statement(content)
+			doc.Progress = func(int64, int64) { assert.False(t, over) }
+			err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc)
+			over = true
+			require.ErrorContains(t, err, "answered before it had the whole document")
+			assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
+			if left := content.Len(); !drain {
+				n, err := body.Read(make([]byte, 1000))
+				assert.Zero(t, n)
+				require.Error(t, err)
+				assert.Equal(t, left, content.Len(), "it was read after the upload had returned")
+			}
+		})
 	}
 }
 
 // TestUploadAnsweredWithNothing: the whole document was sent, and the answer is none.
 func TestUploadAnsweredWithNothing(t *testing.T) {
 	for _, status := range []int{http.StatusOK, http.StatusNoContent} {
-		client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body)
-			w.WriteHeader(status)
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				w.WriteHeader(status)
+			})
+			err := client.Applications.SubmitBankStatement(t.Context(), uploadTo,
+				statement(strings.NewReader("content")))
+			require.ErrorIs(t, err, lending.ErrNoContent)
+			assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
 		})
-		err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(strings.NewReader("content")))
-		require.ErrorIs(t, err, lending.ErrNoContent)
-		assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
 	}
 }
 
@@ -376,15 +413,16 @@ func rawService(t *testing.T, handle func(*net.TCPConn, *bufio.Reader, *http.Req
 func TestUploadIsCutByTheService(t *testing.T) {
 	content := file(lending.MaxDocument)
 	whole := int64(len(content)+2)/3*4 + 2
-	for name, test := range map[string]struct {
+	for _, test := range []struct {
+		name    string
 		read    int64
 		outcome lending.Outcome
 	}{
-		"at once":        {0, lending.OutcomeNotSent},
-		"in the middle":  {1 << 20, lending.OutcomeNotSent},
-		"after the last": {whole, lending.OutcomeUnknown},
+		{"at once", 0, lending.OutcomeNotSent},
+		{"in the middle", 1 << 20, lending.OutcomeNotSent},
+		{"after the last", whole, lending.OutcomeUnknown},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			var arrivals atomic.Int32
 			client := rawService(t, func(conn *net.TCPConn, _ *bufio.Reader, r *http.Request) {
 				arrivals.Add(1)
@@ -404,7 +442,8 @@ func pipeService(t *testing.T, handle func(conn net.Conn, r *http.Request)) *len
 	t.Helper()
 	var serving sync.WaitGroup
 	t.Cleanup(serving.Wait)
-	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) {
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn,
+		error) {
 		near, far := net.Pipe()
 		serving.Go(func() {
 			defer far.Close()
@@ -422,15 +461,16 @@ func pipeService(t *testing.T, handle func(conn net.Conn, r *http.Request)) *len
 }
 
 func TestUploadThatStalls(t *testing.T) {
-	for name, test := range map[string]struct {
+	for _, test := range []struct {
+		name    string
 		content int
 		read    int64
 		outcome lending.Outcome
 	}{
-		"in the middle":     {1 << 20, 100_000, lending.OutcomeNotSent},
-		"before the answer": {1000, 1338, lending.OutcomeUnknown},
+		{"in the middle", 1 << 20, 100_000, lending.OutcomeNotSent},
+		{"before the answer", 1000, 1338, lending.OutcomeUnknown},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				gone := make(chan struct{})
 				client := pipeService(t, func(conn net.Conn, r *http.Request) {
@@ -439,7 +479,8 @@ func TestUploadThatStalls(t *testing.T) {
 				})
 				defer close(gone)
 				start := time.Now()
-				err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(bytes.NewReader(file(test.content))))
+				err := client.Applications.SubmitBankStatement(t.Context(), uploadTo,
+					statement(bytes.NewReader(file(test.content))))
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				require.ErrorContains(t, err, "no progress for 2m0s")
 				assert.Equal(t, test.outcome, lending.OutcomeOf(err))
@@ -463,10 +504,12 @@ func TestUploadToASlowServiceIsNotCut(t *testing.T) {
 				}
 			}
 			_ = json.Unmarshal(body.Bytes(), &got)
-			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 4\r\n\r\ntrue")
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "+
+				"4\r\n\r\ntrue")
 		})
 		start := time.Now()
-		require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(bytes.NewReader(content))))
+		require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo,
+			statement(bytes.NewReader(content))))
 		assert.True(t, bytes.Equal(content, got))
 		assert.Greater(t, time.Since(start), 40*time.Minute)
 	})
@@ -486,7 +529,8 @@ func TestUploadAtOneByteASecond(t *testing.T) {
 				body.WriteByte(b[0])
 			}
 			_ = json.Unmarshal(body.Bytes(), &got)
-			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 4\r\n\r\ntrue")
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "+
+				"4\r\n\r\ntrue")
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
@@ -560,25 +604,27 @@ func TestUploadReportsItsProgress(t *testing.T) {
 	client, arrived := documents(t, "true")
 	const size = 1_000_000
 	for _, known := range []bool{true, false} {
-		var content io.Reader = bytes.NewReader(file(size))
-		total := int64(size)
-		if !known {
-			content, total = io.MultiReader(content), 0
-		}
-		var steps []int64 // without a lock: calls come one at a time, before the upload returns
-		require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, lending.Document{
-			Name: "f", Content: content,
-			Progress: func(sent, of int64) {
-				require.Equal(t, total, of)
-				steps = append(steps, sent)
-			},
-		}))
-		<-arrived
-		require.NotEmpty(t, steps)
-		assert.IsIncreasing(t, steps)
-		assert.EqualValues(t, size, steps[len(steps)-1])
-		assert.Greater(t, len(steps), 30)
-		assert.Less(t, len(steps), 400, "it is cheap")
+		t.Run(fmt.Sprint(known), func(t *testing.T) {
+			var content io.Reader = bytes.NewReader(file(size))
+			total := int64(size)
+			if !known {
+				content, total = io.MultiReader(content), 0
+			}
+			var steps []int64 // without a lock: calls come one at a time, before the upload returns
+			require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, lending.Document{
+				Name: "f", Content: content,
+				Progress: func(sent, of int64) {
+					require.Equal(t, total, of)
+					steps = append(steps, sent)
+				},
+			}))
+			<-arrived
+			require.NotEmpty(t, steps)
+			assert.IsIncreasing(t, steps)
+			assert.EqualValues(t, size, steps[len(steps)-1])
+			assert.Greater(t, len(steps), 30)
+			assert.Less(t, len(steps), 400, "it is cheap")
+		})
 	}
 }
 
@@ -595,7 +641,8 @@ func TestUploadThroughATransportThatTakesLittle(t *testing.T) {
 				break
 			}
 		}
-		return &http.Response{StatusCode: http.StatusOK, Header: jsonHeader, Body: io.NopCloser(strings.NewReader("true"))}, nil
+		return &http.Response{StatusCode: http.StatusOK, Header: jsonHeader,
+			Body: io.NopCloser(strings.NewReader("true"))}, nil
 	})
 	client := wire.NewClient(t, "https://service.example", lending.WithTokenSource(lending.StaticToken("t")),
 		lending.WithHTTPClient(&http.Client{Transport: transport}))
@@ -615,13 +662,18 @@ func TestUploadThroughATransportThatTakesLittle(t *testing.T) {
 
 func TestUploadHandsOnAPanic(t *testing.T) {
 	client, arrived := documents(t, "true")
-	for name, doc := range map[string]lending.Document{
-		"content":  {Name: "f", Content: io.MultiReader(strings.NewReader("first"), readerFunc(func([]byte) (int, error) { panic("mine") }))},
-		"progress": {Name: "f", Content: strings.NewReader("first"), Progress: func(int64, int64) { panic("mine") }},
+	for _, test := range []struct {
+		name string
+		doc  lending.Document
+	}{
+		{"content", lending.Document{Name: "f", Content: io.MultiReader(strings.NewReader("first"),
+			readerFunc(func([]byte) (int, error) { panic("mine") }))}},
+		{"progress", lending.Document{Name: "f", Content: strings.NewReader("first"),
+			Progress: func(int64, int64) { panic("mine") }}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			assert.PanicsWithValue(t, "mine", func() {
-				_ = client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc)
+				_ = client.Applications.SubmitBankStatement(t.Context(), uploadTo, test.doc)
 			})
 			got := <-arrived
 			require.Error(t, got.err)
@@ -639,7 +691,8 @@ func TestUploadsAtTheSameTime(t *testing.T) {
 	for i := range 8 {
 		uploads.Go(func() {
 			content := bytes.Repeat([]byte{byte(i)}, 100_000+i)
-			assert.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(bytes.NewReader(content))))
+			assert.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo,
+				statement(bytes.NewReader(content))))
 		})
 	}
 	seen := map[byte]bool{}
@@ -671,15 +724,17 @@ func TestUploadTakesLittleMemory(t *testing.T) {
 		metrics.Read(sample)
 		return sample[0].Value.Uint64()
 	}
-	for name, test := range map[string]struct {
+	for _, test := range []struct {
+		name        string
 		doc         lending.Document
 		allocations float64
 	}{
-		"bytes.Reader":     {statement(content), 210},
-		"plain, with size": {lending.Document{Name: "f", Content: readerFunc(content.Read), Size: lending.MaxDocument}, 210},
-		"plain":            {statement(readerFunc(content.Read)), 210 + chunks},
+		{"bytes.Reader", statement(content), 210},
+		{"plain, with size", lending.Document{Name: "f", Content: readerFunc(content.Read), Size: lending.MaxDocument},
+			210},
+		{"plain", statement(readerFunc(content.Read)), 210 + chunks},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			upload := func(progress func(int64, int64)) {
 				_, _ = content.Seek(0, io.SeekStart)
 				doc := test.doc
@@ -702,11 +757,13 @@ func TestUploadTakesLittleMemory(t *testing.T) {
 func TestUploadFromABoastfulReader(t *testing.T) {
 	client, arrived := documents(t, "true")
 	for _, excess := range []int{1, 1 << 20, math.MinInt} {
-		boastful := readerFunc(func(p []byte) (int, error) { return len(p) + excess, nil })
-		err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(boastful))
-		require.ErrorContains(t, err, "the document could not be read after 0 bytes")
-		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-		require.Error(t, (<-arrived).err)
+		t.Run(fmt.Sprint(excess), func(t *testing.T) {
+			boastful := readerFunc(func(p []byte) (int, error) { return len(p) + excess, nil })
+			err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(boastful))
+			require.ErrorContains(t, err, "the document could not be read after 0 bytes")
+			assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+			require.Error(t, (<-arrived).err)
+		})
 	}
 }
 

@@ -87,7 +87,8 @@ func TestUploadRoutes(t *testing.T) {
 	require.NoError(t, client.Approval.SubmitRequiredDocument(ctx, uploadTo, requirement, "VoidedCheck", doc()))
 	got = <-arrived
 	assert.Equal(t, "/api/ApplicationApproval/submit-required-document/"+uploadTo.String(), got.path)
-	assert.Equal(t, "supportingDocumentId="+requirement.String()+"&fileType=VoidedCheck&fileName=March+%26+April.pdf", got.query)
+	assert.Equal(t, "supportingDocumentId="+requirement.String()+"&fileType=VoidedCheck&fileName=March+%26+April.pdf",
+		got.query)
 	assert.Equal(t, "statement", string(got.content))
 
 	require.NoError(t, client.Approval.SubmitDocument(ctx, uploadTo, "Other", doc()))
@@ -105,21 +106,25 @@ func TestUploadIsByteExact(t *testing.T) {
 	}
 	for _, size := range sizes {
 		content := file(size)
-		for name, reader := range map[string]io.Reader{
-			"known size":   bytes.NewReader(content),
-			"unknown size": io.MultiReader(bytes.NewReader(content)),
+		for _, test := range []struct {
+			name   string
+			reader io.Reader
+		}{
+			{"known size", bytes.NewReader(content)},
+			{"unknown size", io.MultiReader(bytes.NewReader(content))},
 		} {
-			err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, lending.Document{Name: "f", Content: reader})
+			err := client.Applications.SubmitBankStatement(t.Context(), uploadTo,
+				lending.Document{Name: "f", Content: test.reader})
 			require.NoError(t, err)
 			got := <-arrived
 			require.NoError(t, got.err)
-			require.True(t, bytes.Equal(content, got.content), "%d bytes, %s", size, name)
-			if name == "known size" {
+			require.True(t, bytes.Equal(content, got.content), "%d bytes, %s", size, test.name)
+			if test.name == "known size" {
 				require.EqualValues(t, (size+2)/3*4+2, got.length)
 			} else {
 				require.EqualValues(t, -1, got.length)
 			}
-			require.Equal(t, name == "unknown size" || size > 256<<10, got.expect == "100-continue")
+			require.Equal(t, test.name == "unknown size" || size > 256<<10, got.expect == "100-continue")
 		}
 	}
 }
@@ -160,14 +165,17 @@ func TestDocumentKnowsItsNameAndSize(t *testing.T) {
 		{lending.Document{Content: part, Name: "part"}, "part", "a part", 10},
 		{lending.Document{Content: boxed{strings.NewReader("boxed"), 99}, Name: "boxed"}, "boxed", "boxed", -1},
 		{lending.Document{Content: strings.NewReader("s"), Name: "s"}, "s", "s", 6},
-		{lending.Document{Content: iotest.HalfReader(strings.NewReader("known")), Name: "known", Size: 5}, "known", "known", 10},
+		{lending.Document{Content: iotest.HalfReader(strings.NewReader("known")), Name: "known", Size: 5}, "known",
+			"known", 10},
 	} {
-		require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, test.doc))
-		got := <-arrived
-		require.NoError(t, got.err)
-		assert.Equal(t, "fileName="+test.name, got.query)
-		assert.Equal(t, test.content, string(got.content))
-		assert.Equal(t, test.length, got.length, test.name)
+		t.Run(test.name, func(t *testing.T) {
+			require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, test.doc))
+			got := <-arrived
+			require.NoError(t, got.err)
+			assert.Equal(t, "fileName="+test.name, got.query)
+			assert.Equal(t, test.content, string(got.content))
+			assert.Equal(t, test.length, got.length)
+		})
 	}
 }
 

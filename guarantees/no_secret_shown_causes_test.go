@@ -30,7 +30,10 @@ func (e textError) Error() string   { return string(e) }
 func (e structError) Error() string { return e.Said }
 func (e listError) Error() string   { return fmt.Sprint([]string(e)) }
 
-var valueErrors = []error{textError(planted), structError{planted}, listError{planted}, fmt.Errorf("%w: %s", io.EOF, planted)}
+var valueErrors = []error{
+	textError(planted), structError{planted}, listError{planted},
+	fmt.Errorf("%w: %s", io.EOF, planted),
+}
 
 // TestNoCauseIsShown makes each function that a caller hands over fail with errors that are
 // values, and prints what comes of it, copies of the error structs too, under every verb.
@@ -41,12 +44,12 @@ func TestNoCauseIsShown(t *testing.T) {
 		fail func(*testing.T, error) error
 	}{
 		{"transport", func(t *testing.T, cause error) error {
-			client := wire.NewClient(t, "https://lending.example", lending.WithTokenSource(lending.StaticToken("test-token")),
+			client := wire.NewClient(t, "https://lending.example", withToken,
 				withTransport(func(*http.Request) (*http.Response, error) { return nil, cause }))
 			return client.Applications.Cancel(t.Context(), catalog.Application)
 		}},
 		{"body of an answer", func(t *testing.T, cause error) error {
-			client := wire.NewClient(t, "https://lending.example", lending.WithTokenSource(lending.StaticToken("test-token")),
+			client := wire.NewClient(t, "https://lending.example", withToken,
 				withTransport(func(*http.Request) (*http.Response, error) {
 					return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(failingReader{cause})}, nil
 				}))
@@ -58,7 +61,8 @@ func TestNoCauseIsShown(t *testing.T) {
 			return client.Applications.Cancel(t.Context(), catalog.Application)
 		}},
 		{"token store", func(t *testing.T, cause error) error {
-			client := wire.NewClient(t, "https://lending.example", lending.WithTokenStore(brokenStore{lending.NewMemoryTokenStore(), cause}),
+			client := wire.NewClient(t, "https://lending.example",
+				lending.WithTokenStore(brokenStore{lending.NewMemoryTokenStore(), cause}),
 				lending.WithCredentials(lending.Credentials{Username: "u", Password: lending.NewSecret("test-token")}))
 			_, err := client.Session().Token(t.Context())
 			err = errors.Join(err, client.Session().SignIn(t.Context()))
@@ -103,6 +107,8 @@ func TestNoCauseIsShown(t *testing.T) {
 		}
 	}
 }
+
+var withToken = lending.WithTokenSource(lending.StaticToken("test-token"))
 
 func withTransport(send wire.RoundTripper) lending.Option {
 	return lending.WithHTTPClient(&http.Client{Transport: send})

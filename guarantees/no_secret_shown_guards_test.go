@@ -19,13 +19,18 @@ import (
 
 // What a transport or a source of tokens says can quote anything: no error in the chain shows it.
 func TestErrorsOfOthersAreHidden(t *testing.T) {
-	quoting := &url.Error{Op: "Post", URL: "https://hush.example", Err: fmt.Errorf("hush: %w", &net.AddrError{Err: "hush", Addr: "hush"})}
+	quoting := &url.Error{Op: "Post", URL: "https://hush.example",
+		Err: fmt.Errorf("hush: %w", &net.AddrError{Err: "hush", Addr: "hush"})}
 	var attempts []error
 	client := wire.NewClient(t, "https://lending.example", lending.WithTokenSource(lending.StaticToken("test-token")),
 		lending.WithObserver(func(_ context.Context, a lending.Attempt) { attempts = append(attempts, a.Err) }),
-		lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(*http.Request) (*http.Response, error) { return nil, quoting })}))
+		lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(*http.Request) (*http.Response,
+			error) {
+			return nil, quoting
+		})}))
 	sourceless := wire.NewClient(t, "https://lending.example", lending.WithTokenSource(failing{quoting}))
-	told := append([]error(nil), client.Applications.Cancel(t.Context(), catalog.Application), sourceless.Applications.Cancel(t.Context(), catalog.Application))
+	told := append([]error(nil), client.Applications.Cancel(t.Context(), catalog.Application),
+		sourceless.Applications.Cancel(t.Context(), catalog.Application))
 	told = append(told, attempts...)
 	require.Len(t, told, 3)
 	for _, err := range told {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"io"
 	"testing"
 
@@ -64,38 +65,46 @@ func TestIDsInADatabase(t *testing.T) {
 	const text = "3fa85f64-5717-4562-b3fc-2c963f66afa6"
 	id := lending.LoanID(uuid.MustParse(text))
 	for _, argument := range []any{id, &id} {
-		_, err := db.ExecContext(t.Context(), "INSERT", argument)
-		require.NoError(t, err)
-		assert.Equal(t, text, cell.value)
-		got, err := load()
-		require.NoError(t, err)
-		assert.Equal(t, id, got)
+		t.Run(fmt.Sprintf("%T", argument), func(t *testing.T) {
+			_, err := db.ExecContext(t.Context(), "INSERT", argument)
+			require.NoError(t, err)
+			assert.Equal(t, text, cell.value)
+			got, err := load()
+			require.NoError(t, err)
+			assert.Equal(t, id, got)
+		})
 	}
 	for _, none := range []any{lending.LoanID{}, (*lending.LoanID)(nil)} {
-		_, err := db.ExecContext(t.Context(), "INSERT", none)
-		require.NoError(t, err)
-		assert.Nil(t, cell.value, "NULL")
-		got, err := load()
-		require.NoError(t, err)
-		assert.True(t, got.IsZero())
+		t.Run(fmt.Sprintf("%T", none), func(t *testing.T) {
+			_, err := db.ExecContext(t.Context(), "INSERT", none)
+			require.NoError(t, err)
+			assert.Nil(t, cell.value, "NULL")
+			got, err := load()
+			require.NoError(t, err)
+			assert.True(t, got.IsZero())
+		})
 	}
 	for _, stored := range []driver.Value{text, []byte(text), "3FA85F64-5717-4562-B3FC-2C963F66AFA6", id[:]} {
-		cell.value = stored
-		got, err := load()
-		require.NoError(t, err)
-		assert.Equal(t, id, got)
+		t.Run(fmt.Sprint(stored), func(t *testing.T) {
+			cell.value = stored
+			got, err := load()
+			require.NoError(t, err)
+			assert.Equal(t, id, got)
+		})
 	}
 	for _, stored := range []driver.Value{
 		"", "hush", "{" + text + "}", []byte("hush"), []byte{}, id[:15], int64(4711), 3.5, true, "urn:uuid:" + text,
 	} {
-		cell.value = stored
-		_, err := load()
-		var refused *lending.ArgumentError
-		require.ErrorAs(t, err, &refused, "%v", stored)
-		assert.Contains(t, err.Error(), "lending: id must be a UUID")
-		for _, hidden := range []string{"hush", "3fa8", "4711"} {
-			assert.NotContains(t, err.Error(), hidden)
-		}
+		t.Run(fmt.Sprint(stored), func(t *testing.T) {
+			cell.value = stored
+			_, err := load()
+			var refused *lending.ArgumentError
+			require.ErrorAs(t, err, &refused, "%v")
+			assert.Contains(t, err.Error(), "lending: id must be a UUID")
+			for _, hidden := range []string{"hush", "3fa8", "4711"} {
+				assert.NotContains(t, err.Error(), hidden)
+			}
+		})
 	}
 	var several sql.Null[lending.LoanID]
 	cell.value = nil

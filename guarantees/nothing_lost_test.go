@@ -18,7 +18,8 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
-const customerRecord = `{ "ID" : "3FA85F64-5717-4562-B3FC-2C963F66AFA6", "score": 1.000000000000000000001, "a\u0062c": [ {"x":"}\"]"} ], "note":"<b>" }`
+const customerRecord = `{ "ID" : "3FA85F64-5717-4562-B3FC-2C963F66AFA6", "score": 1.000000000000000000001, ` +
+	`"a\u0062c": [ {"x":"}\"]"} ], "note":"<b>" }`
 
 func TestRecordsLoseNothing(t *testing.T) {
 	client := wire.Serve(t, wire.Answer(200, customerRecord))
@@ -95,22 +96,32 @@ func TestRecordsLogTheirSize(t *testing.T) {
 // assert.Equal and to ==.
 func TestTimesAreUTC(t *testing.T) {
 	for _, text := range []string{
-		"2026-03-04T05:06:07.5", "2026-03-04T05:06:07.5000000", "2026-03-04T05:06:07.5Z", "2026-03-04T06:06:07.5+01:00", "2026-03-03T21:06:07.5-08:00",
+		"2026-03-04T05:06:07.5", "2026-03-04T05:06:07.5000000", "2026-03-04T05:06:07.5Z", "2026-03-04T06:06:07.5+01:00",
+		"2026-03-03T21:06:07.5-08:00",
 	} {
-		client := wire.Serve(t, wire.Answer(http.StatusOK, `{"token":"t","expiresUTC":"`+text+`"}`))
-		user, err := client.Auth.Login(t.Context(), lending.LoginRequest{Username: "u", Password: lending.NewSecret("p")})
-		require.NoError(t, err, text)
-		assert.Equal(t, time.Date(2026, 3, 4, 5, 6, 7, 5e8, time.UTC), user.ExpiresUTC, text)
+		t.Run(text, func(t *testing.T) {
+			client := wire.Serve(t, wire.Answer(http.StatusOK, `{"token":"t","expiresUTC":"`+text+`"}`))
+			user, err := client.Auth.Login(t.Context(),
+				lending.LoginRequest{Username: "u", Password: lending.NewSecret("p")})
+			require.NoError(t, err)
+			assert.Equal(t, time.Date(2026, 3, 4, 5, 6, 7, 5e8, time.UTC), user.ExpiresUTC)
+		})
 	}
 }
 
 func TestLists(t *testing.T) {
-	for body, want := range map[string]int{`[]`: 0, `null`: 0, ``: 0, "\t[ {} , {} ]\n": 2, "\uFEFF[{}]": 1} {
-		client := wire.Serve(t, wire.Answer(200, body))
-		list, err := client.Applications.ListByCustomer(t.Context(), catalog.OtherCustomer)
-		require.NoError(t, err, body)
-		assert.Len(t, list, want, body)
-		assert.Equal(t, body == "[]", list != nil && len(list) == 0, "an empty list is not nil, and no list is: %s", body)
+	for _, test := range []struct {
+		body string
+		want int
+	}{{`[]`, 0}, {`null`, 0}, {``, 0}, {"\t[ {} , {} ]\n", 2}, {"\uFEFF[{}]", 1}} {
+		t.Run(test.body, func(t *testing.T) {
+			client := wire.Serve(t, wire.Answer(200, test.body))
+			list, err := client.Applications.ListByCustomer(t.Context(), catalog.OtherCustomer)
+			require.NoError(t, err)
+			assert.Len(t, list, test.want)
+			assert.Equal(t, test.body == "[]", list != nil && len(list) == 0,
+				"an empty list is not nil, and no list is: %s")
+		})
 	}
 	client := wire.Serve(t, wire.Answer(200, `[{},[]]`))
 	_, err := client.Applications.ListByCustomer(t.Context(), catalog.OtherCustomer)
@@ -125,21 +136,30 @@ func TestScalars(t *testing.T) {
 		{"text/plain; charset=utf-8", `In Review`, "In Review"},
 		{"text/plain", `123`, "123"},
 	} {
-		client := wire.Serve(t, wire.Plain(test.contentType, test.body))
-		status, err := client.Applications.Status(t.Context(), catalog.OtherApplication)
-		require.NoError(t, err, test.body)
-		assert.Equal(t, test.want, status)
+		t.Run(test.contentType, func(t *testing.T) {
+			client := wire.Serve(t, wire.Plain(test.contentType, test.body))
+			status, err := client.Applications.Status(t.Context(), catalog.OtherApplication)
+			require.NoError(t, err, test.body)
+			assert.Equal(t, test.want, status)
+		})
 	}
-	for body, want := range map[string]string{"  padded \n": "  padded \n", "null": "null", "<b>": "<b>"} {
-		client := wire.Serve(t, wire.Plain("text/plain", body))
-		status, err := client.Applications.Status(t.Context(), catalog.OtherApplication)
-		require.NoError(t, err)
-		assert.Equal(t, want, status, "kept as it came")
+	for _, test := range []struct {
+		body string
+		want string
+	}{{"  padded \n", "  padded \n"}, {"null", "null"}, {"<b>", "<b>"}} {
+		t.Run(test.body, func(t *testing.T) {
+			client := wire.Serve(t, wire.Plain("text/plain", test.body))
+			status, err := client.Applications.Status(t.Context(), catalog.OtherApplication)
+			require.NoError(t, err)
+			assert.Equal(t, test.want, status, "kept as it came")
+		})
 	}
 	for _, body := range []string{"hello", "null", "{}x"} {
-		client := wire.Serve(t, wire.Plain("text/plain", body))
-		_, err := client.Applications.Offer(t.Context(), catalog.OtherApplication, nil)
-		require.Error(t, err, "text is no record")
+		t.Run(body, func(t *testing.T) {
+			client := wire.Serve(t, wire.Plain("text/plain", body))
+			_, err := client.Applications.Offer(t.Context(), catalog.OtherApplication, nil)
+			require.Error(t, err, "text is no record")
+		})
 	}
 	client := wire.Serve(t, wire.Answer(200, `"00000000-0000-0000-0000-000000000000"`))
 	_, err := client.Applications.Process(t.Context(), catalog.OtherApplication)
@@ -169,7 +189,8 @@ func TestSecrets(t *testing.T) {
 		pointer *lending.LoginRequest
 		source  lending.TokenSource
 		token   lending.Token
-	}{secret, []lending.Secret{secret}, map[string]lending.Secret{"a": secret}, login, &login, lending.StaticToken("hush"), lending.Token{Value: secret}}
+	}{secret, []lending.Secret{secret}, map[string]lending.Secret{"a": secret}, login, &login,
+		lending.StaticToken("hush"), lending.Token{Value: secret}}
 	var b strings.Builder
 	slog.New(slog.NewTextHandler(&b, nil)).Info("x", "s", secret, "login", login, "holder", holder)
 	slog.New(slog.NewJSONHandler(&b, nil)).Info("x", "s", secret, "login", login, "holder", holder)

@@ -2,6 +2,7 @@ package guarantees_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"sync/atomic"
@@ -57,11 +58,18 @@ func TestStatusWhoseBodyBrokeOff(t *testing.T) {
 }
 
 func TestStatusTellsTheOutcome(t *testing.T) {
-	for status, want := range map[int]lending.Outcome{
-		302: lending.OutcomeUnknown, 400: lending.OutcomeRejected, 401: lending.OutcomeRejected, 408: lending.OutcomeUnknown,
-		409: lending.OutcomeRejected, 429: lending.OutcomeRejected, 500: lending.OutcomeUnknown, 504: lending.OutcomeUnknown,
+	for _, test := range []struct {
+		status int
+		want   lending.Outcome
+	}{
+		{302, lending.OutcomeUnknown}, {400, lending.OutcomeRejected}, {401, lending.OutcomeRejected},
+		{408, lending.OutcomeUnknown},
+		{409, lending.OutcomeRejected}, {429, lending.OutcomeRejected}, {500, lending.OutcomeUnknown},
+		{504, lending.OutcomeUnknown},
 	} {
-		err := wire.Serve(t, wire.Answer(status, `{}`)).Applications.Cancel(t.Context(), catalog.Application)
-		assert.Equal(t, want, lending.OutcomeOf(err), status)
+		t.Run(fmt.Sprint(test.status), func(t *testing.T) {
+			err := wire.Serve(t, wire.Answer(test.status, `{}`)).Applications.Cancel(t.Context(), catalog.Application)
+			assert.Equal(t, test.want, lending.OutcomeOf(err))
+		})
 	}
 }

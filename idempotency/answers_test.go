@@ -33,7 +33,8 @@ func newOrder(service *lendingtest.Service) order {
 	customer := service.AddCustomer(lendingtest.Customer{Email: "order@example.com"})
 	loan := service.AddLoan(lendingtest.Loan{CustomerID: customer.ID})
 	application := func() lending.ApplicationID {
-		return fake.Must(lending.ParseApplicationID(service.AddApplication(lendingtest.Application{CustomerID: customer.ID}).ID))
+		added := service.AddApplication(lendingtest.Application{CustomerID: customer.ID})
+		return fake.Must(lending.ParseApplicationID(added.ID))
 	}
 	return order{
 		service: service, customer: fake.Must(lending.ParseCustomerID(customer.ID)),
@@ -100,21 +101,25 @@ var settles = map[string]struct {
 	"Approval.AddPrimaryApplicantDetails": {
 		"POST /api/ApplicationApproval/add-primary-applicant-details/{applicationId}",
 		func(ctx context.Context, c *lending.Client, o order) (string, error) {
-			return "", c.Approval.AddPrimaryApplicantDetails(ctx, o.offered, lending.PrimaryApplicantRequest{Extra: catalog.Unpublished{"firstName": "Ada"}})
+			return "", c.Approval.AddPrimaryApplicantDetails(ctx, o.offered,
+				lending.PrimaryApplicantRequest{Extra: catalog.Unpublished{"firstName": "Ada"}})
 		},
 		func(lendingtest.Snapshot) string { return "" },
 	},
 	"Webhooks.Unregister": {
 		"POST /api/Webhook/unregister",
 		func(ctx context.Context, c *lending.Client, o order) (string, error) {
-			return "", c.Webhooks.Unregister(ctx, lending.ForCustomer(o.customer), lending.WebhookSubscription{WebhookURI: "https://receiver.invalid/"})
+			return "", c.Webhooks.Unregister(ctx, lending.ForCustomer(o.customer),
+				lending.WebhookSubscription{WebhookURI: "https://receiver.invalid/"})
 		},
 		func(lendingtest.Snapshot) string { return "" },
 	},
 	"Loans.ConfirmInvoiceWithdrawal": {
 		"POST /api/Loan/confirm-withdrawal-invoice/{loanId}",
 		func(ctx context.Context, c *lending.Client, o order) (string, error) {
-			_, err := c.Loans.ConfirmInvoiceWithdrawal(ctx, *o.withdrawal, lending.WithdrawInvoiceRequestData{DateUTC: catalog.Date, OTP: lending.NewSecret(o.service.OTP(o.loan.String()))})
+			_, err := c.Loans.ConfirmInvoiceWithdrawal(ctx, *o.withdrawal,
+				lending.WithdrawInvoiceRequestData{DateUTC: catalog.Date,
+					OTP: lending.NewSecret(o.service.OTP(o.loan.String()))})
 			return "", err
 		},
 		nil,
@@ -153,19 +158,24 @@ func prepareOrder(t *testing.T, client *lending.Client, o *order) {
 	t.Helper()
 	ctx := t.Context()
 	for _, id := range []lending.ApplicationID{o.application, o.offered} {
-		fake.Must(client.Applications.AddOrUpdateBankingData(ctx, id, fake.AccountsWith(fake.Booked("2026-08-03", "Invoice", "12500.00")), nil))
+		fake.Must(client.Applications.AddOrUpdateBankingData(ctx, id,
+			fake.AccountsWith(fake.Booked("2026-08-03", "Invoice", "12500.00")), nil))
 	}
 	fake.Must(client.Applications.Process(ctx, o.offered))
-	require.NoError(t, client.Approval.AddCompanyDetails(ctx, o.offered, lending.CompanyDataRequest{Extra: catalog.Unpublished{"name": "Lovelace Analytics"}}))
-	require.NoError(t, client.Webhooks.Register(ctx, lending.ForCustomer(o.customer), lending.WebhookSubscription{WebhookURI: "https://receiver.invalid/"}))
+	require.NoError(t, client.Approval.AddCompanyDetails(ctx, o.offered,
+		lending.CompanyDataRequest{Extra: catalog.Unpublished{"name": "Lovelace Analytics"}}))
+	require.NoError(t, client.Webhooks.Register(ctx, lending.ForCustomer(o.customer),
+		lending.WebhookSubscription{WebhookURI: "https://receiver.invalid/"}))
 	loan := fake.Must(client.Loans.Get(ctx, o.loan))
 	fake.Must(client.Calculation.Invoice(ctx, loan.ApplicationID, fake.Invoice()))
-	o.withdrawal = fake.Must(client.Loans.WithdrawInvoice(ctx, o.loan, lending.InvoiceWithdrawalRequest{Calculation: *fake.Invoice()}))
+	o.withdrawal = fake.Must(client.Loans.WithdrawInvoice(ctx, o.loan,
+		lending.InvoiceWithdrawalRequest{Calculation: *fake.Invoice()}))
 }
 
 // TestSomebodyElseAtTheSameList leaves to a person what two can have done.
 func TestSomebodyElseAtTheSameList(t *testing.T) {
-	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, log *idempotency.Log) {
+	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
+		log *idempotency.Log) {
 		o, client := newOrder(service), process()
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
 		ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
@@ -177,7 +187,8 @@ func TestSomebodyElseAtTheSameList(t *testing.T) {
 		assert.Contains(t, err.Error(), "there are 5 records where there were 3")
 
 		ours := idempotency.Happened(other) // says a person, who is wrong; it is believed
-		require.NoError(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{By: "ada", Why: "seen on the page", Verdict: ours}))
+		require.NoError(t, log.Resolve(t.Context(), "the/key",
+			idempotency.Resolution{By: "ada", Why: "seen on the page", Verdict: ours}))
 		id, err := client.Applications.Create(ctx, o.request(), nil)
 		require.NoError(t, err)
 		assert.Equal(t, other, id)
@@ -205,7 +216,8 @@ func TestABatchForSeveralCustomersIsLeftToAPerson(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		o, client := newOrder(service), process()
 		other := o.request()
-		other.CustomerID = fake.Must(lending.ParseCustomerID(service.AddCustomer(lendingtest.Customer{Email: "grace@example.com"}).ID))
+		grace := service.AddCustomer(lendingtest.Customer{Email: "grace@example.com"})
+		other.CustomerID = fake.Must(lending.ParseCustomerID(grace.ID))
 		service.Fail("POST /api/ApplicationBulk/create-applications", lendingtest.Fault{ResetAfter: true})
 		ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
 		for _, want := range []error{lending.ErrOutcomeUnknown, idempotency.ErrNeedsReview} {
@@ -220,7 +232,8 @@ func TestCommandsThatHideEachOther(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		o, client := newOrder(service), process()
 		service.Fail("POST /api/Application/create-application", lendingtest.Fault{ResetBefore: true})
-		first, second := lending.WithIdempotencyKey(t.Context(), "order-1"), lending.WithIdempotencyKey(t.Context(), "order-2")
+		first, second := lending.WithIdempotencyKey(t.Context(), "order-1"),
+			lending.WithIdempotencyKey(t.Context(), "order-2")
 		_, err := client.Applications.Create(first, o.request(), nil)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 		_, err = process().Applications.Create(second, o.request(), nil)
@@ -242,8 +255,10 @@ func TestCommandsThatHideEachOther(t *testing.T) {
 func TestAnOldValueDoesNotComeBack(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		o, client := newOrder(service), process()
-		service.Fail("GET /api/Application/update-application-name/{applicationId}", lendingtest.Fault{Late: maxLateness - time.Second})
-		older, newer := lending.WithIdempotencyKey(t.Context(), "name-1"), lending.WithIdempotencyKey(t.Context(), "name-2")
+		service.Fail("GET /api/Application/update-application-name/{applicationId}",
+			lendingtest.Fault{Late: maxLateness - time.Second})
+		older, newer := lending.WithIdempotencyKey(t.Context(), "name-1"),
+			lending.WithIdempotencyKey(t.Context(), "name-2")
 		_, err := client.Applications.UpdateName(older, o.application, "Old")
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 		fake.Must(client.Applications.UpdateName(older, o.application, "Old"))
@@ -309,12 +324,14 @@ func TestUploadsAreToldApart(t *testing.T) {
 		o, client := newOrder(service), process()
 		const submit = "POST /api/Application/submit-bankstatement-document/{applicationId}"
 		upload := func(document lending.Document) error {
-			return client.Applications.SubmitBankStatement(lending.WithIdempotencyKey(t.Context(), "statement"), o.application, document)
+			return client.Applications.SubmitBankStatement(lending.WithIdempotencyKey(t.Context(), "statement"),
+				o.application, document)
 		}
 		file := strings.NewReader("xx%PDF-1.7")
 		_, _ = file.Seek(2, 0)
 		require.NoError(t, upload(lending.Document{Name: "a.pdf", Content: file}))
-		require.NoError(t, upload(lending.Document{Name: "a.pdf", Content: bytes.NewBufferString("%PDF-1.7")}), "the same content, from elsewhere")
+		require.NoError(t, upload(lending.Document{Name: "a.pdf", Content: bytes.NewBufferString("%PDF-1.7")}),
+			"the same content, from elsewhere")
 		assert.Equal(t, 1, service.Executed(submit))
 		for _, other := range []lending.Document{
 			{Name: "b.pdf", Content: strings.NewReader("%PDF-1.7")},
@@ -346,13 +363,16 @@ func TestADocumentThatCannotBeReadTwiceIsNotSent(t *testing.T) {
 			{strings.NewReader("%PDF"), func() { cancel(); <-goOn }},
 			{strings.NewReader("%PDF"), func() { panic("of a caller's reader") }},
 		} {
-			err := client.Applications.SubmitBankStatement(lending.WithIdempotencyKey(ctx, "statement"), o.application, lending.Document{Name: "a.pdf", Content: content})
+			err := client.Applications.SubmitBankStatement(lending.WithIdempotencyKey(ctx, "statement"), o.application,
+				lending.Document{Name: "a.pdf", Content: content})
 			require.ErrorContains(t, err, "the request cannot be read twice")
 			assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
 			ctx = t.Context()
 		}
-		require.ErrorAs(t, client.Applications.SubmitBankStatement(lending.WithIdempotencyKey(ctx, "statement"), o.application,
-			lending.Document{Name: "a.pdf", Content: stuck{strings.NewReader("%PDF"), func() { panic("again") }}}), new(*lending.PanicError))
+		require.ErrorAs(t, client.Applications.SubmitBankStatement(lending.WithIdempotencyKey(ctx, "statement"),
+			o.application,
+			lending.Document{Name: "a.pdf", Content: stuck{strings.NewReader("%PDF"), func() { panic("again") }}}),
+			new(*lending.PanicError))
 		assert.Empty(t, service.Snapshot().Applications[1].Documents)
 	})
 }

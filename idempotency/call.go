@@ -14,6 +14,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // What the log did with a call: see [lending.Call].Idempotency.
@@ -355,7 +356,7 @@ func (k *keyedCall) refuse(why Error) error {
 	if failed, ok := errors.AsType[*lending.Error](why.cause); ok {
 		why.RetryAfter = max(why.RetryAfter, failed.RetryAfter)
 	}
-	why.cause = hide(why.cause)
+	why.cause = redact.Hide(why.cause)
 	e := k.call.Error(&why)
 	switch {
 	case e.StatusCode != 0: // of this call: it was sent

@@ -70,13 +70,14 @@ var settlings = map[string]struct {
 	"Loans.WithdrawLineOfCredit":                  {person, nil},
 	"Loans.WithdrawInvoice":                       {person, nil},
 	"Loans.ResendWithdrawalOTP":                   {person, nil},
-	"Loans.ConfirmInvoiceWithdrawal":              {absent, []string{"Loans.TransactionsPaged", "Loans.TotalBalance", "Loans.Withdrawals"}},
-	"Webhooks.Register":                           {again, nil},
-	"Webhooks.Unregister":                         {absent, []string{"Webhooks.Subscription"}},
-	"Webhooks.UpdateAll":                          {person, nil},
-	"Webhooks.UpdateURI":                          {again, nil},
-	"Webhooks.PostToHandler":                      {person, nil},
-	"Webhooks.Simulate":                           {person, nil},
+	"Loans.ConfirmInvoiceWithdrawal": {absent, []string{"Loans.TransactionsPaged", "Loans.TotalBalance",
+		"Loans.Withdrawals"}},
+	"Webhooks.Register":      {again, nil},
+	"Webhooks.Unregister":    {absent, []string{"Webhooks.Subscription"}},
+	"Webhooks.UpdateAll":     {person, nil},
+	"Webhooks.UpdateURI":     {again, nil},
+	"Webhooks.PostToHandler": {person, nil},
+	"Webhooks.Simulate":      {person, nil},
 }
 
 // emptyReads answers the reads that settle commands as a service does that holds nothing.
@@ -116,7 +117,8 @@ func (s *forgetful) RoundTrip(r *http.Request) (*http.Response, error) {
 func (s *forgetful) called(r *http.Request) string {
 	mux := http.NewServeMux()
 	for name, route := range s.routes {
-		mux.HandleFunc(route.Method+" "+route.Path, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Name", name) })
+		mux.HandleFunc(route.Method+" "+route.Path,
+			func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Name", name) })
 	}
 	header := http.Header{}
 	mux.ServeHTTP(headerOnly(header), r)
@@ -142,8 +144,10 @@ func TestEveryMutationHasItsRow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				service := &forgetful{routes: routes}
-				client := wire.NewClient(t, "https://lending.example", lending.WithTokenSource(lending.StaticToken("test-token")),
-					lending.WithHTTPClient(&http.Client{Transport: service}), lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))))
+				client := wire.NewClient(t, "https://lending.example",
+					lending.WithTokenSource(lending.StaticToken("test-token")),
+					lending.WithHTTPClient(&http.Client{Transport: service}),
+					lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))))
 				call := func(opts ...keyOption) error {
 					_, err := catalog.Calls[name](withKey(t.Context(), "the/key", opts...), client)
 					return err
@@ -163,7 +167,8 @@ func TestEveryMutationHasItsRow(t *testing.T) {
 					return
 				}
 				require.ErrorIs(t, first, lending.ErrOutcomeUnknown)
-				assert.Equal(t, append(slices.Clone(want.reads), name), service.seen, "the reads before, and the command")
+				assert.Equal(t, append(slices.Clone(want.reads), name), service.seen,
+					"the reads before, and the command")
 				service.seen = nil
 				second := call()
 				switch want.how {
@@ -199,8 +204,10 @@ func TestEveryMutationHasItsRow(t *testing.T) {
 func TestOfferWithForceIsLeftToAPerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := &forgetful{routes: map[string]catalog.Route{}}
-		client := wire.NewClient(t, "https://lending.example", lending.WithTokenSource(lending.StaticToken("test-token")),
-			lending.WithHTTPClient(&http.Client{Transport: service}), lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))))
+		client := wire.NewClient(t, "https://lending.example",
+			lending.WithTokenSource(lending.StaticToken("test-token")),
+			lending.WithHTTPClient(&http.Client{Transport: service}),
+			lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))))
 		ctx := lending.WithIdempotencyKey(t.Context(), "force")
 		_, err := client.Applications.Offer(ctx, catalog.Application, &lending.OfferOptions{Force: true})
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)

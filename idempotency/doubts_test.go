@@ -31,27 +31,33 @@ const updateName = "GET /api/Application/update-application-name/{applicationId}
 // TestARefusalOfTheSecondTimeSettlesNothing: what was sent, lost its answer and is sent
 // again may have happened the first time, or happen yet, whatever becomes of the second.
 func TestARefusalOfTheSecondTimeSettlesNothing(t *testing.T) {
-	for name, second := range map[string]func(*lendingtest.Service) lending.Option{
-		"refused":         refusesName(http.StatusBadRequest),
-		"without a token": refusesName(http.StatusUnauthorized),
-		"too often":       refusesName(http.StatusTooManyRequests),
-		"no connection": func(service *lendingtest.Service) lending.Option {
-			return lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+	for _, test := range []struct {
+		name   string
+		second func(*lendingtest.Service) lending.Option
+	}{
+		{"refused", refusesName(http.StatusBadRequest)},
+		{"without a token", refusesName(http.StatusUnauthorized)},
+		{"too often", refusesName(http.StatusTooManyRequests)},
+		{"no connection", func(service *lendingtest.Service) lending.Option {
+			refuses := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
 				if strings.Contains(r.URL.Path, "update-application-name") {
 					return nil, &net.OpError{Op: "dial", Err: errors.New("refused")}
 				}
 				return service.Transport().RoundTrip(r)
-			})})
-		},
+			})
+			return lending.WithHTTPClient(&http.Client{Transport: refuses})
+		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, log *idempotency.Log) {
+		t.Run(test.name, func(t *testing.T) {
+			withJournal(t, func(t *testing.T, service *lendingtest.Service,
+				process func(...lending.Option) *lending.Client, log *idempotency.Log) {
 				o, client := newOrder(service), process()
-				older, newer := lending.WithIdempotencyKey(t.Context(), "name-1"), lending.WithIdempotencyKey(t.Context(), "name-2")
+				older, newer := lending.WithIdempotencyKey(t.Context(), "name-1"),
+					lending.WithIdempotencyKey(t.Context(), "name-2")
 				service.Fail(updateName, lendingtest.Fault{Late: maxLateness - time.Second})
 				_, err := client.Applications.UpdateName(older, o.application, "Old")
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-				_, err = process(second(service)).Applications.UpdateName(older, o.application, "Old")
+				_, err = process(test.second(service)).Applications.UpdateName(older, o.application, "Old")
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 				unsettled := fake.Must(log.InDoubt(t.Context(), 2))
 				require.Len(t, unsettled, 1)
@@ -72,11 +78,16 @@ func refusesName(status int) func(*lendingtest.Service) lending.Option {
 
 // TestAStoreThatFailsTheSecondTimeSettlesNothing either.
 func TestAStoreThatFailsTheSecondTimeSettlesNothing(t *testing.T) {
-	for name, after := range map[string]bool{"before": false, "after": true} {
-		t.Run(name, func(t *testing.T) {
-			journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+	for _, test := range []struct {
+		name  string
+		after bool
+	}{{"before", false}, {"after", true}} {
+		t.Run(test.name, func(t *testing.T) {
+			journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered,
+				client *lending.Client) {
 				o := newOrder(service)
-				older, newer := lending.WithIdempotencyKey(t.Context(), "name-1"), lending.WithIdempotencyKey(t.Context(), "name-2")
+				older, newer := lending.WithIdempotencyKey(t.Context(), "name-1"),
+					lending.WithIdempotencyKey(t.Context(), "name-2")
 				service.Fail(updateName, lendingtest.Fault{Late: maxLateness - time.Second})
 				_, err := client.Applications.UpdateName(older, o.application, "Old")
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
@@ -84,7 +95,7 @@ func TestAStoreThatFailsTheSecondTimeSettlesNothing(t *testing.T) {
 					entries.save, entries.saved = nil, nil // once
 					return errStore
 				}
-				if entries.save = fail; after {
+				if entries.save = fail; test.after {
 					entries.save, entries.saved = nil, fail
 				}
 				_, err = client.Applications.UpdateName(older, o.application, "Old")
@@ -99,18 +110,26 @@ func TestAStoreThatFailsTheSecondTimeSettlesNothing(t *testing.T) {
 
 // TestWhoSaysThatItHappenedDoesNotLetAnOldValueComeBack where it was sent twice.
 func TestWhoSaysThatItHappenedDoesNotLetAnOldValueComeBack(t *testing.T) {
-	for name, says := range map[string]func(*testing.T, *idempotency.Log, func(...keyOption) error){
-		"a person": func(t *testing.T, log *idempotency.Log, _ func(...keyOption) error) {
+	for _, test := range []struct {
+		name string
+		says func(*testing.T, *idempotency.Log, func(...keyOption) error)
+	}{
+		{"a person", func(t *testing.T, log *idempotency.Log, _ func(...keyOption) error) {
 			t.Helper()
-			require.NoError(t, log.Resolve(t.Context(), "name-1", idempotency.Resolution{By: "ada", Why: "seen", Verdict: idempotency.Happened(true)}))
-		},
-		"a look": func(t *testing.T, _ *idempotency.Log, older func(...keyOption) error) {
+			require.NoError(t, log.Resolve(t.Context(), "name-1", idempotency.Resolution{By: "ada", Why: "seen",
+				Verdict: idempotency.Happened(true)}))
+		}},
+		{"a look", func(t *testing.T, _ *idempotency.Log, older func(...keyOption) error) {
 			t.Helper()
-			require.NoError(t, older(withCheck(func(context.Context) (idempotency.Verdict, error) { return idempotency.Happened(true), nil })))
-		},
+			require.NoError(t, older(withCheck(func(context.Context) (idempotency.Verdict,
+				error) {
+				return idempotency.Happened(true), nil
+			})))
+		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, log *idempotency.Log) {
+		t.Run(test.name, func(t *testing.T) {
+			withJournal(t, func(t *testing.T, service *lendingtest.Service,
+				process func(...lending.Option) *lending.Client, log *idempotency.Log) {
 				o, client := newOrder(service), process()
 				set := func(key, value string, opts ...keyOption) error {
 					_, err := client.Applications.UpdateName(withKey(t.Context(), key, opts...), o.application, value)
@@ -121,7 +140,7 @@ func TestWhoSaysThatItHappenedDoesNotLetAnOldValueComeBack(t *testing.T) {
 				for range 2 {
 					require.ErrorIs(t, set("name-1", "Old"), lending.ErrOutcomeUnknown)
 				}
-				says(t, log, func(opts ...keyOption) error { return set("name-1", "Old", opts...) })
+				test.says(t, log, func(opts ...keyOption) error { return set("name-1", "Old", opts...) })
 				var refused *idempotency.Error
 				for err := set("name-2", "New"); err != nil; err = set("name-2", "New") {
 					require.ErrorIs(t, err, idempotency.ErrLocked)
@@ -137,17 +156,20 @@ func TestWhoSaysThatItHappenedDoesNotLetAnOldValueComeBack(t *testing.T) {
 
 // TestAnUploadHasNoAnswerToLose: who knows that it happened has nothing to hand over.
 func TestAnUploadHasNoAnswerToLose(t *testing.T) {
-	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, log *idempotency.Log) {
+	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
+		log *idempotency.Log) {
 		o, client := newOrder(service), process()
 		const submit = "POST /api/Application/submit-bankstatement-document/{applicationId}"
 		upload := func(key string) error {
 			document := lending.Document{Name: "a.pdf", Content: strings.NewReader("%PDF-1.7")}
-			return client.Applications.SubmitBankStatement(lending.WithIdempotencyKey(t.Context(), key), o.application, document)
+			return client.Applications.SubmitBankStatement(lending.WithIdempotencyKey(t.Context(), key), o.application,
+				document)
 		}
 		service.Fail(submit, lendingtest.Fault{ResetAfter: true})
 		require.ErrorIs(t, upload("lost"), lending.ErrOutcomeUnknown)
 		require.ErrorIs(t, upload("lost"), idempotency.ErrNeedsReview)
-		require.NoError(t, log.Resolve(t.Context(), "lost", idempotency.Resolution{By: "ada", Why: "seen", Verdict: idempotency.Happened(nil)}))
+		require.NoError(t, log.Resolve(t.Context(), "lost", idempotency.Resolution{By: "ada", Why: "seen",
+			Verdict: idempotency.Happened(nil)}))
 		require.NoError(t, upload("lost"))
 		require.NoError(t, upload("swept"))
 		bubble.Elapse(31 * 24 * time.Hour)
@@ -159,7 +181,8 @@ func TestAnUploadHasNoAnswerToLose(t *testing.T) {
 
 // TestWhyIsThatOfNow and not what was said of an earlier time that it was sent.
 func TestWhyIsThatOfNow(t *testing.T) {
-	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, log *idempotency.Log) {
+	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
+		log *idempotency.Log) {
 		o, client := newOrder(service), process()
 		service.Fail("POST /api/Loan/resend-withdrawal-otp/{loanId}", lendingtest.Fault{ResetBefore: true, Times: 2})
 		resend := func() error {
@@ -169,10 +192,12 @@ func TestWhyIsThatOfNow(t *testing.T) {
 		require.ErrorIs(t, resend(), lending.ErrOutcomeUnknown)
 		require.ErrorIs(t, resend(), idempotency.ErrNeedsReview)
 		bubble.Elapse(maxLateness)
-		require.NoError(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{By: "ada", Why: "it is not there", Verdict: idempotency.NotHappened()}))
+		require.NoError(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{By: "ada", Why: "it is not there",
+			Verdict: idempotency.NotHappened()}))
 		require.ErrorIs(t, resend(), lending.ErrOutcomeUnknown)
 		assert.Empty(t, fake.Must(log.InDoubt(t.Context(), 1))[0].Why)
-		require.NoError(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{By: "ada", Why: "it came", Verdict: idempotency.Happened(nil)}))
+		require.NoError(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{By: "ada", Why: "it came",
+			Verdict: idempotency.Happened(nil)}))
 		assert.NotContains(t, resend().Error(), "it is not there")
 	})
 }
@@ -182,7 +207,8 @@ func TestWhyIsThatOfNow(t *testing.T) {
 func TestAStoreThatSavesTwice(t *testing.T) {
 	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		entries.saved = func(entry store.Entry) error { return entries.Store.Save(t.Context(), entry) }
-		fake.Must(client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"), fake.Newcomer()))
+		fake.Must(client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"),
+			fake.Newcomer()))
 		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
 	})
 }
@@ -197,7 +223,8 @@ func TestAKeyErrorQuotesNoCause(t *testing.T) {
 	journaled(t, nil, func(t *testing.T, _ *lendingtest.Service, entries *tampered, client *lending.Client) {
 		const canary = "C4n4ry-5ecret!"
 		entries.load = func() error { return loudError(canary) }
-		_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"), fake.Newcomer())
+		_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"),
+			fake.Newcomer())
 		var refused *idempotency.Error
 		require.ErrorAs(t, err, &refused)
 		require.ErrorIs(t, err, loudError(canary))
@@ -213,16 +240,21 @@ func TestACorruptEntryKeepsNoOthers(t *testing.T) {
 		plain := store.NewMemory()
 		encrypted, err := store.NewEncrypted(plain, []byte(strings.Repeat("k", 32)))
 		require.NoError(t, err)
-		for name, entries := range map[string]store.Store{"plain": plain, "encrypted": encrypted} {
-			opts := &idempotency.Options{Namespace: name, KeepAnswers: time.Hour}
-			require.NoError(t, plain.Save(t.Context(), store.Entry{Key: name + ":corrupt", State: store.Done, Data: []byte("{")}))
+		for _, test := range []struct {
+			name    string
+			entries store.Store
+		}{{"plain", plain}, {"encrypted", encrypted}} {
+			opts := &idempotency.Options{Namespace: test.name, KeepAnswers: time.Hour}
+			require.NoError(t, plain.Save(t.Context(), store.Entry{Key: test.name + ":corrupt", State: store.Done,
+				Data: []byte("{")}))
 			bubble.Elapse(time.Second)
-			require.NoError(t, entries.Save(t.Context(), store.Entry{Key: name + ":fine", State: store.Done, Data: []byte(`{"route":"POST /a","status":200}`)}))
+			require.NoError(t, test.entries.Save(t.Context(), store.Entry{Key: test.name + ":fine", State: store.Done,
+				Data: []byte(`{"route":"POST /a","status":200}`)}))
 			bubble.Elapse(time.Hour)
-			swept, err := fake.Must(idempotency.NewLog(entries, opts)).Sweep(t.Context())
-			require.ErrorIs(t, err, store.ErrCorrupt, name)
-			assert.Equal(t, 1, swept, name)
-			assert.Equal(t, store.Forgotten, fake.Must(plain.Load(t.Context(), name+":fine")).State, name)
+			swept, err := fake.Must(idempotency.NewLog(test.entries, opts)).Sweep(t.Context())
+			require.ErrorIs(t, err, store.ErrCorrupt, test.name)
+			assert.Equal(t, 1, swept, test.name)
+			assert.Equal(t, store.Forgotten, fake.Must(plain.Load(t.Context(), test.name+":fine")).State, test.name)
 		}
 	})
 }
@@ -243,7 +275,8 @@ func TestAFailedListIsNoEmptyOne(t *testing.T) {
 		service.Fail(createApplication, lendingtest.Fault{ResetBefore: true})
 		for _, want := range []error{lending.ErrOutcomeUnknown, idempotency.ErrNeedsReview} {
 			_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "the/key"),
-				lending.ApplicationRequest{CustomerID: fake.Must(lending.ParseCustomerID(customer)), BusinessName: "B", BusinessZip: "94105"}, nil)
+				lending.ApplicationRequest{CustomerID: fake.Must(lending.ParseCustomerID(customer)), BusinessName: "B",
+					BusinessZip: "94105"}, nil)
 			require.ErrorIs(t, err, want)
 		}
 	})
@@ -255,7 +288,8 @@ func TestOtherIDsAreNotAllAbsent(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusInternalServerError} {
 		keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 			client := process()
-			customer := fake.Must(lending.ParseCustomerID(service.AddCustomer(lendingtest.Customer{Email: "order@example.com"}).ID))
+			added := service.AddCustomer(lendingtest.Customer{Email: "order@example.com"})
+			customer := fake.Must(lending.ParseCustomerID(added.ID))
 			create := func() (lending.ApplicationID, error) {
 				return client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "the/key"),
 					lending.ApplicationRequest{CustomerID: customer, BusinessName: "B", BusinessZip: "94105"}, nil)
@@ -264,13 +298,14 @@ func TestOtherIDsAreNotAllAbsent(t *testing.T) {
 			_, err := create()
 			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 			ours := service.Snapshot().Applications[0].ID
-			service.Answer("GET /api/Application/get-application/{applicationId}", func(w http.ResponseWriter, r *http.Request) {
-				if r.PathValue("applicationId") != ours {
-					wire.Answer(status, `{"title":"No"}`)(w, r)
-					return
-				}
-				wire.Answer(http.StatusOK, `{"id":"`+ours+`"}`)(w, r)
-			})
+			service.Answer("GET /api/Application/get-application/{applicationId}",
+				func(w http.ResponseWriter, r *http.Request) {
+					if r.PathValue("applicationId") != ours {
+						wire.Answer(status, `{"title":"No"}`)(w, r)
+						return
+					}
+					wire.Answer(http.StatusOK, `{"id":"`+ours+`"}`)(w, r)
+				})
 			id, err := create()
 			require.NoError(t, err)
 			assert.Equal(t, ours, id.String())
@@ -282,12 +317,17 @@ func TestOtherIDsAreNotAllAbsent(t *testing.T) {
 // tells requests apart may change, or whoever updates has all his keys refused.
 func TestAnEntryOfTheFirstVersion(t *testing.T) {
 	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
-		user := lending.UserRequest{FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com", Password: lending.NewSecret("a"), MobileNumber: "4155550100"}
+		user := lending.UserRequest{FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com",
+			Password: lending.NewSecret("a"), MobileNumber: "4155550100"}
 		mac := hmac.New(sha256.New, []byte("SALT"))
-		mac.Write([]byte(`{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com","password":"[redacted]","mobileNumber":"4155550100"}`))
-		kept := fmt.Sprintf(`{"route":"POST /api/Application/create-customer","fingerprint":%q,"salt":"SALT","left":true,"status":200,"media":"application/json","answer":%q}`,
-			base64.StdEncoding.EncodeToString(mac.Sum(nil)), base64.StdEncoding.EncodeToString([]byte(`{"id":"00000001-0001-4000-8000-000000000009"}`)))
-		require.NoError(t, entries.Save(t.Context(), store.Entry{Key: ":the/key", State: store.Done, Data: []byte(kept)}))
+		mac.Write([]byte(`{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com",` +
+			`"password":"[redacted]","mobileNumber":"4155550100"}`))
+		kept := fmt.Sprintf(`{"route":"POST /api/Application/create-customer","fingerprint":%q,"salt":"SALT",`+
+			`"left":true,"status":200,"media":"application/json","answer":%q}`,
+			base64.StdEncoding.EncodeToString(mac.Sum(nil)),
+			base64.StdEncoding.EncodeToString([]byte(`{"id":"00000001-0001-4000-8000-000000000009"}`)))
+		require.NoError(t, entries.Save(t.Context(), store.Entry{Key: ":the/key", State: store.Done,
+			Data: []byte(kept)}))
 		customer, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"), user)
 		require.NoError(t, err)
 		assert.Equal(t, "00000001-0001-4000-8000-000000000009", customer.ID.String())

@@ -25,21 +25,26 @@ const maxLateness = 5 * time.Minute // the default of JournalOptions
 
 // keyed runs f in a bubble with a service and a function that starts another process: a
 // client of its own, which shares the journal.
-func keyed(t *testing.T, f func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client)) {
+func keyed(t *testing.T, f func(t *testing.T, service *lendingtest.Service,
+	process func(...lending.Option) *lending.Client)) {
 	t.Helper()
-	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, _ *idempotency.Log) {
+	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
+		_ *idempotency.Log) {
 		f(t, service, process)
 	})
 }
 
 // withJournal is keyed, and the journal.
-func withJournal(t *testing.T, f func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, log *idempotency.Log)) {
+func withJournal(t *testing.T, f func(t *testing.T, service *lendingtest.Service,
+	process func(...lending.Option) *lending.Client, log *idempotency.Log)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		service := lendingtest.New(lendingtest.WithDeliveryClient(&http.Client{Transport: wire.Reply(http.StatusOK, "")}))
+		service := lendingtest.New(lendingtest.WithDeliveryClient(&http.Client{Transport: wire.Reply(http.StatusOK,
+			"")}))
 		defer service.Close()
 		log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
-		f(t, service, func(opts ...lending.Option) *lending.Client { return processWith(t, service, log, opts...) }, log)
+		f(t, service, func(opts ...lending.Option) *lending.Client { return processWith(t, service, log, opts...) },
+			log)
 	})
 }
 
@@ -50,7 +55,8 @@ func TestKeyReplaysTheAnswer(t *testing.T) {
 		first, err := process().Applications.CreateCustomer(ctx, user)
 		require.NoError(t, err)
 		var last lending.Call
-		client := process(lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
+		client := process(lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context,
+			func(lending.Call)) {
 			return ctx, func(c lending.Call) { last = c }
 		}))
 		second, err := client.Applications.CreateCustomer(ctx, user)
@@ -155,7 +161,8 @@ func TestKeyAfterADeath(t *testing.T) {
 			assert.Error(t, err)
 		}()
 		<-held
-		_, err := process().Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "order-42/customer"), user)
+		_, err := process().Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "order-42/customer"),
+			user)
 		require.ErrorIs(t, err, idempotency.ErrInProgress)
 		die(errors.New("dead"))
 		<-died
@@ -178,7 +185,8 @@ func withCheck(check func(context.Context) (idempotency.Verdict, error)) keyOpti
 }
 
 // processWith is another process, with a log of its own.
-func processWith(t *testing.T, service *lendingtest.Service, log *idempotency.Log, opts ...lending.Option) *lending.Client {
+func processWith(t *testing.T, service *lendingtest.Service, log *idempotency.Log,
+	opts ...lending.Option) *lending.Client {
 	t.Helper()
 	return wire.NewClient(t, "https://lending.example", append([]lending.Option{
 		lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),

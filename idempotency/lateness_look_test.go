@@ -17,7 +17,8 @@ import (
 // to have happened all the same, and no person is asked.
 func TestKeySettlesWhatHappensDuringALook(t *testing.T) {
 	const confirm = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
-	for _, read := range []string{"GET /api/Loan/get-withdrawals/{loanId}", "GET /api/Loan/get-transactions-paged/{loanId}", "GET /api/Loan/get-total-balance/{loanId}"} {
+	for _, read := range []string{"GET /api/Loan/get-withdrawals/{loanId}",
+		"GET /api/Loan/get-transactions-paged/{loanId}", "GET /api/Loan/get-total-balance/{loanId}"} {
 		keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 			t.Helper()
 			client, loan := process(), service.AddLoan(lendingtest.Loan{})
@@ -28,11 +29,14 @@ func TestKeySettlesWhatHappensDuringALook(t *testing.T) {
 			calculation := lending.CalculationRequest{Amount: "2500.00", Terms: 6}
 			_, err = client.Calculation.Invoice(t.Context(), application, &calculation)
 			require.NoError(t, err)
-			withdrawal, err := client.Loans.WithdrawInvoice(t.Context(), id, lending.InvoiceWithdrawalRequest{Calculation: calculation})
+			withdrawal, err := client.Loans.WithdrawInvoice(t.Context(), id,
+				lending.InvoiceWithdrawalRequest{Calculation: calculation})
 			require.NoError(t, err)
 			confirmed := func() error {
-				_, err := client.Loans.ConfirmInvoiceWithdrawal(lending.WithIdempotencyKey(t.Context(), "order-42/confirm"), *withdrawal,
-					lending.WithdrawInvoiceRequestData{DateUTC: time.Unix(0, 0), OTP: lending.NewSecret(service.OTP(loan.ID))})
+				_, err := client.Loans.ConfirmInvoiceWithdrawal(lending.WithIdempotencyKey(t.Context(),
+					"order-42/confirm"), *withdrawal,
+					lending.WithdrawInvoiceRequestData{DateUTC: time.Unix(0, 0),
+						OTP: lending.NewSecret(service.OTP(loan.ID))})
 				return err
 			}
 

@@ -19,33 +19,37 @@ import (
 // to come.
 func TestKeyAsksNobodyTooEarly(t *testing.T) {
 	const processRoute = "GET /api/Application/process-application/{applicationId}"
-	for name, late := range map[string]time.Duration{"executed late": time.Minute, "never executed": 0} {
-		t.Run(name, func(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		late time.Duration
+	}{{"executed late", time.Minute}, {"never executed", 0}} {
+		t.Run(test.name, func(t *testing.T) {
 			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 				t.Helper()
 				client := process()
-				id, err := lending.ParseApplicationID(service.AddApplication(lendingtest.Application{Accounts: []lendingtest.BankAccount{
-					{ID: "1", Transactions: []lendingtest.BankTransaction{{Amount: "7500.00"}}},
-				}}).ID)
+				account := lendingtest.BankAccount{ID: "1", Transactions: []lendingtest.BankTransaction{{Amount: "7500.00"}}}
+				added := service.AddApplication(lendingtest.Application{Accounts: []lendingtest.BankAccount{account}})
+				id, err := lending.ParseApplicationID(added.ID)
 				require.NoError(t, err)
 				call := func() error {
-					offer, err := client.Applications.Process(lending.WithIdempotencyKey(t.Context(), "order-42/process"), id)
+					offer, err := client.Applications.Process(lending.WithIdempotencyKey(t.Context(),
+						"order-42/process"), id)
 					if err == nil {
 						assert.Equal(t, service.Snapshot().Applications[0].Offer.ID, offer.String())
 					}
 					return err
 				}
-				service.Fail(processRoute, lendingtest.Fault{Late: late, ResetBefore: late == 0})
+				service.Fail(processRoute, lendingtest.Fault{Late: test.late, ResetBefore: test.late == 0})
 				require.ErrorIs(t, call(), lending.ErrOutcomeUnknown)
 				require.ErrorIs(t, call(), idempotency.ErrInDoubt)
 				bubble.Elapse(2 * time.Minute)
-				if late > 0 {
+				if test.late > 0 {
 					require.NoError(t, call())
 				} else {
 					require.ErrorIs(t, call(), idempotency.ErrInDoubt)
 				}
 				bubble.Elapse(maxLateness)
-				if late > 0 {
+				if test.late > 0 {
 					require.NoError(t, call())
 					assert.Equal(t, 1, service.Executed(processRoute))
 				} else {
@@ -60,7 +64,8 @@ func TestKeyAsksNobodyTooEarly(t *testing.T) {
 // TestKeyLooksAgainAtAHalf has a batch executed between two reads of the look at it, which
 // shows half of it.
 func TestKeyLooksAgainAtAHalf(t *testing.T) {
-	const createRoute, readRoute = "POST /api/ApplicationBulk/create-customers", "GET /api/Customer/get-customer-by-email"
+	const createRoute, readRoute = "POST /api/ApplicationBulk/create-customers",
+		"GET /api/Customer/get-customer-by-email"
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		t.Helper()
 		client, batch := process(), []lending.UserRequest{fake.Newcomer(), fake.Newcomer()}

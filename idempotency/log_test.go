@@ -56,21 +56,28 @@ func (s *tampered) Save(ctx context.Context, entry store.Entry) error {
 var errStore = errors.New("the store is gone")
 
 // journaled runs f in a bubble with a service, a store and a client.
-func journaled(t *testing.T, opts *idempotency.Options, f func(*testing.T, *lendingtest.Service, *tampered, *lending.Client)) {
+func journaled(t *testing.T, opts *idempotency.Options, f func(*testing.T, *lendingtest.Service, *tampered,
+	*lending.Client)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		service := lendingtest.New()
 		defer service.Close()
 		entries := &tampered{Store: store.NewMemory()}
-		f(t, service, entries, wire.NewClient(t, "https://lending.example", lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
-			lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: service})), lending.WithIdempotency(fake.Must(idempotency.NewLog(entries, opts)))))
+		f(t, service, entries, wire.NewClient(t, "https://lending.example",
+			lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
+			lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: service})),
+			lending.WithIdempotency(fake.Must(idempotency.NewLog(entries, opts)))))
 	})
 }
 
 func TestNothingIsSentThatIsNotWrittenDown(t *testing.T) {
-	for name, after := range map[string]bool{"the save fails": false, "the save fails and is done": true} {
-		t.Run(name, func(t *testing.T) {
-			journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+	for _, test := range []struct {
+		name  string
+		after bool
+	}{{"the save fails", false}, {"the save fails and is done", true}} {
+		t.Run(test.name, func(t *testing.T) {
+			journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered,
+				client *lending.Client) {
 				fail := func(entry store.Entry) error {
 					if entry.State == store.Sent {
 						entries.save, entries.saved = nil, nil // once
@@ -78,7 +85,7 @@ func TestNothingIsSentThatIsNotWrittenDown(t *testing.T) {
 					}
 					return nil
 				}
-				if entries.save = fail; after {
+				if entries.save = fail; test.after {
 					entries.save, entries.saved = nil, fail
 				}
 				user, ctx := fake.Newcomer(), lending.WithIdempotencyKey(t.Context(), "the/key")
@@ -97,11 +104,13 @@ func TestNothingIsSentThatIsNotWrittenDown(t *testing.T) {
 func TestNothingIsSentWhatTheJournalCannotRead(t *testing.T) {
 	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		entries.load = func() error { return errStore }
-		_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"), fake.Newcomer())
+		_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"),
+			fake.Newcomer())
 		require.ErrorIs(t, err, idempotency.ErrStore)
 		assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err), "an earlier call may have sent it")
 		entries.load = nil
-		require.NoError(t, entries.Save(t.Context(), store.Entry{Key: ":the/key", State: store.Done, Data: []byte("{")}))
+		require.NoError(t, entries.Save(t.Context(), store.Entry{Key: ":the/key", State: store.Done,
+			Data: []byte("{")}))
 		_, err = client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"), fake.Newcomer())
 		require.ErrorIs(t, err, store.ErrCorrupt)
 		assert.Zero(t, service.Executed(fake.CreateRoute))
@@ -143,7 +152,8 @@ func TestTheStoreFailsAfterTheAnswer(t *testing.T) {
 
 func TestNothingIsSentWhenTheLookBeforeFails(t *testing.T) {
 	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
-		service.Fail("GET /api/Customer/get-customer-by-email", lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: time.Hour})
+		service.Fail("GET /api/Customer/get-customer-by-email", lendingtest.Fault{Status: http.StatusTooManyRequests,
+			RetryAfter: time.Hour})
 		user, ctx := fake.Newcomer(), lending.WithIdempotencyKey(t.Context(), "the/key")
 		_, err := client.Applications.CreateCustomer(ctx, user)
 		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
@@ -177,12 +187,14 @@ func TestNothingIsInDoubtWithoutAToken(t *testing.T) {
 func TestNobodyOnTheWayHasTheKey(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		o, reader := newOrder(service), process()
-		client := process(lending.WithCallObserver(func(ctx context.Context, c lending.Call) (context.Context, func(lending.Call)) {
+		client := process(lending.WithCallObserver(func(ctx context.Context, c lending.Call) (context.Context,
+			func(lending.Call)) {
 			_, err := reader.Applications.Status(ctx, o.application)
 			assert.NoError(t, err)
 			return ctx, nil
 		}))
-		require.NoError(t, client.Applications.SendLink(lending.WithIdempotencyKey(t.Context(), "the/key"), o.application))
+		require.NoError(t, client.Applications.SendLink(lending.WithIdempotencyKey(t.Context(), "the/key"),
+			o.application))
 	})
 }
 
@@ -213,16 +225,23 @@ func TestWhatAKeyMustNotBe(t *testing.T) {
 		require.ErrorContains(t, err, "key needs a client with WithIdempotency")
 		assert.Empty(t, service.Requests())
 
-		fake.Must(client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), strings.Repeat("ü", 128)), fake.Newcomer()))
+		fake.Must(client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), strings.Repeat("ü", 128)),
+			fake.Newcomer()))
 		for _, r := range service.Requests() {
 			assert.NotContains(t, fmt.Sprint(r.Header, r.Query, string(r.Body)), "ü", "a key is never sent")
 		}
 	})
-	for name, opts := range map[string]*idempotency.Options{
-		"MaxLateness": {MaxLateness: -1}, "KeepAnswers": {KeepAnswers: -1}, "MaxAnswer": {MaxAnswer: -1}, "Namespace": {Namespace: "a:b"},
+	for _, test := range []struct {
+		name string
+		opts *idempotency.Options
+	}{
+		{"MaxLateness", &idempotency.Options{MaxLateness: -1}}, {"KeepAnswers", &idempotency.Options{KeepAnswers: -1}},
+		{"MaxAnswer", &idempotency.Options{MaxAnswer: -1}}, {"Namespace", &idempotency.Options{Namespace: "a:b"}},
 	} {
-		_, err := idempotency.NewLog(store.NewMemory(), opts)
-		require.ErrorContains(t, err, name)
+		t.Run(test.name, func(t *testing.T) {
+			_, err := idempotency.NewLog(store.NewMemory(), test.opts)
+			require.ErrorContains(t, err, test.name)
+		})
 	}
 	_, err := idempotency.NewLog(nil, nil)
 	require.ErrorAs(t, err, new(*lending.ArgumentError))
@@ -238,14 +257,16 @@ func TestWhatAKeyMustNotBe(t *testing.T) {
 }
 
 func TestAPersonDecides(t *testing.T) {
-	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client, log *idempotency.Log) {
+	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
+		log *idempotency.Log) {
 		o, client := newOrder(service), process()
 		const sendLink = "POST /api/Application/send-application-link"
 		send := func() error {
 			return client.Applications.SendLink(lending.WithIdempotencyKey(t.Context(), "the/key"), o.application)
 		}
 		resolve := func(v idempotency.Verdict) error {
-			return log.Resolve(t.Context(), "the/key", idempotency.Resolution{By: "ada", Why: "asked the customer", Verdict: v})
+			return log.Resolve(t.Context(), "the/key", idempotency.Resolution{By: "ada", Why: "asked the customer",
+				Verdict: v})
 		}
 		require.ErrorAs(t, resolve(idempotency.Happened(nil)), new(*lending.ArgumentError), "there is no such command")
 		service.Fail(sendLink, lendingtest.Fault{ResetBefore: true})
@@ -256,7 +277,8 @@ func TestAPersonDecides(t *testing.T) {
 		unsettled, err := log.InDoubt(t.Context(), 10)
 		require.NoError(t, err)
 		assert.Equal(t, []idempotency.InDoubt{{
-			Key: "the/key", Route: sendLink, State: store.NeedsReview, Age: time.Minute, Sends: 1, Why: "nothing that is published shows it",
+			Key: "the/key", Route: sendLink, State: store.NeedsReview, Age: time.Minute, Sends: 1,
+			Why: "nothing that is published shows it",
 		}}, unsettled)
 		err = resolve(idempotency.NotHappened())
 		require.ErrorIs(t, err, idempotency.ErrInDoubt, "it can still be executed")
@@ -266,7 +288,8 @@ func TestAPersonDecides(t *testing.T) {
 		require.NoError(t, resolve(idempotency.NotHappened()))
 		require.NoError(t, send())
 		assert.Equal(t, 1, service.Executed(sendLink))
-		require.ErrorAs(t, resolve(idempotency.Happened(nil)), new(*lending.ArgumentError), "it is not in doubt any more")
+		require.ErrorAs(t, resolve(idempotency.Happened(nil)), new(*lending.ArgumentError),
+			"it is not in doubt any more")
 		unsettled, err = log.InDoubt(t.Context(), 10)
 		require.NoError(t, err)
 		assert.Empty(t, unsettled)
@@ -312,9 +335,11 @@ func TestTheJournalHoldsNoSecret(t *testing.T) {
 		user := fake.Newcomer()
 		user.Password, user.Extra = lending.NewSecret(canary), catalog.Unpublished{"token": lending.NewSecret(canary)}
 		fake.Must(client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "customer"), user))
-		_, err := client.Applications.UpdateCustomerData(lending.WithIdempotencyKey(t.Context(), "data"), catalog.Application, lending.CustomerData{
-			FirstName: "Ada", LastName: "L", Address: "1", State: "CA", City: "SF", SSN: lending.NewSecret(canary), Mobile: "4155550100", DateOfBirth: catalog.Born,
-		})
+		_, err := client.Applications.UpdateCustomerData(lending.WithIdempotencyKey(t.Context(), "data"),
+			catalog.Application, lending.CustomerData{
+				FirstName: "Ada", LastName: "L", Address: "1", State: "CA", City: "SF", SSN: lending.NewSecret(canary),
+				Mobile: "4155550100", DateOfBirth: catalog.Born,
+			})
 		require.Error(t, err)
 		require.Len(t, kept, 4)
 		for _, entry := range kept {
@@ -322,7 +347,8 @@ func TestTheJournalHoldsNoSecret(t *testing.T) {
 			assert.NotContains(t, entry.Lock, user.Email)
 		}
 		assert.NotContains(t, string(kept[0].Data), user.Email, "no body of a request")
-		assert.Contains(t, string(service.Requests()[1].Body)+string(service.Requests()[2].Body)+string(service.Requests()[3].Body), canary)
+		assert.Contains(t, string(service.Requests()[1].Body)+string(service.Requests()[2].Body)+
+			string(service.Requests()[3].Body), canary)
 	})
 }
 
@@ -334,8 +360,10 @@ func TestEncryptedJournal(t *testing.T) {
 		client := func(key string) *lending.Client {
 			entries, err := store.NewEncrypted(plain, []byte(strings.Repeat(key, 32)))
 			require.NoError(t, err)
-			return wire.NewClient(t, "https://lending.example", lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
-				lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: service})), lending.WithIdempotency(fake.Must(idempotency.NewLog(entries, nil))))
+			return wire.NewClient(t, "https://lending.example",
+				lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
+				lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: service})),
+				lending.WithIdempotency(fake.Must(idempotency.NewLog(entries, nil))))
 		}
 		o := newOrder(service)
 		create := func(secret, key string) error {
@@ -366,10 +394,13 @@ func TestNamespacesAreApart(t *testing.T) {
 		defer service.Close()
 		entries := store.NewMemory()
 		for _, namespace := range []string{"", "sandbox-1", "sandbox-2"} {
-			client := wire.NewClient(t, "https://lending.example", lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
+			client := wire.NewClient(t, "https://lending.example",
+				lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
 				lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: service})),
-				lending.WithIdempotency(fake.Must(idempotency.NewLog(entries, &idempotency.Options{Namespace: namespace}))))
-			fake.Must(client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"), fake.Newcomer()))
+				lending.WithIdempotency(fake.Must(idempotency.NewLog(entries,
+					&idempotency.Options{Namespace: namespace}))))
+			fake.Must(client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"),
+				fake.Newcomer()))
 		}
 		assert.Equal(t, 3, service.Executed(fake.CreateRoute))
 	})

@@ -30,7 +30,8 @@ func TestRepeatedCommandStaysInDoubt(t *testing.T) {
 		route string
 	}{
 		{
-			"a read shows nothing, and it can be executed late", lendingtest.Fault{Late: maxLateness - time.Second}, time.Second,
+			"a read shows nothing, and it can be executed late", lendingtest.Fault{Late: maxLateness - time.Second},
+			time.Second,
 			func(ctx context.Context, c *lending.Client, _ order) error {
 				_, err := c.Applications.CreateCustomer(ctx, fake.Ada())
 				return err
@@ -45,7 +46,8 @@ func TestRepeatedCommandStaysInDoubt(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+			journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered,
+				client *lending.Client) {
 				o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, nil))
 				ctx := withKey(t.Context(), "the/key", idempotency.SafeToRepeat)
 				service.Fail(test.route, test.first)
@@ -149,7 +151,8 @@ func TestConflictBeginsTheCallAnew(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+			journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered,
+				client *lending.Client) {
 				o := newOrder(service)
 				create := func(key string) error {
 					_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), key), o.request(), nil)
@@ -227,11 +230,13 @@ func TestEncryptedEntryIsOfItsState(t *testing.T) {
 func TestEncryptedLocksNeedTheKey(t *testing.T) {
 	locks := map[string]bool{"scope": true}
 	for _, key := range []string{"a", "b", "a"} {
-		inner := &lastSaved{}
-		entries := fake.Must(store.NewEncrypted(inner, bytes.Repeat([]byte(key), 32)))
-		entry := store.Entry{Key: "key", State: store.Free, Lock: "scope"}
-		require.NoError(t, entries.Save(t.Context(), entry))
-		locks[inner.saved[0].Lock] = true
+		t.Run(key, func(t *testing.T) {
+			inner := &lastSaved{}
+			entries := fake.Must(store.NewEncrypted(inner, bytes.Repeat([]byte(key), 32)))
+			entry := store.Entry{Key: "key", State: store.Free, Lock: "scope"}
+			require.NoError(t, entries.Save(t.Context(), entry))
+			locks[inner.saved[0].Lock] = true
+		})
 	}
 	assert.Len(t, locks, 3, "one of each key, and none that is the plain text")
 }

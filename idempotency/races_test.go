@@ -27,7 +27,8 @@ func TestCommandLaterThanQuietIsDoneTwice(t *testing.T) {
 	for _, late := range []time.Duration{maxLateness - time.Second, maxLateness + time.Second} {
 		keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 			client, customer := process(), service.AddCustomer(lendingtest.Customer{})
-			request := lending.ApplicationRequest{CustomerID: lending.CustomerID(uuid.MustParse(customer.ID)), BusinessName: "B", BusinessZip: "94105"}
+			request := lending.ApplicationRequest{CustomerID: lending.CustomerID(uuid.MustParse(customer.ID)),
+				BusinessName: "B", BusinessZip: "94105"}
 			service.Fail(createApplicationRoute, lendingtest.Fault{Late: late})
 			ctx := lending.WithIdempotencyKey(t.Context(), "order-42/application")
 			_, err := client.Applications.Create(ctx, request, nil)
@@ -52,9 +53,10 @@ const createApplicationRoute = "POST /api/Application/create-application"
 func TestWhatWasSeenBeforeIsOfNow(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		customer := service.AddCustomer(lendingtest.Customer{})
-		request := lending.ApplicationRequest{CustomerID: lending.CustomerID(uuid.MustParse(customer.ID)), BusinessName: "B", BusinessZip: "94105"}
+		request := lending.ApplicationRequest{CustomerID: lending.CustomerID(uuid.MustParse(customer.ID)),
+			BusinessName: "B", BusinessZip: "94105"}
 		looked, goOn := make(chan struct{}), make(chan struct{})
-		slow := process(lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+		waits := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
 			resp, err := service.Transport().RoundTrip(r)
 			if r.Method == http.MethodGet && looked != nil {
 				close(looked)
@@ -62,7 +64,8 @@ func TestWhatWasSeenBeforeIsOfNow(t *testing.T) {
 				<-goOn
 			}
 			return resp, err
-		})}))
+		})
+		slow := process(lending.WithHTTPClient(&http.Client{Transport: waits}))
 		seen := looked
 		second := make(chan error)
 		ctx := lending.WithIdempotencyKey(t.Context(), "second")
@@ -113,7 +116,8 @@ func TestLateValueUndoesNothing(t *testing.T) {
 				}
 				require.NoError(t, err)
 				newer := func() error {
-					_, err := client.Applications.UpdateName(lending.WithIdempotencyKey(t.Context(), "newer"), id, "Newer")
+					_, err := client.Applications.UpdateName(lending.WithIdempotencyKey(t.Context(), "newer"), id,
+						"Newer")
 					return err
 				}
 				err = newer()
@@ -168,24 +172,29 @@ func (f frozen) Save(ctx context.Context, entry store.Entry) error {
 // the first knows when it goes on is more than that no read tells, and no more than a look
 // that has found it done.
 func TestOwnerKnowsMore(t *testing.T) {
-	for name, sent := range map[string]bool{"done": false, "not sent": true} {
-		t.Run(name, func(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		sent bool
+	}{{"done", false}, {"not sent", true}} {
+		t.Run(test.name, func(t *testing.T) {
 			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 				entries, goOn := store.NewMemory(), make(chan struct{})
-				owner := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, sent, goOn}, nil)))
+				owner := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, test.sent, goOn}, nil)))
 				other := processWith(t, service, fake.Must(idempotency.NewLog(entries, nil)))
 				id := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
 				post := func(client *lending.Client) error {
-					ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), "greeting"), 10*time.Second)
+					ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), "greeting"),
+						10*time.Second)
 					defer stop()
-					return client.Communication.Post(ctx, id, &lending.CommunicationRequest{Extra: map[string]string{"message": "hello"}})
+					return client.Communication.Post(ctx, id,
+						&lending.CommunicationRequest{Extra: map[string]string{"message": "hello"}})
 				}
 				owned := make(chan error)
 				go func() { owned <- post(owner) }()
 				bubble.Elapse(11 * time.Second)
 				require.ErrorIs(t, post(other), idempotency.ErrNeedsReview)
 				close(goOn)
-				if err := <-owned; sent {
+				if err := <-owned; test.sent {
 					require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
 				} else {
 					require.NoError(t, err)
@@ -226,14 +235,15 @@ func TestOwnerKnowsMore(t *testing.T) {
 // TestFrozenOwner has a process stand still with the answer in its hands, and another one send
 // the command again: that is executed late, or it is refused.
 func TestFrozenOwner(t *testing.T) {
-	for name, again := range map[string]struct {
+	for _, test := range []struct {
+		name  string
 		after time.Duration
 		fault lendingtest.Fault
 	}{
-		"sent again": {11 * time.Second, lendingtest.Fault{Late: maxLateness - time.Second}},
-		"refused":    {11*time.Second + maxLateness, lendingtest.Fault{Status: http.StatusTooManyRequests}},
+		{"sent again", 11 * time.Second, lendingtest.Fault{Late: maxLateness - time.Second}},
+		{"refused", 11*time.Second + maxLateness, lendingtest.Fault{Status: http.StatusTooManyRequests}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 				id := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
 				entries, goOn := store.NewMemory(), make(chan struct{})
@@ -247,8 +257,8 @@ func TestFrozenOwner(t *testing.T) {
 				}
 				owned := make(chan error)
 				go func() { owned <- rename(owner, "older", "Older") }()
-				bubble.Elapse(again.after)
-				service.Fail(renameRoute, again.fault)
+				bubble.Elapse(test.after)
+				service.Fail(renameRoute, test.fault)
 				require.Error(t, rename(other, "older", "Older"))
 				require.ErrorIs(t, rename(other, "newer", "Newer"), idempotency.ErrLocked)
 				close(goOn)
@@ -271,7 +281,8 @@ func TestFrozenOwnerFindsTheScopeTaken(t *testing.T) {
 		id := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
 		entries, goOn := store.NewMemory(), make(chan struct{})
 		log := fake.Must(idempotency.NewLog(entries, nil))
-		owner, other := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, false, goOn}, nil))), processWith(t, service, log)
+		owner, other := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, false, goOn}, nil))),
+			processWith(t, service, log)
 		rename := func(client *lending.Client, key, name string) error {
 			ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), key), 10*time.Second)
 			defer stop()
@@ -284,7 +295,8 @@ func TestFrozenOwnerFindsTheScopeTaken(t *testing.T) {
 		service.Fail(renameRoute, lendingtest.Fault{ResetBefore: true})
 		require.ErrorIs(t, rename(other, "older", "Older"), lending.ErrOutcomeUnknown)
 		bubble.Elapse(maxLateness)
-		require.NoError(t, log.Resolve(t.Context(), "older", idempotency.Resolution{By: "Grace", Why: "not seen", Verdict: idempotency.NotHappened()}))
+		require.NoError(t, log.Resolve(t.Context(), "older", idempotency.Resolution{By: "Grace", Why: "not seen",
+			Verdict: idempotency.NotHappened()}))
 		bubble.Elapse(maxLateness)
 		service.Fail(renameRoute, lendingtest.Fault{ResetBefore: true})
 		require.ErrorIs(t, rename(other, "newer", "Newer"), lending.ErrOutcomeUnknown)
@@ -300,8 +312,10 @@ func TestFrozenOwnerFindsTheScopeTaken(t *testing.T) {
 func TestTwoOfAScopeComeToAnEnd(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		customer := service.AddCustomer(lendingtest.Customer{})
-		request := lending.ApplicationRequest{CustomerID: lending.CustomerID(uuid.MustParse(customer.ID)), BusinessName: "B", BusinessZip: "94105"}
-		slow := lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+		request := lending.ApplicationRequest{CustomerID: lending.CustomerID(uuid.MustParse(customer.ID)),
+			BusinessName: "B", BusinessZip: "94105"}
+		slow := lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(r *http.Request) (*http.Response,
+			error) {
 			bubble.Elapse(100 * time.Millisecond)
 			return service.Transport().RoundTrip(r)
 		})})
@@ -363,7 +377,8 @@ func TestFreeCommandLooksAgain(t *testing.T) {
 
 // creating returns a function that creates an application for a customer, who is the same and
 // has one.
-func creating(t *testing.T, service *lendingtest.Service) func(client *lending.Client, key string, opts ...keyOption) (lending.ApplicationID, error) {
+func creating(t *testing.T, service *lendingtest.Service) func(client *lending.Client, key string,
+	opts ...keyOption) (lending.ApplicationID, error) {
 	t.Helper()
 	customer := lending.CustomerID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).CustomerID))
 	return func(client *lending.Client, key string, opts ...keyOption) (lending.ApplicationID, error) {
@@ -444,10 +459,12 @@ func TestLookOfTheCallerHasItsOwnBefore(t *testing.T) {
 		service.Fail(createApplicationRoute, lost)
 		_, err := create(client, "key")
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-		service.AddApplication(lendingtest.Application{CustomerID: service.Snapshot().Customers[0].ID}) // somebody without a key
+		// somebody without a key
+		service.AddApplication(lendingtest.Application{CustomerID: service.Snapshot().Customers[0].ID})
 		bubble.Elapse(maxLateness)
 		service.Fail(createApplicationRoute, lost)
-		_, err = create(client, "key", withCheck(func(context.Context) (idempotency.Verdict, error) { return idempotency.NotHappened(), nil }))
+		_, err = create(client, "key",
+			withCheck(func(context.Context) (idempotency.Verdict, error) { return idempotency.NotHappened(), nil }))
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 		bubble.Elapse(maxLateness)
 		_, err = create(client, "key")
@@ -573,9 +590,11 @@ func TestSomebodyElseWasThere(t *testing.T) {
 		loan := service.AddLoan(lendingtest.Loan{})
 		const route = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
 		confirm := func() error {
-			_, err := client.Loans.ConfirmInvoiceWithdrawal(lending.WithIdempotencyKey(t.Context(), "confirm"), lending.InvoiceWithdrawal{
-				LoanID: lending.LoanID(uuid.MustParse(loan.ID)), Amount: "1", AdvanceRate: "0.8",
-			}, lending.WithdrawInvoiceRequestData{DateUTC: time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC), OTP: lending.NewSecret("123456")})
+			_, err := client.Loans.ConfirmInvoiceWithdrawal(lending.WithIdempotencyKey(t.Context(), "confirm"),
+				lending.InvoiceWithdrawal{
+					LoanID: lending.LoanID(uuid.MustParse(loan.ID)), Amount: "1", AdvanceRate: "0.8",
+				}, lending.WithdrawInvoiceRequestData{DateUTC: time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC),
+					OTP: lending.NewSecret("123456")})
 			return err
 		}
 		service.Fail(route, lendingtest.Fault{ResetBefore: true})

@@ -65,7 +65,10 @@ func TestKeyIsForOneRecord(t *testing.T) {
 				return err
 			},
 			func(ctx context.Context, c *lending.Client, o order) error {
-				data := customerData(func(d *lending.CustomerData) { d.FirstName, d.LastName = d.LastName, d.FirstName })
+				data := customerData(func(d *lending.CustomerData) {
+					d.FirstName, d.LastName = d.LastName,
+						d.FirstName
+				})
 				_, err := c.Applications.UpdateCustomerData(ctx, o.application, data)
 				return err
 			},
@@ -165,11 +168,13 @@ func TestResolutionIsKept(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			opts := &idempotency.Options{MaxAnswer: test.most}
-			journaled(t, opts, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+			journaled(t, opts, func(t *testing.T, service *lendingtest.Service, entries *tampered,
+				client *lending.Client) {
 				o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, opts))
 				service.Fail("POST /api/Loan/resend-withdrawal-otp/{loanId}", lendingtest.Fault{ResetAfter: true})
 				resend := func() error {
-					_, err := client.Loans.ResendWithdrawalOTP(lending.WithIdempotencyKey(t.Context(), "the/key"), o.loan)
+					_, err := client.Loans.ResendWithdrawalOTP(lending.WithIdempotencyKey(t.Context(), "the/key"),
+						o.loan)
 					return err
 				}
 				require.ErrorIs(t, resend(), lending.ErrOutcomeUnknown)
@@ -203,7 +208,8 @@ func TestSweepGoesOn(t *testing.T) {
 			journaled(t, opts, func(t *testing.T, _ *lendingtest.Service, entries *tampered, _ *lending.Client) {
 				for i := range 250 {
 					require.NoError(t, entries.Save(t.Context(), store.Entry{
-						Key: fmt.Sprintf(":%03d", i), State: store.Done, Data: []byte(`{"route":"POST /a","status":200}`),
+						Key: fmt.Sprintf(":%03d", i), State: store.Done,
+						Data: []byte(`{"route":"POST /a","status":200}`),
 					}))
 				}
 				bubble.Elapse(time.Hour)

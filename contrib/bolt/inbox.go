@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/backoff"
 	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/lendingapi/lending-go/webhook"
 	"go.etcd.io/bbolt"
@@ -32,10 +33,10 @@ type InboxOptions struct {
 
 // Inbox is a [webhook.Inbox] in one file, in buckets of bbolt.
 type Inbox struct {
-	file  opaque.Value[*file] // a function, as nothing that prints or compares looks behind one
-	keep  time.Duration
-	bell  opaque.Value[*bell]
-	known opaque.Value[*known]
+	file     opaque.Value[*file] // a function, as nothing that prints or compares looks behind one
+	keep     time.Duration
+	notifier opaque.Value[*notifier]
+	known    opaque.Value[*known]
 }
 
 // known is what history has, and what the transaction under way adds to it. In the file it
@@ -45,10 +46,10 @@ type known struct {
 	added        *bbolt.Tx // that adding is of
 }
 
-// bell tells those who wait that an event was added.
-type bell struct {
-	mu      sync.Mutex
-	changed chan struct{} // closed and made anew
+// notifier tells the workers that wait that an event may be due.
+type notifier struct {
+	mu   sync.Mutex
+	next chan struct{} // closed and replaced
 }
 
 var _ webhook.Inbox = (*Inbox)(nil)
@@ -109,8 +110,8 @@ func OpenInbox(path string, opts *InboxOptions) (*Inbox, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lendingbolt: open: %w", err)
 	}
-	rung, had := &bell{changed: make(chan struct{})}, &known{seen: map[[sha256.Size]byte]struct{}{}}
-	inbox := &Inbox{file: opaque.Hide(f), keep: o.Keep, bell: opaque.Hide(rung), known: opaque.Hide(had)}
+	waiters, had := &notifier{next: make(chan struct{})}, &known{seen: map[[sha256.Size]byte]struct{}{}}
+	inbox := &Inbox{file: opaque.Hide(f), keep: o.Keep, notifier: opaque.Hide(waiters), known: opaque.Hide(had)}
 	if err := f.update(inbox.prepare); err != nil {
 		return nil, errors.Join(fmt.Errorf("lendingbolt: open: %w", err), f.close())
 	}
@@ -186,7 +187,7 @@ func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
 	case again:
 		return webhook.ErrDuplicate
 	}
-	b.bell().wake()
+	b.notifier().notify()
 	return nil
 }
 
@@ -231,20 +232,14 @@ func keyOf(key []byte) (sum [sha256.Size]byte) {
 // Take implements [webhook.Inbox].
 func (b *Inbox) Take(ctx context.Context) (*webhook.InboxEntry, error) {
 	for {
-		changed := b.bell().change()
+		changed := b.notifier().changed()
 		entry, due, err := b.first(ctx)
 		if entry != nil || err != nil {
 			return entry, err
 		}
-		timer := time.NewTimer(time.Until(due))
-		select {
-		case <-timer.C:
-		case <-changed:
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, ctx.Err()
+		if err := backoff.Wait(ctx, time.Until(due), changed); err != nil {
+			return nil, err
 		}
-		timer.Stop()
 	}
 }
 
@@ -368,7 +363,7 @@ func (b *Inbox) move(ctx context.Context, from []byte, entry *webhook.InboxEntry
 		return errors.New("lendingbolt: the entry is of another inbox")
 	}
 	number := binary.BigEndian.AppendUint64(nil, n)
-	defer b.bell().wake() // it may be due, or have been in the way of what is acted on alone
+	defer b.notifier().notify() // it may be due, or have been in the way of what is acted on alone
 	return b.update(ctx, func(tx *bbolt.Tx) (bool, error) {
 		value := tx.Bucket(from).Get(number)
 		if value == nil {
@@ -400,17 +395,17 @@ func (b *Inbox) update(ctx context.Context, apply func(tx *bbolt.Tx) (changed bo
 	return b.file().update(apply)
 }
 
-func (b *bell) change() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.changed
+func (n *notifier) changed() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.next
 }
 
-func (b *bell) wake() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	close(b.changed)
-	b.changed = make(chan struct{})
+func (n *notifier) notify() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	close(n.next)
+	n.next = make(chan struct{})
 }
 
 // join returns a key that sorts by t; the zero time comes first.

@@ -57,10 +57,10 @@ type InboxOptions struct {
 // transaction that stays open for long, anywhere in the database, keeps vacuum from it.
 type Inbox struct {
 	database
-	name    string
-	options InboxOptions
-	taking  opaque.Value[*taking]
-	bell    opaque.Value[*bell]
+	name     string
+	options  InboxOptions
+	claimer  opaque.Value[*claimer]
+	notifier opaque.Value[*notifier]
 }
 
 var _ webhook.Inbox = (*Inbox)(nil)
@@ -76,7 +76,7 @@ func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions, opts ...Op
 	if o.Poll <= 0 {
 		o.Poll = time.Second
 	}
-	b := &Inbox{opened(pool, opts), name, o, opaque.Hide(newTaking()), opaque.Hide(new(bell))}
+	b := &Inbox{opened(pool, opts), name, o, opaque.Hide(newClaimer()), opaque.Hide(new(notifier))}
 	return b, b.err
 }
 
@@ -128,8 +128,8 @@ func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
 	case rows == 0:
 		return webhook.ErrDuplicate
 	}
-	b.taking().lookIn(0)
-	b.ring(ctx)
+	b.claimer().lookIn(0)
+	b.notify(ctx)
 	return nil
 }
 
@@ -156,7 +156,7 @@ func (b *Inbox) PutTx(ctx context.Context, tx Tx, event *webhook.Event) error {
 	case !added:
 		return webhook.ErrDuplicate
 	case b.options.Notify:
-		_, err = tx.Exec(ctx, notify, b.channel())
+		_, err = tx.Exec(ctx, notifyChannel, b.channel())
 	}
 	return err
 }
@@ -197,7 +197,7 @@ func (b *Inbox) Done(ctx context.Context, entry *webhook.InboxEntry) error {
 		return err
 	}
 	_, err = b.exec(ctx, "DELETE FROM {inbox} WHERE id = $1::bigint AND name = $2::text AND due IS NOT NULL", id, b.name)
-	return b.taking().settled(entry, err)
+	return b.claimer().ended(entry, err)
 }
 
 // ofClaim is what only the last who has taken an event may change.
@@ -205,25 +205,25 @@ const ofClaim = " WHERE id = $1::bigint AND name = $2::text AND claim = $3::bigi
 
 // Retry implements [webhook.Inbox].
 func (b *Inbox) Retry(ctx context.Context, entry *webhook.InboxEntry, wait time.Duration) error {
-	err := b.giveUp(ctx, entry, "UPDATE {inbox} SET failed = failed + 1, unended = 0, claim = NULL, due = pg_catalog.clock_timestamp() + $4::interval"+ofClaim, wait)
+	err := b.endClaim(ctx, entry, "UPDATE {inbox} SET failed = failed + 1, unended = 0, claim = NULL, due = pg_catalog.clock_timestamp() + $4::interval"+ofClaim, wait)
 	if err == nil {
-		b.taking().lookIn(wait)
+		b.claimer().lookIn(wait)
 	}
 	return err
 }
 
 // DeadLetter implements [webhook.Inbox]. [Inbox.DeadLetters] lists what was set aside.
 func (b *Inbox) DeadLetter(ctx context.Context, entry *webhook.InboxEntry) error {
-	return b.giveUp(ctx, entry, "UPDATE {inbox} SET failed = failed + 1, claim = NULL, due = NULL"+ofClaim)
+	return b.endClaim(ctx, entry, "UPDATE {inbox} SET failed = failed + 1, claim = NULL, due = NULL"+ofClaim)
 }
 
-func (b *Inbox) giveUp(ctx context.Context, entry *webhook.InboxEntry, statement string, arguments ...any) error {
+func (b *Inbox) endClaim(ctx context.Context, entry *webhook.InboxEntry, statement string, arguments ...any) error {
 	id, claim, err := ofID(entry)
 	if err != nil {
 		return err
 	}
 	_, err = b.exec(ctx, statement, append([]any{id, b.name, claim}, arguments...)...)
-	return b.taking().settled(entry, err)
+	return b.claimer().ended(entry, err)
 }
 
 // DeadLetters returns the events that were set aside, oldest first. One without a name holds
@@ -256,8 +256,8 @@ func (b *Inbox) Redrive(ctx context.Context, entry *webhook.InboxEntry) error {
 	}
 	rows, err := b.exec(ctx, "UPDATE {inbox} SET failed = 0, unended = 0, due = pg_catalog.clock_timestamp() WHERE id = $1::bigint AND name = $2::text AND due IS NULL", id, b.name)
 	if rows > 0 {
-		b.taking().lookIn(0)
-		b.ring(ctx)
+		b.claimer().lookIn(0)
+		b.notify(ctx)
 	}
 	return err
 }

@@ -71,7 +71,7 @@ func atOnce(workers int) int {
 // claim takes events, and says how many it has seen: more if one must wait to be
 // alone. What was taken when an answer was lost comes first.
 func (b *Inbox) claim(ctx context.Context, l look) (rows []taken, seen int, err error) {
-	if lost := b.taking().found(); len(lost) > 0 {
+	if lost := b.claimer().found(); len(lost) > 0 {
 		rows, err = b.recall(ctx, lost)
 		return rows, len(rows), err
 	}
@@ -79,7 +79,7 @@ func (b *Inbox) claim(ctx context.Context, l look) (rows []taken, seen int, err 
 		number, start := rand.Int64(), time.Now()
 		rows, err = collect(ctx, conn, b.sql(fmt.Sprintf(takeEvents, l.n)), b.name, number, b.options.Lease, l.alone, l.relaxed)
 		if err != nil {
-			b.taking().lose(number)
+			b.claimer().lose(number)
 		}
 		seen = len(rows)
 		rows = slices.DeleteFunc(rows, func(r taken) bool { return r.id == 0 })
@@ -94,7 +94,7 @@ func (b *Inbox) claim(ctx context.Context, l look) (rows []taken, seen int, err 
 // recall returns what was taken by claims of which the answer was lost. What it does not find,
 // because the statement has not ended yet, is due again when the claim ends.
 func (b *Inbox) recall(ctx context.Context, lost []int64) (rows []taken, err error) {
-	b.taking().lookIn(0) // it does not look for what is due
+	b.claimer().lookIn(0) // it does not look for what is due
 	err = b.retry(ctx, func(conn *pgxpool.Conn) (err error) {
 		start := time.Now()
 		rows, err = collect(ctx, conn, b.sql(`
@@ -106,7 +106,7 @@ WHERE name = $1::text AND due <= (SELECT pg_catalog.clock_timestamp()) AND until
 		return err
 	})
 	if err != nil {
-		b.taking().lose(lost...)
+		b.claimer().lose(lost...)
 	}
 	return rows, err
 }
@@ -135,7 +135,7 @@ DELETE FROM {inbox_seen} WHERE ctid = ANY (ARRAY(
 	SELECT ctid FROM {inbox_seen} WHERE name = $1::text AND at < pg_catalog.statement_timestamp() - $2::interval
 	ORDER BY at LIMIT $3::integer FOR UPDATE SKIP LOCKED))`, b.name, b.options.Keep, atATime)
 	if rows == atATime {
-		b.taking().forgetMore()
+		b.claimer().forgetMore()
 	}
 	return err
 }
@@ -151,7 +151,7 @@ SELECT (extract(epoch FROM least(
 	(SELECT due FROM {inbox} WHERE name = $1::text AND due > began AND claim IS NULL ORDER BY due LIMIT 1)) - now) * 1000000)::bigint
 FROM (SELECT pg_catalog.clock_timestamp() AS now, pg_catalog.clock_timestamp() - $2::interval AS began) moment`), b.name, time.Since(began)).Scan(&next)
 		if err == nil && next != nil {
-			b.taking().lookIn(time.Duration(*next+1) * time.Microsecond)
+			b.claimer().lookIn(time.Duration(*next+1) * time.Microsecond)
 		}
 		return err
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/safely"
 )
 
-const notify = "SELECT pg_catalog.pg_notify($1::text, '')"
+const notifyChannel = "SELECT pg_catalog.pg_notify($1::text, '')"
 
 // channel is a name that needs no quotes, and that no other inbox has.
 func (b *Inbox) channel() string {
@@ -54,20 +54,20 @@ func (b *Inbox) listen(ctx context.Context, config *pgx.ConnConfig, connected fu
 	if _, err := conn.Exec(ctx, "LISTEN "+b.channel()); err != nil {
 		return err
 	}
-	if _, err := b.exec(ctx, notify, b.channel()); err != nil { // from another session
+	if _, err := b.exec(ctx, notifyChannel, b.channel()); err != nil { // from another session
 		return err
 	}
-	hearing, cancel := context.WithTimeout(ctx, 5*time.Second)
-	_, err = conn.WaitForNotification(hearing)
+	confirming, cancel := context.WithTimeout(ctx, 5*time.Second)
+	_, err = conn.WaitForNotification(confirming)
 	cancel()
 	if err != nil {
 		return err // of a pooler between, that gives it to nobody
 	}
 	connected()
-	b.taking().listens(1)
-	defer b.taking().listens(-1)
+	b.claimer().listens(1)
+	defer b.claimer().listens(-1)
 	for {
-		b.taking().lookIn(0) // also for what was put before
+		b.claimer().lookIn(0) // also for what was put before
 		waiting, cancel := context.WithTimeout(ctx, 30*time.Second)
 		_, err := conn.WaitForNotification(waiting)
 		cancel()
@@ -95,39 +95,34 @@ func (b *Inbox) connect(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn,
 	return pgx.ConnectConfig(ctx, config.Copy())
 }
 
-func (t *taking) listens(n int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.listening += n
-	t.look = time.Time{}
-	t.change()
+func (c *claimer) listens(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.listening += n
+	c.look = time.Time{}
+	c.change()
 }
 
-// bell tells those who listen in other processes. Of what rings while it does that, or
-// shortly after, they are told together: a transaction that notifies waits for all others
-// that do.
-type bell struct {
+// notifier tells the processes that listen. A transaction that notifies waits for all others that
+// do. So one notification serves all events that are put while it is sent, and shortly after.
+type notifier struct {
 	mu             sync.Mutex
-	ringing, again bool
+	sending, again bool
 }
 
-func (b *Inbox) ring(ctx context.Context) {
-	bell := b.bell()
-	bell.mu.Lock()
-	defer bell.mu.Unlock()
-	bell.again = b.options.Notify
-	if !bell.again || bell.ringing {
+// notify tells the processes that listen, in the background.
+func (b *Inbox) notify(ctx context.Context) {
+	if !b.options.Notify || !b.notifier().start() {
 		return
 	}
-	bell.ringing = true
 	ctx = context.WithoutCancel(ctx)
 	go func() {
-		for bell.rings() {
-			_ = safely.Call[lending.PanicError](func() error { // those who are not told look by themselves
+		for b.notifier().next() {
+			_ = safely.Call[lending.PanicError](func() error { // a process that is not told asks within Poll
 				ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 				defer cancel()
 				return b.retry(ctx, func(conn *pgxpool.Conn) error {
-					_, err := conn.Exec(ctx, notify, b.channel())
+					_, err := conn.Exec(ctx, notifyChannel, b.channel())
 					return err
 				})
 			})
@@ -136,11 +131,19 @@ func (b *Inbox) ring(ctx context.Context) {
 	}()
 }
 
-// rings reports whether to tell, and if not that nobody does.
-func (b *bell) rings() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.ringing = b.again
-	b.again = false
-	return b.ringing
+// start asks for a notification, and reports whether the caller has to send it.
+func (n *notifier) start() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	first := !n.sending
+	n.sending, n.again = true, true
+	return first
+}
+
+// next reports whether a notification was asked for since the last.
+func (n *notifier) next() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.sending, n.again = n.again, false
+	return n.sending
 }

@@ -105,7 +105,7 @@ func (w *txWork) forget(entry *webhook.InboxEntry) (ended bool) {
 
 func (w *txWork) Done(ctx context.Context, entry *webhook.InboxEntry) error {
 	if w.forget(entry) {
-		return w.taking().settled(entry, nil)
+		return w.claimer().ended(entry, nil)
 	}
 	return w.Inbox.Done(ctx, entry)
 }

@@ -38,7 +38,7 @@ type Inbox struct {
 	client                         opaque.Value[redis.UniversalClient]
 	options                        InboxOptions
 	stream, later, dead, seenStart string
-	taking                         opaque.Value[*taking]
+	claimer                        opaque.Value[*claimer]
 }
 
 var _ webhook.Inbox = (*Inbox)(nil)
@@ -62,7 +62,7 @@ func NewInbox(ctx context.Context, client redis.UniversalClient, name string, op
 		client:  opaque.Hide(client),
 		options: InboxOptions{times.Lease, times.Keep},
 		stream:  name + "events", later: name + "scheduled", dead: name + "dead-letters", seenStart: name + "seen:",
-		taking: opaque.Hide(newTaking()),
+		claimer: opaque.Hide(newClaimer()),
 	}
 	if err := b.create(ctx); err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ return redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])`)
 func (b *Inbox) Done(ctx context.Context, entry *webhook.InboxEntry) error {
 	id, _, _ := strings.Cut(entry.ID, "/")
 	err := done.Run(ctx, b.client(), []string{b.stream}, group, id).Err()
-	return b.taking().settled(entry, err)
+	return b.claimer().ended(entry, err)
 }
 
 // claimOf ends the script unless the claim is still the one that the caller has.
@@ -146,10 +146,10 @@ const claimOf = pending + `
 local claim = pending(ARGV[2], ARGV[2], 1)[1]
 if not claim or claim[4] ~= tonumber(ARGV[3]) then return 0 end` + move
 
-func (b *Inbox) giveUp(ctx context.Context, script *redis.Script, to string, entry *webhook.InboxEntry, arguments ...any) error {
+func (b *Inbox) endClaim(ctx context.Context, script *redis.Script, to string, entry *webhook.InboxEntry, arguments ...any) error {
 	id, count, _ := strings.Cut(entry.ID, "/")
 	err := script.Run(ctx, b.client(), []string{b.stream, to}, append([]any{group, id, count}, arguments...)...).Err()
-	return b.taking().settled(entry, err)
+	return b.claimer().ended(entry, err)
 }
 
 var retryLater = redis.NewScript(claimOf + `
@@ -161,9 +161,9 @@ return redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])`)
 // Retry implements [webhook.Inbox].
 func (b *Inbox) Retry(ctx context.Context, entry *webhook.InboxEntry, wait time.Duration) error {
 	member := strconv.Itoa(entry.Tries) + ":" + string(entry.Event.Body())
-	err := b.giveUp(ctx, retryLater, b.later, entry, wait.Milliseconds(), member)
+	err := b.endClaim(ctx, retryLater, b.later, entry, wait.Milliseconds(), member)
 	if err == nil {
-		b.taking().lookIn(wait)
+		b.claimer().lookIn(wait)
 	}
 	return err
 }
@@ -175,7 +175,7 @@ return redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])`)
 
 // DeadLetter implements [webhook.Inbox]. [Inbox.DeadLetters] lists what was set aside.
 func (b *Inbox) DeadLetter(ctx context.Context, entry *webhook.InboxEntry) error {
-	return b.giveUp(ctx, deadLetter, b.dead, entry, entry.Tries-1, entry.Event.Body())
+	return b.endClaim(ctx, deadLetter, b.dead, entry, entry.Tries-1, entry.Event.Body())
 }
 
 // DeadLetters returns the events that were set aside, oldest first. One without a name holds

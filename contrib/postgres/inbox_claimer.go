@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/backoff"
 	"github.com/lendingapi/lending-go/internal/safely"
 	"github.com/lendingapi/lending-go/webhook"
 )
@@ -17,13 +18,13 @@ import (
 // may have ended the process each time.
 const aloneAfter = 2
 
-// together is how long a worker that is done waits for others, while there is a backlog and most
+// batchWait is how long a worker that is done waits for others, while there is a backlog and most
 // are not: so that one statement takes for several.
-const together = 5 * time.Millisecond
+const batchWait = 5 * time.Millisecond
 
-// taking is what the workers of this process share. While one of them waits a goroutine
+// claimer is what the workers of this process share. While one of them waits a goroutine
 // has events taken for all, so that few statements are sent.
-type taking struct {
+type claimer struct {
 	mu        sync.Mutex
 	waiting   []*waiter            // oldest first
 	free      time.Time            // since when somebody waits
@@ -54,8 +55,8 @@ type result struct {
 	err   error
 }
 
-func newTaking() *taking {
-	return &taking{changed: make(chan struct{}, 1), running: map[string]time.Time{}}
+func newClaimer() *claimer {
+	return &claimer{changed: make(chan struct{}, 1), running: map[string]time.Time{}}
 }
 
 // Take implements [webhook.Inbox].
@@ -66,7 +67,7 @@ func (b *Inbox) take(ctx context.Context, relaxed bool) (*webhook.InboxEntry, er
 		return nil, err
 	}
 	w := &waiter{make(chan result, 1), relaxed}
-	if b.taking().join(w) {
+	if b.claimer().join(w) {
 		go b.serve(context.WithoutCancel(ctx))
 	}
 	select {
@@ -74,8 +75,8 @@ func (b *Inbox) take(ctx context.Context, relaxed bool) (*webhook.InboxEntry, er
 		return got.entry, got.err
 	case <-ctx.Done():
 	}
-	waited := b.taking().leave(w)
-	b.taking().rest()
+	waited := b.claimer().leave(w)
+	b.claimer().rest()
 	if waited {
 		return nil, ctx.Err()
 	}
@@ -85,20 +86,15 @@ func (b *Inbox) take(ctx context.Context, relaxed bool) (*webhook.InboxEntry, er
 
 // serve looks for events for those who wait until nobody does.
 func (b *Inbox) serve(ctx context.Context) {
-	for b.taking().anybody() {
-		l, wait := b.taking().plan(b.options.Poll)
+	for b.claimer().anybody() {
+		l, wait := b.claimer().plan(b.options.Poll)
 		if l.n > 0 {
 			go func() {
-				b.taking().looked(l, safely.Call[lending.PanicError](func() error { return b.look(ctx, l) }))
+				b.claimer().looked(l, safely.Call[lending.PanicError](func() error { return b.look(ctx, l) }))
 			}()
 			continue
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-b.taking().changed:
-		case <-timer.C:
-		}
-		timer.Stop()
+		_ = backoff.Wait(ctx, wait, b.claimer().changed)
 	}
 }
 
@@ -119,50 +115,50 @@ func (b *Inbox) look(ctx context.Context, l look) error {
 		if refused != nil { // it would be each time
 			refused = errors.Join(fmt.Errorf("lending: postgres: an entry is now a dead letter: %w", refused), b.DeadLetter(ctx, entry))
 		}
-		if !b.taking().give(entry, refused, rows[i].unended >= aloneAfter) && refused == nil {
+		if !b.claimer().give(entry, refused, rows[i].unended >= aloneAfter) && refused == nil {
 			_, _ = b.exec(ctx, "UPDATE {inbox} SET claim = NULL"+ofClaim, rows[i].id, b.name, rows[i].claim)
 		}
 	}
-	if err == nil && b.taking().isTime(min(b.options.Keep/4, time.Minute)) {
+	if err == nil && b.claimer().isTime(min(b.options.Keep/4, time.Minute)) {
 		err = b.forget(ctx)
 	}
-	if err == nil && b.taking().saw(l, seen, len(rows)) {
+	if err == nil && b.claimer().saw(l, seen, len(rows)) {
 		err = b.outlook(ctx, began)
 	}
 	return err
 }
 
-func (t *taking) join(w *waiter) (first bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.waiting) == 0 {
-		t.free = time.Now()
+func (c *claimer) join(w *waiter) (first bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.waiting) == 0 {
+		c.free = time.Now()
 	}
-	t.waiting = append(t.waiting, w)
-	first, t.serving = !t.serving, true
-	t.change()
+	c.waiting = append(c.waiting, w)
+	first, c.serving = !c.serving, true
+	c.change()
 	return first
 }
 
 // leave reports whether w was still waiting.
-func (t *taking) leave(w *waiter) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	at := slices.Index(t.waiting, w)
+func (c *claimer) leave(w *waiter) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := slices.Index(c.waiting, w)
 	if at < 0 {
 		return false
 	}
-	t.waiting = slices.Delete(t.waiting, at, at+1)
-	t.change()
+	c.waiting = slices.Delete(c.waiting, at, at+1)
+	c.change()
 	return true
 }
 
 // rest waits a moment for the looks under way: what they take for nobody is given back
 // before the caller closes the pool, or ends.
-func (t *taking) rest() {
-	t.mu.Lock()
-	resting := t.resting
-	t.mu.Unlock()
+func (c *claimer) rest() {
+	c.mu.Lock()
+	resting := c.resting
+	c.mu.Unlock()
 	if resting == nil {
 		return
 	}
@@ -173,172 +169,172 @@ func (t *taking) rest() {
 }
 
 // anybody reports whether somebody waits; if not, whoever has asked is to end.
-func (t *taking) anybody() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.serving = len(t.waiting) > 0
-	return t.serving
+func (c *claimer) anybody() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.serving = len(c.waiting) > 0
+	return c.serving
 }
 
 // change tells the goroutine. The caller holds the lock.
-func (t *taking) change() {
+func (c *claimer) change() {
 	select {
-	case t.changed <- struct{}{}:
+	case c.changed <- struct{}{}:
 	default:
 	}
 }
 
 // lose notes claims of which nobody knows whether they were committed.
-func (t *taking) lose(claims ...int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.lost = append(t.lost, claims...)
-	t.look = time.Time{}
+func (c *claimer) lose(claims ...int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lost = append(c.lost, claims...)
+	c.look = time.Time{}
 }
 
-func (t *taking) found() []int64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	lost := t.lost
-	t.lost = nil
+func (c *claimer) found() []int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	lost := c.lost
+	c.lost = nil
 	return lost
 }
 
 // isTime reports whether to delete keys, and if so has nobody else do it.
-func (t *taking) isTime(interval time.Duration) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (c *claimer) isTime(interval time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	now := time.Now()
-	if now.Before(t.forget) {
+	if now.Before(c.forget) {
 		return false
 	}
-	t.forget = now.Add(interval)
+	c.forget = now.Add(interval)
 	return true
 }
 
-func (t *taking) forgetMore() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.forget = time.Time{}
+func (c *claimer) forgetMore() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forget = time.Time{}
 }
 
 // plan returns what to look for, or how long to wait.
-func (t *taking) plan(poll time.Duration) (l look, wait time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (c *claimer) plan(poll time.Duration) (l look, wait time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	now := time.Now()
 	ends := now.Add(poll)
-	for id, until := range t.running {
+	for id, until := range c.running {
 		switch {
 		case now.After(until):
-			delete(t.running, id) // it is another's now
+			delete(c.running, id) // it is another's now
 		case until.Before(ends):
 			ends = until
 		}
 	}
-	t.drained()
-	l.relaxed = !slices.ContainsFunc(t.waiting, func(w *waiter) bool { return !w.relaxed })
-	wait = t.look.Sub(now)
+	c.drained()
+	l.relaxed = !slices.ContainsFunc(c.waiting, func(w *waiter) bool { return !w.relaxed })
+	wait = c.look.Sub(now)
 	switch {
-	case t.exclusive || t.wanted:
+	case c.exclusive || c.wanted:
 		return look{}, time.Until(ends) + time.Millisecond
-	case t.deciding || t.asked+1<<t.looks > len(t.waiting):
+	case c.deciding || c.asked+1<<c.looks > len(c.waiting):
 		return look{}, poll
-	case !t.more && wait > 0:
+	case !c.more && wait > 0:
 		return look{}, wait
-	case t.more && len(t.waiting) < len(t.running) && now.Sub(t.free) < together:
-		return look{}, together - now.Sub(t.free)
-	case !t.more && t.listening > 0:
+	case c.more && len(c.waiting) < len(c.running) && now.Sub(c.free) < batchWait:
+		return look{}, batchWait - now.Sub(c.free)
+	case !c.more && c.listening > 0:
 		poll *= 15
 	}
-	if !t.more {
-		t.look = now.Add(poll)
+	if !c.more {
+		c.look = now.Add(poll)
 	}
-	l.n = atOnce(len(t.waiting) - t.asked)
-	l.alone = len(t.running) == 0 && t.looks == 0
-	t.deciding = l.alone
-	t.asked += l.n
-	if t.looks == 0 {
-		t.resting = make(chan struct{})
+	l.n = atOnce(len(c.waiting) - c.asked)
+	l.alone = len(c.running) == 0 && c.looks == 0
+	c.deciding = l.alone
+	c.asked += l.n
+	if c.looks == 0 {
+		c.resting = make(chan struct{})
 	}
-	t.looks++
+	c.looks++
 	return l, 0
 }
 
 // saw notes how many events a look has seen, and taken. If there may be no more it says so.
-func (t *taking) saw(l look, seen, taken int) (all bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.wanted = t.wanted || seen > taken
-	t.more = seen == l.n
-	return !t.wanted && !t.more
+func (c *claimer) saw(l look, seen, taken int) (all bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wanted = c.wanted || seen > taken
+	c.more = seen == l.n
+	return !c.wanted && !c.more
 }
 
 // looked notes the end of a look. If it has failed it has for all who wait.
-func (t *taking) looked(l look, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.looks--; t.looks == 0 {
-		close(t.resting)
+func (c *claimer) looked(l look, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.looks--; c.looks == 0 {
+		close(c.resting)
 	}
-	t.asked -= l.n
-	t.deciding = t.deciding && !l.alone
+	c.asked -= l.n
+	c.deciding = c.deciding && !l.alone
 	if err != nil {
-		for _, w := range t.waiting {
+		for _, w := range c.waiting {
 			w.got <- result{err: err}
 		}
-		t.waiting, t.look = nil, time.Time{}
+		c.waiting, c.look = nil, time.Time{}
 	}
-	t.drained()
-	t.change()
+	c.drained()
+	c.change()
 }
 
 // lookIn has the goroutine look for events in a while, if it would not earlier.
-func (t *taking) lookIn(wait time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if at := time.Now().Add(wait); at.Before(t.look) {
-		t.look = at
-		t.change()
+func (c *claimer) lookIn(wait time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if at := time.Now().Add(wait); at.Before(c.look) {
+		c.look = at
+		c.change()
 	}
 }
 
 // give gives an entry, or why there is none, to the first who waits, and reports whether
 // anybody does.
-func (t *taking) give(entry *webhook.InboxEntry, refused error, alone bool) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.waiting) == 0 {
+func (c *claimer) give(entry *webhook.InboxEntry, refused error, alone bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.waiting) == 0 {
 		return false
 	}
 	if refused != nil {
 		entry = nil
 	} else {
-		t.running[entry.ID] = entry.Until
-		t.exclusive = t.exclusive || alone
+		c.running[entry.ID] = entry.Until
+		c.exclusive = c.exclusive || alone
 	}
-	t.waiting[0].got <- result{entry, refused}
-	t.waiting = t.waiting[1:]
+	c.waiting[0].got <- result{entry, refused}
+	c.waiting = c.waiting[1:]
 	return true
 }
 
-// settled notes that an entry is not running here any more, unless err says that the
+// ended notes that an entry is not running here any more, unless err says that the
 // database does not know that, and returns err.
-func (t *taking) settled(entry *webhook.InboxEntry, err error) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, running := t.running[entry.ID]; running && err == nil {
-		delete(t.running, entry.ID)
-		t.drained()
+func (c *claimer) ended(entry *webhook.InboxEntry, err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, running := c.running[entry.ID]; running && err == nil {
+		delete(c.running, entry.ID)
+		c.drained()
 	}
 	return err
 }
 
 // drained lets what waits for the end of all that is running go on. The caller holds
 // the lock.
-func (t *taking) drained() {
-	if (t.exclusive || t.wanted) && t.looks == 0 && len(t.running) == 0 {
-		t.exclusive, t.wanted, t.look = false, false, time.Time{}
-		t.change()
+func (c *claimer) drained() {
+	if (c.exclusive || c.wanted) && c.looks == 0 && len(c.running) == 0 {
+		c.exclusive, c.wanted, c.look = false, false, time.Time{}
+		c.change()
 	}
 }

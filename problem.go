@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // ProblemDetails is the service's problem record, which answers every call that its
@@ -62,7 +63,7 @@ func (p ProblemDetails) summary() string {
 		{"errorCode ", p.ErrorCode}, {"trace ", p.TraceID}, {"correlation ", p.CorrelationID},
 	} {
 		if part.value != "" {
-			b.WriteString(": " + part.name + token(part.value))
+			b.WriteString(": " + part.name + redact.Name(part.value))
 		}
 	}
 	for i, f := range p.Errors {
@@ -70,23 +71,12 @@ func (p ProblemDetails) summary() string {
 			fmt.Fprintf(&b, ": and %d more fields", len(p.Errors)-i)
 			break
 		}
-		b.WriteString(": field " + token(f.Field))
+		b.WriteString(": field " + redact.Name(f.Field))
 		if f.Code != "" {
-			b.WriteString(" " + token(f.Code))
+			b.WriteString(" " + redact.Name(f.Code))
 		}
 	}
 	return b.String()
-}
-
-// token returns s if it looks like a name, a code or an id, and hides it if not.
-func token(s string) string {
-	odd := func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_-.:$[]|", r))
-	}
-	if len(s) > 128 || strings.ContainsFunc(s, odd) {
-		return redacted
-	}
-	return s
 }
 
 // parseProblem reads the problem record in body as far as it can be read: one
@@ -161,6 +151,8 @@ const (
 // ArgumentError says that a call was refused before anything was sent, and why.
 // It lists every failure, names field and rule, and never quotes a value.
 type ArgumentError struct {
+	safe
+
 	Method string // of the request, for example "POST"; empty outside a call
 	Route  string // path template, for example "/api/Application/create-customer"
 	Fields []FieldError

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/backoff"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/redis/go-redis/v9"
 )
@@ -22,9 +23,9 @@ const tending = time.Second
 // may have ended the process each time.
 const aloneAfter = 2
 
-// taking is what the workers of this process share. One of them waits in Redis for all,
+// claimer is what the workers of this process share. One of them waits in Redis for all,
 // so that few commands are sent while nothing happens.
-type taking struct {
+type claimer struct {
 	turn chan struct{} // held by the worker that waits in Redis
 
 	mu        sync.Mutex
@@ -37,8 +38,8 @@ type taking struct {
 	wanted    bool                 // an entry waits to be alone
 }
 
-func newTaking() *taking {
-	return &taking{turn: make(chan struct{}, 1), changed: make(chan struct{}), running: map[string]time.Time{}}
+func newClaimer() *claimer {
+	return &claimer{turn: make(chan struct{}, 1), changed: make(chan struct{}), running: map[string]time.Time{}}
 }
 
 // Take implements [webhook.Inbox].
@@ -66,7 +67,7 @@ func (b *Inbox) Take(ctx context.Context) (*webhook.InboxEntry, error) {
 // what is due could not be had.
 func (b *Inbox) try(ctx context.Context, first bool) (*webhook.InboxEntry, error) {
 	var failed error
-	if b.taking().isTime(b.interval()) {
+	if b.claimer().isTime(b.interval()) {
 		entry, err := b.tend(ctx)
 		if entry != nil {
 			return entry, err
@@ -117,8 +118,8 @@ return {wait, refused, least[4], message[1], message[2]}`)
 
 func (b *Inbox) tend(ctx context.Context) (entry *webhook.InboxEntry, err error) {
 	start, alone := time.Now(), false
-	unended, reserved := b.taking().reserve()
-	defer func() { b.taking().decided(reserved, entry, alone) }() // also if a hook of the client's panics
+	unended, reserved := b.claimer().reserve()
+	defer func() { b.claimer().decided(reserved, entry, alone) }() // also if a hook of the client's panics
 	reply, err := tend.Run(ctx, b.client(), []string{b.stream, b.later}, group, milliseconds(b.options.Lease), unended).Slice()
 	if err != nil {
 		return nil, err
@@ -128,7 +129,7 @@ func (b *Inbox) tend(ctx context.Context) (entry *webhook.InboxEntry, err error)
 	tries, _ := reply[2].(int64) // that did not end
 	alone = tries >= aloneAfter
 	if wait >= 0 && refused == "" {
-		b.taking().lookIn(time.Duration(wait)*time.Millisecond + time.Millisecond)
+		b.claimer().lookIn(time.Duration(wait)*time.Millisecond + time.Millisecond)
 	}
 	if refused != "" {
 		err = fmt.Errorf("lendingredis: what is due again: %s", refused)
@@ -136,7 +137,7 @@ func (b *Inbox) tend(ctx context.Context) (entry *webhook.InboxEntry, err error)
 	if len(reply) < 4 {
 		return nil, err
 	}
-	b.taking().lookIn(0) // there may be more
+	b.claimer().lookIn(0) // there may be more
 	id, _ := reply[3].(string)
 	fields, _ := reply[4].([]any)
 	values := map[string]any{}
@@ -154,12 +155,12 @@ func (b *Inbox) next(ctx context.Context, first bool) (*webhook.InboxEntry, erro
 			return entry, err
 		}
 	}
-	timer := time.NewTimer(b.taking().wait(ctx))
+	timer := time.NewTimer(b.claimer().wait(ctx))
 	defer timer.Stop()
 	select {
-	case b.taking().turn <- struct{}{}:
-		defer func() { <-b.taking().turn }()
-		return b.read(ctx, b.taking().wait(ctx))
+	case b.claimer().turn <- struct{}{}:
+		defer func() { <-b.claimer().turn }()
+		return b.read(ctx, b.claimer().wait(ctx))
 	case <-timer.C:
 	case <-ctx.Done():
 	}
@@ -167,20 +168,14 @@ func (b *Inbox) next(ctx context.Context, first bool) (*webhook.InboxEntry, erro
 }
 
 func (b *Inbox) read(ctx context.Context, block time.Duration) (entry *webhook.InboxEntry, err error) {
-	if changed := b.taking().begin(); changed != nil {
+	if changed := b.claimer().begin(); changed != nil {
 		if block >= 0 {
-			timer := time.NewTimer(block)
-			defer timer.Stop()
-			select {
-			case <-changed:
-			case <-timer.C:
-			case <-ctx.Done():
-			}
+			_ = backoff.Wait(ctx, block, changed)
 		}
 		return nil, nil //nolint:nilnil // see above
 	}
 	start := time.Now()
-	defer func() { b.taking().end(entry) }() // also if a hook of the client's panics
+	defer func() { b.claimer().end(entry) }() // also if a hook of the client's panics
 	streams, err := b.client().XReadGroup(ctx, &redis.XReadGroupArgs{
 		Group: group, Consumer: group, Streams: []string{b.stream, ">"}, Count: 1, Block: block,
 	}).Result()
@@ -220,30 +215,30 @@ func entryOf(message redis.XMessage) (*webhook.InboxEntry, error) {
 }
 
 // isTime reports whether to look for what is due, and if so has nobody else do it.
-func (t *taking) isTime(interval time.Duration) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (c *claimer) isTime(interval time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	now := time.Now()
-	if now.Before(t.look) {
+	if now.Before(c.look) {
 		return false
 	}
-	t.look = now.Add(interval)
+	c.look = now.Add(interval)
 	return true
 }
 
-func (t *taking) lookIn(wait time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if at := time.Now().Add(wait); at.Before(t.look) {
-		t.look = at
+func (c *claimer) lookIn(wait time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if at := time.Now().Add(wait); at.Before(c.look) {
+		c.look = at
 	}
 }
 
 // wait is how long until it is time to look, or until ctx ends.
-func (t *taking) wait(ctx context.Context) time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	until := t.look
+func (c *claimer) wait(ctx context.Context) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	until := c.look
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
 		until = deadline
 	}
@@ -252,84 +247,84 @@ func (t *taking) wait(ctx context.Context) time.Duration {
 
 // reserve returns how many tries may not have ended of what can be taken now. If it is
 // any number nothing else is taken until that is decided.
-func (t *taking) reserve() (unended int, reserved bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for id, until := range t.running {
+func (c *claimer) reserve() (unended int, reserved bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, until := range c.running {
 		if time.Now().After(until) {
-			delete(t.running, id) // it is another's now
+			delete(c.running, id) // it is another's now
 		}
 	}
-	t.exclusive = t.exclusive && len(t.running) > 0
+	c.exclusive = c.exclusive && len(c.running) > 0
 	switch {
-	case t.exclusive || t.deciding:
+	case c.exclusive || c.deciding:
 		return 0, false
-	case t.reading > 0 || len(t.running) > 0:
+	case c.reading > 0 || len(c.running) > 0:
 		return aloneAfter - 1, false
 	}
-	t.deciding = true
+	c.deciding = true
 	return math.MaxInt32, true
 }
 
 // decided notes what became of it.
-func (t *taking) decided(reserved bool, entry *webhook.InboxEntry, alone bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (c *claimer) decided(reserved bool, entry *webhook.InboxEntry, alone bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if reserved {
-		t.deciding = false
+		c.deciding = false
 	}
-	t.wanted = alone && entry == nil
+	c.wanted = alone && entry == nil
 	if entry != nil {
-		t.running[entry.ID] = entry.Until
-		t.exclusive = t.exclusive || alone
+		c.running[entry.ID] = entry.Until
+		c.exclusive = c.exclusive || alone
 	}
-	t.wake()
+	c.notify()
 }
 
 // begin notes that Redis may give an event, unless none may be taken: then it returns
 // what to wait for.
-func (t *taking) begin() <-chan struct{} {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.deciding || t.exclusive || t.wanted {
-		return t.changed
+func (c *claimer) begin() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.deciding || c.exclusive || c.wanted {
+		return c.changed
 	}
-	t.reading++
+	c.reading++
 	return nil
 }
 
-func (t *taking) end(entry *webhook.InboxEntry) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.reading--
+func (c *claimer) end(entry *webhook.InboxEntry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reading--
 	if entry != nil {
-		t.running[entry.ID] = entry.Until
+		c.running[entry.ID] = entry.Until
 	}
-	t.drained()
+	c.drained()
 }
 
-// settled notes that an entry is not running here any more, unless err says that Redis
+// ended notes that an entry is not running here any more, unless err says that Redis
 // does not know that, and returns err.
-func (t *taking) settled(entry *webhook.InboxEntry, err error) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, running := t.running[entry.ID]; running && err == nil {
-		delete(t.running, entry.ID)
-		t.drained()
+func (c *claimer) ended(entry *webhook.InboxEntry, err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, running := c.running[entry.ID]; running && err == nil {
+		delete(c.running, entry.ID)
+		c.drained()
 	}
 	return err
 }
 
 // drained lets what waits for the end of all that is running go on. The caller holds
 // the lock.
-func (t *taking) drained() {
-	if (t.exclusive || t.wanted) && t.reading == 0 && len(t.running) == 0 {
-		t.exclusive, t.look = false, time.Time{}
-		t.wake()
+func (c *claimer) drained() {
+	if (c.exclusive || c.wanted) && c.reading == 0 && len(c.running) == 0 {
+		c.exclusive, c.look = false, time.Time{}
+		c.notify()
 	}
 }
 
-func (t *taking) wake() {
-	close(t.changed)
-	t.changed = make(chan struct{})
+func (c *claimer) notify() {
+	close(c.changed)
+	c.changed = make(chan struct{})
 }

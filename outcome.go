@@ -6,6 +6,8 @@ import (
 	"iter"
 	"net/http"
 	"slices"
+
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // Outcome says whether a call that returned an error had its effect. The service has
@@ -108,12 +110,12 @@ var (
 	// ErrNotFound is status 404, of a proxy too. [IsNotFound] tells a record that is missing.
 	ErrNotFound = errors.New("not found")
 	// ErrTooLarge is status 413, or an answer larger than this package reads.
-	ErrTooLarge = errors.New("too large")
+	ErrTooLarge error = redact.Text("too large")
 	// ErrRateLimited is status 429. [Error.RetryAfter] holds what the service asks for.
 	ErrRateLimited = errors.New("rate limited")
 	// ErrNoContent means that the service answered with success and no record: a
 	// 204, an empty body or null.
-	ErrNoContent = errors.New("no content")
+	ErrNoContent error = redact.Text("no content")
 	// ErrOutcomeUnknown is [OutcomeUnknown] of a mutation. A read never has it.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 	// ErrMayHaveHappened is [OutcomeUnknown] or [OutcomeDone] of a mutation, a [*DecodeError]
@@ -122,13 +124,13 @@ var (
 	ErrMayHaveHappened = errors.New("it may have happened")
 	// ErrSignInRequired means that a person has to sign in, see [TwoFactorRequiredError],
 	// or that the client has no source of tokens.
-	ErrSignInRequired = errors.New("sign-in required")
+	ErrSignInRequired error = redact.Text("sign-in required")
 )
 
 var (
-	errNoAnswer  = errors.New("the http.Client returned neither an answer nor an error")
-	errSentAgain = errors.New("the http.Client tried to send it a second time, which was prevented")
-	errSentOften = errors.New("the http.Client sent it again and again, which was stopped")
+	errNoAnswer  error = redact.Text("the http.Client returned neither an answer nor an error")
+	errSentAgain error = redact.Text("the http.Client tried to send it a second time, which was prevented")
+	errSentOften error = redact.Text("the http.Client sent it again and again, which was stopped")
 )
 
 // IsNotFound reports whether err is the error of a read that found no record. The service
