@@ -14,9 +14,9 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-// InboxOptions are what can be changed in an [Inbox]. A nil pointer and zero fields
-// leave it at the defaults.
+// InboxOptions change an [Inbox]. A nil pointer and zero fields mean the defaults.
 type InboxOptions struct {
+	Tables
 	// Lease is how long a worker may act on an event before another takes it for dead.
 	// The context of the function ends a little earlier.
 	Lease time.Duration // 5 min
@@ -65,8 +65,8 @@ type Inbox struct {
 
 var _ webhook.Inbox = (*Inbox)(nil)
 
-// NewInbox returns the inbox of that name. The error says that an option is wrong.
-func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions, opts ...Option) (*Inbox, error) {
+// NewInbox returns the inbox of that name.
+func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions) (*Inbox, error) {
 	var o InboxOptions
 	if options != nil {
 		o = *options
@@ -76,8 +76,11 @@ func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions, opts ...Op
 	if o.Poll <= 0 {
 		o.Poll = time.Second
 	}
-	b := &Inbox{opened(pool, opts), name, o, opaque.Hide(newClaimer()), opaque.Hide(new(notifier))}
-	return b, b.err
+	d, err := open(pool, &o.Tables)
+	if err != nil {
+		return nil, err
+	}
+	return &Inbox{d, name, o, opaque.Hide(newClaimer()), opaque.Hide(new(notifier))}, nil
 }
 
 // exec does a statement that does no harm when it is done twice, and returns how many rows
@@ -141,9 +144,6 @@ func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
 // An event that was put so is taken within Poll. With Notify the transaction tells the processes
 // that listen, and takes turns with other such transactions while it commits.
 func (b *Inbox) PutTx(ctx context.Context, tx Tx, event *webhook.Event) error {
-	if b.err != nil {
-		return b.err
-	}
 	arguments, err := b.eventArguments(event)
 	if err != nil {
 		return err
@@ -184,7 +184,7 @@ func ofID(entry *webhook.InboxEntry) (id, claim int64, err error) {
 		claim, err = strconv.ParseInt(second, 10, 64)
 	}
 	if err != nil {
-		err = errors.New("lending: postgres: the entry is of another inbox")
+		err = errors.New("lendingpostgres: the entry is of another inbox")
 	}
 	return id, claim, err
 }

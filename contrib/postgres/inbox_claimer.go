@@ -113,7 +113,7 @@ func (b *Inbox) look(ctx context.Context, l look) error {
 	for i := range rows {
 		entry, refused := rows[i].entry()
 		if refused != nil { // it would be each time
-			refused = errors.Join(fmt.Errorf("lending: postgres: an entry is now a dead letter: %w", refused), b.DeadLetter(ctx, entry))
+			refused = errors.Join(fmt.Errorf("lendingpostgres: an entry is now a dead letter: %w", refused), b.DeadLetter(ctx, entry))
 		}
 		if !b.claimer().give(entry, refused, rows[i].unended >= aloneAfter) && refused == nil {
 			_, _ = b.exec(ctx, "UPDATE {inbox} SET claim = NULL"+ofClaim, rows[i].id, b.name, rows[i].claim)

@@ -43,9 +43,6 @@ func (b *Inbox) Listen(ctx context.Context, config *pgx.ConnConfig) {
 }
 
 func (b *Inbox) listen(ctx context.Context, config *pgx.ConnConfig, connected func()) error {
-	if b.err != nil {
-		return b.err
-	}
 	conn, err := b.connect(ctx, config)
 	if err != nil {
 		return err
