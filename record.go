@@ -275,7 +275,7 @@ func ListAs[T any, R interface{ Decode(v any) error }](records []R, err error) (
 
 // AllAs decodes the records of an iterator, each as [As] does one:
 //
-//	for payment, err := range lending.AllAs[Payment](client.Loans.AllTransactions(ctx, id, nil)) {
+//	for payment, err := range lending.AllAs[Payment](client.Loans.AllTransactionsPaged(ctx, id, nil)) {
 //
 // An error of the iterator ends it and says where a new iterator can resume: see
 // [PageError]. A record that does not decode is a [*DecodeError] in the place of that
