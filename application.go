@@ -14,7 +14,7 @@ import (
 //
 // Except for uploads, the service declares no answer for a method that returns only an
 // error: a body that is false or reports a failure leaves the outcome unknown.
-type ApplicationsService struct{ client *Client }
+type ApplicationsService struct{ client *carrier }
 
 // CreateOptions are the optional parameters of the routes that create an application.
 type CreateOptions struct {

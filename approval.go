@@ -13,7 +13,7 @@ import (
 //
 // Except for uploads, the service declares no answer for a method that returns only an
 // error: a body that is false or reports a failure leaves the outcome unknown.
-type ApprovalService struct{ client *Client }
+type ApprovalService struct{ client *carrier }
 
 // CompanyDataRequest describes the company. Its fields are not published: Extra
 // holds them.

@@ -81,7 +81,7 @@ func (e *TwoFactorRequiredError) Error() string {
 func (e *TwoFactorRequiredError) Is(target error) bool { return target == ErrSignInRequired }
 
 // AuthService signs in. Most programs never call it: [WithCredentials] does.
-type AuthService struct{ client *Client }
+type AuthService struct{ client *carrier }
 
 // LoginRequest is what a user signs in with.
 type LoginRequest struct {

@@ -26,7 +26,7 @@ const (
 // the http.Client of the call, so that it sees every attempt whoever makes it, and
 // nothing above it can undo what it does.
 type exchange struct {
-	client  *Client
+	client  *carrier
 	request request
 	result  reflect.Type    // of the call
 	caller  context.Context //nolint:containedctx // for the observers: the one of the attempts is traced

@@ -73,7 +73,7 @@ func (c *Client) Do(ctx context.Context, raw RawRequest) (*Record, error) {
 	}
 	if err := failed.err(&r); err != nil {
 		captured(ctx)
-		x := &exchange{client: c, request: r}
+		x := &exchange{client: c.carrier, request: r}
 		defer func() { x.end(err) }()
 		x.begin(ctx)
 		return nil, err
@@ -85,7 +85,7 @@ func (c *Client) Do(ctx context.Context, raw RawRequest) (*Record, error) {
 	}
 	slices.SortStableFunc(r.query, func(a, b param) int { return strings.Compare(a.name, b.name) })
 	r.signIn = strings.HasPrefix(strings.ToLower(r.path), "/api/authenication/")
-	record, err := call[Record](ctx, c, r)
+	record, err := call[Record](ctx, c.carrier, r)
 	if err != nil {
 		return nil, err
 	}

@@ -33,32 +33,20 @@ type Client struct {
 	Loans         *LoansService
 	Webhooks      *WebhooksService
 
-	hidden *opaque.Value[*settings]
+	carrier *carrier
 }
 
-func (c *Client) settings() *settings { return (*c.hidden)() }
+// config is what the options set.
+type config struct {
+	settings
 
-// settings is what the options set.
-type settings struct {
-	base      url.URL
-	userAgent []string // the value of the header
-	http      http.Client
-	fresh     http.RoundTripper // sends mutations and checks, each on a connection of its own
-	foreign   bool              // the http.Client is the caller's: it may speak HTTP/2 and add headers
-	maxConns  int               // of each kind; 0 if no option says it
-	tokens    TokenSource
-	session   *Session
-	store     TokenStore
-	logger    *slog.Logger
-	observers []func(context.Context, Attempt)
-
-	callObservers []func(context.Context, Call) (context.Context, func(Call))
-
-	idempotency Idempotency // nil if there is none
+	session  *Session
+	store    TokenStore
+	maxConns int // of each kind; 0 if no option says it
 }
 
 // Option changes how [New] makes a client.
-type Option func(*settings) error
+type Option func(*config) error
 
 // WithHTTPClient sends through hc instead of a client of the package's own, which
 // has time limits for each stage, speaks HTTP/1.1, makes a connection for each mutation
@@ -87,11 +75,11 @@ type Option func(*settings) error
 // or of the TLS handshake. That of a proxy which refuses to connect does not say it. A
 // time limit that ends any of these leaves the outcome unknown.
 func WithHTTPClient(hc *http.Client) Option {
-	return func(s *settings) error {
+	return func(c *config) error {
 		if hc == nil {
 			return argumentError("WithHTTPClient", CodeRequired, "needs a client")
 		}
-		s.http, s.foreign = *hc, true
+		c.http, c.foreign = *hc, true
 		return nil
 	}
 }
@@ -108,11 +96,11 @@ func WithHTTPClient(hc *http.Client) Option {
 // With [WithHTTPClient] the bound is MaxConnsPerHost of that client's Transport, and
 // WithMaxConns is an [*ArgumentError].
 func WithMaxConns(n int) Option {
-	return func(s *settings) error {
+	return func(c *config) error {
 		if n < 1 {
 			return argumentError("WithMaxConns", CodeRange, "must be at least 1")
 		}
-		s.maxConns = n
+		c.maxConns = n
 		return nil
 	}
 }
@@ -120,14 +108,14 @@ func WithMaxConns(n int) Option {
 // WithTokenSource authenticates with the tokens of source, which is asked before
 // every call and should keep a token until it expires.
 func WithTokenSource(source TokenSource) Option {
-	return func(s *settings) error {
+	return func(c *config) error {
 		if source == nil {
 			return argumentError("WithTokenSource", CodeRequired, "needs a source")
 		}
-		if s.tokens != nil {
+		if c.tokens != nil {
 			return argumentError("WithTokenSource", CodeConflict, "is not possible together with another source of tokens")
 		}
-		s.tokens = source
+		c.tokens = source
 		return nil
 	}
 }
@@ -135,14 +123,27 @@ func WithTokenSource(source TokenSource) Option {
 // WithCredentials signs in with username and password when a token is needed, and
 // again when it has expired: see [Session].
 func WithCredentials(credentials Credentials) Option {
-	return func(s *settings) error {
-		var c checks
-		credentials.check(&c)
-		if err := c.err(nil); err != nil {
+	return func(c *config) error {
+		var rules checks
+		credentials.check(&rules)
+		if err := rules.err(nil); err != nil {
 			return err
 		}
-		s.session = newSession(credentials)
-		return WithTokenSource(s.session)(s)
+		c.session = newSession(credentials)
+		return WithTokenSource(c.session)(c)
+	}
+}
+
+// WithTokenStore keeps the token of [WithCredentials] in store, from where other
+// sessions, later ones or those of other processes, take it: see [Session]. Each account
+// of each service needs a store of its own: the token of another is an error.
+func WithTokenStore(store TokenStore) Option {
+	return func(c *config) error {
+		if store == nil {
+			return argumentError("WithTokenStore", CodeRequired, "needs a store")
+		}
+		c.store = store
+		return nil
 	}
 }
 
@@ -151,12 +152,12 @@ func WithCredentials(credentials Credentials) Option {
 // background of a [Session] is logged too. What a server sends beyond its answers
 // net/http itself writes to the standard logger of package log.
 func WithLogger(logger *slog.Logger) Option {
-	return func(s *settings) error {
+	return func(c *config) error {
 		if logger == nil {
 			return argumentError("WithLogger", CodeRequired, "needs a logger")
 		}
-		s.logger = logger
-		s.observers = append(s.observers, func(ctx context.Context, a Attempt) { a.log(ctx, logger) })
+		c.logger = logger
+		c.observers = append(c.observers, func(ctx context.Context, a Attempt) { a.log(ctx, logger) })
 		return nil
 	}
 }
@@ -165,11 +166,11 @@ func WithLogger(logger *slog.Logger) Option {
 // the context of the call: a span or a metric of the attempt can be made from both.
 // It must be fast and safe for concurrent use.
 func WithObserver(observe func(context.Context, Attempt)) Option {
-	return func(s *settings) error {
+	return func(c *config) error {
 		if observe == nil {
 			return argumentError("WithObserver", CodeRequired, "needs a function")
 		}
-		s.observers = append(s.observers, observe)
+		c.observers = append(c.observers, observe)
 		return nil
 	}
 }
@@ -184,11 +185,11 @@ func WithObserver(observe func(context.Context, Attempt)) Option {
 // concurrent use. The iterators make a call for every page, and a sign-in is a call of
 // its own.
 func WithCallObserver(begin func(context.Context, Call) (context.Context, func(Call))) Option {
-	return func(s *settings) error {
+	return func(c *config) error {
 		if begin == nil {
 			return argumentError("WithCallObserver", CodeRequired, "needs a function")
 		}
-		s.callObservers = append(s.callObservers, begin)
+		c.callObservers = append(c.callObservers, begin)
 		return nil
 	}
 }
@@ -203,59 +204,80 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &settings{base: *base, userAgent: []string{"lending-go/" + version()}}
+	c := &config{settings: settings{base: *base, userAgent: []string{"lending-go/" + version()}}}
 	for _, opt := range opts {
 		if opt == nil {
 			continue
 		}
-		if err := opt(s); err != nil {
+		if err := opt(c); err != nil {
 			return nil, err
 		}
 	}
-	if s.http.Transport == nil {
-		s.http.Transport = http.DefaultTransport
-	}
-	s.fresh = s.http.Transport
-	switch {
-	case !s.foreign:
-		transport := newTransport(cmp.Or(s.maxConns, defaultMaxConns))
-		s.http.Transport, s.fresh = transport, onceEach(transport)
-	case s.maxConns > 0:
-		return nil, argumentError("WithMaxConns", CodeConflict, "is not possible together with WithHTTPClient: set MaxConnsPerHost of its Transport")
-	}
-	s.http.Jar = nil
-
-	hidden := opaque.Hide(s)
-	c := &Client{hidden: &hidden}
-	c.Applications = &ApplicationsService{c}
-	c.Approval = &ApprovalService{c}
-	c.Auth = &AuthService{c}
-	c.Bulk = &BulkService{c}
-	c.Calculation = &CalculationService{c}
-	c.Communication = &CommunicationService{c}
-	c.Customers = &CustomersService{c}
-	c.Loans = &LoansService{c}
-	c.Webhooks = &WebhooksService{c}
-	if err := c.bindSession(); err != nil {
+	if err := c.setTransport(); err != nil {
 		return nil, err
 	}
-	return c, nil
+	client := clientOf(&carrier{opaque.Hide(&c.settings)})
+	if c.session != nil {
+		c.session.bind(client.Auth, c.store)
+	} else if c.store != nil {
+		return nil, argumentError("WithTokenStore", CodeConflict, "needs WithCredentials")
+	}
+	return client, nil
+}
+
+// clientOf returns a client with the services of c.
+func clientOf(c *carrier) *Client {
+	return &Client{
+		Applications:  &ApplicationsService{c},
+		Approval:      &ApprovalService{c},
+		Auth:          &AuthService{c},
+		Bulk:          &BulkService{c},
+		Calculation:   &CalculationService{c},
+		Communication: &CommunicationService{c},
+		Customers:     &CustomersService{c},
+		Loans:         &LoansService{c},
+		Webhooks:      &WebhooksService{c},
+		carrier:       c,
+	}
+}
+
+func (c *config) setTransport() error {
+	if c.http.Transport == nil {
+		c.http.Transport = http.DefaultTransport
+	}
+	c.fresh = c.http.Transport
+	switch {
+	case !c.foreign:
+		transport := newTransport(cmp.Or(c.maxConns, defaultMaxConns))
+		c.http.Transport, c.fresh = transport, onceEach(transport)
+	case c.maxConns > 0:
+		return argumentError("WithMaxConns", CodeConflict, "is not possible together with WithHTTPClient: set MaxConnsPerHost of its Transport")
+	}
+	c.http.Jar = nil
+	return nil
+}
+
+// Session returns the session of a client made with [WithCredentials], nil for
+// another one.
+func (c *Client) Session() *Session {
+	session, _ := c.carrier.settings().tokens.(*Session)
+	return session
 }
 
 // Close ends a sign-in or refresh under way, waits for it, and closes idle
 // connections. Calls under way go on.
 func (c *Client) Close() error {
-	if c.settings().session != nil {
-		c.settings().session.state().engine.Close()
+	if session := c.Session(); session != nil {
+		session.state().engine.Close()
 	}
-	if !c.settings().foreign {
-		c.settings().http.CloseIdleConnections()
+	if s := c.carrier.settings(); !s.foreign {
+		s.http.CloseIdleConnections()
 	}
 	return nil
 }
 
 // String returns the address of the service.
-func (c *Client) String() string { return "lending client of " + c.settings().base.String() }
+func (c *Client) String() string { return "lending client of " + c.carrier.settings().base.String() }
 
 // parseBaseURL refuses what would lose a part of the address or send a token in the
 // clear. Its errors do not quote the address, which can hold a password.
@@ -291,10 +313,6 @@ func parseBaseURL(s string) (*url.URL, error) {
 func isLoopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
-}
-
-func argumentError(field, code, message string) error {
-	return &ArgumentError{Fields: []FieldError{{field, message, code}}}
 }
 
 // defaultMaxConns bounds the connections of each kind: see [WithMaxConns].

@@ -12,7 +12,7 @@ import (
 //
 // If a method returns only an error, the service declares no answer for its route. A
 // body that is false or reports a failure leaves the outcome unknown.
-type CommunicationService struct{ client *Client }
+type CommunicationService struct{ client *carrier }
 
 // Message is a message. Its fields are not published.
 type Message struct{ Record }

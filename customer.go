@@ -5,7 +5,7 @@ import "context"
 // CustomersService finds customers. [ApplicationsService.CreateCustomer] creates them.
 //
 // [IsNotFound] reports a customer that does not exist.
-type CustomersService struct{ client *Client }
+type CustomersService struct{ client *carrier }
 
 // GetByEmail finds a customer by e-mail address, which travels in the query: the
 // service's own access logs may hold it.

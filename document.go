@@ -73,7 +73,7 @@ var (
 )
 
 // submit uploads doc by r, to whose query it adds the name.
-func submit(ctx context.Context, c *Client, doc Document, r request) error {
+func submit(ctx context.Context, c *carrier, doc Document, r request) error {
 	u := newUpload(doc)
 	r.query = append(r.query, param{"fileName", u.name, true})
 	r.body, r.proof = u, provesDocument

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -163,4 +165,139 @@ func notFrom(cause error) []error {
 		return ofAnswer
 	}
 	return ofAnswer[:len(ofAnswer)-2]
+}
+
+// OutcomeOf returns the outcome of the call that returned err: [OutcomeDone] for nil,
+// [OutcomeUnknown] for an error that is not of this package. It is the safe way to ask:
+// for an error that was wrapped without %w it returns OutcomeUnknown, while errors.Is with
+// [ErrMayHaveHappened] returns false.
+//
+// If err joins errors of several calls, those of reads do not count, and mutations whose
+// outcomes differ are OutcomeUnknown.
+//
+// A [*DecodeError] of the response of a mutation is [OutcomeDone], whatever else is in err.
+//
+// A failed read is never OutcomeDone. It is never [OutcomeNotSent] either once it was
+// tried: reads are repeated, and the last error does not tell of those before.
+func OutcomeOf(err error) Outcome {
+	var argument *ArgumentError
+	var signIn *signInError
+	var undecoded *DecodeError
+	failed := outcomes(err)
+	switch {
+	case err == nil, errors.As(err, &undecoded) && undecoded.happened():
+		return OutcomeDone
+	case len(failed) == 1:
+		return failed[0]
+	case len(failed) > 1:
+		return OutcomeUnknown
+	case errors.As(err, &signIn) && signIn.empty:
+		return OutcomeRejected
+	case undecoded != nil:
+		return OutcomeUnknown // what failed in it may look like an argument
+	case signIn != nil, errors.As(err, &argument), errors.Is(err, ErrSignInRequired):
+		return OutcomeNotSent
+	}
+	return OutcomeUnknown
+}
+
+// outcomes returns the different outcomes of the calls in err: of the mutations if there
+// are any, of the first read if not.
+func outcomes(err error) []Outcome {
+	var reads, mutations []Outcome
+	for link := range errorsIn(err) {
+		switch failed, ok := link.(*Error); { //nolint:errorlint // one link at a time
+		case !ok:
+		case failed.Effect == Read:
+			reads = append(reads, failed.Outcome)
+		case !slices.Contains(mutations, failed.Outcome):
+			mutations = append(mutations, failed.Outcome)
+		}
+	}
+	if failed, ok := errors.AsType[*Error](err); ok && failed.Effect == Mutation && len(reads)+len(mutations) == 0 {
+		return []Outcome{failed.Outcome} // of an error that has an As of its own
+	}
+	if len(mutations) == 0 {
+		return reads[:min(len(reads), 1)]
+	}
+	return mutations
+}
+
+// IsNotFound reports whether err is the error of a read that found no record. The service
+// has three ways to answer such a read, and does not publish which read uses which:
+//
+//   - 204, null or an empty body where a record is due: [ErrNoContent]
+//   - 404 with a problem record of the service
+//   - 400 with a problem record of the service that names no field
+//
+// The last is the weakest: "some legacy reads return 400 where a missing record might be
+// expected", and a failed business operation looks the same. A 400 that names fields
+// rejects the arguments. A problem record without title and error code may come from a
+// proxy, or from another service if the base URL is wrong. A list without records is empty
+// and no error.
+//
+// IsNotFound returns false for every error of a mutation, even one joined with a read's
+// error, and for errors wrapped without %w.
+//
+// A record that is not found may still appear: a mutation whose response was lost can
+// still be in flight.
+func IsNotFound(err error) bool {
+	found := false
+	for link := range errorsIn(err) {
+		switch link := link.(type) {
+		case *Error:
+			if link.Effect == Mutation {
+				return false
+			}
+			found = found || link.isNotFound()
+		case *ArgumentError:
+			return false // may be of a mutation
+		}
+	}
+	return found && !errors.Is(err, ErrMayHaveHappened) && !errors.Is(err, ErrSignInRequired)
+}
+
+// isNotFound reports whether e, of a read, says that there is no record.
+func (e *Error) isNotFound() bool {
+	switch e.StatusCode {
+	case http.StatusNotFound:
+		return e.Problem.isOfService()
+	case http.StatusBadRequest:
+		return e.Problem.isOfService() && len(e.Problem.Errors) == 0
+	}
+	return errors.Is(e, ErrNoContent)
+}
+
+// mayBeNotFound is IsNotFound for a read whose caller notices a wrong guess: any 400 or 404
+// will do, and a record without its id.
+func mayBeNotFound(err error) bool {
+	failed, ok := errors.AsType[*Error](err)
+	part, lost := errors.AsType[*shapeError](err)
+	return IsNotFound(err) || lost && part.path == "id" ||
+		ok && (failed.StatusCode == http.StatusNotFound || failed.StatusCode == http.StatusBadRequest)
+}
+
+// errorsIn yields err and all that it wraps, the outermost first.
+func errorsIn(err error) iter.Seq[error] {
+	return func(yield func(error) bool) { yieldErrors(err, yield) }
+}
+
+func yieldErrors(err error, yield func(error) bool) bool {
+	if err == nil {
+		return true
+	}
+	if !yield(err) {
+		return false
+	}
+	switch err := err.(type) { //nolint:errorlint // one link at a time
+	case interface{ Unwrap() error }:
+		return yieldErrors(err.Unwrap(), yield)
+	case interface{ Unwrap() []error }:
+		for _, inner := range err.Unwrap() {
+			if !yieldErrors(inner, yield) {
+				return false
+			}
+		}
+	}
+	return true
 }

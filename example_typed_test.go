@@ -80,8 +80,9 @@ func ExampleAs() {
 
 // A list, and its sum to the cent.
 func ExampleListAs() {
+	ctx := context.Background()
 	client, id := ledger(3)
-	payments, err := lending.ListAs[Payment](client.Loans.Transactions(context.Background(), id, nil))
+	payments, err := lending.ListAs[Payment](client.Loans.Transactions(ctx, id, nil))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -96,10 +97,11 @@ func ExampleListAs() {
 
 // 10,000 transactions, typed, summed exactly into a CSV.
 func ExampleAllAs() {
+	ctx := context.Background()
 	client, id := ledger(10_000)
 	var file bytes.Buffer
 	rows, sum := csv.NewWriter(&file), cents(0)
-	for payment, err := range lending.AllAs[Payment](client.Loans.AllTransactionsPaged(context.Background(), id, nil)) {
+	for payment, err := range lending.AllAs[Payment](client.Loans.AllTransactionsPaged(ctx, id, nil)) {
 		if err != nil {
 			fmt.Println(err) // a PageError says where to go on
 			return

@@ -16,7 +16,7 @@ import (
 //
 // A list without records is empty. [IsNotFound] reports a loan or customer that does
 // not exist.
-type LoansService struct{ client *Client }
+type LoansService struct{ client *carrier }
 
 // LoanResponse is a loan.
 type LoanResponse struct {

@@ -205,3 +205,13 @@ func (c *checks) err(r *request) error {
 	}
 	return e
 }
+
+func argumentError(field, code, message string) error {
+	return &ArgumentError{Fields: []FieldError{{field, message, code}}}
+}
+
+// isOfService reports whether p can be the service's own: gateways answer with JSON too,
+// but hardly with a title or an error code.
+func (p *ProblemDetails) isOfService() bool {
+	return p != nil && (p.Title != "" || p.ErrorCode != "")
+}

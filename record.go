@@ -252,7 +252,7 @@ func As[T any, R interface{ Decode(v any) error }](record R, err error) (T, erro
 
 // ListAs decodes the records of a list, each as [As] does one:
 //
-//	payments, err := lending.ListAs[payment](client.Loans.Transactions(ctx, id, nil))
+//	payments, err := lending.ListAs[Payment](client.Loans.Transactions(ctx, id, nil))
 //
 // If a record does not decode, ListAs returns no list, and the Index of the [*DecodeError]
 // names the record. A null in the list is a zero T. A list that nobody sent is nil, an
@@ -275,7 +275,7 @@ func ListAs[T any, R interface{ Decode(v any) error }](records []R, err error) (
 
 // AllAs decodes the records of an iterator, each as [As] does one:
 //
-//	for p, err := range lending.AllAs[payment](client.Loans.AllTransactions(ctx, id, nil)) {
+//	for payment, err := range lending.AllAs[Payment](client.Loans.AllTransactionsPaged(ctx, id, nil)) {
 //
 // An error of the iterator ends it and says where a new iterator can resume: see
 // [PageError]. A record that does not decode is a [*DecodeError] in the place of that

@@ -106,45 +106,20 @@ func newSession(credentials Credentials) *Session {
 	return &Session{opaque.Hide(&session{credentials: credentials})}
 }
 
-// Session returns the session of a client made with [WithCredentials], nil for
-// another one.
-func (c *Client) Session() *Session { return c.settings().session }
-
-// WithTokenStore keeps the token of [WithCredentials] in store, from where other
-// sessions, later ones or those of other processes, take it: see [Session]. Each account
-// of each service needs a store of its own: the token of another is an error.
-func WithTokenStore(store TokenStore) Option {
-	return func(s *settings) error {
-		if store == nil {
-			return argumentError("WithTokenStore", CodeRequired, "needs a store")
-		}
-		s.store = store
-		return nil
-	}
-}
-
-// bindSession gives the session what other options have set.
-func (c *Client) bindSession() error {
-	bound, store := c.settings().session, c.settings().store
-	if bound == nil && store != nil {
-		return argumentError("WithTokenStore", CodeConflict, "needs WithCredentials")
-	}
-	if bound == nil {
-		return nil
-	}
+// bind gives the session the routes of the client, and its store, a new one for nil.
+func (s *Session) bind(auth *AuthService, store TokenStore) {
 	if store == nil {
 		store = NewMemoryTokenStore()
 	}
-	s := bound.state()
-	s.auth = c.Auth
-	s.engine = signin.New(signin.Config{
-		Account: accountOf(&c.settings().base, s.credentials.Username),
+	own, settings := s.state(), auth.client.settings()
+	own.auth = auth
+	own.engine = signin.New(signin.Config{
+		Account: accountOf(&settings.base, own.credentials.Username),
 		Store:   engineStoreOf(store),
-		SignIn:  s.signIn, Refresh: s.refresh,
+		SignIn:  own.signIn, Refresh: own.refresh,
 		EncodeFailure: encodeFailure, DecodeFailure: decodeFailure,
-		Report: func(doing string, err error) { reportTo(c.settings().logger, doing, shownSignInError(err)) },
+		Report: func(doing string, err error) { reportTo(settings.logger, doing, shownSignInError(err)) },
 	})
-	return nil
 }
 
 // reportTo logs an error that no caller sees.

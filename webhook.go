@@ -21,7 +21,7 @@ import (
 // A list without records is empty. If a method returns only an error, the service
 // declares no answer for its route. A body that is false or reports a failure leaves
 // the outcome unknown.
-type WebhooksService struct{ client *Client }
+type WebhooksService struct{ client *carrier }
 
 // WebhookTarget is whose events a subscription is about: a partner or a customer,
 // never both. [ForPartner] and [ForCustomer] make one; the zero WebhookTarget is
