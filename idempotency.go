@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/lendingapi/lending-go/internal/opaque"
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // Idempotency is a layer around the mutations that have an idempotency key: see
@@ -95,9 +96,9 @@ type sendOnce struct {
 }
 
 var (
-	errSentTwice = errors.New("the idempotency layer tried to send it a second time, which was prevented")
-	errSentLate  = errors.New("the idempotency layer tried to send it after its end, which was prevented")
-	errNoSuccess = errors.New("the idempotency layer returned neither an error nor a response with a status of success")
+	errSentTwice = redact.Text("the idempotency layer tried to send it a second time, which was prevented")
+	errSentLate  = redact.Text("the idempotency layer tried to send it after its end, which was prevented")
+	errNoSuccess = redact.Text("the idempotency layer returned neither an error nor a response with a status of success")
 )
 
 func (s *sendOnce) send(ctx context.Context) (*Response, error) {

@@ -313,7 +313,7 @@ func (k *keyedCall) verdict(ctx context.Context) (verdict, error) {
 	if err != nil {
 		return verdict{}, err
 	}
-	v := k.row.compare(k.call, k.data.Before, after)
+	v := k.row.judge(k.call, k.data.Before, after)
 	if v.happened && k.row.answer != nil {
 		v.answer, err = k.row.answer(ctx, k.call, k.data.Before, after)
 	}

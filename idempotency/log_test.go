@@ -127,8 +127,10 @@ func TestTheStoreFailsAfterTheAnswer(t *testing.T) {
 		}
 		user, ctx := fake.Newcomer(), lending.WithIdempotencyKey(t.Context(), "the/key")
 		entries.save = done
-		_, err := client.Applications.CreateCustomer(ctx, user)
+		customer, err := client.Applications.CreateCustomer(ctx, user)
 		require.ErrorIs(t, err, idempotency.ErrStore)
+		require.NotNil(t, customer, "the answer came")
+		assert.Equal(t, service.Snapshot().Customers[0].ID, customer.ID.String())
 		assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
 		entries.save = nil
 		bubble.Elapse(2 * time.Minute)
