@@ -14,12 +14,43 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
 	"github.com/lendingapi/lending-go/internal/opaque"
-	"github.com/lendingapi/lending-go/internal/redact"
 )
+
+// exchange is one call's conversation with the service. It is the RoundTripper below
+// the http.Client of the call, so that it sees every attempt whoever makes it, and
+// nothing above it can undo what it does.
+type exchange struct {
+	client  *carrier
+	request request
+	result  reflect.Type    // of the call
+	caller  context.Context //nolint:containedctx // for the observers: the one of the attempts is traced
+	http    http.Client     // has the exchange for its transport
+
+	call Call         // as its observers are told of it
+	ends []func(Call) // what they want to have called at its end
+
+	key *idempotencyKey // of the mutation; nil for a call without one
+
+	attempts int
+	answer   Response      // the last there was
+	said     said          // what it says
+	reply    http.Response // what goes up of it
+	body     io.LimitedReader
+	err      error // what ended the last attempt, or cut its answer
+
+	// How often the transport had a connection, and how often it wrote each mark of
+	// our request to one; whether that was too often, and what ends the call then. The
+	// hooks may run after the attempt has returned.
+	gotConn atomic.Int32
+	marks   [3]atomic.Int32
+	excess  atomic.Bool
+	stop    context.CancelFunc
+}
 
 // request is a call before it is sent. A verb fills in the last two fields.
 type request struct {
@@ -183,25 +214,8 @@ func isPathSafe(s string) bool {
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f || r == '\uFFFD' }
 
-// isHeaderSafe reports whether s can follow "Bearer " in a header.
-func isHeaderSafe(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
-}
-
-// zeroUUID is the identifier that names nothing.
-const zeroUUID = "00000000-0000-0000-0000-000000000000"
-
 // mediaJSON is the value of a header. It is shared, as headers are not changed in place.
 var mediaJSON = []string{"application/json"}
-
-var utf8BOM = []byte("\xEF\xBB\xBF")
-
-var (
-	errHTML     error = redact.Text("the answer is HTML, not JSON")
-	errNotJSON  error = redact.Text("the answer is not JSON")
-	errBadToken error = redact.Text("the token is empty or holds bytes that no header may hold")
-	errNoTokens       = hidden("the client has neither credentials nor another source of tokens", ErrSignInRequired)
-)
 
 // carrier carries the calls of a client. The services hold it, and it knows neither them nor
 // the client.
@@ -224,35 +238,6 @@ type settings struct {
 
 	// doOnce sends a mutation that has a key; nil if the client has no layer for keys.
 	doOnce func(ctx context.Context, x *exchange, body []byte) (answered bool, err error)
-}
-
-// token returns the token for r, which is the zero Token for an anonymous route.
-func (c *carrier) token(ctx context.Context, r *request) (Token, error) {
-	switch {
-	case r.anonymous || !r.token.Value.IsZero():
-		return r.token, nil
-	case c.settings().tokens == nil:
-		return Token{}, errNoTokens
-	}
-	token, err := c.settings().tokens.Token(ctx)
-	if err != nil && !redact.IsKnown(err) {
-		err = hidden("the source of tokens failed", err)
-	}
-	if err == nil && !isHeaderSafe(token.Value.Reveal()) {
-		err = errBadToken
-	}
-	return token, err
-}
-
-// drop tells the token source that the service refused token, and reports whether
-// the source can get another.
-func (c *carrier) drop(token Token) bool {
-	source, ok := c.settings().tokens.(interface{ Invalidate(Token) })
-	if !ok || token.Value.IsZero() {
-		return false
-	}
-	source.Invalidate(token)
-	return true
 }
 
 // bind makes the HTTP request: URL, headers, token, body.
@@ -337,3 +322,12 @@ func (x *exchange) checkKey() error {
 	c.that(x.client.settings().doOnce != nil, "key", CodeConflict, "needs a client with WithIdempotency")
 	return c.err(&x.request)
 }
+
+// isUpload reports whether the body of the request is made while it is sent.
+func (r *request) isUpload() bool {
+	_, ok := r.body.(*upload)
+	return ok
+}
+
+// secretParam is the one parameter of a query that is secret.
+const secretParam = "ssn"

@@ -211,12 +211,6 @@ func (u *upload) print(ctx context.Context, w io.Writer) error {
 	return err
 }
 
-// isUpload reports whether the body of the request is made while it is sent.
-func (r *request) isUpload() bool {
-	_, ok := r.body.(*upload)
-	return ok
-}
-
 // watch ends ctx with the upload and, if it has no deadline, when there is no progress
 // for long.
 func (u *upload) watch(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -305,4 +299,23 @@ func (u *upload) broken(err error) error {
 		return hidden(fmt.Sprintf("the document holds more than its %d bytes", u.size), nil)
 	}
 	return hidden(fmt.Sprintf("the document could not be read after %d bytes", sent), err)
+}
+
+// provesDocument says why an answer does not mean that the document was accepted:
+// "200 with true on success". The transport may go on sending after an early answer,
+// which does not make it a late one.
+func provesDocument(x *exchange) error {
+	u, _ := x.request.body.(*upload)
+	u.early = u.early || !u.complete.Load()
+	switch body := string(x.said.body); {
+	case body == "false":
+		return errNotAccepted
+	case u.early:
+		return errEarlyAnswer
+	case body == "" || body == "null":
+		return ErrNoContent
+	case body != "true":
+		return errNotTrue
+	}
+	return nil
 }

@@ -143,9 +143,6 @@ func (e *Error) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// safe marks the errors of this package whose text may be shown.
-type safe = redact.Safe
-
 // hidden returns an error with a text that may be shown, and a cause of which only
 // errors.Is and errors.As find something: see [Error.Unwrap].
 func hidden(text string, cause error) error { return redact.New(text, cause, notFrom(cause)...) }

@@ -4,9 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/lendingapi/lending-go/internal/confirmed"
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // LoansService reads loans and their lists, and withdraws.
@@ -374,4 +378,30 @@ func (s *LoansService) ConfirmInvoiceWithdrawal(ctx context.Context, withdrawal 
 		return nil, err
 	}
 	return &GuidApiResponse{*answer}, nil
+}
+
+// provesWithdrawal says why an answer does not mean that money moves. Nothing but its name
+// is published of a GuidApiResponse.
+func provesWithdrawal(x *exchange) error {
+	switch {
+	case len(x.said.body) == 0 || string(x.said.body) == "null":
+		return ErrNoContent
+	case !x.said.valid:
+		return errNotGUID
+	}
+	ok, contradiction := confirmed.By(x.said.body, x.request.holds)
+	switch {
+	case contradiction != "":
+		return hidden("the answer reports a failure: "+redact.Name(contradiction), nil)
+	case !ok:
+		return errNotGUID
+	}
+	return nil
+}
+
+// holds reports whether the path or the body of the request names id.
+func (r *request) holds(id uuid.UUID) bool {
+	body, _ := encodeWithoutSecrets(r.body)
+	text := strings.ToLower(strings.Join(r.args, " ") + string(body))
+	return strings.Contains(strings.ReplaceAll(text, "-", ""), strings.ReplaceAll(id.String(), "-", ""))
 }

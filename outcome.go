@@ -104,3 +104,6 @@ type PanicError struct {
 func (e *PanicError) Error() string {
 	return fmt.Sprintf("lending: a function panicked with a value of type %T", e.Value)
 }
+
+// safe marks the errors of this package whose text may be shown.
+type safe = redact.Safe

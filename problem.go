@@ -215,3 +215,5 @@ func argumentError(field, code, message string) error {
 func (p *ProblemDetails) isOfService() bool {
 	return p != nil && (p.Title != "" || p.ErrorCode != "")
 }
+
+var utf8BOM = []byte("\xEF\xBB\xBF")

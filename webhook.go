@@ -3,6 +3,7 @@ package lending
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -375,4 +376,9 @@ func EventNames() []EventName {
 		EventSendSMS, EventSendOTP, EventSendLoanOTP, EventApplicationCancelled, EventSendTwoFactorCode,
 		EventSendApplicationReady, EventApplicationReady, EventLoanEnabledOrDisabled, EventLoanClosed, EventLoanOpened,
 	}
+}
+
+func isLoopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
 }

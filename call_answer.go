@@ -2,17 +2,177 @@ package lending
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"net/http"
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/lendingapi/lending-go/internal/confirmed"
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
+	"github.com/lendingapi/lending-go/internal/neterr"
 	"github.com/lendingapi/lending-go/internal/redact"
 )
+
+// decodeAnswer decodes a success into result.
+func decodeAnswer[T any](x *exchange, result *T) error {
+	body, valid := x.said.body, x.said.valid
+	v := reflect.ValueOf(result).Elem()
+	plain := mediaType(x.answer.Header) == "text/plain" && len(body) > 0 && body[0] != '"'
+	empty := len(body) == 0 || string(body) == "null"
+	switch {
+	case v.Type() == reflect.TypeFor[nothing]():
+		return nil
+	case plain && v.Kind() == reflect.String:
+		v.SetString(string(x.said.text)) // as it came, white space too
+		return nil
+	case empty && (v.Kind() == reflect.Slice && x.request.batch == 0 || v.Kind() == reflect.String && len(body) == 0 && x.answer.StatusCode == http.StatusOK):
+		return nil // an empty list, an empty string
+	case empty && v.Type() == recordType:
+		return nil // whatever the answer of a route may be that nobody published
+	case empty:
+		return ErrNoContent
+	case plain && (v.Type() == reflect.TypeFor[Secret]() || v.Kind() == reflect.Array):
+		body = []byte(strconv.Quote(string(body))) // a token or an id without quotes
+		valid = jsonsplit.Valid(body)
+	}
+	if !valid {
+		return errNotJSON
+	}
+	if v.Kind() == reflect.Pointer {
+		v.Set(reflect.New(v.Type().Elem()))
+		v = v.Elem()
+	}
+	text := newAnswerText(body)
+	(*text).checked, (*text).command = true, x.request.effect == Mutation
+	err := decodeValue(text, 0, v)
+	if err == nil && v.Kind() == reflect.Array && v.IsZero() {
+		err = &shapeError{want: "a UUID", got: "the zero UUID"}
+	}
+	if err == nil {
+		err = lacks(*result)
+	}
+	if err == nil {
+		err = isAnother(*result, x.request.loan)
+	}
+	if err != nil {
+		*result = *new(T)
+		return err
+	}
+	return nil
+}
+
+func mediaType(header http.Header) string {
+	media, _, _ := strings.Cut(header.Get("Content-Type"), ";")
+	return strings.ToLower(strings.TrimSpace(media))
+}
+
+// written returns how often the transport wrote the head of our request.
+func (x *exchange) written() int32 {
+	return max(x.marks[0].Load(), x.marks[1].Load(), x.marks[2].Load())
+}
+
+// sent returns how often the request was sent, or tried to: by us, or by the transport.
+func (x *exchange) sent() int { return max(x.attempts, int(x.written())) }
+
+// outcome says what the attempts have done, from what was seen of them. It never
+// asks the last error: after a repetition "connection refused" can follow a
+// request that was executed.
+func (x *exchange) outcome() Outcome {
+	status := x.answer.StatusCode
+	switch {
+	case status == 0 && !x.reached():
+		return OutcomeNotSent
+	case status == 0, x.request.effect == Mutation && x.written() > 1 && status >= 300:
+		return OutcomeUnknown
+	case status >= 200 && status < 300:
+		if x.doubt() != nil {
+			return OutcomeUnknown
+		}
+		return OutcomeDone
+	case status == http.StatusRequestTimeout, status < 400, status >= 500:
+		return OutcomeUnknown
+	case status == http.StatusBadRequest && x.request.batch > 0 && len(x.problem().fieldErrors()) == 0:
+		return OutcomeUnknown // whether a batch is all or nothing is not published
+	}
+	return OutcomeRejected
+}
+
+// reached reports whether any attempt may have reached the service. Of a read, which has
+// no effect, it is not worth to say more than that it was tried.
+func (x *exchange) reached() bool {
+	if x.attempts == 0 {
+		return false
+	}
+	if u, ok := x.request.body.(*upload); ok && !u.complete.Load() {
+		return false // a part of a document is no command
+	}
+	if x.request.effect == Read || x.gotConn.Load() > 0 {
+		return true
+	}
+	return x.client.settings().foreign && !neterr.NeverLeft(x.err) // which may have ways out that fire no trace
+}
+
+func (x *exchange) problem() *ProblemDetails { return parseProblem(x.answer.Body) }
+
+// notSent returns the error of a call that did not get a token.
+func (x *exchange) notSent(cause error) error {
+	e := x.failed(cause)
+	if paused, ok := errors.AsType[*pausedError](cause); ok {
+		e.RetryAfter = max(e.RetryAfter, time.Until(paused.until))
+	} else if signIn, ok := errors.AsType[*Error](cause); ok {
+		e.RetryAfter = max(e.RetryAfter, signIn.RetryAfter)
+	}
+	return e
+}
+
+// failure returns the error of an answer that is not a success, nil if it is one.
+func (x *exchange) failure() error {
+	if status := x.answer.StatusCode; status < 200 || status >= 300 {
+		cause := x.err
+		if cause == nil && len(x.answer.Body) > 0 && mediaType(x.answer.Header) == "text/html" {
+			cause = errHTML
+		}
+		return x.failed(cause)
+	}
+	return x.lost(x.doubt())
+}
+
+// lost returns the error of a success that is in doubt or does not decode, nil for nil.
+func (x *exchange) lost(cause error) error {
+	if cause == nil {
+		return nil
+	}
+	return x.failed(cause)
+}
+
+// failed returns the error of the call as it stands.
+func (x *exchange) failed(cause error) *Error {
+	e := &Error{
+		Method:     x.request.method,
+		Route:      x.request.path,
+		Effect:     x.request.effect,
+		StatusCode: x.answer.StatusCode,
+		Outcome:    x.outcome(),
+		RetryAfter: retryAfter(x.answer.Header),
+		Attempts:   x.sent(),
+		cause:      hide(cause),
+	}
+	if answer := x.answer; answer.StatusCode != 0 {
+		e.response = func() *Response { return &answer }
+	}
+	if e.StatusCode >= 300 || x.said.failed == problemRecord {
+		e.Problem = x.problem()
+	}
+	if e.Effect == Read && e.Outcome == OutcomeDone { // a read that failed has done nothing
+		e.Outcome = OutcomeUnknown
+	}
+	if e.Effect == Mutation {
+		e.CheckWith = x.request.checkWith
+	}
+	return e
+}
 
 // What an answer with a status of success must show to be one, for all routes:
 //
@@ -182,51 +342,6 @@ func (x *exchange) doubt() error {
 	return nil
 }
 
-// provesDocument says why an answer does not mean that the document was accepted:
-// "200 with true on success". The transport may go on sending after an early answer,
-// which does not make it a late one.
-func provesDocument(x *exchange) error {
-	u, _ := x.request.body.(*upload)
-	u.early = u.early || !u.complete.Load()
-	switch body := string(x.said.body); {
-	case body == "false":
-		return errNotAccepted
-	case u.early:
-		return errEarlyAnswer
-	case body == "" || body == "null":
-		return ErrNoContent
-	case body != "true":
-		return errNotTrue
-	}
-	return nil
-}
-
-// provesWithdrawal says why an answer does not mean that money moves. Nothing but its name
-// is published of a GuidApiResponse.
-func provesWithdrawal(x *exchange) error {
-	switch {
-	case len(x.said.body) == 0 || string(x.said.body) == "null":
-		return ErrNoContent
-	case !x.said.valid:
-		return errNotGUID
-	}
-	ok, contradiction := confirmed.By(x.said.body, x.request.holds)
-	switch {
-	case contradiction != "":
-		return hidden("the answer reports a failure: "+redact.Name(contradiction), nil)
-	case !ok:
-		return errNotGUID
-	}
-	return nil
-}
-
-// holds reports whether the path or the body of the request names id.
-func (r *request) holds(id uuid.UUID) bool {
-	body, _ := encodeWithoutSecrets(r.body)
-	text := strings.ToLower(strings.Join(r.args, " ") + string(body))
-	return strings.Contains(strings.ReplaceAll(text, "-", ""), strings.ReplaceAll(id.String(), "-", ""))
-}
-
 // lacks says which published part of a result is missing, without which it is none.
 func lacks(result any) *shapeError {
 	switch r := result.(type) {
@@ -286,3 +401,10 @@ func (r Record) lacksID(name string, lost bool) *shapeError {
 	}
 	return &shapeError{path: name, want: "a UUID", got: got}
 }
+
+var (
+	errHTML     error = redact.Text("the answer is HTML, not JSON")
+	errNotJSON  error = redact.Text("the answer is not JSON")
+	errBadToken error = redact.Text("the token is empty or holds bytes that no header may hold")
+	errNoTokens       = hidden("the client has neither credentials nor another source of tokens", ErrSignInRequired)
+)
