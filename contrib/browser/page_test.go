@@ -7,9 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/lendingtest"
 )
 
 // hostile is what somebody writes into a field to have it run on the page, or to have the page burst.
@@ -179,10 +180,12 @@ func TestRowsOfOneIdentifier(t *testing.T) {
 	b := browser.open(t, s.url, 1600, false)
 	b.waitText("#connection", "Live")
 	for _, summary := range []string{"1 loan", "2 loans", "3 loans"} {
-		_, err := s.control.AddLoan(t.Context(),
-			lendingtest.Loan{Transactions: []lendingtest.Transaction{{ID: "same"}, {ID: "same"}}})
-		require.NoError(t, err)
-		b.waitText("#summary", summary)
+		t.Run(summary, func(t *testing.T) {
+			_, err := s.control.AddLoan(t.Context(),
+				lendingtest.Loan{Transactions: []lendingtest.Transaction{{ID: "same"}, {ID: "same"}}})
+			require.NoError(t, err)
+			b.waitText("#summary", summary)
+		})
 	}
 	require.Equal(t, 3, value[int](b, `document.querySelectorAll("#customers > details").length`))
 	require.Equal(t, 6, value[int](b, `document.querySelectorAll("#transaction-same").length`))
