@@ -34,17 +34,19 @@ func TestPage(t *testing.T) {
 	b := browser.open(t, s.url, 360, false)
 	b.waitText("#connection", "Live")
 	for _, width := range []int{360, 800, 1600} {
-		for _, dark := range []bool{false, true} {
-			b.resize(width, dark)
-			name := fmt.Sprintf("%d %s", width, map[bool]string{false: "light", true: "dark"}[dark])
-			b.screenshot(name)
-			b.run(unfolded)
-			b.screenshot(name + " unfolded")
-			assert.Empty(t, value[[]string](b, outside), "%s: does not fit", name)
-			assert.Empty(t, value[[]string](b, faint), "%s: cannot be read", name)
-			b.accessible(name)
-			b.run(`document.querySelectorAll("details").forEach((d) => d.open = false)`)
-		}
+		t.Run(fmt.Sprint(width), func(t *testing.T) {
+			for _, dark := range []bool{false, true} {
+				b.resize(width, dark)
+				name := fmt.Sprintf("%d %s", width, map[bool]string{false: "light", true: "dark"}[dark])
+				b.screenshot(name)
+				b.run(unfolded)
+				b.screenshot(name + " unfolded")
+				assert.Empty(t, value[[]string](b, outside), "%s: does not fit", name)
+				assert.Empty(t, value[[]string](b, faint), "%s: cannot be read", name)
+				b.accessible(name)
+				b.run(`document.querySelectorAll("details").forEach((d) => d.open = false)`)
+			}
+		})
 	}
 	shown := value[string](b, "document.body.textContent")
 	assert.Greater(t, strings.Count(shown, hostile), 10, "it stands there as text")
