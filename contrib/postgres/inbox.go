@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go/internal/claimer"
 	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/lendingapi/lending-go/webhook"
 )
@@ -57,10 +58,10 @@ type InboxOptions struct {
 // transaction that stays open for long, anywhere in the database, keeps vacuum from it.
 type Inbox struct {
 	database
-	name    string
-	options InboxOptions
-	taking  opaque.Value[*taking]
-	bell    opaque.Value[*bell]
+	name     string
+	options  InboxOptions
+	claims   opaque.Value[*claimer.Claimer[*webhook.InboxEntry]]
+	notifier opaque.Value[*notifier]
 }
 
 var _ webhook.Inbox = (*Inbox)(nil)
@@ -76,8 +77,14 @@ func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions, opts ...Op
 	if o.Poll <= 0 {
 		o.Poll = time.Second
 	}
-	b := &Inbox{opened(pool, opts), name, o, opaque.Hide(newTaking()), opaque.Hide(new(bell))}
+	b := &Inbox{database: opened(pool, opts), name: name, options: o, notifier: opaque.Hide(new(notifier))}
+	b.claims = opaque.Hide(claimer.New(&source{Inbox: b}, claimer.Options{Poll: o.Poll}))
 	return b, b.err
+}
+
+// Take implements [webhook.Inbox].
+func (b *Inbox) Take(ctx context.Context) (*webhook.InboxEntry, error) {
+	return b.claims().Take(ctx, false)
 }
 
 // exec does a statement that does no harm when it is done twice, and returns how many rows
@@ -128,7 +135,7 @@ func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
 	case rows == 0:
 		return webhook.ErrDuplicate
 	}
-	b.taking().lookIn(0)
+	b.claims().LookIn(0)
 	b.ring(ctx)
 	return nil
 }
@@ -197,7 +204,7 @@ func (b *Inbox) Done(ctx context.Context, entry *webhook.InboxEntry) error {
 		return err
 	}
 	_, err = b.exec(ctx, "DELETE FROM {inbox} WHERE id = $1::bigint AND name = $2::text AND due IS NOT NULL", id, b.name)
-	return b.taking().settled(entry, err)
+	return b.claims().Ended(entry.ID, err)
 }
 
 // ofClaim is what only the last who has taken an event may change.
@@ -207,7 +214,7 @@ const ofClaim = " WHERE id = $1::bigint AND name = $2::text AND claim = $3::bigi
 func (b *Inbox) Retry(ctx context.Context, entry *webhook.InboxEntry, wait time.Duration) error {
 	err := b.giveUp(ctx, entry, "UPDATE {inbox} SET failed = failed + 1, unended = 0, claim = NULL, due = pg_catalog.clock_timestamp() + $4::interval"+ofClaim, wait)
 	if err == nil {
-		b.taking().lookIn(wait)
+		b.claims().LookIn(wait)
 	}
 	return err
 }
@@ -223,7 +230,7 @@ func (b *Inbox) giveUp(ctx context.Context, entry *webhook.InboxEntry, statement
 		return err
 	}
 	_, err = b.exec(ctx, statement, append([]any{id, b.name, claim}, arguments...)...)
-	return b.taking().settled(entry, err)
+	return b.claims().Ended(entry.ID, err)
 }
 
 // DeadLetters returns the events that were set aside, oldest first. One without a name holds
@@ -239,7 +246,7 @@ func (b *Inbox) DeadLetters(ctx context.Context) (entries []*webhook.InboxEntry,
 			if err := row.Scan(&r.id, &r.failed, &r.unended, &r.body); err != nil {
 				return nil, err
 			}
-			entry, _ := r.entry() // why it was refused was told then
+			entry := r.claimed().Entry // why it was refused was told then
 			entry.Tries, entry.ID = r.failed, strconv.FormatInt(r.id, 10)
 			return entry, nil
 		})
@@ -256,7 +263,7 @@ func (b *Inbox) Redrive(ctx context.Context, entry *webhook.InboxEntry) error {
 	}
 	rows, err := b.exec(ctx, "UPDATE {inbox} SET failed = 0, unended = 0, due = pg_catalog.clock_timestamp() WHERE id = $1::bigint AND name = $2::text AND due IS NULL", id, b.name)
 	if rows > 0 {
-		b.taking().lookIn(0)
+		b.claims().LookIn(0)
 		b.ring(ctx)
 	}
 	return err

@@ -64,10 +64,10 @@ func (b *Inbox) listen(ctx context.Context, config *pgx.ConnConfig, connected fu
 		return err // of a pooler between, that gives it to nobody
 	}
 	connected()
-	b.taking().listens(1)
-	defer b.taking().listens(-1)
+	b.listens(1)
+	defer b.listens(-1)
 	for {
-		b.taking().lookIn(0) // also for what was put before
+		b.claims().LookIn(0) // also for what was put before
 		waiting, cancel := context.WithTimeout(ctx, 30*time.Second)
 		_, err := conn.WaitForNotification(waiting)
 		cancel()
@@ -95,34 +95,40 @@ func (b *Inbox) connect(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn,
 	return pgx.ConnectConfig(ctx, config.Copy())
 }
 
-func (t *taking) listens(n int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.listening += n
-	t.look = time.Time{}
-	t.change()
+// listens counts the connections that tell of new events.
+func (b *Inbox) listens(n int) {
+	notifier := b.notifier()
+	notifier.mu.Lock()
+	defer notifier.mu.Unlock()
+	notifier.listening += n
+	poll := b.options.Poll
+	if notifier.listening > 0 {
+		poll *= 15
+	}
+	b.claims().SetPoll(poll)
 }
 
-// bell tells those who listen in other processes. Of what rings while it does that, or
+// notifier tells those who listen in other processes. Of what rings while it does that, or
 // shortly after, they are told together: a transaction that notifies waits for all others
 // that do.
-type bell struct {
+type notifier struct {
 	mu             sync.Mutex
 	ringing, again bool
+	listening      int
 }
 
 func (b *Inbox) ring(ctx context.Context) {
-	bell := b.bell()
-	bell.mu.Lock()
-	defer bell.mu.Unlock()
-	bell.again = b.options.Notify
-	if !bell.again || bell.ringing {
+	notifier := b.notifier()
+	notifier.mu.Lock()
+	defer notifier.mu.Unlock()
+	notifier.again = b.options.Notify
+	if !notifier.again || notifier.ringing {
 		return
 	}
-	bell.ringing = true
+	notifier.ringing = true
 	ctx = context.WithoutCancel(ctx)
 	go func() {
-		for bell.rings() {
+		for notifier.rings() {
 			_ = safely.Call[lending.PanicError](func() error { // those who are not told look by themselves
 				ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 				defer cancel()
@@ -137,7 +143,7 @@ func (b *Inbox) ring(ctx context.Context) {
 }
 
 // rings reports whether to tell, and if not that nobody does.
-func (b *bell) rings() bool {
+func (b *notifier) rings() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ringing = b.again
