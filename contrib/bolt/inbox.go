@@ -15,9 +15,9 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/claimer"
 	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/lendingapi/lending-go/webhook"
 	"go.etcd.io/bbolt"
@@ -32,10 +32,10 @@ type InboxOptions struct {
 
 // Inbox is a [webhook.Inbox] in one file, in buckets of bbolt.
 type Inbox struct {
-	file  opaque.Value[*file] // a function, as nothing that prints or compares looks behind one
-	keep  time.Duration
-	bell  opaque.Value[*bell]
-	known opaque.Value[*known]
+	file   opaque.Value[*file] // a function, as nothing that prints or compares looks behind one
+	keep   time.Duration
+	claims opaque.Value[*claimer.Claimer[*webhook.InboxEntry]]
+	known  opaque.Value[*known]
 }
 
 // known is what history has, and what the transaction under way adds to it. In the file it
@@ -43,12 +43,6 @@ type Inbox struct {
 type known struct {
 	seen, adding map[[sha256.Size]byte]struct{}
 	added        *bbolt.Tx // that adding is of
-}
-
-// bell tells those who wait that an event was added.
-type bell struct {
-	mu      sync.Mutex
-	changed chan struct{} // closed and made anew
 }
 
 var _ webhook.Inbox = (*Inbox)(nil)
@@ -68,11 +62,7 @@ type state struct {
 	unended uint32 // have not ended, since the last that has
 }
 
-// aloneAfter is how many tries have not ended of what is acted on alone from then on: it
-// may have ended the process each time.
-const aloneAfter = 2
-
-func (s state) alone() bool { return s.unended >= aloneAfter }
+func (s state) alone() bool { return s.unended >= claimer.AloneAfter }
 
 func (s state) bytes() []byte {
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, s.failed), s.unended)
@@ -109,8 +99,9 @@ func OpenInbox(path string, opts *InboxOptions) (*Inbox, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lendingbolt: open: %w", err)
 	}
-	rung, had := &bell{changed: make(chan struct{})}, &known{seen: map[[sha256.Size]byte]struct{}{}}
-	inbox := &Inbox{file: opaque.Hide(f), keep: o.Keep, bell: opaque.Hide(rung), known: opaque.Hide(had)}
+	had := &known{seen: map[[sha256.Size]byte]struct{}{}}
+	inbox := &Inbox{file: opaque.Hide(f), keep: o.Keep, known: opaque.Hide(had)}
+	inbox.claims = opaque.Hide(claimer.New(source{inbox}, claimer.Options{Poll: time.Hour})) // no other process puts events
 	if err := f.update(inbox.prepare); err != nil {
 		return nil, errors.Join(fmt.Errorf("lendingbolt: open: %w", err), f.close())
 	}
@@ -186,7 +177,7 @@ func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
 	case again:
 		return webhook.ErrDuplicate
 	}
-	b.bell().wake()
+	b.claims().LookIn(0)
 	return nil
 }
 
@@ -230,78 +221,86 @@ func keyOf(key []byte) (sum [sha256.Size]byte) {
 
 // Take implements [webhook.Inbox].
 func (b *Inbox) Take(ctx context.Context) (*webhook.InboxEntry, error) {
-	for {
-		changed := b.bell().change()
-		entry, due, err := b.first(ctx)
-		if entry != nil || err != nil {
-			return entry, err
-		}
-		timer := time.NewTimer(time.Until(due))
-		select {
-		case <-timer.C:
-		case <-changed:
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, ctx.Err()
-		}
-		timer.Stop()
-	}
+	return b.claims().Take(ctx, false)
 }
 
-// first takes the first event that is due, or says when to look again.
-func (b *Inbox) first(ctx context.Context) (entry *webhook.InboxEntry, due time.Time, err error) {
-	var found bool
-	err = b.file().view(func(tx *bbolt.Tx) error {
-		var key []byte
-		key, _, due = peek(tx)
-		found = key != nil
+// source is the inbox as its claimer has it.
+type source struct{ *Inbox }
+
+type claim = claimer.Claim[*webhook.InboxEntry]
+
+// Claim implements [claimer.Source]. It reads first: a commit waits for the disk.
+func (s source) Claim(ctx context.Context, ask claimer.Ask, give func(claim)) (seen claimer.Outlook, err error) {
+	var key []byte
+	err = s.file().view(func(tx *bbolt.Tx) error {
+		key, _, seen = peek(tx, ask.Alone)
 		return nil
 	})
-	if err != nil || !found {
-		return nil, due, err
+	if err != nil || key == nil {
+		return seen, err
 	}
-	var refused error
-	err = b.update(ctx, func(tx *bbolt.Tx) (bool, error) {
-		entry, refused = nil, nil // it may run again
-		var key, value []byte
-		if key, value, due = peek(tx); key == nil {
-			return false, nil // another was faster
+	var claims []claim
+	err = s.update(ctx, func(tx *bbolt.Tx) (changed bool, err error) {
+		claims = nil // it may run again
+		for len(claims) < ask.N && err == nil {
+			var value []byte
+			if key, value, seen = peek(tx, ask.Alone && len(claims) == 0); key == nil {
+				return len(claims) > 0, nil
+			}
+			var c claim
+			c, err = claimed(tx, key, value)
+			claims = append(claims, c)
+			if c.Alone && c.Err == nil {
+				break
+			}
 		}
-		number, s := bytes.Clone(key[8:]), stateOf(value)
-		to, after := running, s
-		tried := state{s.failed + 1, s.unended}
-		if entry, refused = entryOf(tx, number, tried); refused != nil {
-			to, after = dead, tried // it would be refused each time
-		}
-		return true, errors.Join(tx.Bucket(waiting).Delete(key), tx.Bucket(to).Put(number, after.bytes()))
+		seen = claimer.Outlook{More: true}
+		return true, err
 	})
-	if refused != nil && err == nil {
-		err = fmt.Errorf("lendingbolt: an entry is now a dead letter: %w", refused)
-	}
 	if err != nil {
-		return nil, due, err
+		return seen, err
 	}
-	return entry, due, nil
+	for _, c := range claims {
+		give(c)
+	}
+	return seen, nil
 }
 
-// peek returns the first that may be taken, or when to look again. Beside what is acted
-// on alone nothing is taken, and it waits until nothing is running; so that of what was
-// running at the end of the process, either it was alone or it did not begin.
-func peek(tx *bbolt.Tx) (key, value []byte, due time.Time) {
-	now := time.Now()
-	due = now.Add(time.Hour)
-	beside, s := tx.Bucket(running).Cursor().First()
-	if beside != nil && stateOf(s).alone() {
-		return nil, nil, due
-	}
+// peek returns the first that may be taken, or says when to look again.
+func peek(tx *bbolt.Tx, alone bool) (key, value []byte, seen claimer.Outlook) {
 	key, value = tx.Bucket(waiting).Cursor().First()
-	if key == nil || beside != nil && stateOf(value).alone() && !now.Before(timeOf(key)) {
-		return nil, nil, due
+	if key == nil {
+		return nil, nil, seen
 	}
-	if due = timeOf(key); now.Before(due) {
-		return nil, nil, due
+	if wait := time.Until(timeOf(key)); wait > 0 {
+		return nil, nil, claimer.Outlook{Next: wait}
 	}
-	return key, value, due
+	if stateOf(value).alone() && !alone {
+		return nil, nil, claimer.Outlook{Suspect: true}
+	}
+	return key, value, seen
+}
+
+// claimed moves an event from those that wait to those that are running. What is no event would be
+// none each time, and becomes a dead letter.
+func claimed(tx *bbolt.Tx, key, value []byte) (claim, error) {
+	number, s := bytes.Clone(key[8:]), stateOf(value)
+	to, after := running, s
+	tried := state{s.failed + 1, s.unended}
+	entry, refused := entryOf(tx, number, tried)
+	if refused != nil {
+		to, after = dead, tried
+		refused = fmt.Errorf("lendingbolt: an entry is now a dead letter: %w", refused)
+	}
+	err := errors.Join(tx.Bucket(waiting).Delete(key), tx.Bucket(to).Put(number, after.bytes()))
+	return claim{Entry: entry, ID: entry.ID, Alone: s.alone(), Err: refused}, err
+}
+
+// GiveBack implements [claimer.Source]. If it fails, the event is due when the file is opened again.
+func (s source) GiveBack(ctx context.Context, entry *webhook.InboxEntry) {
+	_ = s.move(ctx, running, entry, func(tx *bbolt.Tx, number []byte, s state) error {
+		return tx.Bucket(waiting).Put(join(time.Now(), number), s.bytes())
+	})
 }
 
 // entryOf returns an entry. If it holds no event, as [webhook.Parse] says, that of
@@ -314,7 +313,7 @@ func entryOf(tx *bbolt.Tx, number []byte, s state) (*webhook.InboxEntry, error) 
 		_ = event.Record.UnmarshalJSON(body) // takes anything
 	}
 	return &webhook.InboxEntry{
-		Event: event, Tries: int(s.failed), Crashes: int(s.unended - min(s.unended, aloneAfter)),
+		Event: event, Tries: int(s.failed), Crashes: int(s.unended - min(s.unended, claimer.AloneAfter)),
 		ID: strconv.FormatUint(binary.BigEndian.Uint64(number), 10),
 	}, err
 }
@@ -328,9 +327,11 @@ func (b *Inbox) Done(ctx context.Context, entry *webhook.InboxEntry) error {
 
 // Retry implements [webhook.Inbox].
 func (b *Inbox) Retry(ctx context.Context, entry *webhook.InboxEntry, wait time.Duration) error {
-	return b.move(ctx, running, entry, func(tx *bbolt.Tx, number []byte, s state) error {
+	err := b.move(ctx, running, entry, func(tx *bbolt.Tx, number []byte, s state) error {
 		return tx.Bucket(waiting).Put(join(time.Now().Add(wait), number), state{failed: s.failed + 1}.bytes())
 	})
+	b.claims().LookIn(wait)
+	return err
 }
 
 // DeadLetter implements [webhook.Inbox]. [Inbox.DeadLetters] lists what was set aside.
@@ -356,9 +357,11 @@ func (b *Inbox) DeadLetters(ctx context.Context) ([]*webhook.InboxEntry, error) 
 
 // Redrive makes an event that was set aside due again, as if it had not been tried.
 func (b *Inbox) Redrive(ctx context.Context, entry *webhook.InboxEntry) error {
-	return b.move(ctx, dead, entry, func(tx *bbolt.Tx, number []byte, _ state) error {
+	err := b.move(ctx, dead, entry, func(tx *bbolt.Tx, number []byte, _ state) error {
 		return tx.Bucket(waiting).Put(join(time.Now(), number), state{}.bytes())
 	})
+	b.claims().LookIn(0)
+	return err
 }
 
 // move takes entry out of a bucket and calls then, if it is still there.
@@ -368,8 +371,7 @@ func (b *Inbox) move(ctx context.Context, from []byte, entry *webhook.InboxEntry
 		return errors.New("lendingbolt: the entry is of another inbox")
 	}
 	number := binary.BigEndian.AppendUint64(nil, n)
-	defer b.bell().wake() // it may be due, or have been in the way of what is acted on alone
-	return b.update(ctx, func(tx *bbolt.Tx) (bool, error) {
+	err = b.update(ctx, func(tx *bbolt.Tx) (bool, error) {
 		value := tx.Bucket(from).Get(number)
 		if value == nil {
 			return false, nil
@@ -377,6 +379,7 @@ func (b *Inbox) move(ctx context.Context, from []byte, entry *webhook.InboxEntry
 		s := stateOf(value)
 		return true, errors.Join(tx.Bucket(from).Delete(number), then(tx, number, s))
 	})
+	return b.claims().Ended(entry.ID, err)
 }
 
 // Counts implements [webhook.Inbox].
@@ -398,19 +401,6 @@ func (b *Inbox) update(ctx context.Context, apply func(tx *bbolt.Tx) (changed bo
 		return err
 	}
 	return b.file().update(apply)
-}
-
-func (b *bell) change() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.changed
-}
-
-func (b *bell) wake() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	close(b.changed)
-	b.changed = make(chan struct{})
 }
 
 // join returns a key that sorts by t; the zero time comes first.

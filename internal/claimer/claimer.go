@@ -296,12 +296,14 @@ func (c *Claimer[E]) expire(now time.Time) (next time.Time) {
 // request asks the source. If that fails, it has failed for all who wait.
 func (c *Claimer[E]) request(ctx context.Context, ask Ask) {
 	var seen Outlook
+	var returned bool
 	err := safely.Call[lending.PanicError](func() (err error) {
 		ctx, cancel := context.WithTimeout(ctx, timeout+ask.Wait)
 		defer cancel()
 		seen, err = c.source.Claim(ctx, ask, func(claim Claim[E]) {
 			if !c.give(claim) && claim.Err == nil {
 				c.source.GiveBack(ctx, claim.Entry)
+				returned = true
 			}
 		})
 		return err
@@ -322,6 +324,8 @@ func (c *Claimer[E]) request(ctx context.Context, ask Ask) {
 			w.got <- Claim[E]{Err: err}
 		}
 		c.waiting, c.next = nil, time.Time{}
+	case returned:
+		c.next = time.Time{}
 	case seen.Next > 0:
 		c.lookAt(time.Now().Add(seen.Next))
 	}

@@ -19,17 +19,16 @@ import (
 
 // store is a source: events that are due, in order.
 type store struct {
-	mu       sync.Mutex
-	due      []event
-	asked    []claimer.Ask
-	takes    time.Duration // of a request
-	next     time.Duration
-	err      error
-	panics   bool
-	back     int // given back
-	blocks   bool
-	arrived  chan struct{}
-	answered func()
+	mu      sync.Mutex
+	due     []event
+	asked   []claimer.Ask
+	takes   time.Duration // of a request
+	next    time.Duration
+	err     error
+	panics  bool
+	back    int // given back
+	blocks  bool
+	arrived chan struct{}
 }
 
 type event struct {
@@ -77,17 +76,15 @@ func (s *store) Claim(_ context.Context, ask claimer.Ask, give func(claimer.Clai
 		}
 	}
 	seen.More, seen.Next = len(claimed) == ask.N, s.next
+	takes := s.takes
 	s.mu.Unlock()
-	<-time.After(s.takes)
+	<-time.After(takes)
 	for _, e := range claimed {
 		claim := claimer.Claim[string]{Entry: e.id, ID: e.id, Alone: e.alone}
 		if e.until > 0 {
 			claim.Until = time.Now().Add(e.until)
 		}
 		give(claim)
-	}
-	if s.answered != nil {
-		s.answered()
 	}
 	return seen, err
 }
@@ -97,6 +94,19 @@ func (s *store) GiveBack(_ context.Context, id string) {
 	defer s.mu.Unlock()
 	s.back++
 	s.due = append(s.due, event{id: id})
+}
+
+// set changes a field.
+func set[T any](s *store, field *T, value T) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*field = value
+}
+
+func (s *store) givenBack() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.back
 }
 
 func (s *store) requests() []claimer.Ask {
@@ -217,14 +227,14 @@ func TestAClaimForNobodyIsGivenBack(t *testing.T) {
 	s := &store{due: events(1), takes: time.Second}
 	bubble(t, s, claimer.Options{}, func(t *testing.T, c *claimer.Claimer[string]) {
 		none(t, c, time.Millisecond)
-		require.Equal(t, 1, s.back)
-		s.takes = time.Minute
+		require.Equal(t, 1, s.givenBack())
+		set(s, &s.takes, time.Minute)
 		start := time.Now()
 		none(t, c, time.Millisecond)
 		require.Less(t, time.Since(start), 5*time.Second, "a source that hangs holds nobody up")
 		<-time.After(time.Hour)
-		require.Equal(t, 2, s.back)
-		s.takes = 0
+		require.Equal(t, 2, s.givenBack())
+		set(s, &s.takes, 0)
 		require.Equal(t, "0", take(t, c))
 	})
 }
@@ -241,7 +251,8 @@ func TestAFailureIsThatOfAllWhoWait(t *testing.T) {
 			})
 		}
 		taking.Wait()
-		s.err, s.panics = nil, true
+		set(s, &s.err, nil)
+		set(s, &s.panics, true)
 		_, err := c.Take(t.Context(), false)
 		require.ErrorAs(t, err, new(*lending.PanicError))
 		s.put(events(1)...)
