@@ -8,7 +8,13 @@ import (
 
 // ApplicationsService creates customers and applications, feeds bank data and leads
 // to an offer.
-type ApplicationsService struct{ client *Client }
+//
+// A list without records is empty. [IsNotFound] reports an application, customer or
+// partner that does not exist.
+//
+// Except for uploads, the service declares no answer for a method that returns only an
+// error: a body that is false or reports a failure leaves the outcome unknown.
+type ApplicationsService struct{ client *carrier }
 
 // CreateOptions are the optional parameters of the routes that create an application.
 type CreateOptions struct {
@@ -103,9 +109,8 @@ func (s *ApplicationsService) CreateWithCustomer(ctx context.Context, applicatio
 
 // SendLink asks the service to send the customer a link to the application.
 //
-// No answer is declared: one that is false or reports a failure leaves the outcome
-// unknown. After an unknown outcome nothing shows whether it was sent: a second call may
-// send it twice.
+// After an unknown outcome nothing shows whether it was sent: a second call may send it
+// twice.
 //
 // Route: POST /api/Application/send-application-link
 func (s *ApplicationsService) SendLink(ctx context.Context, id ApplicationID) error {
@@ -177,8 +182,6 @@ func (s *ApplicationsService) Process(ctx context.Context, id ApplicationID) (Of
 // Status returns the application's status as the service spells it. The values are
 // not published: the set is open.
 //
-// [IsNotFound] reports an application that does not exist.
-//
 // Route: GET /api/Application/application-status/{applicationId}
 func (s *ApplicationsService) Status(ctx context.Context, id ApplicationID) (string, error) {
 	return get[string](ctx, s.client, request{
@@ -215,9 +218,6 @@ func (s *ApplicationsService) Offer(ctx context.Context, id ApplicationID, opts 
 
 // ListByCustomer returns the applications of a customer.
 //
-// Where there are none the list is empty; [IsNotFound] reports a customer who does not
-// exist.
-//
 // Route: GET /api/Application/get-customer-applications/{customerId}
 func (s *ApplicationsService) ListByCustomer(ctx context.Context, id CustomerID) ([]Application, error) {
 	return get[[]Application](ctx, s.client, request{
@@ -228,9 +228,6 @@ func (s *ApplicationsService) ListByCustomer(ctx context.Context, id CustomerID)
 
 // ListByPartner returns applications of a partner. The service sets no limit: without
 // options it returns them all. [ApplicationsService.AllByPartner] reads them in parts.
-//
-// Where there are none the list is empty; [IsNotFound] reports a partner that does not
-// exist.
 //
 // Route: GET /api/Application/get-partner-applications/{partnerId}
 func (s *ApplicationsService) ListByPartner(ctx context.Context, id PartnerID, opts *ListOptions) ([]Application, error) {
@@ -251,8 +248,6 @@ func (s *ApplicationsService) AllByPartner(ctx context.Context, id PartnerID, op
 }
 
 // Get returns an application.
-//
-// [IsNotFound] reports one that does not exist.
 //
 // Route: GET /api/Application/get-application/{applicationId}
 func (s *ApplicationsService) Get(ctx context.Context, id ApplicationID) (*Application, error) {
@@ -331,13 +326,25 @@ func (s *ApplicationsService) UpdateData(ctx context.Context, id ApplicationID, 
 
 // Cancel cancels the application. Which status follows is not published.
 //
-// No answer is declared: one that is false or reports a failure leaves the outcome
-// unknown. After an unknown outcome read [ApplicationsService.Status].
+// After an unknown outcome read [ApplicationsService.Status].
 //
 // Route: POST /api/Application/cancel-application/{applicationId}
 func (s *ApplicationsService) Cancel(ctx context.Context, id ApplicationID) error {
 	return tell(ctx, s.client, request{
 		path:      "/api/Application/cancel-application/{applicationId}",
+		args:      []string{id.String()},
+		checkWith: "Applications.Status",
+	})
+}
+
+// SubmitBankStatement uploads a bank statement: see [Document]. It needs an application
+// and, unlike the uploads of [ApprovalService], no offer. After an unknown outcome read
+// [ApplicationsService.Status].
+//
+// Route: POST /api/Application/submit-bankstatement-document/{applicationId}
+func (s *ApplicationsService) SubmitBankStatement(ctx context.Context, id ApplicationID, doc Document) error {
+	return submit(ctx, s.client, doc, request{
+		path:      "/api/Application/submit-bankstatement-document/{applicationId}",
 		args:      []string{id.String()},
 		checkWith: "Applications.Status",
 	})

@@ -7,7 +7,13 @@ import (
 
 // ApprovalService takes an application with an offer through approval: company,
 // applicants, bank account, contracts, signatures and documents.
-type ApprovalService struct{ client *Client }
+//
+// A list without records is empty. [IsNotFound] reports an application that does not
+// exist.
+//
+// Except for uploads, the service declares no answer for a method that returns only an
+// error: a body that is false or reports a failure leaves the outcome unknown.
+type ApprovalService struct{ client *carrier }
 
 // CompanyDataRequest describes the company. Its fields are not published: Extra
 // holds them.
@@ -83,8 +89,7 @@ func (c *checks) image(field string, image Secret) {
 
 // AddCompanyDetails gives the application its company.
 //
-// No answer is declared: one that is false or reports a failure leaves the outcome
-// unknown. After an unknown outcome nothing published shows whether it was stored: read
+// After an unknown outcome nothing published shows whether it was stored: read
 // [ApplicationsService.Get] and look for it there.
 //
 // Route: POST /api/ApplicationApproval/add-company-details/{applicationId}
@@ -99,8 +104,7 @@ func (s *ApprovalService) AddCompanyDetails(ctx context.Context, id ApplicationI
 
 // AddPrimaryApplicantDetails gives the application its first applicant.
 //
-// No answer is declared: one that is false or reports a failure leaves the outcome
-// unknown. After an unknown outcome read [ApprovalService.Applicants].
+// After an unknown outcome read [ApprovalService.Applicants].
 //
 // Route: POST /api/ApplicationApproval/add-primary-applicant-details/{applicationId}
 func (s *ApprovalService) AddPrimaryApplicantDetails(ctx context.Context, id ApplicationID, applicant PrimaryApplicantRequest) error {
@@ -114,8 +118,7 @@ func (s *ApprovalService) AddPrimaryApplicantDetails(ctx context.Context, id App
 
 // AddSecondaryApplicantDetails gives the application its second applicant.
 //
-// No answer is declared: one that is false or reports a failure leaves the outcome
-// unknown. After an unknown outcome read [ApprovalService.Applicants].
+// After an unknown outcome read [ApprovalService.Applicants].
 //
 // Route: POST /api/ApplicationApproval/add-secondary-applicant-details/{applicationId}
 func (s *ApprovalService) AddSecondaryApplicantDetails(ctx context.Context, id ApplicationID, applicant SecondaryApplicantRequest) error {
@@ -129,9 +132,6 @@ func (s *ApprovalService) AddSecondaryApplicantDetails(ctx context.Context, id A
 
 // Contracts returns the contract documents of the application.
 //
-// Where there are none the list is empty; [IsNotFound] reports an application that does not
-// exist.
-//
 // Route: GET /api/ApplicationApproval/get-contracts/{applicationId}
 func (s *ApprovalService) Contracts(ctx context.Context, id ApplicationID) ([]ContractDocumentResponse, error) {
 	return get[[]ContractDocumentResponse](ctx, s.client, request{
@@ -142,9 +142,6 @@ func (s *ApprovalService) Contracts(ctx context.Context, id ApplicationID) ([]Co
 
 // ContractDetails returns what the contracts of the application say: to be read
 // before [ApprovalService.SignContract].
-//
-// Where there are none the list is empty; [IsNotFound] reports an application that does not
-// exist.
 //
 // Route: GET /api/ApplicationApproval/get-contract-details/{applicationId}
 func (s *ApprovalService) ContractDetails(ctx context.Context, id ApplicationID) ([]ContractDetails, error) {
@@ -157,9 +154,6 @@ func (s *ApprovalService) ContractDetails(ctx context.Context, id ApplicationID)
 // Applicants returns the applicants of the application: to be read before
 // [ApprovalService.SignContract], which needs the id of one.
 //
-// Where there are none the list is empty; [IsNotFound] reports an application that does not
-// exist.
-//
 // Route: GET /api/ApplicationApproval/get-all-applicants/{applicationId}
 func (s *ApprovalService) Applicants(ctx context.Context, id ApplicationID) ([]PublicApiApplicantResponse, error) {
 	return get[[]PublicApiApplicantResponse](ctx, s.client, request{
@@ -169,9 +163,6 @@ func (s *ApprovalService) Applicants(ctx context.Context, id ApplicationID) ([]P
 }
 
 // BankAccounts returns the bank accounts of the application.
-//
-// Where there are none the list is empty; [IsNotFound] reports an application that does not
-// exist.
 //
 // Route: GET /api/ApplicationApproval/get-all-bank-accounts/{applicationId}
 func (s *ApprovalService) BankAccounts(ctx context.Context, id ApplicationID) ([]PublicApiBankFeedAccountResponse, error) {
@@ -196,8 +187,7 @@ func (s *ApprovalService) PrimaryBankAccount(ctx context.Context, id Application
 // SetPrimaryBankAccount chooses one of [ApprovalService.BankAccounts] by its id,
 // which is a string and need not be a UUID.
 //
-// No answer is declared: one that is false or reports a failure leaves the outcome
-// unknown. After an unknown outcome read [ApprovalService.PrimaryBankAccount].
+// After an unknown outcome read [ApprovalService.PrimaryBankAccount].
 //
 // Route: POST /api/ApplicationApproval/set-primary-bank-account/{applicationId}/{id}
 func (s *ApprovalService) SetPrimaryBankAccount(ctx context.Context, id ApplicationID, accountID string) error {
@@ -212,8 +202,7 @@ func (s *ApprovalService) SetPrimaryBankAccount(ctx context.Context, id Applicat
 // offer must not have expired. Read [ApprovalService.ContractDetails] and
 // [ApprovalService.Applicants] first.
 //
-// signatures may be nil: the route accepts a call without a body. No answer is declared:
-// one that is false or reports a failure leaves the outcome unknown. After an unknown
+// signatures may be nil: the route accepts a call without a body. After an unknown
 // outcome read [ApprovalService.ContractDetails] and [ApprovalService.Contracts] before
 // signing again.
 //
@@ -230,13 +219,42 @@ func (s *ApprovalService) SignContract(ctx context.Context, id ApplicationID, ap
 // RequiredDocuments returns the documents that the service asks for:
 // [ApprovalService.SubmitRequiredDocument] answers one.
 //
-// Where there are none the list is empty; [IsNotFound] reports an application that does not
-// exist.
-//
 // Route: GET /api/ApplicationApproval/get-required-documents/{applicationId}
 func (s *ApprovalService) RequiredDocuments(ctx context.Context, id ApplicationID) ([]SupportDocumentDetails, error) {
 	return get[[]SupportDocumentDetails](ctx, s.client, request{
 		path: "/api/ApplicationApproval/get-required-documents/{applicationId}",
 		args: []string{id.String()},
+	})
+}
+
+// SubmitRequiredDocument uploads a document that [ApprovalService.RequiredDocuments]
+// asks for: see [Document]. requirement and fileType are the identifier and the document
+// type found there. fileType is not a content type.
+//
+// It needs an offer that has not expired. After an unknown outcome read
+// [ApprovalService.RequiredDocuments].
+//
+// Route: POST /api/ApplicationApproval/submit-required-document/{applicationId}
+func (s *ApprovalService) SubmitRequiredDocument(ctx context.Context, id ApplicationID, requirement RequirementID, fileType string, doc Document) error {
+	return submit(ctx, s.client, doc, request{
+		path:      "/api/ApplicationApproval/submit-required-document/{applicationId}",
+		args:      []string{id.String()},
+		query:     []param{{"supportingDocumentId", requirement.String(), true}, {"fileType", fileType, true}},
+		checkWith: "Approval.RequiredDocuments",
+	})
+}
+
+// SubmitDocument uploads a document that was not asked for: see [Document]. The service
+// requires fileType, a document type, although it does not use it when it stores the file.
+//
+// It needs an offer that has not expired. After an unknown outcome no read shows whether
+// the document has arrived.
+//
+// Route: POST /api/ApplicationApproval/submit-document/{applicationId}
+func (s *ApprovalService) SubmitDocument(ctx context.Context, id ApplicationID, fileType string, doc Document) error {
+	return submit(ctx, s.client, doc, request{
+		path:  "/api/ApplicationApproval/submit-document/{applicationId}",
+		args:  []string{id.String()},
+		query: []param{{"fileType", fileType, true}},
 	})
 }

@@ -2,32 +2,15 @@ package lending
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
 	"time"
+
+	"github.com/lendingapi/lending-go/internal/signin"
 )
-
-// Token is what authenticates calls: a bearer token.
-type Token struct {
-	Value   Secret
-	Expires time.Time // zero if it is not known
-}
-
-// TokenSource gives the token for a call. It is asked before every call, by many
-// goroutines at once.
-//
-// A source that also has a method Invalidate(Token) is told of a token that the
-// service has refused, and is asked again for a read.
-type TokenSource interface {
-	// Token returns the token for one call.
-	Token(ctx context.Context) (Token, error)
-}
-
-// StaticToken returns a source that always gives the same token.
-func StaticToken(token string) TokenSource { return staticToken{NewSecret(token)} }
-
-type staticToken struct{ value Secret }
-
-func (t staticToken) Token(context.Context) (Token, error) { return Token{Value: t.value}, nil }
 
 // Credentials are what [WithCredentials] signs in with.
 type Credentials struct {
@@ -60,20 +43,22 @@ type Challenge struct {
 // TwoFactorRequiredError says that a sign-in needs a code and that there is no
 // function to ask for it, or that nobody waited until it had the code. Give Challenge
 // and the code to [Session.CompleteTwoFactor]. errors.Is finds [ErrSignInRequired] in it.
-type TwoFactorRequiredError struct{ Challenge Challenge }
+type TwoFactorRequiredError struct {
+	safe
+
+	Challenge Challenge
+}
 
 // Error does not name the user.
 func (e *TwoFactorRequiredError) Error() string {
 	return "lending: sign-in required: the service has sent a two-factor code"
 }
 
-func (*TwoFactorRequiredError) safe() {}
-
 // Is reports whether target is [ErrSignInRequired].
 func (e *TwoFactorRequiredError) Is(target error) bool { return target == ErrSignInRequired }
 
 // AuthService signs in. Most programs never call it: [WithCredentials] does.
-type AuthService struct{ client *Client }
+type AuthService struct{ client *carrier }
 
 // LoginRequest is what a user signs in with.
 type LoginRequest struct {
@@ -139,6 +124,8 @@ func (s *AuthService) Login(ctx context.Context, login LoginRequest) (*FullAppli
 		body:      login,
 		anonymous: true,
 		signIn:    true,
+
+		tokenTells: true,
 	})
 }
 
@@ -153,6 +140,8 @@ func (s *AuthService) ValidateTwoFactor(ctx context.Context, login TwoFactorLogi
 		body:      login,
 		anonymous: true,
 		signIn:    true,
+
+		tokenTells: true,
 	})
 }
 
@@ -168,4 +157,175 @@ func (s *AuthService) RefreshToken(ctx context.Context) (Secret, error) {
 		path:   "/api/Authenication/refresh-token",
 		signIn: true,
 	})
+}
+
+// The steps of a sign-in, which the engine of a [Session] takes.
+
+const maxCodes = 3 // two-factor codes tried for one sign-in
+
+// reply is the answer to a step of a sign-in or to a refresh.
+type reply struct {
+	Response
+	sent time.Time // when it was asked for
+}
+
+// signIn is the engine's way to a new token.
+func (s *session) signIn(ctx context.Context) (signin.Issue, error) {
+	codeSent := false
+	return contained(func() (signin.Issue, error) { return s.login(ctx, &codeSent) }, &codeSent)
+}
+
+// complete is the second step of a sign-in that another call began.
+func (s *session) complete(ctx context.Context, challenge Challenge, code string) (signin.Issue, error) {
+	return contained(func() (signin.Issue, error) {
+		answer := reply{sent: time.Now()}
+		user, err := s.validate(CaptureResponse(ctx, &answer.Response), challenge, code)
+		if err != nil {
+			return signin.Issue{}, err
+		}
+		return signedIn(user, &answer)
+	}, new(bool))
+}
+
+// login signs in, with a second step if the service asks for one: then it sets codeSent.
+func (s *session) login(ctx context.Context, codeSent *bool) (signin.Issue, error) {
+	answer := reply{sent: time.Now()}
+	ctx = CaptureResponse(ctx, &answer.Response)
+	user, err := s.auth.Login(ctx, LoginRequest{
+		Username:           s.credentials.Username,
+		Password:           s.credentials.Password,
+		TrustedDeviceToken: s.credentials.TrustedDeviceToken,
+		IPAddress:          s.credentials.IPAddress,
+	})
+	if err == nil && user.RequiresTwoFactor {
+		*codeSent = true
+		user, err = s.secondStep(ctx, &answer)
+	}
+	if err != nil {
+		return signin.Issue{}, err
+	}
+	return signedIn(user, &answer)
+}
+
+// secondStep asks for the code. If it ends before there is one, the code is still due.
+func (s *session) secondStep(ctx context.Context, answer *reply) (*FullApplicationUser, error) {
+	challenge := Challenge{s.credentials.Username, s.credentials.IPAddress, time.Now().UTC(), 1}
+	if s.credentials.TwoFactor == nil {
+		return nil, &TwoFactorRequiredError{Challenge: challenge}
+	}
+	user, err := s.tryCodes(ctx, challenge, answer)
+	if err != nil && ctx.Err() != nil {
+		err = &TwoFactorRequiredError{Challenge: challenge}
+	}
+	return user, err
+}
+
+// tryCodes asks for the code, and again if it was wrong.
+func (s *session) tryCodes(ctx context.Context, challenge Challenge, answer *reply) (*FullApplicationUser, error) {
+	for refusal := error(nil); ; challenge.Attempt++ {
+		code, err := s.credentials.TwoFactor(ctx, challenge)
+		if err != nil {
+			return nil, errors.Join(refusal, &signInError{text: "the TwoFactor function failed", cause: hide(err), mild: true, needsPerson: true})
+		}
+		answer.sent = time.Now()
+		user, err := s.validate(ctx, challenge, code)
+		wrong := isRefusal(err) || err == nil && user.Token.IsZero()
+		if !wrong || challenge.Attempt == maxCodes {
+			return user, err
+		}
+		refusal = err
+	}
+}
+
+func (s *session) validate(ctx context.Context, challenge Challenge, code string) (*FullApplicationUser, error) {
+	return s.auth.ValidateTwoFactor(ctx, TwoFactorLoginRequest{
+		Username:  challenge.Username,
+		Code:      NewSecret(code),
+		IPAddress: challenge.IPAddress,
+	})
+}
+
+// signedIn returns the token in the answer to the last step of a sign-in.
+func signedIn(user *FullApplicationUser, answer *reply) (signin.Issue, error) {
+	if !isHeaderSafe(user.Token.Reveal()) {
+		return signin.Issue{}, &signInError{text: "the service signed in without a usable token", empty: true, needsPerson: true}
+	}
+	told := user.ExpiresUTC
+	if told.IsZero() {
+		told = jwtExpiry(user.Token)
+	}
+	issued, expires := time.Now(), onOurClock(told, answer)
+	life := lifeByService(told, answer)
+	life = max(expires.Sub(issued), min(life, expires.Sub(answer.sent)))
+	if expires.Sub(issued) <= signin.Margin(expires.Sub(answer.sent)) {
+		issued = answer.sent // too much of its life has passed on the way
+	}
+	return signin.Issue{Token: user.Token.Reveal(), Issued: issued, Expires: expires, Life: life}, nil
+}
+
+// lifeByService returns the life of a token that expires at told, by the service's clock
+// alone: a slow answer must not shorten it, because refreshed tokens inherit it. The Date
+// of the answer is cut to the second. Without a Date the life is 0.
+func lifeByService(told time.Time, answer *reply) time.Duration {
+	date, err := http.ParseTime(answer.Header.Get("Date"))
+	if err != nil {
+		return 0
+	}
+	return told.Sub(date) - time.Second
+}
+
+// refresh exchanges token. The answer does not tell how long the new token lives: life,
+// unless it is a JWT that says otherwise.
+func (s *session) refresh(ctx context.Context, token string, life time.Duration) (signin.Issue, error) {
+	return contained(func() (signin.Issue, error) {
+		answer := reply{sent: time.Now()}
+		value, err := post[Secret](CaptureResponse(ctx, &answer.Response), s.auth.client, request{
+			path:  "/api/Authenication/refresh-token",
+			token: Token{Value: NewSecret(token)},
+		})
+		if err != nil {
+			return signin.Issue{}, err
+		}
+		if !isHeaderSafe(value.Reveal()) {
+			return signin.Issue{}, &signInError{text: "the service refreshed without a usable token"}
+		}
+		expires := onOurClock(jwtExpiry(value), &answer)
+		if !expires.After(answer.sent) && life > 0 {
+			expires = answer.sent.Add(life)
+		}
+		return signin.Issue{Token: value.Reveal(), Issued: answer.sent, Expires: expires}, nil
+	}, new(bool))
+}
+
+// jwtExpiry returns the exp claim of a token that is a JWT, else the zero Time. The
+// signature is the service's business: the time is only a hint.
+func jwtExpiry(token Secret) time.Time {
+	parts := strings.Split(token.Reveal(), ".")
+	if len(parts) != 3 {
+		return time.Time{}
+	}
+	claims, err := base64.RawURLEncoding.DecodeString(parts[1])
+	var claim struct{ Exp float64 }
+	if err != nil || json.Unmarshal(claims, &claim) != nil || claim.Exp < 1 || claim.Exp > 1e10 {
+		return time.Time{}
+	}
+	return time.Unix(int64(claim.Exp), 0)
+}
+
+// maxSkew is the largest difference of clocks that is believed: a Date further off is a
+// mistake of whoever wrote it, and no reason to doubt the time that is moved by it.
+const maxSkew = 24 * time.Hour
+
+// onOurClock moves a time of the service's clock to ours, by the Date of its answer. That
+// was written between sending and now, however long the answer was on its way: clocks that
+// may agree to two seconds are taken to agree, and of others the difference that lets a
+// token expire sooner is believed.
+func onOurClock(t time.Time, answer *reply) time.Time {
+	date, err := http.ParseTime(answer.Header.Get("Date"))
+	least, most := answer.sent.Sub(date), time.Since(date)
+	agree := least < 2*time.Second && most > -2*time.Second
+	if err != nil || t.IsZero() || agree || least.Abs() > maxSkew {
+		return t
+	}
+	return t.Add(least)
 }

@@ -7,7 +7,7 @@ import (
 
 // BulkService creates many records in one call. Whether a call is all or nothing is
 // not published: a 400 that names no field leaves its outcome unknown.
-type BulkService struct{ client *Client }
+type BulkService struct{ client *carrier }
 
 // ApplicationResponse is an application that a bulk call created. Its fields are not
 // published.

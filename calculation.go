@@ -6,7 +6,7 @@ import (
 )
 
 // CalculationService calculates what financing costs.
-type CalculationService struct{ client *Client }
+type CalculationService struct{ client *carrier }
 
 // CalculationRequest is what a calculation starts from. A field that is left empty
 // is not sent, except FixedRepaymentCalculation.

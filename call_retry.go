@@ -2,7 +2,6 @@ package lending
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net/http"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 
 	"github.com/lendingapi/lending-go/internal/backoff"
+	"github.com/lendingapi/lending-go/internal/neterr"
 )
 
 // The bounds on repeating a read.
@@ -70,8 +70,7 @@ var errNoTime = hidden("the deadline comes before the time to try again", contex
 
 func isTransient(resp *http.Response, err error) bool {
 	if err != nil {
-		var certificate *tls.CertificateVerificationError
-		return !errors.As(err, &certificate) && !errors.Is(err, ErrTooLarge) && !isPlaintext(err)
+		return !neterr.IsPermanent(err) && !errors.Is(err, ErrTooLarge)
 	}
 	switch resp.StatusCode {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,

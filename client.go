@@ -4,15 +4,13 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,32 +31,20 @@ type Client struct {
 	Loans         *LoansService
 	Webhooks      *WebhooksService
 
-	hidden *opaque.Value[*settings]
+	carrier *carrier
 }
 
-func (c *Client) settings() *settings { return (*c.hidden)() }
+// config is what the options set.
+type config struct {
+	settings
 
-// settings is what the options set.
-type settings struct {
-	base      url.URL
-	userAgent []string // the value of the header
-	http      http.Client
-	fresh     http.RoundTripper // sends mutations and checks, each on a connection of its own
-	foreign   bool              // the http.Client is the caller's: it may speak HTTP/2 and add headers
-	maxConns  int               // of each kind; 0 if no option says it
-	tokens    TokenSource
-	session   *Session
-	store     TokenStore
-	logger    *slog.Logger
-	observers []func(context.Context, Attempt)
-
-	callObservers []func(context.Context, Call) (context.Context, func(Call))
-
-	idempotency Idempotency // nil if there is none
+	session  *Session
+	store    TokenStore
+	maxConns int // of each kind; 0 if no option says it
 }
 
 // Option changes how [New] makes a client.
-type Option func(*settings) error
+type Option func(*config) error
 
 // WithHTTPClient sends through hc instead of a client of the package's own, which
 // has time limits for each stage, speaks HTTP/1.1, makes a connection for each mutation
@@ -87,11 +73,11 @@ type Option func(*settings) error
 // or of the TLS handshake. That of a proxy which refuses to connect does not say it. A
 // time limit that ends any of these leaves the outcome unknown.
 func WithHTTPClient(hc *http.Client) Option {
-	return func(s *settings) error {
+	return func(c *config) error {
 		if hc == nil {
 			return argumentError("WithHTTPClient", CodeRequired, "needs a client")
 		}
-		s.http, s.foreign = *hc, true
+		c.http, c.foreign = *hc, true
 		return nil
 	}
 }
@@ -108,11 +94,11 @@ func WithHTTPClient(hc *http.Client) Option {
 // With [WithHTTPClient] the bound is MaxConnsPerHost of that client's Transport, and
 // WithMaxConns is an [*ArgumentError].
 func WithMaxConns(n int) Option {
-	return func(s *settings) error {
+	return func(c *config) error {
 		if n < 1 {
 			return argumentError("WithMaxConns", CodeRange, "must be at least 1")
 		}
-		s.maxConns = n
+		c.maxConns = n
 		return nil
 	}
 }
@@ -120,14 +106,14 @@ func WithMaxConns(n int) Option {
 // WithTokenSource authenticates with the tokens of source, which is asked before
 // every call and should keep a token until it expires.
 func WithTokenSource(source TokenSource) Option {
-	return func(s *settings) error {
+	return func(c *config) error {
 		if source == nil {
 			return argumentError("WithTokenSource", CodeRequired, "needs a source")
 		}
-		if s.tokens != nil {
+		if c.tokens != nil {
 			return argumentError("WithTokenSource", CodeConflict, "is not possible together with another source of tokens")
 		}
-		s.tokens = source
+		c.tokens = source
 		return nil
 	}
 }
@@ -135,14 +121,27 @@ func WithTokenSource(source TokenSource) Option {
 // WithCredentials signs in with username and password when a token is needed, and
 // again when it has expired: see [Session].
 func WithCredentials(credentials Credentials) Option {
-	return func(s *settings) error {
-		var c checks
-		credentials.check(&c)
-		if err := c.err(nil); err != nil {
+	return func(c *config) error {
+		var rules checks
+		credentials.check(&rules)
+		if err := rules.err("", ""); err != nil {
 			return err
 		}
-		s.session = newSession(credentials)
-		return WithTokenSource(s.session)(s)
+		c.session = newSession(credentials)
+		return WithTokenSource(c.session)(c)
+	}
+}
+
+// WithTokenStore keeps the token of [WithCredentials] in store, from where other
+// sessions, later ones or those of other processes, take it: see [Session]. Each account
+// of each service needs a store of its own: the token of another is an error.
+func WithTokenStore(store TokenStore) Option {
+	return func(c *config) error {
+		if store == nil {
+			return argumentError("WithTokenStore", CodeRequired, "needs a store")
+		}
+		c.store = store
+		return nil
 	}
 }
 
@@ -151,12 +150,12 @@ func WithCredentials(credentials Credentials) Option {
 // background of a [Session] is logged too. What a server sends beyond its answers
 // net/http itself writes to the standard logger of package log.
 func WithLogger(logger *slog.Logger) Option {
-	return func(s *settings) error {
+	return func(c *config) error {
 		if logger == nil {
 			return argumentError("WithLogger", CodeRequired, "needs a logger")
 		}
-		s.logger = logger
-		s.observers = append(s.observers, func(ctx context.Context, a Attempt) { a.log(ctx, logger) })
+		c.logger = logger
+		c.observers = append(c.observers, func(ctx context.Context, a Attempt) { a.log(ctx, logger) })
 		return nil
 	}
 }
@@ -165,11 +164,11 @@ func WithLogger(logger *slog.Logger) Option {
 // the context of the call: a span or a metric of the attempt can be made from both.
 // It must be fast and safe for concurrent use.
 func WithObserver(observe func(context.Context, Attempt)) Option {
-	return func(s *settings) error {
+	return func(c *config) error {
 		if observe == nil {
 			return argumentError("WithObserver", CodeRequired, "needs a function")
 		}
-		s.observers = append(s.observers, observe)
+		c.observers = append(c.observers, observe)
 		return nil
 	}
 }
@@ -184,11 +183,11 @@ func WithObserver(observe func(context.Context, Attempt)) Option {
 // concurrent use. The iterators make a call for every page, and a sign-in is a call of
 // its own.
 func WithCallObserver(begin func(context.Context, Call) (context.Context, func(Call))) Option {
-	return func(s *settings) error {
+	return func(c *config) error {
 		if begin == nil {
 			return argumentError("WithCallObserver", CodeRequired, "needs a function")
 		}
-		s.callObservers = append(s.callObservers, begin)
+		c.callObservers = append(c.callObservers, begin)
 		return nil
 	}
 }
@@ -203,59 +202,80 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &settings{base: *base, userAgent: []string{"lending-go/" + version()}}
+	c := &config{settings: settings{base: *base, userAgent: []string{"lending-go/" + version()}}}
 	for _, opt := range opts {
 		if opt == nil {
 			continue
 		}
-		if err := opt(s); err != nil {
+		if err := opt(c); err != nil {
 			return nil, err
 		}
 	}
-	if s.http.Transport == nil {
-		s.http.Transport = http.DefaultTransport
-	}
-	s.fresh = s.http.Transport
-	switch {
-	case !s.foreign:
-		transport := newTransport(cmp.Or(s.maxConns, defaultMaxConns))
-		s.http.Transport, s.fresh = transport, onceEach(transport)
-	case s.maxConns > 0:
-		return nil, argumentError("WithMaxConns", CodeConflict, "is not possible together with WithHTTPClient: set MaxConnsPerHost of its Transport")
-	}
-	s.http.Jar = nil
-
-	hidden := opaque.Hide(s)
-	c := &Client{hidden: &hidden}
-	c.Applications = &ApplicationsService{c}
-	c.Approval = &ApprovalService{c}
-	c.Auth = &AuthService{c}
-	c.Bulk = &BulkService{c}
-	c.Calculation = &CalculationService{c}
-	c.Communication = &CommunicationService{c}
-	c.Customers = &CustomersService{c}
-	c.Loans = &LoansService{c}
-	c.Webhooks = &WebhooksService{c}
-	if err := c.bindSession(); err != nil {
+	if err := c.setTransport(); err != nil {
 		return nil, err
 	}
-	return c, nil
+	client := clientOf(&carrier{opaque.Hide(&c.settings)})
+	if c.session != nil {
+		c.session.bind(client.Auth, c.store)
+	} else if c.store != nil {
+		return nil, argumentError("WithTokenStore", CodeConflict, "needs WithCredentials")
+	}
+	return client, nil
+}
+
+// clientOf returns a client with the services of c.
+func clientOf(c *carrier) *Client {
+	return &Client{
+		Applications:  &ApplicationsService{c},
+		Approval:      &ApprovalService{c},
+		Auth:          &AuthService{c},
+		Bulk:          &BulkService{c},
+		Calculation:   &CalculationService{c},
+		Communication: &CommunicationService{c},
+		Customers:     &CustomersService{c},
+		Loans:         &LoansService{c},
+		Webhooks:      &WebhooksService{c},
+		carrier:       c,
+	}
+}
+
+func (c *config) setTransport() error {
+	if c.http.Transport == nil {
+		c.http.Transport = http.DefaultTransport
+	}
+	c.fresh = c.http.Transport
+	switch {
+	case !c.foreign:
+		transport := newTransport(cmp.Or(c.maxConns, defaultMaxConns))
+		c.http.Transport, c.fresh = transport, onceEach(transport)
+	case c.maxConns > 0:
+		return argumentError("WithMaxConns", CodeConflict, "is not possible together with WithHTTPClient: set MaxConnsPerHost of its Transport")
+	}
+	c.http.Jar = nil
+	return nil
+}
+
+// Session returns the session of a client made with [WithCredentials], nil for
+// another one.
+func (c *Client) Session() *Session {
+	session, _ := c.carrier.settings().tokens.(*Session)
+	return session
 }
 
 // Close ends a sign-in or refresh under way, waits for it, and closes idle
 // connections. Calls under way go on.
 func (c *Client) Close() error {
-	if c.settings().session != nil {
-		c.settings().session.state().close()
+	if session := c.Session(); session != nil {
+		session.state().engine.Close()
 	}
-	if !c.settings().foreign {
-		c.settings().http.CloseIdleConnections()
+	if s := c.carrier.settings(); !s.foreign {
+		s.http.CloseIdleConnections()
 	}
 	return nil
 }
 
 // String returns the address of the service.
-func (c *Client) String() string { return "lending client of " + c.settings().base.String() }
+func (c *Client) String() string { return "lending client of " + c.carrier.settings().base.String() }
 
 // parseBaseURL refuses what would lose a part of the address or send a token in the
 // clear. Its errors do not quote the address, which can hold a password.
@@ -277,7 +297,7 @@ func parseBaseURL(s string) (*url.URL, error) {
 	for segment := range strings.SplitSeq(u.Path, "/") {
 		c.that(segment != "." && segment != "..", field, CodeUnsafe, "must not hold dot segments")
 	}
-	if err := c.err(nil); err != nil {
+	if err := c.err("", ""); err != nil {
 		return nil, err
 	}
 	return &url.URL{
@@ -286,15 +306,6 @@ func parseBaseURL(s string) (*url.URL, error) {
 		Path:    strings.TrimRight(u.Path, "/"),
 		RawPath: strings.TrimRight(u.EscapedPath(), "/"),
 	}, nil
-}
-
-func isLoopback(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
-}
-
-func argumentError(field, code, message string) error {
-	return &ArgumentError{Fields: []FieldError{{field, message, code}}}
 }
 
 // defaultMaxConns bounds the connections of each kind: see [WithMaxConns].
@@ -371,47 +382,47 @@ func versionIn(info *debug.BuildInfo) string {
 	return devel
 }
 
-// Response is what the service answered to one call: see [CaptureResponse]. It can
-// hold tokens and what was sent: under fmt, slog and json.Marshal it shows its status
-// and its size.
+// Do calls a route that this package has no method for, with the client's token,
+// checks, errors, redaction and limits. Say whether it changes something: a [Read] is
+// repeated after transient failures, a [Mutation] is sent at most once. Which read
+// settles an unknown outcome is for the caller to know.
 //
-// In an unexported field of another struct fmt calls no method, and prints Header and
-// Body with that struct: keep a *Response there, of which it prints the address under
-// %v, %+v and %#v. What prints by reflection alone, as testify
-// does with what differs, shows all of it.
-type Response struct {
-	StatusCode int
-	Header     http.Header
-	Body       []byte // decoded, as far as it was received
-}
-
-// String shows status and size.
-func (r Response) String() string {
-	return fmt.Sprintf("%d %s, %d bytes", r.StatusCode, http.StatusText(r.StatusCode), len(r.Body))
-}
-
-// Format prints [Response.String] under every verb.
-func (r Response) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, r.String()) }
-
-// LogValue logs [Response.String].
-func (r Response) LogValue() slog.Value { return slog.StringValue(r.String()) }
-
-// MarshalJSON writes [Response.String].
-func (r Response) MarshalJSON() ([]byte, error) { return json.Marshal(r.String()) }
-
-type captureKey struct{}
-
-// captured returns where the answer of a call is to be kept, emptied; nil for nowhere.
-func captured(ctx context.Context) *Response {
-	into, _ := ctx.Value(captureKey{}).(*Response)
-	if into != nil {
-		*into = Response{}
+// The Record that it returns holds whatever JSON the service answered, and nothing
+// where it answered without content. Which of it is a success is for the caller to know
+// too: {"success":false} is no error here.
+//
+// The interface mentions routes that it does not show, and says of them: the routes
+// that look up customers of an invoice take any number of records at a time, answer
+// 400 where they find nothing, which [IsNotFound] reports, and answer with one envelope
+// although an array is declared. Of the reports for partners it says nothing but that
+// they exist.
+func (c *Client) Do(ctx context.Context, raw RawRequest) (*Record, error) {
+	r := request{method: raw.Method, path: raw.Path, args: raw.Args, body: raw.Body, effect: raw.Effect, anonymous: raw.Anonymous}
+	var failed checks
+	raw.check(&failed)
+	if !isTemplate(raw.Path) {
+		r.path = "" // it may hold values, which errors do not show
 	}
-	return into
-}
-
-// CaptureResponse returns a context whose calls fill into with the last answer of the
-// service, also when they return an error. It is for one call at a time.
-func CaptureResponse(ctx context.Context, into *Response) context.Context {
-	return context.WithValue(ctx, captureKey{}, into)
+	if !slices.Contains(rawMethods, raw.Method) {
+		r.method = ""
+	}
+	if err := failed.err(r.method, r.path); err != nil {
+		captured(ctx)
+		x := &exchange{client: c.carrier, request: r}
+		defer func() { x.end(err) }()
+		x.begin(ctx)
+		return nil, err
+	}
+	for name, values := range raw.Query {
+		for _, value := range values {
+			r.query = append(r.query, param{name, value, false})
+		}
+	}
+	slices.SortStableFunc(r.query, func(a, b param) int { return strings.Compare(a.name, b.name) })
+	r.signIn = strings.HasPrefix(strings.ToLower(r.path), "/api/authenication/")
+	record, err := call[Record](ctx, c.carrier, r)
+	if err != nil {
+		return nil, err
+	}
+	return &record, nil
 }

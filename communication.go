@@ -6,7 +6,13 @@ import (
 )
 
 // CommunicationService reads and posts the messages of an application.
-type CommunicationService struct{ client *Client }
+//
+// A list without records is empty. [IsNotFound] reports an application that does not
+// exist.
+//
+// If a method returns only an error, the service declares no answer for its route. A
+// body that is false or reports a failure leaves the outcome unknown.
+type CommunicationService struct{ client *carrier }
 
 // Message is a message. Its fields are not published.
 type Message struct{ Record }
@@ -18,9 +24,6 @@ type CommunicationRequest struct {
 }
 
 // Messages returns messages of the application, at most [MaxTake] at a time.
-//
-// Where there are none the list is empty; [IsNotFound] reports an application that does not
-// exist.
 //
 // Route: GET /api/Communication/get-all-messages/{applicationId}
 func (s *CommunicationService) Messages(ctx context.Context, id ApplicationID, opts *ListOptions) ([]Message, error) {
@@ -42,9 +45,8 @@ func (s *CommunicationService) AllMessages(ctx context.Context, id ApplicationID
 
 // Post posts a message, of which people may be notified.
 //
-// message may be nil: the route accepts a call without a body. No answer is declared:
-// one that is false or reports a failure leaves the outcome unknown. After an unknown
-// outcome read [CommunicationService.Messages] before posting again.
+// message may be nil: the route accepts a call without a body. After an unknown outcome
+// read [CommunicationService.Messages] before posting again.
 //
 // Route: POST /api/Communication/post-messages/{applicationId}
 func (s *CommunicationService) Post(ctx context.Context, id ApplicationID, message *CommunicationRequest) error {

@@ -3,7 +3,9 @@ package lending
 import "context"
 
 // CustomersService finds customers. [ApplicationsService.CreateCustomer] creates them.
-type CustomersService struct{ client *Client }
+//
+// [IsNotFound] reports a customer that does not exist.
+type CustomersService struct{ client *carrier }
 
 // GetByEmail finds a customer by e-mail address, which travels in the query: the
 // service's own access logs may hold it.
@@ -20,8 +22,6 @@ func (s *CustomersService) GetByEmail(ctx context.Context, email string) (*Recor
 }
 
 // GetByID returns a customer. The shape of the answer is not published.
-//
-// [IsNotFound] reports one who does not exist.
 //
 // Route: GET /api/Customer/get-customer-by-id/{customerId}
 func (s *CustomersService) GetByID(ctx context.Context, id CustomerID) (*Record, error) {

@@ -29,8 +29,26 @@ var expectContinue = []string{"100-continue"}
 // it will have it.
 const expectAbove = 256 << 10
 
-// Document is a file to upload. It is read once, front to back, while it is being
-// sent and a little ahead of that, and never held in memory whole.
+// Document is a file to upload, of 1 to [MaxDocument] bytes. The client reads Content once,
+// from front to back, while it sends the file and a little ahead of that. It never holds
+// the whole file in memory.
+//
+// If Content holds less or more than its size, or fails, the client breaks the upload off,
+// so that the service cannot take the part for the whole: the outcome is [OutcomeNotSent].
+// Content is read even if the upload fails: rewind it before another try. If ctx has no
+// deadline, an upload ends after two minutes without progress. If ctx ends, or the service
+// answers before it has the whole file, the upload does not wait for a Content that blocks:
+// its Read may still be under way.
+//
+// If a file is larger than 256 KiB, or its size is unknown, the client asks the service
+// first whether it accepts the file (Expect: 100-continue). A refusal can then be read, and
+// nothing is sent in vain. With [WithHTTPClient] this needs a transport whose
+// [http.Transport.ExpectContinueTimeout] is not 0. A transport made by hand, and that of
+// Client of httptest's Server, have 0: they send the file at once.
+//
+// An answer other than true is an error whose outcome is [OutcomeUnknown], also false:
+// nothing says that no file was stored. A file too large for the service's host is
+// [ErrTooLarge].
 type Document struct {
 	Name    string    // of the file; an [os.File] or [fs.File] has one itself
 	Content io.Reader // what the file holds, from where the reader stands
@@ -47,72 +65,6 @@ type Document struct {
 	Progress func(sent, total int64)
 }
 
-// SubmitBankStatement uploads a bank statement. It needs an application and, unlike
-// the uploads of [ApprovalService], no offer.
-//
-// The file must hold 1 to [MaxDocument] bytes. One whose Content holds less or more
-// than its size, or fails, is broken off so that the service cannot take the part for
-// the whole: the outcome is [OutcomeNotSent]. It is sent once, and Content is read
-// even if the upload fails: rewind it before another try. Without a deadline in ctx
-// an upload ends after two minutes without any progress. When ctx ends, or the service
-// answers before it has the whole file, the upload does not wait for a Content that
-// blocks: its Read may still be under way.
-//
-// Before a file of more than 256 KiB, or of unknown size, is sent the service is asked
-// whether it will have it (Expect: 100-continue), so that a refusal can be read and
-// nothing is sent in vain, and its connection is not used again. With [WithHTTPClient]
-// that needs a transport whose [http.Transport.ExpectContinueTimeout] is not 0, as it is
-// in one made by hand and in that of Client of httptest's Server: those send the file at
-// once.
-//
-// An answer other than true is an error, whose outcome is [OutcomeUnknown]: false as well,
-// of which nothing says that nothing was stored, and none at all. Too large a file for the
-// service's host is [ErrTooLarge]. After an unknown outcome read
-// [ApplicationsService.Status].
-//
-// Route: POST /api/Application/submit-bankstatement-document/{applicationId}
-func (s *ApplicationsService) SubmitBankStatement(ctx context.Context, id ApplicationID, doc Document) error {
-	return submit(ctx, s.client, doc, request{
-		path:      "/api/Application/submit-bankstatement-document/{applicationId}",
-		args:      []string{id.String()},
-		checkWith: "Applications.Status",
-	})
-}
-
-// SubmitRequiredDocument uploads a document that [ApprovalService.RequiredDocuments]
-// asks for: requirement and fileType are the identifier and the document type found
-// there. fileType is not a content type.
-//
-// It needs an offer that has not expired. How the file is sent, and what an error
-// means, is said at [ApplicationsService.SubmitBankStatement]; after an unknown
-// outcome read [ApprovalService.RequiredDocuments].
-//
-// Route: POST /api/ApplicationApproval/submit-required-document/{applicationId}
-func (s *ApprovalService) SubmitRequiredDocument(ctx context.Context, id ApplicationID, requirement RequirementID, fileType string, doc Document) error {
-	return submit(ctx, s.client, doc, request{
-		path:      "/api/ApplicationApproval/submit-required-document/{applicationId}",
-		args:      []string{id.String()},
-		query:     []param{{"supportingDocumentId", requirement.String(), true}, {"fileType", fileType, true}},
-		checkWith: "Approval.RequiredDocuments",
-	})
-}
-
-// SubmitDocument uploads a document that was not asked for. The service requires
-// fileType, a document type, although it does not use it when it stores the file.
-//
-// It needs an offer that has not expired. How the file is sent, and what an error
-// means, is said at [ApplicationsService.SubmitBankStatement]; no read shows whether
-// the document has arrived.
-//
-// Route: POST /api/ApplicationApproval/submit-document/{applicationId}
-func (s *ApprovalService) SubmitDocument(ctx context.Context, id ApplicationID, fileType string, doc Document) error {
-	return submit(ctx, s.client, doc, request{
-		path:  "/api/ApplicationApproval/submit-document/{applicationId}",
-		args:  []string{id.String()},
-		query: []param{{"fileType", fileType, true}},
-	})
-}
-
 var (
 	errStalled     = hidden("no progress for "+callTimeout.String(), context.DeadlineExceeded)
 	errNotAccepted = hidden("the service did not accept the document", nil)
@@ -121,10 +73,10 @@ var (
 )
 
 // submit uploads doc by r, to whose query it adds the name.
-func submit(ctx context.Context, c *Client, doc Document, r request) error {
+func submit(ctx context.Context, c *carrier, doc Document, r request) error {
 	u := newUpload(doc)
 	r.query = append(r.query, param{"fileName", u.name, true})
-	r.body, r.proof = u, provesDocument
+	r.body, r.acceptance = u, acceptDocument
 	ctx, stop := u.watch(ctx)
 	defer stop()
 	_, err := post[bool](ctx, c, r)
@@ -259,12 +211,6 @@ func (u *upload) print(ctx context.Context, w io.Writer) error {
 	return err
 }
 
-// isUpload reports whether the body of the request is made while it is sent.
-func (r *request) isUpload() bool {
-	_, ok := r.body.(*upload)
-	return ok
-}
-
 // watch ends ctx with the upload and, if it has no deadline, when there is no progress
 // for long.
 func (u *upload) watch(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -295,6 +241,8 @@ func (u *upload) bind(ctx context.Context, hr *http.Request) {
 		hr.Header["Expect"], hr.Close = expectContinue, true
 	}
 }
+
+func (u *upload) isWhole() bool { return u.complete.Load() }
 
 // Read reads the next part of the body, in a goroutine of the transport: there a panic
 // of Content or Progress would end the program, so it is handed to the caller's.
@@ -354,3 +302,24 @@ func (u *upload) broken(err error) error {
 	}
 	return hidden(fmt.Sprintf("the document could not be read after %d bytes", sent), err)
 }
+
+// acceptDocument says why an answer does not mean that the document was accepted:
+// "200 with true on success". The transport may go on sending after an early answer,
+// which does not make it a late one.
+func acceptDocument(x *exchange) error {
+	u, _ := x.request.body.(*upload)
+	u.early = u.early || !u.complete.Load()
+	switch body := string(x.said.body); {
+	case body == "false":
+		return errNotAccepted
+	case u.early:
+		return errEarlyAnswer
+	case body == "" || body == "null":
+		return ErrNoContent
+	case body != "true":
+		return errNotTrue
+	}
+	return nil
+}
+
+var errNotTrue = hidden("the answer is not true", nil)

@@ -2,21 +2,15 @@ package lending
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
+	"iter"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/url"
-	"os"
-	"reflect"
+	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/lendingapi/lending-go/internal/redact"
@@ -28,6 +22,8 @@ import (
 // value of any parameter: it may be logged. What the service says beyond that can
 // echo what was sent, and is reached through the fields.
 type Error struct {
+	safe
+
 	Method     string // of the request, for example "POST"
 	Route      string // path template, for example "/api/Loan/get-loan/{loanId}"
 	Effect     Effect
@@ -66,7 +62,7 @@ func (e *Error) Error() string {
 		b.WriteString(strings.TrimRight(fmt.Sprintf(": %d %s", e.StatusCode, http.StatusText(e.StatusCode)), " "))
 	}
 	if e.cause != nil {
-		b.WriteString(": " + describe(e.cause))
+		b.WriteString(": " + redact.Describe(e.cause))
 	}
 	if e.Problem != nil {
 		b.WriteString(e.Problem.summary())
@@ -143,250 +139,206 @@ func (e *Error) LogValue() slog.Value {
 		attrs = append(attrs, slog.Any("problem", e.Problem))
 	}
 	if e.cause != nil {
-		attrs = append(attrs, slog.String("cause", describe(e.cause)))
+		attrs = append(attrs, slog.String("cause", redact.Describe(e.cause)))
 	}
 	return slog.GroupValue(attrs...)
 }
 
-// hiddenError keeps an error for errors.Is and errors.As and shows another text,
-// because its own may quote URLs, headers or values.
-//
-// It is a net.Error itself, so that whoever looks for one finds this and not the
-// text below. It has no Unwrap, which would lead there. The error stands behind a
-// function: under %s fmt prints an error that is a string or a struct from any field,
-// also of a struct that is printed by value.
-type hiddenError struct {
-	text  string
-	cause func() error
-}
-
-func hidden(text string, cause error) *hiddenError {
-	return &hiddenError{text, func() error { return cause }}
-}
-
-func (e *hiddenError) Error() string { return e.text }
-
-// Is does not let an error inside, of a sign-in for example, say what only the call's
-// own answer can.
-func (e *hiddenError) Is(target error) bool {
-	switch target {
-	case ErrUnauthorized, ErrForbidden, ErrNotFound, ErrRateLimited, ErrOutcomeUnknown, ErrMayHaveHappened:
-		return false
-	case ErrTooLarge, ErrNoContent: // are also what this package says of an answer
-		if _, nested := errors.AsType[*Error](e.cause()); nested {
-			return false
-		}
-	}
-	return errors.Is(e.cause(), target)
-}
-
-// As finds no error by an interface, which one that quotes can satisfy too, and none of
-// a type of the packages below, whose errors quote. What tells where a dial or a look-up
-// failed is made anew of what may be shown.
-func (e *hiddenError) As(target any) bool {
-	switch target := target.(type) {
-	case **net.OpError:
-		dial := dialError(e.cause())
-		if dial != nil {
-			*target = &net.OpError{Op: dial.Op, Net: dial.Net, Addr: dial.Addr, Err: e.reason()}
-		}
-		return dial != nil
-	case **net.DNSError:
-		found, ok := errors.AsType[*net.DNSError](e.cause())
-		if ok {
-			*target = &net.DNSError{
-				Err: "not found", Name: found.Name,
-				IsTimeout: found.IsTimeout, IsTemporary: found.IsTemporary, IsNotFound: found.IsNotFound,
-			}
-		}
-		return ok
-	}
-	wanted := reflect.TypeOf(target).Elem()
-	return wanted.Kind() != reflect.Interface && !quotes(wanted) && errors.As(e.cause(), target)
-}
-
-// reason says why a dial failed, as the system does if it did.
-func (e *hiddenError) reason() error {
-	if errno, ok := errors.AsType[syscall.Errno](e.cause()); ok {
-		return errno
-	}
-	if e.Timeout() {
-		return os.ErrDeadlineExceeded
-	}
-	return errUnreachable
-}
-
-var errUnreachable = errors.New("unreachable")
-
-// quotes reports whether errors of the type t can hold what was sent or received. Those
-// of certificates hold names only.
-func quotes(t reflect.Type) bool {
-	switch t {
-	case reflect.TypeFor[*tls.CertificateVerificationError](), reflect.TypeFor[tls.AlertError]():
-		return false
-	}
-	if t.Kind() == reflect.Struct && t.NumField() == 3 && t.Field(0).Name == "StreamID" {
-		return true // net/http fills any that looks like an error of HTTP/2
-	}
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	for _, path := range []string{"net", "crypto/tls", "io/fs", "golang.org/x/net"} {
-		if t.PkgPath() == path || strings.HasPrefix(t.PkgPath(), path+"/") {
-			return true
-		}
-	}
-	return false
-}
-
-// dialError returns the error of dialing in err, nil if there is none. That of a proxy
-// lies in another *net.OpError, where errors.As stops.
-func dialError(err error) *net.OpError {
-	for network := (*net.OpError)(nil); errors.As(err, &network); err = network.Err {
-		if network.Op == "dial" {
-			return network
-		}
-	}
-	return nil
-}
-
-// Timeout reports whether a limit on time has ended the attempt.
-func (e *hiddenError) Timeout() bool {
-	var timeout net.Error
-	return errors.As(e.cause(), &timeout) && timeout.Timeout()
-}
-
-// Temporary is there for net.Error.
-func (e *hiddenError) Temporary() bool { return e.Timeout() }
-
-// Format prints the text under every verb.
-func (e *hiddenError) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, e.text) }
+// hidden returns an error with a text that may be shown, and a cause of which only
+// errors.Is and errors.As find something: see [Error.Unwrap].
+func hidden(text string, cause error) error { return redact.New(text, cause, notFrom(cause)...) }
 
 // hide returns err such that no text in its chain can quote what was sent or received.
-func hide(err error) error {
-	switch err {
-	case nil, context.Canceled, context.DeadlineExceeded: //nolint:errorlint // what wraps them may quote
-		return err
+func hide(err error) error { return redact.Hide(err, notFrom(err)...) }
+
+// ofAnswer are what only the call's own answer can say, and no error inside.
+var ofAnswer = []error{
+	ErrUnauthorized, ErrForbidden, ErrNotFound, ErrRateLimited, ErrOutcomeUnknown, ErrMayHaveHappened, ErrTooLarge, ErrNoContent,
+}
+
+// notFrom returns what errors.Is must not find in cause. The last two this package says of
+// an answer too.
+func notFrom(cause error) []error {
+	if _, nested := errors.AsType[*Error](cause); nested {
+		return ofAnswer
 	}
-	return hidden(describe(err), err)
+	return ofAnswer[:len(ofAnswer)-2]
 }
 
-// safeError is an error whose own text may be shown.
-type safeError interface {
-	error
-	safe()
-}
-
-func (*Error) safe()         {}
-func (*ArgumentError) safe() {}
-func (*hiddenError) safe()   {}
-func (*shapeError) safe()    {}
-
-func isSafe(err error) bool {
-	_, ok := err.(safeError) //nolint:errorlint // what it wraps comes after
-	return ok
-}
-
-// describe names the kind of err in words of its own.
-func describe(err error) string {
-	var network *net.OpError
-	var timeout net.Error
-	var dns *net.DNSError
-	if text, ok := redact.TextOf(err, isSafe); ok {
-		return text
-	}
+// OutcomeOf returns the outcome of the call that returned err: [OutcomeDone] for nil,
+// [OutcomeUnknown] for an error that is not of this package. It is the safe way to ask:
+// for an error that was wrapped without %w it returns OutcomeUnknown, while errors.Is with
+// [ErrMayHaveHappened] returns false.
+//
+// If err joins errors of several calls, those of reads do not count, and mutations whose
+// outcomes differ are OutcomeUnknown.
+//
+// A [*DecodeError] of the response of a mutation is [OutcomeDone], whatever else is in err.
+//
+// A failed read is never OutcomeDone. It is never [OutcomeNotSent] either once it was
+// tried: reads are repeated, and the last error does not tell of those before.
+func OutcomeOf(err error) Outcome {
+	var argument *ArgumentError
+	failed := outcomes(err)
 	switch {
-	case errors.Is(err, context.Canceled):
-		return "context canceled"
-	case err == context.DeadlineExceeded: //nolint:errorlint // net/http's own timeouts say that they are one too
-		return "deadline exceeded"
-	case errors.As(err, &network) && describeProxy(network) != "":
-		return describeProxy(network)
-	case errors.As(err, &dns):
-		return "host not found: " + dns.Name
-	case isCertificate(err):
-		return "TLS certificate not accepted"
-	case isPlaintext(err):
-		return "the server does not speak TLS"
-	case dialError(err) != nil:
-		return describeDial(dialError(err))
-	case errors.As(err, &timeout) && timeout.Timeout():
-		return "timeout"
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return "connection reset"
-	case errors.Is(err, fs.ErrNotExist):
-		return "no such file or directory"
-	case errors.Is(err, fs.ErrPermission):
-		return "permission denied"
-	case isStreamError(err):
-		return "the HTTP/2 stream was reset"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), strings.Contains(err.Error(), "GOAWAY"):
-		return "connection closed before the answer was complete"
+	case err == nil, errors.Is(err, knows(OutcomeDone)):
+		return OutcomeDone
+	case len(failed) == 1:
+		return failed[0]
+	case len(failed) > 1:
+		return OutcomeUnknown
+	case errors.Is(err, knows(OutcomeRejected)):
+		return OutcomeRejected
+	case errors.Is(err, knows(OutcomeUnknown)):
+		return OutcomeUnknown // what failed in it may look like an argument
+	case errors.Is(err, knows(OutcomeNotSent)), errors.As(err, &argument), errors.Is(err, ErrSignInRequired):
+		return OutcomeNotSent
 	}
-	for _, known := range []error{ErrTooLarge, ErrNoContent, ErrSignInRequired, ErrRepeatedPage, errHTML, errNotJSON, errBadToken, errNoAnswer, errSentAgain, errSentOften} {
-		if errors.Is(err, known) {
-			return known.Error()
+	return OutcomeUnknown
+}
+
+// outcomes returns the different outcomes of the calls in err: of the mutations if there
+// are any, of the first read if not.
+func outcomes(err error) []Outcome {
+	var reads, mutations []Outcome
+	for link := range errorsIn(err) {
+		switch failed, ok := link.(*Error); { //nolint:errorlint // one link at a time
+		case !ok:
+		case failed.Effect == Read:
+			reads = append(reads, failed.Outcome)
+		case !slices.Contains(mutations, failed.Outcome):
+			mutations = append(mutations, failed.Outcome)
 		}
 	}
-	for wrapped := (*url.Error)(nil); errors.As(err, &wrapped); {
-		err = wrapped.Err
+	if failed, ok := errors.AsType[*Error](err); ok && failed.Effect == Mutation && len(reads)+len(mutations) == 0 {
+		return []Outcome{failed.Outcome} // of an error that has an As of its own
 	}
-	return fmt.Sprintf("%s (%T)", unknownFailure, err)
-}
-
-// The operations of a *net.OpError that end before a proxy lets anything through.
-const (
-	opProxy = "proxyconnect"  // to the proxy
-	opSOCKS = "socks connect" // from it to the service
-)
-
-// describeProxy says what keeps a proxy from letting anything through, "" for the error of
-// another operation.
-func describeProxy(network *net.OpError) string {
-	switch network.Op {
-	case opProxy:
-		return "the proxy cannot be reached: " + describe(network.Err)
-	case opSOCKS:
-		return "the proxy does not connect" + to(network.Addr)
+	if len(mutations) == 0 {
+		return reads[:min(len(reads), 1)]
 	}
-	return ""
+	return mutations
 }
 
-func describeDial(dial *net.OpError) string {
-	if dial.Timeout() {
-		return "cannot connect" + to(dial.Addr) + ": timeout"
+// IsNotFound reports whether err is the error of a read that found no record. The service
+// has three ways to answer such a read, and does not publish which read uses which:
+//
+//   - 204, null or an empty body where a record is due: [ErrNoContent]
+//   - 404 with a problem record of the service
+//   - 400 with a problem record of the service that names no field
+//
+// The last is the weakest: "some legacy reads return 400 where a missing record might be
+// expected", and a failed business operation looks the same. A 400 that names fields
+// rejects the arguments. A problem record without title and error code may come from a
+// proxy, or from another service if the base URL is wrong. A list without records is empty
+// and no error.
+//
+// IsNotFound returns false for every error of a mutation, even one joined with a read's
+// error, and for errors wrapped without %w.
+//
+// A record that is not found may still appear: a mutation whose response was lost can
+// still be in flight.
+func IsNotFound(err error) bool {
+	found := false
+	for link := range errorsIn(err) {
+		switch link := link.(type) {
+		case *Error:
+			if link.Effect == Mutation {
+				return false
+			}
+			found = found || link.isNotFound()
+		case *ArgumentError:
+			return false // may be of a mutation
+		}
 	}
-	return "cannot connect" + to(dial.Addr)
+	return found && !errors.Is(err, ErrMayHaveHappened) && !errors.Is(err, ErrSignInRequired)
 }
 
-// to names addr in a sentence, if there is one.
-func to(addr net.Addr) string {
-	if addr == nil {
-		return ""
+// isNotFound reports whether e, of a read, says that there is no record.
+func (e *Error) isNotFound() bool {
+	switch e.StatusCode {
+	case http.StatusNotFound:
+		return e.Problem.isOfService()
+	case http.StatusBadRequest:
+		return e.Problem.isOfService() && len(e.Problem.Errors) == 0
 	}
-	return " to " + addr.String()
+	return errors.Is(e, ErrNoContent)
 }
 
-// unknownFailure begins the description of an error that may quote anything.
-const unknownFailure = "failed"
-
-// isCertificate reports whether the certificate of the other side was not accepted.
-func isCertificate(err error) bool {
-	var certificate *tls.CertificateVerificationError
-	var authority x509.UnknownAuthorityError
-	var hostname x509.HostnameError
-	return errors.As(err, &certificate) || errors.As(err, &authority) || errors.As(err, &hostname)
+// mayBeNotFound is IsNotFound for a read whose caller notices a wrong guess: any 400 or 404
+// will do, and a record without its id.
+func mayBeNotFound(err error) bool {
+	failed, ok := errors.AsType[*Error](err)
+	part, lost := errors.AsType[*shapeError](err)
+	return IsNotFound(err) || lost && part.path == "id" ||
+		ok && (failed.StatusCode == http.StatusNotFound || failed.StatusCode == http.StatusBadRequest)
 }
 
-// isPlaintext reports whether the server has answered in plain HTTP what was asked
-// over TLS. net/http says so in an error without a type.
-func isPlaintext(err error) bool {
-	var header tls.RecordHeaderError
-	return errors.As(err, &header) || strings.HasSuffix(err.Error(), "server gave HTTP response to HTTPS client")
+// errorsIn yields err and all that it wraps, the outermost first.
+func errorsIn(err error) iter.Seq[error] {
+	return func(yield func(error) bool) { yieldErrors(err, yield) }
 }
 
-// isStreamError reports whether a stream of HTTP/2 has ended without its connection.
-// net/http says so in errors whose types it does not export, or without any.
-func isStreamError(err error) bool {
-	return strings.Contains(err.Error(), "stream error: stream ID ")
+func yieldErrors(err error, yield func(error) bool) bool {
+	if err == nil {
+		return true
+	}
+	if !yield(err) {
+		return false
+	}
+	switch err := err.(type) { //nolint:errorlint // one link at a time
+	case interface{ Unwrap() error }:
+		return yieldErrors(err.Unwrap(), yield)
+	case interface{ Unwrap() []error }:
+		for _, inner := range err.Unwrap() {
+			if !yieldErrors(inner, yield) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Response is what the service answered to one call: see [CaptureResponse]. It can
+// hold tokens and what was sent: under fmt, slog and json.Marshal it shows its status
+// and its size.
+//
+// In an unexported field of another struct fmt calls no method, and prints Header and
+// Body with that struct: keep a *Response there, of which it prints the address under
+// %v, %+v and %#v. What prints by reflection alone, as testify
+// does with what differs, shows all of it.
+type Response struct {
+	StatusCode int
+	Header     http.Header
+	Body       []byte // decoded, as far as it was received
+}
+
+// String shows status and size.
+func (r Response) String() string {
+	return fmt.Sprintf("%d %s, %d bytes", r.StatusCode, http.StatusText(r.StatusCode), len(r.Body))
+}
+
+// Format prints [Response.String] under every verb.
+func (r Response) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, r.String()) }
+
+// LogValue logs [Response.String].
+func (r Response) LogValue() slog.Value { return slog.StringValue(r.String()) }
+
+// MarshalJSON writes [Response.String].
+func (r Response) MarshalJSON() ([]byte, error) { return json.Marshal(r.String()) }
+
+type captureKey struct{}
+
+// captured returns where the answer of a call is to be kept, emptied; nil for nowhere.
+func captured(ctx context.Context) *Response {
+	into, _ := ctx.Value(captureKey{}).(*Response)
+	if into != nil {
+		*into = Response{}
+	}
+	return into
+}
+
+// CaptureResponse returns a context whose calls fill into with the last answer of the
+// service, also when they return an error. It is for one call at a time.
+func CaptureResponse(ctx context.Context, into *Response) context.Context {
+	return context.WithValue(ctx, captureKey{}, into)
 }

@@ -55,7 +55,11 @@ func ExampleWithTokenStore() {
 		},
 	}
 	for range 3 { // runs of the program
-		store := lending.NewFileTokenStore(filepath.Join(directory, "token"))
+		store, err := lending.NewFileTokenStore(filepath.Join(directory, "token"))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
 		client, err := lending.New(service.URL, lending.WithCredentials(credentials), lending.WithTokenStore(store))
 		if err != nil {
 			fmt.Println(err)
@@ -81,9 +85,14 @@ func ExampleNewEncryptedTokenStore() {
 	}
 	defer os.RemoveAll(directory)
 
-	file, key := filepath.Join(directory, "token"), make([]byte, 32)
+	path, key := filepath.Join(directory, "token"), make([]byte, 32)
 	_, _ = rand.Read(key) // in its place: the key from where your secrets are kept
-	store, err := lending.NewEncryptedTokenStore(lending.NewFileTokenStore(file), key)
+	file, err := lending.NewFileTokenStore(path)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	store, err := lending.NewEncryptedTokenStore(file, key)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -102,7 +111,7 @@ func ExampleNewEncryptedTokenStore() {
 		fmt.Println(err)
 		return
 	}
-	kept, err := os.ReadFile(file)
+	kept, err := os.ReadFile(path)
 	fmt.Println("kept:", len(kept) > 0, "in the clear:", bytes.Contains(kept, []byte(token.Value.Reveal())), err)
 	// Output: kept: true in the clear: false <nil>
 }

@@ -11,12 +11,10 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
-	"time"
-	"unicode/utf8"
 
 	"github.com/lendingapi/lending-go/internal/opaque"
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // Idempotency is a layer around the mutations that have an idempotency key: see
@@ -43,31 +41,18 @@ type Idempotency interface {
 // WithIdempotency sends the mutations that have a key through layer: see
 // [WithIdempotencyKey].
 func WithIdempotency(layer Idempotency) Option {
-	return func(s *settings) error {
+	return func(c *config) error {
 		if v := reflect.ValueOf(layer); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 			return argumentError("WithIdempotency", CodeRequired, "needs a layer")
 		}
-		if s.idempotency != nil {
+		if c.doOnce != nil {
 			return argumentError("WithIdempotency", CodeConflict, "is possible once")
 		}
-		s.idempotency = layer
+		c.doOnce = func(ctx context.Context, x *exchange, body []byte) (answered bool, err error) {
+			return x.throughLayer(ctx, layer, body)
+		}
 		return nil
 	}
-}
-
-const (
-	// maxKey is how long a key may be, in bytes.
-	maxKey = 256
-	// uploadLease bounds an upload that has a key and no deadline.
-	uploadLease = time.Hour
-)
-
-type idempotencyContext struct{}
-
-// idempotencyKey is what a context holds for the layer.
-type idempotencyKey struct {
-	name  string
-	check bool // no key: a read with this context is a check of the layer
 }
 
 // WithIdempotencyKey returns a context for one mutation, which key names for ever. Calls
@@ -94,52 +79,6 @@ func IdempotencyKeyOf(ctx context.Context) string {
 	return ""
 }
 
-func keyIn(ctx context.Context) *idempotencyKey {
-	key, _ := ctx.Value(idempotencyContext{}).(*idempotencyKey)
-	return key
-}
-
-// withoutKey is for the calls on the way to a mutation.
-func withoutKey(ctx context.Context) context.Context {
-	return context.WithValue(ctx, idempotencyContext{}, (*idempotencyKey)(nil))
-}
-
-// What observers see in [Call].Idempotency that this package knows itself.
-const (
-	idempotencyCheck = "check" // a read that a layer makes
-	idempotencySent  = "sent"  // a mutation with a key that a layer sends
-)
-
-// takeKey takes the key of the mutation out of ctx, so that no call on the way has it. It
-// marks the checks of a layer.
-func (x *exchange) takeKey(ctx context.Context) context.Context {
-	switch key := keyIn(ctx); {
-	case key == nil:
-	case !key.check:
-		x.key = key
-		return withoutKey(ctx)
-	case x.request.effect == Read:
-		x.call.Idempotency = idempotencyCheck
-	}
-	return ctx
-}
-
-// isCheck reports whether the call is a read that tells what became of a mutation.
-func (x *exchange) isCheck() bool { return x.call.Idempotency == idempotencyCheck }
-
-// checkKey refuses a key that is none, and a key where there can be none.
-func (x *exchange) checkKey() error {
-	var c checks
-	key := x.key.name
-	c.that(key != "", "key", CodeRequired, "must not be empty")
-	c.that(len(key) <= maxKey, "key", CodeLength, fmt.Sprintf("must have at most %d bytes", maxKey))
-	c.that(utf8.ValidString(key) && !strings.ContainsFunc(key, isControl), "key", CodeUnsafe, "must not hold control characters or invalid UTF-8")
-	c.that(x.request.effect == Mutation, "key", CodeConflict, "is for mutations: a read needs none")
-	c.that(!x.request.signIn, "key", CodeConflict, "is not for a sign-in, which is begun anew")
-	c.that(x.client.settings().idempotency != nil, "key", CodeConflict, "needs a client with WithIdempotency")
-	return c.err(&x.request)
-}
-
 // sendOnce is what a layer gets for sending: it works once, while Do runs.
 type sendOnce struct {
 	mu     sync.Mutex
@@ -151,9 +90,9 @@ type sendOnce struct {
 }
 
 var (
-	errSentTwice = errors.New("the idempotency layer tried to send it a second time, which was prevented")
-	errSentLate  = errors.New("the idempotency layer tried to send it after its end, which was prevented")
-	errNoSuccess = errors.New("the idempotency layer returned neither an error nor a response with a status of success")
+	errSentTwice = redact.Text("the idempotency layer tried to send it a second time, which was prevented")
+	errSentLate  = redact.Text("the idempotency layer tried to send it after its end, which was prevented")
+	errNoSuccess = redact.Text("the idempotency layer returned neither an error nor a response with a status of success")
 )
 
 func (s *sendOnce) send(ctx context.Context) (*Response, error) {
@@ -185,17 +124,14 @@ func (s *sendOnce) close() {
 	s.over = errSentLate
 }
 
-// doOnce has the layer see to it that the mutation happens once. answered says that there is
+// throughLayer has the layer see to it that the mutation happens once. answered says that there is
 // an answer to decode, beside an error also.
-func (x *exchange) doOnce(ctx context.Context, body []byte) (answered bool, err error) {
-	if err := x.checkKey(); err != nil {
-		return false, err
-	}
+func (x *exchange) throughLayer(ctx context.Context, layer Idempotency, body []byte) (answered bool, err error) {
 	once := &sendOnce{x: x, body: body, ctx: ctx}
 	within := context.WithValue(ctx, idempotencyContext{}, &idempotencyKey{check: true})
 	answer, err := func() (*Response, error) {
 		defer once.close()
-		return x.client.settings().idempotency.Do(within, x.key.name, &MutationCall{opaque.Hide(x)}, once.send)
+		return layer.Do(within, x.key.name, &MutationCall{opaque.Hide(x)}, once.send)
 	}()
 	if err != nil {
 		err = x.ofLayer(err)
@@ -250,7 +186,7 @@ func (x *exchange) recorded(answer Response) {
 type MutationCall struct{ hidden opaque.Value[*exchange] }
 
 // Client returns the client of the call, for reads with the context of Do.
-func (m *MutationCall) Client() *Client { return m.hidden().client }
+func (m *MutationCall) Client() *Client { return clientOf(m.hidden().client) }
 
 // Method returns the method of the request, for example "POST".
 func (m *MutationCall) Method() string { return m.hidden().request.method }

@@ -4,16 +4,23 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/lendingapi/lending-go/internal/confirmed"
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // LoansService reads loans and their lists, and withdraws.
 //
 // A loan is found through its customer: [LoansService.ListByCustomer] returns records
 // that name the application they came from.
-type LoansService struct{ client *Client }
+//
+// A list without records is empty. [IsNotFound] reports a loan or customer that does
+// not exist.
+type LoansService struct{ client *carrier }
 
 // LoanResponse is a loan.
 type LoanResponse struct {
@@ -56,15 +63,19 @@ func (s *LoansService) Get(ctx context.Context, id LoanID) (*LoanResponse, error
 	return get[*LoanResponse](ctx, s.client, request{
 		path: "/api/Loan/get-loan/{loanId}",
 		args: []string{id.String()},
-		loan: id,
+		fits: func(result any) *shapeError {
+			if result.(*LoanResponse).ID == id {
+				return nil
+			}
+			return &shapeError{path: "id", want: "the id that was asked for", got: "another"}
+		},
 	})
 }
 
 // ListByCustomer returns the loans of a customer. It is the way to a loan's id: pick
 // the loan by its ApplicationID.
 //
-// Where there are none the list is empty; [IsNotFound] reports a customer who does not
-// exist. A loan without its id or that of its application is an error.
+// A loan without its id or that of its application is an error.
 //
 // Route: GET /api/Loan/get-customer-loans/{customerId}
 func (s *LoansService) ListByCustomer(ctx context.Context, id CustomerID) ([]LoanResponse, error) {
@@ -75,8 +86,6 @@ func (s *LoansService) ListByCustomer(ctx context.Context, id CustomerID) ([]Loa
 }
 
 // Transactions returns transactions of a loan, at most [MaxTake] at a time.
-//
-// Where there are none the list is empty; [IsNotFound] reports a loan that does not exist.
 //
 // Route: GET /api/Loan/get-transactions/{loanId}
 func (s *LoansService) Transactions(ctx context.Context, id LoanID, opts *ListOptions) ([]Transaction, error) {
@@ -106,8 +115,6 @@ func (s *LoansService) AllTransactions(ctx context.Context, id LoanID, opts *Lis
 // TransactionsPaged returns transactions of a loan, at most [MaxTake] at a time, and
 // how many there are: the interface's PagedListTransactionResponse.
 //
-// Where there are none the list is empty; [IsNotFound] reports a loan that does not exist.
-//
 // Route: GET /api/Loan/get-transactions-paged/{loanId}
 func (s *LoansService) TransactionsPaged(ctx context.Context, id LoanID, opts *PagedOptions) (*Page[Transaction], error) {
 	return get[*Page[Transaction]](ctx, s.client, request{
@@ -131,8 +138,6 @@ func (s *LoansService) AllTransactionsPaged(ctx context.Context, id LoanID, opts
 // Withdrawals returns withdrawals from a loan, at most [MaxTake] at a time, and how
 // many there are: the interface's PagedListAdvanceProjectionResponse.
 //
-// Where there are none the list is empty; [IsNotFound] reports a loan that does not exist.
-//
 // Route: GET /api/Loan/get-withdrawals/{loanId}
 func (s *LoansService) Withdrawals(ctx context.Context, id LoanID, opts *PagedOptions) (*Page[AdvanceProjection], error) {
 	return get[*Page[AdvanceProjection]](ctx, s.client, request{
@@ -153,8 +158,6 @@ func (s *LoansService) AllWithdrawals(ctx context.Context, id LoanID, opts *Page
 
 // ContractDocuments returns the contract documents of a loan.
 //
-// Where there are none the list is empty; [IsNotFound] reports a loan that does not exist.
-//
 // Route: GET /api/Loan/get-contract-documents/{loanId}
 func (s *LoansService) ContractDocuments(ctx context.Context, id LoanID) ([]ContractDocumentResponse, error) {
 	return get[[]ContractDocumentResponse](ctx, s.client, request{
@@ -164,8 +167,6 @@ func (s *LoansService) ContractDocuments(ctx context.Context, id LoanID) ([]Cont
 }
 
 // TotalBalance returns the balance of a loan.
-//
-// [IsNotFound] reports a loan that does not exist.
 //
 // Route: GET /api/Loan/get-total-balance/{loanId}
 func (s *LoansService) TotalBalance(ctx context.Context, id LoanID) (*LoanBalanceResponse, error) {
@@ -177,8 +178,6 @@ func (s *LoansService) TotalBalance(ctx context.Context, id LoanID) (*LoanBalanc
 
 // RepaymentBalances returns what is to be repaid of a loan.
 //
-// [IsNotFound] reports a loan that does not exist.
-//
 // Route: GET /api/Loan/get-repayment-balances/{loanId}
 func (s *LoansService) RepaymentBalances(ctx context.Context, id LoanID) (*DashboardLoanRepaymentResponse, error) {
 	return get[*DashboardLoanRepaymentResponse](ctx, s.client, request{
@@ -188,8 +187,6 @@ func (s *LoansService) RepaymentBalances(ctx context.Context, id LoanID) (*Dashb
 }
 
 // IsEnabled reports whether the loan is enabled. What enables it is not published.
-//
-// [IsNotFound] reports a loan that does not exist.
 //
 // Route: GET /api/Loan/is-loan-enabled/{loanId}
 func (s *LoansService) IsEnabled(ctx context.Context, id LoanID) (bool, error) {
@@ -201,8 +198,6 @@ func (s *LoansService) IsEnabled(ctx context.Context, id LoanID) (bool, error) {
 
 // IsClosed reports whether the loan is closed. What closes it is not published.
 //
-// [IsNotFound] reports a loan that does not exist.
-//
 // Route: GET /api/Loan/is-loan-closed/{loanId}
 func (s *LoansService) IsClosed(ctx context.Context, id LoanID) (bool, error) {
 	return get[bool](ctx, s.client, request{
@@ -213,8 +208,6 @@ func (s *LoansService) IsClosed(ctx context.Context, id LoanID) (bool, error) {
 
 // EarlyRepayment returns what it costs to repay a loan early. It needs no token, and
 // none is sent: whoever knows the loan's id can read it.
-//
-// [IsNotFound] reports a loan that does not exist.
 //
 // Route: GET /api/Loan/get-early-repayment/{loanId}
 func (s *LoansService) EarlyRepayment(ctx context.Context, id LoanID) (*EarlyRepaymentResponse, error) {
@@ -380,14 +373,50 @@ func (s *LoansService) ResendWithdrawalOTP(ctx context.Context, id LoanID) (uuid
 // Route: POST /api/Loan/confirm-withdrawal-invoice/{loanId}
 func (s *LoansService) ConfirmInvoiceWithdrawal(ctx context.Context, withdrawal InvoiceWithdrawal, data WithdrawInvoiceRequestData) (*GuidApiResponse, error) {
 	answer, err := post[*Record](ctx, s.client, request{
-		path:      "/api/Loan/confirm-withdrawal-invoice/{loanId}",
-		args:      []string{withdrawal.LoanID.String()},
-		body:      confirmation{withdrawal.Amount, withdrawal.AdvanceRate, data.DateUTC.UTC(), data.OTP, data.Extra},
-		proof:     provesWithdrawal,
-		checkWith: "Loans.Withdrawals, Loans.TotalBalance",
+		path:       "/api/Loan/confirm-withdrawal-invoice/{loanId}",
+		args:       []string{withdrawal.LoanID.String()},
+		body:       confirmation{withdrawal.Amount, withdrawal.AdvanceRate, data.DateUTC.UTC(), data.OTP, data.Extra},
+		acceptance: acceptWithdrawal,
+		checkWith:  "Loans.Withdrawals, Loans.TotalBalance",
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &GuidApiResponse{*answer}, nil
+}
+
+// acceptWithdrawal says why an answer does not mean that money moves. Nothing but its name
+// is published of a GuidApiResponse.
+func acceptWithdrawal(x *exchange) error {
+	switch {
+	case len(x.said.body) == 0 || string(x.said.body) == "null":
+		return ErrNoContent
+	case !x.said.valid:
+		return errNotGUID
+	}
+	ok, contradiction := confirmed.By(x.said.body, x.request.holds)
+	switch {
+	case contradiction != "":
+		return hidden("the answer reports a failure: "+redact.Name(contradiction), nil)
+	case !ok:
+		return errNotGUID
+	}
+	return nil
+}
+
+// holds reports whether the path or the body of the request names id.
+func (r *request) holds(id uuid.UUID) bool {
+	body, _ := encodeWithoutSecrets(r.body)
+	text := strings.ToLower(strings.Join(r.args, " ") + string(body))
+	return strings.Contains(strings.ReplaceAll(text, "-", ""), strings.ReplaceAll(id.String(), "-", ""))
+}
+
+var errNotGUID = hidden("the answer holds no UUID of a withdrawal", nil)
+
+// missing says which of the two ids is missing.
+func (r *LoanResponse) missing() *shapeError {
+	if r.ID.IsZero() {
+		return r.missingID("id", true)
+	}
+	return r.missingID("applicationId", r.ApplicationID.IsZero())
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"hash/maphash"
 	"iter"
 	"math"
@@ -12,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // MaxTake is the most records that the loan lists and the message list return at a time.
@@ -129,24 +129,24 @@ func countParam(name string, n int) param {
 // ErrRepeatedPage means that the service has answered with a page that an iterator
 // had already received: going on would never end. If the records are in truth alike,
 // begin again behind them.
-var ErrRepeatedPage = errors.New("the service repeats a page")
+var ErrRepeatedPage error = redact.Text("the service repeats a page")
 
 // PageError is the error of an iterator. A new iterator that begins at Skip resumes
 // where it ended: every record before was yielded.
 type PageError struct {
+	safe
+
 	Skip int // of the page that failed
 	Err  error
 }
 
 // Error describes the failure as [Error.Error] does.
 func (e *PageError) Error() string {
-	return "lending: page at " + strconv.Itoa(e.Skip) + ": " + strings.TrimPrefix(describe(e.Err), "lending: ")
+	return "lending: page at " + strconv.Itoa(e.Skip) + ": " + redact.Describe(e.Err)
 }
 
 // Unwrap returns why the page failed: an [*Error], an [*ArgumentError] or [ErrRepeatedPage].
 func (e *PageError) Unwrap() error { return e.Err }
-
-func (*PageError) safe() {}
 
 // rawRecord is a record that is a part of a list.
 type rawRecord interface{ Raw() json.RawMessage }
@@ -220,7 +220,7 @@ func walk[T rawRecord](ctx context.Context, opts *PagedOptions, fetch func(conte
 				p.err = ErrRepeatedPage
 			}
 			if p.err != nil {
-				yield(*new(T), &PageError{o.Skip, p.err})
+				yield(*new(T), &PageError{Skip: o.Skip, Err: p.err})
 				return
 			}
 			seen[sum] = true

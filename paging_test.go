@@ -116,28 +116,29 @@ func TestIteratorsOfEveryList(t *testing.T) {
 	ctx := t.Context()
 	partner := lending.PartnerID(loanID())
 	application := lending.ApplicationID(loanID())
-	for name, test := range map[string]struct {
+	for _, test := range []struct {
+		name   string
 		answer func(url.Values) (int, string)
 		walk   func(*lending.Client) ([]int, error)
 		calls  int
 	}{
-		"AllTransactions": {array(450), func(c *lending.Client) ([]int, error) {
+		{"AllTransactions", array(450), func(c *lending.Client) ([]int, error) {
 			return numbers(t, c.Loans.AllTransactions(ctx, loanID(), nil))
 		}, 4},
-		"AllTransactionsPaged": {envelope(450, "450"), func(c *lending.Client) ([]int, error) {
+		{"AllTransactionsPaged", envelope(450, "450"), func(c *lending.Client) ([]int, error) {
 			return numbers(t, c.Loans.AllTransactionsPaged(ctx, loanID(), nil))
 		}, 3},
-		"AllWithdrawals": {envelope(450, "450"), func(c *lending.Client) ([]int, error) {
+		{"AllWithdrawals", envelope(450, "450"), func(c *lending.Client) ([]int, error) {
 			return numbers(t, c.Loans.AllWithdrawals(ctx, loanID(), nil))
 		}, 3},
-		"AllMessages": {array(450), func(c *lending.Client) ([]int, error) {
+		{"AllMessages", array(450), func(c *lending.Client) ([]int, error) {
 			return numbers(t, c.Communication.AllMessages(ctx, application, nil))
 		}, 4},
-		"AllByPartner": {array(450), func(c *lending.Client) ([]int, error) {
+		{"AllByPartner", array(450), func(c *lending.Client) ([]int, error) {
 			return numbers(t, c.Applications.AllByPartner(ctx, partner, nil))
 		}, 4},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			service := &script{answer: test.answer}
 			got, err := test.walk(service.client(t))
 			require.NoError(t, err)
@@ -155,7 +156,8 @@ func TestIteratorOptions(t *testing.T) {
 	service := &script{answer: envelope(450, "450")}
 	client := service.client(t)
 
-	got, err := numbers(t, client.Loans.AllTransactionsPaged(ctx, loanID(), &lending.PagedOptions{Skip: 100, Take: 50, Descending: true}))
+	got, err := numbers(t, client.Loans.AllTransactionsPaged(ctx, loanID(), &lending.PagedOptions{Skip: 100, Take: 50,
+		Descending: true}))
 	require.NoError(t, err)
 	assert.Equal(t, upTo(450)[100:], got)
 	assert.Len(t, service.queries, 7)
@@ -173,12 +175,14 @@ func TestIteratorOptions(t *testing.T) {
 	tooMany := math.MaxInt32
 	tooMany++ // wherever an int has 32 bits it is negative now, and refused too
 	for _, opts := range []lending.ListOptions{{Skip: -1}, {Take: -1}, {Skip: tooMany}} {
-		_, err = numbers(t, client.Loans.AllTransactions(ctx, loanID(), &opts))
-		var argument *lending.ArgumentError
-		require.ErrorAs(t, err, &argument)
-		assert.Equal(t, lending.CodeRange, argument.Fields[0].Code)
-		_, err = client.Loans.Transactions(ctx, loanID(), &opts)
-		require.ErrorAs(t, err, &argument)
+		t.Run(fmt.Sprint(opts), func(t *testing.T) {
+			_, err = numbers(t, client.Loans.AllTransactions(ctx, loanID(), &opts))
+			var argument *lending.ArgumentError
+			require.ErrorAs(t, err, &argument)
+			assert.Equal(t, lending.CodeRange, argument.Fields[0].Code)
+			_, err = client.Loans.Transactions(ctx, loanID(), &opts)
+			require.ErrorAs(t, err, &argument)
+		})
 	}
 	assert.Empty(t, service.queries)
 }
@@ -202,22 +206,28 @@ func TestIteratorCanBeBrokenOffAndRangedAgain(t *testing.T) {
 // TestIteratorEndsAtTheTotal: a total that is overstepped is reached, one that cannot be
 // is none.
 func TestIteratorEndsAtTheTotal(t *testing.T) {
-	for claim, want := range map[string]struct{ records, calls int }{
-		"450": {450, 3}, "449": {450, 3}, "401": {450, 3}, "400": {400, 2}, "399": {400, 2}, "199": {200, 1}, "12.75": {200, 1},
-		"1": {200, 1}, "0": {200, 1},
-		"451": {450, 4}, "1e30": {450, 4}, "1e999": {450, 4}, "9223372036854775807": {450, 4}, "99999999999999999999": {450, 4},
-		"-1": {450, 4}, "-1e30": {450, 4}, "null": {450, 4},
+	for _, test := range []struct {
+		claim          string
+		records, calls int
+	}{
+		{"450", 450, 3}, {"449", 450, 3}, {"401", 450, 3}, {"400", 400, 2}, {"399", 400, 2}, {"199", 200, 1},
+		{"12.75", 200, 1},
+		{"1", 200, 1}, {"0", 200, 1},
+		{"451", 450, 4}, {"1e30", 450, 4}, {"1e999", 450, 4}, {"9223372036854775807", 450, 4},
+		{"99999999999999999999", 450, 4},
+		{"-1", 450, 4}, {"-1e30", 450, 4}, {"null", 450, 4},
 	} {
-		t.Run(claim, func(t *testing.T) {
-			service := &script{answer: envelope(450, claim)}
+		t.Run(test.claim, func(t *testing.T) {
+			service := &script{answer: envelope(450, test.claim)}
 			got, err := numbers(t, service.client(t).Loans.AllTransactionsPaged(t.Context(), loanID(), nil))
 			require.NoError(t, err)
-			assert.Equal(t, upTo(want.records), got)
-			assert.Len(t, service.queries, want.calls)
+			assert.Equal(t, upTo(test.records), got)
+			assert.Len(t, service.queries, test.calls)
 		})
 	}
 	service := &script{answer: func(q url.Values) (int, string) {
-		return http.StatusOK, `{"data":` + records(count(q, "skip"), count(q, "skip")+150) + `,"totalCount":400}` // for ever others
+		// for ever others
+		return http.StatusOK, `{"data":` + records(count(q, "skip"), count(q, "skip")+150) + `,"totalCount":400}`
 	}}
 	got, err := numbers(t, service.client(t).Loans.AllWithdrawals(t.Context(), loanID(), nil))
 	require.NoError(t, err)
@@ -226,10 +236,16 @@ func TestIteratorEndsAtTheTotal(t *testing.T) {
 }
 
 func TestTotalCountSaturates(t *testing.T) {
-	for claim, want := range map[string]int{"7": 7, "-7": -7, "7.9": 7, "1e3": 1000, "null": 0} {
-		page, err := (&script{answer: envelope(1, claim)}).client(t).Loans.TransactionsPaged(t.Context(), loanID(), nil)
-		require.NoError(t, err)
-		assert.Equal(t, want, page.TotalCount, claim)
+	for _, test := range []struct {
+		claim string
+		want  int
+	}{{"7", 7}, {"-7", -7}, {"7.9", 7}, {"1e3", 1000}, {"null", 0}} {
+		t.Run(test.claim, func(t *testing.T) {
+			page, err := (&script{answer: envelope(1, test.claim)}).client(t).Loans.TransactionsPaged(t.Context(),
+				loanID(), nil)
+			require.NoError(t, err)
+			assert.Equal(t, test.want, page.TotalCount)
+		})
 	}
 	page, err := (&script{answer: envelope(1, "1e40")}).client(t).Loans.TransactionsPaged(t.Context(), loanID(), nil)
 	require.NoError(t, err)
@@ -239,19 +255,23 @@ func TestTotalCountSaturates(t *testing.T) {
 }
 
 func TestIteratorNoticesARepeatedPage(t *testing.T) {
-	for name, answer := range map[string]func(url.Values) (int, string){
-		"skip is ignored": func(url.Values) (int, string) { return http.StatusOK, records(0, 200) },
-		"the last page repeats": func(q url.Values) (int, string) {
+	for _, test := range []struct {
+		name   string
+		answer func(url.Values) (int, string)
+	}{
+		{"skip is ignored", func(url.Values) (int, string) { return http.StatusOK, records(0, 200) }},
+		{"the last page repeats", func(q url.Values) (int, string) {
 			from := min(count(q, "skip"), 400)
 			return http.StatusOK, records(from, from+200)
-		},
-		"two pages take turns": func(q url.Values) (int, string) {
+		}},
+		{"two pages take turns", func(q url.Values) (int, string) {
 			from := count(q, "skip") % 400
 			return http.StatusOK, records(from, from+200)
-		},
+		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := numbers(t, (&script{answer: answer}).client(t).Loans.AllTransactions(t.Context(), loanID(), nil))
+		t.Run(test.name, func(t *testing.T) {
+			got, err := numbers(t, (&script{answer: test.answer}).client(t).Loans.AllTransactions(t.Context(), loanID(),
+				nil))
 			require.ErrorIs(t, err, lending.ErrRepeatedPage)
 			assert.Equal(t, upTo(len(got)), got, "no record came twice")
 			var page *lending.PageError
@@ -312,7 +332,8 @@ func TestIteratorProperty(t *testing.T) {
 			if stuck && page != "" && from >= total/2 {
 				return http.StatusOK, page // the same for ever
 			}
-			claim := []string{strconv.Itoa(total), strconv.Itoa(total), strconv.Itoa(-1 - random.IntN(9)), "1e99", "null"}[random.IntN(5)]
+			claim := []string{strconv.Itoa(total), strconv.Itoa(total), strconv.Itoa(-1 - random.IntN(9)), "1e99",
+				"null"}[random.IntN(5)]
 			page = `{"data":` + records(from, to) + `,"totalCount":` + claim + `}`
 			return http.StatusOK, page
 		}
@@ -347,7 +368,8 @@ func TestReadAheadOverlapsNetworkAndCaller(t *testing.T) {
 				return array(1000)(q)
 			}}
 			start := time.Now()
-			walk := service.client(t).Loans.AllTransactions(t.Context(), loanID(), &lending.ListOptions{ReadAhead: ahead})
+			walk := service.client(t).Loans.AllTransactions(t.Context(), loanID(),
+				&lending.ListOptions{ReadAhead: ahead})
 			n := 0
 			for _, err := range walk {
 				require.NoError(t, err)
@@ -368,25 +390,28 @@ func TestReadAheadOverlapsNetworkAndCaller(t *testing.T) {
 // TestReadAheadLeavesNothingBehind ends a walk while a page is being fetched ahead.
 func TestReadAheadLeavesNothingBehind(t *testing.T) {
 	opts := &lending.ListOptions{ReadAhead: true}
-	for name, end := range map[string]func(iter.Seq2[lending.Transaction, error]){
-		"break": func(walk iter.Seq2[lending.Transaction, error]) {
+	for _, test := range []struct {
+		name string
+		end  func(iter.Seq2[lending.Transaction, error])
+	}{
+		{"break", func(walk iter.Seq2[lending.Transaction, error]) {
 			for range walk {
 				break
 			}
-		},
-		"panic": func(walk iter.Seq2[lending.Transaction, error]) {
+		}},
+		{"panic", func(walk iter.Seq2[lending.Transaction, error]) {
 			defer func() { _ = recover() }()
 			for range walk {
 				panic("the caller's")
 			}
-		},
-		"pull": func(walk iter.Seq2[lending.Transaction, error]) {
+		}},
+		{"pull", func(walk iter.Seq2[lending.Transaction, error]) {
 			next, stop := iter.Pull2(walk)
 			_, _, _ = next()
 			stop()
-		},
+		}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			started := make(chan struct{})
 			gone := make(chan struct{})
 			client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -399,7 +424,7 @@ func TestReadAheadLeavesNothingBehind(t *testing.T) {
 				close(gone)
 			})
 			base := runtime.NumGoroutine()
-			end(func(yield func(lending.Transaction, error) bool) {
+			test.end(func(yield func(lending.Transaction, error) bool) {
 				for record, err := range client.Loans.AllTransactions(t.Context(), loanID(), opts) {
 					<-started
 					if !yield(record, err) {
@@ -409,7 +434,8 @@ func TestReadAheadLeavesNothingBehind(t *testing.T) {
 			})
 			<-gone // the request was cancelled, not left to run
 			require.NoError(t, client.Close())
-			require.Eventually(t, func() bool { return runtime.NumGoroutine() <= base+2 }, 5*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return runtime.NumGoroutine() <= base+2 }, 5*time.Second,
+				10*time.Millisecond)
 		})
 	}
 }
@@ -426,7 +452,10 @@ func TestReadAheadHandsOnAPanic(t *testing.T) {
 			return array(450)(q)
 		}}
 		client := service.client(t)
-		return client, func() ([]int, error) { return numbers(t, client.Loans.AllTransactions(t.Context(), loanID(), opts)) }
+		return client, func() ([]int, error) {
+			return numbers(t, client.Loans.AllTransactions(t.Context(), loanID(),
+				opts))
+		}
 	}
 	_, all := walk(func() { panic("the transport's") })
 	assert.PanicsWithValue(t, "the transport's", func() { _, _ = all() })
@@ -455,32 +484,35 @@ func TestReadAheadHandsOnAPanic(t *testing.T) {
 
 // TestPageWithoutData: an object of another kind, or half of one, is not an empty list.
 func TestPageWithoutData(t *testing.T) {
-	for body, want := range map[string]string{
-		`{}`:                              "data: want an array, got nothing",
-		`{"items":[1]}`:                   "data: want an array, got nothing",
-		`{"totalCount":5}`:                "data: want an array, got nothing",
-		`{"data":null}`:                   "data: want an array, got null",
-		`{"Data":null,"TotalCount":5}`:    "data: want an array, got null",
-		`{"data":null,"totalCount":null}`: "data: want an array, got null",
-		`{"data":null,"totalCount":-1}`:   "data: want an array, got null",
-		`{"data":{},"totalCount":0}`:      "data: want an array, got an object",
-		`{"data":null,"totalCount":0}`:    "",
-		`{"TotalCount":0}`:                "",
-		`{"data":[]}`:                     "",
-		`{"data":[],"totalCount":5}`:      "",
+	for _, test := range []struct {
+		body string
+		want string
+	}{
+		{`{}`, "data: want an array, got nothing"},
+		{`{"items":[1]}`, "data: want an array, got nothing"},
+		{`{"totalCount":5}`, "data: want an array, got nothing"},
+		{`{"data":null}`, "data: want an array, got null"},
+		{`{"Data":null,"TotalCount":5}`, "data: want an array, got null"},
+		{`{"data":null,"totalCount":null}`, "data: want an array, got null"},
+		{`{"data":null,"totalCount":-1}`, "data: want an array, got null"},
+		{`{"data":{},"totalCount":0}`, "data: want an array, got an object"},
+		{`{"data":null,"totalCount":0}`, ""},
+		{`{"TotalCount":0}`, ""},
+		{`{"data":[]}`, ""},
+		{`{"data":[],"totalCount":5}`, ""},
 	} {
-		t.Run(body, func(t *testing.T) {
-			client := (&script{answer: func(url.Values) (int, string) { return http.StatusOK, body }}).client(t)
+		t.Run(test.body, func(t *testing.T) {
+			client := (&script{answer: func(url.Values) (int, string) { return http.StatusOK, test.body }}).client(t)
 			got, err := numbers(t, client.Loans.AllTransactionsPaged(t.Context(), loanID(), nil))
 			assert.Empty(t, got)
 			_, direct := client.Loans.Withdrawals(t.Context(), loanID(), nil)
-			if want == "" {
+			if test.want == "" {
 				require.NoError(t, err)
 				require.NoError(t, direct)
 				return
 			}
-			require.ErrorContains(t, err, want)
-			require.ErrorContains(t, direct, want)
+			require.ErrorContains(t, err, test.want)
+			require.ErrorContains(t, direct, test.want)
 		})
 	}
 }

@@ -6,21 +6,25 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"log/slog"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/lendingapi/lending-go/internal/jsonplan"
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
 	"github.com/lendingapi/lending-go/internal/recordjson"
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // Record is a record of the service as it was received. The service publishes only
-// some fields of most records: those are typed, beside a Record that keeps them all,
-// to the last digit. Embedded in every record that the service answers with.
+// some fields of most records. Those fields are typed; the Record beside them keeps all
+// fields, to the last digit. Every record that the service answers with embeds a Record.
 //
-// fmt shows nothing of a Record, in whatever it stands; slog's JSON handler shows it in
-// a list, see [Record.LogValue].
+// fmt prints nothing of a Record, wherever it is nested. slog's JSON handler prints
+// records in slices, maps and structs: see [Record.LogValue].
 //
 // A Record keeps the whole response that it came in, for example a page of 200 records,
 // in memory; a [Record.Clone] does not.
@@ -124,9 +128,9 @@ func (r Record) Clone() Record {
 	return Record{answer: answer, to: len(text)}
 }
 
-// MarshalJSON writes the record as it was received: changed typed fields are not written.
-// Nothing is lost, but [json.Marshal] folds white space and writes <, > and & as escapes;
-// [Record.Raw] is exact to the byte.
+// MarshalJSON writes the record as it was received, without changes to typed fields.
+// [json.Marshal] folds white space and escapes <, > and &; [Record.Raw] is exact to the
+// byte.
 func (r Record) MarshalJSON() ([]byte, error) {
 	if r.answer == nil {
 		return []byte("null"), nil
@@ -141,11 +145,11 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// LogValue logs how large the record is: records hold personal data. slog asks for it
-// where a record, or a pointer to one, is the value of an attribute. In a slice, a map
-// or a struct it does not: the JSON handler writes those with json.Marshal, and so every
-// record in them whole, as [Record.MarshalJSON] must for whoever stores it. Log how many
-// they are, or their ids. Neither fmt nor the text handler shows what a record holds.
+// LogValue logs the size of the record, because records hold personal data. slog calls
+// LogValue if a record, or a pointer to one, is the value of an attribute. In a slice, a
+// map or a struct slog does not: the JSON handler writes records there with json.Marshal,
+// and so in full. Log their number or their ids instead. fmt and slog's text handler never
+// show the contents of a record.
 func (r Record) LogValue() slog.Value {
 	return slog.StringValue(fmt.Sprintf("record of %d bytes", len(r.Raw())))
 }
@@ -182,7 +186,7 @@ func refused(err error) error {
 // decodeValue fills v, which is fresh, from the value that begins at i in text.
 func decodeValue(text answerText, i int, v reflect.Value) *shapeError {
 	if m := types.Decode((*text).text, i, v, *text); m != nil {
-		return &shapeError{m.Path, m.Want, m.Got}
+		return &shapeError{path: m.Path, want: m.Want, got: m.Got}
 	}
 	return nil
 }
@@ -208,17 +212,207 @@ func marshalRecord(r Record, record any) ([]byte, error) {
 	return body, refused(err)
 }
 
-// shapeError says that a value of the answer is not of the JSON type it should be.
-type shapeError struct{ path, want, got string }
-
-func (e *shapeError) Error() string {
-	return strings.TrimPrefix(fmt.Sprintf("%s: want %s, got %s", e.path, e.want, e.got), ": ")
+// As decodes the record of a call into a struct of the caller's. Its arguments are the
+// results of a call that returns a record of this package or a [Page]:
+//
+//	balance, err := lending.As[Balance](client.Loans.TotalBalance(ctx, id))
+//
+// If the call failed, As returns its error unchanged, with the zero T. If the record does
+// not decode, the error is a [*DecodeError], and T is zero too. As fills T as
+// [Record.Decode] does: a field of the type [Record] with the tag `json:"-"` receives the
+// whole record.
+func As[T any, R interface{ Decode(v any) error }](record R, err error) (T, error) {
+	var t T
+	if err == nil {
+		err = record.Decode(&t)
+	}
+	if err != nil {
+		return *new(T), err
+	}
+	return t, nil
 }
 
-// within adds the field or the element that the value stands in.
-func (e *shapeError) within(outer string) *shapeError {
-	if e != nil {
-		e.path = strings.TrimSuffix(outer+"."+e.path, ".")
+// ListAs decodes the records of a list, each as [As] does one:
+//
+//	payments, err := lending.ListAs[Payment](client.Loans.Transactions(ctx, id, nil))
+//
+// If a record does not decode, ListAs returns no list, and the Index of the [*DecodeError]
+// names the record. A null in the list is a zero T. A list that nobody sent is nil, an
+// empty list is not.
+//
+// The strings of a T share one allocation of up to 1 KiB. Use [strings.Clone] to keep a
+// single string without the others.
+func ListAs[T any, R interface{ Decode(v any) error }](records []R, err error) ([]T, error) {
+	if err != nil || records == nil {
+		return nil, err
 	}
+	list := make([]T, len(records))
+	for i := range records {
+		if err := records[i].Decode(&list[i]); err != nil {
+			return nil, at(i, err)
+		}
+	}
+	return list, nil
+}
+
+// AllAs decodes the records of an iterator, each as [As] does one:
+//
+//	for payment, err := range lending.AllAs[Payment](client.Loans.AllTransactionsPaged(ctx, id, nil)) {
+//
+// An error of the iterator ends it and says where a new iterator can resume: see
+// [PageError]. A record that does not decode is a [*DecodeError] in the place of that
+// record, and the iterator goes on. Its Index counts from the Skip of the options.
+func AllAs[T any, R interface{ Decode(v any) error }](seq iter.Seq2[R, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var t T
+		i := 0
+		for record, err := range seq {
+			if t = *new(T); err == nil {
+				err = at(i, record.Decode(&t))
+			}
+			if err != nil {
+				t = *new(T)
+			}
+			if !yield(t, err) {
+				return
+			}
+			i++
+		}
+	}
+}
+
+// DecodeError says which record does not decode into a type of the caller's, and where.
+// Its text is the same with every version of Go. It names types and fields, and never
+// shows a value or the key of a map:
+//
+//	lending: record 17: field "lines[1].count": a number does not fit int
+//
+// In a path of more than 32 steps an ellipsis stands for the rest. If methods of the
+// caller's types have decoded several values, the field may name only what holds them all.
+//
+// The call that returned the record has succeeded. If it was a mutation, the mutation ran:
+// [OutcomeOf] and [ErrMayHaveHappened] say so. Do not send it again;
+// [DecodeError.Record] holds the answer.
+type DecodeError struct {
+	safe
+
+	Index int    // of the record in its list, from 0; -1 outside a list
+	Field string // for example "lines[1].count", with * for the key of a map; empty for the whole record
+	Got   string // the JSON type of the field: "a string", "an object", "null", "a key" and so on; may be empty
+	Want  string // the Go type that the field does not fit
+
+	record Record
+	cause  error // hidden; nil in one that a caller made
+}
+
+// undecoded is the error of a record that cannot be decoded at all.
+func (r Record) undecoded(why string, err error) *DecodeError {
+	return &DecodeError{Index: -1, record: r, cause: hidden(why, err)}
+}
+
+// misfit is the error of a record that does not decode into a type.
+func (r Record) misfit(m *jsonplan.Misfit) *DecodeError {
+	e := &DecodeError{Index: -1, Field: m.Path, Got: m.Got, Want: m.Want.String(), record: r}
+	e.cause = hidden(e.where(), m.Err)
 	return e
+}
+
+// at says of a decoding that failed which record of a list it was.
+func at(index int, err error) error {
+	if e, ok := err.(*DecodeError); ok { //nolint:errorlint // of this list, and not of one in what a caller's type decodes
+		e.Index = index
+	}
+	return err
+}
+
+// Error names the record, the field and the types, and no value.
+func (e *DecodeError) Error() string {
+	text := "lending: record"
+	if e.Index >= 0 {
+		text += fmt.Sprintf(" %d", e.Index)
+	}
+	if e.cause != nil {
+		text += ": " + e.cause.Error()
+	} else {
+		text += ": " + e.where()
+	}
+	if e.happened() {
+		text += ": it happened"
+	}
+	return text
+}
+
+// where names the field and the types.
+func (e *DecodeError) where() string {
+	text := e.Got + " does not fit " + e.Want
+	if e.Field != "" {
+		text = fmt.Sprintf("field %q: %s", e.Field, text)
+	}
+	return text
+}
+
+// Record returns the record that does not decode, as the service sent it.
+func (e *DecodeError) Record() Record { return e.record }
+
+// Unwrap returns the error of the decoder, with the same text as Error. In its chain
+// errors.As finds the error of a caller's UnmarshalJSON, or of encoding/json, which may
+// quote values.
+func (e *DecodeError) Unwrap() error { return e.cause }
+
+// Is reports whether target is [ErrMayHaveHappened], and the record answers a mutation.
+func (e *DecodeError) Is(target error) bool {
+	switch target {
+	case ErrMayHaveHappened, knows(OutcomeDone):
+		return e.happened()
+	}
+	return target == knows(OutcomeUnknown)
+}
+
+// Format prints [DecodeError.Error] under every verb.
+func (e *DecodeError) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, e.Error()) }
+
+func (e *DecodeError) happened() bool { return e.record.answer != nil && (*e.record.answer).command }
+
+// Time is a time as the service writes it, in a struct of the caller's: with a zone, or
+// without one, which means UTC and which [time.Time] refuses. A Time is in UTC, so that
+// two can be compared with ==. The service's 0001-01-01T00:00:00 is the zero Time. null
+// leaves a Time unchanged.
+type Time struct{ time.Time }
+
+// UnmarshalJSON reads a time. Its error does not quote it.
+func (t *Time) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		return nil
+	}
+	return hideTime(recordjson.Time(data, &t.Time))
+}
+
+// UnmarshalText reads a time that is no JSON: the key of a map, or from elsewhere.
+func (t *Time) UnmarshalText(text []byte) error {
+	return hideTime(recordjson.PlainTime(string(text), &t.Time))
+}
+
+func hideTime(err error) error {
+	if err != nil {
+		err = errors.New("lending: not a time")
+	}
+	return err
+}
+
+var errNotJSON error = redact.Text("the answer is not JSON")
+
+// missingID says what stands in r where the identifier should, which was not found.
+func (r Record) missingID(name string, lost bool) *shapeError {
+	if !lost {
+		return nil
+	}
+	got := "nothing"
+	for member, at := range jsonsplit.Members(r.Raw()) {
+		if strings.EqualFold(string(member), name) {
+			if got = jsonsplit.Kind(r.Raw()[at.From:at.To]); got != "null" {
+				got = "the zero UUID"
+			}
+		}
+	}
+	return &shapeError{path: name, want: "a UUID", got: got}
 }

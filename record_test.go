@@ -2,6 +2,8 @@ package lending_test
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,14 +63,15 @@ func asTaken(ctx context.Context, client *lending.Client, opts *lending.ListOpti
 	balance, err := lending.As[Balance](client.Loans.TotalBalance(ctx, id))
 	failed := err
 	payments, err := lending.ListAs[payment](client.Loans.Transactions(ctx, id, nil))
-	for one, err := range lending.AllAs[payment](client.Loans.AllTransactions(ctx, id, nil)) {
+	for p, err := range lending.AllAs[payment](client.Loans.AllTransactions(ctx, id, nil)) {
 		failed = errors.Join(failed, err)
-		payments = append(payments, one)
+		payments = append(payments, p)
 	}
 	failed = errors.Join(failed, err)
 	whole, paged := lending.As[struct{ Data []payment }](client.Loans.TransactionsPaged(ctx, id, nil))
 	pointer, pointed := lending.As[*payment](client.Loans.Get(ctx, id))
-	anything, done := lending.As[map[string]any](client.Do(ctx, lending.RawRequest{Effect: lending.Read, Method: "GET", Path: "/api/Loan/get-loan/{loanId}", Args: []string{id.String()}}))
+	anything, done := lending.As[map[string]any](client.Do(ctx, lending.RawRequest{Effect: lending.Read, Method: "GET",
+		Path: "/api/Loan/get-loan/{loanId}", Args: []string{id.String()}}))
 	for _, all := range []iter.Seq2[payment, error]{
 		lending.AllAs[payment](client.Loans.AllTransactionsPaged(ctx, id, nil)),
 		lending.AllAs[payment](client.Loans.AllWithdrawals(ctx, id, nil)),
@@ -93,7 +96,8 @@ func TestEveryShapeIsTaken(t *testing.T) {
 			body = `[]`
 		case strings.Contains(r.URL.Path, "paged"), strings.Contains(r.URL.Path, "withdrawals"):
 			body = `{"data":[` + paymentJSON + `],"totalCount":1}`
-		case strings.Contains(r.URL.Path, "transactions"), strings.Contains(r.URL.Path, "all-messages"), strings.Contains(r.URL.Path, "partner"):
+		case strings.Contains(r.URL.Path, "transactions"), strings.Contains(r.URL.Path, "all-messages"),
+			strings.Contains(r.URL.Path, "partner"):
 			body = `[` + paymentJSON + `]`
 		}
 		wire.Answer(http.StatusOK, body)(w, r)
@@ -107,7 +111,8 @@ func TestEveryRecordIsTaken(t *testing.T) {
 	takes := reflect.TypeFor[interface{ Decode(v any) error }]()
 	others := []string{
 		"bool", "string", "[]lending.EventName", "lending.Secret", "uuid.UUID",
-		reflect.TypeFor[lending.OfferID]().String(), reflect.TypeFor[lending.ApplicationID]().String(), "*lending.InvoiceWithdrawal", "*lending.EnsuredSubscription",
+		reflect.TypeFor[lending.OfferID]().String(), reflect.TypeFor[lending.ApplicationID]().String(),
+		"*lending.InvoiceWithdrawal", "*lending.EnsuredSubscription",
 	}
 	taken := 0
 	for service := range reflect.TypeFor[lending.Client]().Fields() {
@@ -134,7 +139,8 @@ func TestWholeRecordIsKept(t *testing.T) {
 	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		calls++
 		if strings.Contains(r.URL.Path, "get-loan/") {
-			wire.Answer(http.StatusOK, `{"id":"`+catalog.Loan.String()+`","applicationId":`+someID+`,"memo":"hush"}`)(w, r)
+			wire.Answer(http.StatusOK, `{"id":"`+catalog.Loan.String()+`","applicationId":`+someID+`,"memo":"hush"}`)(w,
+				r)
 			return
 		}
 		wire.Answer(http.StatusOK, `[`+paymentJSON+`,{"memo":2}]`)(w, r)
@@ -201,7 +207,8 @@ func TestDecodeErrorsNameTheRecord(t *testing.T) {
 	assert.Nil(t, orders)
 	var failed *lending.DecodeError
 	require.ErrorAs(t, err, &failed)
-	assert.Equal(t, [4]any{17, "lines[1].count", "a number", "int"}, [4]any{failed.Index, failed.Field, failed.Got, failed.Want})
+	assert.Equal(t, [4]any{17, "lines[1].count", "a number", "int"}, [4]any{failed.Index, failed.Field, failed.Got,
+		failed.Want})
 	assert.Equal(t, list[17], string(failed.Record().Raw()))
 
 	_, err = lending.As[order](recordOf(t, `["hush"]`), nil)
@@ -267,29 +274,35 @@ func TestCommandHasHappenedThatDoesNotDecode(t *testing.T) {
 	cloned, err := client.Applications.CreateCustomer(t.Context(), fake.Ada())
 	require.NoError(t, err)
 	cloned.Record = cloned.Clone()
-	for name, err := range map[string]error{
-		"As":       errorOf(lending.As[narrow](client.Applications.CreateCustomer(t.Context(), fake.Ada()))),
-		"argument": errorOf(lending.As[badLoan](client.Applications.CreateCustomer(t.Context(), fake.Ada()))),
-		"embedded": errorOf(lending.As[embeds](client.Applications.CreateCustomer(t.Context(), fake.Ada()))),
-		"ListAs":   errorOf(lending.ListAs[narrow](batch.Bulk.CreateCustomers(t.Context(), []lending.UserRequest{fake.Ada()}))),
-		"Do":       errorOf(lending.As[narrow](client.Do(t.Context(), raw))),
-		"Decode":   cloned.Decode(&narrow{}),
-		"no place": cloned.Decode(narrow{}),
+	for _, test := range []struct {
+		name string
+		err  error
+	}{
+		{"As", errorOf(lending.As[narrow](client.Applications.CreateCustomer(t.Context(), fake.Ada())))},
+		{"argument", errorOf(lending.As[badLoan](client.Applications.CreateCustomer(t.Context(), fake.Ada())))},
+		{"embedded", errorOf(lending.As[embeds](client.Applications.CreateCustomer(t.Context(), fake.Ada())))},
+		{"ListAs", errorOf(lending.ListAs[narrow](batch.Bulk.CreateCustomers(t.Context(),
+			[]lending.UserRequest{fake.Ada()})))},
+		{"Do", errorOf(lending.As[narrow](client.Do(t.Context(), raw)))},
+		{"Decode", cloned.Decode(&narrow{})},
+		{"no place", cloned.Decode(narrow{})},
 	} {
-		for _, err := range []error{err, fmt.Errorf("customer: %w", err), errors.Join(errors.New("hush"), err)} {
-			assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err), name)
-			require.ErrorIs(t, err, lending.ErrMayHaveHappened, name)
-			require.NotErrorIs(t, err, lending.ErrOutcomeUnknown, name)
+		for _, err := range []error{test.err, fmt.Errorf("customer: %w", test.err),
+			errors.Join(errors.New("hush"), test.err)} {
+			assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err), test.name)
+			require.ErrorIs(t, err, lending.ErrMayHaveHappened, test.name)
+			require.NotErrorIs(t, err, lending.ErrOutcomeUnknown, test.name)
 			var failed *lending.DecodeError
-			require.ErrorAs(t, err, &failed, name)
+			require.ErrorAs(t, err, &failed, test.name)
 			assert.True(t, strings.HasSuffix(failed.Error(), ": it happened"), failed)
 			var saved lending.UserResponse
-			require.NoError(t, failed.Record().Decode(&saved), name)
+			require.NoError(t, failed.Record().Decode(&saved), test.name)
 			assert.Equal(t, someID, `"`+saved.ID.String()+`"`, "the answer is not lost")
 		}
 	}
 	_, err = lending.As[badLoan](client.Customers.GetByEmail(t.Context(), "ada@example.com"))
-	require.EqualError(t, err, `lending: record: field "loan": a string does not fit `+reflect.TypeFor[lending.LoanID]().String())
+	require.EqualError(t, err, `lending: record: field "loan": a string does not fit `+
+		reflect.TypeFor[lending.LoanID]().String())
 	require.NotErrorIs(t, err, lending.ErrMayHaveHappened, "a read")
 	assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
 	assert.False(t, lending.IsNotFound(err))
@@ -300,7 +313,8 @@ func errorOf[T any](_ T, err error) error { return err }
 func TestAsRefusesWhatEmbedsARecord(t *testing.T) {
 	client := wire.Serve(t, wire.Answer(http.StatusOK, `[`+paymentJSON+`]`))
 	_, err := lending.ListAs[embeds](client.Loans.Transactions(t.Context(), catalog.Loan, nil))
-	require.ErrorContains(t, err, "lending: record 0: lending_test.embeds embeds a record, whose UnmarshalJSON takes everything: give the field a name")
+	require.ErrorContains(t, err, "lending: record 0: lending_test.embeds embeds a record, whose UnmarshalJSON "+
+		"takes everything: give the field a name")
 	for _, err := range lending.AllAs[struct {
 		lending.Transaction
 		Amount json.Number
@@ -321,50 +335,67 @@ func TestAsRefusesWhatEmbedsARecord(t *testing.T) {
 // TestDecodeErrorsShowNoValue holds for every verb and handler, and for every error in the
 // chain. A time stamp has at most nine digits in a row.
 func TestDecodeErrorsShowNoValue(t *testing.T) {
-	const text = `{"map":{"hush@example.com":{"zip":"hush"}},"loan":"hush","when":"hush","posted":"hush","strict":"hush","n":777777777777,"any":{"hush":1e999}}`
-	for name, into := range map[string]any{
-		"map": &struct{ Map map[string]inner }{}, "key": &struct{ Map map[int]inner }{}, "id": &struct{ Loan lending.LoanID }{}, "time": &struct{ When time.Time }{},
-		"our time": &struct {
+	const text = `{"map":{"hush@example.com":{"zip":"hush"}},"loan":"hush","when":"hush","posted":"hush",` +
+		`"strict":"hush","n":777777777777,"any":{"hush":1e999}}`
+	for _, test := range []struct {
+		name string
+		into any
+	}{
+		{"map", &struct{ Map map[string]inner }{}}, {"key", &struct{ Map map[int]inner }{}},
+		{"id", &struct{ Loan lending.LoanID }{}}, {"time", &struct{ When time.Time }{}},
+		{"our time", &struct {
 			Posted lending.Time `json:"posted"`
-		}{}, "method": &struct{ Strict strictly }{}, "number": &narrow{}, "any": &struct{ Any any }{}, "whole": &[]int{}, "none": 5, "embeds": &embeds{},
+		}{}}, {"method", &struct{ Strict strictly }{}}, {"number", &narrow{}}, {"any", &struct{ Any any }{}},
+		{"whole", &[]int{}}, {"none", 5}, {"embeds", &embeds{}},
 	} {
-		err := recordOf(t, text).Decode(into)
-		require.Error(t, err, name)
-		for err := err; err != nil; err = errors.Unwrap(err) {
-			var b strings.Builder
-			for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%t"} {
-				fmt.Fprintf(&b, verb, err)
+		t.Run(test.name, func(t *testing.T) {
+			err := recordOf(t, text).Decode(test.into)
+			require.Error(t, err)
+			for err := err; err != nil; err = errors.Unwrap(err) {
+				var b strings.Builder
+				for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%t"} {
+					fmt.Fprintf(&b, verb, err)
+				}
+				for _, handler := range []slog.Handler{slog.NewTextHandler(&b, nil), slog.NewJSONHandler(&b, nil)} {
+					slog.New(handler).Info("x", "err", err, "in", struct{ Err error }{err})
+				}
+				written, failed := json.Marshal(err)
+				require.NoError(t, failed)
+				for _, hidden := range []string{"hush", "example.com", "777777777777", "1e999",
+					fmt.Sprintf("%x", "hush")} {
+					assert.NotContains(t, b.String()+string(written), hidden)
+				}
 			}
-			for _, handler := range []slog.Handler{slog.NewTextHandler(&b, nil), slog.NewJSONHandler(&b, nil)} {
-				slog.New(handler).Info("x", "err", err, "in", struct{ Err error }{err})
-			}
-			written, failed := json.Marshal(err)
-			require.NoError(t, failed)
-			for _, hidden := range []string{"hush", "example.com", "777777777777", "1e999", fmt.Sprintf("%x", "hush")} {
-				assert.NotContains(t, b.String()+string(written), hidden, name)
-			}
-		}
+		})
 	}
 }
 
-var decodeErrorText = regexp.MustCompile(`^lending: record: (not JSON|(field "([A-Za-z0-9]+|\[\d+\]|\*)((\.[A-Za-z0-9]+)|\[\d+\]|\.?\*)*": )?` +
+var decodeErrorText = regexp.MustCompile(`^lending: record: (not JSON|(field ` +
+	`"([A-Za-z0-9]+|\[\d+\]|\*)((\.[A-Za-z0-9]+)|\[\d+\]|\.?\*)*": )?` +
 	`(an? (string|number|boolean|object|array|key)|null) does not fit [^ ]+( \{\})?)$`)
 
 // FuzzDecodeError holds that no text makes an error that shows more than fields and types,
 // and that what is decoded is what encoding/json makes of it.
 func FuzzDecodeError(f *testing.F) {
 	for _, seed := range []string{
-		`{}`, `null`, `{"inner":{"zip":"hush"}}`, `{"INNER":{"Zip":true}}`, `{"list":[null,{},{"zip":1},{"when":"hush"}]}`, `{"map":{"a.b\"c":{"zip":1.5}}}`,
-		`{"numbered":{"hush@example.com":"b"}}`, `{"byLoan":{"hush":1}}`, `{"any":{"a":[1e999]}}`, `{"loan":12345,"uuid":"x"}`, `{"bytes":"!","quoted":"x"}`,
-		`{"a\u0062":1,"\u0069nner":{"zip":"\ud800"}}`, `["hush"]`, `{"zip":`, `{"nested":{"deep":{"ptr":[]}}}`, `{"lists":[[1],[999]],"promoted":1000}`,
+		`{}`, `null`, `{"inner":{"zip":"hush"}}`, `{"INNER":{"Zip":true}}`,
+		`{"list":[null,{},{"zip":1},{"when":"hush"}]}`, `{"map":{"a.b\"c":{"zip":1.5}}}`,
+		`{"numbered":{"hush@example.com":"b"}}`, `{"byLoan":{"hush":1}}`, `{"any":{"a":[1e999]}}`,
+		`{"loan":12345,"uuid":"x"}`, `{"bytes":"!","quoted":"x"}`,
+		`{"a\u0062":1,"\u0069nner":{"zip":"\ud800"}}`, `["hush"]`, `{"zip":`, `{"nested":{"deep":{"ptr":[]}}}`,
+		`{"lists":[[1],[999]],"promoted":1000}`,
 	} {
 		f.Add([]byte(seed))
 	}
 	for _, seed := range []string{ // what a plain struct and encoding/json could see in different ways
-		`{"text":"a","text":"b"}`, `{"list":[{"zip":1,"when":"2026-03-04T05:06:07Z"}],"list":[{"zip":2}]}`, `{"TEXT":"a","Count":2}`, `{"t\u0065xt":"a\u0000b"}`,
-		"{\"text\":\"a\xffb\"}", `{"count":1e0}`, `{"count":-0,"number":-0.0}`, `{"number":"5"}`, `{"number":"x"}`, `{"number":true}`, `{"flag":"true"}`, `{"flag":null,"text":null}`,
-		`{"lists":[[],null,[1,2]],"list":[]}`, `{"lists":null,"inner":null}`, `{"loan":null,"inner":{"when":null}}`, "{\"te\u017ft\":\"x\"}", `{"extra":{"a":["}"]},"text":"x"}`,
-		`{"text":5}`, `{"inner":[]}`, `{"list":{}}`, `{"count":99999999999999999999}`, `[{}]`, ` { "text" : "a" } `, `{"promoted":5,"count":"6"}`,
+		`{"text":"a","text":"b"}`, `{"list":[{"zip":1,"when":"2026-03-04T05:06:07Z"}],"list":[{"zip":2}]}`,
+		`{"TEXT":"a","Count":2}`, `{"t\u0065xt":"a\u0000b"}`,
+		"{\"text\":\"a\xffb\"}", `{"count":1e0}`, `{"count":-0,"number":-0.0}`, `{"number":"5"}`, `{"number":"x"}`,
+		`{"number":true}`, `{"flag":"true"}`, `{"flag":null,"text":null}`,
+		`{"lists":[[],null,[1,2]],"list":[]}`, `{"lists":null,"inner":null}`, `{"loan":null,"inner":{"when":null}}`,
+		"{\"te\u017ft\":\"x\"}", `{"extra":{"a":["}"]},"text":"x"}`,
+		`{"text":5}`, `{"inner":[]}`, `{"list":{}}`, `{"count":99999999999999999999}`, `[{}]`, ` { "text" : "a" } `,
+		`{"promoted":5,"count":"6"}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -426,15 +457,18 @@ func TestPartialResultsAreThose(t *testing.T) {
 		A string
 		N int8 `json:",string"`
 	}
-	for _, text := range []string{`{"A":"a","N":1000,"B":"b"}`, `{"B":"b","N":"x","A":"a","Promoted":1000}`, `{"A":"a","N":{},"B":[]}`} {
-		var got, want plainOne
-		require.Error(t, recordOf(t, text).Decode(&got))
-		require.Error(t, json.Unmarshal([]byte(text), &want))
-		assert.Equal(t, want, got, text)
-		var odd, like oddOne
-		err, failed := recordOf(t, text).Decode(&odd), json.Unmarshal([]byte(text), &like)
-		require.Equal(t, failed != nil, err != nil)
-		assert.Equal(t, like, odd, text)
+	for _, text := range []string{`{"A":"a","N":1000,"B":"b"}`, `{"B":"b","N":"x","A":"a","Promoted":1000}`,
+		`{"A":"a","N":{},"B":[]}`} {
+		t.Run(text, func(t *testing.T) {
+			var got, want plainOne
+			require.Error(t, recordOf(t, text).Decode(&got))
+			require.Error(t, json.Unmarshal([]byte(text), &want))
+			assert.Equal(t, want, got)
+			var odd, like oddOne
+			err, failed := recordOf(t, text).Decode(&odd), json.Unmarshal([]byte(text), &like)
+			require.Equal(t, failed != nil, err != nil)
+			assert.Equal(t, like, odd)
+		})
 	}
 }
 
@@ -443,7 +477,8 @@ func TestFilledValuesAreMerged(t *testing.T) {
 	const text = `{"text":"new","inner":{"zip":2},"list":[{"zip":3},{}],"lists":[[7]]}`
 	fill := func() ordinary {
 		when := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
-		return ordinary{Flag: true, Inner: inner{When: when}, List: []*inner{{Zip: 1, When: when}, {Zip: 4}}, Lists: [][]int8{{1, 2}, {3}}}
+		return ordinary{Flag: true, Inner: inner{When: when}, List: []*inner{{Zip: 1, When: when}, {Zip: 4}},
+			Lists: [][]int8{{1, 2}, {3}}}
 	}
 	got, want := fill(), fill()
 	require.NoError(t, recordOf(t, text).Decode(&got))
@@ -459,21 +494,30 @@ func TestTimesWithoutAZoneAreTyped(t *testing.T) {
 		Till *lending.Time           `json:"till"`
 		By   map[lending.Time]string `json:"by"`
 	}
-	for text, want := range map[string]time.Time{
-		`"2026-03-04T05:06:07.1234567"`: time.Date(2026, 3, 4, 5, 6, 7, 123456700, time.UTC), `"2026-03-04T06:06:07+01:00"`: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
-		`"2026-03-04T05:06:07Z"`: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), `"0001-01-01T00:00:00"`: {}, `null`: {}, `"2026-03-04T05:06:0\u0037"`: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
+	for _, test := range []struct {
+		text string
+		want time.Time
+	}{
+		{`"2026-03-04T05:06:07.1234567"`, time.Date(2026, 3, 4, 5, 6, 7, 123456700, time.UTC)},
+		{`"2026-03-04T06:06:07+01:00"`, time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)},
+		{`"2026-03-04T05:06:07Z"`, time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}, {`"0001-01-01T00:00:00"`, time.Time{}},
+		{`null`, time.Time{}}, {`"2026-03-04T05:06:0\u0037"`, time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)},
 	} {
-		got, err := lending.As[dated](recordOf(t, `{"at":`+text+`,"by":{"2026-03-04T05:06:07":"key"}}`), nil)
-		require.NoError(t, err, text)
-		assert.Equal(t, want, got.At.Time, text)
-		assert.Nil(t, got.Till)
-		assert.Len(t, got.By, 1)
+		t.Run(test.text, func(t *testing.T) {
+			got, err := lending.As[dated](recordOf(t, `{"at":`+test.text+`,"by":{"2026-03-04T05:06:07":"key"}}`), nil)
+			require.NoError(t, err)
+			assert.Equal(t, test.want, got.At.Time)
+			assert.Nil(t, got.Till)
+			assert.Len(t, got.By, 1)
+		})
 	}
 	for _, text := range []string{`"yesterday"`, `""`, `5`, `{}`, `"2026-13-04T05:06:07"`} {
-		_, err := lending.As[dated](recordOf(t, `{"till":`+text+`}`), nil)
-		require.ErrorContains(t, err, `field "till": `)
-		require.ErrorContains(t, err, ` does not fit lending.Time`)
-		require.EqualError(t, new(lending.Time).UnmarshalJSON([]byte(text)), "lending: not a time")
+		t.Run(text, func(t *testing.T) {
+			_, err := lending.As[dated](recordOf(t, `{"till":`+text+`}`), nil)
+			require.ErrorContains(t, err, `field "till": `)
+			require.ErrorContains(t, err, ` does not fit lending.Time`)
+			require.EqualError(t, new(lending.Time).UnmarshalJSON([]byte(text)), "lending: not a time")
+		})
 	}
 	written, err := json.Marshal(dated{})
 	require.NoError(t, err)
@@ -501,7 +545,8 @@ func TestPanicSpoilsNothing(t *testing.T) {
 		all.Go(func() {
 			for n := range 200 {
 				mine := fmt.Sprintf("text %d of %d", n, i)
-				good, bad := recordOf(t, `{"text":"`+mine+`","panic":1,"more":"`+mine+`"}`), recordOf(t, `{"text":"bad","panic":"now","more":"bad"}`)
+				good, bad := recordOf(t, `{"text":"`+mine+`","panic":1,"more":"`+mine+`"}`),
+					recordOf(t, `{"text":"bad","panic":"now","more":"bad"}`)
 				first, err := lending.As[holder](good, nil)
 				assert.PanicsWithValue(t, io.ErrClosedPipe, func() { _, _ = lending.As[holder](bad, nil) })
 				again, failed := lending.As[holder](good, nil)
@@ -572,44 +617,48 @@ func (s *strictly) UnmarshalJSON(data []byte) error {
 
 // TestDecodeErrorsNameTheField reads alike with every version of Go.
 func TestDecodeErrorsNameTheField(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"inner":{"zip":"hush"}}`:                        `field "inner.zip": a string does not fit int`,
-		`{"inner":{"when":"2024-01-02T03:04:05"}}`:        `field "inner.when": a string does not fit time.Time`,
-		`{"INNER":{"Zip":true}}`:                          `field "INNER.Zip": a boolean does not fit int`,
-		`{"inner":["hush"]}`:                              `field "inner": an array does not fit lending_test.inner`,
-		`{"list":[null,{},{"zip":1},{"when":"hush"}]}`:    `field "list[3].when": a string does not fit time.Time`,
-		`{"lists":[[1],[2,3,4444]]}`:                      `field "lists[1][2]": a number does not fit int8`,
-		`{"map":{"a@example.com":{},"hush":{"zip":1.5}}}`: `field "map.*.zip": a number does not fit int`,
-		`{"map":{"hush@example.com":"hush"}}`:             `field "map.*": a string does not fit lending_test.inner`,
-		`{"numbered":{"1":"a","hush@example.com":"b"}}`:   `field "numbered.*": a key does not fit int`,
-		`{"byLoan":{"hush@example.com":1}}`:               `field "byLoan.*": a key does not fit lending.ID[github.com/lendingapi/lending-go.loan]`,
-		`{"array":[true,"hush"]}`:                         `field "array[1]": a string does not fit bool`,
-		`{"loan":"hush"}`:                                 `field "loan": a string does not fit lending.ID[github.com/lendingapi/lending-go.loan]`,
-		`{"loan":12345}`:                                  `field "loan": a number does not fit lending.ID[github.com/lendingapi/lending-go.loan]`,
-		`{"uuid":"hush"}`:                                 `field "uuid": a string does not fit uuid.UUID`,
-		`{"address":"hush"}`:                              `field "address": a string does not fit netip.Addr`,
-		`{"strict":{"hush":"hush"}}`:                      `field "strict": an object does not fit lending_test.strictly`,
-		`{"quoted":"12","exact":"hush"}`:                  `field "exact": a string does not fit json.Number`,
-		`{"quoted":"hush"}`:                               `field "quoted": a string does not fit int64`,
-		`{"quoted":1234567}`:                              `field "quoted": a number does not fit int64`,
-		`{"bytes":"hush!"}`:                               `field "bytes": a string does not fit []uint8`,
-		`{"any":{"hush@example.com":[1,1e999]}}`:          `field "any.*[1]": a number does not fit interface {}`,
-		`{"any":1e999}`:                                   `field "any": a number does not fit interface {}`,
-		`{"secret":7}`:                                    `field "secret": a number does not fit lending.Secret`,
-		`{"user":{"id":"hush"}}`:                          `field "user": an object does not fit lending.UserResponse`,
-		`{"promoted":1000}`:                               `field "promoted": a number does not fit int8`,
-		`{"untagged":-1}`:                                 `field "untagged": a number does not fit uint8`,
-		`{"untagged":99999999999999999999}`:               `field "untagged": a number does not fit uint8`,
-		`{"nested":{"deep":{"ptr":"hush"}}}`:              `field "nested.deep.ptr": a string does not fit int`,
-		`{"hush":"hush","inner":{"hush":1,"zip":{}}}`:     `field "inner.zip": an object does not fit int`,
-		`{"a\u0062":1,"\u0069nner":{"zip":"\ud800hush"}}`: `field "inner.zip": a string does not fit int`,
-		`["hush"]`: `an array does not fit lending_test.wanted`,
-		`"hush"`:   `a string does not fit lending_test.wanted`,
+	for _, test := range []struct {
+		text string
+		want string
+	}{
+		{`{"inner":{"zip":"hush"}}`, `field "inner.zip": a string does not fit int`},
+		{`{"inner":{"when":"2024-01-02T03:04:05"}}`, `field "inner.when": a string does not fit time.Time`},
+		{`{"INNER":{"Zip":true}}`, `field "INNER.Zip": a boolean does not fit int`},
+		{`{"inner":["hush"]}`, `field "inner": an array does not fit lending_test.inner`},
+		{`{"list":[null,{},{"zip":1},{"when":"hush"}]}`, `field "list[3].when": a string does not fit time.Time`},
+		{`{"lists":[[1],[2,3,4444]]}`, `field "lists[1][2]": a number does not fit int8`},
+		{`{"map":{"a@example.com":{},"hush":{"zip":1.5}}}`, `field "map.*.zip": a number does not fit int`},
+		{`{"map":{"hush@example.com":"hush"}}`, `field "map.*": a string does not fit lending_test.inner`},
+		{`{"numbered":{"1":"a","hush@example.com":"b"}}`, `field "numbered.*": a key does not fit int`},
+		{`{"byLoan":{"hush@example.com":1}}`,
+			`field "byLoan.*": a key does not fit lending.ID[github.com/lendingapi/lending-go.loan]`},
+		{`{"array":[true,"hush"]}`, `field "array[1]": a string does not fit bool`},
+		{`{"loan":"hush"}`, `field "loan": a string does not fit lending.ID[github.com/lendingapi/lending-go.loan]`},
+		{`{"loan":12345}`, `field "loan": a number does not fit lending.ID[github.com/lendingapi/lending-go.loan]`},
+		{`{"uuid":"hush"}`, `field "uuid": a string does not fit uuid.UUID`},
+		{`{"address":"hush"}`, `field "address": a string does not fit netip.Addr`},
+		{`{"strict":{"hush":"hush"}}`, `field "strict": an object does not fit lending_test.strictly`},
+		{`{"quoted":"12","exact":"hush"}`, `field "exact": a string does not fit json.Number`},
+		{`{"quoted":"hush"}`, `field "quoted": a string does not fit int64`},
+		{`{"quoted":1234567}`, `field "quoted": a number does not fit int64`},
+		{`{"bytes":"hush!"}`, `field "bytes": a string does not fit []uint8`},
+		{`{"any":{"hush@example.com":[1,1e999]}}`, `field "any.*[1]": a number does not fit interface {}`},
+		{`{"any":1e999}`, `field "any": a number does not fit interface {}`},
+		{`{"secret":7}`, `field "secret": a number does not fit lending.Secret`},
+		{`{"user":{"id":"hush"}}`, `field "user": an object does not fit lending.UserResponse`},
+		{`{"promoted":1000}`, `field "promoted": a number does not fit int8`},
+		{`{"untagged":-1}`, `field "untagged": a number does not fit uint8`},
+		{`{"untagged":99999999999999999999}`, `field "untagged": a number does not fit uint8`},
+		{`{"nested":{"deep":{"ptr":"hush"}}}`, `field "nested.deep.ptr": a string does not fit int`},
+		{`{"hush":"hush","inner":{"hush":1,"zip":{}}}`, `field "inner.zip": an object does not fit int`},
+		{`{"a\u0062":1,"\u0069nner":{"zip":"\ud800hush"}}`, `field "inner.zip": a string does not fit int`},
+		{`["hush"]`, `an array does not fit lending_test.wanted`},
+		{`"hush"`, `a string does not fit lending_test.wanted`},
 	} {
-		t.Run(text, func(t *testing.T) {
-			record := recordOf(t, text)
+		t.Run(test.text, func(t *testing.T) {
+			record := recordOf(t, test.text)
 			err := record.Decode(&wanted{})
-			require.EqualError(t, err, "lending: record: "+want)
+			require.EqualError(t, err, "lending: record: "+test.want)
 			for _, shown := range []string{fmt.Sprintf("%v %+v %#v %d %s", err, err, err, err, err), err.Error()} {
 				for _, hidden := range []string{"hush", "example.com", "12345", "4444", "2024"} {
 					assert.NotContains(t, shown, hidden)
@@ -618,12 +667,16 @@ func TestDecodeErrorsNameTheField(t *testing.T) {
 		})
 	}
 	var whole []int
-	require.EqualError(t, recordOf(t, `[1,2,"hush"]`).Decode(&whole), `lending: record: field "[2]": a string does not fit int`)
+	require.EqualError(t, recordOf(t, `[1,2,"hush"]`).Decode(&whole),
+		`lending: record: field "[2]": a string does not fit int`)
 	var one int8
 	require.EqualError(t, recordOf(t, `4444`).Decode(&one), `lending: record: a number does not fit int8`)
-	require.EqualError(t, recordOf(t, `{}`).Decode(one), `lending: record: cannot decode into int8: want a pointer that is not nil`)
-	require.EqualError(t, recordOf(t, `{}`).Decode(nil), `lending: record: cannot decode into <nil>: want a pointer that is not nil`)
-	require.EqualError(t, recordOf(t, `{}`).Decode((*wanted)(nil)), `lending: record: cannot decode into *lending_test.wanted: want a pointer that is not nil`)
+	require.EqualError(t, recordOf(t, `{}`).Decode(one),
+		`lending: record: cannot decode into int8: want a pointer that is not nil`)
+	require.EqualError(t, recordOf(t, `{}`).Decode(nil),
+		`lending: record: cannot decode into <nil>: want a pointer that is not nil`)
+	require.EqualError(t, recordOf(t, `{}`).Decode((*wanted)(nil)),
+		`lending: record: cannot decode into *lending_test.wanted: want a pointer that is not nil`)
 	require.EqualError(t, lending.Record{}.Decode(&one), `lending: record: not JSON`)
 	var byHand lending.Record
 	require.NoError(t, byHand.UnmarshalJSON([]byte(`{"hush`)))
@@ -652,6 +705,8 @@ type (
 		embeds
 		Rate json.Number
 	}
+	promotes       struct{ holdsEmbeds }
+	holdsEmbeds    struct{ Bad embeds }
 	redefined      lending.LoanResponse
 	generic[T any] struct {
 		lending.Page[lending.Transaction]
@@ -689,24 +744,30 @@ func (e *embedsItself) UnmarshalJSON(data []byte) error {
 
 // TestDecodeRefusesWhatEmbedsARecord: all but the Record would silently stay zero.
 func TestDecodeRefusesWhatEmbedsARecord(t *testing.T) {
-	record := recordOf(t, `{"amount":1.50,"loans":{"a":[{"amount":2.50}]},"itself":{"amount":3.50},"whole":[4.50],"loan":{"id":"`+loanID().String()+`"}}`)
+	record := recordOf(t, `{"amount":1.50,"loans":{"a":[{"amount":2.50}]},"itself":{"amount":3.50},"whole":[4.50],`+
+		`"loan":{"id":"`+loanID().String()+`"}}`)
 	type anonymous = struct {
 		lending.Record
 		A int
 	}
-	for into, want := range map[any]string{
-		&embeds{}:            "lending_test.embeds",
-		new([]embedsPointer): "lending_test.embedsPointer",
-		&embedsDeeper{}:      "lending_test.embedsDeeper",
-		&redefined{}:         "lending_test.redefined",
-		&generic[int]{}:      "lending_test.generic[int]",
-		&listing{}:           "lending_test.embeds",
-		&cyclic{}:            "lending_test.embeds",
-		&anonymous{}:         "struct { lending.Record; A int }",
+	for _, test := range []struct {
+		into any
+		want string
+	}{
+		{&embeds{}, "lending_test.embeds"},
+		{new([]embedsPointer), "lending_test.embedsPointer"},
+		{&embedsDeeper{}, "lending_test.embedsDeeper"},
+		{&promotes{}, "lending_test.embeds"},
+		{&redefined{}, "lending_test.redefined"},
+		{&generic[int]{}, "lending_test.generic[int]"},
+		{&listing{}, "lending_test.embeds"},
+		{&cyclic{}, "lending_test.embeds"},
+		{&anonymous{}, "struct { lending.Record; A int }"},
 	} {
 		for range 2 { // the second time from memory
-			err := record.Decode(into)
-			require.ErrorContains(t, err, "lending: record: "+want+" embeds a record, whose UnmarshalJSON takes everything: give the field a name")
+			err := record.Decode(test.into)
+			require.ErrorContains(t, err, "lending: record: "+test.want+
+				" embeds a record, whose UnmarshalJSON takes everything: give the field a name")
 			assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err), "what was done before is not undone")
 		}
 	}
@@ -801,14 +862,22 @@ func TestMethodsRunOnce(t *testing.T) {
 	items := strings.TrimSuffix(strings.Repeat(`{"a": 1},`, 200), ",")
 	for _, tt := range []struct{ text, plain, odd, mapped string }{
 		{`{"items":[` + items + `],"n":1}`, "", "", ""},
-		{`{"items":[` + items + `],"n":1000}`, `field "n": a number does not fit int8`, `field "n": a number does not fit int8`, `field "n": a number does not fit int8`},
-		{`{"n":"x","items":[` + items + `],"last":null}`, `field "n": a string does not fit int8`, `field "n": a string does not fit int8`, `field "n": a string does not fit int8`},
-		{`{"items":[1,"odd",3],"n":7,"last":5}`, `field "items[1]": a string does not fit lending_test.counted`, `field "items": an array does not fit []lending_test.counted`, ""},
-		{`{"items":["odd"],"n":7}`, `field "items[0]": a string does not fit lending_test.counted`, `field "items[0]": a string does not fit lending_test.counted`, ""},
+		{`{"items":[` + items + `],"n":1000}`, `field "n": a number does not fit int8`,
+			`field "n": a number does not fit int8`, `field "n": a number does not fit int8`},
+		{`{"n":"x","items":[` + items + `],"last":null}`, `field "n": a string does not fit int8`,
+			`field "n": a string does not fit int8`, `field "n": a string does not fit int8`},
+		{`{"items":[1,"odd",3],"n":7,"last":5}`, `field "items[1]": a string does not fit lending_test.counted`,
+			`field "items": an array does not fit []lending_test.counted`, ""},
+		{`{"items":["odd"],"n":7}`, `field "items[0]": a string does not fit lending_test.counted`,
+			`field "items[0]": a string does not fit lending_test.counted`, ""},
 		{`{"items":[1],"last":"odd"}`, `field "last": a string does not fit lending_test.counted`, "", ""},
-		{`{"items":[1],"items":["odd"]}`, `an object does not fit lending_test.plainList`, `an object does not fit lending_test.oddList`, ""},
-		{`{"byKey":{"a":1,"b":"odd","c":3},"n":5}`, "", `field "byKey": an object does not fit map[string]lending_test.counted`, `field "byKey": an object does not fit map[string]lending_test.counted`},
-		{`{"byKey":{"hush":"odd"},"n":5}`, "", `field "byKey.*": a string does not fit lending_test.counted`, `field "byKey.*": a string does not fit lending_test.counted`},
+		{`{"items":[1],"items":["odd"]}`, `an object does not fit lending_test.plainList`,
+			`an object does not fit lending_test.oddList`, ""},
+		{`{"byKey":{"a":1,"b":"odd","c":3},"n":5}`, "",
+			`field "byKey": an object does not fit map[string]lending_test.counted`,
+			`field "byKey": an object does not fit map[string]lending_test.counted`},
+		{`{"byKey":{"hush":"odd"},"n":5}`, "", `field "byKey.*": a string does not fit lending_test.counted`,
+			`field "byKey.*": a string does not fit lending_test.counted`},
 	} {
 		t.Run(fmt.Sprintf("%.40s", tt.text), func(t *testing.T) {
 			decodesOnce[plainList](t, tt.text, tt.plain)
@@ -908,7 +977,8 @@ func TestDecodeLooksBehindInterfaces(t *testing.T) {
 			require.ErrorContains(t, record.Decode(tt.into), "lending_test.embeds embeds a record")
 		})
 	}
-	for _, good := range []any{&holdsAny{}, &holdsAny{Any: 1, List: []any{"x", nil}}, &holdsAny{Any: &narrow{}}, &holdsAny{Any: embeds{}}} {
+	for _, good := range []any{&holdsAny{}, &holdsAny{Any: 1, List: []any{"x", nil}}, &holdsAny{Any: &narrow{}},
+		&holdsAny{Any: embeds{}}} {
 		require.NoError(t, record.Decode(good))
 	}
 }
@@ -940,4 +1010,314 @@ func TestKeptStringsHoldLittle(t *testing.T) {
 	assert.Less(t, grown/int64(len(kept)), int64(100), "bytes for each string of three")
 	runtime.KeepAlive(kept)
 	runtime.KeepAlive(list)
+}
+
+const customerRecord = `{ "ID" : "3FA85F64-5717-4562-B3FC-2C963F66AFA6", "score": 1.000000000000000000001, ` +
+	`"a\u0062c": [ {"x":"}\"]"} ], "note":"<b>" }`
+
+func TestRecordsLoseNothing(t *testing.T) {
+	client := wire.Serve(t, wire.Answer(200, customerRecord))
+	customer, err := client.Applications.CreateCustomer(t.Context(), fake.Ada())
+	require.NoError(t, err)
+	assert.Equal(t, "3fa85f64-5717-4562-b3fc-2c963f66afa6", customer.ID.String())
+	assert.Equal(t, customerRecord, string(customer.Raw())) //nolint:testifylint // byte for byte
+
+	written, err := json.Marshal(customer)
+	require.NoError(t, err)
+	var again lending.UserResponse
+	require.NoError(t, json.Unmarshal(written, &again))
+	assert.Equal(t, customer.ID, again.ID)
+	assert.Contains(t, string(again.Raw()), "1.000000000000000000001")
+	assert.JSONEq(t, customerRecord, string(again.Raw()))
+
+	var mine struct {
+		Score json.Number
+		ABC   []map[string]string
+	}
+	require.NoError(t, customer.Decode(&mine))
+	assert.Equal(t, "1.000000000000000000001", mine.Score.String())
+	assert.Equal(t, `}"]`, mine.ABC[0]["x"])
+}
+
+func TestRecordsMadeByHand(t *testing.T) {
+	written, err := json.Marshal(lending.UserResponse{ID: catalog.OtherCustomer})
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"id":"22222222-2222-4333-8444-555555555555"}`, string(written))
+	written, err = json.Marshal(lending.OfferResponse{})
+	require.NoError(t, err)
+	assert.Equal(t, "null", string(written))
+}
+
+func TestDecodeErrorsQuoteNothing(t *testing.T) {
+	client := wire.Serve(t, wire.Answer(200, `{"amount":70001,"when":"hush","name":["hush"]}`))
+	offer, err := client.Applications.Offer(t.Context(), catalog.OtherApplication, nil)
+	require.NoError(t, err)
+	err = offer.Decode(&struct {
+		Amount int8 `json:"amount"`
+	}{})
+	assert.EqualError(t, err, `lending: record: field "amount": a number does not fit int8`)
+	var mismatch *json.UnmarshalTypeError
+	assert.ErrorAs(t, err, &mismatch)
+	err = offer.Decode(&struct{ When time.Time }{})
+	require.Error(t, err)
+	assert.NotContains(t, fmt.Sprintf("%v %+v %#v %d", err, err, err, err), "hush")
+}
+
+func TestCloneLeavesThePage(t *testing.T) {
+	client := wire.Serve(t, wire.Answer(200, `[{"n":1},{"n":2}]`))
+	list, err := client.Applications.ListByCustomer(t.Context(), catalog.OtherCustomer)
+	require.NoError(t, err)
+	require.Len(t, list, 2)
+	before := list[1].Raw()
+	list[1].Record = list[1].Clone()
+	assert.Equal(t, `{"n":2}`, string(list[1].Raw()))
+	assert.NotSame(t, &before[0], &list[1].Raw()[0])
+	assert.Equal(t, `{"n":1}`, string(list[0].Raw()))
+}
+
+func TestRecordsLogTheirSize(t *testing.T) {
+	client := wire.Serve(t, wire.Answer(200, `{"ssn":"hush"}`))
+	offer, err := client.Applications.Offer(t.Context(), catalog.OtherApplication, nil)
+	require.NoError(t, err)
+	var b strings.Builder
+	slog.New(slog.NewJSONHandler(&b, nil)).Info("x", "offer", offer)
+	slog.New(slog.NewTextHandler(&b, nil)).Info("x", "offer", offer)
+	assert.NotContains(t, b.String()+fmt.Sprintf("%v %+v %#v", offer, offer, *offer), "hush")
+	assert.Contains(t, b.String(), "record of 14 bytes")
+}
+
+// TestTimesAreUTC holds that a time is the same whatever zone it is written in, to
+// assert.Equal and to ==.
+func TestTimesAreUTC(t *testing.T) {
+	for _, text := range []string{
+		"2026-03-04T05:06:07.5", "2026-03-04T05:06:07.5000000", "2026-03-04T05:06:07.5Z", "2026-03-04T06:06:07.5+01:00",
+		"2026-03-03T21:06:07.5-08:00",
+	} {
+		t.Run(text, func(t *testing.T) {
+			client := wire.Serve(t, wire.Answer(http.StatusOK, `{"token":"t","expiresUTC":"`+text+`"}`))
+			user, err := client.Auth.Login(t.Context(),
+				lending.LoginRequest{Username: "u", Password: lending.NewSecret("p")})
+			require.NoError(t, err)
+			assert.Equal(t, time.Date(2026, 3, 4, 5, 6, 7, 5e8, time.UTC), user.ExpiresUTC)
+		})
+	}
+}
+
+func TestLists(t *testing.T) {
+	for _, test := range []struct {
+		body string
+		want int
+	}{{`[]`, 0}, {`null`, 0}, {``, 0}, {"\t[ {} , {} ]\n", 2}, {"\uFEFF[{}]", 1}} {
+		t.Run(test.body, func(t *testing.T) {
+			client := wire.Serve(t, wire.Answer(200, test.body))
+			list, err := client.Applications.ListByCustomer(t.Context(), catalog.OtherCustomer)
+			require.NoError(t, err)
+			assert.Len(t, list, test.want)
+			assert.Equal(t, test.body == "[]", list != nil && len(list) == 0,
+				"an empty list is not nil, and no list is: %s")
+		})
+	}
+	client := wire.Serve(t, wire.Answer(200, `[{},[]]`))
+	_, err := client.Applications.ListByCustomer(t.Context(), catalog.OtherCustomer)
+	assert.ErrorContains(t, err, "[1]: want an object, got an array")
+}
+
+func TestScalars(t *testing.T) {
+	for _, test := range []struct{ contentType, body, want string }{
+		{"application/json", `"In Review"`, "In Review"},
+		{"application/json", `""`, ""},
+		{"application/json", ``, ""},
+		{"text/plain; charset=utf-8", `In Review`, "In Review"},
+		{"text/plain", `123`, "123"},
+	} {
+		t.Run(test.contentType, func(t *testing.T) {
+			client := wire.Serve(t, wire.Plain(test.contentType, test.body))
+			status, err := client.Applications.Status(t.Context(), catalog.OtherApplication)
+			require.NoError(t, err, test.body)
+			assert.Equal(t, test.want, status)
+		})
+	}
+	for _, test := range []struct {
+		body string
+		want string
+	}{{"  padded \n", "  padded \n"}, {"null", "null"}, {"<b>", "<b>"}} {
+		t.Run(test.body, func(t *testing.T) {
+			client := wire.Serve(t, wire.Plain("text/plain", test.body))
+			status, err := client.Applications.Status(t.Context(), catalog.OtherApplication)
+			require.NoError(t, err)
+			assert.Equal(t, test.want, status, "kept as it came")
+		})
+	}
+	for _, body := range []string{"hello", "null", "{}x"} {
+		t.Run(body, func(t *testing.T) {
+			client := wire.Serve(t, wire.Plain("text/plain", body))
+			_, err := client.Applications.Offer(t.Context(), catalog.OtherApplication, nil)
+			require.Error(t, err, "text is no record")
+		})
+	}
+	client := wire.Serve(t, wire.Answer(200, `"00000000-0000-0000-0000-000000000000"`))
+	_, err := client.Applications.Process(t.Context(), catalog.OtherApplication)
+	require.ErrorContains(t, err, "want a UUID, got the zero UUID")
+	assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
+
+	client = wire.Serve(t, wire.Plain("text/plain", "3fa85f64-5717-4562-b3fc-2c963f66afa6"))
+	offer, err := client.Applications.Process(t.Context(), catalog.OtherApplication)
+	require.NoError(t, err)
+	assert.Equal(t, "3fa85f64-5717-4562-b3fc-2c963f66afa6", offer.String())
+
+	client = wire.Serve(t, wire.Answer(200, `null`))
+	_, err = client.Applications.Status(t.Context(), catalog.OtherApplication)
+	require.ErrorIs(t, err, lending.ErrNoContent)
+	_, err = client.Applications.UpdateName(t.Context(), catalog.OtherApplication, "x")
+	require.ErrorIs(t, err, lending.ErrNoContent)
+}
+
+func TestSecrets(t *testing.T) {
+	secret := lending.NewSecret("hush")
+	login := lending.LoginRequest{Username: "u", Password: secret}
+	holder := struct {
+		secret  lending.Secret
+		list    []lending.Secret
+		byName  map[string]lending.Secret
+		login   lending.LoginRequest
+		pointer *lending.LoginRequest
+		source  lending.TokenSource
+		token   lending.Token
+	}{secret, []lending.Secret{secret}, map[string]lending.Secret{"a": secret}, login, &login,
+		lending.StaticToken("hush"), lending.Token{Value: secret}}
+	var b strings.Builder
+	slog.New(slog.NewTextHandler(&b, nil)).Info("x", "s", secret, "login", login, "holder", holder)
+	slog.New(slog.NewJSONHandler(&b, nil)).Info("x", "s", secret, "login", login, "holder", holder)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%X", "%t"} {
+		fmt.Fprintf(&b, verb+verb+verb, secret, login, holder)
+	}
+	written, err := json.Marshal(login)
+	require.NoError(t, err)
+	assert.NotContains(t, b.String()+string(written), "hush")
+	assert.NotContains(t, b.String(), fmt.Sprintf("%x", "hush"))
+	assert.Equal(t, "[redacted]", fmt.Sprint(secret))
+	assert.Equal(t, "hush", secret.Reveal())
+	assert.Empty(t, fmt.Sprint(lending.Secret{}))
+
+	var back lending.LoginRequest
+	require.ErrorContains(t, json.Unmarshal(written, &back), "redacted when it was written")
+	require.NoError(t, json.Unmarshal([]byte(`{"password":"hush"}`), &back))
+	assert.Equal(t, "hush", back.Password.Reveal())
+	require.Error(t, json.Unmarshal([]byte(`{"password":["hush"]}`), &back))
+}
+
+// A record holds personal data, also where it is printed under a verb that does not
+// fit and from an unexported field, which fmt reads past every method.
+func TestRecordPrintsNoByteUnderAnyVerb(t *testing.T) {
+	var record lending.Record
+	require.NoError(t, json.Unmarshal([]byte(`{"ssn":"123-45-6789"}`), &record))
+	holder := struct {
+		record  lending.Record
+		records []lending.Record
+	}{record, []lending.Record{record}}
+	bytes := fmt.Sprint([]byte("123-45-6789")) //nolint:staticcheck // the bytes as numbers
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%t", "%p", "%T", "%o"} {
+		for _, value := range []any{record, &record, holder, &holder} {
+			shown := fmt.Sprintf(verb, value)
+			require.NotContains(t, shown, "123-45-6789", verb)
+			require.NotContains(t, shown, bytes[1:len(bytes)-1], verb)
+			require.NotContains(t, strings.ToLower(shown), "3132332d34352d36373839", verb)
+		}
+	}
+}
+
+// oneCell is a database with one cell. Whatever is executed sets it, and whatever is
+// asked gets it.
+type oneCell struct{ value driver.Value }
+
+func (c *oneCell) Connect(context.Context) (driver.Conn, error) { return c, nil }
+func (c *oneCell) Driver() driver.Driver                        { return nil }
+func (c *oneCell) Prepare(string) (driver.Stmt, error)          { return nil, errors.ErrUnsupported }
+
+func (c *oneCell) Begin() (driver.Tx, error) { return nil, errors.ErrUnsupported }
+func (c *oneCell) Close() error              { return nil }
+
+func (c *oneCell) ExecContext(_ context.Context, _ string, args []driver.NamedValue) (driver.Result, error) {
+	c.value = args[0].Value
+	return driver.RowsAffected(1), nil
+}
+
+func (c *oneCell) QueryContext(context.Context, string, []driver.NamedValue) (driver.Rows, error) {
+	return &oneRow{value: c.value}, nil
+}
+
+type oneRow struct {
+	value driver.Value
+	read  bool
+}
+
+func (r *oneRow) Columns() []string { return []string{"loan"} }
+func (r *oneRow) Close() error      { return nil }
+
+func (r *oneRow) Next(into []driver.Value) error {
+	if r.read {
+		return io.EOF
+	}
+	into[0], r.read = r.value, true
+	return nil
+}
+
+func TestIDsInADatabase(t *testing.T) {
+	cell := &oneCell{}
+	db := sql.OpenDB(cell)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	load := func() (id lending.LoanID, err error) {
+		id = lending.LoanID(uuid.New()) // what stood there before
+		err = db.QueryRowContext(t.Context(), "SELECT loan").Scan(&id)
+		return id, err
+	}
+
+	const text = "3fa85f64-5717-4562-b3fc-2c963f66afa6"
+	id := lending.LoanID(uuid.MustParse(text))
+	for _, argument := range []any{id, &id} {
+		t.Run(fmt.Sprintf("%T", argument), func(t *testing.T) {
+			_, err := db.ExecContext(t.Context(), "INSERT", argument)
+			require.NoError(t, err)
+			assert.Equal(t, text, cell.value)
+			got, err := load()
+			require.NoError(t, err)
+			assert.Equal(t, id, got)
+		})
+	}
+	for _, none := range []any{lending.LoanID{}, (*lending.LoanID)(nil)} {
+		t.Run(fmt.Sprintf("%T", none), func(t *testing.T) {
+			_, err := db.ExecContext(t.Context(), "INSERT", none)
+			require.NoError(t, err)
+			assert.Nil(t, cell.value, "NULL")
+			got, err := load()
+			require.NoError(t, err)
+			assert.True(t, got.IsZero())
+		})
+	}
+	for _, stored := range []driver.Value{text, []byte(text), "3FA85F64-5717-4562-B3FC-2C963F66AFA6", id[:]} {
+		t.Run(fmt.Sprint(stored), func(t *testing.T) {
+			cell.value = stored
+			got, err := load()
+			require.NoError(t, err)
+			assert.Equal(t, id, got)
+		})
+	}
+	for _, stored := range []driver.Value{
+		"", "hush", "{" + text + "}", []byte("hush"), []byte{}, id[:15], int64(4711), 3.5, true, "urn:uuid:" + text,
+	} {
+		t.Run(fmt.Sprint(stored), func(t *testing.T) {
+			cell.value = stored
+			_, err := load()
+			var refused *lending.ArgumentError
+			require.ErrorAs(t, err, &refused, "%v")
+			assert.Contains(t, err.Error(), "lending: id must be a UUID")
+			for _, hidden := range []string{"hush", "3fa8", "4711"} {
+				assert.NotContains(t, err.Error(), hidden)
+			}
+		})
+	}
+	var several sql.Null[lending.LoanID]
+	cell.value = nil
+	require.NoError(t, db.QueryRowContext(t.Context(), "SELECT loan").Scan(&several))
+	assert.False(t, several.Valid)
 }

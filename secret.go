@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
-const redacted = "[redacted]"
+const redacted = redact.Placeholder
 
 // Secret holds a password, a token, a code or another value that must not be
 // seen. It prints as "[redacted]" under every verb of fmt, in slog and in JSON,

@@ -80,9 +80,11 @@ func TestVerifyTakesOnlyTheDocumentedForm(t *testing.T) {
 		strings.ToUpper(good), strings.ReplaceAll(good, "-", ""), strings.TrimPrefix(good, "sha256="),
 		"sha1=" + good[7:], good + "," + good,
 	} {
-		err := lending.Verify(delivery.Secret, []byte(delivery.Body), signature)
-		require.ErrorIs(t, err, lending.ErrSignature, "%q", signature)
-		require.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, err), "E6", "an error showed a signature")
+		t.Run(signature, func(t *testing.T) {
+			err := lending.Verify(delivery.Secret, []byte(delivery.Body), signature)
+			require.ErrorIs(t, err, lending.ErrSignature, "%q")
+			require.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, err), "E6", "an error showed a signature")
+		})
 	}
 	empty := lending.Sign("", []byte(delivery.Body))
 	require.ErrorIs(t, lending.Verify("", []byte(delivery.Body), empty), lending.ErrSignature)

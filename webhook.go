@@ -3,6 +3,7 @@ package lending
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -17,7 +18,11 @@ import (
 // The address of a receiver is an https address. For trying things out http does where
 // both are on this machine: the host of the address, and that of the client's base URL,
 // are localhost or a loopback address, as those of examples/sandbox.
-type WebhooksService struct{ client *Client }
+//
+// A list without records is empty. If a method returns only an error, the service
+// declares no answer for its route. A body that is false or reports a failure leaves
+// the outcome unknown.
+type WebhooksService struct{ client *carrier }
 
 // WebhookTarget is whose events a subscription is about: a partner or a customer,
 // never both. [ForPartner] and [ForCustomer] make one; the zero WebhookTarget is
@@ -130,8 +135,7 @@ func (s *WebhooksService) Register(ctx context.Context, target WebhookTarget, su
 // Unregister removes the subscription of the target. Nothing of subscription is
 // checked: one with an old address must be removable too.
 //
-// No answer is declared: one that is false or reports a failure leaves the outcome
-// unknown. After an unknown outcome read [WebhooksService.Subscription].
+// After an unknown outcome read [WebhooksService.Subscription].
 //
 // Route: POST /api/Webhook/unregister
 func (s *WebhooksService) Unregister(ctx context.Context, target WebhookTarget, subscription WebhookSubscription) error {
@@ -146,8 +150,7 @@ func (s *WebhooksService) Unregister(ctx context.Context, target WebhookTarget, 
 // UpdateAll has the service update the subscriptions of the target. What it updates is
 // not published.
 //
-// No answer is declared: one that is false or reports a failure leaves the outcome
-// unknown. After an unknown outcome read [WebhooksService.Subscription].
+// After an unknown outcome read [WebhooksService.Subscription].
 //
 // Route: POST /api/Webhook/update-all
 func (s *WebhooksService) UpdateAll(ctx context.Context, target WebhookTarget) error {
@@ -161,8 +164,7 @@ func (s *WebhooksService) UpdateAll(ctx context.Context, target WebhookTarget) e
 // PostToHandler posts a delivery to the service's own test receiver. It needs no
 // token, and none is sent.
 //
-// No answer is declared: one that is false or reports a failure leaves the outcome
-// unknown. After an unknown outcome nothing shows whether it arrived.
+// After an unknown outcome nothing shows whether it arrived.
 //
 // Route: POST /api/Webhook/handler
 func (s *WebhooksService) PostToHandler(ctx context.Context, payload WebhookPayload) error {
@@ -177,9 +179,8 @@ func (s *WebhooksService) PostToHandler(ctx context.Context, payload WebhookPayl
 // the target. The event must be among those of the subscription; only some of the
 // catalogue can be simulated, so that a registered event can still be refused.
 //
-// No answer is declared: one that is false or reports a failure leaves the outcome
-// unknown. After an unknown outcome only the receiver shows whether it was sent: a
-// second call may send it twice.
+// After an unknown outcome only the receiver shows whether it was sent: a second call
+// may send it twice.
 //
 // Route: POST /api/Webhook/generate-simulated-webhook
 func (s *WebhooksService) Simulate(ctx context.Context, target WebhookTarget, event EventName) error {
@@ -216,8 +217,6 @@ func (s *WebhooksService) Subscription(ctx context.Context, target WebhookTarget
 
 // AllSubscriptions returns all subscriptions. It is for webhook administrators:
 // others get [ErrForbidden].
-//
-// Where there are none the list is empty.
 //
 // Route: GET /api/Webhook/get-all-subscriptions
 func (s *WebhooksService) AllSubscriptions(ctx context.Context) ([]WebhookSubscriptionSummary, error) {
@@ -378,3 +377,11 @@ func EventNames() []EventName {
 		EventSendApplicationReady, EventApplicationReady, EventLoanEnabledOrDisabled, EventLoanClosed, EventLoanOpened,
 	}
 }
+
+func isLoopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
+}
+
+// missing says that the id is missing.
+func (s *WebhookSubscription) missing() *shapeError { return s.missingID("id", s.ID.IsZero()) }

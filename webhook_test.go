@@ -74,15 +74,17 @@ func TestEnsureIsSafeToRepeat(t *testing.T) {
 		{"https://partner.example/c", nil, did{}, 4},
 		{"https://partner.example/c", lending.EventNames(), did{}, 4}, // all, spelled out
 	} {
-		e := ensure(tt.uri, tt.events...)
-		require.Equal(t, tt.want, did{e.Created, e.URIChanged, e.EventsChanged}, "step %d", i)
-		require.Equal(t, tt.want != did{}, e.Changed())
-		require.Equal(t, tt.calls, registered(), "step %d", i)
-		if secret == "" {
-			secret = e.Subscription.Secret.Reveal()
-		}
-		require.Equal(t, secret, e.Subscription.Secret.Reveal(), "the secret was changed")
-		require.NotContains(t, fmt.Sprintf("%v %+v %#v", e, e, e), secret)
+		t.Run(tt.uri, func(t *testing.T) {
+			e := ensure(tt.uri, tt.events...)
+			require.Equal(t, tt.want, did{e.Created, e.URIChanged, e.EventsChanged}, "step %d", i)
+			require.Equal(t, tt.want != did{}, e.Changed())
+			require.Equal(t, tt.calls, registered(), "step %d", i)
+			if secret == "" {
+				secret = e.Subscription.Secret.Reveal()
+			}
+			require.Equal(t, secret, e.Subscription.Secret.Reveal(), "the secret was changed")
+			require.NotContains(t, fmt.Sprintf("%v %+v %#v", e, e, e), secret)
+		})
 	}
 }
 

@@ -133,11 +133,13 @@ func (s *tour) customers() {
 }
 
 func (s *tour) bulk() {
-	created := fake.Must(s.client.Bulk.CreateCustomers(s.Context(), []lending.UserRequest{fake.Newcomer(), fake.Newcomer()}))
+	created := fake.Must(s.client.Bulk.CreateCustomers(s.Context(),
+		[]lending.UserRequest{fake.Newcomer(), fake.Newcomer()}))
 	require.Len(s, created, 2)
 	applications := fake.Must(s.client.Bulk.CreateApplications(s.Context(), []lending.ApplicationRequest{
 		{CustomerID: created[0].ID, BusinessName: "First", BusinessZip: "94105"},
-		{CustomerID: created[1].ID, BusinessName: "Second", ExtraInformation: map[string]string{"zipcode": "10115", "years": "99"}},
+		{CustomerID: created[1].ID, BusinessName: "Second", ExtraInformation: map[string]string{"zipcode": "10115",
+			"years": "99"}},
 	}))
 	assert.Len(s, applications, 2)
 	for _, customer := range created {
@@ -149,19 +151,24 @@ func (s *tour) combined() {
 	both := func() catalog.Unpublished {
 		u := fake.Newcomer()
 		return catalog.Unpublished{
-			"firstName": u.FirstName, "lastName": u.LastName, "email": u.Email, "password": "Analytical-Engine-1", "mobileNumber": "4155550100",
+			"firstName": u.FirstName, "lastName": u.LastName, "email": u.Email, "password": "Analytical-Engine-1",
+			"mobileNumber": "4155550100",
 			"businessName": "Combined", "businessZip": "94105", "applicant": catalog.Unpublished{"firstName": "Grace"},
 		}
 	}
 	first := fake.Must(
 		//lint:ignore SA1019 the service has it still
-		s.client.Applications.CreateWithCustomer(s.Context(), lending.ApplicationAndCustomerRequest{Extra: both()}, nil)) //nolint:staticcheck // see above
+		s.client.Applications.CreateWithCustomer(s.Context(), lending.ApplicationAndCustomerRequest{Extra: both()},
+			nil)) //nolint:staticcheck // see above
 	second := fake.Must(
-		s.client.Applications.CreateWithCustomerAndApplicant(s.Context(), lending.ApplicationAndCustomerAndApplicantRequest{Extra: both()}, nil))
+		s.client.Applications.CreateWithCustomerAndApplicant(s.Context(),
+			lending.ApplicationAndCustomerAndApplicantRequest{Extra: both()}, nil))
 	assert.NotEqual(s, ids(s, first).CustomerID, ids(s, second).CustomerID)
-	third := fake.Must(s.client.Applications.CreateWithApplicant(s.Context(), lending.ApplicationAndApplicantRequest{Extra: catalog.Unpublished{
-		"customerId": s.customer.ID, "businessName": "Combined", "businessZip": "94105", "applicant": catalog.Unpublished{"firstName": "Grace"},
-	}}, &lending.CreateOptions{SendLink: true}))
+	third := fake.Must(s.client.Applications.CreateWithApplicant(s.Context(),
+		lending.ApplicationAndApplicantRequest{Extra: catalog.Unpublished{
+			"customerId": s.customer.ID, "businessName": "Combined", "businessZip": "94105",
+			"applicant": catalog.Unpublished{"firstName": "Grace"},
+		}}, &lending.CreateOptions{SendLink: true}))
 	assert.Len(s, fake.Must(s.client.Approval.Applicants(s.Context(), third)), 1)
 	s.finished = third
 }
@@ -169,7 +176,8 @@ func (s *tour) combined() {
 func (s *tour) apply() {
 	ctx := s.Context()
 	s.application = fake.Must(s.client.Applications.Create(ctx, lending.ApplicationRequest{
-		CustomerID: s.customer.ID, BusinessName: "Lovelace Analytics", BusinessZip: "94105", ExtraInformation: map[string]string{"years": "7"},
+		CustomerID: s.customer.ID, BusinessName: "Lovelace Analytics", BusinessZip: "94105",
+		ExtraInformation: map[string]string{"years": "7"},
 	}, nil))
 	var kept lending.ApplicationRequest
 	require.NoError(s, fake.Must(s.client.Applications.Get(ctx, s.application)).Decode(&kept))
@@ -177,7 +185,8 @@ func (s *tour) apply() {
 		[4]string{kept.CustomerID.String(), kept.BusinessName, kept.BusinessZip, kept.ExtraInformation["years"]})
 	data := fake.AccountsWith(fake.Booked("2026-08-03", "Invoice", "12500.00"))
 	assert.True(s, fake.Must(s.client.Applications.QuickTest(ctx, s.application, data)))
-	assert.True(s, fake.Must(s.client.Applications.AddOrUpdateBankingData(ctx, s.application, data, &lending.BankingDataOptions{BankName: "First & Last"})))
+	assert.True(s, fake.Must(s.client.Applications.AddOrUpdateBankingData(ctx, s.application, data,
+		&lending.BankingDataOptions{BankName: "First & Last"})))
 	before := fake.Must(s.client.Applications.Status(ctx, s.application))
 	offer := fake.Must(s.client.Applications.Process(ctx, s.application))
 	assert.NotEqual(s, before, fake.Must(s.client.Applications.Status(ctx, s.application)))
@@ -196,7 +205,8 @@ func (s *tour) change() {
 	assert.Equal(s, "A+B & C/D? #1 100% é", name().BusinessName)
 	assert.True(s, fake.Must(s.client.Applications.UpdateNameAndZipCode(ctx, s.application, "Bäckerei", "10115")))
 	assert.Equal(s, "10115", name().BusinessZip)
-	assert.True(s, fake.Must(s.client.Applications.UpdateData(ctx, s.application, lending.ApplicationData{Name: "Söhne", ZipCode: "94105", StartDate: catalog.Start})))
+	assert.True(s, fake.Must(s.client.Applications.UpdateData(ctx, s.application,
+		lending.ApplicationData{Name: "Söhne", ZipCode: "94105", StartDate: catalog.Start})))
 	assert.Equal(s, "Söhne", name().BusinessName)
 	assert.True(s, fake.Must(s.client.Applications.UpdateCustomerData(ctx, s.application, lending.CustomerData{
 		FirstName: "Zoë", LastName: "O'Hara", Address: "1 Main St. #2", State: "CA", City: "San José",
@@ -211,7 +221,8 @@ func (s *tour) partner() {
 		s.Skipf("%s is not set: no partner to list the applications of", fake.PartnerVariable)
 	}
 	partner := fake.Must(lending.ParsePartnerID(cmp.Or(text, lendingtest.PartnerID)))
-	assert.Len(s, fake.Must(s.client.Applications.ListByPartner(s.Context(), partner, &lending.ListOptions{Take: 1})), 1)
+	assert.Len(s, fake.Must(s.client.Applications.ListByPartner(s.Context(), partner, &lending.ListOptions{Take: 1})),
+		1)
 	count := 0
 	for _, err := range s.client.Applications.AllByPartner(s.Context(), partner, &lending.ListOptions{Take: 2}) {
 		require.NoError(s, err)
@@ -222,7 +233,8 @@ func (s *tour) partner() {
 
 func (s *tour) messages() {
 	for range 3 {
-		require.NoError(s, s.client.Communication.Post(s.Context(), s.application, &lending.CommunicationRequest{Extra: catalog.Unpublished{"message": "Hello"}}))
+		require.NoError(s, s.client.Communication.Post(s.Context(), s.application,
+			&lending.CommunicationRequest{Extra: catalog.Unpublished{"message": "Hello"}}))
 	}
 	count := 0
 	for _, err := range s.client.Communication.AllMessages(s.Context(), s.application, &lending.ListOptions{Take: 2}) {
@@ -245,7 +257,8 @@ func (s *tour) calculate() {
 			FixedRepaymentCalculation bool
 		}
 		require.NoError(s, result.Decode(&repeated))
-		assert.Equal(s, "2500.00 12.5 6 true", fmt.Sprintf("%s %s %d %t", repeated.Amount, repeated.PercentOfIncome, repeated.Terms, repeated.FixedRepaymentCalculation))
+		assert.Equal(s, "2500.00 12.5 6 true", fmt.Sprintf("%s %s %d %t", repeated.Amount, repeated.PercentOfIncome,
+			repeated.Terms, repeated.FixedRepaymentCalculation))
 	}
 }
 
@@ -257,16 +270,21 @@ func (s *tour) documents() {
 	require.NotEmpty(s, required)
 	wanted := ids(s, required[0])
 	id := fake.Must(lending.ParseRequirementID(wanted.SupportingDocumentID))
-	require.NoError(s, s.client.Approval.SubmitRequiredDocument(ctx, s.application, id, wanted.FileType, catalog.File()))
-	err := s.client.Applications.SubmitBankStatement(ctx, s.application, lending.Document{Name: "empty.pdf", Content: strings.NewReader("")})
+	require.NoError(s, s.client.Approval.SubmitRequiredDocument(ctx, s.application, id, wanted.FileType,
+		catalog.File()))
+	err := s.client.Applications.SubmitBankStatement(ctx, s.application,
+		lending.Document{Name: "empty.pdf", Content: strings.NewReader("")})
 	assert.Equal(s, lending.OutcomeNotSent, lending.OutcomeOf(err))
 }
 
 func (s *tour) approve() {
 	ctx := s.Context()
-	require.NoError(s, s.client.Approval.AddCompanyDetails(ctx, s.application, lending.CompanyDataRequest{Extra: catalog.Unpublished{"name": "Lovelace Analytics"}}))
-	require.NoError(s, s.client.Approval.AddPrimaryApplicantDetails(ctx, s.application, lending.PrimaryApplicantRequest{Extra: catalog.Unpublished{"firstName": "Ada"}}))
-	require.NoError(s, s.client.Approval.AddSecondaryApplicantDetails(ctx, s.application, lending.SecondaryApplicantRequest{Extra: catalog.Unpublished{"firstName": "Grace"}}))
+	require.NoError(s, s.client.Approval.AddCompanyDetails(ctx, s.application,
+		lending.CompanyDataRequest{Extra: catalog.Unpublished{"name": "Lovelace Analytics"}}))
+	require.NoError(s, s.client.Approval.AddPrimaryApplicantDetails(ctx, s.application,
+		lending.PrimaryApplicantRequest{Extra: catalog.Unpublished{"firstName": "Ada"}}))
+	require.NoError(s, s.client.Approval.AddSecondaryApplicantDetails(ctx, s.application,
+		lending.SecondaryApplicantRequest{Extra: catalog.Unpublished{"firstName": "Grace"}}))
 	accounts := fake.Must(s.client.Approval.BankAccounts(ctx, s.application))
 	require.NotEmpty(s, accounts)
 	account := ids(s, accounts[0]).ID
@@ -279,7 +297,8 @@ func (s *tour) approve() {
 	image := lending.SignatureImage([]byte("\x89PNG"))
 	for _, person := range applicants {
 		id := fake.Must(lending.ParseApplicantID(ids(s, person).ID))
-		require.NoError(s, s.client.Approval.SignContract(ctx, s.application, id, &lending.SignaturesRequest{MIMEType: "image/png", Signature: image, Signature2: image}))
+		require.NoError(s, s.client.Approval.SignContract(ctx, s.application, id,
+			&lending.SignaturesRequest{MIMEType: "image/png", Signature: image, Signature2: image}))
 	}
 	for _, loan := range fake.Must(s.client.Loans.ListByCustomer(ctx, s.customer.ID)) {
 		if loan.ApplicationID == s.application {
@@ -303,7 +322,8 @@ func (s *tour) readLoan() {
 
 func (s *tour) withdraw() {
 	ctx := s.Context()
-	fake.Must(s.client.Loans.WithdrawLineOfCredit(ctx, s.loan, lending.LineOfCreditWithdrawalRequest{Extra: catalog.Unpublished{"amount": 100}}))
+	fake.Must(s.client.Loans.WithdrawLineOfCredit(ctx, s.loan,
+		lending.LineOfCreditWithdrawalRequest{Extra: catalog.Unpublished{"amount": 100}}))
 	s.withdrawal = fake.Must(
 		s.client.Loans.WithdrawInvoice(ctx, s.loan, lending.InvoiceWithdrawalRequest{Calculation: *fake.Invoice()}))
 	fake.Must(s.client.Loans.ResendWithdrawalOTP(ctx, s.loan))
@@ -313,7 +333,8 @@ func (s *tour) withdraw() {
 
 func (s *tour) confirm() {
 	ctx := s.Context()
-	data, moved := lending.WithdrawInvoiceRequestData{DateUTC: catalog.Date, OTP: lending.NewSecret("not the password")}, 0
+	data, moved := lending.WithdrawInvoiceRequestData{DateUTC: catalog.Date,
+		OTP: lending.NewSecret("not the password")}, 0
 	_, err := s.client.Loans.ConfirmInvoiceWithdrawal(ctx, *s.withdrawal, data)
 	assert.Equal(s, lending.OutcomeRejected, lending.OutcomeOf(err), "%v", err)
 	if s.service != nil { // elsewhere the one-time password goes to a person
@@ -328,7 +349,8 @@ func (s *tour) confirm() {
 
 func (s *tour) webhooks() {
 	ctx, target := s.Context(), lending.ForCustomer(s.customer.ID)
-	want := lending.WebhookSubscription{WebhookURI: "https://receiver.invalid/webhooks", Webhooks: []lending.EventName{lending.EventLoanCreated}}
+	want := lending.WebhookSubscription{WebhookURI: "https://receiver.invalid/webhooks",
+		Webhooks: []lending.EventName{lending.EventLoanCreated}}
 	require.NoError(s, s.client.Webhooks.Register(ctx, target, want))
 	saved := fake.Must(s.client.Webhooks.Subscription(ctx, target))
 	assert.Equal(s, want.WebhookURI, saved.WebhookURI)
@@ -345,7 +367,8 @@ func (s *tour) webhooks() {
 	require.NoError(s, s.client.Webhooks.Unregister(ctx, target, *again))
 	_, err := s.client.Webhooks.Subscription(ctx, target)
 	require.Error(s, err)
-	require.NoError(s, s.client.Webhooks.PostToHandler(ctx, lending.WebhookPayload{Extra: catalog.Unpublished{"webhookEvent": "WB_Loan_Created"}}))
+	require.NoError(s, s.client.Webhooks.PostToHandler(ctx,
+		lending.WebhookPayload{Extra: catalog.Unpublished{"webhookEvent": "WB_Loan_Created"}}))
 }
 
 // administer reads what only an administrator may. Whoever is not one is told.
@@ -358,7 +381,8 @@ func (s *tour) administer() {
 		return
 	}
 	require.ErrorIs(s, err, lending.ErrForbidden)
-	administrator := wire.NewClient(s.T, s.service.URL, lending.WithTokenSource(lending.StaticToken(s.service.Token(lendingtest.AdministratorUsername))))
+	administrator := wire.NewClient(s.T, s.service.URL,
+		lending.WithTokenSource(lending.StaticToken(s.service.Token(lendingtest.AdministratorUsername))))
 	fake.Must(administrator.Webhooks.AllSubscriptions(s.Context()))
 }
 

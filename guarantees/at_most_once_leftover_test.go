@@ -46,7 +46,7 @@ func (s *leftovers) serve(conn net.Conn) {
 	var late sync.WaitGroup
 	defer conn.Close()
 	defer late.Wait()
-	said := func(id string) string { return reply(200, nil, `"`+id+`"`) }
+	said := func(id string) string { return wire.RawReply(200, nil, `"`+id+`"`) }
 	for reader, before := bufio.NewReader(conn), ""; ; {
 		r, err := http.ReadRequest(reader)
 		if err != nil {
@@ -75,7 +75,8 @@ func (s *leftovers) serve(conn net.Conn) {
 // TestCommandTakesNoLeftoverAnswer holds that a command never takes for its own what the
 // service sent beyond the answer to another call, whenever it comes.
 func TestCommandTakesNoLeftoverAnswer(t *testing.T) {
-	for _, pause := range []time.Duration{-1, 0, 50 * time.Microsecond, 200 * time.Microsecond, time.Millisecond, 3 * time.Millisecond} {
+	for _, pause := range []time.Duration{-1, 0, 50 * time.Microsecond, 200 * time.Microsecond, time.Millisecond,
+		3 * time.Millisecond} {
 		t.Run(fmt.Sprint(pause), func(t *testing.T) {
 			t.Parallel()
 			service := newLeftovers(t, pause)
@@ -84,20 +85,23 @@ func TestCommandTakesNoLeftoverAnswer(t *testing.T) {
 			taken := map[string]int{}
 			for range times / 2 {
 				_, _ = client.Applications.Status(t.Context(), catalog.Application) // puts a connection into the pool
-				for name, command := range map[string]func(context.Context, uuid.UUID) (uuid.UUID, error){
-					"GET": func(ctx context.Context, id uuid.UUID) (uuid.UUID, error) {
+				for _, test := range []struct {
+					name    string
+					command func(context.Context, uuid.UUID) (uuid.UUID, error)
+				}{
+					{"GET", func(ctx context.Context, id uuid.UUID) (uuid.UUID, error) {
 						offer, err := client.Applications.Process(ctx, lending.ApplicationID(id))
 						return uuid.UUID(offer), err
-					},
-					"POST": func(ctx context.Context, id uuid.UUID) (uuid.UUID, error) {
+					}},
+					{"POST", func(ctx context.Context, id uuid.UUID) (uuid.UUID, error) {
 						return client.Loans.ResendWithdrawalOTP(ctx, lending.LoanID(id))
-					},
+					}},
 				} {
 					want := uuid.New()
-					got, err := command(t.Context(), want)
+					got, err := test.command(t.Context(), want)
 					require.NoError(t, err)
 					if got != want {
-						taken[name]++
+						taken[test.name]++
 					}
 				}
 			}
@@ -111,13 +115,15 @@ func TestCommandTakesNoLeftoverAnswer(t *testing.T) {
 // transport without kept connections.
 func TestReadWithoutKeepAliveTakesNoLeftoverAnswer(t *testing.T) {
 	for _, pause := range []time.Duration{-1, 0, 200 * time.Microsecond} {
-		service := newLeftovers(t, pause)
-		client := benchmarkClient(t, service.url, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}})
-		for range 100 {
-			got, err := client.Applications.Status(t.Context(), catalog.Application)
-			require.NoError(t, err)
-			require.Equal(t, catalog.Application.String(), got)
-		}
+		t.Run(fmt.Sprint(pause), func(t *testing.T) {
+			service := newLeftovers(t, pause)
+			client := benchmarkClient(t, service.url, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}})
+			for range 100 {
+				got, err := client.Applications.Status(t.Context(), catalog.Application)
+				require.NoError(t, err)
+				require.Equal(t, catalog.Application.String(), got)
+			}
+		})
 	}
 }
 
@@ -141,7 +147,8 @@ func TestCheckHasItsOwnConnection(t *testing.T) {
 	warm := func() { _, _ = client.Loans.Get(t.Context(), catalog.Loan) }
 	for i := range 10 {
 		warm()
-		_, err := catalog.Calls["Applications.CreateCustomer"](lending.WithIdempotencyKey(t.Context(), fmt.Sprint("order-", i)), client)
+		_, err := catalog.Calls["Applications.CreateCustomer"](lending.WithIdempotencyKey(t.Context(),
+			fmt.Sprint("order-", i)), client)
 		require.Error(t, err)
 	}
 	assert.Equal(t, 20, checks, "a check before each mutation, and the mutation")

@@ -58,7 +58,10 @@ var errorNames = map[string]func(error) bool{
 	"reset": func(err error) bool {
 		return strings.Contains(fmt.Sprint(err), "HTTP/2 stream was reset") || sentAgain(err)
 	},
-	"goaway":       func(err error) bool { return strings.Contains(fmt.Sprint(err), "connection closed") || sentAgain(err) },
+	"goaway": func(err error) bool {
+		return strings.Contains(fmt.Sprint(err), "connection closed") ||
+			sentAgain(err)
+	},
 	"canceled":     func(err error) bool { return errors.Is(err, context.Canceled) },
 	"unauthorized": func(err error) bool { return errors.Is(err, lending.ErrUnauthorized) },
 	"forbidden":    func(err error) bool { return errors.Is(err, lending.ErrForbidden) },
@@ -171,7 +174,8 @@ func (tr *trial) run(t *testing.T, foreign string) {
 			return
 		}
 	}
-	t.Errorf("%s × %s: %d connections, want the %d that were idle before", tr.name, tr.fault.Name, connections, tr.fault.Warm)
+	t.Errorf("%s × %s: %d connections, want the %d that were idle before", tr.name, tr.fault.Name, connections,
+		tr.fault.Warm)
 }
 
 // try makes the call, and then another one. It returns how many connections the two and
@@ -227,7 +231,8 @@ func (tr *trial) try(t *testing.T, foreign string) (connections int) {
 	if errors.Is(err, lending.ErrOutcomeUnknown) != unknown {
 		failed("ErrOutcomeUnknown is %t, want %t", !unknown, unknown)
 	}
-	if may := unknown || !tr.route.Reads && err != nil && tr.outcome() == "done"; errors.Is(err, lending.ErrMayHaveHappened) != may {
+	if may := unknown || !tr.route.Reads && err != nil && tr.outcome() == "done"; errors.Is(err,
+		lending.ErrMayHaveHappened) != may {
 		failed("ErrMayHaveHappened is %t, want %t", !may, may)
 	}
 	if strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err), "123-45-6789") {
@@ -280,14 +285,15 @@ func (tr *trial) client(t *testing.T, service *faultServer, cancel func()) (*len
 	case "", "canceled":
 		hc = nil
 	case "renewing":
-		hc, source = nil, &renewing{}
+		hc, source = nil, &wire.Renewing{}
 	case "unreachable":
 		hc, url = nil, "http://127.0.0.1:1"
 	case "https":
 		hc, url = nil, strings.Replace(url, "http:", "https:", 1)
 	case "no-such-host":
 		transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
-			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "x", IsNotFound: true}}
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "x",
+				IsNotFound: true}}
 		}
 	case "signalling": // the caller gives up when the head has come
 		hc.Transport = wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
@@ -310,7 +316,8 @@ func (tr *trial) client(t *testing.T, service *faultServer, cancel func()) (*len
 		hc.Transport = rewriting(transport, "Idempotency-Key", "Authorization", "Host")
 	case "replaying":
 		repeater := retryablehttp.NewClient()
-		repeater.Logger, repeater.RetryWaitMin, repeater.HTTPClient = nil, time.Millisecond, &http.Client{Transport: transport}
+		repeater.Logger, repeater.RetryWaitMin, repeater.HTTPClient = nil, time.Millisecond,
+			&http.Client{Transport: transport}
 		hc.Transport = &retryablehttp.RoundTripper{Client: repeater}
 	case "h2c":
 		transport.Protocols = new(http.Protocols)
@@ -362,15 +369,6 @@ func rewriting(next http.RoundTripper, names ...string) wire.RoundTripper {
 		return next.RoundTrip(r)
 	}
 }
-
-// renewing is a source that has another token after each refusal.
-type renewing struct{ refused atomic.Int32 }
-
-func (s *renewing) Token(context.Context) (lending.Token, error) {
-	return lending.Token{Value: lending.NewSecret(fmt.Sprint("token-", s.refused.Load()))}, nil
-}
-
-func (s *renewing) Invalidate(lending.Token) { s.refused.Add(1) }
 
 // stranger is a host that nobody has reason to call.
 type stranger struct {
@@ -474,7 +472,8 @@ func TestTransportMayCallOthers(t *testing.T) {
 	defer other.Close()
 	transport := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
 		for range 2 {
-			before, err := http.NewRequestWithContext(r.Context(), http.MethodPost, other.URL, strings.NewReader("grant"))
+			before, err := http.NewRequestWithContext(r.Context(), http.MethodPost, other.URL,
+				strings.NewReader("grant"))
 			if err != nil {
 				return nil, err
 			}
@@ -491,7 +490,8 @@ func TestTransportMayCallOthers(t *testing.T) {
 		wire.Answer(http.StatusBadRequest, "{}")(w, r)
 	}, lending.WithHTTPClient(&http.Client{Transport: transport}))
 	for range 3 {
-		assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(client.Applications.Cancel(t.Context(), catalog.Application)))
+		assert.Equal(t, lending.OutcomeRejected,
+			lending.OutcomeOf(client.Applications.Cancel(t.Context(), catalog.Application)))
 	}
 	assert.EqualValues(t, 3, arrivals.Load())
 	assert.EqualValues(t, 6, asked.Load())
@@ -500,12 +500,15 @@ func TestTransportMayCallOthers(t *testing.T) {
 // TestTransportMayReplaceHeaders holds that a mutation is sent once however a caller's
 // transport dresses it, as long as one of its marks stays, also without a token.
 func TestTransportMayReplaceHeaders(t *testing.T) {
-	for mark, replaced := range map[string][]string{
-		"Host":          {"Authorization", "User-Agent"},
-		"User-Agent":    {"Authorization", "Host"},
-		"Authorization": {"User-Agent", "Host"},
+	for _, test := range []struct {
+		mark     string
+		replaced []string
+	}{
+		{"Host", []string{"Authorization", "User-Agent"}},
+		{"User-Agent", []string{"Authorization", "Host"}},
+		{"Authorization", []string{"User-Agent", "Host"}},
 	} {
-		t.Run(mark, func(t *testing.T) {
+		t.Run(test.mark, func(t *testing.T) {
 			var arrivals atomic.Int32
 			var breaks atomic.Bool
 			var warming sync.WaitGroup // until each has a connection
@@ -520,7 +523,8 @@ func TestTransportMayReplaceHeaders(t *testing.T) {
 				}
 				arrivals.Add(1)
 				panic(http.ErrAbortHandler)
-			}, lending.WithHTTPClient(&http.Client{Transport: rewriting(transport, append(replaced, "Idempotency-Key")...)}))
+			}, lending.WithHTTPClient(&http.Client{Transport: rewriting(transport,
+				append(test.replaced, "Idempotency-Key")...)}))
 			t.Cleanup(transport.CloseIdleConnections)
 			warm := func() {
 				breaks.Store(false)
@@ -540,11 +544,12 @@ func TestTransportMayReplaceHeaders(t *testing.T) {
 			err := client.Applications.Cancel(t.Context(), catalog.Application)
 			assert.EqualValues(t, 1, arrivals.Load())
 			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-			if mark == "Authorization" {
+			if test.mark == "Authorization" {
 				return // a sign-in has none
 			}
 			warm()
-			_, err = client.Auth.Login(t.Context(), lending.LoginRequest{Username: "u", Password: lending.NewSecret("p")})
+			_, err = client.Auth.Login(t.Context(),
+				lending.LoginRequest{Username: "u", Password: lending.NewSecret("p")})
 			assert.EqualValues(t, 1, arrivals.Load())
 			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 		})
@@ -554,15 +559,21 @@ func TestTransportMayReplaceHeaders(t *testing.T) {
 // TestTwoCopiesLeaveDoubt holds that the answer to one of two copies does not speak for
 // the other, unless it is a success.
 func TestTwoCopiesLeaveDoubt(t *testing.T) {
-	for status, want := range map[int]lending.Outcome{400: lending.OutcomeUnknown, 401: lending.OutcomeUnknown, 200: lending.OutcomeDone} {
-		transport := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
-			for range 2 {
-				httptrace.ContextClientTrace(r.Context()).WroteHeaderField("Host", []string{r.Host})
-			}
-			return wire.Reply(status, "{")(r)
+	for _, test := range []struct {
+		status int
+		want   lending.Outcome
+	}{{400, lending.OutcomeUnknown}, {401, lending.OutcomeUnknown}, {200, lending.OutcomeDone}} {
+		t.Run(fmt.Sprint(test.status), func(t *testing.T) {
+			transport := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+				for range 2 {
+					httptrace.ContextClientTrace(r.Context()).WroteHeaderField("Host", []string{r.Host})
+				}
+				return wire.Reply(test.status, "{")(r)
+			})
+			_, err := benchmarkClient(t, "https://lending.example",
+				&http.Client{Transport: transport}).Applications.CreateCustomer(t.Context(), fake.Ada())
+			require.Error(t, err)
+			assert.Equal(t, test.want, lending.OutcomeOf(err), err)
 		})
-		_, err := benchmarkClient(t, "https://lending.example", &http.Client{Transport: transport}).Applications.CreateCustomer(t.Context(), fake.Ada())
-		require.Error(t, err)
-		assert.Equal(t, want, lending.OutcomeOf(err), err)
 	}
 }

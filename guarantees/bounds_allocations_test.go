@@ -1,6 +1,7 @@
 package guarantees_test
 
 import (
+	"fmt"
 	"net/http"
 	"runtime"
 	"testing"
@@ -48,7 +49,8 @@ func TestCommandsAllocateLittle(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the race detector changes how much is allocated")
 	}
-	client := benchmarkClient(t, "https://service.example", &http.Client{Transport: always(`{"id":"` + benchmarkID.String() + `"}`)})
+	client := benchmarkClient(t, "https://service.example",
+		&http.Client{Transport: always(`{"id":"` + benchmarkID.String() + `"}`)})
 	assert.LessOrEqual(t, testing.AllocsPerRun(200, func() {
 		require.NoError(t, client.Applications.Cancel(background, catalog.Application))
 	}), 22.0, "without a body")
@@ -68,16 +70,21 @@ func TestIteratorHoldsOnePage(t *testing.T) {
 		return int64(m.HeapAlloc)
 	}
 	const kib = 1 << 10 // a page is 85 KiB, with what it came in
-	for ahead, limit := range map[bool]int64{false: 128 * kib, true: 300 * kib} {
-		n, before, peak := 0, alive(), int64(0)
-		opts := &lending.PagedOptions{ReadAhead: ahead}
-		for _, err := range client.Loans.AllTransactionsPaged(background, lending.LoanID(benchmarkID), opts) {
-			require.NoError(t, err)
-			if n++; n%1000 == 500 {
-				peak = max(peak, alive()-before)
+	for _, test := range []struct {
+		ahead bool
+		limit int64
+	}{{false, 128 * kib}, {true, 300 * kib}} {
+		t.Run(fmt.Sprint(test.ahead), func(t *testing.T) {
+			n, before, peak := 0, alive(), int64(0)
+			opts := &lending.PagedOptions{ReadAhead: test.ahead}
+			for _, err := range client.Loans.AllTransactionsPaged(background, lending.LoanID(benchmarkID), opts) {
+				require.NoError(t, err)
+				if n++; n%1000 == 500 {
+					peak = max(peak, alive()-before)
+				}
 			}
-		}
-		require.Equal(t, 10_000, n)
-		assert.Less(t, peak, limit, "one page, or with read-ahead %t two and what is being received", ahead)
+			require.Equal(t, 10_000, n)
+			assert.Less(t, peak, test.limit, "one page, or with read-ahead %t two and what is being received")
+		})
 	}
 }

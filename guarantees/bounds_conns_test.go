@@ -44,7 +44,7 @@ func (s *stalling) serve(conn net.Conn) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		s.arrived <- struct{}{}
 		<-s.goOn
-		if _, err := io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 6\r\n\r\n\"done\""); err != nil {
+		if _, err := io.WriteString(conn, wire.RawReply(http.StatusOK, nil, `"done"`)); err != nil {
 			return
 		}
 	}
@@ -118,7 +118,8 @@ func TestConnectionsAreBoundedInAStall(t *testing.T) {
 			service := newStalling(t)
 			client := wire.NewClient(t, service.url, append(test.opts, token)...)
 			call := test.of(client)
-			ended := service.outcomes(test.n, test.most, func() error { return call(t.Context()) }, func() { close(service.goOn) })
+			goOn := func() { close(service.goOn) }
+			ended := service.outcomes(test.n, test.most, func() error { return call(t.Context()) }, goOn)
 			assert.Equal(t, map[lending.Outcome]int{lending.OutcomeDone: test.n}, ended)
 		})
 	}

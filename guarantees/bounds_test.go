@@ -36,7 +36,8 @@ func TestDecompressedAnswersAreBounded(t *testing.T) {
 		status  int
 		outcome lending.Outcome
 		most    int
-	}{{200, lending.OutcomeDone, 64 << 20}, {400, lending.OutcomeRejected, 1 << 20}, {500, lending.OutcomeUnknown, 1 << 20}} {
+	}{{200, lending.OutcomeDone, 64 << 20}, {400, lending.OutcomeRejected, 1 << 20},
+		{500, lending.OutcomeUnknown, 1 << 20}} {
 		t.Run(http.StatusText(test.status), func(t *testing.T) {
 			var arrivals atomic.Int32
 			client := wire.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -96,7 +97,8 @@ func TestDribblingBodyEndsWithTheContext(t *testing.T) {
 			t.Parallel()
 			var opts []lending.Option
 			if foreign {
-				opts = append(opts, lending.WithHTTPClient(&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}))
+				own := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+				opts = append(opts, lending.WithHTTPClient(own))
 			}
 			client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "application/json")

@@ -167,13 +167,18 @@ var dangerous = map[string]struct {
 		}
 		return catalog.Unpublished{"tree": n}
 	}, ""},
-	"MarshalJSON panics": {func() any { return catalog.Unpublished{"a": []any{panicking{}}} }, "Extra.a[0] cannot be written as JSON: a method of its type panicked"},
+	"MarshalJSON panics": {func() any { return catalog.Unpublished{"a": []any{panicking{}}} },
+		"Extra.a[0] cannot be written as JSON: a method of its type panicked"},
 	"MarshalJSON panics, within": {
-		func() any { return catalog.Unpublished{"a": struct{ P any }{panicking{}}} }, "Extra.a cannot be written as JSON: a method of its type panicked",
+		func() any { return catalog.Unpublished{"a": struct{ P any }{panicking{}}} },
+		"Extra.a cannot be written as JSON: a method of its type panicked",
 	},
-	"MarshalText panics": {func() any { return catalog.Unpublished{"a": map[panickingText]int{{}: 1}} }, "Extra.a cannot be written as JSON: a method of its type panicked"},
-	"IsZero panics":      {func() any { return catalog.Unpublished{"a": panickingZero{}} }, "Extra.a cannot be written as JSON: a method of its type panicked"},
-	"an id panics":       {func() any { return catalog.Unpublished{"a": panickingText{}} }, "Extra.a cannot be written as JSON: a method of its type panicked"},
+	"MarshalText panics": {func() any { return catalog.Unpublished{"a": map[panickingText]int{{}: 1}} },
+		"Extra.a cannot be written as JSON: a method of its type panicked"},
+	"IsZero panics": {func() any { return catalog.Unpublished{"a": panickingZero{}} },
+		"Extra.a cannot be written as JSON: a method of its type panicked"},
+	"an id panics": {func() any { return catalog.Unpublished{"a": panickingText{}} },
+		"Extra.a cannot be written as JSON: a method of its type panicked"},
 	"no id": {func() any {
 		return catalog.Unpublished{"a": (*lending.LoanID)(nil), "b": []any{(*lending.LoanID)(nil)}}
 	}, ""},
@@ -202,7 +207,8 @@ func TestValuesCannotEndTheProcess(t *testing.T) {
 			told, _, _ := strings.Cut(string(out), "\n")
 			want := "sent"
 			if test.want != "" {
-				want = "lending: POST /api/ApplicationApproval/add-company-details/{applicationId}: not sent: " + test.want
+				want = "lending: POST /api/ApplicationApproval/add-company-details/{applicationId}: not sent: " +
+					test.want
 			}
 			assert.Equal(t, want, told)
 		})
@@ -220,11 +226,13 @@ func handOver(name string) {
 			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
 		})}))
 	if err == nil {
-		err = client.Approval.AddCompanyDetails(background, catalog.Application, lending.CompanyDataRequest{Extra: dangerous[name].extra()})
+		err = client.Approval.AddCompanyDetails(background, catalog.Application,
+			lending.CompanyDataRequest{Extra: dangerous[name].extra()})
 	}
 	var refused *lending.ArgumentError
 	switch {
-	case errors.As(err, &refused) && !sent && len(refused.Fields) == 1 && refused.Fields[0].Code == lending.CodeEncoding:
+	case errors.As(err, &refused) && !sent && len(refused.Fields) == 1 &&
+		refused.Fields[0].Code == lending.CodeEncoding:
 		fmt.Fprintln(os.Stdout, err)
 	case err == nil && sent:
 		fmt.Fprintln(os.Stdout, "sent")

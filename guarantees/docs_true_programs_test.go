@@ -21,7 +21,8 @@ import (
 // create creates a customer, or finds the one that a call without an answer has created.
 func create(ctx context.Context, client *lending.Client, customer lending.UserRequest) (*lending.UserResponse, error) {
 	created, err := client.Applications.CreateCustomer(ctx, customer)
-	if outcome := lending.OutcomeOf(err); err == nil || outcome == lending.OutcomeNotSent || outcome == lending.OutcomeRejected {
+	if outcome := lending.OutcomeOf(err); err == nil || outcome == lending.OutcomeNotSent ||
+		outcome == lending.OutcomeRejected {
 		return created, err
 	}
 	record, look := client.Customers.GetByEmail(ctx, customer.Email) // which the error names
@@ -47,10 +48,10 @@ func TestReadmeUnknownOutcome(t *testing.T) {
 	}
 	defer client.Close()
 
-	service.Fail("POST /api/Application/create-customer", lendingtest.Fault{ResetAfter: true}) // it happens, and nobody is told
+	service.Fail("POST /api/Application/create-customer", lendingtest.Fault{ResetAfter: true}) // its answer is lost
 
 	const route = "POST /api/Application/create-customer"
-	for i, next := range []lendingtest.Fault{{CutBody: -1}, {ResetBefore: true}} {
+	for i, next := range []lendingtest.Fault{{CutBody: -1}, {ResetBefore: true}} { // in this order
 		customer := fake.Ada()
 		customer.Email = fmt.Sprintf("ada%d@example.com", i)
 		created, err := create(t.Context(), client, customer)
@@ -66,7 +67,8 @@ func TestReadmeUnknownOutcome(t *testing.T) {
 	assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err), "that of the command, not that of the read")
 	assert.Equal(t, 2, service.Executed(route), "what is not there may come yet")
 	service.Fail(route, lendingtest.Fault{CutBody: -1})
-	service.Fail("GET /api/Customer/get-customer-by-email", lendingtest.Fault{Status: http.StatusOK, Body: []byte(`{"customerId":"x"}`)})
+	service.Fail("GET /api/Customer/get-customer-by-email", lendingtest.Fault{Status: http.StatusOK,
+		Body: []byte(`{"customerId":"x"}`)})
 	_, err = create(t.Context(), client, fake.Ada())
 	require.ErrorContains(t, err, "the customer has no id")
 	service.Fail(route, lendingtest.Fault{Status: http.StatusConflict})
@@ -79,7 +81,9 @@ func TestReadmeTokenStore(t *testing.T) {
 	defer service.Close()
 	baseURL, credentials, path := service.URL, fake.Credentials(service), filepath.Join(t.TempDir(), "token")
 	for range 2 {
-		client, err := lending.New(baseURL, lending.WithCredentials(credentials), lending.WithTokenStore(lending.NewFileTokenStore(path)))
+		store, err := lending.NewFileTokenStore(path)
+		require.NoError(t, err)
+		client, err := lending.New(baseURL, lending.WithCredentials(credentials), lending.WithTokenStore(store))
 		require.NoError(t, err)
 		require.NoError(t, client.Session().SignIn(t.Context()))
 		require.NoError(t, client.Close())

@@ -24,12 +24,14 @@ func TestDo(t *testing.T) {
 	})
 	record, err := client.Do(t.Context(), lending.RawRequest{
 		Method: "POST", Path: "/api/Report/partner-report/{partnerId}", Args: []string{catalog.Partner.String()},
-		Query: url.Values{"take": {"5000"}, "b": {"2", "1"}, "none": {""}}, Body: catalog.Unpublished{"amount": json.Number("1.10")},
+		Query: url.Values{"take": {"5000"}, "b": {"2", "1"}, "none": {""}},
+		Body:  catalog.Unpublished{"amount": json.Number("1.10")},
 	})
 	require.NoError(t, err)
 	assert.Equal(t, `[{"n":1.10}]`, string(record.Raw()))
 	assert.Equal(t, "POST /api/Report/partner-report/"+catalog.Partner.String()+"?b=2&b=1&take=5000\n"+
-		"Accept: application/json\nAccept-Encoding: gzip\nAuthorization: Bearer test-token\nConnection: close\nContent-Length: 15\nContent-Type: application/json\n\n"+
+		"Accept: application/json\nAccept-Encoding: gzip\nAuthorization: Bearer test-token\nConnection: "+
+		"close\nContent-Length: 15\nContent-Type: application/json\n\n"+
 		`{"amount":1.10}`, got.String())
 
 	_, err = client.Do(t.Context(), lending.RawRequest{Method: "DELETE", Path: "/api/X", Anonymous: true})
@@ -39,15 +41,21 @@ func TestDo(t *testing.T) {
 
 func TestDoAnswersWithoutContent(t *testing.T) {
 	for _, body := range []string{"", "null"} {
-		record, err := wire.Serve(t, wire.Answer(http.StatusOK, body)).Do(t.Context(), lending.RawRequest{Method: "POST", Path: "/api/X"})
-		require.NoError(t, err)
-		assert.Empty(t, record.Raw())
+		t.Run(body, func(t *testing.T) {
+			record, err := wire.Serve(t, wire.Answer(http.StatusOK, body)).Do(t.Context(),
+				lending.RawRequest{Method: "POST", Path: "/api/X"})
+			require.NoError(t, err)
+			assert.Empty(t, record.Raw())
+		})
 	}
 }
 
 // TestDoRepeatsOnlyWhatIsARead holds that the effect decides, and not the HTTP method.
 func TestDoRepeatsOnlyWhatIsARead(t *testing.T) {
-	for effect, want := range map[lending.Effect]int{lending.Mutation: 1, lending.Read: 2} {
+	for _, test := range []struct {
+		effect lending.Effect
+		want   int
+	}{{lending.Mutation, 1}, {lending.Read, 2}} {
 		for _, method := range []string{"GET", "POST"} {
 			arrivals := 0
 			client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -59,49 +67,56 @@ func TestDoRepeatsOnlyWhatIsARead(t *testing.T) {
 				}
 				wire.Answer(http.StatusOK, "{}")(w, r)
 			})
-			_, err := client.Do(t.Context(), lending.RawRequest{Effect: effect, Method: method, Path: "/api/X", Body: catalog.Unpublished{"page": 1}})
-			assert.Equal(t, want, arrivals, "%s %s", method, effect)
-			assert.Equal(t, effect == lending.Read, err == nil)
+			_, err := client.Do(t.Context(), lending.RawRequest{Effect: test.effect, Method: method, Path: "/api/X",
+				Body: catalog.Unpublished{"page": 1}})
+			assert.Equal(t, test.want, arrivals, "%s %s", method, test.effect)
+			assert.Equal(t, test.effect == lending.Read, err == nil)
 		}
 	}
 }
 
 func TestDoRefuses(t *testing.T) {
 	good := lending.RawRequest{Method: "GET", Path: "/api/Group/{a}"}
-	for name, test := range map[string]struct {
+	for _, test := range []struct {
+		name   string
 		change func(*lending.RawRequest)
 		want   string
 	}{
-		"nothing":            {func(r *lending.RawRequest) { *r = lending.RawRequest{} }, "Method format, Path format"},
-		"lower case":         {func(r *lending.RawRequest) { r.Method = "get" }, "Method format"},
-		"too few args":       {func(r *lending.RawRequest) { r.Args = nil }, "Args format"},
-		"too many args":      {func(r *lending.RawRequest) { r.Args = []string{"1", "2"} }, "Args format"},
-		"an empty arg":       {func(r *lending.RawRequest) { r.Args = []string{""} }, "a required"},
-		"no slash":           {func(r *lending.RawRequest) { r.Path = "api/{a}" }, "Path format"},
-		"an address":         {func(r *lending.RawRequest) { r.Path = "https://evil.example/{a}" }, "Path format"},
-		"another authority":  {func(r *lending.RawRequest) { r.Path = "//evil.example/{a}" }, "Path format"},
-		"dots":               {func(r *lending.RawRequest) { r.Path = "/api/../{a}" }, "Path format"},
-		"a query":            {func(r *lending.RawRequest) { r.Path = "/api/{a}?ssn=hush" }, "Path format"},
-		"escapes":            {func(r *lending.RawRequest) { r.Path = "/api/%2e%2e/{a}" }, "Path format"},
-		"half a name":        {func(r *lending.RawRequest) { r.Path = "/api/{a/{b}" }, "Path format"},
-		"a name within":      {func(r *lending.RawRequest) { r.Path = "/api/x{a}" }, "Path format"},
-		"no name":            {func(r *lending.RawRequest) { r.Path = "/api/{}" }, "Path format"},
-		"a slash at its end": {func(r *lending.RawRequest) { r.Path = "/api/{a}/" }, "Path format"},
-		"a hidden secret":    {func(r *lending.RawRequest) { r.Body = struct{ X lending.Secret }{lending.NewSecret("hush")} }, "Body encoding"},
-		"not JSON":           {func(r *lending.RawRequest) { r.Body = func() {} }, "Body encoding"},
-		"control bytes":      {func(r *lending.RawRequest) { r.Query = url.Values{"q": {"a\nb"}} }, "q unsafe"},
+		{"nothing", func(r *lending.RawRequest) { *r = lending.RawRequest{} }, "Method format, Path format"},
+		{"lower case", func(r *lending.RawRequest) { r.Method = "get" }, "Method format"},
+		{"too few args", func(r *lending.RawRequest) { r.Args = nil }, "Args format"},
+		{"too many args", func(r *lending.RawRequest) { r.Args = []string{"1", "2"} }, "Args format"},
+		{"an empty arg", func(r *lending.RawRequest) { r.Args = []string{""} }, "a required"},
+		{"no slash", func(r *lending.RawRequest) { r.Path = "api/{a}" }, "Path format"},
+		{"an address", func(r *lending.RawRequest) { r.Path = "https://evil.example/{a}" }, "Path format"},
+		{"another authority", func(r *lending.RawRequest) { r.Path = "//evil.example/{a}" }, "Path format"},
+		{"dots", func(r *lending.RawRequest) { r.Path = "/api/../{a}" }, "Path format"},
+		{"a query", func(r *lending.RawRequest) { r.Path = "/api/{a}?ssn=hush" }, "Path format"},
+		{"escapes", func(r *lending.RawRequest) { r.Path = "/api/%2e%2e/{a}" }, "Path format"},
+		{"half a name", func(r *lending.RawRequest) { r.Path = "/api/{a/{b}" }, "Path format"},
+		{"a name within", func(r *lending.RawRequest) { r.Path = "/api/x{a}" }, "Path format"},
+		{"no name", func(r *lending.RawRequest) { r.Path = "/api/{}" }, "Path format"},
+		{"a slash at its end", func(r *lending.RawRequest) { r.Path = "/api/{a}/" }, "Path format"},
+		{"a hidden secret", func(r *lending.RawRequest) {
+			r.Body = struct{ X lending.Secret }{lending.NewSecret("hush")}
+		}, "Body encoding"},
+		{"not JSON", func(r *lending.RawRequest) { r.Body = func() {} }, "Body encoding"},
+		{"control bytes", func(r *lending.RawRequest) { r.Query = url.Values{"q": {"a\nb"}} }, "q unsafe"},
 	} {
-		raw := good
-		raw.Args = []string{"1"}
-		test.change(&raw)
-		_, err := wire.Silent(t).Do(t.Context(), raw)
-		assert.Equal(t, test.want, catalog.Refused(t, err), name)
-		assert.NotContains(t, err.Error(), "hush")
+		t.Run(test.name, func(t *testing.T) {
+			raw := good
+			raw.Args = []string{"1"}
+			test.change(&raw)
+			_, err := wire.Silent(t).Do(t.Context(), raw)
+			assert.Equal(t, test.want, catalog.Refused(t, err))
+			assert.NotContains(t, err.Error(), "hush")
+		})
 	}
 }
 
 func TestDoErrors(t *testing.T) {
 	client := wire.Serve(t, wire.Answer(http.StatusBadRequest, `{"errorCode":"None"}`))
-	_, err := client.Do(t.Context(), lending.RawRequest{Method: "POST", Path: "/api/InvoiceCustomer/{name}", Args: []string{"hush"}, Query: url.Values{"q": {"hush"}}})
+	_, err := client.Do(t.Context(), lending.RawRequest{Method: "POST", Path: "/api/InvoiceCustomer/{name}",
+		Args: []string{"hush"}, Query: url.Values{"q": {"hush"}}})
 	assert.EqualError(t, err, "lending: POST /api/InvoiceCustomer/{name}: 400 Bad Request: errorCode None: rejected")
 }

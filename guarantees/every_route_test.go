@@ -55,7 +55,8 @@ func methods() []string {
 func TestLedgerAndMethodsAgree(t *testing.T) {
 	routes, docs := catalog.Routes(t), methodDocs(t)
 	assert.Len(t, routes, 69)
-	assert.ElementsMatch(t, slices.Collect(maps.Keys(routes)), slices.Collect(maps.Keys(catalog.Calls)), "the calls of the tests")
+	assert.ElementsMatch(t, slices.Collect(maps.Keys(routes)), slices.Collect(maps.Keys(catalog.Calls)),
+		"the calls of the tests")
 	found := methods()
 	for name := range routes {
 		assert.Contains(t, found, name)
@@ -66,14 +67,17 @@ func TestLedgerAndMethodsAgree(t *testing.T) {
 		if !ok {
 			assert.NotContains(t, comment, "Route:", "%s is not in the ledger", name)
 			service, _, _ := strings.Cut(name, ".")
-			assert.Contains(t, comment, "["+service+"Service.", "%s is not in the ledger and links to no method that is", name)
+			assert.Contains(t, comment, "["+service+"Service.",
+				"%s is not in the ledger and links to no method that is", name)
 			continue
 		}
 		paragraphs := strings.Split(strings.TrimSpace(comment), "\n\n")
 		assert.Equal(t, "Route: "+r.Method+" "+r.Path, paragraphs[len(paragraphs)-1], name)
-		deprecated := slices.ContainsFunc(paragraphs, func(p string) bool { return strings.HasPrefix(p, "Deprecated: ") })
+		deprecated := slices.ContainsFunc(paragraphs,
+			func(p string) bool { return strings.HasPrefix(p, "Deprecated: ") })
 		assert.Equal(t, strings.Contains(r.Notes, "deprecated"), deprecated, "%s is deprecated", name)
-		assert.Equal(t, r.Method == "GET" && !r.Reads, strings.Contains(comment, "yet it changes state"), "%s is a GET that changes state", name)
+		assert.Equal(t, r.Method == "GET" && !r.Reads, strings.Contains(comment, "yet it changes state"),
+			"%s is a GET that changes state", name)
 	}
 }
 
@@ -100,6 +104,7 @@ func methodDocs(t *testing.T) map[string]string {
 		if !ok {
 			continue
 		}
+		docs[service] = declared.Doc
 		for _, method := range declared.Methods {
 			docs[service+"."+method.Name] = method.Doc
 		}
@@ -161,7 +166,8 @@ func record(t *testing.T, call func(context.Context, *lending.Client) (any, erro
 // anew.
 func TestRoutesOnTheWire(t *testing.T) {
 	routes, want, got := catalog.Routes(t), sections(t, "../testdata/wire.http"), map[string]string{}
-	for _, table := range []map[string]func(context.Context, *lending.Client) (any, error){catalog.Calls, catalog.Variants} {
+	for _, table := range []map[string]func(context.Context, *lending.Client) (any, error){catalog.Calls,
+		catalog.Variants} {
 		for name, call := range table {
 			t.Run(name, func(t *testing.T) {
 				method, variant, _ := strings.Cut(name, " ")
@@ -182,7 +188,8 @@ func TestRoutesOnTheWire(t *testing.T) {
 		require.NoError(t, os.WriteFile("../testdata/wire.http", []byte(strings.TrimSpace(b.String())+"\n"), 0o600))
 		return
 	}
-	assert.ElementsMatch(t, slices.Collect(maps.Keys(want)), slices.Collect(maps.Keys(got)), "sections of testdata/wire.http")
+	assert.ElementsMatch(t, slices.Collect(maps.Keys(want)), slices.Collect(maps.Keys(got)),
+		"sections of testdata/wire.http")
 }
 
 // sections reads a file of sections, each below a line "### name".

@@ -28,10 +28,14 @@ func TestUserRequestRules(t *testing.T) {
 	}{
 		{"good", func(*lending.UserRequest) {}, ""},
 		{"50 letters of two bytes", func(r *lending.UserRequest) { r.FirstName = strings.Repeat("é", 50) }, ""},
-		{"51-character name", func(r *lending.UserRequest) { r.FirstName = strings.Repeat("x", 51) }, "firstName length"},
-		{"51-character last name", func(r *lending.UserRequest) { r.LastName = strings.Repeat("x", 51) }, "lastName length"},
-		{"51-character e-mail", func(r *lending.UserRequest) { r.Email = strings.Repeat("x", 39) + "@example.com" }, "email length"},
-		{"50-character e-mail", func(r *lending.UserRequest) { r.Email = strings.Repeat("x", 38) + "@example.com" }, ""},
+		{"51-character name", func(r *lending.UserRequest) { r.FirstName = strings.Repeat("x", 51) },
+			"firstName length"},
+		{"51-character last name", func(r *lending.UserRequest) { r.LastName = strings.Repeat("x", 51) },
+			"lastName length"},
+		{"51-character e-mail", func(r *lending.UserRequest) { r.Email = strings.Repeat("x", 39) + "@example.com" },
+			"email length"},
+		{"50-character e-mail", func(r *lending.UserRequest) { r.Email = strings.Repeat("x", 38) + "@example.com" },
+			""},
 		{"no e-mail", func(r *lending.UserRequest) { r.Email = "" }, "email format"},
 		{"e-mail with a name", func(r *lending.UserRequest) { r.Email = "Ada <ada@example.com>" }, "email format"},
 		{"e-mail without domain", func(r *lending.UserRequest) { r.Email = "ada" }, "email format"},
@@ -44,7 +48,8 @@ func TestUserRequestRules(t *testing.T) {
 			*r = lending.UserRequest{FirstName: strings.Repeat("x", 51), LastName: strings.Repeat("x", 51)}
 		}, "firstName length, lastName length, email format, mobileNumber format"},
 		{"clash", func(r *lending.UserRequest) { r.Extra = map[string]string{"EMAIL": "x"} }, "Extra.email conflict"},
-		{"twice in Extra", func(r *lending.UserRequest) { r.Extra = json.RawMessage(`{"a":1,"A":2}`) }, "Extra.a conflict"},
+		{"twice in Extra", func(r *lending.UserRequest) { r.Extra = json.RawMessage(`{"a":1,"A":2}`) },
+			"Extra.a conflict"},
 		{"Extra is no object", func(r *lending.UserRequest) { r.Extra = []int{1} }, "Extra encoding"},
 		{"Extra does not marshal", func(r *lending.UserRequest) { r.Extra = make(chan int) }, "Extra encoding"},
 		{"not UTF-8", func(r *lending.UserRequest) { r.FirstName = "\xff" }, "firstName encoding"},
@@ -74,10 +79,15 @@ func TestApplicationRequestRules(t *testing.T) {
 		want   string
 	}{
 		{"good", func(*lending.ApplicationRequest) {}, ""},
-		{"no customer", func(r *lending.ApplicationRequest) { r.CustomerID = lending.CustomerID{} }, "customerId required"},
+		{"no customer", func(r *lending.ApplicationRequest) { r.CustomerID = lending.CustomerID{} },
+			"customerId required"},
 		{"zip twice", extra("zipcode", "94105"), "businessZip conflict"},
 		{"zip twice, the second empty", extra("zipcode", ""), "businessZip conflict"},
-		{"zip in the other place", func(r *lending.ApplicationRequest) { extra("zipcode", "94105")(r); r.BusinessZip = "" }, ""},
+		{"zip in the other place", func(r *lending.ApplicationRequest) {
+			extra("zipcode",
+				"94105")(r)
+			r.BusinessZip = ""
+		}, ""},
 		{"0 years", extra("years", "0"), ""},
 		{"99 years", extra("years", "99"), ""},
 		{"100 years", extra("years", "100"), "extraInformation.years range"},
@@ -125,7 +135,8 @@ func TestZeroIDsAreRefused(t *testing.T) {
 	client := wire.Serve(t, func(http.ResponseWriter, *http.Request) { t.Error("sent") })
 	_, err := client.Applications.Get(t.Context(), lending.ApplicationID{})
 	assert.Equal(t, "applicationId required", catalog.Refused(t, err))
-	assert.Equal(t, "applicationId required", catalog.Refused(t, client.Applications.SendLink(t.Context(), lending.ApplicationID{})))
+	assert.Equal(t, "applicationId required",
+		catalog.Refused(t, client.Applications.SendLink(t.Context(), lending.ApplicationID{})))
 }
 
 // Midnight in Sydney is the day before in UTC, which the service takes times for.
@@ -166,21 +177,26 @@ func TestIDs(t *testing.T) {
 
 func TestEveryKindOfIDIsParsed(t *testing.T) {
 	const text = "3fa85f64-5717-4562-b3fc-2c963f66afa6"
-	for field, parse := range map[string]func(string) (fmt.Stringer, error){
-		"customerId":           func(s string) (fmt.Stringer, error) { return lending.ParseCustomerID(s) },
-		"applicationId":        func(s string) (fmt.Stringer, error) { return lending.ParseApplicationID(s) },
-		"offerId":              func(s string) (fmt.Stringer, error) { return lending.ParseOfferID(s) },
-		"loanId":               func(s string) (fmt.Stringer, error) { return lending.ParseLoanID(s) },
-		"partnerId":            func(s string) (fmt.Stringer, error) { return lending.ParsePartnerID(s) },
-		"agentId":              func(s string) (fmt.Stringer, error) { return lending.ParseAgentID(s) },
-		"applicantId":          func(s string) (fmt.Stringer, error) { return lending.ParseApplicantID(s) },
-		"supportingDocumentId": func(s string) (fmt.Stringer, error) { return lending.ParseRequirementID(s) },
+	for _, test := range []struct {
+		field string
+		parse func(string) (fmt.Stringer, error)
+	}{
+		{"customerId", func(s string) (fmt.Stringer, error) { return lending.ParseCustomerID(s) }},
+		{"applicationId", func(s string) (fmt.Stringer, error) { return lending.ParseApplicationID(s) }},
+		{"offerId", func(s string) (fmt.Stringer, error) { return lending.ParseOfferID(s) }},
+		{"loanId", func(s string) (fmt.Stringer, error) { return lending.ParseLoanID(s) }},
+		{"partnerId", func(s string) (fmt.Stringer, error) { return lending.ParsePartnerID(s) }},
+		{"agentId", func(s string) (fmt.Stringer, error) { return lending.ParseAgentID(s) }},
+		{"applicantId", func(s string) (fmt.Stringer, error) { return lending.ParseApplicantID(s) }},
+		{"supportingDocumentId", func(s string) (fmt.Stringer, error) { return lending.ParseRequirementID(s) }},
 	} {
-		id, err := parse(text)
-		require.NoError(t, err)
-		assert.Equal(t, text, id.String(), field)
-		_, err = parse("hush")
-		assert.Equal(t, field+" format", catalog.Refused(t, err))
+		t.Run(test.field, func(t *testing.T) {
+			id, err := test.parse(text)
+			require.NoError(t, err)
+			assert.Equal(t, text, id.String())
+			_, err = test.parse("hush")
+			assert.Equal(t, test.field+" format", catalog.Refused(t, err))
+		})
 	}
 }
 
@@ -195,11 +211,13 @@ func TestRequestRecordsInExtra(t *testing.T) {
 	customer := fake.Ada()
 	customer.Extra = map[string]int{"score": 7}
 	const want = `{"people":[{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com",
-		"password":"A-hush-Pass-1","mobileNumber":"(415) 555-0100","score":7}],"ssn":"123","none":null,"note":"[redacted]"}`
+		"password":"A-hush-Pass-1","mobileNumber":"(415) 555-0100","score":7}],
+		"ssn":"123","none":null,"note":"[redacted]"}`
 	extra := map[string]any{
 		"people": []any{&customer}, "ssn": lending.NewSecret("123"), "none": nil, "note": "[redacted]",
 	}
-	_, err := client.Applications.CreateWithCustomerAndApplicant(t.Context(), lending.ApplicationAndCustomerAndApplicantRequest{Extra: extra}, nil)
+	_, err := client.Applications.CreateWithCustomerAndApplicant(t.Context(),
+		lending.ApplicationAndCustomerAndApplicantRequest{Extra: extra}, nil)
 	require.NoError(t, err)
 	assert.JSONEq(t, want, body)
 	_, err = client.Do(t.Context(), lending.RawRequest{Method: "POST", Path: "/api/New/thing", Body: extra})
@@ -215,9 +233,11 @@ func TestRequestRecordsInExtra(t *testing.T) {
 		map[string]any{"x": struct{ Names []string }{[]string{"\xff"}}},
 		map[string]any{"customerId": lending.CustomerID{}},
 	} {
-		_, err = client.Do(t.Context(), lending.RawRequest{Method: "POST", Path: "/api/New/thing", Body: lossy})
-		assert.Error(t, err)
-		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+		t.Run(fmt.Sprintf("%T", lossy), func(t *testing.T) {
+			_, err = client.Do(t.Context(), lending.RawRequest{Method: "POST", Path: "/api/New/thing", Body: lossy})
+			assert.Error(t, err)
+			assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+		})
 	}
 }
 

@@ -22,18 +22,20 @@ var withNothing = map[string]struct {
 	"Applications.SendLink": {"applicationId required", func(ctx context.Context, c *lending.Client) error {
 		return c.Applications.SendLink(ctx, lending.ApplicationID{})
 	}},
-	"Applications.CreateCustomer": {"email format, mobileNumber format", func(ctx context.Context, c *lending.Client) error {
-		return second(c.Applications.CreateCustomer(ctx, lending.UserRequest{}))
-	}},
+	"Applications.CreateCustomer": {"email format, mobileNumber format",
+		func(ctx context.Context, c *lending.Client) error {
+			return second(c.Applications.CreateCustomer(ctx, lending.UserRequest{}))
+		}},
 	"Applications.Create": {"customerId required", func(ctx context.Context, c *lending.Client) error {
 		return second(c.Applications.Create(ctx, lending.ApplicationRequest{}, nil))
 	}},
 	"Applications.QuickTest": {"applicationId required", func(ctx context.Context, c *lending.Client) error {
 		return second(c.Applications.QuickTest(ctx, lending.ApplicationID{}, nil))
 	}},
-	"Applications.AddOrUpdateBankingData": {"applicationId required", func(ctx context.Context, c *lending.Client) error {
-		return second(c.Applications.AddOrUpdateBankingData(ctx, lending.ApplicationID{}, nil, nil))
-	}},
+	"Applications.AddOrUpdateBankingData": {"applicationId required",
+		func(ctx context.Context, c *lending.Client) error {
+			return second(c.Applications.AddOrUpdateBankingData(ctx, lending.ApplicationID{}, nil, nil))
+		}},
 	"Applications.Process": {"applicationId required", func(ctx context.Context, c *lending.Client) error {
 		return second(c.Applications.Process(ctx, lending.ApplicationID{}))
 	}},
@@ -52,27 +54,31 @@ var withNothing = map[string]struct {
 	"Applications.Get": {"applicationId required", func(ctx context.Context, c *lending.Client) error {
 		return second(c.Applications.Get(ctx, lending.ApplicationID{}))
 	}},
-	"Applications.UpdateName": {"applicationId required, name required", func(ctx context.Context, c *lending.Client) error {
-		return second(c.Applications.UpdateName(ctx, lending.ApplicationID{}, ""))
-	}},
+	"Applications.UpdateName": {"applicationId required, name required",
+		func(ctx context.Context, c *lending.Client) error {
+			return second(c.Applications.UpdateName(ctx, lending.ApplicationID{}, ""))
+		}},
 	"Applications.UpdateNameAndZipCode": {
 		"applicationId required, name required, zipCode required", func(ctx context.Context, c *lending.Client) error {
 			return second(c.Applications.UpdateNameAndZipCode(ctx, lending.ApplicationID{}, "", ""))
 		},
 	},
 	"Applications.UpdateCustomerData": {
-		"applicationId required, firstname required, lastname required, address required, state required, city required, " +
+		"applicationId required, firstname required, lastname required, address required, state required, city " +
+			"required, " +
 			"ssn required, mobile required, dateOfBirth required", func(ctx context.Context, c *lending.Client) error {
 			return second(c.Applications.UpdateCustomerData(ctx, lending.ApplicationID{}, lending.CustomerData{}))
 		},
 	},
 	"Applications.UpdateData": {
-		"applicationId required, name required, zipcode required, startDate required", func(ctx context.Context, c *lending.Client) error {
+		"applicationId required, name required, zipcode required, startDate required",
+		func(ctx context.Context, c *lending.Client) error {
 			return second(c.Applications.UpdateData(ctx, lending.ApplicationID{}, lending.ApplicationData{}))
 		},
 	},
 	"Applications.SubmitBankStatement": {
-		"applicationId required, fileName required, content required", func(ctx context.Context, c *lending.Client) error {
+		"applicationId required, fileName required, content required",
+		func(ctx context.Context, c *lending.Client) error {
 			return c.Applications.SubmitBankStatement(ctx, lending.ApplicationID{}, lending.Document{})
 		},
 	},
@@ -83,12 +89,16 @@ var withNothing = map[string]struct {
 	"Approval.AddCompanyDetails": {"applicationId required", func(ctx context.Context, c *lending.Client) error {
 		return c.Approval.AddCompanyDetails(ctx, lending.ApplicationID{}, lending.CompanyDataRequest{})
 	}},
-	"Approval.AddPrimaryApplicantDetails": {"applicationId required", func(ctx context.Context, c *lending.Client) error {
-		return c.Approval.AddPrimaryApplicantDetails(ctx, lending.ApplicationID{}, lending.PrimaryApplicantRequest{})
-	}},
-	"Approval.AddSecondaryApplicantDetails": {"applicationId required", func(ctx context.Context, c *lending.Client) error {
-		return c.Approval.AddSecondaryApplicantDetails(ctx, lending.ApplicationID{}, lending.SecondaryApplicantRequest{})
-	}},
+	"Approval.AddPrimaryApplicantDetails": {"applicationId required",
+		func(ctx context.Context, c *lending.Client) error {
+			return c.Approval.AddPrimaryApplicantDetails(ctx, lending.ApplicationID{},
+				lending.PrimaryApplicantRequest{})
+		}},
+	"Approval.AddSecondaryApplicantDetails": {"applicationId required",
+		func(ctx context.Context, c *lending.Client) error {
+			return c.Approval.AddSecondaryApplicantDetails(ctx, lending.ApplicationID{},
+				lending.SecondaryApplicantRequest{})
+		}},
 	"Approval.Contracts": {"applicationId required", func(ctx context.Context, c *lending.Client) error {
 		return second(c.Approval.Contracts(ctx, lending.ApplicationID{}))
 	}},
@@ -104,13 +114,15 @@ var withNothing = map[string]struct {
 	"Approval.PrimaryBankAccount": {"applicationId required", func(ctx context.Context, c *lending.Client) error {
 		return second(c.Approval.PrimaryBankAccount(ctx, lending.ApplicationID{}))
 	}},
-	"Approval.SetPrimaryBankAccount": {"applicationId required, id required", func(ctx context.Context, c *lending.Client) error {
-		return c.Approval.SetPrimaryBankAccount(ctx, lending.ApplicationID{}, "")
-	}},
+	"Approval.SetPrimaryBankAccount": {"applicationId required, id required",
+		func(ctx context.Context, c *lending.Client) error {
+			return c.Approval.SetPrimaryBankAccount(ctx, lending.ApplicationID{}, "")
+		}},
 	"Approval.SignContract": {
 		"applicationId required, applicantId required, signature required, signature2 required",
 		func(ctx context.Context, c *lending.Client) error {
-			return c.Approval.SignContract(ctx, lending.ApplicationID{}, lending.ApplicantID{}, &lending.SignaturesRequest{})
+			return c.Approval.SignContract(ctx, lending.ApplicationID{}, lending.ApplicantID{},
+				&lending.SignaturesRequest{})
 		},
 	},
 	"Approval.RequiredDocuments": {"applicationId required", func(ctx context.Context, c *lending.Client) error {
@@ -119,11 +131,13 @@ var withNothing = map[string]struct {
 	"Approval.SubmitRequiredDocument": {
 		"applicationId required, supportingDocumentId required, fileType required, fileName required, content required",
 		func(ctx context.Context, c *lending.Client) error {
-			return c.Approval.SubmitRequiredDocument(ctx, lending.ApplicationID{}, lending.RequirementID{}, "", lending.Document{})
+			return c.Approval.SubmitRequiredDocument(ctx, lending.ApplicationID{}, lending.RequirementID{}, "",
+				lending.Document{})
 		},
 	},
 	"Approval.SubmitDocument": {
-		"applicationId required, fileType required, fileName required, content required", func(ctx context.Context, c *lending.Client) error {
+		"applicationId required, fileType required, fileName required, content required",
+		func(ctx context.Context, c *lending.Client) error {
 			return c.Approval.SubmitDocument(ctx, lending.ApplicationID{}, "", lending.Document{})
 		},
 	},
@@ -193,16 +207,18 @@ var withNothing = map[string]struct {
 	"Loans.WithdrawLineOfCredit": {"loanId required", func(ctx context.Context, c *lending.Client) error {
 		return second(c.Loans.WithdrawLineOfCredit(ctx, lending.LoanID{}, lending.LineOfCreditWithdrawalRequest{}))
 	}},
-	"Loans.WithdrawInvoice": {"loanId required, calculation.amount required", func(ctx context.Context, c *lending.Client) error {
-		return second(c.Loans.WithdrawInvoice(ctx, lending.LoanID{}, lending.InvoiceWithdrawalRequest{}))
-	}},
+	"Loans.WithdrawInvoice": {"loanId required, calculation.amount required",
+		func(ctx context.Context, c *lending.Client) error {
+			return second(c.Loans.WithdrawInvoice(ctx, lending.LoanID{}, lending.InvoiceWithdrawalRequest{}))
+		}},
 	"Loans.ResendWithdrawalOTP": {"loanId required", func(ctx context.Context, c *lending.Client) error {
 		return second(c.Loans.ResendWithdrawalOTP(ctx, lending.LoanID{}))
 	}},
 	"Loans.ConfirmInvoiceWithdrawal": {
 		"loanId required, amount required, advanceRate required, dateUTC required, otp required",
 		func(ctx context.Context, c *lending.Client) error {
-			return second(c.Loans.ConfirmInvoiceWithdrawal(ctx, lending.InvoiceWithdrawal{}, lending.WithdrawInvoiceRequestData{}))
+			return second(c.Loans.ConfirmInvoiceWithdrawal(ctx, lending.InvoiceWithdrawal{},
+				lending.WithdrawInvoiceRequestData{}))
 		},
 	},
 	"Loans.IsEnabled": {"loanId required", func(ctx context.Context, c *lending.Client) error {
@@ -233,9 +249,10 @@ var withNothing = map[string]struct {
 	"Webhooks.Subscription": {"target required", func(ctx context.Context, c *lending.Client) error {
 		return second(c.Webhooks.Subscription(ctx, lending.WebhookTarget{}))
 	}},
-	"Webhooks.UpdateURI": {"webhookUri required, target required, webhookUri insecure", func(ctx context.Context, c *lending.Client) error {
-		return c.Webhooks.UpdateURI(ctx, lending.WebhookTarget{}, "")
-	}},
+	"Webhooks.UpdateURI": {"webhookUri required, target required, webhookUri insecure",
+		func(ctx context.Context, c *lending.Client) error {
+			return c.Webhooks.UpdateURI(ctx, lending.WebhookTarget{}, "")
+		}},
 }
 
 // TestNothingIsRefused holds that a call without what it requires is never sent, by the
@@ -267,40 +284,56 @@ func TestEachFieldIsRequired(t *testing.T) {
 		FirstName: "Ada", LastName: "L", Address: "1 A St", State: "CA", City: "SF",
 		SSN: lending.NewSecret("123-45-6789"), Mobile: "4155550100", DateOfBirth: catalog.Born,
 	}
-	for want, leaveOut := range map[string]func(*lending.CustomerData){
-		"firstname":   func(d *lending.CustomerData) { d.FirstName = "" },
-		"lastname":    func(d *lending.CustomerData) { d.LastName = "" },
-		"address":     func(d *lending.CustomerData) { d.Address = "" },
-		"state":       func(d *lending.CustomerData) { d.State = "" },
-		"city":        func(d *lending.CustomerData) { d.City = "" },
-		"ssn":         func(d *lending.CustomerData) { d.SSN = lending.Secret{} },
-		"mobile":      func(d *lending.CustomerData) { d.Mobile = "" },
-		"dateOfBirth": func(d *lending.CustomerData) { d.DateOfBirth = time.Time{} },
+	for _, test := range []struct {
+		want     string
+		leaveOut func(*lending.CustomerData)
+	}{
+		{"firstname", func(d *lending.CustomerData) { d.FirstName = "" }},
+		{"lastname", func(d *lending.CustomerData) { d.LastName = "" }},
+		{"address", func(d *lending.CustomerData) { d.Address = "" }},
+		{"state", func(d *lending.CustomerData) { d.State = "" }},
+		{"city", func(d *lending.CustomerData) { d.City = "" }},
+		{"ssn", func(d *lending.CustomerData) { d.SSN = lending.Secret{} }},
+		{"mobile", func(d *lending.CustomerData) { d.Mobile = "" }},
+		{"dateOfBirth", func(d *lending.CustomerData) { d.DateOfBirth = time.Time{} }},
 	} {
-		data := full
-		leaveOut(&data)
-		assert.Equal(t, want+" required", catalog.Refused(t, second(client.Applications.UpdateCustomerData(ctx, catalog.Application, data))))
+		t.Run(test.want, func(t *testing.T) {
+			data := full
+			test.leaveOut(&data)
+			assert.Equal(t, test.want+" required",
+				catalog.Refused(t, second(client.Applications.UpdateCustomerData(ctx, catalog.Application, data))))
+		})
 	}
 	password, code := lending.NewSecret("p"), lending.NewSecret("012345")
-	for want, err := range map[string]error{
-		"name required":        second(client.Applications.UpdateNameAndZipCode(ctx, catalog.Application, "", "94105")),
-		"zipCode required":     second(client.Applications.UpdateNameAndZipCode(ctx, catalog.Application, "B", "")),
-		"zipcode required":     second(client.Applications.UpdateData(ctx, catalog.Application, lending.ApplicationData{Name: "B", StartDate: catalog.Start})),
-		"startDate required":   second(client.Applications.UpdateData(ctx, catalog.Application, lending.ApplicationData{Name: "B", ZipCode: "94105"})),
-		"password required":    second(client.Auth.Login(ctx, lending.LoginRequest{Username: "ada"})),
-		"code required":        second(client.Auth.ValidateTwoFactor(ctx, lending.TwoFactorLoginRequest{Username: "ada"})),
-		"applicantId required": client.Approval.SignContract(ctx, catalog.Application, lending.ApplicantID{}, nil),
-		"fileType required":    client.Approval.SubmitDocument(ctx, catalog.Application, "", catalog.File()),
-		"fileName required":    client.Approval.SubmitDocument(ctx, catalog.Application, "Other", lending.Document{Content: catalog.File().Content}),
-		"content required":     client.Approval.SubmitDocument(ctx, catalog.Application, "Other", lending.Document{Name: "a.pdf"}),
-		"id required":          client.Approval.SetPrimaryBankAccount(ctx, catalog.Application, ""),
-		"email format":         second(client.Applications.CreateCustomer(ctx, lending.UserRequest{MobileNumber: "4155550100", Password: password})),
-		"otp required": second(client.Loans.ConfirmInvoiceWithdrawal(ctx, catalog.Withdrawal(), lending.WithdrawInvoiceRequestData{
-			DateUTC: catalog.Date,
-		})),
-		"dateUTC required": second(client.Loans.ConfirmInvoiceWithdrawal(ctx, catalog.Withdrawal(), lending.WithdrawInvoiceRequestData{OTP: code})),
+	for _, test := range []struct {
+		want string
+		err  error
+	}{
+		{"name required", second(client.Applications.UpdateNameAndZipCode(ctx, catalog.Application, "", "94105"))},
+		{"zipCode required", second(client.Applications.UpdateNameAndZipCode(ctx, catalog.Application, "B", ""))},
+		{"zipcode required", second(client.Applications.UpdateData(ctx, catalog.Application,
+			lending.ApplicationData{Name: "B", StartDate: catalog.Start}))},
+		{"startDate required", second(client.Applications.UpdateData(ctx, catalog.Application,
+			lending.ApplicationData{Name: "B", ZipCode: "94105"}))},
+		{"password required", second(client.Auth.Login(ctx, lending.LoginRequest{Username: "ada"}))},
+		{"code required", second(client.Auth.ValidateTwoFactor(ctx, lending.TwoFactorLoginRequest{Username: "ada"}))},
+		{"applicantId required", client.Approval.SignContract(ctx, catalog.Application, lending.ApplicantID{}, nil)},
+		{"fileType required", client.Approval.SubmitDocument(ctx, catalog.Application, "", catalog.File())},
+		{"fileName required", client.Approval.SubmitDocument(ctx, catalog.Application, "Other",
+			lending.Document{Content: catalog.File().Content})},
+		{"content required", client.Approval.SubmitDocument(ctx, catalog.Application, "Other",
+			lending.Document{Name: "a.pdf"})},
+		{"id required", client.Approval.SetPrimaryBankAccount(ctx, catalog.Application, "")},
+		{"email format", second(client.Applications.CreateCustomer(ctx, lending.UserRequest{MobileNumber: "4155550100",
+			Password: password}))},
+		{"otp required", second(client.Loans.ConfirmInvoiceWithdrawal(ctx, catalog.Withdrawal(),
+			lending.WithdrawInvoiceRequestData{
+				DateUTC: catalog.Date,
+			}))},
+		{"dateUTC required", second(client.Loans.ConfirmInvoiceWithdrawal(ctx, catalog.Withdrawal(),
+			lending.WithdrawInvoiceRequestData{OTP: code}))},
 	} {
-		assert.Equal(t, want, catalog.Refused(t, err))
+		assert.Equal(t, test.want, catalog.Refused(t, test.err))
 	}
 	for _, username := range []error{
 		second(client.Auth.Login(ctx, lending.LoginRequest{Password: password})),
@@ -319,8 +352,10 @@ func TestControlBytesAreRefused(t *testing.T) {
 			continue
 		}
 		value := "a" + string(rune(b)) + "b"
-		assert.Equal(t, "id unsafe", catalog.Refused(t, client.Approval.SetPrimaryBankAccount(t.Context(), catalog.Application, value)), "%q", value)
-		assert.Equal(t, "email unsafe", catalog.Refused(t, second(client.Customers.GetByEmail(t.Context(), value))), "%q", value)
+		assert.Equal(t, "id unsafe", catalog.Refused(t, client.Approval.SetPrimaryBankAccount(t.Context(),
+			catalog.Application, value)), "%q", value)
+		assert.Equal(t, "email unsafe", catalog.Refused(t, second(client.Customers.GetByEmail(t.Context(), value))),
+			"%q", value)
 	}
 }
 
@@ -329,7 +364,8 @@ func TestControlBytesAreRefused(t *testing.T) {
 func TestEmptyMapIsNotSent(t *testing.T) {
 	for _, information := range []map[string]string{nil, {}} {
 		got := record(t, func(ctx context.Context, c *lending.Client) (any, error) {
-			return c.Applications.Create(ctx, lending.ApplicationRequest{CustomerID: catalog.Customer, ExtraInformation: information}, nil)
+			return c.Applications.Create(ctx, lending.ApplicationRequest{CustomerID: catalog.Customer,
+				ExtraInformation: information}, nil)
 		})
 		var sent map[string]json.RawMessage
 		assert.NoError(t, json.Unmarshal(got.body, &sent))

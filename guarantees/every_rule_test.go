@@ -21,34 +21,41 @@ import (
 
 // TestExtra holds what may stand in Extra, and that nothing of it is changed silently.
 func TestExtra(t *testing.T) {
-	for name, test := range map[string]struct {
+	for _, test := range []struct {
+		name  string
 		extra any
 		want  string // what is refused, or what is sent
 	}{
-		"a map":            {catalog.Unpublished{"b": json.Number("1.10"), "a": nil}, `{"a":null,"b":1.10}`},
-		"a nil map":        {catalog.Unpublished(nil), `{}`},
-		"a struct":         {struct{ X int }{1}, `{"X":1}`},
-		"JSON":             {json.RawMessage(`{"n":12345678901234567890.10,"s":"\u00e9<"}`), `{"n":12345678901234567890.10,"s":"\u00e9\u003c"}`},
-		"a list":           {[]int{1}, "Extra encoding"},
-		"a scalar":         {"x", "Extra encoding"},
-		"a function":       {func() {}, "Extra encoding"},
-		"a secret":         {catalog.Unpublished{"a": []any{struct{ S lending.Secret }{lending.NewSecret("hush")}}}, "Extra.a[0] encoding"},
-		"a secret, deeper": {struct{ hushed }{hushed{lending.NewSecret("hush")}}, "Extra encoding"},
-		"a request record": {
-			catalog.Unpublished{"a": &lending.WebhookSubscription{Secret: lending.NewSecret("hush"), Extra: catalog.Unpublished{"b": 1}}},
+		{"a map", catalog.Unpublished{"b": json.Number("1.10"), "a": nil}, `{"a":null,"b":1.10}`},
+		{"a nil map", catalog.Unpublished(nil), `{}`},
+		{"a struct", struct{ X int }{1}, `{"X":1}`},
+		{"JSON", json.RawMessage(`{"n":12345678901234567890.10,"s":"\u00e9<"}`),
+			`{"n":12345678901234567890.10,"s":"\u00e9\u003c"}`},
+		{"a list", []int{1}, "Extra encoding"},
+		{"a scalar", "x", "Extra encoding"},
+		{"a function", func() {}, "Extra encoding"},
+		{"a secret", catalog.Unpublished{"a": []any{struct{ S lending.Secret }{lending.NewSecret("hush")}}},
+			"Extra.a[0] encoding"},
+		{"a secret, deeper", struct{ hushed }{hushed{lending.NewSecret("hush")}}, "Extra encoding"},
+		{"a request record",
+			catalog.Unpublished{"a": &lending.WebhookSubscription{Secret: lending.NewSecret("hush"),
+				Extra: catalog.Unpublished{"b": 1}}},
 			`{"a":{"webhookUri":"","secret":"hush","b":1}}`,
 		},
-		"bytes, not UTF-8": {catalog.Unpublished{"a": "\xff"}, "Extra.a encoding"},
-		"a name twice":     {json.RawMessage(`{"a":1,"A":2}`), "Extra.a conflict"},
+		{"bytes, not UTF-8", catalog.Unpublished{"a": "\xff"}, "Extra.a encoding"},
+		{"a name twice", json.RawMessage(`{"a":1,"A":2}`), "Extra.a conflict"},
 	} {
-		var sent string
-		client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
-			body, _ := io.ReadAll(r.Body)
-			sent = string(body)
-			wire.Answer(http.StatusOK, "")(w, r)
+		t.Run(test.name, func(t *testing.T) {
+			var sent string
+			client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				sent = string(body)
+				wire.Answer(http.StatusOK, "")(w, r)
+			})
+			err := client.Approval.AddCompanyDetails(t.Context(), catalog.Application,
+				lending.CompanyDataRequest{Extra: test.extra})
+			assert.Equal(t, test.want, catalog.Refused(t, err)+sent)
 		})
-		err := client.Approval.AddCompanyDetails(t.Context(), catalog.Application, lending.CompanyDataRequest{Extra: test.extra})
-		assert.Equal(t, test.want, catalog.Refused(t, err)+sent, name)
 	}
 	user := fake.Ada()
 	user.Password = lending.NewSecret("\xff")
@@ -62,15 +69,19 @@ func TestBulkRulesNameTheRecord(t *testing.T) {
 	ctx, client := t.Context(), wire.Silent(t)
 	bad := fake.Ada()
 	bad.Email, bad.MobileNumber = "nobody", "1"
-	_, err := client.Bulk.CreateCustomers(ctx, []lending.UserRequest{fake.Ada(), fake.Ada(), bad, {Email: "a@b.c", MobileNumber: "4155550100", FirstName: strings.Repeat("x", 51)}})
+	_, err := client.Bulk.CreateCustomers(ctx, []lending.UserRequest{fake.Ada(), fake.Ada(), bad,
+		{Email: "a@b.c", MobileNumber: "4155550100", FirstName: strings.Repeat("x", 51)}})
 	assert.Equal(t, "[2].email format, [2].mobileNumber format, [3].firstName length", catalog.Refused(t, err))
 
 	_, err = client.Bulk.CreateApplications(ctx, []lending.ApplicationRequest{
-		{CustomerID: catalog.Customer, BusinessZip: "1", ExtraInformation: map[string]string{"zipcode": "1", "years": "100"}}, {},
+		{CustomerID: catalog.Customer, BusinessZip: "1", ExtraInformation: map[string]string{"zipcode": "1",
+			"years": "100"}}, {},
 	})
-	assert.Equal(t, "[0].businessZip conflict, [0].extraInformation.years range, [1].customerId required", catalog.Refused(t, err))
+	assert.Equal(t, "[0].businessZip conflict, [0].extraInformation.years range, [1].customerId required",
+		catalog.Refused(t, err))
 
-	_, err = client.Bulk.CreateApplications(ctx, []lending.ApplicationRequest{{CustomerID: catalog.Customer}, {CustomerID: catalog.Customer, Extra: catalog.Unpublished{"BUSINESSNAME": 1}}})
+	_, err = client.Bulk.CreateApplications(ctx, []lending.ApplicationRequest{{CustomerID: catalog.Customer},
+		{CustomerID: catalog.Customer, Extra: catalog.Unpublished{"BUSINESSNAME": 1}}})
 	assert.Equal(t, "[1].Extra.businessName conflict", catalog.Refused(t, err))
 
 	_, err = client.Bulk.CreateCustomers(ctx, nil)
@@ -80,42 +91,62 @@ func TestBulkRulesNameTheRecord(t *testing.T) {
 // TestBulkRefusalIsNotAlwaysARefusal holds that a 400 that names no field may have
 // created some of the records.
 func TestBulkRefusalIsNotAlwaysARefusal(t *testing.T) {
-	for body, want := range map[string]lending.Outcome{
-		`{"title":"failed"}`: lending.OutcomeUnknown, `{"errors":[{"field":"[0].email"}]}`: lending.OutcomeRejected,
+	for _, test := range []struct {
+		body string
+		want lending.Outcome
+	}{
+		{`{"title":"failed"}`, lending.OutcomeUnknown}, {`{"errors":[{"field":"[0].email"}]}`, lending.OutcomeRejected},
 	} {
-		client := wire.Serve(t, wire.Answer(http.StatusBadRequest, body))
-		for _, name := range []string{"Bulk.CreateCustomers", "Bulk.CreateApplications"} {
-			_, err := catalog.Calls[name](t.Context(), client)
-			assert.Equal(t, want, lending.OutcomeOf(err), "%s: %s", name, body)
-		}
+		t.Run(test.body, func(t *testing.T) {
+			client := wire.Serve(t, wire.Answer(http.StatusBadRequest, test.body))
+			for _, name := range []string{"Bulk.CreateCustomers", "Bulk.CreateApplications"} {
+				_, err := catalog.Calls[name](t.Context(), client)
+				assert.Equal(t, test.want, lending.OutcomeOf(err), "%s: %s", name)
+			}
+		})
 	}
 }
 
 func TestSignatureRules(t *testing.T) {
 	image := lending.SignatureImage([]byte("png"))
-	for name, test := range map[string]struct {
+	for _, test := range []struct {
+		name    string
 		request lending.SignaturesRequest
 		want    string
 	}{
-		"none":             {lending.SignaturesRequest{}, "signature required, signature2 required"},
-		"the second empty": {lending.SignaturesRequest{Signature: image, Signature2: lending.SignatureImage(nil)}, "signature2 required"},
-		"raw bytes":        {lending.SignaturesRequest{Signature: lending.NewSecret("\x89PNG"), Signature2: image}, "signature format"},
-		"a clash":          {lending.SignaturesRequest{Signature: image, Signature2: image, Extra: catalog.Unpublished{"mimeType": 1}}, "Extra.mimeType conflict"},
-		"a hidden secret":  {lending.SignaturesRequest{Signature: image, Signature2: image, SecondaryApplicant: struct{ SSN lending.Secret }{lending.NewSecret("hush")}}, "secondaryApplicant encoding"},
+		{"none", lending.SignaturesRequest{}, "signature required, signature2 required"},
+		{"the second empty", lending.SignaturesRequest{Signature: image, Signature2: lending.SignatureImage(nil)},
+			"signature2 required"},
+		{"raw bytes", lending.SignaturesRequest{Signature: lending.NewSecret("\x89PNG"), Signature2: image},
+			"signature format"},
+		{"a clash", lending.SignaturesRequest{Signature: image, Signature2: image,
+			Extra: catalog.Unpublished{"mimeType": 1}}, "Extra.mimeType conflict"},
+		{"a hidden secret", lending.SignaturesRequest{Signature: image, Signature2: image,
+			SecondaryApplicant: struct{ SSN lending.Secret }{lending.NewSecret("hush")}},
+			"secondaryApplicant encoding"},
 	} {
-		err := wire.Silent(t).Approval.SignContract(t.Context(), catalog.Application, catalog.Applicant, &test.request)
-		assert.Equal(t, test.want, catalog.Refused(t, err), name)
+		t.Run(test.name, func(t *testing.T) {
+			err := wire.Silent(t).Approval.SignContract(t.Context(), catalog.Application, catalog.Applicant,
+				&test.request)
+			assert.Equal(t, test.want, catalog.Refused(t, err))
+		})
 	}
 	assert.Equal(t, "[redacted]", fmt.Sprint(image))
 }
 
 func TestCalculationRules(t *testing.T) {
-	for _, number := range []json.Number{"abc", "1,000", "0x10", "01", "+1", ".5", "1.", " 1", "1 ", "1e", "Infinity", "NaN", `1,"terms":2`, "--1"} {
-		client := wire.Silent(t)
-		_, err := client.Calculation.LineOfCredit(t.Context(), catalog.Application, &lending.CalculationRequest{Amount: number, PercentOfIncome: "1"})
-		assert.Equal(t, "amount format", catalog.Refused(t, err), number)
-		_, err = client.Loans.WithdrawInvoice(t.Context(), catalog.Loan, lending.InvoiceWithdrawalRequest{Calculation: lending.CalculationRequest{Amount: number, PercentOfIncome: "x"}})
-		assert.Equal(t, "calculation.amount format, calculation.percentOfIncome format", catalog.Refused(t, err), number)
+	for _, number := range []json.Number{"abc", "1,000", "0x10", "01", "+1", ".5", "1.", " 1", "1 ", "1e", "Infinity",
+		"NaN", `1,"terms":2`, "--1"} {
+		t.Run(fmt.Sprint(number), func(t *testing.T) {
+			client := wire.Silent(t)
+			_, err := client.Calculation.LineOfCredit(t.Context(), catalog.Application,
+				&lending.CalculationRequest{Amount: number, PercentOfIncome: "1"})
+			assert.Equal(t, "amount format", catalog.Refused(t, err))
+			_, err = client.Loans.WithdrawInvoice(t.Context(), catalog.Loan,
+				lending.InvoiceWithdrawalRequest{Calculation: lending.CalculationRequest{Amount: number,
+					PercentOfIncome: "x"}})
+			assert.Equal(t, "calculation.amount format, calculation.percentOfIncome format", catalog.Refused(t, err))
+		})
 	}
 	_, err := wire.Silent(t).Loans.WithdrawInvoice(t.Context(), catalog.Loan, lending.InvoiceWithdrawalRequest{})
 	assert.Equal(t, "calculation.amount required", catalog.Refused(t, err))
@@ -132,7 +163,8 @@ func TestInvoiceWithdrawalAcrossProcesses(t *testing.T) {
 		sent = r.URL.Path + " " + string(body)
 		wire.Answer(http.StatusOK, began)(w, r)
 	})
-	begun, err := client.Loans.WithdrawInvoice(t.Context(), catalog.Loan, lending.InvoiceWithdrawalRequest{Calculation: catalog.Calculation()})
+	begun, err := client.Loans.WithdrawInvoice(t.Context(), catalog.Loan,
+		lending.InvoiceWithdrawalRequest{Calculation: catalog.Calculation()})
 	require.NoError(t, err)
 	assert.NotContains(t, fmt.Sprintf("%+v", begun), "fee", "the response is not printed")
 
@@ -142,16 +174,19 @@ func TestInvoiceWithdrawalAcrossProcesses(t *testing.T) {
 	require.NoError(t, json.Unmarshal(kept, &later))
 	assert.Equal(t, began, string(later.Response.Raw())) //nolint:testifylint // to the last digit
 
-	_, err = client.Loans.ConfirmInvoiceWithdrawal(t.Context(), later, lending.WithdrawInvoiceRequestData{DateUTC: catalog.Date, OTP: lending.NewSecret("012345")})
+	_, err = client.Loans.ConfirmInvoiceWithdrawal(t.Context(), later,
+		lending.WithdrawInvoiceRequestData{DateUTC: catalog.Date, OTP: lending.NewSecret("012345")})
 	require.NoError(t, err)
-	assert.Equal(t, "/api/Loan/confirm-withdrawal-invoice/"+catalog.Loan.String()+` {"amount":2500.10,"advanceRate":0.80,"dateUTC":"2026-03-04T05:06:07Z","otp":"012345"}`, sent)
+	assert.Equal(t, "/api/Loan/confirm-withdrawal-invoice/"+catalog.Loan.String()+
+		` {"amount":2500.10,"advanceRate":0.80,"dateUTC":"2026-03-04T05:06:07Z","otp":"012345"}`, sent)
 }
 
 // TestConfirmationRules holds that a withdrawal whose advance rate came under another
 // name is not confirmed without one, also after it was kept as JSON.
 func TestConfirmationRules(t *testing.T) {
 	client := wire.Serve(t, wire.Answer(http.StatusOK, `{"rate":0.8,"advanceRate":{"not":"a number"}}`))
-	begun, err := client.Loans.WithdrawInvoice(t.Context(), catalog.Loan, lending.InvoiceWithdrawalRequest{Calculation: catalog.Calculation()})
+	begun, err := client.Loans.WithdrawInvoice(t.Context(), catalog.Loan,
+		lending.InvoiceWithdrawalRequest{Calculation: catalog.Calculation()})
 	require.NoError(t, err, "the withdrawal has begun")
 	kept, err := json.Marshal(begun)
 	require.NoError(t, err)
@@ -159,11 +194,15 @@ func TestConfirmationRules(t *testing.T) {
 	require.NoError(t, json.Unmarshal(kept, &later))
 	data := lending.WithdrawInvoiceRequestData{DateUTC: catalog.Date, OTP: lending.NewSecret("012345")}
 	for _, withdrawal := range []lending.InvoiceWithdrawal{*begun, later} {
-		_, err = wire.Silent(t).Loans.ConfirmInvoiceWithdrawal(t.Context(), withdrawal, data)
-		assert.Equal(t, "advanceRate required", catalog.Refused(t, err))
+		t.Run(fmt.Sprint(withdrawal), func(t *testing.T) {
+			_, err = wire.Silent(t).Loans.ConfirmInvoiceWithdrawal(t.Context(), withdrawal, data)
+			assert.Equal(t, "advanceRate required", catalog.Refused(t, err))
+		})
 	}
-	_, err = wire.Silent(t).Loans.ConfirmInvoiceWithdrawal(t.Context(), lending.InvoiceWithdrawal{}, lending.WithdrawInvoiceRequestData{})
-	assert.Equal(t, "loanId required, amount required, advanceRate required, dateUTC required, otp required", catalog.Refused(t, err))
+	_, err = wire.Silent(t).Loans.ConfirmInvoiceWithdrawal(t.Context(), lending.InvoiceWithdrawal{},
+		lending.WithdrawInvoiceRequestData{})
+	assert.Equal(t, "loanId required, amount required, advanceRate required, dateUTC required, otp required",
+		catalog.Refused(t, err))
 
 	data.Extra = catalog.Unpublished{"Amount": 1}
 	_, err = wire.Silent(t).Loans.ConfirmInvoiceWithdrawal(t.Context(), catalog.Withdrawal(), data)
@@ -175,25 +214,40 @@ func TestConfirmationRules(t *testing.T) {
 
 func TestWebhookRules(t *testing.T) {
 	ctx, client := t.Context(), wire.Silent(t)
-	for _, uri := range []string{"", "http://hooks.example.com", "hooks.example.com", "https://", "https:///x", "ftp://hooks.example.com", "https:hooks.example.com", "://"} {
-		err := client.Webhooks.Register(ctx, lending.ForPartner(catalog.Partner), lending.WebhookSubscription{WebhookURI: uri})
-		assert.Equal(t, "webhookUri insecure", catalog.Refused(t, err), uri)
-		err = client.Webhooks.UpdateURI(ctx, lending.ForPartner(catalog.Partner), uri)
-		assert.Contains(t, catalog.Refused(t, err), "webhookUri insecure", uri)
+	for _, uri := range []string{"", "http://hooks.example.com", "hooks.example.com", "https://", "https:///x",
+		"ftp://hooks.example.com", "https:hooks.example.com", "://"} {
+		t.Run(uri, func(t *testing.T) {
+			err := client.Webhooks.Register(ctx, lending.ForPartner(catalog.Partner),
+				lending.WebhookSubscription{WebhookURI: uri})
+			assert.Equal(t, "webhookUri insecure", catalog.Refused(t, err))
+			err = client.Webhooks.UpdateURI(ctx, lending.ForPartner(catalog.Partner), uri)
+			assert.Contains(t, catalog.Refused(t, err), "webhookUri insecure")
+		})
 	}
-	for _, uri := range []string{"https://user:pass@hooks.example.com", "https://hooks.example.com/#a", "https://hooks.example.com/#"} {
-		err := client.Webhooks.Register(ctx, lending.ForPartner(catalog.Partner), lending.WebhookSubscription{WebhookURI: uri})
-		assert.Equal(t, "webhookUri format", catalog.Refused(t, err), uri)
+	for _, uri := range []string{"https://user:pass@hooks.example.com", "https://hooks.example.com/#a",
+		"https://hooks.example.com/#"} {
+		t.Run(uri, func(t *testing.T) {
+			err := client.Webhooks.Register(ctx, lending.ForPartner(catalog.Partner),
+				lending.WebhookSubscription{WebhookURI: uri})
+			assert.Equal(t, "webhookUri format", catalog.Refused(t, err))
+		})
 	}
-	for name, target := range map[string]lending.WebhookTarget{
-		"zero": {}, "zero partner": lending.ForPartner(lending.PartnerID{}), "zero customer": lending.ForCustomer(lending.CustomerID{}),
+	for _, test := range []struct {
+		name   string
+		target lending.WebhookTarget
+	}{
+		{"zero", lending.WebhookTarget{}}, {"zero partner", lending.ForPartner(lending.PartnerID{})},
+		{"zero customer", lending.ForCustomer(lending.CustomerID{})},
 	} {
-		assert.Equal(t, "target required", catalog.Refused(t, client.Webhooks.UpdateAll(ctx, target)), name)
-		_, err := client.Webhooks.Subscription(ctx, target)
-		assert.Equal(t, "target required", catalog.Refused(t, err), name)
-		assert.Empty(t, target.String())
+		t.Run(test.name, func(t *testing.T) {
+			assert.Equal(t, "target required", catalog.Refused(t, client.Webhooks.UpdateAll(ctx, test.target)))
+			_, err := client.Webhooks.Subscription(ctx, test.target)
+			assert.Equal(t, "target required", catalog.Refused(t, err))
+			assert.Empty(t, test.target.String())
+		})
 	}
-	assert.Equal(t, "eventName required", catalog.Refused(t, client.Webhooks.Simulate(ctx, lending.ForCustomer(catalog.Customer), "")))
+	assert.Equal(t, "eventName required",
+		catalog.Refused(t, client.Webhooks.Simulate(ctx, lending.ForCustomer(catalog.Customer), "")))
 	assert.Equal(t, "customer "+catalog.Customer.String(), lending.ForCustomer(catalog.Customer).String())
 	assert.Equal(t, "partner "+catalog.Partner.String(), fmt.Sprint(lending.ForPartner(catalog.Partner)))
 }
@@ -201,7 +255,8 @@ func TestWebhookRules(t *testing.T) {
 // TestSubscriptionReadChangedAndSentAgain holds that changed fields are sent and
 // nothing is lost, not even what has no field.
 func TestSubscriptionReadChangedAndSentAgain(t *testing.T) {
-	const before = `{"Id":"5b000000-0000-4000-8000-000000000008","WebhookUri":"https://a.example","isActive":true,"webhooks":["WB_Loan_Created"],` +
+	const before = `{"Id":"5b000000-0000-4000-8000-000000000008","WebhookUri":"https://a.example","isActive":true,` +
+		`"webhooks":["WB_Loan_Created"],` +
 		`"secret":"whs_1","tenantId":12345678901234567890,"headers":{"x":0.10},"createdBy":null}`
 	var sent string
 	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -221,7 +276,8 @@ func TestSubscriptionReadChangedAndSentAgain(t *testing.T) {
 	require.NoError(t, client.Webhooks.Register(t.Context(), target, *subscription))
 	//nolint:testifylint // to the last digit
 	assert.Equal(t, `{"id":"5b000000-0000-4000-8000-000000000008","webhookUri":"https://b.example","isActive":false,`+
-		`"webhooks":["WB_Loan_Created","WB_Loan_Closed"],"secret":"whs_1","createdBy":"me","tenantId":12345678901234567890,"headers":{"x":0.10}}`, sent)
+		`"webhooks":["WB_Loan_Created","WB_Loan_Closed"],"secret":"whs_1","createdBy":"me",`+
+		`"tenantId":12345678901234567890,"headers":{"x":0.10}}`, sent)
 
 	text, err := json.Marshal(subscription)
 	require.NoError(t, err)
@@ -233,7 +289,8 @@ func TestSubscriptionReadChangedAndSentAgain(t *testing.T) {
 
 // hostile are values that a careless client sends as something else.
 var hostile = []string{
-	"a/b", "../../x", "..", ".", "%2F", "%2e%2e", "a%2Fb", "?x=1", "#x", "a b", "a+b", "a&b=c", "a;b", "é😀", "a\nb", "a\r\nX: y", "a\x00b", "\xff\xfe", `a\b`, "{id}", " ", "~:@!$&'()*,;=",
+	"a/b", "../../x", "..", ".", "%2F", "%2e%2e", "a%2Fb", "?x=1", "#x", "a b", "a+b", "a&b=c", "a;b", "é😀", "a\nb",
+	"a\r\nX: y", "a\x00b", "\xff\xfe", `a\b`, "{id}", " ", "~:@!$&'()*,;=",
 }
 
 // TestHostileValues holds that a value arrives as it is, in its place, or not at all.
@@ -246,38 +303,71 @@ func TestHostileValues(t *testing.T) {
 	mux.HandleFunc("GET /api/Customer/get-customer-by-email", handler)
 	mux.HandleFunc("GET /api/Later/thing/{a}/of/{b}", handler)
 	client := wire.Serve(t, mux.ServeHTTP)
-	for name, test := range map[string]struct {
+	for _, test := range []struct {
+		name  string
 		place func(*http.Request) string
 		send  func(ctx context.Context, value string) error
 	}{
-		"path": {func(r *http.Request) string { return r.PathValue("id") }, func(ctx context.Context, value string) error {
-			return client.Approval.SetPrimaryBankAccount(ctx, catalog.Application, value)
-		}},
-		"query": {func(r *http.Request) string { return r.URL.Query().Get("email") }, func(ctx context.Context, value string) error {
-			return second(client.Customers.GetByEmail(ctx, value))
-		}},
-		"raw path": {func(r *http.Request) string { return r.PathValue("b") }, func(ctx context.Context, value string) error {
-			return second(client.Do(ctx, lending.RawRequest{Effect: lending.Read, Method: "GET", Path: "/api/Later/thing/{a}/of/{b}", Args: []string{"1", value}}))
-		}},
-		"raw query": {func(r *http.Request) string { return r.URL.Query().Get(r.URL.Query().Get("n")) }, func(ctx context.Context, value string) error {
-			return second(client.Do(ctx, lending.RawRequest{
-				Effect: lending.Read, Method: "GET", Path: "/api/Later/thing/{a}/of/{b}", Args: []string{"1", "2"}, Query: url.Values{"n": {value}, value: {value}},
-			}))
-		}},
+		{"path", func(r *http.Request) string { return r.PathValue("id") },
+			func(ctx context.Context, value string) error {
+				return client.Approval.SetPrimaryBankAccount(ctx, catalog.Application, value)
+			}},
+		{"query", func(r *http.Request) string { return r.URL.Query().Get("email") },
+			func(ctx context.Context, value string) error {
+				return second(client.Customers.GetByEmail(ctx, value))
+			}},
+		{"raw path", func(r *http.Request) string { return r.PathValue("b") },
+			func(ctx context.Context, value string) error {
+				return second(client.Do(ctx, lending.RawRequest{Effect: lending.Read, Method: "GET",
+					Path: "/api/Later/thing/{a}/of/{b}", Args: []string{"1", value}}))
+			}},
+		{"raw query", func(r *http.Request) string { return r.URL.Query().Get(r.URL.Query().Get("n")) },
+			func(ctx context.Context, value string) error {
+				return second(client.Do(ctx, lending.RawRequest{
+					Effect: lending.Read, Method: "GET", Path: "/api/Later/thing/{a}/of/{b}", Args: []string{"1", "2"},
+					Query: url.Values{"n": {value}, value: {value}},
+				}))
+			}},
 	} {
-		arrived := 0
-		for _, value := range hostile {
-			got, place = "never arrived", test.place
-			err := test.send(t.Context(), value)
-			if err == nil {
-				arrived++
-				assert.Equal(t, value, got, name)
-				continue
+		t.Run(test.name, func(t *testing.T) {
+			arrived := 0
+			for _, value := range hostile {
+				got, place = "never arrived", test.place
+				err := test.send(t.Context(), value)
+				if err == nil {
+					arrived++
+					assert.Equal(t, value, got)
+					continue
+				}
+				assert.Contains(t, catalog.Refused(t, err), "unsafe", "%s: %q", test.name, value)
+				assert.Equal(t, "never arrived", got, "%s: %q", test.name, value)
 			}
-			assert.Contains(t, catalog.Refused(t, err), "unsafe", "%s: %q", name, value)
-			assert.Equal(t, "never arrived", got, "%s: %q", name, value)
-		}
-		t.Logf("%s: %d of %d arrived, the others were refused", name, arrived, len(hostile))
-		assert.GreaterOrEqual(t, arrived, 13, name)
+			t.Logf("%s: %d of %d arrived, the others were refused", test.name, arrived, len(hostile))
+			assert.GreaterOrEqual(t, arrived, 13)
+		})
+	}
+}
+
+// Bytes that are not UTF-8, and what others have made of them, name nothing: sent on they would be another name.
+func TestWhatIsNotUTF8IsRefused(t *testing.T) {
+	for _, value := range []string{"a\xffb", "a\uFFFDb"} {
+		t.Run(value, func(t *testing.T) {
+			_, err := wire.Silent(t).Do(t.Context(), lending.RawRequest{Method: "GET", Path: "/api/Thing/{id}",
+				Args: []string{value}})
+			assert.Equal(t, "id unsafe", catalog.Refused(t, err))
+			_, err = wire.Silent(t).Do(t.Context(), lending.RawRequest{Method: "GET", Path: "/api/Thing",
+				Query: url.Values{"q": {value}}})
+			assert.Equal(t, "q unsafe", catalog.Refused(t, err))
+		})
+	}
+}
+
+func TestZeroIDsInExtraAreRefused(t *testing.T) {
+	for _, id := range []any{lending.LoanID{}, &lending.LoanID{}} {
+		t.Run(fmt.Sprintf("%T", id), func(t *testing.T) {
+			err := wire.Silent(t).Approval.AddCompanyDetails(t.Context(), catalog.Application,
+				lending.CompanyDataRequest{Extra: catalog.Unpublished{"a": []any{id}}})
+			assert.Equal(t, "Extra.a[0] required", catalog.Refused(t, err))
+		})
 	}
 }

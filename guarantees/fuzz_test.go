@@ -19,8 +19,10 @@ import (
 func FuzzProblem(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `null`, `[]`, `{"status":"400","title":1,"errors":{"":["hush"],"$.x":"hush"}}`,
-		`{"errors":[{"field":"ssn","message":"hush","code":"c"},null,1]}`, `{"ERRORS":[],"errors":{"a":null},"traceId":"00-ab-cd-01"}`,
-		"\xEF\xBB\xBF" + `{"errorCode":"a b"}`, `{"errors":[[[[{}]]]]}`, `{"detail":"hush","instance":"/hush","errorCode":"\u0000"}`,
+		`{"errors":[{"field":"ssn","message":"hush","code":"c"},null,1]}`,
+		`{"ERRORS":[],"errors":{"a":null},"traceId":"00-ab-cd-01"}`,
+		"\xEF\xBB\xBF" + `{"errorCode":"a b"}`, `{"errors":[[[[{}]]]]}`,
+		`{"detail":"hush","instance":"/hush","errorCode":"\u0000"}`,
 	} {
 		f.Add([]byte(seed), "hush, 123-45-6789")
 	}
@@ -45,21 +47,26 @@ func FuzzProblem(f *testing.F) {
 // FuzzBaseURL holds that an address is kept whole or refused, and never quoted.
 func FuzzBaseURL(f *testing.F) {
 	for _, seed := range []string{
-		"https://lending.example", "https://lending.example/a/b/", "http://127.0.0.1:8080", "http://localhost/x", "http://[::1]:1/",
-		"http://lending.example", "https://user:c4n4ry@lending.example", "https://lending.example/?k=c4n4ry", "https://lending.example/#c4n4ry", "c4n4ry",
-		"https://", "https:c4n4ry", "//lending.example", "https://lending.example/a/../b", "https://lending.example/a%2Fb", "https://lending.example/%2e%2e/b",
-		"https://[::1%25eth0]/", "https://lending.example:99999999/", "https://lending.example/ü", "HTTPS://LENDING.EXAMPLE", "https://a\\b/", "https://lending.example//x", "http://localhost.evil.example",
+		"https://lending.example", "https://lending.example/a/b/", "http://127.0.0.1:8080", "http://localhost/x",
+		"http://[::1]:1/",
+		"http://lending.example", "https://user:c4n4ry@lending.example", "https://lending.example/?k=c4n4ry",
+		"https://lending.example/#c4n4ry", "c4n4ry",
+		"https://", "https:c4n4ry", "//lending.example", "https://lending.example/a/../b",
+		"https://lending.example/a%2Fb", "https://lending.example/%2e%2e/b",
+		"https://[::1%25eth0]/", "https://lending.example:99999999/", "https://lending.example/ü",
+		"HTTPS://LENDING.EXAMPLE", "https://a\\b/", "https://lending.example//x", "http://localhost.evil.example",
 	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, base string) {
 		var sent *url.URL
-		client, err := lending.New(base, lending.WithTokenSource(lending.StaticToken("t")), lending.WithHTTPClient(&http.Client{
-			Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
-				sent = r.URL
-				return wire.Reply(200, `"Open"`)(r)
-			}),
-		}))
+		client, err := lending.New(base, lending.WithTokenSource(lending.StaticToken("t")),
+			lending.WithHTTPClient(&http.Client{
+				Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+					sent = r.URL
+					return wire.Reply(200, `"Open"`)(r)
+				}),
+			}))
 		if err != nil {
 			if len(base) > 12 {
 				assert.NotContains(t, err.Error(), base)
@@ -75,27 +82,31 @@ func FuzzBaseURL(f *testing.F) {
 		assert.Equal(t, given.Host, sent.Host)
 		assert.Nil(t, sent.User)
 		assert.Empty(t, sent.RawQuery+sent.Fragment)
-		want := strings.TrimRight(given.EscapedPath(), "/") + "/api/Application/application-status/" + catalog.Application.String()
+		want := strings.TrimRight(given.EscapedPath(), "/") + "/api/Application/application-status/" +
+			catalog.Application.String()
 		assert.Equal(t, want, sent.EscapedPath())
 		host := sent.Hostname()
-		assert.True(t, sent.Scheme == "https" || strings.EqualFold(host, "localhost") || strings.HasPrefix(host, "127.") || strings.Contains(host, ":"), "plain http to %s", host)
+		assert.True(t, sent.Scheme == "https" || strings.EqualFold(host, "localhost") ||
+			strings.HasPrefix(host, "127.") || strings.Contains(host, ":"), "plain http to %s", host)
 	})
 }
 
 // FuzzPath holds that an argument stays one segment of the path, or is refused and not
 // quoted.
 func FuzzPath(f *testing.F) {
-	for _, seed := range []string{"acc-1", "", ".", "..", "a/b", `a\b`, "%2e%2e", "%2F", "a?b", "a#b", "a b", "ü", "\x00", "a\r\nb", "\xff", ";x=1", "a:b", "//", "...", "+", "&=", "\u2028"} {
+	for _, seed := range []string{"acc-1", "", ".", "..", "a/b", `a\b`, "%2e%2e", "%2F", "a?b", "a#b", "a b", "ü",
+		"\x00", "a\r\nb", "\xff", ";x=1", "a:b", "//", "...", "+", "&=", "\u2028"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, account string) {
 		var sent *url.URL
-		client, err := lending.New("https://lending.example/pre%2Ffix", lending.WithTokenSource(lending.StaticToken("t")), lending.WithHTTPClient(&http.Client{
-			Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
-				sent = r.URL
-				return wire.Reply(200, "")(r)
-			}),
-		}))
+		client, err := lending.New("https://lending.example/pre%2Ffix",
+			lending.WithTokenSource(lending.StaticToken("t")), lending.WithHTTPClient(&http.Client{
+				Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+					sent = r.URL
+					return wire.Reply(200, "")(r)
+				}),
+			}))
 		require.NoError(t, err)
 		err = client.Approval.SetPrimaryBankAccount(t.Context(), catalog.Application, account)
 		if err != nil {

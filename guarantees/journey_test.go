@@ -29,7 +29,8 @@ func TestJourneyToAnOffer(t *testing.T) {
 	}, nil)
 	require.NoError(t, err)
 	accepted, err := client.Applications.AddOrUpdateBankingData(ctx, id,
-		fake.AccountsWith(fake.Booked("2026-08-03", "Invoice", "12500.00")), &lending.BankingDataOptions{BankName: "First & Last"})
+		fake.AccountsWith(fake.Booked("2026-08-03", "Invoice", "12500.00")),
+		&lending.BankingDataOptions{BankName: "First & Last"})
 	require.NoError(t, err)
 	assert.True(t, accepted)
 	offerID, err := client.Applications.Process(ctx, id)
@@ -72,7 +73,8 @@ func TestProcessWithoutTransactions(t *testing.T) {
 	_, client := fake.Target(t)
 	customer, err := client.Applications.CreateCustomer(t.Context(), fake.Newcomer())
 	require.NoError(t, err)
-	id, err := client.Applications.Create(t.Context(), lending.ApplicationRequest{CustomerID: customer.ID, BusinessName: "B", BusinessZip: "94105"}, nil)
+	id, err := client.Applications.Create(t.Context(), lending.ApplicationRequest{CustomerID: customer.ID,
+		BusinessName: "B", BusinessZip: "94105"}, nil)
 	require.NoError(t, err)
 	_, err = client.Applications.AddOrUpdateBankingData(t.Context(), id, fake.AccountsWith(), nil)
 	require.NoError(t, err)
@@ -87,20 +89,23 @@ func TestProcessWithoutTransactions(t *testing.T) {
 }
 
 func TestSignInAgain(t *testing.T) {
-	for name, end := range map[string]func(*lendingtest.Server){
-		"after the token has expired": func(s *lendingtest.Server) { s.ExpireTokens() },
-		"after it was revoked":        func(s *lendingtest.Server) { s.RevokeTokens() },
+	for _, test := range []struct {
+		name string
+		end  func(*lendingtest.Server)
+	}{
+		{"after the token has expired", func(s *lendingtest.Server) { s.ExpireTokens() }},
+		{"after it was revoked", func(s *lendingtest.Server) { s.RevokeTokens() }},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			service, client := fake.Start(t)
 			customer, err := client.Applications.CreateCustomer(t.Context(), fake.Ada())
 			require.NoError(t, err)
-			end(service)
+			test.end(service)
 			list, err := client.Applications.ListByCustomer(t.Context(), customer.ID)
 			require.NoError(t, err, "a read comes back with a new token")
 			assert.Empty(t, list)
 			assert.Equal(t, 2, service.Executed(fake.LoginRoute))
-			end(service)
+			test.end(service)
 			other := fake.Ada()
 			other.Email = "grace@example.com"
 			_, err = client.Applications.CreateCustomer(t.Context(), other)
@@ -122,14 +127,16 @@ func TestSignInThatFails(t *testing.T) {
 		want   string
 		is     error
 	}{
-		{"wrong password", func(c *lending.Credentials) { c.Password = lending.NewSecret("hush") }, "POST /api/Authenication/login", nil},
+		{"wrong password", func(c *lending.Credentials) { c.Password = lending.NewSecret("hush") },
+			"POST /api/Authenication/login", nil},
 		{"wrong code", func(c *lending.Credentials) {
 			c.TwoFactor = func(context.Context, lending.Challenge) (string, error) { return "hush", nil }
 		}, "POST /api/Authenication/validate-two-factor", nil},
 		{"no code", func(c *lending.Credentials) {
 			c.TwoFactor = func(context.Context, lending.Challenge) (string, error) { return "", nil }
 		}, "code must not be empty", nil},
-		{"no function", func(c *lending.Credentials) { c.TwoFactor = nil }, "two-factor code", lending.ErrSignInRequired},
+		{"no function", func(c *lending.Credentials) { c.TwoFactor = nil }, "two-factor code",
+			lending.ErrSignInRequired},
 		{"function fails", func(c *lending.Credentials) {
 			c.TwoFactor = func(context.Context, lending.Challenge) (string, error) { return "", noPhone }
 		}, "", noPhone},
@@ -193,8 +200,10 @@ func TestOutcomesAgainstTheService(t *testing.T) {
 		{"reset before", lendingtest.Fault{ResetBefore: true}, lending.OutcomeUnknown, 0},
 		{"reset after", lendingtest.Fault{ResetAfter: true}, lending.OutcomeUnknown, 1},
 		{"502", lendingtest.Fault{Status: http.StatusBadGateway}, lending.OutcomeUnknown, 0},
-		{"502 though executed", lendingtest.Fault{Status: http.StatusBadGateway, Executes: true}, lending.OutcomeUnknown, 1},
-		{"429", lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: time.Second}, lending.OutcomeRejected, 0},
+		{"502 though executed", lendingtest.Fault{Status: http.StatusBadGateway, Executes: true},
+			lending.OutcomeUnknown, 1},
+		{"429", lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: time.Second}, lending.OutcomeRejected,
+			0},
 		{"cut answer", lendingtest.Fault{CutBody: 5}, lending.OutcomeDone, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -216,18 +225,24 @@ func TestReadIsRepeated(t *testing.T) {
 	service, client := fake.Start(t)
 	customer, err := client.Applications.CreateCustomer(t.Context(), fake.Ada())
 	require.NoError(t, err)
-	id, err := client.Applications.Create(t.Context(), lending.ApplicationRequest{CustomerID: customer.ID, BusinessName: "B", BusinessZip: "94105"}, nil)
+	id, err := client.Applications.Create(t.Context(), lending.ApplicationRequest{CustomerID: customer.ID,
+		BusinessName: "B", BusinessZip: "94105"}, nil)
 	require.NoError(t, err)
-	for name, fault := range map[string]lendingtest.Fault{
-		"503":      {Status: http.StatusServiceUnavailable},
-		"reset":    {ResetBefore: true},
-		"cut body": {CutBody: 3},
+	for _, test := range []struct {
+		name  string
+		fault lendingtest.Fault
+	}{
+		{"503", lendingtest.Fault{Status: http.StatusServiceUnavailable}},
+		{"reset", lendingtest.Fault{ResetBefore: true}},
+		{"cut body", lendingtest.Fault{CutBody: 3}},
 	} {
-		before := service.Arrived(fake.StatusRoute)
-		service.Fail(fake.StatusRoute, fault)
-		status, err := client.Applications.Status(t.Context(), id)
-		require.NoError(t, err, name)
-		assert.Equal(t, lendingtest.StatusCreated, status)
-		assert.Equal(t, before+2, service.Arrived(fake.StatusRoute), name)
+		t.Run(test.name, func(t *testing.T) {
+			before := service.Arrived(fake.StatusRoute)
+			service.Fail(fake.StatusRoute, test.fault)
+			status, err := client.Applications.Status(t.Context(), id)
+			require.NoError(t, err)
+			assert.Equal(t, lendingtest.StatusCreated, status)
+			assert.Equal(t, before+2, service.Arrived(fake.StatusRoute))
+		})
 	}
 }

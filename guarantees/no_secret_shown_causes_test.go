@@ -14,6 +14,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"net"
+	"net/url"
+
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/wire"
@@ -30,7 +33,10 @@ func (e textError) Error() string   { return string(e) }
 func (e structError) Error() string { return e.Said }
 func (e listError) Error() string   { return fmt.Sprint([]string(e)) }
 
-var valueErrors = []error{textError(planted), structError{planted}, listError{planted}, fmt.Errorf("%w: %s", io.EOF, planted)}
+var valueErrors = []error{
+	textError(planted), structError{planted}, listError{planted},
+	fmt.Errorf("%w: %s", io.EOF, planted),
+}
 
 // TestNoCauseIsShown makes each function that a caller hands over fail with errors that are
 // values, and prints what comes of it, copies of the error structs too, under every verb.
@@ -41,12 +47,12 @@ func TestNoCauseIsShown(t *testing.T) {
 		fail func(*testing.T, error) error
 	}{
 		{"transport", func(t *testing.T, cause error) error {
-			client := wire.NewClient(t, "https://lending.example", lending.WithTokenSource(lending.StaticToken("test-token")),
+			client := wire.NewClient(t, "https://lending.example", withToken,
 				withTransport(func(*http.Request) (*http.Response, error) { return nil, cause }))
 			return client.Applications.Cancel(t.Context(), catalog.Application)
 		}},
 		{"body of an answer", func(t *testing.T, cause error) error {
-			client := wire.NewClient(t, "https://lending.example", lending.WithTokenSource(lending.StaticToken("test-token")),
+			client := wire.NewClient(t, "https://lending.example", withToken,
 				withTransport(func(*http.Request) (*http.Response, error) {
 					return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(failingReader{cause})}, nil
 				}))
@@ -58,7 +64,8 @@ func TestNoCauseIsShown(t *testing.T) {
 			return client.Applications.Cancel(t.Context(), catalog.Application)
 		}},
 		{"token store", func(t *testing.T, cause error) error {
-			client := wire.NewClient(t, "https://lending.example", lending.WithTokenStore(brokenStore{lending.NewMemoryTokenStore(), cause}),
+			client := wire.NewClient(t, "https://lending.example",
+				lending.WithTokenStore(brokenStore{lending.NewMemoryTokenStore(), cause}),
 				lending.WithCredentials(lending.Credentials{Username: "u", Password: lending.NewSecret("test-token")}))
 			_, err := client.Session().Token(t.Context())
 			err = errors.Join(err, client.Session().SignIn(t.Context()))
@@ -104,6 +111,8 @@ func TestNoCauseIsShown(t *testing.T) {
 	}
 }
 
+var withToken = lending.WithTokenSource(lending.StaticToken("test-token"))
+
 func withTransport(send wire.RoundTripper) lending.Option {
 	return lending.WithHTTPClient(&http.Client{Transport: send})
 }
@@ -120,3 +129,31 @@ var unmarshalling error
 func (*failingType) UnmarshalJSON([]byte) error { return unmarshalling }
 
 var _ json.Unmarshaler = (*failingType)(nil)
+
+// What a transport or a source of tokens says can quote anything: no error in the chain shows it.
+func TestErrorsOfOthersAreHidden(t *testing.T) {
+	quoting := &url.Error{Op: "Post", URL: "https://hush.example",
+		Err: fmt.Errorf("hush: %w", &net.AddrError{Err: "hush", Addr: "hush"})}
+	var attempts []error
+	client := wire.NewClient(t, "https://lending.example", lending.WithTokenSource(lending.StaticToken("test-token")),
+		lending.WithObserver(func(_ context.Context, a lending.Attempt) { attempts = append(attempts, a.Err) }),
+		lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(*http.Request) (*http.Response,
+			error) {
+			return nil, quoting
+		})}))
+	sourceless := wire.NewClient(t, "https://lending.example", lending.WithTokenSource(failing{quoting}))
+	told := append([]error(nil), client.Applications.Cancel(t.Context(), catalog.Application),
+		sourceless.Applications.Cancel(t.Context(), catalog.Application))
+	told = append(told, attempts...)
+	require.Len(t, told, 3)
+	for _, err := range told {
+		require.ErrorIs(t, err, quoting)
+		var address *net.AddrError
+		assert.NotErrorAs(t, err, &address)
+		for ; err != nil; err = errors.Unwrap(err) {
+			assert.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, err), "hush")
+		}
+	}
+	assert.ErrorContains(t, told[1], "the source of tokens failed")
+	assert.Equal(t, told[0].Error(), fmt.Sprintf("%#v", told[0]), "under every verb")
+}

@@ -43,27 +43,32 @@ const planted = "CANARY-123-45-6789"
 
 // canaryFaults are answers that say back what was sent. %s stands for it.
 var canaryFaults = map[string]string{
-	"problem":            reply(400, map[string]string{"Content-Type": "application/problem+json"}, `{"status":400,"title":"%s","detail":"%s","instance":"%s","more":"%s","errors":[{"field":"ssn","message":"%s","code":"c"}]}`),
-	"problem of 500":     reply(500, nil, `{"detail":"%s","errorCode":"The value '%s' is wrong","traceId":"%s %s","errors":[{"field":"the '%s'","code":"a '%s'"}]}`),
-	"dictionary":         reply(400, nil, `{"errors":{"ssn":["The value '%s' is not valid"],"The '%s'":["x"]}}`),
-	"developer page":     reply(401, map[string]string{"Content-Type": "text/html", "WWW-Authenticate": "Bearer error=%s"}, `<html>Authorization: %s</html>`),
-	"text of 500":        reply(500, map[string]string{"Content-Type": "text/plain"}, `System.Exception: %s`),
-	"HTML of 200":        reply(200, map[string]string{"Content-Type": "text/html; x=%s"}, `<html>%s</html>`),
-	"redirect":           reply(307, map[string]string{"Location": "http://127.0.0.1:1/?x=%s"}, `%s`),
-	"broken redirect":    reply(302, map[string]string{"Location": "http://[::1/%s"}, `%s`),
-	"half a value":       reply(200, nil, `{"id":"%s","x":`),
-	"a value too many":   reply(200, nil, `"x" "%s"`),
-	"another type":       reply(200, nil, `{"id":{"x":"%s"},"token":["%s"],"expiresUTC":"%s","data":"%s"}`),
-	"a text for all":     reply(200, nil, `"%s"`),
-	"bare text":          reply(200, map[string]string{"Content-Type": "text/plain"}, `%s`),
-	"retry after":        reply(429, map[string]string{"Retry-After": "%s"}, `%s`),
+	"problem": wire.RawReply(400, map[string]string{"Content-Type": "application/problem+json"},
+		`{"status":400,"title":"%s","detail":"%s","instance":"%s","more":"%s","errors":[{"field":"ssn",`+
+			`"message":"%s","code":"c"}]}`),
+	"problem of 500": wire.RawReply(500, nil,
+		`{"detail":"%s","errorCode":"The value '%s' is wrong","traceId":"%s %s","errors":[{"field":"the `+
+			`'%s'","code":"a '%s'"}]}`),
+	"dictionary": wire.RawReply(400, nil, `{"errors":{"ssn":["The value '%s' is not valid"],"The '%s'":["x"]}}`),
+	"developer page": wire.RawReply(401, map[string]string{"Content-Type": "text/html",
+		"WWW-Authenticate": "Bearer error=%s"}, `<html>Authorization: %s</html>`),
+	"text of 500":        wire.RawReply(500, map[string]string{"Content-Type": "text/plain"}, `System.Exception: %s`),
+	"HTML of 200":        wire.RawReply(200, map[string]string{"Content-Type": "text/html; x=%s"}, `<html>%s</html>`),
+	"redirect":           wire.RawReply(307, map[string]string{"Location": "http://127.0.0.1:1/?x=%s"}, `%s`),
+	"broken redirect":    wire.RawReply(302, map[string]string{"Location": "http://[::1/%s"}, `%s`),
+	"half a value":       wire.RawReply(200, nil, `{"id":"%s","x":`),
+	"a value too many":   wire.RawReply(200, nil, `"x" "%s"`),
+	"another type":       wire.RawReply(200, nil, `{"id":{"x":"%s"},"token":["%s"],"expiresUTC":"%s","data":"%s"}`),
+	"a text for all":     wire.RawReply(200, nil, `"%s"`),
+	"bare text":          wire.RawReply(200, map[string]string{"Content-Type": "text/plain"}, `%s`),
+	"retry after":        wire.RawReply(429, map[string]string{"Retry-After": "%s"}, `%s`),
 	"status line":        "HTTP/1.1 %s\r\n\r\n",
 	"protocol":           "%s HTTP/1.1 200 OK\r\n\r\n",
 	"header without end": "HTTP/1.1 200 OK\r\n%s\r\n\r\n",
 	"length":             "HTTP/1.1 200 OK\r\nContent-Length: %s\r\n\r\n",
 	"encoding":           "HTTP/1.1 200 OK\r\nTransfer-Encoding: %s\r\n\r\n",
 	"chunk":              "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%s\r\n",
-	"gzip":               reply(200, map[string]string{"Content-Encoding": "gzip"}, `%s`),
+	"gzip":               wire.RawReply(200, map[string]string{"Content-Encoding": "gzip"}, `%s`),
 	"cut":                "HTTP/1.1 200 OK\r\nContent-Length: 90000\r\n\r\n{\"x\":\"%s",
 	"fin":                "",
 }
@@ -90,7 +95,8 @@ func (e *echo) serve(conn net.Conn) {
 		return
 	}
 	said := strings.NewReplacer("\r", "", "\n", "", `"`, "'", `\`, "/").Replace(
-		planted + " " + r.Header.Get("Authorization") + " " + r.URL.String() + " " + r.URL.Path + "?" + unescaped(r.URL.RawQuery) + " " + string(body))
+		planted + " " + r.Header.Get("Authorization") + " " + r.URL.String() + " " + r.URL.Path + "?" +
+			unescaped(r.URL.RawQuery) + " " + string(body))
 	text := strings.ReplaceAll(e.template, "%s", said)
 	if head, rest, ok := strings.Cut(text, "\r\n\r\n"); ok && strings.Contains(head, "Content-Type") {
 		lines := strings.Split(head, "\r\n")
@@ -113,7 +119,8 @@ func unescaped(s string) string {
 
 // values returns what a call sends, beside the route: path arguments, query values,
 // the strings and numbers of the body, the token.
-func values(t *testing.T, name string, r catalog.Route, call func(context.Context, *lending.Client) (any, error)) []string {
+func values(t *testing.T, name string, r catalog.Route, call func(context.Context, *lending.Client) (any,
+	error)) []string {
 	t.Helper()
 	got := record(t, call)
 	found := []string{planted, "test-token"}
@@ -168,7 +175,8 @@ func forms(value string) []form {
 	asJSON, _ := json.Marshal(value) //nolint:errchkjson // a string has a form in JSON
 	var found []form
 	for _, text := range []string{
-		value, quoted[1 : len(quoted)-1], string(asJSON)[1 : len(asJSON)-1], url.QueryEscape(value), url.PathEscape(value),
+		value, quoted[1 : len(quoted)-1], string(asJSON)[1 : len(asJSON)-1], url.QueryEscape(value),
+		url.PathEscape(value),
 		hex.EncodeToString([]byte(value)), strings.ToUpper(hex.EncodeToString([]byte(value))),
 		strings.Trim(fmt.Sprint([]byte(value)), "[]"), //nolint:staticcheck // the bytes as numbers
 		base64.RawStdEncoding.EncodeToString([]byte(value))[:len(value)*4/3-1],
@@ -308,7 +316,8 @@ func leaks(text string, values []string) []string {
 		}
 		for _, form := range forms(value) {
 			if at := form.in(text); at >= 0 {
-				found = append(found, fmt.Sprintf("%q in …%s…", value, text[max(0, at-60):min(len(text), at+len(form.text)+40)]))
+				found = append(found, fmt.Sprintf("%q in …%s…", value,
+					text[max(0, at-60):min(len(text), at+len(form.text)+40)]))
 				break
 			}
 		}
@@ -350,7 +359,8 @@ type canary struct {
 	call              func(context.Context, *lending.Client) (any, error)
 }
 
-func canaryTrials(all map[string]func(context.Context, *lending.Client) (any, error), fault, base string, transport http.RoundTripper) []canary {
+func canaryTrials(all map[string]func(context.Context, *lending.Client) (any, error), fault, base string,
+	transport http.RoundTripper) []canary {
 	var trials []canary
 	for name, call := range all {
 		trials = append(trials, canary{fault, name, base, transport, call})
@@ -401,7 +411,11 @@ func (c canary) run(t *testing.T, shown *bytes.Buffer) error {
 		lending.WithTokenSource(lending.StaticToken("test-token")),
 		lending.WithLogger(slog.New(slog.NewJSONHandler(shown, &slog.HandlerOptions{Level: slog.LevelDebug}))),
 		lending.WithLogger(slog.New(slog.NewTextHandler(shown, &slog.HandlerOptions{Level: slog.LevelDebug}))),
-		lending.WithObserver(func(_ context.Context, a lending.Attempt) { show(shown, a); show(shown, chain(a.Err)...) }),
+		lending.WithObserver(func(_ context.Context, a lending.Attempt) {
+			show(shown, a)
+			show(shown,
+				chain(a.Err)...)
+		}),
 		lending.WithCallObserver(func(ctx context.Context, begun lending.Call) (context.Context, func(lending.Call)) {
 			show(shown, begun)
 			return ctx, func(ended lending.Call) { show(shown, ended); show(shown, chain(ended.Err)...) }
@@ -461,13 +475,17 @@ func TestNoValueIsShownByAForeignTransport(t *testing.T) {
 			said := planted + r.URL.String() + fmt.Sprint(r.Header)
 			return nil, errors.Join(
 				&url.Error{Op: said, URL: said, Err: &talkative{r}}, url.EscapeError(said), url.InvalidHostError(said),
-				&net.OpError{Op: "read", Net: said, Err: &talkative{r}}, &net.OpError{Op: "dial", Net: "tcp", Err: &talkative{r}},
+				&net.OpError{Op: "read", Net: said, Err: &talkative{r}},
+				&net.OpError{Op: "dial", Net: "tcp", Err: &talkative{r}},
 				&net.DNSError{Err: said, Name: "lending.example", Server: said, UnwrapErr: &talkative{r}},
-				&net.AddrError{Err: said, Addr: said}, &net.ParseError{Type: said, Text: said}, &net.DNSConfigError{Err: &talkative{r}},
+				&net.AddrError{Err: said, Addr: said}, &net.ParseError{Type: said, Text: said},
+				&net.DNSConfigError{Err: &talkative{r}},
 				//lint:ignore SA1019 it quotes
-				net.UnknownNetworkError(said), net.InvalidAddrError(said), &http.ProtocolError{ErrorString: said}, //nolint:staticcheck // deprecated, and it quotes
+				net.UnknownNetworkError(said), net.InvalidAddrError(said), &http.ProtocolError{ErrorString: said},
+				//nolint:staticcheck // deprecated, and it quotes
 				&textproto.Error{Code: 1, Msg: said}, textproto.ProtocolError(said), tls.RecordHeaderError{Msg: said},
-				&fs.PathError{Op: "open", Path: said, Err: &talkative{r}}, streamError{Cause: &talkative{r}}, fmt.Errorf("%s: %w", said, io.EOF),
+				&fs.PathError{Op: "open", Path: said, Err: &talkative{r}}, streamError{Cause: &talkative{r}},
+				fmt.Errorf("%s: %w", said, io.EOF),
 			)
 		},
 	}
@@ -492,12 +510,14 @@ func TestSecretsAreNotShown(t *testing.T) {
 	static, err := lending.New("https://lending.example", lending.WithTokenSource(lending.StaticToken(secret)))
 	require.NoError(t, err)
 	var user lending.FullApplicationUser
-	require.NoError(t, json.Unmarshal([]byte(`{"token":"`+secret+`","userId":"`+secret+`","requiresTwoFactor":false}`), &user))
+	require.NoError(t, json.Unmarshal([]byte(`{"token":"`+secret+`","userId":"`+secret+`","requiresTwoFactor":false}`),
+		&user))
 	var subscription lending.WebhookSubscription
 	require.NoError(t, json.Unmarshal([]byte(`{"secret":"`+secret+`"}`), &subscription))
 	var captured lending.Response
 	client := wire.Serve(t, wire.Answer(200, `{"token":"`+secret+`"}`))
-	_, err = client.Auth.Login(lending.CaptureResponse(t.Context(), &captured), lending.LoginRequest{Username: "u", Password: hidden})
+	_, err = client.Auth.Login(lending.CaptureResponse(t.Context(), &captured),
+		lending.LoginRequest{Username: "u", Password: hidden})
 	require.NoError(t, err)
 	require.Contains(t, string(captured.Body), secret)
 
@@ -515,9 +535,11 @@ func TestSecretsAreNotShown(t *testing.T) {
 		lending.CustomerData{SSN: hidden},
 		user, &user, subscription, &subscription,
 	} {
-		var shown bytes.Buffer
-		show(&shown, v)
-		assert.Empty(t, leaks(shown.String(), []string{secret}), "%T", v)
+		t.Run(fmt.Sprintf("%T", v), func(t *testing.T) {
+			var shown bytes.Buffer
+			show(&shown, v)
+			assert.Empty(t, leaks(shown.String(), []string{secret}), "%T", v)
+		})
 	}
 	var shown bytes.Buffer
 	showReachable(&shown, captured, &captured)
@@ -527,18 +549,22 @@ func TestSecretsAreNotShown(t *testing.T) {
 // TestBadTokensAreRefused holds that a token cannot break out of its header, and that
 // the error does not show it.
 func TestBadTokensAreRefused(t *testing.T) {
-	for _, token := range []string{"", " ", "c4n4ry\r\nX-Evil: 1", "c4n4ry\n", "c4n4ry\x00", "c4n4ry tail", "c4n4ry\x7f", "cánáry", "c4n4ry\t"} {
-		client, err := lending.New("https://lending.example", lending.WithTokenSource(lending.StaticToken(token)),
-			lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(*http.Request) (*http.Response, error) {
-				t.Errorf("sent a token %q", token)
-				return nil, io.EOF
-			})}))
-		require.NoError(t, err)
-		err = client.Applications.Cancel(t.Context(), catalog.Application)
-		require.Error(t, err)
-		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-		var shown bytes.Buffer
-		show(&shown, chain(err)...)
-		assert.Empty(t, leaks(shown.String(), []string{token, "c4n4ry"}))
+	for _, token := range []string{"", " ", "c4n4ry\r\nX-Evil: 1", "c4n4ry\n", "c4n4ry\x00", "c4n4ry tail",
+		"c4n4ry\x7f", "cánáry", "c4n4ry\t"} {
+		t.Run(token, func(t *testing.T) {
+			client, err := lending.New("https://lending.example", lending.WithTokenSource(lending.StaticToken(token)),
+				lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(*http.Request) (*http.Response,
+					error) {
+					t.Errorf("sent a token %q", token)
+					return nil, io.EOF
+				})}))
+			require.NoError(t, err)
+			err = client.Applications.Cancel(t.Context(), catalog.Application)
+			require.Error(t, err)
+			assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+			var shown bytes.Buffer
+			show(&shown, chain(err)...)
+			assert.Empty(t, leaks(shown.String(), []string{token, "c4n4ry"}))
+		})
 	}
 }

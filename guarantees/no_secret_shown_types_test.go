@@ -46,7 +46,8 @@ func TestNothingLiveIsReachable(t *testing.T) {
 			if !ok || object.IsAlias() {
 				continue
 			}
-			given := slices.ContainsFunc(handed, func(i *types.Interface) bool { return types.Implements(types.NewPointer(object.Type()), i) })
+			given := slices.ContainsFunc(handed,
+				func(i *types.Interface) bool { return types.Implements(types.NewPointer(object.Type()), i) })
 			if object.Exported() || given {
 				checked++
 				assert.Empty(t, liveIn(object.Type(), p.Name()+"."+name, object.Exported(), map[visit]bool{}))
@@ -63,7 +64,8 @@ func interfacesOf(p *types.Package) (handed []*types.Interface) {
 		signature, ok := f.Type().(*types.Signature)
 		for i := 0; ok && f.Exported() && i < signature.Results().Len(); i++ {
 			result := signature.Results().At(i).Type()
-			if face, ok := result.Underlying().(*types.Interface); ok && face.NumMethods() > 0 && result.String() != "error" {
+			if face, ok := result.Underlying().(*types.Interface); ok && face.NumMethods() > 0 &&
+				result.String() != "error" {
 				handed = append(handed, face)
 			}
 		}
@@ -132,7 +134,8 @@ func liveIn(t types.Type, path string, exported bool, seen map[visit]bool) strin
 // load returns the packages as the compiler has seen them.
 func load(t *testing.T, dir string, paths ...string) []*types.Package {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "go", append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}, paths...)...)
+	command := exec.CommandContext(t.Context(), "go",
+		append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}, paths...)...)
 	command.Dir = dir
 	var complaints bytes.Buffer
 	command.Stderr = &complaints
@@ -171,9 +174,11 @@ func (f *failure) Errorf(format string, args ...any) {
 func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	service := lendingtest.New()
 	store, inbox, deduper := lending.NewMemoryTokenStore(), webhook.NewMemoryInbox(), webhook.NewMemoryDeduper(nil)
-	client := wire.NewClient(t, "https://lending.example", lending.WithHTTPClient(&http.Client{Transport: service.Transport()}), lending.WithTokenStore(store),
+	client := wire.NewClient(t, "https://lending.example",
+		lending.WithHTTPClient(&http.Client{Transport: service.Transport()}), lending.WithTokenStore(store),
 		lending.WithCredentials(lending.Credentials{
-			Username: lendingtest.Username, Password: lending.NewSecret(lendingtest.Password), TrustedDeviceToken: lending.NewSecret(lendingtest.TrustedDeviceToken),
+			Username: lendingtest.Username, Password: lending.NewSecret(lendingtest.Password),
+			TrustedDeviceToken: lending.NewSecret(lendingtest.TrustedDeviceToken),
 		}))
 	encrypted, err := lending.NewEncryptedTokenStore(store, make([]byte, 32))
 	require.NoError(t, err)
@@ -212,7 +217,8 @@ func TestWhatIsAliveCanBePrinted(t *testing.T) {
 				for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%p", "%t"} {
 					fmt.Fprintf(&shown, verb, value)
 				}
-				for _, handler := range []slog.Handler{slog.NewTextHandler(&shown, nil), slog.NewJSONHandler(&shown, nil)} {
+				for _, handler := range []slog.Handler{slog.NewTextHandler(&shown, nil),
+					slog.NewJSONHandler(&shown, nil)} {
 					slog.New(handler).Info("m", "v", value)
 				}
 				written, _ := json.Marshal(value) //nolint:errchkjson // a function is no JSON
@@ -226,7 +232,8 @@ func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	}
 	cancel()
 	working.Wait()
-	for _, hidden := range []string{lendingtest.Password, lendingtest.TrustedDeviceToken, lendingtest.Username, "key of the claim"} {
+	for _, hidden := range []string{lendingtest.Password, lendingtest.TrustedDeviceToken, lendingtest.Username,
+		"key of the claim"} {
 		assert.NotContains(t, shown.String(), hidden)
 	}
 }
@@ -247,15 +254,18 @@ func TestWhatADataStructShows(t *testing.T) {
 		struct{ p *lending.Response }{response},
 		struct{ p *lending.ProblemDetails }{problem},
 	} {
-		shown := fmt.Sprintf("%v %+v %#v", v, v, v)
-		assert.NotContains(t, shown, "hush")
-		assert.NotContains(t, shown, "104 117 115 104")
+		t.Run(fmt.Sprintf("%T", v), func(t *testing.T) {
+			shown := fmt.Sprintf("%v %+v %#v", v, v, v)
+			assert.NotContains(t, shown, "hush")
+			assert.NotContains(t, shown, "104 117 115 104")
+		})
 	}
 	assert.Contains(t, fmt.Sprintf("%v", struct{ r lending.Response }{*response}), "104 117 115 104")
 	assert.Contains(t, fmt.Sprintf("%v", struct{ p lending.ProblemDetails }{*problem}), "hush")
 
 	var record lending.LoanResponse
-	require.NoError(t, json.Unmarshal([]byte(`{"id":"11111111-2222-3333-4444-555555555555","borrower":"hush"}`), &record))
+	require.NoError(t, json.Unmarshal([]byte(`{"id":"11111111-2222-3333-4444-555555555555","borrower":"hush"}`),
+		&record))
 	event, err := webhook.Parse([]byte(`{"webhookEvent":"WB_Send_Otp","data":{"code":"hush"}}`))
 	require.NoError(t, err)
 	logged := func(v any) string {

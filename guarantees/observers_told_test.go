@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/wire"
@@ -60,20 +62,28 @@ func TestObserversSeeEachAttempt(t *testing.T) {
 	assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err), "its answer is no UUID")
 	require.Len(t, seen, 3)
 	for i, want := range []lending.Attempt{
-		{Method: "GET", Route: "/api/Application/application-status/{applicationId}", Effect: lending.Read, Number: 1, StatusCode: 503, Outcome: lending.OutcomeUnknown},
-		{Method: "GET", Route: "/api/Application/application-status/{applicationId}", Effect: lending.Read, Number: 2, StatusCode: 200, Outcome: lending.OutcomeDone},
-		{Method: "GET", Route: "/api/Application/process-application/{applicationId}", Effect: lending.Mutation, Number: 1, StatusCode: 200, Outcome: lending.OutcomeDone},
+		{Method: "GET", Route: "/api/Application/application-status/{applicationId}", Effect: lending.Read, Number: 1,
+			StatusCode: 503, Outcome: lending.OutcomeUnknown},
+		{Method: "GET", Route: "/api/Application/application-status/{applicationId}", Effect: lending.Read, Number: 2,
+			StatusCode: 200, Outcome: lending.OutcomeDone},
+		{Method: "GET", Route: "/api/Application/process-application/{applicationId}", Effect: lending.Mutation,
+			Number: 1, StatusCode: 200, Outcome: lending.OutcomeDone},
 	} {
-		got := seen[i]
-		assert.Positive(t, got.Duration)
-		assert.WithinRange(t, got.Start, start, time.Now())
-		got.Duration, got.Start = 0, time.Time{}
-		assert.Equal(t, want, got)
+		t.Run(fmt.Sprint(want), func(t *testing.T) {
+			got := seen[i]
+			assert.Positive(t, got.Duration)
+			assert.WithinRange(t, got.Start, start, time.Now())
+			got.Duration, got.Start = 0, time.Time{}
+			assert.Equal(t, want, got)
+		})
 	}
 	assert.Equal(t, []string{
-		"caller WARN lending attempt method=GET route=/api/Application/application-status/{applicationId} effect=read attempt=1 status=503 outcome=unknown",
-		"caller DEBUG lending attempt method=GET route=/api/Application/application-status/{applicationId} effect=read attempt=2 status=200 outcome=done",
-		"caller DEBUG lending attempt method=GET route=/api/Application/process-application/{applicationId} effect=mutation attempt=1 status=200 outcome=done",
+		"caller WARN lending attempt method=GET route=/api/Application/application-status/{applicationId} " +
+			"effect=read attempt=1 status=503 outcome=unknown",
+		"caller DEBUG lending attempt method=GET route=/api/Application/application-status/{applicationId} " +
+			"effect=read attempt=2 status=200 outcome=done",
+		"caller DEBUG lending attempt method=GET route=/api/Application/process-application/{applicationId} " +
+			"effect=mutation attempt=1 status=200 outcome=done",
 	}, records)
 }
 
@@ -99,7 +109,8 @@ func (o *callLog) begin(ctx context.Context, c lending.Call) (context.Context, f
 // TestCallObserversSeeEachCall holds what an observer of calls is told of each end that
 // a call can have.
 func TestCallObserversSeeEachCall(t *testing.T) {
-	const status, process = "/api/Application/application-status/{applicationId}", "/api/Application/process-application/{applicationId}"
+	const status, process = "/api/Application/application-status/{applicationId}",
+		"/api/Application/process-application/{applicationId}"
 	var answers []http.HandlerFunc
 	var seen callLog
 	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -115,21 +126,25 @@ func TestCallObserversSeeEachCall(t *testing.T) {
 	}{{
 		answers: []http.HandlerFunc{wire.Answer(503, "{}"), wire.Answer(200, `"Open"`)},
 		call:    func() error { _, err := client.Applications.Status(t.Context(), catalog.Application); return err },
-		want:    lending.Call{Method: "GET", Route: status, Effect: lending.Read, Attempts: 2, StatusCode: 200, Outcome: lending.OutcomeDone},
+		want: lending.Call{Method: "GET", Route: status, Effect: lending.Read, Attempts: 2, StatusCode: 200,
+			Outcome: lending.OutcomeDone},
 	}, {
 		answers: []http.HandlerFunc{wire.Answer(404, "{}")},
 		call:    func() error { _, err := client.Applications.Status(t.Context(), catalog.Application); return err },
-		want:    lending.Call{Method: "GET", Route: status, Effect: lending.Read, Attempts: 1, StatusCode: 404, Outcome: lending.OutcomeRejected},
-		is:      lending.ErrNotFound,
+		want: lending.Call{Method: "GET", Route: status, Effect: lending.Read, Attempts: 1, StatusCode: 404,
+			Outcome: lending.OutcomeRejected},
+		is: lending.ErrNotFound,
 	}, {
 		answers: []http.HandlerFunc{wire.Answer(200, `"no UUID"`)},
 		call:    func() error { _, err := client.Applications.Process(t.Context(), catalog.Application); return err },
-		want:    lending.Call{Method: "GET", Route: process, Attempts: 1, StatusCode: 200, Outcome: lending.OutcomeDone},
+		want: lending.Call{Method: "GET", Route: process, Attempts: 1, StatusCode: 200,
+			Outcome: lending.OutcomeDone},
 	}, {
 		answers: []http.HandlerFunc{wire.Answer(500, "")},
 		call:    func() error { _, err := client.Applications.Process(t.Context(), catalog.Application); return err },
-		want:    lending.Call{Method: "GET", Route: process, Attempts: 1, StatusCode: 500, Outcome: lending.OutcomeUnknown},
-		is:      lending.ErrOutcomeUnknown,
+		want: lending.Call{Method: "GET", Route: process, Attempts: 1, StatusCode: 500,
+			Outcome: lending.OutcomeUnknown},
+		is: lending.ErrOutcomeUnknown,
 	}, {
 		call: func() error { _, err := client.Applications.Process(t.Context(), lending.ApplicationID{}); return err },
 		want: lending.Call{Method: "GET", Route: process, Outcome: lending.OutcomeNotSent},
@@ -139,7 +154,8 @@ func TestCallObserversSeeEachCall(t *testing.T) {
 			_, err := client.Do(t.Context(), lending.RawRequest{Method: "PUT", Path: "/api/Some/route"})
 			return err
 		},
-		want: lending.Call{Method: "PUT", Route: "/api/Some/route", Attempts: 1, StatusCode: 204, Outcome: lending.OutcomeDone},
+		want: lending.Call{Method: "PUT", Route: "/api/Some/route", Attempts: 1, StatusCode: 204,
+			Outcome: lending.OutcomeDone},
 	}, {
 		call: func() error {
 			_, err := client.Do(t.Context(), lending.RawRequest{Method: "PUT", Path: "/api/not a template"})
@@ -154,23 +170,27 @@ func TestCallObserversSeeEachCall(t *testing.T) {
 		},
 		want: lending.Call{Route: "/api/Some/route", Outcome: lending.OutcomeNotSent},
 	}} {
-		seen, answers = callLog{}, test.answers
-		start := time.Now()
-		err := test.call()
-		require.Len(t, seen.ended, 1)
-		begun, got := seen.begun[0], seen.ended[0]
-		assert.WithinRange(t, begun.Start, start, time.Now())
-		assert.Equal(t, lending.Call{Method: test.want.Method, Route: test.want.Route, Effect: test.want.Effect, Start: begun.Start}, begun)
-		assert.Equal(t, begun.Start, got.Start)
-		assert.GreaterOrEqual(t, got.Duration, time.Duration(max(0, got.Attempts-1))*100*time.Millisecond, "the wait for a repetition")
-		assert.Positive(t, got.Duration)
-		assert.LessOrEqual(t, got.Duration, time.Since(start))
-		assert.Equal(t, err, got.Err, "what the caller gets")
-		if test.is != nil {
-			assert.ErrorIs(t, err, test.is)
-		}
-		got.Start, got.Duration, got.Err = time.Time{}, 0, nil
-		assert.Equal(t, test.want, got)
+		t.Run(fmt.Sprint(test.answers), func(t *testing.T) {
+			seen, answers = callLog{}, test.answers
+			start := time.Now()
+			err := test.call()
+			require.Len(t, seen.ended, 1)
+			begun, got := seen.begun[0], seen.ended[0]
+			assert.WithinRange(t, begun.Start, start, time.Now())
+			assert.Equal(t, lending.Call{Method: test.want.Method, Route: test.want.Route, Effect: test.want.Effect,
+				Start: begun.Start}, begun)
+			assert.Equal(t, begun.Start, got.Start)
+			assert.GreaterOrEqual(t, got.Duration, time.Duration(max(0, got.Attempts-1))*100*time.Millisecond,
+				"the wait for a repetition")
+			assert.Positive(t, got.Duration)
+			assert.LessOrEqual(t, got.Duration, time.Since(start))
+			assert.Equal(t, err, got.Err, "what the caller gets")
+			if test.is != nil {
+				assert.ErrorIs(t, err, test.is)
+			}
+			got.Start, got.Duration, got.Err = time.Time{}, 0, nil
+			assert.Equal(t, test.want, got)
+		})
 	}
 }
 
@@ -180,12 +200,16 @@ func TestCallObserversNest(t *testing.T) {
 	type key string
 	var told []string
 	nest := func(name string) lending.Option {
-		return lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
+		return lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context,
+			func(lending.Call)) {
 			told = append(told, fmt.Sprint(name, " begins, outer ", ctx.Value(key("outer"))))
 			return context.WithValue(ctx, key(name), "seen"), func(lending.Call) { told = append(told, name+" ends") }
 		})
 	}
-	silent := lending.WithCallObserver(func(context.Context, lending.Call) (context.Context, func(lending.Call)) { return nil, nil })
+	silent := lending.WithCallObserver(func(context.Context, lending.Call) (context.Context,
+		func(lending.Call)) {
+		return nil, nil
+	})
 	client := wire.Serve(t, wire.Answer(200, `"Open"`), nest("outer"), silent, nest("inner"),
 		lending.WithObserver(func(ctx context.Context, _ lending.Attempt) {
 			told = append(told, fmt.Sprint("attempt, inner ", ctx.Value(key("inner"))))
@@ -205,43 +229,61 @@ func TestCallObserversSeeAPanic(t *testing.T) {
 		panic("torn")
 	})
 	token := lending.WithTokenSource(lending.StaticToken("t"))
-	for want, options := range map[lending.Outcome][]lending.Option{
-		lending.OutcomeNotSent: {lending.WithTokenSource(tornSource{})},
-		lending.OutcomeUnknown: {token, lending.WithHTTPClient(&http.Client{Transport: torn})},
+	for _, test := range []struct {
+		want    lending.Outcome
+		options []lending.Option
+	}{
+		{lending.OutcomeNotSent, []lending.Option{lending.WithTokenSource(tornSource{})}},
+		{lending.OutcomeUnknown, []lending.Option{token, lending.WithHTTPClient(&http.Client{Transport: torn})}},
 	} {
-		var seen callLog
-		ends := func(ctx context.Context, c lending.Call) (context.Context, func(lending.Call)) {
-			_, end := seen.begin(ctx, c)
-			return ctx, func(c lending.Call) { end(c); panic("torn too") }
-		}
-		client := wire.NewClient(t, "https://lending.example", append(options, lending.WithCallObserver(seen.begin), lending.WithCallObserver(ends))...)
-		assert.Panics(t, func() { _, _ = client.Applications.Process(t.Context(), catalog.Application) })
-		require.Len(t, seen.ended, 2)
-		for _, ended := range seen.ended {
-			assert.EqualError(t, ended.Err, "lending: a function of the caller panicked")
-			assert.Equal(t, want, ended.Outcome)
-		}
+		t.Run(fmt.Sprint(test.want), func(t *testing.T) {
+			var seen callLog
+			ends := func(ctx context.Context, c lending.Call) (context.Context, func(lending.Call)) {
+				_, end := seen.begin(ctx, c)
+				return ctx, func(c lending.Call) { end(c); panic("torn too") }
+			}
+			client := wire.NewClient(t, "https://lending.example",
+				append(test.options, lending.WithCallObserver(seen.begin), lending.WithCallObserver(ends))...)
+			assert.Panics(t, func() { _, _ = client.Applications.Process(t.Context(), catalog.Application) })
+			require.Len(t, seen.ended, 2)
+			for _, ended := range seen.ended {
+				assert.EqualError(t, ended.Err, "lending: a function of the caller panicked")
+				assert.Equal(t, test.want, ended.Outcome)
+			}
+		})
 	}
 
 	var seen callLog
 	client := wire.NewClient(t, "https://lending.example", token, lending.WithCallObserver(seen.begin),
-		lending.WithCallObserver(func(context.Context, lending.Call) (context.Context, func(lending.Call)) { panic("torn") }))
+		lending.WithCallObserver(func(context.Context, lending.Call) (context.Context,
+			func(lending.Call)) {
+			panic("torn")
+		}))
 	assert.PanicsWithValue(t, "torn", func() { _, _ = client.Applications.Process(t.Context(), catalog.Application) })
 	require.Len(t, seen.ended, 1, "the one that had begun")
 	assert.Equal(t, lending.OutcomeNotSent, seen.ended[0].Outcome)
 }
 
-// TestObserversSeeTheJournal holds what is told of a command with a key: that it was sent,
-// settled, replayed or refused, and which reads are looks.
-func TestObserversSeeTheJournal(t *testing.T) {
+// TestObserversSeeIdempotency holds what observers see of a mutation with a key: that it was
+// sent, rebuilt, replayed or refused, and which reads are checks.
+func TestObserversSeeIdempotency(t *testing.T) {
 	const route = "POST /api/Application/create-customer"
-	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		service := lendingtest.New()
+		defer service.Close()
+		process := func(opts ...lending.Option) *lending.Client {
+			return wire.NewClient(t, "https://lending.example", append([]lending.Option{
+				lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
+				lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: service})),
+				lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))),
+			}, opts...)...)
+		}
 		var told []string
 		tell := func(kind, route string, log string, more any) {
 			told = append(told, fmt.Sprintf("%s %s %q %v", kind, path.Base(route), log, more))
 		}
-		client := process(lending.WithCallObserver(func(ctx context.Context, begun lending.Call) (context.Context, func(lending.Call)) {
+		client := process(lending.WithCallObserver(func(ctx context.Context, begun lending.Call) (context.Context,
+			func(lending.Call)) {
 			if begun.Idempotency != idempotency.ActionCheck {
 				assert.Empty(t, begun.Idempotency, "it is not known yet")
 			}
@@ -268,34 +310,38 @@ func TestObserversSeeTheJournal(t *testing.T) {
 			assert.ErrorIs(t, err, want)
 			return told
 		}
-		lookForEmail := exchanged("get-customer-by-email", idempotency.ActionCheck, lending.OutcomeDone, slog.LevelDebug)
+		checkOfEmail := exchanged("get-customer-by-email", idempotency.ActionCheck, lending.OutcomeDone,
+			slog.LevelDebug)
+		absent := append(slices.Clone(checkOfEmail[:2]), strings.Replace(checkOfEmail[2], "done", "unknown", 1))
 
 		service.Fail(route, lendingtest.Fault{ResetAfter: true})
 		assert.Equal(t, slices.Concat(
-			exchanged("login", "", lending.OutcomeDone, slog.LevelDebug), // no look, though one waits for it
+			exchanged("login", "", lending.OutcomeDone, slog.LevelDebug), // no check, though one waits for it
 			exchanged("validate-two-factor", "", lending.OutcomeDone, slog.LevelDebug),
-			lookForEmail,
+			absent,
 			exchanged("create-customer", idempotency.ActionSent, lending.OutcomeUnknown, slog.LevelWarn),
 		), create(lending.ErrOutcomeUnknown))
 
 		assert.Equal(t, slices.Concat(
-			lookForEmail,
+			checkOfEmail,
 			exchanged("{customerId}", idempotency.ActionCheck, lending.OutcomeDone, slog.LevelDebug),
 			[]string{`lending idempotency create-customer "rebuilt" DEBUG`, `call create-customer "rebuilt" done`},
 		), create(nil))
 
-		assert.Equal(t, []string{`lending idempotency create-customer "rebuilt" DEBUG`, `call create-customer "rebuilt" done`}, create(nil))
+		assert.Equal(t, []string{`lending idempotency create-customer "rebuilt" DEBUG`,
+			`call create-customer "rebuilt" done`}, create(nil))
 
 		ctx, user.Email = lending.WithIdempotencyKey(t.Context(), "order-43/customer"), "another@example.com"
 		service.Fail(route, lendingtest.Fault{ResetBefore: true})
 		create(lending.ErrOutcomeUnknown)
 		assert.Equal(t, slices.Concat(
-			lookForEmail,
+			absent,
 			[]string{`lending idempotency create-customer "refused" WARN`, `call create-customer "refused" unknown`},
 		), create(idempotency.ErrInDoubt))
 
 		ctx = t.Context()
-		assert.Equal(t, exchanged("create-customer", "", lending.OutcomeDone, slog.LevelDebug), create(nil), "without a key")
+		assert.Equal(t, exchanged("create-customer", "", lending.OutcomeDone, slog.LevelDebug), create(nil),
+			"without a key")
 		assert.Equal(t, 2, service.Executed(route))
 	})
 }

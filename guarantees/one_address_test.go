@@ -28,50 +28,62 @@ func TestBaseURL(t *testing.T) {
 		"https://lending.example", "https://lending.example/", "https://lending.example:8443/a/b/",
 		"http://localhost:8080", "http://127.0.0.2", "http://[::1]:80/x", "https://lending.example/a%2Fb",
 	} {
-		_, err := lending.New(good)
-		assert.NoError(t, err, good)
+		t.Run(good, func(t *testing.T) {
+			_, err := lending.New(good)
+			assert.NoError(t, err)
+		})
 	}
-	for bad, rule := range map[string]string{
-		"":                                  "must begin with https://",
-		"lending.example":                   "must begin with https://",
-		"ftp://lending.example":             "must begin with https://",
-		"https:lending.example":             "needs a host",
-		"https://":                          "needs a host",
-		"http://lending.example":            "must use https",
-		"http://127.0.0.1.example":          "must use https",
-		"http://evillocalhost":              "must use https",
-		"http://localhost.example":          "must use https",
-		"http://0.0.0.0":                    "must use https",
-		"https://who:hush@lending.example":  "must not hold user information",
-		"https://lending.example?key=hush":  "must not hold a query",
-		"https://lending.example?":          "must not hold a query",
-		"https://lending.example/#hush":     "must not hold a fragment",
-		"https://lending.example/#":         "must not hold a fragment",
-		"https://lending.example/a/../hush": "must not hold dot segments",
-		"https://hush:99999x/":              "is not a URL",
-		"https://lending.example/\x7fhush":  "is not a URL",
+	for _, test := range []struct {
+		bad  string
+		rule string
+	}{
+		{"", "must begin with https://"},
+		{"lending.example", "must begin with https://"},
+		{"ftp://lending.example", "must begin with https://"},
+		{"https:lending.example", "needs a host"},
+		{"https://", "needs a host"},
+		{"http://lending.example", "must use https"},
+		{"http://127.0.0.1.example", "must use https"},
+		{"http://evillocalhost", "must use https"},
+		{"http://localhost.example", "must use https"},
+		{"http://0.0.0.0", "must use https"},
+		{"https://who:hush@lending.example", "must not hold user information"},
+		{"https://lending.example?key=hush", "must not hold a query"},
+		{"https://lending.example?", "must not hold a query"},
+		{"https://lending.example/#hush", "must not hold a fragment"},
+		{"https://lending.example/#", "must not hold a fragment"},
+		{"https://lending.example/a/../hush", "must not hold dot segments"},
+		{"https://hush:99999x/", "is not a URL"},
+		{"https://lending.example/\x7fhush", "is not a URL"},
 	} {
-		_, err := lending.New(bad)
-		var argument *lending.ArgumentError
-		require.ErrorAs(t, err, &argument, bad)
-		assert.ErrorContains(t, err, "baseURL")
-		assert.ErrorContains(t, err, rule)
-		assert.NotContains(t, err.Error(), "hush")
-		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+		t.Run(test.bad, func(t *testing.T) {
+			_, err := lending.New(test.bad)
+			var argument *lending.ArgumentError
+			require.ErrorAs(t, err, &argument)
+			assert.ErrorContains(t, err, "baseURL")
+			assert.ErrorContains(t, err, test.rule)
+			assert.NotContains(t, err.Error(), "hush")
+			assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+		})
 	}
 }
 
 func TestOptionsRefuseNothing(t *testing.T) {
-	for name, option := range map[string]lending.Option{
-		"WithHTTPClient":   lending.WithHTTPClient(nil),
-		"WithTokenSource":  lending.WithTokenSource(nil),
-		"WithLogger":       lending.WithLogger(nil),
-		"WithObserver":     lending.WithObserver(nil),
-		"WithCallObserver": lending.WithCallObserver(nil),
-		"username":         lending.WithCredentials(lending.Credentials{}),
+	for _, test := range []struct {
+		name   string
+		option lending.Option
+	}{
+		{"WithHTTPClient", lending.WithHTTPClient(nil)},
+		{"WithTokenSource", lending.WithTokenSource(nil)},
+		{"WithLogger", lending.WithLogger(nil)},
+		{"WithObserver", lending.WithObserver(nil)},
+		{"WithCallObserver", lending.WithCallObserver(nil)},
+		{"username", lending.WithCredentials(lending.Credentials{})},
 	} {
-		_, err := lending.New("https://lending.example", option)
-		assert.ErrorContains(t, err, name)
+		t.Run(test.name, func(t *testing.T) {
+			_, err := lending.New("https://lending.example", test.option)
+			assert.ErrorContains(t, err, test.name)
+		})
 	}
 	token := lending.WithTokenSource(lending.StaticToken("t"))
 	_, err := lending.New("https://lending.example", token, token) //nolint:gocritic // twice is the point
@@ -107,14 +119,16 @@ func TestAnonymousRoutesSendNoToken(t *testing.T) {
 
 func TestTokensThatMustNotTravel(t *testing.T) {
 	for _, token := range []string{"", "a\r\nX-Evil: 1", "two words", "ümlaut", "nul\x00"} {
-		address := wire.Listen(t, func(http.ResponseWriter, *http.Request) { t.Error("sent") })
-		client := wire.NewClient(t, address, lending.WithTokenSource(lending.StaticToken(token)))
-		_, err := client.Applications.Status(t.Context(), catalog.OtherApplication)
-		require.Error(t, err)
-		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-		if token != "" {
-			assert.NotContains(t, err.Error(), token)
-		}
+		t.Run(token, func(t *testing.T) {
+			address := wire.Listen(t, func(http.ResponseWriter, *http.Request) { t.Error("sent") })
+			client := wire.NewClient(t, address, lending.WithTokenSource(lending.StaticToken(token)))
+			_, err := client.Applications.Status(t.Context(), catalog.OtherApplication)
+			require.Error(t, err)
+			assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+			if token != "" {
+				assert.NotContains(t, err.Error(), token)
+			}
+		})
 	}
 }
 
@@ -142,26 +156,32 @@ func TestCaptureResponse(t *testing.T) {
 // A call that fails on the way captures what there was of an answer, and nothing of the
 // call before.
 func TestCaptureResponseOfAFailure(t *testing.T) {
-	for name, test := range map[string]struct {
+	for _, test := range []struct {
+		name string
 		sent string
 		want lending.Response
 	}{
-		"no answer":     {"", lending.Response{}},
-		"a cut success": {"HTTP/1.1 201 Created\r\nContent-Length: 90\r\n\r\n{\"id\":", lending.Response{StatusCode: 201, Body: []byte(`{"id":`)}},
-		"a cut problem": {"HTTP/1.1 400 Bad Request\r\nContent-Length: 90\r\n\r\n{\"a\":", lending.Response{StatusCode: 400, Body: []byte(`{"a":`)}},
-		"a wrong shape": {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", lending.Response{StatusCode: 200, Body: []byte("[]")}},
+		{"no answer", "", lending.Response{}},
+		{"a cut success", "HTTP/1.1 201 Created\r\nContent-Length: 90\r\n\r\n{\"id\":",
+			lending.Response{StatusCode: 201, Body: []byte(`{"id":`)}},
+		{"a cut problem", "HTTP/1.1 400 Bad Request\r\nContent-Length: 90\r\n\r\n{\"a\":",
+			lending.Response{StatusCode: 400, Body: []byte(`{"a":`)}},
+		{"a wrong shape", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]",
+			lending.Response{StatusCode: 200, Body: []byte("[]")}},
 	} {
-		client := wire.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
-			conn, _, err := http.NewResponseController(w).Hijack()
-			assert.NoError(t, err)
-			_, _ = io.WriteString(conn, test.sent)
-			assert.NoError(t, conn.Close())
+		t.Run(test.name, func(t *testing.T) {
+			client := wire.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				conn, _, err := http.NewResponseController(w).Hijack()
+				assert.NoError(t, err)
+				_, _ = io.WriteString(conn, test.sent)
+				assert.NoError(t, conn.Close())
+			})
+			captured := lending.Response{StatusCode: 299, Body: []byte("of another call")}
+			_, err := client.Applications.CreateCustomer(lending.CaptureResponse(t.Context(), &captured), fake.Ada())
+			require.Error(t, err)
+			assert.Equal(t, test.want.StatusCode, captured.StatusCode)
+			assert.Equal(t, string(test.want.Body), string(captured.Body))
 		})
-		captured := lending.Response{StatusCode: 299, Body: []byte("of another call")}
-		_, err := client.Applications.CreateCustomer(lending.CaptureResponse(t.Context(), &captured), fake.Ada())
-		require.Error(t, err, name)
-		assert.Equal(t, test.want.StatusCode, captured.StatusCode, name)
-		assert.Equal(t, string(test.want.Body), string(captured.Body), name)
 	}
 }
 
@@ -180,7 +200,8 @@ func TestForeignHTTPClientKeepsNothing(t *testing.T) {
 	service, err := url.Parse(address)
 	require.NoError(t, err)
 	jar.SetCookies(service, []*http.Cookie{{Name: "website", Value: "1", Path: "/"}})
-	client := wire.NewClient(t, address, lending.WithHTTPClient(mine), lending.WithTokenSource(lending.StaticToken("test-token")))
+	client := wire.NewClient(t, address, lending.WithHTTPClient(mine),
+		lending.WithTokenSource(lending.StaticToken("test-token")))
 	for range 2 {
 		err := client.Applications.Cancel(t.Context(), catalog.OtherApplication)
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
@@ -222,8 +243,10 @@ func TestCancelledContext(t *testing.T) {
 		client.Applications.Cancel(ctx, catalog.OtherApplication),
 		second(client.Applications.Status(ctx, catalog.OtherApplication)),
 	} {
-		require.ErrorIs(t, err, context.Canceled)
-		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+		t.Run(fmt.Sprintf("%T", err), func(t *testing.T) {
+			require.ErrorIs(t, err, context.Canceled)
+			assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+		})
 	}
 }
 

@@ -423,7 +423,7 @@ func TestClockWasAhead(t *testing.T) {
 	t.Run("lease", func(t *testing.T) {
 		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 			path := filepath.Join(t.TempDir(), "token")
-			store := lending.NewFileTokenStore(path)
+			store := fileStore(t, path)
 			_, err := store.Acquire(t.Context(), "gone", 10*time.Second)
 			require.NoError(t, err)
 			text, err := os.ReadFile(path)

@@ -31,7 +31,7 @@ func TestFileStoreIsLocked(t *testing.T) {
 		defer lock.Close()
 		require.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
 
-		client := fake.SignIn(t, service, nil, lending.WithTokenStore(lending.NewFileTokenStore(path)))
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(fileStore(t, path)))
 		start := time.Now()
 		err = read(t.Context(), client)
 		require.ErrorContains(t, err, "the token store: deadline exceeded")
@@ -51,7 +51,7 @@ func TestFileStoreIsLocked(t *testing.T) {
 // Two stores of one file are to each other like two processes.
 func TestFileStoreOfTwoProcesses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")
-	stores := []lending.TokenStore{lending.NewFileTokenStore(path), lending.NewFileTokenStore(path)}
+	stores := []lending.TokenStore{fileStore(t, path), fileStore(t, path)}
 	for round := range 50 {
 		var won atomic.Int32
 		var all sync.WaitGroup

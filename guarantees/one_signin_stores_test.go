@@ -39,13 +39,20 @@ func encrypted(t *testing.T, store lending.TokenStore, key byte) lending.TokenSt
 	return sealed
 }
 
+func fileStore(t *testing.T, path string) lending.TokenStore {
+	t.Helper()
+	store, err := lending.NewFileTokenStore(path)
+	require.NoError(t, err)
+	return store
+}
+
 // eachStore runs test with every store of the package, on fake time.
 func eachStore(t *testing.T, test func(t *testing.T, store lending.TokenStore)) {
 	t.Helper()
 	for name, open := range map[string]func() lending.TokenStore{
 		"memory": lending.NewMemoryTokenStore,
 		"file": func() lending.TokenStore {
-			return lending.NewFileTokenStore(filepath.Join(t.TempDir(), "token"))
+			return fileStore(t, filepath.Join(t.TempDir(), "token"))
 		},
 		"encrypted": func() lending.TokenStore { return encrypted(t, lending.NewMemoryTokenStore(), 1) },
 	} {
@@ -65,7 +72,11 @@ func TestMemoryTokenStoreKeepsItsContract(t *testing.T) {
 func TestFileTokenStoreKeepsItsContract(t *testing.T) {
 	storetest.TokenStore(t, func(t *testing.T) func() lending.TokenStore {
 		path := filepath.Join(t.TempDir(), "token")
-		return func() lending.TokenStore { return lending.NewFileTokenStore(path) }
+		return func() lending.TokenStore {
+			store, err := lending.NewFileTokenStore(path)
+			require.NoError(t, err)
+			return store
+		}
 	})
 }
 
@@ -80,13 +91,13 @@ func TestFileStoreOnDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(path, []byte(`{}`), 0o644))
 	require.NoError(t, os.WriteFile(path+".tmp", []byte(`{"fence":9,"da`), 0o644), "as a crash leaves it")
-	store := lending.NewFileTokenStore(path)
+	store := fileStore(t, path)
 	require.NoError(t, store.Save(t.Context(), stored(1, "kept")))
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 	assert.NoFileExists(t, path+".tmp")
-	kept, err := lending.NewFileTokenStore(path).Load(t.Context())
+	kept, err := fileStore(t, path).Load(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, "kept", kept.Data.Reveal())
 
@@ -94,7 +105,15 @@ func TestFileStoreOnDisk(t *testing.T) {
 	_, err = store.Load(t.Context())
 	require.ErrorIs(t, err, lending.ErrCorruptToken)
 	require.NoError(t, store.Save(t.Context(), stored(2, "over it")))
-	_, err = lending.NewFileTokenStore(filepath.Join(path, "below a file")).Acquire(t.Context(), "a", time.Minute)
+	for _, wrong := range []string{"", filepath.Join(path, "below a file"), filepath.Join(path+"s", "in no folder")} {
+		_, err = lending.NewFileTokenStore(wrong)
+		require.ErrorAs(t, err, new(*lending.ArgumentError), "%q", wrong)
+	}
+	below := filepath.Join(t.TempDir(), "folder", "token")
+	require.NoError(t, os.Mkdir(filepath.Dir(below), 0o700))
+	store = fileStore(t, below)
+	require.NoError(t, os.Remove(filepath.Dir(below)))
+	_, err = store.Acquire(t.Context(), "a", time.Minute)
 	require.Error(t, err)
 }
 
@@ -129,7 +148,7 @@ func TestTokenSurvivesARestart(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		path := filepath.Join(t.TempDir(), "token")
 		for range 3 {
-			client := fake.SignIn(t, service, nil, lending.WithTokenStore(lending.NewFileTokenStore(path)))
+			client := fake.SignIn(t, service, nil, lending.WithTokenStore(fileStore(t, path)))
 			require.NoError(t, read(t.Context(), client))
 			require.NoError(t, client.Close())
 			bubble.Elapse(time.Minute)
@@ -138,12 +157,12 @@ func TestTokenSurvivesARestart(t *testing.T) {
 
 		require.NoError(t, os.WriteFile(path, []byte("\x00\x00"), 0o600))
 		var log strings.Builder
-		client := fake.SignIn(t, service, nil, lending.WithTokenStore(lending.NewFileTokenStore(path)),
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(fileStore(t, path)),
 			lending.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		require.NoError(t, read(t.Context(), client), "a corrupted file is signed over")
 		assert.Contains(t, log.String(), "the stored token cannot be read")
 		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
-		next := fake.SignIn(t, service, nil, lending.WithTokenStore(lending.NewFileTokenStore(path)))
+		next := fake.SignIn(t, service, nil, lending.WithTokenStore(fileStore(t, path)))
 		require.NoError(t, read(t.Context(), next))
 		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
 	})
@@ -496,7 +515,7 @@ func TestRefusedTokenLeavesTheStore(t *testing.T) {
 			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 				path := filepath.Join(t.TempDir(), "token")
 				mutate := func() error {
-					client := fake.SignIn(t, service, nil, lending.WithTokenStore(lending.NewFileTokenStore(path)))
+					client := fake.SignIn(t, service, nil, lending.WithTokenStore(fileStore(t, path)))
 					defer end(client)
 					return client.Applications.Cancel(t.Context(), catalog.Application)
 				}

@@ -65,7 +65,8 @@ func TestIsNotFound(t *testing.T) {
 			_, _ = w.Write([]byte(body))
 		}
 	}
-	all := map[string]func(context.Context, *lending.Client) (any, error){"with force": catalog.Variants["Applications.Offer with force"]}
+	all := map[string]func(context.Context, *lending.Client) (any,
+		error){"with force": catalog.Variants["Applications.Offer with force"]}
 	for name := range catalog.Routes(t) {
 		all[name] = catalog.Calls[name]
 	}
@@ -75,9 +76,11 @@ func TestIsNotFound(t *testing.T) {
 			for _, test := range notThere {
 				handle = with(test.status, test.media, test.body)
 				_, err := call(t.Context(), client)
-				assert.Equal(t, test.absent && r.Reads, lending.IsNotFound(err), "%d %s: %v", test.status, test.body, err)
+				assert.Equal(t, test.absent && r.Reads, lending.IsNotFound(err), "%d %s: %v", test.status, test.body,
+					err)
 			}
-			for _, handle = range []http.HandlerFunc{with(204, "", ""), with(200, "application/json", "null"), with(200, "application/json", " ")} {
+			for _, handle = range []http.HandlerFunc{with(204, "", ""), with(200, "application/json", "null"),
+				with(200, "application/json", " ")} {
 				_, err := call(t.Context(), client)
 				assert.Equal(t, r.Reads && errors.Is(err, lending.ErrNoContent), lending.IsNotFound(err), "%v", err)
 				assert.False(t, r.Reads && err != nil && !lending.IsNotFound(err), "%v", err)
@@ -108,7 +111,8 @@ func TestIsNotFoundOfOtherErrors(t *testing.T) {
 		{"beside a command", errors.Join(lost, absent), false},
 		{"before a command", errors.Join(absent, lost), false},
 		{"the sentinel by itself", lending.ErrNoContent, false},
-		{"made by hand", &lending.Error{Effect: lending.Read, StatusCode: 404, Problem: &lending.ProblemDetails{Title: "x"}}, true},
+		{"made by hand", &lending.Error{Effect: lending.Read, StatusCode: 404,
+			Problem: &lending.ProblemDetails{Title: "x"}}, true},
 		{"made without the record", &lending.Error{Effect: lending.Read, StatusCode: 404}, false},
 		{"an argument", &lending.ArgumentError{}, false},
 		{"beside a refused mutation", errors.Join(absent, refused), false},
@@ -123,25 +127,33 @@ func TestIsNotFoundOfOtherErrors(t *testing.T) {
 	for _, err := range client.Loans.AllTransactions(t.Context(), catalog.Loan, nil) {
 		assert.True(t, lending.IsNotFound(err), "of a page: %v", err)
 	}
-	for effect, want := range map[lending.Effect]bool{lending.Read: true, lending.Mutation: false} {
-		_, err := client.Do(t.Context(), lending.RawRequest{Effect: effect, Method: http.MethodGet, Path: "/api/Group/get-thing"})
-		assert.Equal(t, want, lending.IsNotFound(err), "%s: %v", effect, err)
+	for _, test := range []struct {
+		effect lending.Effect
+		want   bool
+	}{{lending.Read, true}, {lending.Mutation, false}} {
+		t.Run(fmt.Sprint(test.effect), func(t *testing.T) {
+			_, err := client.Do(t.Context(), lending.RawRequest{Effect: test.effect, Method: http.MethodGet,
+				Path: "/api/Group/get-thing"})
+			assert.Equal(t, test.want, lending.IsNotFound(err), "%s: %v", test.effect, err)
+		})
 	}
 
 	// What a sign-in was answered says nothing of the read behind it.
 	for _, status := range []int{http.StatusNotFound, http.StatusNoContent, http.StatusBadRequest} {
-		client := wire.NewClient(t, wire.Listen(t, func(w http.ResponseWriter, r *http.Request) {
-			assert.True(t, strings.HasSuffix(r.URL.Path, "/login"))
-			if status == http.StatusNoContent {
-				w.WriteHeader(status)
-				return
-			}
-			wire.Answer(status, `{"title":"t"}`)(w, r)
-		}), lending.WithCredentials(lending.Credentials{Username: "ada", Password: lending.NewSecret("p")}))
-		_, err := client.Loans.Get(t.Context(), catalog.Loan)
-		require.Error(t, err)
-		assert.False(t, lending.IsNotFound(err), "%d: %v", status, err)
-		assert.NotErrorIs(t, err, lending.ErrNoContent)
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			client := wire.NewClient(t, wire.Listen(t, func(w http.ResponseWriter, r *http.Request) {
+				assert.True(t, strings.HasSuffix(r.URL.Path, "/login"))
+				if status == http.StatusNoContent {
+					w.WriteHeader(status)
+					return
+				}
+				wire.Answer(status, `{"title":"t"}`)(w, r)
+			}), lending.WithCredentials(lending.Credentials{Username: "ada", Password: lending.NewSecret("p")}))
+			_, err := client.Loans.Get(t.Context(), catalog.Loan)
+			require.Error(t, err)
+			assert.False(t, lending.IsNotFound(err), "%d: %v", status, err)
+			assert.NotErrorIs(t, err, lending.ErrNoContent)
+		})
 	}
 }
 
@@ -194,7 +206,8 @@ func TestIsNotFoundAtTheEmbeddedService(t *testing.T) {
 	t.Parallel()
 	service := lendingtest.NewServer()
 	defer service.Close()
-	client := wire.NewClient(t, service.URL, lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.AdministratorUsername))))
+	client := wire.NewClient(t, service.URL,
+		lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.AdministratorUsername))))
 	docs := methodDocs(t)
 	for name, r := range catalog.Routes(t) {
 		if !r.Reads {
@@ -208,10 +221,12 @@ func TestIsNotFoundAtTheEmbeddedService(t *testing.T) {
 		} else {
 			assert.Zero(t, reflect.ValueOf(result).Len(), name)
 		}
-		comment := strings.Join(strings.Fields(docs[name]), " ")
-		assert.True(t, strings.Contains(comment, "[IsNotFound] reports") || name == "Webhooks.AllSubscriptions", "%s says what its absence looks like", name)
+		service, _, _ := strings.Cut(name, ".")
+		comment := strings.Join(strings.Fields(docs[service]+docs[name]), " ")
+		assert.True(t, strings.Contains(comment, "[IsNotFound] reports") ||
+			name == "Webhooks.AllSubscriptions", "%s says what its absence looks like", name)
 		if strings.HasPrefix(r.Answer, "[]") || strings.HasPrefix(r.Answer, "PagedList") {
-			assert.Contains(t, comment, "the list is empty", name)
+			assert.Contains(t, comment, "A list without records is empty", name)
 		}
 	}
 	application := service.AddApplication(lendingtest.Application{}).ID

@@ -59,27 +59,34 @@ func TestProxyThatDoesNotConnect(t *testing.T) {
 	talks := wire.ListenRaw(t, answers("HTTP/1.1 407 c4n4ry\r\nContent-Length: 6\r\n\r\nc4n4ry"))
 	fails := wire.ListenRaw(t, answers("HTTP/1.1 502 c4n4ry\r\n\r\n"))
 	const dead = "127.0.0.1:1"
-	for name, test := range map[string]struct {
+	for _, test := range []struct {
+		name    string
 		proxy   string // its scheme and address
 		want    string
 		foreign string // what an error over a caller's http.Client says, if it is another and the outcome unknown
 	}{
-		"dead":                {"http://" + dead, "the proxy cannot be reached: cannot connect to " + dead, ""},
-		"dead, TLS":           {"https://" + dead, "the proxy cannot be reached: cannot connect to " + dead, ""},
-		"dead, SOCKS":         {"socks5://" + dead, "the proxy cannot be reached: cannot connect to " + dead, ""},
-		"unknown certificate": {"https://" + secure.Listener.Addr().String(), "the proxy cannot be reached: TLS certificate not accepted", ""},
-		"no TLS":              {"https://" + wire.ListenRaw(t, answersAnything), "the proxy cannot be reached: the server does not speak TLS", ""},
-		"SOCKS, refuses":      {"socks5://" + wire.ListenRaw(t, refusesSOCKS), "the proxy does not connect to lending.example:443", ""},
-		"wants a password":    {"http://" + talks, "the proxy " + talks + " answered 407 Proxy Authentication Required", "failed (*errors.errorString)"},
-		"finds no service":    {"http://" + fails, "the proxy " + fails + " answered 502 Bad Gateway", "failed (*errors.errorString)"},
+		{"dead", "http://" + dead, "the proxy cannot be reached: cannot connect to " + dead, ""},
+		{"dead, TLS", "https://" + dead, "the proxy cannot be reached: cannot connect to " + dead, ""},
+		{"dead, SOCKS", "socks5://" + dead, "the proxy cannot be reached: cannot connect to " + dead, ""},
+		{"unknown certificate", "https://" + secure.Listener.Addr().String(),
+			"the proxy cannot be reached: TLS certificate not accepted", ""},
+		{"no TLS", "https://" + wire.ListenRaw(t, answersAnything),
+			"the proxy cannot be reached: the server does not speak TLS", ""},
+		{"SOCKS, refuses", "socks5://" + wire.ListenRaw(t, refusesSOCKS),
+			"the proxy does not connect to lending.example:443", ""},
+		{"wants a password", "http://" + talks, "the proxy " + talks + " answered 407 Proxy Authentication Required",
+			"failed (*errors.errorString)"},
+		{"finds no service", "http://" + fails, "the proxy " + fails + " answered 502 Bad Gateway",
+			"failed (*errors.errorString)"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			address, err := url.Parse(strings.Replace(test.proxy, "://", "://c4n4ry-user:c4n4ry-password@", 1))
 			require.NoError(t, err)
 
 			var foreign bytes.Buffer
-			outcome := callThroughProxy(t, &foreign, &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(address)}})
+			outcome := callThroughProxy(t, &foreign,
+				&http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(address)}})
 			if want := test.foreign; want != "" {
 				assert.Contains(t, foreign.String(), want)
 				assert.Equal(t, lending.OutcomeUnknown, outcome)

@@ -200,7 +200,7 @@ func TestSuccessOfEveryRoute(t *testing.T) {
 				assert.Equal(t, want == "unknown", attempt.Outcome == lending.OutcomeUnknown, body)
 				var failed *lending.Error
 				require.ErrorAs(t, err, &failed)
-				assert.Equal(t, settledBy(t, name), failed.CheckWith)
+				assert.Equal(t, catalog.CheckWith(t, name), failed.CheckWith)
 				assert.Equal(t, body, string(failed.Response().Body))
 			}
 		})

@@ -41,12 +41,22 @@ func TestProblemDetails(t *testing.T) {
 		name, contentType, body string
 		want                    *lending.ProblemDetails
 	}{
-		{"array", "application/json", `{"status":400,"title":"Bad","detail":"d","instance":"/api","traceId":"t-1","correlationId":"c-1","errorCode":"E1","errors":[{"field":"email","message":"m","code":"invalid"}]}`, full},
-		{"problem+json in PascalCase, with a BOM", "application/problem+json; charset=utf-8", "\uFEFF" + `{"Status":400,"Title":"Bad","Detail":"d","Instance":"/api","TraceId":"t-1","CorrelationId":"c-1","ErrorCode":"E1","Errors":[{"Field":"email","Message":"m","Code":"invalid"}]}`, full},
-		{"dictionary", "application/problem+json", `{"status":400,"errors":{"Email":["m1","m2"],"$.customerId":["m3"],"":"m4"}}`, &lending.ProblemDetails{Status: 400, Errors: []lending.FieldError{
-			{Field: "", Message: "m4"}, {Field: "$.customerId", Message: "m3"}, {Field: "Email", Message: "m1"}, {Field: "Email", Message: "m2"},
-		}}},
-		{"members of other types", "application/json", `{"status":"400","title":7,"errorCode":"E1","errors":[{"field":1,"code":"c"},"text",null]}`, &lending.ProblemDetails{ErrorCode: "E1", Errors: []lending.FieldError{{Code: "c"}, {}, {}}}},
+		{"array", "application/json", `{"status":400,"title":"Bad","detail":"d","instance":"/api","traceId":"t-1",` +
+			`"correlationId":"c-1","errorCode":"E1","errors":[{"field":"email","message":"m","code":"invalid"}]}`,
+			full},
+		{"problem+json in PascalCase, with a BOM", "application/problem+json; charset=utf-8",
+			"\uFEFF" + `{"Status":400,"Title":"Bad","Detail":"d","Instance":"/api","TraceId":"t-1",` +
+				`"CorrelationId":"c-1","ErrorCode":"E1","Errors":[{"Field":"email","Message":"m","Code":"invalid"}]}`,
+			full},
+		{"dictionary", "application/problem+json",
+			`{"status":400,"errors":{"Email":["m1","m2"],"$.customerId":["m3"],"":"m4"}}`,
+			&lending.ProblemDetails{Status: 400, Errors: []lending.FieldError{
+				{Field: "", Message: "m4"}, {Field: "$.customerId", Message: "m3"}, {Field: "Email", Message: "m1"},
+				{Field: "Email", Message: "m2"},
+			}}},
+		{"members of other types", "application/json",
+			`{"status":"400","title":7,"errorCode":"E1","errors":[{"field":1,"code":"c"},"text",null]}`,
+			&lending.ProblemDetails{ErrorCode: "E1", Errors: []lending.FieldError{{Code: "c"}, {}, {}}}},
 		{"labelled as text", "text/plain", `{"errorCode":"E1"}`, &lending.ProblemDetails{ErrorCode: "E1"}},
 		{"html", "text/html", "<html>secret</html>", nil},
 		{"empty", "", "", nil},
@@ -78,8 +88,10 @@ func TestProblemDetails(t *testing.T) {
 }
 
 func TestErrorText(t *testing.T) {
-	client := wire.Serve(t, wire.Answer(400, `{"title":"hush","detail":"hush","instance":"/hush","traceId":"00-ab-01","correlationId":"c-1","errorCode":"E1",
-		"errors":[{"field":"email","message":"The value 'hush' is wrong","code":"invalid"},{"field":"the value hush","message":"","code":""}]}`))
+	client := wire.Serve(t, wire.Answer(400,
+		`{"title":"hush","detail":"hush","instance":"/hush","traceId":"00-ab-01","correlationId":"c-1","errorCode":"E1",
+		"errors":[{"field":"email","message":"The value 'hush' is wrong","code":"invalid"},
+			{"field":"the value hush","message":"","code":""}]}`))
 	err := client.Applications.Cancel(t.Context(), catalog.OtherApplication)
 	const want = "lending: POST /api/Application/cancel-application/{applicationId}: 400 Bad Request" +
 		": errorCode E1: trace 00-ab-01: correlation c-1: field email invalid: field [redacted]: rejected"
@@ -107,11 +119,14 @@ func TestErrorText(t *testing.T) {
 func TestWhatLiesBehindAnError(t *testing.T) {
 	mine := &myError{"mine"}
 	host := x509.HostnameError{Certificate: &x509.Certificate{}, Host: "lending.example"}
-	dialed := &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
-	_, err := benchmarkClient(t, "https://lending.example", &http.Client{Transport: wire.RoundTripper(func(*http.Request) (*http.Response, error) {
-		return nil, errors.Join(mine, os.ErrDeadlineExceeded, net.ErrClosed, &tls.CertificateVerificationError{Err: host}, &net.OpError{Op: "proxyconnect", Err: dialed},
-			&net.DNSError{Err: "c4n4ry", Name: "lending.example", Server: "c4n4ry", IsNotFound: true})
-	})}).Applications.Status(t.Context(), catalog.Application)
+	dialed := &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1},
+		Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	_, err := benchmarkClient(t, "https://lending.example",
+		&http.Client{Transport: wire.RoundTripper(func(*http.Request) (*http.Response, error) {
+			return nil, errors.Join(mine, os.ErrDeadlineExceeded, net.ErrClosed,
+				&tls.CertificateVerificationError{Err: host}, &net.OpError{Op: "proxyconnect", Err: dialed},
+				&net.DNSError{Err: "c4n4ry", Name: "lending.example", Server: "c4n4ry", IsNotFound: true})
+		})}).Applications.Status(t.Context(), catalog.Application)
 	for _, target := range []error{mine, net.ErrClosed, syscall.ECONNREFUSED, os.ErrDeadlineExceeded} {
 		require.ErrorIs(t, err, target)
 	}
@@ -138,22 +153,28 @@ type myError struct{ text string }
 func (e *myError) Error() string { return e.text }
 
 func TestStatusSentinels(t *testing.T) {
-	for status, sentinel := range map[int]error{
-		401: lending.ErrUnauthorized,
-		403: lending.ErrForbidden,
-		404: lending.ErrNotFound,
-		413: lending.ErrTooLarge,
-		429: lending.ErrRateLimited,
-		502: lending.ErrOutcomeUnknown,
+	for _, test := range []struct {
+		status   int
+		sentinel error
+	}{
+		{401, lending.ErrUnauthorized},
+		{403, lending.ErrForbidden},
+		{404, lending.ErrNotFound},
+		{413, lending.ErrTooLarge},
+		{429, lending.ErrRateLimited},
+		{502, lending.ErrOutcomeUnknown},
 	} {
-		client := wire.Serve(t, wire.Answer(status, ``))
-		err := client.Applications.Cancel(t.Context(), catalog.OtherApplication)
-		for _, other := range []error{
-			lending.ErrUnauthorized, lending.ErrForbidden, lending.ErrNotFound, lending.ErrTooLarge,
-			lending.ErrRateLimited, lending.ErrOutcomeUnknown, lending.ErrSignInRequired, lending.ErrNoContent,
-		} {
-			assert.Equal(t, other == sentinel, errors.Is(err, other), "%d is %v", status, other) //nolint:errorlint // the very value
-		}
+		t.Run(fmt.Sprint(test.status), func(t *testing.T) {
+			client := wire.Serve(t, wire.Answer(test.status, ``))
+			err := client.Applications.Cancel(t.Context(), catalog.OtherApplication)
+			for _, other := range []error{
+				lending.ErrUnauthorized, lending.ErrForbidden, lending.ErrNotFound, lending.ErrTooLarge,
+				lending.ErrRateLimited, lending.ErrOutcomeUnknown, lending.ErrSignInRequired, lending.ErrNoContent,
+			} {
+				assert.Equal(t, other == test.sentinel, errors.Is(err, other), "%d is %v", test.status,
+					other) //nolint:errorlint // the very value
+			}
+		})
 	}
 }
 
@@ -172,8 +193,10 @@ func TestAnswersThatDoNotFit(t *testing.T) {
 		{"null", 200, "application/json", "null", lending.OutcomeDone, "no content"},
 		{"empty", 200, "application/json", "", lending.OutcomeDone, "no content"},
 		{"array", 200, "application/json", `[1]`, lending.OutcomeDone, "want an object, got an array"},
-		{"id is a number", 200, "application/json", `{"id":12345}`, lending.OutcomeDone, "id: want a UUID, got a number"},
-		{"id is no UUID", 200, "application/json", `{"id":"hush"}`, lending.OutcomeDone, "id: want a UUID, got a string"},
+		{"id is a number", 200, "application/json", `{"id":12345}`, lending.OutcomeDone,
+			"id: want a UUID, got a number"},
+		{"id is no UUID", 200, "application/json", `{"id":"hush"}`, lending.OutcomeDone,
+			"id: want a UUID, got a string"},
 		{"trailing data", 200, "application/json", `{} {}`, lending.OutcomeDone, "not JSON"},
 		{"broken", 200, "application/json", `{"id":`, lending.OutcomeDone, "not JSON"},
 		{"a page", 200, html, `<html>hush</html>`, lending.OutcomeUnknown, "HTML"},
@@ -203,14 +226,21 @@ func TestAnswersThatDoNotFit(t *testing.T) {
 // error: what looks like a code or a name, and is not too long to be one.
 func TestOnlyNamesAreQuoted(t *testing.T) {
 	long := strings.Repeat("x", 128)
-	for code, shown := range map[string]string{
-		"E-1.a:b_[0]|$": "E-1.a:b_[0]|$", long: long, long + "x": "[redacted]",
-		"two words": "[redacted]", "ümlaut": "[redacted]", "a@b.example": "[redacted]", "a/b": "[redacted]",
+	for _, test := range []struct {
+		code  string
+		shown string
+	}{
+		{"E-1.a:b_[0]|$", "E-1.a:b_[0]|$"}, {long, long}, {long + "x", "[redacted]"},
+		{"two words", "[redacted]"}, {"ümlaut", "[redacted]"}, {"a@b.example", "[redacted]"}, {"a/b", "[redacted]"},
 	} {
-		client := wire.Serve(t, wire.Answer(http.StatusBadRequest, `{"errorCode":"`+code+`","errors":[{"field":"`+code+`","code":"`+code+`"}]}`))
-		_, err := client.Applications.Status(t.Context(), catalog.OtherApplication)
-		assert.EqualError(t, err, "lending: GET /api/Application/application-status/{applicationId}: 400 Bad Request: errorCode "+
-			shown+": field "+shown+" "+shown)
+		t.Run(test.code, func(t *testing.T) {
+			client := wire.Serve(t, wire.Answer(http.StatusBadRequest, `{"errorCode":"`+test.code+
+				`","errors":[{"field":"`+test.code+`","code":"`+test.code+`"}]}`))
+			_, err := client.Applications.Status(t.Context(), catalog.OtherApplication)
+			assert.EqualError(t, err, "lending: GET /api/Application/application-status/{applicationId}: 400 Bad "+
+				"Request: errorCode "+
+				test.shown+": field "+test.shown+" "+test.shown)
+		})
 	}
 }
 
@@ -220,17 +250,24 @@ func TestOutcomeOf(t *testing.T) {
 	assert.Equal(t, lending.OutcomeUnknown, lending.Outcome(0))
 	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(fmt.Errorf("wrapped: %w", &lending.ArgumentError{})))
 	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(&lending.TwoFactorRequiredError{}))
-	assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(errors.Join(&lending.Error{Outcome: lending.OutcomeRejected})))
-	for _, outcome := range []lending.Outcome{lending.OutcomeUnknown, lending.OutcomeNotSent, lending.OutcomeRejected, lending.OutcomeDone} {
-		err := &lending.Error{Effect: lending.Mutation, Outcome: outcome}
-		lost := fmt.Errorf("wrapped: %v", err) //nolint:errorlint // what it is about
-		assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(lost), "an error that lost its %%w may have happened")
-		assert.NotErrorIs(t, lost, lending.ErrMayHaveHappened, "which errors.Is cannot know")
-		kept := fmt.Errorf("wrapped: %w", err)
-		assert.Equal(t, outcome, lending.OutcomeOf(kept))
-		assert.Equal(t, outcome == lending.OutcomeUnknown || outcome == lending.OutcomeDone, errors.Is(kept, lending.ErrMayHaveHappened))
+	assert.Equal(t, lending.OutcomeRejected,
+		lending.OutcomeOf(errors.Join(&lending.Error{Outcome: lending.OutcomeRejected})))
+	for _, outcome := range []lending.Outcome{lending.OutcomeUnknown, lending.OutcomeNotSent, lending.OutcomeRejected,
+		lending.OutcomeDone} {
+		t.Run(fmt.Sprint(outcome), func(t *testing.T) {
+			err := &lending.Error{Effect: lending.Mutation, Outcome: outcome}
+			lost := fmt.Errorf("wrapped: %v", err) //nolint:errorlint // what it is about
+			assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(lost),
+				"an error that lost its %%w may have happened")
+			assert.NotErrorIs(t, lost, lending.ErrMayHaveHappened, "which errors.Is cannot know")
+			kept := fmt.Errorf("wrapped: %w", err)
+			assert.Equal(t, outcome, lending.OutcomeOf(kept))
+			assert.Equal(t, outcome == lending.OutcomeUnknown || outcome == lending.OutcomeDone,
+				errors.Is(kept, lending.ErrMayHaveHappened))
+		})
 	}
-	words := fmt.Sprint(lending.OutcomeUnknown, ", ", lending.OutcomeNotSent, ", ", lending.OutcomeRejected, ", ", lending.OutcomeDone)
+	words := fmt.Sprint(lending.OutcomeUnknown, ", ", lending.OutcomeNotSent, ", ", lending.OutcomeRejected, ", ",
+		lending.OutcomeDone)
 	assert.Equal(t, "unknown, not sent, rejected, done", words)
 }
 
@@ -258,12 +295,18 @@ func TestOutcomeOfAStalledHandshake(t *testing.T) {
 	require.NoError(t, err)
 	defer listener.Close()
 	transport := &http.Transport{}
-	for want, hc := range map[lending.Outcome]*http.Client{lending.OutcomeNotSent: nil, lending.OutcomeUnknown: {Transport: transport}} {
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		err := benchmarkClient(t, "https://"+listener.Addr().String(), hc).Applications.Cancel(ctx, catalog.Application)
-		cancel()
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Equal(t, want, lending.OutcomeOf(err))
+	for _, test := range []struct {
+		want lending.Outcome
+		hc   *http.Client
+	}{{lending.OutcomeNotSent, nil}, {lending.OutcomeUnknown, &http.Client{Transport: transport}}} {
+		t.Run(fmt.Sprint(test.want), func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			err := benchmarkClient(t, "https://"+listener.Addr().String(), test.hc).Applications.Cancel(ctx,
+				catalog.Application)
+			cancel()
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.Equal(t, test.want, lending.OutcomeOf(err))
+		})
 	}
 }
 
@@ -289,7 +332,7 @@ func TestOutcomeOfReads(t *testing.T) {
 				_ = listener.Close()
 				continue
 			}
-			_, _ = io.WriteString(conn, reply(200, nil, `"Open"`))
+			_, _ = io.WriteString(conn, wire.RawReply(200, nil, `"Open"`))
 		}
 	})
 	client := wire.NewClient(t, "http://"+address, lending.WithTokenSource(lending.StaticToken("t")))
@@ -313,55 +356,66 @@ func TestOutcomeOfReads(t *testing.T) {
 // nothing, unless it could not dial.
 func TestOutcomeWithoutTrace(t *testing.T) {
 	registered := &http.Transport{TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}
-	registered.RegisterProtocol("https", wire.RoundTripper(func(*http.Request) (*http.Response, error) { return nil, io.EOF }))
+	registered.RegisterProtocol("https",
+		wire.RoundTripper(func(*http.Request) (*http.Response, error) { return nil, io.EOF }))
 	fails := func(err error) http.RoundTripper {
 		return wire.RoundTripper(func(*http.Request) (*http.Response, error) { return nil, err })
 	}
-	for name, test := range map[string]struct {
+	for _, test := range []struct {
+		name      string
 		transport http.RoundTripper
 		want      lending.Outcome
 	}{
-		"any error":           {fails(io.EOF), lending.OutcomeUnknown},
-		"read":                {fails(&net.OpError{Op: "read", Err: io.EOF}), lending.OutcomeUnknown},
-		"dial":                {fails(&net.OpError{Op: "dial", Err: io.EOF}), lending.OutcomeNotSent},
-		"DNS":                 {fails(&net.DNSError{Err: "no such host"}), lending.OutcomeNotSent},
-		"handshake":           {fails(tls.RecordHeaderError{Conn: &net.TCPConn{}}), lending.OutcomeNotSent},
-		"TLS after it":        {fails(tls.RecordHeaderError{}), lending.OutcomeUnknown},
-		"nothing":             {fails(nil), lending.OutcomeUnknown},
-		"registered protocol": {registered, lending.OutcomeUnknown},
-		"answer without body": {wire.RoundTripper(func(*http.Request) (*http.Response, error) {
+		{"any error", fails(io.EOF), lending.OutcomeUnknown},
+		{"read", fails(&net.OpError{Op: "read", Err: io.EOF}), lending.OutcomeUnknown},
+		{"dial", fails(&net.OpError{Op: "dial", Err: io.EOF}), lending.OutcomeNotSent},
+		{"DNS", fails(&net.DNSError{Err: "no such host"}), lending.OutcomeNotSent},
+		{"handshake", fails(tls.RecordHeaderError{Conn: &net.TCPConn{}}), lending.OutcomeNotSent},
+		{"TLS after it", fails(tls.RecordHeaderError{}), lending.OutcomeUnknown},
+		{"nothing", fails(nil), lending.OutcomeUnknown},
+		{"registered protocol", registered, lending.OutcomeUnknown},
+		{"answer without body", wire.RoundTripper(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusBadRequest}, nil
 		}), lending.OutcomeRejected},
 	} {
-		err := benchmarkClient(t, "https://lending.example", &http.Client{Transport: test.transport}).Applications.Cancel(t.Context(), catalog.Application)
-		assert.Equal(t, test.want, lending.OutcomeOf(err), "%s: %v", name, err)
+		t.Run(test.name, func(t *testing.T) {
+			err := benchmarkClient(t, "https://lending.example",
+				&http.Client{Transport: test.transport}).Applications.Cancel(t.Context(), catalog.Application)
+			assert.Equal(t, test.want, lending.OutcomeOf(err), "%s: %v", test.name, err)
+		})
 	}
 }
 
 // TestSignInDoesNotSpeakForTheCall holds that the error of a sign-in, inside that of a
 // call that was never sent, does not show as the call's own, but for the time to wait.
 func TestSignInDoesNotSpeakForTheCall(t *testing.T) {
-	for status, want := range map[int]error{
-		401: lending.ErrUnauthorized, 403: lending.ErrForbidden, 404: lending.ErrNotFound,
-		413: lending.ErrTooLarge, 429: lending.ErrRateLimited, 500: lending.ErrOutcomeUnknown,
+	for _, test := range []struct {
+		status int
+		want   error
+	}{
+		{401, lending.ErrUnauthorized}, {403, lending.ErrForbidden}, {404, lending.ErrNotFound},
+		{413, lending.ErrTooLarge}, {429, lending.ErrRateLimited}, {500, lending.ErrOutcomeUnknown},
 	} {
-		signIn := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Retry-After", "7")
-			wire.Answer(status, "{}")(w, r)
+		t.Run(fmt.Sprint(test.status), func(t *testing.T) {
+			signIn := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Retry-After", "7")
+				wire.Answer(test.status, "{}")(w, r)
+			})
+			_, inner := signIn.Auth.Login(t.Context(),
+				lending.LoginRequest{Username: "u", Password: lending.NewSecret("p")})
+			require.ErrorIs(t, inner, test.want)
+			client, err := lending.New("https://lending.example", lending.WithTokenSource(failing{inner}))
+			require.NoError(t, err)
+			_, err = client.Customers.GetByEmail(t.Context(), "a@example.com")
+			assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+			assert.NotErrorIs(t, err, test.want)
+			var failed, nested *lending.Error
+			require.ErrorAs(t, err, &failed)
+			assert.Equal(t, 7*time.Second, failed.RetryAfter)
+			assert.Zero(t, failed.StatusCode)
+			require.ErrorAs(t, failed.Unwrap(), &nested)
+			assert.Equal(t, test.status, nested.StatusCode)
 		})
-		_, inner := signIn.Auth.Login(t.Context(), lending.LoginRequest{Username: "u", Password: lending.NewSecret("p")})
-		require.ErrorIs(t, inner, want)
-		client, err := lending.New("https://lending.example", lending.WithTokenSource(failing{inner}))
-		require.NoError(t, err)
-		_, err = client.Customers.GetByEmail(t.Context(), "a@example.com")
-		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-		assert.NotErrorIs(t, err, want)
-		var failed, nested *lending.Error
-		require.ErrorAs(t, err, &failed)
-		assert.Equal(t, 7*time.Second, failed.RetryAfter)
-		assert.Zero(t, failed.StatusCode)
-		require.ErrorAs(t, failed.Unwrap(), &nested)
-		assert.Equal(t, status, nested.StatusCode)
 	}
 }
 
@@ -387,13 +441,13 @@ func TestPausedSignInSaysHowLong(t *testing.T) {
 // TestAnonymousRefusalCostsNoToken holds that a 401 of a route that takes no token does not
 // make the source renew one.
 func TestAnonymousRefusalCostsNoToken(t *testing.T) {
-	source := &renewing{}
+	source := &wire.Renewing{}
 	client := wire.NewClient(t, wire.Listen(t, wire.Answer(401, "{}")), lending.WithTokenSource(source))
 	_, err := client.Auth.Login(t.Context(), lending.LoginRequest{Username: "u", Password: lending.NewSecret("p")})
 	require.ErrorIs(t, err, lending.ErrUnauthorized)
-	assert.Zero(t, source.refused.Load())
+	assert.Zero(t, source.Refused.Load())
 	require.ErrorIs(t, client.Applications.Cancel(t.Context(), catalog.Application), lending.ErrUnauthorized)
-	assert.EqualValues(t, 1, source.refused.Load())
+	assert.EqualValues(t, 1, source.Refused.Load())
 }
 
 type failing struct{ err error }

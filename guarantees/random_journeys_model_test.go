@@ -107,7 +107,8 @@ func observe(service *lendingtest.Service, domain string) *world {
 			application := stateOf(a)
 			for _, l := range state.Loans {
 				if l.ApplicationID == a.ID { // a second loan would replace the first, and its balance
-					loan := &loanState{id: l.ID, Available: int(l.AvailableBalance), Balance: int(l.Balance), OTPs: otps[l.ID]}
+					loan := &loanState{id: l.ID, Available: int(l.AvailableBalance), Balance: int(l.Balance),
+						OTPs: otps[l.ID]}
 					for _, withdrawal := range l.Withdrawals {
 						loan.Withdrawn = append(loan.Withdrawn, int(withdrawal.Amount))
 					}
@@ -196,7 +197,8 @@ func (a *actor) user() lending.UserRequest {
 }
 
 func (a *actor) request(c customerState) lending.ApplicationRequest {
-	return lending.ApplicationRequest{CustomerID: lending.CustomerID(uuid.MustParse(c.id)), BusinessName: a.name("business"), BusinessZip: "94105"}
+	return lending.ApplicationRequest{CustomerID: lending.CustomerID(uuid.MustParse(c.id)),
+		BusinessName: a.name("business"), BusinessZip: "94105"}
 }
 
 func createdApplication(name string) applicationState {
@@ -233,7 +235,8 @@ func (at applicationAt) in(w *world) *applicationState {
 }
 
 // on makes a command on an application.
-func (at applicationAt) on(route string, call func(context.Context, *lending.Client) error, apply func(*applicationState)) command {
+func (at applicationAt) on(route string, call func(context.Context, *lending.Client) error,
+	apply func(*applicationState)) command {
 	c := command{route: route, call: call}
 	if apply != nil {
 		c.apply = func(w *world) { apply(at.in(w)) }
@@ -266,10 +269,13 @@ func (a *actor) newCustomer() command {
 		return command{
 			route: applicationGroup + "create-customer-and-application-and-applicant",
 			call: func(ctx context.Context, c *lending.Client) error {
-				return second(c.Applications.CreateWithCustomerAndApplicant(ctx, lending.ApplicationAndCustomerAndApplicantRequest{Extra: catalog.Unpublished{
-					"firstName": other.FirstName, "lastName": "L", "email": other.Email, "password": "Analytical-Engine-1", "mobileNumber": "4155550100",
-					"businessName": application.Name, "businessZip": application.Zip, "applicant": catalog.Unpublished{"firstName": "Grace"},
-				}}, nil))
+				return second(c.Applications.CreateWithCustomerAndApplicant(ctx,
+					lending.ApplicationAndCustomerAndApplicantRequest{Extra: catalog.Unpublished{
+						"firstName": other.FirstName, "lastName": "L", "email": other.Email,
+						"password": "Analytical-Engine-1", "mobileNumber": "4155550100",
+						"businessName": application.Name, "businessZip": application.Zip,
+						"applicant": catalog.Unpublished{"firstName": "Grace"},
+					}}, nil))
 			},
 			apply: add(other, application),
 		}
@@ -307,9 +313,11 @@ func (a *actor) newApplication(ci int, customer customerState) command {
 		return command{
 			route: applicationGroup + "create-application-and-applicant",
 			call: func(ctx context.Context, c *lending.Client) error {
-				return second(c.Applications.CreateWithApplicant(ctx, lending.ApplicationAndApplicantRequest{Extra: catalog.Unpublished{
-					"customerId": customer.id, "businessName": request.BusinessName, "businessZip": "94105", "applicant": catalog.Unpublished{"firstName": "Grace"},
-				}}, nil))
+				return second(c.Applications.CreateWithApplicant(ctx,
+					lending.ApplicationAndApplicantRequest{Extra: catalog.Unpublished{
+						"customerId": customer.id, "businessName": request.BusinessName, "businessZip": "94105",
+						"applicant": catalog.Unpublished{"firstName": "Grace"},
+					}}, nil))
 			},
 			apply: func(w *world) { add(w, request.BusinessName, applicantState{First: "Grace"}) },
 		}
@@ -334,13 +342,15 @@ func (a *actor) webhook(ci int, customer customerState) command {
 	set := func(uri string) func(*world) { return func(w *world) { w.Customers[ci].Receiver = uri } }
 	switch a.random.IntN(3) {
 	case 0:
-		return command{route: webhookGroup + "update-webhook-uri", apply: set(uri), call: func(ctx context.Context, c *lending.Client) error {
-			return c.Webhooks.UpdateURI(ctx, target, uri)
-		}}
+		return command{route: webhookGroup + "update-webhook-uri", apply: set(uri),
+			call: func(ctx context.Context, c *lending.Client) error {
+				return c.Webhooks.UpdateURI(ctx, target, uri)
+			}}
 	case 1:
-		return command{route: webhookGroup + "unregister", apply: set(""), call: func(ctx context.Context, c *lending.Client) error {
-			return c.Webhooks.Unregister(ctx, target, lending.WebhookSubscription{WebhookURI: uri})
-		}}
+		return command{route: webhookGroup + "unregister", apply: set(""),
+			call: func(ctx context.Context, c *lending.Client) error {
+				return c.Webhooks.Unregister(ctx, target, lending.WebhookSubscription{WebhookURI: uri})
+			}}
 	}
 	return command{
 		route: webhookGroup + "register", apply: set(uri),
@@ -383,7 +393,8 @@ func (a *actor) step(at applicationAt, s applicationState) command {
 
 func (a *actor) anything(at applicationAt, s applicationState) command {
 	all := []func(applicationAt, applicationState) command{
-		a.bankData, a.process, a.company, a.applicant, a.secondApplicant, a.primary, a.calculate, a.rename, a.move, a.restart,
+		a.bankData, a.process, a.company, a.applicant, a.secondApplicant, a.primary, a.calculate, a.rename, a.move,
+		a.restart,
 		a.customerData, a.document, a.statement, a.message, a.link, a.cancel, a.traceless,
 	}
 	if len(s.Applicants) > 0 {
@@ -414,14 +425,15 @@ func (a *actor) bankData(at applicationAt, s applicationState) command {
 	data := fake.AccountsWith(fake.Booked("2026-08-03", "Invoice", "12500.00"))
 	accounts := data.Extra.(fake.BankData)
 	accounts.Accounts[0].AccountNumber = number
-	return at.on(applicationGroup+"add-or-update-banking-data/{applicationId}", func(ctx context.Context, c *lending.Client) error {
-		return second(c.Applications.AddOrUpdateBankingData(ctx, s.applicationID(), data, nil))
-	}, func(s *applicationState) {
-		s.Accounts = append(s.Accounts, number)
-		if s.Status == lendingtest.StatusCreated {
-			s.Status = lendingtest.StatusBankingData
-		}
-	})
+	return at.on(applicationGroup+"add-or-update-banking-data/{applicationId}",
+		func(ctx context.Context, c *lending.Client) error {
+			return second(c.Applications.AddOrUpdateBankingData(ctx, s.applicationID(), data, nil))
+		}, func(s *applicationState) {
+			s.Accounts = append(s.Accounts, number)
+			if s.Status == lendingtest.StatusCreated {
+				s.Status = lendingtest.StatusBankingData
+			}
+		})
 }
 
 func (a *actor) process(at applicationAt, s applicationState) command {
@@ -448,33 +460,39 @@ func (a *actor) process(at applicationAt, s applicationState) command {
 
 func (a *actor) company(at applicationAt, s applicationState) command {
 	name := a.name("company")
-	return at.on(approvalGroup+"add-company-details/{applicationId}", func(ctx context.Context, c *lending.Client) error {
-		return c.Approval.AddCompanyDetails(ctx, s.applicationID(), lending.CompanyDataRequest{Extra: catalog.Unpublished{"name": name}})
-	}, func(s *applicationState) {
-		s.Company = `{"name":"` + name + `"}`
-		if s.Status == lendingtest.StatusOfferReady {
-			s.Status = lendingtest.StatusInApproval
-		}
-	})
+	return at.on(approvalGroup+"add-company-details/{applicationId}",
+		func(ctx context.Context, c *lending.Client) error {
+			return c.Approval.AddCompanyDetails(ctx, s.applicationID(),
+				lending.CompanyDataRequest{Extra: catalog.Unpublished{"name": name}})
+		}, func(s *applicationState) {
+			s.Company = `{"name":"` + name + `"}`
+			if s.Status == lendingtest.StatusOfferReady {
+				s.Status = lendingtest.StatusInApproval
+			}
+		})
 }
 
 func (a *actor) applicant(at applicationAt, s applicationState) command {
 	first := a.name("applicant")
-	return at.on(approvalGroup+"add-primary-applicant-details/{applicationId}", func(ctx context.Context, c *lending.Client) error {
-		return c.Approval.AddPrimaryApplicantDetails(ctx, s.applicationID(), lending.PrimaryApplicantRequest{Extra: catalog.Unpublished{"firstName": first}})
-	}, func(s *applicationState) {
-		if len(s.Applicants) == 0 {
-			s.Applicants = make([]applicantState, 1)
-		}
-		s.Applicants[0].First = first
-	})
+	return at.on(approvalGroup+"add-primary-applicant-details/{applicationId}",
+		func(ctx context.Context, c *lending.Client) error {
+			return c.Approval.AddPrimaryApplicantDetails(ctx, s.applicationID(),
+				lending.PrimaryApplicantRequest{Extra: catalog.Unpublished{"firstName": first}})
+		}, func(s *applicationState) {
+			if len(s.Applicants) == 0 {
+				s.Applicants = make([]applicantState, 1)
+			}
+			s.Applicants[0].First = first
+		})
 }
 
 func (a *actor) secondApplicant(at applicationAt, s applicationState) command {
 	first := a.name("applicant")
-	c := at.on(approvalGroup+"add-secondary-applicant-details/{applicationId}", func(ctx context.Context, c *lending.Client) error {
-		return c.Approval.AddSecondaryApplicantDetails(ctx, s.applicationID(), lending.SecondaryApplicantRequest{Extra: catalog.Unpublished{"firstName": first}})
-	}, func(s *applicationState) { s.Applicants = append(s.Applicants, applicantState{First: first}) })
+	c := at.on(approvalGroup+"add-secondary-applicant-details/{applicationId}",
+		func(ctx context.Context, c *lending.Client) error {
+			return c.Approval.AddSecondaryApplicantDetails(ctx, s.applicationID(),
+				lending.SecondaryApplicantRequest{Extra: catalog.Unpublished{"firstName": first}})
+		}, func(s *applicationState) { s.Applicants = append(s.Applicants, applicantState{First: first}) })
 	c.settle = func(ctx context.Context, c *lending.Client) (bool, error) {
 		list, err := c.Approval.Applicants(ctx, s.applicationID())
 		return len(list) > len(s.Applicants), err
@@ -484,43 +502,49 @@ func (a *actor) secondApplicant(at applicationAt, s applicationState) command {
 
 func (a *actor) primary(at applicationAt, s applicationState) command {
 	id := fmt.Sprintf("account-%d", 1+a.random.IntN(len(s.Accounts)+1)) // the last there is not
-	return at.on(approvalGroup+"set-primary-bank-account/{applicationId}/{id}", func(ctx context.Context, c *lending.Client) error {
-		return c.Approval.SetPrimaryBankAccount(ctx, s.applicationID(), id)
-	}, func(s *applicationState) { s.Primary = id })
+	return at.on(approvalGroup+"set-primary-bank-account/{applicationId}/{id}",
+		func(ctx context.Context, c *lending.Client) error {
+			return c.Approval.SetPrimaryBankAccount(ctx, s.applicationID(), id)
+		}, func(s *applicationState) { s.Primary = id })
 }
 
 func (a *actor) sign(at applicationAt, s applicationState, i int) command {
 	image := lending.SignatureImage([]byte("\x89PNG"))
-	return at.on(approvalGroup+"sign-contract/{applicationId}/{applicantId}", func(ctx context.Context, c *lending.Client) error {
-		return c.Approval.SignContract(ctx, s.applicationID(), lending.ApplicantID(uuid.MustParse(s.Applicants[i].id)),
-			&lending.SignaturesRequest{MIMEType: "image/png", Signature: image, Signature2: image})
-	}, func(s *applicationState) {
-		s.Applicants[i].Signed = true
-		if !slices.ContainsFunc(s.Applicants, func(p applicantState) bool { return !p.Signed }) {
-			s.Loan, s.Status = &loanState{Available: s.Offer}, lendingtest.StatusLoanOpened
-		}
-	})
+	return at.on(approvalGroup+"sign-contract/{applicationId}/{applicantId}",
+		func(ctx context.Context, c *lending.Client) error {
+			return c.Approval.SignContract(ctx, s.applicationID(),
+				lending.ApplicantID(uuid.MustParse(s.Applicants[i].id)),
+				&lending.SignaturesRequest{MIMEType: "image/png", Signature: image, Signature2: image})
+		}, func(s *applicationState) {
+			s.Applicants[i].Signed = true
+			if !slices.ContainsFunc(s.Applicants, func(p applicantState) bool { return !p.Signed }) {
+				s.Loan, s.Status = &loanState{Available: s.Offer}, lendingtest.StatusLoanOpened
+			}
+		})
 }
 
 func (a *actor) rename(at applicationAt, s applicationState) command {
 	name := a.name("renamed") + " & Söhne"
-	return at.on(changingGroup+"update-application-name/{applicationId}", func(ctx context.Context, c *lending.Client) error {
-		return second(c.Applications.UpdateName(ctx, s.applicationID(), name))
-	}, func(s *applicationState) { s.Name = name })
+	return at.on(changingGroup+"update-application-name/{applicationId}",
+		func(ctx context.Context, c *lending.Client) error {
+			return second(c.Applications.UpdateName(ctx, s.applicationID(), name))
+		}, func(s *applicationState) { s.Name = name })
 }
 
 func (a *actor) move(at applicationAt, s applicationState) command {
 	name, zip := a.name("moved"), a.name("zip")
-	return at.on(changingGroup+"update-application-name-and-zip-code/{applicationId}", func(ctx context.Context, c *lending.Client) error {
-		return second(c.Applications.UpdateNameAndZipCode(ctx, s.applicationID(), name, zip))
-	}, func(s *applicationState) { s.Name, s.Zip = name, zip })
+	return at.on(changingGroup+"update-application-name-and-zip-code/{applicationId}",
+		func(ctx context.Context, c *lending.Client) error {
+			return second(c.Applications.UpdateNameAndZipCode(ctx, s.applicationID(), name, zip))
+		}, func(s *applicationState) { s.Name, s.Zip = name, zip })
 }
 
 func (a *actor) restart(at applicationAt, s applicationState) command {
 	data := lending.ApplicationData{Name: a.name("restarted"), ZipCode: a.name("zip"), StartDate: catalog.Start}
-	return at.on(changingGroup+"update-application-data/{applicationId}", func(ctx context.Context, c *lending.Client) error {
-		return second(c.Applications.UpdateData(ctx, s.applicationID(), data))
-	}, func(s *applicationState) { s.Name, s.Zip = data.Name, data.ZipCode })
+	return at.on(changingGroup+"update-application-data/{applicationId}",
+		func(ctx context.Context, c *lending.Client) error {
+			return second(c.Applications.UpdateData(ctx, s.applicationID(), data))
+		}, func(s *applicationState) { s.Name, s.Zip = data.Name, data.ZipCode })
 }
 
 func (a *actor) customerData(at applicationAt, s applicationState) command {
@@ -540,14 +564,16 @@ func (a *actor) customerData(at applicationAt, s applicationState) command {
 }
 
 func (a *actor) file(kind string) lending.Document {
-	return lending.Document{Name: a.name(kind) + ".pdf", Content: strings.NewReader(strings.Repeat("%PDF", 1+a.random.IntN(20_000)))}
+	return lending.Document{Name: a.name(kind) + ".pdf",
+		Content: strings.NewReader(strings.Repeat("%PDF", 1+a.random.IntN(20_000)))}
 }
 
 func (a *actor) statement(at applicationAt, s applicationState) command {
 	file := a.file("statement")
-	return at.on(applicationGroup+"submit-bankstatement-document/{applicationId}", func(ctx context.Context, c *lending.Client) error {
-		return c.Applications.SubmitBankStatement(ctx, s.applicationID(), file)
-	}, func(s *applicationState) { s.Documents = append(s.Documents, file.Name) })
+	return at.on(applicationGroup+"submit-bankstatement-document/{applicationId}",
+		func(ctx context.Context, c *lending.Client) error {
+			return c.Applications.SubmitBankStatement(ctx, s.applicationID(), file)
+		}, func(s *applicationState) { s.Documents = append(s.Documents, file.Name) })
 }
 
 func (a *actor) document(at applicationAt, s applicationState) command {
@@ -560,19 +586,23 @@ func (a *actor) document(at applicationAt, s applicationState) command {
 func (a *actor) requirement(at applicationAt, s applicationState) command {
 	file, i := a.file("required"), a.random.IntN(len(s.Requirements))
 	wanted := s.Requirements[i]
-	return at.on(approvalGroup+"submit-required-document/{applicationId}", func(ctx context.Context, c *lending.Client) error {
-		return c.Approval.SubmitRequiredDocument(ctx, s.applicationID(), lending.RequirementID(uuid.MustParse(wanted.id)), wanted.fileType, file)
-	}, func(s *applicationState) {
-		s.Documents = append(s.Documents, file.Name)
-		s.Requirements[i].Submitted = true
-	})
+	return at.on(approvalGroup+"submit-required-document/{applicationId}",
+		func(ctx context.Context, c *lending.Client) error {
+			return c.Approval.SubmitRequiredDocument(ctx, s.applicationID(),
+				lending.RequirementID(uuid.MustParse(wanted.id)), wanted.fileType, file)
+		}, func(s *applicationState) {
+			s.Documents = append(s.Documents, file.Name)
+			s.Requirements[i].Submitted = true
+		})
 }
 
 func (a *actor) message(at applicationAt, s applicationState) command {
 	text := a.name("message")
-	c := at.on("POST /api/Communication/post-messages/{applicationId}", func(ctx context.Context, c *lending.Client) error {
-		return c.Communication.Post(ctx, s.applicationID(), &lending.CommunicationRequest{Extra: catalog.Unpublished{"message": text}})
-	}, func(s *applicationState) { s.Messages = append(s.Messages, text) })
+	c := at.on("POST /api/Communication/post-messages/{applicationId}",
+		func(ctx context.Context, c *lending.Client) error {
+			return c.Communication.Post(ctx, s.applicationID(),
+				&lending.CommunicationRequest{Extra: catalog.Unpublished{"message": text}})
+		}, func(s *applicationState) { s.Messages = append(s.Messages, text) })
 	c.settle = func(ctx context.Context, c *lending.Client) (bool, error) {
 		list, err := c.Communication.Messages(ctx, s.applicationID(), nil)
 		return len(list) > len(s.Messages), err
@@ -590,9 +620,10 @@ func (a *actor) cancel(at applicationAt, s applicationState) command {
 	if a.random.IntN(4) > 0 {
 		return a.message(at, s) // not much happens to an application that is cancelled
 	}
-	return at.on(applicationGroup+"cancel-application/{applicationId}", func(ctx context.Context, c *lending.Client) error {
-		return c.Applications.Cancel(ctx, s.applicationID())
-	}, func(s *applicationState) { s.Status = lendingtest.StatusCancelled })
+	return at.on(applicationGroup+"cancel-application/{applicationId}",
+		func(ctx context.Context, c *lending.Client) error {
+			return c.Applications.Cancel(ctx, s.applicationID())
+		}, func(s *applicationState) { s.Status = lendingtest.StatusCancelled })
 }
 
 // traceless are commands of which the service keeps nothing.
@@ -603,9 +634,11 @@ func (a *actor) traceless(at applicationAt, s applicationState) command {
 			return second(c.Applications.QuickTest(ctx, s.applicationID(), nil))
 		}, nil)
 	case 1:
-		return at.on(calculationGroup+"application-loc-calculation", func(ctx context.Context, c *lending.Client) error {
-			return second(c.Calculation.LineOfCredit(ctx, s.applicationID(), &lending.CalculationRequest{Amount: "1000", Terms: 6}))
-		}, nil)
+		return at.on(calculationGroup+"application-loc-calculation",
+			func(ctx context.Context, c *lending.Client) error {
+				return second(c.Calculation.LineOfCredit(ctx, s.applicationID(),
+					&lending.CalculationRequest{Amount: "1000", Terms: 6}))
+			}, nil)
 	}
 	return at.on(changingGroup+"application-offer/{applicationId}", func(ctx context.Context, c *lending.Client) error {
 		return second(c.Applications.Offer(ctx, s.applicationID(), &lending.OfferOptions{Force: true}))
@@ -614,9 +647,10 @@ func (a *actor) traceless(at applicationAt, s applicationState) command {
 
 func (a *actor) calculate(at applicationAt, s applicationState) command {
 	amount := 100_00 + a.random.IntN(2_000_00)
-	return at.on(calculationGroup+"application-invoice-calculation", func(ctx context.Context, c *lending.Client) error {
-		return second(c.Calculation.Invoice(ctx, s.applicationID(), calculation(amount)))
-	}, func(s *applicationState) { s.Calculation = amount })
+	return at.on(calculationGroup+"application-invoice-calculation",
+		func(ctx context.Context, c *lending.Client) error {
+			return second(c.Calculation.Invoice(ctx, s.applicationID(), calculation(amount)))
+		}, func(s *applicationState) { s.Calculation = amount })
 }
 
 func calculation(cents int) *lending.CalculationRequest {
@@ -625,7 +659,8 @@ func calculation(cents int) *lending.CalculationRequest {
 
 func (a *actor) begin(at applicationAt, s applicationState) command {
 	return at.on(loanGroup+"make-withdrawal-invoice/{loanId}", func(ctx context.Context, c *lending.Client) error {
-		begun, err := c.Loans.WithdrawInvoice(ctx, s.loanID(), lending.InvoiceWithdrawalRequest{Calculation: *calculation(max(s.Calculation, 1))})
+		begun, err := c.Loans.WithdrawInvoice(ctx, s.loanID(),
+			lending.InvoiceWithdrawalRequest{Calculation: *calculation(max(s.Calculation, 1))})
 		if err == nil {
 			a.begun[s.Loan.id] = begun
 		}
@@ -640,9 +675,11 @@ func (a *actor) resend(at applicationAt, s applicationState) command {
 }
 
 func (a *actor) creditLine(at applicationAt, s applicationState) command {
-	return at.on(loanGroup+"make-withdrawal-line-of-credit/{loanId}", func(ctx context.Context, c *lending.Client) error {
-		return second(c.Loans.WithdrawLineOfCredit(ctx, s.loanID(), lending.LineOfCreditWithdrawalRequest{Extra: catalog.Unpublished{"amount": 100}}))
-	}, func(s *applicationState) { s.Loan.OTPs++ })
+	return at.on(loanGroup+"make-withdrawal-line-of-credit/{loanId}",
+		func(ctx context.Context, c *lending.Client) error {
+			return second(c.Loans.WithdrawLineOfCredit(ctx, s.loanID(),
+				lending.LineOfCreditWithdrawalRequest{Extra: catalog.Unpublished{"amount": 100}}))
+		}, func(s *applicationState) { s.Loan.OTPs++ })
 }
 
 // confirm moves money. An outcome that is not success leaves what was begun, so that

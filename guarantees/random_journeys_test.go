@@ -57,14 +57,16 @@ func TestRandomJourneys(t *testing.T) {
 	t.Logf("%d journeys from seed %d: %d commands, %d reads, %d outcomes settled, %d withdrawals; outcomes %v",
 		count, first, all.commands, all.reads, all.settled, all.withdrawn, all.outcomes)
 	if count >= fewJourneys {
-		for _, outcome := range []lending.Outcome{lending.OutcomeUnknown, lending.OutcomeNotSent, lending.OutcomeRejected, lending.OutcomeDone} {
+		for _, outcome := range []lending.Outcome{lending.OutcomeUnknown, lending.OutcomeNotSent,
+			lending.OutcomeRejected, lending.OutcomeDone} {
 			assert.Positive(t, all.outcomes[outcome.String()], "no journey had the outcome %s", outcome)
 		}
 		assert.Positive(t, all.outcomes["success"])
 		assert.Positive(t, all.settled, "no unknown outcome was settled by a read")
 		assert.Positive(t, all.withdrawn, "no journey came as far as a withdrawal")
 	}
-	assert.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+1 }, 10*time.Second, 10*time.Millisecond, // one is Eventually's
+	// one is Eventually's
+	assert.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+1 }, 10*time.Second, 10*time.Millisecond,
 		"goroutines are left: %d before, %d now", before, runtime.NumGoroutine())
 }
 
@@ -115,7 +117,8 @@ func (j *journey) report(t *testing.T, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	last := j.lines[max(0, len(j.lines)-12):]
-	t.Errorf("journey over %s with %d actors: %v\nto see it again: %s=1 %s=%d go test -run TestRandomJourneys ./guarantees\nits last calls:\n%s",
+	t.Errorf("journey over %s with %d actors: %v\nto see it again: %s=1 %s=%d go test -run TestRandomJourneys "+
+		"./guarantees\nits last calls:\n%s",
 		j.wire, j.actors, err, journeysVariable, seeds.Variable, j.seed, strings.Join(last, "\n"))
 }
 
@@ -127,8 +130,9 @@ func (j *journey) run() error {
 	var all sync.WaitGroup
 	for i := range j.actors {
 		a := &actor{
-			random: rand.New(rand.NewPCG(uint64(j.seed), uint64(i))), service: j.service, domain: fmt.Sprintf("actor%d.example", i),
-			world: &world{}, seen: &world{}, begun: map[string]*lending.InvoiceWithdrawal{},
+			random: rand.New(rand.NewPCG(uint64(j.seed), uint64(i))), service: j.service,
+			domain: fmt.Sprintf("actor%d.example", i),
+			world:  &world{}, seen: &world{}, begun: map[string]*lending.InvoiceWithdrawal{},
 		}
 		all.Go(func() {
 			for range callsOfAJourney / j.actors {
@@ -144,7 +148,8 @@ func (j *journey) run() error {
 	}
 	for _, route := range j.service.Routes() {
 		executed, least, most := j.service.Executed(route), j.done[route], j.done[route]+j.maybe[route]
-		if most > 0 && route != changingGroup+"application-offer/{applicationId}" && (executed < least || executed > most) {
+		if most > 0 && route != changingGroup+"application-offer/{applicationId}" &&
+			(executed < least || executed > most) {
 			return fmt.Errorf("%s was executed %d times, the client knows of %d to %d", route, executed, least, most)
 		}
 	}
@@ -285,7 +290,8 @@ func (j *journey) judge(a *actor, c command, err error) error {
 	seen := observe(j.service, a.domain)
 	happened := seen.text() == with.text() && outcome != lending.OutcomeRejected && outcome != lending.OutcomeNotSent
 	if !happened && seen.text() != without.text() {
-		return fmt.Errorf("%s: outcome %s (%w), but the service has\n%s\nand not\n%s", c.route, outcome, err, seen.text(), with.text())
+		return fmt.Errorf("%s: outcome %s (%w), but the service has\n%s\nand not\n%s", c.route, outcome, err,
+			seen.text(), with.text())
 	}
 	j.mu.Lock()
 	switch {

@@ -50,24 +50,31 @@ func TestReadComesBackWhenItIsTold(t *testing.T) {
 		header   func() []string
 		min, max time.Duration
 	}{
-		{"seconds", func() []string { return []string{"Retry-After", "3600"} }, time.Hour + 100*time.Millisecond, time.Hour + time.Second},
-		{"date", func() []string { return []string{"Retry-After", inAnHour()} }, time.Hour + 100*time.Millisecond, time.Hour + time.Second},
+		{"seconds", func() []string { return []string{"Retry-After", "3600"} }, time.Hour + 100*time.Millisecond,
+			time.Hour + time.Second},
+		{"date", func() []string { return []string{"Retry-After", inAnHour()} }, time.Hour + 100*time.Millisecond,
+			time.Hour + time.Second},
 		{"date of a clock that is two days behind", func() []string {
 			past := time.Now().AddDate(0, 0, -2).UTC()
-			return []string{"Retry-After", past.Add(time.Minute).Format(http.TimeFormat), "Date", past.Format(http.TimeFormat)}
+			return []string{"Retry-After", past.Add(time.Minute).Format(http.TimeFormat), "Date",
+				past.Format(http.TimeFormat)}
 		}, time.Minute + 100*time.Millisecond, time.Minute + time.Second},
 		{"date that is past", func() []string {
 			return []string{"Retry-After", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat)}
 		}, 100 * time.Millisecond, 500 * time.Millisecond},
 		{"none", func() []string { return nil }, 100 * time.Millisecond, 500 * time.Millisecond},
-		{"zero", func() []string { return []string{"Retry-After", "0"} }, 100 * time.Millisecond, 500 * time.Millisecond},
-		{"negative", func() []string { return []string{"Retry-After", "-5"} }, 100 * time.Millisecond, 500 * time.Millisecond},
-		{"nonsense", func() []string { return []string{"Retry-After", "soon"} }, 100 * time.Millisecond, 500 * time.Millisecond},
+		{"zero", func() []string { return []string{"Retry-After", "0"} }, 100 * time.Millisecond,
+			500 * time.Millisecond},
+		{"negative", func() []string { return []string{"Retry-After", "-5"} }, 100 * time.Millisecond,
+			500 * time.Millisecond},
+		{"nonsense", func() []string { return []string{"Retry-After", "soon"} }, 100 * time.Millisecond,
+			500 * time.Millisecond},
 	} {
 		for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
 			t.Run(fmt.Sprint(status, " ", test.name), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					client, attempts := inOrder(t, wire.Reply(status, busy, test.header()...), wire.Reply(200, `"Open"`))
+					client, attempts := inOrder(t, wire.Reply(status, busy, test.header()...),
+						wire.Reply(200, `"Open"`))
 					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
 					defer cancel()
 					start := time.Now()
@@ -123,14 +130,17 @@ func TestReadGivesUpAtOnceWhereWaitingIsNoUse(t *testing.T) {
 // TestReadKeepsTheLastAnswer holds that the end of the context does not hide what the
 // service said before.
 func TestReadKeepsTheLastAnswer(t *testing.T) {
-	for name, second := range map[string]wire.RoundTripper{"while it waits": nil, "while it is sent again": stalls} {
-		t.Run(name, func(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		second wire.RoundTripper
+	}{{"while it waits", nil}, {"while it is sent again", stalls}} {
+		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				answers := []wire.RoundTripper{wire.Reply(503, busy, "Retry-After", "1800")}
 				end := 10 * time.Second
-				if second != nil {
+				if test.second != nil {
 					answers[0] = wire.Reply(503, busy)
-					answers = append(answers, second)
+					answers = append(answers, test.second)
 				}
 				client, _ := inOrder(t, answers...)
 				ctx, cancel := context.WithCancel(t.Context())
@@ -145,7 +155,8 @@ func TestReadKeepsTheLastAnswer(t *testing.T) {
 				require.ErrorAs(t, err, &failed)
 				assert.Equal(t, 503, failed.StatusCode)
 				assert.Equal(t, "Busy", failed.Problem.ErrorCode)
-				assert.Equal(t, "lending: GET /api/Application/application-status/{applicationId}: 503 Service Unavailable: context canceled: errorCode Busy: trace trace-1", err.Error())
+				assert.Equal(t, "lending: GET /api/Application/application-status/{applicationId}: 503 Service "+
+					"Unavailable: context canceled: errorCode Busy: trace trace-1", err.Error())
 			})
 		})
 	}
@@ -153,10 +164,13 @@ func TestReadKeepsTheLastAnswer(t *testing.T) {
 
 func TestReadEndsAfterFiveAttempts(t *testing.T) {
 	reset := wire.RoundTripper(func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF })
-	for name, answer := range map[string]wire.RoundTripper{"503": wire.Reply(503, busy), "408": wire.Reply(408, ""), "reset": reset} {
-		t.Run(name, func(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		answer wire.RoundTripper
+	}{{"503", wire.Reply(503, busy)}, {"408", wire.Reply(408, "")}, {"reset", reset}} {
+		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				client, attempts := inOrder(t, answer)
+				client, attempts := inOrder(t, test.answer)
 				start := time.Now()
 				_, err := client.Applications.Status(t.Context(), catalog.Application)
 				require.Error(t, err)
@@ -178,23 +192,29 @@ func TestReadIsSentABoundedNumberOfTimes(t *testing.T) {
 	foreign := func(transport *http.Transport) lending.Option {
 		return lending.WithHTTPClient(&http.Client{Transport: transport})
 	}
-	for name, test := range map[string]struct {
+	for _, test := range []struct {
+		name   string
 		fault  fault
 		client func(*http.Transport) lending.Option
 		least  int
 		most   int
 		fails  string
 	}{
-		"HTTP/2, GOAWAY before the stream":       {fault{Client: "h2c", On: "always", Then: "goaway-before"}, foreign, 5, 10, "again and again"},
-		"HTTP/2, GOAWAY after the stream":        {fault{Client: "h2c", On: "always", Then: "goaway-after"}, foreign, 5, 10, "connection closed"},
-		"HTTP/2, RST_STREAM, protocol":           {fault{Client: "h2c", On: "always", Then: "reset-protocol"}, foreign, 5, 10, ""},
-		"HTTP/1.1, five stale connections":       {fault{On: "warm", Then: "rst", Warm: 5}, foreign, 1, 6, "-"},
-		"HTTP/1.1, five stale connections, own":  {fault{On: "warm", Then: "rst", Warm: 5}, own, 1, 6, "-"},
-		"HTTP/1.1, all connections go stale":     {fault{On: "always", Then: "fin", Warm: 5}, foreign, 5, 10, ""},
-		"HTTP/1.1, twelve stale connections":     {fault{On: "warm", Then: "rst", Warm: 12}, foreign, 10, 10, "again and again"},
-		"HTTP/1.1, twelve stale connections own": {fault{On: "warm", Then: "rst", Warm: 12}, own, 10, 10, "again and again"},
+		{"HTTP/2, GOAWAY before the stream", fault{Client: "h2c", On: "always", Then: "goaway-before"}, foreign, 5, 10,
+			"again and again"},
+		{"HTTP/2, GOAWAY after the stream", fault{Client: "h2c", On: "always", Then: "goaway-after"}, foreign, 5, 10,
+			"connection closed"},
+		{"HTTP/2, RST_STREAM, protocol", fault{Client: "h2c", On: "always", Then: "reset-protocol"}, foreign, 5, 10,
+			""},
+		{"HTTP/1.1, five stale connections", fault{On: "warm", Then: "rst", Warm: 5}, foreign, 1, 6, "-"},
+		{"HTTP/1.1, five stale connections, own", fault{On: "warm", Then: "rst", Warm: 5}, own, 1, 6, "-"},
+		{"HTTP/1.1, all connections go stale", fault{On: "always", Then: "fin", Warm: 5}, foreign, 5, 10, ""},
+		{"HTTP/1.1, twelve stale connections", fault{On: "warm", Then: "rst", Warm: 12}, foreign, 10, 10,
+			"again and again"},
+		{"HTTP/1.1, twelve stale connections own", fault{On: "warm", Then: "rst", Warm: 12}, own, 10, 10,
+			"again and again"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			service := newFaultServer(t, test.fault, `"Open"`)
 			defer service.Close()
@@ -203,8 +223,10 @@ func TestReadIsSentABoundedNumberOfTimes(t *testing.T) {
 			transport.Protocols.SetHTTP1(test.fault.Client == "")
 			transport.Protocols.SetUnencryptedHTTP2(test.fault.Client == "h2c")
 			var attempts atomic.Int32 // of the last call
-			client := wire.NewClient(t, service.URL(), test.client(transport), lending.WithTokenSource(lending.StaticToken("t")),
-				lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
+			client := wire.NewClient(t, service.URL(), test.client(transport),
+				lending.WithTokenSource(lending.StaticToken("t")),
+				lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context,
+					func(lending.Call)) {
 					return ctx, func(c lending.Call) { attempts.Store(int32(c.Attempts)) }
 				}))
 			service.warm(t, client)

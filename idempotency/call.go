@@ -14,6 +14,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // What the log did with a call: see [lending.Call].Idempotency.
@@ -312,7 +313,7 @@ func (k *keyedCall) verdict(ctx context.Context) (verdict, error) {
 	if err != nil {
 		return verdict{}, err
 	}
-	v := k.row.compare(k.call, k.data.Before, after)
+	v := k.row.judge(k.call, k.data.Before, after)
 	if v.happened && k.row.answer != nil {
 		v.answer, err = k.row.answer(ctx, k.call, k.data.Before, after)
 	}
@@ -355,7 +356,7 @@ func (k *keyedCall) refuse(why Error) error {
 	if failed, ok := errors.AsType[*lending.Error](why.cause); ok {
 		why.RetryAfter = max(why.RetryAfter, failed.RetryAfter)
 	}
-	why.cause = hide(why.cause)
+	why.cause = redact.Hide(why.cause)
 	e := k.call.Error(&why)
 	switch {
 	case e.StatusCode != 0: // of this call: it was sent

@@ -4,23 +4,21 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"strconv"
+	"fmt"
 
 	"github.com/lendingapi/lending-go"
 )
 
-// route is the row of a mutation in the table of checks. A row without setsValue and without
-// check leaves the decision to a person.
+// route is the row of a mutation in the table of checks. The zero route leaves the decision to
+// a person.
 type route struct {
 	note      string // for a person, or an assumption
 	setsValue bool   // may be sent again, because it sets what it set before
 
-	// check is made before the mutation is sent, and again when its answer is lost.
-	check  func(context.Context, *lending.MutationCall) (snapshot, error)
-	unique bool // what was there before can have hidden it
-	proves bool // a changed state shows that it happened
-	unseen bool // that it is not seen proves little
-	gone   bool // it removes one record, instead of adding one
+	// check is made before the mutation is sent, and again after a lost answer; compare says
+	// what the difference means.
+	check   func(context.Context, *lending.MutationCall) (snapshot, error)
+	compare comparison
 
 	// answer rebuilds the answer of a mutation that has happened; nil if that is not possible.
 	answer func(context.Context, *lending.MutationCall, *snapshot, snapshot) ([]byte, error)
@@ -38,14 +36,12 @@ type snapshot struct {
 
 func routeName(call *lending.MutationCall) string { return call.Method() + " " + call.Route() }
 
-// settlementOf is the table: it has a row for each mutation, what is read before and after it, and what the
-// difference says. The reads and what follows from them use published facts only; no
-// absence is absolute: it assumes [JournalOptions].Quiet, and reads that show what was
-// written before.
+// routeOf is the table of checks. The checks and their conclusions use published facts only.
+// No absence is absolute: it assumes MaxLateness, and reads that show earlier writes.
 //
-// Where another actor can do the same to the same list, beyond the commands that share the
-// scope, exactly one more is taken for ours: it is never sent twice, but ours may be
-// missing. Two more are left to a person.
+// Another actor can do the same to the same list without the lock. Exactly one record more is
+// taken for ours then: the mutation is never sent twice, but ours may be missing. Two more are
+// left to a person.
 //
 //nolint:funlen // it is a table
 func routeOf(call *lending.MutationCall) route {
@@ -53,43 +49,35 @@ func routeOf(call *lending.MutationCall) route {
 		return route{}
 	}
 	switch routeName(call) {
-	// The e-mail address identifies a customer, so that two commands for one need no scope.
+	// The e-mail address identifies a customer: two requests for one address need no lock.
 	case "POST /api/Application/create-customer":
-		return route{check: checkCustomer, unique: true, answer: rebuiltCustomer}
+		return route{check: checkCustomer, compare: firstOfItsName, answer: rebuiltCustomer}
 	case "POST /api/ApplicationBulk/create-customers":
-		return route{check: checkCustomers, unique: true}
+		return route{check: checkCustomers, compare: firstOfItsName}
 
 	// One more in the customer's list. Its id is the new UUID that Applications.Get accepts.
 	case "POST /api/Application/create-application":
-		return route{
-			check: checkApplications, answer: rebuiltApplication, lock: lockOfCustomer,
-		}
+		return route{check: checkApplications, compare: oneMore, answer: rebuiltApplication, lock: lockOfCustomer}
 	case "POST /api/ApplicationBulk/create-applications":
 		return route{
-			check: checkApplications, lock: lockOfCustomer,
+			check: checkApplications, compare: oneMore, lock: lockOfCustomer,
 			note: "applications of several customers cannot be told apart by reads",
 		}
 
 	// The fields of the request are not published: neither customer nor e-mail is known.
-	case "POST /api/Application/create-application-and-applicant":
-		return route{
-			note: "whose application it is stands in fields that are not published",
-		}
-	case "POST /api/Application/create-customer-and-application", "POST /api/Application/create-customer-and-application-and-applicant":
-		return route{
-			note: "whose application it is stands in fields that are not published",
-		}
+	case "POST /api/Application/create-application-and-applicant",
+		"POST /api/Application/create-customer-and-application",
+		"POST /api/Application/create-customer-and-application-and-applicant":
+		return route{note: "whose application it is stands in fields that are not published"}
 
 	// An offer where there was none, or another one. "Once; do not poll or auto-retry it".
 	case "GET /api/Application/process-application/{applicationId}":
 		return route{
-			check: checkOffer, proves: true, unseen: true, answer: rebuiltOffer, lock: lockOf("offer"),
-			note: "there is no new offer: it was refused, or has not begun, or is under way", // or there was one that the look before was not shown
+			check: checkOffer, compare: seenOnly, answer: rebuiltOffer, lock: lockOf("offer"),
+			note: "there is no new offer: it was refused, or has not begun, or is under way", // or an old one was not shown before
 		}
 	case "GET /api/Application/application-offer/{applicationId}":
-		return route{
-			lock: lockOf("offer"), note: "what force does is not published",
-		}
+		return route{lock: lockOf("offer"), note: "what force does is not published"}
 
 	// They set a value: that the same once more changes nothing is assumed.
 	case "POST /api/Application/add-or-update-banking-data/{applicationId}":
@@ -103,9 +91,7 @@ func routeOf(call *lending.MutationCall) route {
 	case "POST /api/Application/cancel-application/{applicationId}":
 		return route{setsValue: true, lock: lockOf("cancel")}
 	case "POST /api/ApplicationApproval/set-primary-bank-account/{applicationId}/{id}":
-		return route{
-			setsValue: true, lock: lockOf("primary account"),
-		}
+		return route{setsValue: true, lock: lockOf("primary account")}
 	case "POST /api/Calculation/application-loc-calculation-slider",
 		"POST /api/Calculation/application-loc-calculation",
 		"POST /api/Calculation/application-invoice-calculation":
@@ -115,71 +101,85 @@ func routeOf(call *lending.MutationCall) route {
 	case "POST /api/ApplicationApproval/add-primary-applicant-details/{applicationId}",
 		"POST /api/ApplicationApproval/add-secondary-applicant-details/{applicationId}":
 		return route{
-			check: checkApplicants, unseen: true, lock: lockOf("applicants"), note: "no applicant has been added to the list",
+			check: checkApplicants, compare: seenOnly, lock: lockOf("applicants"),
+			note: "no applicant has been added to the list",
 		}
 
-	// Money moves: one withdrawal more. Only where transactions and balance have not
-	// changed either it is absent.
+	// Money moves: one withdrawal more. It is absent only if transactions and balance have not
+	// changed either.
 	case "POST /api/Loan/confirm-withdrawal-invoice/{loanId}":
 		return route{
-			check: checkWithdrawals, lock: lockOf("withdrawals"),
+			check: checkWithdrawals, compare: oneMore, lock: lockOf("withdrawals"),
 			note: "there is no withdrawal more, but the transactions or the balance have changed",
 		}
-	// They send a one-time password, and move no money: [SafeToRepeat] is sensible.
+	// They send a one-time password, and move no money: SafeToRepeat is sensible.
 	case "POST /api/Loan/make-withdrawal-line-of-credit/{loanId}", "POST /api/Loan/make-withdrawal-invoice/{loanId}":
-		return route{
-			lock: lockOf("withdrawals"), note: "no read shows a withdrawal that waits for its password",
-		}
+		return route{lock: lockOf("withdrawals"), note: "no read shows a withdrawal that waits for its password"}
 
 	// "Registering again updates the URI and event list only." Of the address it is assumed.
 	case "POST /api/Webhook/register", "POST /api/Webhook/update-webhook-uri":
 		return route{setsValue: true, lock: lockOf("subscription")}
 	case "POST /api/Webhook/unregister":
-		return route{check: checkSubscription, gone: true, lock: lockOf("subscription")}
+		return route{check: checkSubscription, compare: oneLess, lock: lockOf("subscription")}
 	case "POST /api/Webhook/update-all":
 		return route{lock: lockOf("subscription"), note: "what it changes is not published"}
 
-	// Nothing published shows whether they have happened; the reads are hints.
-	case "POST /api/Application/quick-test/{applicationId}", "POST /api/Application/submit-bankstatement-document/{applicationId}":
-		return route{}
-	case "POST /api/ApplicationApproval/add-company-details/{applicationId}":
-		return route{}
-	case "POST /api/ApplicationApproval/submit-required-document/{applicationId}":
-		return route{}
-	case "POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}":
-		return route{}
 	case "POST /api/Communication/post-messages/{applicationId}":
 		return route{note: "people write there too"}
-	case "POST /api/ApplicationApproval/submit-document/{applicationId}",
-		"POST /api/Application/send-application-link",
-		"POST /api/Loan/resend-withdrawal-otp/{loanId}",
-		"POST /api/Webhook/handler",
-		"POST /api/Webhook/generate-simulated-webhook":
-		return route{}
-
 	}
-	return route{} // of a route that this package does not know
+	return route{} // nothing published shows whether it has happened
 }
 
-// compare returns what a check after the mutation says of it, with the one before.
-func (r route) compare(call *lending.MutationCall, before *snapshot, after snapshot) verdict {
-	step := records(call)
-	if r.gone {
-		step = -step
-	}
-	switch {
-	case before == nil || before.Count < 0 || after.Count < 0:
-		return verdict{why: "what was there before is not known"}
-	case r.unique && before.Count > 0:
+// comparison says what the snapshots before and after a mutation of n records mean.
+type comparison func(before, after snapshot, n int) verdict
+
+// oneMore takes n records more for the mutation, and an unchanged list for its absence.
+func oneMore(before, after snapshot, n int) verdict { return counted(before, after, n) }
+
+// oneLess is oneMore for a mutation that removes a record.
+func oneLess(before, after snapshot, n int) verdict { return counted(before, after, -n) }
+
+// firstOfItsName is oneMore for a record that can be there once: an earlier one hides it.
+func firstOfItsName(before, after snapshot, n int) verdict {
+	if before.Count > 0 {
 		return verdict{why: "it was there before"}
-	case after.Count == before.Count+step, after.Count == before.Count && after.Count > 0 && r.proves && after.State != before.State:
+	}
+	return counted(before, after, n)
+}
+
+// seenOnly takes a new or another record for the mutation. That none is seen proves little.
+func seenOnly(before, after snapshot, n int) verdict {
+	v := counted(before, after, n)
+	another := after.Count == before.Count && after.Count > 0 && after.State != before.State
+	switch {
+	case another:
+		return verdict{happened: true}
+	case v.absent:
+		return verdict{early: true}
+	}
+	return v
+}
+
+func counted(before, after snapshot, step int) verdict {
+	switch want := before.Count + step; {
+	case after.Count == want:
 		return verdict{happened: true}
 	case after.Count != before.Count:
-		return verdict{why: "there are " + strconv.Itoa(after.Count) + " records where there were " + strconv.Itoa(before.Count), early: after.Count < before.Count+step}
-	case r.unseen, after.State != before.State:
-		return verdict{why: cmp.Or(r.note, "what else there is has changed"), early: true}
+		return verdict{why: fmt.Sprintf("there are %d records where there were %d", after.Count, before.Count), early: after.Count < want}
+	case after.State != before.State:
+		return verdict{early: true}
 	}
 	return verdict{absent: true}
+}
+
+// judge returns what a check after the mutation says of it, with the one before.
+func (r route) judge(call *lending.MutationCall, before *snapshot, after snapshot) verdict {
+	if before == nil || before.Count < 0 || after.Count < 0 {
+		return verdict{why: "what was there before is not known"}
+	}
+	v := r.compare(*before, after, records(call))
+	v.why = cmp.Or(v.why, r.note, "what else there is has changed")
+	return v
 }
 
 // records returns how many records the request creates: those of a bulk route, else one.

@@ -1,6 +1,7 @@
 package idempotency
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -62,7 +63,7 @@ func (e *Error) Error() string {
 		b.WriteString(": " + e.Why)
 	}
 	if e.cause != nil {
-		b.WriteString(": " + describe(e.cause))
+		b.WriteString(": " + redact.Describe(e.cause))
 	}
 	return b.String()
 }
@@ -76,4 +77,12 @@ func (e *Error) Unwrap() []error {
 		return []error{e.kind}
 	}
 	return []error{e.kind, e.cause}
+}
+
+// storeError is what a store failed with, for a function that has no call.
+func storeError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return redact.New(ErrStore.Error()+": "+redact.Describe(err), errors.Join(ErrStore, err))
 }

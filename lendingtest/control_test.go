@@ -44,7 +44,8 @@ func TestRemote(t *testing.T) {
 	loan, err := c.AddLoan(ctx, lendingtest.Loan{})
 	require.NoError(t, err)
 	assert.Equal(t, []any{lendingtest.Cents(10_000_00), true}, []any{loan.AvailableBalance, loan.IsEnabled})
-	more, err := c.AddLoan(ctx, lendingtest.Loan{ApplicationID: loan.ApplicationID, Amount: 5, Transactions: []lendingtest.Transaction{{ID: "x", Amount: 250_00}}})
+	more, err := c.AddLoan(ctx, lendingtest.Loan{ApplicationID: loan.ApplicationID, Amount: 5,
+		Transactions: []lendingtest.Transaction{{ID: "x", Amount: 250_00}}})
 	require.NoError(t, err)
 	assert.Equal(t, []any{lendingtest.Cents(5), "x"}, []any{more.Amount, r.Snapshot().Loans[1].Transactions[0].ID})
 
@@ -83,16 +84,19 @@ func TestRemote(t *testing.T) {
 	receiver.verified(sub.Secret)
 
 	const status = "GET /api/Application/application-status/{applicationId}"
-	require.NoError(t, c.Answer(ctx, status, &lendingtest.FixedAnswer{ContentType: "application/json", Header: http.Header{"x-one": {"1"}}, Body: `"On Hold"`}))
+	require.NoError(t, c.Answer(ctx, status, &lendingtest.FixedAnswer{ContentType: "application/json",
+		Header: http.Header{"x-one": {"1"}}, Body: `"On Hold"`}))
 	held := r.get("/api/Application/application-status/" + loan.ApplicationID)
 	assert.Equal(t, []string{"On Hold", "1"}, []string{held.text(), held.header.Get("X-One")})
 	require.NoError(t, c.Answer(ctx, status, nil))
-	assert.Equal(t, lendingtest.StatusLoanOpened, r.get("/api/Application/application-status/"+loan.ApplicationID).text())
+	assert.Equal(t, lendingtest.StatusLoanOpened,
+		r.get("/api/Application/application-status/"+loan.ApplicationID).text())
 
 	offered := r.offered()
 	require.NoError(t, c.ExpireOffer(ctx, offered))
 	assert.Equal(t, true, r.get("/api/Application/application-offer/" + offered).object()["isExpired"])
-	r.post("/api/Authenication/login", `{"username":"`+lendingtest.Username+`","password":"`+lendingtest.Password+`"}`).ok()
+	r.post("/api/Authenication/login", `{"username":"`+lendingtest.Username+`","password":"`+lendingtest.Password+
+		`"}`).ok()
 	code, err := c.TwoFactorCode(ctx, lendingtest.Username)
 	require.NoError(t, err)
 	assert.Equal(t, r.TwoFactorCode(lendingtest.Username), code)
@@ -133,7 +137,8 @@ func TestRemoteErrors(t *testing.T) {
 	t.Parallel()
 	r, url := controlled(t)
 	c, ctx := lendingtest.Dial(url), t.Context()
-	const nearest = `lendingtest: no route "GET /api/Loan/get-loan/{id}"; perhaps "GET /api/Loan/get-loan/{loanId}"; Routes returns all`
+	const nearest = `lendingtest: no route "GET /api/Loan/get-loan/{id}"; perhaps "GET ` +
+		`/api/Loan/get-loan/{loanId}"; Routes returns all`
 	const misspelt = "GET /api/Loan/get-loan/{id}"
 	require.EqualError(t, c.Fail(ctx, misspelt, lendingtest.Fault{Status: 503}), nearest)
 	require.EqualError(t, c.Answer(ctx, misspelt, nil), nearest)
@@ -143,7 +148,8 @@ func TestRemoteErrors(t *testing.T) {
 	require.EqualError(t, err, "lendingtest: no application x")
 	require.EqualError(t, c.Redeliver(ctx, lendingtest.Delivery{Number: 7}), "lendingtest: no delivery number 7")
 	require.ErrorContains(t, c.ExpireOffer(ctx, r.application()), "no offer")
-	require.ErrorContains(t, c.Fail(ctx, "*", lendingtest.Fault{Until: make(chan struct{})}), "do not leave the process")
+	require.ErrorContains(t, c.Fail(ctx, "*", lendingtest.Fault{Until: make(chan struct{})}),
+		"do not leave the process")
 	require.ErrorContains(t, c.Fail(ctx, "*", lendingtest.Fault{Body: []byte{0xff}}), "no text")
 	require.ErrorContains(t, c.Restore(ctx, lendingtest.Snapshot{}), "not a snapshot that a service has made")
 	require.ErrorContains(t, lendingtest.Dial(r.base).Reset(ctx), "is no control of a service: it answered 404")
@@ -168,23 +174,35 @@ func TestControlIsGuarded(t *testing.T) {
 		says                     string
 	}{
 		{"a change", "POST", "/any/where/reset", "{}", json, "", "", 204, ""},
-		{"a charset", "POST", "/reset", "{}", []string{"Content-Type", "application/json; charset=utf-8"}, "", "", 204, ""},
+		{"a charset", "POST", "/reset", "{}", []string{"Content-Type", "application/json; charset=utf-8"}, "", "", 204,
+			""},
 		{"IPv6 and a name", "GET", "/otp?loan=x", "", []string{"Host", "[::1]:80"}, "", "[::1]:9", 200, `""`},
 		{"localhost", "GET", "/otp?loan=x", "", []string{"Host", "LOCALHOST"}, "", "", 200, ""},
-		{"a name of the web for this machine", "GET", "/snapshot", "", []string{"Host", "evil.example:80"}, "", "", 403, "only this machine"},
+		{"a name of the web for this machine", "GET", "/snapshot", "", []string{"Host", "evil.example:80"}, "", "", 403,
+			"only this machine"},
 		{"another machine", "GET", "/snapshot", "", nil, "", "192.0.2.1:1", 403, "only this machine"},
-		{"a form of a page", "POST", "/reset", "{}", []string{"Content-Type", "text/plain"}, "", "", 415, "wants application/json"},
+		{"a form of a page", "POST", "/reset", "{}", []string{"Content-Type", "text/plain"}, "", "", 415,
+			"wants application/json"},
 		{"no type", "POST", "/reset", "", nil, "", "", 415, "wants application/json"},
-		{"a page of the web", "POST", "/reset", "{}", append([]string{"Origin", "https://evil.example"}, json...), "", "", 403, "another origin"},
-		{"one that hides", "POST", "/reset", "{}", append([]string{"Origin", "null"}, json...), "", "", 403, "another origin"},
-		{"an image of a page", "GET", "/snapshot", "", []string{"Sec-Fetch-Site", "cross-site"}, "", "", 403, "another origin"},
-		{"a page of another port", "GET", "/snapshot", "", []string{"Sec-Fetch-Site", "same-site"}, "", "", 403, "another origin"},
-		{"the page of the sandbox", "POST", "/reset", "{}", append([]string{"Origin", "http://127.0.0.1", "Sec-Fetch-Site", "same-origin"}, json...), "", "", 204, ""},
-		{"the question of a browser", "OPTIONS", "/reset", "", []string{"Origin", "http://127.0.0.1"}, "", "", 405, "wants POST"},
-		{"the token", "GET", "/otp?loan=x", "", []string{"Authorization", "Bearer t0", "Host", "sandbox"}, "t0", "192.0.2.1:1", 200, ""},
+		{"a page of the web", "POST", "/reset", "{}", append([]string{"Origin", "https://evil.example"}, json...), "",
+			"", 403, "another origin"},
+		{"one that hides", "POST", "/reset", "{}", append([]string{"Origin", "null"}, json...), "", "", 403,
+			"another origin"},
+		{"an image of a page", "GET", "/snapshot", "", []string{"Sec-Fetch-Site", "cross-site"}, "", "", 403,
+			"another origin"},
+		{"a page of another port", "GET", "/snapshot", "", []string{"Sec-Fetch-Site", "same-site"}, "", "", 403,
+			"another origin"},
+		{"the page of the sandbox", "POST", "/reset", "{}",
+			append([]string{"Origin", "http://127.0.0.1", "Sec-Fetch-Site", "same-origin"}, json...), "", "", 204, ""},
+		{"the question of a browser", "OPTIONS", "/reset", "", []string{"Origin", "http://127.0.0.1"}, "", "", 405,
+			"wants POST"},
+		{"the token", "GET", "/otp?loan=x", "", []string{"Authorization", "Bearer t0", "Host", "sandbox"}, "t0",
+			"192.0.2.1:1", 200, ""},
 		{"no token", "GET", "/otp?loan=x", "", nil, "t0", "", 401, "missing or wrong"},
-		{"another token", "GET", "/otp?loan=x", "", []string{"Authorization", "Bearer t1"}, "t0", "", 401, "missing or wrong"},
-		{"the token in a page of the web", "GET", "/otp?loan=x", "", []string{"Authorization", "Bearer t0", "Origin", "https://evil.example"}, "t0", "", 403, "another origin"},
+		{"another token", "GET", "/otp?loan=x", "", []string{"Authorization", "Bearer t1"}, "t0", "", 401,
+			"missing or wrong"},
+		{"the token in a page of the web", "GET", "/otp?loan=x", "", []string{"Authorization", "Bearer t0", "Origin",
+			"https://evil.example"}, "t0", "", 403, "another origin"},
 		{"no such order", "GET", "/nothing", "", nil, "", "", 404, "there are add-loan, advance, answer"},
 		{"the wrong method", "GET", "/reset", "", nil, "", "", 405, "wants POST"},
 		{"a misspelt parameter", "GET", "/executed?route=x&fro=y", "", nil, "", "", 400, `knows no parameter \"fro\"`},
@@ -196,29 +214,39 @@ func TestControlIsGuarded(t *testing.T) {
 		{"a bracket too many", "POST", "/advance", `{"by":"1h"}}`, json, "", "", 400, "more than one value"},
 		{"no time", "POST", "/advance", `{}`, json, "", "", 400, "advance wants by"},
 		{"no fault", "POST", "/fail", `{"route":"*"}`, json, "", "", 400, "fail wants fault"},
-		{"a fault without effect", "POST", "/fail", `{"route":"*","fault":{"retryAfter":"3s","executes":true}}`, json, "", "", 400, "changes nothing"},
-		{"a number of times that is none", "POST", "/fail", `{"route":"*","fault":{"status":503,"times":-7}}`, json, "", "", 400, "times wants"},
-		{"a cut before the body", "POST", "/fail", `{"route":"*","fault":{"cutBody":-99}}`, json, "", "", 400, "cutBody wants"},
+		{"a fault without effect", "POST", "/fail", `{"route":"*","fault":{"retryAfter":"3s","executes":true}}`, json,
+			"", "", 400, "changes nothing"},
+		{"a number of times that is none", "POST", "/fail", `{"route":"*","fault":{"status":503,"times":-7}}`, json, "",
+			"", 400, "times wants"},
+		{"a cut before the body", "POST", "/fail", `{"route":"*","fault":{"cutBody":-99}}`, json, "", "", 400,
+			"cutBody wants"},
 		{"a clock before all records", "POST", "/advance", `{"by":"-2562047h"}`, json, "", "", 400, "the year"},
 		{"a loan below zero", "POST", "/add-loan", `{"amount":-5}`, json, "", "", 400, "below zero"},
-		{"a status that cannot be answered", "POST", "/fail", `{"route":"*","fault":{"status":1000}}`, json, "", "", 400, "1000"},
-		{"one of an answer", "POST", "/answer", `{"route":"GET /api/Loan/get-loan/{loanId}","answer":{"status":42}}`, json, "", "", 400, "42"},
-		{"a time that has been", "POST", "/fail", `{"route":"*","fault":{"late":"-3s"}}`, json, "", "", 400, "below zero"},
+		{"a status that cannot be answered", "POST", "/fail", `{"route":"*","fault":{"status":1000}}`, json, "", "",
+			400, "1000"},
+		{"one of an answer", "POST", "/answer", `{"route":"GET /api/Loan/get-loan/{loanId}","answer":{"status":42}}`,
+			json, "", "", 400, "42"},
+		{"a time that has been", "POST", "/fail", `{"route":"*","fault":{"late":"-3s"}}`, json, "", "", 400,
+			"below zero"},
 		{"a snapshot with a misspelt list", "POST", "/restore", `{"laons":[]}`, json, "", "", 400, "laons"},
 		{"a snapshot without a time", "POST", "/restore", `{"sequences":{}}`, json, "", "", 400, "not a snapshot"},
 		{"no body", "POST", "/advance", "", json, "", "", 400, "the body is empty"},
-		{"another kind of value", "POST", "/fail", `{"route":"*","fault":{"late":3}}`, json, "", "", 400, "late takes no number"},
+		{"another kind of value", "POST", "/fail", `{"route":"*","fault":{"late":3}}`, json, "", "", 400,
+			"late takes no number"},
 		{"another kind of body", "POST", "/fail", `[]`, json, "", "", 400, "the body: it takes no array"},
 		{"no parameter", "GET", "/otp", "", nil, "", "", 400, "otp wants loan"},
-		{"a parameter that is empty", "GET", "/executed?route=GET+/api/Loan/get-loan/{loanId}&for=", "", nil, "", "", 400, "executed wants for"},
-		{"one that may be left out", "GET", "/executed?route=GET+/api/Loan/get-loan/{loanId}", "", nil, "", "", 200, "0"},
+		{"a parameter that is empty", "GET", "/executed?route=GET+/api/Loan/get-loan/{loanId}&for=", "", nil, "", "",
+			400, "executed wants for"},
+		{"one that may be left out", "GET", "/executed?route=GET+/api/Loan/get-loan/{loanId}", "", nil, "", "", 200,
+			"0"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			s := lendingtest.New(lendingtest.WithControlToken(test.token))
 			defer s.Close()
 			s.AddLoan(lendingtest.Loan{})
-			req := httptest.NewRequestWithContext(t.Context(), test.method, "http://127.0.0.1"+test.path, strings.NewReader(test.body))
+			req := httptest.NewRequestWithContext(t.Context(), test.method, "http://127.0.0.1"+test.path,
+				strings.NewReader(test.body))
 			req.RemoteAddr = "127.0.0.1:1"
 			if test.peer != "" {
 				req.RemoteAddr = test.peer
@@ -275,16 +303,21 @@ func TestFaultInJSON(t *testing.T) {
 	var again lendingtest.Fault
 	require.NoError(t, json.Unmarshal(b, &again))
 	assert.Equal(t, f, again)
-	for want, f := range map[string]lendingtest.Fault{
-		`{}`:                               {},
-		`{"body":""}`:                      {Body: []byte{}},
-		`{"late":"1m30s"}`:                 {Late: 90 * time.Second},
-		`{"cutBody":-1,"times":-1}`:        {CutBody: -1, Times: -1},
-		`{"status":429,"retryAfter":"2s"}`: {Status: 429, RetryAfter: 2 * time.Second},
+	for _, test := range []struct {
+		want string
+		f    lendingtest.Fault
+	}{
+		{`{}`, lendingtest.Fault{}},
+		{`{"body":""}`, lendingtest.Fault{Body: []byte{}}},
+		{`{"late":"1m30s"}`, lendingtest.Fault{Late: 90 * time.Second}},
+		{`{"cutBody":-1,"times":-1}`, lendingtest.Fault{CutBody: -1, Times: -1}},
+		{`{"status":429,"retryAfter":"2s"}`, lendingtest.Fault{Status: 429, RetryAfter: 2 * time.Second}},
 	} {
-		b, err := json.Marshal(f)
-		require.NoError(t, err)
-		assert.Equal(t, want, string(b))
+		t.Run(test.want, func(t *testing.T) {
+			b, err := json.Marshal(test.f)
+			require.NoError(t, err)
+			assert.Equal(t, test.want, string(b))
+		})
 	}
 }
 
@@ -312,7 +345,8 @@ func TestControlPage(t *testing.T) {
 	_, three, _ := strings.Cut(string(page), "```sh\nCONTROL=")
 	three, _, _ = strings.Cut("CONTROL="+three, "```")
 	loan := r.withdrawing()
-	three = strings.NewReplacer("http://127.0.0.1:8080/_control", url, "00000001-0004-4000-8000-000000000001", loan.ID).Replace(three)
+	three = strings.NewReplacer("http://127.0.0.1:8080/_control", url, "00000001-0004-4000-8000-000000000001",
+		loan.ID).Replace(three)
 	assert.Equal(t, 3, strings.Count(three, "curl "))
 	run := func(lines string) string {
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(lines, "curl ", curl+" "))
@@ -321,7 +355,8 @@ func TestControlPage(t *testing.T) {
 		return string(out)
 	}
 	assert.Equal(t, `"`+r.OTP(loan.ID)+"\"\n0\n", run(three))
-	require.Error(t, r.post("/api/Loan/confirm-withdrawal-invoice/"+loan.ID, confirmation("2500.00", "0.8", r.OTP(loan.ID))).err, "the fault was set")
+	require.Error(t, r.post("/api/Loan/confirm-withdrawal-invoice/"+loan.ID,
+		confirmation("2500.00", "0.8", r.OTP(loan.ID))).err, "the fault was set")
 	assert.Equal(t, `"`+r.OTP(loan.ID)+"\"\n1\n", run(three))
 
 	_, late, _ := strings.Cut(string(page), "from now on:\n\n```sh\n")

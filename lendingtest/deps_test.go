@@ -13,7 +13,8 @@ import (
 func TestStandardLibraryOnly(t *testing.T) {
 	t.Parallel()
 	const self = "github.com/lendingapi/lending-go/lendingtest"
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", self).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f",
+		"{{if not .Standard}}{{.ImportPath}}{{end}}", self).CombinedOutput()
 	require.NoError(t, err, string(out))
 	require.Equal(t, []string{self}, strings.Fields(string(out)))
 }

@@ -19,10 +19,12 @@ func TestExecutedFor(t *testing.T) {
 	second := r.post("/api/Application/create-application", create).text()
 	const created = "POST /api/Application/create-application"
 	assert.Equal(t, map[string]int{customer: 2, "ann@example.com": 2, first: 1, second: 1}, r.ExecutedFor(created))
-	assert.Equal(t, map[string]int{customer: 1, "ann@example.com": 1}, r.ExecutedFor("POST /api/Application/create-customer"))
+	assert.Equal(t, map[string]int{customer: 1, "ann@example.com": 1},
+		r.ExecutedFor("POST /api/Application/create-customer"))
 
 	r.post("/api/Application/create-customer", ann).refused(bad, invalid, "email DuplicateEmail")
-	assert.Equal(t, 1, r.ExecutedFor("POST /api/Application/create-customer")["ann@example.com"], "what is refused does not count")
+	assert.Equal(t, 1, r.ExecutedFor("POST /api/Application/create-customer")["ann@example.com"],
+		"what is refused does not count")
 	r.Fail(cancelRoute, lendingtest.Fault{ResetAfter: true})
 	_ = r.cancel(first).err
 	assert.Equal(t, map[string]int{customer: 1, "ann@example.com": 1, first: 1}, r.ExecutedFor(cancelRoute))
@@ -30,13 +32,16 @@ func TestExecutedFor(t *testing.T) {
 	loan := r.withdrawing()
 	r.post("/api/Loan/confirm-withdrawal-invoice/"+loan.ID, confirmation("2500.00", "0.8", r.OTP(loan.ID))).ok()
 	const confirm = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
-	assert.Equal(t, map[string]int{loan.ID: 1, loan.ApplicationID: 1, loan.CustomerID: 1, "customer2@example.com": 1}, r.ExecutedFor(confirm))
-	assert.Len(t, r.ExecutedFor("POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}"), 5, "the applicant and the loan, too")
+	assert.Equal(t, map[string]int{loan.ID: 1, loan.ApplicationID: 1, loan.CustomerID: 1, "customer2@example.com": 1},
+		r.ExecutedFor(confirm))
+	assert.Len(t, r.ExecutedFor("POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}"), 5,
+		"the applicant and the loan, too")
 
 	for _, email := range []string{"ann@example.com", "nobody@example.com"} {
 		r.get("/api/Customer/get-customer-by-email?email=" + email)
 	}
-	assert.Equal(t, map[string]int{customer: 1, "ann@example.com": 1}, r.ExecutedFor("GET /api/Customer/get-customer-by-email"))
+	assert.Equal(t, map[string]int{customer: 1, "ann@example.com": 1},
+		r.ExecutedFor("GET /api/Customer/get-customer-by-email"))
 	assert.Panics(t, func() { r.ExecutedFor("GET /nowhere") })
 }
 
@@ -46,8 +51,10 @@ func TestExecutedForBulk(t *testing.T) {
 	r := newRig(t)
 	a, b := r.AddCustomer(lendingtest.Customer{}), r.AddCustomer(lendingtest.Customer{})
 	const route = "POST /api/ApplicationBulk/create-applications"
-	made := r.post("/api/ApplicationBulk/create-applications", `[{"customerId":"`+a.ID+`"},{"customerId":"`+a.ID+`"},{"customerId":"`+b.ID+`"}]`).list()
+	made := r.post("/api/ApplicationBulk/create-applications", `[{"customerId":"`+a.ID+`"},{"customerId":"`+a.ID+
+		`"},{"customerId":"`+b.ID+`"}]`).list()
 	counted := r.ExecutedFor(route)
-	assert.Equal(t, []int{1, 1, 1, 1}, []int{counted[a.ID], counted[b.Email], counted[made[0]["id"].(string)], r.Executed(route)})
+	assert.Equal(t, []int{1, 1, 1, 1}, []int{counted[a.ID], counted[b.Email], counted[made[0]["id"].(string)],
+		r.Executed(route)})
 	assert.Len(t, counted, 7)
 }

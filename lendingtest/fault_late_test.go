@@ -74,7 +74,8 @@ func TestFaultLateAfterTheCallerLeft(t *testing.T) {
 		id := r.application()
 		ctx, leave := context.WithCancel(r.t.Context())
 		r.Fail(cancelRoute, lendingtest.Fault{Late: soon, Delay: time.Hour, Reached: leave})
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.base+"/api/Application/cancel-application/"+id, nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.base+"/api/Application/cancel-application/"+id,
+			nil)
 		require.NoError(r.t, err)
 		req.Header.Set("Authorization", "Bearer "+r.token)
 		resp, err := r.client.Do(req)
@@ -114,7 +115,8 @@ func TestFaultLateCountsFromTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := lendingtest.New()
 		defer s.Close()
-		r := &rig{Service: s, t: t, base: "https://lending.test", client: &http.Client{Transport: s.Transport()}, token: s.Token(lendingtest.Username)}
+		r := &rig{Service: s, t: t, base: "https://lending.test", client: &http.Client{Transport: s.Transport()},
+			token: s.Token(lendingtest.Username)}
 		id := r.application()
 		start := time.Now()
 		r.Fail(cancelRoute, lendingtest.Fault{Delay: time.Minute, Late: 3 * time.Minute})
@@ -151,7 +153,8 @@ func TestFaultLateForMany(t *testing.T) {
 func TestCloseForgetsLateCommands(t *testing.T) { // not parallel: it counts goroutines
 	before := runtime.NumGoroutine()
 	s := lendingtest.New()
-	r := &rig{Service: s, t: t, base: "https://lending.test", client: &http.Client{Transport: s.Transport()}, token: s.Token(lendingtest.Username)}
+	r := &rig{Service: s, t: t, base: "https://lending.test", client: &http.Client{Transport: s.Transport()},
+		token: s.Token(lendingtest.Username)}
 	id := r.application()
 	r.Fail("*", lendingtest.Fault{Late: time.Hour, Times: -1})
 	for range 50 {
@@ -170,7 +173,8 @@ func TestFaultLateIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := lendingtest.New(lendingtest.WithTokenLifetime(24 * time.Hour))
 		defer s.Close()
-		r := &rig{Service: s, t: t, base: "https://lending.test", client: &http.Client{Transport: s.Transport()}, token: s.Token(lendingtest.Username)}
+		r := &rig{Service: s, t: t, base: "https://lending.test", client: &http.Client{Transport: s.Transport()},
+			token: s.Token(lendingtest.Username)}
 		id := r.application()
 		const route = "GET /api/Application/application-status/{applicationId}"
 		path := "/api/Application/application-status/" + id

@@ -65,7 +65,8 @@ func TestFaultStatus(t *testing.T) {
 			assert.Equal(r.t, "90", reply.header.Get("Retry-After"))
 		}
 		reply := r.cancel(id)
-		assert.Equal(r.t, []any{502, "<h1>Bad Gateway</h1>", "text/html"}, []any{reply.status, reply.body, reply.header.Get("Content-Type")})
+		assert.Equal(r.t, []any{502, "<h1>Bad Gateway</h1>", "text/html"},
+			[]any{reply.status, reply.body, reply.header.Get("Content-Type")})
 		assert.Equal(r.t, []string{"1", "2"}, reply.header["X-Two"])
 		assert.Zero(r.t, r.Executed(cancelRoute))
 		r.cancel(id).ok()
@@ -140,7 +141,8 @@ func TestFaultDelayHonoursTheContext(t *testing.T) {
 			ctx, cancel := context.WithCancel(r.t.Context())
 			fault.Reached = cancel
 			r.Fail(cancelRoute, fault)
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.base+"/api/Application/cancel-application/"+id, nil)
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.base+"/api/Application/cancel-application/"+
+				id, nil)
 			require.NoError(r.t, err)
 			resp, err := r.client.Do(req)
 			if err == nil {
@@ -212,7 +214,8 @@ func rawUpload(t *testing.T, r *rig, path, header, body string) int {
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(r.base, "http://"))
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
-	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s\r\n",
+	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: "+
+		"%d\r\n%s\r\n",
 		path, 20<<20, header)
 	require.NoError(t, err)
 	_, err = io.WriteString(conn, body)
@@ -273,7 +276,8 @@ func TestFaultWithTwoSpellingsOfAHeader(t *testing.T) {
 	r := newRig(t)
 	r.Fail("*", lendingtest.Fault{Status: 503, Header: http.Header{"X-Reason": {"a"}, "x-reason": {"b"}}})
 	assert.Equal(t, []string{"a", "b"}, r.get("/api/Webhook/get-all-subscriptions").header.Values("X-Reason"))
-	loan := r.AddLoan(lendingtest.Loan{Transactions: make([]lendingtest.Transaction, 2), Withdrawals: make([]lendingtest.Withdrawal, 1)})
+	loan := r.AddLoan(lendingtest.Loan{Transactions: make([]lendingtest.Transaction, 2),
+		Withdrawals: make([]lendingtest.Withdrawal, 1)})
 	assert.NotEmpty(t, loan.Withdrawals[0].ID)
 	assert.NotEqual(t, loan.Transactions[0].ID, loan.Transactions[1].ID)
 }

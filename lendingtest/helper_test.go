@@ -63,7 +63,8 @@ func (r *rig) flood(customer string, after func()) {
 	for range 20 {
 		all.Go(func() {
 			for range 10 {
-				req, _ := http.NewRequestWithContext(r.t.Context(), http.MethodPost, r.base+"/api/Application/create-application", strings.NewReader(`{"customerId":"`+customer+`"}`))
+				req, _ := http.NewRequestWithContext(r.t.Context(), http.MethodPost,
+					r.base+"/api/Application/create-application", strings.NewReader(`{"customerId":"`+customer+`"}`))
 				req.Header.Set("Content-Type", "application/json")
 				req.Header.Set("Authorization", "Bearer "+r.token)
 				resp, err := r.client.Do(req)
@@ -196,7 +197,8 @@ func (r reply) refused(status int, code string, fields ...string) problem {
 }
 
 const (
-	ann = `{"firstName":"Ann","lastName":"Lee","email":"ann@example.com","password":"Secret-12","mobileNumber":"(555) 010-0199"}`
+	ann = `{"firstName":"Ann","lastName":"Lee","email":"ann@example.com","password":"Secret-12",` +
+		`"mobileNumber":"(555) 010-0199"}`
 	// Some bank data that an offer can be made of.
 	bankData = `{"accounts":[{"accountNumber":"000123","accountName":"Operating","balance":"1200.50",
 		"transactions":[{"date":"2024-01-02","description":"Card sales","amount":"23450.75"},
@@ -214,7 +216,8 @@ func (r *rig) customer() string {
 func (r *rig) application() string {
 	r.t.Helper()
 	id := r.AddCustomer(lendingtest.Customer{}).ID
-	return r.post("/api/Application/create-application", `{"customerId":"`+id+`","businessName":"Lee & Co","businessZip":"10001"}`).text()
+	return r.post("/api/Application/create-application", `{"customerId":"`+id+
+		`","businessName":"Lee & Co","businessZip":"10001"}`).text()
 }
 
 // offered takes an application to its offer.

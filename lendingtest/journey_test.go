@@ -23,13 +23,15 @@ func journey(t *testing.T, r *rig) {
 	r.token = ""
 
 	// Sign in.
-	user := r.post("/api/Authenication/login", `{"username":"`+lendingtest.Username+`","password":"`+lendingtest.Password+`","ipAddress":"192.0.2.1"}`).object()
+	user := r.post("/api/Authenication/login", `{"username":"`+lendingtest.Username+`","password":"`+
+		lendingtest.Password+`","ipAddress":"192.0.2.1"}`).object()
 	require.Equal(t, true, user["requiresTwoFactor"])
 	require.Empty(t, user["token"])
 	require.Equal(t, "0001-01-01T00:00:00", user["expiresUTC"])
 	code := r.TwoFactorCode(lendingtest.Username)
 	require.Regexp(t, `^\d{6}$`, code)
-	user = r.post("/api/Authenication/validate-two-factor", `{"username":"`+lendingtest.Username+`","code":"`+code+`"}`).object()
+	user = r.post("/api/Authenication/validate-two-factor", `{"username":"`+lendingtest.Username+`","code":"`+code+
+		`"}`).object()
 	require.Equal(t, false, user["requiresTwoFactor"])
 	require.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7}$`, user["expiresUTC"])
 	r.token = user["token"].(string)
@@ -44,7 +46,8 @@ func journey(t *testing.T, r *rig) {
 	assert.Contains(t, r.get("/api/Webhook/get-registered-webhooks"+mine).ok(), "WB_Loan_Opened")
 	r.as("").post("/api/Webhook/handler", `{"any":"thing"}`).ok()
 	administrator := r.as("")
-	administrator.token = r.post("/api/Authenication/login", `{"username":"`+lendingtest.AdministratorUsername+`","password":"`+lendingtest.AdministratorPassword+`"}`).object()["token"].(string)
+	administrator.token = r.post("/api/Authenication/login", `{"username":"`+lendingtest.AdministratorUsername+
+		`","password":"`+lendingtest.AdministratorPassword+`"}`).object()["token"].(string)
 	summaries := administrator.get("/api/Webhook/get-all-subscriptions")
 	assert.Len(t, summaries.list(), 1)
 	assert.NotContains(t, summaries.body, sub["secret"])
@@ -53,27 +56,38 @@ func journey(t *testing.T, r *rig) {
 	customer := r.customer()
 	assert.Equal(t, customer, r.get("/api/Customer/get-customer-by-email?email=ann@example.com").object()["id"])
 	assert.Equal(t, "5550100199", r.get("/api/Customer/get-customer-by-id/" + customer).object()["mobileNumber"])
-	application := `{"customerId":"` + customer + `","businessName":"Lee & Co","extraInformation":{"zipcode":"10001","years":"7"}`
+	application := `{"customerId":"` + customer +
+		`","businessName":"Lee & Co","extraInformation":{"zipcode":"10001","years":"7"}`
 	id := r.post("/api/Application/create-application?sendLink=true", application+`}`).text()
 	r.post("/api/Application/create-application-and-applicant", application+`,"applicant":{"firstName":"Ann"}}`).text()
 	combined := strings.Replace(ann, "ann@", "bob@", 1)
 	both := r.post("/api/Application/create-customer-and-application", combined).object()
-	assert.Equal(t, both["customerId"], r.get("/api/Application/get-application/" + both["applicationId"].(string)).object()["customerId"])
-	combined = strings.Replace(ann, `ann@example.com"`, `eve@example.com","businessName":"Eve","applicant":{"firstName":"Eve"}`, 1)
+	assert.Equal(t, both["customerId"],
+		r.get("/api/Application/get-application/" + both["applicationId"].(string)).object()["customerId"])
+	combined = strings.Replace(ann, `ann@example.com"`,
+		`eve@example.com","businessName":"Eve","applicant":{"firstName":"Eve"}`, 1)
 	all := r.post("/api/Application/create-customer-and-application-and-applicant", combined).object()
-	assert.Equal(t, all["applicantId"], r.get(approval + "get-all-applicants/" + all["applicationId"].(string)).list()[0]["id"])
-	bulk := r.post("/api/ApplicationBulk/create-customers", `[`+strings.Replace(ann, "ann@", "c1@", 1)+`,`+strings.Replace(ann, "ann@", "c2@", 1)+`]`).list()
+	assert.Equal(t, all["applicantId"],
+		r.get(approval + "get-all-applicants/" + all["applicationId"].(string)).list()[0]["id"])
+	bulk := r.post("/api/ApplicationBulk/create-customers", `[`+strings.Replace(ann, "ann@", "c1@", 1)+`,`+
+		strings.Replace(ann, "ann@", "c2@", 1)+`]`).list()
 	assert.Len(t, bulk, 2)
-	assert.Len(t, r.post("/api/ApplicationBulk/create-applications", `[`+application+`},{"customerId":"`+bulk[1]["id"].(string)+`"}]`).list(), 2)
+	assert.Len(t, r.post("/api/ApplicationBulk/create-applications", `[`+application+`},{"customerId":"`+
+		bulk[1]["id"].(string)+`"}]`).list(), 2)
 	assert.Len(t, r.get("/api/Application/get-customer-applications/"+customer).list(), 3)
-	assert.Len(t, r.get("/api/Application/get-partner-applications/"+lendingtest.PartnerID+"?skip=1&take=2147483647").list(), 5)
+	assert.Len(t, r.get("/api/Application/get-partner-applications/"+lendingtest.PartnerID+
+		"?skip=1&take=2147483647").list(), 5)
 	r.post("/api/Application/send-application-link?applicationId="+id, "").ok()
 
 	// Change them.
 	assert.Equal(t, "true", r.get("/api/Application/update-application-name/"+id+"?name=A%26B").ok())
-	assert.Equal(t, "true", r.get("/api/Application/update-application-name-and-zip-code/"+id+"?name=AB&zipCode=20002").ok())
-	assert.Equal(t, "true", r.get("/api/Application/update-customer-data/"+id+"?firstname=A&lastname=L&address=1+Main&state=NY&city=N&ssn=123-45-6789&mobile=5550100100&dateOfBirth=1980-01-02").ok())
-	assert.Equal(t, "true", r.get("/api/Application/update-application-data/"+id+"?name=AB+Ltd&zipcode=30003&startDate=2020-01-02T00:00:00").ok())
+	assert.Equal(t, "true", r.get("/api/Application/update-application-name-and-zip-code/"+id+
+		"?name=AB&zipCode=20002").ok())
+	assert.Equal(t, "true", r.get("/api/Application/update-customer-data/"+id+
+		"?firstname=A&lastname=L&address=1+Main&state=NY&city=N&ssn=123-45-6789&mobile=5550100100&"+
+		"dateOfBirth=1980-01-02").ok())
+	assert.Equal(t, "true", r.get("/api/Application/update-application-data/"+id+
+		"?name=AB+Ltd&zipcode=30003&startDate=2020-01-02T00:00:00").ok())
 	got := r.get("/api/Application/get-application/" + id).object()
 	assert.Equal(t, "AB Ltd", got["businessName"])
 	assert.Equal(t, map[string]any{"zipcode": "30003", "years": "7"}, got["extraInformation"])
@@ -82,7 +96,8 @@ func journey(t *testing.T, r *rig) {
 	assert.Equal(t, "false", r.post("/api/Application/quick-test/"+id, "").ok())
 	assert.Equal(t, "true", r.post("/api/Application/quick-test/"+id, bankData).ok())
 	assert.Equal(t, "true", r.post("/api/Application/add-or-update-banking-data/"+id+"?bankName=First", bankData).ok())
-	assert.Equal(t, "true", r.post("/api/Application/submit-bankstatement-document/"+id+"?fileName=may.pdf", file(10)).ok())
+	assert.Equal(t, "true", r.post("/api/Application/submit-bankstatement-document/"+id+"?fileName=may.pdf",
+		file(10)).ok())
 	offerID := r.get("/api/Application/process-application/" + id).text()
 	assert.Equal(t, lendingtest.StatusOfferReady, r.get("/api/Application/application-status/"+id).text())
 	offer := r.get("/api/Application/application-offer/" + id).object()
@@ -94,10 +109,12 @@ func journey(t *testing.T, r *rig) {
 	r.post(approval+"add-primary-applicant-details/"+id, `{"firstName":"Ann","ssn":"123-45-6789"}`).ok()
 	r.post(approval+"add-secondary-applicant-details/"+id, `{"firstName":"Bob"}`).ok()
 	assert.Equal(t, 204, r.get(approval+"get-primary-bank-account/"+id).status)
-	r.post(approval+"set-primary-bank-account/"+id+"/"+r.get(approval + "get-all-bank-accounts/" + id).list()[0]["id"].(string), "").ok()
+	r.post(approval+"set-primary-bank-account/"+id+"/"+r.get(approval + "get-all-bank-accounts/" +
+		id).list()[0]["id"].(string), "").ok()
 	assert.Equal(t, "000123", r.get(approval + "get-primary-bank-account/" + id).object()["accountNumber"])
 	for _, need := range r.get(approval + "get-required-documents/" + id).list() {
-		path := approval + "submit-required-document/" + id + "?fileName=a.png&fileType=" + need["fileType"].(string) + "&supportingDocumentId=" + need["supportingDocumentId"].(string)
+		path := approval + "submit-required-document/" + id + "?fileName=a.png&fileType=" + need["fileType"].(string) +
+			"&supportingDocumentId=" + need["supportingDocumentId"].(string)
 		assert.Equal(t, "true", r.post(path, file(3)).ok())
 	}
 	assert.NotContains(t, r.get(approval+"get-required-documents/"+id).body, `"isSubmitted":false`)
@@ -130,7 +147,8 @@ func journey(t *testing.T, r *rig) {
 	resent := r.post("/api/Loan/resend-withdrawal-otp/"+loanID, "").text()
 	assert.NotEqual(t, r.OTP(loanID), resent)
 	r.post("/api/Loan/confirm-withdrawal-invoice/"+loanID, confirmation("2500.00", "0.8", r.OTP(loanID))).ok()
-	assert.Contains(t, r.get("/api/Loan/get-total-balance/"+loanID).ok(), `"totalBalance":2500.00,"availableBalance":20900.00`)
+	assert.Contains(t, r.get("/api/Loan/get-total-balance/"+loanID).ok(),
+		`"totalBalance":2500.00,"availableBalance":20900.00`)
 	assert.Contains(t, r.get("/api/Loan/get-repayment-balances/"+loanID).ok(), `"outstandingBalance":2500.00`)
 	assert.Contains(t, r.as("").get("/api/Loan/get-early-repayment/"+loanID).ok(), `"amount":2500.00`)
 	assert.Len(t, r.get("/api/Loan/get-transactions/"+loanID).list(), 1)
@@ -144,7 +162,8 @@ func journey(t *testing.T, r *rig) {
 
 	// And away.
 	r.post("/api/Application/cancel-application/"+both["applicationId"].(string), "").ok()
-	assert.Equal(t, lendingtest.StatusCancelled, r.get("/api/Application/application-status/"+both["applicationId"].(string)).text())
+	assert.Equal(t, lendingtest.StatusCancelled,
+		r.get("/api/Application/application-status/"+both["applicationId"].(string)).text())
 	r.post("/api/Webhook/unregister"+mine, `{}`).ok()
 	assert.Equal(t, 204, r.get("/api/Webhook/get-subscription"+mine).status)
 
@@ -157,7 +176,8 @@ func journey(t *testing.T, r *rig) {
 		"WB_Loan_Created", "WB_Customer_Created", "WB_Application_Created", "WB_Customer_And_Application_Created",
 		"WB_Bank_Transactions_Refresh", "WB_Application_Status_Changed", "WB_Application_Ready", "WB_Loan_Opened",
 		"WB_Send_Loan_Otp", "WB_Loan_Withdrawal_Completed", "WB_Communication_Sent", "WB_Application_Cancelled",
-		"WB_Send_Secondary_Applicant_Notice", "WB_Under_Review", "WB_Send_Application_Ready", "WB_Application_Current_Process",
+		"WB_Send_Secondary_Applicant_Notice", "WB_Under_Review", "WB_Send_Application_Ready",
+		"WB_Application_Current_Process",
 	})
 	for _, body := range receiver.verified(sub["secret"].(string)) {
 		assert.True(t, json.Valid(body))

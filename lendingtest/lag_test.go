@@ -1,6 +1,7 @@
 package lendingtest_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,12 +40,14 @@ func TestReadLag(t *testing.T) {
 		assert.Equal(t, lendingtest.StatusOfferReady, r.get("/api/Application/application-status/"+id).text())
 
 		need := r.Snapshot().Applications[0].Requirements[0]
-		r.post(approval+"submit-required-document/"+id+"?fileName=a.png&fileType="+need.FileType+"&supportingDocumentId="+need.ID, file(3)).ok()
+		r.post(approval+"submit-required-document/"+id+"?fileName=a.png&fileType="+need.FileType+
+			"&supportingDocumentId="+need.ID, file(3)).ok()
 		assert.NotContains(t, r.get(approval+"get-required-documents/"+id).ok(), `"isSubmitted":true`)
 		r.cancel(id).ok()
 		<-time.After(4 * time.Second)
 		r.post("/api/Communication/post-messages/"+id, `{"message":"hello"}`).ok()
-		assert.Equal(t, lendingtest.StatusOfferReady, r.get("/api/Application/application-status/"+id).text(), "as it was")
+		assert.Equal(t, lendingtest.StatusOfferReady, r.get("/api/Application/application-status/"+id).text(),
+			"as it was")
 		<-time.After(time.Second)
 		assert.Equal(t, lendingtest.StatusCancelled, r.get("/api/Application/application-status/"+id).text())
 		assert.Empty(t, r.get("/api/Communication/get-all-messages/"+id).list(), "which came a second ago")
@@ -62,13 +65,15 @@ func TestReadLagDoesNotHoldBackSeeds(t *testing.T) {
 	loan := r.AddLoan(lendingtest.Loan{ApplicationID: id})
 	assert.Len(t, r.get("/api/Loan/get-customer-loans/"+loan.CustomerID).list(), 1)
 	assert.Equal(t, "[]", r.get("/api/Loan/get-contract-documents/"+loan.ID).ok())
-	assert.Equal(t, lendingtest.StatusOfferReady, r.get("/api/Application/application-status/"+id).text(), "the loan's application, too")
+	assert.Equal(t, lendingtest.StatusOfferReady, r.get("/api/Application/application-status/"+id).text(),
+		"the loan's application, too")
 	r.CloseLoan(loan.ID)
 	assert.Equal(t, "true", r.get("/api/Loan/is-loan-closed/"+loan.ID).ok())
 	r.ExpireOffer(id)
 	r.Advance(time.Hour)
 	r.token = r.Token(lendingtest.Username)
-	assert.Equal(t, true, r.get("/api/Application/application-offer/" + id).object()["isExpired"], "no older write comes after it")
+	assert.Equal(t, true, r.get("/api/Application/application-offer/" + id).object()["isExpired"],
+		"no older write comes after it")
 	sub := r.AddSubscription(lendingtest.Subscription{WebhookURI: "https://receiver.test/"})
 	assert.Equal(t, sub.ID, r.get("/api/Webhook/get-subscription" + mine).object()["id"])
 }
@@ -85,14 +90,16 @@ func TestReadLagForgetsNothing(t *testing.T) {
 // where nobody reads.
 func TestReadLagTakesLittleMemory(t *testing.T) {
 	for _, lag := range []time.Duration{time.Millisecond, time.Minute} {
-		r := newRig(t, lendingtest.WithReadLag(lag))
-		id := r.application()
-		before := live()
-		for range 1000 {
-			r.post("/api/Communication/post-messages/"+id, `{"message":"hello"}`).ok()
-		}
-		assert.Less(t, int64(live())-int64(before), int64(20<<20), "%v", lag)
-		assert.Len(t, r.Snapshot().Applications[0].Messages, 1000)
+		t.Run(fmt.Sprint(lag), func(t *testing.T) {
+			r := newRig(t, lendingtest.WithReadLag(lag))
+			id := r.application()
+			before := live()
+			for range 1000 {
+				r.post("/api/Communication/post-messages/"+id, `{"message":"hello"}`).ok()
+			}
+			assert.Less(t, int64(live())-int64(before), int64(20<<20), "%v")
+			assert.Len(t, r.Snapshot().Applications[0].Messages, 1000)
+		})
 	}
 }
 

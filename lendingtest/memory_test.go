@@ -61,7 +61,8 @@ func TestLogsOfLargeBodiesAreBounded(t *testing.T) { // not parallel: it looks a
 func TestQueueOfDeliveriesEnds(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.AddSubscription(lendingtest.Subscription{WebhookURI: "https://receiver.test/", Webhooks: []string{"WB_Loan_Closed"}})
+	r.AddSubscription(lendingtest.Subscription{WebhookURI: "https://receiver.test/",
+		Webhooks: []string{"WB_Loan_Closed"}})
 	r.HoldDeliveries()
 	loan := r.AddLoan(lendingtest.Loan{})
 	for range 10_002 {
@@ -107,6 +108,7 @@ func TestRequestsLetConnectionsGo(t *testing.T) {
 	post(20)
 	before := live()
 	post(requests)
-	assert.Eventually(t, func() bool { return (int64(live())-int64(before))/requests < 4<<10 }, 10*time.Second, 50*time.Millisecond)
+	assert.Eventually(t, func() bool { return (int64(live())-int64(before))/requests < 4<<10 }, 10*time.Second,
+		50*time.Millisecond)
 	assert.Len(t, r.Requests(), requests+20)
 }

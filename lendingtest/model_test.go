@@ -31,5 +31,6 @@ func statusOf(r *rig, id string) string {
 func TestLineOfCreditRefusesANegativeAmount(t *testing.T) {
 	r := newRig(t)
 	loan := r.borrowed()
-	r.post("/api/Loan/make-withdrawal-line-of-credit/"+loan.ID, `{"amount":-1}`).refused(bad, "ValidationFailed", "amount InvalidAmount")
+	r.post("/api/Loan/make-withdrawal-line-of-credit/"+loan.ID, `{"amount":-1}`).refused(bad, "ValidationFailed",
+		"amount InvalidAmount")
 }

@@ -21,7 +21,8 @@ func TestRequestsTellWhoAndHowLong(t *testing.T) {
 		client := &http.Client{Transport: s.Transport()}
 		s.Fail(route, lendingtest.Fault{Delay: 3 * time.Second})
 		for _, token := range []string{s.Token(lendingtest.Username), "nobody's"} {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://service/api/Webhook/get-all-subscriptions", http.NoBody)
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+				"http://service/api/Webhook/get-all-subscriptions", http.NoBody)
 			require.NoError(t, err)
 			req.Header.Set("Authorization", "Bearer "+token)
 			resp, err := client.Do(req)

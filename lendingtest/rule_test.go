@@ -37,18 +37,22 @@ var rules = []struct {
 	test     func(*rig)
 }{
 	// Conventions and records.
-	{"Requests accept the content types application/json, application/json-patch+json, text/json and application/*+json.", func(r *rig) {
-		for i, accepted := range []string{"application/json", "application/json-patch+json", "text/json", "application/vnd.x+json", "application/json; charset=UTF-8"} {
+	{"Requests accept the content types application/json, application/json-patch+json, text/json and " +
+		"application/*+json.", func(r *rig) {
+		for i, accepted := range []string{"application/json", "application/json-patch+json", "text/json",
+			"application/vnd.x+json", "application/json; charset=UTF-8"} {
 			r.header.Set("Content-Type", accepted)
 			r.post("/api/Application/create-customer", strings.Replace(ann, "ann@", fmt.Sprintf("a%d@", i), 1)).ok()
 		}
-		for _, refused := range []string{"text/plain", "application/xml", "text/x+json", "application/json; charset=latin1", "x"} {
+		for _, refused := range []string{"text/plain", "application/xml", "text/x+json",
+			"application/json; charset=latin1", "x"} {
 			r.header.Set("Content-Type", refused)
 			r.post("/api/Application/create-customer", ann).refused(415, "UnsupportedMediaType")
 		}
 	}},
 	{"Request and response bodies are JSON.", func(r *rig) {
-		r.post("/api/Application/create-customer", "\xef\xbb\xbf"+ann+"\r\n").ok() // with a byte order mark, as .NET may send one
+		// with a byte order mark, as .NET may send one
+		r.post("/api/Application/create-customer", "\xef\xbb\xbf"+ann+"\r\n").ok()
 		refuses("malformed JSON", "trailing JSON", "wrong JSON type", "array for an object", "no body", "null body")(r)
 	}},
 	{"Responses are application/json.", func(r *rig) {
@@ -70,22 +74,27 @@ var rules = []struct {
 	{"| password | string | must satisfy password rules of the service |", refuses("customer with every fault")},
 	{"| mobileNumber | string | exactly ten digits after punctuation is removed |", func(r *rig) {
 		for i, number := range []string{"5550100199", "555-010-0199", "(555) 010.0199", " 555/010/0199"} {
-			body := strings.Replace(strings.Replace(ann, "ann@", fmt.Sprintf("a%d@", i), 1), "(555) 010-0199", number, 1)
+			body := strings.Replace(strings.Replace(ann, "ann@", fmt.Sprintf("a%d@", i), 1), "(555) 010-0199", number,
+				1)
 			assert.Equal(r.t, "5550100199", r.post("/api/Application/create-customer", body).object()["mobileNumber"])
 		}
 		refuses("eleven digits", "letters in the number")(r)
 	}},
-	{"`years` is years in business, a numeric string \"0\" to \"99\" (legacy bucket labels may exist in older integrations)", func(r *rig) {
+	{"`years` is years in business, a numeric string \"0\" to \"99\" (legacy bucket labels may exist in older " +
+		"integrations)", func(r *rig) {
 		id := r.customer()
 		for _, years := range []string{"0", "7", "99"} {
-			r.post("/api/Application/create-application", `{"customerId":"`+id+`","extraInformation":{"years":"`+years+`"}}`).text()
+			r.post("/api/Application/create-application", `{"customerId":"`+id+`","extraInformation":{"years":"`+years+
+				`"}}`).text()
 		}
 		for _, years := range []string{"", "-1", "100", "007", "7.5", "many", "2-5"} {
-			r.post("/api/Application/create-application", `{"customerId":"`+id+`","extraInformation":{"years":"`+years+`"}}`).
+			r.post("/api/Application/create-application", `{"customerId":"`+id+`","extraInformation":{"years":"`+years+
+				`"}}`).
 				refused(bad, invalid, "extraInformation.years InvalidYears")
 		}
 	}},
-	{"optional; only with an assigned partner id; no all-zero placeholder", refuses("zero partner and agent", "partner of others")},
+	{"optional; only with an assigned partner id; no all-zero placeholder",
+		refuses("zero partner and agent", "partner of others")},
 	{"Supply the zip code either as businessZip or as extraInformation.zipcode, never both.", func(r *rig) {
 		id := r.customer()
 		for _, zip := range []string{`"businessZip":"10001"`, `"extraInformation":{"zipcode":"10001"}`} {
@@ -109,15 +118,18 @@ var rules = []struct {
 			assert.EqualValues(r.t, 2, d.Size)
 			assert.Equal(r.t, hex.EncodeToString(sum[:]), d.SHA256)
 		}
-		refuses("object for a file", "raw binary", "multipart", "two strings", "not base64", "base64 cut", "string not closed")(r)
+		refuses("object for a file", "raw binary", "multipart", "two strings", "not base64", "base64 cut",
+			"string not closed")(r)
 	}},
 	{"account balances and transaction amounts are strings", refuses("amounts as numbers")},
-	{"BankingDataRequest holds at least one bank account with required details", refuses("no bank account", "amounts as numbers")},
+	{"BankingDataRequest holds at least one bank account with required details",
+		refuses("no bank account", "amounts as numbers")},
 	{"Paged envelopes hold `data` (array) and `totalCount` (integer).", func(r *rig) {
 		loan := r.AddLoan(lendingtest.Loan{})
 		assert.JSONEq(r.t, `{"data":[],"totalCount":0}`, r.get("/api/Loan/get-withdrawals/"+loan.ID).ok())
 	}},
-	{"The `errors` array holds entries of field, message, code; it is an array, not a field-to-messages dictionary.", refuses("customer with every fault")},
+	{"The `errors` array holds entries of field, message, code; it is an array, not a field-to-messages dictionary.",
+		refuses("customer with every fault")},
 
 	// Applications.
 	{"GET process-application once; do not poll or auto-retry it.", func(r *rig) {
@@ -128,7 +140,8 @@ var rules = []struct {
 		assert.Equal(r.t, 2, r.Snapshot().Applications[0].ProcessRuns)
 		assert.Equal(r.t, 2, r.Executed("GET /api/Application/process-application/{applicationId}"))
 	}},
-	{"an empty transaction array does not establish enough information for an offer", refuses("processing without transactions")},
+	{"an empty transaction array does not establish enough information for an offer",
+		refuses("processing without transactions")},
 	{"Sending sendLink=true requests that a customer application link be sent.", func(r *rig) {
 		body := `{"customerId":"` + r.customer() + `"}`
 		r.post("/api/Application/create-application?sendLink=false", body).text()
@@ -141,7 +154,8 @@ var rules = []struct {
 	}},
 	{"validates before creating", func(r *rig) {
 		body := strings.Replace(ann, `"Ann"`, `"Ann","extraInformation":{"years":"x"}`, 1)
-		r.post("/api/Application/create-customer-and-application", body).refused(bad, invalid, "extraInformation.years InvalidYears")
+		r.post("/api/Application/create-customer-and-application", body).refused(bad, invalid,
+			"extraInformation.years InvalidYears")
 		assert.Empty(r.t, r.Snapshot().Customers)
 		assert.Empty(r.t, r.Snapshot().Applications)
 	}},
@@ -151,7 +165,8 @@ var rules = []struct {
 		r.post("/api/Application/submit-bankstatement-document/"+id+"?fileName=a", file(1)).ok()
 		r.post("/api/Application/cancel-application/"+id, "").ok()
 		r.post("/api/Application/submit-bankstatement-document/"+id+"?fileName=a", file(1)).ok()
-		r.post("/api/Application/submit-bankstatement-document/"+unknownID+"?fileName=a", file(1)).refused(404, "ApplicationNotFound")
+		r.post("/api/Application/submit-bankstatement-document/"+unknownID+"?fileName=a", file(1)).refused(404,
+			"ApplicationNotFound")
 	}},
 	{"An offer can expire.", func(r *rig) {
 		id := r.offered()
@@ -164,7 +179,8 @@ var rules = []struct {
 	}},
 	{
 		"Document uploads through the approval routes and contract signing require an unexpired offer.",
-		refuses("upload after the offer expired", "required upload after the offer expired", "signing after the offer expired"),
+		refuses("upload after the offer expired", "required upload after the offer expired",
+			"signing after the offer expired"),
 	},
 	{"An application can be cancelled", func(r *rig) {
 		id := r.offered()
@@ -172,18 +188,23 @@ var rules = []struct {
 		r.get("/api/Application/process-application/"+id).refused(bad, "ApplicationCancelled")
 		r.post(approval+"add-company-details/"+id, `{}`).refused(bad, "ApplicationCancelled")
 		r.post(approval+"submit-document/"+id+"?fileType=a&fileName=b", `"AAAA"`).refused(bad, "ApplicationCancelled")
-		r.post("/api/Calculation/application-invoice-calculation?applicationId="+id, `{"amount":1}`).refused(bad, "ApplicationCancelled")
+		r.post("/api/Calculation/application-invoice-calculation?applicationId="+id, `{"amount":1}`).refused(bad,
+			"ApplicationCancelled")
 		r.post("/api/Application/send-application-link?applicationId="+id, "").refused(bad, "ApplicationCancelled")
 		r.post("/api/Application/submit-bankstatement-document/"+id+"?fileName=b", `"AAAA"`).ok()
 	}},
-	{"required strings: firstname, lastname, address, state, city, ssn, mobile; required dateOfBirth (date-time)", refuses("customer data missing")},
+	{"required strings: firstname, lastname, address, state, city, ssn, mobile; required dateOfBirth (date-time)",
+		refuses("customer data missing")},
 	{"required: name string, zipcode string, startDate (date-time)", refuses("application data missing")},
 
 	// Approval.
-	{"use the returned requirement identifier as supportingDocumentId", refuses("required document without its query", "document of another type")},
-	{"submit-document requires fileType although it does not use it when storing the file", refuses("document without its query")},
+	{"use the returned requirement identifier as supportingDocumentId", refuses("required document without its query",
+		"document of another type")},
+	{"submit-document requires fileType although it does not use it when storing the file",
+		refuses("document without its query")},
 	{"applicantId is a uuid from the same application", refuses("signing for somebody else")},
-	{"base64-encoded image bytes, must be non-empty", refuses("signing without images", "signing with one empty image")},
+	{"base64-encoded image bytes, must be non-empty",
+		refuses("signing without images", "signing with one empty image")},
 	{"A loan record carries `id` and `applicationId`.", func(r *rig) {
 		loan := r.borrowed()
 		got := r.get("/api/Loan/get-customer-loans/" + loan.CustomerID).list()[0]
@@ -191,14 +212,16 @@ var rules = []struct {
 	}},
 
 	// Limits.
-	{"| Uploaded file size | non-empty, at most 15 MiB (15 x 1024 x 1024 bytes) decoded | the three document upload routes |", func(r *rig) {
+	{"| Uploaded file size | non-empty, at most 15 MiB (15 x 1024 x 1024 bytes) decoded | the three document upload " +
+		"routes |", func(r *rig) {
 		id := r.offered()
 		need := r.get(approval + "get-required-documents/" + id).list()[0]
 		largest := file(15 << 20)
 		for _, path := range []string{
 			"/api/Application/submit-bankstatement-document/" + id + "?fileName=a",
 			approval + "submit-document/" + id + "?fileName=a&fileType=b",
-			approval + "submit-required-document/" + id + "?fileName=a&fileType=" + need["fileType"].(string) + "&supportingDocumentId=" + need["supportingDocumentId"].(string),
+			approval + "submit-required-document/" + id + "?fileName=a&fileType=" + need["fileType"].(string) +
+				"&supportingDocumentId=" + need["supportingDocumentId"].(string),
 		} {
 			assert.Equal(r.t, "true", r.post(path, largest).ok())
 			r.post(path, oversized()).refused(413, "FileTooLarge")
@@ -244,16 +267,19 @@ var rules = []struct {
 	}},
 
 	// Signing in.
-	{"Business endpoints require the header `Authorization: Bearer <ACCESS_TOKEN>`.", refuses("token missing", "token invalid")},
+	{"Business endpoints require the header `Authorization: Bearer <ACCESS_TOKEN>`.",
+		refuses("token missing", "token invalid")},
 	{"When requiresTwoFactor is true: the code arrives through the account's configured channel", func(r *rig) {
 		login := `{"username":"` + lendingtest.Username + `","password":"` + lendingtest.Password + `"`
-		user := r.post("/api/Authenication/login", login+`,"trustedDeviceToken":"`+lendingtest.TrustedDeviceToken+`"}`).object()
+		user := r.post("/api/Authenication/login", login+`,"trustedDeviceToken":"`+lendingtest.TrustedDeviceToken+
+			`"}`).object()
 		assert.NotEmpty(r.t, user["token"], "a trusted device needs no code")
 		assert.Empty(r.t, r.Sent())
 		assert.Empty(r.t, r.post("/api/Authenication/login", login+`,"trustedDeviceToken":"x"}`).object()["token"])
 		code := r.TwoFactorCode(lendingtest.Username)
 		answer := `{"username":"` + lendingtest.Username + `","code":"` + code + `"}`
-		r.post("/api/Authenication/validate-two-factor", strings.Replace(answer, code, "nothing", 1)).refused(bad, "InvalidTwoFactorCode")
+		r.post("/api/Authenication/validate-two-factor", strings.Replace(answer, code, "nothing", 1)).refused(bad,
+			"InvalidTwoFactorCode")
 		assert.NotEmpty(r.t, r.post("/api/Authenication/validate-two-factor", answer).object()["token"])
 		r.post("/api/Authenication/validate-two-factor", answer).refused(bad, "InvalidTwoFactorCode")
 		r.post("/api/Authenication/login", login+`}`).ok()
@@ -261,15 +287,17 @@ var rules = []struct {
 		for range 5 {
 			r.post("/api/Authenication/validate-two-factor", answer).refused(bad, "InvalidTwoFactorCode")
 		}
-		r.post("/api/Authenication/validate-two-factor", `{"username":"`+lendingtest.Username+`","code":"`+code+`"}`).refused(bad, "InvalidTwoFactorCode")
+		r.post("/api/Authenication/validate-two-factor", `{"username":"`+lendingtest.Username+`","code":"`+code+
+			`"}`).refused(bad, "InvalidTwoFactorCode")
 	}},
-	{"Success body is a JSON string with the new token. An already expired token cannot be refreshed; sign in again.", func(r *rig) {
-		old := r.token
-		r.token = r.post("/api/Authenication/refresh-token", "").text()
-		assert.NotEqual(r.t, old, r.token)
-		r.application()
-		refuses("refresh after expiry")(r)
-	}},
+	{"Success body is a JSON string with the new token. An already expired token cannot be refreshed; sign in again.",
+		func(r *rig) {
+			old := r.token
+			r.token = r.post("/api/Authenication/refresh-token", "").text()
+			assert.NotEqual(r.t, old, r.token)
+			r.application()
+			refuses("refresh after expiry")(r)
+		}},
 	{"webhook administrators only", func(r *rig) {
 		refuses("not permitted")(r)
 		r.as(lendingtest.AdministratorUsername).get("/api/Webhook/get-all-subscriptions").ok()
@@ -278,9 +306,11 @@ var rules = []struct {
 	// Withdrawals.
 	{
 		"The amount is checked against the stored calculation and the available balance.",
-		refuses("withdrawal of another amount", "withdrawal with other inputs", "withdrawal above the balance", "withdrawal without a stored calculation"),
+		refuses("withdrawal of another amount", "withdrawal with other inputs", "withdrawal above the balance",
+			"withdrawal without a stored calculation"),
 	},
-	{"POST confirm-withdrawal-invoice with the agreed amount, the returned advance rate, the requested dateUTC and the entered OTP.", func(r *rig) {
+	{"POST confirm-withdrawal-invoice with the agreed amount, the returned advance rate, the requested dateUTC and " +
+		"the entered OTP.", func(r *rig) {
 		loan := r.withdrawing()
 		otp := r.OTP(loan.ID)
 		confirm(r, loan, "2500.00", "0.80", otp).ok()
@@ -288,7 +318,8 @@ var rules = []struct {
 		after, _ := r.LoanOf(loan.ApplicationID)
 		assert.Len(r.t, after.Withdrawals, 1)
 		assert.EqualValues(r.t, 2500_00, after.Balance)
-		refuses("confirming with nothing", "confirming another amount", "confirming another rate", "wrong one-time password")(r)
+		refuses("confirming with nothing", "confirming another amount", "confirming another rate",
+			"wrong one-time password")(r)
 	}},
 	{"Resend OTP: response is a UUID string, not the OTP.", func(r *rig) {
 		loan := r.withdrawing()
@@ -303,19 +334,23 @@ var rules = []struct {
 		refuses("early repayment of no loan")(r)
 	}},
 	{
-		"The loan id comes from a loan record found through get-customer-loans and is not interchangeable with an application id or offer id.",
+		"The loan id comes from a loan record found through get-customer-loans and is not interchangeable with an " +
+			"application id or offer id.",
 		refuses("application id as loan id"),
 	},
 
 	// Webhooks.
-	{"exactly one valid target id is supplied", refuses("no target", "two targets", "target of others", "unknown customer as target")},
+	{"exactly one valid target id is supplied", refuses("no target", "two targets", "target of others",
+		"unknown customer as target")},
 	{"Registering again updates the URI and event list only; it does not rotate the secret.", func(r *rig) {
-		r.post("/api/Webhook/register"+mine, `{"webhookUri":"https://a.example/","secret":"x","id":"`+unknownID+`"}`).ok()
+		r.post("/api/Webhook/register"+mine, `{"webhookUri":"https://a.example/","secret":"x","id":"`+unknownID+
+			`"}`).ok()
 		first := r.get("/api/Webhook/get-subscription" + mine).object()
 		assert.Regexp(r.t, `^whs_[0-9a-f]{32}$`, first["secret"])
 		assert.NotEqual(r.t, unknownID, first["id"])
 		assert.NotEqual(r.t, lendingtest.PartnerID, first["id"])
-		r.post("/api/Webhook/register"+mine, `{"webhookUri":"https://b.example/","isActive":false,"webhooks":["WB_Loan_Closed"]}`).ok()
+		r.post("/api/Webhook/register"+mine,
+			`{"webhookUri":"https://b.example/","isActive":false,"webhooks":["WB_Loan_Closed"]}`).ok()
 		first["webhookUri"], first["webhooks"] = "https://b.example/", []any{"WB_Loan_Closed"}
 		assert.Equal(r.t, first, r.get("/api/Webhook/get-subscription"+mine).object())
 	}},
@@ -327,12 +362,15 @@ var rules = []struct {
 	}},
 	{"update-webhook-uri on a missing subscription does not create one.", func(r *rig) {
 		refuses("new receiver for nothing")(r)
-		r.post("/api/Webhook/update-webhook-uri"+mine+"&webhookUri=https://a.example/", "").refused(bad, "SubscriptionNotFound")
+		r.post("/api/Webhook/update-webhook-uri"+mine+"&webhookUri=https://a.example/", "").refused(bad,
+			"SubscriptionNotFound")
 		assert.Empty(r.t, r.Snapshot().Subscriptions)
 	}},
 	{
-		"The event must be in the subscription. Unsupported names are rejected. Simulation supports only a subset of the catalogue, so a registered event can still be rejected.",
-		refuses("simulation of an unknown event", "simulation of an event not subscribed", "simulation beyond the subset"),
+		"The event must be in the subscription. Unsupported names are rejected. Simulation supports only a subset " +
+			"of the catalogue, so a registered event can still be rejected.",
+		refuses("simulation of an unknown event", "simulation of an event not subscribed",
+			"simulation beyond the subset"),
 	},
 	{"HTTPS receiver address", refuses("receiver without https", "new receiver without https")},
 	{"publishers can reuse a target id across events", func(r *rig) {
@@ -351,8 +389,10 @@ var rules = []struct {
 	}},
 	{"Application-created data may include extraInformation.years as a string.", func(r *rig) {
 		receiver := newReceiver(r.t)
-		r.AddSubscription(lendingtest.Subscription{WebhookURI: receiver.URL, Webhooks: []string{"WB_Application_Created"}})
-		r.post("/api/Application/create-application", `{"customerId":"`+r.customer()+`","extraInformation":{"years":"7"}}`).text()
+		r.AddSubscription(lendingtest.Subscription{WebhookURI: receiver.URL,
+			Webhooks: []string{"WB_Application_Created"}})
+		r.post("/api/Application/create-application", `{"customerId":"`+r.customer()+
+			`","extraInformation":{"years":"7"}}`).text()
 		r.wait()
 		assert.Contains(r.t, string(receiver.all()[0].body), `"extraInformation":{"years":"7"}`)
 	}},

@@ -26,7 +26,8 @@ func TestBasePath(t *testing.T) {
 	id := r.application()
 	outside := *r
 	outside.base = strings.TrimSuffix(r.base, "/lending/v1")
-	for _, path := range []string{"/api/Loan/get-loan/" + id, "/", "/lending", "/lending/v1", "/lending/v10/api/Loan/get-loan/" + id} {
+	for _, path := range []string{"/api/Loan/get-loan/" + id, "/", "/lending", "/lending/v1",
+		"/lending/v10/api/Loan/get-loan/" + id} {
 		outside.get(path).refused(404, "NotFound")
 	}
 	assert.Equal(t, 5, r.Outside())
@@ -39,7 +40,8 @@ func TestBasePath(t *testing.T) {
 func TestUncleanPaths(t *testing.T) {
 	inEveryForm(t, func(r *rig) {
 		id := r.application()
-		for _, path := range []string{"/api//Loan/is-loan-closed/" + id, "/api/x/../Loan/is-loan-closed/" + id, "/api/Loan/is-loan-closed/" + id + "/", "/api/loan/is-loan-closed/" + id} {
+		for _, path := range []string{"/api//Loan/is-loan-closed/" + id, "/api/x/../Loan/is-loan-closed/" + id,
+			"/api/Loan/is-loan-closed/" + id + "/", "/api/loan/is-loan-closed/" + id} {
 			r.get(path).refused(404, "NotFound")
 		}
 		r.get("/api/Application/application-status/..%2F"+id).refused(bad, invalid, "applicationId InvalidGuid")
@@ -60,10 +62,12 @@ func TestProtocols(t *testing.T) {
 		{[]lendingtest.Option{lendingtest.WithTLS()}, "https://", "HTTP/1.1"},
 		{[]lendingtest.Option{lendingtest.WithHTTP2()}, "https://", "HTTP/2.0"},
 	} {
-		r := serverRig(t, test.opts...)
-		r.application()
-		assert.True(t, strings.HasPrefix(r.base, test.scheme+"127.0.0.1:"))
-		assert.Equal(t, test.proto, r.Requests()[0].Proto)
+		t.Run(test.scheme, func(t *testing.T) {
+			r := serverRig(t, test.opts...)
+			r.application()
+			assert.True(t, strings.HasPrefix(r.base, test.scheme+"127.0.0.1:"))
+			assert.Equal(t, test.proto, r.Requests()[0].Proto)
+		})
 	}
 }
 
@@ -78,11 +82,13 @@ func TestRequests(t *testing.T) {
 	assert.Equal(t, all, logged)
 	require.Len(t, all, 2)
 	e := all[0]
-	assert.Equal(t, []any{"POST", "POST /api/Authenication/login", "/api/Authenication/login", "a=b%20c", true, `{"username":"x"}`, int64(16), 400},
+	assert.Equal(t, []any{"POST", "POST /api/Authenication/login", "/api/Authenication/login", "a=b%20c", true,
+		`{"username":"x"}`, int64(16), 400},
 		[]any{e.Method, e.Route, e.Path, e.Query, e.HasToken, string(e.Body), e.BodySize, e.Status})
 	assert.Equal(t, "1", e.Header.Get("X-Mark"))
 	assert.NotContains(t, e.Header, "Authorization")
-	assert.Equal(t, []any{"/api/Loan/get-loan/%41", "GET /api/Loan/get-loan/{loanId}", false, 401}, []any{all[1].Path, all[1].Route, all[1].HasToken, all[1].Status})
+	assert.Equal(t, []any{"/api/Loan/get-loan/%41", "GET /api/Loan/get-loan/{loanId}", false, 401},
+		[]any{all[1].Path, all[1].Route, all[1].HasToken, all[1].Status})
 	e.Header.Set("X-Mark", "2")
 	assert.Equal(t, "1", r.Requests()[0].Header.Get("X-Mark"), "the request log is a copy")
 }
@@ -114,7 +120,8 @@ func TestWatch(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	assert.ElementsMatch(t, []string{
-		"sent two-factor " + r.Sent()[0].Code, "request POST /api/Authenication/login", "delivery WB_Send_Two_Factor_Code",
+		"sent two-factor " + r.Sent()[0].Code, "request POST /api/Authenication/login",
+		"delivery WB_Send_Two_Factor_Code",
 	}, seen)
 }
 
@@ -143,7 +150,8 @@ func TestAccounts(t *testing.T) {
 	r := newRig(t, lendingtest.WithAccount(lendingtest.Account{Username: "x", Password: "y"}),
 		lendingtest.WithAccount(lendingtest.Account{Username: lendingtest.Username, Password: "new"}))
 	assert.NotEmpty(t, r.post("/api/Authenication/login", `{"username":"x","password":"y"}`).object()["token"])
-	assert.NotEmpty(t, r.post("/api/Authenication/login", `{"username":"`+lendingtest.Username+`","password":"new"}`).object()["token"])
+	assert.NotEmpty(t, r.post("/api/Authenication/login", `{"username":"`+lendingtest.Username+
+		`","password":"new"}`).object()["token"])
 	r.as("x").get("/api/Webhook/get-all-subscriptions").refused(403, "Forbidden")
 	assert.Panics(t, func() { r.Token("nobody") })
 }
@@ -196,7 +204,8 @@ func TestSynctest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := lendingtest.New(lendingtest.WithDeliveryClient(&http.Client{Transport: answers(http.StatusOK)}))
 		defer s.Close()
-		r := &rig{Service: s, t: t, base: "https://lending.test", client: &http.Client{Transport: s.Transport()}, token: s.Token(lendingtest.Username)}
+		r := &rig{Service: s, t: t, base: "https://lending.test", client: &http.Client{Transport: s.Transport()},
+			token: s.Token(lendingtest.Username)}
 		s.AddSubscription(lendingtest.Subscription{WebhookURI: "https://receiver.test/"})
 		start := time.Now()
 		s.Fail("*", lendingtest.Fault{Delay: 20 * time.Minute})
@@ -205,7 +214,8 @@ func TestSynctest(t *testing.T) {
 		s.Fail("*", lendingtest.Fault{Delay: time.Hour})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+"/api/Application/application-status/"+id, nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+"/api/Application/application-status/"+id,
+			nil)
 		require.NoError(t, err)
 		resp, err := r.client.Do(req)
 		if err == nil {

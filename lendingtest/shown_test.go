@@ -27,7 +27,8 @@ func TestAServiceCanBePrinted(t *testing.T) {
 				return
 			default:
 				server.AddLoan(lendingtest.Loan{})
-				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://lending.example/api/Nothing", nil)
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://lending.example/api/Nothing",
+					nil)
 				if assert.NoError(t, err) {
 					resp, err := server.Transport().RoundTrip(r)
 					if assert.NoError(t, err) {
@@ -39,7 +40,8 @@ func TestAServiceCanBePrinted(t *testing.T) {
 	})
 	var shown bytes.Buffer
 	for range 20 {
-		for _, v := range []any{server, server.Service, []any{server.Service}, struct{ S *lendingtest.Service }{server.Service}} {
+		for _, v := range []any{server, server.Service, []any{server.Service},
+			struct{ S *lendingtest.Service }{server.Service}} {
 			for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%t"} {
 				fmt.Fprintf(&shown, verb, v)
 			}

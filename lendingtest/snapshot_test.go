@@ -160,11 +160,15 @@ func TestSnapshotIsReadable(t *testing.T) {
 	r := newRig(t)
 	loan := r.withdrawing()
 	r.post(statement(r), file(3)).ok()
-	r.get("/api/Application/update-customer-data/" + loan.ApplicationID + "?firstname=A&lastname=L&address=1+Main&state=NY&city=N&ssn=123-45-6789&mobile=5550100100&dateOfBirth=1980-01-02").ok()
+	r.get("/api/Application/update-customer-data/" + loan.ApplicationID +
+		"?firstname=A&lastname=L&address=1+Main&state=NY&city=N&ssn=123-45-6789&mobile=5550100100&" +
+		"dateOfBirth=1980-01-02").ok()
 	state := marshal(t, r.Snapshot())
 	for _, want := range []string{
-		`"ssn": "123-45-6789"`, `"dateOfBirth": "1980-01-02T00:00:00.0000000"`, `"code": "` + r.OTP(loan.ID), `"kind": "bank-statement"`, `"fileName": "`,
-		`"firstName": "Ann"`, `"taxId": "12-3456789"`, `"pending": {`, `"token": "` + r.token, `"hasSigned": true`, `"processRuns": 1`,
+		`"ssn": "123-45-6789"`, `"dateOfBirth": "1980-01-02T00:00:00.0000000"`, `"code": "` + r.OTP(loan.ID),
+		`"kind": "bank-statement"`, `"fileName": "`,
+		`"firstName": "Ann"`, `"taxId": "12-3456789"`, `"pending": {`, `"token": "` + r.token, `"hasSigned": true`,
+		`"processRuns": 1`,
 	} {
 		assert.Contains(t, state, want)
 	}
@@ -199,18 +203,26 @@ func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.withdrawing()
-	for want, spoil := range map[string]func(*lendingtest.Snapshot){
-		"lendingtest: not a snapshot that a service has made": func(snap *lendingtest.Snapshot) { *snap = lendingtest.Snapshot{Customers: snap.Customers} },
-		"lendingtest: the snapshot has no customer":           func(snap *lendingtest.Snapshot) { snap.Customers = nil },
-		"lendingtest: the snapshot has no application":        func(snap *lendingtest.Snapshot) { snap.Applications = nil },
-		"lendingtest: the snapshot has no loan":               func(snap *lendingtest.Snapshot) { snap.Loans = nil },
-		"lendingtest: the snapshot has the customer \"0":      func(snap *lendingtest.Snapshot) { snap.Customers = append(snap.Customers, snap.Customers[0]) },
-		"lendingtest: the snapshot has the loan \"0":          func(snap *lendingtest.Snapshot) { snap.Loans = append(snap.Loans, snap.Loans[0]) },
+	for _, test := range []struct {
+		want  string
+		spoil func(*lendingtest.Snapshot)
+	}{
+		{"lendingtest: not a snapshot that a service has made",
+			func(snap *lendingtest.Snapshot) { *snap = lendingtest.Snapshot{Customers: snap.Customers} }},
+		{"lendingtest: the snapshot has no customer", func(snap *lendingtest.Snapshot) { snap.Customers = nil }},
+		{"lendingtest: the snapshot has no application", func(snap *lendingtest.Snapshot) { snap.Applications = nil }},
+		{"lendingtest: the snapshot has no loan", func(snap *lendingtest.Snapshot) { snap.Loans = nil }},
+		{"lendingtest: the snapshot has the customer \"0",
+			func(snap *lendingtest.Snapshot) { snap.Customers = append(snap.Customers, snap.Customers[0]) }},
+		{"lendingtest: the snapshot has the loan \"0",
+			func(snap *lendingtest.Snapshot) { snap.Loans = append(snap.Loans, snap.Loans[0]) }},
 	} {
-		snap := r.Snapshot()
-		spoil(&snap)
-		require.ErrorContains(t, r.Restore(snap), want)
-		assert.Panics(t, func() { lendingtest.New(lendingtest.Restore(snap)) })
+		t.Run(test.want, func(t *testing.T) {
+			snap := r.Snapshot()
+			test.spoil(&snap)
+			require.ErrorContains(t, r.Restore(snap), test.want)
+			assert.Panics(t, func() { lendingtest.New(lendingtest.Restore(snap)) })
+		})
 	}
 	assert.Len(t, r.Snapshot().Loans, 1, "nothing was changed")
 }

@@ -97,7 +97,8 @@ func (r *rig) wait() { r.t.Helper(); require.NoError(r.t, r.Wait(r.t.Context()))
 
 func TestDeliveryIsSigned(t *testing.T) {
 	t.Parallel()
-	assert.Equal(t, "sha256=5C-4D-AA-5E-98-5F-0A-A0-45-95-10-72-3C-45-E1-5E-DF-56-58-44-A0-43-51-77-49-5D-00-F8-03-E7-F0-2A",
+	assert.Equal(t, "sha256=5C-4D-AA-5E-98-5F-0A-A0-45-95-10-72-3C-45-E1-5E-"+
+		"DF-56-58-44-A0-43-51-77-49-5D-00-F8-03-E7-F0-2A",
 		signature("whs_0123456789abcdef0123456789abcdef", []byte(`{"x":1}`)), "the reference vector")
 
 	r, receiver, sub := subscribed(t, "WB_Application_Created")
@@ -262,7 +263,8 @@ func TestDeliveryTargets(t *testing.T) {
 	receiver := newReceiver(t)
 	r := newRig(t, lendingtest.WithLoopbackReceivers())
 	mineToo, other := r.AddCustomer(lendingtest.Customer{}).ID, r.AddCustomer(lendingtest.Customer{}).ID
-	r.post("/api/Webhook/register?customerId="+mineToo, `{"webhookUri":"`+receiver.URL+`","webhooks":["WB_Application_Created"]}`).ok()
+	r.post("/api/Webhook/register?customerId="+mineToo, `{"webhookUri":"`+receiver.URL+
+		`","webhooks":["WB_Application_Created"]}`).ok()
 	r.post("/api/Application/create-application", `{"customerId":"`+other+`"}`).ok()
 	id := r.post("/api/Application/create-application", `{"customerId":"`+mineToo+`"}`).text()
 	r.wait()

@@ -52,7 +52,8 @@ func TestParseReadsTheEnvelope(t *testing.T) {
 		{"no data", `{"webhookEvent":"a"}`, ``, webhook.Event{Name: "a"}},
 		{
 			"escapes, also of names",
-			`{"webhook\u0045vent":"WB_\u004coan_Opened","d\u0061ta":{},"id":"\u0033fa85f64-5717-4562-b3fc-2c963f66afa6"}`,
+			`{"webhook\u0045vent":"WB_\u004coan_Opened","d\u0061ta":{},` +
+				`"id":"\u0033fa85f64-5717-4562-b3fc-2c963f66afa6"}`,
 			`{}`, webhook.Event{ID: id, Name: lending.EventLoanOpened},
 		},
 		{"no time", `{"webhookEvent":"a","creationTimeUtc":"0001-01-01T00:00:00"}`, ``, webhook.Event{Name: "a"}},
@@ -136,7 +137,8 @@ func TestEventDataDecodes(t *testing.T) {
 		want  webhook.Years
 	}{{`"7"`, "7"}, {`7`, "7"}, {`"2-5 years"`, "2-5 years"}, {`null`, ""}, {`12.50`, "12.50"}} {
 		t.Run(tt.years, func(t *testing.T) {
-			const body = `{"webhookEvent":"a","data":{"extraInformation":{"years":%s,"zipcode":"10001"},"applicationId":"x"}}`
+			const body = `{"webhookEvent":"a","data":{"extraInformation":{"years":%s,"zipcode":"10001"},` +
+				`"applicationId":"x"}}`
 			event := parsed(t, fmt.Sprintf(body, tt.years))
 			var created webhook.ApplicationCreated
 			require.NoError(t, event.Data.Decode(&created))
@@ -158,9 +160,11 @@ func TestEventDataDecodes(t *testing.T) {
 
 func TestEventDataRefuses(t *testing.T) {
 	for _, data := range []string{`{"extraInformation":{"years":[7]}}`, `{"extraInformation":"6789"}`, `[]`} {
-		err := json.Unmarshal([]byte(data), new(webhook.ApplicationCreated))
-		require.Error(t, err, data)
-		require.NotContains(t, err.Error(), "6789")
+		t.Run(data, func(t *testing.T) {
+			err := json.Unmarshal([]byte(data), new(webhook.ApplicationCreated))
+			require.Error(t, err)
+			require.NotContains(t, err.Error(), "6789")
+		})
 	}
 	// The promoted UnmarshalJSON would leave ApplicationID empty.
 	event := parsed(t, `{"webhookEvent":"a","data":{"applicationId":"x"}}`)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/backoff"
 	"github.com/lendingapi/lending-go/internal/opaque"
 )
 
@@ -65,15 +66,9 @@ func (m *MemoryInbox) Take(ctx context.Context) (*InboxEntry, error) {
 		if entry != nil {
 			return entry, nil
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-changed:
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, ctx.Err()
+		if err := backoff.Wait(ctx, wait, changed); err != nil {
+			return nil, err
 		}
-		timer.Stop()
 	}
 }
 

@@ -62,12 +62,14 @@ func TestOnceAcceptsNothingThatMayStillFail(t *testing.T) {
 		err           error
 		first, second int
 	}{{errors.New("broken"), 500, 503}, {nil, 204, 503}} {
-		first := make(chan int)
-		go func() { first <- send() }()
-		<-entered
-		require.Equal(t, tt.second, send())
-		leave <- tt.err
-		require.Equal(t, tt.first, <-first)
+		t.Run(fmt.Sprint(tt.err), func(t *testing.T) {
+			first := make(chan int)
+			go func() { first <- send() }()
+			<-entered
+			require.Equal(t, tt.second, send())
+			leave <- tt.err
+			require.Equal(t, tt.first, <-first)
+		})
 	}
 	require.Equal(t, 204, send(), "a duplicate")
 }

@@ -347,15 +347,16 @@ func TestReceiverOutlivesItsCaller(t *testing.T) {
 		for _, status := range []int{204, 500} {
 			t.Run(fmt.Sprint(tt.name, status), func(t *testing.T) {
 				t.Parallel()
-				server := httptest.NewServer(newReceiver(t, signedWithTest, func(context.Context, *webhook.Event) error {
-					if status == 500 {
+				server := httptest.NewServer(newReceiver(t, signedWithTest,
+					func(context.Context, *webhook.Event) error {
+						if status == 500 {
+							tt.end()
+						}
+						return nil
+					}, &webhook.ReceiverOptions{Observe: func(d webhook.Delivery) {
+						assert.Equal(t, status == 204, d.Err == nil)
 						tt.end()
-					}
-					return nil
-				}, &webhook.ReceiverOptions{Observe: func(d webhook.Delivery) {
-					assert.Equal(t, status == 204, d.Err == nil)
-					tt.end()
-				}}))
+					}}))
 				t.Cleanup(server.Close)
 				require.Equal(t, status, deliver(t, server.URL, delivery.Body, delivery.Signature))
 			})

@@ -164,9 +164,11 @@ func (c *chromium) open(t *testing.T, url string, width int, dark bool) *tab {
 	require.NoError(t, c.call("", "Target.createBrowserContext", params{}, &context))
 	t.Cleanup(func() { _ = c.call("", "Target.disposeBrowserContext", context, nil) })
 	var target struct{ TargetID string }
-	require.NoError(t, c.call("", "Target.createTarget", params{"url": "about:blank", "browserContextId": context.BrowserContextID}, &target))
+	require.NoError(t, c.call("", "Target.createTarget",
+		params{"url": "about:blank", "browserContextId": context.BrowserContextID}, &target))
 	var attached struct{ SessionID string }
-	require.NoError(t, c.call("", "Target.attachToTarget", params{"targetId": target.TargetID, "flatten": true}, &attached))
+	require.NoError(t, c.call("", "Target.attachToTarget", params{"targetId": target.TargetID, "flatten": true},
+		&attached))
 	b := &tab{t, c, context.BrowserContextID, attached.SessionID}
 	for _, domain := range []string{"Page", "Runtime", "Log", "Accessibility", "DOM"} {
 		b.do(domain+".enable", params{}, nil)
@@ -186,8 +188,11 @@ func (b *tab) do(method string, p params, result any) {
 func (b *tab) resize(width int, dark bool) {
 	b.Helper()
 	scheme := map[bool]string{false: "light", true: "dark"}[dark]
-	b.do("Emulation.setDeviceMetricsOverride", params{"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}, nil)
-	b.do("Emulation.setEmulatedMedia", params{"features": []params{{"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}}}, nil)
+	b.do("Emulation.setDeviceMetricsOverride", params{"width": width, "height": 900, "deviceScaleFactor": 1,
+		"mobile": width < 600}, nil)
+	b.do("Emulation.setEmulatedMedia",
+		params{"features": []params{{"name": "prefers-color-scheme", "value": scheme},
+			{"name": "prefers-reduced-motion", "value": "reduce"}}}, nil)
 }
 
 // value is what an expression is, a promise awaited.
@@ -217,9 +222,11 @@ func (b *tab) run(script string) { b.Helper(); value[any](b, script+"; undefined
 // wait returns when an expression has become true.
 func (b *tab) wait(expression string) {
 	b.Helper()
-	for end := time.Now().Add(20 * time.Second); !value[bool](b, "!!("+expression+")"); <-time.After(10 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); !value[bool](b, "!!("+expression+
+		")"); <-time.After(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			b.Fatalf("%s did not come true; the page was\n%.3000s", expression, value[string](b, "document.body.innerText"))
+			b.Fatalf("%s did not come true; the page was\n%.3000s", expression,
+				value[string](b, "document.body.innerText"))
 		}
 	}
 }
@@ -239,7 +246,8 @@ var keys = map[string]struct {
 func (b *tab) press(names ...string) {
 	b.Helper()
 	for _, name := range names {
-		key := params{"type": "keyDown", "key": name, "code": name, "windowsVirtualKeyCode": keys[name].code, "text": keys[name].text}
+		key := params{"type": "keyDown", "key": name, "code": name, "windowsVirtualKeyCode": keys[name].code,
+			"text": keys[name].text}
 		if name == "Space" {
 			key["key"] = " "
 		}
@@ -286,7 +294,8 @@ func (b *tab) screenshot(name string) {
 func (b *tab) complaints() (all []string) {
 	b.browser.mu.Lock()
 	defer b.browser.mu.Unlock()
-	complaint := []string{"Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled", "Page.javascriptDialogOpening"}
+	complaint := []string{"Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled",
+		"Page.javascriptDialogOpening"}
 	for _, e := range b.browser.events {
 		if e.SessionID == b.session && slices.Contains(complaint, e.Method) {
 			all = append(all, string(e.Params))
@@ -298,7 +307,8 @@ func (b *tab) complaints() (all []string) {
 // waitComplaint returns when one of them has come, which takes its time.
 func (b *tab) waitComplaint(about string) {
 	b.Helper()
-	for end := time.Now().Add(20 * time.Second); !strings.Contains(strings.Join(b.complaints(), "\n"), about); <-time.After(10 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); !strings.Contains(strings.Join(b.complaints(), "\n"),
+		about); <-time.After(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			b.Fatalf("no complaint about %s, but %q", about, b.complaints())
 		}

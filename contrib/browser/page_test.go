@@ -24,7 +24,8 @@ func TestPage(t *testing.T) {
 	s := startSandbox(t)
 	s.fill(hostile)
 	s.call("GET", "/api/Application/"+escape(hostile)+"?name="+escape(hostile)+"&%3Cscript%3Epwned=1", "", nil)
-	s.call("POST", "/api/Webhook/handler", `{"id":`+text(hostile)+`,"webhookEvent":`+text(hostile)+`,"data":{`+text(hostile)+`:1}}`, nil)
+	s.call("POST", "/api/Webhook/handler", `{"id":`+text(hostile)+`,"webhookEvent":`+text(hostile)+`,"data":{`+
+		text(hostile)+`:1}}`, nil)
 	s.call("POST", "/api/Application/create-application", `{"customerId":"`+hostile, nil)
 	s.call("GET", "/api/Application/application-status/x", "", nil)
 	require.NoError(t, s.control.Wait(t.Context()))
@@ -56,7 +57,8 @@ func TestPage(t *testing.T) {
 	policy := resp.Header.Get("Content-Security-Policy")
 	assert.Contains(t, policy, "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self';")
 	assert.NotContains(t, policy, "unsafe")
-	b.run(`const script = document.createElement("script"); script.textContent = "pwned = 1"; document.body.append(script)`)
+	b.run(`const script = document.createElement("script"); script.textContent = "pwned = 1"; ` +
+		`document.body.append(script)`)
 	assert.Equal(t, "undefined", value[string](b, "typeof pwned"), "the policy stops what would get through")
 	b.waitComplaint("script-src")
 }
@@ -67,7 +69,8 @@ const outside = `[...document.querySelectorAll("body *")].filter((e) => {
 	return box.width && (box.right > innerWidth + 1 || box.left < -1) && !e.parentElement.closest(".box");
 }).map((e) => e.outerHTML.slice(0, 100)).concat(
 	document.documentElement.scrollWidth > innerWidth ? ["the page scrolls"] : [],
-	[...document.querySelectorAll(".box")].filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => "scrolls: " + e.outerHTML.slice(0, 100)))`
+	[...document.querySelectorAll(".box")].filter((e) => e.scrollWidth > e.clientWidth + 1)
+			.map((e) => "scrolls: " + e.outerHTML.slice(0, 100)))`
 
 // faint is text with less contrast than WCAG 2.2 wants for AA, and what else has to be told
 // from its ground.
@@ -82,7 +85,8 @@ const faint = `(() => {
 			if ((rgb(color)[3] ?? 1) === 1) return color;
 		}
 	};
-	const contrast = (a, b) => { const [x, y] = [light(a), light(b)].sort((p, q) => q - p); return (x + 0.05) / (y + 0.05); };
+	const contrast = (a, b) => {
+			const [x, y] = [light(a), light(b)].sort((p, q) => q - p); return (x + 0.05) / (y + 0.05); };
 	const found = [];
 	const want = (ratio, color, e, what) => {
 		const has = contrast(color, ground(e));
@@ -123,7 +127,8 @@ func (b *tab) accessible(name string) {
 		role := fmt.Sprint(node.Role.Value)
 		roles[role]++
 		switch role {
-		case "button", "link", "textbox", "spinbutton", "combobox", "checkbox", "DisclosureTriangle", "region", "columnheader", "rowheader":
+		case "button", "link", "textbox", "spinbutton", "combobox", "checkbox", "DisclosureTriangle", "region",
+			"columnheader", "rowheader":
 			assert.NotEmpty(b, node.Name.Value, "%s: a %s has no name", name, role)
 		case "heading":
 			for _, property := range node.Properties {
@@ -136,14 +141,18 @@ func (b *tab) accessible(name string) {
 		}
 	}
 	for role, least := range map[string]int{
-		"banner": 1, "navigation": 1, "main": 1, "heading": 6, "table": 5, "row": 25, "columnheader": 20, "rowheader": 20,
-		"region": 5, "status": 3, "button": 20, "DisclosureTriangle": 20, "checkbox": 3, "spinbutton": 3, "combobox": 1,
+		"banner": 1, "navigation": 1, "main": 1, "heading": 6, "table": 5, "row": 25, "columnheader": 20,
+		"rowheader": 20,
+		"region":    5, "status": 3, "button": 20, "DisclosureTriangle": 20, "checkbox": 3, "spinbutton": 3,
+		"combobox": 1,
 	} {
 		assert.GreaterOrEqual(b, roles[role], least, "%s: %s, of %v", name, role, roles)
 	}
 	assert.Equal(b, 1, roles["main"])
-	assert.Zero(b, value[int](b, `[...document.querySelectorAll("th:not([scope]), tbody tr:not(:has(th[scope=row]))")].length`))
-	assert.Zero(b, value[int](b, `[...document.querySelectorAll("button[aria-label]")].filter((e) => !e.ariaLabel.startsWith(e.textContent)).length`), "who speaks to it says what he sees")
+	assert.Zero(b, value[int](b, `[...document.querySelectorAll("th:not([scope]), tbody `+
+		`tr:not(:has(th[scope=row]))")].length`))
+	assert.Zero(b, value[int](b, `[...document.querySelectorAll("button[aria-label]")].filter((e) => `+
+		`!e.ariaLabel.startsWith(e.textContent)).length`), "who speaks to it says what he sees")
 }
 
 // Without its script the page can be read, and has no forms that would do nothing.
@@ -154,10 +163,12 @@ func TestWithoutScript(t *testing.T) {
 	b.do("Emulation.setScriptExecutionDisabled", params{"value": true}, nil)
 	b.do("Page.navigate", params{"url": s.url}, nil)
 	b.wait("document.readyState === 'complete' && document.getElementById('requests')")
-	for _, want := range []string{"Lovelace & Sons", made.loan, "POST /api/Loan/confirm-withdrawal-invoice/{loanId}", "curl -s ", "WB_Loan_Created", "Reload to see what is new"} {
+	for _, want := range []string{"Lovelace & Sons", made.loan, "POST /api/Loan/confirm-withdrawal-invoice/{loanId}",
+		"curl -s ", "WB_Loan_Created", "Reload to see what is new"} {
 		assert.Contains(t, value[string](b, "document.body.textContent"), want)
 	}
-	assert.Zero(t, value[int](b, "[...document.querySelectorAll('button, input')].filter((e) => e.checkVisibility()).length"))
+	assert.Zero(t, value[int](b, "[...document.querySelectorAll('button, input')].filter((e) => "+
+		"e.checkVisibility()).length"))
 	assert.Empty(t, value[string](b, "document.getElementById('connection').textContent"))
 }
 
@@ -168,7 +179,8 @@ func TestRowsOfOneIdentifier(t *testing.T) {
 	b := browser.open(t, s.url, 1600, false)
 	b.waitText("#connection", "Live")
 	for _, summary := range []string{"1 loan", "2 loans", "3 loans"} {
-		_, err := s.control.AddLoan(t.Context(), lendingtest.Loan{Transactions: []lendingtest.Transaction{{ID: "same"}, {ID: "same"}}})
+		_, err := s.control.AddLoan(t.Context(),
+			lendingtest.Loan{Transactions: []lendingtest.Transaction{{ID: "same"}, {ID: "same"}}})
 		require.NoError(t, err)
 		b.waitText("#summary", summary)
 	}
@@ -176,5 +188,8 @@ func TestRowsOfOneIdentifier(t *testing.T) {
 	require.Equal(t, 6, value[int](b, `document.querySelectorAll("#transaction-same").length`))
 	require.Empty(t, b.complaints())
 	clock := value[string](b, `document.querySelector("#clock").textContent`)
-	require.Eventually(t, func() bool { return value[string](b, `document.querySelector("#clock").textContent`) != clock }, 10*time.Second, 100*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return value[string](b,
+			`document.querySelector("#clock").textContent`) != clock
+	}, 10*time.Second, 100*time.Millisecond)
 }

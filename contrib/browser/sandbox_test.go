@@ -48,7 +48,8 @@ func runAll(m *testing.M) (status int, err error) {
 	}
 	defer browser.stop()
 	program = filepath.Join(folder, "sandbox")
-	if out, err := exec.Command("go", "build", "-o", program, "github.com/lendingapi/lending-go/examples/sandbox").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", program,
+		"github.com/lendingapi/lending-go/examples/sandbox").CombinedOutput(); err != nil {
 		return 1, fmt.Errorf("%w: %s", err, out)
 	}
 	return m.Run(), nil
@@ -63,14 +64,16 @@ type sandbox struct {
 
 func startSandbox(t *testing.T, args ...string) *sandbox {
 	t.Helper()
-	process := exec.CommandContext(t.Context(), program, append([]string{"-addr", "127.0.0.1:0", "-log=false", "-control"}, args...)...)
+	process := exec.CommandContext(t.Context(), program,
+		append([]string{"-addr", "127.0.0.1:0", "-log=false", "-control"}, args...)...)
 	out, err := process.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, process.Start())
 	t.Cleanup(func() { _ = process.Wait() }) // t.Context has ended
 	first, err := bufio.NewReader(out).ReadString('\n')
 	require.NoError(t, err)
-	s := &sandbox{T: t, url: strings.TrimSuffix(strings.TrimSpace(strings.TrimPrefix(first, "The sandbox is at ")), "/")}
+	s := &sandbox{T: t, url: strings.TrimSuffix(strings.TrimSpace(strings.TrimPrefix(first, "The sandbox is at ")),
+		"/")}
 	s.control = lendingtest.Dial(s.url + "/_control/")
 	return s
 }
@@ -129,28 +132,41 @@ type records struct{ customer, application, loan, webhooks string }
 // wherever a caller may write something. Names have room for 50 characters of it.
 func (s *sandbox) fill(called string) (r records) {
 	s.Helper()
-	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, called) }))
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		fmt.Fprint(w, called)
+	}))
 	s.Cleanup(receiver.Close)
 	s.signIn()
 	q, name := text(called), text(called[:min(50, len(called))])
 	target := "partnerId=" + lendingtest.PartnerID
-	s.post("Webhook/register?"+target, `{"webhookUri":"`+receiver.URL+`/hooks?from=`+strings.Trim(q, `"`)+`","webhooks":[]}`, nil)
+	s.post("Webhook/register?"+target, `{"webhookUri":"`+receiver.URL+`/hooks?from=`+strings.Trim(q, `"`)+
+		`","webhooks":[]}`, nil)
 	r.webhooks = receiver.URL
 	var customer struct{ ID string }
-	s.post("Application/create-customer", `{"firstName":`+name+`,"lastName":"Lovelace","email":"ada@example.com","password":"Analytical-Engine-1","mobileNumber":"4155550100"}`, &customer)
+	s.post("Application/create-customer", `{"firstName":`+name+
+		`,"lastName":"Lovelace","email":"ada@example.com","password":"Analytical-Engine-1",`+
+		`"mobileNumber":"4155550100"}`, &customer)
 	r.customer = customer.ID
-	s.post("Application/create-application?sendLink=true", `{"customerId":"`+r.customer+`","businessName":`+q+`,"extraInformation":{`+q+`:`+q+`}}`, &r.application)
-	s.post("Application/add-or-update-banking-data/"+r.application, `{"accounts":[{"accountNumber":"1","balance":"1.00","accountName":`+q+`,"transactions":[{"date":"2026-01-01","description":`+q+`,"amount":"7500.00"}]}]}`, nil)
+	s.post("Application/create-application?sendLink=true", `{"customerId":"`+r.customer+`","businessName":`+q+
+		`,"extraInformation":{`+q+`:`+q+`}}`, &r.application)
+	s.post("Application/add-or-update-banking-data/"+r.application,
+		`{"accounts":[{"accountNumber":"1","balance":"1.00","accountName":`+q+
+			`,"transactions":[{"date":"2026-01-01","description":`+q+`,"amount":"7500.00"}]}]}`, nil)
 	require.Equal(s, 200, s.get("Application/process-application/"+r.application))
 	s.post("ApplicationApproval/add-company-details/"+r.application, `{"name":`+q+`}`, nil)
-	s.post("ApplicationApproval/add-primary-applicant-details/"+r.application, `{"firstName":`+q+`,"lastName":`+q+`,"email":`+q+`}`, nil)
+	s.post("ApplicationApproval/add-primary-applicant-details/"+r.application, `{"firstName":`+q+`,"lastName":`+q+
+		`,"email":`+q+`}`, nil)
 	s.post("ApplicationApproval/set-primary-bank-account/"+r.application+"/account-1", "", nil)
 	file := `?fileType=` + escape(called) + `&fileName=` + escape(called+".pdf")
-	assert.Equal(s, 200, s.call(http.MethodPost, "/api/ApplicationApproval/submit-document/"+r.application+file, `"QUJD"`, nil))
+	assert.Equal(s, 200, s.call(http.MethodPost, "/api/ApplicationApproval/submit-document/"+r.application+file,
+		`"QUJD"`, nil))
 	s.post("Communication/post-messages/"+r.application, `{"message":`+q+`}`, nil)
 	var applicants []struct{ ID string }
-	require.Equal(s, 200, s.call(http.MethodGet, "/api/ApplicationApproval/get-all-applicants/"+r.application, "", &applicants))
-	s.post("ApplicationApproval/sign-contract/"+r.application+"/"+applicants[0].ID, `{"mimeType":"image/png","signature":"aQ==","signature2":"aQ=="}`, nil)
+	require.Equal(s, 200, s.call(http.MethodGet, "/api/ApplicationApproval/get-all-applicants/"+r.application, "",
+		&applicants))
+	s.post("ApplicationApproval/sign-contract/"+r.application+"/"+applicants[0].ID,
+		`{"mimeType":"image/png","signature":"aQ==","signature2":"aQ=="}`, nil)
 	snap, err := s.control.Snapshot(s.Context())
 	require.NoError(s, err)
 	r.loan = snap.Loans[0].ID
@@ -159,7 +175,8 @@ func (s *sandbox) fill(called string) (r records) {
 	s.post("Loan/make-withdrawal-invoice/"+r.loan, `{"calculation":`+invoice+`}`, nil)
 	otp, err := s.control.OTP(s.Context(), r.loan)
 	require.NoError(s, err)
-	s.post("Loan/confirm-withdrawal-invoice/"+r.loan, `{"amount":2500.00,"advanceRate":0.8,"dateUTC":"2024-02-03T00:00:00Z","otp":"`+otp+`"}`, nil)
+	s.post("Loan/confirm-withdrawal-invoice/"+r.loan,
+		`{"amount":2500.00,"advanceRate":0.8,"dateUTC":"2024-02-03T00:00:00Z","otp":"`+otp+`"}`, nil)
 	return r
 }
 

@@ -27,13 +27,16 @@ func TestKeyboard(t *testing.T) {
 	b.press("Enter")
 	b.wait("document.querySelector('#loan-" + loan.ID + "').checkVisibility()") // what is around it has opened
 	b.run(`document.querySelectorAll("#customers details").forEach((d) => d.open = false); location.hash = ""`)
-	for _, of := range []string{"#customer-" + loan.CustomerID, "#application-" + loan.ApplicationID, "#loan-" + loan.ID} {
+	for _, of := range []string{"#customer-" + loan.CustomerID, "#application-" + loan.ApplicationID,
+		"#loan-" + loan.ID} {
 		b.tabTo(of + " > summary")
-		assert.True(t, value[bool](b, `getComputedStyle(document.activeElement).outlineStyle === "solid" && parseInt(getComputedStyle(document.activeElement).outlineWidth) >= 2`), "the focus is seen")
+		assert.True(t, value[bool](b, `getComputedStyle(document.activeElement).outlineStyle === "solid" && `+
+			`parseInt(getComputedStyle(document.activeElement).outlineWidth) >= 2`), "the focus is seen")
 		b.press("Enter")
 		b.wait("document.querySelector('" + of + "').open")
 	}
-	assert.True(t, value[bool](b, "[...document.querySelectorAll('#loan-"+loan.ID+" dl')].every((e) => e.checkVisibility())"))
+	assert.True(t, value[bool](b, "[...document.querySelectorAll('#loan-"+loan.ID+
+		" dl')].every((e) => e.checkVisibility())"))
 
 	b.tabTo("[name='fault.status']")
 	b.typed("503")
@@ -44,7 +47,8 @@ func TestKeyboard(t *testing.T) {
 	assert.Equal(t, http.StatusServiceUnavailable, s.get("Loan/get-loan/"+loan.ID))
 	assert.Equal(t, http.StatusOK, s.get("Loan/get-loan/"+loan.ID))
 	b.waitText("#faults", "No fault is planned.")
-	assert.True(t, value[bool](b, "document.activeElement.matches('[data-order=fail] > button')"), "the focus has stayed")
+	assert.True(t, value[bool](b, "document.activeElement.matches('[data-order=fail] > button')"),
+		"the focus has stayed")
 	assert.Empty(t, b.complaints())
 }
 
@@ -58,7 +62,8 @@ func TestForms(t *testing.T) {
 	b.waitText("#connection", "Live")
 	send := func(form, said string) {
 		t.Helper()
-		b.run(`document.querySelector("#said").textContent = ""; document.querySelector("` + form + `").requestSubmit()`)
+		b.run(`document.querySelector("#said").textContent = ""; document.querySelector("` + form +
+			`").requestSubmit()`)
 		b.waitText("#said", said)
 	}
 	set := func(field, to string) {
@@ -70,7 +75,8 @@ func TestForms(t *testing.T) {
 	set("route", "value = '"+route+"'")
 	set("fault.resetAfter", "checked = true")
 	send("[data-order=fail]", "The fault is planned.")
-	assert.Zero(t, s.call(http.MethodPost, "/api/Communication/post-messages/"+made.application, `{"message":"lost"}`, nil))
+	assert.Zero(t, s.call(http.MethodPost, "/api/Communication/post-messages/"+made.application, `{"message":"lost"}`,
+		nil))
 	b.wait(`(([answer, outcome]) => answer === "no answer" && outcome === "executed")(
 		[...document.querySelectorAll("#requests tbody tr:first-child td")].slice(1, 3).map((e) => e.textContent))`)
 	b.waitText("#customers", "lost")
@@ -81,8 +87,10 @@ func TestForms(t *testing.T) {
 	set("fault.header", `value = 'X-Reason: a\nx-reason:b\nnothing'`)
 	set("fault.body", `value = '<b>late</b>'`)
 	send("[data-order=fail]", "The fault is planned.")
-	b.waitText("#faults", `{"status":504,"body":"\u003cb\u003elate\u003c/b\u003e","header":{"X-Reason":["a"],"x-reason":["b"]},"late":"1ms","times":1}`)
-	assert.Equal(t, 504, s.call(http.MethodPost, "/api/Communication/post-messages/"+made.application, `{"message":"behind"}`, nil))
+	b.waitText("#faults", `{"status":504,"body":"\u003cb\u003elate\u003c/b\u003e","header":{"X-Reason":["a"],`+
+		`"x-reason":["b"]},"late":"1ms","times":1}`)
+	assert.Equal(t, 504, s.call(http.MethodPost, "/api/Communication/post-messages/"+made.application,
+		`{"message":"behind"}`, nil))
 	b.waitText("#newest", "post-messages/{applicationId}: 504, executed")
 
 	send("[data-order=fail]", "The fault is planned.")
@@ -112,7 +120,8 @@ func TestForms(t *testing.T) {
 	b.wait(`document.querySelectorAll("#customers > details").length === 2`)
 	set("fault.late", "value = '1h'")
 	send("[data-order=fail]", "The fault is planned.")
-	assert.Equal(t, 504, s.call(http.MethodPost, "/api/Communication/post-messages/"+made.application, `{"message":"later"}`, nil))
+	assert.Equal(t, 504, s.call(http.MethodPost, "/api/Communication/post-messages/"+made.application,
+		`{"message":"later"}`, nil))
 	b.waitText("#newest", "post-messages/{applicationId}: 504, not executed")
 	send("[data-order=reset]", "All is as at the start.")
 	b.waitText("#customers", "None yet")
@@ -127,7 +136,8 @@ func TestToken(t *testing.T) {
 	b.waitText("#connection", "Live")
 	b.run(`document.querySelector("[data-order=add-loan]").requestSubmit()`)
 	b.waitText("#said", "the control token is missing or wrong")
-	b.run(`document.querySelector("#token").value = "t0p"; document.querySelector("[data-order=add-loan]").requestSubmit()`)
+	b.run(`document.querySelector("#token").value = "t0p"; ` +
+		`document.querySelector("[data-order=add-loan]").requestSubmit()`)
 	b.waitText("#said", "A loan was added.")
 	b.waitText("#customers", "customer1@example.com")
 	assert.NotContains(t, value[string](b, "document.documentElement.outerHTML"), "t0p")
@@ -147,11 +157,13 @@ func TestOtherSites(t *testing.T) {
 	b := browser.open(t, other.URL, 800, false)
 	for _, headers := range []string{`{}`, `{"Content-Type": "application/json"}`} {
 		for _, mode := range []string{"no-cors", "cors"} {
-			assert.Equal(t, "nothing", value[string](b, `fetch("`+s.url+`/_control/reset", {method: "POST", mode: "`+mode+`", headers: `+headers+`, body: "{}"})
+			assert.Equal(t, "nothing", value[string](b, `fetch("`+s.url+`/_control/reset", {method: "POST", mode: "`+
+				mode+`", headers: `+headers+`, body: "{}"})
 				.then((r) => r.type === "opaque" ? "nothing" : "read", () => "nothing")`))
 		}
 	}
-	b.run(`document.body.innerHTML = '<form method=post enctype=text/plain action="` + s.url + `/_control/reset"><input name="{}" value=""></form>'; document.forms[0].submit()`)
+	b.run(`document.body.innerHTML = '<form method=post enctype=text/plain action="` + s.url +
+		`/_control/reset"><input name="{}" value=""></form>'; document.forms[0].submit()`)
 	b.waitText("body", "error")
 	snap, err := s.control.Snapshot(t.Context())
 	require.NoError(t, err)
@@ -179,10 +191,12 @@ func TestLive(t *testing.T) {
 	b.run(`stays = document.querySelector("#again-20"); ` + unfolded + `;
 		document.querySelector("#requests").scrollTop = 900; scrollTo(0, 200);
 		getSelection().selectAllChildren(stays.querySelector("pre"));
-		field = document.querySelector("[name=by]"); field.value = "ha"; document.querySelector("#again-20 button").focus({preventScroll: true});
+		field = document.querySelector("[name=by]"); field.value = "ha";
+			document.querySelector("#again-20 button").focus({preventScroll: true});
 		top0 = stays.getBoundingClientRect().top`)
 	look := func() []any {
-		return value[[]any](b, `[stays === document.querySelector("#again-20"), stays.open, getSelection().toString(), field.value,
+		return value[[]any](b, `[stays === document.querySelector("#again-20"), stays.open, getSelection().toString(),
+			field.value,
 			document.activeElement.getAttribute("aria-label"), scrollY, Math.round(stays.getBoundingClientRect().top - top0)]`)
 	}
 	before := look()
@@ -215,9 +229,11 @@ func TestCopy(t *testing.T) {
 	require.NoError(t, err)
 	b := browser.open(t, s.url, 800, false)
 	b.waitText("#connection", "Live")
-	require.NoError(t, b.browser.call("", "Browser.grantPermissions", params{"permissions": []string{"clipboardReadWrite"}, "browserContextId": b.context}, nil))
+	require.NoError(t, b.browser.call("", "Browser.grantPermissions",
+		params{"permissions": []string{"clipboardReadWrite"}, "browserContextId": b.context}, nil))
 	shown := value[string](b, `document.querySelector("#requests").textContent`)
-	for _, secret := range []string{s.token, otp, lendingtest.Password, lendingtest.TrustedDeviceToken, "Analytical-Engine-1"} {
+	for _, secret := range []string{s.token, otp, lendingtest.Password, lendingtest.TrustedDeviceToken,
+		"Analytical-Engine-1"} {
 		assert.NotContains(t, shown, secret)
 	}
 
@@ -228,7 +244,8 @@ func TestCopy(t *testing.T) {
 		"GET /api/ApplicationApproval/get-all-applicants/{applicationId}": `O'Hara \"\u0026 $HOME`,
 	} {
 		copied := value[string](b, `(async () => {
-			const row = [...document.querySelectorAll("#requests details")].find((d) => d.querySelector("summary").textContent === `+text(summary)+`);
+			const row = [...document.querySelectorAll("#requests details")]
+				.find((d) => d.querySelector("summary").textContent === `+text(summary)+`);
 			row.open = true;
 			row.querySelector("button").click();
 			while (document.querySelector("#said").textContent !== "Copied.") await new Promise((next) => setTimeout(next, 5));
@@ -236,7 +253,8 @@ func TestCopy(t *testing.T) {
 			return navigator.clipboard.readText();
 		})()`)
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", copied+" --fail-with-body --max-time 20")
-		cmd.Env = append(os.Environ(), "TOKEN="+s.token, "PASSWORD="+lendingtest.Password, "TRUSTEDDEVICETOKEN="+lendingtest.TrustedDeviceToken)
+		cmd.Env = append(os.Environ(), "TOKEN="+s.token, "PASSWORD="+lendingtest.Password, "TRUSTEDDEVICETOKEN="+
+			lendingtest.TrustedDeviceToken)
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s: %s", copied, out)
 		assert.Contains(t, string(out), want, copied)

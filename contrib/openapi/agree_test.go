@@ -122,28 +122,35 @@ func ofCustomer(field string, of func(*lending.UserRequest) *string) rule {
 	switch field {
 	case "email":
 		r.fine = []string{
-			"ada@example.com", strings.Repeat("a", 38) + "@example.com", "a.d-a+tag@sub.example.co.uk", "o'neil_7@localhost",
+			"ada@example.com", strings.Repeat("a", 38) + "@example.com", "a.d-a+tag@sub.example.co.uk",
+			"o'neil_7@localhost",
 		}
 		r.wrong = []string{
-			"", "ada", "@", "@example.com", "ada@", "ada@@example.com", "ada@example@com", "ada@example..com", ".ada@example.com",
-			"ada.@example.com", "a..da@example.com", "a da@example.com", " ada@example.com", "ada@example.com ", "ada@example.com\n",
+			"", "ada", "@", "@example.com", "ada@", "ada@@example.com", "ada@example@com", "ada@example..com",
+			".ada@example.com",
+			"ada.@example.com", "a..da@example.com", "a da@example.com", " ada@example.com", "ada@example.com ",
+			"ada@example.com\n",
 			"Ada <ada@example.com>", "<ada@example.com>", "ada@example.com, bob@example.com", "mailto:ada@example.com",
 			strings.Repeat("a", 39) + "@example.com",
 		}
 	case "mobileNumber":
 		r.fine = []string{
-			"4155550100", "(415) 555-0100", "415.555.0100", "415/555/0100", "+4155550100", "[415]_555~0100", " 4 1 5 5 5 5 0 1 0 0 ",
+			"4155550100", "(415) 555-0100", "415.555.0100", "415/555/0100", "+4155550100", "[415]_555~0100",
+			" 4 1 5 5 5 5 0 1 0 0 ",
 			"415–555–0100", "415\u00a0555\u202f0100", "415·555·0100", "（415）555-0100", "0000000000",
 		}
 		r.wrong = []string{
-			"", "()-", "415555010", "41555501000", "+1 415 555 0100", "415-555-010O", "415 555 0100 x1", "tel:4155550100",
+			"", "()-", "415555010", "41555501000", "+1 415 555 0100", "415-555-010O", "415 555 0100 x1",
+			"tel:4155550100",
 			"٤١٥٥٥٥٠١٠٠", "４１５５５５０１００",
 		}
-		r.words = []string{"é4155550100", "4155550100٧", "4155550100½", "電4155550100"} // no pattern that every tool reads tells these
+		// no pattern that every tool reads tells these
+		r.words = []string{"é4155550100", "4155550100٧", "4155550100½", "電4155550100"}
 	}
 	customer := func(w *world, value string) lending.UserRequest {
 		u := lending.UserRequest{
-			FirstName: "Ada", LastName: "Lovelace", Email: fmt.Sprintf("ada%d@example.com", len(w.service.Snapshot().Customers)),
+			FirstName: "Ada", LastName: "Lovelace",
+			Email:    fmt.Sprintf("ada%d@example.com", len(w.service.Snapshot().Customers)),
 			Password: lending.NewSecret("Analytical-1"), MobileNumber: "4155550100",
 		}
 		*of(&u) = value
@@ -156,7 +163,8 @@ func ofCustomer(field string, of func(*lending.UserRequest) *string) rule {
 	r.wire = func(w *world, value string) (string, string, string) {
 		u := customer(w, value)
 		return "createCustomer", "", object(map[string]any{
-			"firstName": u.FirstName, "lastName": u.LastName, "email": u.Email, "password": "Analytical-1", "mobileNumber": u.MobileNumber,
+			"firstName": u.FirstName, "lastName": u.LastName, "email": u.Email, "password": "Analytical-1",
+			"mobileNumber": u.MobileNumber,
 		})
 	}
 	return r
@@ -184,7 +192,8 @@ func years() rule {
 		field: "extraInformation.years",
 		fine:  []string{"0", "7", "07", "00", "99"},
 		wrong: []string{
-			"", "100", "007", "000", "-1", "-0", "+5", " 7", "7 ", "7\n", "7.0", "1e1", "0x7", "1_0", "٧", "７", "seven", "2-5",
+			"", "100", "007", "000", "-1", "-0", "+5", " 7", "7 ", "7\n", "7.0", "1e1", "0x7", "1_0", "٧", "７", "seven",
+			"2-5",
 		},
 	}, "", func(value string) map[string]string { return map[string]string{"years": value} })
 }
@@ -205,7 +214,8 @@ func accountID() rule {
 			return w.client.Approval.SetPrimaryBankAccount(w.Context(), w.application, value)
 		},
 		wire: func(w *world, value string) (string, string, string) {
-			return "setPrimaryBankAccount", url.Values{"applicationId": {w.application.String()}, "id": {value}}.Encode(), ""
+			return "setPrimaryBankAccount", url.Values{"applicationId": {w.application.String()},
+				"id": {value}}.Encode(), ""
 		},
 	}
 }
@@ -232,13 +242,17 @@ func receivers() []rule {
 	r := rule{
 		field: "webhookUri",
 		fine: []string{
-			"https://partner.example", "HTTPS://partner.example/hooks", "https://partner.example:8443/a/b?c=d@e", "https://[2001:db8::1]/",
+			"https://partner.example", "HTTPS://partner.example/hooks", "https://partner.example:8443/a/b?c=d@e",
+			"https://[2001:db8::1]/",
 			"https://192.0.2.1", "https://xn--bcher-kva.example/%20",
 		},
 		wrong: []string{
-			"", "http://partner.example", "https:partner.example", "https:/partner.example", "https://", "https:///hooks", "https://?a=b",
-			"//partner.example", "partner.example", "ftp://partner.example", "httpss://partner.example", " https://partner.example",
-			"https://user@partner.example", "https://user:secret@partner.example/", "https://partner.example/#a", "https://partner.example#",
+			"", "http://partner.example", "https:partner.example", "https:/partner.example", "https://",
+			"https:///hooks", "https://?a=b",
+			"//partner.example", "partner.example", "ftp://partner.example", "httpss://partner.example",
+			" https://partner.example",
+			"https://user@partner.example", "https://user:secret@partner.example/", "https://partner.example/#a",
+			"https://partner.example#",
 		},
 		words: []string{"https://:443", "https://partner.example:port", "https://part ner.example"},
 	}

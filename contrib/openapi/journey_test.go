@@ -79,14 +79,16 @@ func (s *suite) signIn() {
 	answer = s.ok("validateTwoFactor", "", `{`+name+`,"code":"`+s.service.TwoFactorCode(lendingtest.Username)+`"}`)
 	require.NotEmpty(s, s.member(answer, "token"))
 	s.token = s.text(s.ok("refreshToken", "", ""))
-	answer = s.ok("login", "", `{`+name+`,"password":"`+lendingtest.Password+`","trustedDeviceToken":"`+lendingtest.TrustedDeviceToken+`"}`)
+	answer = s.ok("login", "", `{`+name+`,"password":"`+lendingtest.Password+`","trustedDeviceToken":"`+
+		lendingtest.TrustedDeviceToken+`"}`)
 	require.NotEmpty(s, s.member(answer, "token"))
 }
 
 // customer creates one, and sends the body as each of the four content types.
 func (s *suite) customer(name string) (id string) {
 	s.Helper()
-	for i, kind := range []string{"application/json", "application/json-patch+json", "text/json", "application/*+json"} {
+	for i, kind := range []string{"application/json", "application/json-patch+json", "text/json",
+		"application/*+json"} {
 		x := s.request("createCustomer", "", s.user(fmt.Sprint(name, i)))
 		x.declared, x.contentType = kind, strings.Replace(kind, "*", "vnd.partner", 1)+"; charset=utf-8"
 		id = s.member(s.send(x), "id")
@@ -95,7 +97,8 @@ func (s *suite) customer(name string) (id string) {
 }
 
 func (s *suite) user(name string) string {
-	return `{"firstName":"Ada","lastName":"Lovelace","email":"` + name + `@example.com","password":"Analytical-1","mobileNumber":"(415) 555-0100"}`
+	return `{"firstName":"Ada","lastName":"Lovelace","email":"` + name +
+		`@example.com","password":"Analytical-1","mobileNumber":"(415) 555-0100"}`
 }
 
 func (s *suite) application(customer string) string {
@@ -122,7 +125,8 @@ func (s *suite) createEverything() {
 	s.ok("getCustomerById", "customerId="+customer, "")
 }
 
-const bankData = `{"accounts":[{"accountNumber":"1","balance":"48210.55","transactions":[{"date":"2026-08-03","description":"Invoice","amount":"12500.00"}]}]}`
+const bankData = `{"accounts":[{"accountNumber":"1","balance":"48210.55","transactions":[{"date":"2026-08-03",` +
+	`"description":"Invoice","amount":"12500.00"}]}]}`
 
 func (s *suite) apply(application, customer string) {
 	s.Helper()
@@ -138,7 +142,9 @@ func (s *suite) apply(application, customer string) {
 	s.ok("getApplication", id, "")
 	require.Equal(s, "true", s.ok("updateApplicationName", id+"&name=Lovelace", ""))
 	require.Equal(s, "true", s.ok("updateApplicationNameAndZipCode", id+"&name=Lovelace&zipCode=94107", ""))
-	s.ok("updateCustomerData", id+"&firstname=Ada&lastname=King&address=1+Main+St&state=CA&city=SF&ssn=123-45-6789&mobile=4155550100&dateOfBirth=1985-12-10T00:00:00Z", "")
+	s.ok("updateCustomerData", id+
+		"&firstname=Ada&lastname=King&address=1+Main+St&state=CA&city=SF&ssn=123-45-6789&mobile=4155550100&"+
+		"dateOfBirth=1985-12-10T00:00:00Z", "")
 	s.ok("updateApplicationData", id+"&name=Lovelace&zipcode=94107&startDate=2019-01-01T00:00:00Z", "")
 	s.ok("submitBankstatementDocument", id+"&fileName=june.pdf", file("statement"))
 	s.ok("postMessages", id, `{"message":"Hello"}`)
@@ -164,7 +170,8 @@ func (s *suite) approve(application string) {
 	s.ok("setPrimaryBankAccount", id+"&id=account-1", "")
 	s.ok("getPrimaryBankAccount", id, "")
 	requirement := s.member(s.ok("getRequiredDocuments", id, ""), "supportingDocumentId")
-	s.ok("submitRequiredDocument", id+"&fileType=VoidedCheck&fileName=check.pdf&supportingDocumentId="+requirement, file("check"))
+	s.ok("submitRequiredDocument", id+"&fileType=VoidedCheck&fileName=check.pdf&supportingDocumentId="+requirement,
+		file("check"))
 	s.ok("submitDocument", id+"&fileType=Other&fileName=note.pdf", file("note"))
 	s.ok("getContracts", id, "")
 	s.ok("getContractDetails", id, "")
@@ -233,7 +240,8 @@ func (s *suite) subscribe() (secret string) {
 	s.token = s.service.Token(lendingtest.AdministratorUsername)
 	s.ok("getAllSubscriptions", "", "")
 	s.token = s.service.Token(lendingtest.Username)
-	require.Equal(s, secret, s.member(s.ok("getSubscription", partner, ""), "secret"), "registering again does not rotate it")
+	require.Equal(s, secret, s.member(s.ok("getSubscription", partner, ""), "secret"),
+		"registering again does not rotate it")
 	return secret
 }
 
@@ -256,7 +264,8 @@ func (s *suite) deliveries(secret string) {
 		require.NoError(s, signature.Schema.Value.VisitJSON(d.Signature))
 		mac := hmac.New(sha256.New, []byte(secret))
 		mac.Write(d.Body)
-		assert.Equal(s, hex.EncodeToString(mac.Sum(nil)), strings.ToLower(strings.NewReplacer("sha256=", "", "-", "").Replace(d.Signature)))
+		assert.Equal(s, hex.EncodeToString(mac.Sum(nil)),
+			strings.ToLower(strings.NewReplacer("sha256=", "", "-", "").Replace(d.Signature)))
 	}
 	assert.Greater(s, len(events), 10, "the journey makes the fake post many kinds of events")
 }

@@ -56,7 +56,8 @@ func (s *suite) breakToken(x exchange) {
 // "Invalid required fields, GUIDs, query parameters."
 func (s *suite) breakParameter(x exchange, p *openapi3.Parameter) {
 	s.Helper()
-	schema, target := p.Schema.Value, x.Parameters.GetByInAndName("query", "customerId") != nil && strings.HasSuffix(p.Name, "Id")
+	schema, target := p.Schema.Value, x.Parameters.GetByInAndName("query", "customerId") != nil &&
+		strings.HasSuffix(p.Name, "Id")
 	with := func(value string) exchange {
 		x.params, x.field = maps.Clone(x.params), p.Name
 		x.params.Set(p.Name, value)
@@ -72,7 +73,8 @@ func (s *suite) breakParameter(x exchange, p *openapi3.Parameter) {
 	switch {
 	case p.In == openapi3.ParameterInPath:
 		unknown := with(unknownID)
-		unknown.want, unknown.broken, unknown.field = []int{400, 403, 404}, false, "" // "not every missing record gives 404"
+		// "not every missing record gives 404"
+		unknown.want, unknown.broken, unknown.field = []int{400, 403, 404}, false, ""
 		s.send(unknown)
 	case target && x.params.Has(p.Name): // "exactly one valid target id", which the description can only say in words
 		none, both := with(""), with(x.params.Get(p.Name))
@@ -152,7 +154,8 @@ func (s *suite) breakService(x exchange) {
 	s.service.Fail(x.route(), lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: retryAfter})
 	x.want = []int{http.StatusTooManyRequests}
 	s.send(x)
-	s.service.Fail(x.route(), lendingtest.Fault{Status: http.StatusBadGateway, Body: []byte("<html>"), ContentType: "text/html"})
+	s.service.Fail(x.route(), lendingtest.Fault{Status: http.StatusBadGateway, Body: []byte("<html>"),
+		ContentType: "text/html"})
 	x.want = []int{http.StatusBadGateway}
 	s.send(x)
 }

@@ -90,7 +90,9 @@ func (s *suite) refuseApplications() {
 	for _, years := range []string{"0", "99"} {
 		s.ok("createApplication", "", strings.Replace(fine, `"years":"7"`, `"years":"`+years+`"`, 1))
 	}
-	s.ok("createApplication", "", strings.NewReplacer(`"94105"`, `""`, `"years":"7"`, `"zipcode":"94105"`).Replace(fine)) // an empty zip code is none
+	// an empty zip code is none
+	s.ok("createApplication", "", strings.NewReplacer(`"94105"`, `""`, `"years":"7"`,
+		`"zipcode":"94105"`).Replace(fine))
 }
 
 func (s *suite) refuseSignIn() {
@@ -112,10 +114,12 @@ func (s *suite) refuseProcessing() {
 	s.refused("applicationOffer", id, "", inWords)
 	s.refused("addOrUpdateBankingData", id, `{"accounts":[]}`, inWords) // "at least one bank account"
 	for _, number := range []string{`"48210.55"`, `"12500.00"`} {       // "strings"
-		s.refused("addOrUpdateBankingData", id, strings.Replace(bankData, number, strings.Trim(number, `"`), 1), inWords)
+		s.refused("addOrUpdateBankingData", id, strings.Replace(bankData, number, strings.Trim(number, `"`), 1),
+			inWords)
 	}
 	s.ok("addOrUpdateBankingData", id, `{"accounts":[{"accountNumber":"1","balance":"1.00","transactions":[]}]}`)
-	s.refused("processApplication", id, "", inWords) // "an empty transaction array does not establish enough information"
+	// "an empty transaction array does not establish enough information"
+	s.refused("processApplication", id, "", inWords)
 	s.ok("cancelApplication", id, "")
 	s.refused("addOrUpdateBankingData", id, bankData, inWords)
 }
@@ -141,7 +145,8 @@ func (s *suite) refuseDocuments() {
 	s.refused("signContract", id+"&applicantId="+unknownID, signatures, inWords)
 
 	uploads := map[string]string{
-		"submitBankstatementDocument": id + "&fileName=a.pdf", "submitDocument": id + named, "submitRequiredDocument": id + named + requirement,
+		"submitBankstatementDocument": id + "&fileName=a.pdf", "submitDocument": id + named,
+		"submitRequiredDocument": id + named + requirement,
 	}
 	largest, larger := file(strings.Repeat("a", tooLarge-1)), file(strings.Repeat("a", tooLarge))
 	for upload, params := range uploads {
@@ -154,7 +159,8 @@ func (s *suite) refuseDocuments() {
 		s.refused(upload, params, `"`+base64.URLEncoding.EncodeToString([]byte{0xff, 0xff, 0xff})+`"`, stated)
 	}
 	s.service.ExpireOffer(application)
-	s.send(s.request("submitBankstatementDocument", uploads["submitBankstatementDocument"], file("a"))) // "requires only that the application exists"
+	// "requires only that the application exists"
+	s.send(s.request("submitBankstatementDocument", uploads["submitBankstatementDocument"], file("a")))
 	delete(uploads, "submitBankstatementDocument")
 	for upload, params := range uploads {
 		s.refused(upload, params, file("a"), inWords)
@@ -201,7 +207,8 @@ func (s *suite) refuseWebhooks() {
 	s.refused("register", partner, `{"webhookUri":"http://example.com"}`, stated)
 	s.refused("register", partner, `{"webhookUri":"`+s.receiver+`","webhooks":["WB_Nothing"]}`, stated)
 	s.ok("register", partner, `{"webhookUri":"`+s.receiver+`","webhooks":["WB_Application_Created","WB_Send_Sms"]}`)
-	for _, event := range []string{"WB_Nothing", "WB_Loan_Created", "WB_Send_Sms"} { // unsupported, not subscribed, not simulated
+	// unsupported, not subscribed, not simulated
+	for _, event := range []string{"WB_Nothing", "WB_Loan_Created", "WB_Send_Sms"} {
 		s.refused("generateSimulatedWebhook", partner+"&eventName="+event, "", inWords)
 	}
 	s.refused("updateWebhookUri", partner+"&webhookUri=http://example.com", "", stated)
@@ -221,7 +228,8 @@ func (s *suite) refuseWebhooks() {
 
 func (s *suite) refuseStrangers() {
 	for id, params := range map[string]string{
-		"getAllSubscriptions": "", "getPartnerApplications": "partnerId=" + unknownID, "getSubscription": "partnerId=" + unknownID,
+		"getAllSubscriptions": "", "getPartnerApplications": "partnerId=" + unknownID, "getSubscription": "partnerId=" +
+			unknownID,
 	} {
 		x := s.request(id, params, "")
 		x.want = []int{http.StatusForbidden}
@@ -255,14 +263,16 @@ func TestPages(t *testing.T) {
 		{"getAllMessages", "applicationId=" + loan.ApplicationID, 200},
 		{"getPartnerApplications", partner, 251},
 	} {
-		for query, want := range map[string]int{"": test.size, "&take=250": min(test.size, 250), "&skip=240&take=10": 10, "&skip=9999": 0} {
+		for query, want := range map[string]int{"": test.size, "&take=250": min(test.size, 250),
+			"&skip=240&take=10": 10, "&skip=9999": 0} {
 			var all []struct{}
 			require.NoError(t, json.Unmarshal([]byte(s.send(s.request(test.id, test.params+query, ""))), &all))
 			require.Len(t, all, want, "%s%s", test.id, query)
 		}
 	}
 	for _, id := range []string{"getTransactionsPaged", "getWithdrawals"} {
-		for query, want := range map[string]int{"": 200, "&take=250&descending=true": 200, "&skip=240&take=20": 10, "&skip=9999": 0} {
+		for query, want := range map[string]int{"": 200, "&take=250&descending=true": 200, "&skip=240&take=20": 10,
+			"&skip=9999": 0} {
 			var page struct {
 				Data       []struct{}
 				TotalCount int

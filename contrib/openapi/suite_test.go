@@ -32,7 +32,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	openapi3.DefineStringFormatValidator("uuid", openapi3.NewRegexpFormatValidator(openapi3.FormatOfStringForUUIDOfRFC4122))
+	openapi3.DefineStringFormatValidator("uuid",
+		openapi3.NewRegexpFormatValidator(openapi3.FormatOfStringForUUIDOfRFC4122))
 	// RFC 5321's Mailbox, without quoted and literal forms: what kin-openapi has takes blanks.
 	openapi3.DefineStringFormatValidator("email", openapi3.NewRegexpFormatValidator(
 		"^[\\w!#$%&'*+/=?^`{|}~-]+(\\.[\\w!#$%&'*+/=?^`{|}~-]+)*@[0-9A-Za-z-]+(\\.[0-9A-Za-z-]+)*$"))
@@ -106,7 +107,8 @@ func newSuite(t *testing.T) *suite {
 	t.Helper()
 	receiver := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(receiver.Close)
-	service := lendingtest.NewServer(lendingtest.WithBasePath("/base"), lendingtest.WithDeliveryClient(receiver.Client()))
+	service := lendingtest.NewServer(lendingtest.WithBasePath("/base"),
+		lendingtest.WithDeliveryClient(receiver.Client()))
 	t.Cleanup(service.Close)
 	s := &suite{
 		T: t, service: service, receiver: receiver.URL,
@@ -225,7 +227,8 @@ func (s *suite) send(x exchange) string {
 			query[name] = values
 		}
 	}
-	req, err := http.NewRequestWithContext(s.Context(), x.method, address+path+"?"+query.Encode(), strings.NewReader(x.body))
+	req, err := http.NewRequestWithContext(s.Context(), x.method, address+path+"?"+query.Encode(),
+		strings.NewReader(x.body))
 	require.NoError(s, err)
 	if x.body != "" {
 		req.Header.Set("Content-Type", cmp.Or(x.declared, x.contentType, "application/json"))
@@ -242,7 +245,8 @@ func (s *suite) send(x exchange) string {
 		},
 	}
 	if err := openapi3filter.ValidateRequest(s.Context(), input); x.broken {
-		require.Error(s, err, "the description takes a request to %s that is to be refused: %s %s", x.route(), query.Encode(), short(x.body))
+		require.Error(s, err, "the description takes a request to %s that is to be refused: %s %s", x.route(),
+			query.Encode(), short(x.body))
 	} else {
 		require.NoError(s, err, "%s %s", x.route(), short(x.body))
 	}
@@ -291,7 +295,8 @@ const (
 // documented are the statuses of the interface: of success, and those in its part on errors.
 var documented = []int{200, 400, 401, 403, 404, 413, 429}
 
-func (s *suite) checkAnswer(x exchange, input *openapi3filter.RequestValidationInput, resp *http.Response, body []byte) {
+func (s *suite) checkAnswer(x exchange, input *openapi3filter.RequestValidationInput, resp *http.Response,
+	body []byte) {
 	s.Helper()
 	at := x.route() + ": " + string(body)
 	switch {
@@ -308,7 +313,8 @@ func (s *suite) checkAnswer(x exchange, input *openapi3filter.RequestValidationI
 		require.Equal(s, "7", resp.Header.Get("Retry-After"), at)
 	}
 	header := resp.Header.Clone()
-	if kind, parameters, err := mime.ParseMediaType(header.Get("Content-Type")); err == nil && kind == "application/problem+json" {
+	if kind, parameters, err := mime.ParseMediaType(header.Get("Content-Type")); err == nil &&
+		kind == "application/problem+json" {
 		s.beyond[problemType]++
 		header.Set("Content-Type", mime.FormatMediaType("application/json", parameters))
 	}

@@ -28,7 +28,8 @@ const callDuration = "lending.client.call.duration"
 func TestCall(t *testing.T) {
 	service, tel, attempts := newService(t), newTelemetry(), newTelemetry()
 	client := newClient(t, service, tel.observeCalls(lendingotel.WithBaseURL(service.URL)),
-		lending.WithObserver(lendingotel.Observer(lendingotel.WithTracerProvider(tel.tracers), lendingotel.WithMeterProvider(attempts.meters))))
+		lending.WithObserver(lendingotel.Observer(lendingotel.WithTracerProvider(tel.tracers),
+			lendingotel.WithMeterProvider(attempts.meters))))
 	loan := service.AddLoan(lendingtest.Loan{})
 	service.Fail("GET "+getLoan, lendingtest.Fault{Status: http.StatusServiceUnavailable})
 
@@ -63,7 +64,8 @@ func TestCall(t *testing.T) {
 	assert.Equal(t, "s", scope.Metrics[0].Unit)
 	require.Len(t, points, 1)
 	assert.Equal(t, "Duration of calls, with their repetitions, waits and sign-ins.", scope.Metrics[0].Description)
-	assert.Equal(t, []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 30, 60, 120}, points[0].Bounds)
+	assert.Equal(t, []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 30, 60, 120},
+		points[0].Bounds)
 	assert.Equal(t, want, values(points[0].Attributes.ToSlice()))
 	assert.InDelta(t, call.EndTime.Sub(call.StartTime).Seconds(), points[0].Sum, 1e-9)
 	id := call.SpanContext.SpanID()
@@ -92,24 +94,33 @@ func TestCallFailures(t *testing.T) {
 	}{
 		"argument":  {noID: true, outcome: "not sent", failure: "argument_invalid", described: true},
 		"no source": {options: []lending.Option{}, outcome: "not sent", failure: "sign_in_required"},
-		"no token":  {options: []lending.Option{lending.WithTokenSource(lending.StaticToken(""))}, outcome: "not sent", failure: "no_token"},
+		"no token": {options: []lending.Option{lending.WithTokenSource(lending.StaticToken(""))}, outcome: "not sent",
+			failure: "no_token"},
 		"no code": {options: []lending.Option{lending.WithCredentials(lending.Credentials{
 			Username: lendingtest.Username, Password: lending.NewSecret(lendingtest.Password),
 			TwoFactor: func(context.Context, lending.Challenge) (string, error) { return "", nil },
 		})}, outcome: "not sent", failure: "no_token"},
-		"sign-in without content": {login: lendingtest.Fault{Status: 204}, options: []lending.Option{lending.WithCredentials(lending.Credentials{
-			Username: lendingtest.Username, Password: lending.NewSecret(lendingtest.Password),
-		})}, outcome: "not sent", failure: "no_token"},
+		"sign-in without content": {login: lendingtest.Fault{Status: 204},
+			options: []lending.Option{lending.WithCredentials(lending.Credentials{
+				Username: lendingtest.Username, Password: lending.NewSecret(lendingtest.Password),
+			})}, outcome: "not sent", failure: "no_token"},
 		"wrong password": {options: []lending.Option{lending.WithCredentials(lending.Credentials{
 			Username: lendingtest.Username, Password: lending.NewSecret("wrong"),
 		})}, outcome: "not sent", failure: "no_token"},
-		"rejected":     {fault: lendingtest.Fault{Status: 409}, attempts: 1, status: int64(409), outcome: "rejected", failure: "409"},
-		"server error": {fault: lendingtest.Fault{Status: 502, Executes: true}, attempts: 1, status: int64(502), outcome: "unknown", failure: "502"},
-		"answer lost":  {fault: lendingtest.Fault{ResetAfter: true}, attempts: 1, outcome: "unknown", failure: "connection_reset", described: true},
-		"no content":   {fault: lendingtest.Fault{Status: 204, Executes: true}, attempts: 1, status: int64(204), outcome: "done", failure: "no_content"},
-		"undecodable":  {fault: lendingtest.Fault{Status: 200, Executes: true, Body: []byte(`{"a":1}`)}, attempts: 1, status: int64(200), outcome: "done", failure: "answer_not_decoded"},
-		"cut":          {fault: lendingtest.Fault{Status: 200, Executes: true, Body: []byte(`{"a":1}`), CutBody: 3}, attempts: 1, status: int64(200), outcome: "done", failure: "connection_closed"},
-		"page of HTML": {answer: html, attempts: 1, status: int64(200), outcome: "unknown", failure: "unexpected_answer"},
+		"rejected": {fault: lendingtest.Fault{Status: 409}, attempts: 1, status: int64(409), outcome: "rejected",
+			failure: "409"},
+		"server error": {fault: lendingtest.Fault{Status: 502, Executes: true}, attempts: 1, status: int64(502),
+			outcome: "unknown", failure: "502"},
+		"answer lost": {fault: lendingtest.Fault{ResetAfter: true}, attempts: 1, outcome: "unknown",
+			failure: "connection_reset", described: true},
+		"no content": {fault: lendingtest.Fault{Status: 204, Executes: true}, attempts: 1, status: int64(204),
+			outcome: "done", failure: "no_content"},
+		"undecodable": {fault: lendingtest.Fault{Status: 200, Executes: true, Body: []byte(`{"a":1}`)}, attempts: 1,
+			status: int64(200), outcome: "done", failure: "answer_not_decoded"},
+		"cut": {fault: lendingtest.Fault{Status: 200, Executes: true, Body: []byte(`{"a":1}`), CutBody: 3},
+			attempts: 1, status: int64(200), outcome: "done", failure: "connection_closed"},
+		"page of HTML": {answer: html, attempts: 1, status: int64(200), outcome: "unknown",
+			failure: "unexpected_answer"},
 		"malformed answer": {
 			answer:   func(w http.ResponseWriter, _ *http.Request) { raw(w, "nonsense") },
 			attempts: 1, outcome: "unknown", failure: "_OTHER", described: true,
@@ -166,7 +177,8 @@ func TestIdempotency(t *testing.T) {
 	const create, check = "POST /api/Application/create-customer", "GET /api/Customer/get-customer-by-email"
 	service, entries := newService(t), store.NewMemory()
 	quick := &idempotency.Options{MaxLateness: time.Nanosecond}
-	user := lending.UserRequest{FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com", MobileNumber: "4155550100", Password: lending.NewSecret("Analytical-Engine-1")}
+	user := lending.UserRequest{FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com",
+		MobileNumber: "4155550100", Password: lending.NewSecret("Analytical-Engine-1")}
 	key := "order-42/ada"
 	for i, test := range []struct {
 		action  string
@@ -181,18 +193,26 @@ func TestIdempotency(t *testing.T) {
 		{action: "refused", failure: "idempotency_store_failed", entries: tornStore{}},
 		{action: "sent", failure: "connection_reset", fault: lendingtest.Fault{ResetBefore: true}, checks: 1},
 		{action: "refused", failure: "in_doubt", checks: 1},
-		{action: "sent", fault: lendingtest.Fault{ResetAfter: true}, options: quick, failure: "connection_reset", checks: 1},
+		{action: "sent", fault: lendingtest.Fault{ResetAfter: true}, options: quick, failure: "connection_reset",
+			checks: 1},
 		{action: "rebuilt", checks: 2},
 		{change: func() { key, user.Email = "order-43/ada", "second@example.com" }, action: "sent", checks: 1},
 		{action: "replayed"},
 		{change: func() { user.LastName = "Byron" }, action: "refused", failure: "argument_invalid"},
-		{change: func() { key, user.Email = "order-44/ada", "other@example.com" }, action: "sent", failure: "answer_not_decoded", fault: lendingtest.Fault{Status: 200, Executes: true, Body: []byte(`{"a":1}`)}, checks: 1},
+		{change: func() { key, user.Email = "order-44/ada", "other@example.com" }, action: "sent",
+			failure: "answer_not_decoded", fault: lendingtest.Fault{Status: 200, Executes: true,
+				Body: []byte(`{"a":1}`)}, checks: 1},
 		{action: "replayed", failure: "answer_not_decoded"},
-		{change: func() { key, user.Email = "order-45/ada", "third@example.com" }, action: "sent", options: &idempotency.Options{MaxAnswer: 1}, checks: 1},
+		{change: func() { key, user.Email = "order-45/ada", "third@example.com" }, action: "sent",
+			options: &idempotency.Options{MaxAnswer: 1}, checks: 1},
 		{action: "refused", failure: "answer_lost"},
-		{change: func() { key, user.Email = "order-46/ada", "fourth@example.com" }, action: "sent", fault: lendingtest.Fault{ResetBefore: true}, failure: "connection_reset", checks: 1},
+		{change: func() { key, user.Email = "order-46/ada", "fourth@example.com" }, action: "sent",
+			fault: lendingtest.Fault{ResetBefore: true}, failure: "connection_reset", checks: 1},
 		{decide: func(ctx context.Context) context.Context {
-			return idempotency.WithCheck(ctx, func(context.Context) (idempotency.Verdict, error) { return idempotency.NeedsReview("who knows"), nil })
+			return idempotency.WithCheck(ctx, func(context.Context) (idempotency.Verdict,
+				error) {
+				return idempotency.NeedsReview("who knows"), nil
+			})
 		}, action: "refused", failure: "needs_review"},
 	} {
 		if test.change != nil {
@@ -229,7 +249,8 @@ func TestIdempotency(t *testing.T) {
 		assert.Contains(t, measured, test.action, i)
 
 		for _, span := range attempts.spans.GetSpans() {
-			want := map[string]any{create: "sent", check: "check", "GET /api/Customer/get-customer-by-id/{customerId}": "check"}
+			want := map[string]any{create: "sent", check: "check",
+				"GET /api/Customer/get-customer-by-id/{customerId}": "check"}
 			assert.Equal(t, want[span.Name], values(span.Attributes)["lending.idempotency"])
 		}
 	}
@@ -248,9 +269,11 @@ func TestIdempotency(t *testing.T) {
 
 	other := applicationID(t, service.AddApplication(lendingtest.Application{}).ID)
 	service.Fail("POST "+cancelApp, lendingtest.Fault{ResetBefore: true})
-	require.ErrorIs(t, client.Applications.Cancel(lending.WithIdempotencyKey(t.Context(), "order-43/cancel"), other), lending.ErrOutcomeUnknown)
+	require.ErrorIs(t, client.Applications.Cancel(lending.WithIdempotencyKey(t.Context(), "order-43/cancel"), other),
+		lending.ErrOutcomeUnknown)
 	tel.spans.Reset()
-	require.ErrorIs(t, client.Applications.Cancel(lending.WithIdempotencyKey(t.Context(), "order-44/cancel"), other), idempotency.ErrLocked)
+	require.ErrorIs(t, client.Applications.Cancel(lending.WithIdempotencyKey(t.Context(), "order-44/cancel"), other),
+		idempotency.ErrLocked)
 	assert.Equal(t, "locked", values(tel.span(t).Attributes)["error.type"])
 	tel.spans.Reset()
 	_, err = client.Applications.Status(t.Context(), id)
@@ -284,9 +307,10 @@ func (torn) Token(context.Context) (lending.Token, error) { panic("torn") }
 // TestCallSignIn finds a shared sign-in in traces of its own, with its attempts.
 func TestCallSignIn(t *testing.T) {
 	service, tel := newService(t), newTelemetry()
-	client, err := lending.New(service.URL, tel.observeCalls(), tel.observe(), lending.WithCredentials(lending.Credentials{
-		Username: lendingtest.AdministratorUsername, Password: lending.NewSecret(lendingtest.AdministratorPassword),
-	}))
+	client, err := lending.New(service.URL, tel.observeCalls(), tel.observe(),
+		lending.WithCredentials(lending.Credentials{
+			Username: lendingtest.AdministratorUsername, Password: lending.NewSecret(lendingtest.AdministratorPassword),
+		}))
 	require.NoError(t, err)
 	defer client.Close()
 	_, err = client.Webhooks.AllSubscriptions(t.Context())

@@ -59,24 +59,30 @@ var canaryCalls = map[string]func(context.Context, *lending.Client) error{
 	},
 	"POST /api/Authenication/login": func(ctx context.Context, c *lending.Client) error {
 		_, err := c.Auth.Login(ctx, lending.LoginRequest{
-			Username: canary, Password: lending.NewSecret(canary), TrustedDeviceToken: lending.NewSecret(canary), IPAddress: canary,
+			Username: canary, Password: lending.NewSecret(canary), TrustedDeviceToken: lending.NewSecret(canary),
+			IPAddress: canary,
 		})
 		return err
 	},
-	"POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}": func(ctx context.Context, c *lending.Client) error {
-		return c.Approval.SignContract(ctx, mustID(lending.ParseApplicationID), mustID(lending.ParseApplicantID), &lending.SignaturesRequest{
-			Signature: lending.SignatureImage([]byte(canary)), Signature2: lending.SignatureImage([]byte(canary)),
-		})
+	"POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}": func(ctx context.Context,
+		c *lending.Client) error {
+		return c.Approval.SignContract(ctx, mustID(lending.ParseApplicationID), mustID(lending.ParseApplicantID),
+			&lending.SignaturesRequest{
+				Signature: lending.SignatureImage([]byte(canary)), Signature2: lending.SignatureImage([]byte(canary)),
+			})
 	},
-	"POST /api/Application/submit-bankstatement-document/{applicationId}": func(ctx context.Context, c *lending.Client) error {
+	"POST /api/Application/submit-bankstatement-document/{applicationId}": func(ctx context.Context,
+		c *lending.Client) error {
 		return c.Applications.SubmitBankStatement(ctx, mustID(lending.ParseApplicationID), lending.Document{
 			Name: "canary.pdf", Content: strings.NewReader(canary),
 		})
 	},
-	"POST /api/ApplicationApproval/set-primary-bank-account/{applicationId}/{id}": func(ctx context.Context, c *lending.Client) error {
+	"POST /api/ApplicationApproval/set-primary-bank-account/{applicationId}/{id}": func(ctx context.Context,
+		c *lending.Client) error {
 		_, err := c.Do(ctx, lending.RawRequest{
 			Method: http.MethodPost, Path: "/api/ApplicationApproval/set-primary-bank-account/{applicationId}/{id}",
-			Args: []string{canaryUUID, canary}, Query: url.Values{canary: {canary}}, Body: map[string]string{canary: canary},
+			Args: []string{canaryUUID, canary}, Query: url.Values{canary: {canary}},
+			Body: map[string]string{canary: canary},
 		})
 		return err
 	},
@@ -125,8 +131,11 @@ var canaryAnswers = map[string]func(w http.ResponseWriter, echo string){
 		_, _ = io.WriteString(w, echo)
 	},
 	"malformed status": func(w http.ResponseWriter, echo string) { raw(w, "HTTP/1.1 2x0 "+canary+"\r\n\r\n") },
-	"malformed header": func(w http.ResponseWriter, echo string) { raw(w, "HTTP/1.1 200 "+canary+"\r\n"+canary+"\r\n\r\n") },
-	"no HTTP":          func(w http.ResponseWriter, echo string) { raw(w, echo) },
+	"malformed header": func(w http.ResponseWriter, echo string) {
+		raw(w, "HTTP/1.1 200 "+canary+"\r\n"+canary+
+			"\r\n\r\n")
+	},
+	"no HTTP": func(w http.ResponseWriter, echo string) { raw(w, echo) },
 }
 
 func reply(w http.ResponseWriter, status int, body any) {
@@ -162,7 +171,8 @@ func TestCanary(t *testing.T) {
 				service.Answer(route, func(w http.ResponseWriter, r *http.Request) {
 					request, err := httputil.DumpRequest(r, true)
 					assert.NoError(t, err)
-					assert.True(t, hasCanary(strings.ReplaceAll(string(request), "canary-token", "")), "%s sent nothing marked", route)
+					assert.True(t, hasCanary(strings.ReplaceAll(string(request), "canary-token", "")),
+						"%s sent nothing marked", route)
 					if quoted {
 						reply(w, http.StatusOK, nil)
 						return
@@ -181,10 +191,12 @@ func TestCanary(t *testing.T) {
 func TestCanaryTransport(t *testing.T) {
 	tel := newTelemetry()
 	transport := roundTripper(func(r *http.Request) (*http.Response, error) {
-		return nil, &url.Error{Op: r.Method, URL: r.URL.String(), Err: fmt.Errorf("%v: %w", r.Header, errors.New(canary))}
+		return nil, &url.Error{Op: r.Method, URL: r.URL.String(),
+			Err: fmt.Errorf("%v: %w", r.Header, errors.New(canary))}
 	})
 	client, err := lending.New("https://lending.example/canary", lending.WithTokenSource(lending.StaticToken(canary)),
-		lending.WithHTTPClient(&http.Client{Transport: transport}), tel.observe(lendingotel.WithBaseURL("https://lending.example/canary")), tel.observeCalls())
+		lending.WithHTTPClient(&http.Client{Transport: transport}),
+		tel.observe(lendingotel.WithBaseURL("https://lending.example/canary")), tel.observeCalls())
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 80*time.Millisecond) // no time to repeat a read
 	defer cancel()

@@ -63,7 +63,8 @@ func (tel *telemetry) measured(t *testing.T) (metricdata.ScopeMetrics, []metricd
 
 // measuredBy returns the scope and the points of the metric called name, and fails on
 // any other.
-func (tel *telemetry) measuredBy(t *testing.T, name string) (metricdata.ScopeMetrics, []metricdata.HistogramDataPoint[float64]) {
+func (tel *telemetry) measuredBy(t *testing.T, name string) (metricdata.ScopeMetrics,
+	[]metricdata.HistogramDataPoint[float64]) {
 	t.Helper()
 	var all metricdata.ResourceMetrics
 	require.NoError(t, tel.reader.Collect(t.Context(), &all))

@@ -70,7 +70,8 @@ func TestSuccess(t *testing.T) {
 	assert.Equal(t, "s", scope.Metrics[0].Unit)
 	require.Len(t, points, 1)
 	assert.Equal(t, want, values(points[0].Attributes.ToSlice()))
-	assert.Equal(t, []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10}, points[0].Bounds)
+	assert.Equal(t, []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10},
+		points[0].Bounds)
 	assert.EqualValues(t, 1, points[0].Count)
 	assert.InDelta(t, span.EndTime.Sub(span.StartTime).Seconds(), points[0].Sum, 1e-9)
 	require.Len(t, points[0].Exemplars, 1)
@@ -80,7 +81,8 @@ func TestSuccess(t *testing.T) {
 
 func TestTimes(t *testing.T) {
 	tel := newTelemetry()
-	observe := lendingotel.Observer(lendingotel.WithTracerProvider(tel.tracers), lendingotel.WithMeterProvider(tel.meters))
+	observe := lendingotel.Observer(lendingotel.WithTracerProvider(tel.tracers),
+		lendingotel.WithMeterProvider(tel.meters))
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	observe(t.Context(), lending.Attempt{
 		Method: http.MethodPost, Route: cancelApp, Number: 1, StatusCode: http.StatusOK,
@@ -182,7 +184,8 @@ func TestFailures(t *testing.T) {
 		},
 		"success, cut": {
 			fault:  lendingtest.Fault{Status: http.StatusOK, Executes: true, Body: []byte(`{"a":1}`), CutBody: 3},
-			status: int64(200), outcome: "done", failure: "connection_closed", text: "connection closed before the answer was complete",
+			status: int64(200), outcome: "done", failure: "connection_closed",
+			text: "connection closed before the answer was complete",
 		},
 		"success with a page of HTML": {
 			answer: html,
@@ -242,7 +245,8 @@ func TestEndOfContext(t *testing.T) {
 			client := newClient(t, service, tel.observe())
 			id := applicationID(t, service.AddApplication(lendingtest.Application{}).ID)
 			reached := make(chan struct{})
-			service.Fail("GET "+process, lendingtest.Fault{Reached: func() { close(reached) }, Until: make(chan struct{})})
+			service.Fail("GET "+process, lendingtest.Fault{Reached: func() { close(reached) },
+				Until: make(chan struct{})})
 
 			ctx, cancel := ended(t.Context(), reached)
 			defer cancel()
@@ -272,19 +276,26 @@ func TestErrorTypes(t *testing.T) {
 			dial(&net.DNSError{Err: "i/o timeout", Name: "lending.example", IsTimeout: true}),
 		},
 		"certificate_invalid": {
-			&tls.CertificateVerificationError{Err: errors.New("expired")}, x509.UnknownAuthorityError{}, x509.HostnameError{},
+			&tls.CertificateVerificationError{Err: errors.New("expired")}, x509.UnknownAuthorityError{},
+			x509.HostnameError{},
 		},
-		"timeout":           {os.ErrDeadlineExceeded, context.DeadlineExceeded, dial(os.ErrDeadlineExceeded), dial(&net.DNSError{UnwrapErr: context.DeadlineExceeded})},
+		"timeout": {os.ErrDeadlineExceeded, context.DeadlineExceeded, dial(os.ErrDeadlineExceeded),
+			dial(&net.DNSError{UnwrapErr: context.DeadlineExceeded})},
 		"canceled":          {context.Canceled, dial(context.Canceled)},
 		"connection_failed": {dial(syscall.ECONNREFUSED), dial(syscall.ECONNRESET)},
-		"connection_reset":  {&net.OpError{Op: "read", Err: syscall.ECONNRESET}, &net.OpError{Op: "write", Err: syscall.EPIPE}},
+		"connection_reset": {&net.OpError{Op: "read", Err: syscall.ECONNRESET},
+			&net.OpError{Op: "write", Err: syscall.EPIPE}},
 		"connection_closed": {io.EOF, io.ErrUnexpectedEOF},
 		"answer_too_large":  {lending.ErrTooLarge},
-		"_OTHER":            {errors.New("malformed HTTP status code"), &net.OpError{Op: "read", Err: errors.New("other")}},
+		"_OTHER": {errors.New("malformed HTTP status code"),
+			&net.OpError{Op: "read", Err: errors.New("other")}},
 	} {
 		for _, err := range errs {
 			tel := newTelemetry()
-			transport := roundTripper(func(*http.Request) (*http.Response, error) { return nil, fmt.Errorf("wrapped: %w", err) })
+			transport := roundTripper(func(*http.Request) (*http.Response, error) {
+				return nil,
+					fmt.Errorf("wrapped: %w", err)
+			})
 			client, newErr := lending.New("https://lending.example", lending.WithTokenSource(lending.StaticToken("t")),
 				lending.WithHTTPClient(&http.Client{Transport: transport}), tel.observe())
 			require.NoError(t, newErr)
@@ -332,7 +343,8 @@ func TestSignIn(t *testing.T) {
 
 	spans := tel.spans.GetSpans()
 	require.Len(t, spans, 3)
-	for i, name := range []string{"POST /api/Authenication/login", "POST /api/Authenication/validate-two-factor", "GET " + getLoan} {
+	for i, name := range []string{"POST /api/Authenication/login", "POST /api/Authenication/validate-two-factor",
+		"GET " + getLoan} {
 		assert.Equal(t, name, spans[i].Name)
 		assert.Equal(t, i == 2, spans[i].Parent.Equal(parent.SpanContext()), name)
 		assert.Equal(t, i != 2, !spans[i].Parent.IsValid(), name)
@@ -353,9 +365,11 @@ func TestWithBaseURL(t *testing.T) {
 		"":                                         {},
 	} {
 		tel := newTelemetry()
-		lendingotel.Observer(lendingotel.WithTracerProvider(tel.tracers), lendingotel.WithBaseURL(baseURL))(t.Context(), lending.Attempt{})
+		lendingotel.Observer(lendingotel.WithTracerProvider(tel.tracers), lendingotel.WithBaseURL(baseURL))(t.Context(),
+			lending.Attempt{})
 		got := values(tel.span(t).Attributes)
-		for _, always := range []string{"http.request.method", "url.template", "lending.effect", "lending.outcome", "error.type"} {
+		for _, always := range []string{"http.request.method", "url.template", "lending.effect", "lending.outcome",
+			"error.type"} {
 			delete(got, always)
 		}
 		assert.Equal(t, want, got, "%q", baseURL)
@@ -434,8 +448,10 @@ func TestCardinality(t *testing.T) {
 // BenchmarkObserver is what an attempt costs with an SDK that keeps everything.
 func BenchmarkObserver(b *testing.B) {
 	tracers := sdktrace.NewTracerProvider()
-	observe := lendingotel.Observer(lendingotel.WithTracerProvider(tracers), lendingotel.WithBaseURL("https://lending.example"))
-	a := lending.Attempt{Method: http.MethodGet, Route: getLoan, Effect: lending.Read, Number: 1, StatusCode: 200, Start: time.Now(), Duration: time.Second, Outcome: lending.OutcomeDone}
+	observe := lendingotel.Observer(lendingotel.WithTracerProvider(tracers),
+		lendingotel.WithBaseURL("https://lending.example"))
+	a := lending.Attempt{Method: http.MethodGet, Route: getLoan, Effect: lending.Read, Number: 1, StatusCode: 200,
+		Start: time.Now(), Duration: time.Second, Outcome: lending.OutcomeDone}
 	b.ReportAllocs()
 	for b.Loop() {
 		observe(b.Context(), a)

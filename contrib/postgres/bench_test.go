@@ -16,10 +16,10 @@ func BenchmarkJournal(b *testing.B) {
 	for _, sync := range []string{"on", "off"} {
 		b.Run("synchronous_commit="+sync, func(b *testing.B) {
 			pool := connect(b, databaseIn(b, pgtest.Run(b, "fsync=on", "synchronous_commit="+sync)))
-			require.NoError(b, lendingpostgres.Migrate(b.Context(), pool))
+			require.NoError(b, lendingpostgres.Migrate(b.Context(), pool, nil))
 			_, err := pool.Exec(b.Context(), "CREATE TABLE floor (key text PRIMARY KEY, data bytea NOT NULL)")
 			require.NoError(b, err)
-			idempotencytest.Benchmark(b, lendingpostgres.NewIdempotencyStore(pool, "bench"), func(key string, data []byte) error {
+			idempotencytest.Benchmark(b, must(lendingpostgres.NewIdempotencyStore(pool, "bench", nil)), func(key string, data []byte) error {
 				_, err := pool.Exec(b.Context(), "INSERT INTO floor VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET data = excluded.data", key, data)
 				return err
 			})

@@ -18,8 +18,12 @@ type database struct {
 	pool opaque.Value[*pgxpool.Pool]
 }
 
-func opened(pool *pgxpool.Pool, opts []Option) database {
-	return database{placed(opts), opaque.Hide(pool)}
+func open(pool *pgxpool.Pool, tables *Tables) (database, error) {
+	if pool == nil {
+		return database{}, errors.New("lendingpostgres: the pool is nil")
+	}
+	p, err := tables.place()
+	return database{p, opaque.Hide(pool)}, err
 }
 
 const (
@@ -34,9 +38,6 @@ const (
 // connection broke. A function of WorkTx that leaves rows open, or closes the connection by a
 // deadline of its own, looks as if that had broken, and is called each time.
 func (d database) retry(ctx context.Context, do func(conn *pgxpool.Conn) error) error {
-	if d.err != nil {
-		return d.err
-	}
 	for try := 1; ; try++ {
 		again, err := d.once(ctx, do)
 		if err == nil || !again || try == maxTries {
@@ -66,7 +67,7 @@ func (d database) once(ctx context.Context, do func(conn *pgxpool.Conn) error) (
 
 // errAgain is of a statement that has found neither what it was to change nor what is in its
 // way: that has gone meanwhile.
-var errAgain = errors.New("lending: postgres: the rows change all the time")
+var errAgain = errors.New("lendingpostgres: the rows change all the time")
 
 const readOnly = "25006" // SQLSTATE
 

@@ -25,10 +25,23 @@ type Deduper struct {
 
 var _ webhook.Deduper = (*Deduper)(nil)
 
-// NewDeduper returns the deduper of that name. The error says that an option is wrong.
-func NewDeduper(pool *pgxpool.Pool, name string, options *webhook.DeduperOptions, opts ...Option) (*Deduper, error) {
-	d := &Deduper{opened(pool, opts), name, options.WithDefaults()}
-	return d, d.err
+// DeduperOptions change a [Deduper]. A nil pointer and zero fields mean the defaults.
+type DeduperOptions struct {
+	Tables
+	webhook.DeduperOptions
+}
+
+// NewDeduper returns the deduper of that name.
+func NewDeduper(pool *pgxpool.Pool, name string, options *DeduperOptions) (*Deduper, error) {
+	var o DeduperOptions
+	if options != nil {
+		o = *options
+	}
+	d, err := open(pool, &o.Tables)
+	if err != nil {
+		return nil, err
+	}
+	return &Deduper{d, name, o.WithDefaults()}, nil
 }
 
 // A claim that its owner makes again is one whose answer was lost on the way.

@@ -56,12 +56,12 @@ func ExampleNewTokenStore() {
 	service := lendingtest.NewServer()
 	defer service.Close()
 	ctx := context.Background()
-	if err := lendingpostgres.Migrate(ctx, pool); err != nil {
+	if err := lendingpostgres.Migrate(ctx, pool, nil); err != nil {
 		fmt.Println(err)
 		return
 	}
 	for range 3 { // replicas
-		client := newClient(service, lending.WithTokenStore(lendingpostgres.NewTokenStore(pool, "lending")))
+		client := newClient(service, lending.WithTokenStore(must(lendingpostgres.NewTokenStore(pool, "lending", nil))))
 		fmt.Println("signed in:", client.Session().SignIn(ctx) == nil)
 		_ = client.Close()
 	}
@@ -79,18 +79,28 @@ func ExampleMigrate() {
 	defer stop()
 	ctx, address := context.Background(), "https://lending.example"
 	credentials := lending.Credentials{Username: lendingtest.Username, Password: lending.NewSecret(lendingtest.Password)}
-	err := lendingpostgres.Migrate(ctx, pool)
+	err := lendingpostgres.Migrate(ctx, pool, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	log, err := idempotency.NewLog(lendingpostgres.NewIdempotencyStore(pool, "lending"), nil)
+	entries, err := lendingpostgres.NewIdempotencyStore(pool, "lending", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	log, err := idempotency.NewLog(entries, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	tokens, err := lendingpostgres.NewTokenStore(pool, "lending", nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	client, err := lending.New(address, lending.WithCredentials(credentials),
-		lending.WithTokenStore(lendingpostgres.NewTokenStore(pool, "lending")), lending.WithIdempotency(log))
+		lending.WithTokenStore(tokens), lending.WithIdempotency(log))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -103,7 +113,7 @@ func ExampleMigrate() {
 func ExampleNewDeduper() {
 	pool, stop := exampleDatabase() // in its place: pgxpool.New
 	defer stop()
-	if err := lendingpostgres.Migrate(context.Background(), pool); err != nil {
+	if err := lendingpostgres.Migrate(context.Background(), pool, nil); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -143,8 +153,8 @@ func ExampleNewIdempotencyStore() {
 	service := lendingtest.NewServer()
 	defer service.Close()
 	ctx := context.Background()
-	store := lendingpostgres.NewIdempotencyStore(pool, "lending")
-	if err := lendingpostgres.Migrate(ctx, pool); err != nil {
+	store := must(lendingpostgres.NewIdempotencyStore(pool, "lending", nil))
+	if err := lendingpostgres.Migrate(ctx, pool, nil); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -192,11 +202,11 @@ func ExampleOutbox_Add_databaseSQL() {
 	pool, stop := exampleDatabase() // in its place: pgxpool.New
 	defer stop()
 	ctx := context.Background()
-	if err := lendingpostgres.Migrate(ctx, pool); err != nil {
+	if err := lendingpostgres.Migrate(ctx, pool, nil); err != nil {
 		fmt.Println(err)
 		return
 	}
-	store := lendingpostgres.NewIdempotencyStore(pool, "lending")
+	store := must(lendingpostgres.NewIdempotencyStore(pool, "lending", nil))
 	db := stdlib.OpenDBFromPool(pool) // for all else
 	defer db.Close()
 

@@ -40,7 +40,7 @@ type stores struct {
 }
 
 func storesOf(pool *pgxpool.Pool) stores {
-	return stores{lendingpostgres.NewTokenStore(pool, "test"), must(lendingpostgres.NewDeduper(pool, "test", nil)), lendingpostgres.NewIdempotencyStore(pool, "test")}
+	return stores{must(lendingpostgres.NewTokenStore(pool, "test", nil)), must(lendingpostgres.NewDeduper(pool, "test", nil)), must(lendingpostgres.NewIdempotencyStore(pool, "test", nil))}
 }
 
 // each does what changes something, once, and holds that it was done, once.
@@ -88,7 +88,7 @@ func (s stores) each(t *testing.T, n int, before func()) {
 // once, and nobody hears of it.
 func TestConnectionsBreak(t *testing.T) {
 	url := database(t)
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url)))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
 	for name, change := range map[string]func(*pgxpool.Config){"prepared statements": func(*pgxpool.Config) {}, "exec": func(c *pgxpool.Config) {
 		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	}} {
@@ -114,7 +114,7 @@ func TestConnectionsBreak(t *testing.T) {
 func TestConnectionsBreakAllTheTime(t *testing.T) {
 	url := database(t)
 	pool := connect(t, url)
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
 	direct, proxy := storesOf(pool), newProxy(t, url)
 	broken := storesOf(connect(t, proxy.url, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec }))
 	for _, arrives := range []bool{false, true} {
@@ -185,7 +185,7 @@ func TestWhatIsTriedAgain(t *testing.T) {
 // server that takes writes. Where there is none, the error says so.
 func TestReadOnlyServer(t *testing.T) {
 	url := database(t)
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url)))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
 	pool := connect(t, url, func(c *pgxpool.Config) { c.MaxConns = 1 })
 	s := storesOf(pool)
 	s.each(t, 1, func() {
@@ -279,7 +279,7 @@ func TestJournalUnderKill(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.Run(t)
 	url := databaseIn(t, cluster)
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url)))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
 	counters := count(t, 8, url)
 	const kills, cuts = 4, 2
 	for n := range kills {
@@ -309,7 +309,7 @@ func TestFailover(t *testing.T) {
 	require.NoError(t, primary.Do("postgres", "ALTER SYSTEM SET synchronous_standby_names = '*'"))
 	require.NoError(t, primary.Do("postgres", "SELECT pg_reload_conf()"))
 	both := "host=" + standby.Folder() + "," + primary.Folder() + " user=postgres dbname=postgres target_session_attrs=read-write"
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, both)))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, both), nil))
 	counters := count(t, 4, both)
 	counters.more(t, 200)
 	primary.Kill()
@@ -325,7 +325,7 @@ func TestAsynchronousCommitLosesEntries(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.Run(t, "synchronous_commit=off", "wal_writer_delay=10s")
 	url := databaseIn(t, cluster)
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url)))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
 	entries := storesOf(connect(t, url)).idempotency
 	require.NoError(t, entries.Save(t.Context(), sent("before", "")))
 	require.NoError(t, cluster.Do("postgres", "CHECKPOINT"))

@@ -19,7 +19,7 @@ const tokenKey = "lending:token"
 
 func openForReplica(url string) (lending.TokenStore, error) {
 	pool, err := pgxpool.New(context.Background(), url)
-	return lendingpostgres.NewTokenStore(pool, tokenKey), err
+	return must(lendingpostgres.NewTokenStore(pool, tokenKey, nil)), err
 }
 
 // Four processes share one sign-in and one refresh for each life of the token, while
@@ -29,10 +29,10 @@ func TestFleet(t *testing.T) {
 	url := databaseIn(t, cluster)
 	pool := connect(t, url)
 	name := pool.Config().ConnConfig.Database
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
 	do := func(statement string) { require.NoError(t, cluster.Do("postgres", statement)) }
 	fleettest.Run(t, 4, fleettest.Store{
-		Name: url, Local: lendingpostgres.NewTokenStore(pool, tokenKey),
+		Name: url, Local: must(lendingpostgres.NewTokenStore(pool, tokenKey, nil)),
 		Empty: func() {
 			_, err := pool.Exec(t.Context(), "DELETE FROM lending_token")
 			require.NoError(t, err)

@@ -28,16 +28,32 @@ import (
 // the MaxLateness of the log.
 type IdempotencyStore struct {
 	database
-	name string
+	name      string
+	namespace string
 }
 
 var _ store.Store = (*IdempotencyStore)(nil)
 
-// NewIdempotencyStore returns the store of that name. Answers lie in it in the clear, with
-// personal data, unless it is given to [store.NewEncrypted]. What is wrong with
-// opts is the error of its methods, and of [Migrate].
-func NewIdempotencyStore(pool *pgxpool.Pool, name string, opts ...Option) *IdempotencyStore {
-	return &IdempotencyStore{opened(pool, opts), name}
+// IdempotencyStoreOptions change an [IdempotencyStore]. A nil pointer and zero fields mean the
+// defaults.
+type IdempotencyStoreOptions struct {
+	Tables
+	// Namespace is that of the log: see [IdempotencyStore.Outbox]. Nothing else uses it.
+	Namespace string
+}
+
+// NewIdempotencyStore returns the store of that name. Answers are stored in the clear, with
+// personal data: wrap the store in [store.NewEncrypted] to encrypt them.
+func NewIdempotencyStore(pool *pgxpool.Pool, name string, options *IdempotencyStoreOptions) (*IdempotencyStore, error) {
+	var o IdempotencyStoreOptions
+	if options != nil {
+		o = *options
+	}
+	d, err := open(pool, &o.Tables)
+	if err != nil {
+		return nil, err
+	}
+	return &IdempotencyStore{d, name, o.Namespace}, nil
 }
 
 // session is a connection, or a transaction.

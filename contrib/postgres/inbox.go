@@ -15,9 +15,9 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-// InboxOptions are what can be changed in an [Inbox]. A nil pointer and zero fields
-// leave it at the defaults.
+// InboxOptions change an [Inbox]. A nil pointer and zero fields mean the defaults.
 type InboxOptions struct {
+	Tables
 	// Lease is how long a worker may act on an event before another takes it for dead.
 	// The context of the function ends a little earlier.
 	Lease time.Duration // 5 min
@@ -66,8 +66,8 @@ type Inbox struct {
 
 var _ webhook.Inbox = (*Inbox)(nil)
 
-// NewInbox returns the inbox of that name. The error says that an option is wrong.
-func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions, opts ...Option) (*Inbox, error) {
+// NewInbox returns the inbox of that name.
+func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions) (*Inbox, error) {
 	var o InboxOptions
 	if options != nil {
 		o = *options
@@ -77,9 +77,13 @@ func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions, opts ...Op
 	if o.Poll <= 0 {
 		o.Poll = time.Second
 	}
-	b := &Inbox{database: opened(pool, opts), name: name, options: o, notifier: opaque.Hide(new(notifier))}
+	d, err := open(pool, &o.Tables)
+	if err != nil {
+		return nil, err
+	}
+	b := &Inbox{database: d, name: name, options: o, notifier: opaque.Hide(new(notifier))}
 	b.claims = opaque.Hide(claimer.New(&source{Inbox: b}, claimer.Options{Poll: o.Poll}))
-	return b, b.err
+	return b, nil
 }
 
 // Take implements [webhook.Inbox].
@@ -136,7 +140,7 @@ func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
 		return webhook.ErrDuplicate
 	}
 	b.claims().LookIn(0)
-	b.ring(ctx)
+	b.notify(ctx)
 	return nil
 }
 
@@ -148,9 +152,6 @@ func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
 // An event that was put so is taken within Poll. With Notify the transaction tells the processes
 // that listen, and takes turns with other such transactions while it commits.
 func (b *Inbox) PutTx(ctx context.Context, tx Tx, event *webhook.Event) error {
-	if b.err != nil {
-		return b.err
-	}
 	arguments, err := b.eventArguments(event)
 	if err != nil {
 		return err
@@ -163,7 +164,7 @@ func (b *Inbox) PutTx(ctx context.Context, tx Tx, event *webhook.Event) error {
 	case !added:
 		return webhook.ErrDuplicate
 	case b.options.Notify:
-		_, err = tx.Exec(ctx, notify, b.channel())
+		_, err = tx.Exec(ctx, notifyChannel, b.channel())
 	}
 	return err
 }
@@ -191,7 +192,7 @@ func ofID(entry *webhook.InboxEntry) (id, claim int64, err error) {
 		claim, err = strconv.ParseInt(second, 10, 64)
 	}
 	if err != nil {
-		err = errors.New("lending: postgres: the entry is of another inbox")
+		err = errors.New("lendingpostgres: the entry is of another inbox")
 	}
 	return id, claim, err
 }
@@ -212,7 +213,7 @@ const ofClaim = " WHERE id = $1::bigint AND name = $2::text AND claim = $3::bigi
 
 // Retry implements [webhook.Inbox].
 func (b *Inbox) Retry(ctx context.Context, entry *webhook.InboxEntry, wait time.Duration) error {
-	err := b.giveUp(ctx, entry, "UPDATE {inbox} SET failed = failed + 1, unended = 0, claim = NULL, due = pg_catalog.clock_timestamp() + $4::interval"+ofClaim, wait)
+	err := b.endClaim(ctx, entry, "UPDATE {inbox} SET failed = failed + 1, unended = 0, claim = NULL, due = pg_catalog.clock_timestamp() + $4::interval"+ofClaim, wait)
 	if err == nil {
 		b.claims().LookIn(wait)
 	}
@@ -221,10 +222,10 @@ func (b *Inbox) Retry(ctx context.Context, entry *webhook.InboxEntry, wait time.
 
 // DeadLetter implements [webhook.Inbox]. [Inbox.DeadLetters] lists what was set aside.
 func (b *Inbox) DeadLetter(ctx context.Context, entry *webhook.InboxEntry) error {
-	return b.giveUp(ctx, entry, "UPDATE {inbox} SET failed = failed + 1, claim = NULL, due = NULL"+ofClaim)
+	return b.endClaim(ctx, entry, "UPDATE {inbox} SET failed = failed + 1, claim = NULL, due = NULL"+ofClaim)
 }
 
-func (b *Inbox) giveUp(ctx context.Context, entry *webhook.InboxEntry, statement string, arguments ...any) error {
+func (b *Inbox) endClaim(ctx context.Context, entry *webhook.InboxEntry, statement string, arguments ...any) error {
 	id, claim, err := ofID(entry)
 	if err != nil {
 		return err
@@ -264,7 +265,7 @@ func (b *Inbox) Redrive(ctx context.Context, entry *webhook.InboxEntry) error {
 	rows, err := b.exec(ctx, "UPDATE {inbox} SET failed = 0, unended = 0, due = pg_catalog.clock_timestamp() WHERE id = $1::bigint AND name = $2::text AND due IS NULL", id, b.name)
 	if rows > 0 {
 		b.claims().LookIn(0)
-		b.ring(ctx)
+		b.notify(ctx)
 	}
 	return err
 }

@@ -30,7 +30,7 @@ func benchPool(b *testing.B) *pgxpool.Pool {
 	b.Helper()
 	cluster := pgtest.Run(b, "fsync=on", "max_connections=200", "shared_buffers=256MB")
 	pool := connect(b, databaseIn(b, cluster), func(c *pgxpool.Config) { c.MaxConns = 70 })
-	require.NoError(b, lendingpostgres.Migrate(b.Context(), pool))
+	require.NoError(b, lendingpostgres.Migrate(b.Context(), pool, nil))
 	_, err := pool.Exec(b.Context(), `CREATE TABLE floor (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body bytea NOT NULL);
 		CREATE TABLE effects (n bigint GENERATED ALWAYS AS IDENTITY, body bytea NOT NULL)`)
 	require.NoError(b, err)

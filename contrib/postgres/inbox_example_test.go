@@ -21,7 +21,7 @@ func ExampleInbox_WorkTx() {
 	defer stop()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if err := lendingpostgres.Migrate(ctx, pool); err != nil {
+	if err := lendingpostgres.Migrate(ctx, pool, nil); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -79,7 +79,7 @@ func ExampleInbox_PutTx() {
 	pool, stop := exampleDatabase() // in its place: pgxpool.New
 	defer stop()
 	ctx := context.Background()
-	if err := lendingpostgres.Migrate(ctx, pool); err != nil {
+	if err := lendingpostgres.Migrate(ctx, pool, nil); err != nil {
 		fmt.Println(err)
 		return
 	}

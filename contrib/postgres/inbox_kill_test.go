@@ -101,7 +101,7 @@ func restarted(t *testing.T) (url string, restart func()) {
 func withEffects(t *testing.T, url string) string {
 	t.Helper()
 	pool := connect(t, url)
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
 	_, err := pool.Exec(t.Context(), "CREATE TABLE effects (key text)")
 	require.NoError(t, err)
 	return url

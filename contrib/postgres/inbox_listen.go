@@ -14,7 +14,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/safely"
 )
 
-const notify = "SELECT pg_catalog.pg_notify($1::text, '')"
+const notifyChannel = "SELECT pg_catalog.pg_notify($1::text, '')"
 
 // channel is a name that needs no quotes, and that no other inbox has.
 func (b *Inbox) channel() string {
@@ -43,9 +43,6 @@ func (b *Inbox) Listen(ctx context.Context, config *pgx.ConnConfig) {
 }
 
 func (b *Inbox) listen(ctx context.Context, config *pgx.ConnConfig, connected func()) error {
-	if b.err != nil {
-		return b.err
-	}
 	conn, err := b.connect(ctx, config)
 	if err != nil {
 		return err
@@ -54,11 +51,11 @@ func (b *Inbox) listen(ctx context.Context, config *pgx.ConnConfig, connected fu
 	if _, err := conn.Exec(ctx, "LISTEN "+b.channel()); err != nil {
 		return err
 	}
-	if _, err := b.exec(ctx, notify, b.channel()); err != nil { // from another session
+	if _, err := b.exec(ctx, notifyChannel, b.channel()); err != nil { // from another session
 		return err
 	}
-	hearing, cancel := context.WithTimeout(ctx, 5*time.Second)
-	_, err = conn.WaitForNotification(hearing)
+	confirming, cancel := context.WithTimeout(ctx, 5*time.Second)
+	_, err = conn.WaitForNotification(confirming)
 	cancel()
 	if err != nil {
 		return err // of a pooler between, that gives it to nobody
@@ -95,7 +92,8 @@ func (b *Inbox) connect(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn,
 	return pgx.ConnectConfig(ctx, config.Copy())
 }
 
-// listens counts the connections that tell of new events.
+// listens counts the connections that tell of new events: while there is one, the inbox asks less
+// often.
 func (b *Inbox) listens(n int) {
 	notifier := b.notifier()
 	notifier.mu.Lock()
@@ -108,32 +106,27 @@ func (b *Inbox) listens(n int) {
 	b.claims().SetPoll(poll)
 }
 
-// notifier tells those who listen in other processes. Of what rings while it does that, or
-// shortly after, they are told together: a transaction that notifies waits for all others
-// that do.
+// notifier tells the processes that listen. A transaction that notifies waits for all others that
+// do. So one notification serves all events that are put while it is sent, and shortly after.
 type notifier struct {
 	mu             sync.Mutex
-	ringing, again bool
+	sending, again bool
 	listening      int
 }
 
-func (b *Inbox) ring(ctx context.Context) {
-	notifier := b.notifier()
-	notifier.mu.Lock()
-	defer notifier.mu.Unlock()
-	notifier.again = b.options.Notify
-	if !notifier.again || notifier.ringing {
+// notify tells the processes that listen, in the background.
+func (b *Inbox) notify(ctx context.Context) {
+	if !b.options.Notify || !b.notifier().start() {
 		return
 	}
-	notifier.ringing = true
 	ctx = context.WithoutCancel(ctx)
 	go func() {
-		for notifier.rings() {
-			_ = safely.Call[lending.PanicError](func() error { // those who are not told look by themselves
+		for b.notifier().next() {
+			_ = safely.Call[lending.PanicError](func() error { // a process that is not told asks within Poll
 				ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 				defer cancel()
 				return b.retry(ctx, func(conn *pgxpool.Conn) error {
-					_, err := conn.Exec(ctx, notify, b.channel())
+					_, err := conn.Exec(ctx, notifyChannel, b.channel())
 					return err
 				})
 			})
@@ -142,11 +135,19 @@ func (b *Inbox) ring(ctx context.Context) {
 	}()
 }
 
-// rings reports whether to tell, and if not that nobody does.
-func (b *notifier) rings() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.ringing = b.again
-	b.again = false
-	return b.ringing
+// start asks for a notification, and reports whether the caller has to send it.
+func (n *notifier) start() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	first := !n.sending
+	n.sending, n.again = true, true
+	return first
+}
+
+// next reports whether a notification was asked for since the last.
+func (n *notifier) next() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.sending, n.again = n.again, false
+	return n.sending
 }

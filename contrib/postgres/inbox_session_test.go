@@ -19,7 +19,7 @@ import (
 func TestWorkTxLeavesNoSetting(t *testing.T) {
 	url := database(t)
 	admin := connect(t, url)
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), admin))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), admin, nil))
 	for _, tt := range []struct {
 		name      string
 		set       string

@@ -187,7 +187,7 @@ func TestInboxGivesSuspectsAlone(t *testing.T) {
 	t.Parallel()
 	url, tracer := database(t), new(counted)
 	pool := connect(t, url, func(c *pgxpool.Config) { c.ConnConfig.Tracer = tracer })
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
 	inbox := inboxOf(pool, nil)
 	for i, e := range []struct {
 		name    lending.EventName
@@ -245,7 +245,7 @@ func TestInboxIdles(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			url := database(t)
-			require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url)))
+			require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
 			tracer := new(counted)
 			inbox := inboxOf(connect(t, url, func(c *pgxpool.Config) { c.ConnConfig.Tracer = tracer }), &tt.options)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -297,7 +297,7 @@ func TestInboxListensAgain(t *testing.T) {
 	t.Parallel()
 	url := database(t)
 	pool := connect(t, url)
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
 	inbox := inboxOf(connect(t, url), &lendingpostgres.InboxOptions{Poll: time.Hour})
 	config := connect(t, url).Config().ConnConfig
 	config.RuntimeParams["application_name"] = "listens"
@@ -350,7 +350,7 @@ func (p *panics) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.T
 // A panic under a Take ends neither the process nor one of the workers.
 func TestInboxOutlivesATracerThatPanics(t *testing.T) {
 	url := database(t)
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url)))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
 	tracer := new(panics)
 	inbox := inboxOf(connect(t, url, func(c *pgxpool.Config) { c.ConnConfig.Tracer = tracer }), nil)
 	tracer.times.Store(3)
@@ -379,7 +379,7 @@ func TestInboxOutlivesATracerThatPanics(t *testing.T) {
 // A connection that breaks leaves no event to wait for the end of a claim that nobody has.
 func TestInboxFindsWhatItHasTaken(t *testing.T) {
 	url := database(t)
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url)))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
 	proxy := newProxy(t, url)
 	inbox := inboxOf(connect(t, proxy.url, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec }), nil)
 	for name, lose := range map[lending.EventName]*atomic.Int32{"request": &proxy.requests, "answer": &proxy.answers} {
@@ -409,7 +409,7 @@ func TestInboxFindsWhatItHasTaken(t *testing.T) {
 // A pool that holds a connection to a standby makes another one.
 func TestInboxOnAReadOnlyServer(t *testing.T) {
 	url := database(t)
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url)))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
 	pool := connect(t, url, func(c *pgxpool.Config) { c.MaxConns = 1 })
 	inbox := inboxOf(pool, nil)
 	readOnly := func() {
@@ -471,7 +471,7 @@ func TestTakePassesALockedRow(t *testing.T) {
 func TestOrderlyEndLeavesNothingClaimed(t *testing.T) {
 	url := database(t)
 	admin := connect(t, url)
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), admin))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), admin, nil))
 	_, err := admin.Exec(t.Context(), `INSERT INTO lending_inbox (name, due, body)
 		SELECT 'test', now(), convert_to('{"webhookEvent":"e' || n || '"}', 'UTF8') FROM generate_series(1, 5000) n`)
 	require.NoError(t, err)
@@ -500,7 +500,7 @@ func TestOrderlyEndLeavesNothingClaimed(t *testing.T) {
 func TestListenHearsNothing(t *testing.T) {
 	url := database(t)
 	pool := connect(t, url)
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
 	inbox, other := inboxOf(pool, nil), inboxOf(connect(t, url), &lendingpostgres.InboxOptions{Notify: true})
 	deaf := connect(t, database(t)).Config().ConnConfig
 	ctx, cancel := context.WithCancel(t.Context())
@@ -526,10 +526,6 @@ func TestInboxOfAnotherKind(t *testing.T) {
 		assert.ErrorContains(t, inbox.DeadLetter(t.Context(), entry), "another inbox")
 		assert.ErrorContains(t, inbox.Redrive(t.Context(), entry), "another inbox")
 	}
-	_, err := lendingpostgres.NewInbox(inboxPool(t), "test", nil, lendingpostgres.WithPrefix("A"))
-	assert.ErrorContains(t, err, "prefix")
-	_, err = lendingpostgres.NewDeduper(inboxPool(t), "test", nil, lendingpostgres.WithPrefix("A"))
-	assert.ErrorContains(t, err, "prefix")
 }
 
 func inboxPool(t *testing.T) *pgxpool.Pool {

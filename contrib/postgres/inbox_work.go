@@ -193,11 +193,11 @@ func resetOf(pool *pgxpool.Config) func(ctx context.Context, conn *pgx.Conn) err
 	}
 }
 
-var errClaimLost = fmt.Errorf("lending: postgres: another has taken the event, or it is done: %w", webhook.ErrClaimed)
+var errClaimLost = fmt.Errorf("lendingpostgres: another has taken the event, or it is done: %w", webhook.ErrClaimed)
 
 // commit returns nil if the transaction was committed.
 func (w *txWork) commit(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx, entry *webhook.InboxEntry) error {
-	failed := errors.New("lending: postgres: the function has ended the transaction")
+	failed := errors.New("lendingpostgres: the function has ended the transaction")
 	if conn.Conn().PgConn().TxStatus() != 'I' {
 		failed = tx.Commit(ctx)
 	}
@@ -208,7 +208,7 @@ func (w *txWork) commit(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx, entr
 	there, err := w.there(ctx, entry)
 	switch {
 	case err != nil:
-		return fmt.Errorf("lending: postgres: whether the transaction was committed is not known: %w", errors.Join(errors.New(failed.Error()), err))
+		return fmt.Errorf("lendingpostgres: whether the transaction was committed is not known: %w", errors.Join(errors.New(failed.Error()), err))
 	case there:
 		return failed
 	}

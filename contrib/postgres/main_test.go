@@ -55,5 +55,5 @@ func openForWorker(url string) (store.Store, func() error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return lendingpostgres.NewIdempotencyStore(pool, "test"), func() error { pool.Close(); return nil }, nil
+	return must(lendingpostgres.NewIdempotencyStore(pool, "test", nil)), func() error { pool.Close(); return nil }, nil
 }

@@ -25,10 +25,10 @@ type Migration struct {
 // have a tool of their own for this: it is that or Migrate, as Migrate knows only of what it
 // has done itself. The schema must be there, and there is no table of migrations. What has
 // been released does not change: a new version adds to the end.
-func Migrations(opts ...Option) ([]Migration, error) {
-	p := placed(opts)
-	if p.err != nil {
-		return nil, p.err
+func Migrations(tables *Tables) ([]Migration, error) {
+	p, err := tables.place()
+	if err != nil {
+		return nil, err
 	}
 	files, err := migrations.ReadDir("migrations")
 	if err != nil {
@@ -43,7 +43,7 @@ func Migrations(opts ...Option) ([]Migration, error) {
 		number, name, _ := strings.Cut(strings.TrimSuffix(file.Name(), ".sql"), "_")
 		version, err := strconv.Atoi(number)
 		if err != nil || version != i+1 {
-			return nil, fmt.Errorf("lending: postgres: migration %s has no version, or not the next", file.Name())
+			return nil, fmt.Errorf("lendingpostgres: migration %s has no version, or not the next", file.Name())
 		}
 		all[i] = Migration{version, strings.ReplaceAll(name, "_", " "), p.sql(string(text))}
 	}
@@ -57,12 +57,12 @@ func Migrations(opts ...Option) ([]Migration, error) {
 // The role needs the right to create in the schema, and in the database if the schema is not
 // there; and none where nothing is to be done, as for replicas that start after an
 // administrator has called it.
-func Migrate(ctx context.Context, pool *pgxpool.Pool, opts ...Option) error {
-	p := placed(opts)
-	all, err := Migrations(opts...)
+func Migrate(ctx context.Context, pool *pgxpool.Pool, tables *Tables) error {
+	all, err := Migrations(tables)
 	if err != nil {
 		return err
 	}
+	p, _ := tables.place()
 	if done, err := p.version(ctx, pool); err != nil || done >= len(all) {
 		return err
 	}
@@ -81,7 +81,7 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, opts ...Option) error {
 		}
 		for _, m := range all[min(done, len(all)):] {
 			if _, err := tx.Exec(ctx, m.SQL); err != nil {
-				return fmt.Errorf("lending: postgres: migration %d, %s: %w", m.Version, m.Name, err)
+				return fmt.Errorf("lendingpostgres: migration %d, %s: %w", m.Version, m.Name, err)
 			}
 			if _, err := tx.Exec(ctx, p.sql("INSERT INTO {migration} (version) VALUES ($1)"), m.Version); err != nil {
 				return err

@@ -1,6 +1,7 @@
 package lendingpostgres_test
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lendingapi/lending-go"
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
@@ -21,22 +23,23 @@ func tables(t *testing.T, pool *pgxpool.Pool) string {
 }
 
 func TestMigrateOnce(t *testing.T) {
-	for name, opts := range map[string][]lendingpostgres.Option{
-		"public.lending_idempotency":   nil,
-		`odd "schema" .x_1idempotency`: {lendingpostgres.WithSchema(`odd "schema" `), lendingpostgres.WithPrefix("x_1")},
-		"public.idempotency":           {lendingpostgres.WithPrefix("")},
+	for name, in := range map[string]lendingpostgres.Tables{
+		"public.lending_idempotency":   {},
+		`odd "schema" .x_1idempotency`: {Schema: `odd "schema" `, Prefix: "x_1"},
+		"public.idempotency":           {Prefix: lendingpostgres.NoPrefix},
 	} {
 		pool := connect(t, database(t))
 		var starting sync.WaitGroup
 		for range 8 { // replicas
-			starting.Go(func() { assert.NoError(t, lendingpostgres.Migrate(t.Context(), pool, opts...)) })
+			starting.Go(func() { assert.NoError(t, lendingpostgres.Migrate(t.Context(), pool, &in)) })
 		}
 		starting.Wait()
 		before := tables(t, pool)
 		assert.Contains(t, before, name)
-		require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, opts...))
+		require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, &in))
 		assert.Equal(t, before, tables(t, pool))
-		require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, append(opts, lendingpostgres.WithPrefix("beside_"))...))
+		in.Prefix = "beside_"
+		require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, &in))
 		assert.Len(t, strings.Fields(strings.ReplaceAll(tables(t, pool), " .", ".")), 2*len(strings.Fields(strings.ReplaceAll(before, " .", "."))))
 	}
 }
@@ -51,7 +54,7 @@ func TestMigrateIsolation(t *testing.T) {
 		var starting sync.WaitGroup
 		for range 8 {
 			pool := connect(t, url)
-			starting.Go(func() { assert.NoError(t, lendingpostgres.Migrate(t.Context(), pool), level) })
+			starting.Go(func() { assert.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil), level) })
 		}
 		starting.Wait()
 	}
@@ -60,7 +63,7 @@ func TestMigrateIsolation(t *testing.T) {
 // What a tool of the caller's runs makes the same tables.
 func TestMigrationsAreWhatMigrateDoes(t *testing.T) {
 	pool := connect(t, database(t))
-	all, err := lendingpostgres.Migrations()
+	all, err := lendingpostgres.Migrations(nil)
 	require.NoError(t, err)
 	for _, m := range all {
 		_, err := pool.Exec(t.Context(), m.SQL)
@@ -74,19 +77,28 @@ func TestMigrateAllOrNothing(t *testing.T) {
 	pool := connect(t, database(t))
 	_, err := pool.Exec(t.Context(), "CREATE TABLE lending_idempotency ()")
 	require.NoError(t, err)
-	require.ErrorContains(t, lendingpostgres.Migrate(t.Context(), pool), "migration 1, token deduper and idempotency")
+	require.ErrorContains(t, lendingpostgres.Migrate(t.Context(), pool, nil), "migration 1, token deduper and idempotency")
 	assert.Equal(t, "public.lending_idempotency", tables(t, pool))
 }
 
 func TestNamesThatCannotBe(t *testing.T) {
 	pool := connect(t, database(t))
-	for _, opt := range []lendingpostgres.Option{
-		lendingpostgres.WithSchema(""), lendingpostgres.WithSchema("a\x00"), lendingpostgres.WithSchema(strings.Repeat("s", 64)),
-		lendingpostgres.WithPrefix("A"), lendingpostgres.WithPrefix("1"), lendingpostgres.WithPrefix("a.b"), lendingpostgres.WithPrefix(strings.Repeat("p", 33)),
+	for _, in := range []*lendingpostgres.Tables{
+		{Schema: "a\x00"}, {Schema: "\xff"}, {Schema: strings.Repeat("s", 64)},
+		{Prefix: "A"}, {Prefix: "1"}, {Prefix: "a.b"}, {Prefix: "--"}, {Prefix: strings.Repeat("p", 33)},
 	} {
-		_, err := lendingpostgres.Migrations(opt)
-		require.ErrorContains(t, err, "must be")
-		require.ErrorContains(t, lendingpostgres.Migrate(t.Context(), pool, opt), "must be")
+		t.Run(fmt.Sprintf("%q %q", in.Schema, in.Prefix), func(t *testing.T) {
+			_, migrations := lendingpostgres.Migrations(in)
+			_, tokens := lendingpostgres.NewTokenStore(pool, "test", in)
+			_, entries := lendingpostgres.NewIdempotencyStore(pool, "test", &lendingpostgres.IdempotencyStoreOptions{Tables: *in})
+			_, inbox := lendingpostgres.NewInbox(pool, "test", &lendingpostgres.InboxOptions{Tables: *in})
+			_, deduper := lendingpostgres.NewDeduper(pool, "test", &lendingpostgres.DeduperOptions{Tables: *in})
+			migrate := lendingpostgres.Migrate(t.Context(), pool, in)
+			for _, err := range []error{migrations, tokens, entries, inbox, deduper, migrate} {
+				require.ErrorContains(t, err, "must be")
+				require.ErrorAs(t, err, new(*lending.ArgumentError))
+			}
+		})
 	}
 	assert.Empty(t, tables(t, pool))
 }

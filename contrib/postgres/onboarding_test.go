@@ -15,7 +15,7 @@ import (
 func TestCommandsAreDoneOnceUnderKill(t *testing.T) {
 	cluster := pgtest.Run(t)
 	url := databaseIn(t, cluster)
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url)))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
 	restarts := 0
 	onboardingtest.Kill(t, url, func() {
 		require.NoError(t, cluster.Restart())

@@ -36,7 +36,7 @@ type Outbox struct{ entries *IdempotencyStore }
 // before, another process finds the key with [Outbox.Pending]. Do not send a mutation within
 // the transaction: a rollback would forget it.
 //
-// A log with a Namespace needs [WithNamespace].
+// A log with a Namespace needs its Namespace in [IdempotencyStoreOptions].
 func (s *IdempotencyStore) Outbox() *Outbox { return &Outbox{s} }
 
 // stored returns how the key stands in the log.
@@ -49,9 +49,6 @@ func (o *Outbox) Add(ctx context.Context, tx Tx, key string) error {
 		return argumentError("key", "must be UTF-8 of 1 to 256 bytes without control characters")
 	}
 	s := o.entries
-	if s.err != nil {
-		return s.err
-	}
 	with := func(sql string) statement { return statement{s.sql(sql), []any{s.name, s.stored(key)}} }
 	const insert = "INSERT INTO {outbox} (name, key) VALUES ($1, $2)"
 	_, err := insertTx(ctx, tx, with(addToOutbox), with(insert+" ON CONFLICT DO NOTHING"), with(insert))
@@ -76,9 +73,6 @@ func (o *Outbox) Cancel(ctx context.Context, tx Tx, key string) error {
 
 func (o *Outbox) exec(ctx context.Context, tx Tx, statement, key string) error {
 	s := o.entries
-	if s.err != nil {
-		return s.err
-	}
 	_, err := tx.Exec(ctx, s.sql(statement), s.name, s.stored(key))
 	return err
 }

@@ -62,7 +62,7 @@ func TestOrderAndItsFirstCommand(t *testing.T) {
 		pool := migrated(t)
 		_, err := pool.Exec(t.Context(), "CREATE TABLE orders (n int PRIMARY KEY)")
 		require.NoError(t, err)
-		entries := lendingpostgres.NewIdempotencyStore(pool, "lending", lendingpostgres.WithNamespace(namespace))
+		entries := must(lendingpostgres.NewIdempotencyStore(pool, "lending", &lendingpostgres.IdempotencyStoreOptions{Namespace: namespace}))
 		order := func(key string, end error) error {
 			return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 				_, err := tx.Exec(t.Context(), "INSERT INTO orders SELECT coalesce(max(n), 0) + 1 FROM orders")
@@ -106,7 +106,7 @@ func TestPendingReviewsHideNoOthers(t *testing.T) {
 	service := lendingtest.NewServer()
 	defer service.Close()
 	pool := migrated(t)
-	entries := lendingpostgres.NewIdempotencyStore(pool, "lending")
+	entries := must(lendingpostgres.NewIdempotencyStore(pool, "lending", nil))
 	client := replica(t, service, entries, nil)
 	add := func(key string) {
 		require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return entries.Outbox().Add(t.Context(), tx, key) }))
@@ -133,7 +133,7 @@ func TestOutboxInATransactionOfDatabaseSQL(t *testing.T) {
 	pool := migrated(t)
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close()
-	entries := lendingpostgres.NewIdempotencyStore(pool, "lending")
+	entries := must(lendingpostgres.NewIdempotencyStore(pool, "lending", nil))
 	for _, commit := range []bool{false, true} {
 		require.Empty(t, pendingKeys(t, entries))
 		conn, err := db.Conn(t.Context())
@@ -153,8 +153,7 @@ func TestOutboxInATransactionOfDatabaseSQL(t *testing.T) {
 
 func TestOutboxRefusesKeysThatAreNone(t *testing.T) {
 	pool := migrated(t)
-	entries := lendingpostgres.NewIdempotencyStore(pool, "lending")
-	require.ErrorAs(t, lendingpostgres.NewIdempotencyStore(pool, "", lendingpostgres.WithSchema("")).Outbox().Cancel(t.Context(), nil, "k"), new(*lending.ArgumentError))
+	entries := must(lendingpostgres.NewIdempotencyStore(pool, "lending", nil))
 	_, err := entries.Outbox().Pending(t.Context(), 0)
 	require.ErrorAs(t, err, new(*lending.ArgumentError))
 	service := lendingtest.NewServer()

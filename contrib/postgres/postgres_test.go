@@ -57,9 +57,11 @@ func connect(tb testing.TB, url string, change ...func(*pgxpool.Config)) *pgxpoo
 }
 
 // migrated returns a pool of a database that has the tables.
-func migrated(tb testing.TB, opts ...lendingpostgres.Option) *pgxpool.Pool {
+func migrated(tb testing.TB) *pgxpool.Pool { return migratedIn(tb, nil) }
+
+func migratedIn(tb testing.TB, tables *lendingpostgres.Tables) *pgxpool.Pool {
 	tb.Helper()
 	pool := connect(tb, database(tb))
-	require.NoError(tb, lendingpostgres.Migrate(tb.Context(), pool, opts...))
+	require.NoError(tb, lendingpostgres.Migrate(tb.Context(), pool, tables))
 	return pool
 }

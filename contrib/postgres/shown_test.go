@@ -26,7 +26,7 @@ import (
 // password.
 func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	pool := connect(t, database(t), func(c *pgxpool.Config) { c.ConnConfig.Password = "hush" })
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
 	s := storesOf(pool)
 	claim, err := s.deduper.Claim(t.Context(), "key of the claim")
 	require.NoError(t, err)
@@ -72,7 +72,7 @@ func TestWhatIsAliveCanBePrinted(t *testing.T) {
 func TestErrorsShowNothing(t *testing.T) {
 	url := database(t)
 	pool := connect(t, url, func(c *pgxpool.Config) { c.ConnConfig.Password = "hush" })
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
 	_, err := pool.Exec(t.Context(), `ALTER TABLE lending_idempotency ADD CHECK (state <> 'done'); ALTER TABLE lending_token ADD CHECK (fence <> 7)`)
 	require.NoError(t, err)
 	s := storesOf(pool)

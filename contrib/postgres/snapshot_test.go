@@ -91,7 +91,7 @@ func TestOutboxInASnapshot(t *testing.T) {
 	for _, level := range everyLevel {
 		t.Run(string(level), func(t *testing.T) {
 			pool := migrated(t)
-			store := lendingpostgres.NewIdempotencyStore(pool, "lending")
+			store := must(lendingpostgres.NewIdempotencyStore(pool, "lending", nil))
 			tx := snapshot(t, pool, level)
 			require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(other pgx.Tx) error {
 				return store.Outbox().Add(t.Context(), other, "order-1")

@@ -59,17 +59,19 @@ func TestStoresKeepTheirContracts(t *testing.T) {
 			}
 			t.Run("TokenStore", func(t *testing.T) {
 				storetest.TokenStore(t, func(t *testing.T) func() lending.TokenStore {
-					return func() lending.TokenStore { return lendingpostgres.NewTokenStore(pool(t), t.Name()) }
+					return func() lending.TokenStore { return must(lendingpostgres.NewTokenStore(pool(t), t.Name(), nil)) }
 				})
 			})
 			t.Run("Deduper", func(t *testing.T) {
 				storetest.Deduper(t, func(t *testing.T, times *webhook.DeduperOptions) func() webhook.Deduper {
-					return func() webhook.Deduper { return must(lendingpostgres.NewDeduper(pool(t), t.Name(), times)) }
+					return func() webhook.Deduper {
+						return must(lendingpostgres.NewDeduper(pool(t), t.Name(), &lendingpostgres.DeduperOptions{DeduperOptions: *times}))
+					}
 				})
 			})
 			t.Run("IdempotencyStore", func(t *testing.T) {
 				storetest.IdempotencyStore(t, func(t *testing.T) func() store.Store {
-					return func() store.Store { return lendingpostgres.NewIdempotencyStore(pool(t), t.Name()) }
+					return func() store.Store { return must(lendingpostgres.NewIdempotencyStore(pool(t), t.Name(), nil)) }
 				})
 			})
 			t.Run("Inbox", func(t *testing.T) {
@@ -97,7 +99,7 @@ func pooled(config *pgxpool.Config) {
 // names, and returns what makes a pool one of that role.
 func leastRights(t *testing.T, pool *pgxpool.Pool) func(*pgxpool.Config) {
 	t.Helper()
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool))
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
 	documentation, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
 	role := pool.Config().ConnConfig.Database // a name of its own in the cluster
@@ -118,7 +120,7 @@ func TestLeastRights(t *testing.T) {
 	owner := connect(t, url)
 	role := leastRights(t, owner)
 	pool := connect(t, url, role)
-	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool), "nothing is to be done")
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil), "nothing is to be done")
 	s := storesOf(pool)
 	s.each(t, 1, func() {})
 	require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
@@ -132,7 +134,7 @@ func TestLeastRights(t *testing.T) {
 	}
 	_, err := owner.Exec(t.Context(), "DROP TABLE lending_migration")
 	require.NoError(t, err)
-	require.ErrorContains(t, lendingpostgres.Migrate(t.Context(), pool), "42501")
+	require.ErrorContains(t, lendingpostgres.Migrate(t.Context(), pool, nil), "42501")
 }
 
 // Fences begin at the time, and rise also when the row is lost, or the clock is set back.
@@ -266,12 +268,13 @@ func TestJournalClockSetBack(t *testing.T) {
 
 // What is listed, kept apart and looked up is found without reading all of a log.
 func TestJournalUsesItsIndexes(t *testing.T) {
-	pool := migrated(t, lendingpostgres.WithPrefix("i_"))
+	in := lendingpostgres.Tables{Prefix: "i_"}
+	pool := migratedIn(t, &in)
 	_, err := pool.Exec(t.Context(), `INSERT INTO i_idempotency SELECT 'test', 'key ' || n, 1, 'done', '', '', '', now() - n * interval '1 minute' FROM generate_series(1, 20000) n;
 		ANALYZE i_idempotency`)
 	require.NoError(t, err)
 	before := scanned(t, pool)
-	entries := lendingpostgres.NewIdempotencyStore(pool, "test", lendingpostgres.WithPrefix("i_"))
+	entries := must(lendingpostgres.NewIdempotencyStore(pool, "test", &lendingpostgres.IdempotencyStoreOptions{Tables: in}))
 	listed, err := entries.List(t.Context(), store.Filter{States: []store.State{store.Done}, Older: 100 * time.Hour, Limit: 3})
 	require.NoError(t, err)
 	require.Len(t, listed, 3)

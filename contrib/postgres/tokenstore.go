@@ -21,12 +21,14 @@ type TokenStore struct {
 
 var _ lending.TokenStore = (*TokenStore)(nil)
 
-// NewTokenStore returns the store of that name, which must be another one for each account
-// and each service. The token lies in it in the clear unless the store is given to
-// [lending.NewEncryptedTokenStore]. What is wrong with opts is the error of its methods, and
-// of [Migrate].
-func NewTokenStore(pool *pgxpool.Pool, name string, opts ...Option) *TokenStore {
-	return &TokenStore{opened(pool, opts), name}
+// NewTokenStore returns the store of that name. Each account and each service needs another name.
+// The token is stored in the clear: wrap the store in [lending.NewEncryptedTokenStore] to encrypt it.
+func NewTokenStore(pool *pgxpool.Pool, name string, tables *Tables) (*TokenStore, error) {
+	d, err := open(pool, tables)
+	if err != nil {
+		return nil, err
+	}
+	return &TokenStore{d, name}, nil
 }
 
 // Load implements [lending.TokenStore].

@@ -153,7 +153,7 @@ const claimOf = pending + `
 local claim = pending(ARGV[2], ARGV[2], 1)[1]
 if not claim or claim[4] ~= tonumber(ARGV[3]) then return 0 end` + move
 
-func (b *Inbox) giveUp(ctx context.Context, script *redis.Script, to string, entry *webhook.InboxEntry, arguments ...any) error {
+func (b *Inbox) endClaim(ctx context.Context, script *redis.Script, to string, entry *webhook.InboxEntry, arguments ...any) error {
 	id, count, _ := strings.Cut(entry.ID, "/")
 	err := script.Run(ctx, b.client(), []string{b.stream, to}, append([]any{group, id, count}, arguments...)...).Err()
 	return b.claims().Ended(entry.ID, err)
@@ -168,7 +168,7 @@ return redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])`)
 // Retry implements [webhook.Inbox].
 func (b *Inbox) Retry(ctx context.Context, entry *webhook.InboxEntry, wait time.Duration) error {
 	member := strconv.Itoa(entry.Tries) + ":" + string(entry.Event.Body())
-	err := b.giveUp(ctx, retryLater, b.later, entry, wait.Milliseconds(), member)
+	err := b.endClaim(ctx, retryLater, b.later, entry, wait.Milliseconds(), member)
 	if err == nil {
 		b.claims().LookIn(wait)
 	}
@@ -182,7 +182,7 @@ return redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])`)
 
 // DeadLetter implements [webhook.Inbox]. [Inbox.DeadLetters] lists what was set aside.
 func (b *Inbox) DeadLetter(ctx context.Context, entry *webhook.InboxEntry) error {
-	return b.giveUp(ctx, deadLetter, b.dead, entry, entry.Tries-1, entry.Event.Body())
+	return b.endClaim(ctx, deadLetter, b.dead, entry, entry.Tries-1, entry.Event.Body())
 }
 
 // DeadLetters returns the events that were set aside, oldest first. One without a name holds

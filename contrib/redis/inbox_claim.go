@@ -154,7 +154,7 @@ return redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[1], 0, ARGV[2], 'IDLE', ARGV[
 // GiveBack implements [claimer.Source]: the claim has ended, and does not count. If that fails, the
 // claim ends by itself.
 func (s source) GiveBack(ctx context.Context, entry *webhook.InboxEntry) {
-	_ = s.giveUp(ctx, giveBack, s.later, entry, milliseconds(s.options.Lease))
+	_ = s.endClaim(ctx, giveBack, s.later, entry, milliseconds(s.options.Lease))
 }
 
 // entryOf returns the entry in message. If it holds no event, as [webhook.Parse]

@@ -75,7 +75,8 @@ func newOffice(t *testing.T) *office {
 
 func (o *office) newClient(credentials lending.Credentials) *lending.Client {
 	o.t.Helper()
-	client, err := lending.New("https://lending.example", lending.WithHTTPClient(&http.Client{Transport: o.service.Transport()}),
+	client, err := lending.New("https://lending.example",
+		lending.WithHTTPClient(&http.Client{Transport: o.service.Transport()}),
 		lending.WithCredentials(credentials), lending.WithIdempotency(o.log))
 	require.NoError(o.t, err)
 	o.t.Cleanup(func() { _ = client.Close() })
@@ -104,7 +105,8 @@ var kinds = map[string]struct {
 }{
 	"argument": {
 		fails: func(o *office) error {
-			_, err := o.client.Applications.Create(lending.WithIdempotencyKey(o.ctx, "order-1"), lending.ApplicationRequest{}, nil)
+			_, err := o.client.Applications.Create(lending.WithIdempotencyKey(o.ctx, "order-1"),
+				lending.ApplicationRequest{}, nil)
 			return err
 		},
 		event: river.EventKindJobCancelled,
@@ -133,7 +135,8 @@ var kinds = map[string]struct {
 		event: river.EventKindJobFailed,
 	},
 	"rate limited": {
-		fails: failing(lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: 42 * time.Second}), is: lending.ErrRateLimited,
+		fails: failing(lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: 42 * time.Second}),
+		is:    lending.ErrRateLimited,
 		event: river.EventKindJobSnoozed, wait: 42 * time.Second,
 	},
 	"rate limited for nobody knows how long": {
@@ -141,7 +144,8 @@ var kinds = map[string]struct {
 		event: river.EventKindJobFailed,
 	},
 	"overloaded": {
-		fails: failing(lendingtest.Fault{Status: http.StatusServiceUnavailable, RetryAfter: 2 * time.Minute}), is: lending.ErrOutcomeUnknown,
+		fails: failing(lendingtest.Fault{Status: http.StatusServiceUnavailable, RetryAfter: 2 * time.Minute}),
+		is:    lending.ErrOutcomeUnknown,
 		event: river.EventKindJobSnoozed, wait: 2 * time.Minute,
 	},
 	"answer lost": {
@@ -212,7 +216,8 @@ var kinds = map[string]struct {
 		fails: func(o *office) error {
 			_ = failing(lendingtest.Fault{ResetBefore: true})(o)
 			elapse(3 * time.Minute)
-			return o.log.Resolve(o.ctx, "order-1", idempotency.Resolution{By: "ada", Why: "she asked", Verdict: idempotency.NotHappened()})
+			return o.log.Resolve(o.ctx, "order-1", idempotency.Resolution{By: "ada", Why: "she asked",
+				Verdict: idempotency.NotHappened()})
 		},
 		is: idempotency.ErrInDoubt, event: river.EventKindJobSnoozed, wait: 2 * time.Minute,
 	},
@@ -227,7 +232,8 @@ var kinds = map[string]struct {
 	"unsettled, and no read says for how long": {
 		fails: func(o *office) error {
 			_ = failing(lendingtest.Fault{ResetBefore: true})(o)
-			o.service.Fail("GET /api/Application/get-customer-applications/{customerId}", lendingtest.Fault{Status: http.StatusForbidden, Times: -1})
+			o.service.Fail("GET /api/Application/get-customer-applications/{customerId}",
+				lendingtest.Fault{Status: http.StatusForbidden, Times: -1})
 			return o.create("order-1")
 		},
 		is: idempotency.ErrInDoubt, event: river.EventKindJobSnoozed, wait: time.Minute,
@@ -286,7 +292,8 @@ var kinds = map[string]struct {
 	"argument of a sign-in": { // which is none of the order's
 		fails: func(o *office) error {
 			var err error
-			o.client, err = lending.New("https://lending.example", lending.WithIdempotency(o.log), lending.WithTokenSource(noTokens{}))
+			o.client, err = lending.New("https://lending.example", lending.WithIdempotency(o.log),
+				lending.WithTokenSource(noTokens{}))
 			require.NoError(o.t, err)
 			return o.create("order-1")
 		},
@@ -312,7 +319,8 @@ var kinds = map[string]struct {
 	},
 	"cancelled by the job": {
 		fails: func(o *office) error {
-			return river.JobCancel(failing(lendingtest.Fault{Status: http.StatusServiceUnavailable, RetryAfter: time.Hour})(o))
+			return river.JobCancel(failing(lendingtest.Fault{Status: http.StatusServiceUnavailable,
+				RetryAfter: time.Hour})(o))
 		},
 		is: lending.ErrOutcomeUnknown, event: river.EventKindJobCancelled,
 	},

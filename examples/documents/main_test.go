@@ -33,7 +33,8 @@ func TestBar(t *testing.T) {
 	show(50, 100)
 	show(50, 100)
 	show(100, 100)
-	assert.Equal(t, "\rf: [####################                    ]  50 %\rf: [########################################] 100 %\n", out.String())
+	assert.Equal(t, "\rf: [####################                    ]  50 %\rf: "+
+		"[########################################] 100 %\n", out.String())
 	out.Reset()
 	bar(&out, "f")(2048, 0)
 	assert.Equal(t, "\rf: 2 KiB", out.String())

@@ -46,27 +46,43 @@ func TestTypes(t *testing.T) {
 		bodies []string
 		want   string
 	}{
-		{"money", []string{`{"amount":2500,"advanceRate":0.8}`}, "AdvanceRate json.Number `json:\"advanceRate\"` Amount json.Number `json:\"amount\"` // money"},
+		{"money", []string{`{"amount":2500,"advanceRate":0.8}`},
+			"AdvanceRate json.Number `json:\"advanceRate\"` Amount json.Number `json:\"amount\"` // money"},
 		{"a count", []string{`{"totalCount":3}`}, "TotalCount int64 `json:\"totalCount\"`"},
-		{"a count that is none", []string{`{"totalCount":3}`, `{"totalCount":3.5}`}, "TotalCount json.Number `json:\"totalCount\"`"},
+		{"a count that is none", []string{`{"totalCount":3}`, `{"totalCount":3.5}`},
+			"TotalCount json.Number `json:\"totalCount\"`"},
 		{"a count beyond int64", []string{`{"totalCount":9223372036854775808}`}, "TotalCount json.Number"},
-		{"an account is no count", []string{`{"account":12,"accountBalance":3}`}, "Account json.Number `json:\"account\"` AccountBalance json.Number `json:\"accountBalance\"` // money"},
-		{"money in a string", []string{`{"balance":"48210.55"}`}, "Balance string `json:\"balance\"` // a decimal string, money"},
-		{"times", []string{`{"at":"2026-11-20T12:00:00Z"}`, `{"at":"2026-11-20T12:00:00.1234567+01:00"}`}, "At time.Time `json:\"at\"`"},
-		{"times with a zone and without", []string{`{"at":"2026-11-20T12:00:00Z"}`, `{"at":"2026-11-20T12:00:00.1234567"}`}, "At " + zonelessTime + " `json:\"at\"` // a time without a zone"},
+		{"an account is no count", []string{`{"account":12,"accountBalance":3}`},
+			"Account json.Number `json:\"account\"` AccountBalance json.Number `json:\"accountBalance\"` // money"},
+		{"money in a string", []string{`{"balance":"48210.55"}`},
+			"Balance string `json:\"balance\"` // a decimal string, money"},
+		{"times", []string{`{"at":"2026-11-20T12:00:00Z"}`, `{"at":"2026-11-20T12:00:00.1234567+01:00"}`},
+			"At time.Time `json:\"at\"`"},
+		{"times with a zone and without", []string{`{"at":"2026-11-20T12:00:00Z"}`,
+			`{"at":"2026-11-20T12:00:00.1234567"}`}, "At " + zonelessTime + " `json:\"at\"` // a time without a zone"},
 		{"the time that is none", []string{`{"at":"0001-01-01T00:00:00"}`}, "At " + zonelessTime},
 		{"a date", []string{`{"born":"1815-12-10"}`}, "Born string `json:\"born\"` // a date"},
-		{"a UUID", []string{`{"customerId":"5F1C7A90-2f7b-4e0a-9b66-7c8d9e0f1a2b"}`}, "CustomerID uuid.UUID `json:\"customerId\"`"},
-		{"a UUID or nothing", []string{`{"agentId":"5f1c7a90-2f7b-4e0a-9b66-7c8d9e0f1a2b"}`, `{"agentId":""}`}, "AgentID string `json:\"agentId\"` }"},
+		{"a UUID", []string{`{"customerId":"5F1C7A90-2f7b-4e0a-9b66-7c8d9e0f1a2b"}`},
+			"CustomerID uuid.UUID `json:\"customerId\"`"},
+		{"a UUID or nothing", []string{`{"agentId":"5f1c7a90-2f7b-4e0a-9b66-7c8d9e0f1a2b"}`, `{"agentId":""}`},
+			"AgentID string `json:\"agentId\"` }"},
 		{"missing", []string{`{"a":1,"b":true}`, `{"b":false}`}, "A *json.Number `json:\"a\"` // in 1 of 2"},
 		{"null", []string{`{"a":null}`, `{"a":"x"}`}, "A *string `json:\"a\"` // null in 1 of 2"},
 		{"always null", []string{`{"a":null}`}, "A json.RawMessage `json:\"a\"` // null in 1 of 1"},
-		{"of two types", []string{`{"a":"x"}`, `{"a":{"b":1}}`}, "A json.RawMessage `json:\"a\"` // object in 1, string in 1"},
-		{"a record that is null", []string{`{"a":{"b":"x"}}`, `{"a":null}`}, "A *struct { B string `json:\"b\"` } `json:\"a\"` // null in 1 of 2"},
-		{"lists", []string{`{"a":[],"b":["x",null],"c":[[1]],"d":[{"e":true},{}]}`}, "A []json.RawMessage `json:\"a\"` // always empty B []*string `json:\"b\"` // some null C [][]json.Number `json:\"c\"` D []struct { E *bool `json:\"e\"` // in 1 of 2 } `json:\"d\"`"},
-		{"a list of two types", []string{`{"a":["x",1]}`}, "A []json.RawMessage `json:\"a\"` // integer in 1, string in 1"},
+		{"of two types", []string{`{"a":"x"}`, `{"a":{"b":1}}`},
+			"A json.RawMessage `json:\"a\"` // object in 1, string in 1"},
+		{"a record that is null", []string{`{"a":{"b":"x"}}`, `{"a":null}`},
+			"A *struct { B string `json:\"b\"` } `json:\"a\"` // null in 1 of 2"},
+		{"lists", []string{`{"a":[],"b":["x",null],"c":[[1]],"d":[{"e":true},{}]}`},
+			"A []json.RawMessage `json:\"a\"` // always empty B []*string `json:\"b\"` // some null C " +
+				"[][]json.Number `json:\"c\"` D []struct { E *bool `json:\"e\"` // in 1 of 2 } `json:\"d\"`"},
+		{"a list of two types", []string{`{"a":["x",1]}`},
+			"A []json.RawMessage `json:\"a\"` // integer in 1, string in 1"},
 		{"the last of two of a name", []string{`{"a":"x","a":true}`}, "A bool `json:\"a\"` }"},
-		{"names", []string{`{"webhookUri":1,"createdUTC":2,"address_line2":3,"type":4,"$id":5,"Id":6,"ID":7}`}, "ID json.Number `json:\"$id\"` ID2 json.Number `json:\"ID\"` ID3 json.Number `json:\"Id\"` AddressLine2 json.Number `json:\"address_line2\"` CreatedUTC json.Number `json:\"createdUTC\"` Type json.Number `json:\"type\"` WebhookURI json.Number `json:\"webhookUri\"`"},
+		{"names", []string{`{"webhookUri":1,"createdUTC":2,"address_line2":3,"type":4,"$id":5,"Id":6,"ID":7}`},
+			"ID json.Number `json:\"$id\"` ID2 json.Number `json:\"ID\"` ID3 json.Number `json:\"Id\"` AddressLine2 " +
+				"json.Number `json:\"address_line2\"` CreatedUTC json.Number `json:\"createdUTC\"` Type json.Number " +
+				"`json:\"type\"` WebhookURI json.Number `json:\"webhookUri\"`"},
 		{"a byte order mark", []string{"\ufeff {\"a\":true}"}, "A bool `json:\"a\"`"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -94,16 +110,19 @@ func TestNamesThatAreData(t *testing.T) {
 		want   string
 	}{
 		{"a UUID", []string{`{"map":{"5f1c7a90-2f7b-4e0a-9b66-7c8d9e0f1a2b":1}}`}, "map[string]json.Number"},
-		{"an e-mail address", []string{`{"map":{"ada@example.com":{"signed":true},"grace":{"signed":null}}}`}, "map[string]struct { Signed *bool `json:\"signed\"` // null in 1 of 2 }"},
+		{"an e-mail address", []string{`{"map":{"ada@example.com":{"signed":true},"grace":{"signed":null}}}`},
+			"map[string]struct { Signed *bool `json:\"signed\"` // null in 1 of 2 }"},
 		{"an account number", []string{`{"map":{"GB29NWBK60161331926819":"x"}}`}, "map[string]string"},
 		{"a date", []string{`{"map":{"2026-11-20":["x"]}}`}, "map[string][]string"},
 		{"a person", []string{`{"map":{"Ada Lovelace":null}}`}, "map[string]json.RawMessage"},
 		{"no name", []string{`{"map":{"":true}}`}, "map[string]bool"},
 		{"a tag", []string{"{\"map\":{\"a`b,\\\"\":true}}"}, "map[string]bool"},
 		{"a long one", []string{`{"map":{"` + strings.Repeat("secret", 20) + `":true}}`}, "map[string]bool"},
-		{"another in each", []string{`{"map":{"ada":1}}`, `{"map":{"grace":2}}`, `{"map":{"joan":3}}`}, "map[string]json.Number"},
+		{"another in each", []string{`{"map":{"ada":1}}`, `{"map":{"grace":2}}`, `{"map":{"joan":3}}`},
+			"map[string]json.Number"},
 		{"very many", []string{many + "}}"}, "map[string]json.RawMessage"},
-		{"of two types", []string{`{"map":{"a@b":1,"c@d":"x"}}`}, "map[string]json.RawMessage `json:\"map\"` // integer in 1, string in 1, by names that look like data"},
+		{"of two types", []string{`{"map":{"a@b":1,"c@d":"x"}}`},
+			"map[string]json.RawMessage `json:\"map\"` // integer in 1, string in 1, by names that look like data"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			state := filepath.Join(t.TempDir(), "state")
@@ -152,11 +171,13 @@ func TestDeepNesting(t *testing.T) {
 func TestCaptures(t *testing.T) {
 	const id = "5f1c7a90-2f7b-4e0a-9b66-7c8d9e0f1a2b"
 	entry := func(method, url string, status int, text, encoding string) string {
-		return fmt.Sprintf(`{"request":{"method":%q,"url":%q},"response":{"status":%d,"content":{"text":%q,"encoding":%q}}}`, method, url, status, text, encoding)
+		return fmt.Sprintf(`{"request":{"method":%q,"url":%q},"response":{"status":%d,"content":{"text":%q,`+
+			`"encoding":%q}}}`, method, url, status, text, encoding)
 	}
 	archive := `{"log":{"version":"1.2","entries":[` + strings.Join([]string{
 		entry("GET", "https://lending.example/tenant/api/Loan/get-loan/"+id+"?x=1", 200, `{"a":"x"}`, ""),
-		entry("GET", "https://lending.example/api/Loan/get-loan/"+id, 200, base64.StdEncoding.EncodeToString([]byte(`{"b":true}`)), "base64"),
+		entry("GET", "https://lending.example/api/Loan/get-loan/"+id, 200,
+			base64.StdEncoding.EncodeToString([]byte(`{"b":true}`)), "base64"),
 		entry("GET", "https://lending.example/api/Loan/get-loan/"+id, 404, `{"title":"x"}`, ""),
 		entry("GET", "https://lending.example/api/Loan/get-loan/"+id, 200, `<html>`, ""),
 		entry("POST", "https://lending.example/api/Loan/get-loan/"+id, 200, `{"c":1}`, ""),
@@ -167,7 +188,8 @@ func TestCaptures(t *testing.T) {
 	fromLines, _ := learn(t, captured(t, `{"a":"x"}`, `{"b":true}`))
 	assert.Equal(t, fromLines, fromArchive)
 	assert.Contains(t, told, "Learnt from 2 answers of 1 routes, and left out 5: ")
-	assert.Contains(t, unaligned(fromLines), "type Loan struct { A *string `json:\"a\"` // in 1 of 2 B *bool `json:\"b\"` // in 1 of 2 }")
+	assert.Contains(t, unaligned(fromLines),
+		"type Loan struct { A *string `json:\"a\"` // in 1 of 2 B *bool `json:\"b\"` // in 1 of 2 }")
 
 	structs, told := learn(t, written(t, `{"route":"GET /api/Report/get-partner-report/{partnerId}","body":[{"a":1}]}
 		{"route":"GET /api/Report/get-partner-report/`+id+`","body":[{"b":1}]} {}`))
@@ -192,18 +214,21 @@ func TestWhatCannotBeRead(t *testing.T) {
 	}
 	none := filepath.Join(t.TempDir(), "none")
 	assert.ErrorIs(t, run(t.Context(), []string{none}, os.Getenv, io.Discard, io.Discard), os.ErrNotExist)
-	assert.ErrorContains(t, run(t.Context(), []string{"-base-url", "http://127.0.0.1:1"}, func(string) string { return "" }, io.Discard, io.Discard), "username")
+	assert.ErrorContains(t, run(t.Context(), []string{"-base-url", "http://127.0.0.1:1"},
+		func(string) string { return "" }, io.Discard, io.Discard), "username")
 }
 
 func TestChanges(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
-	before := captured(t, `{"same":1,"gone":"x","other":true,"missing":1,"null":"x","maybe":1,"list":[{"a":1}]}`, `{"same":1,"gone":"x","other":true,"missing":1,"null":"x","list":[]}`)
+	before := captured(t, `{"same":1,"gone":"x","other":true,"missing":1,"null":"x","maybe":1,"list":[{"a":1}]}`,
+		`{"same":1,"gone":"x","other":true,"missing":1,"null":"x","list":[]}`)
 	_, told := learn(t, "-state", state, before)
 	assert.NotContains(t, told, "Changes since")
 	_, told = learn(t, "-state", state, before)
 	assert.Contains(t, told, "Changes since the last time: 0.\n")
 
-	after := captured(t, `{"same":1,"other":"x","missing":1,"null":null,"list":[{"a":1,"b":{"c":"x"}}]}`, `{"same":1,"other":"x","null":"x","list":[]}`)
+	after := captured(t, `{"same":1,"other":"x","missing":1,"null":null,"list":[{"a":1,"b":{"c":"x"}}]}`,
+		`{"same":1,"other":"x","null":"x","list":[]}`)
 	structs, told := learn(t, "-state", state, after)
 	_, told, _ = strings.Cut(told, "Changes ")
 	assert.Equal(t, strings.Join([]string{
@@ -215,7 +240,8 @@ func TestChanges(t *testing.T) {
 		"  " + loanRoute + " .null: was string, is string or null",
 		"  " + loanRoute + " .other: was boolean, is mixed", "",
 	}, "\n"), told)
-	assert.Contains(t, unaligned(structs), "Gone *string `json:\"gone\"` // in 4 of 6", "what is known of old answers stays")
+	assert.Contains(t, unaligned(structs), "Gone *string `json:\"gone\"` // in 4 of 6",
+		"what is known of old answers stays")
 
 	other := written(t, `{"route":"GET /api/Loan/is-loan-closed/{loanId}","body":true}`)
 	structs, told = learn(t, "-state", state, other)
@@ -257,10 +283,13 @@ func (imported) Import(path string) (*types.Package, error) {
 func FuzzStructsCompile(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `[]`, `null`, `"x"`, ` [1,2.5] `, `{"data":[{"a":1}],"totalCount":1}`, `{"data":[],"totalCount":null}`,
-		`{"a":1,"A":2,"_a":3,"$a":4,"@a":5,"a_":6,"a2":7,"A2":8}`, `{"func":1,"type":{"select":2},"json":3,"string":[4]}`,
-		`{"":1}`, `{"-":1}`, `{"größe":1}`, `{"1a":1}`, "{\"a`b\":1}", `{"a\"b":1}`, `{"a\nb":1}`, `{"*/":1}`, `{"a":1,"a":"x","a":{"b":[]}}`,
+		`{"a":1,"A":2,"_a":3,"$a":4,"@a":5,"a_":6,"a2":7,"A2":8}`,
+		`{"func":1,"type":{"select":2},"json":3,"string":[4]}`,
+		`{"":1}`, `{"-":1}`, `{"größe":1}`, `{"1a":1}`, "{\"a`b\":1}", `{"a\"b":1}`, `{"a\nb":1}`, `{"*/":1}`,
+		`{"a":1,"a":"x","a":{"b":[]}}`,
 		strings.Repeat("[", 60) + strings.Repeat("]", 60), strings.Repeat(`{"a":`, 60) + "1" + strings.Repeat("}", 60),
-		`{"a":{"x@y":{"b":1},"z":{"b":"c"}}}`, `[{"a":[null,{"b":[[]]}]},{"a":null},{"a":"2026-11-20"}]`, "\ufeff{\"\\ud800\":1}",
+		`{"a":{"x@y":{"b":1},"z":{"b":"c"}}}`, `[{"a":[null,{"b":[[]]}]},{"a":null},{"a":"2026-11-20"}]`,
+		"\ufeff{\"\\ud800\":1}",
 	} {
 		f.Add(loanRoute, []byte(seed), []byte(`{"a":{"b":1}}`))
 	}

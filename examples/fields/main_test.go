@@ -22,7 +22,8 @@ import (
 // learn runs the program, and returns the structs and what it tells beside.
 func learn(t *testing.T, args ...string) (structs, told string) {
 	t.Helper()
-	environment := map[string]string{"LENDING_USERNAME": lendingtest.AdministratorUsername, "LENDING_PASSWORD": lendingtest.AdministratorPassword}
+	environment := map[string]string{"LENDING_USERNAME": lendingtest.AdministratorUsername,
+		"LENDING_PASSWORD": lendingtest.AdministratorPassword}
 	var out, beside bytes.Buffer
 	require.NoError(t, run(t.Context(), args, func(name string) string { return environment[name] }, &out, &beside))
 	return out.String(), beside.String()
@@ -55,7 +56,8 @@ func tapped(t *testing.T, args ...string) (structs, told string, answers []answe
 		_, _ = w.Write(recorder.Body.Bytes())
 	}))
 	defer tap.Close()
-	structs, told = learn(t, append(args, "-base-url", tap.URL, "-customer", customer, "-partner", lendingtest.PartnerID)...)
+	structs, told = learn(t, append(args, "-base-url", tap.URL, "-customer", customer, "-partner",
+		lendingtest.PartnerID)...)
 	for i, request := range service.Requests() {
 		if request.Status == http.StatusOK {
 			answers = append(answers, answer{request.Route, bodies[i]})
@@ -117,7 +119,8 @@ func TestEveryFieldIsFound(t *testing.T) {
 			assert.True(t, answered[column[1]+" "+column[2]], column[2])
 		}
 	}
-	assert.Equal(t, "40600.00", into["GET /api/Application/application-offer/{applicationId}"].(*ApplicationOffer).Amount.String())
+	offer := into["GET /api/Application/application-offer/{applicationId}"].(*ApplicationOffer)
+	assert.Equal(t, "40600.00", offer.Amount.String())
 }
 
 // scalar finds what is no name of a member.

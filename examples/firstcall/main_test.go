@@ -1,6 +1,7 @@
 package main
 
-import _ "github.com/lendingapi/lending-go/examples/internal/golden" // for its flag, as the programs are updated together
+// for its flag, as the programs are updated together
+import _ "github.com/lendingapi/lending-go/examples/internal/golden"
 
 func Example() {
 	main()

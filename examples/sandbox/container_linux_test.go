@@ -32,7 +32,8 @@ func TestContainer(t *testing.T) {
 	}
 
 	source, root := t.TempDir(), t.TempDir()
-	for _, match := range regexp.MustCompile(`(?m)^COPY ([a-z]\S+)(?: (\S+))? \S+$`).FindAllStringSubmatch(string(text), -1) {
+	for _, match := range regexp.MustCompile(`(?m)^COPY ([a-z]\S+)(?: (\S+))? \S+$`).FindAllStringSubmatch(string(text),
+		-1) {
 		for _, name := range match[1:] {
 			if name != "" {
 				copyTree(t, filepath.Join("..", "..", name), filepath.Join(source, name))
@@ -42,7 +43,8 @@ func TestContainer(t *testing.T) {
 	command := strings.ReplaceAll(line(`RUN (.*)`), "/sandbox ", filepath.Join(root, "sandbox")+" ")
 	build := exec.CommandContext(t.Context(), "sh", "-c", command)
 	build.Dir = source
-	build.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOMODCACHE="+filepath.Join(source, "none"), "GOTOOLCHAIN=local", "GOWORK=off")
+	build.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOMODCACHE="+filepath.Join(source, "none"),
+		"GOTOOLCHAIN=local", "GOWORK=off")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, string(out))
 	program, err := elf.Open(filepath.Join(root, "sandbox"))
@@ -71,7 +73,8 @@ func TestContainer(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), entry[0], entry[1:]...)
 	cmd.Args = append(cmd.Args, "-control-token", "t0")
 	cmd.Dir, cmd.Env = "/", []string{}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: uint32(user), Gid: uint32(user)}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: uint32(user),
+		Gid: uint32(user)}}
 	printed := &strings.Builder{}
 	cmd.Stdout, cmd.Stderr = printed, printed
 	require.NoError(t, cmd.Start())

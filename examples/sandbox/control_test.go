@@ -26,7 +26,8 @@ func TestControl(t *testing.T) {
 	control := lendingtest.Dial(s.url + "/_control/")
 	const route = "POST /api/Authenication/login"
 	require.NoError(t, control.Fail(t.Context(), route, lendingtest.Fault{Status: 504, Executes: true}))
-	status, _, _ := s.do(http.MethodPost, "/api/Authenication/login", `{"username":"`+lendingtest.Username+`","password":"`+lendingtest.Password+`"}`)
+	status, _, _ := s.do(http.MethodPost, "/api/Authenication/login", `{"username":"`+lendingtest.Username+
+		`","password":"`+lendingtest.Password+`"}`)
 	assert.Equal(t, http.StatusGatewayTimeout, status)
 	executed, err := control.ExecutedFor(t.Context(), route)
 	require.NoError(t, err)
@@ -102,7 +103,8 @@ func TestTLS(t *testing.T) {
 	roots := x509.NewCertPool()
 	require.True(t, roots.AppendCertsFromPEM(pem))
 	for _, name := range []string{"", "localhost", "sandbox.test"} {
-		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: name}, ForceAttemptHTTP2: true}
+		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: name},
+			ForceAttemptHTTP2: true}
 		s.client = &http.Client{Transport: transport}
 		s.signIn(device)
 		transport.CloseIdleConnections()
@@ -119,7 +121,8 @@ func TestTLS(t *testing.T) {
 	for name, command := range map[string][]string{
 		"curl":    {"curl", "-sf", "--cacert", file, s.url + "/"},
 		"python3": {"python3", "-c", "import sys,urllib.request; urllib.request.urlopen(sys.argv[1]+'/')", s.url},
-		"node":    {"node", "-e", "require('https').get(process.argv[1]+'/', r => process.exit(r.statusCode == 200 ? 0 : 1)).on('error', e => { console.error(e); process.exit(1) })", s.url},
+		"node": {"node", "-e", "require('https').get(process.argv[1]+'/', r => process.exit(r.statusCode == 200 " +
+			"? 0 : 1)).on('error', e => { console.error(e); process.exit(1) })", s.url},
 	} {
 		path, err := exec.LookPath(command[0])
 		if err != nil {
@@ -136,7 +139,8 @@ func TestTLS(t *testing.T) {
 	for _, trust := range []string{"NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"} {
 		assert.Contains(t, s.out.String(), trust+"="+file)
 	}
-	require.Error(t, run(t.Context(), []string{"-addr", "127.0.0.1:0", "-tls", filepath.Join(file, "in-a-file")}, io.Discard))
+	require.Error(t, run(t.Context(), []string{"-addr", "127.0.0.1:0", "-tls", filepath.Join(file, "in-a-file")},
+		io.Discard))
 }
 
 // A mutation that is executed after its caller has gone has a line in the log, and those who
@@ -148,7 +152,8 @@ func TestLateCommand(t *testing.T) {
 	control := lendingtest.Dial(s.url + "/_control/")
 	require.NoError(t, control.Fail(t.Context(), "*", lendingtest.Fault{Status: 504, Late: time.Millisecond}))
 	wait("faults", `<li>*, 1 time: <code>{&#34;status&#34;:504,&#34;late&#34;:&#34;1ms&#34;}</code>`)
-	status, _, _ := s.do(http.MethodPost, "/api/Authenication/login", `{"username":"`+lendingtest.Username+`","password":"`+lendingtest.Password+`"`+device+`}`)
+	status, _, _ := s.do(http.MethodPost, "/api/Authenication/login", `{"username":"`+lendingtest.Username+
+		`","password":"`+lendingtest.Password+`"`+device+`}`)
 	assert.Equal(t, http.StatusGatewayTimeout, status)
 	require.NoError(t, control.Wait(t.Context()))
 	wait("newest", "POST /api/Authenication/login: 504, executed")
@@ -158,5 +163,6 @@ func TestLateCommand(t *testing.T) {
 	wait("newest", "none yet")
 	require.NoError(t, s.stop())
 	assert.Regexp(t, `(?m)^12:00:00  504    .* ms  -  +POST /api/Authenication/login$`, s.out.String())
-	assert.Regexp(t, `(?m)^12:00:00  late   .* ms  -  +POST /api/Authenication/login, executed after its caller had gone$`, s.out.String())
+	assert.Regexp(t, `(?m)^12:00:00  late   .* ms  -  +POST /api/Authenication/login, executed after its caller had `+
+		`gone$`, s.out.String())
 }

@@ -148,7 +148,8 @@ const (
 func (s *sandbox) signIn(more string) {
 	s.t.Helper()
 	var user struct{ Token string }
-	s.post("Authenication/login", `{"username":"`+lendingtest.Username+`","password":"`+lendingtest.Password+`"`+more+`}`, &user)
+	s.post("Authenication/login", `{"username":"`+lendingtest.Username+`","password":"`+lendingtest.Password+`"`+more+
+		`}`, &user)
 	s.token = user.Token
 }
 
@@ -178,7 +179,8 @@ func TestSandbox(t *testing.T) {
 	var application string
 	s.post("Application/create-application?sendLink=true",
 		`{"customerId":"`+customer.ID+`","businessName":"<script>\r\ndata: Lovelace & Sons"}`, &application)
-	assert.Contains(t, wait("customers", application), "&lt;script&gt;\r\ndata: Lovelace &amp; Sons", "as it was, and escaped")
+	assert.Contains(t, wait("customers", application), "&lt;script&gt;\r\ndata: Lovelace &amp; Sons",
+		"as it was, and escaped")
 	wait("sent", "application-link")
 	wait("deliveries", "WB_Application_Created")
 	status, _, _ := s.do(http.MethodGet, "/api/Application/application-status/secret-id?ssn=123-45-6789", "")
@@ -270,15 +272,20 @@ func TestOtherOrigins(t *testing.T) {
 		status             int
 		allowed            string
 	}{
-		{"a name of somebody else's for this machine", http.MethodGet, "/", []string{"Host", "evil.example:80"}, http.StatusMisdirectedRequest, ""},
-		{"the same for the API", http.MethodGet, "/api/x", []string{"Host", "evil.example"}, http.StatusMisdirectedRequest, ""},
+		{"a name of somebody else's for this machine", http.MethodGet, "/", []string{"Host", "evil.example:80"},
+			http.StatusMisdirectedRequest, ""},
+		{"the same for the API", http.MethodGet, "/api/x", []string{"Host", "evil.example"},
+			http.StatusMisdirectedRequest, ""},
 		{"localhost", http.MethodGet, "/", []string{"Host", "localhost:1"}, http.StatusOK, ""},
 		{"IPv6", http.MethodGet, "/", []string{"Host", "[::1]"}, http.StatusOK, ""},
 		{"no other page", http.MethodGet, "/page.html", nil, http.StatusNotFound, ""},
 		{"a route that does not exist", http.MethodGet, "/api//x", nil, http.StatusNotFound, ""},
-		{"the question before a request", http.MethodOptions, "/api/Authenication/login", []string{"Origin", "http://localhost:3000"}, http.StatusNoContent, "http://localhost:3000"},
-		{"the request", http.MethodGet, "/api/x", []string{"Origin", "http://localhost:3000"}, http.StatusNotFound, "http://localhost:3000"},
-		{"another origin", http.MethodOptions, "/api/x", []string{"Origin", "http://evil.example"}, http.StatusNotFound, ""},
+		{"the question before a request", http.MethodOptions, "/api/Authenication/login",
+			[]string{"Origin", "http://localhost:3000"}, http.StatusNoContent, "http://localhost:3000"},
+		{"the request", http.MethodGet, "/api/x", []string{"Origin", "http://localhost:3000"}, http.StatusNotFound,
+			"http://localhost:3000"},
+		{"another origin", http.MethodOptions, "/api/x", []string{"Origin", "http://evil.example"}, http.StatusNotFound,
+			""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			status, header, _ := s.do(test.method, test.path, "", test.header...)
@@ -331,7 +338,8 @@ func TestPublic(t *testing.T) {
 		{"https://anywhere.example/", http.StatusOK},
 	} {
 		t.Run(test.receiver, func(t *testing.T) {
-			status, _, _ := s.do(http.MethodPost, "/api/Webhook/register?"+partner, `{"webhookUri":"`+test.receiver+`"}`)
+			status, _, _ := s.do(http.MethodPost, "/api/Webhook/register?"+partner, `{"webhookUri":"`+test.receiver+
+				`"}`)
 			assert.Equal(t, test.status, status)
 		})
 	}
@@ -353,7 +361,8 @@ func TestPublicSandboxAndOtherNames(t *testing.T) {
 	}{
 		{"another name", "/", append(basic("page-token"), "Host", "evil.example"), http.StatusMisdirectedRequest},
 		{"another name, the API", "/api/x", []string{"Host", "evil.example"}, http.StatusMisdirectedRequest},
-		{"another name, the control", "/_control/snapshot", []string{"Host", "evil.example", "Authorization", "Bearer page-token"}, http.StatusMisdirectedRequest},
+		{"another name, the control", "/_control/snapshot", []string{"Host", "evil.example", "Authorization",
+			"Bearer page-token"}, http.StatusMisdirectedRequest},
 		{"an address", "/api/x", []string{"Host", "192.0.2.1:8080"}, http.StatusNotFound},
 		{"the name of its certificate", "/api/x", []string{"Host", "sandbox:8080"}, http.StatusNotFound},
 		{"a name that was allowed", "/api/x", []string{"Host", "Lending.Test"}, http.StatusNotFound},
@@ -444,16 +453,19 @@ func TestState(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, fs.FileMode(0o600), info.Mode().Perm())
 	require.NoError(t, os.WriteFile(file, []byte("{"), 0o600))
-	assert.ErrorContains(t, run(t.Context(), []string{"-addr", "127.0.0.1:0", "-state", file}, io.Discard), "is not the state of a sandbox")
+	assert.ErrorContains(t, run(t.Context(), []string{"-addr", "127.0.0.1:0", "-state", file}, io.Discard),
+		"is not the state of a sandbox")
 }
 
-const newCustomer = `{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com","password":"Correct-Horse-1","mobileNumber":"5551234567"}`
+const newCustomer = `{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com",` +
+	`"password":"Correct-Horse-1","mobileNumber":"5551234567"}`
 
 func TestLine(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	for want, r := range map[string]lendingtest.Request{
 		"12:00:00  200        1.50 ms  ada@example.com      GET /api/Loan/get-loan/{loanId}": {
-			Time: at, Status: 200, Duration: 1500 * time.Microsecond, Username: "ada@example.com", Route: "GET /api/Loan/get-loan/{loanId}",
+			Time: at, Status: 200, Duration: 1500 * time.Microsecond, Username: "ada@example.com",
+			Route: "GET /api/Loan/get-loan/{loanId}",
 		},
 		"12:00:00  reset      0.00 ms  -                    GET \"/\\x1b[31m\", which is no route": {
 			Time: at, Method: http.MethodGet, Path: "/\x1b[31m",
@@ -461,8 +473,10 @@ func TestLine(t *testing.T) {
 	} {
 		assert.Equal(t, want, line(r))
 	}
-	late := lendingtest.Request{Time: at, Username: "ada@example.com", Route: "GET /api/Loan/get-loan/{loanId}", Executed: true}
-	assert.Equal(t, "12:00:03  late    3000.00 ms  ada@example.com      GET /api/Loan/get-loan/{loanId}, executed after its caller had gone", lateLine(late, at.Add(3*time.Second)))
+	late := lendingtest.Request{Time: at, Username: "ada@example.com", Route: "GET /api/Loan/get-loan/{loanId}",
+		Executed: true}
+	assert.Equal(t, "12:00:03  late    3000.00 ms  ada@example.com      GET /api/Loan/get-loan/{loanId}, executed "+
+		"after its caller had gone", lateLine(late, at.Add(3*time.Second)))
 	late.Executed = false
 	assert.Contains(t, lateLine(late, at), ", not executed after its caller had gone")
 }

@@ -38,25 +38,40 @@ func TestCurl(t *testing.T) {
 		r    lendingtest.Request
 		want []string
 	}{
-		"a read":             {request("GET", "/api/x", ""), []string{"http://h/api/x"}},
-		"a token":            {request("GET", "/api/x", "", withToken), []string{"http://h/api/x", "-H", "Authorization: Bearer T0"}},
-		"a mutation":          {request("POST", "/api/x", ""), []string{"-X", "POST", "http://h/api/x"}},
-		"a body":             {request("POST", "/api/x", `{"b":1.50,"a":"<&>"}`), []string{"http://h/api/x", "-H", form, "-d", `{"a":"<&>","b":1.50}`}},
-		"another type":       {request("POST", "/api/x", `[]`, func(r *lendingtest.Request) { r.Header.Set("Content-Type", hostile) }), []string{"http://h/api/x", "-H", "Content-Type: " + hostile, "-d", "[]"}},
-		"a read with a body": {request("GET", "/api/x", `{}`), []string{"-X", "GET", "http://h/api/x", "-H", form, "-d", "{}"}},
-		"a file":             {request("POST", "/api/x", `"QUJD"`), []string{"http://h/api/x", "-H", form, "--data-binary", "@B0"}},
-		"no JSON":            {request("POST", "/api/x", `{"password":"Se`), []string{"http://h/api/x", "-H", form, "--data-binary", "@B0"}},
-		"two values":         {request("POST", "/api/x", `{} {}`), []string{"http://h/api/x", "-H", form, "--data-binary", "@B0"}},
-		"a long body":        {request("POST", "/api/x", `["`+strings.Repeat("x", bodyShown)+`"]`), []string{"http://h/api/x", "-H", form, "--data-binary", "@B0"}},
+		"a read": {request("GET", "/api/x", ""), []string{"http://h/api/x"}},
+		"a token": {request("GET", "/api/x", "", withToken),
+			[]string{"http://h/api/x", "-H", "Authorization: Bearer T0"}},
+		"a mutation": {request("POST", "/api/x", ""), []string{"-X", "POST", "http://h/api/x"}},
+		"a body": {request("POST", "/api/x", `{"b":1.50,"a":"<&>"}`),
+			[]string{"http://h/api/x", "-H", form, "-d", `{"a":"<&>","b":1.50}`}},
+		"another type": {request("POST", "/api/x", `[]`,
+			func(r *lendingtest.Request) { r.Header.Set("Content-Type", hostile) }),
+			[]string{"http://h/api/x", "-H", "Content-Type: " + hostile, "-d", "[]"}},
+		"a read with a body": {request("GET", "/api/x", `{}`), []string{"-X", "GET", "http://h/api/x", "-H", form, "-d",
+			"{}"}},
+		"a file": {request("POST", "/api/x", `"QUJD"`), []string{"http://h/api/x", "-H", form, "--data-binary",
+			"@B0"}},
+		"no JSON": {request("POST", "/api/x", `{"password":"Se`),
+			[]string{"http://h/api/x", "-H", form, "--data-binary", "@B0"}},
+		"two values": {request("POST", "/api/x", `{} {}`), []string{"http://h/api/x", "-H", form, "--data-binary",
+			"@B0"}},
+		"a long body": {request("POST", "/api/x", `["`+strings.Repeat("x", bodyShown)+`"]`),
+			[]string{"http://h/api/x", "-H", form, "--data-binary", "@B0"}},
 		"secrets": {
-			request("POST", "/api/x?code=Se&ssn=Se&%73sn=Se&name=a", `{"Password":"Se","trustedDeviceToken":"Se","a":[{"CODE":"Se"}],"otp":{"b":"Se"},"signature2":"Se","customer_ssn":1,"homeSSN":"Se","businessName":"b","zipCode":"c"}`),
+			request("POST", "/api/x?code=Se&ssn=Se&%73sn=Se&name=a",
+				`{"Password":"Se","trustedDeviceToken":"Se","a":[{"CODE":"Se"}],"otp":{"b":"Se"},"signature2":"Se",`+
+					`"customer_ssn":1,"homeSSN":"Se","businessName":"b","zipCode":"c"}`),
 			[]string{
 				"http://h/api/x?code=C0&ssn=S0&%73sn=S0&name=a", "-H", form, "-d",
-				`{"Password":"P0","a":[{"CODE":"C0"}],"businessName":"b","customer_ssn":"S0","homeSSN":"S0","otp":"O0","signature2":"I0","trustedDeviceToken":"D0","zipCode":"c"}`,
+				`{"Password":"P0","a":[{"CODE":"C0"}],"businessName":"b","customer_ssn":"S0","homeSSN":"S0",` +
+					`"otp":"O0","signature2":"I0","trustedDeviceToken":"D0","zipCode":"c"}`,
 			},
 		},
-		"the shell": {request(hostile, "/api/"+hostile+"?"+hostile, `{"a":`+text(hostile)+`}`), []string{"-X", hostile, "http://h/api/" + hostile + "?" + hostile, "-H", form, "-d", `{"a":` + text(hostile) + `}`}},
-		"curl":      {request("GET", "/api/{a}/../[1-9]", ""), []string{"--globoff", "--path-as-is", "http://h/api/{a}/../[1-9]"}},
+		"the shell": {request(hostile, "/api/"+hostile+"?"+hostile, `{"a":`+text(hostile)+`}`),
+			[]string{"-X", hostile, "http://h/api/" + hostile + "?" + hostile, "-H", form, "-d",
+				`{"a":` + text(hostile) + `}`}},
+		"curl": {request("GET", "/api/{a}/../[1-9]", ""),
+			[]string{"--globoff", "--path-as-is", "http://h/api/{a}/../[1-9]"}},
 	} {
 		line := curl("http://h", "", test.r)
 		assert.NotContains(t, line, `Se"`, name)
@@ -64,15 +79,18 @@ func TestCurl(t *testing.T) {
 		assert.NotContains(t, line, mark, name)
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", `curl() { printf '%s\n' "$@"; }; `+line)
 		cmd.Dir = t.TempDir()
-		cmd.Env = []string{"TOKEN=T0", "BODY=B0", "PASSWORD=P0", "CODE=C0", "SSN=S0", "OTP=O0", "SIGNATURE=I0", "TRUSTEDDEVICETOKEN=D0"}
+		cmd.Env = []string{"TOKEN=T0", "BODY=B0", "PASSWORD=P0", "CODE=C0", "SSN=S0", "OTP=O0", "SIGNATURE=I0",
+			"TRUSTEDDEVICETOKEN=D0"}
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, name)
-		assert.Equal(t, append([]string{"-s"}, test.want...), strings.Split(strings.TrimSuffix(string(out), "\n"), "\n"), name)
+		assert.Equal(t, append([]string{"-s"}, test.want...), strings.Split(strings.TrimSuffix(string(out), "\n"),
+			"\n"), name)
 		left, err := os.ReadDir(cmd.Dir)
 		require.NoError(t, err)
 		assert.Empty(t, left, name)
 	}
-	assert.True(t, strings.HasPrefix(curl("https://h", "a b.pem", request("GET", "/", "")), "curl -s --cacert 'a b.pem' 'https://h/'"))
+	assert.True(t, strings.HasPrefix(curl("https://h", "a b.pem", request("GET", "/", "")),
+		"curl -s --cacert 'a b.pem' 'https://h/'"))
 }
 
 func text(s string) string {
@@ -92,7 +110,8 @@ func TestGoCalls(t *testing.T) {
 		column := strings.Split(line, "\t")
 		methods[column[1]+" "+column[2]] = column[0]
 	}
-	program := "package calls\n\nimport (\n\t\"context\"\n\n\t\"github.com/google/uuid\"\n\t\"github.com/lendingapi/lending-go\"\n)\n\n" +
+	program := "package calls\n\nimport " +
+		"(\n\t\"context\"\n\n\t\"github.com/google/uuid\"\n\t\"github.com/lendingapi/lending-go\"\n)\n\n" +
 		"func _() {\n\tvar client *lending.Client\n\tvar ctx context.Context\n\t_ = uuid.Nil\n"
 	query := url.Values{"name": {hostile}, "email": {hostile}, "partnerId": {hostile}}.Encode()
 	for _, route := range lendingtest.New().Routes() {
@@ -105,7 +124,8 @@ func TestGoCalls(t *testing.T) {
 	}
 	assert.Len(t, calls, len(methods))
 	assert.Contains(t, program, `client.Loans.Get(ctx, lending.LoanID(uuid.MustParse("'; touch pwned; `)
-	assert.Contains(t, program, `client.Webhooks.UpdateAll(ctx, lending.ForCustomer(lending.CustomerID(uuid.MustParse("x"))))`)
+	assert.Contains(t, program, `client.Webhooks.UpdateAll(ctx, `+
+		`lending.ForCustomer(lending.CustomerID(uuid.MustParse("x"))))`)
 	assert.Empty(t, goCall(lendingtest.Request{Method: "GET", Path: "/x"}))
 
 	here, err := filepath.Abs("calls")
@@ -113,7 +133,8 @@ func TestGoCalls(t *testing.T) {
 	folder := t.TempDir()
 	source, overlay := filepath.Join(folder, "calls.go"), filepath.Join(folder, "overlay.json")
 	require.NoError(t, os.WriteFile(source, []byte(program+"}\n"), 0o600))
-	require.NoError(t, os.WriteFile(overlay, []byte(`{"Replace":{`+text(filepath.Join(here, "calls.go"))+`:`+text(source)+`}}`), 0o600))
+	require.NoError(t, os.WriteFile(overlay, []byte(`{"Replace":{`+text(filepath.Join(here, "calls.go"))+`:`+
+		text(source)+`}}`), 0o600))
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "./calls").CombinedOutput()
 	require.NoError(t, err, string(out))
 }

@@ -94,7 +94,8 @@ func TestTraffic(t *testing.T) {
 		all.Slowest = max(all.Slowest, one.Slowest)
 	}
 	grown := resident(t, sandbox.Process.Pid) - before
-	t.Logf("%d requests in %v, %d failed, the slowest took %v; the sandbox has grown from %d by %d MiB", all.Answered, lasting, all.Failed, all.Slowest, before, grown)
+	t.Logf("%d requests in %v, %d failed, the slowest took %v; the sandbox has grown from %d by %d MiB", all.Answered,
+		lasting, all.Failed, all.Slowest, before, grown)
 	assert.Zero(t, all.Failed)
 	assert.Greater(t, all.Answered, int(lasting.Seconds()*495))
 	assert.Less(t, grown, grownLimit)
@@ -110,7 +111,8 @@ func another(t *testing.T, role string, args ...string) (*exec.Cmd, io.Reader) {
 	t.Helper()
 	self, err := filepath.Abs(os.Args[0])
 	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), "sh", append([]string{"-c", fmt.Sprintf(`ulimit -v %d; exec "$0" "$@"`, trafficLimit), self}, args...)...)
+	cmd := exec.CommandContext(t.Context(), "sh",
+		append([]string{"-c", fmt.Sprintf(`ulimit -v %d; exec "$0" "$@"`, trafficLimit), self}, args...)...)
 	cmd.Env = append(os.Environ(), "SANDBOX_TRAFFIC="+role)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -159,9 +161,11 @@ func callSteadily(url, application, lasting string, out io.Writer) error {
 		switch {
 		case i%50 == 7:
 			method, path, body = http.MethodPost, "/api/Application/create-customer",
-				fmt.Sprintf(`{"firstName":"A","lastName":"B","email":"%d.%d@example.com","password":"Analytical-Engine-1","mobileNumber":"4155550100"}`, os.Getpid(), i)
+				fmt.Sprintf(`{"firstName":"A","lastName":"B","email":"%d.%d@example.com",`+
+					`"password":"Analytical-Engine-1","mobileNumber":"4155550100"}`, os.Getpid(), i)
 		case i%10 == 3:
-			method, path, body = http.MethodPost, "/api/Application/submit-bankstatement-document/"+application+"?fileName=a.pdf", file
+			method, path, body = http.MethodPost, "/api/Application/submit-bankstatement-document/"+application+
+				"?fileName=a.pdf", file
 		case i%10 == 5:
 			method, path, body = http.MethodPost, "/api/Webhook/handler", text
 		case i%10 == 9:

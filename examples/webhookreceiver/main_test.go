@@ -18,5 +18,6 @@ func TestOutput(t *testing.T) {
 
 func TestListenNeedsASecret(t *testing.T) {
 	t.Setenv("LENDING_WEBHOOK_SECRET", "")
-	require.ErrorContains(t, run(t.Context(), []string{"-listen", "127.0.0.1:0"}, io.Discard, io.Discard), "LENDING_WEBHOOK_SECRET")
+	require.ErrorContains(t, run(t.Context(), []string{"-listen", "127.0.0.1:0"}, io.Discard, io.Discard),
+		"LENDING_WEBHOOK_SECRET")
 }

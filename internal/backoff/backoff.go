@@ -25,11 +25,15 @@ func Doubled(failures int, first, most time.Duration) time.Duration {
 }
 
 // Sleep waits for d or until ctx ends, and returns the error of ctx.
-func Sleep(ctx context.Context, d time.Duration) error {
+func Sleep(ctx context.Context, d time.Duration) error { return Wait(ctx, d, nil) }
+
+// Wait is [Sleep] that also ends when wake is closed or sends.
+func Wait(ctx context.Context, d time.Duration, wake <-chan struct{}) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-wake:
 	case <-ctx.Done():
 	}
 	return ctx.Err()

@@ -2,6 +2,7 @@ package backoff_test
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -28,12 +29,14 @@ func TestDoubled(t *testing.T) {
 		{3, time.Minute, time.Second, time.Second},
 		{math.MaxInt, 0, time.Second, 0},
 	} {
-		require.Equal(t, tt.want, backoff.Doubled(tt.failures, tt.first, tt.most), "%+v", tt)
-		for range 100 {
-			got := backoff.After(tt.failures, tt.first, tt.most)
-			require.GreaterOrEqual(t, got, tt.want/2)
-			require.LessOrEqual(t, got, tt.want)
-		}
+		t.Run(fmt.Sprint(tt.failures), func(t *testing.T) {
+			require.Equal(t, tt.want, backoff.Doubled(tt.failures, tt.first, tt.most), "%+v", tt)
+			for range 100 {
+				got := backoff.After(tt.failures, tt.first, tt.most)
+				require.GreaterOrEqual(t, got, tt.want/2)
+				require.LessOrEqual(t, got, tt.want)
+			}
+		})
 	}
 }
 
@@ -51,6 +54,12 @@ func TestSleep(t *testing.T) {
 		require.NoError(t, backoff.Sleep(t.Context(), time.Hour))
 		require.Equal(t, time.Hour, time.Since(start))
 
+		wake := make(chan struct{})
+		time.AfterFunc(time.Minute, func() { close(wake) })
+		require.NoError(t, backoff.Wait(t.Context(), time.Hour, wake))
+		require.Equal(t, time.Hour+time.Minute, time.Since(start))
+
+		start = start.Add(time.Minute)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		require.ErrorIs(t, backoff.Sleep(ctx, time.Hour), context.DeadlineExceeded)

@@ -57,7 +57,10 @@ func ways(tb testing.TB) map[string]func(r *base64json.Reader) reader {
 	tb.Helper()
 	return map[string]func(r *base64json.Reader) reader{
 		"as it comes": func(r *base64json.Reader) reader { return r },
-		"ahead":       func(r *base64json.Reader) reader { return &base64json.Ahead{Reader: r, Done: tb.Context().Done()} },
+		"ahead": func(r *base64json.Reader) reader {
+			return &base64json.Ahead{Reader: r,
+				Done: tb.Context().Done()}
+		},
 	}
 }
 
@@ -69,27 +72,31 @@ func TestReaderWritesWhatEncodingJSONWrites(t *testing.T) {
 		"data and EOF": iotest.DataErrReader,
 	}
 	for _, length := range []int{1, 2, 3, 4, 5, 6, 100, 24<<10 - 1, 24 << 10, 24<<10 + 1, 100_000} {
-		source := bytesOf(length)
-		want := oracle(t, source)
-		require.EqualValues(t, len(want), base64json.Len(int64(length)))
-		sizes := []int{1, 2, 7, 8, 9, 4096, 32 << 10, 64 << 10}
-		if length > 32<<10 {
-			sizes = sizes[4:] // the smaller ones would take most of the time
-		}
-		for name, wrap := range sources {
-			for _, size := range sizes {
-				for _, limits := range [][2]int64{{int64(length), int64(length)}, {1, 1 << 20}} {
-					for how, read := range ways(t) {
-						r := read(&base64json.Reader{Source: wrap(bytes.NewReader(source)), Min: limits[0], Max: limits[1]})
-						got, err := readAll(r, size)
-						require.Equal(t, io.EOF, err)
-						require.True(t, bytes.Equal(want, got), "%s, %s, %d bytes, buffer of %d, limits %v", how, name, length, size, limits)
-						require.EqualValues(t, length, r.Encoded())
-						require.True(t, r.Closed())
+		t.Run(fmt.Sprint(length), func(t *testing.T) {
+			source := bytesOf(length)
+			want := oracle(t, source)
+			require.EqualValues(t, len(want), base64json.Len(int64(length)))
+			sizes := []int{1, 2, 7, 8, 9, 4096, 32 << 10, 64 << 10}
+			if length > 32<<10 {
+				sizes = sizes[4:] // the smaller ones would take most of the time
+			}
+			for name, wrap := range sources {
+				for _, size := range sizes {
+					for _, limits := range [][2]int64{{int64(length), int64(length)}, {1, 1 << 20}} {
+						for how, read := range ways(t) {
+							r := read(&base64json.Reader{Source: wrap(bytes.NewReader(source)), Min: limits[0],
+								Max: limits[1]})
+							got, err := readAll(r, size)
+							require.Equal(t, io.EOF, err)
+							require.True(t, bytes.Equal(want, got), "%s, %s, %d bytes, buffer of %d, limits %v", how,
+								name, length, size, limits)
+							require.EqualValues(t, length, r.Encoded())
+							require.True(t, r.Closed())
+						}
 					}
 				}
 			}
-		}
+		})
 	}
 }
 
@@ -109,33 +116,39 @@ func TestReaderNeverClosesTheStringOfABadSource(t *testing.T) {
 	const length = 60_000
 	source := bytesOf(length)
 	short := func(n int) io.Reader { return bytes.NewReader(source[:n]) }
-	for name, test := range map[string]struct {
+	for _, test := range []struct {
+		name     string
 		source   func() io.Reader
 		min, max int64
 		want     error
 	}{
-		"empty":                {func() io.Reader { return short(0) }, length, length, base64json.ErrShort},
-		"empty, size unknown":  {func() io.Reader { return short(0) }, 1, length, base64json.ErrShort},
-		"one byte":             {func() io.Reader { return short(1) }, length, length, base64json.ErrShort},
-		"ends in a group":      {func() io.Reader { return short(24<<10 + 1) }, length, length, base64json.ErrShort},
-		"ends after a group":   {func() io.Reader { return short(24 << 10) }, length, length, base64json.ErrShort},
-		"one byte missing":     {func() io.Reader { return short(length - 1) }, length, length, base64json.ErrShort},
-		"one byte more":        {func() io.Reader { return short(length) }, length - 1, length - 1, base64json.ErrLong},
-		"more in a first part": {func() io.Reader { return short(100) }, 99, 99, base64json.ErrLong},
-		"over the limit":       {func() io.Reader { return short(length) }, 1, length - 1, base64json.ErrLong},
-		"fails at once":        {func() io.Reader { return iotest.ErrReader(errBroken) }, length, length, errBroken},
-		"fails in a group":     {func() io.Reader { return io.MultiReader(short(1000), iotest.ErrReader(errBroken)) }, length, length, errBroken},
-		"fails between groups": {func() io.Reader { return io.MultiReader(short(999), iotest.ErrReader(errBroken)) }, length, length, errBroken},
-		"fails at the end":     {func() io.Reader { return io.MultiReader(short(length), iotest.ErrReader(errBroken)) }, length, length, errBroken},
-		"fails with an EOF": {func() io.Reader {
+		{"empty", func() io.Reader { return short(0) }, length, length, base64json.ErrShort},
+		{"empty, size unknown", func() io.Reader { return short(0) }, 1, length, base64json.ErrShort},
+		{"one byte", func() io.Reader { return short(1) }, length, length, base64json.ErrShort},
+		{"ends in a group", func() io.Reader { return short(24<<10 + 1) }, length, length, base64json.ErrShort},
+		{"ends after a group", func() io.Reader { return short(24 << 10) }, length, length, base64json.ErrShort},
+		{"one byte missing", func() io.Reader { return short(length - 1) }, length, length, base64json.ErrShort},
+		{"one byte more", func() io.Reader { return short(length) }, length - 1, length - 1, base64json.ErrLong},
+		{"more in a first part", func() io.Reader { return short(100) }, 99, 99, base64json.ErrLong},
+		{"over the limit", func() io.Reader { return short(length) }, 1, length - 1, base64json.ErrLong},
+		{"fails at once", func() io.Reader { return iotest.ErrReader(errBroken) }, length, length, errBroken},
+		{"fails in a group", func() io.Reader { return io.MultiReader(short(1000), iotest.ErrReader(errBroken)) },
+			length, length, errBroken},
+		{"fails between groups", func() io.Reader { return io.MultiReader(short(999), iotest.ErrReader(errBroken)) },
+			length, length, errBroken},
+		{"fails at the end", func() io.Reader { return io.MultiReader(short(length), iotest.ErrReader(errBroken)) },
+			length, length, errBroken},
+		{"fails with an EOF", func() io.Reader {
 			return io.MultiReader(short(1000), iotest.ErrReader(fmt.Errorf("%w: %w", errBroken, io.EOF)))
 		}, 1, length, errBroken},
-		"fails with the data":  {func() io.Reader { return iotest.TimeoutReader(short(length)) }, length, length, iotest.ErrTimeout},
-		"never gives anything": {func() io.Reader { return forgetful{} }, length, length, io.ErrNoProgress},
-		"stops giving":         {func() io.Reader { return io.MultiReader(short(length), forgetful{}) }, length, length, io.ErrNoProgress},
-		"claims too much":      {func() io.Reader { return boastful{} }, length, length, nil},
+		{"fails with the data", func() io.Reader { return iotest.TimeoutReader(short(length)) }, length, length,
+			iotest.ErrTimeout},
+		{"never gives anything", func() io.Reader { return forgetful{} }, length, length, io.ErrNoProgress},
+		{"stops giving", func() io.Reader { return io.MultiReader(short(length), forgetful{}) }, length, length,
+			io.ErrNoProgress},
+		{"claims too much", func() io.Reader { return boastful{} }, length, length, nil},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			for _, size := range []int{5, 32 << 10} {
 				for how, read := range ways(t) {
 					r := read(&base64json.Reader{Source: test.source(), Min: test.min, Max: test.max})

@@ -26,7 +26,7 @@ func TestConfirmations(t *testing.T) {
 		`{"result":NEW,"targetUrl":null,"success":true,"error":null,"unAuthorizedRequest":false,"__abp":true}`,
 		`{"data":NEW,"message":"The withdrawal is on its way","succeeded":true,"errors":[]}`,
 		`{"data":NEW,"message":null,"errors":{ },"isSuccess":"True"}`, `{"id":NEW,"message":"OK","code":0}`,
-		`{"id":NEW,"loanId":HELD,"status":"Completed","amount":2500,"fee":0,"dateUTC":"2024-01-02T03:04:05Z","currency":"USD"}`,
+		`{"id":NEW,"loanId":HELD,"status":"Completed","fee":0,"dateUTC":"2024-01-02T03:04:05Z","currency":"USD"}`,
 		`{"id":NEW,"success":1,"hasErrors":false,"failed":false,"requiresOtp":false,"errorCode":"0"}`,
 		`{"id":NEW,"correlationId":NEW,"data":{"amount":1,"parts":[{"amount":1}]}}`,
 	} {

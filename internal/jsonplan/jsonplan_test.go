@@ -130,16 +130,22 @@ func (l *label) UnmarshalText(text []byte) error {
 }
 
 var types = []reflect.Type{
-	reflect.TypeFor[plain](), reflect.TypeFor[*plain](), reflect.TypeFor[[]plain](), reflect.TypeFor[embedded](), reflect.TypeFor[quoted](),
-	reflect.TypeFor[twins](), reflect.TypeFor[odd](), reflect.TypeFor[promotes](), reflect.TypeFor[tree](), reflect.TypeFor[list](),
-	reflect.TypeFor[pointers](), reflect.TypeFor[hides](), reflect.TypeFor[seen](), reflect.TypeFor[texts](), reflect.TypeFor[string](),
-	reflect.TypeFor[json.Number](), reflect.TypeFor[float32](), reflect.TypeFor[uint8](), reflect.TypeFor[*bool](), reflect.TypeFor[any](),
-	reflect.TypeFor[map[string]line](), reflect.TypeFor[struct{ seen }](), reflect.TypeFor[hidden](), reflect.TypeFor[[]string](),
+	reflect.TypeFor[plain](), reflect.TypeFor[*plain](), reflect.TypeFor[[]plain](), reflect.TypeFor[embedded](),
+	reflect.TypeFor[quoted](),
+	reflect.TypeFor[twins](), reflect.TypeFor[odd](), reflect.TypeFor[promotes](), reflect.TypeFor[tree](),
+	reflect.TypeFor[list](),
+	reflect.TypeFor[pointers](), reflect.TypeFor[hides](), reflect.TypeFor[seen](), reflect.TypeFor[texts](),
+	reflect.TypeFor[string](),
+	reflect.TypeFor[json.Number](), reflect.TypeFor[float32](), reflect.TypeFor[uint8](), reflect.TypeFor[*bool](),
+	reflect.TypeFor[any](),
+	reflect.TypeFor[map[string]line](), reflect.TypeFor[struct{ seen }](), reflect.TypeFor[hidden](),
+	reflect.TypeFor[[]string](),
 	reflect.TypeFor[[]struct{ seen }](),
 }
 
 func harmless(t reflect.Type) bool {
-	return t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[uuid.UUID]() || t == reflect.TypeFor[json.RawMessage]()
+	return t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[uuid.UUID]() ||
+		t == reflect.TypeFor[json.RawMessage]()
 }
 
 var plans = map[reflect.Type]*jsonplan.Plan{}
@@ -177,21 +183,35 @@ func same(t *testing.T, text []byte) {
 
 func FuzzUnmarshal(f *testing.F) {
 	for _, seed := range []string{
-		`null`, `true`, `"a"`, `"a\u00e9"`, "\"\xff\"", `"é"`, `12`, `-0`, `1e3`, `1e999`, `300`, `[]`, `{}`, ` [ ] `, ` { } `, `[[],[[]]]`, `[null]`, `["a",null]`,
-		`{"id":"a","named":"b","Amount":12.50,"ok":true,"i8":-128,"i64":9223372036854775807,"u16":65535,"f32":0.1,"f64":-1e-7}`,
-		`{"id":1}`, `{"named":true}`, `{"Amount":"12"}`, `{"Amount":"x"}`, `{"Amount":{}}`, `{"ok":"true"}`, `{"i8":128}`, `{"i8":1.0}`, `{"i64":"1"}`, `{"u16":-0}`,
+		`null`, `true`, `"a"`, `"a\u00e9"`, "\"\xff\"", `"é"`, `12`, `-0`, `1e3`, `1e999`, `300`, `[]`, `{}`, ` [ ] `,
+		` { } `, `[[],[[]]]`, `[null]`, `["a",null]`,
+		`{"id":"a","named":"b","Amount":12.50,"ok":true,"i8":-128,"i64":9223372036854775807,"u16":65535,"f32":0.1,` +
+			`"f64":-1e-7}`,
+		`{"id":1}`, `{"named":true}`, `{"Amount":"12"}`, `{"Amount":"x"}`, `{"Amount":{}}`, `{"ok":"true"}`,
+		`{"i8":128}`, `{"i8":1.0}`, `{"i64":"1"}`, `{"u16":-0}`,
 		`{"u16":-1}`, `{"f32":1e39}`, `{"f64":"1"}`, `{"f64":12345678901234567890123456789012345678901234567890e-20}`,
-		`{"lines":[{"count":1,"price":2.50,"note":"x"},{"note":null},null,{"extra":[1,{"a":"}"}]}],"pointers":[{},null],"deep":5,"lists":[["a","b"],[],null]}`,
-		`{"lines":{}}`, `{"lines":[],"pointers":null,"deep":null,"lists":[null]}`, `{"inner":{"K":"a","s":"b"}}`, `{"next":{"next":{"id":"deep","next":null}}}`,
-		`{"ID":"other case"}`, `{"iD":"a","Id":"b"}`, `{"id":"a","id":"b"}`, `{"lines":[{"count":1},{"count":2}],"lines":[{"price":3}]}`, `{"inner":{"K":"a"},"INNER":{"S":"b"}}`,
-		`{"\u0069d":"escaped"}`, "{\"inner\":{\"\u017f\":\"long s\",\"\u212a\":\"kelvin\"}}", "{\"i\xffd\":\"a\"}", `{"-":"a","Skipped":"b","unseen":"c"}`,
-		`{"any":[1,"a",{"b":null}],"map":{"a":{"count":1},"b":null},"array":[1,2,3],"bytes":"aGk=","raw":{"a": [1, 2]},"when":"2024-01-02T03:04:05Z"}`,
-		`{"raw":null,"when":null,"seen":null,"texts":null,"read":null,"label":null,"uuid":null,"address":null,"big":null,"chan":null}`,
-		`{"uuid":"3fa85f64-5717-4562-b3fc-2c963f66afa6","address":"127.0.0.1","big":123456789012345678901234567890,"label":"abc","labels":["a","b\n",null]}`,
-		`{"uuid":"x"}`, `{"uuid":1}`, `{"seen": [1, {"a" : 2}] ,"seenAll":[ "x" ,null,true]}`, `{"seen":"odd"}`, `{"texts":"a","read":"b"}`, `{"texts":"longer than twenty bytes"}`,
-		`{"texts":"esc\u0061ped"}`, `{"texts":["a"]}`, `{"label":5}`, `{"chan":1}`, `{"bytes":[1,2],"array":[1]}`, `{"bytes":"!"}`,
-		`{"inner":{"With":"x"},"lists":["abc"],"next":{"With":"y"}}`, `{"inner":"x","lists":[{"X":1}],"next":"y"}`, `{"Promoted":1,"id":"a"}`, `{"i64":"5","id":"a"}`,
-		`{"Lines":[{"Lines":[]},{"Lines":null},{}]}`, `{"i-d":"a","Ü":"b","ü":"c","k!":1}`, `{"next":null,"id":"a"}`, `{"id":"` + strings.Repeat("long ", 500) + `","named":"x"}`,
+		`{"lines":[{"count":1,"price":2.50,"note":"x"},{"note":null},null,{"extra":[1,{"a":"}"}]}],"pointers":[{},` +
+			`null],"deep":5,"lists":[["a","b"],[],null]}`,
+		`{"lines":{}}`, `{"lines":[],"pointers":null,"deep":null,"lists":[null]}`, `{"inner":{"K":"a","s":"b"}}`,
+		`{"next":{"next":{"id":"deep","next":null}}}`,
+		`{"ID":"other case"}`, `{"iD":"a","Id":"b"}`, `{"id":"a","id":"b"}`,
+		`{"lines":[{"count":1},{"count":2}],"lines":[{"price":3}]}`, `{"inner":{"K":"a"},"INNER":{"S":"b"}}`,
+		`{"\u0069d":"escaped"}`, "{\"inner\":{\"\u017f\":\"long s\",\"\u212a\":\"kelvin\"}}", "{\"i\xffd\":\"a\"}",
+		`{"-":"a","Skipped":"b","unseen":"c"}`,
+		`{"any":[1,"a",{"b":null}],"map":{"a":{"count":1},"b":null},"array":[1,2,3],"bytes":"aGk=","raw":{"a": [1, ` +
+			`2]},"when":"2024-01-02T03:04:05Z"}`,
+		`{"raw":null,"when":null,"seen":null,"texts":null,"read":null,"label":null,"uuid":null,"address":null,` +
+			`"big":null,"chan":null}`,
+		`{"uuid":"3fa85f64-5717-4562-b3fc-2c963f66afa6","address":"127.0.0.1","big":123456789012345678901234567890,` +
+			`"label":"abc","labels":["a","b\n",null]}`,
+		`{"uuid":"x"}`, `{"uuid":1}`, `{"seen": [1, {"a" : 2}] ,"seenAll":[ "x" ,null,true]}`, `{"seen":"odd"}`,
+		`{"texts":"a","read":"b"}`, `{"texts":"longer than twenty bytes"}`,
+		`{"texts":"esc\u0061ped"}`, `{"texts":["a"]}`, `{"label":5}`, `{"chan":1}`, `{"bytes":[1,2],"array":[1]}`,
+		`{"bytes":"!"}`,
+		`{"inner":{"With":"x"},"lists":["abc"],"next":{"With":"y"}}`, `{"inner":"x","lists":[{"X":1}],"next":"y"}`,
+		`{"Promoted":1,"id":"a"}`, `{"i64":"5","id":"a"}`,
+		`{"Lines":[{"Lines":[]},{"Lines":null},{}]}`, `{"i-d":"a","Ü":"b","ü":"c","k!":1}`, `{"next":null,"id":"a"}`,
+		`{"id":"` + strings.Repeat("long ", 500) + `","named":"x"}`,
 		strings.Repeat(`{"next":`, 50) + `{"id":"deep"}` + strings.Repeat(`}`, 50),
 	} {
 		f.Add([]byte(seed))
@@ -235,7 +255,8 @@ func TestPlainRecordsTakeThePlan(t *testing.T) {
 	require.Equal(t, "b", plain.Inner.S)
 	require.Empty(t, plain.unseen)
 	var methods withMethods
-	require.LessOrEqual(t, allocations(t, text, &methods), 2.0, "the text is looked at before a method of the caller's is called")
+	require.LessOrEqual(t, allocations(t, text, &methods), 2.0,
+		"the text is looked at before a method of the caller's is called")
 	require.Equal(t, "b", methods.Inner.S)
 	require.Empty(t, methods.ordinary2)
 }
@@ -277,8 +298,10 @@ func TestStringsShareLittle(t *testing.T) {
 }
 
 func BenchmarkUnmarshal(b *testing.B) {
-	text := []byte(`{"id":"00000000-0000-4000-8000-000000000001","named":"Repayment","Amount":1234.56,"ok":true,"i64":17,` +
-		`"unknown":"11111111-2222-3333-4444-555555555555","lines":[{"count":1,"price":2.50}],"when":"2024-01-02T03:04:05Z"}`)
+	text := []byte(`{"id":"00000000-0000-4000-8000-000000000001","named":"Repayment","Amount":1234.56,"ok":true,` +
+		`"i64":17,` +
+		`"unknown":"11111111-2222-3333-4444-555555555555","lines":[{"count":1,"price":2.50}],` +
+		`"when":"2024-01-02T03:04:05Z"}`)
 	plan := plans[reflect.TypeFor[plain]()]
 	b.Run("plan", func(b *testing.B) {
 		for b.Loop() {

@@ -16,9 +16,11 @@ func TestHide(t *testing.T) {
 		live  opaque.Value[*held]
 	}{opaque.Hide(held{"SHHH"}), opaque.Hide(&held{"SHHH"})}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%t"} {
-		require.NotContains(t, fmt.Sprintf(verb, shell), "SHHH", verb)
-		require.NotContains(t, fmt.Sprintf(verb, &shell), "SHHH", verb)
-		require.NotContains(t, fmt.Sprintf(verb, shell), "53484848", verb)
+		t.Run(verb, func(t *testing.T) {
+			require.NotContains(t, fmt.Sprintf(verb, shell), "SHHH")
+			require.NotContains(t, fmt.Sprintf(verb, &shell), "SHHH")
+			require.NotContains(t, fmt.Sprintf(verb, shell), "53484848")
+		})
 	}
 	require.Equal(t, "SHHH", shell.state().text)
 	require.Equal(t, "SHHH", shell.live().text)

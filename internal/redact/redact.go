@@ -17,23 +17,23 @@ func (t Text) Error() string { return string(t) }
 
 func (Text) safe() {}
 
-// TextOf returns the outermost text in the tree of err that may be shown, without the prefix
-// of its package. also marks further errors as safe.
-func TextOf(err error, also func(error) bool) (text string, ok bool) {
-	if _, safe := err.(interface{ safe() }); safe || also(err) { //nolint:errorlint // what it wraps comes after
+// textOf returns the outermost text in the tree of err that may be shown, without the prefix
+// of its package.
+func textOf(err error) (text string, ok bool) {
+	if _, safe := err.(interface{ safe() }); safe { //nolint:errorlint // what it wraps comes after
 		return withoutPrefix(err.Error()), true
 	}
 	switch wrapper := err.(type) { //nolint:errorlint // as above
 	case interface{ Unwrap() error }:
 		if inner := wrapper.Unwrap(); inner != nil {
-			return TextOf(inner, also)
+			return textOf(inner)
 		}
 	case interface{ Unwrap() []error }:
 		for _, inner := range wrapper.Unwrap() {
 			if inner == nil {
 				continue
 			}
-			if text, ok := TextOf(inner, also); ok {
+			if text, ok := textOf(inner); ok {
 				return text, true
 			}
 		}

@@ -56,7 +56,8 @@ func (m *dedupeModel) Claim(ctx context.Context, key string) (webhook.Claim, err
 	defer m.mu.Unlock()
 	c, lives := m.keys[key], false
 	if c != nil {
-		lives = time.Now().Before(c.until) || m.flaw == "has claims that do not end" && !c.done || m.flaw == "forgets nothing" && c.done
+		lives = time.Now().Before(c.until) || m.flaw == "has claims that do not end" && !c.done ||
+			m.flaw == "forgets nothing" && c.done
 	}
 	switch {
 	case lives && c.done:
@@ -120,23 +121,29 @@ func TestDeduperModel(t *testing.T) {
 
 func TestDeduperFindsFlaws(t *testing.T) {
 	eachFlaw(t, deduperRules(), openDedupers, map[string][]string{
-		"claims what is claimed":                    {"a key is claimed once", "a released key is free", "a claim ends by itself", "Release leaves the claim of another", "processes share the keys", "of many at once one claims"},
-		"says that what is claimed is done":         {"a key is claimed once", "a released key is free", "a claim ends by itself", "Release leaves the claim of another", "processes share the keys", "of many at once one claims"},
-		"does not release":                          {"a released key is free", "processes share the keys"},
-		"releases what is done":                     {"a done key is a duplicate"},
-		"ends a claim early":                        {"a claim ends by itself"},
-		"has claims that do not end":                {"a claim ends by itself", "Done counts also when the claim has ended", "Release leaves the claim of another"},
+		"claims what is claimed": {"a key is claimed once", "a released key is free",
+			"a claim ends by itself", "Release leaves the claim of another", "processes share the keys",
+			"of many at once one claims"},
+		"says that what is claimed is done": {"a key is claimed once", "a released key is free",
+			"a claim ends by itself", "Release leaves the claim of another", "processes share the keys",
+			"of many at once one claims"},
+		"does not release":      {"a released key is free", "processes share the keys"},
+		"releases what is done": {"a done key is a duplicate"},
+		"ends a claim early":    {"a claim ends by itself"},
+		"has claims that do not end": {"a claim ends by itself",
+			"Done counts also when the claim has ended", "Release leaves the claim of another"},
 		"remembers what is done as long as a claim": {"what is done outlasts the claim", "what is done is forgotten"},
 		"does not record what is done late":         {"Done counts also when the claim has ended"},
-		"releases the claim of another":             {"Done counts also when the claim has ended", "Release leaves the claim of another"},
-		"forgets nothing":                           {"what is done is forgotten"},
-		"forgets early":                             {"what is done is forgotten"},
-		"does not tell the case of keys":            {"keys differ in every byte"},
-		"cuts keys":                                 {"keys differ in every byte"},
-		"is each process's own":                     {"processes share the keys", "of many at once one claims"},
-		"looks before it locks":                     {"of many at once one claims"},
-		"heeds no context":                          {"Claim fails when its context has ended"},
-		"keeps a claim whose context has ended":     {"a Claim that its context ends leaves the key free"},
-		"outlasts its context":                      {"Claim fails when its context has ended"},
+		"releases the claim of another": {"Done counts also when the claim has ended",
+			"Release leaves the claim of another"},
+		"forgets nothing":                       {"what is done is forgotten"},
+		"forgets early":                         {"what is done is forgotten"},
+		"does not tell the case of keys":        {"keys differ in every byte"},
+		"cuts keys":                             {"keys differ in every byte"},
+		"is each process's own":                 {"processes share the keys", "of many at once one claims"},
+		"looks before it locks":                 {"of many at once one claims"},
+		"heeds no context":                      {"Claim fails when its context has ended"},
+		"keeps a claim whose context has ended": {"a Claim that its context ends leaves the key free"},
+		"outlasts its context":                  {"Claim fails when its context has ended"},
 	})
 }

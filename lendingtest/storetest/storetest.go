@@ -4,7 +4,11 @@
 //	func TestFileTokenStoreKeepsItsContract(t *testing.T) {
 //		storetest.TokenStore(t, func(t *testing.T) func() lending.TokenStore {
 //			path := filepath.Join(t.TempDir(), "token")
-//			return func() lending.TokenStore { return lending.NewFileTokenStore(path) }
+//			return func() lending.TokenStore {
+//				store, err := lending.NewFileTokenStore(path)
+//				require.NoError(t, err)
+//				return store
+//			}
 //		})
 //	}
 //

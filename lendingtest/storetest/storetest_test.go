@@ -60,10 +60,12 @@ func eachFlaw[P any](t *testing.T, rules []rule[P], place func(flaw string) P, f
 			})
 		}
 		for _, rule := range want {
-			assert.True(t, strings.HasSuffix(rule, "?") || slices.Contains(broken, rule), "a store that %s keeps: %s", flaw, rule)
+			assert.True(t, strings.HasSuffix(rule, "?") || slices.Contains(broken, rule), "a store that %s keeps: %s",
+				flaw, rule)
 		}
 		for _, rule := range broken {
-			assert.True(t, slices.Contains(want, rule) || slices.Contains(want, rule+"?"), "a store that %s breaks: %s", flaw, rule)
+			assert.True(t, slices.Contains(want, rule) || slices.Contains(want, rule+"?"), "a store that %s breaks: %s",
+				flaw, rule)
 		}
 	}
 	for _, rule := range rules {

@@ -92,7 +92,8 @@ func (m *tokenModel) Acquire(ctx context.Context, owner string, ttl time.Duratio
 	}
 	until := time.Now().Add(ttl)
 	switch {
-	case held && (m.flaw == "does not prolong" && until.After(m.until) || m.flaw == "does not shorten" && until.Before(m.until)):
+	case held && (m.flaw == "does not prolong" && until.After(m.until) || m.flaw == "does not shorten" &&
+		until.Before(m.until)):
 		until = m.until
 	case m.flaw == "ends a lease early":
 		until = time.Now().Add(ttl / 2)
@@ -149,25 +150,32 @@ func TestTokenStoreModel(t *testing.T) {
 
 func TestTokenStoreFindsFlaws(t *testing.T) {
 	eachFlaw(t, tokenStoreRules(), openTokens, map[string][]string{
-		"shows a lease as a token":               {"nothing is kept at first"},
-		"cuts a text":                            {"Load returns what was saved last"},
-		"refuses an equal fence":                 {"Load returns what was saved last", "Save refuses an older token", "Save looks at the fence alone"},
-		"keeps what it refuses":                  {"Save refuses an older token", "what many save at once is not mixed?"},
+		"shows a lease as a token": {"nothing is kept at first"},
+		"cuts a text":              {"Load returns what was saved last"},
+		"refuses an equal fence": {"Load returns what was saved last", "Save refuses an older token",
+			"Save looks at the fence alone"},
+		"keeps what it refuses": {"Save refuses an older token",
+			"what many save at once is not mixed?"},
 		"saves for the owner of the lease alone": {"Save looks at the fence alone"},
 		"gives the owner another fence":          {"one owner has the lease", "processes share the lease"},
 		"does not prolong":                       {"a lease is for ttl from now"},
 		"does not shorten":                       {"a lease is for ttl from now"},
-		"has leases that do not end":             {"a lease is for ttl from now", "a lease ends by itself", "methods return when their context has ended?"},
-		"ends a lease early":                     {"a lease ends by itself"},
-		"ends a token with the lease":            {"a lease ends by itself"},
-		"lets anybody release":                   {"Release ends the lease of its owner only"},
-		"does not release":                       {"Save refuses an older token", "Save looks at the fence alone", "Release ends the lease of its owner only", "the fence is higher with every lease", "processes share the token", "processes share the lease", "of many at once one gets the lease"},
-		"fails to release what is another's":     {"Release ends the lease of its owner only", "of many at once one gets the lease"},
-		"gives an owner the fence that it had":   {"the fence is higher with every lease"},
-		"caches what it has loaded":              {"processes share the token", "what many save at once is not mixed"},
-		"is each process's own":                  {"processes share the token", "processes share the lease", "of many at once one gets the lease", "what many save at once is not mixed"},
-		"looks before it locks":                  {"of many at once one gets the lease"},
-		"writes the fence before the text":       {"what many save at once is not mixed"},
-		"outlasts its context":                   {"methods return when their context has ended"},
+		"has leases that do not end": {"a lease is for ttl from now", "a lease ends by itself",
+			"methods return when their context has ended?"},
+		"ends a lease early":          {"a lease ends by itself"},
+		"ends a token with the lease": {"a lease ends by itself"},
+		"lets anybody release":        {"Release ends the lease of its owner only"},
+		"does not release": {"Save refuses an older token", "Save looks at the fence alone",
+			"Release ends the lease of its owner only", "the fence is higher with every lease",
+			"processes share the token", "processes share the lease", "of many at once one gets the lease"},
+		"fails to release what is another's": {"Release ends the lease of its owner only",
+			"of many at once one gets the lease"},
+		"gives an owner the fence that it had": {"the fence is higher with every lease"},
+		"caches what it has loaded":            {"processes share the token", "what many save at once is not mixed"},
+		"is each process's own": {"processes share the token", "processes share the lease",
+			"of many at once one gets the lease", "what many save at once is not mixed"},
+		"looks before it locks":            {"of many at once one gets the lease"},
+		"writes the fence before the text": {"what many save at once is not mixed"},
+		"outlasts its context":             {"methods return when their context has ended"},
 	})
 }

@@ -11,13 +11,16 @@ import (
 var Calls = map[string]func(context.Context, *lending.Client) (any, error){
 	"Applications.CreateWithCustomer": func(ctx context.Context, c *lending.Client) (any, error) {
 		//lint:ignore SA1019 the service has it still
-		return c.Applications.CreateWithCustomer(ctx, lending.ApplicationAndCustomerRequest{Extra: Unpublished{"a": 1}}, &lending.CreateOptions{SendLink: true}) //nolint:staticcheck // see above
+		return c.Applications.CreateWithCustomer(ctx, lending.ApplicationAndCustomerRequest{Extra: Unpublished{"a": 1}},
+			&lending.CreateOptions{SendLink: true}) //nolint:staticcheck // see above
 	},
 	"Applications.SendLink": func(ctx context.Context, c *lending.Client) (any, error) {
 		return nil, c.Applications.SendLink(ctx, Application)
 	},
 	"Applications.CreateWithCustomerAndApplicant": func(ctx context.Context, c *lending.Client) (any, error) {
-		return c.Applications.CreateWithCustomerAndApplicant(ctx, lending.ApplicationAndCustomerAndApplicantRequest{Extra: Unpublished{"a": 2}}, &lending.CreateOptions{SendLink: true})
+		return c.Applications.CreateWithCustomerAndApplicant(ctx,
+			lending.ApplicationAndCustomerAndApplicantRequest{Extra: Unpublished{"a": 2}},
+			&lending.CreateOptions{SendLink: true})
 	},
 	"Applications.CreateCustomer": func(ctx context.Context, c *lending.Client) (any, error) {
 		return c.Applications.CreateCustomer(ctx, User())
@@ -26,13 +29,16 @@ var Calls = map[string]func(context.Context, *lending.Client) (any, error){
 		return c.Applications.Create(ctx, ApplicationRequest(), &lending.CreateOptions{SendLink: true})
 	},
 	"Applications.CreateWithApplicant": func(ctx context.Context, c *lending.Client) (any, error) {
-		return c.Applications.CreateWithApplicant(ctx, lending.ApplicationAndApplicantRequest{Extra: Unpublished{"a": 3}}, &lending.CreateOptions{SendLink: true})
+		return c.Applications.CreateWithApplicant(ctx,
+			lending.ApplicationAndApplicantRequest{Extra: Unpublished{"a": 3}}, &lending.CreateOptions{SendLink: true})
 	},
 	"Applications.QuickTest": func(ctx context.Context, c *lending.Client) (any, error) {
 		return c.Applications.QuickTest(ctx, Application, &lending.BankingDataRequest{Extra: Unpublished{"a": 4}})
 	},
 	"Applications.AddOrUpdateBankingData": func(ctx context.Context, c *lending.Client) (any, error) {
-		return c.Applications.AddOrUpdateBankingData(ctx, Application, &lending.BankingDataRequest{Extra: Unpublished{"a": 5}}, &lending.BankingDataOptions{BankName: "First & Last Bank"})
+		return c.Applications.AddOrUpdateBankingData(ctx, Application,
+			&lending.BankingDataRequest{Extra: Unpublished{"a": 5}},
+			&lending.BankingDataOptions{BankName: "First & Last Bank"})
 	},
 	"Applications.Process": func(ctx context.Context, c *lending.Client) (any, error) {
 		return c.Applications.Process(ctx, Application)
@@ -65,7 +71,8 @@ var Calls = map[string]func(context.Context, *lending.Client) (any, error){
 		})
 	},
 	"Applications.UpdateData": func(ctx context.Context, c *lending.Client) (any, error) {
-		return c.Applications.UpdateData(ctx, Application, lending.ApplicationData{Name: "Bäckerei", ZipCode: "94105", StartDate: Start})
+		return c.Applications.UpdateData(ctx, Application, lending.ApplicationData{Name: "Bäckerei", ZipCode: "94105",
+			StartDate: Start})
 	},
 	"Applications.SubmitBankStatement": func(ctx context.Context, c *lending.Client) (any, error) {
 		return nil, c.Applications.SubmitBankStatement(ctx, Application, File())
@@ -75,13 +82,16 @@ var Calls = map[string]func(context.Context, *lending.Client) (any, error){
 	},
 
 	"Approval.AddCompanyDetails": func(ctx context.Context, c *lending.Client) (any, error) {
-		return nil, c.Approval.AddCompanyDetails(ctx, Application, lending.CompanyDataRequest{Extra: Unpublished{"a": 6}})
+		return nil, c.Approval.AddCompanyDetails(ctx, Application,
+			lending.CompanyDataRequest{Extra: Unpublished{"a": 6}})
 	},
 	"Approval.AddPrimaryApplicantDetails": func(ctx context.Context, c *lending.Client) (any, error) {
-		return nil, c.Approval.AddPrimaryApplicantDetails(ctx, Application, lending.PrimaryApplicantRequest{Extra: Unpublished{"a": 7}})
+		return nil, c.Approval.AddPrimaryApplicantDetails(ctx, Application,
+			lending.PrimaryApplicantRequest{Extra: Unpublished{"a": 7}})
 	},
 	"Approval.AddSecondaryApplicantDetails": func(ctx context.Context, c *lending.Client) (any, error) {
-		return nil, c.Approval.AddSecondaryApplicantDetails(ctx, Application, lending.SecondaryApplicantRequest{Extra: Unpublished{"a": 8}})
+		return nil, c.Approval.AddSecondaryApplicantDetails(ctx, Application,
+			lending.SecondaryApplicantRequest{Extra: Unpublished{"a": 8}})
 	},
 	"Approval.Contracts": func(ctx context.Context, c *lending.Client) (any, error) {
 		return c.Approval.Contracts(ctx, Application)
@@ -104,7 +114,8 @@ var Calls = map[string]func(context.Context, *lending.Client) (any, error){
 	"Approval.SignContract": func(ctx context.Context, c *lending.Client) (any, error) {
 		return nil, c.Approval.SignContract(ctx, Application, Applicant, &lending.SignaturesRequest{
 			IPAddress: "203.0.113.7", MIMEType: "image/png",
-			Signature: lending.SignatureImage([]byte("\x89PNG\xff\xfe")), Signature2: lending.SignatureImage([]byte("\x89PNG?>")),
+			Signature:          lending.SignatureImage([]byte("\x89PNG\xff\xfe")),
+			Signature2:         lending.SignatureImage([]byte("\x89PNG?>")),
 			SecondaryApplicant: true, Extra: Unpublished{"a": 9},
 		})
 	},
@@ -122,13 +133,15 @@ var Calls = map[string]func(context.Context, *lending.Client) (any, error){
 		return c.Bulk.CreateCustomers(ctx, []lending.UserRequest{User(), fake.Ada()})
 	},
 	"Bulk.CreateApplications": func(ctx context.Context, c *lending.Client) (any, error) {
-		return c.Bulk.CreateApplications(ctx, []lending.ApplicationRequest{ApplicationRequest(), {CustomerID: Customer, BusinessName: "Second"}})
+		return c.Bulk.CreateApplications(ctx, []lending.ApplicationRequest{ApplicationRequest(),
+			{CustomerID: Customer, BusinessName: "Second"}})
 	},
 
 	"Auth.Login": func(ctx context.Context, c *lending.Client) (any, error) {
 		return c.Auth.Login(ctx, lending.LoginRequest{
-			Username: "zoe", Password: lending.NewSecret(`p"ss\wörd`), TrustedDeviceToken: lending.NewSecret("device"), IPAddress: "203.0.113.7",
-			Extra: Unpublished{"a": 10},
+			Username: "zoe", Password: lending.NewSecret(`p"ss\wörd`), TrustedDeviceToken: lending.NewSecret("device"),
+			IPAddress: "203.0.113.7",
+			Extra:     Unpublished{"a": 10},
 		})
 	},
 	"Auth.ValidateTwoFactor": func(ctx context.Context, c *lending.Client) (any, error) {
@@ -191,7 +204,8 @@ var Calls = map[string]func(context.Context, *lending.Client) (any, error){
 		return c.Loans.RepaymentBalances(ctx, Loan)
 	},
 	"Loans.WithdrawLineOfCredit": func(ctx context.Context, c *lending.Client) (any, error) {
-		return c.Loans.WithdrawLineOfCredit(ctx, Loan, lending.LineOfCreditWithdrawalRequest{Extra: Unpublished{"a": 14}})
+		return c.Loans.WithdrawLineOfCredit(ctx, Loan,
+			lending.LineOfCreditWithdrawalRequest{Extra: Unpublished{"a": 14}})
 	},
 	"Loans.WithdrawInvoice": func(ctx context.Context, c *lending.Client) (any, error) {
 		return c.Loans.WithdrawInvoice(ctx, Loan, lending.InvoiceWithdrawalRequest{Calculation: Calculation()})
@@ -282,6 +296,7 @@ var Variants = map[string]func(context.Context, *lending.Client) (any, error){
 		return c.Loans.Withdrawals(ctx, Loan, nil)
 	},
 	"Webhooks.Register for a customer": func(ctx context.Context, c *lending.Client) (any, error) {
-		return nil, c.Webhooks.Register(ctx, lending.ForCustomer(Customer), lending.WebhookSubscription{WebhookURI: "https://hooks.example.com"})
+		return nil, c.Webhooks.Register(ctx, lending.ForCustomer(Customer),
+			lending.WebhookSubscription{WebhookURI: "https://hooks.example.com"})
 	},
 }

@@ -63,7 +63,8 @@ func Withdrawal() lending.InvoiceWithdrawal {
 func Subscription() lending.WebhookSubscription {
 	return lending.WebhookSubscription{
 		WebhookURI: "https://hooks.example.com/lending", IsActive: true,
-		Webhooks: []lending.EventName{"WB_Loan_Created", "WB_Of_Tomorrow"}, Extra: Unpublished{"headers": Unpublished{}},
+		Webhooks: []lending.EventName{"WB_Loan_Created", "WB_Of_Tomorrow"},
+		Extra:    Unpublished{"headers": Unpublished{}},
 	}
 }
 

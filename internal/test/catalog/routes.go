@@ -66,8 +66,10 @@ func Routes(t *testing.T) map[string]Route {
 // Success returns an answer that the method accepts.
 func (r Route) Success() string {
 	const id = `"11111111-2222-4333-8444-555555555555"`
-	const record = `{"id":` + id + `,"applicationId":` + id + `,"data":[],"totalCount":0}`
+	record := `{"id":` + id + `,"applicationId":` + id + `,"data":[],"totalCount":0}`
 	switch {
+	case r.Name == "Loans.Get": // answers with the record that was asked for
+		record = `{"id":"` + Loan.String() + `","applicationId":` + id + `}`
 	case r.Answer == "-":
 		return ""
 	case r.Answer == "boolean":

@@ -21,8 +21,9 @@ import (
 const (
 	baseURLVariable  = "LENDING_TEST_BASE_URL"
 	usernameVariable = "LENDING_TEST_USERNAME"
-	passwordVariable = "LENDING_TEST_PASSWORD"             // the name of the variable, not a password
-	deviceVariable   = "LENDING_TEST_TRUSTED_DEVICE_TOKEN" // for an account with a second factor: nobody can be asked for a code
+	passwordVariable = "LENDING_TEST_PASSWORD" // the name of the variable, not a password
+	// for an account with a second factor: nobody can be asked for a code
+	deviceVariable = "LENDING_TEST_TRUSTED_DEVICE_TOKEN"
 
 	// PartnerVariable names a partner of the other service.
 	PartnerVariable = "LENDING_TEST_PARTNER_ID"
@@ -51,7 +52,8 @@ func Target(t *testing.T) (service *lendingtest.Server, client *lending.Client) 
 func NeedsControl(t *testing.T) {
 	t.Helper()
 	if os.Getenv(baseURLVariable) != "" {
-		t.Skipf("%s is set, and this test controls the service that it talks to: it can only run against the embedded one", baseURLVariable)
+		t.Skipf("%s is set, and this test controls the service that it talks to: it can only run against the "+
+			"embedded one", baseURLVariable)
 	}
 }
 
@@ -75,7 +77,8 @@ type CallFailed struct{ Err error }
 
 // Invoice returns a calculation that the embedded service accepts.
 func Invoice() *lending.CalculationRequest {
-	return &lending.CalculationRequest{Amount: "2500.00", PercentOfIncome: "12.5", Terms: 6, FixedRepaymentCalculation: true}
+	return &lending.CalculationRequest{Amount: "2500.00", PercentOfIncome: "12.5", Terms: 6,
+		FixedRepaymentCalculation: true}
 }
 
 // Ada returns a customer that keeps every rule.
@@ -163,7 +166,8 @@ func InBubble(t *testing.T, test func(t *testing.T, service *lendingtest.Service
 }
 
 // SignIn returns a client of service that signs in with the codes it sends.
-func SignIn(t *testing.T, service *lendingtest.Service, change func(*lending.Credentials), opts ...lending.Option) *lending.Client {
+func SignIn(t *testing.T, service *lendingtest.Service, change func(*lending.Credentials),
+	opts ...lending.Option) *lending.Client {
 	t.Helper()
 	credentials := Credentials(service)
 	if change != nil {

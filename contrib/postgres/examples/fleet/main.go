@@ -76,7 +76,7 @@ func run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer pool.Close()
-	if err := errors.Join(lendingpostgres.Migrate(ctx, pool), takeOrders(ctx, pool)); err != nil {
+	if err := errors.Join(lendingpostgres.Migrate(ctx, pool, nil), takeOrders(ctx, pool)); err != nil {
 		return err
 	}
 	service := lendingtest.New()
@@ -115,7 +115,10 @@ func takeOrders(ctx context.Context, pool *pgxpool.Pool) error {
 	if _, err := pool.Exec(ctx, "CREATE TABLE orders (name text PRIMARY KEY, email text NOT NULL)"); err != nil {
 		return err
 	}
-	store := lendingpostgres.NewIdempotencyStore(pool, logName)
+	store, err := lendingpostgres.NewIdempotencyStore(pool, logName, nil)
+	if err != nil {
+		return err
+	}
 	for n := range orders {
 		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 			name := fmt.Sprint("order-", n+1)
@@ -187,7 +190,11 @@ func (f fleet) wait() error {
 // count prints what there is, and fails unless there is one of everything for everybody.
 func count(ctx context.Context, out io.Writer, service *lendingtest.Service, pool *pgxpool.Pool) error {
 	there := service.Snapshot()
-	left, err := lendingpostgres.NewIdempotencyStore(pool, logName).Outbox().Pending(ctx, orders)
+	store, err := lendingpostgres.NewIdempotencyStore(pool, logName, nil)
+	if err != nil {
+		return err
+	}
+	left, err := store.Outbox().Pending(ctx, orders)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,14 @@ func work(ctx context.Context, address, database string) error {
 		return err
 	}
 	defer pool.Close()
-	store := lendingpostgres.NewIdempotencyStore(pool, logName)
+	tokens, err := lendingpostgres.NewTokenStore(pool, tokenName, nil)
+	if err != nil {
+		return err
+	}
+	store, err := lendingpostgres.NewIdempotencyStore(pool, logName, nil)
+	if err != nil {
+		return err
+	}
 	log, err := idempotency.NewLog(store, &idempotency.Options{MaxLateness: maxLateness})
 	if err != nil {
 		return err
@@ -49,7 +56,7 @@ func work(ctx context.Context, address, database string) error {
 				return readPhone(ctx, address)
 			},
 		}),
-		lending.WithTokenStore(lendingpostgres.NewTokenStore(pool, tokenName)),
+		lending.WithTokenStore(tokens),
 		lending.WithIdempotency(log))
 	if err != nil {
 		return err

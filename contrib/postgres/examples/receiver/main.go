@@ -108,7 +108,7 @@ func run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer pool.Close()
-	if err := lendingpostgres.Migrate(ctx, pool); err != nil {
+	if err := lendingpostgres.Migrate(ctx, pool, nil); err != nil {
 		return err
 	}
 	// Nothing in the table keeps a loan from being booked twice.

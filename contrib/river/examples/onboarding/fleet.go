@@ -28,7 +28,7 @@ func prepare(ctx context.Context, pool *pgxpool.Pool, customers int) (emails []s
 	if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
 		return nil, err
 	}
-	if err := lendingpostgres.Migrate(ctx, pool); err != nil {
+	if err := lendingpostgres.Migrate(ctx, pool, nil); err != nil {
 		return nil, err
 	}
 	if _, err := pool.Exec(ctx, createOrders); err != nil {
@@ -55,7 +55,15 @@ func work(ctx context.Context, address, database string) error {
 		return err
 	}
 	defer pool.Close()
-	log, err := idempotency.NewLog(lendingpostgres.NewIdempotencyStore(pool, "orders"), &idempotency.Options{MaxLateness: maxLateness})
+	tokens, err := lendingpostgres.NewTokenStore(pool, "partner", nil)
+	if err != nil {
+		return err
+	}
+	entries, err := lendingpostgres.NewIdempotencyStore(pool, "orders", nil)
+	if err != nil {
+		return err
+	}
+	log, err := idempotency.NewLog(entries, &idempotency.Options{MaxLateness: maxLateness})
 	if err != nil {
 		return err
 	}
@@ -65,7 +73,7 @@ func work(ctx context.Context, address, database string) error {
 			Password:           lending.NewSecret(lendingtest.Password),
 			TrustedDeviceToken: lending.NewSecret(lendingtest.TrustedDeviceToken),
 		}),
-		lending.WithTokenStore(lendingpostgres.NewTokenStore(pool, "partner")), // one sign-in for all workers
+		lending.WithTokenStore(tokens), // one sign-in for all workers
 		lending.WithIdempotency(log))
 	if err != nil {
 		return err

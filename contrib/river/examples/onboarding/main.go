@@ -147,7 +147,11 @@ func check(ctx context.Context, out io.Writer, pool *pgxpool.Pool, customers int
 		return err
 	}
 	say(out, "Their jobs took %d attempts, and were snoozed %d times.", attempts, snoozes)
-	log, err := idempotency.NewLog(lendingpostgres.NewIdempotencyStore(pool, "orders"), nil)
+	entries, err := lendingpostgres.NewIdempotencyStore(pool, "orders", nil)
+	if err != nil {
+		return err
+	}
+	log, err := idempotency.NewLog(entries, nil)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,22 @@
+package lendingbolt_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestIdempotencyStoreCompilesNoClient holds that the store of idempotency keys needs the
+// contract alone: the file compiles without the client.
+func TestIdempotencyStoreCompilesNoClient(t *testing.T) {
+	const module = "github.com/lendingapi/lending-go"
+	listed, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "idempotency.go", "file.go").Output()
+	require.NoError(t, err)
+	require.Contains(t, string(listed), module+"/idempotency/store\n")
+	for _, client := range []string{module, module + "/idempotency", module + "/webhook"} {
+		require.NotContains(t, strings.Split(string(listed), "\n"), client)
+	}
+	require.NoError(t, exec.CommandContext(t.Context(), "go", "vet", "idempotency.go", "file.go").Run(), "they compile by themselves")
+}

@@ -1,0 +1,981 @@
+package lending_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"mime/multipart"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/metrics"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/race"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+)
+
+func statement(content io.Reader) lending.Document {
+	return lending.Document{Name: "statement.pdf", Content: content}
+}
+
+func TestUploadIsRefusedBeforeItIsSent(t *testing.T) {
+	client := wire.Serve(t, func(http.ResponseWriter, *http.Request) { t.Error("it was sent") })
+	directory, err := os.Open(t.TempDir())
+	require.NoError(t, err)
+	defer directory.Close()
+	for _, test := range []struct {
+		name string
+		doc  lending.Document
+		want lending.FieldError
+	}{
+		{"no content", statement(nil), lending.FieldError{Field: "content", Message: "must not be nil",
+			Code: lending.CodeRequired}},
+		{"nil buffer", statement((*bytes.Buffer)(nil)), lending.FieldError{Field: "content", Message: "must not be nil",
+			Code: lending.CodeRequired}},
+		{"nil file", statement((*os.File)(nil)), lending.FieldError{Field: "content", Message: "must not be nil",
+			Code: lending.CodeRequired}},
+		{"directory", lending.Document{Content: directory},
+			lending.FieldError{Field: "content", Message: "must not be a directory", Code: lending.CodeRequired}},
+		{"lost its place", statement(&lost{}),
+			lending.FieldError{Field: "content", Message: "must seek back to where it stood",
+				Code: lending.CodeRequired}},
+		{"empty section", statement(io.NewSectionReader(strings.NewReader("four"), 0, 0)),
+			lending.FieldError{Field: "content", Message: "must not be empty", Code: lending.CodeRequired}},
+		{"empty", statement(strings.NewReader("")), lending.FieldError{Field: "content", Message: "must not be empty",
+			Code: lending.CodeRequired}},
+		{"one byte too big", statement(bytes.NewReader(make([]byte, lending.MaxDocument+1))),
+			lending.FieldError{Field: "content", Message: "must have at most 15 MiB", Code: lending.CodeRange}},
+		{"claimed too big", lending.Document{Name: "f", Content: iotest.HalfReader(nil), Size: lending.MaxDocument + 1},
+			lending.FieldError{Field: "content", Message: "must have at most 15 MiB", Code: lending.CodeRange}},
+		{"negative size", lending.Document{Name: "f", Content: iotest.HalfReader(nil), Size: -1},
+			lending.FieldError{Field: "size", Message: "must not be negative", Code: lending.CodeRange}},
+		{"another size", lending.Document{Name: "f", Content: strings.NewReader("four"), Size: 5},
+			lending.FieldError{Field: "size", Message: "must be what the content holds", Code: lending.CodeConflict}},
+		{"no name", lending.Document{Content: strings.NewReader("four")},
+			lending.FieldError{Field: "fileName", Message: "must not be empty", Code: lending.CodeRequired}},
+		{"control in name", lending.Document{Name: "a\nb", Content: strings.NewReader("four")},
+			lending.FieldError{Field: "fileName", Message: "must not hold control characters or invalid UTF-8",
+				Code: lending.CodeUnsafe}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, test.doc)
+			var argument *lending.ArgumentError
+			require.ErrorAs(t, err, &argument)
+			assert.Equal(t, []lending.FieldError{test.want}, argument.Fields)
+			assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+		})
+	}
+	var argument *lending.ArgumentError
+	err = client.Approval.SubmitRequiredDocument(t.Context(), uploadTo, lending.RequirementID{}, "", lending.Document{})
+	require.ErrorAs(t, err, &argument)
+	assert.Len(t, argument.Fields, 4, "supportingDocumentId, fileType, fileName, content")
+}
+
+// lost is a reader that cannot seek back.
+type lost struct{ io.Reader }
+
+func (*lost) Seek(offset int64, whence int) (int64, error) {
+	if whence == io.SeekStart {
+		return 0, errDisk
+	}
+	return 10 * int64(whence), nil
+}
+
+var errDisk = errors.New("disk: secret/path/123-45-6789.pdf")
+
+// TestUploadOfABadReaderIsNeverAccepted sends what a reader holds before it lies or
+// fails, at every kind of place, and looks at what the service could make of it.
+func TestUploadOfABadReaderIsNeverAccepted(t *testing.T) {
+	client, arrived := documents(t, "true")
+	const size = 60_000
+	content := file(size)
+	for _, known := range []bool{true, false} {
+		for _, at := range []int{0, 1, 2, 3, 4, 1000, 24<<10 - 1, 24 << 10, 24<<10 + 1, 50_000, size - 1, size} {
+			part := content[:at]
+			for _, test := range []struct {
+				name   string
+				reader io.Reader
+			}{
+				{"fails", io.MultiReader(bytes.NewReader(part), iotest.ErrReader(errDisk))},
+				{"ends", io.MultiReader(bytes.NewReader(part))},
+				{"longer", io.MultiReader(bytes.NewReader(content), bytes.NewReader(content[:max(at, 1)]))},
+			} {
+				doc := lending.Document{Name: "f", Content: test.reader}
+				want := "document could not be read after"
+				switch {
+				case known && test.name == "ends" && at == 0:
+					want = "the document is empty"
+				case known && test.name == "ends":
+					want = fmt.Sprintf("the document ended after %d of its %d bytes", at, size)
+				case known && test.name == "longer":
+					want = fmt.Sprintf("the document holds more than its %d bytes", size)
+				case test.name == "ends" && at == 0:
+					want = "the document is empty"
+				}
+				if known {
+					doc.Size = size
+				}
+				if test.name == "ends" && (at == size || !known && at > 0) || test.name == "longer" && !known {
+					continue // a good reader
+				}
+				t.Run(fmt.Sprintf("known %t, %s at %d", known, test.name, at), func(t *testing.T) {
+					err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc)
+					require.ErrorContains(t, err, want)
+					require.NotContains(t, fmt.Sprintf("%+v", err), "123-45-6789")
+					require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+					require.Equal(t, test.name == "fails", errors.Is(err, errDisk))
+					select {
+					case got := <-arrived:
+						require.Error(t, got.err, "the service could read it")
+					case <-time.After(5 * time.Second):
+						t.Fatal("the handler is still waiting")
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestUploadOfUnknownSizeIsBounded(t *testing.T) {
+	client, arrived := documents(t, "true")
+	err := client.Applications.SubmitBankStatement(t.Context(), uploadTo,
+		statement(io.MultiReader(bytes.NewReader(make([]byte, lending.MaxDocument)), strings.NewReader("!"))))
+	require.ErrorIs(t, err, lending.ErrTooLarge)
+	require.ErrorContains(t, err, "the document is larger than 15 MiB: not sent")
+	got := <-arrived
+	require.Error(t, got.err)
+}
+
+func TestUploadAnswers(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		status  int
+		body    string
+		outcome lending.Outcome
+		text    string
+	}{
+		{"false", 200, "false", lending.OutcomeUnknown,
+			"the service did not accept the document: outcome unknown, check with Applications.Status"},
+		{"object", 200, `{"ok":true}`, lending.OutcomeUnknown,
+			"the answer is not true: outcome unknown, check with Applications.Status"},
+		{"cut", 200, `tru`, lending.OutcomeUnknown, "the answer is not true"},
+		{"HTML", 200, `<html>`, lending.OutcomeUnknown, "HTML"},
+		{"refused", 400, `{"errorCode":"OfferExpired"}`, lending.OutcomeRejected, "OfferExpired"},
+		{"broken", 500, ``, lending.OutcomeUnknown, "500"},
+		{"busy", 503, ``, lending.OutcomeUnknown, "503"},
+		{"too many", 429, ``, lending.OutcomeRejected, "429"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			arrivals := 0
+			client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+				arrivals++
+				_, _ = io.Copy(io.Discard, r.Body)
+				wire.Answer(test.status, test.body)(w, r)
+			})
+			err := client.Applications.SubmitBankStatement(t.Context(), uploadTo,
+				statement(strings.NewReader("content")))
+			require.ErrorContains(t, err, test.text)
+			assert.Equal(t, test.outcome, lending.OutcomeOf(err))
+			assert.Equal(t, 1, arrivals, "an upload is sent once")
+		})
+	}
+}
+
+// TestUploadIsRefusedEarly: the service refuses before it has read the file, and
+// closes the connection. The refusal is readable, and the file is not sent in vain.
+func TestUploadIsRefusedEarly(t *testing.T) {
+	for _, test := range []struct {
+		status int
+		want   error
+	}{
+		{http.StatusRequestEntityTooLarge, lending.ErrTooLarge},
+		{http.StatusUnauthorized, lending.ErrUnauthorized},
+	} {
+		for _, size := range []int{lending.MaxDocument, -1} {
+			arrivals := 0
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				arrivals++
+				w.Header().Set("Connection", "close")
+				w.WriteHeader(test.status)
+			}))
+			t.Cleanup(server.Close)
+			client, err := lending.New(server.URL, lending.WithTokenSource(&renewable{}))
+			require.NoError(t, err)
+			content := bytes.NewReader(file(lending.MaxDocument))
+			doc := statement(content)
+			if size < 0 {
+				doc.Content = io.MultiReader(content)
+			}
+			doc.Progress = func(sent, _ int64) { t.Errorf("%d bytes were sent", sent) }
+			err = client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc)
+			require.ErrorIs(t, err, test.want)
+			assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
+			assert.Equal(t, lending.MaxDocument, content.Len(), "nothing was read")
+			assert.Equal(t, 1, arrivals)
+		}
+	}
+}
+
+// TestRefusalOfAnUploadIsNeverLost: the service refuses by status alone when it is asked,
+// keeps the connection as far as it says, and closes it or reads on. The refusal arrives
+// every time, nothing is sent after it, and the source of tokens learns of a 401.
+func TestRefusalOfAnUploadIsNeverLost(t *testing.T) {
+	const times = 30
+	for _, test := range []struct {
+		status int
+		want   error
+	}{{401, lending.ErrUnauthorized}, {417, nil}, {413, lending.ErrTooLarge}} {
+		for _, closes := range []bool{true, false} {
+			for _, foreign := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%d, closes=%t, foreign=%t", test.status, closes, foreign), func(t *testing.T) {
+					t.Parallel()
+					var inVain atomic.Int64
+					url := refuses(t, test.status, func(rest io.Reader) {
+						if !closes {
+							n, _ := io.Copy(io.Discard, rest)
+							inVain.Add(n)
+						}
+					})
+					source := &wire.Renewing{}
+					opts := []lending.Option{lending.WithTokenSource(source)}
+					if foreign {
+						transport := &http.Transport{ExpectContinueTimeout: time.Minute}
+						defer transport.CloseIdleConnections()
+						opts = append(opts, lending.WithHTTPClient(&http.Client{Transport: transport}))
+					}
+					client := wire.NewClient(t, url, opts...)
+					content := file(lending.MaxDocument)
+					ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+					defer cancel()
+					for range times {
+						err := client.Applications.SubmitBankStatement(ctx, uploadTo,
+							statement(bytes.NewReader(content)))
+						var failed *lending.Error
+						require.ErrorAs(t, err, &failed)
+						require.Equal(t, test.status, failed.StatusCode, "%v", err)
+						require.Equal(t, lending.OutcomeRejected, failed.Outcome)
+						if test.want != nil {
+							require.ErrorIs(t, err, test.want)
+						}
+					}
+					assert.Zero(t, inVain.Load(), "bytes sent after the refusal")
+					if test.status == http.StatusUnauthorized {
+						assert.EqualValues(t, times, source.Refused.Load())
+					}
+				})
+			}
+		}
+	}
+}
+
+// refuses is a service that answers each head with status and no body, and leaves the rest
+// to then before it closes the connection.
+func refuses(t *testing.T, status int, then func(io.Reader)) string {
+	t.Helper()
+	return "http://" + wire.ListenRaw(t, func(conn net.Conn) {
+		buffered := bufio.NewReader(conn)
+		if _, err := http.ReadRequest(buffered); err == nil {
+			_, _ = io.WriteString(conn, wire.RawReply(status, nil, ""))
+			then(buffered)
+		}
+	})
+}
+
+// renewable is a source of tokens that can always get another.
+type renewable struct{}
+
+func (*renewable) Token(context.Context) (lending.Token, error) {
+	return lending.Token{Value: lending.NewSecret("token")}, nil
+}
+func (*renewable) Invalidate(lending.Token) {}
+
+// TestUploadIsNotTakenForAcceptedBeforeItWasSent: whatever success the service answers
+// with before it has the whole document, it has not stored it.
+func TestUploadIsNotTakenForAcceptedBeforeItWasSent(t *testing.T) {
+	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		for _, early := range []struct {
+			status int
+			body   string
+		}{{204, ""}, {200, ""}, {200, "null"}, {200, "{oops"}, {200, "true"}, {201, "tru"}} {
+			t.Run(fmt.Sprintf("%s, %d %s", protocol, early.status, early.body), func(t *testing.T) {
+				server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					assert.Equal(t, protocol, r.Proto)
+					wire.Answer(early.status, early.body)(w, r)
+				}))
+				server.EnableHTTP2 = protocol == "HTTP/2.0"
+				server.StartTLS()
+				t.Cleanup(server.Close)
+				// It waits, lest the end of the connection overtakes the answer.
+				server.Client().Transport.(*http.Transport).ExpectContinueTimeout = time.Minute
+				var seen lending.Outcome
+				client := wire.NewClient(t, server.URL, lending.WithTokenSource(lending.StaticToken("t")),
+					lending.WithHTTPClient(server.Client()),
+					lending.WithObserver(func(_ context.Context, a lending.Attempt) { seen = a.Outcome }))
+				err := client.Applications.SubmitBankStatement(t.Context(), uploadTo,
+					statement(bytes.NewReader(file(lending.MaxDocument))))
+				require.ErrorContains(t, err, "answered before it had the whole document")
+				assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
+				assert.Equal(t, lending.OutcomeUnknown, seen)
+			})
+		}
+	}
+}
+
+// TestUploadThatGoesOnAfterAnEarlyAnswer: the transport may read the rest after it has
+// handed on the answer. The outcome does not change under way, and nothing of the
+// caller's is called once the upload has returned.
+func TestUploadThatGoesOnAfterAnEarlyAnswer(t *testing.T) {
+	var body io.Reader
+	transport := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+		body = r.Body
+		_, err := io.CopyN(io.Discard, body, 1000) // a part
+		assert.NoError(t, err)
+		return &http.Response{StatusCode: http.StatusNoContent, Header: http.Header{}, Body: http.NoBody}, nil
+	})
+	drain := false
+	observer := func(context.Context, lending.Attempt) {
+		if drain {
+			_, err := io.Copy(io.Discard, body)
+			assert.NoError(t, err)
+		}
+	}
+	client := wire.NewClient(t, "https://service.example", lending.WithTokenSource(lending.StaticToken("t")),
+		lending.WithHTTPClient(&http.Client{Transport: transport}), lending.WithObserver(observer))
+	for _, drain = range []bool{false, true} {
+		t.Run(fmt.Sprint(drain), func(t *testing.T) {
+			content := bytes.NewReader(file(100_000))
+			over := false
+			doc := statement(content)
+			doc.Progress = func(int64, int64) { assert.False(t, over) }
+			err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc)
+			over = true
+			require.ErrorContains(t, err, "answered before it had the whole document")
+			assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
+			if left := content.Len(); !drain {
+				n, err := body.Read(make([]byte, 1000))
+				assert.Zero(t, n)
+				require.Error(t, err)
+				assert.Equal(t, left, content.Len(), "it was read after the upload had returned")
+			}
+		})
+	}
+}
+
+// TestUploadAnsweredWithNothing: the whole document was sent, and the answer is none.
+func TestUploadAnsweredWithNothing(t *testing.T) {
+	for _, status := range []int{http.StatusOK, http.StatusNoContent} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				w.WriteHeader(status)
+			})
+			err := client.Applications.SubmitBankStatement(t.Context(), uploadTo,
+				statement(strings.NewReader("content")))
+			require.ErrorIs(t, err, lending.ErrNoContent)
+			assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
+		})
+	}
+}
+
+// rawService accepts connections, reads the head of a request from each and hands
+// them to handle.
+func rawService(t *testing.T, handle func(*net.TCPConn, *bufio.Reader, *http.Request)) *lending.Client {
+	t.Helper()
+	address := wire.ListenRaw(t, func(conn net.Conn) {
+		buffered := bufio.NewReader(conn)
+		if r, err := http.ReadRequest(buffered); err == nil {
+			if r.Header.Get("Expect") != "" {
+				_, _ = io.WriteString(conn, "HTTP/1.1 100 Continue\r\n\r\n")
+			}
+			handle(conn.(*net.TCPConn), buffered, r)
+		}
+	})
+	return wire.NewClient(t, "http://"+address, lending.WithTokenSource(lending.StaticToken("t")))
+}
+
+func TestUploadIsCutByTheService(t *testing.T) {
+	content := file(lending.MaxDocument)
+	whole := int64(len(content)+2)/3*4 + 2
+	for _, test := range []struct {
+		name    string
+		read    int64
+		outcome lending.Outcome
+	}{
+		{"at once", 0, lending.OutcomeNotSent},
+		{"in the middle", 1 << 20, lending.OutcomeNotSent},
+		{"after the last", whole, lending.OutcomeUnknown},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var arrivals atomic.Int32
+			client := rawService(t, func(conn *net.TCPConn, _ *bufio.Reader, r *http.Request) {
+				arrivals.Add(1)
+				_, _ = io.CopyN(io.Discard, r.Body, test.read)
+				_ = conn.SetLinger(0) // a reset
+			})
+			err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(bytes.NewReader(content)))
+			require.Error(t, err)
+			assert.Equal(t, test.outcome, lending.OutcomeOf(err), "%v", err)
+			assert.EqualValues(t, 1, arrivals.Load())
+		})
+	}
+}
+
+// pipeService is a client of a service at the other end of a pipe, for synctest.
+func pipeService(t *testing.T, handle func(conn net.Conn, r *http.Request)) *lending.Client {
+	t.Helper()
+	var serving sync.WaitGroup
+	t.Cleanup(serving.Wait)
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn,
+		error) {
+		near, far := net.Pipe()
+		serving.Go(func() {
+			defer far.Close()
+			if r, err := http.ReadRequest(bufio.NewReaderSize(far, 16)); err == nil {
+				handle(far, r)
+			}
+		})
+		return near, nil
+	}}
+	t.Cleanup(transport.CloseIdleConnections)
+	client, err := lending.New("http://localhost", lending.WithTokenSource(lending.StaticToken("t")),
+		lending.WithHTTPClient(&http.Client{Transport: transport}))
+	require.NoError(t, err)
+	return client
+}
+
+func TestUploadThatStalls(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		content int
+		read    int64
+		outcome lending.Outcome
+	}{
+		{"in the middle", 1 << 20, 100_000, lending.OutcomeNotSent},
+		{"before the answer", 1000, 1338, lending.OutcomeUnknown},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				gone := make(chan struct{})
+				client := pipeService(t, func(conn net.Conn, r *http.Request) {
+					_, _ = io.CopyN(io.Discard, r.Body, test.read)
+					<-gone
+				})
+				defer close(gone)
+				start := time.Now()
+				err := client.Applications.SubmitBankStatement(t.Context(), uploadTo,
+					statement(bytes.NewReader(file(test.content))))
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.ErrorContains(t, err, "no progress for 2m0s")
+				assert.Equal(t, test.outcome, lending.OutcomeOf(err))
+				assert.Equal(t, 2*time.Minute, time.Since(start))
+			})
+		})
+	}
+}
+
+// TestUploadToASlowServiceIsNotCut: the limit is on progress, not on the whole.
+func TestUploadToASlowServiceIsNotCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		content := file(1 << 20)
+		var got []byte
+		client := pipeService(t, func(conn net.Conn, r *http.Request) {
+			var body bytes.Buffer
+			for {
+				<-time.After(time.Minute) // 32 KiB a minute
+				if _, err := io.CopyN(&body, r.Body, 32<<10); err != nil {
+					break
+				}
+			}
+			_ = json.Unmarshal(body.Bytes(), &got)
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "+
+				"4\r\n\r\ntrue")
+		})
+		start := time.Now()
+		require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo,
+			statement(bytes.NewReader(content))))
+		assert.True(t, bytes.Equal(content, got))
+		assert.Greater(t, time.Since(start), 40*time.Minute)
+	})
+}
+
+func TestUploadAtOneByteASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		content := file(1000)
+		var got []byte
+		client := pipeService(t, func(conn net.Conn, r *http.Request) {
+			var body bytes.Buffer
+			for b := make([]byte, 1); ; {
+				<-time.After(time.Second)
+				if _, err := io.ReadFull(r.Body, b); err != nil {
+					break
+				}
+				body.WriteByte(b[0])
+			}
+			_ = json.Unmarshal(body.Bytes(), &got)
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "+
+				"4\r\n\r\ntrue")
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		require.NoError(t, client.Applications.SubmitBankStatement(ctx, uploadTo, statement(bytes.NewReader(content))))
+		assert.Equal(t, content, got)
+
+		ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		start := time.Now()
+		err := client.Applications.SubmitBankStatement(ctx, uploadTo, statement(bytes.NewReader(file(100_000))))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+		assert.Equal(t, time.Minute, time.Since(start))
+	})
+}
+
+// gate is a reader that blocks until it is opened.
+type gate struct {
+	entered, open chan struct{}
+	after         io.Reader
+}
+
+func (g *gate) Read(p []byte) (int, error) {
+	close(g.entered)
+	<-g.open
+	return g.after.Read(p)
+}
+
+// TestUploadIsCancelled while Content blocks: the call returns, and neither Content nor
+// Progress is called again.
+func TestUploadIsCancelled(t *testing.T) {
+	client, arrived := documents(t, "true")
+	ctx, cancel := context.WithCancel(t.Context())
+	blocked := &gate{make(chan struct{}), make(chan struct{}), strings.NewReader("late")}
+	after := bytes.NewReader(file(100_000))
+	var returned atomic.Bool
+	done := make(chan error)
+	go func() {
+		err := client.Applications.SubmitBankStatement(ctx, uploadTo, lending.Document{
+			Name: "f", Content: io.MultiReader(strings.NewReader("first"), blocked, after),
+			Progress: func(int64, int64) { assert.False(t, returned.Load()) },
+		})
+		returned.Store(true)
+		done <- err
+	}()
+	<-blocked.entered
+	cancel()
+	err := <-done
+	require.ErrorIs(t, err, context.Canceled)
+	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+	close(blocked.open)
+	got := <-arrived
+	require.Error(t, got.err)
+}
+
+// TestUploadThatCannotConnectLeavesItsContent: a file that is not sent is not read either,
+// although it is read ahead of what is sent.
+func TestUploadThatCannotConnectLeavesItsContent(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	client := wire.NewClient(t, "http://"+listener.Addr().String(), lending.WithTokenSource(lending.StaticToken("t")))
+	content := strings.NewReader("content")
+	err = client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(readerFunc(content.Read)))
+	require.ErrorContains(t, err, "cannot connect")
+	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+	assert.EqualValues(t, content.Size(), content.Len())
+}
+
+func TestUploadReportsItsProgress(t *testing.T) {
+	client, arrived := documents(t, "true")
+	const size = 1_000_000
+	for _, known := range []bool{true, false} {
+		t.Run(fmt.Sprint(known), func(t *testing.T) {
+			var content io.Reader = bytes.NewReader(file(size))
+			total := int64(size)
+			if !known {
+				content, total = io.MultiReader(content), 0
+			}
+			var steps []int64 // without a lock: calls come one at a time, before the upload returns
+			require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, lending.Document{
+				Name: "f", Content: content,
+				Progress: func(sent, of int64) {
+					require.Equal(t, total, of)
+					steps = append(steps, sent)
+				},
+			}))
+			<-arrived
+			require.NotEmpty(t, steps)
+			assert.IsIncreasing(t, steps)
+			assert.EqualValues(t, size, steps[len(steps)-1])
+			assert.Greater(t, len(steps), 30)
+			assert.Less(t, len(steps), 400, "it is cheap")
+		})
+	}
+}
+
+// TestUploadThroughATransportThatTakesLittle: whatever a transport asks for at a time, it gets
+// the whole, and Progress tells no more than it has.
+func TestUploadThroughATransportThatTakesLittle(t *testing.T) {
+	var body []byte
+	transport := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+		for p := make([]byte, 1000); ; {
+			n, err := r.Body.Read(p)
+			body = append(body, p[:n]...)
+			if err != nil {
+				assert.Equal(t, io.EOF, err)
+				break
+			}
+		}
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}},
+			Body: io.NopCloser(strings.NewReader("true"))}, nil
+	})
+	client := wire.NewClient(t, "https://service.example", lending.WithTokenSource(lending.StaticToken("t")),
+		lending.WithHTTPClient(&http.Client{Transport: transport}))
+	content := file(100_000)
+	doc := statement(readerFunc(bytes.NewReader(content).Read))
+	told := int64(0)
+	doc.Progress = func(sent, _ int64) {
+		assert.LessOrEqual(t, (sent+2)/3*4, int64(len(body))+1000)
+		told = sent
+	}
+	require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc))
+	var got []byte
+	require.NoError(t, json.Unmarshal(body, &got))
+	assert.True(t, bytes.Equal(content, got))
+	assert.EqualValues(t, len(content), told)
+}
+
+func TestUploadHandsOnAPanic(t *testing.T) {
+	client, arrived := documents(t, "true")
+	for _, test := range []struct {
+		name string
+		doc  lending.Document
+	}{
+		{"content", lending.Document{Name: "f", Content: io.MultiReader(strings.NewReader("first"),
+			readerFunc(func([]byte) (int, error) { panic("mine") }))}},
+		{"progress", lending.Document{Name: "f", Content: strings.NewReader("first"),
+			Progress: func(int64, int64) { panic("mine") }}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			assert.PanicsWithValue(t, "mine", func() {
+				_ = client.Applications.SubmitBankStatement(t.Context(), uploadTo, test.doc)
+			})
+			got := <-arrived
+			require.Error(t, got.err)
+		})
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+func TestUploadsAtTheSameTime(t *testing.T) {
+	client, arrived := documents(t, "true")
+	var uploads sync.WaitGroup
+	for i := range 8 {
+		uploads.Go(func() {
+			content := bytes.Repeat([]byte{byte(i)}, 100_000+i)
+			assert.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo,
+				statement(bytes.NewReader(content))))
+		})
+	}
+	seen := map[byte]bool{}
+	for range 8 {
+		got := <-arrived
+		require.NoError(t, got.err)
+		i := got.content[0]
+		seen[i] = true
+		assert.True(t, bytes.Equal(bytes.Repeat([]byte{i}, 100_000+int(i)), got.content))
+	}
+	uploads.Wait()
+	assert.Len(t, seen, 8)
+}
+
+// TestUploadTakesLittleMemory holds the limits of an upload of 15 MiB: 210
+// allocations, those of its connection and of the service included, and half a MiB of
+// heap at any time.
+func TestUploadTakesLittleMemory(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		wire.Answer(http.StatusOK, "true")(w, r)
+	}))
+	defer server.Close()
+	client := wire.NewClient(t, server.URL, lending.WithTokenSource(lending.StaticToken("test-token")))
+	content := bytes.NewReader(file(lending.MaxDocument))
+	const chunks = 4*lending.MaxDocument/3/(32<<10) + 1 // net/http allocates for the head of each
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	heap := func() uint64 {
+		metrics.Read(sample)
+		return sample[0].Value.Uint64()
+	}
+	for _, test := range []struct {
+		name        string
+		doc         lending.Document
+		allocations float64
+	}{
+		{"bytes.Reader", statement(content), 210},
+		{"plain, with size", lending.Document{Name: "f", Content: readerFunc(content.Read), Size: lending.MaxDocument},
+			210},
+		{"plain", statement(readerFunc(content.Read)), 210 + chunks},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			upload := func(progress func(int64, int64)) {
+				_, _ = content.Seek(0, io.SeekStart)
+				doc := test.doc
+				doc.Progress = progress
+				require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc))
+			}
+			if !race.Enabled {
+				assert.LessOrEqual(t, testing.AllocsPerRun(20, func() { upload(nil) }), test.allocations)
+			}
+			runtime.GC()
+			before, peak := heap(), uint64(0)
+			upload(func(int64, int64) { peak = max(peak, heap()) })
+			require.NotZero(t, peak)
+			assert.LessOrEqual(t, int64(peak)-int64(before), int64(512<<10))
+		})
+	}
+}
+
+// TestUploadFromABoastfulReader: a count that cannot be is a failure of the reader.
+func TestUploadFromABoastfulReader(t *testing.T) {
+	client, arrived := documents(t, "true")
+	for _, excess := range []int{1, 1 << 20, math.MinInt} {
+		t.Run(fmt.Sprint(excess), func(t *testing.T) {
+			boastful := readerFunc(func(p []byte) (int, error) { return len(p) + excess, nil })
+			err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, statement(boastful))
+			require.ErrorContains(t, err, "the document could not be read after 0 bytes")
+			assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+			require.Error(t, (<-arrived).err)
+		})
+	}
+}
+
+// TestUploadEndsItsReader: the goroutine that reads ends with the upload, although the
+// deadline is far away: one that is taken, and one that is refused before all of it was read.
+func TestUploadEndsItsReader(t *testing.T) {
+	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if n, _ := io.CopyN(io.Discard, r.Body, 1000); n == 1000 {
+			wire.Answer(http.StatusBadRequest, `{}`)(w, r)
+			return
+		}
+		wire.Answer(http.StatusOK, "true")(w, r)
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	upload := func() {
+		content := readerFunc(strings.NewReader("content").Read)
+		require.NoError(t, client.Applications.SubmitBankStatement(ctx, uploadTo, statement(content)))
+		content = bytes.NewReader(file(1 << 20)).Read
+		err := client.Applications.SubmitBankStatement(ctx, uploadTo, statement(content))
+		require.Error(t, err)
+	}
+	upload()
+	base := runtime.NumGoroutine()
+	for range 20 {
+		upload()
+	}
+	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= base+5 }, 5*time.Second, 10*time.Millisecond)
+}
+
+var (
+	uploadTo    = lending.ApplicationID(uuid.MustParse("11111111-2222-3333-4444-555555555555"))
+	requirement = lending.RequirementID(uuid.MustParse("66666666-7777-8888-9999-000000000000"))
+)
+
+// file returns the first n of shared bytes, of which no two neighbours are the same.
+func file(n int) []byte { return pattern()[:n:n] }
+
+var pattern = sync.OnceValue(func() []byte {
+	b := make([]byte, lending.MaxDocument+2)
+	for i := range b {
+		b[i] = byte(i*7 + i>>8)
+	}
+	return b
+})
+
+// received is a document as it arrived.
+type received struct {
+	path, query, contentType, expect string
+	length                           int64
+	content                          []byte
+	err                              error // of reading the body as a JSON string of base64
+}
+
+// documents answers every upload with the answer and sends what arrived.
+func documents(t *testing.T, answer string) (*lending.Client, <-chan received) {
+	t.Helper()
+	arrived := make(chan received, 16)
+	client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		got := received{
+			path: r.URL.Path, query: r.URL.RawQuery, length: r.ContentLength,
+			contentType: r.Header.Get("Content-Type"), expect: r.Header.Get("Expect"),
+		}
+		body, err := io.ReadAll(r.Body)
+		if err == nil {
+			err = json.Unmarshal(body, &got.content)
+		}
+		got.err = err
+		arrived <- got
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, answer)
+	})
+	return client, arrived
+}
+
+func TestUploadRoutes(t *testing.T) {
+	client, arrived := documents(t, "true")
+	ctx := t.Context()
+	doc := func() lending.Document {
+		return lending.Document{Name: "March & April.pdf", Content: strings.NewReader("statement")}
+	}
+
+	require.NoError(t, client.Applications.SubmitBankStatement(ctx, uploadTo, doc()))
+	got := <-arrived
+	require.NoError(t, got.err)
+	assert.Equal(t, "/api/Application/submit-bankstatement-document/"+uploadTo.String(), got.path)
+	assert.Equal(t, "fileName=March+%26+April.pdf", got.query)
+	assert.Equal(t, "statement", string(got.content))
+	assert.Equal(t, "application/json", got.contentType)
+	assert.EqualValues(t, 14, got.length)
+
+	require.NoError(t, client.Approval.SubmitRequiredDocument(ctx, uploadTo, requirement, "VoidedCheck", doc()))
+	got = <-arrived
+	assert.Equal(t, "/api/ApplicationApproval/submit-required-document/"+uploadTo.String(), got.path)
+	assert.Equal(t, "supportingDocumentId="+requirement.String()+"&fileType=VoidedCheck&fileName=March+%26+April.pdf",
+		got.query)
+	assert.Equal(t, "statement", string(got.content))
+
+	require.NoError(t, client.Approval.SubmitDocument(ctx, uploadTo, "Other", doc()))
+	got = <-arrived
+	assert.Equal(t, "/api/ApplicationApproval/submit-document/"+uploadTo.String(), got.path)
+	assert.Equal(t, "fileType=Other&fileName=March+%26+April.pdf", got.query)
+	assert.Equal(t, "statement", string(got.content))
+}
+
+func TestUploadIsByteExact(t *testing.T) {
+	client, arrived := documents(t, "true")
+	sizes := []int{1, 2, 3, 4, 24 << 10, 300_001, lending.MaxDocument, lending.MaxDocument - 1}
+	if race.Enabled { // which reads each byte ten times as slowly
+		sizes = sizes[:7]
+	}
+	for _, size := range sizes {
+		content := file(size)
+		for _, test := range []struct {
+			name   string
+			reader io.Reader
+		}{
+			{"known size", bytes.NewReader(content)},
+			{"unknown size", io.MultiReader(bytes.NewReader(content))},
+		} {
+			err := client.Applications.SubmitBankStatement(t.Context(), uploadTo,
+				lending.Document{Name: "f", Content: test.reader})
+			require.NoError(t, err)
+			got := <-arrived
+			require.NoError(t, got.err)
+			require.True(t, bytes.Equal(content, got.content), "%d bytes, %s", size, test.name)
+			if test.name == "known size" {
+				require.EqualValues(t, (size+2)/3*4+2, got.length)
+			} else {
+				require.EqualValues(t, -1, got.length)
+			}
+			require.Equal(t, test.name == "unknown size" || size > 256<<10, got.expect == "100-continue")
+		}
+	}
+}
+
+func TestDocumentKnowsItsNameAndSize(t *testing.T) {
+	client, arrived := documents(t, "true")
+	path := filepath.Join(t.TempDir(), "statement.pdf")
+	require.NoError(t, os.WriteFile(path, []byte("0123456789"), 0o600))
+	osFile, err := os.Open(path)
+	require.NoError(t, err)
+	defer osFile.Close()
+	_, err = osFile.Seek(4, io.SeekStart)
+	require.NoError(t, err)
+	fsFile, err := fstest.MapFS{"dir/contract.pdf": {Data: []byte("contract")}}.Open("dir/contract.pdf")
+	require.NoError(t, err)
+	pipe, writer, err := os.Pipe()
+	require.NoError(t, err)
+	_, err = writer.WriteString("from a pipe")
+	require.NoError(t, err)
+	require.NoError(t, writer.Close())
+	half := bytes.NewBufferString("half read")
+	_ = half.Next(5)
+	section := io.NewSectionReader(strings.NewReader("a section of it"), 2, 7)
+	_, err = section.Seek(2, io.SeekStart)
+	require.NoError(t, err)
+	part := multipartFile(t, "a part")
+
+	for _, test := range []struct {
+		doc           lending.Document
+		name, content string
+		length        int64
+	}{
+		{lending.Document{Content: osFile}, "statement.pdf", "456789", 10},
+		{lending.Document{Content: fsFile}, "contract.pdf", "contract", 14},
+		{lending.Document{Content: pipe, Name: "piped"}, "piped", "from a pipe", -1},
+		{lending.Document{Content: half, Name: "half"}, "half", "read", 10},
+		{lending.Document{Content: section, Name: "section"}, "section", "ction", 10},
+		{lending.Document{Content: part, Name: "part"}, "part", "a part", 10},
+		{lending.Document{Content: boxed{strings.NewReader("boxed"), 99}, Name: "boxed"}, "boxed", "boxed", -1},
+		{lending.Document{Content: strings.NewReader("s"), Name: "s"}, "s", "s", 6},
+		{lending.Document{Content: iotest.HalfReader(strings.NewReader("known")), Name: "known", Size: 5}, "known",
+			"known", 10},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, test.doc))
+			got := <-arrived
+			require.NoError(t, got.err)
+			assert.Equal(t, "fileName="+test.name, got.query)
+			assert.Equal(t, test.content, string(got.content))
+			assert.Equal(t, test.length, got.length)
+		})
+	}
+}
+
+// boxed has a Len that is not the number of its bytes, as a list's is not.
+type boxed struct {
+	io.Reader
+	n int
+}
+
+func (b boxed) Len() int { return b.n }
+
+// multipartFile is a file as a form brings it.
+func multipartFile(t *testing.T, content string) multipart.File {
+	t.Helper()
+	var form bytes.Buffer
+	w := multipart.NewWriter(&form)
+	part, err := w.CreateFormFile("file", "part.pdf")
+	require.NoError(t, err)
+	_, err = io.WriteString(part, content)
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	r, err := multipart.NewReader(&form, w.Boundary()).ReadForm(1 << 20)
+	require.NoError(t, err)
+	file, err := r.File["file"][0].Open()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = file.Close() })
+	return file
+}

@@ -1,0 +1,36 @@
+package guarantees_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+)
+
+// BenchmarkKeyedCommand sends commands with a key, whose journal is in memory. The floor is
+// the same command without one.
+func BenchmarkKeyedCommand(b *testing.B) {
+	server := httptest.NewServer(wire.Answer(http.StatusOK, "true"))
+	defer server.Close()
+	client, err := lending.New(server.URL, lending.WithTokenSource(lending.StaticToken("test-token")),
+		lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil))))
+	require.NoError(b, err)
+	defer client.Close()
+	n := 0
+	versus(b,
+		func() error { return client.Applications.Cancel(background, catalog.Application) },
+		func() error {
+			n++
+			return client.Applications.Cancel(lending.WithIdempotencyKey(background, fmt.Sprint("order-", n)),
+				catalog.Application)
+		})
+}

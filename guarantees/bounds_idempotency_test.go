@@ -1,0 +1,96 @@
+package guarantees_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/race"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+)
+
+// TestWithoutAKeyNothingIsAllocated holds that a journal costs a command nothing that has no
+// key. The limit is what the command took before there were journals.
+func TestWithoutAKeyNothingIsAllocated(t *testing.T) {
+	if race.Enabled {
+		t.Skip("the race detector changes how much is allocated")
+	}
+	allocated := func(opts ...lending.Option) float64 {
+		client, err := lending.New("https://service.example",
+			append(opts, lending.WithTokenSource(lending.StaticToken("test-token")),
+				lending.WithHTTPClient(&http.Client{Transport: always("true")}))...)
+		require.NoError(t, err)
+		defer client.Close()
+		return testing.AllocsPerRun(500, func() {
+			require.NoError(t, client.Applications.Cancel(background, catalog.Application))
+		})
+	}
+	without := allocated()
+	assert.LessOrEqual(t, without, 27.0, "a command")
+	assert.LessOrEqual(t, allocated(lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil)))),
+		without, "beside a journal")
+}
+
+// countedJournal counts what a journal asks of its store.
+type countedJournal struct {
+	store.Store
+	loads, saves, lists atomic.Int64
+}
+
+func (c *countedJournal) Load(ctx context.Context, key string) (*store.Entry, error) {
+	c.loads.Add(1)
+	return c.Store.Load(ctx, key)
+}
+
+func (c *countedJournal) Save(ctx context.Context, entry store.Entry) error {
+	c.saves.Add(1)
+	return c.Store.Save(ctx, entry)
+}
+
+func (c *countedJournal) List(ctx context.Context, filter store.Filter) ([]store.Entry, error) {
+	c.lists.Add(1)
+	return c.Store.List(ctx, filter)
+}
+
+// TestKeyCostsTwoWrites holds that a command with a key writes once before it is sent and
+// once after, whether it is accepted, refused or lost, and that a replay writes nothing.
+func TestKeyCostsTwoWrites(t *testing.T) {
+	t.Parallel()
+	entries := &countedJournal{Store: store.NewMemory()}
+	costs := func(client *lending.Client, id lending.ApplicationID, loads, saves int64) {
+		t.Helper()
+		entries.loads.Store(0)
+		entries.saves.Store(0)
+		_ = client.Applications.Cancel(lending.WithIdempotencyKey(t.Context(), id.String()), id)
+		assert.Equal(t, loads, entries.loads.Load(), "reads of the store")
+		assert.Equal(t, saves, entries.saves.Load(), "writes to the store")
+		assert.Zero(t, entries.lists.Load())
+	}
+	for _, status := range []int{http.StatusOK, http.StatusBadRequest, http.StatusInternalServerError} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			id := lending.ApplicationID(uuid.New())
+			server := httptest.NewServer(wire.Answer(status, "true"))
+			client, err := lending.New(server.URL, lending.WithTokenSource(lending.StaticToken("test-token")),
+				lending.WithIdempotency(fake.Must(idempotency.NewLog(entries, nil))))
+			require.NoError(t, err)
+			costs(client, id, 1, 2)
+			if status == http.StatusOK {
+				costs(client, id, 1, 0)
+			}
+			_ = client.Close()
+			server.Close()
+		})
+	}
+}

@@ -1,0 +1,378 @@
+package idempotency_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// order is what a partner wants, at a service that has its customer, application and loan.
+type order struct {
+	service     *lendingtest.Service
+	customer    lending.CustomerID
+	application lending.ApplicationID // with bank data
+	offered     lending.ApplicationID // with an offer
+	loan        lending.LoanID
+	withdrawal  *lending.InvoiceWithdrawal // that waits for its password; nil for none
+}
+
+func newOrder(service *lendingtest.Service) order {
+	customer := service.AddCustomer(lendingtest.Customer{Email: "order@example.com"})
+	loan := service.AddLoan(lendingtest.Loan{CustomerID: customer.ID})
+	application := func() lending.ApplicationID {
+		added := service.AddApplication(lendingtest.Application{CustomerID: customer.ID})
+		return fake.Must(lending.ParseApplicationID(added.ID))
+	}
+	return order{
+		service: service, customer: fake.Must(lending.ParseCustomerID(customer.ID)),
+		application: application(), offered: application(), loan: fake.Must(lending.ParseLoanID(loan.ID)),
+	}
+}
+
+func (o order) request() lending.ApplicationRequest {
+	return lending.ApplicationRequest{CustomerID: o.customer, BusinessName: "B", BusinessZip: "94105"}
+}
+
+// settles has commands whose answer is lost although they were executed, and what the next
+// call with the key comes to: an answer, nothing for an answer that no read rebuilds.
+var settles = map[string]struct {
+	route string
+	call  func(context.Context, *lending.Client, order) (string, error)
+	id    func(lendingtest.Snapshot) string // the answer; nil if it is lost
+}{
+	"Applications.CreateCustomer": {
+		fake.CreateRoute,
+		func(ctx context.Context, c *lending.Client, _ order) (string, error) {
+			customer, err := c.Applications.CreateCustomer(ctx, fake.Ada())
+			if err != nil {
+				return "", err
+			}
+			return customer.ID.String(), nil
+		},
+		func(s lendingtest.Snapshot) string { return s.Customers[len(s.Customers)-1].ID },
+	},
+	"Applications.Create": {
+		"POST /api/Application/create-application",
+		func(ctx context.Context, c *lending.Client, o order) (string, error) {
+			id, err := c.Applications.Create(ctx, o.request(), nil)
+			return id.String(), err
+		},
+		func(s lendingtest.Snapshot) string { return s.Applications[len(s.Applications)-1].ID },
+	},
+	"Applications.Process": {
+		fake.ProcessRoute,
+		func(ctx context.Context, c *lending.Client, o order) (string, error) {
+			id, err := c.Applications.Process(ctx, o.application)
+			return id.String(), err
+		},
+		func(s lendingtest.Snapshot) string { return s.Applications[1].Offer.ID },
+	},
+	"Bulk.CreateCustomers": {
+		"POST /api/ApplicationBulk/create-customers",
+		func(ctx context.Context, c *lending.Client, _ order) (string, error) {
+			other := fake.Ada()
+			other.Email = "grace@example.com"
+			_, err := c.Bulk.CreateCustomers(ctx, []lending.UserRequest{fake.Ada(), other})
+			return "", err
+		},
+		nil,
+	},
+	"Bulk.CreateApplications": {
+		"POST /api/ApplicationBulk/create-applications",
+		func(ctx context.Context, c *lending.Client, o order) (string, error) {
+			_, err := c.Bulk.CreateApplications(ctx, []lending.ApplicationRequest{o.request(), o.request()})
+			return "", err
+		},
+		nil,
+	},
+	"Approval.AddPrimaryApplicantDetails": {
+		"POST /api/ApplicationApproval/add-primary-applicant-details/{applicationId}",
+		func(ctx context.Context, c *lending.Client, o order) (string, error) {
+			return "", c.Approval.AddPrimaryApplicantDetails(ctx, o.offered,
+				lending.PrimaryApplicantRequest{Extra: catalog.Unpublished{"firstName": "Ada"}})
+		},
+		func(lendingtest.Snapshot) string { return "" },
+	},
+	"Webhooks.Unregister": {
+		"POST /api/Webhook/unregister",
+		func(ctx context.Context, c *lending.Client, o order) (string, error) {
+			return "", c.Webhooks.Unregister(ctx, lending.ForCustomer(o.customer),
+				lending.WebhookSubscription{WebhookURI: "https://receiver.invalid/"})
+		},
+		func(lendingtest.Snapshot) string { return "" },
+	},
+	"Loans.ConfirmInvoiceWithdrawal": {
+		"POST /api/Loan/confirm-withdrawal-invoice/{loanId}",
+		func(ctx context.Context, c *lending.Client, o order) (string, error) {
+			_, err := c.Loans.ConfirmInvoiceWithdrawal(ctx, *o.withdrawal,
+				lending.WithdrawInvoiceRequestData{DateUTC: catalog.Date,
+					OTP: lending.NewSecret(o.service.OTP(o.loan.String()))})
+			return "", err
+		},
+		nil,
+	},
+}
+
+func TestALostAnswerIsFoundOut(t *testing.T) {
+	for name, test := range settles {
+		t.Run(name, func(t *testing.T) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+				o, client := newOrder(service), process()
+				prepareOrder(t, client, &o)
+				before := service.Executed(test.route)
+				service.Fail(test.route, lendingtest.Fault{ResetAfter: true})
+				ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
+				_, err := test.call(ctx, client, o)
+				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+				for range 2 {
+					answer, err := test.call(ctx, process(), o)
+					if test.id == nil {
+						require.ErrorIs(t, err, idempotency.ErrAnswerLost)
+						assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
+						continue
+					}
+					require.NoError(t, err)
+					assert.Equal(t, test.id(service.Snapshot()), answer)
+				}
+				assert.Equal(t, before+1, service.Executed(test.route))
+			})
+		})
+	}
+}
+
+// prepareOrder does what the commands of settles need.
+func prepareOrder(t *testing.T, client *lending.Client, o *order) {
+	t.Helper()
+	ctx := t.Context()
+	for _, id := range []lending.ApplicationID{o.application, o.offered} {
+		fake.Must(client.Applications.AddOrUpdateBankingData(ctx, id,
+			fake.AccountsWith(fake.Booked("2026-08-03", "Invoice", "12500.00")), nil))
+	}
+	fake.Must(client.Applications.Process(ctx, o.offered))
+	require.NoError(t, client.Approval.AddCompanyDetails(ctx, o.offered,
+		lending.CompanyDataRequest{Extra: catalog.Unpublished{"name": "Lovelace Analytics"}}))
+	require.NoError(t, client.Webhooks.Register(ctx, lending.ForCustomer(o.customer),
+		lending.WebhookSubscription{WebhookURI: "https://receiver.invalid/"}))
+	loan := fake.Must(client.Loans.Get(ctx, o.loan))
+	fake.Must(client.Calculation.Invoice(ctx, loan.ApplicationID, fake.Invoice()))
+	o.withdrawal = fake.Must(client.Loans.WithdrawInvoice(ctx, o.loan,
+		lending.InvoiceWithdrawalRequest{Calculation: *fake.Invoice()}))
+}
+
+// TestSomebodyElseAtTheSameList leaves to a person what two can have done.
+func TestSomebodyElseAtTheSameList(t *testing.T) {
+	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
+		log *idempotency.Log) {
+		o, client := newOrder(service), process()
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
+		ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
+		_, err := client.Applications.Create(ctx, o.request(), nil)
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		other := fake.Must(client.Applications.Create(t.Context(), o.request(), nil)) // without a key
+		_, err = client.Applications.Create(ctx, o.request(), nil)
+		require.ErrorIs(t, err, idempotency.ErrNeedsReview)
+		assert.Contains(t, err.Error(), "there are 5 records where there were 3")
+
+		ours := idempotency.Happened(other) // says a person, who is wrong; it is believed
+		require.NoError(t, log.Resolve(t.Context(), "the/key",
+			idempotency.Resolution{By: "ada", Why: "seen on the page", Verdict: ours}))
+		id, err := client.Applications.Create(ctx, o.request(), nil)
+		require.NoError(t, err)
+		assert.Equal(t, other, id)
+		assert.Equal(t, 2, service.Executed(createApplicationRoute))
+	})
+}
+
+// TestWhatWasThereBeforeDecidesNothing is a customer who was there already.
+func TestWhatWasThereBeforeDecidesNothing(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		client, user := process(), fake.Ada()
+		service.AddCustomer(lendingtest.Customer{Email: user.Email})
+		service.Fail(fake.CreateRoute, lendingtest.Fault{ResetBefore: true})
+		ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
+		_, err := client.Applications.CreateCustomer(ctx, user)
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		bubble.Elapse(maxLateness)
+		_, err = client.Applications.CreateCustomer(ctx, user)
+		require.ErrorIs(t, err, idempotency.ErrNeedsReview)
+	})
+}
+
+// TestABatchForSeveralCustomersIsLeftToAPerson since no one scope holds it.
+func TestABatchForSeveralCustomersIsLeftToAPerson(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		o, client := newOrder(service), process()
+		other := o.request()
+		grace := service.AddCustomer(lendingtest.Customer{Email: "grace@example.com"})
+		other.CustomerID = fake.Must(lending.ParseCustomerID(grace.ID))
+		service.Fail("POST /api/ApplicationBulk/create-applications", lendingtest.Fault{ResetAfter: true})
+		ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
+		for _, want := range []error{lending.ErrOutcomeUnknown, idempotency.ErrNeedsReview} {
+			_, err := client.Bulk.CreateApplications(ctx, []lending.ApplicationRequest{o.request(), other})
+			require.ErrorIs(t, err, want)
+		}
+	})
+}
+
+// TestCommandsThatHideEachOther are refused while one of them is unsettled.
+func TestCommandsThatHideEachOther(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		o, client := newOrder(service), process()
+		service.Fail("POST /api/Application/create-application", lendingtest.Fault{ResetBefore: true})
+		first, second := lending.WithIdempotencyKey(t.Context(), "order-1"),
+			lending.WithIdempotencyKey(t.Context(), "order-2")
+		_, err := client.Applications.Create(first, o.request(), nil)
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		_, err = process().Applications.Create(second, o.request(), nil)
+		require.ErrorIs(t, err, idempotency.ErrLocked)
+		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+		var refused *idempotency.Error
+		require.ErrorAs(t, err, &refused)
+		assert.Equal(t, "order-1", refused.Held)
+		assert.Equal(t, "order-2", refused.Key)
+		bubble.Elapse(maxLateness)
+		fake.Must(client.Applications.Create(first, o.request(), nil))
+		fake.Must(client.Applications.Create(second, o.request(), nil))
+		assert.Len(t, service.Snapshot().Applications, 5)
+	})
+}
+
+// TestAnOldValueDoesNotComeBack is a value that was set, its answer lost, set again, and
+// could be set a third time when the first command is executed late: a newer one waits.
+func TestAnOldValueDoesNotComeBack(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		o, client := newOrder(service), process()
+		service.Fail("GET /api/Application/update-application-name/{applicationId}",
+			lendingtest.Fault{Late: maxLateness - time.Second})
+		older, newer := lending.WithIdempotencyKey(t.Context(), "name-1"),
+			lending.WithIdempotencyKey(t.Context(), "name-2")
+		_, err := client.Applications.UpdateName(older, o.application, "Old")
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		fake.Must(client.Applications.UpdateName(older, o.application, "Old"))
+		for {
+			_, err := client.Applications.UpdateName(newer, o.application, "New")
+			if err == nil {
+				break
+			}
+			require.ErrorIs(t, err, idempotency.ErrLocked)
+			var failed *lending.Error
+			require.ErrorAs(t, err, &failed)
+			require.Positive(t, failed.RetryAfter)
+			bubble.Elapse(failed.RetryAfter)
+		}
+		bubble.Elapse(2 * maxLateness)
+		assert.Equal(t, "New", service.Snapshot().Applications[1].BusinessName)
+	})
+}
+
+// TestSettleWithKnowsMore is a caller who finds his order by a number that he sent along.
+func TestSettleWithKnowsMore(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		o, client := newOrder(service), process()
+		request := o.request()
+		request.ExtraInformation = map[string]string{"order": "42"}
+		look := withCheck(func(ctx context.Context) (idempotency.Verdict, error) {
+			list, err := client.Applications.ListByCustomer(ctx, o.customer)
+			for _, application := range list {
+				var mine struct {
+					ID               lending.ApplicationID
+					ExtraInformation map[string]string
+				}
+				if err := application.Decode(&mine); err != nil {
+					return idempotency.Verdict{}, err
+				}
+				if mine.ExtraInformation["order"] == "42" {
+					return idempotency.Happened(mine.ID), nil
+				}
+			}
+			return idempotency.NotHappened(), err
+		})
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
+		ctx := withKey(t.Context(), "order-42", look)
+		_, err := client.Applications.Create(ctx, request, nil)
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		_, err = client.Applications.Create(ctx, request, nil)
+		require.ErrorIs(t, err, idempotency.ErrInDoubt)
+		bubble.Elapse(maxLateness)
+		_, err = client.Applications.Create(ctx, request, nil)
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		fake.Must(client.Applications.Create(t.Context(), o.request(), nil)) // somebody else
+		id, err := client.Applications.Create(ctx, request, nil)
+		require.NoError(t, err)
+		assert.Equal(t, service.Snapshot().Applications[3].ID, id.String())
+		assert.Equal(t, 2, service.Executed(createApplicationRoute))
+	})
+}
+
+// TestUploadsAreToldApart by name, size and, where the content can be read twice, by it.
+func TestUploadsAreToldApart(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		o, client := newOrder(service), process()
+		const submit = "POST /api/Application/submit-bankstatement-document/{applicationId}"
+		upload := func(document lending.Document) error {
+			return client.Applications.SubmitBankStatement(lending.WithIdempotencyKey(t.Context(), "statement"),
+				o.application, document)
+		}
+		file := strings.NewReader("xx%PDF-1.7")
+		_, _ = file.Seek(2, 0)
+		require.NoError(t, upload(lending.Document{Name: "a.pdf", Content: file}))
+		require.NoError(t, upload(lending.Document{Name: "a.pdf", Content: bytes.NewBufferString("%PDF-1.7")}),
+			"the same content, from elsewhere")
+		assert.Equal(t, 1, service.Executed(submit))
+		for _, other := range []lending.Document{
+			{Name: "b.pdf", Content: strings.NewReader("%PDF-1.7")},
+			{Name: "a.pdf", Content: strings.NewReader("%PDF-1.8")},
+			{Name: "a.pdf", Content: strings.NewReader("%PDF-1.7 ")},
+		} {
+			require.ErrorAs(t, upload(other), new(*lending.ArgumentError))
+		}
+		assert.Equal(t, 1, service.Executed(submit))
+	})
+}
+
+// stuck is a document whose Read does not come back by itself.
+type stuck struct {
+	*strings.Reader
+	read func()
+}
+
+func (s stuck) Read([]byte) (int, error) { s.read(); return 0, io.EOF }
+
+// TestADocumentThatCannotBeReadTwiceIsNotSent since it cannot be told from another.
+func TestADocumentThatCannotBeReadTwiceIsNotSent(t *testing.T) {
+	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
+		o := newOrder(service)
+		ctx, cancel := context.WithCancel(t.Context())
+		goOn := make(chan struct{})
+		defer close(goOn)
+		for _, content := range []stuck{
+			{strings.NewReader("%PDF"), func() { cancel(); <-goOn }},
+			{strings.NewReader("%PDF"), func() { panic("of a caller's reader") }},
+		} {
+			err := client.Applications.SubmitBankStatement(lending.WithIdempotencyKey(ctx, "statement"), o.application,
+				lending.Document{Name: "a.pdf", Content: content})
+			require.ErrorContains(t, err, "the request cannot be read twice")
+			assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+			ctx = t.Context()
+		}
+		require.ErrorAs(t, client.Applications.SubmitBankStatement(lending.WithIdempotencyKey(ctx, "statement"),
+			o.application,
+			lending.Document{Name: "a.pdf", Content: stuck{strings.NewReader("%PDF"), func() { panic("again") }}}),
+			new(*lending.PanicError))
+		assert.Empty(t, service.Snapshot().Applications[1].Documents)
+	})
+}

@@ -1,0 +1,336 @@
+package idempotency_test
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+const updateName = "GET /api/Application/update-application-name/{applicationId}"
+
+// TestARefusalOfTheSecondTimeSettlesNothing: what was sent, lost its answer and is sent
+// again may have happened the first time, or happen yet, whatever becomes of the second.
+func TestARefusalOfTheSecondTimeSettlesNothing(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		second func(*lendingtest.Service) lending.Option
+	}{
+		{"refused", refusesName(http.StatusBadRequest)},
+		{"without a token", refusesName(http.StatusUnauthorized)},
+		{"too often", refusesName(http.StatusTooManyRequests)},
+		{"no connection", func(service *lendingtest.Service) lending.Option {
+			refuses := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+				if strings.Contains(r.URL.Path, "update-application-name") {
+					return nil, &net.OpError{Op: "dial", Err: errors.New("refused")}
+				}
+				return service.Transport().RoundTrip(r)
+			})
+			return lending.WithHTTPClient(&http.Client{Transport: refuses})
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			withJournal(t, func(t *testing.T, service *lendingtest.Service,
+				process func(...lending.Option) *lending.Client, log *idempotency.Log) {
+				o, client := newOrder(service), process()
+				older, newer := lending.WithIdempotencyKey(t.Context(), "name-1"),
+					lending.WithIdempotencyKey(t.Context(), "name-2")
+				service.Fail(updateName, lendingtest.Fault{Late: maxLateness - time.Second})
+				_, err := client.Applications.UpdateName(older, o.application, "Old")
+				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+				_, err = process(test.second(service)).Applications.UpdateName(older, o.application, "Old")
+				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+				unsettled := fake.Must(log.InDoubt(t.Context(), 2))
+				require.Len(t, unsettled, 1)
+				assert.Equal(t, store.InDoubt, unsettled[0].State)
+				_, err = client.Applications.UpdateName(newer, o.application, "New")
+				require.ErrorIs(t, err, idempotency.ErrLocked, "the older one would overwrite it")
+			})
+		})
+	}
+}
+
+func refusesName(status int) func(*lendingtest.Service) lending.Option {
+	return func(service *lendingtest.Service) lending.Option {
+		service.Fail(updateName, lendingtest.Fault{Status: status})
+		return nil
+	}
+}
+
+// TestAStoreThatFailsTheSecondTimeSettlesNothing either.
+func TestAStoreThatFailsTheSecondTimeSettlesNothing(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		after bool
+	}{{"before", false}, {"after", true}} {
+		t.Run(test.name, func(t *testing.T) {
+			journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered,
+				client *lending.Client) {
+				o := newOrder(service)
+				older, newer := lending.WithIdempotencyKey(t.Context(), "name-1"),
+					lending.WithIdempotencyKey(t.Context(), "name-2")
+				service.Fail(updateName, lendingtest.Fault{Late: maxLateness - time.Second})
+				_, err := client.Applications.UpdateName(older, o.application, "Old")
+				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+				fail := func(store.Entry) error {
+					entries.save, entries.saved = nil, nil // once
+					return errStore
+				}
+				if entries.save = fail; test.after {
+					entries.save, entries.saved = nil, fail
+				}
+				_, err = client.Applications.UpdateName(older, o.application, "Old")
+				require.ErrorIs(t, err, idempotency.ErrStore)
+				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+				_, err = client.Applications.UpdateName(newer, o.application, "New")
+				require.ErrorIs(t, err, idempotency.ErrLocked)
+			})
+		})
+	}
+}
+
+// TestWhoSaysThatItHappenedDoesNotLetAnOldValueComeBack where it was sent twice.
+func TestWhoSaysThatItHappenedDoesNotLetAnOldValueComeBack(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		says func(*testing.T, *idempotency.Log, func(...keyOption) error)
+	}{
+		{"a person", func(t *testing.T, log *idempotency.Log, _ func(...keyOption) error) {
+			t.Helper()
+			require.NoError(t, log.Resolve(t.Context(), "name-1", idempotency.Resolution{By: "ada", Why: "seen",
+				Verdict: idempotency.Happened(true)}))
+		}},
+		{"a look", func(t *testing.T, _ *idempotency.Log, older func(...keyOption) error) {
+			t.Helper()
+			require.NoError(t, older(withCheck(func(context.Context) (idempotency.Verdict,
+				error) {
+				return idempotency.Happened(true), nil
+			})))
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			withJournal(t, func(t *testing.T, service *lendingtest.Service,
+				process func(...lending.Option) *lending.Client, log *idempotency.Log) {
+				o, client := newOrder(service), process()
+				set := func(key, value string, opts ...keyOption) error {
+					_, err := client.Applications.UpdateName(withKey(t.Context(), key, opts...), o.application, value)
+					return err
+				}
+				service.Fail(updateName, lendingtest.Fault{Late: maxLateness - time.Second})
+				service.Fail(updateName, lendingtest.Fault{ResetAfter: true})
+				for range 2 {
+					require.ErrorIs(t, set("name-1", "Old"), lending.ErrOutcomeUnknown)
+				}
+				test.says(t, log, func(opts ...keyOption) error { return set("name-1", "Old", opts...) })
+				var refused *idempotency.Error
+				for err := set("name-2", "New"); err != nil; err = set("name-2", "New") {
+					require.ErrorIs(t, err, idempotency.ErrLocked)
+					require.ErrorAs(t, err, &refused)
+					bubble.Elapse(refused.RetryAfter)
+				}
+				bubble.Elapse(2 * maxLateness)
+				assert.Equal(t, "New", service.Snapshot().Applications[1].BusinessName)
+			})
+		})
+	}
+}
+
+// TestAnUploadHasNoAnswerToLose: who knows that it happened has nothing to hand over.
+func TestAnUploadHasNoAnswerToLose(t *testing.T) {
+	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
+		log *idempotency.Log) {
+		o, client := newOrder(service), process()
+		const submit = "POST /api/Application/submit-bankstatement-document/{applicationId}"
+		upload := func(key string) error {
+			document := lending.Document{Name: "a.pdf", Content: strings.NewReader("%PDF-1.7")}
+			return client.Applications.SubmitBankStatement(lending.WithIdempotencyKey(t.Context(), key), o.application,
+				document)
+		}
+		service.Fail(submit, lendingtest.Fault{ResetAfter: true})
+		require.ErrorIs(t, upload("lost"), lending.ErrOutcomeUnknown)
+		require.ErrorIs(t, upload("lost"), idempotency.ErrNeedsReview)
+		require.NoError(t, log.Resolve(t.Context(), "lost", idempotency.Resolution{By: "ada", Why: "seen",
+			Verdict: idempotency.Happened(nil)}))
+		require.NoError(t, upload("lost"))
+		require.NoError(t, upload("swept"))
+		bubble.Elapse(31 * 24 * time.Hour)
+		require.Equal(t, 1, fake.Must(log.Sweep(t.Context())))
+		require.NoError(t, upload("swept"))
+		assert.Equal(t, 2, service.Executed(submit))
+	})
+}
+
+// TestWhyIsThatOfNow and not what was said of an earlier time that it was sent.
+func TestWhyIsThatOfNow(t *testing.T) {
+	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
+		log *idempotency.Log) {
+		o, client := newOrder(service), process()
+		service.Fail("POST /api/Loan/resend-withdrawal-otp/{loanId}", lendingtest.Fault{ResetBefore: true, Times: 2})
+		resend := func() error {
+			_, err := client.Loans.ResendWithdrawalOTP(lending.WithIdempotencyKey(t.Context(), "the/key"), o.loan)
+			return err
+		}
+		require.ErrorIs(t, resend(), lending.ErrOutcomeUnknown)
+		require.ErrorIs(t, resend(), idempotency.ErrNeedsReview)
+		bubble.Elapse(maxLateness)
+		require.NoError(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{By: "ada", Why: "it is not there",
+			Verdict: idempotency.NotHappened()}))
+		require.ErrorIs(t, resend(), lending.ErrOutcomeUnknown)
+		assert.Empty(t, fake.Must(log.InDoubt(t.Context(), 1))[0].Why)
+		require.NoError(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{By: "ada", Why: "it came",
+			Verdict: idempotency.Happened(nil)}))
+		assert.NotContains(t, resend().Error(), "it is not there")
+	})
+}
+
+// TestAStoreThatSavesTwice is one whose driver tries again after it was heard: this call has
+// the entry then, and nobody else.
+func TestAStoreThatSavesTwice(t *testing.T) {
+	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		entries.saved = func(entry store.Entry) error { return entries.Store.Save(t.Context(), entry) }
+		fake.Must(client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"),
+			fake.Newcomer()))
+		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
+	})
+}
+
+// loudError is an error of a caller's store that quotes, and that fmt prints from within a
+// struct.
+type loudError string
+
+func (e loudError) Error() string { return string(e) }
+
+func TestAKeyErrorQuotesNoCause(t *testing.T) {
+	journaled(t, nil, func(t *testing.T, _ *lendingtest.Service, entries *tampered, client *lending.Client) {
+		const canary = "C4n4ry-5ecret!"
+		entries.load = func() error { return loudError(canary) }
+		_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"),
+			fake.Newcomer())
+		var refused *idempotency.Error
+		require.ErrorAs(t, err, &refused)
+		require.ErrorIs(t, err, loudError(canary))
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%t"} {
+			assert.NotContains(t, fmt.Sprintf(verb, refused), canary, verb)
+		}
+	})
+}
+
+// TestACorruptEntryKeepsNoOthers from being forgotten, plain or encrypted.
+func TestACorruptEntryKeepsNoOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plain := store.NewMemory()
+		encrypted, err := store.NewEncrypted(plain, []byte(strings.Repeat("k", 32)))
+		require.NoError(t, err)
+		for _, test := range []struct {
+			name    string
+			entries store.Store
+		}{{"plain", plain}, {"encrypted", encrypted}} {
+			opts := &idempotency.Options{Namespace: test.name, KeepAnswers: time.Hour}
+			require.NoError(t, plain.Save(t.Context(), store.Entry{Key: test.name + ":corrupt", State: store.Done,
+				Data: []byte("{")}))
+			bubble.Elapse(time.Second)
+			require.NoError(t, test.entries.Save(t.Context(), store.Entry{Key: test.name + ":fine", State: store.Done,
+				Data: []byte(`{"route":"POST /a","status":200}`)}))
+			bubble.Elapse(time.Hour)
+			swept, err := fake.Must(idempotency.NewLog(test.entries, opts)).Sweep(t.Context())
+			require.ErrorIs(t, err, store.ErrCorrupt, test.name)
+			assert.Equal(t, 1, swept, test.name)
+			assert.Equal(t, store.Forgotten, fake.Must(plain.Load(t.Context(), test.name+":fine")).State, test.name)
+		}
+	})
+}
+
+const (
+	createApplication = "POST /api/Application/create-application"
+	listApplications  = "GET /api/Application/get-customer-applications/{customerId}"
+)
+
+// TestAFailedListIsNoEmptyOne: the only application of the customer would be taken for the
+// one that never came.
+func TestAFailedListIsNoEmptyOne(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		client := process()
+		customer := service.AddCustomer(lendingtest.Customer{Email: "order@example.com"}).ID
+		service.AddApplication(lendingtest.Application{CustomerID: customer})
+		service.Fail(listApplications, lendingtest.Fault{Status: http.StatusBadRequest})
+		service.Fail(createApplication, lendingtest.Fault{ResetBefore: true})
+		for _, want := range []error{lending.ErrOutcomeUnknown, idempotency.ErrNeedsReview} {
+			_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "the/key"),
+				lending.ApplicationRequest{CustomerID: fake.Must(lending.ParseCustomerID(customer)), BusinessName: "B",
+					BusinessZip: "94105"}, nil)
+			require.ErrorIs(t, err, want)
+		}
+	})
+}
+
+// TestOtherIDsAreNotAllAbsent: a record holds UUIDs of other kinds, of which a read that is
+// not for them may say anything.
+func TestOtherIDsAreNotAllAbsent(t *testing.T) {
+	for _, status := range []int{http.StatusForbidden, http.StatusInternalServerError} {
+		keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+			client := process()
+			added := service.AddCustomer(lendingtest.Customer{Email: "order@example.com"})
+			customer := fake.Must(lending.ParseCustomerID(added.ID))
+			create := func() (lending.ApplicationID, error) {
+				return client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "the/key"),
+					lending.ApplicationRequest{CustomerID: customer, BusinessName: "B", BusinessZip: "94105"}, nil)
+			}
+			service.Fail(createApplication, lendingtest.Fault{ResetAfter: true})
+			_, err := create()
+			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+			ours := service.Snapshot().Applications[0].ID
+			service.Answer("GET /api/Application/get-application/{applicationId}",
+				func(w http.ResponseWriter, r *http.Request) {
+					if r.PathValue("applicationId") != ours {
+						wire.Answer(status, `{"title":"No"}`)(w, r)
+						return
+					}
+					wire.Answer(http.StatusOK, `{"id":"`+ours+`"}`)(w, r)
+				})
+			id, err := create()
+			require.NoError(t, err)
+			assert.Equal(t, ours, id.String())
+		})
+	}
+}
+
+// TestAnEntryOfTheFirstVersion is read by all that follow: neither what is kept nor what
+// tells requests apart may change, or whoever updates has all his keys refused.
+func TestAnEntryOfTheFirstVersion(t *testing.T) {
+	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		user := lending.UserRequest{FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com",
+			Password: lending.NewSecret("a"), MobileNumber: "4155550100"}
+		mac := hmac.New(sha256.New, []byte("SALT"))
+		mac.Write([]byte(`{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com",` +
+			`"password":"[redacted]","mobileNumber":"4155550100"}`))
+		kept := fmt.Sprintf(`{"route":"POST /api/Application/create-customer","fingerprint":%q,"salt":"SALT",`+
+			`"left":true,"status":200,"media":"application/json","answer":%q}`,
+			base64.StdEncoding.EncodeToString(mac.Sum(nil)),
+			base64.StdEncoding.EncodeToString([]byte(`{"id":"00000001-0001-4000-8000-000000000009"}`)))
+		require.NoError(t, entries.Save(t.Context(), store.Entry{Key: ":the/key", State: store.Done,
+			Data: []byte(kept)}))
+		customer, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"), user)
+		require.NoError(t, err)
+		assert.Equal(t, "00000001-0001-4000-8000-000000000009", customer.ID.String())
+		assert.Zero(t, service.Executed(fake.CreateRoute))
+	})
+}

@@ -1,0 +1,196 @@
+package idempotency_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+const maxLateness = 5 * time.Minute // the default of JournalOptions
+
+// keyed runs f in a bubble with a service and a function that starts another process: a
+// client of its own, which shares the journal.
+func keyed(t *testing.T, f func(t *testing.T, service *lendingtest.Service,
+	process func(...lending.Option) *lending.Client)) {
+	t.Helper()
+	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
+		_ *idempotency.Log) {
+		f(t, service, process)
+	})
+}
+
+// withJournal is keyed, and the journal.
+func withJournal(t *testing.T, f func(t *testing.T, service *lendingtest.Service,
+	process func(...lending.Option) *lending.Client, log *idempotency.Log)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		service := lendingtest.New(lendingtest.WithDeliveryClient(&http.Client{Transport: wire.Reply(http.StatusOK,
+			"")}))
+		defer service.Close()
+		log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
+		f(t, service, func(opts ...lending.Option) *lending.Client { return processWith(t, service, log, opts...) },
+			log)
+	})
+}
+
+func TestKeyReplaysTheAnswer(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		user := fake.Newcomer()
+		ctx := lending.WithIdempotencyKey(t.Context(), "order-42/customer")
+		first, err := process().Applications.CreateCustomer(ctx, user)
+		require.NoError(t, err)
+		var last lending.Call
+		client := process(lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context,
+			func(lending.Call)) {
+			return ctx, func(c lending.Call) { last = c }
+		}))
+		second, err := client.Applications.CreateCustomer(ctx, user)
+		require.NoError(t, err)
+		assert.Equal(t, string(first.Raw()), string(second.Raw()))
+		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
+		assert.Equal(t, idempotency.ActionReplayed, last.Idempotency)
+		assert.Zero(t, last.Attempts)
+	})
+}
+
+func TestKeySettlesALostAnswer(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		client, user := process(), fake.Newcomer()
+		service.Fail(fake.CreateRoute, lendingtest.Fault{ResetAfter: true})
+		ctx := lending.WithIdempotencyKey(t.Context(), "order-42/customer")
+		_, err := client.Applications.CreateCustomer(ctx, user)
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		customer, err := process().Applications.CreateCustomer(ctx, user)
+		require.NoError(t, err)
+		assert.Equal(t, service.Snapshot().Customers[0].ID, customer.ID.String())
+		application := lending.ApplicationRequest{CustomerID: customer.ID, BusinessName: "B", BusinessZip: "94105"}
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
+		ctx = lending.WithIdempotencyKey(t.Context(), "order-42/application")
+		_, err = client.Applications.Create(ctx, application, nil)
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		id, err := client.Applications.Create(ctx, application, nil)
+		require.NoError(t, err)
+		assert.Equal(t, service.Snapshot().Applications[0].ID, id.String())
+		assert.Equal(t, 1, service.Executed(createApplicationRoute))
+		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
+	})
+}
+
+func TestKeyWaitsUntilAnAbsenceHasLasted(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		client, user := process(), fake.Newcomer()
+		service.Fail(fake.CreateRoute, lendingtest.Fault{Late: maxLateness - time.Second})
+		ctx := lending.WithIdempotencyKey(t.Context(), "order-42/customer")
+		_, err := client.Applications.CreateCustomer(ctx, user)
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		_, err = client.Applications.CreateCustomer(ctx, user)
+		require.ErrorIs(t, err, idempotency.ErrInDoubt)
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		var failed *lending.Error
+		require.ErrorAs(t, err, &failed)
+		assert.Equal(t, maxLateness, failed.RetryAfter)
+		bubble.Elapse(failed.RetryAfter)
+		_, err = client.Applications.CreateCustomer(ctx, user)
+		require.NoError(t, err)
+		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
+	})
+}
+
+func TestKeySendsAgainWhatDidNotHappen(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		client, user := process(), fake.Newcomer()
+		service.Fail(fake.CreateRoute, lendingtest.Fault{ResetBefore: true})
+		ctx := lending.WithIdempotencyKey(t.Context(), "order-42/customer")
+		_, err := client.Applications.CreateCustomer(ctx, user)
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		bubble.Elapse(maxLateness)
+		_, err = client.Applications.CreateCustomer(ctx, user)
+		require.NoError(t, err)
+		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
+	})
+}
+
+func TestKeyIsForOneRequest(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		client, user := process(), fake.Newcomer()
+		ctx := lending.WithIdempotencyKey(t.Context(), "order-42/customer")
+		_, err := client.Applications.CreateCustomer(ctx, user)
+		require.NoError(t, err)
+		other := user
+		other.LastName = "Byron"
+		_, err = client.Applications.CreateCustomer(ctx, other)
+		var argument *lending.ArgumentError
+		require.ErrorAs(t, err, &argument)
+		assert.Equal(t, "key", argument.Fields[0].Field)
+		_, err = client.Applications.Status(ctx, catalog.Application)
+		require.ErrorAs(t, err, &argument)
+		other = user
+		other.Password = lending.NewSecret("another")
+		_, err = client.Applications.CreateCustomer(ctx, other)
+		require.NoError(t, err, "a secret is no part of what tells requests apart")
+		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
+	})
+}
+
+func TestKeyAfterADeath(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		client, user := process(), fake.Newcomer()
+		held := make(chan struct{})
+		service.Fail(fake.CreateRoute, lendingtest.Fault{Reached: func() { close(held) }, Delay: time.Hour})
+		ctx, die := context.WithCancelCause(t.Context())
+		ctx = lending.WithIdempotencyKey(ctx, "order-42/customer")
+		died := make(chan struct{})
+		go func() {
+			defer close(died)
+			_, err := client.Applications.CreateCustomer(ctx, user)
+			assert.Error(t, err)
+		}()
+		<-held
+		_, err := process().Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "order-42/customer"),
+			user)
+		require.ErrorIs(t, err, idempotency.ErrInProgress)
+		die(errors.New("dead"))
+		<-died
+	})
+}
+
+// keyOption is an option of package idempotency for the key in a context.
+type keyOption = func(context.Context) context.Context
+
+func withKey(ctx context.Context, key string, opts ...keyOption) context.Context {
+	ctx = lending.WithIdempotencyKey(ctx, key)
+	for _, opt := range opts {
+		ctx = opt(ctx)
+	}
+	return ctx
+}
+
+func withCheck(check func(context.Context) (idempotency.Verdict, error)) keyOption {
+	return func(ctx context.Context) context.Context { return idempotency.WithCheck(ctx, check) }
+}
+
+// processWith is another process, with a log of its own.
+func processWith(t *testing.T, service *lendingtest.Service, log *idempotency.Log,
+	opts ...lending.Option) *lending.Client {
+	t.Helper()
+	return wire.NewClient(t, "https://lending.example", append([]lending.Option{
+		lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
+		lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: service})),
+		lending.WithIdempotency(log),
+	}, opts...)...)
+}

@@ -1,0 +1,242 @@
+package idempotency_test
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// TestRepeatedCommandStaysInDoubt sends a command again whose first sending can still be
+// executed, or may have been. The service rejects the second: that says nothing of the first.
+func TestRepeatedCommandStaysInDoubt(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		first lendingtest.Fault
+		wait  time.Duration
+		call  func(context.Context, *lending.Client, order) error
+		route string
+	}{
+		{
+			"a read shows nothing, and it can be executed late", lendingtest.Fault{Late: maxLateness - time.Second},
+			time.Second,
+			func(ctx context.Context, c *lending.Client, _ order) error {
+				_, err := c.Applications.CreateCustomer(ctx, fake.Ada())
+				return err
+			}, fake.CreateRoute,
+		},
+		{
+			"no read can show it", lendingtest.Fault{ResetAfter: true}, 2 * maxLateness,
+			func(ctx context.Context, c *lending.Client, o order) error {
+				_, err := c.Applications.UpdateName(ctx, o.application, "New")
+				return err
+			}, renameRoute,
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered,
+				client *lending.Client) {
+				o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, nil))
+				ctx := withKey(t.Context(), "the/key", idempotency.SafeToRepeat)
+				service.Fail(test.route, test.first)
+				require.ErrorIs(t, test.call(ctx, client, o), lending.ErrOutcomeUnknown)
+				bubble.Elapse(test.wait)
+				service.Fail(test.route, lendingtest.Fault{Status: http.StatusBadRequest})
+				require.ErrorIs(t, test.call(ctx, client, o), lending.ErrOutcomeUnknown)
+				unsettled := fake.Must(log.InDoubt(t.Context(), 2))
+				require.Len(t, unsettled, 1)
+				assert.Equal(t, store.InDoubt, unsettled[0].State)
+			})
+		})
+	}
+}
+
+// TestLostEntryIsWrittenAgain has the store lose an entry while its command is under way: the
+// answer is recorded, and the next call returns it.
+func TestLostEntryIsWrittenAgain(t *testing.T) {
+	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		user, ctx := fake.Newcomer(), lending.WithIdempotencyKey(t.Context(), "the/key")
+		lose := func() { entries.Store = store.NewMemory() }
+		service.Fail(fake.CreateRoute, lendingtest.Fault{Reached: lose})
+		saves := 0
+		entries.save = func(store.Entry) error {
+			saves++
+			require.Less(t, saves, 10, "it goes on for ever")
+			return nil
+		}
+		first := fake.Must(client.Applications.CreateCustomer(ctx, user))
+		assert.Equal(t, first, fake.Must(client.Applications.CreateCustomer(ctx, user)))
+		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
+	})
+}
+
+// TestLateOwnerLeavesTheLock has a process stand still with the answer in its hands, and another
+// send the command again. The process goes on: a newer value has to wait for as long as the
+// second sending can be executed late.
+func TestLateOwnerLeavesTheLock(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		o := newOrder(service)
+		entries, goOn := store.NewMemory(), make(chan struct{})
+		owner := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, false, goOn}, nil)))
+		other := processWith(t, service, fake.Must(idempotency.NewLog(entries, nil)))
+		rename := func(client *lending.Client, key, name string) error {
+			ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), key), 10*time.Second)
+			defer stop()
+			_, err := client.Applications.UpdateName(ctx, o.application, name)
+			return err
+		}
+		owned := make(chan error)
+		go func() { owned <- rename(owner, "older", "Older") }()
+		bubble.Elapse(11 * time.Second)
+		service.Fail(renameRoute, lendingtest.Fault{Late: maxLateness - time.Second})
+		require.ErrorIs(t, rename(other, "older", "Older"), lending.ErrOutcomeUnknown)
+		close(goOn)
+		require.NoError(t, <-owned)
+		var refused *idempotency.Error
+		require.ErrorAs(t, rename(other, "newer", "Newer"), &refused)
+		require.ErrorIs(t, refused, idempotency.ErrLocked)
+		assert.Equal(t, 10*time.Second+maxLateness, refused.RetryAfter)
+	})
+}
+
+// TestAbsencesDoNotProveAnOffer has the service say in two ways that there is no offer.
+func TestAbsencesDoNotProveAnOffer(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		o, client := newOrder(service), process()
+		status := http.StatusNotFound
+		const offer = "GET /api/Application/application-offer/{applicationId}"
+		service.Answer(offer, func(w http.ResponseWriter, r *http.Request) {
+			wire.Answer(status, `{"title":"None","errorCode":"NotFound"}`)(w, r)
+		})
+		service.Fail(fake.ProcessRoute, lendingtest.Fault{ResetBefore: true})
+		call := func() error {
+			_, err := client.Applications.Process(lending.WithIdempotencyKey(t.Context(), "the/key"), o.application)
+			return err
+		}
+		require.ErrorIs(t, call(), lending.ErrOutcomeUnknown)
+		status = http.StatusBadRequest
+		require.ErrorIs(t, call(), idempotency.ErrInDoubt)
+		bubble.Elapse(maxLateness)
+		require.ErrorIs(t, call(), idempotency.ErrNeedsReview)
+	})
+}
+
+// TestConflictBeginsTheCallAnew has another process change an entry while this call takes the
+// lock of its command, or frees one that nobody needs any more: the call goes on.
+func TestConflictBeginsTheCallAnew(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		in   func(store.Entry) bool
+	}{
+		{"the lock of another command is freed", func(e store.Entry) bool {
+			return e.Key == ":first" && e.Lock == ""
+		}},
+		{"the lock is taken before the reads", func(e store.Entry) bool {
+			return e.Key == ":second" && e.State == store.Free && e.Lock != ""
+		}},
+		{"the command is written down", func(e store.Entry) bool {
+			return e.Key == ":second" && e.State == store.Sent
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered,
+				client *lending.Client) {
+				o := newOrder(service)
+				create := func(key string) error {
+					_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), key), o.request(), nil)
+					return err
+				}
+				service.Fail(fake.ListRoute, lendingtest.Fault{Status: http.StatusForbidden})
+				require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(create("first")), "it has the lock")
+				bubble.Elapse(time.Minute)
+				conflicts := 0
+				entries.save = func(entry store.Entry) error {
+					if conflicts == 0 && test.in(entry) {
+						conflicts++
+						return store.ErrConflict
+					}
+					return nil
+				}
+				require.NoError(t, create("second"))
+				assert.Equal(t, 1, conflicts)
+				assert.Equal(t, 1, service.Executed(createApplicationRoute))
+			})
+		})
+	}
+}
+
+// lastSaved is a store that has what was saved, and returns what the test says.
+type lastSaved struct {
+	store.Store
+	saved []store.Entry
+	next  *store.Entry
+}
+
+func (s *lastSaved) Save(_ context.Context, entry store.Entry) error {
+	entry.Revision++
+	entry.Data = bytes.Clone(entry.Data)
+	s.saved = append(s.saved, entry)
+	return nil
+}
+
+func (s *lastSaved) Load(context.Context, string) (*store.Entry, error) { return s.next, nil }
+
+// TestEncryptedEntryIsOfItsState returns, to an encrypted store, the data of an entry as that
+// of another key, revision or state.
+func TestEncryptedEntryIsOfItsState(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*store.Entry)
+		want   error
+	}{
+		{"unchanged", func(*store.Entry) {}, nil},
+		{"another key", func(e *store.Entry) { e.Key = "other" }, store.ErrCorrupt},
+		{"a later revision", func(e *store.Entry) { e.Revision++ }, store.ErrCorrupt},
+		{"another state", func(e *store.Entry) { e.State = store.Done }, store.ErrCorrupt},
+		{"a changed byte", func(e *store.Entry) { e.Data[20] ^= 1 }, store.ErrCorrupt},
+		{"no data", func(e *store.Entry) { e.Data = nil }, store.ErrCorrupt},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inner := &lastSaved{}
+			entries := fake.Must(store.NewEncrypted(inner, bytes.Repeat([]byte("k"), 32)))
+			entry := store.Entry{Key: "key", State: store.Free, Lock: "scope", Data: []byte("data")}
+			require.NoError(t, entries.Save(t.Context(), entry))
+			inner.next = &inner.saved[0]
+			test.change(inner.next)
+			loaded, err := entries.Load(t.Context(), "key")
+			require.ErrorIs(t, err, test.want)
+			if test.want == nil {
+				entry.Revision = 1
+				assert.Equal(t, &entry, loaded)
+			}
+		})
+	}
+}
+
+// TestEncryptedLocksNeedTheKey saves the same lock with two keys: what the store has of it
+// differs, so that nobody without the key can tell what it is of.
+func TestEncryptedLocksNeedTheKey(t *testing.T) {
+	locks := map[string]bool{"scope": true}
+	for _, key := range []string{"a", "b", "a"} {
+		t.Run(key, func(t *testing.T) {
+			inner := &lastSaved{}
+			entries := fake.Must(store.NewEncrypted(inner, bytes.Repeat([]byte(key), 32)))
+			entry := store.Entry{Key: "key", State: store.Free, Lock: "scope"}
+			require.NoError(t, entries.Save(t.Context(), entry))
+			locks[inner.saved[0].Lock] = true
+		})
+	}
+	assert.Len(t, locks, 3, "one of each key, and none that is the plain text")
+}

@@ -1,0 +1,606 @@
+package idempotency_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// TestCommandLaterThanQuietIsDoneTwice shows what Quiet stands for, and that the service
+// counts it: what is executed later than that is done twice.
+func TestCommandLaterThanQuietIsDoneTwice(t *testing.T) {
+	for _, late := range []time.Duration{maxLateness - time.Second, maxLateness + time.Second} {
+		keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+			client, customer := process(), service.AddCustomer(lendingtest.Customer{})
+			request := lending.ApplicationRequest{CustomerID: lending.CustomerID(uuid.MustParse(customer.ID)),
+				BusinessName: "B", BusinessZip: "94105"}
+			service.Fail(createApplicationRoute, lendingtest.Fault{Late: late})
+			ctx := lending.WithIdempotencyKey(t.Context(), "order-42/application")
+			_, err := client.Applications.Create(ctx, request, nil)
+			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+			bubble.Elapse(maxLateness)
+			_, err = client.Applications.Create(ctx, request, nil)
+			require.NoError(t, err)
+			require.NoError(t, service.Wait(t.Context()))
+			want := 1
+			if late > maxLateness {
+				want = 2
+			}
+			assert.Equal(t, want, service.ExecutedFor(createApplicationRoute)[customer.ID])
+		})
+	}
+}
+
+const createApplicationRoute = "POST /api/Application/create-application"
+
+// TestWhatWasSeenBeforeIsOfNow has another application made for the customer between the look
+// of the second command and its sending.
+func TestWhatWasSeenBeforeIsOfNow(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		customer := service.AddCustomer(lendingtest.Customer{})
+		request := lending.ApplicationRequest{CustomerID: lending.CustomerID(uuid.MustParse(customer.ID)),
+			BusinessName: "B", BusinessZip: "94105"}
+		looked, goOn := make(chan struct{}), make(chan struct{})
+		waits := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+			resp, err := service.Transport().RoundTrip(r)
+			if r.Method == http.MethodGet && looked != nil {
+				close(looked)
+				looked = nil
+				<-goOn
+			}
+			return resp, err
+		})
+		slow := process(lending.WithHTTPClient(&http.Client{Transport: waits}))
+		seen := looked
+		second := make(chan error)
+		ctx := lending.WithIdempotencyKey(t.Context(), "second")
+		go func() {
+			_, err := slow.Applications.Create(ctx, request, nil)
+			second <- err
+		}()
+		<-seen
+		bubble.Elapse(time.Minute)
+		first, err := process().Applications.Create(lending.WithIdempotencyKey(t.Context(), "first"), request, nil)
+		require.NoError(t, err)
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
+		close(goOn)
+		require.ErrorIs(t, <-second, lending.ErrOutcomeUnknown)
+		bubble.Elapse(maxLateness)
+		id, err := process().Applications.Create(ctx, request, nil)
+		require.NoError(t, err)
+		assert.NotEqual(t, first, id, "the application of another key was taken for this one's")
+		assert.Equal(t, 2, service.Executed(createApplicationRoute))
+	})
+}
+
+const renameRoute = "GET /api/Application/update-application-name/{applicationId}"
+
+// TestLateValueUndoesNothing has a name sent twice, of which the first is executed late: no
+// other may be sent before, however the second has come to its end.
+func TestLateValueUndoesNothing(t *testing.T) {
+	for _, end := range []struct {
+		name  string
+		fault lendingtest.Fault
+		calls int
+	}{{"answered", lendingtest.Fault{}, 1}, {"found by the caller", lendingtest.Fault{ResetAfter: true}, 2}} {
+		t.Run(end.name, func(t *testing.T) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+				id, client := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID)), process()
+				ctx := withKey(t.Context(), "older", withCheck(func(context.Context) (idempotency.Verdict, error) {
+					if service.Executed(renameRoute) > 0 {
+						return idempotency.Happened(true), nil
+					}
+					return idempotency.NotHappened(), nil
+				}))
+				service.Fail(renameRoute, lendingtest.Fault{Late: maxLateness - time.Second})
+				_, err := client.Applications.UpdateName(ctx, id, "Older")
+				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+				service.Fail(renameRoute, end.fault)
+				for range end.calls {
+					_, err = client.Applications.UpdateName(ctx, id, "Older")
+				}
+				require.NoError(t, err)
+				newer := func() error {
+					_, err := client.Applications.UpdateName(lending.WithIdempotencyKey(t.Context(), "newer"), id,
+						"Newer")
+					return err
+				}
+				err = newer()
+				require.ErrorIs(t, err, idempotency.ErrLocked)
+				var failed *lending.Error
+				require.ErrorAs(t, err, &failed)
+				bubble.Elapse(failed.RetryAfter)
+				require.NoError(t, newer())
+				require.NoError(t, service.Wait(t.Context()))
+				assert.Equal(t, "Newer", service.Snapshot().Applications[0].BusinessName)
+			})
+		})
+	}
+}
+
+// TestCutAnswerIsNotKept has an answer cut on its way: it is no answer for the next call.
+func TestCutAnswerIsNotKept(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		client, user := process(), fake.Newcomer()
+		service.Fail(fake.CreateRoute, lendingtest.Fault{CutBody: 10})
+		ctx := lending.WithIdempotencyKey(t.Context(), "order-42/customer")
+		_, err := client.Applications.CreateCustomer(ctx, user)
+		require.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
+		_, err = client.Applications.CreateCustomer(ctx, user)
+		require.ErrorIs(t, err, idempotency.ErrAnswerLost)
+		require.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
+		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
+	})
+}
+
+// frozen is a store that keeps one process waiting after it has saved a command as sent, or
+// before it saves what has become of it.
+type frozen struct {
+	store.Store
+	sent bool
+	goOn chan struct{}
+}
+
+func (f frozen) Save(ctx context.Context, entry store.Entry) error {
+	isSent := entry.State == store.Sent
+	if !isSent && !f.sent {
+		<-f.goOn
+	}
+	err := f.Store.Save(ctx, entry)
+	if isSent && f.sent {
+		<-f.goOn
+	}
+	return err
+}
+
+// TestOwnerKnowsMore has a process stand still while another one finds out what it can. What
+// the first knows when it goes on is more than that no read tells, and no more than a look
+// that has found it done.
+func TestOwnerKnowsMore(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		sent bool
+	}{{"done", false}, {"not sent", true}} {
+		t.Run(test.name, func(t *testing.T) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+				entries, goOn := store.NewMemory(), make(chan struct{})
+				owner := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, test.sent, goOn}, nil)))
+				other := processWith(t, service, fake.Must(idempotency.NewLog(entries, nil)))
+				id := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+				post := func(client *lending.Client) error {
+					ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), "greeting"),
+						10*time.Second)
+					defer stop()
+					return client.Communication.Post(ctx, id,
+						&lending.CommunicationRequest{Extra: map[string]string{"message": "hello"}})
+				}
+				owned := make(chan error)
+				go func() { owned <- post(owner) }()
+				bubble.Elapse(11 * time.Second)
+				require.ErrorIs(t, post(other), idempotency.ErrNeedsReview)
+				close(goOn)
+				if err := <-owned; test.sent {
+					require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+				} else {
+					require.NoError(t, err)
+				}
+				require.NoError(t, post(other), "the owner knew")
+				assert.Len(t, service.Snapshot().Applications[0].Messages, 1)
+			})
+		})
+	}
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		entries, goOn := store.NewMemory(), make(chan struct{})
+		owner := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, true, goOn}, nil)))
+		other := processWith(t, service, fake.Must(idempotency.NewLog(entries, nil)))
+		user := fake.Newcomer()
+		create := func(client *lending.Client) (*lending.UserResponse, error) {
+			ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), "customer"), 10*time.Second)
+			defer stop()
+			return client.Applications.CreateCustomer(ctx, user)
+		}
+		owned := make(chan error)
+		go func() {
+			_, err := create(owner)
+			owned <- err
+		}()
+		bubble.Elapse(11 * time.Second)
+		_, err := other.Applications.CreateCustomer(t.Context(), user) // by somebody without a key
+		require.NoError(t, err)
+		settled, err := create(other)
+		require.NoError(t, err)
+		close(goOn)
+		require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(<-owned))
+		replayed, err := create(other)
+		require.NoError(t, err, "it has been returned as done")
+		assert.Equal(t, settled, replayed)
+	})
+}
+
+// TestFrozenOwner has a process stand still with the answer in its hands, and another one send
+// the command again: that is executed late, or it is refused.
+func TestFrozenOwner(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		after time.Duration
+		fault lendingtest.Fault
+	}{
+		{"sent again", 11 * time.Second, lendingtest.Fault{Late: maxLateness - time.Second}},
+		{"refused", 11*time.Second + maxLateness, lendingtest.Fault{Status: http.StatusTooManyRequests}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+				id := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+				entries, goOn := store.NewMemory(), make(chan struct{})
+				owner := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, false, goOn}, nil)))
+				other := processWith(t, service, fake.Must(idempotency.NewLog(entries, nil)))
+				rename := func(client *lending.Client, key, name string) error {
+					ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), key), 10*time.Second)
+					defer stop()
+					_, err := client.Applications.UpdateName(ctx, id, name)
+					return err
+				}
+				owned := make(chan error)
+				go func() { owned <- rename(owner, "older", "Older") }()
+				bubble.Elapse(test.after)
+				service.Fail(renameRoute, test.fault)
+				require.Error(t, rename(other, "older", "Older"))
+				require.ErrorIs(t, rename(other, "newer", "Newer"), idempotency.ErrLocked)
+				close(goOn)
+				require.NoError(t, <-owned)
+				require.ErrorIs(t, rename(other, "newer", "Newer"), idempotency.ErrLocked)
+				bubble.Elapse(maxLateness + 10*time.Second)
+				require.NoError(t, rename(other, "newer", "Newer"))
+				require.NoError(t, rename(other, "older", "Older"))
+				require.NoError(t, service.Wait(t.Context()))
+				assert.Equal(t, "Newer", service.Snapshot().Applications[0].BusinessName)
+			})
+		})
+	}
+}
+
+// TestFrozenOwnerFindsTheScopeTaken has a process stand still with the answer in its hands
+// until a person has freed the command, and another has the scope. The answer is kept all the same.
+func TestFrozenOwnerFindsTheScopeTaken(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		id := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+		entries, goOn := store.NewMemory(), make(chan struct{})
+		log := fake.Must(idempotency.NewLog(entries, nil))
+		owner, other := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, false, goOn}, nil))),
+			processWith(t, service, log)
+		rename := func(client *lending.Client, key, name string) error {
+			ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), key), 10*time.Second)
+			defer stop()
+			_, err := client.Applications.UpdateName(ctx, id, name)
+			return err
+		}
+		owned := make(chan error)
+		go func() { owned <- rename(owner, "older", "Older") }()
+		bubble.Elapse(11 * time.Second)
+		service.Fail(renameRoute, lendingtest.Fault{ResetBefore: true})
+		require.ErrorIs(t, rename(other, "older", "Older"), lending.ErrOutcomeUnknown)
+		bubble.Elapse(maxLateness)
+		require.NoError(t, log.Resolve(t.Context(), "older", idempotency.Resolution{By: "Grace", Why: "not seen",
+			Verdict: idempotency.NotHappened()}))
+		bubble.Elapse(maxLateness)
+		service.Fail(renameRoute, lendingtest.Fault{ResetBefore: true})
+		require.ErrorIs(t, rename(other, "newer", "Newer"), lending.ErrOutcomeUnknown)
+		close(goOn)
+		require.NoError(t, <-owned)
+		require.NoError(t, rename(other, "older", "Older"))
+		require.NoError(t, rename(other, "newer", "Newer"))
+		assert.Equal(t, "Newer", service.Snapshot().Applications[0].BusinessName)
+	})
+}
+
+// TestTwoOfAScopeComeToAnEnd has two commands of a scope look at once, which takes its time.
+func TestTwoOfAScopeComeToAnEnd(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		customer := service.AddCustomer(lendingtest.Customer{})
+		request := lending.ApplicationRequest{CustomerID: lending.CustomerID(uuid.MustParse(customer.ID)),
+			BusinessName: "B", BusinessZip: "94105"}
+		slow := lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(r *http.Request) (*http.Response,
+			error) {
+			bubble.Elapse(100 * time.Millisecond)
+			return service.Transport().RoundTrip(r)
+		})})
+		var both sync.WaitGroup
+		begin := time.Now().Add(time.Minute) // they sign in before
+		for i, key := range []string{"first", "second"} {
+			client := process(slow)
+			require.NoError(t, client.Session().SignIn(t.Context()))
+			both.Go(func() {
+				bubble.Elapse(time.Until(begin) + time.Duration(i)*50*time.Millisecond)
+				ctx := lending.WithIdempotencyKey(t.Context(), key)
+				_, err := client.Applications.Create(ctx, request, nil)
+				if errors.Is(err, idempotency.ErrLocked) {
+					bubble.Elapse(time.Second)
+					_, err = client.Applications.Create(ctx, request, nil)
+				}
+				assert.NoError(t, err)
+			})
+		}
+		both.Wait()
+		assert.Equal(t, 2, service.Executed(createApplicationRoute))
+	})
+}
+
+// TestFreeCommandLooksAgain frees a command that may have left, by a person or by a refusal,
+// and has another of its scope happen before it is sent again.
+func TestFreeCommandLooksAgain(t *testing.T) {
+	for _, resolved := range []bool{true, false} {
+		keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+			log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
+			client, create := processWith(t, service, log), creating(t, service)
+			lost := lendingtest.Fault{ResetBefore: true}
+			service.Fail(createApplicationRoute, lost)
+			_, err := create(client, "first")
+			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+			said := idempotency.Resolution{By: "Grace", Why: "looked it up", Verdict: idempotency.NotHappened()}
+			require.ErrorIs(t, log.Resolve(t.Context(), "first", said), idempotency.ErrInDoubt)
+			bubble.Elapse(maxLateness)
+			if resolved {
+				require.NoError(t, log.Resolve(t.Context(), "first", said))
+			} else {
+				service.Fail(createApplicationRoute, lendingtest.Fault{Status: http.StatusTooManyRequests})
+				_, err = create(client, "first")
+				require.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
+			}
+			second, err := create(client, "second")
+			require.NoError(t, err)
+			service.Fail(createApplicationRoute, lost)
+			_, err = create(client, "first")
+			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+			bubble.Elapse(maxLateness)
+			first, err := create(client, "first")
+			require.NoError(t, err)
+			assert.NotEqual(t, second, first)
+			assert.Equal(t, 2, service.Executed(createApplicationRoute))
+		})
+	}
+}
+
+// creating returns a function that creates an application for a customer, who is the same and
+// has one.
+func creating(t *testing.T, service *lendingtest.Service) func(client *lending.Client, key string,
+	opts ...keyOption) (lending.ApplicationID, error) {
+	t.Helper()
+	customer := lending.CustomerID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).CustomerID))
+	return func(client *lending.Client, key string, opts ...keyOption) (lending.ApplicationID, error) {
+		return client.Applications.Create(withKey(t.Context(), key, opts...), lending.ApplicationRequest{
+			CustomerID: customer, BusinessName: "B", BusinessZip: "94105",
+		}, nil)
+	}
+}
+
+// TestQuietBeginsWithTheEndOfTheLease has a process stand still before it sends: it goes on
+// when the command may be sent again, and may not, and gives nothing free that is not its own.
+func TestQuietBeginsWithTheEndOfTheLease(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		entries, goOn := store.NewMemory(), make(chan struct{})
+		log, create := fake.Must(idempotency.NewLog(entries, nil)), creating(t, service)
+		owner := processWith(t, service, fake.Must(idempotency.NewLog(frozen{entries, true, goOn}, nil)))
+		other := processWith(t, service, log)
+		owned := make(chan error)
+		go func() {
+			_, err := create(owner, "key")
+			owned <- err
+		}()
+		bubble.Elapse(time.Minute)
+		_, err := create(other, "key")
+		require.ErrorIs(t, err, idempotency.ErrInProgress)
+		said := idempotency.Resolution{By: "Grace", Why: "looked it up", Verdict: idempotency.Happened(nil)}
+		require.ErrorIs(t, log.Resolve(t.Context(), "key", said), idempotency.ErrInProgress)
+		bubble.Elapse(maxLateness) // since the first call, and the lease is of two minutes
+		_, err = create(other, "key")
+		require.ErrorIs(t, err, idempotency.ErrInDoubt)
+		bubble.Elapse(maxLateness)
+		service.Fail(createApplicationRoute, lendingtest.Fault{Late: time.Minute})
+		_, err = create(other, "key")
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		close(goOn)
+		require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(<-owned))
+		_, err = create(other, "key")
+		require.ErrorIs(t, err, idempotency.ErrInDoubt)
+		require.NoError(t, service.Wait(t.Context()))
+		settled, err := create(other, "key")
+		require.NoError(t, err)
+		arrived := len(service.Requests())
+		replayed, err := create(other, "key")
+		require.NoError(t, err)
+		assert.Equal(t, settled, replayed)
+		assert.Len(t, service.Requests(), arrived, "what is settled is written down")
+		assert.Equal(t, 1, service.Executed(createApplicationRoute))
+	})
+}
+
+// TestUndecidedStays has what no read told be told by a later one: of whom that is, nobody
+// knows.
+func TestUndecidedStays(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		client, id := process(), lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{
+			Accounts: []lendingtest.BankAccount{{Transactions: []lendingtest.BankTransaction{{Amount: "10.00"}}}},
+		}).ID))
+		ctx := lending.WithIdempotencyKey(t.Context(), "process")
+		service.Fail(fake.ProcessRoute, lendingtest.Fault{ResetBefore: true})
+		_, err := client.Applications.Process(ctx, id)
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		bubble.Elapse(maxLateness)
+		_, err = client.Applications.Process(ctx, id)
+		require.ErrorIs(t, err, idempotency.ErrNeedsReview)
+		_, err = client.Applications.Process(t.Context(), id) // by somebody without a key
+		require.NoError(t, err)
+		_, err = client.Applications.Process(ctx, id)
+		require.ErrorIs(t, err, idempotency.ErrNeedsReview)
+	})
+}
+
+// TestLookOfTheCallerHasItsOwnBefore has a command sent again by what its caller has found out:
+// what a read had shown before the first time is not of the second.
+func TestLookOfTheCallerHasItsOwnBefore(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		client, create := process(), creating(t, service)
+		lost := lendingtest.Fault{ResetBefore: true}
+		service.Fail(createApplicationRoute, lost)
+		_, err := create(client, "key")
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		// somebody without a key
+		service.AddApplication(lendingtest.Application{CustomerID: service.Snapshot().Customers[0].ID})
+		bubble.Elapse(maxLateness)
+		service.Fail(createApplicationRoute, lost)
+		_, err = create(client, "key",
+			withCheck(func(context.Context) (idempotency.Verdict, error) { return idempotency.NotHappened(), nil }))
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		bubble.Elapse(maxLateness)
+		_, err = create(client, "key")
+		require.ErrorIs(t, err, idempotency.ErrNeedsReview)
+	})
+}
+
+func TestKeyIsForOneRoute(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		client, id := process(), lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+		ctx := lending.WithIdempotencyKey(t.Context(), "cancel")
+		require.NoError(t, client.Applications.Cancel(ctx, id))
+		_, err := client.Applications.QuickTest(ctx, id, nil) // which has the same arguments
+		var argument *lending.ArgumentError
+		require.ErrorAs(t, err, &argument)
+		assert.Equal(t, "key", argument.Fields[0].Field)
+	})
+}
+
+// TestRejectedCommandMayBeCorrected corrects one that has been rejected, and none that may
+// have happened before.
+func TestRejectedCommandMayBeCorrected(t *testing.T) {
+	for _, before := range []lendingtest.Fault{{}, {ResetBefore: true}} {
+		keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+			client, user := process(), fake.Newcomer()
+			ctx := lending.WithIdempotencyKey(t.Context(), "customer")
+			if before.ResetBefore {
+				service.Fail(fake.CreateRoute, before)
+				_, err := client.Applications.CreateCustomer(ctx, user)
+				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+				bubble.Elapse(maxLateness)
+			}
+			service.Fail(fake.CreateRoute, lendingtest.Fault{Status: http.StatusBadRequest})
+			_, err := client.Applications.CreateCustomer(ctx, user)
+			require.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
+			user.LastName = "Byron"
+			_, err = client.Applications.CreateCustomer(ctx, user)
+			if before.ResetBefore {
+				require.ErrorAs(t, err, new(*lending.ArgumentError))
+				return
+			}
+			require.NoError(t, err)
+		})
+	}
+}
+
+// flaky is a store that minds the end of a context, and whose first save as sent fails though
+// it is done, if loses is set.
+type flaky struct {
+	store.Store
+	loses *bool
+}
+
+func (f flaky) Save(ctx context.Context, entry store.Entry) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	err := f.Store.Save(ctx, entry)
+	if entry.State == store.Sent && *f.loses {
+		*f.loses = false
+		return errors.New("the store is away")
+	}
+	return err
+}
+
+// TestWhatBecameOfItIsWrittenDown has a call end with its context: that its answer is lost is
+// written down all the same, and that a command has not left, too.
+func TestWhatBecameOfItIsWrittenDown(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		loses := true
+		log := fake.Must(idempotency.NewLog(flaky{store.NewMemory(), &loses}, nil))
+		client, user := processWith(t, service, log), fake.Newcomer()
+		create := func() error {
+			ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), "customer"), 10*time.Second)
+			defer stop()
+			_, err := client.Applications.CreateCustomer(ctx, user)
+			return err
+		}
+		err := create()
+		require.ErrorIs(t, err, idempotency.ErrStore)
+		require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+		unsettled, err := log.InDoubt(t.Context(), 10)
+		require.NoError(t, err)
+		require.Empty(t, unsettled)
+		service.Fail(fake.CreateRoute, lendingtest.Fault{Delay: time.Hour})
+		require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
+		unsettled, err = log.InDoubt(t.Context(), 10)
+		require.NoError(t, err)
+		require.Len(t, unsettled, 1)
+		assert.Equal(t, store.InDoubt, unsettled[0].State)
+		bubble.Elapse(maxLateness)
+		require.NoError(t, create())
+		assert.Equal(t, 1, service.Executed(fake.CreateRoute))
+	})
+}
+
+// TestSomebodyElseWasThere has others do what cannot be told from the command.
+func TestSomebodyElseWasThere(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		client, user := process(), fake.Newcomer()
+		create := func() error {
+			_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "customer"), user)
+			return err
+		}
+		service.AddCustomer(lendingtest.Customer{Email: user.Email})
+		service.Fail(fake.CreateRoute, lendingtest.Fault{ResetBefore: true})
+		require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
+		bubble.Elapse(maxLateness)
+		require.ErrorIs(t, create(), idempotency.ErrNeedsReview, "there was one before")
+
+		apply := creating(t, service)
+		customer := service.Snapshot().Customers[1]
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
+		_, err := apply(client, "application")
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		service.AddApplication(lendingtest.Application{CustomerID: customer.ID})
+		service.AddApplication(lendingtest.Application{CustomerID: customer.ID})
+		bubble.Elapse(maxLateness)
+		_, err = apply(client, "application")
+		require.ErrorIs(t, err, idempotency.ErrNeedsReview, "there are two more")
+		assert.Zero(t, service.Executed(createApplicationRoute))
+
+		loan := service.AddLoan(lendingtest.Loan{})
+		const route = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
+		confirm := func() error {
+			_, err := client.Loans.ConfirmInvoiceWithdrawal(lending.WithIdempotencyKey(t.Context(), "confirm"),
+				lending.InvoiceWithdrawal{
+					LoanID: lending.LoanID(uuid.MustParse(loan.ID)), Amount: "1", AdvanceRate: "0.8",
+				}, lending.WithdrawInvoiceRequestData{DateUTC: time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC),
+					OTP: lending.NewSecret("123456")})
+			return err
+		}
+		service.Fail(route, lendingtest.Fault{ResetBefore: true})
+		require.ErrorIs(t, confirm(), lending.ErrOutcomeUnknown)
+		service.AddTransactions(loan.ID, lendingtest.Transaction{Type: "Repayment", Amount: -100})
+		bubble.Elapse(maxLateness)
+		require.ErrorIs(t, confirm(), idempotency.ErrNeedsReview, "money has moved")
+	})
+}

@@ -1,0 +1,258 @@
+package idempotency_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// What a schedule sees of its processes, in the order in which it takes effect, and what must
+// hold.
+
+func (s *schedule) note(c *caller, format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.line(c, format, args...)
+}
+
+func (s *schedule) line(c *caller, format string, args ...any) {
+	if len(s.lines) > 600 {
+		s.lines = slices.Clone(s.lines[400:])
+	}
+	name := "-"
+	if c != nil {
+		name = c.name
+	}
+	s.lines = append(s.lines, fmt.Sprintf("%10.3f s  %-8s ", time.Since(s.start).Seconds(), name)+fmt.Sprintf(format, args...))
+}
+
+func (s *schedule) count(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counted[what]++
+}
+
+func (s *schedule) violate(kind string, c *caller, format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.violated(kind, c, format, args...)
+}
+
+// violated needs s.mu.
+func (s *schedule) violated(kind string, c *caller, format string, args ...any) {
+	s.line(c, "VIOLATED: %s: %s", kind, fmt.Sprintf(format, args...))
+	if _, known := s.failed[kind]; !known {
+		s.failed[kind] = violation{fmt.Sprintf(format, args...), slices.Clone(s.lines[max(0, len(s.lines)-160):])}
+	}
+}
+
+func (s *schedule) stuck(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = append(s.held, key)
+}
+
+func (s *schedule) executions(m *simulated) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return m.executed
+}
+
+func (s *schedule) mayRepeat(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.commands[key].repeats
+}
+
+// begin notes that a caller begins a call.
+func (c *caller) begin(m *simulated) {
+	s := c.p.sched
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls++
+	c.key, c.number, c.sends, c.reached, c.action = m.key, fmt.Sprint(s.calls), 0, false, ""
+	if m.begun.IsZero() {
+		m.begun = time.Now()
+	}
+}
+
+// leaves holds that what is sent has been written down. What may be repeated can be done
+// meanwhile, by a process that stood still with the answer in its hands.
+func (s *schedule) leaves(c *caller) {
+	entry, err := s.entries.Load(context.Background(), ":"+c.key)
+	if c.sends++; c.sends > 1 {
+		s.violate("sent twice in one call", c, "%s", c.key)
+	}
+	switch {
+	case strings.HasSuffix(c.key, another):
+		s.violate("another request under the key", c, "%s", c.key)
+	case err != nil || entry == nil || entry.State != store.Sent && !s.mayRepeat(c.key):
+		s.violate("sent and not written down", c, "%s: %v", c.key, err)
+	}
+}
+
+// sendLate has a command executed within most from now.
+func (s *schedule) sendLate(c *caller, what string, most time.Duration, send func(context.Context) (*http.Response, error)) {
+	late := time.Duration(c.random.Int64N(int64(max(most, 1))))
+	c.note("%s will arrive %v later", what, late.Round(time.Millisecond))
+	s.count("late execution")
+	s.late.Go(func() {
+		bubble.Elapse(late)
+		_, _ = send(context.Background()) //nolint:bodyclose // it is in memory
+	})
+}
+
+// executes holds what must hold when the service executes a command.
+func (s *schedule) executes(e lendingtest.Event) {
+	if e.Request == nil || !e.Request.Executed {
+		return
+	}
+	key := e.Request.Header.Get(keyHeader)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.commands[key]
+	if m == nil {
+		return
+	}
+	m.executed++
+	m.sent[e.Request.Header.Get(callHeader)] = true
+	s.line(nil, "%s is executed", key)
+	switch {
+	case m.executed > 1 && !m.repeats:
+		s.violated("done twice", nil, "%s", key)
+	case m.executed > 1:
+		s.counted["sent twice, declared"]++
+	}
+	for _, newer := range s.commands {
+		if m.group != "" && newer.group == m.group && newer.executed > 0 && !m.returned.IsZero() && m.returned.Before(newer.begun) {
+			s.violated("older value over a newer", nil, "%s after %s", key, newer.key)
+		}
+	}
+}
+
+// answered notes an answer of the service to a command.
+func (s *schedule) answered(key, body string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m := s.commands[key]; m != nil {
+		m.answers[body] = struct{}{}
+	}
+}
+
+// returned holds that what a call has returned is the truth.
+func (s *schedule) returned(c *caller, m *simulated, body, id string, err error) {
+	_, truth := m.done(s.service.Snapshot())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kinds := map[error]string{
+		idempotency.ErrInProgress: "in progress", idempotency.ErrInDoubt: "unsettled", idempotency.ErrNeedsReview: "undecided",
+		idempotency.ErrLocked: "scope held", idempotency.ErrAnswerLost: "answer lost", idempotency.ErrStore: "journal failed",
+	}
+	for kind, name := range kinds {
+		if errors.Is(err, kind) {
+			s.counted[name]++
+		}
+	}
+	var refused *idempotency.Error
+	outcome, executed := lending.OutcomeOf(err), m.executed > 0
+	switch {
+	case outcome == lending.OutcomeDone && !executed:
+		s.violated("done and has not happened", c, "%s: %v", m.key, err)
+	case outcome == lending.OutcomeNotSent && c.reached:
+		s.violated("not sent and was", c, "%s: %v", m.key, err)
+	case outcome == lending.OutcomeRejected && m.sent[c.number]:
+		s.violated("rejected and has happened", c, "%s: %v", m.key, err)
+	case errors.As(err, &refused) && !errors.Is(err, idempotency.ErrStore) && c.sends > 0:
+		s.violated("refused and was sent", c, "%s: %v", m.key, err)
+	}
+	if err != nil {
+		return
+	}
+	if m.returned.IsZero() {
+		m.returned = time.Now()
+	}
+	s.counted[string(c.action)]++
+	if want := idIn(truth); id != "" && id != want {
+		s.violated("another answer", c, "%s: %s, and it is %s", m.key, id, want)
+	}
+	if c.action == idempotency.ActionSent {
+		return
+	}
+	_, known := m.answers[body]
+	if !known && body != asJSON(truth) && body != "" {
+		s.violated("another answer", c, "%s: %s", m.key, body)
+	}
+	if m.replay == nil {
+		m.replay = &body
+	}
+	if *m.replay != body {
+		s.violated("another answer", c, "%s: %q after %q", m.key, body, *m.replay)
+	}
+}
+
+func asJSON(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+func (s *schedule) refused(c *caller, m *simulated, err error) {
+	if argument, ok := errors.AsType[*lending.ArgumentError](err); ok && argument.Fields[0].Field == "key" {
+		s.count("refused other request")
+		return
+	}
+	if err == nil {
+		s.violate("another request under the key", c, "%s", m.key)
+	}
+}
+
+// holds sees to what must hold at the end.
+func (s *schedule) holds() {
+	world := s.service.Snapshot()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, m := range s.commands {
+		if strings.HasPrefix(key, "withdraw") {
+			continue
+		}
+		n := m.executed
+		s.mu.Unlock()
+		if there, _ := m.done(world); m.group == "" && key != "bank" && there != n {
+			s.violate("the simulation itself", nil, "%s: counted %d times, and is there %d times", key, n, there)
+		}
+		s.mu.Lock()
+		if n == 0 {
+			s.violated("lost", nil, "%s", key)
+		}
+	}
+	if s.commands["name-2"] != nil {
+		i := slices.IndexFunc(world.Applications, func(a lendingtest.Application) bool { return a.ID == s.application.String() })
+		if name := world.Applications[i].BusinessName; name != "Name 2" {
+			s.violated("older value over a newer", nil, "the business is called %q", name)
+		}
+	}
+	for _, line := range s.lines {
+		if strings.Contains(line, "!(") {
+			s.violated("the simulation itself", nil, "%s", line)
+		}
+	}
+}
+
+// violation is a broken rule, with what happened before it.
+type violation struct {
+	text   string
+	before []string
+}

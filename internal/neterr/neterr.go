@@ -1,0 +1,205 @@
+// Package neterr says what may be shown of the errors of net, crypto/tls and net/http. Their
+// own texts can quote URLs, headers and values.
+package neterr
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"reflect"
+	"strings"
+	"syscall"
+)
+
+// The operations of a [net.OpError] that fail before a proxy forwards anything.
+const (
+	opProxy = "proxyconnect"  // to the proxy
+	opSOCKS = "socks connect" // from the proxy to the service
+)
+
+// Describe names the kind of err in words of its own. It returns false for an error of
+// another kind.
+func Describe(err error) (text string, ok bool) {
+	var network *net.OpError
+	var timeout net.Error
+	var dns *net.DNSError
+	switch {
+	case errors.Is(err, context.Canceled):
+		return "context canceled", true
+	case err == context.DeadlineExceeded: //nolint:errorlint // net/http's own timeouts say that they are one too
+		return "deadline exceeded", true
+	case errors.As(err, &network) && network.Op == opProxy:
+		return "the proxy cannot be reached: " + OrType(network.Err), true
+	case errors.As(err, &network) && network.Op == opSOCKS:
+		return "the proxy does not connect" + to(network.Addr), true
+	case errors.As(err, &dns):
+		return "host not found: " + dns.Name, true
+	case isCertificate(err):
+		return "TLS certificate not accepted", true
+	case IsPlaintext(err):
+		return "the server does not speak TLS", true
+	case dial(err) != nil:
+		return describeDial(dial(err)), true
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "timeout", true
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return "connection reset", true
+	case errors.Is(err, fs.ErrNotExist):
+		return "no such file or directory", true
+	case errors.Is(err, fs.ErrPermission):
+		return "permission denied", true
+	case isStream(err):
+		return "the HTTP/2 stream was reset", true
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), strings.Contains(err.Error(), "GOAWAY"):
+		return "connection closed before the answer was complete", true
+	}
+	return "", false
+}
+
+// OrType is Describe, and names the type of an error of another kind.
+func OrType(err error) string {
+	if text, ok := Describe(err); ok {
+		return text
+	}
+	for wrapped := (*url.Error)(nil); errors.As(err, &wrapped); {
+		err = wrapped.Err
+	}
+	return fmt.Sprintf("failed (%T)", err)
+}
+
+func describeDial(dial *net.OpError) string {
+	if dial.Timeout() {
+		return "cannot connect" + to(dial.Addr) + ": timeout"
+	}
+	return "cannot connect" + to(dial.Addr)
+}
+
+// to names addr in a sentence, if there is one.
+func to(addr net.Addr) string {
+	if addr == nil {
+		return ""
+	}
+	return " to " + addr.String()
+}
+
+// NeverLeft reports whether err proves that a request was not sent: its connection failed
+// while it was being made.
+func NeverLeft(err error) bool {
+	var network *net.OpError
+	var dns *net.DNSError
+	var certificate *tls.CertificateVerificationError
+	var plaintext tls.RecordHeaderError
+	return dial(err) != nil || errors.As(err, &network) && (network.Op == opProxy || network.Op == opSOCKS) ||
+		errors.As(err, &dns) || errors.As(err, &certificate) || errors.As(err, &plaintext) && plaintext.Conn != nil
+}
+
+// IsPermanent reports whether another attempt would fail alike: the service is not the one
+// that the client may talk to, or does not speak TLS.
+func IsPermanent(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	return errors.As(err, &certificate) || IsPlaintext(err)
+}
+
+// IsTimeout reports whether a limit on time has ended the attempt.
+func IsTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// dial returns the error of dialing in err, nil if there is none. That of a proxy lies in
+// another *net.OpError, where errors.As stops.
+func dial(err error) *net.OpError {
+	for network := (*net.OpError)(nil); errors.As(err, &network); err = network.Err {
+		if network.Op == "dial" {
+			return network
+		}
+	}
+	return nil
+}
+
+// isCertificate reports whether the certificate of the other side was not accepted.
+func isCertificate(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	var authority x509.UnknownAuthorityError
+	var hostname x509.HostnameError
+	return errors.As(err, &certificate) || errors.As(err, &authority) || errors.As(err, &hostname)
+}
+
+// IsPlaintext reports whether the server has answered a TLS handshake in plain HTTP.
+// net/http says so in an error without a type.
+func IsPlaintext(err error) bool {
+	var header tls.RecordHeaderError
+	return errors.As(err, &header) || strings.HasSuffix(err.Error(), "server gave HTTP response to HTTPS client")
+}
+
+// isStream reports whether a stream of HTTP/2 has ended without its connection. net/http
+// says so in errors whose types it does not export, or without any.
+func isStream(err error) bool {
+	return strings.Contains(err.Error(), "stream error: stream ID ")
+}
+
+// As is [errors.As] for what may be shown: it finds no error by an interface, which one that
+// quotes can satisfy too, and none of a type that quotes. Where a dial or a look-up has
+// failed it makes an error anew of what may be shown.
+func As(err error, target any) bool {
+	switch target := target.(type) {
+	case **net.OpError:
+		failed := dial(err)
+		if failed != nil {
+			*target = &net.OpError{Op: failed.Op, Net: failed.Net, Addr: failed.Addr, Err: reason(err)}
+		}
+		return failed != nil
+	case **net.DNSError:
+		found, ok := errors.AsType[*net.DNSError](err)
+		if ok {
+			*target = &net.DNSError{
+				Err: "not found", Name: found.Name,
+				IsTimeout: found.IsTimeout, IsTemporary: found.IsTemporary, IsNotFound: found.IsNotFound,
+			}
+		}
+		return ok
+	}
+	wanted := reflect.TypeOf(target).Elem()
+	return wanted.Kind() != reflect.Interface && !quotes(wanted) && errors.As(err, target)
+}
+
+var errUnreachable = errors.New("unreachable")
+
+// reason says why a dial failed, in the system's words if it has any.
+func reason(err error) error {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		return errno
+	}
+	if IsTimeout(err) {
+		return os.ErrDeadlineExceeded
+	}
+	return errUnreachable
+}
+
+// quotes reports whether errors of the type t can hold what was sent or received. Those of
+// certificates hold names only.
+func quotes(t reflect.Type) bool {
+	switch t {
+	case reflect.TypeFor[*tls.CertificateVerificationError](), reflect.TypeFor[tls.AlertError]():
+		return false
+	}
+	if t.Kind() == reflect.Struct && t.NumField() == 3 && t.Field(0).Name == "StreamID" {
+		return true // net/http fills any that looks like an error of HTTP/2
+	}
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	for _, path := range []string{"net", "crypto/tls", "io/fs", "golang.org/x/net"} {
+		if t.PkgPath() == path || strings.HasPrefix(t.PkgPath(), path+"/") {
+			return true
+		}
+	}
+	return false
+}

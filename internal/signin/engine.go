@@ -1,0 +1,263 @@
+// Package signin keeps one token for many callers: it signs in once for all who wait,
+// refreshes ahead of expiry, and shares the token with other processes through a store
+// and its lease. It knows no route: Config has the functions that talk to the service.
+package signin
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Config is what an engine works with. Its functions contain their panics.
+type Config struct {
+	Account string // that the token in the store must belong to
+	Store   Store
+
+	// SignIn gets a token from the service. Refresh exchanges a token for a new one, whose
+	// life is life unless the service tells another. Their errors may be a *[Failure].
+	SignIn  func(ctx context.Context) (Issue, error)
+	Refresh func(ctx context.Context, token string, life time.Duration) (Issue, error)
+
+	// Report logs an error that no caller sees.
+	Report func(doing string, err error)
+
+	// EncodeFailure and DecodeFailure carry the kind of a failed sign-in to other processes.
+	EncodeFailure func(err error) []byte
+	DecodeFailure func(text []byte) error
+
+	Jitter func(most time.Duration) time.Duration // 0 to most; nil for a random one
+	Now    func() time.Time                       // nil for time.Now
+}
+
+// Tuner is a store that changes the configuration, for tests that need the same run twice.
+// Code outside this module cannot implement it.
+type Tuner interface{ Tune(config *Config) }
+
+// Issue is a token that the service has given.
+type Issue struct {
+	Token   string
+	Issued  time.Time
+	Expires time.Time     // zero, or not after Issued, if it is not known
+	Life    time.Duration // that a refreshed token inherits, at least Expires-Issued
+}
+
+// What an engine fails with, beside the errors of Config's functions.
+var (
+	ErrClosed       = errors.New("the engine is closed")
+	ErrOutlived     = errors.New("the token is of no use any more")
+	ErrRefused      = errors.New("the service refused the token it had given")
+	ErrOtherAccount = errors.New("the store holds the token of another account")
+)
+
+// PausedError stands in for a sign-in that is not tried, because the last one failed.
+type PausedError struct {
+	Cause error
+	Until time.Time
+}
+
+func (*PausedError) Error() string   { return "not tried again yet" }
+func (e *PausedError) Unwrap() error { return e.Cause }
+
+// Engine is one process's part in keeping the token.
+type Engine struct {
+	config  Config
+	current atomic.Pointer[liveToken] // written under mu; nil if there is no token
+	done    chan struct{}             // closed by Close
+
+	mu      sync.Mutex
+	closed  bool
+	refused []string // the last tokens that the service has refused
+	failure failure  // the last failed sign-in
+	outage  failure  // the last failure of the store
+	signIn  *flight  // under way; nil if none is
+	renewal *flight  // under way; nil if none is
+	flights map[*flight]bool
+	running sync.WaitGroup
+}
+
+// maxRefused is how many refused tokens an engine remembers: more than a store that
+// could not be reached can bring back.
+const maxRefused = 16
+
+// New returns an engine without a token.
+func New(config Config) *Engine {
+	if tuner, ok := config.Store.(Tuner); ok {
+		tuner.Tune(&config)
+	}
+	if config.Jitter == nil {
+		config.Jitter = func(most time.Duration) time.Duration { return rand.N(most + 1) }
+	}
+	if config.Now == nil {
+		config.Now = time.Now
+	}
+	return &Engine{config: config, done: make(chan struct{}), flights: map[*flight]bool{}}
+}
+
+// SignedIn reports whether there is a token that may be used.
+func (e *Engine) SignedIn() bool { return e.current.Load().usable(e.config.Now()) }
+
+// Token returns a token that may be used, which nobody changes, and when it expires. It signs
+// in if there is none, and starts a refresh in the background if that is due.
+func (e *Engine) Token(ctx context.Context) (token *string, expires time.Time, err error) {
+	t, now := e.current.Load(), e.config.Now()
+	switch {
+	case t.fresh(now):
+	case t.usable(now):
+		e.startRenewal(t)
+	default:
+		t, err = e.await(ctx, false)
+	}
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	return &t.value, t.expires, nil
+}
+
+// SignIn makes sure that there is a token that the service accepts, whatever pause there is
+// after a failure, and also without the store.
+func (e *Engine) SignIn(ctx context.Context) error {
+	for begun := e.config.Now(); ; {
+		t := e.current.Load()
+		switch {
+		case !t.usable(e.config.Now()):
+			_, err := e.await(ctx, true)
+			_, paused := errors.AsType[*PausedError](err)
+			if err != nil && (!paused && !isStoreError(err) || errors.Is(err, ErrOtherAccount)) {
+				return err
+			} // else it has waited for a sign-in that others began: now the pause is known
+		case !t.issued.Before(begun):
+			return nil
+		default:
+			if err := e.confirm(ctx, t); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// confirm refreshes t, or drops it if the service refuses it: no clock tells whether the
+// service has revoked a token. Without an error there is another token afterwards, or none.
+func (e *Engine) confirm(ctx context.Context, t *liveToken) error {
+	f := e.startStep(valueless{ctx}, t, func(ctx context.Context) (Issue, error) {
+		if !t.usable(e.config.Now()) {
+			return Issue{}, ErrOutlived
+		}
+		return e.config.Refresh(ctx, t.value, t.life)
+	})
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if failed, ok := errors.AsType[*Failure](f.err); ok && failed.TokenRefused {
+		e.Drop(t.value)
+	} else if t.usable(e.config.Now()) {
+		return f.err
+	}
+	return nil
+}
+
+// valueless ends with a context and hides what its caller keeps in it.
+type valueless struct{ context.Context }
+
+func (valueless) Value(any) any { return nil }
+
+// Do takes a step that gets a token, when no other process does, and not beyond ctx.
+func (e *Engine) Do(ctx context.Context, step func(context.Context) (Issue, error)) error {
+	f := e.startStep(ctx, nil, step)
+	<-f.done
+	return f.err
+}
+
+// startStep takes a step in its turn, unless there is another token than old by then.
+func (e *Engine) startStep(ctx context.Context, old *liveToken, step func(context.Context) (Issue, error)) *flight {
+	return e.start(func(ending context.Context) (*liveToken, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(ending, cancel)()
+		return e.inTurn(ctx, old, true, e.gets(step))
+	})
+}
+
+// gets returns work that takes a step.
+func (e *Engine) gets(step func(context.Context) (Issue, error)) work {
+	return func(ctx context.Context, fence int64) (*liveToken, error) {
+		issue, err := step(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return e.newToken(issue, fence), nil
+	}
+}
+
+// Keepalive refreshes the token whenever it is due, until ctx ends or the engine is closed.
+// It never signs in.
+func (e *Engine) Keepalive(ctx context.Context) error {
+	for looked := (time.Time{}); ; {
+		if now := e.config.Now(); !e.SignedIn() && now.Sub(looked) >= time.Minute {
+			looked = now
+			f := e.start(func(ctx context.Context) (*liveToken, error) { return e.adoptStored(ctx, nil, true) })
+			select {
+			case <-f.done:
+			case <-ctx.Done():
+			}
+		}
+		t := e.current.Load()
+		if now := e.config.Now(); t.usable(now) && !t.fresh(now) {
+			e.startRenewal(t)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-e.done:
+			return ErrClosed
+		case <-time.After(e.current.Load().untilRenewal(e.config.Now())):
+		}
+	}
+}
+
+// Drop forgets a token that the service has refused, unless there is a newer one already. It
+// returns a channel that is closed when the store has been told.
+func (e *Engine) Drop(token string) <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t := e.current.Load()
+	if !t.holds(token) {
+		return landed(nil, nil).done
+	}
+	e.refused = append(e.refused, token)
+	e.refused = e.refused[max(len(e.refused)-maxRefused, 0):]
+	e.current.Store(nil)
+	if t.fence == 0 || t.fence > e.failure.fence {
+		e.failure.remember(&Failure{Err: ErrRefused, Mild: true}, e.config.Now())
+	}
+	failed := e.storedFailure()
+	return e.launch(func(ctx context.Context) (*liveToken, error) {
+		e.report("clearing the stored token", e.replace(context.WithoutCancel(ctx), token, failed))
+		return nil, nil
+	}).done
+}
+
+// Close ends what is under way and waits for it.
+func (e *Engine) Close() {
+	e.mu.Lock()
+	if !e.closed {
+		e.closed = true
+		close(e.done)
+	}
+	for f := range e.flights {
+		f.cancel()
+	}
+	e.mu.Unlock()
+	e.running.Wait()
+}
+
+func (e *Engine) report(doing string, err error) {
+	if err != nil {
+		e.config.Report(doing, err)
+	}
+}

@@ -1,0 +1,109 @@
+package signin
+
+import (
+	"context"
+	"errors"
+)
+
+// flight is a sign-in or a refresh under way. It belongs to none of the callers who wait for
+// it, and runs on a context of its own.
+type flight struct {
+	done    chan struct{}
+	cancel  context.CancelFunc
+	forced  bool
+	waiting int
+	token   *liveToken
+	err     error
+}
+
+// await waits for a sign-in that all who wait share.
+func (e *Engine) await(ctx context.Context, forced bool) (*liveToken, error) {
+	for again := false; ; again = true {
+		f := e.join(forced)
+		select {
+		case <-f.done:
+			if errors.Is(f.err, ErrOutlived) && !again {
+				continue
+			}
+			return f.token, f.err
+		case <-ctx.Done():
+			e.leave(f)
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// join returns the sign-in under way, and begins one if there is none. Where none is
+// needed, or possible now, the flight that it returns is over.
+func (e *Engine) join(forced bool) *flight {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.config.Now()
+	switch t := e.current.Load(); {
+	case t.usable(now):
+		return landed(t, nil)
+	case e.closed:
+		return landed(nil, ErrClosed)
+	case e.signIn == nil && !forced && e.outage.pausing(now):
+		return landed(nil, e.outage.paused())
+	case e.signIn == nil, forced && !e.signIn.forced && (e.failure.pausing(now) || e.outage.pausing(now)):
+		e.signIn = e.launch(func(ctx context.Context) (*liveToken, error) { return e.obtain(ctx, forced) })
+		e.signIn.forced = forced
+	}
+	e.signIn.waiting++
+	return e.signIn
+}
+
+// leave is called by a caller who waits no longer. The last one ends the flight.
+func (e *Engine) leave(f *flight) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if f.waiting--; f.waiting == 0 {
+		f.cancel()
+		if e.signIn == f {
+			e.signIn = nil // the next caller begins anew
+		}
+	}
+}
+
+// start launches work that nobody joins.
+func (e *Engine) start(work func(context.Context) (*liveToken, error)) *flight {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.launch(work)
+}
+
+// launch runs work in a goroutine that Close ends and waits for. The caller holds the lock.
+func (e *Engine) launch(work func(context.Context) (*liveToken, error)) *flight {
+	if e.closed {
+		return landed(nil, ErrClosed)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	f := &flight{done: make(chan struct{}), cancel: cancel}
+	e.flights[f] = true
+	e.running.Go(func() {
+		f.token, f.err = work(ctx)
+		e.land(f)
+	})
+	return f
+}
+
+func landed(t *liveToken, err error) *flight {
+	f := &flight{done: make(chan struct{}), cancel: func() {}, token: t, err: err}
+	close(f.done)
+	return f
+}
+
+func (e *Engine) land(f *flight) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f.cancel()
+	delete(e.flights, f)
+	if e.signIn == f {
+		e.signIn = nil
+	}
+	if e.renewal == f {
+		e.renewal = nil
+	}
+	close(f.done)
+}

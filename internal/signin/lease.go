@@ -1,0 +1,222 @@
+package signin
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/lendingapi/lending-go/internal/backoff"
+)
+
+// A lease is short, because the others wait for its end when its holder was killed, and
+// prolonged every quarter of it while the work goes on, which may take minutes. The
+// price: a holder that stands still for longer, or does not reach a store that others
+// reach, has another sign in beside it, which may send a second code.
+const leaseTTL = 6 * time.Second
+
+const (
+	minPoll = 50 * time.Millisecond // of the store while another process signs in
+	maxPoll = time.Second
+)
+
+// work gets a new token from the service, under the lease with the fence.
+type work func(ctx context.Context, fence int64) (*liveToken, error)
+
+// obtain signs in, or takes the token of another process that does.
+func (e *Engine) obtain(ctx context.Context, forced bool) (*liveToken, error) {
+	t, err := e.inTurn(ctx, nil, forced, e.trySignIn)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.config.Now()
+	switch current := e.current.Load(); {
+	case isStoreError(err):
+		e.outage.remember(&Failure{Err: err, Class: StoreOutage}, now)
+	case err == nil && current.usable(now):
+		t = current
+	case err == nil:
+		// The store took its time, or the process stood still: the token expired or was
+		// refused before it could be given out.
+		if !slices.ContainsFunc(e.refused, t.holds) { // else the refusal is remembered
+			e.failure.remember(&Failure{Err: ErrOutlived, Mild: true}, now)
+		}
+		return nil, ErrOutlived
+	}
+	return t, err
+}
+
+// trySignIn signs in and remembers a failure, here and in the store.
+func (e *Engine) trySignIn(ctx context.Context, fence int64) (*liveToken, error) {
+	t, err := e.gets(e.config.SignIn)(ctx, fence)
+	if err == nil || errors.Is(context.Cause(ctx), ErrLeaseHeld) {
+		return t, err
+	}
+	failed, ok := errors.AsType[*Failure](err)
+	if !ok {
+		failed = &Failure{Err: err}
+	}
+	e.mu.Lock()
+	e.failure.remember(failed, e.config.Now())
+	pause, stored := e.failure.pause, e.storedFailure()
+	e.mu.Unlock()
+	if pause > 0 {
+		e.report("keeping the failure", e.save(ctx, fence, stored))
+	}
+	return nil, err
+}
+
+// inTurn does the work when no other process does, unless there is another token than old
+// by then.
+func (e *Engine) inTurn(ctx context.Context, old *liveToken, forced bool, do work) (*liveToken, error) {
+	for polls := 1; ; polls++ {
+		t, err := e.lead(ctx, leaseTTL, old, forced, do)
+		if forced && isStoreError(err) && !errors.Is(err, ErrOtherAccount) {
+			return e.alone(ctx, do)
+		}
+		if !errors.Is(err, ErrLeaseHeld) {
+			return t, err
+		}
+		wait := backoff.Doubled(polls, minPoll, maxPoll)
+		if err := backoff.Sleep(ctx, wait/2+e.config.Jitter(wait)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// lead takes the lease, does the work and shares the token. If there is another token
+// than old by now, of this process or of another, it returns that one. It fails with
+// [ErrLeaseHeld] while another process is at work.
+func (e *Engine) lead(ctx context.Context, ttl time.Duration, old *liveToken, forced bool, do work) (*liveToken, error) {
+	if t, err := e.adoptStored(ctx, old, forced); t != nil || err != nil {
+		return t, err
+	}
+	l := &lease{engine: e, owner: uuid.NewString(), ttl: ttl, ended: make(chan struct{})}
+	working, err := l.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer l.end(ctx)
+	// Again, because another process may have been at work before this one had the
+	// lease, or after, if this one stood still.
+	if t, err := e.adoptStored(working, old, forced); t != nil || err != nil {
+		return t, err
+	}
+	t, err := do(working, l.fence)
+	switch {
+	case err != nil && errors.Is(context.Cause(working), ErrLeaseHeld):
+		return nil, ErrLeaseHeld
+	case err != nil:
+		return nil, err
+	}
+	return e.share(ctx, l.fence, e.publish(t)), nil
+}
+
+// alone does the work without the store.
+func (e *Engine) alone(ctx context.Context, do work) (*liveToken, error) {
+	t, err := do(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	return e.publish(t), nil
+}
+
+// adoptStored takes over the store's token, and returns the present one if it may be used
+// and is another than old. Unless forced it fails while a failed sign-in is not to be
+// repeated.
+func (e *Engine) adoptStored(ctx context.Context, old *liveToken, forced bool) (*liveToken, error) {
+	stored, fence, err := e.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.config.Now()
+	if t := e.stored(&stored, fence); t.usable(now) {
+		e.adopt(t)
+	}
+	e.learn(&stored, fence)
+	switch t := e.current.Load(); {
+	case t.usable(now) && (old == nil || !t.holds(old.value)):
+		return t, nil
+	case !forced && e.failure.pausing(now):
+		return nil, e.failure.paused()
+	}
+	return nil, nil
+}
+
+// share saves t, and returns the newer token if the store has one by now.
+func (e *Engine) share(ctx context.Context, fence int64, t *liveToken) *liveToken {
+	err := e.save(ctx, fence, storedToken{Token: t.value, Issued: t.issued, Expires: t.expires, Life: t.life})
+	if errors.Is(err, ErrFenced) {
+		if newer, _ := e.adoptStored(context.WithoutCancel(ctx), t, true); newer != nil {
+			t = newer
+		}
+	}
+	e.mu.Lock()
+	refused, failed := slices.ContainsFunc(e.refused, t.holds), e.storedFailure()
+	e.mu.Unlock()
+	e.report("keeping the token", err)
+	if refused { // after it was given out and before it was kept
+		e.report("clearing the stored token", e.replace(context.WithoutCancel(ctx), t.value, failed))
+	}
+	return t
+}
+
+// lease is the right to do the work, renewed until it ends.
+type lease struct {
+	engine *Engine
+	owner  string
+	ttl    time.Duration
+	fence  int64
+	cancel context.CancelCauseFunc
+	ended  chan struct{}
+}
+
+// begin takes the lease. The context it returns ends when another process takes it.
+func (l *lease) begin(ctx context.Context) (context.Context, error) {
+	var err error
+	if l.fence, err = l.acquire(ctx, storeLimit(ctx)); err != nil {
+		return nil, err
+	}
+	ctx, l.cancel = context.WithCancelCause(ctx)
+	go func() {
+		defer close(l.ended)
+		for backoff.Sleep(ctx, l.ttl/4-l.engine.config.Jitter(l.ttl/40)) == nil {
+			if errors.Is(l.renew(ctx), ErrLeaseHeld) {
+				l.cancel(ErrLeaseHeld)
+			}
+		}
+	}()
+	return ctx, nil
+}
+
+func (l *lease) acquire(ctx context.Context, limit time.Duration) (int64, error) {
+	fence, err := storeStep(ctx, l.engine, limit, func(ctx context.Context) (int64, error) {
+		return l.engine.config.Store.Acquire(ctx, l.owner, l.ttl)
+	})
+	if err != nil && !errors.Is(err, ErrLeaseHeld) {
+		err = &StoreError{err}
+	}
+	return fence, err
+}
+
+// renew fails with [ErrLeaseHeld] also if another process has had the lease in between.
+// It leaves time for another attempt before the lease ends.
+func (l *lease) renew(ctx context.Context) error {
+	fence, err := l.acquire(ctx, min(storeTimeout, l.ttl/4))
+	if err == nil && fence != l.fence {
+		err = ErrLeaseHeld
+	}
+	return err
+}
+
+// end gives the lease back, which ctx was given for.
+func (l *lease) end(ctx context.Context) {
+	l.cancel(nil)
+	<-l.ended
+	_, _ = storeStep(context.WithoutCancel(ctx), l.engine, storeLimit(ctx), func(ctx context.Context) (any, error) {
+		return nil, l.engine.config.Store.Release(ctx, l.owner) // it ends by itself too
+	})
+}

@@ -1,0 +1,170 @@
+package signin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+)
+
+// Store keeps the token of one account for many processes, and gives out the lease under
+// which one of them works: lending.TokenStore has the contract.
+type Store interface {
+	Load(ctx context.Context) (Stored, error)
+	Save(ctx context.Context, stored Stored) error
+	Acquire(ctx context.Context, owner string, ttl time.Duration) (fence int64, err error)
+	Release(ctx context.Context, owner string) error
+}
+
+// Stored is what a store keeps.
+type Stored struct {
+	Fence   int64
+	Data    string
+	Expires time.Time
+}
+
+// What a store answers, beside its own errors.
+var (
+	ErrLeaseHeld = errors.New("another owner has the lease")
+	ErrFenced    = errors.New("a newer token is kept already")
+	ErrCorrupt   = errors.New("the stored token cannot be read")
+)
+
+// StoreError is a failure of the store.
+type StoreError struct{ Cause error }
+
+func (*StoreError) Error() string   { return "the token store failed" }
+func (e *StoreError) Unwrap() error { return e.Cause }
+
+func isStoreError(err error) bool {
+	_, ok := errors.AsType[*StoreError](err)
+	return ok
+}
+
+// storedToken is the text in the store: a token, or the memory of a failed sign-in.
+type storedToken struct {
+	Account string          `json:"account"` // that the token belongs to
+	Token   string          `json:"token,omitempty"`
+	Issued  time.Time       `json:"issued,omitzero"`
+	Expires time.Time       `json:"expires,omitzero"`
+	Life    time.Duration   `json:"life,omitempty"` // that a refreshed token inherits
+	Until   time.Time       `json:"until,omitzero"` // no sign-in by itself before
+	Pause   time.Duration   `json:"pause,omitempty"`
+	Count   int             `json:"count,omitempty"`
+	Failure json.RawMessage `json:"failure,omitempty"` // its kind
+}
+
+// stored returns the token that the store has, nil if it has none. Its life is no longer
+// than it was, also if the clock was ahead when its end was written.
+func (e *Engine) stored(s *storedToken, fence int64) *liveToken {
+	if s.Token == "" {
+		return nil
+	}
+	ahead := max(s.Issued.Sub(e.config.Now()), 0)
+	return e.newToken(Issue{Token: s.Token, Issued: s.Issued.Add(-ahead), Expires: s.Expires.Add(-ahead), Life: s.Life}, fence)
+}
+
+// inUse reports whether the record of another account is of use to that account.
+func (s *storedToken) inUse(now time.Time) bool {
+	until := s.Until
+	if s.Token != "" {
+		until = s.Expires
+	}
+	return s.Account != "" && (until.After(now) || s.Token != "" && until.IsZero())
+}
+
+const storeTimeout = 5 * time.Second // for each step of the store
+
+// storeLimit is how long a step of the store may take under ctx: a part of what is left,
+// so that there is time for an attempt without the store if none of its steps ends.
+func storeLimit(ctx context.Context) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		if left := time.Until(deadline); left > 0 {
+			return min(storeTimeout, left/6)
+		}
+	}
+	return storeTimeout
+}
+
+// storeStep makes a step of the store, which may hang, and waits for it no longer than limit.
+// Close waits for a step that goes on after that.
+func storeStep[T any](ctx context.Context, e *Engine, limit time.Duration, do func(context.Context) (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	ended := make(chan result, 1)
+	e.running.Go(func() {
+		defer cancel()
+		value, err := do(ctx)
+		ended <- result{value, err}
+	})
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	select {
+	case r := <-ended:
+		return r.value, r.err
+	case <-late.C:
+		var none T
+		return none, context.DeadlineExceeded
+	}
+}
+
+func (e *Engine) load(ctx context.Context) (s storedToken, fence int64, err error) {
+	stored, err := storeStep(ctx, e, storeLimit(ctx), e.config.Store.Load)
+	if err == nil && stored.Data != "" {
+		s, err = e.parse(stored.Data)
+	}
+	if errors.Is(err, ErrCorrupt) {
+		e.report("reading the stored token", err)
+		err = nil // it will be overwritten
+	}
+	if err != nil {
+		err = &StoreError{err}
+	}
+	return s, stored.Fence, err
+}
+
+// parse fails with [ErrCorrupt] if the text may be overwritten, and with [ErrOtherAccount] if
+// it is of use to another account: then nothing in the store is used or replaced.
+func (e *Engine) parse(text string) (s storedToken, err error) {
+	switch {
+	case json.Unmarshal([]byte(text), &s) != nil:
+		return storedToken{}, ErrCorrupt
+	case s.Account == e.config.Account:
+		return s, nil
+	case s.inUse(e.config.Now()):
+		return s, ErrOtherAccount
+	}
+	return storedToken{}, ErrCorrupt
+}
+
+func (e *Engine) save(ctx context.Context, fence int64, s storedToken) error {
+	s.Account = e.config.Account
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	stored := Stored{Fence: fence, Data: string(text), Expires: s.Expires}
+	if s.Token == "" {
+		stored.Expires = s.Until.Add(time.Hour) // until then failures count as in a row
+	}
+	_, err = storeStep(context.WithoutCancel(ctx), e, storeLimit(ctx), func(ctx context.Context) (any, error) {
+		return nil, e.config.Store.Save(ctx, stored)
+	})
+	return err
+}
+
+// replace puts s in the place of token if the store still has it. A newer token has a
+// higher fence, so that it stays also if it is saved in between.
+func (e *Engine) replace(ctx context.Context, token string, s storedToken) error {
+	old, fence, err := e.load(ctx)
+	if err == nil && old.Token == token {
+		err = e.save(ctx, fence, s)
+	}
+	if errors.Is(err, ErrFenced) {
+		err = nil
+	}
+	return err
+}

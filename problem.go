@@ -1,0 +1,234 @@
+package lending
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/lendingapi/lending-go/internal/jsonsplit"
+	"github.com/lendingapi/lending-go/internal/redact"
+)
+
+// ProblemDetails is the service's problem record, which answers every call that its
+// controllers refuse (RFC 9457 with members of its own). Proxies and hosts answer
+// with other bodies or none.
+//
+// Title, Detail, Instance and the messages can echo what was sent. Under fmt, slog and
+// json.Marshal a ProblemDetails shows codes, field names and ids only.
+//
+// In an unexported field of another struct fmt calls no method, and prints all of it
+// with that struct: keep a *ProblemDetails there, or the [Error] that it came with, of
+// which it prints the address under %v, %+v and %#v.
+type ProblemDetails struct {
+	Status        int
+	Title         string
+	Detail        string
+	Instance      string
+	TraceID       string
+	CorrelationID string
+	ErrorCode     string // the values are not published
+	Errors        []FieldError
+	Raw           json.RawMessage // the record as received
+}
+
+// String shows codes, field names and ids.
+func (p ProblemDetails) String() string { return strings.TrimPrefix(p.summary(), ": ") }
+
+// Format prints [ProblemDetails.String] under every verb.
+func (p ProblemDetails) Format(f fmt.State, verb rune) { _, _ = f.Write([]byte(p.String())) }
+
+// LogValue logs [ProblemDetails.String].
+func (p ProblemDetails) LogValue() slog.Value { return slog.StringValue(p.String()) }
+
+// MarshalJSON writes [ProblemDetails.String]; Raw is the record as received.
+func (p ProblemDetails) MarshalJSON() ([]byte, error) { return json.Marshal(p.String()) }
+
+func (p *ProblemDetails) fieldErrors() []FieldError {
+	if p == nil {
+		return nil
+	}
+	return p.Errors
+}
+
+// maxFieldsShown bounds the text of an error.
+const maxFieldsShown = 16
+
+func (p ProblemDetails) summary() string {
+	var b strings.Builder
+	for _, part := range []struct{ name, value string }{
+		{"errorCode ", p.ErrorCode}, {"trace ", p.TraceID}, {"correlation ", p.CorrelationID},
+	} {
+		if part.value != "" {
+			b.WriteString(": " + part.name + redact.Name(part.value))
+		}
+	}
+	for i, f := range p.Errors {
+		if i == maxFieldsShown {
+			fmt.Fprintf(&b, ": and %d more fields", len(p.Errors)-i)
+			break
+		}
+		b.WriteString(": field " + redact.Name(f.Field))
+		if f.Code != "" {
+			b.WriteString(" " + redact.Name(f.Code))
+		}
+	}
+	return b.String()
+}
+
+// parseProblem reads the problem record in body as far as it can be read: one
+// member of the wrong type does not lose the others. It returns nil if body is not
+// a JSON object.
+func parseProblem(body []byte) *ProblemDetails {
+	body = bytes.TrimPrefix(body, utf8BOM)
+	if !json.Valid(body) || jsonsplit.Kind(bytes.TrimLeft(body, " \t\r\n")) != "an object" {
+		return nil
+	}
+	p := &ProblemDetails{Raw: body}
+	members := map[string]any{
+		"status": &p.Status, "title": &p.Title, "detail": &p.Detail, "instance": &p.Instance,
+		"traceid": &p.TraceID, "correlationid": &p.CorrelationID, "errorcode": &p.ErrorCode,
+	}
+	for name, at := range jsonsplit.Members(body) {
+		value, key := body[at.From:at.To], strings.ToLower(string(name))
+		if into, ok := members[key]; ok {
+			_ = json.Unmarshal(value, into)
+		}
+		if key == "errors" {
+			p.Errors = parseFieldErrors(value)
+		}
+	}
+	return p
+}
+
+// parseFieldErrors reads the documented array, or the dictionary of field to
+// messages with which the host itself answers.
+func parseFieldErrors(text []byte) []FieldError {
+	var fields []FieldError
+	for at := range jsonsplit.Elements(text) {
+		var f FieldError
+		_ = json.Unmarshal(text[at.From:at.To], &f)
+		fields = append(fields, f)
+	}
+	var byField map[string]json.RawMessage
+	_ = json.Unmarshal(text, &byField)
+	for _, field := range slices.Sorted(maps.Keys(byField)) {
+		var messages []string
+		if json.Unmarshal(byField[field], &messages) != nil {
+			messages = []string{""}
+			_ = json.Unmarshal(byField[field], &messages[0])
+		}
+		for _, message := range messages {
+			fields = append(fields, FieldError{Field: field, Message: message})
+		}
+	}
+	return fields
+}
+
+// FieldError is one rule that one field breaks, in the shape of the service's own
+// errors array.
+type FieldError struct {
+	Field   string `json:"field"`
+	Message string `json:"message"`
+	Code    string `json:"code"`
+}
+
+// The codes of an [ArgumentError]. The service's own codes are not published.
+const (
+	CodeRequired = "required" // nothing was given
+	CodeFormat   = "format"   // not of the form that the interface states
+	CodeLength   = "length"   // too long
+	CodeRange    = "range"    // too small or too large
+	CodeConflict = "conflict" // not together with another field
+	CodeUnsafe   = "unsafe"   // cannot travel as one exact value
+	CodeInsecure = "insecure" // would send secrets in the clear
+	CodeEncoding = "encoding" // cannot be written as JSON without loss
+)
+
+// ArgumentError says that a call was refused before anything was sent, and why.
+// It lists every failure, names field and rule, and never quotes a value.
+type ArgumentError struct {
+	safe
+
+	Method string // of the request, for example "POST"; empty outside a call
+	Route  string // path template, for example "/api/Application/create-customer"
+	Fields []FieldError
+}
+
+// Error lists the failures.
+func (e *ArgumentError) Error() string {
+	var b strings.Builder
+	b.WriteString("lending: ")
+	if e.Method != "" {
+		b.WriteString(strings.TrimRight(e.Method+" "+e.Route, " ") + ": not sent: ")
+	}
+	for i, f := range e.Fields {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(f.Field + " " + f.Message)
+	}
+	return b.String()
+}
+
+// checks collects what is wrong with the arguments of a call.
+type checks struct {
+	prefix string // of the record under check, for example "[3]."
+	fields []FieldError
+}
+
+// checker is a request record with rules of its own.
+type checker interface{ check(c *checks) }
+
+func (c *checks) add(field, code, message string) {
+	c.fields = append(c.fields, FieldError{Field: c.prefix + field, Message: message, Code: code})
+}
+
+// that adds a failure unless ok.
+func (c *checks) that(ok bool, field, code, message string) {
+	if !ok {
+		c.add(field, code, message)
+	}
+}
+
+// err returns what was collected, as the error of the call of route, if it is one of a call.
+func (c *checks) err(method, route string) error {
+	if len(c.fields) == 0 {
+		return nil
+	}
+	return &ArgumentError{Method: method, Route: route, Fields: c.fields}
+}
+
+func argumentError(field, code, message string) error {
+	return &ArgumentError{Fields: []FieldError{{field, message, code}}}
+}
+
+// isOfService reports whether p can be the service's own: gateways answer with JSON too,
+// but hardly with a title or an error code.
+func (p *ProblemDetails) isOfService() bool {
+	return p != nil && (p.Title != "" || p.ErrorCode != "")
+}
+
+var utf8BOM = []byte("\xEF\xBB\xBF")
+
+// shapeError says that a value of the answer is not of the JSON type it should be.
+type shapeError struct {
+	safe
+
+	path, want, got string
+}
+
+func (e *shapeError) Error() string {
+	return strings.TrimPrefix(fmt.Sprintf("%s: want %s, got %s", e.path, e.want, e.got), ": ")
+}
+
+// within adds the field or the element that the value stands in.
+func (e *shapeError) within(outer string) *shapeError {
+	if e != nil {
+		e.path = strings.TrimSuffix(outer+"."+e.path, ".")
+	}
+	return e
+}

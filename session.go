@@ -1,0 +1,346 @@
+package lending
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/lendingapi/lending-go/internal/opaque"
+	"github.com/lendingapi/lending-go/internal/redact"
+	"github.com/lendingapi/lending-go/internal/safely"
+	"github.com/lendingapi/lending-go/internal/signin"
+)
+
+// Session is the source of tokens behind [WithCredentials]; [Client.Session] returns
+// it. Most programs need nothing of it.
+//
+// # Taking a token
+//
+// A token that is valid is given out without waiting. If there is none, all who ask
+// share one sign-in, which belongs to none of them: each waits as long as his own
+// context lives, and only when the last one has left does the sign-in end.
+//
+// # Refreshing
+//
+// An expired token cannot be refreshed, and a new sign-in may need a person. So the
+// token is refreshed when two thirds to five sixths of its life have passed, in the
+// background, while the present one is still given out. It is a call that starts
+// this: [Session.Keepalive] does it for a program that makes none. After a failure it
+// is tried again, at most once a second, until the token expires; then comes a new
+// sign-in. A token whose life is not known is used until the service refuses it.
+//
+// Every call asks the clock, so that a process that stood still, or a machine that
+// slept, does not go on with a token that has expired meanwhile. When that is it knows
+// from the service's answer, by the difference of the two clocks, unless that is more
+// than a day: such a Date is a mistake, and is not heeded.
+//
+// # A refused token
+//
+// When a call is answered with 401 its token is forgotten, by however many calls, and
+// the next call signs in. A read is repeated once with the new token, a mutation
+// never.
+//
+// # Failed sign-ins
+//
+// A failed sign-in is not tried again at once: callers get its error for a second, and
+// for up to a minute if it goes on failing, unless the [TokenStore] has a token by
+// then. After a refusal (a wrong password) it is a minute to an hour, after a 429 at
+// least what the service asks for, and after any end without a token once a two-factor
+// code was sent five minutes to an hour. If the callers left while the TwoFactor
+// function was asking, they get a [*TwoFactorRequiredError]: let them wait for as long
+// as a person needs, or use [Session.CompleteTwoFactor]. The first few failures that
+// are nobody's fault (the callers left before, the TwoFactor function failed by
+// itself, a token was refused) do not count. The sessions that share a [TokenStore]
+// share all this; [Session.SignIn] tries at once, for example after the password was
+// corrected.
+//
+// # Many processes
+//
+// With [WithTokenStore] the sessions of many processes share one token, and one of
+// them at a time signs in or refreshes. If that one is killed the others go on after
+// six seconds. When the store fails, or does not answer, each goes on with the token it
+// has, and refreshes it by itself shortly before it would expire. None signs in by
+// itself without the store, because all would.
+//
+// The newer token wins, however it was got: of those got with the store the one of the
+// later lease, else the one that was issued later. One that the service has refused does
+// not come back.
+//
+// The times that they share are those of their own clocks, which should agree within
+// ten seconds, or a tenth of a token's life if that is less: a process whose clock is
+// further behind uses a token after its expiry, until it is refused, and one whose
+// clock is further ahead may sign in too early.
+//
+// # Functions of the caller
+//
+// A sign-in and a refresh have a goroutine of their own. If the TwoFactor function, an
+// observer, the logger or the store panics there, or calls [runtime.Goexit], the process
+// goes on: the sign-in fails, with a [*PanicError] in its error that holds the stack.
+type Session struct{ state opaque.Value[*session] }
+
+// String says whether there is a token, not which.
+func (s *Session) String() string {
+	if s.state().engine.SignedIn() {
+		return "lending session: signed in"
+	}
+	return "lending session: not signed in"
+}
+
+// session is what a [Session] holds.
+type session struct {
+	credentials Credentials
+	auth        *AuthService
+	engine      *signin.Engine
+}
+
+func newSession(credentials Credentials) *Session {
+	return &Session{opaque.Hide(&session{credentials: credentials})}
+}
+
+// bind gives the session the routes of the client, and its store, a new one for nil.
+func (s *Session) bind(auth *AuthService, store TokenStore) {
+	if store == nil {
+		store = NewMemoryTokenStore()
+	}
+	own, settings := s.state(), auth.client.settings()
+	own.auth = auth
+	own.engine = signin.New(signin.Config{
+		Account: accountOf(&settings.base, own.credentials.Username),
+		Store:   engineStoreOf(store),
+		SignIn:  own.signIn, Refresh: own.refresh,
+		EncodeFailure: encodeFailure, DecodeFailure: decodeFailure,
+		Report: func(doing string, err error) { reportTo(settings.logger, doing, shownSignInError(err)) },
+	})
+}
+
+// reportTo logs an error that no caller sees.
+func reportTo(logger *slog.Logger, doing string, err error) {
+	if logger == nil {
+		return
+	}
+	_ = safely.Call[PanicError](func() error {
+		logger.LogAttrs(context.Background(), slog.LevelWarn, "lending session: "+doing, slog.String("error", redact.Describe(err)))
+		return nil
+	})
+}
+
+// Token returns a valid token. It may sign in first, and ask for a two-factor code.
+func (s *Session) Token(ctx context.Context) (Token, error) {
+	token, expires, err := s.state().engine.Token(ctx)
+	if err != nil {
+		return Token{}, shownSignInError(err)
+	}
+	return Token{Value: Secret{token}, Expires: expires}, nil
+}
+
+// SignIn makes sure that there is a token that the service accepts. If the session has a
+// token, SignIn refreshes it. If there is none, or the service refuses the token, SignIn
+// signs in, also when a failed sign-in would not be tried again yet or the [TokenStore]
+// cannot be reached. Call SignIn when a person asks for it, for example after an account
+// was unlocked or a code was lost: it may send a code, and may lock the account.
+func (s *Session) SignIn(ctx context.Context) error {
+	return shownSignInError(s.state().engine.SignIn(ctx))
+}
+
+// CompleteTwoFactor completes a sign-in that ended with a [*TwoFactorRequiredError],
+// in this process or in another that shares the [TokenStore]. After an error that is
+// [OutcomeRejected] the code was wrong, and another may be tried.
+func (s *Session) CompleteTwoFactor(ctx context.Context, challenge Challenge, code string) error {
+	if challenge.Username != s.state().credentials.Username {
+		return argumentError("challenge.username", CodeConflict, "is not the user of this session")
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return shownSignInError(s.state().engine.Do(ctx, func(ctx context.Context) (signin.Issue, error) {
+		return s.state().complete(ctx, challenge, code)
+	}))
+}
+
+// Keepalive refreshes the token whenever it is due, for a program that may make no
+// call for longer than a token lives. It never signs in. It returns when ctx ends,
+// with its error, or when the client is closed.
+func (s *Session) Keepalive(ctx context.Context) error {
+	return shownSignInError(s.state().engine.Keepalive(ctx))
+}
+
+// Invalidate makes the session forget token, which the service has refused, unless
+// it already holds a newer one. So does the [TokenStore], for which it waits a second.
+func (s *Session) Invalidate(token Token) {
+	told, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	select {
+	case <-s.state().engine.Drop(token.Value.Reveal()):
+	case <-told.Done():
+	}
+}
+
+// signInError is a failure that has no error of the service's.
+type signInError struct {
+	safe
+
+	text  string
+	cause error // nil if there is none
+	mild  bool  // neither the service nor the account is to blame
+	empty bool  // the service answered with success and no token: a refusal
+
+	needsPerson bool // no later sign-in can succeed by itself
+}
+
+func (e *signInError) Error() string { return "lending: sign-in: " + e.text }
+func (e *signInError) Unwrap() error { return e.cause }
+
+func (e *signInError) Is(target error) bool {
+	switch target {
+	case ErrSignInRequired:
+		return e.needsPerson
+	case knows(OutcomeRejected):
+		return e.empty
+	}
+	return target == knows(OutcomeNotSent)
+}
+
+var (
+	errClosed   = &signInError{text: "the client is closed"}
+	errOutlived = &signInError{text: "its token is of no use any more"}
+	errRefused  = &signInError{text: "the service refused the token it had given"}
+)
+
+// pausedError stands in for a sign-in that is not tried, because the last one failed.
+type pausedError struct {
+	safe
+
+	cause error
+	until time.Time
+}
+
+func (e *pausedError) Error() string {
+	return "lending: " + redact.Describe(e.cause) + ": not tried again before " + e.until.UTC().Format(time.RFC3339)
+}
+func (e *pausedError) Unwrap() error { return e.cause }
+
+// storeError is a failure of the [TokenStore].
+type storeError struct {
+	safe
+
+	cause error
+}
+
+func (e *storeError) Error() string { return "lending: the token store: " + redact.Describe(e.cause) }
+func (e *storeError) Unwrap() error { return e.cause }
+
+// errOtherAccount is a mistake of the set-up: nothing in the store is used or replaced.
+var errOtherAccount = redact.Text("lending: what it holds is of another account or service: each needs a store of its own")
+
+// shownSignInError returns an error of the engine as one of this package.
+func shownSignInError(err error) error {
+	switch e := err.(type) { //nolint:errorlint // the engine wraps none of its errors
+	case *signin.Failure:
+		return shownSignInError(e.Err)
+	case *signin.PausedError:
+		return &pausedError{cause: shownSignInError(e.Cause), until: e.Until}
+	case *signin.StoreError:
+		return &storeError{cause: hide(shownSignInError(e.Cause))}
+	}
+	for _, known := range []struct{ engines, ours error }{
+		{signin.ErrClosed, errClosed}, {signin.ErrOutlived, errOutlived}, {signin.ErrRefused, errRefused},
+		{signin.ErrOtherAccount, errOtherAccount}, {signin.ErrLeaseHeld, ErrLeaseHeld},
+		{signin.ErrFenced, ErrFenced}, {signin.ErrCorrupt, ErrCorruptToken},
+	} {
+		if err == known.engines { //nolint:errorlint // see above
+			return known.ours
+		}
+	}
+	return err
+}
+
+// contained returns a panic of a caller's function (TwoFactor, an observer, the logger), and
+// the end of its goroutine, as an error, and tells the engine what pause follows.
+func contained(step func() (signin.Issue, error), codeSent *bool) (issue signin.Issue, err error) {
+	err = safely.Call[PanicError](func() (err error) {
+		issue, err = step()
+		return err
+	})
+	if text := interruption(err); text != "" {
+		err = &signInError{text: text, cause: hide(err), mild: true}
+	}
+	if err != nil {
+		return signin.Issue{}, failureOf(err, *codeSent)
+	}
+	return issue, nil
+}
+
+// failureOf tells the engine what pause follows a failed step.
+func failureOf(err error, codeSent bool) *signin.Failure {
+	failed := &signin.Failure{Err: err, TokenRefused: errors.Is(err, ErrUnauthorized)}
+	own, isOwn := errors.AsType[*signInError](err)
+	_, notSent := errors.AsType[*ArgumentError](err)
+	failed.Mild = !isRefusal(err) && (isOwn && own.mild || notSent || errors.Is(err, context.Canceled))
+	switch {
+	case codeSent:
+		failed.Class = signin.CodeSent
+	case isRefusal(err), isOwn && !own.mild:
+		failed.Class = signin.Refused
+	}
+	if answer, ok := errors.AsType[*Error](err); ok {
+		failed.RetryAfter = answer.RetryAfter
+	}
+	return failed
+}
+
+// isRefusal reports whether the service has looked at a sign-in and said no.
+func isRefusal(err error) bool {
+	failed, ok := errors.AsType[*Error](err)
+	return ok && failed.Outcome == OutcomeRejected && failed.StatusCode != http.StatusTooManyRequests
+}
+
+// failureKind is what other processes learn of a failed sign-in.
+type failureKind struct {
+	Route     string     `json:"route,omitempty"`  // that has answered
+	Status    int        `json:"status,omitempty"` // of the answer
+	Outcome   Outcome    `json:"outcome,omitempty"`
+	Challenge *Challenge `json:"challenge,omitempty"`
+	Person    bool       `json:"person,omitempty"` // the failure is an [ErrSignInRequired]
+}
+
+func encodeFailure(err error) []byte {
+	kind := failureKind{Person: errors.Is(err, ErrSignInRequired)}
+	if required, ok := errors.AsType[*TwoFactorRequiredError](err); ok {
+		kind.Challenge = &required.Challenge
+	}
+	if failed, ok := errors.AsType[*Error](err); ok {
+		kind.Route, kind.Status, kind.Outcome = failed.Route, failed.StatusCode, failed.Outcome
+	}
+	text, _ := json.Marshal(kind) // a struct of texts and numbers
+	return text
+}
+
+// decodeFailure returns what the sessions of other processes get for a failed sign-in.
+func decodeFailure(text []byte) error {
+	var kind failureKind
+	_ = json.Unmarshal(text, &kind) // the store may have been written by a later version
+	failed := &signInError{text: "it has failed in another process", needsPerson: kind.Person}
+	switch {
+	case kind.Challenge != nil:
+		return &TwoFactorRequiredError{Challenge: *kind.Challenge}
+	case kind.Status != 0:
+		answer := &Error{Method: http.MethodPost, Route: kind.Route, StatusCode: kind.Status, Outcome: kind.Outcome, Attempts: 1}
+		failed.text, failed.cause = failed.text+": "+redact.Describe(answer), answer
+	}
+	return failed
+}
+
+// accountOf tells the accounts of services apart, without naming them.
+func accountOf(base *url.URL, username string) string {
+	port := cmp.Or(base.Port(), map[string]string{"https": "443", "http": "80"}[base.Scheme])
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{base.Scheme, strings.ToLower(base.Hostname()), port, base.Path, username}))
+	return hex.EncodeToString(sum[:])
+}
