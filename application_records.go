@@ -169,3 +169,6 @@ func boolParam(name string, value bool) param {
 	}
 	return param{name, "true", false}
 }
+
+// missing says that the id is missing.
+func (r *UserResponse) missing() *shapeError { return r.missingID("id", r.ID.IsZero()) }

@@ -124,6 +124,8 @@ func (s *AuthService) Login(ctx context.Context, login LoginRequest) (*FullAppli
 		body:      login,
 		anonymous: true,
 		signIn:    true,
+
+		tokenTells: true,
 	})
 }
 
@@ -138,6 +140,8 @@ func (s *AuthService) ValidateTwoFactor(ctx context.Context, login TwoFactorLogi
 		body:      login,
 		anonymous: true,
 		signIn:    true,
+
+		tokenTells: true,
 	})
 }
 

@@ -13,9 +13,6 @@ import (
 // callTimeout bounds a call whose context has no deadline.
 const callTimeout = 2 * time.Minute
 
-// nothing is the answer of routes that answer without a body.
-type nothing struct{}
-
 // get calls a route that changes nothing. It may be repeated.
 func get[T any](ctx context.Context, c *carrier, r request) (T, error) {
 	r.method, r.effect = http.MethodGet, Read

@@ -51,10 +51,10 @@ func decodeAnswer[T any](x *exchange, result *T) error {
 		err = &shapeError{want: "a UUID", got: "the zero UUID"}
 	}
 	if err == nil {
-		err = lacks(*result)
+		err = missing(reflect.ValueOf(result).Elem())
 	}
-	if err == nil {
-		err = isAnother(*result, x.request.loan)
+	if err == nil && x.request.fits != nil {
+		err = x.request.fits(*result)
 	}
 	if err != nil {
 		*result = *new(T)
@@ -105,7 +105,7 @@ func (x *exchange) reached() bool {
 	if x.attempts == 0 {
 		return false
 	}
-	if u, ok := x.request.body.(*upload); ok && !u.complete.Load() {
+	if u, ok := x.request.body.(streamed); ok && !u.isWhole() {
 		return false // a part of a document is no command
 	}
 	if x.request.effect == Read || x.gotConn.Load() > 0 {
@@ -305,10 +305,8 @@ func isNothing(value []byte) bool {
 }
 
 var (
-	errSaysNo  = hidden("the answer is false", nil)
-	errFewer   = hidden("fewer records have come than were sent", nil)
-	errNotTrue = hidden("the answer is not true", nil)
-	errNotGUID = hidden("the answer holds no UUID of a withdrawal", nil)
+	errSaysNo = hidden("the answer is false", nil)
+	errFewer  = hidden("fewer records have come than were sent", nil)
 )
 
 // doubt says why a success does not mean that it happened. It looks at the answer before
@@ -321,10 +319,10 @@ func (x *exchange) doubt() error {
 		return errHTML
 	case x.result == reflect.TypeFor[Record](): // of Client.Do
 		return nil
-	case x.said.failed != "" && x.result != reflect.TypeFor[*FullApplicationUser]():
+	case x.said.failed != "" && !x.request.tokenTells:
 		return hidden("the answer reports a failure: "+x.said.failed, nil)
-	case x.request.proof != nil:
-		return x.request.proof(x)
+	case x.request.acceptance != nil:
+		return x.request.acceptance(x)
 	case string(body) == "false" && x.result != reflect.TypeFor[bool]():
 		return errSaysNo
 	case x.request.batch > 0 && x.said.valid && body[0] == '[':
@@ -342,22 +340,9 @@ func (x *exchange) doubt() error {
 	return nil
 }
 
-// lacks says which published part of a result is missing, without which it is none.
-func lacks(result any) *shapeError {
-	switch r := result.(type) {
-	case *UserResponse:
-		return r.lacksID("id", r.ID.IsZero())
-	case []UserResponse:
-		return anyLacks(r)
-	case *LoanResponse:
-		if r.ID.IsZero() {
-			return r.lacksID("id", true)
-		}
-		return r.lacksID("applicationId", r.ApplicationID.IsZero())
-	case []LoanResponse:
-		return anyLacks(r)
-	case *WebhookSubscription:
-		return r.lacksID("id", r.ID.IsZero())
+// missing says which published part of a result is missing, without which it is none.
+func missing(result reflect.Value) *shapeError {
+	switch r := result.Interface().(type) {
 	case Secret:
 		if r.IsZero() {
 			return &shapeError{want: "a token", got: "an empty string"}
@@ -365,46 +350,21 @@ func lacks(result any) *shapeError {
 	case interface{ missing() *shapeError }:
 		return r.missing()
 	}
-	return nil
-}
-
-// isAnother says that a result is not the record that was asked for. No record but that of
-// a loan has a published id and a route that reads it by that id.
-func isAnother(result any, asked LoanID) *shapeError {
-	if loan, ok := result.(*LoanResponse); ok && loan.ID != asked && !asked.IsZero() {
-		return &shapeError{path: "id", want: "the id that was asked for", got: "another"}
+	if result.Kind() != reflect.Slice || !reflect.PointerTo(result.Type().Elem()).Implements(withParts) {
+		return nil
 	}
-	return nil
-}
-
-func anyLacks[T any](records []T) *shapeError {
-	for i := range records {
-		if err := lacks(&records[i]); err != nil {
+	for i := range result.Len() {
+		if err := missing(result.Index(i).Addr()); err != nil {
 			return err.within(fmt.Sprintf("[%d]", i))
 		}
 	}
 	return nil
 }
 
-// lacksID says what stands in r where the identifier should, which was not found.
-func (r Record) lacksID(name string, lost bool) *shapeError {
-	if !lost {
-		return nil
-	}
-	got := "nothing"
-	for member, at := range jsonsplit.Members(r.Raw()) {
-		if strings.EqualFold(string(member), name) {
-			if got = jsonsplit.Kind(r.Raw()[at.From:at.To]); got != "null" {
-				got = "the zero UUID"
-			}
-		}
-	}
-	return &shapeError{path: name, want: "a UUID", got: got}
-}
+var withParts = reflect.TypeFor[interface{ missing() *shapeError }]()
 
 var (
 	errHTML     error = redact.Text("the answer is HTML, not JSON")
-	errNotJSON  error = redact.Text("the answer is not JSON")
 	errBadToken error = redact.Text("the token is empty or holds bytes that no header may hold")
 	errNoTokens       = hidden("the client has neither credentials nor another source of tokens", ErrSignInRequired)
 )

@@ -1,11 +1,6 @@
 package lending
 
 import (
-	"context"
-	"encoding/json"
-	"fmt"
-	"io"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -49,49 +44,4 @@ func isTemplate(path string) bool {
 		}
 	}
 	return segments[0] == "" && len(segments) > 1
-}
-
-// Response is what the service answered to one call: see [CaptureResponse]. It can
-// hold tokens and what was sent: under fmt, slog and json.Marshal it shows its status
-// and its size.
-//
-// In an unexported field of another struct fmt calls no method, and prints Header and
-// Body with that struct: keep a *Response there, of which it prints the address under
-// %v, %+v and %#v. What prints by reflection alone, as testify
-// does with what differs, shows all of it.
-type Response struct {
-	StatusCode int
-	Header     http.Header
-	Body       []byte // decoded, as far as it was received
-}
-
-// String shows status and size.
-func (r Response) String() string {
-	return fmt.Sprintf("%d %s, %d bytes", r.StatusCode, http.StatusText(r.StatusCode), len(r.Body))
-}
-
-// Format prints [Response.String] under every verb.
-func (r Response) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, r.String()) }
-
-// LogValue logs [Response.String].
-func (r Response) LogValue() slog.Value { return slog.StringValue(r.String()) }
-
-// MarshalJSON writes [Response.String].
-func (r Response) MarshalJSON() ([]byte, error) { return json.Marshal(r.String()) }
-
-type captureKey struct{}
-
-// captured returns where the answer of a call is to be kept, emptied; nil for nowhere.
-func captured(ctx context.Context) *Response {
-	into, _ := ctx.Value(captureKey{}).(*Response)
-	if into != nil {
-		*into = Response{}
-	}
-	return into
-}
-
-// CaptureResponse returns a context whose calls fill into with the last answer of the
-// service, also when they return an error. It is for one call at a time.
-func CaptureResponse(ctx context.Context, into *Response) context.Context {
-	return context.WithValue(ctx, captureKey{}, into)
 }

@@ -60,20 +60,29 @@ type request struct {
 	body      any     // the request record, or an *upload; nil for none
 	also      checker // rules beside those of path, query and body; nil for none
 	anonymous bool
-	loan      LoanID // whose record the answer must be; the zero LoanID for any answer
-	batch     int    // how many records it creates, perhaps not all of them; 0 if it is no batch
-	token     Token  // instead of the client's own
-	signIn    bool   // its answer holds a token, which no layer may see
+	batch     int   // how many records it creates, perhaps not all of them; 0 if it is no batch
+	token     Token // instead of the client's own
+	signIn    bool  // its answer holds a token, which no layer may see
 
 	// checkWith names the reads that tell whether a mutation has happened, for
 	// [Error].CheckWith; "" if none does.
 	checkWith string
 
-	// proof says why a success is none, if more is due than its type tells; nil for no more.
-	proof func(*exchange) error
+	// tokenTells says that the token in an answer tells whether it is a success, and no other member.
+	tokenTells bool
+	// acceptance says why an answer is no success, if more is due than its type tells.
+	acceptance func(*exchange) error
+	// fits says why a result is not the record that was asked for; nil for any record.
+	fits func(result any) *shapeError
 
 	method string
 	effect Effect
+}
+
+// streamed is a body that is made while it is sent.
+type streamed interface {
+	bind(ctx context.Context, hr *http.Request)
+	isWhole() bool // the transport was given the last byte
 }
 
 // param is a query parameter. One with an empty value is left out, or refused if it is required.
@@ -103,7 +112,7 @@ func (r *request) prepare() ([]byte, error) {
 	}
 	body, failed := r.prepareBody()
 	c.fields = append(c.fields, failed...)
-	return body, c.err(r)
+	return body, c.err(r.method, r.path)
 }
 
 // absent says why value is none, and nothing if it is one.
@@ -261,7 +270,7 @@ func (c *carrier) bind(ctx context.Context, r *request, token Token, body []byte
 		hr.Header["Content-Type"] = mediaJSON
 		hr.Body, hr.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	}
-	if u, ok := r.body.(*upload); ok {
+	if u, ok := r.body.(streamed); ok {
 		hr.Header["Content-Type"] = mediaJSON
 		u.bind(ctx, hr)
 	}
@@ -320,14 +329,23 @@ func (x *exchange) checkKey() error {
 	c.that(x.request.effect == Mutation, "key", CodeConflict, "is for mutations: a read needs none")
 	c.that(!x.request.signIn, "key", CodeConflict, "is not for a sign-in, which is begun anew")
 	c.that(x.client.settings().doOnce != nil, "key", CodeConflict, "needs a client with WithIdempotency")
-	return c.err(&x.request)
+	return c.err(x.request.method, x.request.path)
 }
 
 // isUpload reports whether the body of the request is made while it is sent.
 func (r *request) isUpload() bool {
-	_, ok := r.body.(*upload)
+	_, ok := r.body.(streamed)
 	return ok
 }
 
 // secretParam is the one parameter of a query that is secret.
 const secretParam = "ssn"
+
+// What observers see in [Call].Idempotency that this package knows itself.
+const (
+	idempotencyCheck = "check" // a read that a layer makes
+	idempotencySent  = "sent"  // a mutation with a key that a layer sends
+)
+
+// nothing is the answer of routes that answer without a body.
+type nothing struct{}

@@ -124,7 +124,7 @@ func WithCredentials(credentials Credentials) Option {
 	return func(c *config) error {
 		var rules checks
 		credentials.check(&rules)
-		if err := rules.err(nil); err != nil {
+		if err := rules.err("", ""); err != nil {
 			return err
 		}
 		c.session = newSession(credentials)
@@ -297,7 +297,7 @@ func parseBaseURL(s string) (*url.URL, error) {
 	for segment := range strings.SplitSeq(u.Path, "/") {
 		c.that(segment != "." && segment != "..", field, CodeUnsafe, "must not hold dot segments")
 	}
-	if err := c.err(nil); err != nil {
+	if err := c.err("", ""); err != nil {
 		return nil, err
 	}
 	return &url.URL{
@@ -406,7 +406,7 @@ func (c *Client) Do(ctx context.Context, raw RawRequest) (*Record, error) {
 	if !slices.Contains(rawMethods, raw.Method) {
 		r.method = ""
 	}
-	if err := failed.err(&r); err != nil {
+	if err := failed.err(r.method, r.path); err != nil {
 		captured(ctx)
 		x := &exchange{client: c.carrier, request: r}
 		defer func() { x.end(err) }()

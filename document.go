@@ -76,7 +76,7 @@ var (
 func submit(ctx context.Context, c *carrier, doc Document, r request) error {
 	u := newUpload(doc)
 	r.query = append(r.query, param{"fileName", u.name, true})
-	r.body, r.proof = u, provesDocument
+	r.body, r.acceptance = u, acceptDocument
 	ctx, stop := u.watch(ctx)
 	defer stop()
 	_, err := post[bool](ctx, c, r)
@@ -242,6 +242,8 @@ func (u *upload) bind(ctx context.Context, hr *http.Request) {
 	}
 }
 
+func (u *upload) isWhole() bool { return u.complete.Load() }
+
 // Read reads the next part of the body, in a goroutine of the transport: there a panic
 // of Content or Progress would end the program, so it is handed to the caller's.
 func (u *upload) Read(p []byte) (n int, err error) {
@@ -301,10 +303,10 @@ func (u *upload) broken(err error) error {
 	return hidden(fmt.Sprintf("the document could not be read after %d bytes", sent), err)
 }
 
-// provesDocument says why an answer does not mean that the document was accepted:
+// acceptDocument says why an answer does not mean that the document was accepted:
 // "200 with true on success". The transport may go on sending after an early answer,
 // which does not make it a late one.
-func provesDocument(x *exchange) error {
+func acceptDocument(x *exchange) error {
 	u, _ := x.request.body.(*upload)
 	u.early = u.early || !u.complete.Load()
 	switch body := string(x.said.body); {
@@ -319,3 +321,5 @@ func provesDocument(x *exchange) error {
 	}
 	return nil
 }
+
+var errNotTrue = hidden("the answer is not true", nil)

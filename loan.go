@@ -63,7 +63,12 @@ func (s *LoansService) Get(ctx context.Context, id LoanID) (*LoanResponse, error
 	return get[*LoanResponse](ctx, s.client, request{
 		path: "/api/Loan/get-loan/{loanId}",
 		args: []string{id.String()},
-		loan: id,
+		fits: func(result any) *shapeError {
+			if result.(*LoanResponse).ID == id {
+				return nil
+			}
+			return &shapeError{path: "id", want: "the id that was asked for", got: "another"}
+		},
 	})
 }
 
@@ -368,11 +373,11 @@ func (s *LoansService) ResendWithdrawalOTP(ctx context.Context, id LoanID) (uuid
 // Route: POST /api/Loan/confirm-withdrawal-invoice/{loanId}
 func (s *LoansService) ConfirmInvoiceWithdrawal(ctx context.Context, withdrawal InvoiceWithdrawal, data WithdrawInvoiceRequestData) (*GuidApiResponse, error) {
 	answer, err := post[*Record](ctx, s.client, request{
-		path:      "/api/Loan/confirm-withdrawal-invoice/{loanId}",
-		args:      []string{withdrawal.LoanID.String()},
-		body:      confirmation{withdrawal.Amount, withdrawal.AdvanceRate, data.DateUTC.UTC(), data.OTP, data.Extra},
-		proof:     provesWithdrawal,
-		checkWith: "Loans.Withdrawals, Loans.TotalBalance",
+		path:       "/api/Loan/confirm-withdrawal-invoice/{loanId}",
+		args:       []string{withdrawal.LoanID.String()},
+		body:       confirmation{withdrawal.Amount, withdrawal.AdvanceRate, data.DateUTC.UTC(), data.OTP, data.Extra},
+		acceptance: acceptWithdrawal,
+		checkWith:  "Loans.Withdrawals, Loans.TotalBalance",
 	})
 	if err != nil {
 		return nil, err
@@ -380,9 +385,9 @@ func (s *LoansService) ConfirmInvoiceWithdrawal(ctx context.Context, withdrawal 
 	return &GuidApiResponse{*answer}, nil
 }
 
-// provesWithdrawal says why an answer does not mean that money moves. Nothing but its name
+// acceptWithdrawal says why an answer does not mean that money moves. Nothing but its name
 // is published of a GuidApiResponse.
-func provesWithdrawal(x *exchange) error {
+func acceptWithdrawal(x *exchange) error {
 	switch {
 	case len(x.said.body) == 0 || string(x.said.body) == "null":
 		return ErrNoContent
@@ -404,4 +409,14 @@ func (r *request) holds(id uuid.UUID) bool {
 	body, _ := encodeWithoutSecrets(r.body)
 	text := strings.ToLower(strings.Join(r.args, " ") + string(body))
 	return strings.Contains(strings.ReplaceAll(text, "-", ""), strings.ReplaceAll(id.String(), "-", ""))
+}
+
+var errNotGUID = hidden("the answer holds no UUID of a withdrawal", nil)
+
+// missing says which of the two ids is missing.
+func (r *LoanResponse) missing() *shapeError {
+	if r.ID.IsZero() {
+		return r.missingID("id", true)
+	}
+	return r.missingID("applicationId", r.ApplicationID.IsZero())
 }

@@ -382,3 +382,6 @@ func isLoopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
 }
+
+// missing says that the id is missing.
+func (s *WebhookSubscription) missing() *shapeError { return s.missingID("id", s.ID.IsZero()) }
