@@ -61,9 +61,9 @@ func asTaken(ctx context.Context, client *lending.Client, opts *lending.ListOpti
 	balance, err := lending.As[Balance](client.Loans.TotalBalance(ctx, id))
 	failed := err
 	payments, err := lending.ListAs[payment](client.Loans.Transactions(ctx, id, nil))
-	for one, err := range lending.AllAs[payment](client.Loans.AllTransactions(ctx, id, nil)) {
+	for p, err := range lending.AllAs[payment](client.Loans.AllTransactions(ctx, id, nil)) {
 		failed = errors.Join(failed, err)
-		payments = append(payments, one)
+		payments = append(payments, p)
 	}
 	failed = errors.Join(failed, err)
 	whole, paged := lending.As[struct{ Data []payment }](client.Loans.TransactionsPaged(ctx, id, nil))

@@ -120,6 +120,30 @@ func testProblem(dir, command string, words []string) string {
 	return ""
 }
 
+// A test that a Markdown file names as proof exists.
+func TestProofsInDocumentsExist(t *testing.T) {
+	named, exist := map[string]string{}, map[string]bool{} // the file that names the test
+	proof := regexp.MustCompile("`(Test[A-Z]\\w+)`")
+	eachFile(t, func(file, text string) {
+		if strings.HasSuffix(file, "_test.go") {
+			for _, name := range testNames.FindAllStringSubmatch(text, -1) {
+				exist[name[1]] = true
+			}
+		} else if filepath.Ext(file) == ".md" {
+			for _, name := range proof.FindAllStringSubmatch(text, -1) {
+				named[name[1]] = file
+			}
+		}
+	})
+	if _, err := fs.Stat(repository, "contrib/redis"); err != nil {
+		t.Skip("the modules under contrib are not here, which hold a part of the proofs: ", err)
+	}
+	assert.NotEmpty(t, named)
+	for name, file := range named {
+		assert.True(t, exist[name], "%s names %s", file, name)
+	}
+}
+
 // The documentation and the sandbox run at the same time, each on a port of its own.
 func TestNoTwoServersHaveOnePort(t *testing.T) {
 	makefile, err := fs.ReadFile(repository, "Makefile")

@@ -8,12 +8,14 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/signin"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
@@ -36,7 +38,7 @@ var signInFaults = []string{
 // process is a session with what is its own: it is the session's way to the store and
 // to the service, both of which can fail.
 type process struct {
-	sim    *simulation
+	sim    *fleet
 	id     int
 	client *lending.Client
 	alive  context.Context // ends with the process
@@ -45,6 +47,7 @@ type process struct {
 	mu      sync.Mutex
 	until   time.Time         // it stands still until then
 	weather map[string]string // the fault of a spell, by place
+	count   map[string]int    // of steps, by name
 
 	// Under the lock of the watch.
 	disturbed  time.Time // when a step of the store failed last, or it stood still
@@ -57,12 +60,33 @@ type process struct {
 	mustHold   bool
 }
 
-func newProcess(s *simulation, id int) *process {
-	p := &process{sim: s, id: id, weather: map[string]string{}, refused: map[*issue]bool{}}
+func newProcess(s *fleet, id int) *process {
+	p := &process{sim: s, id: id, weather: map[string]string{}, count: map[string]int{}, refused: map[*issue]bool{}}
 	p.alive, p.exit = context.WithCancel(context.Background())
 	p.client = s.clientOf(p)
 	return p
 }
+
+func (p *process) String() string {
+	if p == nil {
+		return "-"
+	}
+	return strconv.Itoa(p.id)
+}
+
+// Tune gives the session the random numbers of the process.
+func (p *process) Tune(config *signin.Config) {
+	var mu sync.Mutex
+	random := p.sim.random(2000 + p.id)
+	config.Jitter = func(most time.Duration) time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		return time.Duration(random.Int64N(int64(most) + 1))
+	}
+}
+
+// turn waits until the process may go on with what is called name.
+func (p *process) turn(name string) { p.sim.turns.Take(fmt.Sprintf("%d %s", p.id, name)) }
 
 func (p *process) setWeather(where, fault string) {
 	p.mu.Lock()
@@ -77,8 +101,8 @@ func (p *process) watched(change func()) {
 	change()
 }
 
-// draw returns the fault of a step, "" for none, and how long it lasts. Both follow from
-// the second in which the step begins, so that the same seed fails in the same way.
+// draw returns the fault of a step, "" for none, and how long it lasts. Both follow from the
+// seed and from how many steps of the name the process has made.
 func (p *process) draw(place, name string, probable float64, faults []string) (string, time.Duration) {
 	random := p.chance(name)
 	long := randomly(random, 12*time.Second)
@@ -93,14 +117,18 @@ func (p *process) draw(place, name string, probable float64, faults []string) (s
 	return p.weather[place], long
 }
 
-// chance returns the random numbers for what is called name in this second.
+// chance returns the random numbers for the next time that the process does what is called name.
 func (p *process) chance(name string) *rand.Rand {
+	p.mu.Lock()
+	p.count[name]++
+	step := p.count[name]
+	p.mu.Unlock()
 	what := fnv.New64a()
-	fmt.Fprint(what, p.id, name)
-	return rand.New(rand.NewPCG(uint64(p.sim.seed), what.Sum64()^uint64(time.Now().Unix())))
+	fmt.Fprint(what, p.id, name, step)
+	return rand.New(rand.NewPCG(uint64(p.sim.seed), what.Sum64()))
 }
 
-func (s *simulation) isOver() bool {
+func (s *fleet) isOver() bool {
 	select {
 	case <-s.over:
 		return true
@@ -123,24 +151,30 @@ func (p *process) pause(long time.Duration) {
 	p.sim.watch.stands(p, until)
 }
 
-// stand waits until the process goes on.
-func (p *process) stand() {
+// stand waits until the process goes on, if it stands still.
+func (p *process) stand(name string) {
 	for {
 		p.mu.Lock()
 		left := time.Until(p.until)
 		p.mu.Unlock()
-		if left <= 0 || !p.sim.wait(left) {
+		if left <= 0 || !p.sim.wait(fmt.Sprintf("%d %s", p.id, name), left) {
 			return
 		}
 	}
 }
 
-// pausing has the process stand still with a small probability.
-func (p *process) pausing(name string) {
+// pausing has the process stand still with a small probability. It returns what the step is
+// called in turns, in which each has a number of its own.
+func (p *process) pausing(name string) (step string) {
+	p.turn(name)
 	if random := p.chance("pause at " + name); random.Float64() < p.sim.standing/4 {
 		p.pause(time.Second + randomly(random, time.Minute))
 	}
-	p.stand()
+	p.mu.Lock()
+	step = fmt.Sprintf("%s %06d", name, p.count["pause at "+name])
+	p.mu.Unlock()
+	p.stand(step)
+	return step
 }
 
 // delay waits for d, or for ctx, whose error it returns, or for the end of the faults.
@@ -157,8 +191,13 @@ func (p *process) delay(ctx context.Context, d time.Duration) error {
 
 // step takes a step of the store, or what a fault makes of it.
 func step[T any](ctx context.Context, p *process, name string, effect func() (T, error)) (result T, err error) {
-	p.pausing(name)
-	defer p.stand()
+	step := p.pausing(name)
+	defer p.stand(step)
+	takesEffect := effect
+	effect = func() (T, error) {
+		p.turn(step)
+		return takesEffect()
+	}
 	fault, long := p.draw("store", name, p.sim.atStore, storeFaults)
 	if fault != "" {
 		p.sim.watch.disturb(p, "%s of the store %s", name, fault)
@@ -240,14 +279,15 @@ func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
 		return p.carry(r, token)
 	}
 	sent := time.Now()
-	p.pausing(route)
+	step := p.pausing(route)
 	led := p.sim.watch.signingIn(p, route, token)
 	fault, long := p.draw("sign-in", route, p.sim.atSignIn, signInFaults)
 	if fault != "" {
 		p.sim.watch.excuse(p, "%s: %s", route, fault)
 	}
-	resp, got, err := p.exchange(r, route, sent, led, fault, long)
-	p.stand()
+	resp, got, err := p.exchange(r, route, step, sent, led, fault, long)
+	p.stand(step)
+	p.turn(step)
 	if err != nil {
 		p.sim.watch.excuse(p, "%s: %T", route, err)
 		return nil, err
@@ -259,8 +299,10 @@ func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
 // carry brings a read to the service, which may take almost as long as tokens are not
 // used before they expire.
 func (p *process) carry(r *http.Request, token string) (*http.Response, error) {
+	caller, _ := r.Context().Value(callerName{}).(string)
+	p.turn("sends a read of " + caller)
 	p.sim.watch.sending(r.Context(), p, token)
-	random := p.chance("way")
+	random := p.chance("way of " + caller)
 	long := randomly(random, 20*time.Millisecond)
 	if random.IntN(3) == 0 {
 		long = randomly(random, p.sim.margin()*3/4)
@@ -269,17 +311,18 @@ func (p *process) carry(r *http.Request, token string) (*http.Response, error) {
 	if err := p.delay(r.Context(), long); err != nil {
 		return nil, err
 	}
-	p.stand()
+	p.stand("a read of " + caller)
+	p.turn("a read of " + caller)
 	resp, err := p.sim.service.Transport().RoundTrip(r)
 	if err == nil && resp.StatusCode == http.StatusUnauthorized {
 		p.sim.watch.isRefused(r.Context(), p, token, start)
 	}
-	p.stand()
+	p.stand("answer to " + caller)
 	return resp, err
 }
 
 // exchange brings a request of a sign-in to the service, or does what a fault makes of it.
-func (p *process) exchange(r *http.Request, route string, sent time.Time, led bool, fault string, long time.Duration) (resp *http.Response, got *issue, err error) {
+func (p *process) exchange(r *http.Request, route, step string, sent time.Time, led bool, fault string, long time.Duration) (resp *http.Response, got *issue, err error) {
 	ctx := r.Context()
 	body := []byte(nil)
 	if r.Body != nil {
@@ -288,6 +331,7 @@ func (p *process) exchange(r *http.Request, route string, sent time.Time, led bo
 	send := func(ctx context.Context) (*http.Response, *issue, error) {
 		again := r.Clone(ctx)
 		again.Body = io.NopCloser(bytes.NewReader(body))
+		p.turn(step)
 		return p.sim.watch.issue(p, route, sent, led, again)
 	}
 	wait := 5 * time.Millisecond
@@ -312,7 +356,7 @@ func (p *process) exchange(r *http.Request, route string, sent time.Time, led bo
 		wait = 2 * long
 	case "stops before":
 		p.pause(5 * long)
-		p.stand()
+		p.stand(step)
 	}
 	if err := p.delay(ctx, wait); err != nil {
 		return nil, nil, err
@@ -346,23 +390,28 @@ func answered(r *http.Request, status int, retryAfter time.Duration) *http.Respo
 }
 
 // callNowAndThen is a caller.
-func (p *process) callNowAndThen(random *rand.Rand) {
+func (p *process) callNowAndThen(name string, random *rand.Rand) {
 	s := p.sim
 	var last lending.Token
 	for p.alive.Err() == nil {
-		p.stand()
+		p.stand(name)
+		p.turn(name)
 		long := []time.Duration{50 * time.Millisecond, time.Second, 5 * time.Second, 20 * time.Second, 30 * time.Second}[random.IntN(5)]
+		long += randomly(random, time.Millisecond) // ends with nothing else
 		switch n := random.IntN(100); {
 		case n < 4:
 			var burst sync.WaitGroup
-			for range 12 {
-				burst.Go(func() { _, _ = p.take(long) })
+			for i := range 12 {
+				burst.Go(func() {
+					p.turn(fmt.Sprintf("%s in a burst: %02d", name, i))
+					_, _ = p.take(long)
+				})
 			}
 			burst.Wait()
 		case n < 8:
 			p.signIn(long)
 		case n < 45:
-			_ = p.read(long)
+			_ = p.read(name, long)
 		default:
 			if token, err := p.take(long); err == nil {
 				last = token
@@ -372,13 +421,16 @@ func (p *process) callNowAndThen(random *rand.Rand) {
 		if left := time.Until(last.Expires); left > 0 && random.IntN(4) == 0 {
 			pause = max(0, left-randomly(random, s.margin()*3/2)) // at the last moment
 		}
-		if !s.wait(pause) {
+		if !s.wait(fmt.Sprintf("%d %s", p.id, name), pause) {
 			return
 		}
 	}
 }
 
-type refusedKey struct{}
+type (
+	refusedKey struct{}
+	callerName struct{}
+)
 
 // take asks for a token, and waits so long.
 func (p *process) take(long time.Duration) (lending.Token, error) {
@@ -391,9 +443,9 @@ func (p *process) take(long time.Duration) (lending.Token, error) {
 }
 
 // read makes a call, and waits so long.
-func (p *process) read(long time.Duration) error {
+func (p *process) read(caller string, long time.Duration) error {
 	var refused []*issue
-	ctx, cancel := context.WithTimeout(context.WithValue(p.alive, refusedKey{}, &refused), long)
+	ctx, cancel := context.WithTimeout(context.WithValue(context.WithValue(p.alive, refusedKey{}, &refused), callerName{}, caller), long)
 	defer cancel()
 	start := time.Now()
 	err := read(ctx, p.client)

@@ -13,14 +13,15 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/simulation"
 )
 
 // watch sees every step of a simulation at the store and at the service, in the order
 // in which they take effect, and holds what must hold.
 type watch struct {
-	sim   *simulation
+	sim   *fleet
 	mu    sync.Mutex
-	start time.Time
+	trace *simulation.Trace
 	store lending.TokenStore // of all processes
 	steps int64              // so far
 
@@ -33,9 +34,6 @@ type watch struct {
 
 	calls, callsFailed, signIns, refreshes, alone, faults, lapses, pauses, revocations, refusals, closed int
 	recovery                                                                                             time.Duration
-
-	lines  []string
-	failed map[string]violation // the first of each kind
 }
 
 // issue is a token that the service has given.
@@ -63,16 +61,11 @@ type leaseOfOne struct {
 	since int64
 }
 
-type violation struct {
-	text   string
-	before []string
+func newWatch(s *fleet) *watch {
+	return &watch{sim: s, issued: map[string]*issue{}, granted: map[int64]int64{}, store: lending.NewMemoryTokenStore()}
 }
 
-func newWatch(s *simulation) *watch {
-	return &watch{sim: s, issued: map[string]*issue{}, granted: map[int64]int64{}, failed: map[string]violation{}, store: lending.NewMemoryTokenStore()}
-}
-
-func (w *watch) begin() { w.start = time.Now() }
+func (w *watch) begin() { w.trace = simulation.NewTrace() }
 
 func (w *watch) note(p *process, format string, args ...any) {
 	w.mu.Lock()
@@ -82,14 +75,7 @@ func (w *watch) note(p *process, format string, args ...any) {
 
 // line needs w.mu, as what follows does where it does not lock.
 func (w *watch) line(p *process, format string, args ...any) {
-	who := "-"
-	if p != nil {
-		who = fmt.Sprint(p.id)
-	}
-	if len(w.lines) > 200 {
-		w.lines = slices.Clone(w.lines[150:])
-	}
-	w.lines = append(w.lines, fmt.Sprintf("%9.3f s  %s  ", time.Since(w.start).Seconds(), who)+fmt.Sprintf(format, args...))
+	w.trace.Line(p.String(), format, args...)
 }
 
 func (w *watch) fail(kind string, p *process, format string, args ...any) {
@@ -99,10 +85,7 @@ func (w *watch) fail(kind string, p *process, format string, args ...any) {
 }
 
 func (w *watch) violated(kind string, p *process, format string, args ...any) {
-	w.line(p, "VIOLATED: %s: "+format, append([]any{kind}, args...)...)
-	if _, known := w.failed[kind]; !known {
-		w.failed[kind] = violation{fmt.Sprintf(format, args...), slices.Clone(w.lines[max(0, len(w.lines)-50):])}
-	}
+	w.trace.Violate(kind, p.String(), format, args...)
 }
 
 func (i *issue) String() string {
@@ -231,7 +214,7 @@ func (w *watch) stands(p *process, until time.Time) {
 	w.faults++
 	w.pauses++
 	p.stood, p.disturbed = until, until
-	w.line(p, "stands still until %.3f s", until.Sub(w.start).Seconds())
+	w.line(p, "stands still until %.3f s", w.trace.Since(until).Seconds())
 }
 
 func (w *watch) revoke() {
@@ -505,10 +488,5 @@ func (w *watch) end() {
 	defer w.mu.Unlock()
 	if most := 1 + w.revocations + w.faults + w.lapses; w.signIns > most {
 		w.violated("too many sign-ins", nil, "%d, with %d revocations, %d faults, %d lapses", w.signIns, w.revocations, w.faults, w.lapses)
-	}
-	for _, line := range w.lines {
-		if strings.Contains(line, "!(") {
-			w.violated("the test itself", nil, "%s", line)
-		}
 	}
 }

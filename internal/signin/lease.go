@@ -183,7 +183,7 @@ func (l *lease) begin(ctx context.Context) (context.Context, error) {
 	ctx, l.cancel = context.WithCancelCause(ctx)
 	go func() {
 		defer close(l.ended)
-		for backoff.Sleep(ctx, l.ttl/4) == nil {
+		for backoff.Sleep(ctx, l.ttl/4-l.engine.config.Jitter(l.ttl/40)) == nil {
 			if errors.Is(l.renew(ctx), ErrLeaseHeld) {
 				l.cancel(ErrLeaseHeld)
 			}

@@ -12,9 +12,9 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-// Deduper holds a [webhook.Deduper] to its contract. place makes an empty place, and
-// returns what opens a deduper with these times there, as each of several processes does:
-// those that are open at the same time share their keys.
+// Deduper tests the contract of a [webhook.Deduper]. place makes an empty place and returns a
+// function that opens a deduper with these options there, as each of several processes does.
+// Dedupers that are open at the same time share their keys.
 func Deduper(t *testing.T, place func(t *testing.T, opts *webhook.DeduperOptions) (open func() webhook.Deduper)) {
 	t.Helper()
 	for _, rule := range deduperRules() {

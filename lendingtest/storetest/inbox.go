@@ -12,15 +12,14 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-// Inbox holds a [webhook.Inbox] to its contract. place makes an empty place, and returns
-// what opens the inbox there, one process after another: of an inbox that only one of them
-// may have it closes the one before. An inbox that ends with its process, for tests, is
-// returned again; what must survive is not tested then.
+// Inbox tests the contract of a [webhook.Inbox]. place makes an empty place and returns a function
+// that opens the inbox there, as one process after another does. If only one process may have the
+// inbox open, the function closes the one before. If the inbox ends with its process, the function
+// returns the same inbox again, and survival is not tested.
 //
-// The claims of the inbox, if they end, last for lease, and Until is before that by a twentieth at
-// least: what a function still does at its deadline must not meet the next claim. An inbox with the methods DeadLetters and
-// Redrive, as those of contrib have them, is held to these too: DeadLetters returns what was set aside,
-// and Redrive makes it due as if it had not been tried, once.
+// If claims end, they must last for lease, and Until must be earlier by a twentieth at least, so
+// that the end of a function does not meet the next claim. If the inbox has the methods DeadLetters
+// and Redrive, as those of contrib have them, they are tested too.
 func Inbox(t *testing.T, place func(t *testing.T, lease time.Duration) (open func() webhook.Inbox)) {
 	t.Helper()
 	for _, rule := range inboxRules() {
@@ -51,7 +50,7 @@ func inboxRules() []rule[inboxPlace] {
 		{"a claim ends by itself", short, inbox.ends},
 		{"Retry and DeadLetter leave the claim of another", short, inbox.late},
 		{"Done removes also when the claim has ended", short, inbox.lateDone},
-		{"what was set aside can be redriven", long, inbox.redrives},
+		{"a dead letter can be redriven", long, inbox.redrives},
 		{"an event that ends its process is acted on alone", short, inbox.crashes},
 		{"Work acts on every event", long, inbox.works},
 	} {
