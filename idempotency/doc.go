@@ -45,7 +45,7 @@
 //	              SafeToRepeat or WithCheck decides.
 //	done          Nothing is sent. The recorded response is returned.
 //	forgotten     Nothing is sent. It happened, and the response is lost, too large, or older
-//	              than KeepAnswers: ErrAnswerLost, with the outcome lending.OutcomeDone.
+//	              than KeepAnswers: ErrAnswerLost, with outcome done.
 //
 // A mutation that only sets a value (an update, a calculation, a registration) is sent again
 // without waiting. If the service rejects the second send, the state stays in_doubt, because
@@ -61,7 +61,7 @@
 //	ErrLocked       wait: Error.Held is the key of a mutation that must end first
 //	ErrNeedsReview  tell a person, who calls Log.Resolve
 //	ErrAnswerLost   it happened; read what you need of its response
-//	ErrStore        the store failed; with lending.OutcomeDone the mutation happened
+//	ErrStore        the store failed; if the outcome is done, the mutation happened
 //
 // If the store fails after the response has come, the log tries for 10 seconds. Then the call
 // returns the decoded result together with ErrStore, and the next call with the key finds out
