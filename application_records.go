@@ -129,9 +129,6 @@ type CustomerData struct {
 	DateOfBirth time.Time // only the date counts, in the time's own location
 }
 
-// secretParam is the one parameter of a query that is secret.
-const secretParam = "ssn"
-
 func (d CustomerData) query() []param {
 	return []param{
 		{"firstname", d.FirstName, true},
@@ -172,3 +169,6 @@ func boolParam(name string, value bool) param {
 	}
 	return param{name, "true", false}
 }
+
+// missing says that the id is missing.
+func (r *UserResponse) missing() *shapeError { return r.missingID("id", r.ID.IsZero()) }

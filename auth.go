@@ -12,29 +12,6 @@ import (
 	"github.com/lendingapi/lending-go/internal/signin"
 )
 
-// Token is what authenticates calls: a bearer token.
-type Token struct {
-	Value   Secret
-	Expires time.Time // zero if it is not known
-}
-
-// TokenSource gives the token for a call. It is asked before every call, by many
-// goroutines at once.
-//
-// A source that also has a method Invalidate(Token) is told of a token that the
-// service has refused, and is asked again for a read.
-type TokenSource interface {
-	// Token returns the token for one call.
-	Token(ctx context.Context) (Token, error)
-}
-
-// StaticToken returns a source that always gives the same token.
-func StaticToken(token string) TokenSource { return staticToken{NewSecret(token)} }
-
-type staticToken struct{ value Secret }
-
-func (t staticToken) Token(context.Context) (Token, error) { return Token{Value: t.value}, nil }
-
 // Credentials are what [WithCredentials] signs in with.
 type Credentials struct {
 	Username           string // required
@@ -147,6 +124,8 @@ func (s *AuthService) Login(ctx context.Context, login LoginRequest) (*FullAppli
 		body:      login,
 		anonymous: true,
 		signIn:    true,
+
+		tokenTells: true,
 	})
 }
 
@@ -161,6 +140,8 @@ func (s *AuthService) ValidateTwoFactor(ctx context.Context, login TwoFactorLogi
 		body:      login,
 		anonymous: true,
 		signIn:    true,
+
+		tokenTells: true,
 	})
 }
 

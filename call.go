@@ -2,20 +2,16 @@ package lending
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"reflect"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/lendingapi/lending-go/internal/jsonsplit"
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // callTimeout bounds a call whose context has no deadline.
 const callTimeout = 2 * time.Minute
-
-// nothing is the answer of routes that answer without a body.
-type nothing struct{}
 
 // get calls a route that changes nothing. It may be repeated.
 func get[T any](ctx context.Context, c *carrier, r request) (T, error) {
@@ -120,55 +116,66 @@ func (x *exchange) do(ctx context.Context, body []byte) error {
 	}
 }
 
-// decodeAnswer decodes a success into result.
-func decodeAnswer[T any](x *exchange, result *T) error {
-	body, valid := x.said.body, x.said.valid
-	v := reflect.ValueOf(result).Elem()
-	plain := mediaType(x.answer.Header) == "text/plain" && len(body) > 0 && body[0] != '"'
-	empty := len(body) == 0 || string(body) == "null"
-	switch {
-	case v.Type() == reflect.TypeFor[nothing]():
-		return nil
-	case plain && v.Kind() == reflect.String:
-		v.SetString(string(x.said.text)) // as it came, white space too
-		return nil
-	case empty && (v.Kind() == reflect.Slice && x.request.batch == 0 || v.Kind() == reflect.String && len(body) == 0 && x.answer.StatusCode == http.StatusOK):
-		return nil // an empty list, an empty string
-	case empty && v.Type() == recordType:
-		return nil // whatever the answer of a route may be that nobody published
-	case empty:
-		return ErrNoContent
-	case plain && (v.Type() == reflect.TypeFor[Secret]() || v.Kind() == reflect.Array):
-		body = []byte(strconv.Quote(string(body))) // a token or an id without quotes
-		valid = jsonsplit.Valid(body)
+// begin tells the observers of calls of one that begins, and returns the context for it.
+func (x *exchange) begin(ctx context.Context) context.Context {
+	observers := x.client.settings().callObservers
+	if len(observers) == 0 {
+		return ctx
 	}
-	if !valid {
-		return errNotJSON
+	x.call = Call{Method: x.request.method, Route: x.request.path, Effect: x.request.effect, Start: time.Now(), Idempotency: x.call.Idempotency}
+	for _, observe := range observers {
+		inner, end := observe(ctx, x.call)
+		if inner != nil {
+			ctx = inner //nolint:fatcontext // each stands in the one before
+		}
+		if end != nil {
+			x.ends = append(x.ends, end)
+		}
 	}
-	if v.Kind() == reflect.Pointer {
-		v.Set(reflect.New(v.Type().Elem()))
-		v = v.Elem()
-	}
-	text := newAnswerText(body)
-	(*text).checked, (*text).command = true, x.request.effect == Mutation
-	err := decodeValue(text, 0, v)
-	if err == nil && v.Kind() == reflect.Array && v.IsZero() {
-		err = &shapeError{want: "a UUID", got: "the zero UUID"}
-	}
-	if err == nil {
-		err = lacks(*result)
-	}
-	if err == nil {
-		err = isAnother(*result, x.request.loan)
-	}
-	if err != nil {
-		*result = *new(T)
-		return err
-	}
-	return nil
+	return ctx
 }
 
-func mediaType(header http.Header) string {
-	media, _, _ := strings.Cut(header.Get("Content-Type"), ";")
-	return strings.ToLower(strings.TrimSpace(media))
+// end tells those who want to know of the end of the call, the last to begin first, also
+// if one of them panics.
+func (x *exchange) end(err error) {
+	if len(x.ends) == 0 {
+		return
+	}
+	x.call.Duration = time.Since(x.call.Start)
+	x.call.Attempts, x.call.StatusCode, x.call.Err = x.sent(), x.answer.StatusCode, err
+	if x.call.Outcome = OutcomeOf(err); errors.Is(err, errPanicked) {
+		x.call.Outcome = x.outcome()
+	}
+	for _, end := range x.ends {
+		defer end(x.call) //nolint:gocritic // all are called, whatever one of them does
+	}
+}
+
+// token returns the token for r, which is the zero Token for an anonymous route.
+func (c *carrier) token(ctx context.Context, r *request) (Token, error) {
+	switch {
+	case r.anonymous || !r.token.Value.IsZero():
+		return r.token, nil
+	case c.settings().tokens == nil:
+		return Token{}, errNoTokens
+	}
+	token, err := c.settings().tokens.Token(ctx)
+	if err != nil && !redact.IsKnown(err) {
+		err = hidden("the source of tokens failed", err)
+	}
+	if err == nil && !isHeaderSafe(token.Value.Reveal()) {
+		err = errBadToken
+	}
+	return token, err
+}
+
+// drop tells the token source that the service refused token, and reports whether
+// the source can get another.
+func (c *carrier) drop(token Token) bool {
+	source, ok := c.settings().tokens.(interface{ Invalidate(Token) })
+	if !ok || token.Value.IsZero() {
+		return false
+	}
+	source.Invalidate(token)
+	return true
 }

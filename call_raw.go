@@ -1,7 +1,6 @@
 package lending
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -45,49 +44,4 @@ func isTemplate(path string) bool {
 		}
 	}
 	return segments[0] == "" && len(segments) > 1
-}
-
-// Do calls a route that this package has no method for, with the client's token,
-// checks, errors, redaction and limits. Say whether it changes something: a [Read] is
-// repeated after transient failures, a [Mutation] is sent at most once. Which read
-// tells after an unknown outcome is for the caller to know.
-//
-// The Record that it returns holds whatever JSON the service answered, and nothing
-// where it answered without content. Which of it is a success is for the caller to know
-// too: {"success":false} is no error here.
-//
-// The interface mentions routes that it does not show, and says of them: the routes
-// that look up customers of an invoice take any number of records at a time, answer
-// 400 where they find nothing, which [IsNotFound] reports, and answer with one envelope
-// although an array is declared. Of the reports for partners it says nothing but that
-// they exist.
-func (c *Client) Do(ctx context.Context, raw RawRequest) (*Record, error) {
-	r := request{method: raw.Method, path: raw.Path, args: raw.Args, body: raw.Body, effect: raw.Effect, anonymous: raw.Anonymous}
-	var failed checks
-	raw.check(&failed)
-	if !isTemplate(raw.Path) {
-		r.path = "" // it may hold values, which errors do not show
-	}
-	if !slices.Contains(rawMethods, raw.Method) {
-		r.method = ""
-	}
-	if err := failed.err(&r); err != nil {
-		captured(ctx)
-		x := &exchange{client: c.carrier, request: r}
-		defer func() { x.end(err) }()
-		x.begin(ctx)
-		return nil, err
-	}
-	for name, values := range raw.Query {
-		for _, value := range values {
-			r.query = append(r.query, param{name, value, false})
-		}
-	}
-	slices.SortStableFunc(r.query, func(a, b param) int { return strings.Compare(a.name, b.name) })
-	r.signIn = strings.HasPrefix(strings.ToLower(r.path), "/api/authenication/")
-	record, err := call[Record](ctx, c.carrier, r)
-	if err != nil {
-		return nil, err
-	}
-	return &record, nil
 }

@@ -14,12 +14,43 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
 	"github.com/lendingapi/lending-go/internal/opaque"
-	"github.com/lendingapi/lending-go/internal/redact"
 )
+
+// exchange is one call's conversation with the service. It is the RoundTripper below
+// the http.Client of the call, so that it sees every attempt whoever makes it, and
+// nothing above it can undo what it does.
+type exchange struct {
+	client  *carrier
+	request request
+	result  reflect.Type    // of the call
+	caller  context.Context //nolint:containedctx // for the observers: the one of the attempts is traced
+	http    http.Client     // has the exchange for its transport
+
+	call Call         // as its observers are told of it
+	ends []func(Call) // what they want to have called at its end
+
+	key *idempotencyKey // of the mutation; nil for a call without one
+
+	attempts int
+	answer   Response      // the last there was
+	said     said          // what it says
+	reply    http.Response // what goes up of it
+	body     io.LimitedReader
+	err      error // what ended the last attempt, or cut its answer
+
+	// How often the transport had a connection, and how often it wrote each mark of
+	// our request to one; whether that was too often, and what ends the call then. The
+	// hooks may run after the attempt has returned.
+	gotConn atomic.Int32
+	marks   [3]atomic.Int32
+	excess  atomic.Bool
+	stop    context.CancelFunc
+}
 
 // request is a call before it is sent. A verb fills in the last two fields.
 type request struct {
@@ -29,20 +60,29 @@ type request struct {
 	body      any     // the request record, or an *upload; nil for none
 	also      checker // rules beside those of path, query and body; nil for none
 	anonymous bool
-	loan      LoanID // whose record the answer must be; the zero LoanID for any answer
-	batch     int    // how many records it creates, perhaps not all of them; 0 if it is no batch
-	token     Token  // instead of the client's own
-	signIn    bool   // its answer holds a token, which no layer may see
+	batch     int   // how many records it creates, perhaps not all of them; 0 if it is no batch
+	token     Token // instead of the client's own
+	signIn    bool  // its answer holds a token, which no layer may see
 
 	// checkWith names the reads that tell whether a mutation has happened, for
 	// [Error].CheckWith; "" if none does.
 	checkWith string
 
-	// proof says why a success is none, if more is due than its type tells; nil for no more.
-	proof func(*exchange) error
+	// tokenTells says that the token in an answer tells whether it is a success, and no other member.
+	tokenTells bool
+	// acceptance says why an answer is no success, if more is due than its type tells.
+	acceptance func(*exchange) error
+	// fits says why a result is not the record that was asked for; nil for any record.
+	fits func(result any) *shapeError
 
 	method string
 	effect Effect
+}
+
+// streamed is a body that is made while it is sent.
+type streamed interface {
+	bind(ctx context.Context, hr *http.Request)
+	isWhole() bool // the transport was given the last byte
 }
 
 // param is a query parameter. One with an empty value is left out, or refused if it is required.
@@ -72,7 +112,7 @@ func (r *request) prepare() ([]byte, error) {
 	}
 	body, failed := r.prepareBody()
 	c.fields = append(c.fields, failed...)
-	return body, c.err(r)
+	return body, c.err(r.method, r.path)
 }
 
 // absent says why value is none, and nothing if it is one.
@@ -183,25 +223,8 @@ func isPathSafe(s string) bool {
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f || r == '\uFFFD' }
 
-// isHeaderSafe reports whether s can follow "Bearer " in a header.
-func isHeaderSafe(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
-}
-
-// zeroUUID is the identifier that names nothing.
-const zeroUUID = "00000000-0000-0000-0000-000000000000"
-
 // mediaJSON is the value of a header. It is shared, as headers are not changed in place.
 var mediaJSON = []string{"application/json"}
-
-var utf8BOM = []byte("\xEF\xBB\xBF")
-
-var (
-	errHTML     error = redact.Text("the answer is HTML, not JSON")
-	errNotJSON  error = redact.Text("the answer is not JSON")
-	errBadToken error = redact.Text("the token is empty or holds bytes that no header may hold")
-	errNoTokens       = hidden("the client has neither credentials nor another source of tokens", ErrSignInRequired)
-)
 
 // carrier carries the calls of a client. The services hold it, and it knows neither them nor
 // the client.
@@ -226,35 +249,6 @@ type settings struct {
 	doOnce func(ctx context.Context, x *exchange, body []byte) (answered bool, err error)
 }
 
-// token returns the token for r, which is the zero Token for an anonymous route.
-func (c *carrier) token(ctx context.Context, r *request) (Token, error) {
-	switch {
-	case r.anonymous || !r.token.Value.IsZero():
-		return r.token, nil
-	case c.settings().tokens == nil:
-		return Token{}, errNoTokens
-	}
-	token, err := c.settings().tokens.Token(ctx)
-	if err != nil && !redact.IsKnown(err) {
-		err = hidden("the source of tokens failed", err)
-	}
-	if err == nil && !isHeaderSafe(token.Value.Reveal()) {
-		err = errBadToken
-	}
-	return token, err
-}
-
-// drop tells the token source that the service refused token, and reports whether
-// the source can get another.
-func (c *carrier) drop(token Token) bool {
-	source, ok := c.settings().tokens.(interface{ Invalidate(Token) })
-	if !ok || token.Value.IsZero() {
-		return false
-	}
-	source.Invalidate(token)
-	return true
-}
-
 // bind makes the HTTP request: URL, headers, token, body.
 func (c *carrier) bind(ctx context.Context, r *request, token Token, body []byte) *http.Request {
 	u := c.settings().base
@@ -276,7 +270,7 @@ func (c *carrier) bind(ctx context.Context, r *request, token Token, body []byte
 		hr.Header["Content-Type"] = mediaJSON
 		hr.Body, hr.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	}
-	if u, ok := r.body.(*upload); ok {
+	if u, ok := r.body.(streamed); ok {
 		hr.Header["Content-Type"] = mediaJSON
 		u.bind(ctx, hr)
 	}
@@ -335,5 +329,23 @@ func (x *exchange) checkKey() error {
 	c.that(x.request.effect == Mutation, "key", CodeConflict, "is for mutations: a read needs none")
 	c.that(!x.request.signIn, "key", CodeConflict, "is not for a sign-in, which is begun anew")
 	c.that(x.client.settings().doOnce != nil, "key", CodeConflict, "needs a client with WithIdempotency")
-	return c.err(&x.request)
+	return c.err(x.request.method, x.request.path)
 }
+
+// isUpload reports whether the body of the request is made while it is sent.
+func (r *request) isUpload() bool {
+	_, ok := r.body.(streamed)
+	return ok
+}
+
+// secretParam is the one parameter of a query that is secret.
+const secretParam = "ssn"
+
+// What observers see in [Call].Idempotency that this package knows itself.
+const (
+	idempotencyCheck = "check" // a read that a layer makes
+	idempotencySent  = "sent"  // a mutation with a key that a layer sends
+)
+
+// nothing is the answer of routes that answer without a body.
+type nothing struct{}

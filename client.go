@@ -4,15 +4,13 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -126,7 +124,7 @@ func WithCredentials(credentials Credentials) Option {
 	return func(c *config) error {
 		var rules checks
 		credentials.check(&rules)
-		if err := rules.err(nil); err != nil {
+		if err := rules.err("", ""); err != nil {
 			return err
 		}
 		c.session = newSession(credentials)
@@ -299,7 +297,7 @@ func parseBaseURL(s string) (*url.URL, error) {
 	for segment := range strings.SplitSeq(u.Path, "/") {
 		c.that(segment != "." && segment != "..", field, CodeUnsafe, "must not hold dot segments")
 	}
-	if err := c.err(nil); err != nil {
+	if err := c.err("", ""); err != nil {
 		return nil, err
 	}
 	return &url.URL{
@@ -308,11 +306,6 @@ func parseBaseURL(s string) (*url.URL, error) {
 		Path:    strings.TrimRight(u.Path, "/"),
 		RawPath: strings.TrimRight(u.EscapedPath(), "/"),
 	}, nil
-}
-
-func isLoopback(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
 }
 
 // defaultMaxConns bounds the connections of each kind: see [WithMaxConns].
@@ -389,47 +382,47 @@ func versionIn(info *debug.BuildInfo) string {
 	return devel
 }
 
-// Response is what the service answered to one call: see [CaptureResponse]. It can
-// hold tokens and what was sent: under fmt, slog and json.Marshal it shows its status
-// and its size.
+// Do calls a route that this package has no method for, with the client's token,
+// checks, errors, redaction and limits. Say whether it changes something: a [Read] is
+// repeated after transient failures, a [Mutation] is sent at most once. Which read
+// tells after an unknown outcome is for the caller to know.
 //
-// In an unexported field of another struct fmt calls no method, and prints Header and
-// Body with that struct: keep a *Response there, of which it prints the address under
-// %v, %+v and %#v. What prints by reflection alone, as testify
-// does with what differs, shows all of it.
-type Response struct {
-	StatusCode int
-	Header     http.Header
-	Body       []byte // decoded, as far as it was received
-}
-
-// String shows status and size.
-func (r Response) String() string {
-	return fmt.Sprintf("%d %s, %d bytes", r.StatusCode, http.StatusText(r.StatusCode), len(r.Body))
-}
-
-// Format prints [Response.String] under every verb.
-func (r Response) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, r.String()) }
-
-// LogValue logs [Response.String].
-func (r Response) LogValue() slog.Value { return slog.StringValue(r.String()) }
-
-// MarshalJSON writes [Response.String].
-func (r Response) MarshalJSON() ([]byte, error) { return json.Marshal(r.String()) }
-
-type captureKey struct{}
-
-// captured returns where the answer of a call is to be kept, emptied; nil for nowhere.
-func captured(ctx context.Context) *Response {
-	into, _ := ctx.Value(captureKey{}).(*Response)
-	if into != nil {
-		*into = Response{}
+// The Record that it returns holds whatever JSON the service answered, and nothing
+// where it answered without content. Which of it is a success is for the caller to know
+// too: {"success":false} is no error here.
+//
+// The interface mentions routes that it does not show, and says of them: the routes
+// that look up customers of an invoice take any number of records at a time, answer
+// 400 where they find nothing, which [IsNotFound] reports, and answer with one envelope
+// although an array is declared. Of the reports for partners it says nothing but that
+// they exist.
+func (c *Client) Do(ctx context.Context, raw RawRequest) (*Record, error) {
+	r := request{method: raw.Method, path: raw.Path, args: raw.Args, body: raw.Body, effect: raw.Effect, anonymous: raw.Anonymous}
+	var failed checks
+	raw.check(&failed)
+	if !isTemplate(raw.Path) {
+		r.path = "" // it may hold values, which errors do not show
 	}
-	return into
-}
-
-// CaptureResponse returns a context whose calls fill into with the last answer of the
-// service, also when they return an error. It is for one call at a time.
-func CaptureResponse(ctx context.Context, into *Response) context.Context {
-	return context.WithValue(ctx, captureKey{}, into)
+	if !slices.Contains(rawMethods, raw.Method) {
+		r.method = ""
+	}
+	if err := failed.err(r.method, r.path); err != nil {
+		captured(ctx)
+		x := &exchange{client: c.carrier, request: r}
+		defer func() { x.end(err) }()
+		x.begin(ctx)
+		return nil, err
+	}
+	for name, values := range raw.Query {
+		for _, value := range values {
+			r.query = append(r.query, param{name, value, false})
+		}
+	}
+	slices.SortStableFunc(r.query, func(a, b param) int { return strings.Compare(a.name, b.name) })
+	r.signIn = strings.HasPrefix(strings.ToLower(r.path), "/api/authenication/")
+	record, err := call[Record](ctx, c.carrier, r)
+	if err != nil {
+		return nil, err
+	}
+	return &record, nil
 }

@@ -76,7 +76,7 @@ var (
 func submit(ctx context.Context, c *carrier, doc Document, r request) error {
 	u := newUpload(doc)
 	r.query = append(r.query, param{"fileName", u.name, true})
-	r.body, r.proof = u, provesDocument
+	r.body, r.acceptance = u, acceptDocument
 	ctx, stop := u.watch(ctx)
 	defer stop()
 	_, err := post[bool](ctx, c, r)
@@ -211,12 +211,6 @@ func (u *upload) print(ctx context.Context, w io.Writer) error {
 	return err
 }
 
-// isUpload reports whether the body of the request is made while it is sent.
-func (r *request) isUpload() bool {
-	_, ok := r.body.(*upload)
-	return ok
-}
-
 // watch ends ctx with the upload and, if it has no deadline, when there is no progress
 // for long.
 func (u *upload) watch(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -247,6 +241,8 @@ func (u *upload) bind(ctx context.Context, hr *http.Request) {
 		hr.Header["Expect"], hr.Close = expectContinue, true
 	}
 }
+
+func (u *upload) isWhole() bool { return u.complete.Load() }
 
 // Read reads the next part of the body, in a goroutine of the transport: there a panic
 // of Content or Progress would end the program, so it is handed to the caller's.
@@ -306,3 +302,24 @@ func (u *upload) broken(err error) error {
 	}
 	return hidden(fmt.Sprintf("the document could not be read after %d bytes", sent), err)
 }
+
+// acceptDocument says why an answer does not mean that the document was accepted:
+// "200 with true on success". The transport may go on sending after an early answer,
+// which does not make it a late one.
+func acceptDocument(x *exchange) error {
+	u, _ := x.request.body.(*upload)
+	u.early = u.early || !u.complete.Load()
+	switch body := string(x.said.body); {
+	case body == "false":
+		return errNotAccepted
+	case u.early:
+		return errEarlyAnswer
+	case body == "" || body == "null":
+		return ErrNoContent
+	case body != "true":
+		return errNotTrue
+	}
+	return nil
+}
+
+var errNotTrue = hidden("the answer is not true", nil)

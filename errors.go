@@ -1,6 +1,7 @@
 package lending
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -143,9 +144,6 @@ func (e *Error) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// safe marks the errors of this package whose text may be shown.
-type safe = redact.Safe
-
 // hidden returns an error with a text that may be shown, and a cause of which only
 // errors.Is and errors.As find something: see [Error.Unwrap].
 func hidden(text string, cause error) error { return redact.New(text, cause, notFrom(cause)...) }
@@ -181,21 +179,19 @@ func notFrom(cause error) []error {
 // tried: reads are repeated, and the last error does not tell of those before.
 func OutcomeOf(err error) Outcome {
 	var argument *ArgumentError
-	var signIn *signInError
-	var undecoded *DecodeError
 	failed := outcomes(err)
 	switch {
-	case err == nil, errors.As(err, &undecoded) && undecoded.happened():
+	case err == nil, errors.Is(err, knows(OutcomeDone)):
 		return OutcomeDone
 	case len(failed) == 1:
 		return failed[0]
 	case len(failed) > 1:
 		return OutcomeUnknown
-	case errors.As(err, &signIn) && signIn.empty:
+	case errors.Is(err, knows(OutcomeRejected)):
 		return OutcomeRejected
-	case undecoded != nil:
+	case errors.Is(err, knows(OutcomeUnknown)):
 		return OutcomeUnknown // what failed in it may look like an argument
-	case signIn != nil, errors.As(err, &argument), errors.Is(err, ErrSignInRequired):
+	case errors.Is(err, knows(OutcomeNotSent)), errors.As(err, &argument), errors.Is(err, ErrSignInRequired):
 		return OutcomeNotSent
 	}
 	return OutcomeUnknown
@@ -300,4 +296,49 @@ func yieldErrors(err error, yield func(error) bool) bool {
 		}
 	}
 	return true
+}
+
+// Response is what the service answered to one call: see [CaptureResponse]. It can
+// hold tokens and what was sent: under fmt, slog and json.Marshal it shows its status
+// and its size.
+//
+// In an unexported field of another struct fmt calls no method, and prints Header and
+// Body with that struct: keep a *Response there, of which it prints the address under
+// %v, %+v and %#v. What prints by reflection alone, as testify
+// does with what differs, shows all of it.
+type Response struct {
+	StatusCode int
+	Header     http.Header
+	Body       []byte // decoded, as far as it was received
+}
+
+// String shows status and size.
+func (r Response) String() string {
+	return fmt.Sprintf("%d %s, %d bytes", r.StatusCode, http.StatusText(r.StatusCode), len(r.Body))
+}
+
+// Format prints [Response.String] under every verb.
+func (r Response) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, r.String()) }
+
+// LogValue logs [Response.String].
+func (r Response) LogValue() slog.Value { return slog.StringValue(r.String()) }
+
+// MarshalJSON writes [Response.String].
+func (r Response) MarshalJSON() ([]byte, error) { return json.Marshal(r.String()) }
+
+type captureKey struct{}
+
+// captured returns where the answer of a call is to be kept, emptied; nil for nowhere.
+func captured(ctx context.Context) *Response {
+	into, _ := ctx.Value(captureKey{}).(*Response)
+	if into != nil {
+		*into = Response{}
+	}
+	return into
+}
+
+// CaptureResponse returns a context whose calls fill into with the last answer of the
+// service, also when they return an error. It is for one call at a time.
+func CaptureResponse(ctx context.Context, into *Response) context.Context {
+	return context.WithValue(ctx, captureKey{}, into)
 }

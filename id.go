@@ -141,3 +141,6 @@ func parseID[Kind any](field, s string) (ID[Kind], error) {
 	}
 	return ID[Kind](id), nil
 }
+
+// zeroUUID is the identifier that names nothing.
+const zeroUUID = "00000000-0000-0000-0000-000000000000"

@@ -79,12 +79,6 @@ func IdempotencyKeyOf(ctx context.Context) string {
 	return ""
 }
 
-// What observers see in [Call].Idempotency that this package knows itself.
-const (
-	idempotencyCheck = "check" // a read that a layer makes
-	idempotencySent  = "sent"  // a mutation with a key that a layer sends
-)
-
 // sendOnce is what a layer gets for sending: it works once, while Do runs.
 type sendOnce struct {
 	mu     sync.Mutex

@@ -4,9 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/lendingapi/lending-go/internal/confirmed"
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // LoansService reads loans and their lists, and withdraws.
@@ -59,7 +63,12 @@ func (s *LoansService) Get(ctx context.Context, id LoanID) (*LoanResponse, error
 	return get[*LoanResponse](ctx, s.client, request{
 		path: "/api/Loan/get-loan/{loanId}",
 		args: []string{id.String()},
-		loan: id,
+		fits: func(result any) *shapeError {
+			if result.(*LoanResponse).ID == id {
+				return nil
+			}
+			return &shapeError{path: "id", want: "the id that was asked for", got: "another"}
+		},
 	})
 }
 
@@ -364,14 +373,50 @@ func (s *LoansService) ResendWithdrawalOTP(ctx context.Context, id LoanID) (uuid
 // Route: POST /api/Loan/confirm-withdrawal-invoice/{loanId}
 func (s *LoansService) ConfirmInvoiceWithdrawal(ctx context.Context, withdrawal InvoiceWithdrawal, data WithdrawInvoiceRequestData) (*GuidApiResponse, error) {
 	answer, err := post[*Record](ctx, s.client, request{
-		path:      "/api/Loan/confirm-withdrawal-invoice/{loanId}",
-		args:      []string{withdrawal.LoanID.String()},
-		body:      confirmation{withdrawal.Amount, withdrawal.AdvanceRate, data.DateUTC.UTC(), data.OTP, data.Extra},
-		proof:     provesWithdrawal,
-		checkWith: "Loans.Withdrawals, Loans.TotalBalance",
+		path:       "/api/Loan/confirm-withdrawal-invoice/{loanId}",
+		args:       []string{withdrawal.LoanID.String()},
+		body:       confirmation{withdrawal.Amount, withdrawal.AdvanceRate, data.DateUTC.UTC(), data.OTP, data.Extra},
+		acceptance: acceptWithdrawal,
+		checkWith:  "Loans.Withdrawals, Loans.TotalBalance",
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &GuidApiResponse{*answer}, nil
+}
+
+// acceptWithdrawal says why an answer does not mean that money moves. Nothing but its name
+// is published of a GuidApiResponse.
+func acceptWithdrawal(x *exchange) error {
+	switch {
+	case len(x.said.body) == 0 || string(x.said.body) == "null":
+		return ErrNoContent
+	case !x.said.valid:
+		return errNotGUID
+	}
+	ok, contradiction := confirmed.By(x.said.body, x.request.holds)
+	switch {
+	case contradiction != "":
+		return hidden("the answer reports a failure: "+redact.Name(contradiction), nil)
+	case !ok:
+		return errNotGUID
+	}
+	return nil
+}
+
+// holds reports whether the path or the body of the request names id.
+func (r *request) holds(id uuid.UUID) bool {
+	body, _ := encodeWithoutSecrets(r.body)
+	text := strings.ToLower(strings.Join(r.args, " ") + string(body))
+	return strings.Contains(strings.ReplaceAll(text, "-", ""), strings.ReplaceAll(id.String(), "-", ""))
+}
+
+var errNotGUID = hidden("the answer holds no UUID of a withdrawal", nil)
+
+// missing says which of the two ids is missing.
+func (r *LoanResponse) missing() *shapeError {
+	if r.ID.IsZero() {
+		return r.missingID("id", true)
+	}
+	return r.missingID("applicationId", r.ApplicationID.IsZero())
 }

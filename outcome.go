@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/lendingapi/lending-go/internal/redact"
+	"github.com/lendingapi/lending-go/internal/safely"
 )
 
 // Effect says what a route does when it is called, which decides whether it may be
@@ -103,4 +104,24 @@ type PanicError struct {
 // Error names the type of the value, which can hold what the function was given.
 func (e *PanicError) Error() string {
 	return fmt.Sprintf("lending: a function panicked with a value of type %T", e.Value)
+}
+
+// safe marks the errors of this package whose text may be shown.
+type safe = redact.Safe
+
+// knows is what [OutcomeOf] asks errors.Is for: an error that knows an outcome and is no
+// [*Error] answers to it.
+type knows Outcome
+
+func (k knows) Error() string { return Outcome(k).String() }
+
+// interruption describes an error that [safely.Call] has made, and is empty for another.
+func interruption(err error) string {
+	if p, ok := err.(*PanicError); ok { //nolint:errorlint // one that a function has returned is that function's
+		return fmt.Sprintf("panic with a %T", p.Value)
+	}
+	if err == safely.ErrGoexit { //nolint:errorlint // see above
+		return "a function ended its goroutine"
+	}
+	return ""
 }

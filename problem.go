@@ -194,16 +194,12 @@ func (c *checks) that(ok bool, field, code, message string) {
 	}
 }
 
-// err returns what was collected, as the error of r if there is one.
-func (c *checks) err(r *request) error {
+// err returns what was collected, as the error of the call of route, if it is one of a call.
+func (c *checks) err(method, route string) error {
 	if len(c.fields) == 0 {
 		return nil
 	}
-	e := &ArgumentError{Fields: c.fields}
-	if r != nil {
-		e.Method, e.Route = r.method, r.path
-	}
-	return e
+	return &ArgumentError{Method: method, Route: route, Fields: c.fields}
 }
 
 func argumentError(field, code, message string) error {
@@ -214,4 +210,25 @@ func argumentError(field, code, message string) error {
 // but hardly with a title or an error code.
 func (p *ProblemDetails) isOfService() bool {
 	return p != nil && (p.Title != "" || p.ErrorCode != "")
+}
+
+var utf8BOM = []byte("\xEF\xBB\xBF")
+
+// shapeError says that a value of the answer is not of the JSON type it should be.
+type shapeError struct {
+	safe
+
+	path, want, got string
+}
+
+func (e *shapeError) Error() string {
+	return strings.TrimPrefix(fmt.Sprintf("%s: want %s, got %s", e.path, e.want, e.got), ": ")
+}
+
+// within adds the field or the element that the value stands in.
+func (e *shapeError) within(outer string) *shapeError {
+	if e != nil {
+		e.path = strings.TrimSuffix(outer+"."+e.path, ".")
+	}
+	return e
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/jsonplan"
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
 	"github.com/lendingapi/lending-go/internal/recordjson"
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // Record is a record of the service as it was received. The service publishes only
@@ -211,25 +212,6 @@ func marshalRecord(r Record, record any) ([]byte, error) {
 	return body, refused(err)
 }
 
-// shapeError says that a value of the answer is not of the JSON type it should be.
-type shapeError struct {
-	safe
-
-	path, want, got string
-}
-
-func (e *shapeError) Error() string {
-	return strings.TrimPrefix(fmt.Sprintf("%s: want %s, got %s", e.path, e.want, e.got), ": ")
-}
-
-// within adds the field or the element that the value stands in.
-func (e *shapeError) within(outer string) *shapeError {
-	if e != nil {
-		e.path = strings.TrimSuffix(outer+"."+e.path, ".")
-	}
-	return e
-}
-
 // As decodes the record of a call into a struct of the caller's. Its arguments are the
 // results of a call that returns a record of this package or a [Page]:
 //
@@ -377,8 +359,14 @@ func (e *DecodeError) Record() Record { return e.record }
 // quote values.
 func (e *DecodeError) Unwrap() error { return e.cause }
 
-// Is reports whether target is [ErrMayHaveHappened], and the record answers a command.
-func (e *DecodeError) Is(target error) bool { return target == ErrMayHaveHappened && e.happened() }
+// Is reports whether target is [ErrMayHaveHappened], and the record answers a mutation.
+func (e *DecodeError) Is(target error) bool {
+	switch target {
+	case ErrMayHaveHappened, knows(OutcomeDone):
+		return e.happened()
+	}
+	return target == knows(OutcomeUnknown)
+}
 
 // Format prints [DecodeError.Error] under every verb.
 func (e *DecodeError) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, e.Error()) }
@@ -409,4 +397,22 @@ func hideTime(err error) error {
 		err = errors.New("lending: not a time")
 	}
 	return err
+}
+
+var errNotJSON error = redact.Text("the answer is not JSON")
+
+// missingID says what stands in r where the identifier should, which was not found.
+func (r Record) missingID(name string, lost bool) *shapeError {
+	if !lost {
+		return nil
+	}
+	got := "nothing"
+	for member, at := range jsonsplit.Members(r.Raw()) {
+		if strings.EqualFold(string(member), name) {
+			if got = jsonsplit.Kind(r.Raw()[at.From:at.To]); got != "null" {
+				got = "the zero UUID"
+			}
+		}
+	}
+	return &shapeError{path: name, want: "a UUID", got: got}
 }

@@ -195,9 +195,18 @@ type signInError struct {
 	needsPerson bool // no later sign-in can succeed by itself
 }
 
-func (e *signInError) Error() string        { return "lending: sign-in: " + e.text }
-func (e *signInError) Unwrap() error        { return e.cause }
-func (e *signInError) Is(target error) bool { return target == ErrSignInRequired && e.needsPerson }
+func (e *signInError) Error() string { return "lending: sign-in: " + e.text }
+func (e *signInError) Unwrap() error { return e.cause }
+
+func (e *signInError) Is(target error) bool {
+	switch target {
+	case ErrSignInRequired:
+		return e.needsPerson
+	case knows(OutcomeRejected):
+		return e.empty
+	}
+	return target == knows(OutcomeNotSent)
+}
 
 var (
 	errClosed   = &signInError{text: "the client is closed"}
@@ -291,17 +300,6 @@ func failureOf(err error, codeSent bool) *signin.Failure {
 func isRefusal(err error) bool {
 	failed, ok := errors.AsType[*Error](err)
 	return ok && failed.Outcome == OutcomeRejected && failed.StatusCode != http.StatusTooManyRequests
-}
-
-// interruption describes an error that [safely.Call] has made, and is empty for another.
-func interruption(err error) string {
-	if p, ok := err.(*PanicError); ok { //nolint:errorlint // one that a function has returned is that function's
-		return fmt.Sprintf("panic with a %T", p.Value)
-	}
-	if err == safely.ErrGoexit { //nolint:errorlint // see above
-		return "a function ended its goroutine"
-	}
-	return ""
 }
 
 // failureKind is what other processes learn of a failed sign-in.

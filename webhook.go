@@ -3,6 +3,7 @@ package lending
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -376,3 +377,11 @@ func EventNames() []EventName {
 		EventSendApplicationReady, EventApplicationReady, EventLoanEnabledOrDisabled, EventLoanClosed, EventLoanOpened,
 	}
 }
+
+func isLoopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
+}
+
+// missing says that the id is missing.
+func (s *WebhookSubscription) missing() *shapeError { return s.missingID("id", s.ID.IsZero()) }

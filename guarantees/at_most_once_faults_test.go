@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -129,16 +128,16 @@ func (s *faultServer) serve(conn net.Conn) {
 		if s.warming.Load() > 0 {
 			s.meet()
 			warm = true
-			_, _ = io.WriteString(conn, reply(200, nil, `"warm"`))
+			_, _ = io.WriteString(conn, wire.RawReply(200, nil, `"warm"`))
 			continue
 		}
 		if s.healed.Load() {
-			_, _ = io.WriteString(conn, reply(200, nil, `"healed"`))
+			_, _ = io.WriteString(conn, wire.RawReply(200, nil, `"healed"`))
 			continue
 		}
 		n := s.arrivals.Add(1)
 		if s.fault.On == "never" || s.fault.On == "first" && n > 1 || s.fault.On == "warm" && !warm {
-			_, _ = io.WriteString(conn, reply(200, nil, s.answer))
+			_, _ = io.WriteString(conn, wire.RawReply(200, nil, s.answer))
 			continue
 		}
 		if !s.fail(conn) {
@@ -159,7 +158,7 @@ func (s *faultServer) meet() {
 func (s *faultServer) fail(conn net.Conn) bool {
 	text := s.fault.Raw
 	if s.fault.Status != 0 {
-		text = reply(s.fault.Status, s.fault.Header, s.fault.Body)
+		text = wire.RawReply(s.fault.Status, s.fault.Header, s.fault.Body)
 	}
 	text = strings.NewReplacer(
 		"{{foreign}}", s.foreign,
@@ -184,22 +183,6 @@ func (s *faultServer) fail(conn net.Conn) bool {
 func reset(conn net.Conn) {
 	_ = conn.(*net.TCPConn).SetLinger(0)
 	_ = conn.Close()
-}
-
-// reply is an HTTP/1 answer.
-func reply(status int, header map[string]string, body string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\n", status, http.StatusText(status))
-	if header["Content-Type"] == "" {
-		b.WriteString("Content-Type: application/json; charset=utf-8\r\n")
-	}
-	for name, value := range header {
-		b.WriteString(name + ": " + value + "\r\n")
-	}
-	if status != http.StatusNoContent {
-		fmt.Fprintf(&b, "Content-Length: %d\r\n", len(body))
-	}
-	return b.String() + "\r\n" + body
 }
 
 // The parts of HTTP/2 (RFC 9113) that the faults need.

@@ -46,7 +46,7 @@ func (s *leftovers) serve(conn net.Conn) {
 	var late sync.WaitGroup
 	defer conn.Close()
 	defer late.Wait()
-	said := func(id string) string { return reply(200, nil, `"`+id+`"`) }
+	said := func(id string) string { return wire.RawReply(200, nil, `"`+id+`"`) }
 	for reader, before := bufio.NewReader(conn), ""; ; {
 		r, err := http.ReadRequest(reader)
 		if err != nil {

@@ -285,7 +285,7 @@ func (tr *trial) client(t *testing.T, service *faultServer, cancel func()) (*len
 	case "", "canceled":
 		hc = nil
 	case "renewing":
-		hc, source = nil, &renewing{}
+		hc, source = nil, &wire.Renewing{}
 	case "unreachable":
 		hc, url = nil, "http://127.0.0.1:1"
 	case "https":
@@ -369,15 +369,6 @@ func rewriting(next http.RoundTripper, names ...string) wire.RoundTripper {
 		return next.RoundTrip(r)
 	}
 }
-
-// renewing is a source that has another token after each refusal.
-type renewing struct{ refused atomic.Int32 }
-
-func (s *renewing) Token(context.Context) (lending.Token, error) {
-	return lending.Token{Value: lending.NewSecret(fmt.Sprint("token-", s.refused.Load()))}, nil
-}
-
-func (s *renewing) Invalidate(lending.Token) { s.refused.Add(1) }
 
 // stranger is a host that nobody has reason to call.
 type stranger struct {

@@ -44,7 +44,7 @@ func (s *stalling) serve(conn net.Conn) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		s.arrived <- struct{}{}
 		<-s.goOn
-		if _, err := io.WriteString(conn, reply(http.StatusOK, nil, `"done"`)); err != nil {
+		if _, err := io.WriteString(conn, wire.RawReply(http.StatusOK, nil, `"done"`)); err != nil {
 			return
 		}
 	}

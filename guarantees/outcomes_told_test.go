@@ -332,7 +332,7 @@ func TestOutcomeOfReads(t *testing.T) {
 				_ = listener.Close()
 				continue
 			}
-			_, _ = io.WriteString(conn, reply(200, nil, `"Open"`))
+			_, _ = io.WriteString(conn, wire.RawReply(200, nil, `"Open"`))
 		}
 	})
 	client := wire.NewClient(t, "http://"+address, lending.WithTokenSource(lending.StaticToken("t")))
@@ -441,13 +441,13 @@ func TestPausedSignInSaysHowLong(t *testing.T) {
 // TestAnonymousRefusalCostsNoToken holds that a 401 of a route that takes no token does not
 // make the source renew one.
 func TestAnonymousRefusalCostsNoToken(t *testing.T) {
-	source := &renewing{}
+	source := &wire.Renewing{}
 	client := wire.NewClient(t, wire.Listen(t, wire.Answer(401, "{}")), lending.WithTokenSource(source))
 	_, err := client.Auth.Login(t.Context(), lending.LoginRequest{Username: "u", Password: lending.NewSecret("p")})
 	require.ErrorIs(t, err, lending.ErrUnauthorized)
-	assert.Zero(t, source.refused.Load())
+	assert.Zero(t, source.Refused.Load())
 	require.ErrorIs(t, client.Applications.Cancel(t.Context(), catalog.Application), lending.ErrUnauthorized)
-	assert.EqualValues(t, 1, source.refused.Load())
+	assert.EqualValues(t, 1, source.Refused.Load())
 }
 
 type failing struct{ err error }

@@ -2,6 +2,8 @@
 package wire
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -9,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/lendingapi/lending-go"
@@ -129,3 +132,30 @@ func Reply(status int, body string, header ...string) RoundTripper {
 		return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body))}, nil
 	}
 }
+
+// RawReply is an HTTP/1 answer.
+func RawReply(status int, header map[string]string, body string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\n", status, http.StatusText(status))
+	if header["Content-Type"] == "" {
+		b.WriteString("Content-Type: application/json; charset=utf-8\r\n")
+	}
+	for name, value := range header {
+		b.WriteString(name + ": " + value + "\r\n")
+	}
+	if status != http.StatusNoContent {
+		fmt.Fprintf(&b, "Content-Length: %d\r\n", len(body))
+	}
+	return b.String() + "\r\n" + body
+}
+
+// Renewing is a source that has another token after each refusal.
+type Renewing struct{ Refused atomic.Int32 }
+
+// Token implements lending.TokenSource.
+func (s *Renewing) Token(context.Context) (lending.Token, error) {
+	return lending.Token{Value: lending.NewSecret(fmt.Sprint("token-", s.Refused.Load()))}, nil
+}
+
+// Invalidate counts the refusal.
+func (s *Renewing) Invalidate(lending.Token) { s.Refused.Add(1) }

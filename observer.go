@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
 	"time"
 )
 
@@ -31,41 +30,6 @@ type Call struct {
 // errPanicked is told of a call that did not return.
 var errPanicked = errors.New("lending: a function of the caller panicked")
 
-// begin tells the observers of calls of one that begins, and returns the context for it.
-func (x *exchange) begin(ctx context.Context) context.Context {
-	observers := x.client.settings().callObservers
-	if len(observers) == 0 {
-		return ctx
-	}
-	x.call = Call{Method: x.request.method, Route: x.request.path, Effect: x.request.effect, Start: time.Now(), Idempotency: x.call.Idempotency}
-	for _, observe := range observers {
-		inner, end := observe(ctx, x.call)
-		if inner != nil {
-			ctx = inner //nolint:fatcontext // each stands in the one before
-		}
-		if end != nil {
-			x.ends = append(x.ends, end)
-		}
-	}
-	return ctx
-}
-
-// end tells those who want to know of the end of the call, the last to begin first, also
-// if one of them panics.
-func (x *exchange) end(err error) {
-	if len(x.ends) == 0 {
-		return
-	}
-	x.call.Duration = time.Since(x.call.Start)
-	x.call.Attempts, x.call.StatusCode, x.call.Err = x.sent(), x.answer.StatusCode, err
-	if x.call.Outcome = OutcomeOf(err); errors.Is(err, errPanicked) {
-		x.call.Outcome = x.outcome()
-	}
-	for _, end := range x.ends {
-		defer end(x.call) //nolint:gocritic // all are called, whatever one of them does
-	}
-}
-
 // Attempt is one attempt of a call to reach the service, for metrics and traces: see
 // [WithObserver]. It holds no value of a parameter, nor of an answer.
 type Attempt struct {
@@ -79,23 +43,6 @@ type Attempt struct {
 	Outcome     Outcome       // of the call if this attempt is its last; [OutcomeDone] for success, whether it decodes or not
 	Err         error         // nil for an answer that was received whole, whatever its status
 	Idempotency string        // "sent" for a mutation with a key, "check" for a read of a layer; else ""
-}
-
-// observe tells the observers of an attempt that has ended.
-func (x *exchange) observe(start time.Time, resp *http.Response) {
-	if len(x.client.settings().observers) == 0 {
-		return
-	}
-	a := Attempt{
-		Method: x.request.method, Route: x.request.path, Effect: x.request.effect, Number: x.attempts,
-		Start: start, Duration: time.Since(start), Outcome: x.outcome(), Err: hide(x.err), Idempotency: x.call.Idempotency,
-	}
-	if resp != nil {
-		a.StatusCode = resp.StatusCode
-	}
-	for _, observe := range x.client.settings().observers {
-		observe(x.caller, a)
-	}
 }
 
 // log writes the record of an attempt.

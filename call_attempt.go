@@ -8,12 +8,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
-	"reflect"
 	"strings"
-	"sync/atomic"
 	"time"
-
-	"github.com/lendingapi/lending-go/internal/neterr"
 )
 
 // The largest answers that are read, decompressed.
@@ -21,37 +17,6 @@ const (
 	maxAnswer  = 64 << 20
 	maxProblem = 1 << 20
 )
-
-// exchange is one call's conversation with the service. It is the RoundTripper below
-// the http.Client of the call, so that it sees every attempt whoever makes it, and
-// nothing above it can undo what it does.
-type exchange struct {
-	client  *carrier
-	request request
-	result  reflect.Type    // of the call
-	caller  context.Context //nolint:containedctx // for the observers: the one of the attempts is traced
-	http    http.Client     // has the exchange for its transport
-
-	call Call         // as its observers are told of it
-	ends []func(Call) // what they want to have called at its end
-
-	key *idempotencyKey // of the mutation; nil for a call without one
-
-	attempts int
-	answer   Response      // the last there was
-	said     said          // what it says
-	reply    http.Response // what goes up of it
-	body     io.LimitedReader
-	err      error // what ended the last attempt, or cut its answer
-
-	// How often the transport had a connection, and how often it wrote each mark of
-	// our request to one; whether that was too often, and what ends the call then. The
-	// hooks may run after the attempt has returned.
-	gotConn atomic.Int32
-	marks   [3]atomic.Int32
-	excess  atomic.Bool
-	stop    context.CancelFunc
-}
 
 // send makes the attempts of one call: one, or more for a read. Its error says that
 // no answer was received, or not all of a success.
@@ -216,14 +181,6 @@ func (x *exchange) trace(ctx context.Context, token Token) context.Context {
 // isHostField reports whether name is that of the host in HTTP/1 or HTTP/2.
 func isHostField(name string) bool { return name == "Host" || name == ":authority" }
 
-// written returns how often the transport wrote the head of our request.
-func (x *exchange) written() int32 {
-	return max(x.marks[0].Load(), x.marks[1].Load(), x.marks[2].Load())
-}
-
-// sent returns how often the request was sent, or tried to: by us, or by the transport.
-func (x *exchange) sent() int { return max(x.attempts, int(x.written())) }
-
 // read reads the answer into x, as far as it comes.
 func (x *exchange) read(resp *http.Response) error {
 	x.answer = Response{StatusCode: resp.StatusCode, Header: resp.Header}
@@ -252,100 +209,19 @@ func (x *exchange) read(resp *http.Response) error {
 	return err
 }
 
-// outcome says what the attempts have done, from what was seen of them. It never
-// asks the last error: after a repetition "connection refused" can follow a
-// request that was executed.
-func (x *exchange) outcome() Outcome {
-	status := x.answer.StatusCode
-	switch {
-	case status == 0 && !x.reached():
-		return OutcomeNotSent
-	case status == 0, x.request.effect == Mutation && x.written() > 1 && status >= 300:
-		return OutcomeUnknown
-	case status >= 200 && status < 300:
-		if x.doubt() != nil {
-			return OutcomeUnknown
-		}
-		return OutcomeDone
-	case status == http.StatusRequestTimeout, status < 400, status >= 500:
-		return OutcomeUnknown
-	case status == http.StatusBadRequest && x.request.batch > 0 && len(x.problem().fieldErrors()) == 0:
-		return OutcomeUnknown // whether a batch is all or nothing is not published
+// observe tells the observers of an attempt that has ended.
+func (x *exchange) observe(start time.Time, resp *http.Response) {
+	if len(x.client.settings().observers) == 0 {
+		return
 	}
-	return OutcomeRejected
-}
-
-// reached reports whether any attempt may have reached the service. Of a read, which has
-// no effect, it is not worth to say more than that it was tried.
-func (x *exchange) reached() bool {
-	if x.attempts == 0 {
-		return false
+	a := Attempt{
+		Method: x.request.method, Route: x.request.path, Effect: x.request.effect, Number: x.attempts,
+		Start: start, Duration: time.Since(start), Outcome: x.outcome(), Err: hide(x.err), Idempotency: x.call.Idempotency,
 	}
-	if u, ok := x.request.body.(*upload); ok && !u.complete.Load() {
-		return false // a part of a document is no command
+	if resp != nil {
+		a.StatusCode = resp.StatusCode
 	}
-	if x.request.effect == Read || x.gotConn.Load() > 0 {
-		return true
+	for _, observe := range x.client.settings().observers {
+		observe(x.caller, a)
 	}
-	return x.client.settings().foreign && !neterr.NeverLeft(x.err) // which may have ways out that fire no trace
-}
-
-func (x *exchange) problem() *ProblemDetails { return parseProblem(x.answer.Body) }
-
-// notSent returns the error of a call that did not get a token.
-func (x *exchange) notSent(cause error) error {
-	e := x.failed(cause)
-	if paused, ok := errors.AsType[*pausedError](cause); ok {
-		e.RetryAfter = max(e.RetryAfter, time.Until(paused.until))
-	} else if signIn, ok := errors.AsType[*Error](cause); ok {
-		e.RetryAfter = max(e.RetryAfter, signIn.RetryAfter)
-	}
-	return e
-}
-
-// failure returns the error of an answer that is not a success, nil if it is one.
-func (x *exchange) failure() error {
-	if status := x.answer.StatusCode; status < 200 || status >= 300 {
-		cause := x.err
-		if cause == nil && len(x.answer.Body) > 0 && mediaType(x.answer.Header) == "text/html" {
-			cause = errHTML
-		}
-		return x.failed(cause)
-	}
-	return x.lost(x.doubt())
-}
-
-// lost returns the error of a success that is in doubt or does not decode, nil for nil.
-func (x *exchange) lost(cause error) error {
-	if cause == nil {
-		return nil
-	}
-	return x.failed(cause)
-}
-
-// failed returns the error of the call as it stands.
-func (x *exchange) failed(cause error) *Error {
-	e := &Error{
-		Method:     x.request.method,
-		Route:      x.request.path,
-		Effect:     x.request.effect,
-		StatusCode: x.answer.StatusCode,
-		Outcome:    x.outcome(),
-		RetryAfter: retryAfter(x.answer.Header),
-		Attempts:   x.sent(),
-		cause:      hide(cause),
-	}
-	if answer := x.answer; answer.StatusCode != 0 {
-		e.response = func() *Response { return &answer }
-	}
-	if e.StatusCode >= 300 || x.said.failed == problemRecord {
-		e.Problem = x.problem()
-	}
-	if e.Effect == Read && e.Outcome == OutcomeDone { // a read that failed has done nothing
-		e.Outcome = OutcomeUnknown
-	}
-	if e.Effect == Mutation {
-		e.CheckWith = x.request.checkWith
-	}
-	return e
 }
