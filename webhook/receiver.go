@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/redact"
 	"github.com/lendingapi/lending-go/internal/safely"
 )
 
@@ -96,23 +97,12 @@ type Delivery struct {
 func (d Delivery) LogValue() slog.Value {
 	attrs := []slog.Attr{slog.Int("status", d.Status), slog.Int("bytes", d.Bytes), slog.Duration("duration", d.Duration)}
 	if d.Key != "" {
-		attrs = append(attrs, slog.String("event", d.name()), slog.String("key", d.Key))
+		attrs = append(attrs, slog.String("event", redact.Name(string(d.Event))), slog.String("key", d.Key))
 	}
 	if d.Err != nil {
 		attrs = append(attrs, slog.String("error", d.Err.Error()))
 	}
 	return slog.GroupValue(attrs...)
-}
-
-// name returns the name of the event for a log. A name of unusual bytes is hidden.
-func (d Delivery) name() string {
-	odd := func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_-.:$[]|", r))
-	}
-	if len(d.Event) > 128 || strings.ContainsFunc(string(d.Event), odd) {
-		return "[redacted]"
-	}
-	return string(d.Event)
 }
 
 // NewReceiver returns a handler for the deliveries of the service. The handler verifies the
