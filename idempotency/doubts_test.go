@@ -286,29 +286,31 @@ func TestAFailedListIsNoEmptyOne(t *testing.T) {
 // not for them may say anything.
 func TestOtherIDsAreNotAllAbsent(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusInternalServerError} {
-		keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-			client := process()
-			added := service.AddCustomer(lendingtest.Customer{Email: "order@example.com"})
-			customer := fake.Must(lending.ParseCustomerID(added.ID))
-			create := func() (lending.ApplicationID, error) {
-				return client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "the/key"),
-					lending.ApplicationRequest{CustomerID: customer, BusinessName: "B", BusinessZip: "94105"}, nil)
-			}
-			service.Fail(createApplication, lendingtest.Fault{ResetAfter: true})
-			_, err := create()
-			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-			ours := service.Snapshot().Applications[0].ID
-			service.Answer("GET /api/Application/get-application/{applicationId}",
-				func(w http.ResponseWriter, r *http.Request) {
-					if r.PathValue("applicationId") != ours {
-						wire.Answer(status, `{"title":"No"}`)(w, r)
-						return
-					}
-					wire.Answer(http.StatusOK, `{"id":"`+ours+`"}`)(w, r)
-				})
-			id, err := create()
-			require.NoError(t, err)
-			assert.Equal(t, ours, id.String())
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+				client := process()
+				added := service.AddCustomer(lendingtest.Customer{Email: "order@example.com"})
+				customer := fake.Must(lending.ParseCustomerID(added.ID))
+				create := func() (lending.ApplicationID, error) {
+					return client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "the/key"),
+						lending.ApplicationRequest{CustomerID: customer, BusinessName: "B", BusinessZip: "94105"}, nil)
+				}
+				service.Fail(createApplication, lendingtest.Fault{ResetAfter: true})
+				_, err := create()
+				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+				ours := service.Snapshot().Applications[0].ID
+				service.Answer("GET /api/Application/get-application/{applicationId}",
+					func(w http.ResponseWriter, r *http.Request) {
+						if r.PathValue("applicationId") != ours {
+							wire.Answer(status, `{"title":"No"}`)(w, r)
+							return
+						}
+						wire.Answer(http.StatusOK, `{"id":"`+ours+`"}`)(w, r)
+					})
+				id, err := create()
+				require.NoError(t, err)
+				assert.Equal(t, ours, id.String())
+			})
 		})
 	}
 }

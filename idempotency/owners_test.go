@@ -240,3 +240,27 @@ func TestEncryptedLocksNeedTheKey(t *testing.T) {
 	}
 	assert.Len(t, locks, 3, "one of each key, and none that is the plain text")
 }
+
+// TestLockedCallSaysWhenToCallAgain has a mutation in flight, which has the lock of another: the
+// other says how long the first may take, and is not sent.
+func TestLockedCallSaysWhenToCallAgain(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		o, client, other := newOrder(service), process(), process()
+		require.NoError(t, client.Session().SignIn(t.Context()))
+		rename := func(client *lending.Client, key string) error {
+			ctx, stop := context.WithTimeout(lending.WithIdempotencyKey(t.Context(), key), 10*time.Second)
+			defer stop()
+			_, err := client.Applications.UpdateName(ctx, o.application, key)
+			return err
+		}
+		held, ended := make(chan struct{}), make(chan error)
+		service.Fail(renameRoute, lendingtest.Fault{Reached: func() { close(held) }, Delay: time.Hour})
+		go func() { ended <- rename(client, "first") }()
+		<-held
+		var refused *idempotency.Error
+		require.ErrorAs(t, rename(other, "second"), &refused)
+		require.ErrorIs(t, refused, idempotency.ErrLocked)
+		assert.Equal(t, 10*time.Second, refused.RetryAfter)
+		require.ErrorIs(t, <-ended, lending.ErrOutcomeUnknown)
+	})
+}

@@ -3,6 +3,7 @@ package idempotency_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 	"testing"
@@ -25,23 +26,25 @@ import (
 // counts it: what is executed later than that is done twice.
 func TestMutationLaterThanMaxLatenessHappensTwice(t *testing.T) {
 	for _, late := range []time.Duration{maxLateness - time.Second, maxLateness + time.Second} {
-		keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-			client, customer := process(), service.AddCustomer(lendingtest.Customer{})
-			request := lending.ApplicationRequest{CustomerID: lending.CustomerID(uuid.MustParse(customer.ID)),
-				BusinessName: "B", BusinessZip: "94105"}
-			service.Fail(createApplicationRoute, lendingtest.Fault{Late: late})
-			ctx := lending.WithIdempotencyKey(t.Context(), "order-42/application")
-			_, err := client.Applications.Create(ctx, request, nil)
-			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-			bubble.Elapse(maxLateness)
-			_, err = client.Applications.Create(ctx, request, nil)
-			require.NoError(t, err)
-			require.NoError(t, service.Wait(t.Context()))
-			want := 1
-			if late > maxLateness {
-				want = 2
-			}
-			assert.Equal(t, want, service.ExecutedFor(createApplicationRoute)[customer.ID])
+		t.Run(fmt.Sprint(late), func(t *testing.T) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+				client, customer := process(), service.AddCustomer(lendingtest.Customer{})
+				request := lending.ApplicationRequest{CustomerID: lending.CustomerID(uuid.MustParse(customer.ID)),
+					BusinessName: "B", BusinessZip: "94105"}
+				service.Fail(createApplicationRoute, lendingtest.Fault{Late: late})
+				ctx := lending.WithIdempotencyKey(t.Context(), "order-42/application")
+				_, err := client.Applications.Create(ctx, request, nil)
+				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+				bubble.Elapse(maxLateness)
+				_, err = client.Applications.Create(ctx, request, nil)
+				require.NoError(t, err)
+				require.NoError(t, service.Wait(t.Context()))
+				want := 1
+				if late > maxLateness {
+					want = 2
+				}
+				assert.Equal(t, want, service.ExecutedFor(createApplicationRoute)[customer.ID])
+			})
 		})
 	}
 }
@@ -100,7 +103,8 @@ func TestLateValueUndoesNothing(t *testing.T) {
 	}{{"answered", lendingtest.Fault{}, 1}, {"found by the caller", lendingtest.Fault{ResetAfter: true}, 2}} {
 		t.Run(end.name, func(t *testing.T) {
 			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-				id, client := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID)), process()
+				added, client := service.AddApplication(lendingtest.Application{}), process()
+				id := lending.ApplicationID(uuid.MustParse(added.ID))
 				ctx := withKey(t.Context(), "older", withCheck(func(context.Context) (idempotency.Verdict, error) {
 					if service.Executed(renameRoute) > 0 {
 						return idempotency.Happened(true), nil
@@ -344,33 +348,35 @@ func TestTwoOfALockComeToAnEnd(t *testing.T) {
 // and has another of its lock happen before it is sent again.
 func TestFreeCommandLooksAgain(t *testing.T) {
 	for _, resolved := range []bool{true, false} {
-		keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-			log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
-			client, create := processWith(t, service, log), creating(t, service)
-			lost := lendingtest.Fault{ResetBefore: true}
-			service.Fail(createApplicationRoute, lost)
-			_, err := create(client, "first")
-			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-			said := idempotency.Resolution{By: "Grace", Why: "looked it up", Verdict: idempotency.NotHappened()}
-			require.ErrorIs(t, log.Resolve(t.Context(), "first", said), idempotency.ErrInDoubt)
-			bubble.Elapse(maxLateness)
-			if resolved {
-				require.NoError(t, log.Resolve(t.Context(), "first", said))
-			} else {
-				service.Fail(createApplicationRoute, lendingtest.Fault{Status: http.StatusTooManyRequests})
+		t.Run(fmt.Sprint(resolved), func(t *testing.T) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+				log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
+				client, create := processWith(t, service, log), creating(t, service)
+				lost := lendingtest.Fault{ResetBefore: true}
+				service.Fail(createApplicationRoute, lost)
+				_, err := create(client, "first")
+				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+				said := idempotency.Resolution{By: "Grace", Why: "looked it up", Verdict: idempotency.NotHappened()}
+				require.ErrorIs(t, log.Resolve(t.Context(), "first", said), idempotency.ErrInDoubt)
+				bubble.Elapse(maxLateness)
+				if resolved {
+					require.NoError(t, log.Resolve(t.Context(), "first", said))
+				} else {
+					service.Fail(createApplicationRoute, lendingtest.Fault{Status: http.StatusTooManyRequests})
+					_, err = create(client, "first")
+					require.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
+				}
+				second, err := create(client, "second")
+				require.NoError(t, err)
+				service.Fail(createApplicationRoute, lost)
 				_, err = create(client, "first")
-				require.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
-			}
-			second, err := create(client, "second")
-			require.NoError(t, err)
-			service.Fail(createApplicationRoute, lost)
-			_, err = create(client, "first")
-			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-			bubble.Elapse(maxLateness)
-			first, err := create(client, "first")
-			require.NoError(t, err)
-			assert.NotEqual(t, second, first)
-			assert.Equal(t, 2, service.Executed(createApplicationRoute))
+				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+				bubble.Elapse(maxLateness)
+				first, err := create(client, "first")
+				require.NoError(t, err)
+				assert.NotEqual(t, second, first)
+				assert.Equal(t, 2, service.Executed(createApplicationRoute))
+			})
 		})
 	}
 }
@@ -474,7 +480,8 @@ func TestLookOfTheCallerHasItsOwnBefore(t *testing.T) {
 
 func TestKeyIsForOneRoute(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		client, id := process(), lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+		client, added := process(), service.AddApplication(lendingtest.Application{})
+		id := lending.ApplicationID(uuid.MustParse(added.ID))
 		ctx := lending.WithIdempotencyKey(t.Context(), "cancel")
 		require.NoError(t, client.Applications.Cancel(ctx, id))
 		_, err := client.Applications.QuickTest(ctx, id, nil) // which has the same arguments
@@ -488,25 +495,27 @@ func TestKeyIsForOneRoute(t *testing.T) {
 // have happened before.
 func TestRejectedCommandMayBeCorrected(t *testing.T) {
 	for _, before := range []lendingtest.Fault{{}, {ResetBefore: true}} {
-		keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-			client, user := process(), fake.Newcomer()
-			ctx := lending.WithIdempotencyKey(t.Context(), "customer")
-			if before.ResetBefore {
-				service.Fail(fake.CreateRoute, before)
+		t.Run(fmt.Sprintf("sent before=%t", before.ResetBefore), func(t *testing.T) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+				client, user := process(), fake.Newcomer()
+				ctx := lending.WithIdempotencyKey(t.Context(), "customer")
+				if before.ResetBefore {
+					service.Fail(fake.CreateRoute, before)
+					_, err := client.Applications.CreateCustomer(ctx, user)
+					require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+					bubble.Elapse(maxLateness)
+				}
+				service.Fail(fake.CreateRoute, lendingtest.Fault{Status: http.StatusBadRequest})
 				_, err := client.Applications.CreateCustomer(ctx, user)
-				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-				bubble.Elapse(maxLateness)
-			}
-			service.Fail(fake.CreateRoute, lendingtest.Fault{Status: http.StatusBadRequest})
-			_, err := client.Applications.CreateCustomer(ctx, user)
-			require.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
-			user.LastName = "Byron"
-			_, err = client.Applications.CreateCustomer(ctx, user)
-			if before.ResetBefore {
-				require.ErrorAs(t, err, new(*lending.ArgumentError))
-				return
-			}
-			require.NoError(t, err)
+				require.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
+				user.LastName = "Byron"
+				_, err = client.Applications.CreateCustomer(ctx, user)
+				if before.ResetBefore {
+					require.ErrorAs(t, err, new(*lending.ArgumentError))
+					return
+				}
+				require.NoError(t, err)
+			})
 		})
 	}
 }

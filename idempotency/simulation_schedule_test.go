@@ -64,8 +64,10 @@ func newSchedule(seed int) *schedule {
 		seed: seed, maxLateness: time.Duration(pick(20, 60, 300)) * time.Second,
 		crashes: pick(0, 30, 80, 200), freezes: pick(0, 20, 60, 200), storeFaults: pick(0, 10, 30, 100),
 		sendFaults: pick(2, 3, 6), readFaults: pick(0, 8, 30),
-		processes: 1 + random.IntN(3), person: random.IntN(2) == 0, other: random.IntN(8) == 0, encrypted: random.IntN(4) == 0,
-		over: &atomic.Bool{}, commands: map[string]*simulated{}, counted: map[string]int{}, failed: map[string]violation{},
+		processes: 1 + random.IntN(3), person: random.IntN(2) == 0, other: random.IntN(8) == 0,
+		encrypted: random.IntN(4) == 0,
+		over:      &atomic.Bool{}, commands: map[string]*simulated{}, counted: map[string]int{},
+		failed: map[string]violation{},
 	}
 	s.lanes = [][]string{
 		{"apply"},
@@ -88,7 +90,8 @@ func (s *schedule) rolled(name string) int {
 }
 
 func (s *schedule) newCaller(p *fleetMember, name string) *caller {
-	return &caller{p: p, name: fmt.Sprintf("%d %s", p.id, name), random: rand.New(rand.NewPCG(uint64(s.seed), uint64(s.rolled(fmt.Sprint(p.id, name)))))}
+	return &caller{p: p, name: fmt.Sprintf("%d %s", p.id, name),
+		random: rand.New(rand.NewPCG(uint64(s.seed), uint64(s.rolled(fmt.Sprint(p.id, name)))))}
 }
 
 func (s *schedule) run() {
@@ -151,7 +154,8 @@ func (s *schedule) runLanes(p *fleetMember) {
 		lanes.Go(func() {
 			c := s.newCaller(p, fmt.Sprintf("%c", 'a'+i))
 			map[string]func(){
-				"apply": c.apply, "apply again": c.applyAgain, "rename": c.rename, "withdraw": c.withdraw, "withdraw again": c.withdrawAgain,
+				"apply": c.apply, "apply again": c.applyAgain, "rename": c.rename, "withdraw": c.withdraw,
+				"withdraw again": c.withdrawAgain,
 			}[lane]()
 			c.note("has come to the end")
 		})
@@ -251,7 +255,8 @@ func (s *schedule) help(c *caller, all bool) {
 			s.mu.Lock()
 			m := s.commands[u.Key]
 			s.mu.Unlock()
-			err := c.p.log.Resolve(ctx, u.Key, idempotency.Resolution{By: "Grace", Why: "looked it up", Verdict: s.verdict(c, m)})
+			err := c.p.log.Resolve(ctx, u.Key, idempotency.Resolution{By: "Grace", Why: "looked it up",
+				Verdict: s.verdict(c, m)})
 			c.note("resolves %s: %v", u.Key, err)
 			if err == nil {
 				s.count("resolved by a person")

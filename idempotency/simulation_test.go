@@ -70,7 +70,8 @@ func TestCommandsSimulation(t *testing.T) {
 	}
 	t.Logf("%d schedules from seed %d: %v", count, first, all.counted)
 	if count >= few && !t.Failed() {
-		for _, what := range []string{"crash", "freeze", "late execution", "resolved by a person", "rebuilt", "replayed", "lock held", "needs review", "in progress", "sent twice, declared", "refused other request"} {
+		for _, what := range []string{"crash", "freeze", "late execution", "resolved by a person", "rebuilt",
+			"replayed", "lock held", "needs review", "in progress", "sent twice, declared", "refused other request"} {
 			assert.Positive(t, all.counted[what], "no schedule had: %s", what)
 		}
 	}
@@ -95,8 +96,10 @@ func (y *schedulesTally) add(t *testing.T, s *schedule) {
 	}
 	for _, kind := range slices.Sorted(maps.Keys(s.failed)) {
 		if y.failed[kind] = append(y.failed[kind], s.seed); len(y.failed[kind]) <= 2 {
-			t.Errorf("schedule with seed %d: %s: %s\nto see it again: %s=1 %s=%d go test -count=20 -run TestCommandsSimulation ./guarantees\nwhat came before:\n%s",
-				s.seed, kind, s.failed[kind].text, commandsVariable, seeds.Variable, s.seed, strings.Join(s.failed[kind].before, "\n"))
+			t.Errorf("schedule with seed %d: %s: %s\nto see it again: %s=1 %s=%d go test -count=20 -run "+
+				"TestCommandsSimulation ./guarantees\nwhat came before:\n%s",
+				s.seed, kind, s.failed[kind].text, commandsVariable, seeds.Variable, s.seed,
+				strings.Join(s.failed[kind].before, "\n"))
 		}
 	}
 }
