@@ -219,7 +219,7 @@
 // # Lists
 //
 // [LoansService.AllTransactions] and the other methods that begin with All are
-// iterators over whole lists. They fetch page after page, at most [MaxTake] records at
+// iterators over whole lists. They fetch page after page, at most 200 records at
 // a time, advance by what arrived, and end with an error that says where to resume if
 // a page cannot be had. A list is not a snapshot.
 //

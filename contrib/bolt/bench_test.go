@@ -87,7 +87,7 @@ func receive(b *testing.B, connections int, handle webhook.EventFunc) func(n int
 						return
 					}
 					r.Header.Set("Content-Type", "application/json")
-					r.Header.Set(lending.SignatureHeader, lending.Sign(secret, body))
+					r.Header.Set(webhook.SignatureHeader, lending.Sign(secret, body))
 					response, err := client.Do(r)
 					if err != nil || response.StatusCode != http.StatusNoContent {
 						b.Error(response, err)
