@@ -20,7 +20,7 @@ import (
 // TestReplayedResponseIsMarked captures the response of a mutation and that of its replay: the
 // same media type, and a header that tells them apart.
 func TestReplayedResponseIsMarked(t *testing.T) {
-	journaled(t, nil, func(t *testing.T, _ *lendingtest.Service, _ *tampered, client *lending.Client) {
+	withStore(t, nil, func(t *testing.T, _ *lendingtest.Service, _ *tampered, client *lending.Client) {
 		user := fake.Newcomer()
 		for _, want := range []string{"", "replayed"} {
 			var response lending.Response
@@ -41,7 +41,7 @@ func TestLargestAnswerIsKept(t *testing.T) {
 	}{{"of MaxAnswer", 38, nil}, {"larger", 37, idempotency.ErrAnswerLost}} {
 		t.Run(test.name, func(t *testing.T) {
 			opts := &idempotency.Options{MaxAnswer: test.most}
-			journaled(t, opts, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
+			withStore(t, opts, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
 				o := newOrder(service)
 				create := func() error { // the answer is an id in quotes
 					_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "the/key"), o.request(), nil)
@@ -56,7 +56,7 @@ func TestLargestAnswerIsKept(t *testing.T) {
 
 // TestEntryWithoutARouteIsCorrupt holds that JSON of another kind is no entry.
 func TestEntryWithoutARouteIsCorrupt(t *testing.T) {
-	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		entry := store.Entry{Key: ":the/key", State: store.Free, Data: []byte(`{}`)}
 		require.NoError(t, entries.Save(t.Context(), entry))
 		_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"), fake.Ada())
@@ -69,7 +69,7 @@ func TestEntryWithoutARouteIsCorrupt(t *testing.T) {
 // than MaxLateness: a late owner may still compare itself with them.
 func TestSweepLeavesWhatIsNotItsOwn(t *testing.T) {
 	opts := &idempotency.Options{KeepAnswers: time.Second, Namespace: "a"}
-	journaled(t, opts, func(t *testing.T, _ *lendingtest.Service, entries *tampered, _ *lending.Client) {
+	withStore(t, opts, func(t *testing.T, _ *lendingtest.Service, entries *tampered, _ *lending.Client) {
 		for _, key := range []string{"a:1", "b:1"} {
 			entry := store.Entry{Key: key, State: store.Done, Data: []byte(`{"route":"POST /a","status":200}`)}
 			require.NoError(t, entries.Save(t.Context(), entry))
