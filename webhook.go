@@ -259,11 +259,11 @@ func (e *EnsuredSubscription) Changed() bool { return e.Created || e.URIChanged 
 //
 // It reads with [WebhooksService.Subscription], registers with
 // [WebhooksService.Register] if it must, and reads again: success alone proves no
-// save. An unknown outcome is settled by that read. Without an error the subscription is
+// save. After an unknown outcome that read tells. Without an error the subscription is
 // one that works: the error is [ErrNotSaved] if the service has something else, and
 // [ErrInactive] if it is switched off, which may be meant so. Ensure registers as
 // active whatever want says; no route is known to switch on one that there is. It needs no
-// key ([WithKey]), and refuses one.
+// key ([WithIdempotencyKey]), and refuses one.
 func (s *WebhooksService) Ensure(ctx context.Context, target WebhookTarget, want WebhookSubscription) (*EnsuredSubscription, error) {
 	want.IsActive = true
 	if _, err := (&request{query: []param{target.param()}, body: want, also: s.receiver(want.WebhookURI)}).prepare(); err != nil {

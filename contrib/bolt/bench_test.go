@@ -193,9 +193,9 @@ func parallel(b *testing.B, concurrency, n int, f func() error) {
 	group.Wait()
 }
 
-// BenchmarkJournal sends commands with a key. The floor beside the command is two
+// BenchmarkIdempotency sends mutations with a key. The floor beside the command is two
 // transactions of bbolt by hand.
-func BenchmarkJournal(b *testing.B) {
+func BenchmarkIdempotency(b *testing.B) {
 	store, err := lendingbolt.OpenIdempotencyStore(filepath.Join(b.TempDir(), "log"), nil)
 	require.NoError(b, err)
 	defer store.Close()

@@ -114,7 +114,7 @@ func ExampleInbox_DeadLetters() {
 	// waiting: 1 <nil>
 }
 
-// A command with a key is done once, also if the program ends at any point and runs again.
+// A mutation with a key is done once, also if the program ends at any point and runs again.
 func ExampleOpenIdempotencyStore() {
 	directory, err := os.MkdirTemp("", "lending")
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package lendingbolt keeps in files what one process must not lose: the webhooks that it
-// has accepted, a [webhook.Inbox], and its commands with a key, a [store.Store].
+// has accepted, a [webhook.Inbox], and its mutations with a key, a [store.Store].
 // They survive kill -9 and, as far as the disk keeps what it has said it keeps, the loss of
 // power. On a full disk nothing new is accepted, and nothing is lost. The table in
 // contrib/README.md compares them with Redis, and names the tests that hold it.
