@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/backoff"
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
 	"github.com/lendingapi/lending-go/internal/neterr"
 	"github.com/lendingapi/lending-go/internal/redact"
@@ -136,7 +137,7 @@ func (x *exchange) failed(cause error) *Error {
 		Effect:     x.request.effect,
 		StatusCode: x.answer.StatusCode,
 		Outcome:    x.outcome(),
-		RetryAfter: retryAfter(x.answer.Header),
+		RetryAfter: backoff.RetryAfter(x.answer.Header),
 		Attempts:   x.sent(),
 		cause:      hide(cause),
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
@@ -15,11 +14,10 @@ import (
 
 // The bounds on repeating a read.
 const (
-	maxRetries    = 4
-	firstBackoff  = 300 * time.Millisecond
-	maxBackoff    = 10 * time.Second
-	maxWait       = time.Hour      // a longer Retry-After is not waited for
-	maxRetryAfter = 24 * time.Hour // a longer one is taken for this
+	maxRetries   = 4
+	firstBackoff = 300 * time.Millisecond
+	maxBackoff   = 10 * time.Second
+	maxWait      = time.Hour // a longer Retry-After is not waited for
 )
 
 // repeat sends a read that has failed once, after wait, until it succeeds, fails for good,
@@ -53,7 +51,7 @@ func (x *exchange) again(ctx context.Context, resp *http.Response, err error) (w
 	}
 	var asked time.Duration
 	if resp != nil {
-		asked = retryAfter(x.answer.Header)
+		asked = backoff.RetryAfter(x.answer.Header)
 	}
 	wait = asked + backoff.After(x.attempts, firstBackoff, maxBackoff)
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
@@ -78,24 +76,4 @@ func isTransient(resp *http.Response, err error) bool {
 		return true
 	}
 	return false
-}
-
-// retryAfter returns what the Retry-After header asks for, in seconds or as a date
-// (RFC 9110, 10.2.3): at most [maxRetryAfter], 0 if it asks for nothing.
-func retryAfter(header http.Header) time.Duration {
-	text := header.Get("Retry-After")
-	if seconds, err := strconv.ParseUint(text, 10, 64); err == nil {
-		return time.Duration(min(seconds, uint64(maxRetryAfter/time.Second))) * time.Second
-	} else if errors.Is(err, strconv.ErrRange) {
-		return maxRetryAfter
-	}
-	at, err := http.ParseTime(text)
-	if err != nil {
-		return 0
-	}
-	now, err := http.ParseTime(header.Get("Date")) // of the service's own clock
-	if err != nil {
-		now = time.Now()
-	}
-	return min(max(at.Sub(now), 0), maxRetryAfter)
 }

@@ -3,19 +3,17 @@ package lending
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
+	"github.com/lendingapi/lending-go/internal/buildversion"
 	"github.com/lendingapi/lending-go/internal/opaque"
+	"github.com/lendingapi/lending-go/internal/transport"
 )
 
 // Client calls the service. It holds a service for each group of routes, is safe for
@@ -202,7 +200,7 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &config{settings: settings{base: *base, userAgent: []string{"lending-go/" + version()}}}
+	c := &config{settings: settings{base: *base, userAgent: []string{"lending-go/" + buildversion.Of(modulePath)}}}
 	for _, opt := range opts {
 		if opt == nil {
 			continue
@@ -246,8 +244,9 @@ func (c *config) setTransport() error {
 	c.fresh = c.http.Transport
 	switch {
 	case !c.foreign:
-		transport := newTransport(cmp.Or(c.maxConns, defaultMaxConns))
-		c.http.Transport, c.fresh = transport, onceEach(transport)
+		pooled := transport.New(cmp.Or(c.maxConns, defaultMaxConns))
+		pooled.OnProxyConnectResponse = refusalOfProxy
+		c.http.Transport, c.fresh = pooled, transport.OnceEach(pooled)
 	case c.maxConns > 0:
 		return argumentError("WithMaxConns", CodeConflict, "is not possible together with WithHTTPClient: set MaxConnsPerHost of its Transport")
 	}
@@ -308,31 +307,10 @@ func parseBaseURL(s string) (*url.URL, error) {
 	}, nil
 }
 
+const modulePath = "github.com/lendingapi/lending-go"
+
 // defaultMaxConns bounds the connections of each kind: see [WithMaxConns].
 const defaultMaxConns = 256
-
-// newTransport returns a transport with a limit on every stage and on connections. Idle connections
-// live for a few seconds, far less than a load balancer keeps them: a burst of
-// reads shares one connection, and hardly any meets one that is being closed.
-func newTransport(maxConns int) *http.Transport {
-	var protocols http.Protocols
-	protocols.SetHTTP1(true) // HTTP/2 repeats requests by itself after some resets
-	return &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
-		TLSHandshakeTimeout:    10 * time.Second,
-		ResponseHeaderTimeout:  100 * time.Second,
-		ExpectContinueTimeout:  2 * time.Second,
-		IdleConnTimeout:        4 * time.Second,
-		MaxIdleConns:           64,
-		MaxIdleConnsPerHost:    32,
-		MaxConnsPerHost:        maxConns, // those that are being dialled count, also for calls that have given up
-		MaxResponseHeaderBytes: 256 << 10,
-		Protocols:              &protocols,
-		TLSClientConfig:        &tls.Config{ClientSessionCache: tls.NewLRUClientSessionCache(8)}, // for those of onceEach
-		OnProxyConnectResponse: refusalOfProxy,
-	}
-}
 
 // refusalOfProxy names a proxy that does not connect, without its credentials. The
 // error of net/http quotes what the proxy says.
@@ -344,48 +322,10 @@ func refusalOfProxy(_ context.Context, proxy *url.URL, _ *http.Request, answer *
 	return hidden(strings.TrimRight(text, " "), nil)
 }
 
-// onceEach returns a transport like that which makes a connection for each request, so
-// that what a service sends beyond an answer, late or twice, is never taken for the
-// answer to a mutation, nor to a check, after whose "not found" a mutation is sent again.
-// A look into a kept connection before it is used again does not hold that: what has not
-// come yet cannot be seen. Nor does a mutation meet a connection that is being closed.
-func onceEach(like *http.Transport) *http.Transport {
-	once := like.Clone()
-	once.DisableKeepAlives = true
-	return once
-}
-
-const modulePath = "github.com/lendingapi/lending-go"
-
-const devel = "devel" // the version of a checkout
-
-// version is the version of this module in the running program.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return versionIn(info)
-	}
-	return devel
-}
-
-func versionIn(info *debug.BuildInfo) string {
-	for _, m := range append(info.Deps, &info.Main) {
-		if m.Path != modulePath {
-			continue
-		}
-		if m.Replace != nil {
-			m = m.Replace
-		}
-		if m.Version != "" && m.Version != "(devel)" {
-			return m.Version
-		}
-	}
-	return devel
-}
-
 // Do calls a route that this package has no method for, with the client's token,
 // checks, errors, redaction and limits. Say whether it changes something: a [Read] is
 // repeated after transient failures, a [Mutation] is sent at most once. Which read
-// settles an unknown outcome is for the caller to know.
+// tells after an unknown outcome is for the caller to know.
 //
 // The Record that it returns holds whatever JSON the service answered, and nothing
 // where it answered without content. Which of it is a success is for the caller to know

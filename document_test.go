@@ -212,28 +212,30 @@ func TestUploadIsRefusedEarly(t *testing.T) {
 		{http.StatusRequestEntityTooLarge, lending.ErrTooLarge},
 		{http.StatusUnauthorized, lending.ErrUnauthorized},
 	} {
-		for _, size := range []int{lending.MaxDocument, -1} {
-			arrivals := 0
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				arrivals++
-				w.Header().Set("Connection", "close")
-				w.WriteHeader(test.status)
-			}))
-			t.Cleanup(server.Close)
-			client, err := lending.New(server.URL, lending.WithTokenSource(&renewable{}))
-			require.NoError(t, err)
-			content := bytes.NewReader(file(lending.MaxDocument))
-			doc := statement(content)
-			if size < 0 {
-				doc.Content = io.MultiReader(content)
+		t.Run(fmt.Sprint(test.status), func(t *testing.T) {
+			for _, size := range []int{lending.MaxDocument, -1} {
+				arrivals := 0
+				server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					arrivals++
+					w.Header().Set("Connection", "close")
+					w.WriteHeader(test.status)
+				}))
+				t.Cleanup(server.Close)
+				client, err := lending.New(server.URL, lending.WithTokenSource(&renewable{}))
+				require.NoError(t, err)
+				content := bytes.NewReader(file(lending.MaxDocument))
+				doc := statement(content)
+				if size < 0 {
+					doc.Content = io.MultiReader(content)
+				}
+				doc.Progress = func(sent, _ int64) { t.Errorf("%d bytes were sent", sent) }
+				err = client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc)
+				require.ErrorIs(t, err, test.want)
+				assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
+				assert.Equal(t, lending.MaxDocument, content.Len(), "nothing was read")
+				assert.Equal(t, 1, arrivals)
 			}
-			doc.Progress = func(sent, _ int64) { t.Errorf("%d bytes were sent", sent) }
-			err = client.Applications.SubmitBankStatement(t.Context(), uploadTo, doc)
-			require.ErrorIs(t, err, test.want)
-			assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
-			assert.Equal(t, lending.MaxDocument, content.Len(), "nothing was read")
-			assert.Equal(t, 1, arrivals)
-		}
+		})
 	}
 }
 

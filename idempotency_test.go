@@ -37,7 +37,8 @@ func passOn(ctx context.Context, _ *lending.MutationCall, send send) (*lending.R
 }
 
 func jsonResponse(body string) *lending.Response {
-	return &lending.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(body)}
+	return &lending.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: []byte(body)}
 }
 
 const customerJSON = `{"id":"c0000000-0000-4000-8000-000000000001"}`
@@ -87,7 +88,8 @@ func TestLayerIsNotAsked(t *testing.T) {
 			return err
 		}, "a read needs none"},
 		{"a raw read", func(t *testing.T, c *lending.Client) error {
-			_, err := c.Do(key(t, "k"), lending.RawRequest{Effect: lending.Read, Method: http.MethodGet, Path: "/api/Thing"})
+			_, err := c.Do(key(t, "k"), lending.RawRequest{Effect: lending.Read, Method: http.MethodGet,
+				Path: "/api/Thing"})
 			return err
 		}, "a read needs none"},
 		{"a login", func(t *testing.T, c *lending.Client) error {
@@ -95,7 +97,8 @@ func TestLayerIsNotAsked(t *testing.T) {
 			return err
 		}, "not for a sign-in"},
 		{"a second factor", func(t *testing.T, c *lending.Client) error {
-			_, err := c.Auth.ValidateTwoFactor(key(t, "k"), lending.TwoFactorLoginRequest{Username: "u", Code: lending.NewSecret("1")})
+			_, err := c.Auth.ValidateTwoFactor(key(t, "k"), lending.TwoFactorLoginRequest{Username: "u",
+				Code: lending.NewSecret("1")})
 			return err
 		}, "not for a sign-in"},
 		{"a refresh", func(t *testing.T, c *lending.Client) error {
@@ -193,7 +196,8 @@ func TestLayerReturnsNoAnswer(t *testing.T) {
 	for _, answer := range []*lending.Response{nil, {}, {StatusCode: 199}, {StatusCode: 302}, {StatusCode: 500}} {
 		for _, sends := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%v, sends: %t", answer, sends), func(t *testing.T) {
-				l := &layer{do: func(ctx context.Context, _ *lending.MutationCall, send send) (*lending.Response, error) {
+				l := &layer{do: func(ctx context.Context, _ *lending.MutationCall, send send) (*lending.Response,
+					error) {
 					if sends {
 						_, _ = send(ctx)
 					}
@@ -222,15 +226,18 @@ func TestErrorsOfALayer(t *testing.T) {
 		do   func(ctx context.Context, call *lending.MutationCall, send send) (*lending.Response, error)
 		want lending.Outcome
 	}{
-		{"foreign", func(context.Context, *lending.MutationCall, send) (*lending.Response, error) { return nil, torn }, lending.OutcomeUnknown},
-		{"foreign, after a refusal", func(ctx context.Context, _ *lending.MutationCall, send send) (*lending.Response, error) {
+		{"foreign", func(context.Context, *lending.MutationCall, send) (*lending.Response, error) { return nil, torn },
+			lending.OutcomeUnknown},
+		{"foreign, after a refusal", func(ctx context.Context, _ *lending.MutationCall, send send) (*lending.Response,
+			error) {
 			_, _ = send(ctx)
 			return nil, torn
 		}, lending.OutcomeUnknown},
 		{"of the call", func(_ context.Context, call *lending.MutationCall, _ send) (*lending.Response, error) {
 			return nil, call.Error(torn)
 		}, lending.OutcomeNotSent},
-		{"of the call, decided", func(_ context.Context, call *lending.MutationCall, _ send) (*lending.Response, error) {
+		{"of the call, decided", func(_ context.Context, call *lending.MutationCall, _ send) (*lending.Response,
+			error) {
 			e := call.Error(torn)
 			e.Outcome = lending.OutcomeRejected
 			return nil, e
@@ -245,7 +252,8 @@ func TestErrorsOfALayer(t *testing.T) {
 		}, lending.OutcomeNotSent},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			client, _ := layered(t, &layer{do: test.do}, wire.Answer(400, `{"title":"No","errors":[{"field":"email"}]}`))
+			client, _ := layered(t, &layer{do: test.do},
+				wire.Answer(400, `{"title":"No","errors":[{"field":"email"}]}`))
 			_, err := create(t.Context(), client)
 			require.Error(t, err)
 			assert.Equal(t, test.want, lending.OutcomeOf(err))
@@ -263,13 +271,17 @@ func TestRecordedAnswerIsChecked(t *testing.T) {
 		want   error
 	}{
 		{"a success", jsonResponse(customerJSON), nil},
-		{"HTML", &lending.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/html"}}, Body: []byte("<p>")}, lending.ErrOutcomeUnknown},
+		{"HTML", &lending.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/html"}},
+			Body: []byte("<p>")}, lending.ErrOutcomeUnknown},
 		{"a failure", jsonResponse(`{"success":false}`), lending.ErrOutcomeUnknown},
 		{"another shape", jsonResponse(`[]`), lending.ErrMayHaveHappened},
 		{"nothing", jsonResponse(``), lending.ErrNoContent},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			l := &layer{do: func(context.Context, *lending.MutationCall, send) (*lending.Response, error) { return test.answer, nil }}
+			l := &layer{do: func(context.Context, *lending.MutationCall, send) (*lending.Response,
+				error) {
+				return test.answer, nil
+			}}
 			client, arrived := layered(t, l, wire.Answer(500, ""))
 			var seen lending.Response
 			customer, err := create(lending.CaptureResponse(t.Context(), &seen), client)
@@ -301,7 +313,8 @@ func TestWhatALayerSees(t *testing.T) {
 		assert.Equal(t, "POST", call.Method())
 		assert.Equal(t, "/api/Application/create-customer", call.Route())
 		assert.Equal(t, "Customers.GetByEmail", call.CheckWith())
-		assert.JSONEq(t, `{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com","password":"[redacted]","mobileNumber":"(415) 555-0100"}`, string(call.Body()))
+		assert.JSONEq(t, `{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com",`+
+			`"password":"[redacted]","mobileNumber":"(415) 555-0100"}`, string(call.Body()))
 		assert.Empty(t, call.Args())
 		assert.Empty(t, call.Query())
 		assert.True(t, call.NeedsAnswer())
@@ -324,10 +337,12 @@ func TestWhatALayerSees(t *testing.T) {
 		assert.Nil(t, call.Body())
 		return jsonResponse("true"), nil
 	}
-	_, err = client.Applications.UpdateCustomerData(lending.WithIdempotencyKey(t.Context(), "k"), catalog.Application, lending.CustomerData{
-		FirstName: "Ada", LastName: "Lovelace", Address: "1 Main St", State: "CA", City: "Oakland", Mobile: "4155550100",
-		SSN: lending.NewSecret("123-45-6789"), DateOfBirth: catalog.Born,
-	})
+	_, err = client.Applications.UpdateCustomerData(lending.WithIdempotencyKey(t.Context(), "k"), catalog.Application,
+		lending.CustomerData{
+			FirstName: "Ada", LastName: "Lovelace", Address: "1 Main St", State: "CA", City: "Oakland",
+			Mobile: "4155550100",
+			SSN:    lending.NewSecret("123-45-6789"), DateOfBirth: catalog.Born,
+		})
 	require.NoError(t, err)
 
 	l.do = func(_ context.Context, call *lending.MutationCall, _ send) (*lending.Response, error) {
@@ -347,7 +362,8 @@ func TestWhatALayerSees(t *testing.T) {
 // the caller, and that a source of tokens is not asked within the layer.
 func TestReadsOfALayerAreChecks(t *testing.T) {
 	var seen []string
-	observe := lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
+	observe := lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context,
+		func(lending.Call)) {
 		return ctx, func(c lending.Call) { seen = append(seen, c.Route+" "+c.Idempotency) }
 	})
 	l := &layer{do: func(ctx context.Context, call *lending.MutationCall, send send) (*lending.Response, error) {
@@ -359,6 +375,7 @@ func TestReadsOfALayerAreChecks(t *testing.T) {
 	client := wire.Serve(t, wire.Answer(200, `"Open"`), lending.WithIdempotency(l), observe)
 	require.NoError(t, client.Applications.Cancel(lending.WithIdempotencyKey(t.Context(), "k"), catalog.Application))
 	assert.Equal(t, []string{
-		"/api/Application/application-status/{applicationId} check", "/api/Application/cancel-application/{applicationId} sent",
+		"/api/Application/application-status/{applicationId} check",
+		"/api/Application/cancel-application/{applicationId} sent",
 	}, seen)
 }

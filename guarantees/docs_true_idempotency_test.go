@@ -13,7 +13,7 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-func TestReadmeJournal(t *testing.T) {
+func TestReadmeIdempotency(t *testing.T) {
 	service := lendingtest.NewServer()
 	defer service.Close()
 	address, credentials, request := service.URL, fake.Credentials(service), fake.Newcomer()
@@ -23,7 +23,7 @@ func TestReadmeJournal(t *testing.T) {
 		client, err := lending.New(address, lending.WithCredentials(credentials), lending.WithIdempotency(log))
 		require.NoError(t, err)
 
-		ctx = lending.WithIdempotencyKey(ctx, "order-42/create-customer") // the caller's own name for this one command
+		ctx = lending.WithIdempotencyKey(ctx, "order-42/create-customer") // the caller's own name for this one mutation
 		customer, err := client.Applications.CreateCustomer(ctx, request)
 		require.NoError(t, err)
 		assert.Equal(t, service.Snapshot().Customers[0].ID, customer.ID.String())

@@ -18,22 +18,22 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-// create creates a customer, or finds the one that a call without an answer has created.
+// create creates a customer, or finds the one that a call without an answer created.
 func create(ctx context.Context, client *lending.Client, customer lending.UserRequest) (*lending.UserResponse, error) {
 	created, err := client.Applications.CreateCustomer(ctx, customer)
 	if outcome := lending.OutcomeOf(err); err == nil || outcome == lending.OutcomeNotSent ||
 		outcome == lending.OutcomeRejected {
 		return created, err
 	}
-	record, look := client.Customers.GetByEmail(ctx, customer.Email) // which the error names
-	if look == nil {
-		look = record.Decode(&created) // it is there: do not create it again
+	record, failed := client.Customers.GetByEmail(ctx, customer.Email) // which the error names
+	if failed == nil {
+		failed = record.Decode(&created) // it is there: do not create it again
 	}
-	if look == nil && created.ID.IsZero() {
-		look = errors.New("the customer has no id") // the shape of this answer is not published
+	if failed == nil && created.ID.IsZero() {
+		failed = errors.New("the customer has no id") // the shape of this answer is not published
 	}
-	if look != nil {
-		return nil, errors.Join(err, look) // not known yet, or lending.IsNotFound(look): it is not there, or not yet
+	if failed != nil {
+		return nil, errors.Join(err, failed) // not known yet, or lending.IsNotFound(failed): it is not there, or not yet
 	}
 	return created, nil
 }

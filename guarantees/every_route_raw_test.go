@@ -2,6 +2,7 @@ package guarantees_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -56,22 +57,24 @@ func TestDoRepeatsOnlyWhatIsARead(t *testing.T) {
 		effect lending.Effect
 		want   int
 	}{{lending.Mutation, 1}, {lending.Read, 2}} {
-		for _, method := range []string{"GET", "POST"} {
-			arrivals := 0
-			client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
-				body, _ := io.ReadAll(r.Body)
-				assert.JSONEq(t, `{"page":1}`, string(body))
-				if arrivals++; arrivals == 1 {
-					wire.Answer(http.StatusServiceUnavailable, "")(w, r)
-					return
-				}
-				wire.Answer(http.StatusOK, "{}")(w, r)
-			})
-			_, err := client.Do(t.Context(), lending.RawRequest{Effect: test.effect, Method: method, Path: "/api/X",
-				Body: catalog.Unpublished{"page": 1}})
-			assert.Equal(t, test.want, arrivals, "%s %s", method, test.effect)
-			assert.Equal(t, test.effect == lending.Read, err == nil)
-		}
+		t.Run(fmt.Sprint(test.effect), func(t *testing.T) {
+			for _, method := range []string{"GET", "POST"} {
+				arrivals := 0
+				client := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+					body, _ := io.ReadAll(r.Body)
+					assert.JSONEq(t, `{"page":1}`, string(body))
+					if arrivals++; arrivals == 1 {
+						wire.Answer(http.StatusServiceUnavailable, "")(w, r)
+						return
+					}
+					wire.Answer(http.StatusOK, "{}")(w, r)
+				})
+				_, err := client.Do(t.Context(), lending.RawRequest{Effect: test.effect, Method: method, Path: "/api/X",
+					Body: catalog.Unpublished{"page": 1}})
+				assert.Equal(t, test.want, arrivals, "%s %s", method, test.effect)
+				assert.Equal(t, test.effect == lending.Read, err == nil)
+			}
+		})
 	}
 }
 

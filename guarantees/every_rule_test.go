@@ -194,7 +194,7 @@ func TestConfirmationRules(t *testing.T) {
 	require.NoError(t, json.Unmarshal(kept, &later))
 	data := lending.WithdrawInvoiceRequestData{DateUTC: catalog.Date, OTP: lending.NewSecret("012345")}
 	for _, withdrawal := range []lending.InvoiceWithdrawal{*begun, later} {
-		t.Run(fmt.Sprint(withdrawal), func(t *testing.T) {
+		t.Run("rate "+string(withdrawal.AdvanceRate), func(t *testing.T) {
 			_, err = wire.Silent(t).Loans.ConfirmInvoiceWithdrawal(t.Context(), withdrawal, data)
 			assert.Equal(t, "advanceRate required", catalog.Refused(t, err))
 		})

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -129,6 +130,16 @@ var unmarshalling error
 func (*failingType) UnmarshalJSON([]byte) error { return unmarshalling }
 
 var _ json.Unmarshaler = (*failingType)(nil)
+
+// brokenStore cannot give out a lease.
+type brokenStore struct {
+	lending.TokenStore
+	cause error
+}
+
+func (b brokenStore) Acquire(context.Context, string, time.Duration) (int64, error) {
+	return 0, b.cause
+}
 
 // What a transport or a source of tokens says can quote anything: no error in the chain shows it.
 func TestErrorsOfOthersAreHidden(t *testing.T) {

@@ -69,7 +69,7 @@ func TestObserversSeeEachAttempt(t *testing.T) {
 		{Method: "GET", Route: "/api/Application/process-application/{applicationId}", Effect: lending.Mutation,
 			Number: 1, StatusCode: 200, Outcome: lending.OutcomeDone},
 	} {
-		t.Run(fmt.Sprint(want), func(t *testing.T) {
+		t.Run(fmt.Sprint("attempt ", want.Number), func(t *testing.T) {
 			got := seen[i]
 			assert.Positive(t, got.Duration)
 			assert.WithinRange(t, got.Start, start, time.Now())
@@ -170,7 +170,7 @@ func TestCallObserversSeeEachCall(t *testing.T) {
 		},
 		want: lending.Call{Route: "/api/Some/route", Outcome: lending.OutcomeNotSent},
 	}} {
-		t.Run(fmt.Sprint(test.answers), func(t *testing.T) {
+		t.Run(fmt.Sprint(test.want.Method, test.want.StatusCode, test.want.Outcome), func(t *testing.T) {
 			seen, answers = callLog{}, test.answers
 			start := time.Now()
 			err := test.call()

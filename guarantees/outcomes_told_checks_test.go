@@ -19,9 +19,10 @@ func TestEveryMutationNamesItsReads(t *testing.T) {
 		if r.Reads || catalog.CheckWith(t, name) != "" {
 			continue
 		}
-		said := slices.ContainsFunc([]string{"othing shows", "o read shows", "ign in again", "only the receiver shows"}, func(phrase string) bool {
-			return strings.Contains(strings.Join(strings.Fields(docs[name]), " "), phrase)
-		})
+		said := slices.ContainsFunc([]string{"othing shows", "o read shows", "ign in again", "only the receiver shows"},
+			func(phrase string) bool {
+				return strings.Contains(strings.Join(strings.Fields(docs[name]), " "), phrase)
+			})
 		assert.True(t, said, "the comment of %s does not say that nothing shows it", name)
 	}
 }

@@ -53,7 +53,8 @@ type verdicts map[string]string
 func except(otherwise string, exceptions verdicts) verdicts {
 	all := verdicts{}
 	for _, kind := range []string{
-		"-", "undeclared", "record", "id", "GuidApiResponse", "FullApplicationUser", "page", "string(uuid)", "token", "string", "boolean",
+		"-", "undeclared", "record", "id", "GuidApiResponse", "FullApplicationUser", "page", "string(uuid)", "token",
+		"string", "boolean",
 		"list", "[]id", "batch", "upload",
 	} {
 		all[kind] = otherwise
@@ -66,14 +67,16 @@ func except(otherwise string, exceptions verdicts) verdicts {
 func successes() map[string]verdicts {
 	failure := except("unknown", verdicts{"FullApplicationUser": ""}) // which fails by having no token
 	object := except("done", verdicts{
-		"-": "", "undeclared": "", "record": "", "id": "", "GuidApiResponse": "", "FullApplicationUser": "", "page": "", "upload": "unknown",
+		"-": "", "undeclared": "", "record": "", "id": "", "GuidApiResponse": "", "FullApplicationUser": "", "page": "",
+		"upload": "unknown",
 	})
 	refusal := with(object, verdicts{"GuidApiResponse": "unknown"}) // where money moves
 	without := maps.Clone(object)
 	maps.Copy(without, verdicts{"id": "done", "page": "done", "GuidApiResponse": "unknown"})
 	zero := strings.ReplaceAll(`{`+whole+`}`, someID, `"00000000-0000-0000-0000-000000000000"`)
 	id := except("done", verdicts{
-		"-": "", "undeclared": "", "GuidApiResponse": "", "string(uuid)": "", "token": "", "string": "", "upload": "unknown",
+		"-": "", "undeclared": "", "GuidApiResponse": "", "string(uuid)": "", "token": "", "string": "",
+		"upload": "unknown",
 	})
 	text := maps.Clone(id)
 	maps.Copy(text, verdicts{"GuidApiResponse": "unknown", "string(uuid)": "done"})
@@ -84,7 +87,8 @@ func successes() map[string]verdicts {
 		maps.Copy(all, fits)
 		return all
 	}
-	nothing := except("done", verdicts{"-": "", "list": "", "[]id": "", "GuidApiResponse": "unknown", "upload": "unknown"})
+	nothing := except("done", verdicts{"-": "", "list": "", "[]id": "", "GuidApiResponse": "unknown",
+		"upload": "unknown"})
 	return map[string]verdicts{
 		`false`:             except("unknown", verdicts{"boolean": ""}),
 		"\xEF\xBB\xBFfalse": except("unknown", verdicts{"boolean": ""}),
@@ -126,19 +130,20 @@ func successes() map[string]verdicts {
 		`{"data":"00000000-0000-0000-0000-000000000000","message":"no"}`: without,
 		`{"detail":"no","correlationId":` + someID + `}`:                 without,
 		`{"data":{"a":[` + someID + `]}}`:                                without,
-		zero:                                                             with(object, verdicts{"id": "done", "GuidApiResponse": "unknown"}),
-		someID:                                                           id,
-		`"true"`:                                                         text,
-		`"false"`:                                                        text,
-		`"` + strings.Repeat("0", 32) + `"`:                              text,
-		`""`:                                                             with(text, verdicts{"token": "done"}),
-		`12`:                                                             other,
-		`true`:                                                           with(other, verdicts{"boolean": "", "upload": ""}),
-		`[]`:                                                             list(verdicts{"[]id": ""}),
-		`[{}]`:                                                           list(nil),
-		`[{` + whole + `}]`:                                              list(verdicts{"[]id": ""}),
-		`[{` + whole + `},{` + whole + `}]`:                              list(verdicts{"[]id": "", "batch": ""}),
-		`[{` + whole + `},{"id":null},{}]`:                               list(verdicts{"batch": ""}), // of customers it is not: see below
+		zero: with(object,
+			verdicts{"id": "done", "GuidApiResponse": "unknown"}),
+		someID:                              id,
+		`"true"`:                            text,
+		`"false"`:                           text,
+		`"` + strings.Repeat("0", 32) + `"`: text,
+		`""`:                                with(text, verdicts{"token": "done"}),
+		`12`:                                other,
+		`true`:                              with(other, verdicts{"boolean": "", "upload": ""}),
+		`[]`:                                list(verdicts{"[]id": ""}),
+		`[{}]`:                              list(nil),
+		`[{` + whole + `}]`:                 list(verdicts{"[]id": ""}),
+		`[{` + whole + `},{` + whole + `}]`: list(verdicts{"[]id": "", "batch": ""}),
+		`[{` + whole + `},{"id":null},{}]`:  list(verdicts{"batch": ""}), // of customers it is not: see below
 		`[{` + whole + `},{"error":"no",` + whole + `}]`: list(verdicts{"[]id": ""}),
 		``:         with(nothing, verdicts{"string": ""}),
 		`null`:     nothing,
@@ -210,27 +215,43 @@ func TestSuccessOfEveryRoute(t *testing.T) {
 // TestFailureThatIsReported holds what the error of a success says that is a failure.
 func TestFailureThatIsReported(t *testing.T) {
 	t.Parallel()
-	for body, want := range map[string]string{
-		`{"success":false,"message":"hush"}`: "200 OK: the answer reports a failure: success: outcome unknown, check with Applications.Status",
-		`{"Error":"hush"}`:                   "200 OK: the answer reports a failure: Error: outcome unknown, check with Applications.Status",
-		`false`:                              "200 OK: the answer is false: outcome unknown, check with Applications.Status",
-		`{"status":409,"errorCode":"E1","detail":"hush"}`: "200 OK: the answer reports a failure: status: errorCode E1: " +
-			"outcome unknown, check with Applications.Status",
+	for _, test := range []struct {
+		body string
+		want string
+	}{
+		{`{"success":false,"message":"hush"}`,
+			"200 OK: the answer reports a failure: success: outcome unknown, check with Applications.Status"},
+		{`{"Error":"hush"}`, "200 OK: the answer reports a failure: Error: outcome unknown, check with " +
+			"Applications.Status"},
+		{`false`, "200 OK: the answer is false: outcome unknown, check with Applications.Status"},
+		{`{"status":409,"errorCode":"E1","detail":"hush"}`,
+			"200 OK: the answer reports a failure: status: errorCode E1: " +
+				"outcome unknown, check with Applications.Status"},
 	} {
-		err := wire.Serve(t, wire.Answer(http.StatusOK, body)).Applications.Cancel(t.Context(), catalog.OtherApplication)
-		require.EqualError(t, err, "lending: POST /api/Application/cancel-application/{applicationId}: "+want)
-		var failed *lending.Error
-		require.ErrorAs(t, err, &failed)
-		assert.Equal(t, strings.Contains(body, "E1"), failed.Problem != nil)
+		t.Run(test.body, func(t *testing.T) {
+			err := wire.Serve(t, wire.Answer(http.StatusOK, test.body)).Applications.Cancel(t.Context(),
+				catalog.OtherApplication)
+			require.EqualError(t, err, "lending: POST /api/Application/cancel-application/{applicationId}: "+test.want)
+			var failed *lending.Error
+			require.ErrorAs(t, err, &failed)
+			assert.Equal(t, strings.Contains(test.body, "E1"), failed.Problem != nil)
+		})
 	}
-	for body, want := range map[string]string{
-		`[{"id":` + someID + `},{"name":"Ada"}]`:                                "[1].id: want a UUID, got nothing",
-		`[{"id":` + someID + `},{"ID":null}]`:                                   "[1].id: want a UUID, got null",
-		`[{"id":` + someID + `},{"id":"00000000-0000-0000-0000-000000000000"}]`: "[1].id: want a UUID, got the zero UUID",
-		`[null,null]`: "[0].id: want a UUID, got nothing",
+	for _, test := range []struct {
+		body string
+		want string
+	}{
+		{`[{"id":` + someID + `},{"name":"Ada"}]`, "[1].id: want a UUID, got nothing"},
+		{`[{"id":` + someID + `},{"ID":null}]`, "[1].id: want a UUID, got null"},
+		{`[{"id":` + someID + `},{"id":"00000000-0000-0000-0000-000000000000"}]`,
+			"[1].id: want a UUID, got the zero UUID"},
+		{`[null,null]`, "[0].id: want a UUID, got nothing"},
 	} {
-		_, err := catalog.Calls["Bulk.CreateCustomers"](t.Context(), wire.Serve(t, wire.Answer(http.StatusOK, body)))
-		assert.ErrorContains(t, err, want+": it happened, the answer is lost, read Customers.GetByEmail")
+		t.Run(test.body, func(t *testing.T) {
+			_, err := catalog.Calls["Bulk.CreateCustomers"](t.Context(),
+				wire.Serve(t, wire.Answer(http.StatusOK, test.body)))
+			assert.ErrorContains(t, err, test.want+": it happened, the answer is lost, read Customers.GetByEmail")
+		})
 	}
 	_, err := catalog.Calls["Loans.Get"](t.Context(), wire.Serve(t, wire.Answer(http.StatusOK, `{"id":`+someID+`}`)))
 	assert.ErrorContains(t, err, "applicationId: want a UUID, got nothing")
@@ -240,10 +261,13 @@ func TestFailureThatIsReported(t *testing.T) {
 func TestConfirmationKeepsItsAnswer(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{someID, `{"data":` + someID + `}`} {
-		result, err := catalog.Calls["Loans.ConfirmInvoiceWithdrawal"](t.Context(), wire.Serve(t, wire.Answer(http.StatusOK, body)))
-		require.NoError(t, err)
-		confirmed, _ := result.(*lending.GuidApiResponse)
-		assert.Equal(t, body, string(confirmed.Raw()))
+		t.Run(body, func(t *testing.T) {
+			result, err := catalog.Calls["Loans.ConfirmInvoiceWithdrawal"](t.Context(),
+				wire.Serve(t, wire.Answer(http.StatusOK, body)))
+			require.NoError(t, err)
+			confirmed, _ := result.(*lending.GuidApiResponse)
+			assert.Equal(t, body, string(confirmed.Raw()))
+		})
 	}
 }
 
@@ -253,7 +277,8 @@ func TestRefusedWithdrawalIsInDoubt(t *testing.T) {
 	const planID = `"66666666-7777-4888-8999-aaaaaaaaaaaa"` // is sent
 	for _, body := range []string{
 		`{"message":"OTP invalid","requestId":` + someID + `}`, `{"success":"false","id":` + someID + `}`,
-		`{"accepted":false,"loanId":"` + catalog.Loan.String() + `"}`, `{"id":"` + strings.ToUpper(catalog.Loan.String()) + `"}`,
+		`{"accepted":false,"loanId":"` + catalog.Loan.String() + `"}`,
+		`{"id":"` + strings.ToUpper(catalog.Loan.String()) + `"}`,
 		`"` + catalog.Loan.String() + `"`, planID, `{"data":` + planID + `}`, `{"accepted":false,"id":` + someID + `}`,
 		`{"status":"Rejected","data":` + someID + `}`, `{"statusCode":400,"data":` + someID + `}`,
 		`{"code":"OTP_INVALID","id":` + someID + `}`, `{"message":"Ask for another code","id":` + someID + `}`,
@@ -262,9 +287,11 @@ func TestRefusedWithdrawalIsInDoubt(t *testing.T) {
 	} {
 		t.Run(body, func(t *testing.T) {
 			client := wire.Serve(t, wire.Answer(http.StatusOK, body))
-			_, err := client.Loans.ConfirmInvoiceWithdrawal(t.Context(), catalog.Withdrawal(), lending.WithdrawInvoiceRequestData{
-				DateUTC: catalog.Date, OTP: lending.NewSecret("012345"), Extra: map[string]any{"plan": strings.Trim(planID, `"`)},
-			})
+			_, err := client.Loans.ConfirmInvoiceWithdrawal(t.Context(), catalog.Withdrawal(),
+				lending.WithdrawInvoiceRequestData{
+					DateUTC: catalog.Date, OTP: lending.NewSecret("012345"),
+					Extra: map[string]any{"plan": strings.Trim(planID, `"`)},
+				})
 			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 			assert.NotContains(t, err.Error(), "another code")
 		})
@@ -275,12 +302,19 @@ func TestRefusedWithdrawalIsInDoubt(t *testing.T) {
 // success looks like, but HTML is none.
 func TestDoLeavesTheAnswerToItsCaller(t *testing.T) {
 	t.Parallel()
-	for body, ok := range map[string]bool{`false`: true, `{"success":false}`: true, `{"status":404,"title":"x"}`: true, ``: true, `<html>`: false} {
-		record, err := wire.Serve(t, wire.Answer(http.StatusOK, body)).Do(t.Context(), lending.RawRequest{Method: http.MethodPost, Path: "/api/Group/do"})
-		assert.Equal(t, ok, err == nil, body)
-		if ok {
-			assert.Equal(t, body, string(record.Raw()))
-		}
+	for _, test := range []struct {
+		body string
+		ok   bool
+	}{{`false`, true}, {`{"success":false}`, true}, {`{"status":404,"title":"x"}`, true}, {``, true},
+		{`<html>`, false}} {
+		t.Run(test.body, func(t *testing.T) {
+			record, err := wire.Serve(t, wire.Answer(http.StatusOK, test.body)).Do(t.Context(),
+				lending.RawRequest{Method: http.MethodPost, Path: "/api/Group/do"})
+			assert.Equal(t, test.ok, err == nil)
+			if test.ok {
+				assert.Equal(t, test.body, string(record.Raw()))
+			}
+		})
 	}
 }
 

@@ -226,7 +226,7 @@ func (k *keyedCall) reserve(ctx context.Context) error {
 func (k *keyedCall) release(ctx context.Context, key string) error {
 	other, err := k.store.Load(ctx, key)
 	if err != nil {
-		return k.refuse(Error{kind: ErrStore, cause: err})
+		return k.unsaved(err)
 	}
 	if other == nil || other.Lock == "" {
 		return store.ErrConflict
@@ -246,8 +246,8 @@ func (k *keyedCall) release(ctx context.Context, key string) error {
 		return k.refuse(held)
 	}
 	other.Lock = ""
-	if err := k.store.Save(ctx, *other); err != nil && !errors.Is(err, store.ErrConflict) {
-		return k.refuse(Error{kind: ErrStore, cause: err})
+	if err := k.store.Save(ctx, *other); err != nil {
+		return k.unsaved(err)
 	}
 	return store.ErrConflict
 }
@@ -290,10 +290,11 @@ func (k *keyedCall) endDoubt(ctx context.Context, idle time.Duration) (*lending.
 	return nil, k.refuse(Error{kind: ErrNeedsReview, Why: v.why})
 }
 
-// unsaved is the error of a call that could not write down what it has found out, nil for nil.
+// unsaved is the error of a call that could not write down what it has found out, nil for
+// nil. It wraps a conflict, after which the call begins anew.
 func (k *keyedCall) unsaved(err error) error {
-	if err == nil || errors.Is(err, store.ErrConflict) {
-		return err
+	if err == nil {
+		return nil
 	}
 	return k.refuse(Error{kind: ErrStore, cause: err})
 }

@@ -27,7 +27,8 @@ func TestKeyAsksNobodyTooEarly(t *testing.T) {
 			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 				t.Helper()
 				client := process()
-				account := lendingtest.BankAccount{ID: "1", Transactions: []lendingtest.BankTransaction{{Amount: "7500.00"}}}
+				account := lendingtest.BankAccount{ID: "1",
+					Transactions: []lendingtest.BankTransaction{{Amount: "7500.00"}}}
 				added := service.AddApplication(lendingtest.Application{Accounts: []lendingtest.BankAccount{account}})
 				id, err := lending.ParseApplicationID(added.ID)
 				require.NoError(t, err)

@@ -3,6 +3,7 @@ package idempotency_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 	"testing"
@@ -21,27 +22,29 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// TestCommandLaterThanQuietIsDoneTwice shows what Quiet stands for, and that the service
+// TestMutationLaterThanMaxLatenessHappensTwice shows what MaxLateness stands for, and that the service
 // counts it: what is executed later than that is done twice.
-func TestCommandLaterThanQuietIsDoneTwice(t *testing.T) {
+func TestMutationLaterThanMaxLatenessHappensTwice(t *testing.T) {
 	for _, late := range []time.Duration{maxLateness - time.Second, maxLateness + time.Second} {
-		keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-			client, customer := process(), service.AddCustomer(lendingtest.Customer{})
-			request := lending.ApplicationRequest{CustomerID: lending.CustomerID(uuid.MustParse(customer.ID)),
-				BusinessName: "B", BusinessZip: "94105"}
-			service.Fail(createApplicationRoute, lendingtest.Fault{Late: late})
-			ctx := lending.WithIdempotencyKey(t.Context(), "order-42/application")
-			_, err := client.Applications.Create(ctx, request, nil)
-			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-			bubble.Elapse(maxLateness)
-			_, err = client.Applications.Create(ctx, request, nil)
-			require.NoError(t, err)
-			require.NoError(t, service.Wait(t.Context()))
-			want := 1
-			if late > maxLateness {
-				want = 2
-			}
-			assert.Equal(t, want, service.ExecutedFor(createApplicationRoute)[customer.ID])
+		t.Run(fmt.Sprint(late), func(t *testing.T) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+				client, customer := process(), service.AddCustomer(lendingtest.Customer{})
+				request := lending.ApplicationRequest{CustomerID: lending.CustomerID(uuid.MustParse(customer.ID)),
+					BusinessName: "B", BusinessZip: "94105"}
+				service.Fail(createApplicationRoute, lendingtest.Fault{Late: late})
+				ctx := lending.WithIdempotencyKey(t.Context(), "order-42/application")
+				_, err := client.Applications.Create(ctx, request, nil)
+				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+				bubble.Elapse(maxLateness)
+				_, err = client.Applications.Create(ctx, request, nil)
+				require.NoError(t, err)
+				require.NoError(t, service.Wait(t.Context()))
+				want := 1
+				if late > maxLateness {
+					want = 2
+				}
+				assert.Equal(t, want, service.ExecutedFor(createApplicationRoute)[customer.ID])
+			})
 		})
 	}
 }
@@ -100,7 +103,8 @@ func TestLateValueUndoesNothing(t *testing.T) {
 	}{{"answered", lendingtest.Fault{}, 1}, {"found by the caller", lendingtest.Fault{ResetAfter: true}, 2}} {
 		t.Run(end.name, func(t *testing.T) {
 			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-				id, client := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID)), process()
+				added, client := service.AddApplication(lendingtest.Application{}), process()
+				id := lending.ApplicationID(uuid.MustParse(added.ID))
 				ctx := withKey(t.Context(), "older", withCheck(func(context.Context) (idempotency.Verdict, error) {
 					if service.Executed(renameRoute) > 0 {
 						return idempotency.Happened(true), nil
@@ -222,13 +226,13 @@ func TestOwnerKnowsMore(t *testing.T) {
 		bubble.Elapse(11 * time.Second)
 		_, err := other.Applications.CreateCustomer(t.Context(), user) // by somebody without a key
 		require.NoError(t, err)
-		settled, err := create(other)
+		found, err := create(other)
 		require.NoError(t, err)
 		close(goOn)
 		require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(<-owned))
 		replayed, err := create(other)
 		require.NoError(t, err, "it has been returned as done")
-		assert.Equal(t, settled, replayed)
+		assert.Equal(t, found, replayed)
 	})
 }
 
@@ -274,9 +278,9 @@ func TestFrozenOwner(t *testing.T) {
 	}
 }
 
-// TestFrozenOwnerFindsTheScopeTaken has a process stand still with the answer in its hands
-// until a person has freed the command, and another has the scope. The answer is kept all the same.
-func TestFrozenOwnerFindsTheScopeTaken(t *testing.T) {
+// TestFrozenOwnerFindsTheLockTaken has a process stand still with the answer in its hands
+// until a person has freed the command, and another has the lock. The answer is kept all the same.
+func TestFrozenOwnerFindsTheLockTaken(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		id := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
 		entries, goOn := store.NewMemory(), make(chan struct{})
@@ -308,8 +312,8 @@ func TestFrozenOwnerFindsTheScopeTaken(t *testing.T) {
 	})
 }
 
-// TestTwoOfAScopeComeToAnEnd has two commands of a scope look at once, which takes its time.
-func TestTwoOfAScopeComeToAnEnd(t *testing.T) {
+// TestTwoOfALockComeToAnEnd has two commands of a lock look at once, which takes its time.
+func TestTwoOfALockComeToAnEnd(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		customer := service.AddCustomer(lendingtest.Customer{})
 		request := lending.ApplicationRequest{CustomerID: lending.CustomerID(uuid.MustParse(customer.ID)),
@@ -341,36 +345,38 @@ func TestTwoOfAScopeComeToAnEnd(t *testing.T) {
 }
 
 // TestFreeCommandLooksAgain frees a command that may have left, by a person or by a refusal,
-// and has another of its scope happen before it is sent again.
+// and has another of its lock happen before it is sent again.
 func TestFreeCommandLooksAgain(t *testing.T) {
 	for _, resolved := range []bool{true, false} {
-		keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-			log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
-			client, create := processWith(t, service, log), creating(t, service)
-			lost := lendingtest.Fault{ResetBefore: true}
-			service.Fail(createApplicationRoute, lost)
-			_, err := create(client, "first")
-			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-			said := idempotency.Resolution{By: "Grace", Why: "looked it up", Verdict: idempotency.NotHappened()}
-			require.ErrorIs(t, log.Resolve(t.Context(), "first", said), idempotency.ErrInDoubt)
-			bubble.Elapse(maxLateness)
-			if resolved {
-				require.NoError(t, log.Resolve(t.Context(), "first", said))
-			} else {
-				service.Fail(createApplicationRoute, lendingtest.Fault{Status: http.StatusTooManyRequests})
+		t.Run(fmt.Sprint(resolved), func(t *testing.T) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+				log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
+				client, create := processWith(t, service, log), creating(t, service)
+				lost := lendingtest.Fault{ResetBefore: true}
+				service.Fail(createApplicationRoute, lost)
+				_, err := create(client, "first")
+				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+				said := idempotency.Resolution{By: "Grace", Why: "looked it up", Verdict: idempotency.NotHappened()}
+				require.ErrorIs(t, log.Resolve(t.Context(), "first", said), idempotency.ErrInDoubt)
+				bubble.Elapse(maxLateness)
+				if resolved {
+					require.NoError(t, log.Resolve(t.Context(), "first", said))
+				} else {
+					service.Fail(createApplicationRoute, lendingtest.Fault{Status: http.StatusTooManyRequests})
+					_, err = create(client, "first")
+					require.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
+				}
+				second, err := create(client, "second")
+				require.NoError(t, err)
+				service.Fail(createApplicationRoute, lost)
 				_, err = create(client, "first")
-				require.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
-			}
-			second, err := create(client, "second")
-			require.NoError(t, err)
-			service.Fail(createApplicationRoute, lost)
-			_, err = create(client, "first")
-			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-			bubble.Elapse(maxLateness)
-			first, err := create(client, "first")
-			require.NoError(t, err)
-			assert.NotEqual(t, second, first)
-			assert.Equal(t, 2, service.Executed(createApplicationRoute))
+				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+				bubble.Elapse(maxLateness)
+				first, err := create(client, "first")
+				require.NoError(t, err)
+				assert.NotEqual(t, second, first)
+				assert.Equal(t, 2, service.Executed(createApplicationRoute))
+			})
 		})
 	}
 }
@@ -388,9 +394,9 @@ func creating(t *testing.T, service *lendingtest.Service) func(client *lending.C
 	}
 }
 
-// TestQuietBeginsWithTheEndOfTheLease has a process stand still before it sends: it goes on
+// TestLatenessBeginsWithTheEndOfTheLease has a process stand still before it sends: it goes on
 // when the command may be sent again, and may not, and gives nothing free that is not its own.
-func TestQuietBeginsWithTheEndOfTheLease(t *testing.T) {
+func TestLatenessBeginsWithTheEndOfTheLease(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		entries, goOn := store.NewMemory(), make(chan struct{})
 		log, create := fake.Must(idempotency.NewLog(entries, nil)), creating(t, service)
@@ -418,20 +424,20 @@ func TestQuietBeginsWithTheEndOfTheLease(t *testing.T) {
 		_, err = create(other, "key")
 		require.ErrorIs(t, err, idempotency.ErrInDoubt)
 		require.NoError(t, service.Wait(t.Context()))
-		settled, err := create(other, "key")
+		found, err := create(other, "key")
 		require.NoError(t, err)
 		arrived := len(service.Requests())
 		replayed, err := create(other, "key")
 		require.NoError(t, err)
-		assert.Equal(t, settled, replayed)
-		assert.Len(t, service.Requests(), arrived, "what is settled is written down")
+		assert.Equal(t, found, replayed)
+		assert.Len(t, service.Requests(), arrived, "what is found is written down")
 		assert.Equal(t, 1, service.Executed(createApplicationRoute))
 	})
 }
 
-// TestUndecidedStays has what no read told be told by a later one: of whom that is, nobody
+// TestNeedsReviewStays has what no read told be told by a later one: of whom that is, nobody
 // knows.
-func TestUndecidedStays(t *testing.T) {
+func TestNeedsReviewStays(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		client, id := process(), lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{
 			Accounts: []lendingtest.BankAccount{{Transactions: []lendingtest.BankTransaction{{Amount: "10.00"}}}},
@@ -474,7 +480,8 @@ func TestLookOfTheCallerHasItsOwnBefore(t *testing.T) {
 
 func TestKeyIsForOneRoute(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-		client, id := process(), lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
+		client, added := process(), service.AddApplication(lendingtest.Application{})
+		id := lending.ApplicationID(uuid.MustParse(added.ID))
 		ctx := lending.WithIdempotencyKey(t.Context(), "cancel")
 		require.NoError(t, client.Applications.Cancel(ctx, id))
 		_, err := client.Applications.QuickTest(ctx, id, nil) // which has the same arguments
@@ -488,25 +495,27 @@ func TestKeyIsForOneRoute(t *testing.T) {
 // have happened before.
 func TestRejectedCommandMayBeCorrected(t *testing.T) {
 	for _, before := range []lendingtest.Fault{{}, {ResetBefore: true}} {
-		keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
-			client, user := process(), fake.Newcomer()
-			ctx := lending.WithIdempotencyKey(t.Context(), "customer")
-			if before.ResetBefore {
-				service.Fail(fake.CreateRoute, before)
+		t.Run(fmt.Sprintf("sent before=%t", before.ResetBefore), func(t *testing.T) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+				client, user := process(), fake.Newcomer()
+				ctx := lending.WithIdempotencyKey(t.Context(), "customer")
+				if before.ResetBefore {
+					service.Fail(fake.CreateRoute, before)
+					_, err := client.Applications.CreateCustomer(ctx, user)
+					require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+					bubble.Elapse(maxLateness)
+				}
+				service.Fail(fake.CreateRoute, lendingtest.Fault{Status: http.StatusBadRequest})
 				_, err := client.Applications.CreateCustomer(ctx, user)
-				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-				bubble.Elapse(maxLateness)
-			}
-			service.Fail(fake.CreateRoute, lendingtest.Fault{Status: http.StatusBadRequest})
-			_, err := client.Applications.CreateCustomer(ctx, user)
-			require.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
-			user.LastName = "Byron"
-			_, err = client.Applications.CreateCustomer(ctx, user)
-			if before.ResetBefore {
-				require.ErrorAs(t, err, new(*lending.ArgumentError))
-				return
-			}
-			require.NoError(t, err)
+				require.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
+				user.LastName = "Byron"
+				_, err = client.Applications.CreateCustomer(ctx, user)
+				if before.ResetBefore {
+					require.ErrorAs(t, err, new(*lending.ArgumentError))
+					return
+				}
+				require.NoError(t, err)
+			})
 		})
 	}
 }
@@ -546,15 +555,15 @@ func TestWhatBecameOfItIsWrittenDown(t *testing.T) {
 		err := create()
 		require.ErrorIs(t, err, idempotency.ErrStore)
 		require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-		unsettled, err := log.InDoubt(t.Context(), 10)
+		inDoubt, err := log.InDoubt(t.Context(), 10)
 		require.NoError(t, err)
-		require.Empty(t, unsettled)
+		require.Empty(t, inDoubt)
 		service.Fail(fake.CreateRoute, lendingtest.Fault{Delay: time.Hour})
 		require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
-		unsettled, err = log.InDoubt(t.Context(), 10)
+		inDoubt, err = log.InDoubt(t.Context(), 10)
 		require.NoError(t, err)
-		require.Len(t, unsettled, 1)
-		assert.Equal(t, store.InDoubt, unsettled[0].State)
+		require.Len(t, inDoubt, 1)
+		assert.Equal(t, store.InDoubt, inDoubt[0].State)
 		bubble.Elapse(maxLateness)
 		require.NoError(t, create())
 		assert.Equal(t, 1, service.Executed(fake.CreateRoute))

@@ -20,13 +20,13 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// simulated is a command with a key of a [schedule]. All processes make the same of a key.
+// simulated is a mutation with a key of a [schedule]. All processes make the same of a key.
 type simulated struct {
 	key     string
 	send    func(context.Context, *lending.Client) (id string, err error)
 	other   func(context.Context, *lending.Client) error   // another request; nil for none
 	done    func(lendingtest.Snapshot) (n int, answer any) // how often it happened, and what was answered
-	repeats bool                                           // it is declared repeatable: by its route, or with MayRepeat
+	repeats bool                                           // it is declared repeatable: by its route, or with SafeToRepeat
 	group   string                                         // of commands that set the same value
 	options []keyOption
 
@@ -50,7 +50,10 @@ func (s *schedule) commandOf(key string, describe func(*simulated)) *simulated {
 		describe(m)
 		switch s.rolled(key) % 4 {
 		case 0:
-			m.options = append(m.options, withCheck(func(ctx context.Context) (idempotency.Verdict, error) { return s.lookUp(ctx, m) }))
+			m.options = append(m.options, withCheck(func(ctx context.Context) (idempotency.Verdict,
+				error) {
+				return s.lookUp(ctx, m)
+			}))
 		case 1:
 			if strings.HasPrefix(key, "withdraw") {
 				m.repeats = true
@@ -175,7 +178,7 @@ func (c *caller) within() (context.Context, context.CancelFunc) {
 	return context.WithCancel(ctx)
 }
 
-// What the callers of a process do, each after the other. They share keys, and scopes.
+// What the callers of a process do, each after the other. They share keys, and locks.
 
 // apply takes a customer from nothing to an offer and a document.
 func (c *caller) apply() {
@@ -183,7 +186,8 @@ func (c *caller) apply() {
 	bank := c.p.sched.commandOf("bank", func(m *simulated) {
 		m.repeats = true
 		m.send = func(ctx context.Context, client *lending.Client) (string, error) {
-			return happened(client.Applications.AddOrUpdateBankingData(ctx, app, fake.AccountsWith(fake.Booked("2026-08-03", "Invoice", "12500.00")), nil))
+			return happened(client.Applications.AddOrUpdateBankingData(ctx, app,
+				fake.AccountsWith(fake.Booked("2026-08-03", "Invoice", "12500.00")), nil))
 		}
 		m.done = inApplication(app, func(a lendingtest.Application) (int, any) { return len(a.Accounts), true })
 	})
@@ -203,10 +207,12 @@ func (c *caller) apply() {
 	c.do(process, false)
 	document := c.p.sched.commandOf("document", func(m *simulated) {
 		m.send = func(ctx context.Context, client *lending.Client) (string, error) {
-			return "", client.Approval.SubmitDocument(ctx, app, "Lease", lending.Document{Name: "lease.pdf", Content: strings.NewReader("%PDF")})
+			return "", client.Approval.SubmitDocument(ctx, app, "Lease",
+				lending.Document{Name: "lease.pdf", Content: strings.NewReader("%PDF")})
 		}
 		m.other = func(ctx context.Context, client *lending.Client) error {
-			return client.Approval.SubmitDocument(ctx, app, "Lease", lending.Document{Name: "lease.pdf", Content: strings.NewReader("%pdf")})
+			return client.Approval.SubmitDocument(ctx, app, "Lease",
+				lending.Document{Name: "lease.pdf", Content: strings.NewReader("%pdf")})
 		}
 		m.done = inApplication(app, func(a lendingtest.Application) (int, any) { return len(a.Documents), true })
 	})
@@ -248,7 +254,8 @@ func (c *caller) application(number int) lending.ApplicationID {
 	key := fmt.Sprintf("application-%d", number)
 	create = c.p.sched.commandOf(key, func(m *simulated) {
 		request := lending.ApplicationRequest{
-			CustomerID: customer, BusinessName: "Lovelace Analytics", BusinessZip: "94105", ExtraInformation: map[string]string{"order": key},
+			CustomerID: customer, BusinessName: "Lovelace Analytics", BusinessZip: "94105",
+			ExtraInformation: map[string]string{"order": key},
 		}
 		m.send = func(ctx context.Context, client *lending.Client) (string, error) {
 			id, err := client.Applications.Create(ctx, request, nil)
@@ -273,7 +280,8 @@ func (c *caller) application(number int) lending.ApplicationID {
 	return lending.ApplicationID(uuid.MustParse(id))
 }
 
-func inApplication(id lending.ApplicationID, find func(lendingtest.Application) (int, any)) func(lendingtest.Snapshot) (int, any) {
+func inApplication(id lending.ApplicationID, find func(lendingtest.Application) (int,
+	any)) func(lendingtest.Snapshot) (int, any) {
 	return func(world lendingtest.Snapshot) (int, any) {
 		i := slices.IndexFunc(world.Applications, func(a lendingtest.Application) bool { return a.ID == id.String() })
 		return find(world.Applications[i])
@@ -320,12 +328,17 @@ func (c *caller) withdrawal(number int) {
 	}), false)
 	date := time.Date(2026, 9, number, 0, 0, 0, 0, time.UTC)
 	for try := 1; ; try++ {
-		begun := lending.InvoiceWithdrawal{LoanID: loan, Amount: json.Number(lendingtest.Cents(amount).String()), AdvanceRate: "0.8"}
+		begun := lending.InvoiceWithdrawal{LoanID: loan, Amount: json.Number(lendingtest.Cents(amount).String()),
+			AdvanceRate: "0.8"}
 		c.do(s.commandOf(fmt.Sprintf("withdraw-%d, %d", number, try), func(m *simulated) {
 			m.send = func(ctx context.Context, client *lending.Client) (string, error) {
-				return happened(client.Loans.WithdrawInvoice(ctx, loan, lending.InvoiceWithdrawalRequest{Calculation: *calculation(amount)}))
+				return happened(client.Loans.WithdrawInvoice(ctx, loan,
+					lending.InvoiceWithdrawalRequest{Calculation: *calculation(amount)}))
 			}
-			m.done = func(lendingtest.Snapshot) (int, any) { return s.executions(m), map[string]any{"advanceRate": 0.8} }
+			m.done = func(lendingtest.Snapshot) (int, any) {
+				return s.executions(m),
+					map[string]any{"advanceRate": 0.8}
+			}
 		}), false)
 		confirm := s.commandOf(fmt.Sprintf("confirm-%d", number), func(m *simulated) {
 			m.send = func(ctx context.Context, client *lending.Client) (string, error) {

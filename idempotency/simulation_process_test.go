@@ -160,9 +160,12 @@ func storeStep[T any](ctx context.Context, what string, effect func() (T, error)
 	return result, err
 }
 
-// Load is the way of the journal to its store, as are the next two.
+// Load is the way of the log to its store, as are the next two.
 func (p *fleetMember) Load(ctx context.Context, key string) (*store.Entry, error) {
-	return storeStep(ctx, "load "+key, func() (*store.Entry, error) { return p.sched.entries.Load(context.Background(), key) })
+	return storeStep(ctx, "load "+key, func() (*store.Entry, error) {
+		return p.sched.entries.Load(context.Background(),
+			key)
+	})
 }
 
 func (p *fleetMember) Save(ctx context.Context, entry store.Entry) error {
@@ -173,12 +176,16 @@ func (p *fleetMember) Save(ctx context.Context, entry store.Entry) error {
 }
 
 func (p *fleetMember) List(ctx context.Context, filter store.Filter) ([]store.Entry, error) {
-	return storeStep(ctx, "list", func() ([]store.Entry, error) { return p.sched.entries.List(context.Background(), filter) })
+	return storeStep(ctx, "list", func() ([]store.Entry, error) {
+		return p.sched.entries.List(context.Background(),
+			filter)
+	})
 }
 
 // isCommand reports whether r changes something.
 func isCommand(r *http.Request) bool {
-	return r.Method == http.MethodPost || strings.Contains(r.URL.Path, "/process-application/") || strings.Contains(r.URL.Path, "/update-application-name")
+	return r.Method == http.MethodPost || strings.Contains(r.URL.Path, "/process-application/") ||
+		strings.Contains(r.URL.Path, "/update-application-name")
 }
 
 var errDial = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
@@ -233,7 +240,8 @@ func (p *fleetMember) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // read brings a read to the service, or fails.
-func (p *fleetMember) read(c *caller, r *http.Request, what string, send func(context.Context) (*http.Response, error)) (*http.Response, error) {
+func (p *fleetMember) read(c *caller, r *http.Request, what string, send func(context.Context) (*http.Response,
+	error)) (*http.Response, error) {
 	if c.chance(p.sched.readFaults) {
 		c.note("%s fails", what)
 		switch c.random.IntN(4) {
@@ -254,7 +262,8 @@ func (p *fleetMember) read(c *caller, r *http.Request, what string, send func(co
 }
 
 // command brings a command to the service, or does what a fault makes of it.
-func (p *fleetMember) command(c *caller, r *http.Request, what string, send func(context.Context) (*http.Response, error)) (*http.Response, error) {
+func (p *fleetMember) command(c *caller, r *http.Request, what string, send func(context.Context) (*http.Response,
+	error)) (*http.Response, error) {
 	s, ctx := p.sched, r.Context()
 	if c.chance(s.crashes / 2) { // what it has sent goes its way
 		deadline, _ := ctx.Deadline()
@@ -318,7 +327,8 @@ func (p *fleetMember) command(c *caller, r *http.Request, what string, send func
 
 // sendFaults is what can happen to a command on its way.
 var sendFaults = []string{
-	"not sent", "lost", "answer lost", "503", "429", "503 though done", "no answer", "late", "503, late", "after the deadline", "slow", "cut", "answer lost", "late",
+	"not sent", "lost", "answer lost", "503", "429", "503 though done", "no answer", "late", "503, late",
+	"after the deadline", "slow", "cut", "answer lost", "late",
 }
 
 type cutOff struct{}

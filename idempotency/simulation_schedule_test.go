@@ -29,7 +29,7 @@ const (
 // schedule is a service, a store, and the processes that share both.
 type schedule struct {
 	seed        int
-	maxLateness time.Duration // of all journals
+	maxLateness time.Duration // of all logs
 	// How often what happens, once in so many steps. 0 for never.
 	crashes, freezes, storeFaults, sendFaults, readFaults int
 
@@ -64,8 +64,10 @@ func newSchedule(seed int) *schedule {
 		seed: seed, maxLateness: time.Duration(pick(20, 60, 300)) * time.Second,
 		crashes: pick(0, 30, 80, 200), freezes: pick(0, 20, 60, 200), storeFaults: pick(0, 10, 30, 100),
 		sendFaults: pick(2, 3, 6), readFaults: pick(0, 8, 30),
-		processes: 1 + random.IntN(3), person: random.IntN(2) == 0, other: random.IntN(8) == 0, encrypted: random.IntN(4) == 0,
-		over: &atomic.Bool{}, commands: map[string]*simulated{}, counted: map[string]int{}, failed: map[string]violation{},
+		processes: 1 + random.IntN(3), person: random.IntN(2) == 0, other: random.IntN(8) == 0,
+		encrypted: random.IntN(4) == 0,
+		over:      &atomic.Bool{}, commands: map[string]*simulated{}, counted: map[string]int{},
+		failed: map[string]violation{},
 	}
 	s.lanes = [][]string{
 		{"apply"},
@@ -88,7 +90,8 @@ func (s *schedule) rolled(name string) int {
 }
 
 func (s *schedule) newCaller(p *fleetMember, name string) *caller {
-	return &caller{p: p, name: fmt.Sprintf("%d %s", p.id, name), random: rand.New(rand.NewPCG(uint64(s.seed), uint64(s.rolled(fmt.Sprint(p.id, name)))))}
+	return &caller{p: p, name: fmt.Sprintf("%d %s", p.id, name),
+		random: rand.New(rand.NewPCG(uint64(s.seed), uint64(s.rolled(fmt.Sprint(p.id, name)))))}
 }
 
 func (s *schedule) run() {
@@ -151,7 +154,8 @@ func (s *schedule) runLanes(p *fleetMember) {
 		lanes.Go(func() {
 			c := s.newCaller(p, fmt.Sprintf("%c", 'a'+i))
 			map[string]func(){
-				"apply": c.apply, "apply again": c.applyAgain, "rename": c.rename, "withdraw": c.withdraw, "withdraw again": c.withdrawAgain,
+				"apply": c.apply, "apply again": c.applyAgain, "rename": c.rename, "withdraw": c.withdraw,
+				"withdraw again": c.withdrawAgain,
 			}[lane]()
 			c.note("has come to the end")
 		})
@@ -160,19 +164,19 @@ func (s *schedule) runLanes(p *fleetMember) {
 }
 
 // finish has everything come to its end without faults: what callers cannot go on with is
-// named by Unsettled, and a person settles it. At last all is called once more, and nothing
+// named by InDoubt, and a person decides it. At last all is called once more, and nothing
 // may be sent.
 func (s *schedule) finish() {
 	for round := 0; ; round++ {
 		p := s.newMember(1000 + round)
 		s.take(p)
-		unsettled := s.unsettled(p)
+		inDoubt := s.inDoubt(p)
 		for _, key := range s.held {
-			if len(unsettled) == 0 {
-				s.violate("stuck", nil, "nobody can go on with %s, and nothing is unsettled", key)
+			if len(inDoubt) == 0 {
+				s.violate("stuck", nil, "nobody can go on with %s, and nothing is inDoubt", key)
 			}
 		}
-		if len(unsettled) == 0 || round == 12 {
+		if len(inDoubt) == 0 || round == 12 {
 			break
 		}
 		s.help(s.newCaller(p, "person"), true)
@@ -183,8 +187,8 @@ func (s *schedule) finish() {
 	if n := s.arrived() - sent; n > 0 {
 		s.violate("sent what is done", nil, "%d commands", n)
 	}
-	if left := s.unsettled(p); len(left) > 0 || len(s.held) > 0 {
-		s.violate("never settled", nil, "unsettled: %v, stuck: %v", left, s.held)
+	if left := s.inDoubt(p); len(left) > 0 || len(s.held) > 0 {
+		s.violate("never ended", nil, "inDoubt: %v, stuck: %v", left, s.held)
 	}
 	bubble.Elapse(2 * time.Hour)
 	s.holds()
@@ -204,22 +208,22 @@ func (s *schedule) arrived() (n int) {
 	return n
 }
 
-func (s *schedule) unsettled(p *fleetMember) (keys []string) {
-	ctx := context.WithValue(context.Background(), callerKey{}, s.newCaller(p, "unsettled"))
+func (s *schedule) inDoubt(p *fleetMember) (keys []string) {
+	ctx := context.WithValue(context.Background(), callerKey{}, s.newCaller(p, "inDoubt"))
 	list, err := p.log.InDoubt(ctx, 1000)
 	if err != nil {
-		s.violate("Unsettled", nil, "%v", err)
+		s.violate("InDoubt", nil, "%v", err)
 	}
 	for _, u := range list {
 		keys = append(keys, u.Key)
 		if u.Route == "" || u.State == store.NeedsReview && u.Why == "" {
-			s.violate("Unsettled", nil, "says nothing of %+v", u)
+			s.violate("InDoubt", nil, "says nothing of %+v", u)
 		}
 	}
 	return keys
 }
 
-// helpNowAndThen is a person who looks after what is unsettled while the faults go on.
+// helpNowAndThen is a person who looks after what is inDoubt while the faults go on.
 func (s *schedule) helpNowAndThen(end <-chan struct{}) {
 	c := s.newCaller(s.newMember(500), "person")
 	for {
@@ -234,7 +238,7 @@ func (s *schedule) helpNowAndThen(end <-chan struct{}) {
 	}
 }
 
-// help resolves what is unsettled: all, or what is undecided and some of the rest.
+// help resolves what is inDoubt: all, or what is needs review and some of the rest.
 func (s *schedule) help(c *caller, all bool) {
 	limit := time.Minute
 	if all {
@@ -251,7 +255,8 @@ func (s *schedule) help(c *caller, all bool) {
 			s.mu.Lock()
 			m := s.commands[u.Key]
 			s.mu.Unlock()
-			err := c.p.log.Resolve(ctx, u.Key, idempotency.Resolution{By: "Grace", Why: "looked it up", Verdict: s.verdict(c, m)})
+			err := c.p.log.Resolve(ctx, u.Key, idempotency.Resolution{By: "Grace", Why: "looked it up",
+				Verdict: s.verdict(c, m)})
 			c.note("resolves %s: %v", u.Key, err)
 			if err == nil {
 				s.count("resolved by a person")

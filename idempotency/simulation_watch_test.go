@@ -34,7 +34,8 @@ func (s *schedule) line(c *caller, format string, args ...any) {
 	if c != nil {
 		name = c.name
 	}
-	s.lines = append(s.lines, fmt.Sprintf("%10.3f s  %-8s ", time.Since(s.start).Seconds(), name)+fmt.Sprintf(format, args...))
+	s.lines = append(s.lines, fmt.Sprintf("%10.3f s  %-8s ", time.Since(s.start).Seconds(), name)+
+		fmt.Sprintf(format, args...))
 }
 
 func (s *schedule) count(what string) {
@@ -103,7 +104,8 @@ func (s *schedule) leaves(c *caller) {
 }
 
 // sendLate has a command executed within most from now.
-func (s *schedule) sendLate(c *caller, what string, most time.Duration, send func(context.Context) (*http.Response, error)) {
+func (s *schedule) sendLate(c *caller, what string, most time.Duration, send func(context.Context) (*http.Response,
+	error)) {
 	late := time.Duration(c.random.Int64N(int64(max(most, 1))))
 	c.note("%s will arrive %v later", what, late.Round(time.Millisecond))
 	s.count("late execution")
@@ -135,7 +137,8 @@ func (s *schedule) executes(e lendingtest.Event) {
 		s.counted["sent twice, declared"]++
 	}
 	for _, newer := range s.commands {
-		if m.group != "" && newer.group == m.group && newer.executed > 0 && !m.returned.IsZero() && m.returned.Before(newer.begun) {
+		if m.group != "" && newer.group == m.group && newer.executed > 0 && !m.returned.IsZero() &&
+			m.returned.Before(newer.begun) {
 			s.violated("older value over a newer", nil, "%s after %s", key, newer.key)
 		}
 	}
@@ -156,8 +159,10 @@ func (s *schedule) returned(c *caller, m *simulated, body, id string, err error)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	kinds := map[error]string{
-		idempotency.ErrInProgress: "in progress", idempotency.ErrInDoubt: "unsettled", idempotency.ErrNeedsReview: "undecided",
-		idempotency.ErrLocked: "scope held", idempotency.ErrAnswerLost: "answer lost", idempotency.ErrStore: "journal failed",
+		idempotency.ErrInProgress: "in progress", idempotency.ErrInDoubt: "in doubt",
+		idempotency.ErrNeedsReview: "needs review",
+		idempotency.ErrLocked:      "lock held", idempotency.ErrAnswerLost: "answer lost",
+		idempotency.ErrStore: "store failed",
 	}
 	for kind, name := range kinds {
 		if errors.Is(err, kind) {
@@ -239,7 +244,8 @@ func (s *schedule) holds() {
 		}
 	}
 	if s.commands["name-2"] != nil {
-		i := slices.IndexFunc(world.Applications, func(a lendingtest.Application) bool { return a.ID == s.application.String() })
+		i := slices.IndexFunc(world.Applications,
+			func(a lendingtest.Application) bool { return a.ID == s.application.String() })
 		if name := world.Applications[i].BusinessName; name != "Name 2" {
 			s.violated("older value over a newer", nil, "the business is called %q", name)
 		}

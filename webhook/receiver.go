@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/redact"
 	"github.com/lendingapi/lending-go/internal/safely"
 )
 
@@ -54,6 +55,10 @@ func SignedWith(secrets ...lending.Secret) SecretsFunc {
 	}
 	return func(*http.Request) ([]lending.Secret, error) { return secrets, nil }
 }
+
+// SignatureHeader is the header of a delivery that carries its signature: see
+// [lending.Verify].
+const SignatureHeader = "abp-webhook-signature"
 
 // ReceiverOptions change a receiver. Zero fields mean the defaults.
 type ReceiverOptions struct {
@@ -96,23 +101,12 @@ type Delivery struct {
 func (d Delivery) LogValue() slog.Value {
 	attrs := []slog.Attr{slog.Int("status", d.Status), slog.Int("bytes", d.Bytes), slog.Duration("duration", d.Duration)}
 	if d.Key != "" {
-		attrs = append(attrs, slog.String("event", d.name()), slog.String("key", d.Key))
+		attrs = append(attrs, slog.String("event", redact.Name(string(d.Event))), slog.String("key", d.Key))
 	}
 	if d.Err != nil {
 		attrs = append(attrs, slog.String("error", d.Err.Error()))
 	}
 	return slog.GroupValue(attrs...)
-}
-
-// name returns the name of the event for a log. A name of unusual bytes is hidden.
-func (d Delivery) name() string {
-	odd := func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_-.:$[]|", r))
-	}
-	if len(d.Event) > 128 || strings.ContainsFunc(string(d.Event), odd) {
-		return "[redacted]"
-	}
-	return string(d.Event)
 }
 
 // NewReceiver returns a handler for the deliveries of the service. The handler verifies the
@@ -209,7 +203,7 @@ func (h *receiverHandler) receive(w http.ResponseWriter, r *http.Request, d *Del
 	if refused := h.checkHead(r); refused != nil {
 		return refused
 	}
-	signatures := r.Header.Values(lending.SignatureHeader)
+	signatures := r.Header.Values(SignatureHeader)
 	if len(signatures) != 1 {
 		return &refusal{http.StatusUnauthorized, errNoSignature}
 	}

@@ -7,9 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/lendingtest"
 )
 
 // hostile is what somebody writes into a field to have it run on the page, or to have the page burst.
@@ -33,17 +34,19 @@ func TestPage(t *testing.T) {
 	b := browser.open(t, s.url, 360, false)
 	b.waitText("#connection", "Live")
 	for _, width := range []int{360, 800, 1600} {
-		for _, dark := range []bool{false, true} {
-			b.resize(width, dark)
-			name := fmt.Sprintf("%d %s", width, map[bool]string{false: "light", true: "dark"}[dark])
-			b.screenshot(name)
-			b.run(unfolded)
-			b.screenshot(name + " unfolded")
-			assert.Empty(t, value[[]string](b, outside), "%s: does not fit", name)
-			assert.Empty(t, value[[]string](b, faint), "%s: cannot be read", name)
-			b.accessible(name)
-			b.run(`document.querySelectorAll("details").forEach((d) => d.open = false)`)
-		}
+		t.Run(fmt.Sprint(width), func(t *testing.T) {
+			for _, dark := range []bool{false, true} {
+				b.resize(width, dark)
+				name := fmt.Sprintf("%d %s", width, map[bool]string{false: "light", true: "dark"}[dark])
+				b.screenshot(name)
+				b.run(unfolded)
+				b.screenshot(name + " unfolded")
+				assert.Empty(t, value[[]string](b, outside), "%s: does not fit", name)
+				assert.Empty(t, value[[]string](b, faint), "%s: cannot be read", name)
+				b.accessible(name)
+				b.run(`document.querySelectorAll("details").forEach((d) => d.open = false)`)
+			}
+		})
 	}
 	shown := value[string](b, "document.body.textContent")
 	assert.Greater(t, strings.Count(shown, hostile), 10, "it stands there as text")
@@ -179,10 +182,12 @@ func TestRowsOfOneIdentifier(t *testing.T) {
 	b := browser.open(t, s.url, 1600, false)
 	b.waitText("#connection", "Live")
 	for _, summary := range []string{"1 loan", "2 loans", "3 loans"} {
-		_, err := s.control.AddLoan(t.Context(),
-			lendingtest.Loan{Transactions: []lendingtest.Transaction{{ID: "same"}, {ID: "same"}}})
-		require.NoError(t, err)
-		b.waitText("#summary", summary)
+		t.Run(summary, func(t *testing.T) {
+			_, err := s.control.AddLoan(t.Context(),
+				lendingtest.Loan{Transactions: []lendingtest.Transaction{{ID: "same"}, {ID: "same"}}})
+			require.NoError(t, err)
+			b.waitText("#summary", summary)
+		})
 	}
 	require.Equal(t, 3, value[int](b, `document.querySelectorAll("#customers > details").length`))
 	require.Equal(t, 6, value[int](b, `document.querySelectorAll("#transaction-same").length`))

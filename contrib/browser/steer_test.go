@@ -9,9 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/lendingtest"
 )
 
 // With the keyboard alone one opens a loan, and plans a fault that the next call shows.
@@ -29,11 +30,13 @@ func TestKeyboard(t *testing.T) {
 	b.run(`document.querySelectorAll("#customers details").forEach((d) => d.open = false); location.hash = ""`)
 	for _, of := range []string{"#customer-" + loan.CustomerID, "#application-" + loan.ApplicationID,
 		"#loan-" + loan.ID} {
-		b.tabTo(of + " > summary")
-		assert.True(t, value[bool](b, `getComputedStyle(document.activeElement).outlineStyle === "solid" && `+
-			`parseInt(getComputedStyle(document.activeElement).outlineWidth) >= 2`), "the focus is seen")
-		b.press("Enter")
-		b.wait("document.querySelector('" + of + "').open")
+		t.Run(of, func(t *testing.T) {
+			b.tabTo(of + " > summary")
+			assert.True(t, value[bool](b, `getComputedStyle(document.activeElement).outlineStyle === "solid" && `+
+				`parseInt(getComputedStyle(document.activeElement).outlineWidth) >= 2`), "the focus is seen")
+			b.press("Enter")
+			b.wait("document.querySelector('" + of + "').open")
+		})
 	}
 	assert.True(t, value[bool](b, "[...document.querySelectorAll('#loan-"+loan.ID+
 		" dl')].every((e) => e.checkVisibility())"))
@@ -237,27 +240,32 @@ func TestCopy(t *testing.T) {
 		assert.NotContains(t, shown, secret)
 	}
 
-	for summary, want := range map[string]string{
-		"POST /api/Authenication/login":                                   `"requiresTwoFactor":false`,
-		"POST /api/Application/create-application":                        `-0002-4000-8000-000000000002"`,
-		"POST /api/Communication/post-messages/{applicationId}":           "",
-		"GET /api/ApplicationApproval/get-all-applicants/{applicationId}": `O'Hara \"\u0026 $HOME`,
+	for _, test := range []struct {
+		summary string
+		want    string
+	}{
+		{"POST /api/Authenication/login", `"requiresTwoFactor":false`},
+		{"POST /api/Application/create-application", `-0002-4000-8000-000000000002"`},
+		{"POST /api/Communication/post-messages/{applicationId}", ""},
+		{"GET /api/ApplicationApproval/get-all-applicants/{applicationId}", `O'Hara \"\u0026 $HOME`},
 	} {
-		copied := value[string](b, `(async () => {
+		t.Run(test.summary, func(t *testing.T) {
+			copied := value[string](b, `(async () => {
 			const row = [...document.querySelectorAll("#requests details")]
-				.find((d) => d.querySelector("summary").textContent === `+text(summary)+`);
+				.find((d) => d.querySelector("summary").textContent === `+text(test.summary)+`);
 			row.open = true;
 			row.querySelector("button").click();
 			while (document.querySelector("#said").textContent !== "Copied.") await new Promise((next) => setTimeout(next, 5));
 			document.querySelector("#said").textContent = "";
 			return navigator.clipboard.readText();
 		})()`)
-		cmd := exec.CommandContext(t.Context(), "sh", "-c", copied+" --fail-with-body --max-time 20")
-		cmd.Env = append(os.Environ(), "TOKEN="+s.token, "PASSWORD="+lendingtest.Password, "TRUSTEDDEVICETOKEN="+
-			lendingtest.TrustedDeviceToken)
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s: %s", copied, out)
-		assert.Contains(t, string(out), want, copied)
+			cmd := exec.CommandContext(t.Context(), "sh", "-c", copied+" --fail-with-body --max-time 20")
+			cmd.Env = append(os.Environ(), "TOKEN="+s.token, "PASSWORD="+lendingtest.Password, "TRUSTEDDEVICETOKEN="+
+				lendingtest.TrustedDeviceToken)
+			out, err := cmd.CombinedOutput()
+			require.NoError(t, err, "%s: %s", copied, out)
+			assert.Contains(t, string(out), test.want, copied)
+		})
 	}
 	snap, err := s.control.Snapshot(t.Context())
 	require.NoError(t, err)

@@ -7,8 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/lendingtest"
 )
 
 // What the interface refuses for a reason of its own, beside the broken forms that every
@@ -263,23 +264,34 @@ func TestPages(t *testing.T) {
 		{"getAllMessages", "applicationId=" + loan.ApplicationID, 200},
 		{"getPartnerApplications", partner, 251},
 	} {
-		for query, want := range map[string]int{"": test.size, "&take=250": min(test.size, 250),
-			"&skip=240&take=10": 10, "&skip=9999": 0} {
-			var all []struct{}
-			require.NoError(t, json.Unmarshal([]byte(s.send(s.request(test.id, test.params+query, ""))), &all))
-			require.Len(t, all, want, "%s%s", test.id, query)
-		}
+		t.Run(test.id, func(t *testing.T) {
+			for _, tt := range []struct {
+				query string
+				want  int
+			}{{"", test.size}, {"&take=250", min(test.size, 250)},
+				{"&skip=240&take=10", 10}, {"&skip=9999", 0}} {
+				var all []struct{}
+				require.NoError(t, json.Unmarshal([]byte(s.send(s.request(test.id, test.params+tt.query, ""))), &all))
+				require.Len(t, all, tt.want, "%s%s", test.id, tt.query)
+			}
+		})
 	}
 	for _, id := range []string{"getTransactionsPaged", "getWithdrawals"} {
-		for query, want := range map[string]int{"": 200, "&take=250&descending=true": 200, "&skip=240&take=20": 10,
-			"&skip=9999": 0} {
-			var page struct {
-				Data       []struct{}
-				TotalCount int
+		t.Run(id, func(t *testing.T) {
+			for _, test := range []struct {
+				query string
+				want  int
+			}{{"", 200}, {"&take=250&descending=true", 200}, {"&skip=240&take=20", 10},
+				{"&skip=9999", 0}} {
+				var page struct {
+					Data       []struct{}
+					TotalCount int
+				}
+				require.NoError(t, json.Unmarshal([]byte(s.send(s.request(id, "loanId="+loan.ID+test.query, ""))),
+					&page))
+				require.Len(t, page.Data, test.want, "%s%s", id, test.query)
+				require.Equal(t, 250, page.TotalCount)
 			}
-			require.NoError(t, json.Unmarshal([]byte(s.send(s.request(id, "loanId="+loan.ID+query, ""))), &page))
-			require.Len(t, page.Data, want, "%s%s", id, query)
-			require.Equal(t, 250, page.TotalCount)
-		}
+		})
 	}
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-// Deduper is a [webhook.Deduper] in a table, for the replicas of a receiver. What is
-// forgotten it deletes a little at a time, whenever it is used.
+// Deduper is a [webhook.Deduper] in a table, for several processes. Each Claim deletes a few keys
+// whose time has passed.
 //
-// While PostgreSQL cannot be reached nothing can be claimed, and events are answered with a
+// While PostgreSQL cannot be reached, no key can be claimed, and the receiver answers with a
 // failure.
 type Deduper struct {
 	database

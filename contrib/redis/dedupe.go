@@ -11,11 +11,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Deduper is a [webhook.Deduper] in Redis, for the replicas of a receiver. Redis forgets
-// keys by itself, and may be a cluster.
+// Deduper is a [webhook.Deduper] in Redis, for several processes. Redis may be a cluster. It
+// forgets keys by itself.
 //
-// While Redis cannot be reached nothing can be claimed, and events are answered with a
-// failure. If Redis loses its data, what it knew is acted on again when it is sent again.
+// While Redis cannot be reached, no key can be claimed, and the receiver answers with a failure. If
+// Redis loses its data, an event that is sent again is handled again.
 type Deduper struct {
 	client  opaque.Value[redis.UniversalClient]
 	prefix  string

@@ -3,7 +3,10 @@ package backoff
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
+	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -37,4 +40,27 @@ func Wait(ctx context.Context, d time.Duration, wake <-chan struct{}) error {
 	case <-ctx.Done():
 	}
 	return ctx.Err()
+}
+
+// mostAsked is the longest wait that a service is believed to ask for.
+const mostAsked = 24 * time.Hour
+
+// RetryAfter returns how long the Retry-After header asks to wait, in seconds or as a date
+// (RFC 9110, 10.2.3): at most 24 hours, 0 if there is none.
+func RetryAfter(header http.Header) time.Duration {
+	text := header.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return time.Duration(min(seconds, uint64(mostAsked/time.Second))) * time.Second
+	} else if errors.Is(err, strconv.ErrRange) {
+		return mostAsked
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0
+	}
+	now, err := http.ParseTime(header.Get("Date")) // of the service's own clock
+	if err != nil {
+		now = time.Now()
+	}
+	return min(max(at.Sub(now), 0), mostAsked)
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go/internal/backoff"
@@ -67,5 +69,22 @@ func TestSleep(t *testing.T) {
 		for range 100 {
 			require.Error(t, backoff.Sleep(ctx, 0), "the context has ended, whichever is noticed first")
 		}
+	})
+}
+
+// FuzzRetryAfter holds that no header makes a caller wait for less than nothing or
+// more than a day.
+func FuzzRetryAfter(f *testing.F) {
+	for _, seed := range []string{
+		"", "0", "120", "-1", "9223372037", "18446744073709551616", "1.5", "+5", "Fri, 31 Dec 1999 23:59:59 GMT",
+		"Fri, 31 Dec 9999 23:59:59 GMT", "Friday, 31-Dec-99 23:59:59 GMT", "\x00",
+	} {
+		f.Add(seed, "Fri, 31 Dec 1999 23:59:00 GMT")
+		f.Add(seed, "")
+	}
+	f.Fuzz(func(t *testing.T, text, date string) {
+		wait := backoff.RetryAfter(http.Header{"Retry-After": {text}, "Date": {date}})
+		assert.GreaterOrEqual(t, wait, time.Duration(0))
+		assert.LessOrEqual(t, wait, 24*time.Hour)
 	})
 }

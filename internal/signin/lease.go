@@ -88,7 +88,8 @@ func (e *Engine) inTurn(ctx context.Context, old *liveToken, forced bool, do wor
 // lead takes the lease, does the work and shares the token. If there is another token
 // than old by now, of this process or of another, it returns that one. It fails with
 // [ErrLeaseHeld] while another process is at work.
-func (e *Engine) lead(ctx context.Context, ttl time.Duration, old *liveToken, forced bool, do work) (*liveToken, error) {
+func (e *Engine) lead(ctx context.Context, ttl time.Duration, old *liveToken, forced bool, do work) (*liveToken,
+	error) {
 	if t, err := e.adoptStored(ctx, old, forced); t != nil || err != nil {
 		return t, err
 	}

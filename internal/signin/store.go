@@ -61,7 +61,8 @@ func (e *Engine) stored(s *storedToken, fence int64) *liveToken {
 		return nil
 	}
 	ahead := max(s.Issued.Sub(e.config.Now()), 0)
-	return e.newToken(Issue{Token: s.Token, Issued: s.Issued.Add(-ahead), Expires: s.Expires.Add(-ahead), Life: s.Life}, fence)
+	return e.newToken(Issue{Token: s.Token, Issued: s.Issued.Add(-ahead), Expires: s.Expires.Add(-ahead), Life: s.Life},
+		fence)
 }
 
 // inUse reports whether the record of another account is of use to that account.
@@ -88,7 +89,8 @@ func storeLimit(ctx context.Context) time.Duration {
 
 // storeStep makes a step of the store, which may hang, and waits for it no longer than limit.
 // Close waits for a step that goes on after that.
-func storeStep[T any](ctx context.Context, e *Engine, limit time.Duration, do func(context.Context) (T, error)) (T, error) {
+func storeStep[T any](ctx context.Context, e *Engine, limit time.Duration, do func(context.Context) (T, error)) (T,
+	error) {
 	type result struct {
 		value T
 		err   error

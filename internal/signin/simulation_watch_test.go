@@ -1,4 +1,4 @@
-package guarantees_test
+package signin_test
 
 import (
 	"bytes"
@@ -134,7 +134,8 @@ func (w *watch) save(p *process, token lending.StoredToken) error {
 		// A process that stood still may ask for a token when its lease is another's. The
 		// later lease wins: see TestTokenAskedForAfterTheLeaseWasLost.
 		w.violated("older token stored", p, "%v replaces %v", is, was)
-	case is == nil && was != nil && !was.revoked && w.kept.usable() && !p.refused[was] && (token.Fence == w.keptFence || w.keptAt < w.granted[token.Fence]):
+	case is == nil && was != nil && !was.revoked && w.kept.usable() && !p.refused[was] &&
+		(token.Fence == w.keptFence || w.keptAt < w.granted[token.Fence]):
 		w.violated("valid token cleared", p, "%v", was)
 	}
 	w.kept, w.keptAt, w.keptFence = next, w.steps, token.Fence
@@ -270,7 +271,8 @@ func (w *watch) signingIn(p *process, route, token string) (leads bool) {
 }
 
 // issue has the service answer a request of a sign-in, and notes the token in it.
-func (w *watch) issue(p *process, route string, sent time.Time, led bool, r *http.Request) (*http.Response, *issue, error) {
+func (w *watch) issue(p *process, route string, sent time.Time, led bool, r *http.Request) (*http.Response, *issue,
+	error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.steps++
@@ -487,6 +489,7 @@ func (w *watch) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if most := 1 + w.revocations + w.faults + w.lapses; w.signIns > most {
-		w.violated("too many sign-ins", nil, "%d, with %d revocations, %d faults, %d lapses", w.signIns, w.revocations, w.faults, w.lapses)
+		w.violated("too many sign-ins", nil, "%d, with %d revocations, %d faults, %d lapses", w.signIns, w.revocations,
+			w.faults, w.lapses)
 	}
 }

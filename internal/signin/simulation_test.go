@@ -1,4 +1,4 @@
-package guarantees_test
+package signin_test
 
 import (
 	"context"
@@ -68,7 +68,8 @@ func TestSessionsSimulation(t *testing.T) {
 		all.add(s)
 		for kind, v := range s.watch.trace.Violated {
 			if failures[kind] = append(failures[kind], seed); len(failures[kind]) <= 2 {
-				t.Errorf("simulation of %d processes (%s), tokens of %v: %s: %s\nto see it again: %s=1 %s=%d go test -run TestSessionsSimulation ./guarantees\nwhat came before:\n%s",
+				t.Errorf("simulation of %d processes (%s), tokens of %v: %s: %s\nto see it again: %s=1 %s=%d "+
+					"go test -run TestSessionsSimulation ./internal/signin\nwhat came before:\n%s",
 					s.count, s.profile, s.life, kind, v.Text, sessionsVariable, seeds.Variable, seed, strings.Join(v.Before, "\n"))
 			}
 		}
@@ -78,7 +79,8 @@ func TestSessionsSimulation(t *testing.T) {
 	}
 	t.Logf("%d simulations from seed %d: %+v", count, first, all)
 	if count >= few && !t.Failed() {
-		for what, n := range map[string]int{"revocations": all.revocations, "closed": all.closed, "pauses": all.pauses, "alone": all.alone, "refusals": all.refusals} {
+		for what, n := range map[string]int{"revocations": all.revocations, "closed": all.closed, "pauses": all.pauses,
+			"alone": all.alone, "refusals": all.refusals} {
 			assert.Positive(t, n, "no simulation had %s", what)
 		}
 	}
@@ -107,9 +109,10 @@ func (y *sessionsTally) add(s *fleet) {
 
 // fleet is a service, a store, and the processes that share both.
 type fleet struct {
-	seed      int
-	profile   string // calm: no faults; outage: the store is away for all; patchy: the store is away for some; storm: anything
-	count     int    // of processes
+	seed int
+	// calm: no faults; outage: the store is away for all; patchy: the store is away for some; storm: anything
+	profile   string
+	count     int // of processes
 	life      time.Duration
 	keepers   bool // every process has a Keepalive
 	twoFactor bool
@@ -134,7 +137,8 @@ type fleet struct {
 func newSimulation(seed int) *fleet {
 	random := rand.New(rand.NewPCG(uint64(seed), 0))
 	pick := func(values ...float64) float64 { return values[random.IntN(len(values))] }
-	lives := []time.Duration{5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 3 * time.Minute, 10 * time.Minute, time.Hour}
+	lives := []time.Duration{5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 3 * time.Minute,
+		10 * time.Minute, time.Hour}
 	s := &fleet{
 		seed: seed, profile: []string{"calm", "outage", "patchy", "storm", "storm", "storm"}[seed%6],
 		count: 2 + random.IntN(3), life: lives[random.IntN(len(lives))],
@@ -298,7 +302,8 @@ func (s *fleet) storm(name string, random *rand.Rand) {
 		} else if random.IntN(2) == 0 {
 			struck = struck[len(struck)-1:]
 		}
-		where, long := []string{"store", "sign-in", "process"}[random.IntN(3)], time.Second+randomly(random, max(time.Minute, s.life))
+		where, long := []string{"store", "sign-in", "process"}[random.IntN(3)], time.Second+randomly(random,
+			max(time.Minute, s.life))
 		faults := storeFaults
 		if where == "sign-in" {
 			faults = signInFaults

@@ -1,4 +1,4 @@
-package guarantees_test
+package signin_test
 
 import (
 	"bytes"
@@ -32,7 +32,8 @@ var storeFaults = []string{
 
 // What can happen to a request of a sign-in or refresh.
 var signInFaults = []string{
-	"reset before", "reset after", "slow", "slow answer", "hangs", "lags", "503", "429", "refused", "cut", "stops before", "stops after",
+	"reset before", "reset after", "slow", "slow answer", "hangs", "lags", "503", "429", "refused",
+	"cut", "stops before", "stops after",
 }
 
 // process is a session with what is its own: it is the session's way to the store and
@@ -322,7 +323,8 @@ func (p *process) carry(r *http.Request, token string) (*http.Response, error) {
 }
 
 // exchange brings a request of a sign-in to the service, or does what a fault makes of it.
-func (p *process) exchange(r *http.Request, route, step string, sent time.Time, led bool, fault string, long time.Duration) (resp *http.Response, got *issue, err error) {
+func (p *process) exchange(r *http.Request, route, step string, sent time.Time, led bool, fault string,
+	long time.Duration) (resp *http.Response, got *issue, err error) {
 	ctx := r.Context()
 	body := []byte(nil)
 	if r.Body != nil {
@@ -396,7 +398,8 @@ func (p *process) callNowAndThen(name string, random *rand.Rand) {
 	for p.alive.Err() == nil {
 		p.stand(name)
 		p.turn(name)
-		long := []time.Duration{50 * time.Millisecond, time.Second, 5 * time.Second, 20 * time.Second, 30 * time.Second}[random.IntN(5)]
+		long := []time.Duration{50 * time.Millisecond, time.Second, 5 * time.Second, 20 * time.Second,
+			30 * time.Second}[random.IntN(5)]
 		long += randomly(random, time.Millisecond) // ends with nothing else
 		switch n := random.IntN(100); {
 		case n < 4:
@@ -445,7 +448,8 @@ func (p *process) take(long time.Duration) (lending.Token, error) {
 // read makes a call, and waits so long.
 func (p *process) read(caller string, long time.Duration) error {
 	var refused []*issue
-	ctx, cancel := context.WithTimeout(context.WithValue(context.WithValue(p.alive, refusedKey{}, &refused), callerName{}, caller), long)
+	ctx, cancel := context.WithTimeout(context.WithValue(context.WithValue(p.alive, refusedKey{}, &refused),
+		callerName{}, caller), long)
 	defer cancel()
 	start := time.Now()
 	err := read(ctx, p.client)

@@ -1,4 +1,4 @@
-package lending
+package transport_test
 
 import (
 	"bufio"
@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"runtime/debug"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/internal/transport"
 )
 
 // TestTransportIsBounded holds that no stage of a connection can last for ever, in a
@@ -34,10 +35,10 @@ func TestTransportIsBounded(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				transport := newTransport(defaultMaxConns)
-				transport.Proxy = nil
+				one := transport.New(256)
+				one.Proxy = nil
 				closed := make(chan time.Duration, 1)
-				transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
+				one.DialContext = func(context.Context, string, string) (net.Conn, error) {
 					ours, theirs := net.Pipe()
 					start := time.Now()
 					go func() {
@@ -54,7 +55,7 @@ func TestTransportIsBounded(t *testing.T) {
 				}
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, test.url, nil)
 				require.NoError(t, err)
-				resp, err := transport.RoundTrip(req)
+				resp, err := one.RoundTrip(req)
 				if err == nil {
 					_, err = io.Copy(io.Discard, resp.Body)
 					require.NoError(t, resp.Body.Close())
@@ -64,10 +65,10 @@ func TestTransportIsBounded(t *testing.T) {
 			})
 		})
 	}
-	transport := newTransport(defaultMaxConns)
-	assert.NotZero(t, transport.ExpectContinueTimeout)
-	assert.NotZero(t, transport.MaxResponseHeaderBytes)
-	assert.False(t, transport.DisableKeepAlives)
+	one := transport.New(256)
+	assert.NotZero(t, one.ExpectContinueTimeout)
+	assert.NotZero(t, one.MaxResponseHeaderBytes)
+	assert.False(t, one.DisableKeepAlives)
 }
 
 // TestTransportSpeaksNoHTTP2 holds that even a service that offers HTTP/2 gets HTTP/1.1:
@@ -80,38 +81,15 @@ func TestTransportSpeaksNoHTTP2(t *testing.T) {
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	defer server.Close()
-	transport := newTransport(defaultMaxConns)
-	defer transport.CloseIdleConnections()
-	transport.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
-	transport.TLSClientConfig.NextProtos = nil
-	resp, err := (&http.Client{Transport: transport}).Get(server.URL)
+	one := transport.New(256)
+	defer one.CloseIdleConnections()
+	one.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	one.TLSClientConfig.NextProtos = nil
+	resp, err := (&http.Client{Transport: one}).Get(server.URL)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	assert.Equal(t, "HTTP/1.1", resp.Proto)
-	assert.False(t, transport.Protocols.HTTP2() || transport.Protocols.UnencryptedHTTP2())
-}
-
-// The version is that of the module in the running program, of what replaces it if
-// anything does, and none for a folder.
-func TestVersion(t *testing.T) {
-	const path = "github.com/lendingapi/lending-go"
-	for _, test := range []struct {
-		want string
-		own  *debug.Module
-	}{
-		{"v1.2.3", &debug.Module{Path: path, Version: "v1.2.3"}},
-		{"v1.2.4", &debug.Module{Path: path, Version: "v1.2.3", Replace: &debug.Module{Path: "example.com/fork",
-			Version: "v1.2.4"}}},
-		{"devel", &debug.Module{Path: path, Version: "v0.0.0-00010101000000-000000000000",
-			Replace: &debug.Module{Path: "../lending-go"}}},
-	} {
-		t.Run(test.want, func(t *testing.T) {
-			info := &debug.BuildInfo{Main: debug.Module{Path: "example.com/shop", Version: "v9.9.9"},
-				Deps: []*debug.Module{{Path: "example.com/x", Version: "v3.0.0"}, test.own}}
-			assert.Equal(t, test.want, versionIn(info))
-		})
-	}
-	assert.Equal(t, "devel", versionIn(&debug.BuildInfo{Main: debug.Module{Path: path, Version: "(devel)"}}))
+	assert.False(t, one.Protocols.HTTP2() || one.Protocols.UnencryptedHTTP2())
 }
 
 // TestCommandsResumeTLS holds that the connection of a command costs no whole handshake
@@ -122,9 +100,9 @@ func TestCommandsResumeTLS(t *testing.T) {
 			_ = io.WriteString(w, "true")
 	}))
 	defer server.Close()
-	pooled := newTransport(defaultMaxConns)
+	pooled := transport.New(256)
 	pooled.TLSClientConfig.RootCAs = server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
-	hc := &http.Client{Transport: onceEach(pooled)}
+	hc := &http.Client{Transport: transport.OnceEach(pooled)}
 	for _, resumes := range []bool{false, true, true} {
 		t.Run(fmt.Sprint(resumes), func(t *testing.T) {
 			resp, err := hc.Post(server.URL, "application/json", strings.NewReader("{}"))
@@ -134,21 +112,4 @@ func TestCommandsResumeTLS(t *testing.T) {
 			assert.Equal(t, resumes, resp.TLS.DidResume)
 		})
 	}
-}
-
-// FuzzRetryAfter holds that no header makes a caller wait for less than nothing or
-// more than a day.
-func FuzzRetryAfter(f *testing.F) {
-	for _, seed := range []string{
-		"", "0", "120", "-1", "9223372037", "18446744073709551616", "1.5", "+5", "Fri, 31 Dec 1999 23:59:59 GMT",
-		"Fri, 31 Dec 9999 23:59:59 GMT", "Friday, 31-Dec-99 23:59:59 GMT", "\x00",
-	} {
-		f.Add(seed, "Fri, 31 Dec 1999 23:59:00 GMT")
-		f.Add(seed, "")
-	}
-	f.Fuzz(func(t *testing.T, text, date string) {
-		wait := retryAfter(http.Header{"Retry-After": {text}, "Date": {date}})
-		assert.GreaterOrEqual(t, wait, time.Duration(0))
-		assert.LessOrEqual(t, wait, 24*time.Hour)
-	})
 }

@@ -1,0 +1,341 @@
+package signin_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// Whoever comes after the last caller has left does not wait for what that one has ended.
+func TestCallerAfterTheLastOneLeft(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store, stuck := newHookedStore(), make(chan struct{})
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		store.before(func(context.Context, string) error { <-stuck; return context.Canceled })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, _, err := takeToken(ctx, client)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		store.before(nil)
+		_, waited, err := takeToken(t.Context(), client)
+		require.NoError(t, err)
+		assert.Zero(t, waited)
+		close(stuck)
+	})
+}
+
+// What a sign-in has brought is kept although the one who waited for it has gone.
+func TestTokenIsKeptAfterTheLastCallerLeft(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := newHookedStore()
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		store.before(func(ctx context.Context, step string) error {
+			if step == "save" {
+				return slowly(ctx, step)
+			}
+			return nil
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, _, err := takeToken(ctx, client)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		bubble.Elapse(2 * time.Second)
+		next := fake.SignIn(t, service, nil, lending.WithTokenStore(store.TokenStore))
+		require.NoError(t, read(t.Context(), next))
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+	})
+}
+
+func TestSignInBesideAToken(t *testing.T) {
+	t.Run("that is valid", func(t *testing.T) {
+		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+			client := fake.SignIn(t, service, nil)
+			require.NoError(t, client.Session().SignIn(t.Context()))
+			bubble.Elapse(time.Second)
+			require.NoError(t, client.Session().SignIn(t.Context()))
+			assert.Len(t, service.Sent(), 1, "no second code")
+			assert.Equal(t, 1, service.Arrived(fake.RefreshRoute), "the service has confirmed the token")
+		})
+	})
+	t.Run("that is revoked", func(t *testing.T) {
+		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+			store := lending.NewMemoryTokenStore()
+			client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+			for range 5 { // until a sign-in is no longer tried at once
+				require.NoError(t, client.Session().SignIn(t.Context()))
+				bubble.Elapse(time.Second)
+				service.RevokeTokens()
+			}
+			require.NoError(t, client.Session().SignIn(t.Context()))
+			require.NoError(t, read(t.Context(), client))
+			require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store))))
+			assert.Equal(t, 6, service.Arrived(fake.LoginRoute))
+		})
+	})
+	t.Run("that expires meanwhile", func(t *testing.T) {
+		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+			store := &stolenStore{TokenStore: lending.NewMemoryTokenStore()}
+			client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+			require.NoError(t, client.Session().SignIn(t.Context()))
+			bubble.Elapse(45 * time.Second)
+			store.stolen.Store(true) // another process holds the lease
+			time.AfterFunc(15*time.Second, func() { store.stolen.Store(false) })
+			require.NoError(t, client.Session().SignIn(t.Context()))
+			assert.Zero(t, service.Arrived(fake.RefreshRoute), "an expired token cannot be refreshed")
+			assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
+		}, lendingtest.WithTokenLifetime(time.Minute))
+	})
+	t.Run("that another process has revoked", func(t *testing.T) {
+		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+			store := lending.NewMemoryTokenStore()
+			client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+			require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store))))
+			service.RevokeTokens()
+			bubble.Elapse(time.Second)
+			require.NoError(t, client.Session().SignIn(t.Context()), "the store still has the revoked token")
+			assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
+			require.NoError(t, read(t.Context(), client))
+			assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
+		})
+	})
+	t.Run("while the service is down", func(t *testing.T) {
+		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+			client := fake.SignIn(t, service, nil)
+			before, _, err := takeToken(t.Context(), client)
+			require.NoError(t, err)
+			bubble.Elapse(time.Second)
+			service.Fail(fake.RefreshRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable})
+			require.Error(t, client.Session().SignIn(t.Context()))
+			after, _, err := takeToken(t.Context(), client)
+			require.NoError(t, err)
+			assert.Equal(t, before.Value.Reveal(), after.Value.Reveal())
+			assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+		})
+	})
+	t.Run("and the client is closed", func(t *testing.T) {
+		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+			client := fake.SignIn(t, service, nil)
+			require.NoError(t, client.Session().SignIn(t.Context()))
+			bubble.Elapse(time.Second)
+			require.NoError(t, client.Close())
+			require.ErrorContains(t, client.Session().SignIn(t.Context()), "closed")
+		})
+	})
+	t.Run("and the caller leaves", func(t *testing.T) {
+		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+			client := fake.SignIn(t, service, nil)
+			require.NoError(t, client.Session().SignIn(t.Context()))
+			bubble.Elapse(time.Second)
+			service.Fail(fake.RefreshRoute, lendingtest.Fault{Delay: time.Hour})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			require.ErrorIs(t, client.Session().SignIn(ctx), context.DeadlineExceeded)
+			synctest.Wait()
+		})
+	})
+}
+
+func TestSessionPrintsWhetherItIsSignedIn(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		assert.Equal(t, "lending session: not signed in", fmt.Sprint(client.Session()))
+		require.NoError(t, read(t.Context(), client))
+		assert.Equal(t, "lending session: signed in", fmt.Sprint(client.Session()))
+		bubble.Elapse(time.Hour)
+		assert.Equal(t, "lending session: not signed in", fmt.Sprint(client.Session()))
+	})
+	assert.Equal(t, "<nil>", fmt.Sprint(wire.NewClient(t, "https://lending.example").Session()))
+}
+
+func TestThousandCallersAfterExpiry(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		require.NoError(t, read(t.Context(), client))
+		bubble.Elapse(2 * time.Hour)
+		service.Fail(fake.LoginRoute, lendingtest.Fault{Delay: time.Second})
+		var all sync.WaitGroup
+		for range 1000 {
+			all.Go(func() { assert.NoError(t, read(t.Context(), client)) })
+		}
+		all.Wait()
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
+		assert.Zero(t, service.Arrived(fake.RefreshRoute), "an expired token cannot be refreshed")
+	})
+}
+
+type contextKey struct{}
+
+// contexts notes what the transport sees of the callers.
+type contexts struct {
+	http.RoundTripper
+	seen atomic.Int32
+}
+
+func (c *contexts) RoundTrip(r *http.Request) (*http.Response, error) {
+	_, bounded := r.Context().Deadline()
+	if strings.HasSuffix(r.URL.Path, "/login") && (r.Context().Value(contextKey{}) != nil || !bounded) {
+		c.seen.Add(1)
+	}
+	return c.RoundTripper.RoundTrip(r)
+}
+
+func TestFirstCallerLeaves(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		transport := &contexts{RoundTripper: service.Transport()}
+		client := fake.SignIn(t, service, nil, lending.WithHTTPClient(&http.Client{Transport: transport}))
+		service.Fail(fake.LoginRoute, lendingtest.Fault{Delay: time.Second})
+		var all sync.WaitGroup
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), contextKey{}, 1), 20*time.Millisecond)
+			defer cancel()
+			_, waited, err := takeToken(ctx, client)
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.Equal(t, 20*time.Millisecond, waited)
+		})
+		synctest.Wait()
+		for range 100 {
+			all.Go(func() {
+				_, waited, err := takeToken(t.Context(), client)
+				assert.NoError(t, err)
+				assert.LessOrEqual(t, waited, time.Second)
+			})
+		}
+		all.Wait()
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+		assert.Zero(t, transport.seen.Load(), "a sign-in has nothing of its first caller's context")
+	})
+}
+
+func TestLastCallerLeaves(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		ended := make(chan error, 1)
+		client := fake.SignIn(t, service, func(c *lending.Credentials) {
+			c.TwoFactor = func(ctx context.Context, _ lending.Challenge) (string, error) {
+				select {
+				case <-ctx.Done():
+					ended <- ctx.Err()
+					return "", ctx.Err()
+				case <-time.After(10 * time.Minute):
+					return service.TwoFactorCode(lendingtest.Username), nil
+				}
+			}
+		})
+		var all sync.WaitGroup
+		for i := range 3 {
+			all.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i+1)*time.Minute)
+				defer cancel()
+				_, _, err := takeToken(ctx, client)
+				assert.ErrorIs(t, err, context.DeadlineExceeded)
+			})
+		}
+		bubble.Elapse(2*time.Minute + time.Second)
+		assert.Empty(t, ended, "somebody still waits")
+		all.Wait()
+		synctest.Wait()
+		require.Len(t, ended, 1)
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+	})
+}
+
+// The outcome of a sign-in is not that of the call it was made for.
+func TestLostSignIn(t *testing.T) {
+	service := lendingtest.NewServer()
+	defer service.Close()
+	client := wire.NewClient(t, service.URL, lending.WithCredentials(fake.Credentials(service)))
+	service.Fail(fake.LoginRoute, lendingtest.Fault{ResetAfter: true})
+	_, err := client.Applications.Process(t.Context(), catalog.Application)
+	require.Error(t, err)
+	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+	assert.NotErrorIs(t, err, lending.ErrMayHaveHappened)
+	assert.NotErrorIs(t, err, lending.ErrOutcomeUnknown)
+}
+
+// Others who ask at the same time, and are told to wait, must not hold up a person.
+func TestSignInAmongOtherCallers(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		wrong := func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") }
+		store := slowStore{lending.NewMemoryTokenStore()}
+		require.Error(t, read(t.Context(), fake.SignIn(t, service, wrong, lending.WithTokenStore(store))))
+		client := fake.SignIn(t, service, wrong, lending.WithTokenStore(store))
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					_, _, _ = takeToken(ctx, client)
+					bubble.Elapse(time.Millisecond)
+				}
+			})
+		}
+		for i := range 20 {
+			bubble.Elapse(time.Duration(2+i) * time.Millisecond)
+			require.Error(t, client.Session().SignIn(t.Context()))
+			require.Equal(t, i+2, service.Arrived(fake.LoginRoute))
+		}
+		cancel()
+		all.Wait()
+	})
+}
+
+func TestCloseEndsASignIn(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, func(c *lending.Credentials) {
+			c.TwoFactor = func(ctx context.Context, _ lending.Challenge) (string, error) {
+				<-ctx.Done()
+				return "", ctx.Err()
+			}
+		})
+		failed := make(chan error, 1)
+		go func() {
+			_, _, err := takeToken(t.Context(), client)
+			failed <- err
+		}()
+		synctest.Wait()
+		require.NoError(t, client.Close())
+		require.Error(t, <-failed)
+		_, _, err := takeToken(t.Context(), client)
+		require.ErrorContains(t, err, "closed")
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+	})
+}
+
+// Nobody sees a password, a code or a token in what a session prints.
+func TestSessionPrintsNoSecrets(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		var log strings.Builder
+		client := fake.SignIn(t, service, nil,
+			lending.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+		service.Fail(fake.RefreshRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable})
+		got, _, err := takeToken(t.Context(), client)
+		require.NoError(t, err)
+		bubble.Elapse(51 * time.Minute)
+		require.NoError(t, read(t.Context(), client))
+		synctest.Wait()
+		assert.Contains(t, log.String(), "lending session: refreshing the token")
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
+			fmt.Fprintf(&log, verb+verb, client.Session(), got)
+		}
+		for _, secret := range []string{lendingtest.Password, got.Value.Reveal(),
+			service.TwoFactorCode(lendingtest.Username)} {
+			assert.NotContains(t, log.String(), secret)
+		}
+	})
+}

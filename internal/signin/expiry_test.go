@@ -1,0 +1,339 @@
+package signin_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// A Date that is more than a day off says nothing of the expiry.
+func TestAbsurdDate(t *testing.T) {
+	for _, date := range []string{"Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT",
+		"Fri, 31 Dec 1999 23:59:59 GMT"} {
+		t.Run(date, func(t *testing.T) {
+			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+				start := time.Now() // 2000-01-01
+				bubble.Elapse(24 * time.Hour)
+				answer := func(body string) http.HandlerFunc {
+					return func(w http.ResponseWriter, _ *http.Request) {
+						w.Header().Set("Date", date)
+						w.Header().Set("Content-Type", "application/json")
+						fmt.Fprint(w, body)
+					}
+				}
+				service.Answer(fake.LoginRoute,
+					answer(`{"requiresTwoFactor":false,"token":"first","expiresUTC":"2000-01-02T01:00:00Z"}`))
+				second := jwt(fmt.Sprintf(`{"exp":%d}`, start.Add(26*time.Hour).Unix()))
+				service.Answer(fake.RefreshRoute, answer(fmt.Sprintf("%q", second)))
+				client := fake.SignIn(t, service, nil)
+				got, _, err := takeToken(t.Context(), client)
+				require.NoError(t, err)
+				assert.True(t, start.Add(25*time.Hour).Equal(got.Expires))
+				bubble.Elapse(51 * time.Minute)
+				_, _, err = takeToken(t.Context(), client)
+				require.NoError(t, err)
+				synctest.Wait()
+				got, _, err = takeToken(t.Context(), client)
+				require.NoError(t, err)
+				assert.Equal(t, second, got.Value.Reveal())
+				assert.True(t, start.Add(26*time.Hour).Equal(got.Expires))
+				assert.Equal(t, 1, service.Arrived(fake.RefreshRoute))
+			})
+		})
+	}
+}
+
+// What was written while the clock was ahead holds nobody longer than it was meant to.
+func TestClockWasAhead(t *testing.T) {
+	t.Run("lease", func(t *testing.T) {
+		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+			path := filepath.Join(t.TempDir(), "token")
+			store := fileStore(t, path)
+			_, err := store.Acquire(t.Context(), "gone", 10*time.Second)
+			require.NoError(t, err)
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(path, ahead(t, text, time.Hour, "until"), 0o600))
+			_, err = store.Acquire(t.Context(), "next", time.Second)
+			require.ErrorIs(t, err, lending.ErrLeaseHeld, "its owner may live")
+			start := time.Now()
+			require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store))))
+			assert.InDelta(t, 10*time.Second, time.Since(start), float64(2*time.Second))
+		})
+	})
+	change := func(t *testing.T, store lending.TokenStore, names ...string) {
+		t.Helper()
+		kept, err := store.Load(t.Context())
+		require.NoError(t, err)
+		kept.Data = lending.NewSecret(string(ahead(t, []byte(kept.Data.Reveal()), time.Hour, names...)))
+		require.NoError(t, store.Save(t.Context(), kept))
+	}
+	t.Run("failure", func(t *testing.T) {
+		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+			store := encrypted(t, lending.NewMemoryTokenStore(), 1)
+			wrong := func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") }
+			require.Error(t, read(t.Context(), fake.SignIn(t, service, wrong, lending.WithTokenStore(store))))
+			change(t, store, "until")
+			client, start := fake.SignIn(t, service, nil, lending.WithTokenStore(store)), time.Now()
+			for read(t.Context(), client) != nil {
+				bubble.Elapse(time.Second)
+			}
+			assert.InDelta(t, time.Minute, time.Since(start), float64(2*time.Second))
+		})
+	})
+	t.Run("token", func(t *testing.T) {
+		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+			store := encrypted(t, lending.NewMemoryTokenStore(), 1)
+			require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store))))
+			change(t, store, "issued", "expires")
+			client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+			got, _, err := takeToken(t.Context(), client)
+			require.NoError(t, err)
+			assert.Equal(t, time.Hour, time.Until(got.Expires))
+			for range 120 {
+				require.NoError(t, read(t.Context(), client))
+				bubble.Elapse(time.Minute)
+			}
+			assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+		})
+	})
+}
+
+// How long an answer was on its way is no difference of clocks.
+func TestSlowAnswerIsNoSkew(t *testing.T) {
+	for _, skew := range []time.Duration{0, -3 * time.Hour, 3 * time.Hour} {
+		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+			service.Advance(skew)
+			client := fake.SignIn(t, service, nil,
+				lending.WithHTTPClient(&http.Client{Transport: slowAnswers{service.Transport(), 20 * time.Second}}))
+			for range 300 {
+				require.NoError(t, read(t.Context(), client))
+				bubble.Elapse(time.Second)
+			}
+			for _, request := range service.Requests() {
+				assert.NotEqual(t, http.StatusUnauthorized, request.Status)
+			}
+		}, lendingtest.WithTokenLifetime(time.Minute))
+	}
+}
+
+// A token that comes with its last moments is not used: the service's Date tells its life
+// only to the second.
+func TestTokenThatNearlyEndedOnTheWay(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		delay := 57 * time.Second
+		client := fake.SignIn(t, service, nil,
+			lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+				answered, err := service.Transport().RoundTrip(r)
+				if strings.Contains(r.URL.Path, "two-factor") {
+					bubble.Elapse(delay)
+					delay = 0
+				}
+				return answered, err
+			})}))
+		require.NoError(t, read(t.Context(), client))
+		assert.Equal(t, 2, service.Executed(fake.LoginRoute))
+	}, lendingtest.WithTokenLifetime(time.Minute))
+}
+
+// The life of a refreshed token is the life of the token before. A slow answer to the sign-in
+// must not shorten all of them.
+func TestSlowSignInShortensNoLaterToken(t *testing.T) {
+	for _, skew := range []time.Duration{0, 3 * time.Hour, -3 * time.Hour} {
+		t.Run(skew.String(), func(t *testing.T) {
+			const life = 5 * time.Second
+			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+				service.Advance(skew)
+				way := &slowAnswers{service.Transport(), 4400 * time.Millisecond}
+				store := lending.NewMemoryTokenStore()
+				client := fake.SignIn(t, service, trusted, lending.WithHTTPClient(&http.Client{Transport: way}),
+					lending.WithTokenStore(store))
+				require.NoError(t, read(t.Context(), client))
+				way.late = 0
+				// A second process inherits the life through the store.
+				other := fake.SignIn(t, service, trusted, lending.WithTokenStore(store))
+				for range 100 * 20 {
+					require.NoError(t, read(t.Context(), client))
+					require.NoError(t, read(t.Context(), other))
+					bubble.Elapse(life / 20)
+				}
+				assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+				assert.Less(t, service.Arrived(fake.RefreshRoute), 220, "in 100 lives")
+			}, lendingtest.WithTokenLifetime(life))
+		})
+	}
+}
+
+// Two thirds of 150 years are more nanoseconds than an int64 holds, if they are multiplied first.
+func TestTokenThatLivesForCenturies(t *testing.T) {
+	for _, expires := range []string{"2140-01-01T00:00:00", "2160-01-01T00:00:00", "2239-01-01T00:00:00",
+		"9999-12-31T23:59:59"} {
+		t.Run(expires[:4], func(t *testing.T) {
+			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+				scripted(service, expires, "second")
+				client := fake.SignIn(t, service, nil)
+				for range 1000 {
+					_, _, err := takeToken(t.Context(), client)
+					require.NoError(t, err)
+					bubble.Elapse(time.Second)
+				}
+				assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+				assert.Zero(t, service.Arrived(fake.RefreshRoute))
+			})
+		})
+	}
+}
+
+// A store that hangs only when it saves must not keep the lease from the other processes until
+// their token has expired.
+func TestSavingDoesNotUseUpTheLifeOfTheToken(t *testing.T) {
+	const life = 20 * time.Second // it is used for 18 s, and refreshed after 12 to 15
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store, took := newHookedStore(), time.Duration(0)
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		require.NoError(t, read(t.Context(), client))
+		bubble.Elapse(15 * time.Second)
+		store.before(func(ctx context.Context, step string) error {
+			if step == "save" {
+				start := time.Now()
+				<-ctx.Done()
+				took = time.Since(start)
+			}
+			return ctx.Err()
+		})
+		require.NoError(t, read(t.Context(), client))
+		bubble.Elapse(6 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, 1, service.Arrived(fake.RefreshRoute))
+		assert.NotZero(t, took)
+		assert.LessOrEqual(t, took, time.Second/2)
+	}, lendingtest.WithTokenLifetime(life))
+}
+
+func TestExpiryOfARefreshedToken(t *testing.T) {
+	start := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // of every bubble
+	for _, test := range []struct {
+		name      string
+		refreshed string
+		life      time.Duration // after the refresh at minute 55
+	}{
+		{"opaque", "second", time.Hour},
+		{"JWT", jwt(fmt.Sprintf(`{"exp":%d}`, start.Add(5*time.Hour).Unix())), 5*time.Hour - 55*time.Minute},
+		{"JWT without exp", jwt(`{"sub":"x"}`), time.Hour},
+		{"JWT that has expired", jwt(fmt.Sprintf(`{"exp":%d}`, start.Unix())), time.Hour},
+		{"JWT of nonsense", "a.!.c", time.Hour},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+				scripted(service, "2000-01-01T01:06:00", test.refreshed)
+				client := fake.SignIn(t, service, nil)
+				first, _, err := takeToken(t.Context(), client)
+				require.NoError(t, err)
+				assert.Equal(t, start.Add(66*time.Minute), first.Expires)
+				bubble.Elapse(55 * time.Minute) // 5/6
+				_, _, _ = takeToken(t.Context(), client)
+				synctest.Wait()
+				second, _, err := takeToken(t.Context(), client)
+				require.NoError(t, err)
+				require.Equal(t, test.refreshed, second.Value.Reveal())
+				want := test.life
+				if want == time.Hour {
+					want = 66 * time.Minute // the life seen at the sign-in
+				}
+				assert.Equal(t, want, time.Until(second.Expires))
+			})
+		})
+	}
+}
+
+func TestTokenOfUnknownLife(t *testing.T) {
+	for _, expires := range []string{"0001-01-01T00:00:00", "", "soon"} {
+		t.Run(expires, func(t *testing.T) { useTokenOfUnknownLife(t, expires) })
+	}
+}
+
+func useTokenOfUnknownLife(t *testing.T, expires string) {
+	t.Helper()
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		scripted(service, expires, "second")
+		client := fake.SignIn(t, service, nil)
+		for range 100 {
+			got, _, err := takeToken(t.Context(), client)
+			require.NoError(t, err)
+			require.Zero(t, got.Expires)
+			bubble.Elapse(time.Hour)
+		}
+		assert.Zero(t, service.Arrived(fake.RefreshRoute))
+		got, _, _ := takeToken(t.Context(), client)
+		client.Session().Invalidate(got)
+		_, _, err := takeToken(t.Context(), client)
+		require.NoError(t, err)
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute), "used until it is refused")
+	})
+}
+
+func TestExpiryOfASignInByItsJWT(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		exp := time.Now().Add(time.Hour)
+		service.Answer(fake.LoginRoute, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"requiresTwoFactor":false,"token":%q,"expiresUTC":null}`,
+				jwt(fmt.Sprintf(`{"exp":%d}`, exp.Unix())))
+		})
+		got, _, err := takeToken(t.Context(), fake.SignIn(t, service, nil))
+		require.NoError(t, err)
+		assert.True(t, exp.Equal(got.Expires))
+	})
+}
+
+// A token that is about to expire might do so on the way.
+func TestTokenIsNotUsedToItsLastSecond(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		service.Fail(fake.RefreshRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable, Times: -1})
+		first, _, err := takeToken(t.Context(), client)
+		require.NoError(t, err)
+		bubble.Elapse(time.Hour - 11*time.Second)
+		same, _, err := takeToken(t.Context(), client)
+		require.NoError(t, err)
+		assert.Equal(t, first.Value.Reveal(), same.Value.Reveal())
+		bubble.Elapse(2 * time.Second)
+		next, _, err := takeToken(t.Context(), client)
+		require.NoError(t, err)
+		assert.NotEqual(t, first.Value.Reveal(), next.Value.Reveal())
+	})
+}
+
+func TestClockSkew(t *testing.T) {
+	for _, skew := range []time.Duration{-3 * time.Hour, 3 * time.Hour, time.Second} {
+		t.Run(skew.String(), func(t *testing.T) {
+			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+				service.Advance(skew)
+				client := fake.SignIn(t, service, nil)
+				got, _, err := takeToken(t.Context(), client)
+				require.NoError(t, err)
+				assert.InDelta(t, time.Hour, time.Until(got.Expires), float64(2*time.Second))
+				for range 300 {
+					require.NoError(t, read(t.Context(), client))
+					bubble.Elapse(time.Minute)
+				}
+				assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+			})
+		})
+	}
+}

@@ -1,0 +1,307 @@
+package signin_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// hookedStore calls a function before each step of a store, which fails if that does.
+type hookedStore struct {
+	lending.TokenStore
+	hook atomic.Pointer[func(ctx context.Context, step string) error]
+}
+
+func newHookedStore() *hookedStore {
+	return &hookedStore{TokenStore: lending.NewMemoryTokenStore()}
+}
+
+func (h *hookedStore) before(hook func(ctx context.Context, step string) error) {
+	h.hook.Store(&hook)
+}
+
+func (h *hookedStore) call(ctx context.Context, step string) error {
+	if hook := h.hook.Load(); hook != nil && *hook != nil {
+		return (*hook)(ctx, step)
+	}
+	return nil
+}
+
+func (h *hookedStore) Load(ctx context.Context) (lending.StoredToken, error) {
+	if err := h.call(ctx, "load"); err != nil {
+		return lending.StoredToken{}, err
+	}
+	return h.TokenStore.Load(ctx)
+}
+
+func (h *hookedStore) Save(ctx context.Context, token lending.StoredToken) error {
+	if err := h.call(ctx, "save"); err != nil {
+		return err
+	}
+	return h.TokenStore.Save(ctx, token)
+}
+
+func (h *hookedStore) Acquire(ctx context.Context, owner string, ttl time.Duration) (int64, error) {
+	if err := h.call(ctx, "acquire"); err != nil {
+		return 0, err
+	}
+	return h.TokenStore.Acquire(ctx, owner, ttl)
+}
+
+func (h *hookedStore) Release(ctx context.Context, owner string) error {
+	if err := h.call(ctx, "release"); err != nil {
+		return err
+	}
+	return h.TokenStore.Release(ctx, owner)
+}
+
+// ahead moves times in a JSON object into the future.
+func ahead(t *testing.T, text []byte, by time.Duration, names ...string) []byte {
+	t.Helper()
+	var fields map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(text, &fields))
+	for _, name := range names {
+		var at time.Time
+		require.NoError(t, json.Unmarshal(fields[name], &at))
+		moved, err := json.Marshal(at.Add(by))
+		require.NoError(t, err)
+		fields[name] = moved
+	}
+	text, err := json.Marshal(fields)
+	require.NoError(t, err)
+	return text
+}
+
+// slowly lets each step of a store take a second, unless its context ends before.
+func slowly(ctx context.Context, _ string) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Second):
+		return nil
+	}
+}
+
+// leases notes for how long leases are asked.
+type leases struct {
+	lending.TokenStore
+	longest atomic.Int64
+}
+
+func (l *leases) Acquire(ctx context.Context, owner string, ttl time.Duration) (int64, error) {
+	l.longest.Store(max(l.longest.Load(), int64(ttl)))
+	return l.TokenStore.Acquire(ctx, owner, ttl)
+}
+
+// slowAnswers delivers the answers of sign-ins late.
+type slowAnswers struct {
+	http.RoundTripper
+	late time.Duration
+}
+
+func (s slowAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := s.RoundTripper.RoundTrip(r)
+	if strings.Contains(r.URL.Path, "/Authenication/") {
+		bubble.Elapse(s.late)
+	}
+	return resp, err
+}
+
+// lateKeeper keeps the first token only after some time.
+type lateKeeper struct {
+	lending.TokenStore
+	first time.Duration
+}
+
+func (s *lateKeeper) Save(ctx context.Context, token lending.StoredToken) error {
+	wait := s.first
+	s.first = 0
+	bubble.Elapse(wait)
+	return s.TokenStore.Save(ctx, token)
+}
+
+func trusted(c *lending.Credentials) {
+	c.TrustedDeviceToken = lending.NewSecret(lendingtest.TrustedDeviceToken)
+}
+
+func stored(fence int64, text string) lending.StoredToken {
+	return lending.StoredToken{Fence: fence, Data: lending.NewSecret(text)}
+}
+
+func encrypted(t *testing.T, store lending.TokenStore, key byte) lending.TokenStore {
+	t.Helper()
+	sealed, err := lending.NewEncryptedTokenStore(store, bytes.Repeat([]byte{key}, 32))
+	require.NoError(t, err)
+	return sealed
+}
+
+func fileStore(t *testing.T, path string) lending.TokenStore {
+	t.Helper()
+	store, err := lending.NewFileTokenStore(path)
+	require.NoError(t, err)
+	return store
+}
+
+// eachStore runs test with every store of the package, on fake time.
+func eachStore(t *testing.T, test func(t *testing.T, store lending.TokenStore)) {
+	t.Helper()
+	for name, open := range map[string]func() lending.TokenStore{
+		"memory": lending.NewMemoryTokenStore,
+		"file": func() lending.TokenStore {
+			return fileStore(t, filepath.Join(t.TempDir(), "token"))
+		},
+		"encrypted": func() lending.TokenStore { return encrypted(t, lending.NewMemoryTokenStore(), 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, open()) })
+		})
+	}
+}
+
+// faultyStore is a store that can be down, or slow to prolong a lease.
+type faultyStore struct {
+	lending.TokenStore
+	down   atomic.Bool
+	frozen atomic.Pointer[chan struct{}]
+}
+
+var errDown = errors.New("the store is down")
+
+func (f *faultyStore) wait() error {
+	if frozen := f.frozen.Load(); frozen != nil {
+		<-*frozen
+	}
+	if f.down.Load() {
+		return errDown
+	}
+	return nil
+}
+
+func (f *faultyStore) Load(ctx context.Context) (lending.StoredToken, error) {
+	if err := f.wait(); err != nil {
+		return lending.StoredToken{}, err
+	}
+	return f.TokenStore.Load(ctx)
+}
+
+func (f *faultyStore) Acquire(ctx context.Context, owner string, ttl time.Duration) (int64, error) {
+	if err := f.wait(); err != nil {
+		return 0, err
+	}
+	return f.TokenStore.Acquire(ctx, owner, ttl)
+}
+
+func (f *faultyStore) Save(ctx context.Context, token lending.StoredToken) error {
+	if err := f.wait(); err != nil {
+		return err
+	}
+	return f.TokenStore.Save(ctx, token)
+}
+
+// brokenStore cannot give out a lease.
+type brokenStore struct {
+	lending.TokenStore
+	cause error
+}
+
+func (b brokenStore) Acquire(context.Context, string, time.Duration) (int64, error) {
+	return 0, b.cause
+}
+
+// lateStore gives out the lease only after another process was at work.
+type lateStore struct {
+	lending.TokenStore
+	before func()
+}
+
+func (l *lateStore) Acquire(ctx context.Context, owner string, ttl time.Duration) (int64, error) {
+	if before := l.before; before != nil {
+		l.before = nil
+		before()
+	}
+	return l.TokenStore.Acquire(ctx, owner, ttl)
+}
+
+type stolenStore struct {
+	lending.TokenStore
+	stolen atomic.Bool
+}
+
+func (s *stolenStore) Acquire(ctx context.Context, owner string, ttl time.Duration) (int64, error) {
+	if s.stolen.Load() {
+		return 0, lending.ErrLeaseHeld
+	}
+	return s.TokenStore.Acquire(ctx, owner, ttl)
+}
+
+// notingStore notes until when what is saved is of use.
+type notingStore struct {
+	lending.TokenStore
+	expires []time.Time
+}
+
+func (n *notingStore) Save(ctx context.Context, token lending.StoredToken) error {
+	n.expires = append(n.expires, token.Expires)
+	return n.TokenStore.Save(ctx, token)
+}
+
+// read makes a call that needs a token, for a customer that the service does not have.
+func read(ctx context.Context, client *lending.Client) error {
+	_, err := client.Applications.ListByCustomer(ctx, catalog.OtherCustomer)
+	if errors.Is(err, lending.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// takeToken asks the session and returns how long that took.
+func takeToken(ctx context.Context, client *lending.Client) (lending.Token, time.Duration, error) {
+	start := time.Now()
+	got, err := client.Session().Token(ctx)
+	return got, time.Since(start), err
+}
+
+// slowStore takes its time to answer.
+type slowStore struct{ lending.TokenStore }
+
+func (s slowStore) Load(ctx context.Context) (lending.StoredToken, error) {
+	bubble.Elapse(5 * time.Millisecond)
+	return s.TokenStore.Load(ctx)
+}
+
+func withoutCallback(c *lending.Credentials) { c.TwoFactor = nil }
+
+// scripted answers the sign-in routes with tokens of the test's own.
+func scripted(service *lendingtest.Service, expires, refreshed string) {
+	reply := func(body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(body))
+		}
+	}
+	service.Answer(fake.LoginRoute,
+		reply(fmt.Sprintf(`{"requiresTwoFactor":false,"token":"first","expiresUTC":%q}`, expires)))
+	service.Answer(fake.RefreshRoute, reply(fmt.Sprintf("%q", refreshed)))
+}
+
+func jwt(claims string) string {
+	return "eyJhbGciOiJIUzI1NiJ9." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2lnbmF0dXJl"
+}

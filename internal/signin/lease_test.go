@@ -1,0 +1,412 @@
+package signin_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// A process that waits for another's sign-in asks the store every second after a while.
+func TestWaitingForASignInSparesTheStore(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := newHookedStore()
+		service.Fail(fake.TwoFactorRoute, lendingtest.Fault{Delay: 90 * time.Second})
+		go func() {
+			_, _, _ = takeToken(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store.TokenStore)))
+		}()
+		synctest.Wait()
+		loads := 0
+		store.before(func(_ context.Context, step string) error {
+			if step == "load" {
+				loads++
+			}
+			return nil
+		})
+		require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store))))
+		assert.InDelta(t, 95, loads, 35)
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+	})
+}
+
+// A sign-in whose lease was lost ends, also if the process has the lease again afterwards:
+// the process that had it in between may have signed in.
+func TestLeaseLostAndRegained(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := newHookedStore()
+		asked, ended := make(chan struct{}), make(chan error, 1)
+		client := fake.SignIn(t, service, func(c *lending.Credentials) {
+			c.TwoFactor = func(ctx context.Context, _ lending.Challenge) (string, error) {
+				if asked == nil {
+					return service.TwoFactorCode(lendingtest.Username), nil
+				}
+				close(asked)
+				asked = nil
+				<-ctx.Done()
+				ended <- ctx.Err()
+				return "", ctx.Err()
+			}
+		}, lending.WithTokenStore(store))
+		go func() { _ = read(t.Context(), client) }()
+		<-asked
+		store.before(func(context.Context, string) error { return errDown })
+		bubble.Elapse(10 * time.Second) // the lease ends
+		other := fake.SignIn(t, service, nil, lending.WithTokenStore(store.TokenStore))
+		require.NoError(t, read(t.Context(), other))
+		require.Empty(t, ended, "it cannot know")
+		store.before(nil)
+		bubble.Elapse(10 * time.Second)
+		require.Len(t, ended, 1)
+		require.NoError(t, read(t.Context(), client))
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute), "the token of the other process is used")
+	})
+}
+
+// When a process was killed in the middle of a sign-in the others do not wait long, and while
+// one lives that takes minutes nobody else signs in, though the store is slow and at times fails.
+func TestHolderOfTheLease(t *testing.T) {
+	t.Run("is killed", func(t *testing.T) {
+		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+			store := newHookedStore()
+			killed := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+			service.Fail(fake.LoginRoute, lendingtest.Fault{Delay: time.Hour})
+			go func() { _, _, _ = takeToken(t.Context(), killed) }()
+			bubble.Elapse(time.Second)
+			store.before(func(context.Context, string) error { return errDown }) // for it
+			_, waited, err := takeToken(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store.TokenStore)))
+			require.NoError(t, err)
+			assert.LessOrEqual(t, waited, 8*time.Second)
+		})
+	})
+	t.Run("lives", func(t *testing.T) {
+		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+			store, steps := newHookedStore(), new(atomic.Int32)
+			store.before(func(ctx context.Context, step string) error {
+				bubble.Elapse(time.Second)
+				if step == "acquire" && steps.Add(1)%3 == 2 {
+					return errDown
+				}
+				return ctx.Err()
+			})
+			service.Fail(fake.TwoFactorRoute, lendingtest.Fault{Delay: 100 * time.Second})
+			holder := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+			go func() { _, _, _ = takeToken(t.Context(), holder) }()
+			bubble.Elapse(3 * time.Second)
+			_, waited, err := takeToken(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store.TokenStore)))
+			require.NoError(t, err)
+			assert.GreaterOrEqual(t, waited, 95*time.Second)
+			assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+		})
+	})
+}
+
+// A process that stood still past the expiry of its token, as under SIGSTOP or on a
+// paused machine, gives out none that has expired: not in the instant in which it goes on.
+func TestFrozenProcess(t *testing.T) {
+	const address = "LENDING_TEST_FROZEN"
+	if url := os.Getenv(address); url != "" {
+		takeTokensUntilFrozen(url)
+		return
+	}
+	fake.NeedsControl(t)
+	const life = 3 * time.Second
+	service := lendingtest.NewServer(lendingtest.WithTokenLifetime(life))
+	defer service.Close()
+	child := exec.Command(os.Args[0], "-test.run=^TestFrozenProcess$")
+	child.Env = append(os.Environ(), address+"="+service.URL)
+	child.Stderr = os.Stderr
+	output, err := child.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
+	defer func() {
+		_ = child.Process.Kill()
+		_ = child.Wait()
+	}()
+	lines := bufio.NewScanner(output)
+	require.True(t, lines.Scan())
+	require.Equal(t, "ready", lines.Text())
+	require.NoError(t, child.Process.Signal(syscall.SIGSTOP))
+	<-time.After(life + time.Second)
+	require.NoError(t, child.Process.Signal(syscall.SIGCONT))
+	require.True(t, lines.Scan())
+	assert.Equal(t, "valid", lines.Text())
+	for lines.Scan() && lines.Text() != "PASS" {
+		assert.Equal(t, "valid", lines.Text())
+	}
+}
+
+// takeTokensUntilFrozen asks for tokens without a pause, in several threads of which one
+// goes on before any timer does, and says whether what each got after the stop was valid.
+func takeTokensUntilFrozen(url string) {
+	const threads = 8
+	runtime.GOMAXPROCS(threads)
+	client, err := lending.New(url, lending.WithCredentials(lending.Credentials{
+		Username: lendingtest.AdministratorUsername, Password: lending.NewSecret(lendingtest.AdministratorPassword),
+	}))
+	if err != nil {
+		panic(err)
+	}
+	defer client.Close()
+	if err := client.Session().SignIn(context.Background()); err != nil {
+		panic(err)
+	}
+	var over atomic.Bool
+	said := make(chan string, threads)
+	var begun sync.WaitGroup
+	begun.Add(threads)
+	for range threads {
+		go func() {
+			begun.Done()
+			said <- takeTokenAfterStop(client.Session(), &over)
+		}()
+	}
+	begun.Wait()
+	fmt.Fprintln(os.Stdout, "ready")
+	for range threads {
+		if one := <-said; one != "" {
+			fmt.Fprintln(os.Stdout, one)
+		}
+	}
+}
+
+// takeTokenAfterStop says nothing if another thread went on before this one had begun.
+func takeTokenAfterStop(session *lending.Session, over *atomic.Bool) string {
+	for before := time.Now(); !over.Load(); {
+		now := time.Now()
+		token, err := session.Token(context.Background())
+		switch gap := now.Sub(before); {
+		case err != nil:
+			over.Store(true)
+			return err.Error()
+		case now.After(token.Expires):
+			over.Store(true)
+			return "expired"
+		case gap > 2*time.Second:
+			over.Store(true)
+			return "valid"
+		}
+		before = now
+	}
+	return ""
+}
+
+// Whoever takes the lease for a refresh and dies must leave the others time for theirs.
+func TestLeaseOfARefreshIsShort(t *testing.T) {
+	const life = 20 * time.Second // it is used for 18 s
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := &leases{TokenStore: lending.NewMemoryTokenStore()}
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		require.NoError(t, read(t.Context(), client))
+		store.longest.Store(0)
+		bubble.Elapse(16 * time.Second)
+		require.NoError(t, read(t.Context(), client))
+		synctest.Wait()
+		assert.Equal(t, 1, service.Arrived(fake.RefreshRoute))
+		assert.LessOrEqual(t, time.Duration(store.longest.Load()), time.Second/2)
+	}, lendingtest.WithTokenLifetime(life))
+}
+
+// A store that has lost everything must not give out fences below those of before.
+func TestFencesComeFromTheClock(t *testing.T) {
+	eachStore(t, func(t *testing.T, store lending.TokenStore) {
+		bubble.Elapse(time.Second)
+		fence, err := store.Acquire(t.Context(), "a", time.Minute)
+		require.NoError(t, err)
+		assert.Equal(t, time.Now().UnixMicro(), fence)
+		require.NoError(t, store.Release(t.Context(), "a"))
+		next, err := store.Acquire(t.Context(), "b", time.Minute)
+		require.NoError(t, err)
+		assert.Equal(t, fence+1, next)
+	})
+}
+
+// Of two tokens that were got with the store that of the later lease is the newer, also if
+// the clock of whoever got it is behind.
+func TestLaterLeaseWinsWhateverTheClocksSay(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store, other := lending.NewMemoryTokenStore(), lending.NewMemoryTokenStore()
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		require.NoError(t, read(t.Context(), client))
+		bubble.Elapse(time.Minute)
+		behind, _, err := takeToken(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(other)))
+		require.NoError(t, err)
+		later, err := other.Load(t.Context())
+		require.NoError(t, err)
+		later.Data = lending.NewSecret(string(ahead(t, []byte(later.Data.Reveal()), -5*time.Minute, "issued", "expires")))
+		require.NoError(t, store.Save(t.Context(), later))
+		bubble.Elapse(50 * time.Minute)
+		require.NoError(t, read(t.Context(), client)) // looks into the store before it refreshes
+		synctest.Wait()
+		got, _, err := takeToken(t.Context(), client)
+		require.NoError(t, err)
+		assert.Equal(t, behind.Value.Reveal(), got.Value.Reveal())
+	})
+}
+
+// A process that stood still between taking the lease and its request may ask for a token when
+// another process has the lease already. The token of the later lease wins in the store and in
+// both processes, though the other token is the younger one, and whichever is kept first.
+func TestTokenAskedForAfterTheLeaseWasLost(t *testing.T) {
+	for _, first := range []string{"earlier lease", "later lease"} {
+		t.Run(first+" keeps its token first", func(t *testing.T) {
+			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+				shared := lending.NewMemoryTokenStore()
+				stopped, keeping := newHookedStore(), newHookedStore()
+				stopped.TokenStore, keeping.TokenStore = shared, shared
+				var resumed chan struct{}
+				slow := fake.SignIn(t, service, nil, lending.WithTokenStore(stopped), lending.WithHTTPClient(&http.Client{
+					Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+						if resumed != nil && strings.HasSuffix(r.URL.Path, "/refresh-token") {
+							<-resumed
+						}
+						return service.Transport().RoundTrip(r)
+					}),
+				}))
+				fast := fake.SignIn(t, service, nil, lending.WithTokenStore(keeping))
+				require.NoError(t, read(t.Context(), slow))
+				require.NoError(t, read(t.Context(), fast))
+				bubble.Elapse(45*time.Second + 100*time.Millisecond)
+
+				resumed = make(chan struct{})
+				require.NoError(t, read(t.Context(), slow)) // it has the lease, and stands still
+				synctest.Wait()
+				stopped.before(func(context.Context, string) error {
+					<-resumed
+					return nil
+				})
+				kept := make(chan struct{})
+				keeping.before(func(_ context.Context, step string) error {
+					if step == "save" {
+						<-kept
+					}
+					return nil
+				})
+				for service.Arrived(fake.RefreshRoute) == 0 { // the lease ends
+					require.NoError(t, read(t.Context(), fast))
+					bubble.Elapse(100 * time.Millisecond)
+				}
+				later, _, err := takeToken(t.Context(), fast)
+				require.NoError(t, err)
+				if first == "later lease" {
+					close(kept)
+					synctest.Wait()
+				}
+				bubble.Elapse(time.Second)
+				close(resumed)
+				synctest.Wait()
+				require.Equal(t, 2, service.Arrived(fake.RefreshRoute))
+				if first == "earlier lease" {
+					close(kept)
+					synctest.Wait()
+				}
+				fresh, _, err := takeToken(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(shared)))
+				require.NoError(t, err)
+				assert.Equal(t, later.Value.Reveal(), fresh.Value.Reveal())
+				meet := false
+				for range 60 { // until it is time to refresh
+					bubble.Elapse(time.Second)
+					a, _, err := takeToken(t.Context(), slow)
+					require.NoError(t, err)
+					b, _, err := takeToken(t.Context(), fast)
+					require.NoError(t, err)
+					meet = meet || a.Value.Reveal() == b.Value.Reveal()
+				}
+				assert.True(t, meet, "both have the token of the later lease, or one that came of it")
+				assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+			}, lendingtest.WithTokenLifetime(time.Minute))
+		})
+	}
+}
+
+// A holder that stands still loses its lease, and what it saves afterwards is refused.
+func TestFrozenHolder(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		shared := lending.NewMemoryTokenStore()
+		store := &faultyStore{TokenStore: shared}
+		slow := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		fast := fake.SignIn(t, service, nil, lending.WithTokenStore(shared))
+		require.NoError(t, read(t.Context(), slow))
+		require.NoError(t, read(t.Context(), fast))
+		bubble.Elapse(50*time.Minute + time.Second)
+
+		frozen := make(chan struct{})
+		service.Fail(fake.RefreshRoute, lendingtest.Fault{Reached: func() { store.frozen.Store(&frozen) }})
+		require.NoError(t, read(t.Context(), slow)) // has refreshed, and cannot save
+		synctest.Wait()
+		require.NoError(t, read(t.Context(), fast), "finds the lease held, and goes on")
+		synctest.Wait()
+		assert.Equal(t, 1, service.Arrived(fake.RefreshRoute))
+		for range 4 * 60 { // the lease ends
+			require.NoError(t, read(t.Context(), fast))
+			bubble.Elapse(time.Second)
+		}
+		assert.Equal(t, 2, service.Arrived(fake.RefreshRoute))
+		before, err := shared.Load(t.Context())
+		require.NoError(t, err)
+		b, _, err := takeToken(t.Context(), fast)
+		require.NoError(t, err)
+		store.frozen.Store(nil)
+		close(frozen)
+		synctest.Wait()
+		after, err := shared.Load(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, before, after)
+		bubble.Elapse(50 * time.Minute)
+		require.NoError(t, read(t.Context(), slow))
+		synctest.Wait()
+		a, _, err := takeToken(t.Context(), slow)
+		require.NoError(t, err)
+		assert.Equal(t, b.Value.Reveal(), a.Value.Reveal(), "the slow one takes the newer token when its own is due")
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+	})
+}
+
+func TestTokenThatCameBeforeTheLease(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		shared := lending.NewMemoryTokenStore()
+		fast := fake.SignIn(t, service, nil, lending.WithTokenStore(shared))
+		store := &lateStore{shared, func() { assert.NoError(t, read(t.Context(), fast)) }}
+		require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store))))
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+	})
+}
+
+// What a process does under a lease ends when another process has it.
+func TestLostLeaseEndsTheWork(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := &stolenStore{TokenStore: lending.NewMemoryTokenStore()}
+		ended := make(chan time.Time, 1)
+		client := fake.SignIn(t, service, func(c *lending.Credentials) {
+			c.TwoFactor = func(ctx context.Context, _ lending.Challenge) (string, error) {
+				store.stolen.Store(true)
+				<-ctx.Done()
+				ended <- time.Now()
+				return "", ctx.Err()
+			}
+		}, lending.WithTokenStore(store))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		start := time.Now()
+		require.ErrorIs(t, read(ctx, client), context.DeadlineExceeded)
+		assert.LessOrEqual(t, (<-ended).Sub(start), 6*time.Second)
+	})
+}

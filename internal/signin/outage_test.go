@@ -1,0 +1,205 @@
+package signin_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/race"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// A store that is away is asked every second at first and every five seconds later.
+func TestStoreIsAskedLessAndLess(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := newHookedStore()
+		loads := 0
+		store.before(func(context.Context, string) error { loads++; return errDown })
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		for start := time.Now(); time.Since(start) < time.Minute; bubble.Elapse(50 * time.Millisecond) {
+			require.Error(t, read(t.Context(), client))
+		}
+		assert.InDelta(t, 14, loads, 1) // after 0, 1, 3, 7, 12 … s
+	})
+}
+
+// While the store hangs each session refreshes by itself, however shortly a token lives.
+func TestStoreHangs(t *testing.T) {
+	lives := []time.Duration{20 * time.Second, 10 * time.Minute, 5 * time.Second, time.Minute, 3 * time.Minute, time.Hour}
+	if race.Enabled {
+		lives = lives[:2]
+	}
+	for _, life := range lives {
+		for _, deaf := range []bool{false, true} {
+			for _, from := range []string{"load", "acquire", "release"} {
+				t.Run(fmt.Sprint(life, from, map[bool]string{true: " deaf"}[deaf]), func(t *testing.T) {
+					fake.InBubble(t, func(t *testing.T,
+						service *lendingtest.Service) {
+						useHangingStore(t, service, life, deaf, from)
+					},
+						lendingtest.WithTokenLifetime(life))
+				})
+			}
+		}
+	}
+}
+
+// useHangingStore has a store that hangs from a step on, with a deaf ear for its context.
+func useHangingStore(t *testing.T, service *lendingtest.Service, life time.Duration, deaf bool, from string) {
+	t.Helper()
+	store := newHookedStore()
+	var clients []*lending.Client
+	for range 3 {
+		clients = append(clients, fake.SignIn(t, service, nil, lending.WithTokenStore(store)))
+	}
+	service.Fail(fake.RefreshRoute, lendingtest.Fault{Delay: min(life/40, 10*time.Second), Times: -1})
+	use := func(lives int) {
+		for range lives * 60 {
+			for _, client := range clients {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+				require.NoError(t, read(ctx, client))
+				cancel()
+			}
+			bubble.Elapse(life / 60)
+		}
+	}
+	for _, client := range clients {
+		require.NoError(t, read(t.Context(), client))
+	}
+	back := make(chan struct{})
+	comeBack := sync.OnceFunc(func() { close(back) })
+	defer comeBack() // Close waits for it
+	store.before(func(ctx context.Context, step string) error {
+		switch {
+		case from == "acquire" && step == "load", from == "release" && step != "release":
+			return nil
+		case deaf:
+			<-back
+		default:
+			<-ctx.Done()
+		}
+		return ctx.Err()
+	})
+	use(3)
+	store.before(nil)
+	comeBack()
+	use(2)
+	assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+	for _, request := range service.Requests() {
+		require.NotEqual(t, http.StatusUnauthorized, request.Status)
+	}
+}
+
+// The pause that a failing store has caused ends with the first success.
+func TestPauseOfTheStoreEndsWithASuccess(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := &faultyStore{TokenStore: lending.NewMemoryTokenStore()}
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		store.down.Store(true)
+		require.Error(t, read(t.Context(), client))
+		store.down.Store(false)
+		require.ErrorContains(t, read(t.Context(), client), "not tried again before")
+		require.NoError(t, client.Session().SignIn(t.Context()))
+		got, _, err := takeToken(t.Context(), client)
+		require.NoError(t, err)
+		client.Session().Invalidate(got)
+		_, waited, err := takeToken(t.Context(), client)
+		require.NoError(t, err)
+		assert.Zero(t, waited)
+	})
+}
+
+func TestStoreIsDown(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := &faultyStore{TokenStore: lending.NewMemoryTokenStore()}
+		first := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		second := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		require.NoError(t, read(t.Context(), first))
+		require.NoError(t, read(t.Context(), second))
+		store.down.Store(true)
+		for range 3 * 60 {
+			require.NoError(t, read(t.Context(), first))
+			require.NoError(t, read(t.Context(), second))
+			bubble.Elapse(time.Minute)
+			if time.Since(service.Requests()[0].Time) == 50*time.Minute {
+				assert.Zero(t, service.Arrived(fake.RefreshRoute), "there is hope that the store comes back")
+			}
+		}
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+		assert.Equal(t, 6, service.Arrived(fake.RefreshRoute), "each its own, at the last moment")
+
+		store.down.Store(false)
+		for range 60 {
+			require.NoError(t, read(t.Context(), first))
+			require.NoError(t, read(t.Context(), second))
+			bubble.Elapse(time.Minute)
+		}
+		assert.InDelta(t, 7, service.Arrived(fake.RefreshRoute), 1, "shared again")
+		a, _, err := takeToken(t.Context(), first)
+		require.NoError(t, err)
+		b, _, err := takeToken(t.Context(), second)
+		require.NoError(t, err)
+		assert.Equal(t, a.Value.Reveal(), b.Value.Reveal())
+	})
+}
+
+func TestNobodySignsInWithoutTheStore(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := &faultyStore{TokenStore: lending.NewMemoryTokenStore()}
+		store.down.Store(true)
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		err := read(t.Context(), client)
+		require.ErrorIs(t, err, errDown)
+		require.ErrorContains(t, err, "token store")
+		require.Error(t, read(t.Context(), client))
+		assert.Zero(t, service.Arrived(fake.LoginRoute))
+		require.NoError(t, client.Session().SignIn(t.Context()), "unless somebody asks for it")
+		require.NoError(t, read(t.Context(), client))
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+	})
+}
+
+func TestStoreErrorsAreTold(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		for cause, text := range map[error]string{
+			&fs.PathError{Op: "open", Path: "hush", Err: fs.ErrNotExist}:   "no such file or directory",
+			&fs.PathError{Op: "open", Path: "hush", Err: fs.ErrPermission}: "permission denied",
+		} {
+			store := brokenStore{lending.NewMemoryTokenStore(), cause}
+			err := read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store)))
+			require.ErrorContains(t, err, "the token store: "+text)
+			assert.NotContains(t, err.Error(), "hush")
+		}
+	})
+}
+
+// The pause for the store must not be the one that spares a person messages.
+func TestStoreComesBack(t *testing.T) {
+	for down := range 12 {
+		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+			store := &faultyStore{TokenStore: lending.NewMemoryTokenStore()}
+			store.down.Store(true)
+			client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+			for range 600 + 7*down {
+				require.Error(t, read(t.Context(), client))
+				bubble.Elapse(time.Second)
+			}
+			store.down.Store(false)
+			start := time.Now()
+			for read(t.Context(), client) != nil {
+				bubble.Elapse(time.Second)
+			}
+			assert.LessOrEqual(t, time.Since(start), 6*time.Second)
+		})
+	}
+}

@@ -1,0 +1,183 @@
+package signin_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// breaking is a logger's handler that breaks.
+type breaking struct{ slog.Handler }
+
+func (b breaking) Enabled(context.Context, slog.Level) bool { return true }
+
+func (b breaking) Handle(context.Context, slog.Record) error { panic("never seen") }
+
+// What breaks in a goroutine of the session's must not end the process.
+func TestFunctionsOfTheCallerBreak(t *testing.T) {
+	broken := new(atomic.Bool)
+	for how, end := range map[string]func(){"panics": func() { panic("hush") }, "exits": runtime.Goexit} {
+		strike := func() {
+			if broken.Load() {
+				end()
+			}
+		}
+		inStep := func(name string) func(*hookedStore) []lending.Option {
+			return func(store *hookedStore) []lending.Option {
+				store.before(func(_ context.Context, step string) error {
+					if step == name {
+						strike()
+					}
+					return nil
+				})
+				return nil
+			}
+		}
+		for what, set := range map[string]func(*hookedStore) []lending.Option{
+			"loading": inStep("load"), "saving": inStep("save"), "acquiring": inStep("acquire"), "releasing": inStep("release"),
+			"observer": func(*hookedStore) []lending.Option {
+				return []lending.Option{lending.WithObserver(func(context.Context, lending.Attempt) { strike() })}
+			},
+			"begin": func(*hookedStore) []lending.Option {
+				return []lending.Option{lending.WithCallObserver(func(context.Context, lending.Call) (context.Context,
+					func(lending.Call)) {
+					strike()
+					return nil, nil //nolint:nilnil // both may be nil
+				})}
+			},
+			"end": func(*hookedStore) []lending.Option {
+				return []lending.Option{lending.WithCallObserver(func(context.Context, lending.Call) (context.Context,
+					func(lending.Call)) {
+					return nil, func(lending.Call) { strike() } //nolint:nilnil // it may be nil
+				})}
+			},
+		} {
+			t.Run(what+" "+how, func(t *testing.T) {
+				fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+					store := newHookedStore()
+					client := fake.SignIn(t, service, nil, append(set(store), lending.WithTokenStore(store))...)
+					broken.Store(true)
+					_, _, err := takeToken(t.Context(), client)
+					if what == "saving" || what == "releasing" {
+						require.NoError(t, err, "there is a token all the same")
+					} else {
+						var panicked *lending.PanicError
+						require.Equal(t, how == "panics", errors.As(err, &panicked))
+						require.Error(t, err)
+						require.NotContains(t, err.Error(), "hush")
+						if how == "panics" {
+							require.ErrorContains(t, err, "panic with a string")
+							require.Equal(t, "hush", panicked.Value)
+							require.Contains(t, string(panicked.Stack), "panic_test.go")
+						}
+					}
+					broken.Store(false)
+					bubble.Elapse(10 * time.Second)
+					require.NoError(t, read(t.Context(), client))
+
+					bubble.Elapse(51 * time.Minute)
+					broken.Store(true)
+					_, _, err = takeToken(t.Context(), client) // refreshes in the background
+					require.NoError(t, err)
+					synctest.Wait()
+					broken.Store(false)
+					for range 60 {
+						require.NoError(t, read(t.Context(), client))
+						bubble.Elapse(time.Minute)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestLoggerBreaksInTheBackground(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := newHookedStore()
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		require.NoError(t, read(t.Context(), client))
+		logging := fake.SignIn(t, service, nil, lending.WithTokenStore(store), lending.WithLogger(slog.New(breaking{})))
+		_, _, err := takeToken(t.Context(), logging)
+		require.NoError(t, err)
+		bubble.Elapse(51 * time.Minute)
+		store.before(func(context.Context, string) error { return errDown })
+		_, _, err = takeToken(t.Context(), logging)
+		require.NoError(t, err)
+		synctest.Wait() // it has reported that the store is down
+		store.before(nil)
+	})
+}
+
+// A function that ends its goroutine after a code was sent must not cause one more for every call.
+func TestCallbackExits(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, func(c *lending.Credentials) {
+			c.TwoFactor = func(context.Context, lending.Challenge) (string, error) { runtime.Goexit(); return "", nil }
+		})
+		for range 60 {
+			require.Error(t, read(t.Context(), client))
+			bubble.Elapse(time.Second)
+		}
+		assert.LessOrEqual(t, len(service.Sent()), 4)
+	})
+}
+
+// panicsWhenAsked is the error of a store that returns a nil pointer as an error: errors.Is
+// and errors.As of it panic.
+type panicsWhenAsked struct{ cause error }
+
+func (e *panicsWhenAsked) Error() string { return e.cause.Error() }
+
+func (e *panicsWhenAsked) Unwrap() error { return e.cause }
+
+func TestStoreWhoseErrorPanicsWhileALeaseIsProlonged(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store, acquired := newHookedStore(), 0
+		store.before(func(_ context.Context, step string) error {
+			if step == "acquire" {
+				if acquired++; acquired > 1 {
+					var none *panicsWhenAsked
+					return none
+				}
+			}
+			return nil
+		})
+		service.Fail(fake.LoginRoute, lendingtest.Fault{Delay: 5 * time.Second})
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		require.NoError(t, read(t.Context(), client))
+		assert.Greater(t, acquired, 1)
+	})
+}
+
+func TestPanicInTheCallback(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		panics := true
+		client := fake.SignIn(t, service, func(c *lending.Credentials) {
+			ask := c.TwoFactor
+			c.TwoFactor = func(ctx context.Context, challenge lending.Challenge) (string, error) {
+				if panics {
+					panics = false
+					panic("hush")
+				}
+				return ask(ctx, challenge)
+			}
+		})
+		err := read(t.Context(), client)
+		require.ErrorContains(t, err, "panic")
+		assert.NotContains(t, err.Error(), "hush")
+		require.NoError(t, read(t.Context(), client))
+	})
+}

@@ -1,0 +1,245 @@
+package signin_test
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// A token that was got without the store stays, though the store has an older one.
+func TestTokenOfALoneSignInStays(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		shared := lending.NewMemoryTokenStore()
+		store := &faultyStore{TokenStore: shared}
+		require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(shared))))
+		old, err := shared.Load(t.Context())
+		require.NoError(t, err)
+		bubble.Elapse(5 * time.Minute)
+
+		store.down.Store(true)
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		require.NoError(t, client.Session().SignIn(t.Context()))
+		store.down.Store(false)
+		bubble.Elapse(51 * time.Minute) // it is due, and the older one may still be used
+		_, _, err = takeToken(t.Context(), client)
+		require.NoError(t, err)
+		synctest.Wait()
+		got, _, err := takeToken(t.Context(), client)
+		require.NoError(t, err)
+		assert.NotContains(t, old.Data.Reveal(), got.Value.Reveal())
+		assert.Equal(t, 1, service.Arrived(fake.RefreshRoute))
+		kept, err := shared.Load(t.Context())
+		require.NoError(t, err)
+		assert.Contains(t, kept.Data.Reveal(), got.Value.Reveal(), "from now on all have it")
+	})
+}
+
+func TestTokenOfALoneRefreshStays(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		shared := lending.NewMemoryTokenStore()
+		store := &faultyStore{TokenStore: shared}
+		alone := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		other := fake.SignIn(t, service, nil, lending.WithTokenStore(shared))
+		require.NoError(t, read(t.Context(), alone))
+		require.NoError(t, read(t.Context(), other))
+		store.down.Store(true)
+		bubble.Elapse(55 * time.Minute)
+		require.NoError(t, read(t.Context(), other)) // refreshes, under a later lease
+		synctest.Wait()
+		theirs, _, err := takeToken(t.Context(), other)
+		require.NoError(t, err)
+		for range 4 * 12 {
+			require.NoError(t, read(t.Context(), alone))
+			bubble.Elapse(5 * time.Second)
+		}
+		require.Equal(t, 2, service.Arrived(fake.RefreshRoute))
+		store.down.Store(false)
+		bubble.Elapse(50 * time.Minute)
+		_, _, err = takeToken(t.Context(), alone)
+		require.NoError(t, err)
+		synctest.Wait()
+		got, _, err := takeToken(t.Context(), alone)
+		require.NoError(t, err)
+		assert.NotEqual(t, theirs.Value.Reveal(), got.Value.Reveal())
+		assert.Equal(t, 3, service.Arrived(fake.RefreshRoute))
+	})
+}
+
+// Nothing of a session goes on after Close: the token that it has may be used, and is not refreshed.
+func TestNothingIsRefreshedAfterClose(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		require.NoError(t, read(t.Context(), client))
+		require.NoError(t, client.Close())
+		bubble.Elapse(51 * time.Minute)
+		require.NoError(t, read(t.Context(), client))
+		synctest.Wait()
+		assert.Zero(t, service.Arrived(fake.RefreshRoute))
+	})
+}
+
+func TestKeepaliveSeesASignIn(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		go func() { _ = client.Session().Keepalive(t.Context()) }()
+		synctest.Wait()
+		require.NoError(t, read(t.Context(), client))
+		bubble.Elapse(10 * time.Minute)
+		require.NoError(t, read(t.Context(), client))
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+	}, lendingtest.WithTokenLifetime(30*time.Second))
+}
+
+func TestTokenIsRefreshedAheadOfExpiry(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		for range 24 * 60 {
+			require.NoError(t, read(t.Context(), client))
+			bubble.Elapse(time.Minute)
+		}
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute), "one code for a whole day")
+		assert.InDelta(t, 32, service.Arrived(fake.RefreshRoute), 4)
+		for _, request := range service.Requests() {
+			assert.NotEqual(t, http.StatusUnauthorized, request.Status)
+		}
+	})
+}
+
+func TestNobodyWaitsForARefresh(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		first, _, err := takeToken(t.Context(), client)
+		require.NoError(t, err)
+		bubble.Elapse(50*time.Minute + time.Second)
+		service.Fail(fake.RefreshRoute, lendingtest.Fault{Delay: 20 * time.Second})
+		var lost, blocked atomic.Int32
+		var all sync.WaitGroup
+		for range 1000 {
+			all.Go(func() {
+				start := time.Now()
+				if read(t.Context(), client) != nil {
+					lost.Add(1)
+				}
+				if time.Since(start) > 0 {
+					blocked.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		assert.Zero(t, lost.Load())
+		assert.Zero(t, blocked.Load())
+		bubble.Elapse(time.Minute)
+		assert.Equal(t, 1, service.Arrived(fake.RefreshRoute))
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+		second, _, err := takeToken(t.Context(), client)
+		require.NoError(t, err)
+		assert.NotEqual(t, first.Value.Reveal(), second.Value.Reveal())
+	})
+}
+
+func TestFailedRefreshIsRateLimited(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		service.Fail(fake.RefreshRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable, Times: -1})
+		for range 6 * 61 {
+			require.NoError(t, read(t.Context(), client))
+			bubble.Elapse(10 * time.Second)
+		}
+		assert.InDelta(t, 20, service.Arrived(fake.RefreshRoute), 10, "in up to 20 minutes")
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute), "past expiry comes a new sign-in")
+	})
+}
+
+func TestRateLimitedRefreshWaits(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		service.Fail(fake.RefreshRoute, lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: 9 * time.Minute})
+		for range 6 * 58 {
+			require.NoError(t, read(t.Context(), client))
+			bubble.Elapse(10 * time.Second)
+		}
+		var at []time.Time
+		for _, request := range service.Requests() {
+			if request.Route == fake.RefreshRoute {
+				at = append(at, request.Time)
+			}
+		}
+		require.GreaterOrEqual(t, len(at), 1)
+		if len(at) > 1 {
+			assert.GreaterOrEqual(t, at[1].Sub(at[0]), 9*time.Minute)
+		}
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+	})
+}
+
+func TestExpiredTokenIsNotUsed(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		service.Fail(fake.RefreshRoute,
+			lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: 2 * time.Hour, Times: -1})
+		for range 6 * 70 {
+			require.NoError(t, read(t.Context(), client))
+			bubble.Elapse(10 * time.Second)
+		}
+		assert.Equal(t, 1, service.Arrived(fake.RefreshRoute))
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
+		for _, request := range service.Requests() {
+			assert.NotEqual(t, http.StatusUnauthorized, request.Status)
+		}
+	})
+}
+
+func TestKeepalive(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		ended := make(chan error, 2)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { ended <- client.Session().Keepalive(ctx) }()
+		bubble.Elapse(time.Hour)
+		assert.Zero(t, service.Arrived(fake.LoginRoute), "it never signs in")
+		require.NoError(t, read(t.Context(), client))
+		bubble.Elapse(48 * time.Hour)
+		require.NoError(t, read(t.Context(), client))
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+
+		go func() { ended <- client.Session().Keepalive(t.Context()) }()
+		synctest.Wait()
+		require.NoError(t, client.Close())
+		require.Error(t, <-ended)
+		before := len(service.Requests())
+		bubble.Elapse(48 * time.Hour)
+		assert.Len(t, service.Requests(), before, "nothing runs after Close")
+	})
+}
+
+func TestCloseEndsARefresh(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		require.NoError(t, read(t.Context(), client))
+		service.Fail(fake.RefreshRoute, lendingtest.Fault{Delay: time.Hour})
+		bubble.Elapse(51 * time.Minute)
+		require.NoError(t, read(t.Context(), client))
+		synctest.Wait()
+		require.NoError(t, client.Close())
+		bubble.Elapse(3 * time.Minute)
+		require.NoError(t, read(t.Context(), client), "the token is still good")
+		bubble.Elapse(time.Hour)
+		require.Error(t, read(t.Context(), client))
+		assert.Equal(t, 1, service.Arrived(fake.RefreshRoute))
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+	})
+}

@@ -1,0 +1,299 @@
+package signin_test
+
+import (
+	"context"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// None of several tokens that were refused comes back out of a store that kept one.
+func TestRefusedTokensDoNotComeBack(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := &faultyStore{TokenStore: lending.NewMemoryTokenStore()}
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		first, _, err := takeToken(t.Context(), client)
+		require.NoError(t, err)
+		store.down.Store(true)
+		client.Session().Invalidate(first)
+		require.NoError(t, client.Session().SignIn(t.Context()))
+		second, _, err := takeToken(t.Context(), client)
+		require.NoError(t, err)
+		client.Session().Invalidate(second)
+		store.down.Store(false)
+		third, _, err := takeToken(t.Context(), client)
+		require.NoError(t, err)
+		assert.NotEqual(t, first.Value.Reveal(), third.Value.Reveal())
+		assert.Equal(t, 3, service.Arrived(fake.LoginRoute))
+	})
+}
+
+// A token can be refused before the store has it. Nobody waits for a refresh, who would sign
+// in anew and so replace the refused token.
+func TestTokenIsRefusedBeforeItWasKept(t *testing.T) {
+	for _, got := range []string{"by a sign-in", "by a refresh"} {
+		t.Run(got, func(t *testing.T) {
+			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+				store := newHookedStore()
+				client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+				if got == "by a refresh" {
+					require.NoError(t, read(t.Context(), client))
+					bubble.Elapse(50 * time.Minute)
+				}
+				ready := make(chan struct{})
+				store.before(func(_ context.Context, step string) error {
+					if step == "save" {
+						<-ready
+					}
+					return nil
+				})
+				go func() { _, _, _ = takeToken(t.Context(), client) }()
+				synctest.Wait()
+				refused, _, err := takeToken(t.Context(), client)
+				require.NoError(t, err)
+				client.Session().Invalidate(refused)
+				close(ready)
+				synctest.Wait()
+				next, _, err := takeToken(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store)))
+				require.NoError(t, err)
+				assert.NotEqual(t, refused.Value.Reveal(), next.Value.Reveal())
+			})
+		})
+	}
+}
+
+func TestRefusedTokenIsRemembered(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := &faultyStore{TokenStore: lending.NewMemoryTokenStore()}
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		first, _, err := takeToken(t.Context(), client)
+		require.NoError(t, err)
+		store.down.Store(true) // it keeps the token
+		client.Session().Invalidate(first)
+		store.down.Store(false)
+		second, _, err := takeToken(t.Context(), client)
+		require.NoError(t, err)
+		assert.NotEqual(t, first.Value.Reveal(), second.Value.Reveal())
+	})
+}
+
+// A token that is refused to several processes is one failure, not one for each.
+func TestRefusalIsCountedOnce(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := lending.NewMemoryTokenStore()
+		first := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		second := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		for range 3 {
+			require.NoError(t, read(t.Context(), first))
+			require.NoError(t, read(t.Context(), second))
+			bubble.Elapse(16 * time.Second) // the token is due to be refreshed
+			service.RevokeTokens()
+			token, _, err := takeToken(t.Context(), first)
+			require.NoError(t, err)
+			first.Session().Invalidate(token)
+			_, _, err = takeToken(t.Context(), second) // begins to refresh, and looks into the store before
+			require.NoError(t, err)
+			synctest.Wait()
+			first, second = second, first
+		}
+		require.NoError(t, read(t.Context(), first))
+		require.NoError(t, read(t.Context(), second))
+	}, lendingtest.WithTokenLifetime(20*time.Second))
+}
+
+func TestRefusedTokenIsClearedWhileTheClientCloses(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := newHookedStore()
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		got, _, err := takeToken(t.Context(), client)
+		require.NoError(t, err)
+		store.before(slowly)
+		go client.Session().Invalidate(got)
+		synctest.Wait()
+		require.NoError(t, client.Close())
+		kept, err := store.TokenStore.Load(t.Context())
+		require.NoError(t, err)
+		assert.NotContains(t, kept.Data.Reveal(), got.Value.Reveal())
+	})
+}
+
+func TestTokenThatEndsBeforeItIsShared(t *testing.T) {
+	for name, end := range map[string]func(*lendingtest.Service){
+		"refused": (*lendingtest.Service).RevokeTokens,
+		"expired": func(*lendingtest.Service) { bubble.Elapse(2 * time.Second) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+				client := fake.SignIn(t, service, nil,
+					lending.WithTokenStore(&lateKeeper{lending.NewMemoryTokenStore(), 4 * time.Second}))
+				given := make(chan lending.Token, 1)
+				go func() {
+					token, err := client.Session().Token(t.Context())
+					assert.NoError(t, err)
+					assert.True(t, token.Expires.After(time.Now()), "given out after its end")
+					given <- token
+				}()
+				synctest.Wait() // it has a token, which is not kept yet
+				end(service)
+				require.NoError(t, read(t.Context(), client), "not sent again once it was refused")
+				now, _, err := takeToken(t.Context(), client)
+				require.NoError(t, err)
+				assert.Equal(t, now.Value.Reveal(), (<-given).Value.Reveal())
+				assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
+			}, lendingtest.WithTokenLifetime(2*time.Second))
+		})
+	}
+}
+
+// A service whose tokens never live until they are given out is not asked again and again.
+func TestTokensThatAlwaysEndBeforeTheyAreShared(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil,
+			lending.WithHTTPClient(&http.Client{Transport: slowAnswers{service.Transport(), 2 * time.Second}}))
+		for start := time.Now(); time.Since(start) < time.Minute; bubble.Elapse(10 * time.Millisecond) {
+			require.ErrorContains(t, read(t.Context(), client), "its token is of no use any more")
+		}
+		assert.LessOrEqual(t, service.Arrived(fake.LoginRoute), 10)
+	}, lendingtest.WithTokenLifetime(time.Second))
+}
+
+// Processes that live for one call each must not find the refused token again.
+func TestRefusedTokenLeavesTheStore(t *testing.T) {
+	for name, end := range map[string]func(*lending.Client){
+		"closed": func(c *lending.Client) { _ = c.Close() },
+		"exits":  func(*lending.Client) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+				path := filepath.Join(t.TempDir(), "token")
+				mutate := func() error {
+					client := fake.SignIn(t, service, nil, lending.WithTokenStore(fileStore(t, path)))
+					defer end(client)
+					return client.Applications.Cancel(t.Context(), catalog.Application)
+				}
+				require.NotErrorIs(t, mutate(), lending.ErrUnauthorized)
+				service.RevokeTokens()
+				require.ErrorIs(t, mutate(), lending.ErrUnauthorized)
+				for range 3 {
+					require.NotErrorIs(t, mutate(), lending.ErrUnauthorized)
+					bubble.Elapse(time.Minute)
+				}
+				assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
+			})
+		})
+	}
+}
+
+// A refusal of an old token must not clear the newer one of another process.
+func TestRefusedTokenDoesNotTakeANewerOneAlong(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := lending.NewMemoryTokenStore()
+		first := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		second := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		old, _, err := takeToken(t.Context(), first)
+		require.NoError(t, err)
+		require.NoError(t, read(t.Context(), second))
+		service.RevokeTokens()
+		require.NoError(t, read(t.Context(), second), "signs in anew")
+		first.Session().Invalidate(old)
+		third := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		require.NoError(t, read(t.Context(), third))
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
+	})
+}
+
+func TestSameRefusalOfManyCalls(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		require.NoError(t, read(t.Context(), client))
+		before := service.Arrived(fake.ListRoute)
+		service.RevokeTokens()
+		together := make(chan struct{})
+		service.Fail(fake.ListRoute, lendingtest.Fault{Until: together, Times: 50})
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() { assert.NoError(t, read(t.Context(), client)) })
+		}
+		synctest.Wait()
+		close(together)
+		all.Wait()
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute), "one sign-in more")
+		assert.Equal(t, before+100, service.Arrived(fake.ListRoute), "each read once more")
+	})
+}
+
+func TestSameRefusalOfManyMutations(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		require.NoError(t, read(t.Context(), client))
+		service.RevokeTokens()
+		together := make(chan struct{})
+		service.Fail(fake.CreateRoute, lendingtest.Fault{Until: together, Times: 50})
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				_, err := client.Applications.CreateCustomer(t.Context(), fake.Ada())
+				assert.ErrorIs(t, err, lending.ErrUnauthorized)
+				assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
+			})
+		}
+		synctest.Wait()
+		close(together)
+		all.Wait()
+		assert.Equal(t, 50, service.Arrived(fake.CreateRoute), "none is sent twice")
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute), "nobody has asked for a token since")
+		require.NoError(t, read(t.Context(), client))
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
+	})
+}
+
+// A refusal that arrives late is of a token that nobody uses any more.
+func TestLateRefusal(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := &faultyStore{TokenStore: lending.NewMemoryTokenStore()}
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		old, _, err := takeToken(t.Context(), client)
+		require.NoError(t, err)
+		for i := range 10 {
+			client.Session().Invalidate(old)
+			fresh, waited, err := takeToken(t.Context(), client)
+			require.NoError(t, err)
+			assert.Zero(t, waited, "the lease was given back, and refusals now and then are not held against anybody")
+			store.down.Store(true) // the session's own memory must do
+			client.Session().Invalidate(old)
+			again, _, err := takeToken(t.Context(), client)
+			require.NoError(t, err)
+			store.down.Store(false)
+			assert.Equal(t, fresh.Value.Reveal(), again.Value.Reveal())
+			assert.Equal(t, i+2, service.Arrived(fake.LoginRoute))
+			old = fresh
+			bubble.Elapse(2 * time.Minute)
+		}
+	})
+}
+
+// A service that refuses every token must not make the client send a code for each call.
+func TestEveryTokenIsRefused(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		service.Fail(fake.ListRoute, lendingtest.Fault{Status: http.StatusUnauthorized, Times: -1})
+		for range 600 {
+			require.Error(t, read(t.Context(), client))
+			bubble.Elapse(100 * time.Millisecond)
+		}
+		assert.LessOrEqual(t, service.Arrived(fake.LoginRoute), 12, "sign-ins in a minute")
+		assert.GreaterOrEqual(t, service.Arrived(fake.LoginRoute), 3)
+	})
+}

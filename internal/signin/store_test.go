@@ -1,0 +1,294 @@
+package signin_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/lendingtest/storetest"
+)
+
+// A process that hangs with the file locked must not hang the others.
+func TestFileStoreIsLocked(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		path := filepath.Join(t.TempDir(), "token")
+		lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+		require.NoError(t, err)
+		defer lock.Close()
+		require.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
+
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(fileStore(t, path)))
+		start := time.Now()
+		err = read(t.Context(), client)
+		require.ErrorContains(t, err, "the token store: deadline exceeded")
+		require.Less(t, time.Since(start), 6*time.Second)
+
+		bubble.Elapse(time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		require.ErrorIs(t, read(ctx, client), context.DeadlineExceeded)
+		start = time.Now()
+		require.NoError(t, client.Close())
+		require.Less(t, time.Since(start), time.Second)
+		require.Zero(t, service.Arrived(fake.LoginRoute))
+	})
+}
+
+// Two stores of one file are to each other like two processes.
+func TestFileStoreOfTwoProcesses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "token")
+	stores := []lending.TokenStore{fileStore(t, path), fileStore(t, path)}
+	for round := range 50 {
+		var won atomic.Int32
+		var all sync.WaitGroup
+		for i := range 8 {
+			all.Go(func() {
+				owner := fmt.Sprint(round, i)
+				if _, err := stores[i%2].Acquire(t.Context(), owner, time.Minute); err == nil {
+					won.Add(1)
+				} else {
+					assert.ErrorIs(t, err, lending.ErrLeaseHeld)
+				}
+			})
+		}
+		all.Wait()
+		require.EqualValues(t, 1, won.Load())
+		for i := range 8 {
+			require.NoError(t, stores[0].Release(t.Context(), fmt.Sprint(round, i)))
+		}
+	}
+}
+
+func TestMemoryTokenStoreKeepsItsContract(t *testing.T) {
+	storetest.TokenStore(t, func(*testing.T) func() lending.TokenStore {
+		store := lending.NewMemoryTokenStore()
+		return func() lending.TokenStore { return store }
+	})
+}
+
+func TestFileTokenStoreKeepsItsContract(t *testing.T) {
+	storetest.TokenStore(t, func(t *testing.T) func() lending.TokenStore {
+		path := filepath.Join(t.TempDir(), "token")
+		return func() lending.TokenStore {
+			store, err := lending.NewFileTokenStore(path)
+			require.NoError(t, err)
+			return store
+		}
+	})
+}
+
+func TestEncryptedTokenStoreKeepsItsContract(t *testing.T) {
+	storetest.TokenStore(t, func(t *testing.T) func() lending.TokenStore {
+		store := lending.NewMemoryTokenStore()
+		return func() lending.TokenStore { return encrypted(t, store, 1) }
+	})
+}
+
+func TestFileStoreOnDisk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(path, []byte(`{}`), 0o644))
+	require.NoError(t, os.WriteFile(path+".tmp", []byte(`{"fence":9,"da`), 0o644), "as a crash leaves it")
+	store := fileStore(t, path)
+	require.NoError(t, store.Save(t.Context(), stored(1, "kept")))
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	assert.NoFileExists(t, path+".tmp")
+	kept, err := fileStore(t, path).Load(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, "kept", kept.Data.Reveal())
+
+	require.NoError(t, os.WriteFile(path, []byte(`{"fence":9,"da`), 0o600))
+	_, err = store.Load(t.Context())
+	require.ErrorIs(t, err, lending.ErrCorruptToken)
+	require.NoError(t, store.Save(t.Context(), stored(2, "over it")))
+	for _, wrong := range []string{"", filepath.Join(path, "below a file"), filepath.Join(path+"s", "in no folder")} {
+		_, err = lending.NewFileTokenStore(wrong)
+		require.ErrorAs(t, err, new(*lending.ArgumentError), "%q", wrong)
+	}
+	below := filepath.Join(t.TempDir(), "folder", "token")
+	require.NoError(t, os.Mkdir(filepath.Dir(below), 0o700))
+	store = fileStore(t, below)
+	require.NoError(t, os.Remove(filepath.Dir(below)))
+	_, err = store.Acquire(t.Context(), "a", time.Minute)
+	require.Error(t, err)
+}
+
+func TestEncryptedStore(t *testing.T) {
+	plain := lending.NewMemoryTokenStore()
+	require.NoError(t, encrypted(t, plain, 1).Save(t.Context(), stored(1, "a token")))
+	sealed, err := plain.Load(t.Context())
+	require.NoError(t, err)
+	assert.NotContains(t, sealed.Data.Reveal(), "token")
+	_, err = encrypted(t, plain, 2).Load(t.Context())
+	require.ErrorIs(t, err, lending.ErrCorruptToken, "another key")
+	require.NoError(t, plain.Save(t.Context(), lending.StoredToken{Fence: 2, Data: sealed.Data}))
+	_, err = encrypted(t, plain, 1).Load(t.Context())
+	require.ErrorIs(t, err, lending.ErrCorruptToken, "an old token under a new fence")
+	var argument *lending.ArgumentError
+	_, err = lending.NewEncryptedTokenStore(plain, []byte("short"))
+	require.ErrorAs(t, err, &argument)
+}
+
+func TestTokenStoreNeedsCredentials(t *testing.T) {
+	var argument *lending.ArgumentError
+	_, err := lending.New("http://127.0.0.1", lending.WithTokenStore(lending.NewMemoryTokenStore()))
+	require.ErrorAs(t, err, &argument)
+	_, err = lending.New("http://127.0.0.1", lending.WithTokenStore(nil))
+	require.ErrorAs(t, err, &argument)
+	client, err := lending.New("http://127.0.0.1", lending.WithTokenSource(lending.StaticToken("x")))
+	require.NoError(t, err)
+	assert.Nil(t, client.Session())
+}
+
+func TestTokenSurvivesARestart(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		path := filepath.Join(t.TempDir(), "token")
+		for range 3 {
+			client := fake.SignIn(t, service, nil, lending.WithTokenStore(fileStore(t, path)))
+			require.NoError(t, read(t.Context(), client))
+			require.NoError(t, client.Close())
+			bubble.Elapse(time.Minute)
+		}
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+
+		require.NoError(t, os.WriteFile(path, []byte("\x00\x00"), 0o600))
+		var log strings.Builder
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(fileStore(t, path)),
+			lending.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		require.NoError(t, read(t.Context(), client), "a corrupted file is signed over")
+		assert.Contains(t, log.String(), "the stored token cannot be read")
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
+		next := fake.SignIn(t, service, nil, lending.WithTokenStore(fileStore(t, path)))
+		require.NoError(t, read(t.Context(), next))
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
+	})
+}
+
+// TestStoreIsOfOneAccount has a store that the token of one account of one service is in
+// used for others: no call goes out with it, and it stays.
+func TestStoreIsOfOneAccount(t *testing.T) {
+	service, another, store := lendingtest.NewServer(), lendingtest.NewServer(), lending.NewMemoryTokenStore()
+	defer service.Close()
+	defer another.Close()
+	administrator := lending.Credentials{Username: lendingtest.AdministratorUsername,
+		Password: lending.NewSecret(lendingtest.AdministratorPassword)}
+	client := wire.NewClient(t, service.URL, lending.WithCredentials(fake.Credentials(service)),
+		lending.WithTokenStore(store))
+	require.NoError(t, client.Session().SignIn(t.Context()))
+	before, err := store.Load(t.Context())
+	require.NoError(t, err)
+	requests := len(service.Requests())
+
+	for url, credentials := range map[string]lending.Credentials{service.URL: administrator,
+		another.URL: fake.Credentials(another)} {
+		stranger := wire.NewClient(t, url, lending.WithCredentials(credentials), lending.WithTokenStore(store))
+		_, err := stranger.Customers.GetByEmail(t.Context(), "ada@example.com")
+		assert.ErrorContains(t, err, "what it holds is of another account or service")
+		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+		assert.ErrorContains(t, stranger.Session().SignIn(t.Context()), "what it holds is of another account or service")
+	}
+	assert.Len(t, service.Requests(), requests)
+	assert.Empty(t, another.Requests())
+	after, err := store.Load(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, before, after)
+
+	again := wire.NewClient(t, strings.Replace(service.URL, "http", "HTTP", 1)+"/",
+		lending.WithCredentials(fake.Credentials(service)), lending.WithTokenStore(store))
+	require.NoError(t, again.Session().SignIn(t.Context()))
+	assert.Equal(t, 1, service.Executed("POST /api/Authenication/login"), "the address is the same, if spelled otherwise")
+}
+
+// TestSameService tells which addresses are of one service, by what a session finds in
+// the store of another.
+func TestSameService(t *testing.T) {
+	service := lendingtest.New()
+	token := func(url string, store lending.TokenStore) error {
+		client := wire.NewClient(t, url, lending.WithTokenStore(store),
+			lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
+			lending.WithCredentials(lending.Credentials{Username: lendingtest.AdministratorUsername,
+				Password: lending.NewSecret(lendingtest.AdministratorPassword)}))
+		_, err := client.Session().Token(t.Context())
+		return err
+	}
+	for url, same := range map[string]bool{
+		"https://LENDING.example/": true, "https://lending.example:443": true,
+		"https://lending.example:8443": false, "https://lending.example/tenant": false, "https://other.example": false,
+	} {
+		store := lending.NewMemoryTokenStore()
+		require.NoError(t, token("https://lending.example", store))
+		assert.Equal(t, same, token(url, store) == nil, url)
+	}
+	for _, old := range []string{`{"token":"t"}`, `{"account":"other","token":"t","expires":"2020-01-01T00:00:00Z"}`,
+		`{"account":"other","until":"2020-01-01T00:00:00Z"}`} {
+		store := lending.NewMemoryTokenStore()
+		require.NoError(t, store.Save(t.Context(), lending.StoredToken{Data: lending.NewSecret(old)}))
+		assert.NoError(t, token("https://lending.example", store), "of no use to anybody: %s", old)
+	}
+	for _, held := range []string{`{"account":"other","token":"t"}`,
+		`{"account":"other","until":"2999-01-01T00:00:00Z"}`} {
+		store := lending.NewMemoryTokenStore()
+		require.NoError(t, store.Save(t.Context(), lending.StoredToken{Data: lending.NewSecret(held)}))
+		assert.ErrorContains(t, token("https://lending.example", store), "of another account", held)
+	}
+}
+
+func TestReplicasShareOneToken(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := lending.NewMemoryTokenStore()
+		service.Fail(fake.TwoFactorRoute, lendingtest.Fault{Delay: 40 * time.Second}) // longer than a lease
+		var clients []*lending.Client
+		for range 8 {
+			clients = append(clients, fake.SignIn(t, service, nil, lending.WithTokenStore(store)))
+		}
+		var all sync.WaitGroup
+		for _, client := range clients {
+			all.Go(func() {
+				for range 10 * 60 {
+					assert.NoError(t, read(t.Context(), client))
+					bubble.Elapse(time.Minute)
+				}
+			})
+		}
+		all.Wait()
+		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
+		assert.InDelta(t, 14, service.Arrived(fake.RefreshRoute), 1, "one for each life of ten hours, 40 to 50 minutes each")
+
+		service.RevokeTokens()
+		for _, client := range clients {
+			require.NoError(t, read(t.Context(), client))
+		}
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
+	})
+}
+
+func TestStoreIsToldWhenATokenExpires(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := &notingStore{TokenStore: lending.NewMemoryTokenStore()}
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		got, _, err := takeToken(t.Context(), client)
+		require.NoError(t, err)
+		client.Session().Invalidate(got)
+		require.Len(t, store.expires, 2)
+		assert.True(t, got.Expires.Equal(store.expires[0]))
+		assert.True(t, store.expires[1].After(time.Now()), "the memory of failures")
+	})
+}

@@ -1,0 +1,42 @@
+// Package transport makes the transports of a client that sends a mutation once.
+package transport
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http"
+	"time"
+)
+
+// New returns a transport with a limit on every stage and on connections. Idle connections
+// live for a few seconds, far less than a load balancer keeps them: a burst of reads
+// shares one connection, and few requests meet one that is being closed.
+func New(maxConns int) *http.Transport {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true) // HTTP/2 repeats requests by itself after some resets
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		TLSHandshakeTimeout:    10 * time.Second,
+		ResponseHeaderTimeout:  100 * time.Second,
+		ExpectContinueTimeout:  2 * time.Second,
+		IdleConnTimeout:        4 * time.Second,
+		MaxIdleConns:           64,
+		MaxIdleConnsPerHost:    32,
+		MaxConnsPerHost:        maxConns, // those that are being dialled count, also for calls that have given up
+		MaxResponseHeaderBytes: 256 << 10,
+		Protocols:              &protocols,
+		TLSClientConfig:        &tls.Config{ClientSessionCache: tls.NewLRUClientSessionCache(8)}, // for those of OnceEach
+	}
+}
+
+// OnceEach returns a transport like another that makes a connection for each request. A
+// service that sends more than one answer, late or twice, can then not answer the next
+// mutation, or the next check, whose "not found" would send a mutation again. A look into
+// a kept connection before its next use does not prevent that: bytes may still be on their
+// way. Nor does a mutation meet a connection that is being closed.
+func OnceEach(like *http.Transport) *http.Transport {
+	once := like.Clone()
+	once.DisableKeepAlives = true
+	return once
+}
