@@ -95,7 +95,7 @@ type param struct {
 func (r *request) prepare() ([]byte, error) {
 	var c checks
 	for i, arg := range r.args {
-		switch message := absent(arg); {
+		switch message := whyMissing(arg); {
 		case message != "":
 			c.add(placeholders(r.path)[i], CodeRequired, message)
 		case !isPathSafe(arg):
@@ -103,7 +103,7 @@ func (r *request) prepare() ([]byte, error) {
 		}
 	}
 	for _, p := range r.query {
-		switch message := absent(p.value); {
+		switch message := whyMissing(p.value); {
 		case p.required && message != "":
 			c.add(p.name, CodeRequired, message)
 		case strings.ContainsFunc(p.value, isControl):
@@ -115,8 +115,8 @@ func (r *request) prepare() ([]byte, error) {
 	return body, c.err(r.method, r.path)
 }
 
-// absent says why value is none, and nothing if it is one.
-func absent(value string) string {
+// whyMissing says why value is none, and nothing if it is one.
+func whyMissing(value string) string {
 	switch value {
 	case "":
 		return "must not be empty"

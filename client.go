@@ -325,7 +325,7 @@ func refusalOfProxy(_ context.Context, proxy *url.URL, _ *http.Request, answer *
 // Do calls a route that this package has no method for, with the client's token,
 // checks, errors, redaction and limits. Say whether it changes something: a [Read] is
 // repeated after transient failures, a [Mutation] is sent at most once. Which read
-// settles an unknown outcome is for the caller to know.
+// tells after an unknown outcome is for the caller to know.
 //
 // The Record that it returns holds whatever JSON the service answered, and nothing
 // where it answered without content. Which of it is a success is for the caller to know

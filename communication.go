@@ -23,7 +23,7 @@ type CommunicationRequest struct {
 	Extra any `json:"-"` // marshals to a JSON object
 }
 
-// Messages returns messages of the application, at most [MaxTake] at a time.
+// Messages returns messages of the application, at most 200 at a time.
 //
 // Route: GET /api/Communication/get-all-messages/{applicationId}
 func (s *CommunicationService) Messages(ctx context.Context, id ApplicationID, opts *ListOptions) ([]Message, error) {
@@ -31,7 +31,7 @@ func (s *CommunicationService) Messages(ctx context.Context, id ApplicationID, o
 		path:  "/api/Communication/get-all-messages/{applicationId}",
 		args:  []string{id.String()},
 		query: opts.paged().query(),
-		also:  opts.paged().atMost(MaxTake),
+		also:  opts.paged().atMost(maxTake),
 	})
 }
 

@@ -104,75 +104,18 @@
 //
 // A call whose context has no deadline is given two minutes.
 //
-// # A command that is done once
+// # Mutations that happen once
 //
-// A process that dies in the middle of a command leaves no error, and so nobody who knows
-// what became of it. With a [Journal] and a key of the caller's it is done once all the same:
+// If a process dies while a mutation is in flight, there is no error to inspect. With an
+// idempotency key the mutation happens once all the same:
 //
 //	ctx = lending.WithIdempotencyKey(ctx, "order-42/create-customer")
 //	customer, err := client.Applications.CreateCustomer(ctx, request)
 //
-// The method is the same. The command is written down before its first byte is sent, and its
-// outcome and answer after. From then on the same call with the same key, from whichever
-// process shares the [JournalStore], does what the state of the command asks for:
-//
-//	free       it never left, was refused, or a read has shown that it is not there:
-//	           what is there is read, "sent" is written down, it is sent. What was refused
-//	           and can never have left otherwise may be another request now
-//	sent       within the time that its call has, two minutes at most, an hour for an
-//	           upload without a deadline: [ErrInProgress], and when to call again. Later
-//	           its process must be dead: it is settled
-//	unknown    its call lost the answer: it is settled
-//	undecided  no read tells: [ErrUndecided], until [Journal.Resolve], [MayRepeat] or [SettleWith]
-//	done       nothing is sent: the recorded answer is returned, decoded as it was then
-//	forgotten  nothing is sent: it has happened, and its answer is lost, too large, or
-//	           older than [JournalOptions] keep it: [ErrAnswerLost], [OutcomeDone]
-//
-// To settle is to read once more what was read before the command was sent. What has come
-// since is the command, which is done then: its answer is rebuilt from the read where it can
-// be. What has not come may still come: [ErrUnsettled], until the command has been gone for
-// [JournalOptions].Quiet; then it is sent again, or where its absence proves little, as of a
-// processing, undecided. Set values are sent again at once; one that is refused then stays
-// unknown, since the first may have happened. Commands that would hide each other's effect, two
-// creations for one customer or two withdrawals of one loan, are refused with [ErrScopeHeld]
-// while one is unsettled. What is read for which route stands in one table, in journal_settle.go.
-//
-// A command costs two durable writes, and one more, which takes the scope, if it has one and
-// is looked for. A replay costs none.
-//
-// What can go wrong, and what holds it:
-//
-//   - A crash before or during the send, or before the outcome is written down: it says
-//     "sent", and is settled. What no read shows is undecided then, although it may never have left.
-//   - A crash after the outcome was written down: it is replayed.
-//   - Two callers with one key, also in different processes: each step is a compare-and-swap
-//     in the store, and one of them has it. The other gets ErrInProgress.
-//   - A process that was frozen and wakes up: the deadline of its call ends the send, and
-//     until then nobody else is at the command. What it still hears counts more than what others
-//     have read meanwhile, unless they have found the command done.
-//   - A command that is executed late: no absence counts before Quiet is over. A value that
-//     was set twice keeps newer ones waiting for as long.
-//   - Another actor at the same list, without this journal: one more record than before is
-//     taken for ours, so that nothing is sent twice; two more are undecided.
-//   - A store that fails before the command is sent: nothing is sent. After the answer: it
-//     is tried for ten seconds, then the error is [ErrJournal] and its outcome done, and the
-//     next call settles it.
-//   - A key that is used for another request: an [*ArgumentError]. What tells requests apart
-//     are route, parameters and body but for what is a [Secret], in Extra too: what can be
-//     guessed, or is another one in the next try, must be one; of a [Document] name, size and what
-//     it holds, if that can be read twice. A time.Now() in a request makes another of it.
-//   - Clocks: ages are the store's, leases are durations.
-//
-// What it cannot promise: a command that is executed later than Quiet after its call has
-// ended, or whose process or machine stands still for longer than that between the last look
-// at its deadline and the write to its socket, is done twice if nothing showed it. So is one
-// whose entry the store has lost: the doc of each store says what it takes. A read that does not
-// show for longer than Quiet what was written is believed; how long that takes is not published.
-// Commands of [Client.Do], and batches for several customers, share no scope with others.
-//
-// Nothing changes for calls without a key. [Journal.Unsettled] lists what is in doubt, and
-// [Journal.Sweep] forgets old answers, which can hold personal data; [NewEncryptedJournalStore]
-// keeps them from those who can read the store.
+// The key is the caller's name for this one mutation. Package
+// [github.com/lendingapi/lending-go/idempotency] has the log that [WithIdempotency] takes, the
+// stores, and the states of a key. The service has no idempotency keys: the key is never sent.
+// Nothing changes for calls without a key.
 //
 // # In your backend
 //
@@ -219,7 +162,7 @@
 // # Lists
 //
 // [LoansService.AllTransactions] and the other methods that begin with All are
-// iterators over whole lists. They fetch page after page, at most [MaxTake] records at
+// iterators over whole lists. They fetch page after page, at most 200 records at
 // a time, advance by what arrived, and end with an error that says where to resume if
 // a page cannot be had. A list is not a snapshot.
 //

@@ -559,7 +559,7 @@ func ExamplePage() {
 	service.AddTransactions(row.ID, make([]lendingtest.Transaction, 450)...)
 
 	page, err := client.Loans.TransactionsPaged(context.Background(), must(lending.ParseLoanID(row.ID)), &lending.PagedOptions{
-		Skip: 400, Take: lending.MaxTake, Descending: true,
+		Skip: 400, Take: 200, Descending: true,
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -22,6 +22,7 @@ import (
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 // must returns the value of a call that has to succeed.
@@ -452,8 +453,8 @@ func TestReadmeBackend(t *testing.T) {
 func ExampleSign() {
 	body := []byte(`{"x":1}`)
 	request := httptest.NewRequest(http.MethodPost, "/webhooks", bytes.NewReader(body))
-	request.Header.Set(lending.SignatureHeader, lending.Sign("whs_0123456789abcdef0123456789abcdef", body))
-	fmt.Println(request.Header.Get(lending.SignatureHeader)[:18])
+	request.Header.Set(webhook.SignatureHeader, lending.Sign("whs_0123456789abcdef0123456789abcdef", body))
+	fmt.Println(request.Header.Get(webhook.SignatureHeader)[:18])
 	// Output: sha256=5C-4D-AA-5E
 }
 

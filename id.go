@@ -108,10 +108,6 @@ func ParseApplicationID(s string) (ApplicationID, error) {
 	return parseID[application]("applicationId", s)
 }
 
-// ParseOfferID reads an offer's id.
-// The error is an [*ArgumentError] and does not quote s.
-func ParseOfferID(s string) (OfferID, error) { return parseID[offer]("offerId", s) }
-
 // ParseLoanID reads a loan's id.
 // The error is an [*ArgumentError] and does not quote s.
 func ParseLoanID(s string) (LoanID, error) { return parseID[loan]("loanId", s) }
@@ -119,20 +115,6 @@ func ParseLoanID(s string) (LoanID, error) { return parseID[loan]("loanId", s) }
 // ParsePartnerID reads a partner's id.
 // The error is an [*ArgumentError] and does not quote s.
 func ParsePartnerID(s string) (PartnerID, error) { return parseID[partner]("partnerId", s) }
-
-// ParseAgentID reads an agent's id.
-// The error is an [*ArgumentError] and does not quote s.
-func ParseAgentID(s string) (AgentID, error) { return parseID[agent]("agentId", s) }
-
-// ParseApplicantID reads an applicant's id.
-// The error is an [*ArgumentError] and does not quote s.
-func ParseApplicantID(s string) (ApplicantID, error) { return parseID[applicant]("applicantId", s) }
-
-// ParseRequirementID reads the id of a required document.
-// The error is an [*ArgumentError] and does not quote s.
-func ParseRequirementID(s string) (RequirementID, error) {
-	return parseID[requirement]("supportingDocumentId", s)
-}
 
 func parseID[Kind any](field, s string) (ID[Kind], error) {
 	id, err := uuid.Parse(s)

@@ -85,7 +85,7 @@ func (s *LoansService) ListByCustomer(ctx context.Context, id CustomerID) ([]Loa
 	})
 }
 
-// Transactions returns transactions of a loan, at most [MaxTake] at a time.
+// Transactions returns transactions of a loan, at most 200 at a time.
 //
 // Route: GET /api/Loan/get-transactions/{loanId}
 func (s *LoansService) Transactions(ctx context.Context, id LoanID, opts *ListOptions) ([]Transaction, error) {
@@ -93,7 +93,7 @@ func (s *LoansService) Transactions(ctx context.Context, id LoanID, opts *ListOp
 		path:  "/api/Loan/get-transactions/{loanId}",
 		args:  []string{id.String()},
 		query: opts.paged().query(),
-		also:  opts.paged().atMost(MaxTake),
+		also:  opts.paged().atMost(maxTake),
 	})
 }
 
@@ -103,7 +103,7 @@ func (s *LoansService) Transactions(ctx context.Context, id LoanID, opts *ListOp
 // from the last transaction to the first.
 //
 // opts may be nil. The iterator begins at Skip and asks for Take records a page, at most
-// and by default [MaxTake]. A call that fails ends it with a [*PageError], which says where
+// and by default 200. A call that fails ends it with a [*PageError], which says where
 // a new iterator can resume. Each range over the iterator calls again from the beginning.
 // A record keeps its page in memory; a [Record.Clone] does not.
 func (s *LoansService) AllTransactions(ctx context.Context, id LoanID, opts *ListOptions) iter.Seq2[Transaction, error] {
@@ -112,7 +112,7 @@ func (s *LoansService) AllTransactions(ctx context.Context, id LoanID, opts *Lis
 	})
 }
 
-// TransactionsPaged returns transactions of a loan, at most [MaxTake] at a time, and
+// TransactionsPaged returns transactions of a loan, at most 200 at a time, and
 // how many there are: the interface's PagedListTransactionResponse.
 //
 // Route: GET /api/Loan/get-transactions-paged/{loanId}
@@ -121,7 +121,7 @@ func (s *LoansService) TransactionsPaged(ctx context.Context, id LoanID, opts *P
 		path:  "/api/Loan/get-transactions-paged/{loanId}",
 		args:  []string{id.String()},
 		query: opts.query(),
-		also:  opts.atMost(MaxTake),
+		also:  opts.atMost(maxTake),
 	})
 }
 
@@ -135,7 +135,7 @@ func (s *LoansService) AllTransactionsPaged(ctx context.Context, id LoanID, opts
 	})
 }
 
-// Withdrawals returns withdrawals from a loan, at most [MaxTake] at a time, and how
+// Withdrawals returns withdrawals from a loan, at most 200 at a time, and how
 // many there are: the interface's PagedListAdvanceProjectionResponse.
 //
 // Route: GET /api/Loan/get-withdrawals/{loanId}
@@ -144,7 +144,7 @@ func (s *LoansService) Withdrawals(ctx context.Context, id LoanID, opts *PagedOp
 		path:  "/api/Loan/get-withdrawals/{loanId}",
 		args:  []string{id.String()},
 		query: opts.query(),
-		also:  opts.atMost(MaxTake),
+		also:  opts.atMost(maxTake),
 	})
 }
 

@@ -86,6 +86,18 @@ var (
 	// ErrSignInRequired means that a person has to sign in, see [TwoFactorRequiredError],
 	// or that the client has no source of tokens.
 	ErrSignInRequired error = redact.Text("sign-in required")
+	// ErrRepeatedPage means that the service has answered an iterator with a page that the
+	// iterator had already received: going on would never end. If the records really are
+	// alike, begin again behind them.
+	ErrRepeatedPage error = redact.Text("the service repeats a page")
+	// ErrNotSaved means that the service reported success to [WebhooksService.Ensure] and did
+	// not save the subscription, or saved it without a secret.
+	ErrNotSaved = errors.New("lending: webhook subscription: it reads back otherwise, or without a secret")
+	// ErrInactive means that the service has the subscription of [WebhooksService.Ensure] and
+	// sends it nothing, because it is switched off.
+	ErrInactive = errors.New("lending: webhook subscription: it is not active")
+	// ErrSignature is in every error of [Verify].
+	ErrSignature = errors.New("lending: webhook signature not accepted")
 )
 
 var (

@@ -14,15 +14,15 @@ import (
 	"github.com/lendingapi/lending-go/internal/redact"
 )
 
-// MaxTake is the most records that the loan lists and the message list return at a time.
-const MaxTake = 200
+// maxTake is the most records that the loan lists and the message list return at a time.
+const maxTake = 200
 
 // ListOptions select a part of a list. A nil pointer leaves both to the service.
 //
 // Skipping is not a snapshot: records that come or go between two calls shift the rest.
 type ListOptions struct {
 	Skip int // how many records to leave out
-	Take int // how many to return at most, up to [MaxTake]; 0 for the service's default
+	Take int // how many to return at most, up to 200; 0 for the service's default
 
 	// ReadAhead makes an iterator fetch the next page while its caller works on
 	// this one. Breaking off cancels that call. Other methods ignore it.
@@ -32,7 +32,7 @@ type ListOptions struct {
 // PagedOptions select a part of a list that can be turned round.
 type PagedOptions struct {
 	Skip       int // how many records to leave out
-	Take       int // how many to return at most, up to [MaxTake]; 0 for the service's default
+	Take       int // how many to return at most, up to 200; 0 for the service's default
 	Descending bool
 
 	// ReadAhead makes an iterator fetch the next page while its caller works on
@@ -126,11 +126,6 @@ func countParam(name string, n int) param {
 	return param{name, strconv.Itoa(n), false}
 }
 
-// ErrRepeatedPage means that the service has answered with a page that an iterator
-// had already received: going on would never end. If the records are in truth alike,
-// begin again behind them.
-var ErrRepeatedPage error = redact.Text("the service repeats a page")
-
 // PageError is the error of an iterator. A new iterator that begins at Skip resumes
 // where it ended: every record before was yielded.
 type PageError struct {
@@ -198,7 +193,7 @@ func walk[T rawRecord](ctx context.Context, opts *PagedOptions, fetch func(conte
 	if opts != nil {
 		o = *opts
 	}
-	o.Take = min(cmp.Or(o.Take, MaxTake), MaxTake)
+	o.Take = min(cmp.Or(o.Take, maxTake), maxTake)
 	return func(yield func(T, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		var next func() page[T] // waits for the page that is fetched ahead; nil if none is

@@ -156,7 +156,7 @@ func (r Record) LogValue() slog.Value {
 
 // types are the types of this package that are written and read in a way of their own.
 var types = recordjson.Types{
-	Secret: reflect.TypeFor[Secret](), Record: recordType, MaxSize: maxAnswer, Page: MaxTake,
+	Secret: reflect.TypeFor[Secret](), Record: recordType, MaxSize: maxAnswer, Page: maxTake,
 }
 
 var recordType = reflect.TypeFor[Record]()

@@ -4,18 +4,11 @@ import (
 	"crypto/fips140"
 	"crypto/hmac"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"hash"
 	"strings"
 	"sync"
 )
-
-// SignatureHeader is the header of a webhook delivery that carries its signature.
-const SignatureHeader = "abp-webhook-signature"
-
-// ErrSignature is in every error of [Verify]: test for it with errors.Is.
-var ErrSignature = errors.New("lending: webhook signature not accepted")
 
 // The errors of Verify are made once, so that a flood of forgeries allocates nothing.
 var (

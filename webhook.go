@@ -253,27 +253,17 @@ type EnsuredSubscription struct {
 // Changed reports whether anything had to be done.
 func (e *EnsuredSubscription) Changed() bool { return e.Created || e.URIChanged || e.EventsChanged }
 
-// What [WebhooksService.Ensure] fails with.
-var (
-	// ErrNotSaved means that the service reported success and has not saved what was
-	// sent, or that what it has is without a secret.
-	ErrNotSaved = errors.New("lending: webhook subscription: it reads back otherwise, or without a secret")
-	// ErrInactive means that the service has the subscription and sends it nothing,
-	// because it is not active.
-	ErrInactive = errors.New("lending: webhook subscription: it is not active")
-)
-
 // Ensure makes the target's subscription have the address and the events of want, and
 // returns it as it reads back, with its secret. It may be called on every deploy: it
 // registers only what is missing or differs, and does not change the secret.
 //
 // It reads with [WebhooksService.Subscription], registers with
 // [WebhooksService.Register] if it must, and reads again: success alone proves no
-// save. An unknown outcome is settled by that read. Without an error the subscription is
+// save. After an unknown outcome that read tells. Without an error the subscription is
 // one that works: the error is [ErrNotSaved] if the service has something else, and
 // [ErrInactive] if it is switched off, which may be meant so. Ensure registers as
 // active whatever want says; no route is known to switch on one that there is. It needs no
-// key ([WithKey]), and refuses one.
+// key ([WithIdempotencyKey]), and refuses one.
 func (s *WebhooksService) Ensure(ctx context.Context, target WebhookTarget, want WebhookSubscription) (*EnsuredSubscription, error) {
 	want.IsActive = true
 	if _, err := (&request{query: []param{target.param()}, body: want, also: s.receiver(want.WebhookURI)}).prepare(); err != nil {
@@ -328,7 +318,7 @@ func sameEvents(a, b []EventName) bool {
 }
 
 func isAll(events []EventName) bool {
-	return len(events) == 0 || !slices.ContainsFunc(EventNames(), func(name EventName) bool { return !slices.Contains(events, name) })
+	return len(events) == 0 || !slices.ContainsFunc(eventNames(), func(name EventName) bool { return !slices.Contains(events, name) })
 }
 
 func sorted(events []EventName) []EventName {
@@ -367,8 +357,8 @@ const (
 	EventLoanOpened                    EventName = "WB_Loan_Opened"                      // loan opened
 )
 
-// EventNames returns the names above, in that order.
-func EventNames() []EventName {
+// eventNames returns the names above, in that order.
+func eventNames() []EventName {
 	return []EventName{
 		EventPartnerRequest, EventApplicationCreated, EventCustomerCreated, EventCustomerAndApplicationCreated,
 		EventApplicationCurrentProcess, EventApplicationStatusChanged, EventLoanCreated, EventBankTransactionsRefresh,

@@ -99,7 +99,10 @@ func ids(s *tour, record interface{ Decode(any) error }) (fields recordIDs) {
 	return fields
 }
 
-type recordIDs struct{ ID, SupportingDocumentID, FileType, CustomerID string }
+type recordIDs struct {
+	ID, FileType, CustomerID string
+	SupportingDocumentID     lending.RequirementID
+}
 
 func (s *tour) signIn() {
 	require.NoError(s, s.client.Session().SignIn(s.Context()))
@@ -269,8 +272,7 @@ func (s *tour) documents() {
 	required := fake.Must(s.client.Approval.RequiredDocuments(ctx, s.application))
 	require.NotEmpty(s, required)
 	wanted := ids(s, required[0])
-	id := fake.Must(lending.ParseRequirementID(wanted.SupportingDocumentID))
-	require.NoError(s, s.client.Approval.SubmitRequiredDocument(ctx, s.application, id, wanted.FileType,
+	require.NoError(s, s.client.Approval.SubmitRequiredDocument(ctx, s.application, wanted.SupportingDocumentID, wanted.FileType,
 		catalog.File()))
 	err := s.client.Applications.SubmitBankStatement(ctx, s.application,
 		lending.Document{Name: "empty.pdf", Content: strings.NewReader("")})
@@ -296,8 +298,9 @@ func (s *tour) approve() {
 	require.Len(s, applicants, 2)
 	image := lending.SignatureImage([]byte("\x89PNG"))
 	for _, person := range applicants {
-		id := fake.Must(lending.ParseApplicantID(ids(s, person).ID))
-		require.NoError(s, s.client.Approval.SignContract(ctx, s.application, id,
+		var applicant struct{ ID lending.ApplicantID }
+		require.NoError(s, person.Decode(&applicant))
+		require.NoError(s, s.client.Approval.SignContract(ctx, s.application, applicant.ID,
 			&lending.SignaturesRequest{MIMEType: "image/png", Signature: image, Signature2: image}))
 	}
 	for _, loan := range fake.Must(s.client.Loans.ListByCustomer(ctx, s.customer.ID)) {

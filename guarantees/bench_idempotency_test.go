@@ -16,9 +16,9 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
-// BenchmarkKeyedCommand sends commands with a key, whose journal is in memory. The floor is
+// BenchmarkKeyedMutation sends mutations with a key, whose log is in memory. The floor is
 // the same command without one.
-func BenchmarkKeyedCommand(b *testing.B) {
+func BenchmarkKeyedMutation(b *testing.B) {
 	server := httptest.NewServer(wire.Answer(http.StatusOK, "true"))
 	defer server.Close()
 	client, err := lending.New(server.URL, lending.WithTokenSource(lending.StaticToken("test-token")),

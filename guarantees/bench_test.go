@@ -121,8 +121,8 @@ func always(body string) memory { return func(*http.Request) string { return bod
 // portfolio answers with the page that is asked for, of a list of total records.
 func portfolio(total int) memory {
 	pages := map[string]string{}
-	for skip := 0; skip < total; skip += lending.MaxTake {
-		pages[strconv.Itoa(skip)] = pageJSON(skip, min(lending.MaxTake, total-skip), total)
+	for skip := 0; skip < total; skip += 200 {
+		pages[strconv.Itoa(skip)] = pageJSON(skip, min(200, total-skip), total)
 	}
 	return func(r *http.Request) string {
 		_, skip, ok := strings.Cut(r.URL.RawQuery, "skip=")

@@ -21,8 +21,8 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
-// TestWithoutAKeyNothingIsAllocated holds that a journal costs a command nothing that has no
-// key. The limit is what the command took before there were journals.
+// TestWithoutAKeyNothingIsAllocated holds that a log costs a command nothing that has no
+// key. The limit is what the command took before there were logs.
 func TestWithoutAKeyNothingIsAllocated(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the race detector changes how much is allocated")
@@ -40,35 +40,35 @@ func TestWithoutAKeyNothingIsAllocated(t *testing.T) {
 	without := allocated()
 	assert.LessOrEqual(t, without, 27.0, "a command")
 	assert.LessOrEqual(t, allocated(lending.WithIdempotency(fake.Must(idempotency.NewLog(store.NewMemory(), nil)))),
-		without, "beside a journal")
+		without, "beside a log")
 }
 
-// countedJournal counts what a journal asks of its store.
-type countedJournal struct {
+// countedStore counts what a log asks of its store.
+type countedStore struct {
 	store.Store
 	loads, saves, lists atomic.Int64
 }
 
-func (c *countedJournal) Load(ctx context.Context, key string) (*store.Entry, error) {
+func (c *countedStore) Load(ctx context.Context, key string) (*store.Entry, error) {
 	c.loads.Add(1)
 	return c.Store.Load(ctx, key)
 }
 
-func (c *countedJournal) Save(ctx context.Context, entry store.Entry) error {
+func (c *countedStore) Save(ctx context.Context, entry store.Entry) error {
 	c.saves.Add(1)
 	return c.Store.Save(ctx, entry)
 }
 
-func (c *countedJournal) List(ctx context.Context, filter store.Filter) ([]store.Entry, error) {
+func (c *countedStore) List(ctx context.Context, filter store.Filter) ([]store.Entry, error) {
 	c.lists.Add(1)
 	return c.Store.List(ctx, filter)
 }
 
-// TestKeyCostsTwoWrites holds that a command with a key writes once before it is sent and
+// TestKeyCostsTwoWrites holds that a mutation with a key writes once before it is sent and
 // once after, whether it is accepted, refused or lost, and that a replay writes nothing.
 func TestKeyCostsTwoWrites(t *testing.T) {
 	t.Parallel()
-	entries := &countedJournal{Store: store.NewMemory()}
+	entries := &countedStore{Store: store.NewMemory()}
 	costs := func(client *lending.Client, id lending.ApplicationID, loads, saves int64) {
 		t.Helper()
 		entries.loads.Store(0)

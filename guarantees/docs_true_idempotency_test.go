@@ -13,7 +13,7 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-func TestReadmeJournal(t *testing.T) {
+func TestReadmeIdempotency(t *testing.T) {
 	service := lendingtest.NewServer()
 	defer service.Close()
 	address, credentials, request := service.URL, fake.Credentials(service), fake.Newcomer()

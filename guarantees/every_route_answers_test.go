@@ -347,7 +347,7 @@ func TestErrorsOfEveryRoute(t *testing.T) {
 				assert.True(t, catalog.Routes(t)[read].Reads, "%s reads", read)
 				service, method, _ := strings.Cut(read, ".")
 				assert.Contains(t, comment, "["+service+"Service."+method+"]",
-					"the comment of %s names what settles it")
+					"the comment of %s names the read that tells")
 			}
 		})
 	}

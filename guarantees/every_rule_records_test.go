@@ -183,12 +183,8 @@ func TestEveryKindOfIDIsParsed(t *testing.T) {
 	}{
 		{"customerId", func(s string) (fmt.Stringer, error) { return lending.ParseCustomerID(s) }},
 		{"applicationId", func(s string) (fmt.Stringer, error) { return lending.ParseApplicationID(s) }},
-		{"offerId", func(s string) (fmt.Stringer, error) { return lending.ParseOfferID(s) }},
 		{"loanId", func(s string) (fmt.Stringer, error) { return lending.ParseLoanID(s) }},
 		{"partnerId", func(s string) (fmt.Stringer, error) { return lending.ParsePartnerID(s) }},
-		{"agentId", func(s string) (fmt.Stringer, error) { return lending.ParseAgentID(s) }},
-		{"applicantId", func(s string) (fmt.Stringer, error) { return lending.ParseApplicantID(s) }},
-		{"supportingDocumentId", func(s string) (fmt.Stringer, error) { return lending.ParseRequirementID(s) }},
 	} {
 		t.Run(test.field, func(t *testing.T) {
 			id, err := test.parse(text)

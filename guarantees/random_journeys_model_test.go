@@ -156,9 +156,9 @@ type command struct {
 	route string
 	call  func(context.Context, *lending.Client) error
 	apply func(*world) // what it does if it happens; nil if that leaves no trace
-	// settle makes the read that settles an unknown outcome; nil where the error names
+	// check makes the read that tells after an unknown outcome; nil where the error names
 	// none, or one whose answer the interface does not describe.
-	settle func(context.Context, *lending.Client) (happened bool, err error)
+	check func(context.Context, *lending.Client) (happened bool, err error)
 }
 
 const (
@@ -286,7 +286,7 @@ func (a *actor) newCustomer() command {
 			return second(c.Applications.CreateCustomer(ctx, user))
 		},
 		apply: add(user),
-		settle: func(ctx context.Context, c *lending.Client) (bool, error) {
+		check: func(ctx context.Context, c *lending.Client) (bool, error) {
 			_, err := c.Customers.GetByEmail(ctx, user.Email)
 			return found(err)
 		},
@@ -328,7 +328,7 @@ func (a *actor) newApplication(ci int, customer customerState) command {
 			return second(c.Applications.Create(ctx, request, nil))
 		},
 		apply: func(w *world) { add(w, request.BusinessName) },
-		settle: func(ctx context.Context, c *lending.Client) (bool, error) {
+		check: func(ctx context.Context, c *lending.Client) (bool, error) {
 			list, err := c.Applications.ListByCustomer(ctx, request.CustomerID)
 			return len(list) > len(customer.Applications), err
 		},
@@ -357,7 +357,7 @@ func (a *actor) webhook(ci int, customer customerState) command {
 		call: func(ctx context.Context, c *lending.Client) error {
 			return c.Webhooks.Register(ctx, target, lending.WebhookSubscription{WebhookURI: uri})
 		},
-		settle: func(ctx context.Context, c *lending.Client) (bool, error) {
+		check: func(ctx context.Context, c *lending.Client) (bool, error) {
 			saved, err := c.Webhooks.Subscription(ctx, target)
 			happened, err := found(err)
 			return happened && saved.WebhookURI == uri, err
@@ -450,7 +450,7 @@ func (a *actor) process(at applicationAt, s applicationState) command {
 		}
 	})
 	if s.Runs == 0 {
-		c.settle = func(ctx context.Context, c *lending.Client) (bool, error) {
+		c.check = func(ctx context.Context, c *lending.Client) (bool, error) {
 			_, err := c.Applications.Offer(ctx, s.applicationID(), nil)
 			return found(err)
 		}
@@ -493,7 +493,7 @@ func (a *actor) secondApplicant(at applicationAt, s applicationState) command {
 			return c.Approval.AddSecondaryApplicantDetails(ctx, s.applicationID(),
 				lending.SecondaryApplicantRequest{Extra: catalog.Unpublished{"firstName": first}})
 		}, func(s *applicationState) { s.Applicants = append(s.Applicants, applicantState{First: first}) })
-	c.settle = func(ctx context.Context, c *lending.Client) (bool, error) {
+	c.check = func(ctx context.Context, c *lending.Client) (bool, error) {
 		list, err := c.Approval.Applicants(ctx, s.applicationID())
 		return len(list) > len(s.Applicants), err
 	}
@@ -603,7 +603,7 @@ func (a *actor) message(at applicationAt, s applicationState) command {
 			return c.Communication.Post(ctx, s.applicationID(),
 				&lending.CommunicationRequest{Extra: catalog.Unpublished{"message": text}})
 		}, func(s *applicationState) { s.Messages = append(s.Messages, text) })
-	c.settle = func(ctx context.Context, c *lending.Client) (bool, error) {
+	c.check = func(ctx context.Context, c *lending.Client) (bool, error) {
 		list, err := c.Communication.Messages(ctx, s.applicationID(), nil)
 		return len(list) > len(s.Messages), err
 	}
@@ -706,7 +706,7 @@ func (a *actor) confirm(at applicationAt, s applicationState) command {
 		s.Loan.Balance += amount
 		s.Loan.Withdrawn = append(s.Loan.Withdrawn, amount)
 	})
-	c.settle = func(ctx context.Context, c *lending.Client) (bool, error) {
+	c.check = func(ctx context.Context, c *lending.Client) (bool, error) {
 		page, err := c.Loans.Withdrawals(ctx, s.loanID(), nil)
 		if err != nil {
 			return false, err

@@ -54,15 +54,15 @@ func TestRandomJourneys(t *testing.T) {
 		})
 	}
 	wires.Wait()
-	t.Logf("%d journeys from seed %d: %d commands, %d reads, %d outcomes settled, %d withdrawals; outcomes %v",
-		count, first, all.commands, all.reads, all.settled, all.withdrawn, all.outcomes)
+	t.Logf("%d journeys from seed %d: %d commands, %d reads, %d outcomes checked, %d withdrawals; outcomes %v",
+		count, first, all.commands, all.reads, all.checked, all.withdrawn, all.outcomes)
 	if count >= fewJourneys {
 		for _, outcome := range []lending.Outcome{lending.OutcomeUnknown, lending.OutcomeNotSent,
 			lending.OutcomeRejected, lending.OutcomeDone} {
 			assert.Positive(t, all.outcomes[outcome.String()], "no journey had the outcome %s", outcome)
 		}
 		assert.Positive(t, all.outcomes["success"])
-		assert.Positive(t, all.settled, "no unknown outcome was settled by a read")
+		assert.Positive(t, all.checked, "no unknown outcome was told by a read")
 		assert.Positive(t, all.withdrawn, "no journey came as far as a withdrawal")
 	}
 	// one is Eventually's
@@ -73,7 +73,7 @@ func TestRandomJourneys(t *testing.T) {
 // tally counts over all journeys.
 type tally struct {
 	mu                                  sync.Mutex
-	commands, reads, settled, withdrawn int
+	commands, reads, checked, withdrawn int
 	outcomes                            map[string]int
 }
 
@@ -301,8 +301,8 @@ func (j *journey) judge(a *actor, c command, err error) error {
 		j.done[c.route]++
 	}
 	j.mu.Unlock()
-	if outcome == lending.OutcomeUnknown && c.settle != nil && j.actors == 1 {
-		if err := j.settle(c, happened); err != nil {
+	if outcome == lending.OutcomeUnknown && c.check != nil && j.actors == 1 {
+		if err := j.check(c, happened); err != nil {
 			return err
 		}
 	}
@@ -318,23 +318,23 @@ func (j *journey) judge(a *actor, c command, err error) error {
 	return nil
 }
 
-// settle makes the read that the error names, and holds it against what happened.
-func (j *journey) settle(c command, happened bool) error {
+// check makes the read that the error names, and holds it against what happened.
+func (j *journey) check(c command, happened bool) error {
 	j.service.ClearFaults()
-	found, err := c.settle(context.Background(), j.client)
+	found, err := c.check(context.Background(), j.client)
 	if signedOut(err) {
 		_ = j.client.Session().SignIn(context.Background())
-		found, err = c.settle(context.Background(), j.client)
+		found, err = c.check(context.Background(), j.client)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: it cannot be settled: %w", c.route, err)
+		return fmt.Errorf("%s: it cannot be told: %w", c.route, err)
 	}
 	if found != happened {
-		return fmt.Errorf("%s: the read that settles it says %t, and it is %t", c.route, found, happened)
+		return fmt.Errorf("%s: the read that tells says %t, and it is %t", c.route, found, happened)
 	}
 	j.tally.mu.Lock()
 	defer j.tally.mu.Unlock()
-	j.tally.settled++
+	j.tally.checked++
 	return nil
 }
 

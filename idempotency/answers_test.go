@@ -46,9 +46,9 @@ func (o order) request() lending.ApplicationRequest {
 	return lending.ApplicationRequest{CustomerID: o.customer, BusinessName: "B", BusinessZip: "94105"}
 }
 
-// settles has commands whose answer is lost although they were executed, and what the next
+// lostAnswers has mutations whose answer is lost although they were executed, and what the next
 // call with the key comes to: an answer, nothing for an answer that no read rebuilds.
-var settles = map[string]struct {
+var lostAnswers = map[string]struct {
 	route string
 	call  func(context.Context, *lending.Client, order) (string, error)
 	id    func(lendingtest.Snapshot) string // the answer; nil if it is lost
@@ -127,7 +127,7 @@ var settles = map[string]struct {
 }
 
 func TestALostAnswerIsFoundOut(t *testing.T) {
-	for name, test := range settles {
+	for name, test := range lostAnswers {
 		t.Run(name, func(t *testing.T) {
 			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 				o, client := newOrder(service), process()
@@ -153,7 +153,7 @@ func TestALostAnswerIsFoundOut(t *testing.T) {
 	}
 }
 
-// prepareOrder does what the commands of settles need.
+// prepareOrder does what the commands of lostAnswers need.
 func prepareOrder(t *testing.T, client *lending.Client, o *order) {
 	t.Helper()
 	ctx := t.Context()
@@ -174,7 +174,7 @@ func prepareOrder(t *testing.T, client *lending.Client, o *order) {
 
 // TestSomebodyElseAtTheSameList leaves to a person what two can have done.
 func TestSomebodyElseAtTheSameList(t *testing.T) {
-	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
 		log *idempotency.Log) {
 		o, client := newOrder(service), process()
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
@@ -211,7 +211,7 @@ func TestWhatWasThereBeforeDecidesNothing(t *testing.T) {
 	})
 }
 
-// TestABatchForSeveralCustomersIsLeftToAPerson since no one scope holds it.
+// TestABatchForSeveralCustomersIsLeftToAPerson since no one lock holds it.
 func TestABatchForSeveralCustomersIsLeftToAPerson(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		o, client := newOrder(service), process()
@@ -227,7 +227,7 @@ func TestABatchForSeveralCustomersIsLeftToAPerson(t *testing.T) {
 	})
 }
 
-// TestCommandsThatHideEachOther are refused while one of them is unsettled.
+// TestCommandsThatHideEachOther are refused while one of them is inDoubt.
 func TestCommandsThatHideEachOther(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		o, client := newOrder(service), process()
@@ -278,8 +278,8 @@ func TestAnOldValueDoesNotComeBack(t *testing.T) {
 	})
 }
 
-// TestSettleWithKnowsMore is a caller who finds his order by a number that he sent along.
-func TestSettleWithKnowsMore(t *testing.T) {
+// TestWithCheckKnowsMore is a caller who finds his order by a number that he sent along.
+func TestWithCheckKnowsMore(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		o, client := newOrder(service), process()
 		request := o.request()
@@ -354,7 +354,7 @@ func (s stuck) Read([]byte) (int, error) { s.read(); return 0, io.EOF }
 
 // TestADocumentThatCannotBeReadTwiceIsNotSent since it cannot be told from another.
 func TestADocumentThatCannotBeReadTwiceIsNotSent(t *testing.T) {
-	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
 		o := newOrder(service)
 		ctx, cancel := context.WithCancel(t.Context())
 		goOn := make(chan struct{})

@@ -22,7 +22,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
-// How a command is settled whose answer is lost, where the reads show nothing.
+// What becomes of a mutation whose answer is lost, where the reads show nothing.
 const (
 	again  = "again"  // it is sent again
 	absent = "absent" // it is sent again when the absence has lasted
@@ -30,9 +30,9 @@ const (
 	noKey  = "none"   // it takes no key
 )
 
-// settlings is the table of what settles what, transcribed: how, and the reads before the
+// checkRows is the table of checks, transcribed: how, and the reads before the
 // command and after it.
-var settlings = map[string]struct {
+var checkRows = map[string]struct {
 	how   string
 	reads []string
 }{
@@ -80,7 +80,7 @@ var settlings = map[string]struct {
 	"Webhooks.Simulate":      {person, nil},
 }
 
-// emptyReads answers the reads that settle commands as a service does that holds nothing.
+// emptyReads answers the reads of checks as a service does that holds nothing.
 var emptyReads = map[string]string{
 	"Applications.ListByCustomer": `[]`,
 	"Approval.Applicants":         `[]`,
@@ -136,11 +136,11 @@ func (h headerOnly) WriteHeader(int)             {}
 func TestEveryMutationHasItsRow(t *testing.T) {
 	routes := catalog.Routes(t)
 	for name, r := range routes {
-		if _, ok := settlings[name]; ok == r.Reads {
+		if _, ok := checkRows[name]; ok == r.Reads {
 			t.Errorf("%s: %t that it is in the table, %t that it is a read", name, ok, r.Reads)
 		}
 	}
-	for name, want := range settlings {
+	for name, want := range checkRows {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				service := &forgetful{routes: routes}
@@ -220,7 +220,7 @@ func TestOfferWithForceIsLeftToAPerson(t *testing.T) {
 // TestTheErrorNamesTheRowsReads holds that what is read by the row is what the error tells a
 // person to read, or more.
 func TestTheErrorNamesTheRowsReads(t *testing.T) {
-	for name, row := range settlings {
+	for name, row := range checkRows {
 		for _, read := range row.reads {
 			if read == "Loans.TransactionsPaged" {
 				continue // beside those that a person needs

@@ -28,9 +28,9 @@ import (
 
 const updateName = "GET /api/Application/update-application-name/{applicationId}"
 
-// TestARefusalOfTheSecondTimeSettlesNothing: what was sent, lost its answer and is sent
+// TestARejectionOfTheSecondSendTellsNothing: what was sent, lost its answer and is sent
 // again may have happened the first time, or happen yet, whatever becomes of the second.
-func TestARefusalOfTheSecondTimeSettlesNothing(t *testing.T) {
+func TestARejectionOfTheSecondSendTellsNothing(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		second func(*lendingtest.Service) lending.Option
@@ -49,7 +49,7 @@ func TestARefusalOfTheSecondTimeSettlesNothing(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			withJournal(t, func(t *testing.T, service *lendingtest.Service,
+			withLog(t, func(t *testing.T, service *lendingtest.Service,
 				process func(...lending.Option) *lending.Client, log *idempotency.Log) {
 				o, client := newOrder(service), process()
 				older, newer := lending.WithIdempotencyKey(t.Context(), "name-1"),
@@ -59,9 +59,9 @@ func TestARefusalOfTheSecondTimeSettlesNothing(t *testing.T) {
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 				_, err = process(test.second(service)).Applications.UpdateName(older, o.application, "Old")
 				require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
-				unsettled := fake.Must(log.InDoubt(t.Context(), 2))
-				require.Len(t, unsettled, 1)
-				assert.Equal(t, store.InDoubt, unsettled[0].State)
+				inDoubt := fake.Must(log.InDoubt(t.Context(), 2))
+				require.Len(t, inDoubt, 1)
+				assert.Equal(t, store.InDoubt, inDoubt[0].State)
 				_, err = client.Applications.UpdateName(newer, o.application, "New")
 				require.ErrorIs(t, err, idempotency.ErrLocked, "the older one would overwrite it")
 			})
@@ -76,14 +76,14 @@ func refusesName(status int) func(*lendingtest.Service) lending.Option {
 	}
 }
 
-// TestAStoreThatFailsTheSecondTimeSettlesNothing either.
-func TestAStoreThatFailsTheSecondTimeSettlesNothing(t *testing.T) {
+// TestAStoreThatFailsTheSecondTimeTellsNothing either.
+func TestAStoreThatFailsTheSecondTimeTellsNothing(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		after bool
 	}{{"before", false}, {"after", true}} {
 		t.Run(test.name, func(t *testing.T) {
-			journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered,
+			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered,
 				client *lending.Client) {
 				o := newOrder(service)
 				older, newer := lending.WithIdempotencyKey(t.Context(), "name-1"),
@@ -128,7 +128,7 @@ func TestWhoSaysThatItHappenedDoesNotLetAnOldValueComeBack(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			withJournal(t, func(t *testing.T, service *lendingtest.Service,
+			withLog(t, func(t *testing.T, service *lendingtest.Service,
 				process func(...lending.Option) *lending.Client, log *idempotency.Log) {
 				o, client := newOrder(service), process()
 				set := func(key, value string, opts ...keyOption) error {
@@ -156,7 +156,7 @@ func TestWhoSaysThatItHappenedDoesNotLetAnOldValueComeBack(t *testing.T) {
 
 // TestAnUploadHasNoAnswerToLose: who knows that it happened has nothing to hand over.
 func TestAnUploadHasNoAnswerToLose(t *testing.T) {
-	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
 		log *idempotency.Log) {
 		o, client := newOrder(service), process()
 		const submit = "POST /api/Application/submit-bankstatement-document/{applicationId}"
@@ -181,7 +181,7 @@ func TestAnUploadHasNoAnswerToLose(t *testing.T) {
 
 // TestWhyIsThatOfNow and not what was said of an earlier time that it was sent.
 func TestWhyIsThatOfNow(t *testing.T) {
-	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
 		log *idempotency.Log) {
 		o, client := newOrder(service), process()
 		service.Fail("POST /api/Loan/resend-withdrawal-otp/{loanId}", lendingtest.Fault{ResetBefore: true, Times: 2})
@@ -205,7 +205,7 @@ func TestWhyIsThatOfNow(t *testing.T) {
 // TestAStoreThatSavesTwice is one whose driver tries again after it was heard: this call has
 // the entry then, and nobody else.
 func TestAStoreThatSavesTwice(t *testing.T) {
-	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		entries.saved = func(entry store.Entry) error { return entries.Store.Save(t.Context(), entry) }
 		fake.Must(client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"),
 			fake.Newcomer()))
@@ -220,7 +220,7 @@ type loudError string
 func (e loudError) Error() string { return string(e) }
 
 func TestAKeyErrorQuotesNoCause(t *testing.T) {
-	journaled(t, nil, func(t *testing.T, _ *lendingtest.Service, entries *tampered, client *lending.Client) {
+	withStore(t, nil, func(t *testing.T, _ *lendingtest.Service, entries *tampered, client *lending.Client) {
 		const canary = "C4n4ry-5ecret!"
 		entries.load = func() error { return loudError(canary) }
 		_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"),
@@ -318,7 +318,7 @@ func TestOtherIDsAreNotAllAbsent(t *testing.T) {
 // TestAnEntryOfTheFirstVersion is read by all that follow: neither what is kept nor what
 // tells requests apart may change, or whoever updates has all his keys refused.
 func TestAnEntryOfTheFirstVersion(t *testing.T) {
-	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		user := lending.UserRequest{FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com",
 			Password: lending.NewSecret("a"), MobileNumber: "4155550100"}
 		mac := hmac.New(sha256.New, []byte("SALT"))

@@ -14,27 +14,27 @@ import (
 // RetryAfter says when to call again; [lending.Error].RetryAfter says the same.
 var (
 	// ErrInProgress means that another call with the key may be in flight.
-	ErrInProgress error = redact.Text("lending/idempotency: another call with the key may be in progress")
+	ErrInProgress error = redact.Text(prefix + "another call with the key may be in progress")
 	// ErrInDoubt means that the answer of the mutation is lost, and that nobody knows yet
 	// whether it happened: a check failed, or the service can still execute it.
-	ErrInDoubt error = redact.Text("lending/idempotency: it is not known yet whether it happened")
+	ErrInDoubt error = redact.Text(prefix + "whether it happened is not known yet")
 	// ErrNeedsReview means that the answer of the mutation is lost, and that no check tells
 	// whether it happened. [Log.Resolve], [SafeToRepeat] or [WithCheck] decide it.
-	ErrNeedsReview error = redact.Text("lending/idempotency: no check tells whether it happened: a person has to")
+	ErrNeedsReview error = redact.Text(prefix + "no check tells whether it happened")
 	// ErrLocked means that a mutation with another key is in doubt, and that a check could not
 	// tell its effect from that of this one. [Error.Held] is its key.
-	ErrLocked error = redact.Text("lending/idempotency: another mutation that would hide it is in doubt")
+	ErrLocked error = redact.Text(prefix + "a mutation that would hide its effect is in doubt")
 	// ErrAnswerLost means that the mutation has happened and that its answer is not kept.
-	ErrAnswerLost error = redact.Text("lending/idempotency: it has happened, and its answer is not kept")
+	ErrAnswerLost error = redact.Text(prefix + "it happened, and its answer is not kept")
 	// ErrStore means that the store of the log failed. If the outcome is
 	// [lending.OutcomeDone], the mutation has happened, and the next call with the key
 	// finds that out.
-	ErrStore error = redact.Text("lending/idempotency: the log cannot be used")
+	ErrStore error = redact.Text(prefix + "the store of the log failed")
 )
 
 var (
-	errFingerprint = redact.Text("lending/idempotency: the request cannot be read twice")
-	errCheckBefore = redact.Text("lending/idempotency: the check before the mutation failed")
+	errFingerprint = redact.Text(prefix + "the request cannot be read twice")
+	errCheckBefore = redact.Text(prefix + "the check before the mutation failed")
 )
 
 type safe = redact.Safe
@@ -52,12 +52,13 @@ type Error struct {
 	cause error // of a store or a check; hidden
 }
 
-// Error names the keys.
+// Error names the key, the reason and the next step.
 func (e *Error) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: key %q", e.kind, e.Key)
+	kind := strings.TrimPrefix(e.kind.Error(), prefix)
+	fmt.Fprintf(&b, "%skey %q: %s", prefix, e.Key, kind)
 	if e.Held != "" {
-		fmt.Fprintf(&b, ": held by key %q", e.Held)
+		fmt.Fprintf(&b, ": locked by key %q", e.Held)
 	}
 	if e.Why != "" {
 		b.WriteString(": " + e.Why)
@@ -65,8 +66,16 @@ func (e *Error) Error() string {
 	if e.cause != nil {
 		b.WriteString(": " + redact.Describe(e.cause))
 	}
+	switch {
+	case e.RetryAfter > 0:
+		fmt.Fprintf(&b, "; retry after %v", max(e.RetryAfter.Round(time.Second), time.Second))
+	case errors.Is(e.kind, ErrNeedsReview):
+		b.WriteString("; decide it with Log.Resolve")
+	}
 	return b.String()
 }
+
+const prefix = "lending/idempotency: "
 
 // Format prints [Error.Error] under every verb.
 func (e *Error) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, e.Error()) }

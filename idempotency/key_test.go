@@ -21,21 +21,21 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-const maxLateness = 5 * time.Minute // the default of JournalOptions
+const maxLateness = 5 * time.Minute // the default of Options
 
 // keyed runs f in a bubble with a service and a function that starts another process: a
-// client of its own, which shares the journal.
+// client of its own, which shares the log.
 func keyed(t *testing.T, f func(t *testing.T, service *lendingtest.Service,
 	process func(...lending.Option) *lending.Client)) {
 	t.Helper()
-	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
 		_ *idempotency.Log) {
 		f(t, service, process)
 	})
 }
 
-// withJournal is keyed, and the journal.
-func withJournal(t *testing.T, f func(t *testing.T, service *lendingtest.Service,
+// withLog is keyed, and the log.
+func withLog(t *testing.T, f func(t *testing.T, service *lendingtest.Service,
 	process func(...lending.Option) *lending.Client, log *idempotency.Log)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestKeyReplaysTheAnswer(t *testing.T) {
 	})
 }
 
-func TestKeySettlesALostAnswer(t *testing.T) {
+func TestKeyFindsALostAnswer(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		client, user := process(), fake.Newcomer()
 		service.Fail(fake.CreateRoute, lendingtest.Fault{ResetAfter: true})

@@ -12,10 +12,10 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// TestKeySettlesWhatHappensDuringALook has a confirmation executed while the look at it waits
+// TestKeyFindsWhatHappensDuringALook has a confirmation executed while the look at it waits
 // for one of its reads: some of them show what was before, some what is after. It is found
 // to have happened all the same, and no person is asked.
-func TestKeySettlesWhatHappensDuringALook(t *testing.T) {
+func TestKeyFindsWhatHappensDuringALook(t *testing.T) {
 	const confirm = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
 	for _, read := range []string{"GET /api/Loan/get-withdrawals/{loanId}",
 		"GET /api/Loan/get-transactions-paged/{loanId}", "GET /api/Loan/get-total-balance/{loanId}"} {

@@ -55,8 +55,8 @@ func (s *tampered) Save(ctx context.Context, entry store.Entry) error {
 
 var errStore = errors.New("the store is gone")
 
-// journaled runs f in a bubble with a service, a store and a client.
-func journaled(t *testing.T, opts *idempotency.Options, f func(*testing.T, *lendingtest.Service, *tampered,
+// withStore runs f in a bubble with a service, a store and a client.
+func withStore(t *testing.T, opts *idempotency.Options, f func(*testing.T, *lendingtest.Service, *tampered,
 	*lending.Client)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestNothingIsSentThatIsNotWrittenDown(t *testing.T) {
 		after bool
 	}{{"the save fails", false}, {"the save fails and is done", true}} {
 		t.Run(test.name, func(t *testing.T) {
-			journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered,
+			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered,
 				client *lending.Client) {
 				fail := func(entry store.Entry) error {
 					if entry.State == store.Sent {
@@ -101,8 +101,8 @@ func TestNothingIsSentThatIsNotWrittenDown(t *testing.T) {
 	}
 }
 
-func TestNothingIsSentWhatTheJournalCannotRead(t *testing.T) {
-	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+func TestNothingIsSentThatTheLogCannotRead(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		entries.load = func() error { return errStore }
 		_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"),
 			fake.Newcomer())
@@ -118,7 +118,7 @@ func TestNothingIsSentWhatTheJournalCannotRead(t *testing.T) {
 }
 
 func TestTheStoreFailsAfterTheAnswer(t *testing.T) {
-	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		done := func(entry store.Entry) error {
 			if entry.State == store.Done {
 				return errStore
@@ -151,7 +151,7 @@ func TestTheStoreFailsAfterTheAnswer(t *testing.T) {
 }
 
 func TestNothingIsSentWhenTheLookBeforeFails(t *testing.T) {
-	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
 		service.Fail("GET /api/Customer/get-customer-by-email", lendingtest.Fault{Status: http.StatusTooManyRequests,
 			RetryAfter: time.Hour})
 		user, ctx := fake.Newcomer(), lending.WithIdempotencyKey(t.Context(), "the/key")
@@ -170,7 +170,7 @@ func TestNothingIsSentWhenTheLookBeforeFails(t *testing.T) {
 // TestNothingIsInDoubtWithoutAToken holds that a command which waits for a sign-in, or for a
 // person who is asked for a code, is not written down as sent.
 func TestNothingIsInDoubtWithoutAToken(t *testing.T) {
-	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		service.Fail(fake.LoginRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable})
 		entries.save = func(entry store.Entry) error {
 			assert.NotEqual(t, store.Sent, entry.State)
@@ -199,7 +199,7 @@ func TestNobodyOnTheWayHasTheKey(t *testing.T) {
 }
 
 func TestRefusedCommandsMayBeCorrected(t *testing.T) {
-	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
 		user, taken := fake.Newcomer(), fake.Newcomer()
 		fake.Must(client.Applications.CreateCustomer(t.Context(), taken))
 		ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
@@ -211,7 +211,7 @@ func TestRefusedCommandsMayBeCorrected(t *testing.T) {
 }
 
 func TestWhatAKeyMustNotBe(t *testing.T) {
-	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
 		for _, key := range []string{"", "a\nb", "\xff", strings.Repeat("k", 257)} {
 			_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), key), fake.Newcomer())
 			require.ErrorAs(t, err, new(*lending.ArgumentError), "%q", key)
@@ -257,7 +257,7 @@ func TestWhatAKeyMustNotBe(t *testing.T) {
 }
 
 func TestAPersonDecides(t *testing.T) {
-	withJournal(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
 		log *idempotency.Log) {
 		o, client := newOrder(service), process()
 		const sendLink = "POST /api/Application/send-application-link"
@@ -274,12 +274,12 @@ func TestAPersonDecides(t *testing.T) {
 		require.ErrorIs(t, send(), idempotency.ErrNeedsReview)
 		bubble.Elapse(time.Minute)
 
-		unsettled, err := log.InDoubt(t.Context(), 10)
+		inDoubt, err := log.InDoubt(t.Context(), 10)
 		require.NoError(t, err)
 		assert.Equal(t, []idempotency.InDoubt{{
 			Key: "the/key", Route: sendLink, State: store.NeedsReview, Age: time.Minute, Sends: 1,
 			Why: "nothing that is published shows it",
-		}}, unsettled)
+		}}, inDoubt)
 		err = resolve(idempotency.NotHappened())
 		require.ErrorIs(t, err, idempotency.ErrInDoubt, "it can still be executed")
 		var refused *idempotency.Error
@@ -290,16 +290,16 @@ func TestAPersonDecides(t *testing.T) {
 		assert.Equal(t, 1, service.Executed(sendLink))
 		require.ErrorAs(t, resolve(idempotency.Happened(nil)), new(*lending.ArgumentError),
 			"it is not in doubt any more")
-		unsettled, err = log.InDoubt(t.Context(), 10)
+		inDoubt, err = log.InDoubt(t.Context(), 10)
 		require.NoError(t, err)
-		assert.Empty(t, unsettled)
+		assert.Empty(t, inDoubt)
 		require.ErrorAs(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{}), new(*lending.ArgumentError))
 	})
 }
 
 func TestAnswersAreForgotten(t *testing.T) {
 	opts := &idempotency.Options{KeepAnswers: time.Hour, MaxAnswer: 200}
-	journaled(t, opts, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+	withStore(t, opts, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		log := fake.Must(idempotency.NewLog(entries, opts))
 		user := fake.Newcomer()
 		ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
@@ -327,9 +327,9 @@ func TestAnswersAreForgotten(t *testing.T) {
 	})
 }
 
-func TestTheJournalHoldsNoSecret(t *testing.T) {
+func TestTheLogHoldsNoSecret(t *testing.T) {
 	const canary = "C4n4ry-5ecret!"
-	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		var kept []store.Entry
 		entries.save = func(entry store.Entry) error { kept = append(kept, entry); return nil }
 		user := fake.Newcomer()
@@ -352,7 +352,7 @@ func TestTheJournalHoldsNoSecret(t *testing.T) {
 	})
 }
 
-func TestEncryptedJournal(t *testing.T) {
+func TestEncryptedStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := lendingtest.New()
 		defer service.Close()
@@ -374,7 +374,7 @@ func TestEncryptedJournal(t *testing.T) {
 		require.ErrorIs(t, create("a", "the/key"), lending.ErrOutcomeUnknown)
 		entry := fake.Must(plain.Load(t.Context(), ":the/key"))
 		assert.NotContains(t, string(entry.Data), "route")
-		require.ErrorIs(t, create("a", "other/key"), idempotency.ErrLocked, "the scope is keyed, and the same")
+		require.ErrorIs(t, create("a", "other/key"), idempotency.ErrLocked, "the lock is keyed, and the same")
 		require.ErrorIs(t, create("b", "the/key"), store.ErrCorrupt, "it has another key")
 		require.NoError(t, create("a", "the/key"))
 

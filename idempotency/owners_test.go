@@ -46,7 +46,7 @@ func TestRepeatedCommandStaysInDoubt(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered,
+			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered,
 				client *lending.Client) {
 				o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, nil))
 				ctx := withKey(t.Context(), "the/key", idempotency.SafeToRepeat)
@@ -55,9 +55,9 @@ func TestRepeatedCommandStaysInDoubt(t *testing.T) {
 				bubble.Elapse(test.wait)
 				service.Fail(test.route, lendingtest.Fault{Status: http.StatusBadRequest})
 				require.ErrorIs(t, test.call(ctx, client, o), lending.ErrOutcomeUnknown)
-				unsettled := fake.Must(log.InDoubt(t.Context(), 2))
-				require.Len(t, unsettled, 1)
-				assert.Equal(t, store.InDoubt, unsettled[0].State)
+				inDoubt := fake.Must(log.InDoubt(t.Context(), 2))
+				require.Len(t, inDoubt, 1)
+				assert.Equal(t, store.InDoubt, inDoubt[0].State)
 			})
 		})
 	}
@@ -66,7 +66,7 @@ func TestRepeatedCommandStaysInDoubt(t *testing.T) {
 // TestLostEntryIsWrittenAgain has the store lose an entry while its command is under way: the
 // answer is recorded, and the next call returns it.
 func TestLostEntryIsWrittenAgain(t *testing.T) {
-	journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
 		user, ctx := fake.Newcomer(), lending.WithIdempotencyKey(t.Context(), "the/key")
 		lose := func() { entries.Store = store.NewMemory() }
 		service.Fail(fake.CreateRoute, lendingtest.Fault{Reached: lose})
@@ -151,7 +151,7 @@ func TestConflictBeginsTheCallAnew(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			journaled(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered,
+			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered,
 				client *lending.Client) {
 				o := newOrder(service)
 				create := func(key string) error {
@@ -211,7 +211,7 @@ func TestEncryptedEntryIsOfItsState(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			inner := &lastSaved{}
 			entries := fake.Must(store.NewEncrypted(inner, bytes.Repeat([]byte("k"), 32)))
-			entry := store.Entry{Key: "key", State: store.Free, Lock: "scope", Data: []byte("data")}
+			entry := store.Entry{Key: "key", State: store.Free, Lock: "lock", Data: []byte("data")}
 			require.NoError(t, entries.Save(t.Context(), entry))
 			inner.next = &inner.saved[0]
 			test.change(inner.next)
@@ -228,12 +228,12 @@ func TestEncryptedEntryIsOfItsState(t *testing.T) {
 // TestEncryptedLocksNeedTheKey saves the same lock with two keys: what the store has of it
 // differs, so that nobody without the key can tell what it is of.
 func TestEncryptedLocksNeedTheKey(t *testing.T) {
-	locks := map[string]bool{"scope": true}
+	locks := map[string]bool{"lock": true}
 	for _, key := range []string{"a", "b", "a"} {
 		t.Run(key, func(t *testing.T) {
 			inner := &lastSaved{}
 			entries := fake.Must(store.NewEncrypted(inner, bytes.Repeat([]byte(key), 32)))
-			entry := store.Entry{Key: "key", State: store.Free, Lock: "scope"}
+			entry := store.Entry{Key: "key", State: store.Free, Lock: "lock"}
 			require.NoError(t, entries.Save(t.Context(), entry))
 			locks[inner.saved[0].Lock] = true
 		})

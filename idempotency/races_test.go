@@ -22,9 +22,9 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// TestCommandLaterThanQuietIsDoneTwice shows what Quiet stands for, and that the service
+// TestMutationLaterThanMaxLatenessHappensTwice shows what MaxLateness stands for, and that the service
 // counts it: what is executed later than that is done twice.
-func TestCommandLaterThanQuietIsDoneTwice(t *testing.T) {
+func TestMutationLaterThanMaxLatenessHappensTwice(t *testing.T) {
 	for _, late := range []time.Duration{maxLateness - time.Second, maxLateness + time.Second} {
 		t.Run(fmt.Sprint(late), func(t *testing.T) {
 			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
@@ -226,13 +226,13 @@ func TestOwnerKnowsMore(t *testing.T) {
 		bubble.Elapse(11 * time.Second)
 		_, err := other.Applications.CreateCustomer(t.Context(), user) // by somebody without a key
 		require.NoError(t, err)
-		settled, err := create(other)
+		found, err := create(other)
 		require.NoError(t, err)
 		close(goOn)
 		require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(<-owned))
 		replayed, err := create(other)
 		require.NoError(t, err, "it has been returned as done")
-		assert.Equal(t, settled, replayed)
+		assert.Equal(t, found, replayed)
 	})
 }
 
@@ -278,9 +278,9 @@ func TestFrozenOwner(t *testing.T) {
 	}
 }
 
-// TestFrozenOwnerFindsTheScopeTaken has a process stand still with the answer in its hands
-// until a person has freed the command, and another has the scope. The answer is kept all the same.
-func TestFrozenOwnerFindsTheScopeTaken(t *testing.T) {
+// TestFrozenOwnerFindsTheLockTaken has a process stand still with the answer in its hands
+// until a person has freed the command, and another has the lock. The answer is kept all the same.
+func TestFrozenOwnerFindsTheLockTaken(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		id := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
 		entries, goOn := store.NewMemory(), make(chan struct{})
@@ -312,8 +312,8 @@ func TestFrozenOwnerFindsTheScopeTaken(t *testing.T) {
 	})
 }
 
-// TestTwoOfAScopeComeToAnEnd has two commands of a scope look at once, which takes its time.
-func TestTwoOfAScopeComeToAnEnd(t *testing.T) {
+// TestTwoOfALockComeToAnEnd has two commands of a lock look at once, which takes its time.
+func TestTwoOfALockComeToAnEnd(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		customer := service.AddCustomer(lendingtest.Customer{})
 		request := lending.ApplicationRequest{CustomerID: lending.CustomerID(uuid.MustParse(customer.ID)),
@@ -345,7 +345,7 @@ func TestTwoOfAScopeComeToAnEnd(t *testing.T) {
 }
 
 // TestFreeCommandLooksAgain frees a command that may have left, by a person or by a refusal,
-// and has another of its scope happen before it is sent again.
+// and has another of its lock happen before it is sent again.
 func TestFreeCommandLooksAgain(t *testing.T) {
 	for _, resolved := range []bool{true, false} {
 		t.Run(fmt.Sprint(resolved), func(t *testing.T) {
@@ -394,9 +394,9 @@ func creating(t *testing.T, service *lendingtest.Service) func(client *lending.C
 	}
 }
 
-// TestQuietBeginsWithTheEndOfTheLease has a process stand still before it sends: it goes on
+// TestLatenessBeginsWithTheEndOfTheLease has a process stand still before it sends: it goes on
 // when the command may be sent again, and may not, and gives nothing free that is not its own.
-func TestQuietBeginsWithTheEndOfTheLease(t *testing.T) {
+func TestLatenessBeginsWithTheEndOfTheLease(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		entries, goOn := store.NewMemory(), make(chan struct{})
 		log, create := fake.Must(idempotency.NewLog(entries, nil)), creating(t, service)
@@ -424,20 +424,20 @@ func TestQuietBeginsWithTheEndOfTheLease(t *testing.T) {
 		_, err = create(other, "key")
 		require.ErrorIs(t, err, idempotency.ErrInDoubt)
 		require.NoError(t, service.Wait(t.Context()))
-		settled, err := create(other, "key")
+		found, err := create(other, "key")
 		require.NoError(t, err)
 		arrived := len(service.Requests())
 		replayed, err := create(other, "key")
 		require.NoError(t, err)
-		assert.Equal(t, settled, replayed)
-		assert.Len(t, service.Requests(), arrived, "what is settled is written down")
+		assert.Equal(t, found, replayed)
+		assert.Len(t, service.Requests(), arrived, "what is found is written down")
 		assert.Equal(t, 1, service.Executed(createApplicationRoute))
 	})
 }
 
-// TestUndecidedStays has what no read told be told by a later one: of whom that is, nobody
+// TestNeedsReviewStays has what no read told be told by a later one: of whom that is, nobody
 // knows.
-func TestUndecidedStays(t *testing.T) {
+func TestNeedsReviewStays(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		client, id := process(), lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{
 			Accounts: []lendingtest.BankAccount{{Transactions: []lendingtest.BankTransaction{{Amount: "10.00"}}}},
@@ -555,15 +555,15 @@ func TestWhatBecameOfItIsWrittenDown(t *testing.T) {
 		err := create()
 		require.ErrorIs(t, err, idempotency.ErrStore)
 		require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-		unsettled, err := log.InDoubt(t.Context(), 10)
+		inDoubt, err := log.InDoubt(t.Context(), 10)
 		require.NoError(t, err)
-		require.Empty(t, unsettled)
+		require.Empty(t, inDoubt)
 		service.Fail(fake.CreateRoute, lendingtest.Fault{Delay: time.Hour})
 		require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
-		unsettled, err = log.InDoubt(t.Context(), 10)
+		inDoubt, err = log.InDoubt(t.Context(), 10)
 		require.NoError(t, err)
-		require.Len(t, unsettled, 1)
-		assert.Equal(t, store.InDoubt, unsettled[0].State)
+		require.Len(t, inDoubt, 1)
+		assert.Equal(t, store.InDoubt, inDoubt[0].State)
 		bubble.Elapse(maxLateness)
 		require.NoError(t, create())
 		assert.Equal(t, 1, service.Executed(fake.CreateRoute))

@@ -168,7 +168,7 @@ func TestResolutionIsKept(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			opts := &idempotency.Options{MaxAnswer: test.most}
-			journaled(t, opts, func(t *testing.T, service *lendingtest.Service, entries *tampered,
+			withStore(t, opts, func(t *testing.T, service *lendingtest.Service, entries *tampered,
 				client *lending.Client) {
 				o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, opts))
 				service.Fail("POST /api/Loan/resend-withdrawal-otp/{loanId}", lendingtest.Fault{ResetAfter: true})
@@ -205,7 +205,7 @@ func TestSweepGoesOn(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			opts := &idempotency.Options{KeepAnswers: time.Hour}
-			journaled(t, opts, func(t *testing.T, _ *lendingtest.Service, entries *tampered, _ *lending.Client) {
+			withStore(t, opts, func(t *testing.T, _ *lendingtest.Service, entries *tampered, _ *lending.Client) {
 				for i := range 250 {
 					require.NoError(t, entries.Save(t.Context(), store.Entry{
 						Key: fmt.Sprintf(":%03d", i), State: store.Done,

@@ -20,13 +20,13 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// simulated is a command with a key of a [schedule]. All processes make the same of a key.
+// simulated is a mutation with a key of a [schedule]. All processes make the same of a key.
 type simulated struct {
 	key     string
 	send    func(context.Context, *lending.Client) (id string, err error)
 	other   func(context.Context, *lending.Client) error   // another request; nil for none
 	done    func(lendingtest.Snapshot) (n int, answer any) // how often it happened, and what was answered
-	repeats bool                                           // it is declared repeatable: by its route, or with MayRepeat
+	repeats bool                                           // it is declared repeatable: by its route, or with SafeToRepeat
 	group   string                                         // of commands that set the same value
 	options []keyOption
 
@@ -178,7 +178,7 @@ func (c *caller) within() (context.Context, context.CancelFunc) {
 	return context.WithCancel(ctx)
 }
 
-// What the callers of a process do, each after the other. They share keys, and scopes.
+// What the callers of a process do, each after the other. They share keys, and locks.
 
 // apply takes a customer from nothing to an offer and a document.
 func (c *caller) apply() {

@@ -168,7 +168,7 @@ func storeStep[T any](ctx context.Context, what string, effect func() (T, error)
 	return result, err
 }
 
-// Load is the way of the journal to its store, as are the next two.
+// Load is the way of the log to its store, as are the next two.
 func (p *fleetMember) Load(ctx context.Context, key string) (*store.Entry, error) {
 	return storeStep(ctx, "load "+key, func() (*store.Entry, error) {
 		return p.sched.entries.Load(context.Background(),

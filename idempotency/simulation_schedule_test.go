@@ -30,7 +30,7 @@ const (
 // schedule is a service, a store, and the processes that share both.
 type schedule struct {
 	seed        int
-	maxLateness time.Duration // of all journals
+	maxLateness time.Duration // of all logs
 	// How often what happens, once in so many steps. 0 for never.
 	crashes, freezes, storeFaults, sendFaults, readFaults int
 
@@ -162,19 +162,19 @@ func (s *schedule) runLanes(p *fleetMember) {
 }
 
 // finish has everything come to its end without faults: what callers cannot go on with is
-// named by Unsettled, and a person settles it. At last all is called once more, and nothing
+// named by InDoubt, and a person decides it. At last all is called once more, and nothing
 // may be sent.
 func (s *schedule) finish() {
 	for round := 0; ; round++ {
 		p := s.newMember(1000 + round)
 		s.take(p)
-		unsettled := s.unsettled(p)
+		inDoubt := s.inDoubt(p)
 		for _, key := range s.held {
-			if len(unsettled) == 0 {
-				s.violate("stuck", nil, "nobody can go on with %s, and nothing is unsettled", key)
+			if len(inDoubt) == 0 {
+				s.violate("stuck", nil, "nobody can go on with %s, and nothing is inDoubt", key)
 			}
 		}
-		if len(unsettled) == 0 || round == 12 {
+		if len(inDoubt) == 0 || round == 12 {
 			break
 		}
 		s.help(s.newCaller(p, "person"), true)
@@ -185,8 +185,8 @@ func (s *schedule) finish() {
 	if n := s.arrived() - sent; n > 0 {
 		s.violate("sent what is done", nil, "%d commands", n)
 	}
-	if left := s.unsettled(p); len(left) > 0 || len(s.held) > 0 {
-		s.violate("never settled", nil, "unsettled: %v, stuck: %v", left, s.held)
+	if left := s.inDoubt(p); len(left) > 0 || len(s.held) > 0 {
+		s.violate("never ended", nil, "inDoubt: %v, stuck: %v", left, s.held)
 	}
 	bubble.Elapse(2 * time.Hour)
 	s.holds()
@@ -206,22 +206,22 @@ func (s *schedule) arrived() (n int) {
 	return n
 }
 
-func (s *schedule) unsettled(p *fleetMember) (keys []string) {
-	ctx := context.WithValue(context.Background(), callerKey{}, s.newCaller(p, "unsettled"))
+func (s *schedule) inDoubt(p *fleetMember) (keys []string) {
+	ctx := context.WithValue(context.Background(), callerKey{}, s.newCaller(p, "inDoubt"))
 	list, err := p.log.InDoubt(ctx, 1000)
 	if err != nil {
-		s.violate("Unsettled", nil, "%v", err)
+		s.violate("InDoubt", nil, "%v", err)
 	}
 	for _, u := range list {
 		keys = append(keys, u.Key)
 		if u.Route == "" || u.State == store.NeedsReview && u.Why == "" {
-			s.violate("Unsettled", nil, "says nothing of %+v", u)
+			s.violate("InDoubt", nil, "says nothing of %+v", u)
 		}
 	}
 	return keys
 }
 
-// helpNowAndThen is a person who looks after what is unsettled while the faults go on.
+// helpNowAndThen is a person who looks after what is inDoubt while the faults go on.
 func (s *schedule) helpNowAndThen(end <-chan struct{}) {
 	c := s.newCaller(s.newMember(500), "person")
 	for {
@@ -236,7 +236,7 @@ func (s *schedule) helpNowAndThen(end <-chan struct{}) {
 	}
 }
 
-// help resolves what is unsettled: all, or what is undecided and some of the rest.
+// help resolves what is inDoubt: all, or what is needs review and some of the rest.
 func (s *schedule) help(c *caller, all bool) {
 	limit := time.Minute
 	if all {

@@ -17,7 +17,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/seeds"
 )
 
-// The simulation of commands with a key. LENDING_TEST_COMMANDS=20000 makes so many runs, and
+// The simulation of mutations with a key. LENDING_TEST_COMMANDS=20000 makes so many runs, and
 // LENDING_TEST_SEED=7 begins with that one: a failure prints its seed. Who calls when, and
 // what fails how, follows from the seed. What does not is how long a read waits before it is
 // repeated: run a rare failure with -count=20.
@@ -27,22 +27,22 @@ const (
 )
 
 // TestCommandsSimulation has several processes take the same customers through the same
-// commands on fake time, with one journal, while store, service and processes fail in every
+// commands on fake time, with one log, while store, service and processes fail in every
 // way that we could think of: at every step a process can be killed, or stand still for
-// longer than its lease and Quiet. It holds that
+// longer than its lease and MaxLateness. It holds that
 //
 //   - nothing is executed twice that was not declared repeatable, counted in the service;
 //   - nothing is lost: what was returned as done has happened, and who keeps calling comes
 //     to an end when the faults have ended;
-//   - what is left then is named by Unsettled, and a person can settle it;
-//   - a request is in the journal before it is sent, and no other one is sent under its key;
+//   - what is left then is named by InDoubt, and a person can decide it;
+//   - a request is in the log before it is sent, and no other one is sent under its key;
 //   - all replays of a key are equal, and the answer of the service or made of its id;
 //   - of commands that set a value the newest that was called for is the one that stays;
 //   - each error says the truth: not sent, rejected and done are what the service saw.
 //
-// A command can be executed late, up to Quiet after the end of the call that sent it, or of
+// A command can be executed late, up to MaxLateness after the end of the call that sent it, or of
 // its deadline if its process has died. Beyond that it would be done twice, as
-// TestCommandLaterThanQuietIsDoneTwice shows.
+// TestMutationLaterThanMaxLatenessHappensTwice shows.
 func TestCommandsSimulation(t *testing.T) {
 	fake.NeedsControl(t)
 	few := fewSchedules
@@ -71,7 +71,7 @@ func TestCommandsSimulation(t *testing.T) {
 	t.Logf("%d schedules from seed %d: %v", count, first, all.counted)
 	if count >= few && !t.Failed() {
 		for _, what := range []string{"crash", "freeze", "late execution", "resolved by a person", "rebuilt",
-			"replayed", "scope held", "undecided", "in progress", "sent twice, declared", "refused other request"} {
+			"replayed", "lock held", "needs review", "in progress", "sent twice, declared", "refused other request"} {
 			assert.Positive(t, all.counted[what], "no schedule had: %s", what)
 		}
 	}

@@ -148,10 +148,10 @@ func (s *schedule) returned(c *caller, m *simulated, body, id string, err error)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	kinds := map[error]string{
-		idempotency.ErrInProgress: "in progress", idempotency.ErrInDoubt: "unsettled",
-		idempotency.ErrNeedsReview: "undecided",
-		idempotency.ErrLocked:      "scope held", idempotency.ErrAnswerLost: "answer lost",
-		idempotency.ErrStore: "journal failed",
+		idempotency.ErrInProgress: "in progress", idempotency.ErrInDoubt: "in doubt",
+		idempotency.ErrNeedsReview: "needs review",
+		idempotency.ErrLocked:      "lock held", idempotency.ErrAnswerLost: "answer lost",
+		idempotency.ErrStore: "store failed",
 	}
 	for kind, name := range kinds {
 		if errors.Is(err, kind) {

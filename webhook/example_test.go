@@ -33,7 +33,7 @@ func must[T any](value T, err error) T {
 func deliverSigned(receiver http.Handler, path, secret, body string) int {
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set(lending.SignatureHeader, lending.Sign(secret, []byte(body)))
+	r.Header.Set(webhook.SignatureHeader, lending.Sign(secret, []byte(body)))
 	w := httptest.NewRecorder()
 	receiver.ServeHTTP(w, r)
 	return w.Code

@@ -56,6 +56,10 @@ func SignedWith(secrets ...lending.Secret) SecretsFunc {
 	return func(*http.Request) ([]lending.Secret, error) { return secrets, nil }
 }
 
+// SignatureHeader is the header of a delivery that carries its signature: see
+// [lending.Verify].
+const SignatureHeader = "abp-webhook-signature"
+
 // ReceiverOptions change a receiver. Zero fields mean the defaults.
 type ReceiverOptions struct {
 	MaxBytes int64 // largest body; 1 MiB
@@ -199,7 +203,7 @@ func (h *receiverHandler) receive(w http.ResponseWriter, r *http.Request, d *Del
 	if refused := h.checkHead(r); refused != nil {
 		return refused
 	}
-	signatures := r.Header.Values(lending.SignatureHeader)
+	signatures := r.Header.Values(SignatureHeader)
 	if len(signatures) != 1 {
 		return &refusal{http.StatusUnauthorized, errNoSignature}
 	}

@@ -62,7 +62,7 @@ func deliver(t *testing.T, url, body, signature string, headers ...string) int {
 		return 0
 	}
 	r.Header.Set("Content-Type", "application/json; charset=utf-8")
-	r.Header.Set(lending.SignatureHeader, signature)
+	r.Header.Set(webhook.SignatureHeader, signature)
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Del(headers[i])
 		if headers[i+1] != "" {
@@ -94,7 +94,7 @@ func deliverRaw(t *testing.T, url, header string, length int, body string) net.C
 	return connection
 }
 
-const signedHeader = lending.SignatureHeader + ": " + delivery.Signature
+const signedHeader = webhook.SignatureHeader + ": " + delivery.Signature
 
 func TestReceiverAnswers(t *testing.T) {
 	t.Parallel()
@@ -112,7 +112,7 @@ func TestReceiverAnswers(t *testing.T) {
 		{name: "an event", body: delivery.Body, status: 204, signature: delivery.Signature},
 		{name: "an unknown event", body: unknown, status: 204},
 		{name: "a byte order mark", body: "\ufeff" + unknown, status: 204},
-		{name: "no signature", body: delivery.Body, status: 401, headers: header(lending.SignatureHeader, "")},
+		{name: "no signature", body: delivery.Body, status: 401, headers: header(webhook.SignatureHeader, "")},
 		{name: "another signature", body: delivery.Body, status: 401, signature: delivery.Sign(unknown)},
 		{name: "lower case", body: delivery.Body, status: 401, signature: strings.ToLower(delivery.Signature)},
 		{
@@ -190,8 +190,8 @@ func TestReceiverTakesPOSTOnly(t *testing.T) {
 func TestReceiverRefusesTwoSignatures(t *testing.T) {
 	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader(delivery.Body))
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Add(lending.SignatureHeader, delivery.Signature)
-	r.Header.Add(lending.SignatureHeader, delivery.Signature)
+	r.Header.Add(webhook.SignatureHeader, delivery.Signature)
+	r.Header.Add(webhook.SignatureHeader, delivery.Signature)
 	newReceiver(t, signedWithTest, acceptAll, nil).ServeHTTP(w, r)
 	require.Equal(t, http.StatusUnauthorized, w.Code)
 }
@@ -215,7 +215,7 @@ func TestReceiverLimitsWhatItReads(t *testing.T) {
 			r.ContentLength = -1
 			r.Header.Set("Content-Type", "application/json")
 			r.Header.Set("Content-Encoding", tt.encoding)
-			r.Header.Set(lending.SignatureHeader, delivery.Signature)
+			r.Header.Set(webhook.SignatureHeader, delivery.Signature)
 			receiver := newReceiver(t, signedWithTest, acceptAll, &webhook.ReceiverOptions{MaxBytes: 4096})
 			receiver.ServeHTTP(w, r)
 			require.Equal(t, tt.status, w.Code)

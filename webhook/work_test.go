@@ -351,7 +351,7 @@ func (b *refusing) work(t *testing.T, wait time.Duration) (handled []string) {
 }
 
 // After its claim has ended an event is another's.
-func TestWorkSettlesNoLongerThanTheClaim(t *testing.T) {
+func TestWorkReportsNoLongerThanTheClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inbox := newRefusing(t, 5*time.Second, time.Hour)
 		handled := inbox.work(t, time.Minute)
@@ -365,7 +365,7 @@ func TestWorkSettlesNoLongerThanTheClaim(t *testing.T) {
 }
 
 // If claims do not end, the inbox is told until it knows, while the worker goes on.
-func TestWorkSettlesAClaimWithoutEnd(t *testing.T) {
+func TestWorkReportsAClaimWithoutEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inbox := newRefusing(t, 0, 2*time.Minute)
 		handled := inbox.work(t, 5*time.Minute)

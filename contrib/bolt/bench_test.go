@@ -87,7 +87,7 @@ func receive(b *testing.B, connections int, handle webhook.EventFunc) func(n int
 						return
 					}
 					r.Header.Set("Content-Type", "application/json")
-					r.Header.Set(lending.SignatureHeader, lending.Sign(secret, body))
+					r.Header.Set(webhook.SignatureHeader, lending.Sign(secret, body))
 					response, err := client.Do(r)
 					if err != nil || response.StatusCode != http.StatusNoContent {
 						b.Error(response, err)
@@ -193,9 +193,9 @@ func parallel(b *testing.B, concurrency, n int, f func() error) {
 	group.Wait()
 }
 
-// BenchmarkJournal sends commands with a key. The floor beside the command is two
+// BenchmarkIdempotency sends mutations with a key. The floor beside the command is two
 // transactions of bbolt by hand.
-func BenchmarkJournal(b *testing.B) {
+func BenchmarkIdempotency(b *testing.B) {
 	store, err := lendingbolt.OpenIdempotencyStore(filepath.Join(b.TempDir(), "log"), nil)
 	require.NoError(b, err)
 	defer store.Close()

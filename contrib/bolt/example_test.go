@@ -26,7 +26,7 @@ const (
 func deliver(receiver http.Handler) int {
 	r := httptest.NewRequest(http.MethodPost, "/webhooks", strings.NewReader(delivery))
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set(lending.SignatureHeader, lending.Sign(secret, []byte(delivery)))
+	r.Header.Set(webhook.SignatureHeader, lending.Sign(secret, []byte(delivery)))
 	w := httptest.NewRecorder()
 	receiver.ServeHTTP(w, r)
 	return w.Code
@@ -114,7 +114,7 @@ func ExampleInbox_DeadLetters() {
 	// waiting: 1 <nil>
 }
 
-// A command with a key is done once, also if the program ends at any point and runs again.
+// A mutation with a key is done once, also if the program ends at any point and runs again.
 func ExampleOpenIdempotencyStore() {
 	directory, err := os.MkdirTemp("", "lending")
 	if err != nil {

@@ -15,16 +15,16 @@ import (
 
 // A file that may not grow refuses a Save, keeps what it has, and goes on when there is
 // room again.
-func TestJournalOnAFullDisk(t *testing.T) {
-	onAFullDisk(t, func(path string, limit func(size uint64)) { journalWhenFull(t, path, limit) })
+func TestIdempotencyOnAFullDisk(t *testing.T) {
+	onAFullDisk(t, func(path string, limit func(size uint64)) { idempotencyWhenFull(t, path, limit) })
 }
 
-func journalWhenFull(t *testing.T, path string, limit func(size uint64)) {
+func idempotencyWhenFull(t *testing.T, path string, limit func(size uint64)) {
 	t.Helper()
-	entries := openJournal(t, path)
+	entries := openIdempotency(t, path)
 	limit(1 << 20)
 	numbered := func(n int) store.Entry {
-		entry := sent(fmt.Sprint("key ", n), fmt.Sprint("scope ", n))
+		entry := sent(fmt.Sprint("key ", n), fmt.Sprint("lock ", n))
 		entry.Data = []byte(strings.Repeat("x", 2000))
 		return entry
 	}

@@ -25,7 +25,7 @@ import (
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
 )
 
-func openJournal(t *testing.T, path string) *lendingbolt.IdempotencyStore {
+func openIdempotency(t *testing.T, path string) *lendingbolt.IdempotencyStore {
 	t.Helper()
 	entries, err := lendingbolt.OpenIdempotencyStore(path, nil)
 	require.NoError(t, err)
@@ -33,28 +33,28 @@ func openJournal(t *testing.T, path string) *lendingbolt.IdempotencyStore {
 	return entries
 }
 
-func TestJournalStoreKeepsItsContract(t *testing.T) {
+func TestIdempotencyStoreKeepsItsContract(t *testing.T) {
 	t.Parallel()
 	storetest.IdempotencyStore(t, func(t *testing.T) func() store.Store {
 		t.Helper()
 		path, closed := filepath.Join(t.TempDir(), "log"), func() error { return nil }
 		return func() store.Store {
 			require.NoError(t, closed())
-			entries := openJournal(t, path)
+			entries := openIdempotency(t, path)
 			closed = entries.Close
 			return entries
 		}
 	})
 }
 
-func sent(key, scope string) store.Entry {
-	return store.Entry{Key: key, State: store.Sent, Lock: scope, Data: []byte("data of " + key)}
+func sent(key, lock string) store.Entry {
+	return store.Entry{Key: key, State: store.Sent, Lock: lock, Data: []byte("data of " + key)}
 }
 
-func TestJournalFile(t *testing.T) {
+func TestIdempotencyFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "log")
-	entries := openJournal(t, path)
+	entries := openIdempotency(t, path)
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
@@ -93,10 +93,10 @@ func moveClock(t *testing.T, path string, by time.Duration) {
 
 // What was set back makes nothing older, and nothing stand still: ages go on from where
 // they were.
-func TestJournalClockSetBack(t *testing.T) {
+func TestIdempotencyClockSetBack(t *testing.T) {
 	t.Parallel()
 	path, start := filepath.Join(t.TempDir(), "log"), time.Now()
-	entries := openJournal(t, path)
+	entries := openIdempotency(t, path)
 	require.NoError(t, entries.Save(t.Context(), sent("a", "")))
 	age := func() time.Duration {
 		t.Helper()
@@ -109,7 +109,7 @@ func TestJournalClockSetBack(t *testing.T) {
 		t.Helper()
 		require.NoError(t, entries.Close())
 		moveClock(t, path, moved)
-		entries = openJournal(t, path)
+		entries = openIdempotency(t, path)
 	}
 	reopen(-time.Hour)
 	require.LessOrEqual(t, age(), time.Since(start))
@@ -134,16 +134,16 @@ func TestJournalClockSetBack(t *testing.T) {
 		b := tx.Bucket([]byte("idempotency entries"))
 		return b.SetSequence(b.Sequence() - uint64(2*time.Hour))
 	})
-	entries = openJournal(t, path)
+	entries = openIdempotency(t, path)
 	require.Zero(t, age())
 }
 
 // An entry that cannot be read is no entry that is not there: its command is not sent.
-func TestJournalEntryThatCannotBeRead(t *testing.T) {
+func TestIdempotencyEntryThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "log")
-	entries := openJournal(t, path)
-	require.NoError(t, entries.Save(t.Context(), sent("a", "scope of a")))
+	entries := openIdempotency(t, path)
+	require.NoError(t, entries.Save(t.Context(), sent("a", "lock of a")))
 	require.NoError(t, entries.Save(t.Context(), sent("b", "")))
 	require.NoError(t, entries.Close())
 	var whole []byte
@@ -154,7 +154,7 @@ func TestJournalEntryThatCannotBeRead(t *testing.T) {
 	spoilt := [][]byte{{}, {1}, whole[:16], whole[:18], whole[:24], append([]byte{2}, whole[1:]...)}
 	for _, value := range spoilt {
 		edit(t, path, func(tx *bbolt.Tx) error { return tx.Bucket([]byte("idempotency entries")).Put([]byte("a"), value) })
-		entries := openJournal(t, path)
+		entries := openIdempotency(t, path)
 		_, err := entries.Load(t.Context(), "a")
 		require.ErrorIs(t, err, store.ErrCorrupt)
 		for revision := range int64(2) {
@@ -168,12 +168,12 @@ func TestJournalEntryThatCannotBeRead(t *testing.T) {
 }
 
 // What becomes of the file while it is open cannot end the process, and is no empty log.
-func TestJournalOutlivesItsFile(t *testing.T) {
+func TestIdempotencyOutlivesItsFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "log")
-	entries := openJournal(t, path)
+	entries := openIdempotency(t, path)
 	for i := range 300 {
-		require.NoError(t, entries.Save(t.Context(), sent(fmt.Sprint("key ", i), fmt.Sprint("scope ", i))))
+		require.NoError(t, entries.Save(t.Context(), sent(fmt.Sprint("key ", i), fmt.Sprint("lock ", i))))
 	}
 	require.NoError(t, os.Truncate(path, 2*int64(os.Getpagesize())))
 	_, err := entries.Load(t.Context(), "key 7")
@@ -188,9 +188,9 @@ func TestJournalOutlivesItsFile(t *testing.T) {
 
 // Nobody waits for the disk longer than his context. A Save that has not begun then is not
 // made later.
-func TestJournalReturnsWhileTheDiskIsBusy(t *testing.T) {
+func TestIdempotencyReturnsWhileTheDiskIsBusy(t *testing.T) {
 	t.Parallel()
-	entries := openJournal(t, filepath.Join(t.TempDir(), "log"))
+	entries := openIdempotency(t, filepath.Join(t.TempDir(), "log"))
 	var busy sync.WaitGroup
 	var ended atomic.Bool
 	entry := sent("large", "")
@@ -224,19 +224,19 @@ func TestJournalReturnsWhileTheDiskIsBusy(t *testing.T) {
 	require.Less(t, made, len(left)/2, "only those whose commit was under way are there")
 }
 
-const journalVariable = "LENDING_BOLT_JOURNAL" // the file, for the process of TestJournalUnderKill
+const idempotencyVariable = "LENDING_BOLT_IDEMPOTENCY" // the file, for the process of TestIdempotencyUnderKill
 
 // A process counts entries up and is killed, again and again: what Save had returned for is
 // there, and what had not is there as a whole or not at all.
-func TestJournalUnderKill(t *testing.T) {
+func TestIdempotencyUnderKill(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "log")
 	saved := map[string]int64{}
 	total := 0
 	const kills = 12
 	for round := range kills {
-		process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestJournalChild$")
-		process.Env = append(os.Environ(), journalVariable+"="+path)
+		process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestIdempotencyChild$")
+		process.Env = append(os.Environ(), idempotencyVariable+"="+path)
 		output, err := process.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, process.Start())
@@ -256,19 +256,19 @@ func TestJournalUnderKill(t *testing.T) {
 			}
 		}
 		require.Error(t, process.Wait(), "it was not killed")
-		entries := openJournal(t, path)
+		entries := openIdempotency(t, path)
 		require.NoError(t, idempotencytest.Check(t.Context(), entries, saved))
 		require.NoError(t, entries.Close())
 	}
 	t.Logf("%d Saves of %d entries, %d kills", total, len(saved), kills)
 }
 
-func TestJournalChild(t *testing.T) {
-	path := os.Getenv(journalVariable)
+func TestIdempotencyChild(t *testing.T) {
+	path := os.Getenv(idempotencyVariable)
 	if path == "" {
-		t.Skip("only in the processes that TestJournalUnderKill starts")
+		t.Skip("only in the processes that TestIdempotencyUnderKill starts")
 	}
-	entries := openJournal(t, path)
+	entries := openIdempotency(t, path)
 	var working sync.WaitGroup
 	for worker := range 8 {
 		working.Go(func() {

@@ -1,5 +1,5 @@
 // Package lendingbolt keeps in files what one process must not lose: the webhooks that it
-// has accepted, a [webhook.Inbox], and its commands with a key, a [store.Store].
+// has accepted, a [webhook.Inbox], and its mutations with a key, a [store.Store].
 // They survive kill -9 and, as far as the disk keeps what it has said it keeps, the loss of
 // power. On a full disk nothing new is accepted, and nothing is lost. The table in
 // contrib/README.md compares them with Redis, and names the tests that hold it.
@@ -15,10 +15,9 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
-	"github.com/lendingapi/lending-go/internal/backoff"
+	"github.com/lendingapi/lending-go/internal/claimer"
 	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/lendingapi/lending-go/webhook"
 	"go.etcd.io/bbolt"
@@ -34,10 +33,10 @@ type InboxOptions struct {
 
 // Inbox is a [webhook.Inbox] in one file. One process at a time has the file open.
 type Inbox struct {
-	file     opaque.Value[*file]
-	keep     time.Duration
-	notifier opaque.Value[*notifier]
-	known    opaque.Value[*known]
+	file   opaque.Value[*file] // a function, as nothing that prints or compares looks behind one
+	keep   time.Duration
+	claims opaque.Value[*claimer.Claimer[*webhook.InboxEntry]]
+	known  opaque.Value[*known]
 }
 
 // known has the keys in history, and those that the current transaction adds. An index in the file
@@ -45,12 +44,6 @@ type Inbox struct {
 type known struct {
 	seen, adding map[[sha256.Size]byte]struct{}
 	added        *bbolt.Tx // the transaction of adding
-}
-
-// notifier tells the workers that wait that an event may be due.
-type notifier struct {
-	mu   sync.Mutex
-	next chan struct{} // closed and replaced
 }
 
 var _ webhook.Inbox = (*Inbox)(nil)
@@ -70,11 +63,7 @@ type state struct {
 	unended uint32 // cut short by the end of the process, since the last that ended
 }
 
-// aloneAfter is the number of unended tries after which an event is handled alone: it may have
-// ended the process each time.
-const aloneAfter = 2
-
-func (s state) alone() bool { return s.unended >= aloneAfter }
+func (s state) alone() bool { return s.unended >= claimer.AloneAfter }
 
 func (s state) bytes() []byte {
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, s.failed), s.unended)
@@ -111,8 +100,9 @@ func OpenInbox(path string, opts *InboxOptions) (*Inbox, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lendingbolt: open: %w", err)
 	}
-	waiters, had := &notifier{next: make(chan struct{})}, &known{seen: map[[sha256.Size]byte]struct{}{}}
-	inbox := &Inbox{file: opaque.Hide(f), keep: o.Keep, notifier: opaque.Hide(waiters), known: opaque.Hide(had)}
+	had := &known{seen: map[[sha256.Size]byte]struct{}{}}
+	inbox := &Inbox{file: opaque.Hide(f), keep: o.Keep, known: opaque.Hide(had)}
+	inbox.claims = opaque.Hide(claimer.New(source{inbox}, claimer.Options{Poll: time.Hour})) // no other process puts events
 	if err := f.update(inbox.prepare); err != nil {
 		return nil, errors.Join(fmt.Errorf("lendingbolt: open: %w", err), f.close())
 	}
@@ -188,7 +178,7 @@ func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
 	case again:
 		return webhook.ErrDuplicate
 	}
-	b.notifier().notify()
+	b.claims().LookIn(0)
 	return nil
 }
 
@@ -232,72 +222,86 @@ func keyOf(key []byte) (sum [sha256.Size]byte) {
 
 // Take implements [webhook.Inbox].
 func (b *Inbox) Take(ctx context.Context) (*webhook.InboxEntry, error) {
-	for {
-		changed := b.notifier().changed()
-		entry, due, err := b.first(ctx)
-		if entry != nil || err != nil {
-			return entry, err
-		}
-		if err := backoff.Wait(ctx, time.Until(due), changed); err != nil {
-			return nil, err
-		}
-	}
+	return b.claims().Take(ctx, false)
 }
 
-// first claims the first event that is due, or returns when to look again.
-func (b *Inbox) first(ctx context.Context) (entry *webhook.InboxEntry, due time.Time, err error) {
-	var found bool
-	err = b.file().view(func(tx *bbolt.Tx) error {
-		var key []byte
-		key, _, due = peek(tx)
-		found = key != nil
+// source is the inbox as its claimer has it.
+type source struct{ *Inbox }
+
+type claim = claimer.Claim[*webhook.InboxEntry]
+
+// Claim implements [claimer.Source]. It reads first: a commit waits for the disk.
+func (s source) Claim(ctx context.Context, ask claimer.Ask, give func(claim)) (seen claimer.Outlook, err error) {
+	var key []byte
+	err = s.file().view(func(tx *bbolt.Tx) error {
+		key, _, seen = peek(tx, ask.Alone)
 		return nil
 	})
-	if err != nil || !found {
-		return nil, due, err
+	if err != nil || key == nil {
+		return seen, err
 	}
-	var refused error
-	err = b.update(ctx, func(tx *bbolt.Tx) (bool, error) {
-		entry, refused = nil, nil // the transaction may run again
-		var key, value []byte
-		if key, value, due = peek(tx); key == nil {
-			return false, nil // another worker was faster
+	var claims []claim
+	err = s.update(ctx, func(tx *bbolt.Tx) (changed bool, err error) {
+		claims = nil // it may run again
+		for len(claims) < ask.N && err == nil {
+			var value []byte
+			if key, value, seen = peek(tx, ask.Alone && len(claims) == 0); key == nil {
+				return len(claims) > 0, nil
+			}
+			var c claim
+			c, err = claimed(tx, key, value)
+			claims = append(claims, c)
+			if c.Alone && c.Err == nil {
+				break
+			}
 		}
-		number, s := bytes.Clone(key[8:]), stateOf(value)
-		to, after := running, s
-		tried := state{s.failed + 1, s.unended}
-		if entry, refused = entryOf(tx, number, tried); refused != nil {
-			to, after = dead, tried // it would be refused each time
-		}
-		return true, errors.Join(tx.Bucket(waiting).Delete(key), tx.Bucket(to).Put(number, after.bytes()))
+		seen = claimer.Outlook{More: true}
+		return true, err
 	})
-	if refused != nil && err == nil {
-		err = fmt.Errorf("lendingbolt: an entry is now a dead letter: %w", refused)
-	}
 	if err != nil {
-		return nil, due, err
+		return seen, err
 	}
-	return entry, due, nil
+	for _, c := range claims {
+		give(c)
+	}
+	return seen, nil
 }
 
-// peek returns the first event that may be claimed, or when to look again. An event that is handled
-// alone waits until nothing is running, and nothing is claimed while it runs. So if the process
-// ends, that event was alone or had not begun.
-func peek(tx *bbolt.Tx) (key, value []byte, due time.Time) {
-	now := time.Now()
-	due = now.Add(time.Hour)
-	beside, s := tx.Bucket(running).Cursor().First()
-	if beside != nil && stateOf(s).alone() {
-		return nil, nil, due
-	}
+// peek returns the first that may be taken, or says when to look again.
+func peek(tx *bbolt.Tx, alone bool) (key, value []byte, seen claimer.Outlook) {
 	key, value = tx.Bucket(waiting).Cursor().First()
-	if key == nil || beside != nil && stateOf(value).alone() && !now.Before(timeOf(key)) {
-		return nil, nil, due
+	if key == nil {
+		return nil, nil, seen
 	}
-	if due = timeOf(key); now.Before(due) {
-		return nil, nil, due
+	if wait := time.Until(timeOf(key)); wait > 0 {
+		return nil, nil, claimer.Outlook{Next: wait}
 	}
-	return key, value, due
+	if stateOf(value).alone() && !alone {
+		return nil, nil, claimer.Outlook{Suspect: true}
+	}
+	return key, value, seen
+}
+
+// claimed moves an event from those that wait to those that are running. What is no event would be
+// none each time, and becomes a dead letter.
+func claimed(tx *bbolt.Tx, key, value []byte) (claim, error) {
+	number, s := bytes.Clone(key[8:]), stateOf(value)
+	to, after := running, s
+	tried := state{s.failed + 1, s.unended}
+	entry, refused := entryOf(tx, number, tried)
+	if refused != nil {
+		to, after = dead, tried
+		refused = fmt.Errorf("lendingbolt: an entry is now a dead letter: %w", refused)
+	}
+	err := errors.Join(tx.Bucket(waiting).Delete(key), tx.Bucket(to).Put(number, after.bytes()))
+	return claim{Entry: entry, ID: entry.ID, Alone: s.alone(), Err: refused}, err
+}
+
+// GiveBack implements [claimer.Source]. If it fails, the event is due when the file is opened again.
+func (s source) GiveBack(ctx context.Context, entry *webhook.InboxEntry) {
+	_ = s.move(ctx, running, entry, func(tx *bbolt.Tx, number []byte, s state) error {
+		return tx.Bucket(waiting).Put(join(time.Now(), number), s.bytes())
+	})
 }
 
 // entryOf returns an entry. If the bytes are no event, the entry's event has nothing but the bytes.
@@ -309,7 +313,7 @@ func entryOf(tx *bbolt.Tx, number []byte, s state) (*webhook.InboxEntry, error) 
 		_ = event.Record.UnmarshalJSON(body) // takes anything
 	}
 	return &webhook.InboxEntry{
-		Event: event, Tries: int(s.failed), Crashes: int(s.unended - min(s.unended, aloneAfter)),
+		Event: event, Tries: int(s.failed), Crashes: int(s.unended - min(s.unended, claimer.AloneAfter)),
 		ID: strconv.FormatUint(binary.BigEndian.Uint64(number), 10),
 	}, err
 }
@@ -323,9 +327,11 @@ func (b *Inbox) Done(ctx context.Context, entry *webhook.InboxEntry) error {
 
 // Retry implements [webhook.Inbox].
 func (b *Inbox) Retry(ctx context.Context, entry *webhook.InboxEntry, wait time.Duration) error {
-	return b.move(ctx, running, entry, func(tx *bbolt.Tx, number []byte, s state) error {
+	err := b.move(ctx, running, entry, func(tx *bbolt.Tx, number []byte, s state) error {
 		return tx.Bucket(waiting).Put(join(time.Now().Add(wait), number), state{failed: s.failed + 1}.bytes())
 	})
+	b.claims().LookIn(wait)
+	return err
 }
 
 // DeadLetter implements [webhook.Inbox]. [Inbox.DeadLetters] lists the event then.
@@ -351,9 +357,11 @@ func (b *Inbox) DeadLetters(ctx context.Context) ([]*webhook.InboxEntry, error) 
 
 // Redrive makes a dead letter due again, as if it had not been tried.
 func (b *Inbox) Redrive(ctx context.Context, entry *webhook.InboxEntry) error {
-	return b.move(ctx, dead, entry, func(tx *bbolt.Tx, number []byte, _ state) error {
+	err := b.move(ctx, dead, entry, func(tx *bbolt.Tx, number []byte, _ state) error {
 		return tx.Bucket(waiting).Put(join(time.Now(), number), state{}.bytes())
 	})
+	b.claims().LookIn(0)
+	return err
 }
 
 // move removes an entry from a bucket and calls then. It does nothing if the entry has gone.
@@ -363,8 +371,7 @@ func (b *Inbox) move(ctx context.Context, from []byte, entry *webhook.InboxEntry
 		return errors.New("lendingbolt: the entry is of another inbox")
 	}
 	number := binary.BigEndian.AppendUint64(nil, n)
-	defer b.notifier().notify() // the event may be due, or another that waits to be alone
-	return b.update(ctx, func(tx *bbolt.Tx) (bool, error) {
+	err = b.update(ctx, func(tx *bbolt.Tx) (bool, error) {
 		value := tx.Bucket(from).Get(number)
 		if value == nil {
 			return false, nil
@@ -372,6 +379,7 @@ func (b *Inbox) move(ctx context.Context, from []byte, entry *webhook.InboxEntry
 		s := stateOf(value)
 		return true, errors.Join(tx.Bucket(from).Delete(number), then(tx, number, s))
 	})
+	return b.claims().Ended(entry.ID, err)
 }
 
 // Counts implements [webhook.Inbox].
@@ -395,20 +403,7 @@ func (b *Inbox) update(ctx context.Context, apply func(tx *bbolt.Tx) (changed bo
 	return b.file().update(apply)
 }
 
-func (n *notifier) changed() <-chan struct{} {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.next
-}
-
-func (n *notifier) notify() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	close(n.next)
-	n.next = make(chan struct{})
-}
-
-// join returns a key that sorts by t. The zero time comes first.
+// join returns a key that sorts by t; the zero time comes first.
 func join(t time.Time, rest []byte) []byte {
 	var nanoseconds uint64
 	if !t.IsZero() {

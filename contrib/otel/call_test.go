@@ -171,8 +171,8 @@ func TestCallFailures(t *testing.T) {
 	}
 }
 
-// TestJournal follows a command with a key: its call is told as what the log did with
-// it, and why that did not send it, and the reads that settle it as looks.
+// TestIdempotency follows a mutation with a key: its call is told as what the log did with
+// it, and why that did not send it, and its checks.
 func TestIdempotency(t *testing.T) {
 	const create, check = "POST /api/Application/create-customer", "GET /api/Customer/get-customer-by-email"
 	service, entries := newService(t), store.NewMemory()

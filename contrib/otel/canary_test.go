@@ -66,7 +66,8 @@ var canaryCalls = map[string]func(context.Context, *lending.Client) error{
 	},
 	"POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}": func(ctx context.Context,
 		c *lending.Client) error {
-		return c.Approval.SignContract(ctx, mustID(lending.ParseApplicationID), mustID(lending.ParseApplicantID),
+		return c.Approval.SignContract(ctx, mustID(lending.ParseApplicationID),
+			lending.ApplicantID(mustID(lending.ParseApplicationID)),
 			&lending.SignaturesRequest{
 				Signature: lending.SignatureImage([]byte(canary)), Signature2: lending.SignatureImage([]byte(canary)),
 			})

@@ -38,7 +38,7 @@
 //	server.port                443, with WithBaseURL
 //	lending.effect             read, mutation
 //	lending.outcome            done, rejected, not sent, unknown
-//	lending.log            sent, look; of calls also replayed, settled, refused; absent without a key
+//	lending.idempotency    sent, check; of calls also replayed, rebuilt, refused; absent without a key
 //
 // The route is the template of the interface: a path in the base URL is not part of it.
 // The outcome is that of the call if the attempt is its last, so a read has one with
@@ -67,11 +67,11 @@
 //	no_content             a success without the record that is due
 //	answer_not_decoded     a success whose answer is not what it should be
 //	in_progress            another call with the key may be at it
-//	in_doubt              it is not known yet whether the command with the key happened
-//	needs_review              no read tells, a person has to
-//	locked             another command, which would hide it, is unsettled
+//	in_doubt               it is not known yet whether the command with the key happened
+//	needs_review           no check tells, a person has to
+//	locked             another command, which would hide it, is inDoubt
 //	answer_lost            it has happened, and its answer is not kept
-//	idempotency_store_failed         the store of the log failed
+//	idempotency_store_failed  the store of the log failed
 //
 // # Metrics
 //
@@ -82,7 +82,7 @@
 //
 //	lending_client_call_duration_seconds_count{lending_effect="mutation", lending_outcome="unknown"}
 //
-// and with a log, which settles most of those, the commands that wait for a person:
+// and with a log, which ends most of those doubts, the mutations that wait for a person:
 //
 //	lending_client_call_duration_seconds_count{error_type="needs_review"}
 //

@@ -10,9 +10,9 @@ import (
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
-// BenchmarkJournal sends commands with a key. The floor beside the command is two INSERTs or
+// BenchmarkIdempotency sends mutations with a key. The floor beside the command is two INSERTs or
 // UPDATEs by hand, in the same database.
-func BenchmarkJournal(b *testing.B) {
+func BenchmarkIdempotency(b *testing.B) {
 	for _, sync := range []string{"on", "off"} {
 		b.Run("synchronous_commit="+sync, func(b *testing.B) {
 			pool := connect(b, databaseIn(b, pgtest.Run(b, "fsync=on", "synchronous_commit="+sync)))

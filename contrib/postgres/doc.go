@@ -1,6 +1,6 @@
 // Package lendingpostgres keeps in PostgreSQL what the replicas of one service share: the token they
 // call with, the webhooks they have accepted, which of these they have acted on, and their
-// commands with a key.
+// mutations with a key.
 //
 // It is a module of its own, so that nobody else gets its dependencies. Use PostgreSQL 13 or
 // later, and a pool of pgx. [Migrate] makes the tables, all at once, or [Migrations] gives

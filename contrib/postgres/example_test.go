@@ -134,7 +134,7 @@ func ExampleNewDeduper() {
 		}
 		r := httptest.NewRequest(http.MethodPost, "/webhooks", strings.NewReader(delivery))
 		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set(lending.SignatureHeader, lending.Sign(secret, []byte(delivery)))
+		r.Header.Set(webhook.SignatureHeader, lending.Sign(secret, []byte(delivery)))
 		w := httptest.NewRecorder()
 		receiver.ServeHTTP(w, r)
 		fmt.Println("answered:", w.Code)

@@ -24,8 +24,8 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-func sent(key, scope string) store.Entry {
-	return store.Entry{Key: key, State: store.Sent, Lock: scope, Data: []byte("data of " + key)}
+func sent(key, lock string) store.Entry {
+	return store.Entry{Key: key, State: store.Sent, Lock: lock, Data: []byte("data of " + key)}
 }
 
 func stored(fence int64, text string) lending.StoredToken {
@@ -52,7 +52,7 @@ func (s stores) each(t *testing.T, n int, before func()) {
 		before()
 		require.NoError(t, do(), what)
 	}
-	entry := sent(fmt.Sprint("key ", n), fmt.Sprint("scope ", n))
+	entry := sent(fmt.Sprint("key ", n), fmt.Sprint("lock ", n))
 	for ; entry.Revision < 3; entry.Revision++ {
 		do("Save of an entry", func() error { return s.idempotency.Save(ctx, entry) })
 		require.ErrorIs(t, s.idempotency.Save(ctx, entry), store.ErrConflict, "the same, of another")
@@ -275,7 +275,7 @@ func (c *counters) end(t *testing.T, url string) {
 
 // The server is killed again and again, and connections are: what Save had returned for is
 // there.
-func TestJournalUnderKill(t *testing.T) {
+func TestIdempotencyUnderKill(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.Run(t)
 	url := databaseIn(t, cluster)

@@ -13,7 +13,7 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// IdempotencyStore is a [store.Store] in a table, for commands with a key of the
+// IdempotencyStore is a [store.Store] in a table, for mutations with a key of the
 // replicas of a service. Every step is one statement.
 //
 // What is lost is a command that can be sent twice, so PostgreSQL must keep what it has said

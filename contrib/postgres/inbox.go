@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go/internal/claimer"
 	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/lendingapi/lending-go/webhook"
 )
@@ -59,7 +60,7 @@ type Inbox struct {
 	database
 	name     string
 	options  InboxOptions
-	claimer  opaque.Value[*claimer]
+	claims   opaque.Value[*claimer.Claimer[*webhook.InboxEntry]]
 	notifier opaque.Value[*notifier]
 }
 
@@ -80,7 +81,14 @@ func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions) (*Inbox, e
 	if err != nil {
 		return nil, err
 	}
-	return &Inbox{d, name, o, opaque.Hide(newClaimer()), opaque.Hide(new(notifier))}, nil
+	b := &Inbox{database: d, name: name, options: o, notifier: opaque.Hide(new(notifier))}
+	b.claims = opaque.Hide(claimer.New(&source{Inbox: b}, claimer.Options{Poll: o.Poll}))
+	return b, nil
+}
+
+// Take implements [webhook.Inbox].
+func (b *Inbox) Take(ctx context.Context) (*webhook.InboxEntry, error) {
+	return b.claims().Take(ctx, false)
 }
 
 // exec does a statement that does no harm when it is done twice, and returns how many rows
@@ -131,7 +139,7 @@ func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
 	case rows == 0:
 		return webhook.ErrDuplicate
 	}
-	b.claimer().lookIn(0)
+	b.claims().LookIn(0)
 	b.notify(ctx)
 	return nil
 }
@@ -197,7 +205,7 @@ func (b *Inbox) Done(ctx context.Context, entry *webhook.InboxEntry) error {
 		return err
 	}
 	_, err = b.exec(ctx, "DELETE FROM {inbox} WHERE id = $1::bigint AND name = $2::text AND due IS NOT NULL", id, b.name)
-	return b.claimer().ended(entry, err)
+	return b.claims().Ended(entry.ID, err)
 }
 
 // ofClaim is what only the last who has taken an event may change.
@@ -207,7 +215,7 @@ const ofClaim = " WHERE id = $1::bigint AND name = $2::text AND claim = $3::bigi
 func (b *Inbox) Retry(ctx context.Context, entry *webhook.InboxEntry, wait time.Duration) error {
 	err := b.endClaim(ctx, entry, "UPDATE {inbox} SET failed = failed + 1, unended = 0, claim = NULL, due = pg_catalog.clock_timestamp() + $4::interval"+ofClaim, wait)
 	if err == nil {
-		b.claimer().lookIn(wait)
+		b.claims().LookIn(wait)
 	}
 	return err
 }
@@ -223,7 +231,7 @@ func (b *Inbox) endClaim(ctx context.Context, entry *webhook.InboxEntry, stateme
 		return err
 	}
 	_, err = b.exec(ctx, statement, append([]any{id, b.name, claim}, arguments...)...)
-	return b.claimer().ended(entry, err)
+	return b.claims().Ended(entry.ID, err)
 }
 
 // DeadLetters returns the events that were set aside, oldest first. One without a name holds
@@ -239,7 +247,7 @@ func (b *Inbox) DeadLetters(ctx context.Context) (entries []*webhook.InboxEntry,
 			if err := row.Scan(&r.id, &r.failed, &r.unended, &r.body); err != nil {
 				return nil, err
 			}
-			entry, _ := r.entry() // why it was refused was told then
+			entry := r.claimed().Entry // why it was refused was told then
 			entry.Tries, entry.ID = r.failed, strconv.FormatInt(r.id, 10)
 			return entry, nil
 		})
@@ -256,7 +264,7 @@ func (b *Inbox) Redrive(ctx context.Context, entry *webhook.InboxEntry) error {
 	}
 	rows, err := b.exec(ctx, "UPDATE {inbox} SET failed = 0, unended = 0, due = pg_catalog.clock_timestamp() WHERE id = $1::bigint AND name = $2::text AND due IS NULL", id, b.name)
 	if rows > 0 {
-		b.claimer().lookIn(0)
+		b.claims().LookIn(0)
 		b.notify(ctx)
 	}
 	return err

@@ -100,7 +100,7 @@ func receive(b *testing.B, connections int, handle webhook.EventFunc) func(n int
 				return err
 			}
 			r.Header.Set("Content-Type", "application/json")
-			r.Header.Set(lending.SignatureHeader, lending.Sign(benchSecret, body))
+			r.Header.Set(webhook.SignatureHeader, lending.Sign(benchSecret, body))
 			response, err := client.Do(r)
 			if err != nil {
 				return err

@@ -2,13 +2,15 @@ package lendingpostgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go/internal/claimer"
 	"github.com/lendingapi/lending-go/webhook"
 )
 
@@ -17,21 +19,23 @@ type taken struct {
 	id, claim       int64
 	failed, unended int
 	body            []byte
-	left            time.Duration // of the claim
 	until           time.Time
 }
 
-// entry returns what it is to a worker. If it holds no event, as [webhook.Parse] says,
+// claimed returns the claim as a worker has it. If the row holds no event, as [webhook.Parse] says,
 // that of the entry is nothing but the bytes.
-func (r taken) entry() (*webhook.InboxEntry, error) {
+func (r taken) claimed() claimer.Claim[*webhook.InboxEntry] {
 	event, err := webhook.Parse(r.body)
 	if err != nil {
 		event = new(webhook.Event)
 		_ = event.Record.UnmarshalJSON(r.body) // takes anything
 	}
-	return &webhook.InboxEntry{
-		Event: event, Tries: r.failed + 1, Crashes: max(0, r.unended-aloneAfter), ID: idOf(r.id, r.claim), Until: r.until,
-	}, err
+	entry := &webhook.InboxEntry{
+		Event: event, Tries: r.failed + 1, Crashes: max(0, r.unended-claimer.AloneAfter), ID: idOf(r.id, r.claim), Until: r.until,
+	}
+	return claimer.Claim[*webhook.InboxEntry]{
+		Entry: entry, ID: entry.ID, Until: r.until, Alone: r.unended >= claimer.AloneAfter, Err: err,
+	}
 }
 
 // Of those that are due the first are looked at, and taken up to one that nothing may run
@@ -58,60 +62,124 @@ WITH moment AS MATERIALIZED (
 )
 SELECT coalesce(taken.id, 0), coalesce(taken.failed, 0), coalesce(taken.unended, 0), taken.body, $2::bigint, (extract(epoch FROM $3::interval) * 1000000)::bigint FROM ordered LEFT JOIN taken USING (id) ORDER BY number`
 
-// atOnce returns how many events are taken in one statement for so many workers: each number
-// is a statement that a connection prepares.
-func atOnce(workers int) int {
-	n := 1
-	for n < 32 && 2*n <= workers {
-		n *= 2
-	}
-	return n
+// source is the inbox as its claimer has it.
+type source struct {
+	*Inbox
+	mu     sync.Mutex
+	lost   []int64   // claims of which nobody knows whether they were committed
+	forget time.Time // when to delete keys again
 }
 
-// claim takes events, and says how many it has seen: more if one must wait to be
-// alone. What was taken when an answer was lost comes first.
-func (b *Inbox) claim(ctx context.Context, l look) (rows []taken, seen int, err error) {
-	if lost := b.claimer().found(); len(lost) > 0 {
-		rows, err = b.recall(ctx, lost)
-		return rows, len(rows), err
+// Claim implements [claimer.Source]. What was taken when an answer was lost comes first.
+func (s *source) Claim(
+	ctx context.Context, ask claimer.Ask, give func(claimer.Claim[*webhook.InboxEntry]),
+) (seen claimer.Outlook, err error) {
+	began := time.Now()
+	if lost := s.lose(); len(lost) > 0 {
+		if err = s.recall(ctx, lost, give); err != nil {
+			s.lose(lost...)
+		}
+		return claimer.Outlook{More: true}, err
 	}
-	err = b.retry(ctx, func(conn *pgxpool.Conn) (err error) {
-		number, start := rand.Int64(), time.Now()
-		rows, err = collect(ctx, conn, b.sql(fmt.Sprintf(takeEvents, l.n)), b.name, number, b.options.Lease, l.alone, l.relaxed)
+	rows, err := s.take(ctx, ask)
+	claimed := 0
+	for _, r := range rows {
+		if r.id != 0 {
+			claimed++
+			s.hand(ctx, r, give)
+		}
+	}
+	if err == nil && s.isTime() {
+		err = s.forgetKeys(ctx)
+	}
+	seen.Suspect, seen.More = len(rows) > claimed, len(rows) == ask.N
+	if err == nil && !seen.Suspect && !seen.More {
+		seen.Next, err = s.outlook(ctx, began)
+	}
+	seen.More = seen.More || s.hasLost()
+	return seen, err
+}
+
+// hand gives a row to a worker. What is no event would be none each time.
+func (s *source) hand(ctx context.Context, r taken, give func(claimer.Claim[*webhook.InboxEntry])) {
+	claim := r.claimed()
+	if claim.Err != nil {
+		claim.Err = errors.Join(fmt.Errorf("lendingpostgres: an entry is now a dead letter: %w", claim.Err), s.DeadLetter(ctx, claim.Entry))
+	}
+	give(claim)
+}
+
+// GiveBack implements [claimer.Source]. If it fails, the claim ends by itself.
+func (s *source) GiveBack(ctx context.Context, entry *webhook.InboxEntry) {
+	if id, claim, err := ofID(entry); err == nil {
+		_, _ = s.exec(ctx, "UPDATE {inbox} SET claim = NULL"+ofClaim, id, s.name, claim)
+	}
+}
+
+// take takes events. A row without id is one that must wait.
+func (s *source) take(ctx context.Context, ask claimer.Ask) (rows []taken, err error) {
+	statement := s.sql(fmt.Sprintf(takeEvents, ask.N))
+	err = s.retry(ctx, func(conn *pgxpool.Conn) (err error) {
+		number := rand.Int64()
+		rows, err = s.collect(ctx, conn, statement, s.name, number, s.options.Lease, ask.Alone, ask.Relaxed)
 		if err != nil {
-			b.claimer().lose(number)
-		}
-		seen = len(rows)
-		rows = slices.DeleteFunc(rows, func(r taken) bool { return r.id == 0 })
-		for i := range rows {
-			rows[i].until = start.Add(rows[i].left - b.options.Lease/10)
+			s.lose(number)
 		}
 		return err
 	})
-	return rows, seen, err
-}
-
-// recall returns what was taken by claims of which the answer was lost. What it does not find,
-// because the statement has not ended yet, is due again when the claim ends.
-func (b *Inbox) recall(ctx context.Context, lost []int64) (rows []taken, err error) {
-	b.claimer().lookIn(0) // it does not look for what is due
-	err = b.retry(ctx, func(conn *pgxpool.Conn) (err error) {
-		start := time.Now()
-		rows, err = collect(ctx, conn, b.sql(`
-SELECT id, failed, unended, body, claim, (extract(epoch FROM until - pg_catalog.clock_timestamp()) * 1000000)::bigint FROM {inbox}
-WHERE name = $1::text AND due <= (SELECT pg_catalog.clock_timestamp()) AND until > (SELECT pg_catalog.clock_timestamp()) AND claim = ANY ($2::bigint[])`), b.name, lost)
-		for i := range rows {
-			rows[i].until = start.Add(rows[i].left - b.options.Lease/10)
-		}
-		return err
-	})
-	if err != nil {
-		b.claimer().lose(lost...)
-	}
 	return rows, err
 }
 
-func collect(ctx context.Context, conn *pgxpool.Conn, statement string, arguments ...any) ([]taken, error) {
+// recall gives what was taken by claims of which the answer was lost. What it does not find,
+// because the statement has not ended yet, is due again when the claim ends.
+func (s *source) recall(ctx context.Context, lost []int64, give func(claimer.Claim[*webhook.InboxEntry])) error {
+	var rows []taken
+	err := s.retry(ctx, func(conn *pgxpool.Conn) (err error) {
+		rows, err = s.collect(ctx, conn, s.sql(`
+SELECT id, failed, unended, body, claim, (extract(epoch FROM until - pg_catalog.clock_timestamp()) * 1000000)::bigint FROM {inbox}
+WHERE name = $1::text AND due <= (SELECT pg_catalog.clock_timestamp()) AND until > (SELECT pg_catalog.clock_timestamp())
+	AND claim = ANY ($2::bigint[])`), s.name, lost)
+		return err
+	})
+	for _, r := range rows {
+		s.hand(ctx, r, give)
+	}
+	return err
+}
+
+// lose notes claims of which nobody knows whether they were committed; without any it returns those
+// that were noted.
+func (s *source) lose(claims ...int64) (lost []int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(claims) == 0 {
+		lost, s.lost = s.lost, nil
+		return lost
+	}
+	s.lost = append(s.lost, claims...)
+	return nil
+}
+
+func (s *source) hasLost() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.lost) > 0
+}
+
+// isTime reports whether to delete keys, and if so has nobody else do it.
+func (s *source) isTime() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if now.Before(s.forget) {
+		return false
+	}
+	s.forget = now.Add(min(s.options.Keep/4, time.Minute))
+	return true
+}
+
+func (s *source) collect(ctx context.Context, conn *pgxpool.Conn, statement string, arguments ...any) ([]taken, error) {
+	start := time.Now()
 	rows, err := conn.Query(ctx, statement, arguments...)
 	if err != nil {
 		return nil, err
@@ -119,7 +187,7 @@ func collect(ctx context.Context, conn *pgxpool.Conn, statement string, argument
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (r taken, err error) {
 		var left int64
 		err = row.Scan(&r.id, &r.failed, &r.unended, &r.body, &r.claim, &left)
-		r.left = time.Duration(left) * time.Microsecond
+		r.until = start.Add(time.Duration(left)*time.Microsecond - s.options.Lease/10)
 		return r, err
 	})
 }
@@ -127,32 +195,36 @@ func collect(ctx context.Context, conn *pgxpool.Conn, statement string, argument
 // atATime is how many keys are deleted in one statement.
 const atATime = 1000
 
-// forget deletes keys that have been known for long enough. If there were many it goes on
-// with the next look for events.
-func (b *Inbox) forget(ctx context.Context) error {
-	rows, err := b.exec(ctx, `
+// forgetKeys deletes keys that have been known for long enough. If there were many it goes on with
+// the next request.
+func (s *source) forgetKeys(ctx context.Context) error {
+	rows, err := s.exec(ctx, `
 DELETE FROM {inbox_seen} WHERE ctid = ANY (ARRAY(
 	SELECT ctid FROM {inbox_seen} WHERE name = $1::text AND at < pg_catalog.statement_timestamp() - $2::interval
-	ORDER BY at LIMIT $3::integer FOR UPDATE SKIP LOCKED))`, b.name, b.options.Keep, atATime)
+	ORDER BY at LIMIT $3::integer FOR UPDATE SKIP LOCKED))`, s.name, s.options.Keep, atATime)
 	if rows == atATime {
-		b.claimer().forgetMore()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.forget = time.Time{}
 	}
 	return err
 }
 
-// outlook says when to look again: when the next is due that was not when this process began
-// to look, such as one that another will not give back. What was due then others are taking.
-func (b *Inbox) outlook(ctx context.Context, began time.Time) error {
-	return b.retry(ctx, func(conn *pgxpool.Conn) error {
-		var next *int64 // nil if there is none
-		err := conn.QueryRow(ctx, b.sql(`
+// outlook says when to ask again: when the next event is due that was not when the request began,
+// such as an event that another process will not give back. What was due then others are taking.
+func (s *source) outlook(ctx context.Context, began time.Time) (next time.Duration, err error) {
+	err = s.retry(ctx, func(conn *pgxpool.Conn) error {
+		var microseconds *int64 // nil if there is none
+		err := conn.QueryRow(ctx, s.sql(`
 SELECT (extract(epoch FROM least(
 	(SELECT pg_catalog.min(until) FROM {inbox} WHERE name = $1::text AND due <= now AND claim IS NOT NULL AND until > began),
 	(SELECT due FROM {inbox} WHERE name = $1::text AND due > began AND claim IS NULL ORDER BY due LIMIT 1)) - now) * 1000000)::bigint
-FROM (SELECT pg_catalog.clock_timestamp() AS now, pg_catalog.clock_timestamp() - $2::interval AS began) moment`), b.name, time.Since(began)).Scan(&next)
-		if err == nil && next != nil {
-			b.claimer().lookIn(time.Duration(*next+1) * time.Microsecond)
+FROM (SELECT pg_catalog.clock_timestamp() AS now, pg_catalog.clock_timestamp() - $2::interval AS began) moment`),
+			s.name, time.Since(began)).Scan(&microseconds)
+		if err == nil && microseconds != nil {
+			next = time.Duration(max(0, *microseconds)+1) * time.Microsecond
 		}
 		return err
 	})
+	return next, err
 }

@@ -53,7 +53,7 @@ func ExampleInbox_WorkTx() {
 	for range 2 { // the same delivery
 		r := httptest.NewRequest(http.MethodPost, "/webhooks", strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set(lending.SignatureHeader, lending.Sign(secret.Reveal(), []byte(body)))
+		r.Header.Set(webhook.SignatureHeader, lending.Sign(secret.Reveal(), []byte(body)))
 		answer := httptest.NewRecorder()
 		http.DefaultServeMux.ServeHTTP(answer, r)
 		fmt.Println("answered", answer.Code)

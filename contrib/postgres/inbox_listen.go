@@ -61,10 +61,10 @@ func (b *Inbox) listen(ctx context.Context, config *pgx.ConnConfig, connected fu
 		return err // of a pooler between, that gives it to nobody
 	}
 	connected()
-	b.claimer().listens(1)
-	defer b.claimer().listens(-1)
+	b.listens(1)
+	defer b.listens(-1)
 	for {
-		b.claimer().lookIn(0) // also for what was put before
+		b.claims().LookIn(0) // also for what was put before
 		waiting, cancel := context.WithTimeout(ctx, 30*time.Second)
 		_, err := conn.WaitForNotification(waiting)
 		cancel()
@@ -92,12 +92,18 @@ func (b *Inbox) connect(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn,
 	return pgx.ConnectConfig(ctx, config.Copy())
 }
 
-func (c *claimer) listens(n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.listening += n
-	c.look = time.Time{}
-	c.change()
+// listens counts the connections that tell of new events: while there is one, the inbox asks less
+// often.
+func (b *Inbox) listens(n int) {
+	notifier := b.notifier()
+	notifier.mu.Lock()
+	defer notifier.mu.Unlock()
+	notifier.listening += n
+	poll := b.options.Poll
+	if notifier.listening > 0 {
+		poll *= 15
+	}
+	b.claims().SetPoll(poll)
 }
 
 // notifier tells the processes that listen. A transaction that notifies waits for all others that
@@ -105,6 +111,7 @@ func (c *claimer) listens(n int) {
 type notifier struct {
 	mu             sync.Mutex
 	sending, again bool
+	listening      int
 }
 
 // notify tells the processes that listen, in the background.

@@ -79,7 +79,7 @@ type txEntry struct {
 }
 
 func (w *txWork) Take(ctx context.Context) (*webhook.InboxEntry, error) {
-	entry, err := w.take(ctx, true)
+	entry, err := w.claims().Take(ctx, true)
 	if err == nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -105,7 +105,7 @@ func (w *txWork) forget(entry *webhook.InboxEntry) (ended bool) {
 
 func (w *txWork) Done(ctx context.Context, entry *webhook.InboxEntry) error {
 	if w.forget(entry) {
-		return w.claimer().ended(entry, nil)
+		return w.claims().Ended(entry.ID, nil)
 	}
 	return w.Inbox.Done(ctx, entry)
 }

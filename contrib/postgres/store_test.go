@@ -241,7 +241,7 @@ func TestDeduperDeletesWhatIsForgotten(t *testing.T) {
 }
 
 // What was set back makes nothing older, and hides nothing.
-func TestJournalClockSetBack(t *testing.T) {
+func TestIdempotencyClockSetBack(t *testing.T) {
 	pool := migrated(t)
 	entries := storesOf(pool).idempotency
 	for _, key := range []string{"a", "b"} {
@@ -267,7 +267,7 @@ func TestJournalClockSetBack(t *testing.T) {
 }
 
 // What is listed, kept apart and looked up is found without reading all of a log.
-func TestJournalUsesItsIndexes(t *testing.T) {
+func TestIdempotencyUsesItsIndexes(t *testing.T) {
 	in := lendingpostgres.Tables{Prefix: "i_"}
 	pool := migratedIn(t, &in)
 	_, err := pool.Exec(t.Context(), `INSERT INTO i_idempotency SELECT 'test', 'key ' || n, 1, 'done', '', '', '', now() - n * interval '1 minute' FROM generate_series(1, 20000) n;
@@ -282,8 +282,8 @@ func TestJournalUsesItsIndexes(t *testing.T) {
 	listed, err = entries.List(t.Context(), store.Filter{States: []store.State{store.Done}, Older: 1e6 * time.Hour, Limit: 3})
 	require.NoError(t, err)
 	require.Empty(t, listed)
-	require.NoError(t, entries.Save(t.Context(), sent("a", "scope")))
-	require.ErrorAs(t, entries.Save(t.Context(), sent("b", "scope")), new(*store.LockedError))
+	require.NoError(t, entries.Save(t.Context(), sent("a", "lock")))
+	require.ErrorAs(t, entries.Save(t.Context(), sent("b", "lock")), new(*store.LockedError))
 	var after scans
 	require.Eventually(t, func() bool {
 		after = scanned(t, pool)

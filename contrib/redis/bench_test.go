@@ -9,9 +9,9 @@ import (
 	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
 )
 
-// BenchmarkJournal sends commands with a key. The floor beside the command is two SETs, in
+// BenchmarkIdempotency sends mutations with a key. The floor beside the command is two SETs, in
 // the same Redis.
-func BenchmarkJournal(b *testing.B) {
+func BenchmarkIdempotency(b *testing.B) {
 	for _, sync := range []string{"always", "everysec"} {
 		b.Run("appendfsync="+sync, func(b *testing.B) {
 			server, err := newServer("--appendonly", "yes", "--appendfsync", sync)

@@ -26,7 +26,7 @@ const (
 func deliver(receiver http.Handler) int {
 	r := httptest.NewRequest(http.MethodPost, "/webhooks", strings.NewReader(delivery))
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set(lending.SignatureHeader, lending.Sign(secret, []byte(delivery)))
+	r.Header.Set(webhook.SignatureHeader, lending.Sign(secret, []byte(delivery)))
 	w := httptest.NewRecorder()
 	receiver.ServeHTTP(w, r)
 	return w.Code

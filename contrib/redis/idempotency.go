@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// IdempotencyStore is a [store.Store] in Redis, for commands with a key of the replicas
+// IdempotencyStore is a [store.Store] in Redis, for mutations with a key of the replicas
 // of a service. Every step is one script in one slot of a cluster. Use Redis 5 or later.
 //
 // What is lost is a command that can be sent twice, so Redis must keep what it has said to

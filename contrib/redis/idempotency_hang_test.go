@@ -14,7 +14,7 @@ import (
 )
 
 // A Redis that hangs holds nobody up beyond his context.
-func TestJournalReturnsWhileRedisHangs(t *testing.T) {
+func TestIdempotencyReturnsWhileRedisHangs(t *testing.T) {
 	server := startRedis(t)
 	client := redis.NewClient(&redis.Options{Addr: server.address(), ContextTimeoutEnabled: true})
 	entries := log(t, client)

@@ -20,7 +20,7 @@ import (
 	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
 )
 
-func TestJournalStoreKeepsItsContract(t *testing.T) {
+func TestIdempotencyStoreKeepsItsContract(t *testing.T) {
 	server := startRedis(t)
 	storetest.IdempotencyStore(t, func(t *testing.T) func() store.Store {
 		t.Helper()
@@ -49,8 +49,8 @@ func log(t *testing.T, client *redis.Client) *lendingredis.IdempotencyStore {
 	return lendingredis.NewIdempotencyStore(client, "test")
 }
 
-func sent(key, scope string) store.Entry {
-	return store.Entry{Key: key, State: store.Sent, Lock: scope, Data: []byte("data of " + key)}
+func sent(key, lock string) store.Entry {
+	return store.Entry{Key: key, State: store.Sent, Lock: lock, Data: []byte("data of " + key)}
 }
 
 func listSent(t *testing.T, entries store.Store) (keys []string) {
@@ -65,7 +65,7 @@ func listSent(t *testing.T, entries store.Store) (keys []string) {
 
 // The client asks again when an answer is lost on its way: that Save is its own, and does
 // not conflict with itself. That of another does.
-func TestJournalSavesThoughTheAnswerIsLost(t *testing.T) {
+func TestIdempotencySavesThoughTheAnswerIsLost(t *testing.T) {
 	server := startRedis(t)
 	var lose atomic.Bool
 	client := redis.NewClient(&redis.Options{Addr: server.address(), MaxRetries: 1, ReadTimeout: 500 * time.Millisecond, Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -73,9 +73,9 @@ func TestJournalSavesThoughTheAnswerIsLost(t *testing.T) {
 		return &lossy{connection, &lose}, err
 	}})
 	entries := log(t, client)
-	require.NoError(t, entries.Save(t.Context(), sent("a", "scope"))) // the server knows the script now
+	require.NoError(t, entries.Save(t.Context(), sent("a", "lock"))) // the server knows the script now
 	for revision := int64(1); revision < 4; revision++ {
-		entry := sent("a", "scope")
+		entry := sent("a", "lock")
 		entry.Revision = revision
 		lose.Store(true)
 		require.NoError(t, entries.Save(t.Context(), entry))
@@ -96,10 +96,10 @@ func TestFullRedisTakesOutcomes(t *testing.T) {
 	client := server.client()
 	entries := log(t, client)
 	for i := range 20 {
-		require.NoError(t, entries.Save(t.Context(), sent(fmt.Sprint("key ", i), fmt.Sprint("scope ", i))))
+		require.NoError(t, entries.Save(t.Context(), sent(fmt.Sprint("key ", i), fmt.Sprint("lock ", i))))
 	}
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
-	require.ErrorContains(t, entries.Save(t.Context(), sent("new", "scope of new")), "OOM")
+	require.ErrorContains(t, entries.Save(t.Context(), sent("new", "lock of new")), "OOM")
 	kept, err := entries.Load(t.Context(), "new")
 	require.NoError(t, err)
 	require.Nil(t, kept)
@@ -111,24 +111,24 @@ func TestFullRedisTakesOutcomes(t *testing.T) {
 	}
 	require.Empty(t, listSent(t, entries))
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "0").Err())
-	require.NoError(t, entries.Save(t.Context(), sent("new", "scope of new")))
+	require.NoError(t, entries.Save(t.Context(), sent("new", "lock of new")))
 }
 
 // A script that is refused in the middle leaves nothing that counts, and what it was for can
 // be saved when the refusal ends.
-func TestJournalSaveThatIsRefusedInTheMiddle(t *testing.T) {
+func TestIdempotencySaveThatIsRefusedInTheMiddle(t *testing.T) {
 	server := startRedis(t)
 	admin, entries := administrator(t, server), log(t, server.client())
 	allow := func(command string) {
 		require.NoError(t, admin.Do(t.Context(), "ACL", "SETUSER", "default", "+"+command).Err())
 	}
-	a := sent("a", "scope of a")
+	a := sent("a", "lock of a")
 	require.NoError(t, entries.Save(t.Context(), a))
 	a.Revision, a.State, a.Lock = 1, store.InDoubt, "another of a"
 
-	refuse(t, admin, "zadd") // when the scope is taken
+	refuse(t, admin, "zadd") // when the lock is taken
 	require.Error(t, entries.Save(t.Context(), a))
-	require.Error(t, entries.Save(t.Context(), sent("new", "scope of new")))
+	require.Error(t, entries.Save(t.Context(), sent("new", "lock of new")))
 	allow("zadd")
 	kept, err := entries.Load(t.Context(), "a")
 	require.NoError(t, err)
@@ -137,9 +137,9 @@ func TestJournalSaveThatIsRefusedInTheMiddle(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, kept)
 	var held *store.LockedError
-	require.ErrorAs(t, entries.Save(t.Context(), sent("b", "scope of a")), &held, "it has it still")
+	require.ErrorAs(t, entries.Save(t.Context(), sent("b", "lock of a")), &held, "it has it still")
 	require.NoError(t, entries.Save(t.Context(), sent("b", "another of a")), "it was not saved with it")
-	require.NoError(t, entries.Save(t.Context(), sent("c", "scope of new")), "it was not saved with it")
+	require.NoError(t, entries.Save(t.Context(), sent("c", "lock of new")), "it was not saved with it")
 	require.Equal(t, []string{"a", "b", "c"}, listSent(t, entries))
 
 	refuse(t, admin, "zrem") // when the entry is saved
@@ -153,13 +153,13 @@ func TestJournalSaveThatIsRefusedInTheMiddle(t *testing.T) {
 	listed, err := entries.List(t.Context(), store.Filter{States: []store.State{store.Sent}, Limit: 1})
 	require.NoError(t, err)
 	require.Len(t, listed, 1, "what the index has too much does not count")
-	require.NoError(t, entries.Save(t.Context(), sent("d", "scope of a")), "it was given up")
+	require.NoError(t, entries.Save(t.Context(), sent("d", "lock of a")), "it was given up")
 	require.ErrorAs(t, entries.Save(t.Context(), sent("e", "third of a")), &held)
 	require.Equal(t, "a", held.Key)
 }
 
 // An entry that cannot be read is no entry that is not there: its command is not sent.
-func TestJournalEntryThatCannotBeRead(t *testing.T) {
+func TestIdempotencyEntryThatCannotBeRead(t *testing.T) {
 	server := startRedis(t)
 	client := server.client()
 	entries := log(t, client)
@@ -189,7 +189,7 @@ func TestJournalEntryThatCannotBeRead(t *testing.T) {
 
 // What was set back makes nothing older, and nothing stand still: ages go on from where
 // they were.
-func TestJournalClockSetBack(t *testing.T) {
+func TestIdempotencyClockSetBack(t *testing.T) {
 	server := startRedis(t)
 	client := server.client()
 	entries, start := log(t, client), time.Now()
@@ -220,10 +220,10 @@ func TestJournalClockSetBack(t *testing.T) {
 }
 
 // Without persistence all is forgotten, and sent again: why the settings matter.
-func TestJournalAfterALossOfData(t *testing.T) {
+func TestIdempotencyAfterALossOfData(t *testing.T) {
 	server := startRedis(t)
 	entries := log(t, server.client())
-	require.NoError(t, entries.Save(t.Context(), sent("a", "scope")))
+	require.NoError(t, entries.Save(t.Context(), sent("a", "lock")))
 	server.kill()
 	_, err := entries.Load(t.Context(), "a")
 	require.Error(t, err, "nil would say that the command was never sent")
@@ -232,7 +232,7 @@ func TestJournalAfterALossOfData(t *testing.T) {
 	kept, err := entries.Load(t.Context(), "a")
 	require.NoError(t, err)
 	require.Nil(t, kept, "the README says that it is lost")
-	require.NoError(t, entries.Save(t.Context(), sent("b", "scope")))
+	require.NoError(t, entries.Save(t.Context(), sent("b", "lock")))
 }
 
 // Why the memory policy must be noeviction.
@@ -250,7 +250,7 @@ func TestEvictionLosesEntries(t *testing.T) {
 
 // Redis is killed with SIGKILL again and again while several processes' worth of workers
 // count entries up: what Save had returned for is there.
-func TestJournalUnderKill(t *testing.T) {
+func TestIdempotencyUnderKill(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t, "--appendonly", "yes", "--appendfsync", "always")
 	ctx, stop := context.WithCancel(t.Context())

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/claimer"
 	"github.com/lendingapi/lending-go/internal/opaque"
 	"github.com/lendingapi/lending-go/webhook"
 	"github.com/redis/go-redis/v9"
@@ -38,7 +39,7 @@ type Inbox struct {
 	client                         opaque.Value[redis.UniversalClient]
 	options                        InboxOptions
 	stream, later, dead, seenStart string
-	claimer                        opaque.Value[*claimer]
+	claims                         opaque.Value[*claimer.Claimer[*webhook.InboxEntry]]
 }
 
 var _ webhook.Inbox = (*Inbox)(nil)
@@ -62,12 +63,18 @@ func NewInbox(ctx context.Context, client redis.UniversalClient, name string, op
 		client:  opaque.Hide(client),
 		options: InboxOptions{times.Lease, times.Keep},
 		stream:  name + "events", later: name + "scheduled", dead: name + "dead-letters", seenStart: name + "seen:",
-		claimer: opaque.Hide(newClaimer()),
 	}
+	options := claimer.Options{Poll: min(tending, b.options.Lease/4), Blocks: true}
+	b.claims = opaque.Hide(claimer.New[*webhook.InboxEntry](source{b}, options))
 	if err := b.create(ctx); err != nil {
 		return nil, err
 	}
 	return b, nil
+}
+
+// Take implements [webhook.Inbox].
+func (b *Inbox) Take(ctx context.Context) (*webhook.InboxEntry, error) {
+	return b.claims().Take(ctx, false)
 }
 
 // create makes the group. It looks first: a full Redis refuses to make one that it has.
@@ -138,7 +145,7 @@ return redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])`)
 func (b *Inbox) Done(ctx context.Context, entry *webhook.InboxEntry) error {
 	id, _, _ := strings.Cut(entry.ID, "/")
 	err := done.Run(ctx, b.client(), []string{b.stream}, group, id).Err()
-	return b.claimer().ended(entry, err)
+	return b.claims().Ended(entry.ID, err)
 }
 
 // claimOf ends the script unless the claim is still the one that the caller has.
@@ -149,7 +156,7 @@ if not claim or claim[4] ~= tonumber(ARGV[3]) then return 0 end` + move
 func (b *Inbox) endClaim(ctx context.Context, script *redis.Script, to string, entry *webhook.InboxEntry, arguments ...any) error {
 	id, count, _ := strings.Cut(entry.ID, "/")
 	err := script.Run(ctx, b.client(), []string{b.stream, to}, append([]any{group, id, count}, arguments...)...).Err()
-	return b.claimer().ended(entry, err)
+	return b.claims().Ended(entry.ID, err)
 }
 
 var retryLater = redis.NewScript(claimOf + `
@@ -163,7 +170,7 @@ func (b *Inbox) Retry(ctx context.Context, entry *webhook.InboxEntry, wait time.
 	member := strconv.Itoa(entry.Tries) + ":" + string(entry.Event.Body())
 	err := b.endClaim(ctx, retryLater, b.later, entry, wait.Milliseconds(), member)
 	if err == nil {
-		b.claimer().lookIn(wait)
+		b.claims().LookIn(wait)
 	}
 	return err
 }

@@ -22,7 +22,7 @@ const (
 // return. errors.Is and errors.As find in it what they find in err. nil stays nil.
 //
 //   - The job is snoozed, which takes none of its attempts, if the error says when to call
-//     again (RetryAfter of [lending.Error] and [idempotency.Error]); if it is not settled yet
+//     again (RetryAfter of [lending.Error] and [idempotency.Error]); if it is not known yet
 //     what became of the command, or of another that stands in its way
 //     ([idempotency.ErrInProgress], [idempotency.ErrInDoubt], [idempotency.ErrLocked]), for a minute
 //     if nothing says for how long; and if a person has to decide ([idempotency.ErrNeedsReview]),
@@ -69,7 +69,7 @@ func waitAfter(err error) (wait time.Duration) {
 	if failed, ok := errors.AsType[*lending.Error](err); ok {
 		wait = failed.RetryAfter
 	}
-	if refused, ok := errors.AsType[*idempotency.Error](err); ok { // it may be of a Journal, and not of a call
+	if refused, ok := errors.AsType[*idempotency.Error](err); ok { // it may be of a Log, and not of a call
 		wait = max(wait, refused.RetryAfter)
 	}
 	switch {

@@ -221,7 +221,7 @@ var kinds = map[string]struct {
 		},
 		is: idempotency.ErrInDoubt, event: river.EventKindJobSnoozed, wait: 2 * time.Minute,
 	},
-	"unsettled": {
+	"inDoubt": {
 		fails: func(o *office) error {
 			_ = failing(lendingtest.Fault{ResetBefore: true})(o)
 			elapse(time.Minute)
@@ -229,7 +229,7 @@ var kinds = map[string]struct {
 		},
 		is: idempotency.ErrInDoubt, event: river.EventKindJobSnoozed, wait: 4 * time.Minute,
 	},
-	"unsettled, and no read says for how long": {
+	"inDoubt, and no read says for how long": {
 		fails: func(o *office) error {
 			_ = failing(lendingtest.Fault{ResetBefore: true})(o)
 			o.service.Fail("GET /api/Application/get-customer-applications/{customerId}",
@@ -238,14 +238,14 @@ var kinds = map[string]struct {
 		},
 		is: idempotency.ErrInDoubt, event: river.EventKindJobSnoozed, wait: time.Minute,
 	},
-	"scope held": {
+	"locked": {
 		fails: func(o *office) error {
 			_ = failing(lendingtest.Fault{ResetBefore: true})(o)
 			return o.create("order-2")
 		},
 		is: idempotency.ErrLocked, event: river.EventKindJobSnoozed, wait: time.Minute,
 	},
-	"undecided": {
+	"needs review": {
 		fails: func(o *office) error {
 			o.service.Fail(linkRoute, lendingtest.Fault{ResetBefore: true})
 			_ = o.sendLink("order-1")

@@ -55,7 +55,7 @@ func (r reads) try(_ any, err error) {
 
 func (r reads) all(ctx context.Context, from whose) {
 	if !from.partner.IsZero() {
-		r.try(r.Applications.ListByPartner(ctx, from.partner, &lending.ListOptions{Take: lending.MaxTake}))
+		r.try(r.Applications.ListByPartner(ctx, from.partner, &lending.ListOptions{Take: 200}))
 		r.try(r.Webhooks.Subscription(ctx, lending.ForPartner(from.partner)))
 		r.try(r.Webhooks.RegisteredEvents(ctx, lending.ForPartner(from.partner)))
 		r.try(r.Webhooks.AllSubscriptions(ctx))

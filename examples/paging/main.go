@@ -136,7 +136,7 @@ func resume(ctx context.Context, out io.Writer, service *lendingtest.Server, cli
 			return err
 		}
 		n++
-		if n%lending.MaxTake == 0 {
+		if n%200 == 0 {
 			refuseThird()
 		}
 	}

@@ -17,15 +17,15 @@ type (
 		TaxID     string `json:"taxId"`
 	}
 	person struct {
-		ID        string `json:"id,omitzero"`
-		FirstName string `json:"firstName"`
-		LastName  string `json:"lastName"`
-		Email     string `json:"email"`
+		ID        lending.ApplicantID `json:"id,omitzero"`
+		FirstName string              `json:"firstName"`
+		LastName  string              `json:"lastName"`
+		Email     string              `json:"email"`
 	}
 	requirement struct {
-		ID          string `json:"supportingDocumentId"`
-		FileType    string `json:"fileType"`
-		Description string `json:"description"`
+		ID          lending.RequirementID `json:"supportingDocumentId"`
+		FileType    string                `json:"fileType"`
+		Description string                `json:"description"`
 	}
 )
 
@@ -80,11 +80,7 @@ func submitDocuments(ctx context.Context, out io.Writer, client *lending.Client,
 		if err := record.Decode(&wanted); err != nil {
 			return err
 		}
-		id, err := lending.ParseRequirementID(wanted.ID)
-		if err != nil {
-			return err
-		}
-		if err := client.Approval.SubmitRequiredDocument(ctx, application, id, wanted.FileType, lending.Document{
+		if err := client.Approval.SubmitRequiredDocument(ctx, application, wanted.ID, wanted.FileType, lending.Document{
 			Name:    "scan.pdf",
 			Content: bytes.NewReader(scan),
 		}); err != nil {
@@ -118,11 +114,7 @@ func sign(ctx context.Context, out io.Writer, client *lending.Client, applicatio
 		if err := record.Decode(&applicant); err != nil {
 			return err
 		}
-		id, err := lending.ParseApplicantID(applicant.ID)
-		if err != nil {
-			return err
-		}
-		if err := client.Approval.SignContract(ctx, application, id, &lending.SignaturesRequest{
+		if err := client.Approval.SignContract(ctx, application, applicant.ID, &lending.SignaturesRequest{
 			IPAddress: "192.0.2.1", MIMEType: "image/png", Signature: image, Signature2: image,
 		}); err != nil {
 			return err

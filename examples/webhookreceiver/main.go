@@ -249,7 +249,7 @@ func (d *demonstration) tamper(ctx context.Context) error {
 		return err
 	}
 	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set(lending.SignatureHeader, genuine.Signature)
+	request.Header.Set(webhook.SignatureHeader, genuine.Signature)
 	response, err := d.receiver.Client().Do(request)
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest/storetest"
 )
 
-func TestMemoryJournalStoreKeepsItsContract(t *testing.T) {
+func TestMemoryStoreKeepsItsContract(t *testing.T) {
 	t.Parallel()
 	storetest.IdempotencyStore(t, func(*testing.T) func() store.Store {
 		entries := store.NewMemory()
@@ -18,7 +18,7 @@ func TestMemoryJournalStoreKeepsItsContract(t *testing.T) {
 	})
 }
 
-func TestEncryptedJournalStoreKeepsItsContract(t *testing.T) {
+func TestEncryptedStoreStoreKeepsItsContract(t *testing.T) {
 	t.Parallel()
 	storetest.IdempotencyStore(t, func(t *testing.T) func() store.Store {
 		t.Helper()

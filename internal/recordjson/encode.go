@@ -258,7 +258,7 @@ func (e *encoder) object(v reflect.Value) error {
 			continue
 		}
 		names = append(names, name)
-		if strings.Contains(options, "omit") && isAbsent(v.Field(i), received) {
+		if strings.Contains(options, "omit") && isOmitted(v.Field(i), received) {
 			continue
 		}
 		e.name(name)
@@ -290,9 +290,9 @@ func (e *encoder) received(v reflect.Value) json.RawMessage {
 	return v.Field(0).Interface().(interface{ Raw() json.RawMessage }).Raw() //nolint:forcetypeassert // see Types
 }
 
-// isAbsent reports whether a field with the option omitzero or omitempty is left out.
+// isOmitted reports whether a field with the option omitzero or omitempty is left out.
 // In a record that was received false is a value: it may have been true.
-func isAbsent(v reflect.Value, received json.RawMessage) bool {
+func isOmitted(v reflect.Value, received json.RawMessage) bool {
 	return v.IsZero() && (received == nil || v.Kind() != reflect.Bool) || v.Kind() == reflect.Map && v.Len() == 0
 }
 

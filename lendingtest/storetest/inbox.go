@@ -42,6 +42,7 @@ func inboxRules() []rule[inboxPlace] {
 		{"an event that was seen is a duplicate", long, inbox.duplicates},
 		{"Take waits until an event is due", long, inbox.waits},
 		{"Take returns when its context has ended", long, inbox.contexts},
+		{"a Take that its context ends leaves the event due", long, inbox.abandoned},
 		{"Retry lets an event wait", long, inbox.retries},
 		{"Done removes an event", long, inbox.done},
 		{"DeadLetter sets an event aside", long, inbox.deadLetters},
@@ -227,6 +228,20 @@ func (b inbox) contexts() {
 	}
 	b.put(1)
 	b.is(b.take(1, 1))
+}
+
+// abandoned ends the context of a Take at moments between its beginning and its end.
+func (b inbox) abandoned() {
+	for n := range 20 {
+		b.put(n)
+		ctx, cancel := context.WithTimeout(b.Context(), time.Duration(n)*short/1000)
+		entry, err := b.inbox.Take(ctx)
+		cancel()
+		if err != nil {
+			entry = b.take(n, 1)
+		}
+		b.is(entry)
+	}
 }
 
 func (b inbox) retries() {

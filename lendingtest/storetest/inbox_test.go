@@ -68,6 +68,10 @@ func (m *inboxModel) Put(_ context.Context, event *webhook.Event) error {
 
 func (m *inboxModel) Take(ctx context.Context) (*webhook.InboxEntry, error) {
 	for {
+		if m.flaw == "keeps what it took when its context ended" && ctx.Err() != nil {
+			m.first()
+			return nil, ctx.Err()
+		}
 		if entry := m.first(); entry != nil {
 			return entry, nil
 		}
@@ -263,8 +267,9 @@ func TestInboxFindsFlaws(t *testing.T) {
 			"DeadLetter sets an event aside", "what was put survives its process", "a claim ends by itself",
 			"Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended",
 			"Work acts on every event", "an event that ends its process is acted on alone"},
-		"outlasts its context":     {"Take returns when its context has ended"},
-		"is blocked by what waits": {"Retry lets an event wait"},
+		"keeps what it took when its context ended": {"a Take that its context ends leaves the event due"},
+		"outlasts its context":                      {"Take returns when its context has ended"},
+		"is blocked by what waits":                  {"Retry lets an event wait"},
 		"has claims that do not end": {"what was put survives its process", "a claim ends by itself",
 			"Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended",
 			"an event that ends its process is acted on alone"},

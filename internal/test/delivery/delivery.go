@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 const (
@@ -28,7 +29,7 @@ func Sign(body string) string { return lending.Sign(Secret, []byte(body)) }
 func Post(handler http.Handler, body string) int {
 	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/webhooks", strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set(lending.SignatureHeader, Sign(body))
+	r.Header.Set(webhook.SignatureHeader, Sign(body))
 	handler.ServeHTTP(w, r)
 	return w.Code
 }

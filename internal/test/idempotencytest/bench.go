@@ -20,7 +20,7 @@ import (
 
 // Benchmark runs three things in turn, over real connections: a command, one with a key,
 // whose log is in entries, and write, twice: one durable write each, of as many bytes, by
-// hand. A command with a key cannot cost less than the first and the last together. The
+// hand. A mutation with a key cannot cost less than the first and the last together. The
 // metric of interest is how many times as long it takes.
 func Benchmark(b *testing.B, entries store.Store, write func(key string, data []byte) error) {
 	b.Helper()

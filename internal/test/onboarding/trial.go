@@ -49,7 +49,7 @@ type Trial struct {
 	// worker ends when all is done; its standard input ends with this process.
 	Worker func(address string) *exec.Cmd
 
-	// Killed is called between a worker and the next, for example to kill what the journal is
+	// Killed is called between a worker and the next, for example to kill what the log is
 	// in, too; nil for nothing.
 	Killed func()
 

@@ -80,7 +80,7 @@ func child(address string, open func(entries string) (store.Store, func() error,
 
 // Size returns how many customers are to be taken along, and how often a worker is to be
 // killed, as the flags say. From [Many] customers on that is compared with going without a
-// journal.
+// log.
 func Size() (customers, workerKills int) { return *orders, *kills }
 
 // Many customers make it certain that without a log something is done twice.
@@ -91,7 +91,7 @@ var once = [...]string{onboarding.CreateCustomer, onboarding.CreateApplication, 
 
 // Kill has a worker take customers along with the log in store, and kills it again and
 // again. It fails the test if a command is missing in the end, or was done twice that should
-// not be. With many customers it compares that with a worker that has no journal.
+// not be. With many customers it compares that with a worker that has no log.
 //
 // between, if it is not nil, is called now and then: to restart what the log is in.
 func Kill(t *testing.T, entries string, between func()) {

@@ -150,7 +150,7 @@ func createCustomer(ctx context.Context, w *worker, o *order) error {
 func customerSeen(ctx context.Context, w *worker, o *order) (bool, error) {
 	record, err := w.client.Customers.GetByEmail(ctx, email(o.N))
 	if err != nil {
-		return false, absent(err)
+		return false, whyUnknown(err)
 	}
 	var customer struct{ ID lending.CustomerID }
 	err = record.Decode(&customer)
@@ -191,7 +191,7 @@ func process(ctx context.Context, w *worker, o *order) error {
 
 func offerSeen(ctx context.Context, w *worker, o *order) (bool, error) {
 	_, err := w.client.Applications.Offer(ctx, o.Application, nil)
-	return err == nil, absent(err)
+	return err == nil, whyUnknown(err)
 }
 
 func findLoan(ctx context.Context, w *worker, o *order) error {
@@ -234,8 +234,8 @@ func withdrawalSeen(ctx context.Context, w *worker, o *order) (bool, error) {
 	return err == nil && page.TotalCount > 0, err
 }
 
-// absent is what kept a read from telling.
-func absent(err error) error {
+// whyUnknown is what kept a read from telling.
+func whyUnknown(err error) error {
 	if lending.IsNotFound(err) {
 		return nil
 	}

@@ -296,7 +296,7 @@ func (r *rig) send(client *http.Client, e *webhook.Event, persist bool) {
 			return
 		}
 		request.Header.Set("Content-Type", "application/json")
-		request.Header.Set(lending.SignatureHeader, lending.Sign(secret, e.Body()))
+		request.Header.Set(webhook.SignatureHeader, lending.Sign(secret, e.Body()))
 		r.deliveries.Add(1)
 		response, err := client.Do(request)
 		if err == nil {

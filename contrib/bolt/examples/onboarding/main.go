@@ -30,7 +30,7 @@ import (
 
 // The service executes nothing later than held here, so that the worker need not wait long
 // until an absence shows that nothing happened. How long a real one can take is not
-// published: the default of Quiet is five minutes.
+// published: the default of MaxLateness is five minutes.
 const (
 	held        = 150 * time.Millisecond
 	maxLateness = 500 * time.Millisecond

@@ -64,10 +64,10 @@ func shown(t *testing.T, worker string) (string, error) {
 	return out.String(), err
 }
 
-// TestWithoutJournal has the same jobs do without keys. What is done they keep in a file
+// TestWithoutLog has the same jobs do without keys. What is done they keep in a file
 // after each step, and what is unknown they look up. Without flags that ask for many
 // customers there is nothing to compare.
-func TestWithoutJournal(t *testing.T) {
+func TestWithoutLog(t *testing.T) {
 	if customers, _ := onboardingtest.Size(); customers < onboardingtest.Many {
 		return
 	}
@@ -77,7 +77,7 @@ func TestWithoutJournal(t *testing.T) {
 	t.Log(err)
 }
 
-const keepVariable = "LENDING_ONBOARDING_KEEP" // the folder of a worker without a journal
+const keepVariable = "LENDING_ONBOARDING_KEEP" // the folder of a worker without a log
 
 // unkeyed is a worker without a log.
 type unkeyed struct {

@@ -1,9 +1,10 @@
-package lending_test
+package idempotency_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/lendingapi/lending-go"
@@ -12,11 +13,49 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
+// demo returns the embedded service, and a client of it.
+func demo(opts ...lending.Option) (*lendingtest.Service, *lending.Client) {
+	service := lendingtest.New()
+	client := must(lending.New("https://lending.example", append(opts,
+		lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
+		lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))...))
+	return service, client
+}
+
+func ada() lending.UserRequest {
+	return lending.UserRequest{
+		FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com",
+		Password: lending.NewSecret("Analytical-Engine-1"), MobileNumber: "4155550100",
+	}
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
 // The answer is lost. The same call again finds the customer, and does not make another.
-func ExampleWithIdempotencyKey() {
-	log := must(idempotency.NewLog(store.NewMemory(), nil))
-	service, client := demo(lending.WithIdempotency(log))
+func Example() {
+	service := lendingtest.NewServer()
+	defer service.Close()
+	address, credentials := service.URL, lending.Credentials{
+		Username: lendingtest.AdministratorUsername, Password: lending.NewSecret(lendingtest.AdministratorPassword),
+	}
 	service.Fail("POST /api/Application/create-customer", lendingtest.Fault{ResetAfter: true})
+
+	log, err := idempotency.NewLog(store.NewMemory(), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	client, err := lending.New(address, lending.WithCredentials(credentials), lending.WithIdempotency(log))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
 
 	ctx, request := context.Background(), ada()
 	ctx = lending.WithIdempotencyKey(ctx, "order-42/create-customer")
@@ -33,7 +72,7 @@ func ExampleWithIdempotencyKey() {
 
 // A partner sends his order number along, which the service keeps in a field that it does not
 // publish. With it he tells his application from any other.
-func ExampleWithIdempotency_check() {
+func ExampleWithCheck() {
 	service, client := demo(lending.WithIdempotency(must(idempotency.NewLog(store.NewMemory(), nil))))
 	ctx := context.Background()
 	customer := must(lending.ParseCustomerID(service.AddCustomer(lendingtest.Customer{Email: "ada@example.com"}).ID))
@@ -71,7 +110,7 @@ func ExampleWithIdempotency_check() {
 }
 
 // Nothing that is published shows whether a link was sent. A person asks the customer.
-func ExampleWithIdempotency_resolve() {
+func ExampleLog_Resolve() {
 	log := must(idempotency.NewLog(store.NewMemory(), nil))
 	service, client := demo(lending.WithIdempotency(log))
 	loan := service.AddLoan(lendingtest.Loan{})

@@ -24,7 +24,7 @@ var notThere = []struct {
 	status int
 	media  string
 	body   string
-	absent bool
+	notFound bool
 }{
 	{404, "application/problem+json", `{"status":404,"title":"Not Found","traceId":"00-1"}`, true},
 	{404, "application/json; charset=utf-8", "\xEF\xBB\xBF" + `{"ErrorCode":"E1"}`, true},
@@ -76,7 +76,7 @@ func TestIsNotFound(t *testing.T) {
 			for _, test := range notThere {
 				handle = with(test.status, test.media, test.body)
 				_, err := call(t.Context(), client)
-				assert.Equal(t, test.absent && r.Reads, lending.IsNotFound(err), "%d %s: %v", test.status, test.body,
+				assert.Equal(t, test.notFound && r.Reads, lending.IsNotFound(err), "%d %s: %v", test.status, test.body,
 					err)
 			}
 			for _, handle = range []http.HandlerFunc{with(204, "", ""), with(200, "application/json", "null"),
@@ -95,7 +95,7 @@ func TestIsNotFoundOfOtherErrors(t *testing.T) {
 	t.Parallel()
 	missing := wire.Answer(http.StatusNotFound, `{"title":"Not Found"}`)
 	client := wire.Serve(t, missing)
-	_, absent := client.Loans.Get(t.Context(), catalog.Loan)
+	_, notFound := client.Loans.Get(t.Context(), catalog.Loan)
 	lost := &lending.Error{Effect: lending.Mutation, Outcome: lending.OutcomeUnknown}
 	refused := &lending.Error{Effect: lending.Mutation, StatusCode: 404, Outcome: lending.OutcomeRejected}
 	for _, test := range []struct {
@@ -105,22 +105,22 @@ func TestIsNotFoundOfOtherErrors(t *testing.T) {
 	}{
 		{"none", nil, false},
 		{"of somebody else", errors.New("not found"), false},
-		{"itself", absent, true},
-		{"wrapped", fmt.Errorf("loan: %w", absent), true},
-		{"without its %w", fmt.Errorf("loan: %v", absent), false}, //nolint:errorlint // what it is about
-		{"beside a command", errors.Join(lost, absent), false},
-		{"before a command", errors.Join(absent, lost), false},
+		{"itself", notFound, true},
+		{"wrapped", fmt.Errorf("loan: %w", notFound), true},
+		{"without its %w", fmt.Errorf("loan: %v", notFound), false}, //nolint:errorlint // what it is about
+		{"beside a command", errors.Join(lost, notFound), false},
+		{"before a command", errors.Join(notFound, lost), false},
 		{"the sentinel by itself", lending.ErrNoContent, false},
 		{"made by hand", &lending.Error{Effect: lending.Read, StatusCode: 404,
 			Problem: &lending.ProblemDetails{Title: "x"}}, true},
 		{"made without the record", &lending.Error{Effect: lending.Read, StatusCode: 404}, false},
 		{"an argument", &lending.ArgumentError{}, false},
-		{"beside a refused mutation", errors.Join(absent, refused), false},
-		{"behind a refused mutation", fmt.Errorf("%w: %w", refused, absent), false},
-		{"beside an argument", errors.Join(absent, &lending.ArgumentError{}), false},
-		{"beside a sign-in", errors.Join(absent, lending.ErrSignInRequired), false},
-		{"beside another read", errors.Join(&lending.Error{Effect: lending.Read, StatusCode: 403}, absent), true},
-		{"of a page, joined", errors.Join(errors.New("x"), &lending.PageError{Err: absent}), true},
+		{"beside a refused mutation", errors.Join(notFound, refused), false},
+		{"behind a refused mutation", fmt.Errorf("%w: %w", refused, notFound), false},
+		{"beside an argument", errors.Join(notFound, &lending.ArgumentError{}), false},
+		{"beside a sign-in", errors.Join(notFound, lending.ErrSignInRequired), false},
+		{"beside another read", errors.Join(&lending.Error{Effect: lending.Read, StatusCode: 403}, notFound), true},
+		{"of a page, joined", errors.Join(errors.New("x"), &lending.PageError{Err: notFound}), true},
 	} {
 		t.Run(test.name, func(t *testing.T) { assert.Equal(t, test.want, lending.IsNotFound(test.err)) })
 	}

@@ -1,0 +1,119 @@
+// Package idempotency makes mutations happen once. The caller names a mutation with an
+// idempotency key; a log remembers what became of it, also if the process dies in the middle.
+//
+//	log, err := idempotency.NewLog(store.NewMemory(), nil)
+//
+//	client, err := lending.New(address, lending.WithCredentials(credentials), lending.WithIdempotency(log))
+//
+//	ctx = lending.WithIdempotencyKey(ctx, "order-42/create-customer")
+//	customer, err := client.Applications.CreateCustomer(ctx, request)
+//
+// The log writes the mutation down before its first byte is sent, and records the response
+// afterwards. The same call with the same key returns the recorded response, in any process
+// that shares the store. If the response was lost, the log finds out with reads whether the
+// mutation happened. Begin an order at the top after every error and every restart: the steps
+// that are done cost one read of the store each.
+//
+// A store in memory loses everything with its process. Stores that survive are in the modules
+// contrib/bolt (one process), contrib/redis and contrib/postgres (any number of replicas). A
+// store of your own implements [store.Store]; the suite lendingtest/storetest.IdempotencyStore
+// holds it to the contract.
+//
+// # Keys
+//
+// Take a key from your business: an order and a step. A key from a clock, a job or a workflow
+// run differs in the next try, and the mutation is sent again. A key belongs to one request:
+// method, parameters and body. Secrets are not compared, so a new one-time password is the same
+// request. A request that contains time.Now() never matches an earlier one.
+//
+// Two options say more about the mutation of a key: [SafeToRepeat] if a second execution does
+// no harm, and [WithCheck] if you can tell better than this package whether it happened.
+//
+// # States
+//
+// An entry has one of six states. The next call with its key does this:
+//
+//	free          The mutation was never sent, was rejected, or a check showed that it did not
+//	              happen. The log reads the current state, writes "sent", and sends it. If it
+//	              can never have left before, the request may differ from the last one.
+//	sent          While the earlier call may be in flight (its deadline, 2 minutes at most, 1
+//	              hour for an upload without a deadline): ErrInProgress. Then as in_doubt.
+//	in_doubt      The response was lost. The log repeats the check that it made before the
+//	              send. A new record means done. No new record means ErrInDoubt until
+//	              MaxLateness is over, then the mutation is sent again.
+//	needs_review  No check tells whether it happened: ErrNeedsReview until Log.Resolve,
+//	              SafeToRepeat or WithCheck decides.
+//	done          Nothing is sent. The recorded response is returned.
+//	forgotten     Nothing is sent. It happened, and the response is lost, too large, or older
+//	              than KeepAnswers: ErrAnswerLost, with outcome done.
+//
+// A mutation that only sets a value (an update, a calculation, a registration) is sent again
+// without waiting. If the service rejects the second send, the state stays in_doubt, because
+// the first send may have succeeded.
+//
+// # What to do with an error
+//
+// Call again when the RetryAfter of [Error] has passed. [lending.Error] has the same RetryAfter.
+// The outcome says whether the mutation may have happened, as without a key.
+//
+//	ErrInProgress   another call is sending it, or its process died a moment ago
+//	ErrInDoubt      wait: a check failed, or the service can still execute it
+//	ErrLocked       wait: Error.Held is the key of a mutation that must end first
+//	ErrNeedsReview  tell a person, who calls Log.Resolve
+//	ErrAnswerLost   it happened; read what you need of its response
+//	ErrStore        the store failed; if the outcome is done, the mutation happened
+//
+// If the store fails after the response has come, the log tries for 10 seconds. Then the call
+// returns the decoded result together with ErrStore, and the next call with the key finds out
+// that the mutation happened.
+//
+// # What an operator does
+//
+// [Log.InDoubt] lists the mutations that are not done and may have happened. The next call with
+// the key ends most of them. An entry in needs_review waits for [Log.Resolve]: a person looks,
+// with the reads that CheckWith names, and says Happened or NotHappened, who found out and how.
+//
+// Call [Log.Sweep] about once a day, in any one of the processes. It removes the responses that
+// are older than KeepAnswers, because responses hold personal data. The entries stay for ever: a
+// mutation without one would be sent again. [store.NewEncrypted] encrypts the responses at rest.
+//
+// # Replicas
+//
+// Any number of processes can use one store, with equal [Options]. Each step is a
+// compare-and-swap in the store, so two processes never send one mutation at the same time. Give
+// every call a deadline: if a process dies, the other processes wait for as long.
+//
+// Mutations whose effects a check could not tell apart share a lock, for example two
+// creations for one customer or two withdrawals from one loan. While one of them is in doubt the
+// others get ErrLocked. A value that was set twice keeps its lock for MaxLateness.
+//
+// A mutation with a key costs two durable writes, and a third one if it takes a lock before a
+// check. A replay costs none. A call without a key costs nothing.
+//
+// # What cannot be promised
+//
+// The mutation can happen twice
+//   - if the service executes it later than MaxLateness after the end of its call;
+//   - if the process or the machine stands still for longer than that between the last look at
+//     the deadline and the write to the socket;
+//   - if the store loses the entry: the documentation of each store says what it needs.
+//
+// A check believes a read that shows nothing for longer than MaxLateness. How late reads show
+// earlier writes is not published. If somebody else creates a record in the same list without
+// this log, one new record is taken for the record of the mutation, which is then not sent
+// again; two new records need a review. Mutations of [lending.Client.Do], and batches for
+// several customers, have no lock.
+//
+// # Failures that are covered
+//
+//   - A crash before, during or after the send: the entry says "sent", and a check decides. If
+//     no check can, the entry needs a review, although the mutation may never have left.
+//   - Two callers with one key: one sends, the other gets ErrInProgress.
+//   - A frozen process that wakes up: its deadline ends the send, and nobody else sends before
+//     that deadline. What it still receives counts more than a check of another process, unless
+//     that has found the mutation done.
+//   - A mutation that the service executes late: a check that finds nothing counts only after
+//     MaxLateness.
+//   - A store that fails before the send: nothing is sent.
+//   - Clocks that differ: ages are measured by the store, and deadlines are durations.
+package idempotency

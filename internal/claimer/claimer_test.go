@@ -1,0 +1,349 @@
+package claimer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/claimer"
+)
+
+// store is a source: events that are due, in order.
+type store struct {
+	mu      sync.Mutex
+	due     []event
+	asked   []claimer.Ask
+	takes   time.Duration // of a request
+	next    time.Duration
+	err     error
+	panics  bool
+	back    int // given back
+	blocks  bool
+	arrived chan struct{}
+}
+
+type event struct {
+	id    string
+	alone bool
+	until time.Duration
+}
+
+func (s *store) put(events ...event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.due = append(s.due, events...)
+	select {
+	case s.arrived <- struct{}{}:
+	default:
+	}
+}
+
+func (s *store) Claim(_ context.Context, ask claimer.Ask, give func(claimer.Claim[string])) (seen claimer.Outlook, err error) {
+	s.mu.Lock()
+	s.asked = append(s.asked, ask)
+	err, empty := s.err, len(s.due) == 0
+	if s.panics {
+		s.panics = false
+		s.mu.Unlock()
+		panic("here")
+	}
+	s.mu.Unlock()
+	if s.blocks && empty && ask.Wait > 0 {
+		select {
+		case <-s.arrived:
+		case <-time.After(ask.Wait):
+		}
+	}
+	s.mu.Lock()
+	var claimed []event
+	for len(claimed) < ask.N && len(s.due) > 0 && err == nil {
+		first := s.due[0]
+		if seen.Suspect = first.alone && (len(claimed) > 0 || !ask.Alone); seen.Suspect {
+			break
+		}
+		claimed, s.due = append(claimed, first), s.due[1:]
+		if first.alone {
+			break
+		}
+	}
+	seen.More, seen.Next = len(claimed) == ask.N, s.next
+	takes := s.takes
+	s.mu.Unlock()
+	<-time.After(takes)
+	for _, e := range claimed {
+		claim := claimer.Claim[string]{Entry: e.id, ID: e.id, Alone: e.alone}
+		if e.until > 0 {
+			claim.Until = time.Now().Add(e.until)
+		}
+		give(claim)
+	}
+	return seen, err
+}
+
+func (s *store) GiveBack(_ context.Context, id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.back++
+	s.due = append(s.due, event{id: id})
+}
+
+// set changes a field.
+func set[T any](s *store, field *T, value T) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*field = value
+}
+
+func (s *store) givenBack() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.back
+}
+
+func (s *store) requests() []claimer.Ask {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked
+}
+
+func bubble(t *testing.T, s *store, options claimer.Options, test func(t *testing.T, c *claimer.Claimer[string])) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		if options.Poll == 0 {
+			options.Poll = time.Hour
+		}
+		s.blocks, s.arrived = options.Blocks, make(chan struct{}, 1)
+		test(t, claimer.New(s, options))
+	})
+}
+
+// take takes an event, which must come at once.
+func take(t *testing.T, c *claimer.Claimer[string]) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	id, err := c.Take(ctx, false)
+	require.NoError(t, err)
+	return id
+}
+
+// none holds that no event comes in a while.
+func none(t *testing.T, c *claimer.Claimer[string], while time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), while)
+	defer cancel()
+	_, err := c.Take(ctx, false)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+func events(n int) (all []event) {
+	for i := range n {
+		all = append(all, event{id: fmt.Sprint(i)})
+	}
+	return all
+}
+
+func TestWorkersShareRequests(t *testing.T) {
+	s := &store{due: events(8), takes: time.Millisecond}
+	bubble(t, s, claimer.Options{}, func(t *testing.T, c *claimer.Claimer[string]) {
+		var taking sync.WaitGroup
+		for range 8 {
+			taking.Go(func() { take(t, c) })
+		}
+		taking.Wait()
+		require.Less(t, len(s.requests()), 8)
+	})
+}
+
+func TestAProcessThatWaitsAsksOnceInPoll(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		options claimer.Options
+		most    int
+	}{
+		{"it polls", claimer.Options{Poll: time.Second}, 11},
+		{"the source blocks", claimer.Options{Poll: time.Second, Blocks: true}, 21},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := &store{}
+			bubble(t, s, tt.options, func(t *testing.T, c *claimer.Claimer[string]) {
+				none(t, c, 10*time.Second)
+				require.InDelta(t, tt.most, len(s.requests()), 2)
+			})
+		})
+	}
+}
+
+func TestAWorkerIsWoken(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		wake func(s *store, c *claimer.Claimer[string])
+		next time.Duration
+		want time.Duration
+	}{
+		{"at once", func(_ *store, c *claimer.Claimer[string]) { c.LookIn(0) }, 0, time.Minute},
+		{"in a while", func(_ *store, c *claimer.Claimer[string]) { c.LookIn(time.Second) }, 0, time.Minute + time.Second},
+		{"when the source has said", func(*store, *claimer.Claimer[string]) {}, 90 * time.Second, 90 * time.Second},
+		{"by a shorter Poll", func(_ *store, c *claimer.Claimer[string]) { c.SetPoll(time.Second) }, 0, time.Minute},
+		{"by Poll", func(*store, *claimer.Claimer[string]) {}, 0, time.Hour},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := &store{next: tt.next}
+			bubble(t, s, claimer.Options{}, func(t *testing.T, c *claimer.Claimer[string]) {
+				start := time.Now()
+				time.AfterFunc(time.Minute, func() {
+					s.put(events(1)...)
+					tt.wake(s, c)
+				})
+				_, err := c.Take(t.Context(), false)
+				require.NoError(t, err)
+				require.Equal(t, tt.want, time.Since(start))
+			})
+		})
+	}
+}
+
+func TestABlockingSourceIsNotPolled(t *testing.T) {
+	s := &store{}
+	bubble(t, s, claimer.Options{Poll: time.Second, Blocks: true}, func(t *testing.T, c *claimer.Claimer[string]) {
+		start := time.Now()
+		time.AfterFunc(300*time.Millisecond, func() { s.put(events(1)...) })
+		take(t, c)
+		require.Equal(t, 300*time.Millisecond, time.Since(start))
+	})
+}
+
+// What is claimed for a worker that has left is given back before Take returns.
+func TestAClaimForNobodyIsGivenBack(t *testing.T) {
+	s := &store{due: events(1), takes: time.Second}
+	bubble(t, s, claimer.Options{}, func(t *testing.T, c *claimer.Claimer[string]) {
+		none(t, c, time.Millisecond)
+		require.Equal(t, 1, s.givenBack())
+		set(s, &s.takes, time.Minute)
+		start := time.Now()
+		none(t, c, time.Millisecond)
+		require.Less(t, time.Since(start), 5*time.Second, "a source that hangs holds nobody up")
+		<-time.After(time.Hour)
+		require.Equal(t, 2, s.givenBack())
+		set(s, &s.takes, 0)
+		require.Equal(t, "0", take(t, c))
+	})
+}
+
+func TestAFailureIsThatOfAllWhoWait(t *testing.T) {
+	failure := errors.New("a failure")
+	s := &store{err: failure, takes: time.Second}
+	bubble(t, s, claimer.Options{}, func(t *testing.T, c *claimer.Claimer[string]) {
+		var taking sync.WaitGroup
+		for range 8 {
+			taking.Go(func() {
+				_, err := c.Take(t.Context(), false)
+				assert.ErrorIs(t, err, failure)
+			})
+		}
+		taking.Wait()
+		set(s, &s.err, nil)
+		set(s, &s.panics, true)
+		_, err := c.Take(t.Context(), false)
+		require.ErrorAs(t, err, new(*lending.PanicError))
+		s.put(events(1)...)
+		require.Equal(t, "0", take(t, c))
+	})
+}
+
+// An event that must be alone is given when nothing is running, and nothing beside it.
+func TestAlone(t *testing.T) {
+	s := &store{due: []event{{id: "a"}, {id: "b"}, {id: "alone", alone: true}, {id: "c"}}}
+	bubble(t, s, claimer.Options{Poll: time.Second}, func(t *testing.T, c *claimer.Claimer[string]) {
+		a, b := take(t, c), take(t, c)
+		none(t, c, time.Minute)
+		before := len(s.requests())
+		none(t, c, time.Minute)
+		require.Len(t, s.requests(), before, "it does not ask while it waits for the end of the others")
+		require.NoError(t, c.Ended(a, nil))
+		require.Error(t, c.Ended(b, errors.New("the store does not know")))
+		none(t, c, time.Minute)
+		require.NoError(t, c.Ended(b, nil))
+		require.Equal(t, "alone", take(t, c))
+		none(t, c, time.Minute)
+		require.NoError(t, c.Ended("alone", nil))
+		require.Equal(t, "c", take(t, c))
+	})
+}
+
+// A claim that has ended is another's, and in nobody's way.
+func TestAloneAfterClaimsThatEnd(t *testing.T) {
+	s := &store{due: []event{{id: "a", until: time.Hour}, {id: "alone", alone: true, until: time.Hour}, {id: "b"}}}
+	bubble(t, s, claimer.Options{Poll: time.Minute}, func(t *testing.T, c *claimer.Claimer[string]) {
+		start := time.Now()
+		for hour, want := range []string{"a", "alone", "b"} {
+			id, err := c.Take(t.Context(), false)
+			require.NoError(t, err)
+			require.Equal(t, want, id)
+			require.InDelta(t, time.Duration(hour)*time.Hour, time.Since(start), float64(time.Second))
+		}
+	})
+}
+
+// Many workers act on events of which some must be alone, for random times, on a slow source.
+func TestAloneAmongMany(t *testing.T) {
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // of a test
+		s := &store{takes: time.Duration(random.IntN(3)) * time.Millisecond}
+		const all = 60
+		for i := range all {
+			s.due = append(s.due, event{id: fmt.Sprint(i), alone: random.IntN(6) == 0})
+		}
+		alone := map[string]bool{}
+		for _, e := range s.due {
+			alone[e.id] = e.alone
+		}
+		times := make([]time.Duration, all)
+		for i := range times {
+			times[i] = time.Duration(random.IntN(5)) * time.Millisecond
+		}
+		bubble(t, s, claimer.Options{Poll: time.Second}, func(t *testing.T, c *claimer.Claimer[string]) {
+			var mu sync.Mutex
+			running, done := map[string]bool{}, 0
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			var working sync.WaitGroup
+			for range 1 + random.IntN(12) {
+				working.Go(func() {
+					for {
+						id, err := c.Take(ctx, false)
+						if err != nil {
+							return
+						}
+						mu.Lock()
+						running[id] = true
+						for other := range running {
+							assert.False(t, len(running) > 1 && alone[other], "seed %d: %q runs beside others", seed, other)
+						}
+						act := times[done%all]
+						mu.Unlock()
+						<-time.After(act)
+						mu.Lock()
+						delete(running, id)
+						if done++; done == all {
+							cancel()
+						}
+						mu.Unlock()
+						assert.NoError(t, c.Ended(id, nil))
+					}
+				})
+			}
+			working.Wait()
+			require.Equal(t, all, done, "seed %d", seed)
+		})
+	}
+}
