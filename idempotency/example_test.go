@@ -100,7 +100,8 @@ func ExampleWithCheck() {
 	keyed := idempotency.WithCheck(lending.WithIdempotencyKey(ctx, "order-42/application"), check)
 	for range 2 {
 		id, err := client.Applications.Create(keyed, lending.ApplicationRequest{
-			CustomerID: customer, BusinessName: "Lovelace Analytics", BusinessZip: "94105", ExtraInformation: map[string]string{"order": "42"},
+			CustomerID: customer, BusinessName: "Lovelace Analytics", BusinessZip: "94105",
+			ExtraInformation: map[string]string{"order": "42"},
 		}, nil)
 		fmt.Println(id, errors.Is(err, lending.ErrOutcomeUnknown))
 	}
@@ -125,7 +126,8 @@ func ExampleLog_Resolve() {
 	}
 	inDoubt, err := log.InDoubt(ctx, 10)
 	fmt.Println(len(inDoubt), inDoubt[0].Key, inDoubt[0].State, inDoubt[0].Age < time.Minute, err)
-	err = log.Resolve(ctx, "order-42/link", idempotency.Resolution{By: "ada", Why: "the customer has it", Verdict: idempotency.Happened(nil)})
+	said := idempotency.Resolution{By: "ada", Why: "the customer has it", Verdict: idempotency.Happened(nil)}
+	err = log.Resolve(ctx, "order-42/link", said)
 	fmt.Println(err, client.Applications.SendLink(keyed, application))
 	// Output:
 	// needs review: false
