@@ -114,7 +114,7 @@ func (s *ApplicationsService) CreateWithCustomer(ctx context.Context, applicatio
 //
 // Route: POST /api/Application/send-application-link
 func (s *ApplicationsService) SendLink(ctx context.Context, id ApplicationID) error {
-	return tell(ctx, s.client, request{
+	return postNoContent(ctx, s.client, request{
 		path:  "/api/Application/send-application-link",
 		query: []param{{"applicationId", id.String(), true}},
 	})
@@ -172,7 +172,7 @@ func (s *ApplicationsService) AddOrUpdateBankingData(ctx context.Context, id App
 //
 // Route: GET /api/Application/process-application/{applicationId}
 func (s *ApplicationsService) Process(ctx context.Context, id ApplicationID) (OfferID, error) {
-	return command[OfferID](ctx, s.client, request{
+	return mutatingGet[OfferID](ctx, s.client, request{
 		path:      "/api/Application/process-application/{applicationId}",
 		args:      []string{id.String()},
 		checkWith: "Applications.Status, Applications.Offer",
@@ -213,7 +213,7 @@ func (s *ApplicationsService) Offer(ctx context.Context, id ApplicationID, opts 
 		return get[*OfferResponse](ctx, s.client, r)
 	}
 	r.query, r.checkWith = []param{boolParam("force", true)}, "Applications.Offer"
-	return command[*OfferResponse](ctx, s.client, r)
+	return mutatingGet[*OfferResponse](ctx, s.client, r)
 }
 
 // ListByCustomer returns the applications of a customer.
@@ -265,7 +265,7 @@ func (s *ApplicationsService) Get(ctx context.Context, id ApplicationID) (*Appli
 //
 // Route: GET /api/Application/update-application-name/{applicationId}
 func (s *ApplicationsService) UpdateName(ctx context.Context, id ApplicationID, name string) (bool, error) {
-	return command[bool](ctx, s.client, request{
+	return mutatingGet[bool](ctx, s.client, request{
 		path:      "/api/Application/update-application-name/{applicationId}",
 		args:      []string{id.String()},
 		query:     []param{{"name", name, true}},
@@ -283,7 +283,7 @@ func (s *ApplicationsService) UpdateName(ctx context.Context, id ApplicationID, 
 //
 // Route: GET /api/Application/update-application-name-and-zip-code/{applicationId}
 func (s *ApplicationsService) UpdateNameAndZipCode(ctx context.Context, id ApplicationID, name, zipCode string) (bool, error) {
-	return command[bool](ctx, s.client, request{
+	return mutatingGet[bool](ctx, s.client, request{
 		path:      "/api/Application/update-application-name-and-zip-code/{applicationId}",
 		args:      []string{id.String()},
 		query:     []param{{"name", name, true}, {"zipCode", zipCode, true}},
@@ -300,7 +300,7 @@ func (s *ApplicationsService) UpdateNameAndZipCode(ctx context.Context, id Appli
 //
 // Route: GET /api/Application/update-customer-data/{applicationId}
 func (s *ApplicationsService) UpdateCustomerData(ctx context.Context, id ApplicationID, data CustomerData) (bool, error) {
-	return command[bool](ctx, s.client, request{
+	return mutatingGet[bool](ctx, s.client, request{
 		path:      "/api/Application/update-customer-data/{applicationId}",
 		args:      []string{id.String()},
 		query:     data.query(),
@@ -316,7 +316,7 @@ func (s *ApplicationsService) UpdateCustomerData(ctx context.Context, id Applica
 //
 // Route: GET /api/Application/update-application-data/{applicationId}
 func (s *ApplicationsService) UpdateData(ctx context.Context, id ApplicationID, data ApplicationData) (bool, error) {
-	return command[bool](ctx, s.client, request{
+	return mutatingGet[bool](ctx, s.client, request{
 		path:      "/api/Application/update-application-data/{applicationId}",
 		args:      []string{id.String()},
 		query:     data.query(),
@@ -330,7 +330,7 @@ func (s *ApplicationsService) UpdateData(ctx context.Context, id ApplicationID, 
 //
 // Route: POST /api/Application/cancel-application/{applicationId}
 func (s *ApplicationsService) Cancel(ctx context.Context, id ApplicationID) error {
-	return tell(ctx, s.client, request{
+	return postNoContent(ctx, s.client, request{
 		path:      "/api/Application/cancel-application/{applicationId}",
 		args:      []string{id.String()},
 		checkWith: "Applications.Status",

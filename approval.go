@@ -94,7 +94,7 @@ func (c *checks) image(field string, image Secret) {
 //
 // Route: POST /api/ApplicationApproval/add-company-details/{applicationId}
 func (s *ApprovalService) AddCompanyDetails(ctx context.Context, id ApplicationID, company CompanyDataRequest) error {
-	return tell(ctx, s.client, request{
+	return postNoContent(ctx, s.client, request{
 		path:      "/api/ApplicationApproval/add-company-details/{applicationId}",
 		args:      []string{id.String()},
 		body:      company,
@@ -108,7 +108,7 @@ func (s *ApprovalService) AddCompanyDetails(ctx context.Context, id ApplicationI
 //
 // Route: POST /api/ApplicationApproval/add-primary-applicant-details/{applicationId}
 func (s *ApprovalService) AddPrimaryApplicantDetails(ctx context.Context, id ApplicationID, applicant PrimaryApplicantRequest) error {
-	return tell(ctx, s.client, request{
+	return postNoContent(ctx, s.client, request{
 		path:      "/api/ApplicationApproval/add-primary-applicant-details/{applicationId}",
 		args:      []string{id.String()},
 		body:      applicant,
@@ -122,7 +122,7 @@ func (s *ApprovalService) AddPrimaryApplicantDetails(ctx context.Context, id App
 //
 // Route: POST /api/ApplicationApproval/add-secondary-applicant-details/{applicationId}
 func (s *ApprovalService) AddSecondaryApplicantDetails(ctx context.Context, id ApplicationID, applicant SecondaryApplicantRequest) error {
-	return tell(ctx, s.client, request{
+	return postNoContent(ctx, s.client, request{
 		path:      "/api/ApplicationApproval/add-secondary-applicant-details/{applicationId}",
 		args:      []string{id.String()},
 		body:      applicant,
@@ -191,7 +191,7 @@ func (s *ApprovalService) PrimaryBankAccount(ctx context.Context, id Application
 //
 // Route: POST /api/ApplicationApproval/set-primary-bank-account/{applicationId}/{id}
 func (s *ApprovalService) SetPrimaryBankAccount(ctx context.Context, id ApplicationID, accountID string) error {
-	return tell(ctx, s.client, request{
+	return postNoContent(ctx, s.client, request{
 		path:      "/api/ApplicationApproval/set-primary-bank-account/{applicationId}/{id}",
 		args:      []string{id.String(), accountID},
 		checkWith: "Approval.PrimaryBankAccount",
@@ -208,7 +208,7 @@ func (s *ApprovalService) SetPrimaryBankAccount(ctx context.Context, id Applicat
 //
 // Route: POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}
 func (s *ApprovalService) SignContract(ctx context.Context, id ApplicationID, applicant ApplicantID, signatures *SignaturesRequest) error {
-	return tell(ctx, s.client, request{
+	return postNoContent(ctx, s.client, request{
 		path:      "/api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}",
 		args:      []string{id.String(), applicant.String()},
 		body:      signatures,

@@ -19,8 +19,8 @@ func get[T any](ctx context.Context, c *carrier, r request) (T, error) {
 	return call[T](ctx, c, r)
 }
 
-// command calls a route that is a GET and changes state all the same. It is sent at most once.
-func command[T any](ctx context.Context, c *carrier, r request) (T, error) {
+// mutatingGet calls a route that is a GET and changes state all the same. It is sent at most once.
+func mutatingGet[T any](ctx context.Context, c *carrier, r request) (T, error) {
 	r.method, r.effect = http.MethodGet, Mutation
 	return call[T](ctx, c, r)
 }
@@ -31,37 +31,44 @@ func post[T any](ctx context.Context, c *carrier, r request) (T, error) {
 	return call[T](ctx, c, r)
 }
 
-// tell posts to a route whose answer nobody published. It is sent at most once.
-func tell(ctx context.Context, c *carrier, r request) error {
+// postNoContent calls a POST whose answer is not published. It is sent at most once.
+func postNoContent(ctx context.Context, c *carrier, r request) error {
 	_, err := post[nothing](ctx, c, r)
 	return err
 }
 
-// call makes the call that r describes, and tells those who observe it.
+// call takes the call that r describes through five stages: check, token, attempt, answer and
+// done. The first error ends it, and done runs after any. The layer of [WithIdempotency] stands
+// between check and token: it has the stages up to the status of the answer run once, or has
+// the answer of an earlier call.
 func call[T any](ctx context.Context, c *carrier, r request) (result T, err error) {
 	x := &exchange{client: c, request: r, result: reflect.TypeFor[T]()}
 	err = errPanicked
-	defer func() { x.end(err) }()
+	defer func() { x.done(err) }()
 	result, err = perform[T](x.begin(x.takeKey(ctx)), x)
 	return result, err
 }
 
-// perform checks the arguments, has the request sent, and decodes the answer: the
-// status decides, then the content type, then the shape.
-func perform[T any](ctx context.Context, x *exchange) (T, error) {
-	var result T
-	into := captured(ctx)
-	body, err := x.request.prepare()
+// perform is call without its end.
+func perform[T any](ctx context.Context, x *exchange) (result T, err error) {
+	capture := captured(ctx)
+	body, err := x.check()
 	if err != nil {
 		return result, err
 	}
 	ctx = x.bound(ctx)
 	defer x.stop()
-	answered, err := x.deliver(ctx, body)
-	if into != nil {
-		*into = x.answer
+	var succeeded bool
+	if x.key != nil {
+		succeeded, err = x.client.settings().doOnce(ctx, x, body)
+	} else {
+		err = x.deliver(ctx, body)
+		succeeded = err == nil
 	}
-	if answered {
+	if capture != nil {
+		*capture = x.answer
+	}
+	if succeeded { // beside an error of the layer, too
 		if failed := x.lost(decodeAnswer(x, &result)); err == nil {
 			err = failed
 		}
@@ -69,19 +76,32 @@ func perform[T any](ctx context.Context, x *exchange) (T, error) {
 	return result, err
 }
 
-// deliver has the request sent, through the layer if the call has a key. answered says that
-// there is a success to decode.
-func (x *exchange) deliver(ctx context.Context, body []byte) (answered bool, err error) {
-	if x.key != nil {
-		if err := x.checkKey(); err != nil {
-			return false, err
+// check returns the body, and refuses what must not be sent.
+func (x *exchange) check() ([]byte, error) {
+	body, err := x.request.prepare()
+	if err == nil && x.key != nil {
+		err = x.checkKey()
+	}
+	return body, err
+}
+
+// deliver sends the request with a token, and a read once more with a new token if the
+// service does not accept the first. Its error says that the answer is no success. This is
+// the only loop of the package's own; [exchange.repeat] holds the other, for reads.
+func (x *exchange) deliver(ctx context.Context, body []byte) error {
+	for replayed := false; ; replayed = true {
+		token, err := x.client.token(ctx, &x.request)
+		if err != nil {
+			return x.notSent(err)
 		}
-		return x.client.settings().doOnce(ctx, x, body)
+		if err := x.attempt(ctx, token, body); err != nil {
+			return err
+		}
+		refused := x.answer.StatusCode == http.StatusUnauthorized && x.client.drop(token)
+		if !refused || x.request.effect == Mutation || replayed {
+			return x.failure()
+		}
 	}
-	if err = x.do(ctx, body); err == nil {
-		err = x.failure()
-	}
-	return err == nil, err
 }
 
 // bound ends ctx in time, so that the call cannot go on for ever, and in x.stop. With a key
@@ -96,24 +116,6 @@ func (x *exchange) bound(ctx context.Context) context.Context {
 		ctx, x.stop = context.WithCancel(ctx)
 	}
 	return ctx
-}
-
-// do sends the request with a token, and a read once more with a new token if the
-// service does not accept the first. It is the only loop of ours; [exchange.repeat]
-// holds the other, for reads.
-func (x *exchange) do(ctx context.Context, body []byte) error {
-	for replayed := false; ; replayed = true {
-		token, err := x.client.token(ctx, &x.request)
-		if err != nil {
-			return x.notSent(err)
-		}
-		if err := x.send(ctx, token, body); err != nil {
-			return err
-		}
-		if x.answer.StatusCode != http.StatusUnauthorized || !x.client.drop(token) || x.request.effect == Mutation || replayed {
-			return nil
-		}
-	}
 }
 
 // begin tells the observers of calls of one that begins, and returns the context for it.
@@ -135,9 +137,9 @@ func (x *exchange) begin(ctx context.Context) context.Context {
 	return ctx
 }
 
-// end tells those who want to know of the end of the call, the last to begin first, also
-// if one of them panics.
-func (x *exchange) end(err error) {
+// done tells the observers of the end of the call, the last to begin first, also if one of
+// them panics.
+func (x *exchange) done(err error) {
 	if len(x.ends) == 0 {
 		return
 	}

@@ -14,11 +14,210 @@ import (
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
 	"github.com/lendingapi/lending-go/internal/neterr"
 	"github.com/lendingapi/lending-go/internal/redact"
+	"github.com/lendingapi/lending-go/internal/verdict"
 )
+
+// What an answer with a status of success must show to be one, for all routes:
+//
+//	what is declared     what is a success
+//	a record             an object, with its id where one is published
+//	a page               an object with data, or a total of 0
+//	GuidApiResponse      a new UUID, alone or in a member of an object that contradicts nowhere
+//	FullApplicationUser  an object: without a token, says the interface, the sign-in has failed
+//	a UUID, a token      a string that is one, and neither zero nor empty
+//	a string             a string, an empty answer
+//	a boolean            true, false
+//	a list               an array, null, an empty answer
+//	a list of a batch    an array of as many as were sent, at least
+//	an upload            true
+//	nothing              whatever it is, an empty answer too
+//	nothing, of a read   whatever it is, but null and an empty answer
+//
+// What is no success leaves the outcome of a mutation done, as its status says, and the
+// result lost. It is unknown where the answer itself casts doubt on the status: everywhere
+// by HTML, by false where no boolean is due, and by an object that reports a failure (but
+// for a FullApplicationUser); in a batch also by too few, and by a record that reports a
+// failure; and in an upload or a confirmed withdrawal by anything that is no success. What [Client.Do] receives is for its caller
+// to judge.
+
+// parsedAnswer is what the body of a success says, found in one pass over it.
+type parsedAnswer struct {
+	text   []byte // without a byte order mark
+	body   []byte // and without white space around it
+	valid  bool   // it is one JSON value
+	failed string // the member by which an object reports a failure; "" if it does not
+}
+
+// parseAnswer reads the body of an answer that has come.
+func parseAnswer(answer *Response) parsedAnswer {
+	var s parsedAnswer
+	s.text = bytes.TrimPrefix(answer.Body, utf8BOM)
+	s.body = bytes.Trim(s.text, " \t\r\n") // the white space of JSON
+	if answer.StatusCode < 200 || answer.StatusCode >= 300 {
+		return s
+	}
+	if len(s.body) == 0 || s.body[0] != '{' {
+		s.valid = jsonsplit.Valid(s.body)
+		return s
+	}
+	var report verdict.Failure
+	if s.valid = jsonsplit.ValidMembers(s.body, func(name []byte, at jsonsplit.Span) { report.Add(name, s.body[at.From:at.To]) }); s.valid {
+		s.failed = report.Member()
+	}
+	return s
+}
+
+// failure returns the error of an answer that is not a success, nil if it is one.
+func (x *exchange) failure() error {
+	if status := x.answer.StatusCode; status < 200 || status >= 300 {
+		cause := x.err
+		if cause == nil && len(x.answer.Body) > 0 && mediaType(x.answer.Header) == "text/html" {
+			cause = errHTML
+		}
+		return x.failed(cause)
+	}
+	return x.lost(x.doubt())
+}
+
+// lost returns the error of a success that is in doubt or does not decode, nil for nil.
+func (x *exchange) lost(cause error) error {
+	if cause == nil {
+		return nil
+	}
+	return x.failed(cause)
+}
+
+// doubt says why a success does not mean that it happened. It looks at the answer before
+// it is decoded, and also at one that was cut.
+func (x *exchange) doubt() error {
+	body := x.parsed.body
+	media := mediaType(x.answer.Header)
+	switch {
+	case media == "text/html" || media != "text/plain" && bytes.HasPrefix(body, []byte("<")):
+		return errHTML
+	case x.result == reflect.TypeFor[Record](): // of Client.Do
+		return nil
+	case x.parsed.failed != "" && !x.request.tokenTells:
+		return hidden("the answer reports a failure: "+x.parsed.failed, nil)
+	case x.request.acceptance != nil:
+		return x.request.acceptance(x)
+	case string(body) == "false" && x.result != reflect.TypeFor[bool]():
+		return errSaysNo
+	case x.request.batch > 0 && x.parsed.valid && body[0] == '[':
+		n := 0
+		for at := range jsonsplit.Elements(body) {
+			if member := verdict.FailureIn(body[at.From:at.To]); member != "" {
+				return hidden(fmt.Sprintf("the answer reports a failure: [%d].%s", n, member), nil)
+			}
+			n++
+		}
+		if n < x.request.batch {
+			return errFewer
+		}
+	}
+	return nil
+}
+
+var (
+	errHTML     error = redact.Text("the answer is HTML, not JSON")
+	errBadToken error = redact.Text("the token is empty or holds bytes that no header may hold")
+	errNoTokens       = hidden("the client has neither credentials nor another source of tokens", ErrSignInRequired)
+)
+
+var (
+	errSaysNo = hidden("the answer is false", nil)
+	errFewer  = hidden("fewer records have come than were sent", nil)
+)
+
+// failed returns the error of the call as it stands.
+func (x *exchange) failed(cause error) *Error {
+	e := &Error{
+		Method:     x.request.method,
+		Route:      x.request.path,
+		Effect:     x.request.effect,
+		StatusCode: x.answer.StatusCode,
+		Outcome:    x.outcome(),
+		RetryAfter: backoff.RetryAfter(x.answer.Header),
+		Attempts:   x.sent(),
+		cause:      hide(cause),
+	}
+	if answer := x.answer; answer.StatusCode != 0 {
+		e.response = func() *Response { return &answer }
+	}
+	if e.StatusCode >= 300 || x.parsed.failed == verdict.ProblemRecord {
+		e.Problem = x.problem()
+	}
+	if e.Effect == Read && e.Outcome == OutcomeDone { // a read that failed has done nothing
+		e.Outcome = OutcomeUnknown
+	}
+	if e.Effect == Mutation {
+		e.CheckWith = x.request.checkWith
+	}
+	return e
+}
+
+// notSent returns the error of a call that did not get a token.
+func (x *exchange) notSent(cause error) error {
+	e := x.failed(cause)
+	if paused, ok := errors.AsType[*pausedError](cause); ok {
+		e.RetryAfter = max(e.RetryAfter, time.Until(paused.until))
+	} else if signIn, ok := errors.AsType[*Error](cause); ok {
+		e.RetryAfter = max(e.RetryAfter, signIn.RetryAfter)
+	}
+	return e
+}
+
+func (x *exchange) problem() *ProblemDetails { return parseProblem(x.answer.Body) }
+
+// outcome says what the attempts have done, from what was seen of them. It never
+// asks the last error: after a repetition "connection refused" can follow a
+// request that was executed.
+func (x *exchange) outcome() Outcome {
+	status := x.answer.StatusCode
+	switch {
+	case status == 0 && !x.reached():
+		return OutcomeNotSent
+	case status == 0, x.request.effect == Mutation && x.written() > 1 && status >= 300:
+		return OutcomeUnknown
+	case status >= 200 && status < 300:
+		if x.doubt() != nil {
+			return OutcomeUnknown
+		}
+		return OutcomeDone
+	case status == http.StatusRequestTimeout, status < 400, status >= 500:
+		return OutcomeUnknown
+	case status == http.StatusBadRequest && x.request.batch > 0 && len(x.problem().fieldErrors()) == 0:
+		return OutcomeUnknown // whether a batch is all or nothing is not published
+	}
+	return OutcomeRejected
+}
+
+// reached reports whether any attempt may have reached the service. Of a read, which has
+// no effect, it is not worth to say more than that it was tried.
+func (x *exchange) reached() bool {
+	if x.attempts == 0 {
+		return false
+	}
+	if u, ok := x.request.body.(streamed); ok && !u.isWhole() {
+		return false // a part of a document is no command
+	}
+	if x.request.effect == Read || x.gotConn.Load() > 0 {
+		return true
+	}
+	return x.client.settings().foreign && !neterr.NeverLeft(x.err) // which may have ways out that fire no trace
+}
+
+// written returns how often the transport wrote the head of our request.
+func (x *exchange) written() int32 {
+	return max(x.marks[0].Load(), x.marks[1].Load(), x.marks[2].Load())
+}
+
+// sent returns how often the request was sent, or tried to: by us, or by the transport.
+func (x *exchange) sent() int { return max(x.attempts, int(x.written())) }
 
 // decodeAnswer decodes a success into result.
 func decodeAnswer[T any](x *exchange, result *T) error {
-	body, valid := x.said.body, x.said.valid
+	body, valid := x.parsed.body, x.parsed.valid
 	v := reflect.ValueOf(result).Elem()
 	plain := mediaType(x.answer.Header) == "text/plain" && len(body) > 0 && body[0] != '"'
 	empty := len(body) == 0 || string(body) == "null"
@@ -26,7 +225,7 @@ func decodeAnswer[T any](x *exchange, result *T) error {
 	case v.Type() == reflect.TypeFor[nothing]():
 		return nil
 	case plain && v.Kind() == reflect.String:
-		v.SetString(string(x.said.text)) // as it came, white space too
+		v.SetString(string(x.parsed.text)) // as it came, white space too
 		return nil
 	case empty && (v.Kind() == reflect.Slice && x.request.batch == 0 || v.Kind() == reflect.String && len(body) == 0 && x.answer.StatusCode == http.StatusOK):
 		return nil // an empty list, an empty string
@@ -69,278 +268,6 @@ func mediaType(header http.Header) string {
 	return strings.ToLower(strings.TrimSpace(media))
 }
 
-// written returns how often the transport wrote the head of our request.
-func (x *exchange) written() int32 {
-	return max(x.marks[0].Load(), x.marks[1].Load(), x.marks[2].Load())
-}
-
-// sent returns how often the request was sent, or tried to: by us, or by the transport.
-func (x *exchange) sent() int { return max(x.attempts, int(x.written())) }
-
-// outcome says what the attempts have done, from what was seen of them. It never
-// asks the last error: after a repetition "connection refused" can follow a
-// request that was executed.
-func (x *exchange) outcome() Outcome {
-	status := x.answer.StatusCode
-	switch {
-	case status == 0 && !x.reached():
-		return OutcomeNotSent
-	case status == 0, x.request.effect == Mutation && x.written() > 1 && status >= 300:
-		return OutcomeUnknown
-	case status >= 200 && status < 300:
-		if x.doubt() != nil {
-			return OutcomeUnknown
-		}
-		return OutcomeDone
-	case status == http.StatusRequestTimeout, status < 400, status >= 500:
-		return OutcomeUnknown
-	case status == http.StatusBadRequest && x.request.batch > 0 && len(x.problem().fieldErrors()) == 0:
-		return OutcomeUnknown // whether a batch is all or nothing is not published
-	}
-	return OutcomeRejected
-}
-
-// reached reports whether any attempt may have reached the service. Of a read, which has
-// no effect, it is not worth to say more than that it was tried.
-func (x *exchange) reached() bool {
-	if x.attempts == 0 {
-		return false
-	}
-	if u, ok := x.request.body.(streamed); ok && !u.isWhole() {
-		return false // a part of a document is no command
-	}
-	if x.request.effect == Read || x.gotConn.Load() > 0 {
-		return true
-	}
-	return x.client.settings().foreign && !neterr.NeverLeft(x.err) // which may have ways out that fire no trace
-}
-
-func (x *exchange) problem() *ProblemDetails { return parseProblem(x.answer.Body) }
-
-// notSent returns the error of a call that did not get a token.
-func (x *exchange) notSent(cause error) error {
-	e := x.failed(cause)
-	if paused, ok := errors.AsType[*pausedError](cause); ok {
-		e.RetryAfter = max(e.RetryAfter, time.Until(paused.until))
-	} else if signIn, ok := errors.AsType[*Error](cause); ok {
-		e.RetryAfter = max(e.RetryAfter, signIn.RetryAfter)
-	}
-	return e
-}
-
-// failure returns the error of an answer that is not a success, nil if it is one.
-func (x *exchange) failure() error {
-	if status := x.answer.StatusCode; status < 200 || status >= 300 {
-		cause := x.err
-		if cause == nil && len(x.answer.Body) > 0 && mediaType(x.answer.Header) == "text/html" {
-			cause = errHTML
-		}
-		return x.failed(cause)
-	}
-	return x.lost(x.doubt())
-}
-
-// lost returns the error of a success that is in doubt or does not decode, nil for nil.
-func (x *exchange) lost(cause error) error {
-	if cause == nil {
-		return nil
-	}
-	return x.failed(cause)
-}
-
-// failed returns the error of the call as it stands.
-func (x *exchange) failed(cause error) *Error {
-	e := &Error{
-		Method:     x.request.method,
-		Route:      x.request.path,
-		Effect:     x.request.effect,
-		StatusCode: x.answer.StatusCode,
-		Outcome:    x.outcome(),
-		RetryAfter: backoff.RetryAfter(x.answer.Header),
-		Attempts:   x.sent(),
-		cause:      hide(cause),
-	}
-	if answer := x.answer; answer.StatusCode != 0 {
-		e.response = func() *Response { return &answer }
-	}
-	if e.StatusCode >= 300 || x.said.failed == problemRecord {
-		e.Problem = x.problem()
-	}
-	if e.Effect == Read && e.Outcome == OutcomeDone { // a read that failed has done nothing
-		e.Outcome = OutcomeUnknown
-	}
-	if e.Effect == Mutation {
-		e.CheckWith = x.request.checkWith
-	}
-	return e
-}
-
-// What an answer with a status of success must show to be one, for all routes:
-//
-//	what is declared     what is a success
-//	a record             an object, with its id where one is published
-//	a page               an object with data, or a total of 0
-//	GuidApiResponse      a new UUID, alone or in a member of an object that contradicts nowhere
-//	FullApplicationUser  an object: without a token, says the interface, the sign-in has failed
-//	a UUID, a token      a string that is one, and neither zero nor empty
-//	a string             a string, an empty answer
-//	a boolean            true, false
-//	a list               an array, null, an empty answer
-//	a list of a batch    an array of as many as were sent, at least
-//	an upload            true
-//	nothing              whatever it is, an empty answer too
-//	nothing, of a read   whatever it is, but null and an empty answer
-//
-// What is no success leaves the outcome of a mutation done, as its status says, and the
-// result lost. It is unknown where the answer itself casts doubt on the status: everywhere
-// by HTML, by false where no boolean is due, and by an object that reports a failure (but
-// for a FullApplicationUser); in a batch also by too few, and by a record that reports a
-// failure; and in an upload or a confirmed withdrawal by anything that is no success. What [Client.Do] receives is for its caller
-// to judge.
-
-// said is what the body of a success says, found in one pass over it.
-type said struct {
-	text   []byte // without a byte order mark
-	body   []byte // and without white space around it
-	valid  bool   // it is one JSON value
-	failed string // the member by which an object reports a failure; "" if it does not
-}
-
-// hear reads the body of an answer that has come.
-func hear(answer *Response) said {
-	var s said
-	s.text = bytes.TrimPrefix(answer.Body, utf8BOM)
-	s.body = bytes.Trim(s.text, " \t\r\n") // the white space of JSON
-	if answer.StatusCode < 200 || answer.StatusCode >= 300 {
-		return s
-	}
-	if len(s.body) == 0 || s.body[0] != '{' {
-		s.valid = jsonsplit.Valid(s.body)
-		return s
-	}
-	var report failureReport
-	if s.valid = jsonsplit.ValidMembers(s.body, func(name []byte, at jsonsplit.Span) { report.add(name, s.body[at.From:at.To]) }); s.valid {
-		s.failed = report.member()
-	}
-	return s
-}
-
-// failureReport gathers the members of an object that say that a call has failed. The
-// interface says nothing of a failure with a status of success. Where it happens all the
-// same, frameworks use these names; a record with one of them is in doubt, and whoever
-// knows better finds it in [Error.Response].
-type failureReport struct {
-	name    string
-	status  bool // it is that of a failure
-	problem bool // there is another member of a problem record
-}
-
-func (f *failureReport) add(name, value []byte) {
-	var known [len("correlationId")]byte // so that nothing is allocated
-	if len(name) > len(known) {
-		return
-	}
-	for i, c := range name {
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		known[i] = c
-	}
-	switch string(known[:len(name)]) {
-	case "success", "issuccess", "succeeded":
-		if isFalse(value) {
-			f.name = string(name)
-		}
-	case "error", "errors":
-		if !isNothing(value) {
-			f.name = string(name)
-		}
-	case "status":
-		f.status = isFailure(value)
-	case "title", "detail", "instance", "traceid", "correlationid", "errorcode":
-		f.problem = f.problem || !isNothing(value)
-	}
-}
-
-// failureIn is the member by which a record of a batch reports that it failed.
-func failureIn(record []byte) string {
-	var report failureReport
-	for name, at := range jsonsplit.Members(record) {
-		report.add(name, record[at.From:at.To])
-	}
-	return report.member()
-}
-
-// isFalse reports whether value is false, also as a text or a number.
-func isFalse(value []byte) bool {
-	return string(value) == "0" || strings.EqualFold(strings.Trim(string(value), `"`), "false")
-}
-
-// isFailure reports whether value is a status from 400 to 599.
-func isFailure(value []byte) bool {
-	if len(value) != 3 || value[0] != '4' && value[0] != '5' {
-		return false
-	}
-	_, err := strconv.Atoi(string(value)) // 4e2 is none
-	return err == nil
-}
-
-// problemRecord stands for all the members of one.
-const problemRecord = "status"
-
-func (f *failureReport) member() string {
-	if f.status && f.problem {
-		return problemRecord
-	}
-	return f.name
-}
-
-// isNothing reports whether value is what stands where there is no error.
-func isNothing(value []byte) bool {
-	switch string(value) {
-	case "null", "false", "0", `""`:
-		return true
-	}
-	inside := bytes.TrimSpace(value[1:])
-	return (value[0] == '[' || value[0] == '{') && len(inside) == 1
-}
-
-var (
-	errSaysNo = hidden("the answer is false", nil)
-	errFewer  = hidden("fewer records have come than were sent", nil)
-)
-
-// doubt says why a success does not mean that it happened. It looks at the answer before
-// it is decoded, and also at one that was cut.
-func (x *exchange) doubt() error {
-	body := x.said.body
-	media := mediaType(x.answer.Header)
-	switch {
-	case media == "text/html" || media != "text/plain" && bytes.HasPrefix(body, []byte("<")):
-		return errHTML
-	case x.result == reflect.TypeFor[Record](): // of Client.Do
-		return nil
-	case x.said.failed != "" && !x.request.tokenTells:
-		return hidden("the answer reports a failure: "+x.said.failed, nil)
-	case x.request.acceptance != nil:
-		return x.request.acceptance(x)
-	case string(body) == "false" && x.result != reflect.TypeFor[bool]():
-		return errSaysNo
-	case x.request.batch > 0 && x.said.valid && body[0] == '[':
-		n := 0
-		for at := range jsonsplit.Elements(body) {
-			if member := failureIn(body[at.From:at.To]); member != "" {
-				return hidden(fmt.Sprintf("the answer reports a failure: [%d].%s", n, member), nil)
-			}
-			n++
-		}
-		if n < x.request.batch {
-			return errFewer
-		}
-	}
-	return nil
-}
-
 // missing says which published part of a result is missing, without which it is none.
 func missing(result reflect.Value) *shapeError {
 	switch r := result.Interface().(type) {
@@ -363,9 +290,3 @@ func missing(result reflect.Value) *shapeError {
 }
 
 var withParts = reflect.TypeFor[interface{ missing() *shapeError }]()
-
-var (
-	errHTML     error = redact.Text("the answer is HTML, not JSON")
-	errBadToken error = redact.Text("the token is empty or holds bytes that no header may hold")
-	errNoTokens       = hidden("the client has neither credentials nor another source of tokens", ErrSignInRequired)
-)

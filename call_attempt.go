@@ -18,9 +18,9 @@ const (
 	maxProblem = 1 << 20
 )
 
-// send makes the attempts of one call: one, or more for a read. Its error says that
+// attempt makes the attempts of one call: one, or more for a read. Its error says that
 // no answer was received, or not all of a success.
-func (x *exchange) send(ctx context.Context, token Token, body []byte) error {
+func (x *exchange) attempt(ctx context.Context, token Token, body []byte) error {
 	x.caller = ctx
 	x.http = x.client.settings().http
 	x.http.Transport = x
@@ -93,7 +93,7 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 		err = errNoAnswer
 	default:
 		err = x.read(resp)
-		x.said = hear(&x.answer)
+		x.parsed = parseAnswer(&x.answer)
 	}
 	x.err = err
 	x.observe(start, resp)

@@ -38,7 +38,7 @@ type exchange struct {
 
 	attempts int
 	answer   Response      // the last there was
-	said     said          // what it says
+	parsed   parsedAnswer  // what it says
 	reply    http.Response // what goes up of it
 	body     io.LimitedReader
 	err      error // what ended the last attempt, or cut its answer

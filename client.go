@@ -349,7 +349,7 @@ func (c *Client) Do(ctx context.Context, raw RawRequest) (*Record, error) {
 	if err := failed.err(r.method, r.path); err != nil {
 		captured(ctx)
 		x := &exchange{client: c.carrier, request: r}
-		defer func() { x.end(err) }()
+		defer func() { x.done(err) }()
 		x.begin(ctx)
 		return nil, err
 	}

@@ -50,7 +50,7 @@ func (s *CommunicationService) AllMessages(ctx context.Context, id ApplicationID
 //
 // Route: POST /api/Communication/post-messages/{applicationId}
 func (s *CommunicationService) Post(ctx context.Context, id ApplicationID, message *CommunicationRequest) error {
-	return tell(ctx, s.client, request{
+	return postNoContent(ctx, s.client, request{
 		path:      "/api/Communication/post-messages/{applicationId}",
 		args:      []string{id.String()},
 		body:      message,

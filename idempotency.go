@@ -105,11 +105,7 @@ func (s *sendOnce) send(ctx context.Context) (*Response, error) {
 	ctx, stop := context.WithCancel(withoutKey(ctx))
 	defer stop()
 	defer context.AfterFunc(s.ctx, stop)() // ctx may be another than Do has got
-	err := s.x.do(ctx, s.body)
-	if err == nil {
-		err = s.x.failure()
-	}
-	if err != nil {
+	if err := s.x.deliver(ctx, s.body); err != nil {
 		return nil, err
 	}
 	answer := s.x.answer
@@ -176,7 +172,7 @@ func (x *exchange) recorded(answer Response) {
 		}
 	}
 	x.answer = answer
-	x.said = hear(&x.answer)
+	x.parsed = parseAnswer(&x.answer)
 }
 
 // MutationCall is a mutation with a key on its way through a layer: see [Idempotency]. It

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/lendingapi/lending-go/internal/confirmed"
 	"github.com/lendingapi/lending-go/internal/redact"
+	"github.com/lendingapi/lending-go/internal/verdict"
 )
 
 // LoansService reads loans and their lists, and withdraws.
@@ -389,12 +389,12 @@ func (s *LoansService) ConfirmInvoiceWithdrawal(ctx context.Context, withdrawal 
 // is published of a GuidApiResponse.
 func acceptWithdrawal(x *exchange) error {
 	switch {
-	case len(x.said.body) == 0 || string(x.said.body) == "null":
+	case len(x.parsed.body) == 0 || string(x.parsed.body) == "null":
 		return ErrNoContent
-	case !x.said.valid:
+	case !x.parsed.valid:
 		return errNotGUID
 	}
-	ok, contradiction := confirmed.By(x.said.body, x.request.holds)
+	ok, contradiction := verdict.Confirms(x.parsed.body, x.request.holds)
 	switch {
 	case contradiction != "":
 		return hidden("the answer reports a failure: "+redact.Name(contradiction), nil)

@@ -123,7 +123,7 @@ type WebhookPayload struct {
 //
 // Route: POST /api/Webhook/register
 func (s *WebhooksService) Register(ctx context.Context, target WebhookTarget, subscription WebhookSubscription) error {
-	return tell(ctx, s.client, request{
+	return postNoContent(ctx, s.client, request{
 		path:      "/api/Webhook/register",
 		query:     []param{target.param()},
 		body:      subscription,
@@ -139,7 +139,7 @@ func (s *WebhooksService) Register(ctx context.Context, target WebhookTarget, su
 //
 // Route: POST /api/Webhook/unregister
 func (s *WebhooksService) Unregister(ctx context.Context, target WebhookTarget, subscription WebhookSubscription) error {
-	return tell(ctx, s.client, request{
+	return postNoContent(ctx, s.client, request{
 		path:      "/api/Webhook/unregister",
 		query:     []param{target.param()},
 		body:      subscription,
@@ -154,7 +154,7 @@ func (s *WebhooksService) Unregister(ctx context.Context, target WebhookTarget, 
 //
 // Route: POST /api/Webhook/update-all
 func (s *WebhooksService) UpdateAll(ctx context.Context, target WebhookTarget) error {
-	return tell(ctx, s.client, request{
+	return postNoContent(ctx, s.client, request{
 		path:      "/api/Webhook/update-all",
 		query:     []param{target.param()},
 		checkWith: "Webhooks.Subscription",
@@ -168,7 +168,7 @@ func (s *WebhooksService) UpdateAll(ctx context.Context, target WebhookTarget) e
 //
 // Route: POST /api/Webhook/handler
 func (s *WebhooksService) PostToHandler(ctx context.Context, payload WebhookPayload) error {
-	return tell(ctx, s.client, request{
+	return postNoContent(ctx, s.client, request{
 		path:      "/api/Webhook/handler",
 		body:      payload,
 		anonymous: true,
@@ -184,7 +184,7 @@ func (s *WebhooksService) PostToHandler(ctx context.Context, payload WebhookPayl
 //
 // Route: POST /api/Webhook/generate-simulated-webhook
 func (s *WebhooksService) Simulate(ctx context.Context, target WebhookTarget, event EventName) error {
-	return tell(ctx, s.client, request{
+	return postNoContent(ctx, s.client, request{
 		path:  "/api/Webhook/generate-simulated-webhook",
 		query: []param{{"eventName", string(event), true}, target.param()},
 	})
@@ -234,7 +234,7 @@ func (s *WebhooksService) AllSubscriptions(ctx context.Context) ([]WebhookSubscr
 //
 // Route: POST /api/Webhook/update-webhook-uri
 func (s *WebhooksService) UpdateURI(ctx context.Context, target WebhookTarget, uri string) error {
-	return tell(ctx, s.client, request{
+	return postNoContent(ctx, s.client, request{
 		path:      "/api/Webhook/update-webhook-uri",
 		query:     []param{{"webhookUri", uri, true}, target.param()},
 		also:      s.receiver(uri),

@@ -127,8 +127,8 @@ func ExampleLog_Resolve() {
 	}
 	inDoubt, err := log.InDoubt(ctx, 10)
 	fmt.Println(len(inDoubt), inDoubt[0].Key, inDoubt[0].State, inDoubt[0].Age < time.Minute, err)
-	err = log.Resolve(ctx, "order-42/link",
-		idempotency.Resolution{By: "ada", Why: "the customer has it", Verdict: idempotency.Happened(nil)})
+	said := idempotency.Resolution{By: "ada", Why: "the customer has it", Verdict: idempotency.Happened(nil)}
+	err = log.Resolve(ctx, "order-42/link", said)
 	fmt.Println(err, client.Applications.SendLink(keyed, application))
 	// Output:
 	// needs review: false

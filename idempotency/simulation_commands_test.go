@@ -26,7 +26,7 @@ type simulated struct {
 	send    func(context.Context, *lending.Client) (id string, err error)
 	other   func(context.Context, *lending.Client) error   // another request; nil for none
 	done    func(lendingtest.Snapshot) (n int, answer any) // how often it happened, and what was answered
-	repeats bool                                           // it is declared repeatable: by its route, or with SafeToRepeat
+	repeats bool                                           // declared so: by its route, or with SafeToRepeat
 	group   string                                         // of commands that set the same value
 	options []keyOption
 

@@ -70,6 +70,14 @@ type caller struct {
 	action      string
 }
 
+// String names the caller in a trace.
+func (c *caller) String() string {
+	if c == nil {
+		return "-"
+	}
+	return c.name
+}
+
 type callerKey struct{}
 
 func callerIn(ctx context.Context) *caller { return ctx.Value(callerKey{}).(*caller) }

@@ -16,6 +16,7 @@ import (
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/simulation"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -46,15 +47,13 @@ type schedule struct {
 	loan        lendingtest.Loan
 	over        *atomic.Bool // no more faults
 	late        sync.WaitGroup
-	start       time.Time
 
 	mu       sync.Mutex
 	commands map[string]*simulated
 	calls    int
 	held     []string // keys with which a caller could not go on
 	counted  map[string]int
-	lines    []string
-	failed   map[string]violation // the first of each kind
+	trace    *simulation.Trace
 }
 
 func newSchedule(seed int) *schedule {
@@ -67,7 +66,6 @@ func newSchedule(seed int) *schedule {
 		processes: 1 + random.IntN(3), person: random.IntN(2) == 0, other: random.IntN(8) == 0,
 		encrypted: random.IntN(4) == 0,
 		over:      &atomic.Bool{}, commands: map[string]*simulated{}, counted: map[string]int{},
-		failed: map[string]violation{},
 	}
 	s.lanes = [][]string{
 		{"apply"},
@@ -98,7 +96,7 @@ func (s *schedule) run() {
 	s.service = lendingtest.New(lendingtest.WithTokenLifetime(10_000 * time.Hour))
 	defer s.service.Close()
 	defer s.service.Watch(s.executes)()
-	s.start, s.token, s.entries = time.Now(), s.service.Token(lendingtest.Username), store.NewMemory()
+	s.trace, s.token, s.entries = simulation.NewTrace(), s.service.Token(lendingtest.Username), store.NewMemory()
 	s.loan = s.service.AddLoan(lendingtest.Loan{})
 	s.application = lending.ApplicationID(uuid.MustParse(s.service.AddApplication(lendingtest.Application{}).ID))
 	var actors, fleet sync.WaitGroup

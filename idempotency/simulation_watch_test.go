@@ -26,16 +26,9 @@ func (s *schedule) note(c *caller, format string, args ...any) {
 	s.line(c, format, args...)
 }
 
+// line needs s.mu, as violated does.
 func (s *schedule) line(c *caller, format string, args ...any) {
-	if len(s.lines) > 600 {
-		s.lines = slices.Clone(s.lines[400:])
-	}
-	name := "-"
-	if c != nil {
-		name = c.name
-	}
-	s.lines = append(s.lines, fmt.Sprintf("%10.3f s  %-8s ", time.Since(s.start).Seconds(), name)+
-		fmt.Sprintf(format, args...))
+	s.trace.Line(c.String(), format, args...)
 }
 
 func (s *schedule) count(what string) {
@@ -50,12 +43,8 @@ func (s *schedule) violate(kind string, c *caller, format string, args ...any) {
 	s.violated(kind, c, format, args...)
 }
 
-// violated needs s.mu.
 func (s *schedule) violated(kind string, c *caller, format string, args ...any) {
-	s.line(c, "VIOLATED: %s: %s", kind, fmt.Sprintf(format, args...))
-	if _, known := s.failed[kind]; !known {
-		s.failed[kind] = violation{fmt.Sprintf(format, args...), slices.Clone(s.lines[max(0, len(s.lines)-160):])}
-	}
+	s.trace.Violate(kind, c.String(), format, args...)
 }
 
 func (s *schedule) stuck(key string) {
@@ -250,15 +239,4 @@ func (s *schedule) holds() {
 			s.violated("older value over a newer", nil, "the business is called %q", name)
 		}
 	}
-	for _, line := range s.lines {
-		if strings.Contains(line, "!(") {
-			s.violated("the simulation itself", nil, "%s", line)
-		}
-	}
-}
-
-// violation is a broken rule, with what happened before it.
-type violation struct {
-	text   string
-	before []string
 }

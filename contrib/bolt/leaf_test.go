@@ -18,6 +18,6 @@ func TestIdempotencyStoreCompilesNoClient(t *testing.T) {
 	for _, client := range []string{module, module + "/idempotency", module + "/webhook"} {
 		require.NotContains(t, strings.Split(string(listed), "\n"), client)
 	}
-	require.NoError(t, exec.CommandContext(t.Context(), "go", "vet", "idempotency.go", "file.go").Run(),
-		"they compile by themselves")
+	vet := exec.CommandContext(t.Context(), "go", "vet", "idempotency.go", "file.go")
+	require.NoError(t, vet.Run(), "they compile by themselves")
 }

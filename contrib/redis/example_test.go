@@ -46,8 +46,12 @@ func ExampleNewTokenStore() {
 		},
 	}
 	for range 3 { // replicas
-		client, err := lending.New(address, lending.WithCredentials(credentials),
-			lending.WithTokenStore(lendingredis.NewTokenStore(rdb, "lending:token")))
+		tokens, err := lendingredis.NewTokenStore(rdb, "lending:token")
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		client, err := lending.New(address, lending.WithCredentials(credentials), lending.WithTokenStore(tokens))
 		if err != nil {
 			fmt.Println(err)
 			return

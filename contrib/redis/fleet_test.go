@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 }
 
 func openForReplica(address string) (lending.TokenStore, error) {
-	return lendingredis.NewTokenStore(newRedis(address), tokenKey), nil
+	return lendingredis.NewTokenStore(newRedis(address), tokenKey)
 }
 
 // Eight processes share one sign-in and one refresh for each life of the token, while
@@ -41,7 +41,7 @@ func TestFleet(t *testing.T) {
 	defer client.Close()
 	start := func() { server.start(t) }
 	fleettest.Run(t, 8, fleettest.Store{
-		Name: server.address(), Local: lendingredis.NewTokenStore(client, tokenKey),
+		Name: server.address(), Local: tokenStore(t, client, tokenKey),
 		Empty: func() { require.NoError(t, client.FlushAll(t.Context()).Err()) },
 		Kill:  server.kill, Start: start, Away: server.kill, Back: start,
 	})

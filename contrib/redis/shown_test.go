@@ -50,7 +50,7 @@ func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	}
 	var shown bytes.Buffer
 	for range 20 {
-		for _, v := range []any{inbox, deduper, claim, lendingredis.NewTokenStore(client, "shown"),
+		for _, v := range []any{inbox, deduper, claim, tokenStore(t, client, "shown"),
 			lendingredis.NewIdempotencyStore(client, "shown")} {
 			for _, value := range []any{v, []any{v}, struct{ v any }{v}} {
 				for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d"} {

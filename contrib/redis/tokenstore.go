@@ -35,9 +35,14 @@ var _ lending.TokenStore = (*TokenStore)(nil)
 // needs a connection dials up to five times (DialerRetries), 5 seconds each
 // (DialTimeout). A Redis in the same network needs no more than a second, two attempts
 // and one dial.
-func NewTokenStore(client redis.UniversalClient, key string) *TokenStore {
-	return &TokenStore{opaque.Hide(client), key}
+func NewTokenStore(client redis.UniversalClient, key string) (*TokenStore, error) {
+	if client == nil || key == "" {
+		return nil, errNoKey
+	}
+	return &TokenStore{opaque.Hide(client), key}, nil
 }
+
+var errNoKey = errors.New("lendingredis: the token store needs a client and a key")
 
 // Load implements [lending.TokenStore].
 func (s *TokenStore) Load(ctx context.Context) (lending.StoredToken, error) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest/storetest"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -20,15 +21,29 @@ func TestTokenStoreKeepsItsContract(t *testing.T) {
 	client := startRedis(t).client()
 	defer client.Close()
 	storetest.TokenStore(t, func(t *testing.T) func() lending.TokenStore {
-		return func() lending.TokenStore { return lendingredis.NewTokenStore(client, t.Name()) }
+		return func() lending.TokenStore { return tokenStore(t, client, t.Name()) }
 	})
+}
+
+func tokenStore(t *testing.T, client redis.UniversalClient, key string) *lendingredis.TokenStore {
+	t.Helper()
+	store, err := lendingredis.NewTokenStore(client, key)
+	require.NoError(t, err)
+	return store
+}
+
+func TestTokenStoreNeedsAClientAndAKey(t *testing.T) {
+	_, err := lendingredis.NewTokenStore(nil, "lending:token")
+	require.ErrorContains(t, err, "needs a client and a key")
+	_, err = lendingredis.NewTokenStore(redis.NewClient(&redis.Options{}), "")
+	require.ErrorContains(t, err, "needs a client and a key")
 }
 
 func TestTokenStoreFencesRiseAfterALossOfData(t *testing.T) {
 	ctx := t.Context()
 	client := startRedis(t).client()
 	defer client.Close()
-	store := lendingredis.NewTokenStore(client, "lending:token")
+	store := tokenStore(t, client, "lending:token")
 	first, err := store.Acquire(ctx, "a", time.Minute)
 	require.NoError(t, err)
 	assert.InDelta(t, time.Now().UnixMicro(), first, float64(time.Minute.Microseconds()), "a fence begins at the time")
@@ -42,7 +57,7 @@ func TestTokenStoreClockWasAhead(t *testing.T) {
 	ctx := t.Context()
 	client := startRedis(t).client()
 	defer client.Close()
-	store := lendingredis.NewTokenStore(client, "lending:token")
+	store := tokenStore(t, client, "lending:token")
 	_, err := store.Acquire(ctx, "gone", 100*time.Millisecond)
 	require.NoError(t, err)
 	require.NoError(t, client.HIncrBy(ctx, "lending:token", "until", time.Hour.Microseconds()).Err())
@@ -61,7 +76,7 @@ func TestTokenStoreKeyExpires(t *testing.T) {
 	ctx := t.Context()
 	client := startRedis(t).client()
 	defer client.Close()
-	store := lendingredis.NewTokenStore(client, "lending:token")
+	store := tokenStore(t, client, "lending:token")
 	left := func() float64 { return client.PTTL(ctx, "lending:token").Val().Seconds() }
 	fence, err := store.Acquire(ctx, "a", 10*time.Second)
 	require.NoError(t, err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -28,23 +29,31 @@ func NewTrace() *Trace { return &Trace{start: time.Now(), Violated: map[string]V
 // Since returns the time of the run.
 func (t *Trace) Since(at time.Time) time.Duration { return at.Sub(t.start) }
 
-// Line notes what happens to who.
+// Line notes what happens to a process or a caller.
 func (t *Trace) Line(who, format string, args ...any) {
-	if len(t.lines) > 200 {
-		t.lines = slices.Clone(t.lines[150:])
+	if len(t.lines) > 600 {
+		t.lines = slices.Clone(t.lines[400:])
 	}
-	line := fmt.Sprintf("%9.3f s  %s  ", time.Since(t.start).Seconds(), who) + fmt.Sprintf(format, args...)
+	line := fmt.Sprintf("%10.3f s  %-2s  ", time.Since(t.start).Seconds(), who) + fmt.Sprintf(format, args...)
 	t.lines = append(t.lines, line)
 	sum := fnv.New64a()
 	fmt.Fprintln(sum, t.sum, line)
 	t.sum = sum.Sum64()
+	if strings.Contains(line, "!(") {
+		t.keep("the simulation itself", line)
+	}
 }
 
 // Violate notes that a rule is broken.
 func (t *Trace) Violate(kind, who, format string, args ...any) {
-	t.Line(who, "VIOLATED: "+kind+": "+format, args...)
+	text := fmt.Sprintf(format, args...)
+	t.Line(who, "VIOLATED: %s: %s", kind, text)
+	t.keep(kind, text)
+}
+
+func (t *Trace) keep(kind, text string) {
 	if _, known := t.Violated[kind]; !known {
-		t.Violated[kind] = Violation{fmt.Sprintf(format, args...), slices.Clone(t.lines[max(0, len(t.lines)-50):])}
+		t.Violated[kind] = Violation{text, slices.Clone(t.lines[max(0, len(t.lines)-100):])}
 	}
 }
 

@@ -1,8 +1,4 @@
-// Package confirmed judges whether a JSON answer confirms a transaction with its identifier.
-//
-// The judgement is strict, because a wrong yes hides a refusal and a wrong no only costs
-// another look.
-package confirmed
+package verdict
 
 import (
 	"bytes"
@@ -34,9 +30,10 @@ var (
 	}
 )
 
-// By reports whether answer, which is valid JSON, confirms a transaction, and the member
+// Confirms reports whether answer, which is valid JSON, confirms a transaction, and the member
 // that contradicts if there is one. Held reports the identifiers of the request: an answer
-// that repeats one proves nothing.
+// that repeats one proves nothing. The judgement is strict: a wrong yes hides a refusal, and a
+// wrong no only costs another look.
 //
 // A UUID confirms if it stands alone or in one of the members id, guid, data, result and
 // value, unless another member contradicts:
@@ -46,7 +43,7 @@ var (
 //   - an error that is not empty
 //   - a word of failure in any text
 //   - a message for people, unless the answer also says that it is a success
-func By(answer []byte, held func(uuid.UUID) bool) (ok bool, contradiction string) {
+func Confirms(answer []byte, held func(uuid.UUID) bool) (ok bool, contradiction string) {
 	if answer[jsonsplit.Space(answer, 0)] == '"' {
 		return identifies(answer, held), ""
 	}

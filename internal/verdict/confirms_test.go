@@ -1,4 +1,4 @@
-package confirmed_test
+package verdict_test
 
 import (
 	"strings"
@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 
-	"github.com/lendingapi/lending-go/internal/confirmed"
+	"github.com/lendingapi/lending-go/internal/verdict"
 )
 
 const (
@@ -17,7 +17,7 @@ const (
 
 func judge(answer string) (bool, string) {
 	answer = strings.NewReplacer("NEW", fresh, "HELD", held).Replace(answer)
-	return confirmed.By([]byte(answer), func(id uuid.UUID) bool { return `"`+id.String()+`"` == held })
+	return verdict.Confirms([]byte(answer), func(id uuid.UUID) bool { return `"`+id.String()+`"` == held })
 }
 
 func TestConfirmations(t *testing.T) {
