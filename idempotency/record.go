@@ -41,10 +41,7 @@ func (k *keyedCall) free(ctx context.Context, limit time.Duration) {
 		_ = k.insist(ctx, limit, store.InDoubt)
 		return
 	}
-	k.data.Left = k.left
-	if k.data.Before = nil; !k.left {
-		k.data.Sends = 0
-	}
+	k.data.Left, k.data.Before = k.left, nil
 	_ = k.insist(ctx, limit, store.Free)
 }
 

@@ -40,7 +40,8 @@ type stores struct {
 }
 
 func storesOf(pool *pgxpool.Pool) stores {
-	return stores{must(lendingpostgres.NewTokenStore(pool, "test", nil)), must(lendingpostgres.NewDeduper(pool, "test", nil)), must(lendingpostgres.NewIdempotencyStore(pool, "test", nil))}
+	return stores{must(lendingpostgres.NewTokenStore(pool, "test", nil)),
+		must(lendingpostgres.NewDeduper(pool, "test", nil)), must(lendingpostgres.NewIdempotencyStore(pool, "test", nil))}
 }
 
 // each does what changes something, once, and holds that it was done, once.
@@ -89,9 +90,10 @@ func (s stores) each(t *testing.T, n int, before func()) {
 func TestConnectionsBreak(t *testing.T) {
 	url := database(t)
 	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
-	for name, change := range map[string]func(*pgxpool.Config){"prepared statements": func(*pgxpool.Config) {}, "exec": func(c *pgxpool.Config) {
-		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
-	}} {
+	for name, change := range map[string]func(*pgxpool.Config){"prepared statements": func(*pgxpool.Config) {},
+		"exec": func(c *pgxpool.Config) {
+			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+		}} {
 		t.Run(name, func(t *testing.T) {
 			proxy := newProxy(t, url)
 			s := storesOf(connect(t, proxy.url, change))
@@ -116,7 +118,8 @@ func TestConnectionsBreakAllTheTime(t *testing.T) {
 	pool := connect(t, url)
 	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
 	direct, proxy := storesOf(pool), newProxy(t, url)
-	broken := storesOf(connect(t, proxy.url, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec }))
+	broken := storesOf(connect(t, proxy.url,
+		func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec }))
 	for _, arrives := range []bool{false, true} {
 		proxy.requests.Store(map[bool]int32{false: math.MaxInt32, true: 0}[arrives])
 		proxy.answers.Store(math.MaxInt32)
@@ -192,7 +195,8 @@ func TestReadOnlyServer(t *testing.T) {
 		_, err := pool.Exec(t.Context(), "SET default_transaction_read_only = on")
 		require.NoError(t, err)
 	})
-	_, err := pool.Exec(t.Context(), "SET default_transaction_read_only = off; ALTER DATABASE \""+pool.Config().ConnConfig.Database+"\" SET default_transaction_read_only = on")
+	_, err := pool.Exec(t.Context(), "SET default_transaction_read_only = off; ALTER DATABASE \""+
+		pool.Config().ConnConfig.Database+"\" SET default_transaction_read_only = on")
 	require.NoError(t, err)
 	pool.Reset()
 	var failed *pgconn.PgError
@@ -285,7 +289,10 @@ func TestIdempotencyUnderKill(t *testing.T) {
 	for n := range kills {
 		for range cuts {
 			counters.more(t, 50)
-			require.NoError(t, cluster.Do("postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"))
+			require.NoError(t,
+				cluster.Do("postgres",
+					"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = "+
+						"'client backend'"))
 		}
 		if n%2 == 0 {
 			cluster.Kill()
@@ -295,7 +302,8 @@ func TestIdempotencyUnderKill(t *testing.T) {
 		require.NoError(t, cluster.Start())
 	}
 	counters.end(t, url)
-	t.Logf("%d Saves of %d entries, the server ended %d times, its connections %d times", counters.total.Load(), len(counters.saved), kills, kills*cuts)
+	t.Logf("%d Saves of %d entries, the server ended %d times, its connections %d times", counters.total.Load(),
+		len(counters.saved), kills, kills*cuts)
 }
 
 // A failover to a standby that replicates synchronously: what Save had returned for is there,
@@ -308,7 +316,8 @@ func TestFailover(t *testing.T) {
 	defer standby.Close()
 	require.NoError(t, primary.Do("postgres", "ALTER SYSTEM SET synchronous_standby_names = '*'"))
 	require.NoError(t, primary.Do("postgres", "SELECT pg_reload_conf()"))
-	both := "host=" + standby.Folder() + "," + primary.Folder() + " user=postgres dbname=postgres target_session_attrs=read-write"
+	both := "host=" + standby.Folder() + "," + primary.Folder() +
+		" user=postgres dbname=postgres target_session_attrs=read-write"
 	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, both), nil))
 	counters := count(t, 4, both)
 	counters.more(t, 200)

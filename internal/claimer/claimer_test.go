@@ -47,7 +47,8 @@ func (s *store) put(events ...event) {
 	}
 }
 
-func (s *store) Claim(_ context.Context, ask claimer.Ask, give func(claimer.Claim[string])) (seen claimer.Outlook, err error) {
+func (s *store) Claim(_ context.Context, ask claimer.Ask, give func(claimer.Claim[string])) (seen claimer.Outlook,
+	err error) {
 	s.mu.Lock()
 	s.asked = append(s.asked, ask)
 	err, empty := s.err, len(s.due) == 0
