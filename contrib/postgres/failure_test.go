@@ -295,9 +295,11 @@ func TestIdempotencyUnderKill(t *testing.T) {
 	for n := range kills {
 		for range cuts {
 			counters.more(t, 50)
-			require.NoError(t, cluster.Do("postgres",
-				"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND "+
-					"backend_type = 'client backend'"))
+			require.NoError(t,
+				cluster.Do("postgres",
+					"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND "+
+						"backend_type = "+
+						"'client backend'"))
 		}
 		if n%2 == 0 {
 			cluster.Kill()

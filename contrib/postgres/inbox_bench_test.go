@@ -82,10 +82,10 @@ var numbers atomic.Int64
 
 // numbered returns a delivery of usual size, of which no two are equal.
 func numbered() []byte {
-	return fmt.Appendf(nil, `{"id":"3fa85f64-5717-4562-b3fc-2c963f66afa6",`+
-		`"webhookEvent":"WB_Application_Status_Changed","data":{"applicationId":"11111111-2222-3333-4444-%012d",`+
-		`"status":"Under review","partner":"%0100d"},"creationTimeUtc":"2024-01-02T03:04:05.1234567Z"}`, numbers.Add(1),
-		0)
+	return fmt.Appendf(nil,
+		`{"id":"3fa85f64-5717-4562-b3fc-2c963f66afa6","webhookEvent":"WB_Application_Status_Changed",`+
+			`"data":{"applicationId":"11111111-2222-3333-4444-%012d","status":"Under review","partner":"%0100d"},`+
+			`"creationTimeUtc":"2024-01-02T03:04:05.1234567Z"}`, numbers.Add(1), 0)
 }
 
 // receive starts a receiver and returns what delivers n events to it.
@@ -213,10 +213,11 @@ func BenchmarkDrain(b *testing.B) {
 		inbox := inboxOf(pool, nil)
 		report(b, inTurns(b, func() {
 			drained(func(ctx context.Context, done func()) {
-				inbox.WorkTx(ctx, func(ctx context.Context, tx pgx.Tx, event *webhook.Event) error {
-					return act(ctx, tx,
-						event.Body())
-				},
+				inbox.WorkTx(ctx,
+					func(ctx context.Context, tx pgx.Tx, event *webhook.Event) error {
+						return act(ctx, tx,
+							event.Body())
+					},
 					&webhook.WorkOptions{Concurrency: workers, Observe: func(webhook.Result) { done() }})
 			})
 		}, func() {
@@ -225,7 +226,8 @@ func BenchmarkDrain(b *testing.B) {
 					var id int64
 					var body []byte
 					if err := tx.QueryRow(ctx, "SELECT id, body FROM floor ORDER BY id LIMIT 1 FOR UPDATE SKIP "+
-						"LOCKED").Scan(&id, &body); err != nil {
+						"LOCKED").Scan(&id,
+						&body); err != nil {
 						return err
 					}
 					if err := act(ctx, tx, body); err != nil {
@@ -254,8 +256,8 @@ func BenchmarkDrain(b *testing.B) {
 				var id int64
 				var body []byte
 				if err := pool.QueryRow(ctx, `UPDATE floor SET taken = clock_timestamp() WHERE id = (
-					SELECT id FROM floor WHERE taken IS NULL ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id,
-						body`).Scan(&id, &body); err != nil {
+					SELECT id FROM floor WHERE taken IS NULL ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id, body`).Scan(&id,
+					&body); err != nil {
 					return err
 				}
 				_, err := pool.Exec(ctx, "DELETE FROM floor WHERE id = $1", id)

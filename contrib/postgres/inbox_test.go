@@ -154,14 +154,15 @@ func TestInboxForgets(t *testing.T) {
 	require.ErrorIs(t, inbox.Put(t.Context(), event("a")), webhook.ErrDuplicate)
 
 	_, err = pool.Exec(t.Context(), `INSERT INTO lending_inbox_seen SELECT name, n::text::bytea, now() - age
-		FROM generate_series(1, 2500) n, (VALUES ('test', interval '61 min'), ('test ', interval '61 min'),
-			('test', interval '59 min')) AS old (name, age)
+		FROM generate_series(1, 2500) n, (VALUES ('test', interval '61 min'),
+			('test ', interval '61 min'), ('test', interval '59 min')) AS old (name, age)
 		ON CONFLICT DO NOTHING`)
 	require.NoError(t, err)
 	left := func(name string) (n int) {
-		require.NoError(t, pool.QueryRow(t.Context(),
-			"SELECT count(*) FROM lending_inbox_seen WHERE name = $1 AND at < now() - interval '1 hour'",
-			name).Scan(&n))
+		require.NoError(t,
+			pool.QueryRow(t.Context(),
+				"SELECT count(*) FROM lending_inbox_seen WHERE name = $1 AND at < now() - interval '1 hour'",
+				name).Scan(&n))
 		return n
 	}
 	require.GreaterOrEqual(t, left("test"), 2500)
@@ -199,7 +200,8 @@ func TestInboxGivesSuspectsAlone(t *testing.T) {
 	}{{"before", nil, 0}, {"a", 1, 1}, {"b", 2, 2}, {"after", nil, 0}} {
 		_, err := pool.Exec(t.Context(),
 			"INSERT INTO lending_inbox (name, due, claim, until, unended, body) VALUES ('test', now() - interval '1 "+
-				"min' + $1 * interval '1 s', $2, now(), $3, $4)",
+				"min' + "+
+				"$1 * interval '1 s', $2, now(), $3, $4)",
 			i, e.claim, e.unended, event(e.name).Body())
 		require.NoError(t, err)
 	}
@@ -322,8 +324,8 @@ func TestInboxListensAgain(t *testing.T) {
 		var pid int
 		require.Eventually(t, func() bool {
 			return pool.QueryRow(t.Context(),
-				"SELECT pid FROM pg_stat_activity WHERE application_name = 'listens' AND query LIKE 'LISTEN%' AND "+
-					"state = 'idle'").Scan(&pid) == nil
+				"SELECT pid FROM pg_stat_activity WHERE application_name = 'listens' AND query LIKE 'LISTEN%' "+
+					"AND state = 'idle'").Scan(&pid) == nil
 		}, time.Minute, 10*time.Millisecond)
 		got := make(chan error)
 		go func() {
@@ -522,7 +524,8 @@ func TestListenHearsNothing(t *testing.T) {
 	require.Eventually(t, func() (listens bool) {
 		err := pool.QueryRow(t.Context(),
 			"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = $1 AND query LIKE 'LISTEN%' AND state = "+
-				"'idle')", deaf.Database).Scan(&listens)
+				"'idle')",
+			deaf.Database).Scan(&listens)
 		return err == nil && listens
 	}, time.Minute, time.Millisecond)
 	takeEvent(t, inbox, "")

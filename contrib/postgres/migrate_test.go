@@ -17,8 +17,8 @@ import (
 func tables(t *testing.T, pool *pgxpool.Pool) string {
 	t.Helper()
 	var names string
-	require.NoError(t, pool.QueryRow(t.Context(),
-		`SELECT coalesce(string_agg(schemaname || '.' || tablename, ' ' ORDER BY tablename), '')
+	require.NoError(t,
+		pool.QueryRow(t.Context(), `SELECT coalesce(string_agg(schemaname || '.' || tablename, ' ' ORDER BY tablename), '')
 		FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')`).Scan(&names))
 	return names
 }

@@ -97,8 +97,9 @@ func TestOrderAndItsFirstCommand(t *testing.T) {
 		require.Equal(t, []string{"order-3/customer"}, pendingKeys(t, entries))
 		require.NoError(t, order("order-2/customer", nil))
 		require.Equal(t, []string{"order-3/customer"}, pendingKeys(t, entries), "it was done before it was noted")
-		require.NoError(t, pgx.BeginFunc(t.Context(), pool,
-			func(tx pgx.Tx) error { return entries.Outbox().Cancel(t.Context(), tx, "order-3/customer") }))
+		require.NoError(t,
+			pgx.BeginFunc(t.Context(), pool,
+				func(tx pgx.Tx) error { return entries.Outbox().Cancel(t.Context(), tx, "order-3/customer") }))
 		require.Empty(t, pendingKeys(t, entries))
 		var left int
 		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM lending_outbox").Scan(&left))
@@ -115,8 +116,9 @@ func TestPendingReviewsHideNoOthers(t *testing.T) {
 	entries := must(lendingpostgres.NewIdempotencyStore(pool, "lending", nil))
 	client := replica(t, service, entries, nil)
 	add := func(key string) {
-		require.NoError(t, pgx.BeginFunc(t.Context(), pool,
-			func(tx pgx.Tx) error { return entries.Outbox().Add(t.Context(), tx, key) }))
+		require.NoError(t,
+			pgx.BeginFunc(t.Context(), pool,
+				func(tx pgx.Tx) error { return entries.Outbox().Add(t.Context(), tx, key) }))
 	}
 	customer := service.AddCustomer(lendingtest.Customer{Email: "ada@example.com"})
 	id, err := lending.ParseApplicationID(service.AddApplication(lendingtest.Application{CustomerID: customer.ID}).ID)
@@ -155,8 +157,9 @@ func TestOutboxInATransactionOfDatabaseSQL(t *testing.T) {
 		require.NoError(t, conn.Close())
 	}
 	require.Equal(t, []string{"order-1"}, pendingKeys(t, entries))
-	require.ErrorIs(t, db.QueryRowContext(t.Context(),
-		"SELECT 1 FROM lending_outbox WHERE key <> ':order-1'").Scan(new(int)), sql.ErrNoRows)
+	require.ErrorIs(t,
+		db.QueryRowContext(t.Context(), "SELECT 1 FROM lending_outbox WHERE key <> ':order-1'").Scan(new(int)),
+		sql.ErrNoRows)
 }
 
 func TestOutboxRefusesKeysThatAreNone(t *testing.T) {

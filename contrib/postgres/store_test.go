@@ -284,20 +284,20 @@ func TestIdempotencyUsesItsIndexes(t *testing.T) {
 	in := lendingpostgres.Tables{Prefix: "i_"}
 	pool := migratedIn(t, &in)
 	_, err := pool.Exec(t.Context(),
-		`INSERT INTO i_idempotency SELECT 'test', 'key ' || n, 1, 'done', '', '', '', now() - n * interval '1
-			minute' FROM generate_series(1, 20000) n;
+		`INSERT INTO i_idempotency SELECT 'test', 'key ' || n, 1, 'done', '', '', '', now() - n * interval '1 minute'
+			FROM generate_series(1, 20000) n;
 		ANALYZE i_idempotency`)
 	require.NoError(t, err)
 	before := scanned(t, pool)
 	entries := must(lendingpostgres.NewIdempotencyStore(pool, "test",
 		&lendingpostgres.IdempotencyStoreOptions{Tables: in}))
-	listed, err := entries.List(t.Context(), store.Filter{States: []store.State{store.Done}, Older: 100 * time.Hour,
-		Limit: 3})
+	listed, err := entries.List(t.Context(),
+		store.Filter{States: []store.State{store.Done}, Older: 100 * time.Hour, Limit: 3})
 	require.NoError(t, err)
 	require.Len(t, listed, 3)
 	assert.Equal(t, "key 20000", listed[0].Key)
-	listed, err = entries.List(t.Context(), store.Filter{States: []store.State{store.Done}, Older: 1e6 * time.Hour,
-		Limit: 3})
+	listed, err = entries.List(t.Context(),
+		store.Filter{States: []store.State{store.Done}, Older: 1e6 * time.Hour, Limit: 3})
 	require.NoError(t, err)
 	require.Empty(t, listed)
 	require.NoError(t, entries.Save(t.Context(), sent("a", "lock")))
@@ -317,8 +317,9 @@ type scans struct{ Rows, Indexed int }
 func scanned(t *testing.T, pool *pgxpool.Pool) (s scans) {
 	t.Helper()
 	pool.Reset() // a session tells at its end
-	require.NoError(t, pool.QueryRow(t.Context(),
-		`SELECT seq_tup_read, (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname = 'i_idempotency')
+	require.NoError(t,
+		pool.QueryRow(t.Context(),
+			`SELECT seq_tup_read, (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname = 'i_idempotency')
 		FROM pg_stat_user_tables WHERE relname = 'i_idempotency'`).Scan(&s.Rows, &s.Indexed))
 	return s
 }

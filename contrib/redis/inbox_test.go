@@ -146,8 +146,9 @@ func TestInboxTakesOverFromTheDead(t *testing.T) {
 func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
 	client := startRedis(t).client()
 	inbox := inbox(t, client, nil)
-	require.NoError(t, client.XAdd(t.Context(), &redis.XAddArgs{Stream: "{test}:events",
-		Values: []any{"tries", "0", "body", "{{{"}}).Err())
+	require.NoError(t,
+		client.XAdd(t.Context(), &redis.XAddArgs{Stream: "{test}:events",
+			Values: []any{"tries", "0", "body", "{{{"}}).Err())
 	require.NoError(t, inbox.Put(t.Context(), event("a")))
 	_, err := inbox.Take(t.Context())
 	require.ErrorContains(t, err, "dead letter")
@@ -332,8 +333,8 @@ func refuse(t *testing.T, admin *redis.Client, commands ...string) {
 // administrator is a second user, whom refuse does not concern.
 func administrator(t *testing.T, server *server) *redis.Client {
 	t.Helper()
-	require.NoError(t, server.client().Do(t.Context(), "ACL", "SETUSER", "admin", "on", "nopass", "~*", "&*",
-		"+@all").Err())
+	require.NoError(t,
+		server.client().Do(t.Context(), "ACL", "SETUSER", "admin", "on", "nopass", "~*", "&*", "+@all").Err())
 	admin := redis.NewClient(&redis.Options{Addr: server.address(), Username: "admin", Password: "x"})
 	t.Cleanup(func() { _ = admin.Close() })
 	return admin
@@ -371,8 +372,9 @@ func TestInboxAcceptsNothingThatIsRefused(t *testing.T) {
 		},
 		"no id left": {
 			func(admin *redis.Client) error {
-				return admin.XAdd(t.Context(), &redis.XAddArgs{Stream: "{test}:events",
-					ID: "18446744073709551615-18446744073709551615", Values: []any{"body", "{}"}}).Err()
+				return admin.XAdd(t.Context(),
+					&redis.XAddArgs{Stream: "{test}:events", ID: "18446744073709551615-18446744073709551615",
+						Values: []any{"body", "{}"}}).Err()
 			},
 			func(admin *redis.Client) error {
 				return errors.Join(admin.Del(t.Context(), "{test}:events").Err(),
@@ -507,15 +509,16 @@ func TestFullRedisIsDrained(t *testing.T) {
 		}
 		acted.Add(1)
 		return nil
-	}, &webhook.WorkOptions{MaxTries: 2, Backoff: func(int) time.Duration { return 20 * time.Millisecond },
-		Observe: func(h webhook.Result) {
-			if h.Key == "" {
-				assert.NoError(t, h.Err)
-			}
-			if counts, err := started.Counts(t.Context()); err == nil && counts.Waiting+counts.Running == 0 {
-				cancel()
-			}
-		}})
+	},
+		&webhook.WorkOptions{MaxTries: 2, Backoff: func(int) time.Duration { return 20 * time.Millisecond },
+			Observe: func(h webhook.Result) {
+				if h.Key == "" {
+					assert.NoError(t, h.Err)
+				}
+				if counts, err := started.Counts(t.Context()); err == nil && counts.Waiting+counts.Running == 0 {
+					cancel()
+				}
+			}})
 	require.EqualValues(t, events-1, acted.Load())
 	counts, err := started.Counts(t.Context())
 	require.NoError(t, err)
