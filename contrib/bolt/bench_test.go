@@ -81,7 +81,8 @@ func receive(b *testing.B, connections int, handle webhook.EventFunc) func(n int
 			group.Go(func() {
 				for left.Add(-1) >= 0 {
 					body := numbered()
-					r, err := http.NewRequestWithContext(b.Context(), http.MethodPost, server.URL, bytes.NewReader(body))
+					r, err := http.NewRequestWithContext(b.Context(), http.MethodPost, server.URL,
+						bytes.NewReader(body))
 					if err != nil {
 						b.Error(err)
 						return

@@ -22,7 +22,8 @@ func BenchmarkIdempotency(b *testing.B) {
 			idempotencytest.Benchmark(b, must(lendingpostgres.NewIdempotencyStore(pool, "bench", nil)),
 				func(key string, data []byte) error {
 					_, err := pool.Exec(b.Context(),
-						"INSERT INTO floor VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET data = excluded.data", key, data)
+						"INSERT INTO floor VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET data = excluded.data", key,
+						data)
 					return err
 				})
 		})

@@ -41,7 +41,8 @@ type stores struct {
 
 func storesOf(pool *pgxpool.Pool) stores {
 	return stores{must(lendingpostgres.NewTokenStore(pool, "test", nil)),
-		must(lendingpostgres.NewDeduper(pool, "test", nil)), must(lendingpostgres.NewIdempotencyStore(pool, "test", nil))}
+		must(lendingpostgres.NewDeduper(pool, "test", nil)),
+		must(lendingpostgres.NewIdempotencyStore(pool, "test", nil))}
 }
 
 // each does what changes something, once, and holds that it was done, once.
@@ -161,7 +162,8 @@ func TestWhatIsTriedAgain(t *testing.T) {
 		"40001": true, "40P01": true, "53300": true, "57P01": true, "57P03": true, "08006": true, "25006": true,
 		"57014": false, "23514": false, "42501": false, "22001": false, "XX000": false,
 	} {
-		_, err := pool.Exec(t.Context(), "ALTER SEQUENCE tries RESTART; UPDATE refusal SET times = 2, state = '"+state+"'")
+		_, err := pool.Exec(t.Context(), "ALTER SEQUENCE tries RESTART; UPDATE refusal SET times = 2, state = '"+state+
+			"'")
 		require.NoError(t, err)
 		err = entries.Save(t.Context(), sent("key "+state, ""))
 		if again {
@@ -221,8 +223,12 @@ func TestCallsReturnWhileTheTablesAreLocked(t *testing.T) {
 			"Save":    func(ctx context.Context) error { return s.idempotency.Save(ctx, sent("key", "")) },
 			"Load":    func(ctx context.Context) error { _, err := s.idempotency.Load(ctx, "key"); return err },
 			"Pending": func(ctx context.Context) error { _, err := s.idempotency.Outbox().Pending(ctx, 1); return err },
-			"Acquire": func(ctx context.Context) error { _, err := s.token.Acquire(ctx, "owner", time.Minute); return err },
-			"Claim":   func(ctx context.Context) error { _, err := s.deduper.Claim(ctx, "key"); return err },
+			"Acquire": func(ctx context.Context) error {
+				_,
+					err := s.token.Acquire(ctx, "owner", time.Minute)
+				return err
+			},
+			"Claim": func(ctx context.Context) error { _, err := s.deduper.Claim(ctx, "key"); return err },
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			require.Error(t, call(ctx), name)
@@ -291,7 +297,8 @@ func TestIdempotencyUnderKill(t *testing.T) {
 			counters.more(t, 50)
 			require.NoError(t,
 				cluster.Do("postgres",
-					"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = "+
+					"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND "+
+						"backend_type = "+
 						"'client backend'"))
 		}
 		if n%2 == 0 {

@@ -214,7 +214,10 @@ func BenchmarkDrain(b *testing.B) {
 		report(b, inTurns(b, func() {
 			drained(func(ctx context.Context, done func()) {
 				inbox.WorkTx(ctx,
-					func(ctx context.Context, tx pgx.Tx, event *webhook.Event) error { return act(ctx, tx, event.Body()) },
+					func(ctx context.Context, tx pgx.Tx, event *webhook.Event) error {
+						return act(ctx, tx,
+							event.Body())
+					},
 					&webhook.WorkOptions{Concurrency: workers, Observe: func(webhook.Result) { done() }})
 			})
 		}, func() {
@@ -222,7 +225,8 @@ func BenchmarkDrain(b *testing.B) {
 				return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 					var id int64
 					var body []byte
-					if err := tx.QueryRow(ctx, "SELECT id, body FROM floor ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED").Scan(&id,
+					if err := tx.QueryRow(ctx, "SELECT id, body FROM floor ORDER BY id LIMIT 1 FOR UPDATE SKIP "+
+						"LOCKED").Scan(&id,
 						&body); err != nil {
 						return err
 					}

@@ -52,7 +52,8 @@ func TestWorkTxLeavesNoSetting(t *testing.T) {
 			})
 			session := func() (value, name string, pid int) {
 				require.NoError(t, pool.QueryRow(t.Context(), tt.afterward).Scan(&value))
-				require.NoError(t, pool.QueryRow(t.Context(), "SELECT current_setting('application_name'), pg_backend_pid()").
+				require.NoError(t, pool.QueryRow(t.Context(),
+					"SELECT current_setting('application_name'), pg_backend_pid()").
 					Scan(&name, &pid))
 				return value, name, pid
 			}

@@ -161,7 +161,8 @@ func TestInboxForgets(t *testing.T) {
 	left := func(name string) (n int) {
 		require.NoError(t,
 			pool.QueryRow(t.Context(),
-				"SELECT count(*) FROM lending_inbox_seen WHERE name = $1 AND at < now() - interval '1 hour'", name).Scan(&n))
+				"SELECT count(*) FROM lending_inbox_seen WHERE name = $1 AND at < now() - interval '1 hour'",
+				name).Scan(&n))
 		return n
 	}
 	require.GreaterOrEqual(t, left("test"), 2500)
@@ -198,7 +199,8 @@ func TestInboxGivesSuspectsAlone(t *testing.T) {
 		unended int
 	}{{"before", nil, 0}, {"a", 1, 1}, {"b", 2, 2}, {"after", nil, 0}} {
 		_, err := pool.Exec(t.Context(),
-			"INSERT INTO lending_inbox (name, due, claim, until, unended, body) VALUES ('test', now() - interval '1 min' + "+
+			"INSERT INTO lending_inbox (name, due, claim, until, unended, body) VALUES ('test', now() - interval '1 "+
+				"min' + "+
 				"$1 * interval '1 s', $2, now(), $3, $4)",
 			i, e.claim, e.unended, event(e.name).Body())
 		require.NoError(t, err)
@@ -268,7 +270,8 @@ func TestInboxIdles(t *testing.T) {
 						return errors.New("again")
 					}
 					return nil
-				}, &webhook.WorkOptions{Concurrency: 4, Backoff: func(int) time.Duration { return 150 * time.Millisecond }})
+				}, &webhook.WorkOptions{Concurrency: 4,
+					Backoff: func(int) time.Duration { return 150 * time.Millisecond }})
 			})
 			tracer.idle(t, tt.idle)
 			require.NoError(t, inbox.Put(t.Context(), event("a")))
@@ -520,7 +523,8 @@ func TestListenHearsNothing(t *testing.T) {
 	go func() { defer close(ended); inbox.Listen(ctx, deaf) }()
 	require.Eventually(t, func() (listens bool) {
 		err := pool.QueryRow(t.Context(),
-			"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = $1 AND query LIKE 'LISTEN%' AND state = 'idle')",
+			"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = $1 AND query LIKE 'LISTEN%' AND state = "+
+				"'idle')",
 			deaf.Database).Scan(&listens)
 		return err == nil && listens
 	}, time.Minute, time.Millisecond)

@@ -228,7 +228,8 @@ func (w *txTest) cutInCommit(tx pgx.Tx) {
 	go func() {
 		for sleeps := false; !sleeps && w.t.Context().Err() == nil; {
 			_ = w.pool.QueryRow(w.t.Context(),
-				"SELECT coalesce(wait_event = 'PgSleep', false) FROM pg_stat_activity WHERE pid = $1", pid).Scan(&sleeps)
+				"SELECT coalesce(wait_event = 'PgSleep', false) FROM pg_stat_activity WHERE pid = $1",
+				pid).Scan(&sleeps)
 		}
 		_ = conn.Close()
 	}()
@@ -271,10 +272,11 @@ func TestWorkTxWithoutItsClaim(t *testing.T) {
 		require.NoError(t, tx.Conn().Close(ctx))
 		return errors.New("the connection is cut")
 	},
-		&webhook.WorkOptions{Concurrency: 1, Backoff: func(int) time.Duration { return 0 }, Observe: func(h webhook.Result) {
-			reports = append(reports, h.Err)
-			cancel()
-		}})
+		&webhook.WorkOptions{Concurrency: 1, Backoff: func(int) time.Duration { return 0 },
+			Observe: func(h webhook.Result) {
+				reports = append(reports, h.Err)
+				cancel()
+			}})
 	require.Len(t, reports, 1)
 	require.ErrorIs(t, reports[0], webhook.ErrClaimed)
 	require.Equal(t, webhook.InboxCounts{Running: 1}, counts(t, w.inbox), "it is as the other has it")

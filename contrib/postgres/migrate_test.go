@@ -80,7 +80,8 @@ func TestMigrateAllOrNothing(t *testing.T) {
 	pool := connect(t, database(t))
 	_, err := pool.Exec(t.Context(), "CREATE TABLE lending_idempotency ()")
 	require.NoError(t, err)
-	require.ErrorContains(t, lendingpostgres.Migrate(t.Context(), pool, nil), "migration 1, token deduper and idempotency")
+	require.ErrorContains(t, lendingpostgres.Migrate(t.Context(), pool, nil),
+		"migration 1, token deduper and idempotency")
 	assert.Equal(t, "public.lending_idempotency", tables(t, pool))
 }
 

@@ -68,7 +68,8 @@ func TestOrderAndItsFirstCommand(t *testing.T) {
 		order := func(key string, end error) error {
 			return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 				_, err := tx.Exec(t.Context(), "INSERT INTO orders SELECT coalesce(max(n), 0) + 1 FROM orders")
-				return errors.Join(err, entries.Outbox().Add(t.Context(), tx, key), entries.Outbox().Add(t.Context(), tx, key), end)
+				return errors.Join(err, entries.Outbox().Add(t.Context(), tx, key),
+					entries.Outbox().Add(t.Context(), tx, key), end)
 			})
 		}
 		require.Error(t, order("order-1/customer", errors.New("the caller fails")))
@@ -116,7 +117,8 @@ func TestPendingReviewsHideNoOthers(t *testing.T) {
 	client := replica(t, service, entries, nil)
 	add := func(key string) {
 		require.NoError(t,
-			pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return entries.Outbox().Add(t.Context(), tx, key) }))
+			pgx.BeginFunc(t.Context(), pool,
+				func(tx pgx.Tx) error { return entries.Outbox().Add(t.Context(), tx, key) }))
 	}
 	customer := service.AddCustomer(lendingtest.Customer{Email: "ada@example.com"})
 	id, err := lending.ParseApplicationID(service.AddApplication(lendingtest.Application{CustomerID: customer.ID}).ID)
@@ -156,7 +158,8 @@ func TestOutboxInATransactionOfDatabaseSQL(t *testing.T) {
 	}
 	require.Equal(t, []string{"order-1"}, pendingKeys(t, entries))
 	require.ErrorIs(t,
-		db.QueryRowContext(t.Context(), "SELECT 1 FROM lending_outbox WHERE key <> ':order-1'").Scan(new(int)), sql.ErrNoRows)
+		db.QueryRowContext(t.Context(), "SELECT 1 FROM lending_outbox WHERE key <> ':order-1'").Scan(new(int)),
+		sql.ErrNoRows)
 }
 
 func TestOutboxRefusesKeysThatAreNone(t *testing.T) {

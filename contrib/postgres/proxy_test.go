@@ -63,7 +63,10 @@ func (p *proxy) serve(client net.Conn) {
 		defer server.Close()
 		err := pass(server, client, 0, nil) // the first message has no type
 		for err == nil {
-			err = pass(server, client, 1, func(kind byte) bool { return (kind == 'E' || kind == 'Q') && take(&p.requests) })
+			err = pass(server, client, 1, func(kind byte) bool {
+				return (kind == 'E' || kind == 'Q') &&
+					take(&p.requests)
+			})
 		}
 	}()
 	complete := false

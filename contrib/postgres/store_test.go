@@ -41,7 +41,8 @@ func TestStoresKeepTheirContracts(t *testing.T) {
 		require.NoError(t, err)
 		host := cluster.Pool(t, program)
 		settings["behind PgBouncer"] = func(c *pgxpool.Config) {
-			c.ConnConfig.Host, c.ConnConfig.User, c.ConnConfig.DefaultQueryExecMode = host, pgtest.User, pgx.QueryExecModeExec
+			c.ConnConfig.Host, c.ConnConfig.User, c.ConnConfig.DefaultQueryExecMode = host, pgtest.User,
+				pgx.QueryExecModeExec
 		}
 	}
 	for name, change := range settings {
@@ -59,7 +60,10 @@ func TestStoresKeepTheirContracts(t *testing.T) {
 			}
 			t.Run("TokenStore", func(t *testing.T) {
 				storetest.TokenStore(t, func(t *testing.T) func() lending.TokenStore {
-					return func() lending.TokenStore { return must(lendingpostgres.NewTokenStore(pool(t), t.Name(), nil)) }
+					return func() lending.TokenStore {
+						return must(lendingpostgres.NewTokenStore(pool(t), t.Name(),
+							nil))
+					}
 				})
 			})
 			t.Run("Deduper", func(t *testing.T) {
@@ -72,13 +76,17 @@ func TestStoresKeepTheirContracts(t *testing.T) {
 			})
 			t.Run("IdempotencyStore", func(t *testing.T) {
 				storetest.IdempotencyStore(t, func(t *testing.T) func() store.Store {
-					return func() store.Store { return must(lendingpostgres.NewIdempotencyStore(pool(t), t.Name(), nil)) }
+					return func() store.Store {
+						return must(lendingpostgres.NewIdempotencyStore(pool(t), t.Name(),
+							nil))
+					}
 				})
 			})
 			t.Run("Inbox", func(t *testing.T) {
 				storetest.Inbox(t, func(t *testing.T, lease time.Duration) func() webhook.Inbox {
 					return func() webhook.Inbox {
-						return must(lendingpostgres.NewInbox(pool(t), t.Name(), &lendingpostgres.InboxOptions{Lease: lease}))
+						return must(lendingpostgres.NewInbox(pool(t), t.Name(),
+							&lendingpostgres.InboxOptions{Lease: lease}))
 					}
 				})
 			})

@@ -147,7 +147,8 @@ func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
 	client := startRedis(t).client()
 	inbox := inbox(t, client, nil)
 	require.NoError(t,
-		client.XAdd(t.Context(), &redis.XAddArgs{Stream: "{test}:events", Values: []any{"tries", "0", "body", "{{{"}}).Err())
+		client.XAdd(t.Context(), &redis.XAddArgs{Stream: "{test}:events",
+			Values: []any{"tries", "0", "body", "{{{"}}).Err())
 	require.NoError(t, inbox.Put(t.Context(), event("a")))
 	_, err := inbox.Take(t.Context())
 	require.ErrorContains(t, err, "dead letter")
@@ -222,7 +223,8 @@ const onceAt, quickAt = "once:", "quick:"
 // openStore is for the receivers that the tests below start.
 func openStore(store string) (webhooktest.Store, error) {
 	if address, once := strings.CutPrefix(store, onceAt); once {
-		deduper, err := lendingredis.NewDeduper(newRedis(address), "test:", &webhook.DeduperOptions{Lease: 3 * time.Second})
+		deduper, err := lendingredis.NewDeduper(newRedis(address), "test:",
+			&webhook.DeduperOptions{Lease: 3 * time.Second})
 		return webhooktest.Store{Deduper: deduper}, err
 	}
 	lease := 3 * time.Second
