@@ -130,9 +130,9 @@ func WithCredentials(credentials Credentials) Option {
 	}
 }
 
-// WithTokenStore keeps the token of [WithCredentials] in store, from where other
-// sessions, later ones or those of other processes, take it: see [Session]. Each account
-// of each service needs a store of its own: the token of another is an error.
+// WithTokenStore keeps the token of [WithCredentials] in store, for later sessions and for
+// sessions of other processes: see [Session]. Each account of each service needs its own
+// store. A session that finds the token of another account returns an error.
 func WithTokenStore(store TokenStore) Option {
 	return func(c *config) error {
 		if store == nil {

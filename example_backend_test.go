@@ -46,12 +46,14 @@ func draw(ctx context.Context, client *lending.Client, d drawing, otp func() len
 // A withdrawal is confirmed, and the answer is lost with the process. The next one finds out
 // what has happened.
 func Example_backend() {
-	log := must(idempotency.NewLog(store.NewMemory(), nil)) // contrib/bolt, contrib/redis and contrib/postgres have those that survive
+	// contrib/bolt, contrib/redis and contrib/postgres have those that survive
+	log := must(idempotency.NewLog(store.NewMemory(), nil))
 	service, client := demo(lending.WithIdempotency(log))
 	row := service.AddLoan(lendingtest.Loan{})
 	d := drawing{
 		ID: "17", Application: must(lending.ParseApplicationID(row.ApplicationID)), Loan: must(lending.ParseLoanID(row.ID)),
-		Calculation: lending.CalculationRequest{Amount: "2500.00", Terms: 6}, Date: time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC),
+		Calculation: lending.CalculationRequest{Amount: "2500.00", Terms: 6},
+		Date:        time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC),
 	}
 	otp := func() lending.Secret { return lending.NewSecret(service.OTP(row.ID)) } // a person reads it from a phone
 
@@ -62,7 +64,8 @@ func Example_backend() {
 	}
 	fmt.Println("withdrawn", service.Executed(confirm), "time")
 	// Output:
-	// lending: POST /api/Loan/confirm-withdrawal-invoice/{loanId}: connection reset: outcome unknown, check with Loans.Withdrawals, Loans.TotalBalance
+	// lending: POST /api/Loan/confirm-withdrawal-invoice/{loanId}: connection reset: outcome unknown, check with
+	// Loans.Withdrawals, Loans.TotalBalance
 	// <nil>
 	// <nil>
 	// withdrawn 1 time

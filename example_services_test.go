@@ -100,7 +100,8 @@ func ExampleApplicationsService_Create() {
 	}
 	fmt.Println("application", application, err)
 	// Output:
-	// lending: POST /api/Application/create-application: connection reset: outcome unknown, check with Applications.ListByCustomer
+	// lending: POST /api/Application/create-application: connection reset: outcome unknown, check with
+	// Applications.ListByCustomer
 	// application 00000001-0002-4000-8000-000000000001 <nil>
 }
 
@@ -275,10 +276,11 @@ func ExampleApprovalService_SubmitRequiredDocument() {
 	}
 	var last string
 	file := strings.NewReader(strings.Repeat("%PDF", 100_000)) // an *os.File knows its name and size as well
-	err = client.Approval.SubmitRequiredDocument(ctx, application, wanted.SupportingDocumentID, wanted.FileType, lending.Document{
-		Name: "check.pdf", Content: file,
-		Progress: func(sent, total int64) { last = fmt.Sprint(sent, " of ", total) },
-	})
+	err = client.Approval.SubmitRequiredDocument(ctx, application, wanted.SupportingDocumentID, wanted.FileType,
+		lending.Document{
+			Name: "check.pdf", Content: file,
+			Progress: func(sent, total int64) { last = fmt.Sprint(sent, " of ", total) },
+		})
 	if err != nil {
 		fmt.Println(err) // if it may have happened, RequiredDocuments tells
 		return
@@ -321,7 +323,8 @@ func ExampleApprovalService_SignContract() {
 
 func readyToSign() lendingtest.Application {
 	return lendingtest.Application{
-		Offer:            &lendingtest.Offer{Amount: 12_500_00, ExpiresUTC: lendingtest.Timestamp{Time: time.Now().AddDate(0, 1, 0)}},
+		Offer: &lendingtest.Offer{Amount: 12_500_00,
+			ExpiresUTC: lendingtest.Timestamp{Time: time.Now().AddDate(0, 1, 0)}},
 		Company:          json.RawMessage(`{"name":"Lovelace Analytics"}`),
 		Applicants:       []lendingtest.Applicant{{ID: uuid.NewString(), FirstName: "Ada", IsPrimary: true}},
 		Accounts:         []lendingtest.BankAccount{{ID: "account-1"}},
@@ -365,7 +368,8 @@ func ExampleBulkService_CreateCustomers() {
 	created, err := client.Bulk.CreateCustomers(ctx, []lending.UserRequest{ada(), grace})
 	fmt.Println(len(created), err)
 	// Output:
-	// lending: POST /api/ApplicationBulk/create-customers: not sent: [1].mobileNumber must hold exactly ten digits beside punctuation
+	// lending: POST /api/ApplicationBulk/create-customers: not sent: [1].mobileNumber must hold exactly ten digits beside
+	// punctuation
 	// 2 <nil>
 }
 
@@ -558,9 +562,10 @@ func ExamplePage() {
 	row := service.AddLoan(lendingtest.Loan{})
 	service.AddTransactions(row.ID, make([]lendingtest.Transaction, 450)...)
 
-	page, err := client.Loans.TransactionsPaged(context.Background(), must(lending.ParseLoanID(row.ID)), &lending.PagedOptions{
-		Skip: 400, Take: 200, Descending: true,
-	})
+	page, err := client.Loans.TransactionsPaged(context.Background(), must(lending.ParseLoanID(row.ID)),
+		&lending.PagedOptions{
+			Skip: 400, Take: 200, Descending: true,
+		})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -577,7 +582,8 @@ func ExampleLoansService_AllWithdrawals() {
 
 	count := 0
 	newest := &lending.PagedOptions{Descending: true, Take: 3}
-	for withdrawal, err := range client.Loans.AllWithdrawals(context.Background(), must(lending.ParseLoanID(row.ID)), newest) {
+	for withdrawal, err := range client.Loans.AllWithdrawals(context.Background(), must(lending.ParseLoanID(row.ID)),
+		newest) {
 		if err != nil {
 			fmt.Println(err)
 			return

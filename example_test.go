@@ -143,7 +143,8 @@ func ExampleError_Response() {
 		fmt.Printf("%s\n", failed.Response().Body)
 	}
 	// Output:
-	// lending: POST /api/Application/cancel-application/{applicationId}: 502 Bad Gateway: the answer is HTML, not JSON: outcome unknown, check with Applications.Status
+	// lending: POST /api/Application/cancel-application/{applicationId}: 502 Bad Gateway: the answer is HTML, not JSON:
+	// outcome unknown, check with Applications.Status
 	// <h1>Back in a minute</h1>
 }
 
@@ -263,7 +264,8 @@ func ExampleWithObserver() {
 	service := lendingtest.NewServer()
 	defer service.Close()
 	loan := service.AddLoan(lendingtest.Loan{})
-	service.Fail("GET /api/Loan/is-loan-closed/{loanId}", lendingtest.Fault{Status: http.StatusServiceUnavailable, Times: 2})
+	service.Fail("GET /api/Loan/is-loan-closed/{loanId}",
+		lendingtest.Fault{Status: http.StatusServiceUnavailable, Times: 2})
 
 	client, err := lending.New(service.URL,
 		lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))),
@@ -287,7 +289,8 @@ func ExampleWithObserver() {
 // An observer of calls sees the whole call, whatever it took: here a command whose
 // answer is lost, and one that is refused before it is sent.
 func ExampleWithCallObserver() {
-	service, client := demo(lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
+	service, client := demo(lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context,
+		func(lending.Call)) {
 		return ctx, func(c lending.Call) { // c.Duration says how long it took
 			fmt.Println(c.Effect, c.Route, "attempts", c.Attempts, "outcome", c.Outcome)
 		}
@@ -323,8 +326,10 @@ func ExampleWithLogger() {
 		Calculation: lending.CalculationRequest{Amount: "2500.00", Terms: 6}, // which nobody has stored
 	})
 	// Output:
-	// level=DEBUG msg="lending attempt" method=GET route=/api/Customer/get-customer-by-email effect=read attempt=1 status=204 outcome=done
-	// level=WARN msg="lending attempt" method=POST route=/api/Loan/make-withdrawal-invoice/{loanId} effect=mutation attempt=1 status=400 outcome=rejected
+	// level=DEBUG msg="lending attempt" method=GET route=/api/Customer/get-customer-by-email effect=read attempt=1
+	// status=204 outcome=done
+	// level=WARN msg="lending attempt" method=POST route=/api/Loan/make-withdrawal-invoice/{loanId} effect=mutation
+	// attempt=1 status=400 outcome=rejected
 }
 
 // An identifier from a URL. The error does not quote what it was.
@@ -406,7 +411,8 @@ func ExampleIsNotFound() {
 		fmt.Println(errors.As(err, &failed), failed.StatusCode, lending.IsNotFound(err))
 	}
 
-	service.Fail("GET /api/Customer/get-customer-by-email", lendingtest.Fault{Status: http.StatusNotFound, Body: []byte("no such host here")})
+	service.Fail("GET /api/Customer/get-customer-by-email",
+		lendingtest.Fault{Status: http.StatusNotFound, Body: []byte("no such host here")})
 	_, err := client.Customers.GetByEmail(ctx, "nobody@example.com")
 	fmt.Println("of a gateway:", lending.IsNotFound(err))
 	// Output:
@@ -421,7 +427,8 @@ func TestReadmeBackend(t *testing.T) {
 	const route = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
 	for name, fault := range map[string]lendingtest.Fault{
 		"success": {}, "lost before": {ResetBefore: true}, "lost after": {ResetAfter: true}, "answer cut": {CutBody: -1},
-		"refused": {Status: http.StatusTooManyRequests}, "502 after": {Status: http.StatusBadGateway, Executes: true}, "late": {Late: 3 * time.Minute},
+		"refused": {Status: http.StatusTooManyRequests}, "502 after": {Status: http.StatusBadGateway, Executes: true},
+		"late": {Late: 3 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -429,7 +436,8 @@ func TestReadmeBackend(t *testing.T) {
 				service.Fail(route, fault)
 				row := service.AddLoan(lendingtest.Loan{})
 				d := drawing{
-					ID: "17", Application: must(lending.ParseApplicationID(row.ApplicationID)), Loan: must(lending.ParseLoanID(row.ID)),
+					ID: "17", Application: must(lending.ParseApplicationID(row.ApplicationID)),
+					Loan:        must(lending.ParseLoanID(row.ID)),
 					Calculation: lending.CalculationRequest{Amount: "2500.00", Terms: 6}, Date: time.Now(),
 				}
 				minutes := 0

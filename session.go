@@ -20,74 +20,76 @@ import (
 	"github.com/lendingapi/lending-go/internal/signin"
 )
 
-// Session is the source of tokens behind [WithCredentials]; [Client.Session] returns
-// it. Most programs need nothing of it.
+// Session is the token source of [WithCredentials]; [Client.Session] returns it. Most
+// programs never use it directly.
 //
 // # Taking a token
 //
-// A token that is valid is given out without waiting. If there is none, all who ask
-// share one sign-in, which belongs to none of them: each waits as long as his own
-// context lives, and only when the last one has left does the sign-in end.
+// A session returns a valid token without waiting. If there is no valid token, all callers
+// share one sign-in. Each caller waits until its own context ends. The sign-in is canceled
+// only when the last caller has left.
 //
 // # Refreshing
 //
-// An expired token cannot be refreshed, and a new sign-in may need a person. So the
-// token is refreshed when two thirds to five sixths of its life have passed, in the
-// background, while the present one is still given out. It is a call that starts
-// this: [Session.Keepalive] does it for a program that makes none. After a failure it
-// is tried again, at most once a second, until the token expires; then comes a new
-// sign-in. A token whose life is not known is used until the service refuses it.
+// An expired token cannot be refreshed, and a new sign-in may need a person. So a session
+// refreshes its token in the background when two thirds to five sixths of the token's life
+// have passed. Calls use the present token meanwhile. A call starts the refresh: a program
+// that makes no calls needs [Session.Keepalive]. A failed refresh is retried, at most once a
+// second, until the token expires. Then the session signs in. A token of unknown life is
+// used until the service refuses it.
 //
-// Every call asks the clock, so that a process that stood still, or a machine that
-// slept, does not go on with a token that has expired meanwhile. When that is it knows
-// from the service's answer, by the difference of the two clocks, unless that is more
-// than a day: such a Date is a mistake, and is not heeded.
+// Each call checks the wall clock and the monotonic clock. A process that was stopped, or a
+// machine that slept, therefore uses no expired token. Expiry is corrected for clock skew with
+// the response's Date header. A skew of more than 24 hours is treated as an error in the
+// header and ignored.
 //
-// # A refused token
+// # Refused tokens
 //
-// When a call is answered with 401 its token is forgotten, by however many calls, and
-// the next call signs in. A read is repeated once with the new token, a mutation
-// never.
+// After a 401 the session forgets the token, and the next call signs in. A read is repeated
+// once with the new token. A mutation is never repeated.
 //
 // # Failed sign-ins
 //
-// A failed sign-in is not tried again at once: callers get its error for a second, and
-// for up to a minute if it goes on failing, unless the [TokenStore] has a token by
-// then. After a refusal (a wrong password) it is a minute to an hour, after a 429 at
-// least what the service asks for, and after any end without a token once a two-factor
-// code was sent five minutes to an hour. If the callers left while the TwoFactor
-// function was asking, they get a [*TwoFactorRequiredError]: let them wait for as long
-// as a person needs, or use [Session.CompleteTwoFactor]. The first few failures that
-// are nobody's fault (the callers left before, the TwoFactor function failed by
-// itself, a token was refused) do not count. The sessions that share a [TokenStore]
-// share all this; [Session.SignIn] tries at once, for example after the password was
-// corrected.
+// After a failed sign-in, calls return its error during a pause, unless the [TokenStore] has
+// a new token by then:
+//
+//   - 1 second, doubling up to 1 minute, if the service did not answer or could not decide;
+//   - at least Retry-After, after a 429;
+//   - 1 minute, doubling up to 1 hour, after a rejected sign-in, such as a wrong password;
+//   - 5 minutes, doubling up to 1 hour, if a two-factor code was sent but no token was issued.
+//
+// The first three failures in a row cost no pause if neither the service nor the account is
+// to blame: the callers left, the TwoFactor function failed, or the service refused a new
+// token. If the callers leave while the TwoFactor function waits for a code, they get a
+// [*TwoFactorRequiredError]: give them a context that lasts as long as a person needs, or use
+// [Session.CompleteTwoFactor].
+//
+// Sessions with the same [TokenStore] share the pause and the kind of the failure. The error
+// is an [ErrSignInRequired] in every process, or in none. [Session.SignIn] ignores the pause.
 //
 // # Many processes
 //
-// With [WithTokenStore] the sessions of many processes share one token, and one of
-// them at a time signs in or refreshes. If that one is killed the others go on after
-// six seconds. When the store fails, or does not answer, each goes on with the token it
-// has, and refreshes it by itself shortly before it would expire. None signs in by
-// itself without the store, because all would.
+// With [WithTokenStore] the sessions of many processes share one token. One process at a time
+// signs in or refreshes, under a lease of the store. If that process is killed, another goes
+// on after six seconds. If the store fails, each process keeps its token and refreshes it
+// alone shortly before expiry. No session signs in by itself without the store, because all
+// of them would.
 //
-// The newer token wins, however it was got: of those got with the store the one of the
-// later lease, else the one that was issued later. One that the service has refused does
-// not come back.
+// Of two tokens from the store, the token of the later lease wins. If one of them was issued
+// without the store, the later issue wins. A refused token never comes back.
 //
-// The times that they share are those of their own clocks, which should agree within
-// ten seconds, or a tenth of a token's life if that is less: a process whose clock is
-// further behind uses a token after its expiry, until it is refused, and one whose
-// clock is further ahead may sign in too early.
+// The clocks of the processes must agree within 10 seconds, or within a tenth of a token's
+// life if that is less. A process whose clock is behind may use an expired token once, until
+// the service refuses it. A process whose clock is ahead may sign in too early.
 //
 // # Functions of the caller
 //
-// A sign-in and a refresh have a goroutine of their own. If the TwoFactor function, an
-// observer, the logger or the store panics there, or calls [runtime.Goexit], the process
-// goes on: the sign-in fails, with a [*PanicError] in its error that holds the stack.
+// Sign-ins and refreshes run in their own goroutines. If the TwoFactor function, an observer,
+// the logger or the store panics or calls [runtime.Goexit] there, the process continues. The
+// sign-in fails with an error that contains a [*PanicError] with the stack.
 type Session struct{ state opaque.Value[*session] }
 
-// String says whether there is a token, not which.
+// String reports whether the session is signed in. It does not show the token.
 func (s *Session) String() string {
 	if s.state().engine.SignedIn() {
 		return "lending session: signed in"
@@ -142,18 +144,18 @@ func (s *Session) Token(ctx context.Context) (Token, error) {
 	return Token{Value: Secret{token}, Expires: expires}, nil
 }
 
-// SignIn makes sure that there is a token that the service accepts. If the session has a
-// token, SignIn refreshes it. If there is none, or the service refuses the token, SignIn
-// signs in, also when a failed sign-in would not be tried again yet or the [TokenStore]
-// cannot be reached. Call SignIn when a person asks for it, for example after an account
-// was unlocked or a code was lost: it may send a code, and may lock the account.
+// SignIn makes sure that the session has a token that the service accepts. If the session has
+// a token, SignIn refreshes it. If there is no token, or the service answers the refresh with
+// 401, SignIn signs in. It ignores the pause after failed sign-ins and works without the
+// [TokenStore]. Call SignIn when a person asks for it, for example after an account was
+// unlocked or a code was lost: it may send a code, and may lock the account.
 func (s *Session) SignIn(ctx context.Context) error {
 	return shownSignInError(s.state().engine.SignIn(ctx))
 }
 
-// CompleteTwoFactor completes a sign-in that ended with a [*TwoFactorRequiredError],
-// in this process or in another that shares the [TokenStore]. After an error that is
-// [OutcomeRejected] the code was wrong, and another may be tried.
+// CompleteTwoFactor completes a sign-in that ended with a [*TwoFactorRequiredError], in this
+// process or in another process with the same [TokenStore]. If the error is
+// [OutcomeRejected], the code was wrong: ask for another code.
 func (s *Session) CompleteTwoFactor(ctx context.Context, challenge Challenge, code string) error {
 	if challenge.Username != s.state().credentials.Username {
 		return argumentError("challenge.username", CodeConflict, "is not the user of this session")
@@ -165,15 +167,15 @@ func (s *Session) CompleteTwoFactor(ctx context.Context, challenge Challenge, co
 	}))
 }
 
-// Keepalive refreshes the token whenever it is due, for a program that may make no
-// call for longer than a token lives. It never signs in. It returns when ctx ends,
-// with its error, or when the client is closed.
+// Keepalive refreshes the token whenever it is due, for programs that make no call for
+// longer than a token lives. Keepalive never signs in. It returns an error when ctx ends or
+// the client is closed.
 func (s *Session) Keepalive(ctx context.Context) error {
 	return shownSignInError(s.state().engine.Keepalive(ctx))
 }
 
-// Invalidate makes the session forget token, which the service has refused, unless
-// it already holds a newer one. So does the [TokenStore], for which it waits a second.
+// Invalidate makes the session and its [TokenStore] forget a token that the service refused.
+// A newer token stays. Invalidate waits at most one second for the store.
 func (s *Session) Invalidate(token Token) {
 	told, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -21,46 +21,46 @@ import (
 	"github.com/lendingapi/lending-go/internal/signin"
 )
 
-// TokenStore keeps the token of one account of one service, for one [Session] or for
-// the sessions of many processes: see [WithTokenStore].
+// TokenStore keeps the token of one account of one service, for one [Session] or for the
+// sessions of many processes: see [WithTokenStore].
 //
-// It also gives out the lease under which one of them at a time signs in or
-// refreshes. A lease ends by itself, so that a process that died or stopped does not
-// hold up the others; what such a process saves when it wakes up is refused by its
-// fence, a number that is higher with every lease.
+// The store also grants the lease under which one session at a time signs in or refreshes.
+// A lease ends by itself, so a process that died or stopped does not block the others. Each
+// new lease has a higher number, its fence. The store rejects a token that is saved under an
+// older fence than the stored token.
 //
-// Methods are called by several goroutines at once, with a context that ends after a
-// few seconds, or sooner where a token has little time left: they return when it does. A
-// session does not wait for one that goes on, but [Client.Close] does. An error other
-// than the ones named here, or a panic, means that the store cannot be used for now.
+// Several goroutines call the methods at once, with contexts of a few seconds or less. A
+// method returns when its context ends. A session does not wait for a method that continues,
+// but [Client.Close] does. Any error other than the errors named here, and any panic, means
+// that the store cannot be used for now.
 //
-// Package lendingtest/storetest holds a store of your own to this.
+// Package lendingtest/storetest tests your own store against this contract.
 type TokenStore interface {
-	// Load returns what was saved last, the zero StoredToken if nothing was. It
-	// fails with [ErrCorruptToken] if it cannot be read and may be overwritten.
+	// Load returns the token that was saved last, or the zero StoredToken. It fails
+	// with [ErrCorruptToken] if the token cannot be read and may be overwritten.
 	Load(ctx context.Context) (StoredToken, error)
 
-	// Save keeps token. It fails with [ErrFenced] if what is kept has a higher fence.
+	// Save keeps token. It fails with [ErrFenced] if the stored token has a higher fence.
 	Save(ctx context.Context, token StoredToken) error
 
-	// Acquire gives owner the lease for ttl and returns its fence, higher than that of
-	// every lease before. An owner who has the lease gets it for ttl from now, with
-	// the fence it has. It fails with [ErrLeaseHeld] if another owner has the lease,
-	// which holds nobody up for longer than its ttl, also if the clock is set back.
+	// Acquire grants owner the lease for ttl and returns its fence, which is higher than
+	// all fences before. If owner holds the lease, Acquire extends it to ttl from now and
+	// returns the same fence. Acquire fails with [ErrLeaseHeld] if another owner holds the
+	// lease. A lease never lasts longer than its ttl, even if the clock is set back.
 	Acquire(ctx context.Context, owner string, ttl time.Duration) (fence int64, err error)
 
-	// Release ends the lease if owner has it.
+	// Release ends the lease if owner holds it.
 	Release(ctx context.Context, owner string) error
 }
 
-// StoredToken is what a [TokenStore] keeps.
+// StoredToken is the content of a [TokenStore].
 type StoredToken struct {
-	Fence   int64     // of the lease that it was made under
-	Data    Secret    // a text that only sessions read: the token, and whose it is
-	Expires time.Time // when Data is of no use any more, zero if that is not known; need not be kept
+	Fence   int64     // of the lease under which the token was saved
+	Data    Secret    // a text that only sessions read: the token and its account
+	Expires time.Time // when Data becomes useless, zero if unknown; a store need not keep it
 }
 
-// What a [TokenStore] fails with.
+// Errors of a [TokenStore].
 var (
 	// ErrLeaseHeld means that another owner has the lease.
 	ErrLeaseHeld error = redact.Text("lending: another owner has the lease")
@@ -143,8 +143,8 @@ func (s stateStore) Release(ctx context.Context, owner string) error {
 	return s.state().update(ctx, func(state *tokenState) error { state.release(owner); return nil })
 }
 
-// NewMemoryTokenStore returns a store for the sessions of one process. A [Session]
-// has one of its own unless told otherwise.
+// NewMemoryTokenStore returns a store for the sessions of one process. Without
+// [WithTokenStore] each [Session] has its own memory store.
 func NewMemoryTokenStore() TokenStore {
 	return stateStore{opaque.Hide[stateKeeper](&memoryState{})}
 }
@@ -167,13 +167,13 @@ func (m *memoryState) update(_ context.Context, change func(*tokenState) error) 
 	return change(&m.state)
 }
 
-// NewFileTokenStore returns a store in the file path, which only its owner may read, for
-// one account of one service. Its folder must exist.
-// The file is replaced as a whole, so that a crash leaves the old one or the new one.
-// Beside it lie path.lock and at times path.tmp.
+// NewFileTokenStore returns a store in the file path, for one account of one service. The
+// folder must exist. Only the owner of the file may read it. Each change replaces the whole
+// file, so a crash leaves the old file or the new one. The store also creates path.lock and,
+// for a moment, path.tmp.
 //
-// Processes of one machine may share it, on systems with flock. The token lies in it
-// in the clear: see [NewEncryptedTokenStore].
+// Processes of one machine may share the file, on systems with flock. The token is stored in
+// the clear: use [NewEncryptedTokenStore] to encrypt it.
 func NewFileTokenStore(path string) (TokenStore, error) {
 	if folder, err := os.Stat(filepath.Dir(path)); path == "" || err != nil || !folder.IsDir() {
 		return nil, argumentError("path", CodeFormat, "must be a file in a folder that exists")
@@ -261,9 +261,9 @@ func syncDirectory(path string) error {
 	return directory.Close()
 }
 
-// NewEncryptedTokenStore returns a store that keeps its tokens in store, encrypted with
-// key (AES-256-GCM), which must be 32 random bytes. What was written with another key
-// counts as [ErrCorruptToken] and is overwritten, whosever it is.
+// NewEncryptedTokenStore returns a store that encrypts its tokens with AES-256-GCM and keeps
+// them in store. The key must be 32 random bytes. A token that was encrypted with another key
+// counts as [ErrCorruptToken] and is overwritten, even the token of another account.
 func NewEncryptedTokenStore(store TokenStore, key []byte) (TokenStore, error) {
 	box, err := sealed.New(key)
 	if err != nil {

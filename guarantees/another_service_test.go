@@ -272,8 +272,9 @@ func (s *tour) documents() {
 	required := fake.Must(s.client.Approval.RequiredDocuments(ctx, s.application))
 	require.NotEmpty(s, required)
 	wanted := ids(s, required[0])
-	require.NoError(s, s.client.Approval.SubmitRequiredDocument(ctx, s.application, wanted.SupportingDocumentID, wanted.FileType,
-		catalog.File()))
+	require.NoError(s,
+		s.client.Approval.SubmitRequiredDocument(ctx, s.application, wanted.SupportingDocumentID, wanted.FileType,
+			catalog.File()))
 	err := s.client.Applications.SubmitBankStatement(ctx, s.application,
 		lending.Document{Name: "empty.pdf", Content: strings.NewReader("")})
 	assert.Equal(s, lending.OutcomeNotSent, lending.OutcomeOf(err))

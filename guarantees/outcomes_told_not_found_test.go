@@ -21,9 +21,9 @@ import (
 
 // notThere are answers, and whether they say of a read that there is nothing.
 var notThere = []struct {
-	status int
-	media  string
-	body   string
+	status   int
+	media    string
+	body     string
 	notFound bool
 }{
 	{404, "application/problem+json", `{"status":404,"title":"Not Found","traceId":"00-1"}`, true},

@@ -41,6 +41,7 @@ type keyedCall struct {
 	keyOptions
 	call  *lending.MutationCall
 	row   route
+	lock  string      // that it takes, hashed; "" for none
 	entry store.Entry // as it was loaded or saved last
 	data  entryData   // of the entry, as this call changes it
 	nonce string      // of the send of this call
@@ -56,6 +57,7 @@ func (l *Log) Do(ctx context.Context, key string, call *lending.MutationCall, se
 		return nil, err
 	}
 	k := &keyedCall{settings: s, keyOptions: optionsFor(ctx, key), call: call, row: routeOf(call)}
+	k.lock = s.lockFor(k.row, call)
 	answer, err := k.turns(ctx)
 	switch {
 	case err != nil:
@@ -71,16 +73,16 @@ func (l *Log) Do(ctx context.Context, key string, call *lending.MutationCall, se
 
 func (k *keyedCall) route() string { return routeName(k.call) }
 
-// lock returns the name of the lock, hashed; "" if the mutation needs none.
-func (k *keyedCall) lock() string {
-	if k.row.lock == nil {
+// lockFor returns the name of the lock that the mutation takes, hashed; "" for none.
+func (s *settings) lockFor(row route, call *lending.MutationCall) string {
+	if row.lock == nil {
 		return ""
 	}
-	name := k.row.lock(k.call)
+	name := row.lock(call)
 	if name == "" {
 		return ""
 	}
-	return hashed(k.stored(name))
+	return hashed(s.stored(name))
 }
 
 // hashed is a text of which only equality is of interest.
@@ -193,7 +195,7 @@ func (k *keyedCall) prepare(ctx context.Context) error {
 	k.nonce = rand.Text()
 	k.data.Left, k.data.Nonce, k.data.Lease = true, k.nonce, time.Until(deadline)
 	k.data.Sends++
-	err := k.save(ctx, store.Sent, k.lock())
+	err := k.save(ctx, store.Sent, k.lock)
 	held, isHeld := errors.AsType[*store.LockedError](err)
 	switch {
 	case err == nil, errors.Is(err, store.ErrConflict):
@@ -210,7 +212,7 @@ func (k *keyedCall) prepare(ctx context.Context) error {
 // this entry, and this mutation is not sent: its check before could be older than the end
 // of the other, whose effect would be taken for its own.
 func (k *keyedCall) reserve(ctx context.Context) error {
-	lock := k.lock()
+	lock := k.lock
 	if lock == k.entry.Lock {
 		return nil
 	}
@@ -283,7 +285,7 @@ func (k *keyedCall) endDoubt(ctx context.Context, idle time.Duration) (*lending.
 	}
 	if k.entry.State != store.NeedsReview { // or its age would begin anew
 		k.data.Why = v.why
-		if err := k.save(ctx, store.NeedsReview, k.lock()); err != nil {
+		if err := k.save(ctx, store.NeedsReview, k.lock); err != nil {
 			return nil, k.unsaved(err)
 		}
 	}

@@ -44,7 +44,8 @@ func TestLargestAnswerIsKept(t *testing.T) {
 			withStore(t, opts, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
 				o := newOrder(service)
 				create := func() error { // the answer is an id in quotes
-					_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "the/key"), o.request(), nil)
+					_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "the/key"),
+						o.request(), nil)
 					return err
 				}
 				require.NoError(t, create())
@@ -108,7 +109,8 @@ func TestSubscriptionOfACustomerHasALock(t *testing.T) {
 		client := process()
 		update := func(key string, customer lendingtest.Customer) error {
 			target := lending.ForCustomer(fake.Must(lending.ParseCustomerID(customer.ID)))
-			return client.Webhooks.UpdateURI(lending.WithIdempotencyKey(t.Context(), key), target, "https://receiver.invalid/")
+			return client.Webhooks.UpdateURI(lending.WithIdempotencyKey(t.Context(), key), target,
+				"https://receiver.invalid/")
 		}
 		ada := service.AddCustomer(lendingtest.Customer{Email: "ada@example.com"})
 		grace := service.AddCustomer(lendingtest.Customer{Email: "grace@example.com"})

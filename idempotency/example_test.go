@@ -65,7 +65,8 @@ func Example() {
 	fmt.Println(customer.ID, err)
 	fmt.Println("customers made:", service.Executed("POST /api/Application/create-customer"))
 	// Output:
-	// true lending: POST /api/Application/create-customer: connection reset: outcome unknown, check with Customers.GetByEmail
+	// true lending: POST /api/Application/create-customer: connection reset: outcome unknown, check with
+	// Customers.GetByEmail
 	// 00000001-0001-4000-8000-000000000001 <nil>
 	// customers made: 1
 }

@@ -53,7 +53,7 @@ func (k *keyedCall) insist(ctx context.Context, limit time.Duration, state store
 	for wait := 20 * time.Millisecond; ; wait *= 2 {
 		lock := "" // of a mutation that has ended, unless it can still be executed late
 		if state == store.InDoubt || k.data.Hold > 0 {
-			lock = k.lock()
+			lock = k.lock
 		}
 		err := k.save(ctx, state, lock)
 		if err == nil {

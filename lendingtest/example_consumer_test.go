@@ -34,7 +34,8 @@ func Example_consumer() {
 			AccountNumber: "000123456789", Balance: "48210.55",
 			Transactions: []lendingtest.BankTransaction{{Description: "Invoice 1001", Amount: "12500.00"}},
 		}}})
-		client, err := lending.New(service.URL, lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))
+		client, err := lending.New(service.URL,
+			lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -24,7 +24,8 @@ func ExampleFault() {
 
 	const route = "POST /api/Communication/post-messages/{applicationId}"
 	service.Fail(route, lendingtest.Fault{Late: 10 * time.Millisecond})
-	err := client.Communication.Post(context.Background(), application, &lending.CommunicationRequest{Extra: map[string]string{"message": "hello"}})
+	err := client.Communication.Post(context.Background(), application,
+		&lending.CommunicationRequest{Extra: map[string]string{"message": "hello"}})
 	fmt.Println("unknown:", errors.Is(err, lending.ErrOutcomeUnknown))
 	err = service.Wait(context.Background())
 	fmt.Println("executed:", service.Executed(route), err)

@@ -40,7 +40,8 @@ func Example_interface() {
 	for _, applications := range []statusFunc{
 		func() (string, error) { return "Under Review", nil },
 		func() (string, error) {
-			return "", &lending.Error{Effect: lending.Read, StatusCode: 404, Problem: &lending.ProblemDetails{Title: "Not Found"}}
+			return "",
+				&lending.Error{Effect: lending.Read, StatusCode: 404, Problem: &lending.ProblemDetails{Title: "Not Found"}}
 		},
 		func() (string, error) { return "", &lending.Error{Effect: lending.Read, StatusCode: 503} },
 	} {

@@ -16,7 +16,8 @@ import (
 
 // clientOf returns a client of a service that listens at address.
 func clientOf(service *lendingtest.Service, address string, opts ...lending.Option) *lending.Client {
-	client, err := lending.New(address, append(opts, lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))...)
+	client, err := lending.New(address,
+		append(opts, lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))...)
 	if err != nil {
 		panic(err)
 	}
@@ -81,10 +82,11 @@ func ExampleService_Answer() {
 	defer service.Close()
 	client := clientOf(service.Service, service.URL)
 	defer client.Close()
-	service.Answer("GET /api/Application/application-status/{applicationId}", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprint(w, `"On Hold"`)
-	})
+	service.Answer("GET /api/Application/application-status/{applicationId}",
+		func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, `"On Hold"`)
+		})
 
 	status, err := client.Applications.Status(context.Background(), lending.ApplicationID(uuid.New()))
 	fmt.Println(status, err)

@@ -15,7 +15,9 @@ import (
 // test wants: here each one twice.
 func ExampleService_AddSubscription() {
 	var receiver http.Handler
-	listener := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { receiver.ServeHTTP(w, r) }))
+	listener := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		receiver.ServeHTTP(w, r)
+	}))
 	defer listener.Close()
 	service := lendingtest.New(lendingtest.WithLoopbackReceivers())
 	defer service.Close()
@@ -62,10 +64,11 @@ func ExampleWithDeliveryClient() {
 		fmt.Println(err)
 		return
 	}
-	handler, err := webhook.NewReceiver(webhook.SignedWith(ensured.Subscription.Secret), func(_ context.Context, event *webhook.Event) error {
-		fmt.Println("received", event.Name)
-		return nil
-	}, nil)
+	handler, err := webhook.NewReceiver(webhook.SignedWith(ensured.Subscription.Secret),
+		func(_ context.Context, event *webhook.Event) error {
+			fmt.Println("received", event.Name)
+			return nil
+		}, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

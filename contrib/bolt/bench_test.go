@@ -81,7 +81,8 @@ func receive(b *testing.B, connections int, handle webhook.EventFunc) func(n int
 			group.Go(func() {
 				for left.Add(-1) >= 0 {
 					body := numbered()
-					r, err := http.NewRequestWithContext(b.Context(), http.MethodPost, server.URL, bytes.NewReader(body))
+					r, err := http.NewRequestWithContext(b.Context(), http.MethodPost, server.URL,
+						bytes.NewReader(body))
 					if err != nil {
 						b.Error(err)
 						return
@@ -103,7 +104,10 @@ func receive(b *testing.B, connections int, handle webhook.EventFunc) func(n int
 
 // numbered returns a delivery of usual size, of which no two are equal.
 func numbered() []byte {
-	return fmt.Appendf(nil, `{"id":"3fa85f64-5717-4562-b3fc-2c963f66afa6","webhookEvent":"WB_Application_Status_Changed","data":{"applicationId":"11111111-2222-3333-4444-%012d","status":"Under review","partner":"%0100d"},"creationTimeUtc":"2024-01-02T03:04:05.1234567Z"}`, numbers.Add(1), 0)
+	return fmt.Appendf(nil,
+		`{"id":"3fa85f64-5717-4562-b3fc-2c963f66afa6","webhookEvent":"WB_Application_Status_Changed",`+
+			`"data":{"applicationId":"11111111-2222-3333-4444-%012d","status":"Under review","partner":"%0100d"},`+
+			`"creationTimeUtc":"2024-01-02T03:04:05.1234567Z"}`, numbers.Add(1), 0)
 }
 
 // BenchmarkQueue puts, takes and ends events, 32 at a time, while many others wait, and

@@ -153,7 +153,10 @@ func TestIdempotencyEntryThatCannotBeRead(t *testing.T) {
 	})
 	spoilt := [][]byte{{}, {1}, whole[:16], whole[:18], whole[:24], append([]byte{2}, whole[1:]...)}
 	for _, value := range spoilt {
-		edit(t, path, func(tx *bbolt.Tx) error { return tx.Bucket([]byte("idempotency entries")).Put([]byte("a"), value) })
+		edit(t, path, func(tx *bbolt.Tx) error {
+			return tx.Bucket([]byte("idempotency entries")).Put([]byte("a"),
+				value)
+		})
 		entries := openIdempotency(t, path)
 		_, err := entries.Load(t.Context(), "a")
 		require.ErrorIs(t, err, store.ErrCorrupt)

@@ -21,7 +21,9 @@ func TestEveryAnswerHasAnExample(t *testing.T) {
 				continue
 			}
 			example := sample(t, id+" "+status, content.Schema.Value)
-			require.NoError(t, content.Schema.Value.VisitJSON(example, openapi3.VisitAsResponse(), openapi3.EnableFormatValidation()), "%s %s", id, status)
+			require.NoError(t,
+				content.Schema.Value.VisitJSON(example, openapi3.VisitAsResponse(), openapi3.EnableFormatValidation()), "%s %s", id,
+				status)
 			answers++
 		}
 	}

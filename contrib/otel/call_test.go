@@ -9,15 +9,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/idempotency"
-	"github.com/lendingapi/lending-go/idempotency/store"
-	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/lendingtest"
 
 	lendingotel "github.com/lendingapi/lending-go/contrib/otel"
 )
@@ -79,7 +80,8 @@ func TestCall(t *testing.T) {
 // that they do.
 func TestCallFailures(t *testing.T) {
 	process := "GET " + process
-	for name, test := range map[string]struct {
+	for _, test := range []struct {
+		name     string
 		fault    lendingtest.Fault
 		login    lendingtest.Fault
 		answer   http.HandlerFunc
@@ -92,41 +94,43 @@ func TestCallFailures(t *testing.T) {
 
 		described bool
 	}{
-		"argument":  {noID: true, outcome: "not sent", failure: "argument_invalid", described: true},
-		"no source": {options: []lending.Option{}, outcome: "not sent", failure: "sign_in_required"},
-		"no token": {options: []lending.Option{lending.WithTokenSource(lending.StaticToken(""))}, outcome: "not sent",
+		{name: "argument", noID: true, outcome: "not sent", failure: "argument_invalid", described: true},
+		{name: "no source", options: []lending.Option{}, outcome: "not sent", failure: "sign_in_required"},
+		{name: "no token", options: []lending.Option{lending.WithTokenSource(lending.StaticToken(""))},
+			outcome: "not sent",
 			failure: "no_token"},
-		"no code": {options: []lending.Option{lending.WithCredentials(lending.Credentials{
+		{name: "no code", options: []lending.Option{lending.WithCredentials(lending.Credentials{
 			Username: lendingtest.Username, Password: lending.NewSecret(lendingtest.Password),
 			TwoFactor: func(context.Context, lending.Challenge) (string, error) { return "", nil },
 		})}, outcome: "not sent", failure: "no_token"},
-		"sign-in without content": {login: lendingtest.Fault{Status: 204},
+		{name: "sign-in without content", login: lendingtest.Fault{Status: 204},
 			options: []lending.Option{lending.WithCredentials(lending.Credentials{
 				Username: lendingtest.Username, Password: lending.NewSecret(lendingtest.Password),
 			})}, outcome: "not sent", failure: "no_token"},
-		"wrong password": {options: []lending.Option{lending.WithCredentials(lending.Credentials{
+		{name: "wrong password", options: []lending.Option{lending.WithCredentials(lending.Credentials{
 			Username: lendingtest.Username, Password: lending.NewSecret("wrong"),
 		})}, outcome: "not sent", failure: "no_token"},
-		"rejected": {fault: lendingtest.Fault{Status: 409}, attempts: 1, status: int64(409), outcome: "rejected",
+		{name: "rejected", fault: lendingtest.Fault{Status: 409}, attempts: 1, status: int64(409), outcome: "rejected",
 			failure: "409"},
-		"server error": {fault: lendingtest.Fault{Status: 502, Executes: true}, attempts: 1, status: int64(502),
+		{name: "server error", fault: lendingtest.Fault{Status: 502, Executes: true}, attempts: 1, status: int64(502),
 			outcome: "unknown", failure: "502"},
-		"answer lost": {fault: lendingtest.Fault{ResetAfter: true}, attempts: 1, outcome: "unknown",
+		{name: "answer lost", fault: lendingtest.Fault{ResetAfter: true}, attempts: 1, outcome: "unknown",
 			failure: "connection_reset", described: true},
-		"no content": {fault: lendingtest.Fault{Status: 204, Executes: true}, attempts: 1, status: int64(204),
+		{name: "no content", fault: lendingtest.Fault{Status: 204, Executes: true}, attempts: 1, status: int64(204),
 			outcome: "done", failure: "no_content"},
-		"undecodable": {fault: lendingtest.Fault{Status: 200, Executes: true, Body: []byte(`{"a":1}`)}, attempts: 1,
-			status: int64(200), outcome: "done", failure: "answer_not_decoded"},
-		"cut": {fault: lendingtest.Fault{Status: 200, Executes: true, Body: []byte(`{"a":1}`), CutBody: 3},
+		{name: "undecodable", fault: lendingtest.Fault{Status: 200, Executes: true, Body: []byte(`{"a":1}`)},
+			attempts: 1,
+			status:   int64(200), outcome: "done", failure: "answer_not_decoded"},
+		{name: "cut", fault: lendingtest.Fault{Status: 200, Executes: true, Body: []byte(`{"a":1}`), CutBody: 3},
 			attempts: 1, status: int64(200), outcome: "done", failure: "connection_closed"},
-		"page of HTML": {answer: html, attempts: 1, status: int64(200), outcome: "unknown",
+		{name: "page of HTML", answer: html, attempts: 1, status: int64(200), outcome: "unknown",
 			failure: "unexpected_answer"},
-		"malformed answer": {
+		{name: "malformed answer",
 			answer:   func(w http.ResponseWriter, _ *http.Request) { raw(w, "nonsense") },
 			attempts: 1, outcome: "unknown", failure: "_OTHER", described: true,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			service, tel := newService(t), newTelemetry()
 			options := test.options
 			if options == nil {
@@ -215,44 +219,47 @@ func TestIdempotency(t *testing.T) {
 			})
 		}, action: "refused", failure: "needs_review"},
 	} {
-		if test.change != nil {
-			test.change()
-		}
-		calls, attempts := newTelemetry(), newTelemetry()
-		log, err := idempotency.NewLog(cmp.Or(test.entries, entries), test.options)
-		require.NoError(t, err)
-		client := newClient(t, service, calls.observeCalls(), attempts.observe(), lending.WithIdempotency(log))
-		service.Fail(create, test.fault)
-		ctx := lending.WithIdempotencyKey(t.Context(), key)
-		if test.decide != nil {
-			ctx = test.decide(ctx)
-		}
-		_, err = client.Applications.CreateCustomer(ctx, user)
-		service.ClearFaults()
+		t.Run(test.action, func(t *testing.T) {
+			if test.change != nil {
+				test.change()
+			}
+			calls, attempts := newTelemetry(), newTelemetry()
+			log, err := idempotency.NewLog(cmp.Or(test.entries, entries), test.options)
+			require.NoError(t, err)
+			client := newClient(t, service, calls.observeCalls(), attempts.observe(), lending.WithIdempotency(log))
+			service.Fail(create, test.fault)
+			ctx := lending.WithIdempotencyKey(t.Context(), key)
+			if test.decide != nil {
+				ctx = test.decide(ctx)
+			}
+			_, err = client.Applications.CreateCustomer(ctx, user)
+			service.ClearFaults()
 
-		spans := calls.spans.GetSpans()
-		require.Len(t, spans, test.checks+1, "%d: %v", i, err)
-		got := values(spans[test.checks].Attributes)
-		assert.Equal(t, test.action, got["lending.idempotency"], i)
-		assert.Equal(t, test.failure, got["error.type"], "%d: %v", i, err)
-		assert.Equal(t, lending.OutcomeOf(err).String(), got["lending.outcome"])
-		assert.NotContains(t, fmt.Sprint(spans), "ada", "the key, or the address")
-		for _, span := range spans[:test.checks] {
-			assert.Equal(t, "check", values(span.Attributes)["lending.idempotency"])
-			assert.Equal(t, spans[test.checks].SpanContext.SpanID(), span.Parent.SpanID(), "it is a part of the call")
-		}
-		_, points := calls.measuredBy(t, callDuration)
-		var measured []any
-		for _, point := range points {
-			measured = append(measured, values(point.Attributes.ToSlice())["lending.idempotency"])
-		}
-		assert.Contains(t, measured, test.action, i)
+			spans := calls.spans.GetSpans()
+			require.Len(t, spans, test.checks+1, "%d: %v", i, err)
+			got := values(spans[test.checks].Attributes)
+			assert.Equal(t, test.action, got["lending.idempotency"], i)
+			assert.Equal(t, test.failure, got["error.type"], "%d: %v", i, err)
+			assert.Equal(t, lending.OutcomeOf(err).String(), got["lending.outcome"])
+			assert.NotContains(t, fmt.Sprint(spans), "ada", "the key, or the address")
+			for _, span := range spans[:test.checks] {
+				assert.Equal(t, "check", values(span.Attributes)["lending.idempotency"])
+				assert.Equal(t, spans[test.checks].SpanContext.SpanID(), span.Parent.SpanID(),
+					"it is a part of the call")
+			}
+			_, points := calls.measuredBy(t, callDuration)
+			var measured []any
+			for _, point := range points {
+				measured = append(measured, values(point.Attributes.ToSlice())["lending.idempotency"])
+			}
+			assert.Contains(t, measured, test.action, i)
 
-		for _, span := range attempts.spans.GetSpans() {
-			want := map[string]any{create: "sent", check: "check",
-				"GET /api/Customer/get-customer-by-id/{customerId}": "check"}
-			assert.Equal(t, want[span.Name], values(span.Attributes)["lending.idempotency"])
-		}
+			for _, span := range attempts.spans.GetSpans() {
+				want := map[string]any{create: "sent", check: "check",
+					"GET /api/Customer/get-customer-by-id/{customerId}": "check"}
+				assert.Equal(t, want[span.Name], values(span.Attributes)["lending.idempotency"])
+			}
+		})
 	}
 
 	id, tel := applicationID(t, service.AddApplication(lendingtest.Application{}).ID), newTelemetry()

@@ -15,12 +15,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
 
 	lendingotel "github.com/lendingapi/lending-go/contrib/otel"
 )

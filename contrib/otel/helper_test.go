@@ -7,14 +7,15 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
 
 	lendingotel "github.com/lendingapi/lending-go/contrib/otel"
 )

@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel"
@@ -25,6 +23,9 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
 
 	lendingotel "github.com/lendingapi/lending-go/contrib/otel"
 )
@@ -126,13 +127,16 @@ func TestRepeated(t *testing.T) {
 		{401, int64(1), "401", "rejected", codes.Error},
 		{200, int64(2), nil, "done", codes.Unset},
 	} {
-		got := values(spans[i].Attributes)
-		assert.EqualValues(t, want.status, got["http.response.status_code"])
-		assert.Equal(t, want.resend, got["http.request.resend_count"])
-		assert.Equal(t, want.failure, got["error.type"])
-		assert.Equal(t, want.outcome, got["lending.outcome"])
-		assert.Equal(t, sdktrace.Status{Code: want.code}, spans[i].Status, "the status code says it, no description")
-		assert.Equal(t, parent.SpanContext().SpanID(), spans[i].Parent.SpanID())
+		t.Run(want.outcome, func(t *testing.T) {
+			got := values(spans[i].Attributes)
+			assert.EqualValues(t, want.status, got["http.response.status_code"])
+			assert.Equal(t, want.resend, got["http.request.resend_count"])
+			assert.Equal(t, want.failure, got["error.type"])
+			assert.Equal(t, want.outcome, got["lending.outcome"])
+			assert.Equal(t, sdktrace.Status{Code: want.code}, spans[i].Status,
+				"the status code says it, no description")
+			assert.Equal(t, parent.SpanContext().SpanID(), spans[i].Parent.SpanID())
+		})
 	}
 	_, points := tel.measured(t)
 	require.Len(t, points, 3)
@@ -153,7 +157,8 @@ func (renewable) Invalidate(lending.Token) {}
 // TestFailures has a command end in each way that there is. None is repeated.
 func TestFailures(t *testing.T) {
 	const route = "POST " + cancelApp
-	for name, test := range map[string]struct {
+	for _, test := range []struct {
+		name    string
 		fault   lendingtest.Fault
 		answer  http.HandlerFunc
 		down    bool // the service
@@ -162,41 +167,41 @@ func TestFailures(t *testing.T) {
 		failure string
 		text    string // of the span's status
 	}{
-		"rejected": {
+		{name: "rejected",
 			fault:  lendingtest.Fault{Status: http.StatusConflict},
 			status: int64(409), outcome: "rejected", failure: "409",
 		},
-		"server error": {
+		{name: "server error",
 			fault:  lendingtest.Fault{Status: http.StatusBadGateway, Executes: true},
 			status: int64(502), outcome: "unknown", failure: "502",
 		},
-		"server error, cut": {
+		{name: "server error, cut",
 			fault:  lendingtest.Fault{Status: http.StatusInternalServerError, CutBody: 3},
 			status: int64(500), outcome: "unknown", failure: "500",
 		},
-		"redirect": {
+		{name: "redirect",
 			fault:  lendingtest.Fault{Status: http.StatusFound, Header: http.Header{"Location": {"/elsewhere"}}},
 			status: int64(302), outcome: "unknown", failure: "302",
 		},
-		"answer lost": {
+		{name: "answer lost",
 			fault:  lendingtest.Fault{ResetAfter: true},
 			status: nil, outcome: "unknown", failure: "connection_reset", text: "connection reset",
 		},
-		"success, cut": {
+		{name: "success, cut",
 			fault:  lendingtest.Fault{Status: http.StatusOK, Executes: true, Body: []byte(`{"a":1}`), CutBody: 3},
 			status: int64(200), outcome: "done", failure: "connection_closed",
 			text: "connection closed before the answer was complete",
 		},
-		"success with a page of HTML": {
+		{name: "success with a page of HTML",
 			answer: html,
 			status: int64(200), outcome: "unknown", failure: "unexpected_answer",
 		},
-		"unreachable": {
+		{name: "unreachable",
 			down:   true,
 			status: nil, outcome: "not sent", failure: "connection_failed", text: "cannot connect to ",
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			service, tel := newService(t), newTelemetry()
 			client := newClient(t, service, tel.observe())
 			id := applicationID(t, service.AddApplication(lendingtest.Application{}).ID)
@@ -230,17 +235,20 @@ func TestFailures(t *testing.T) {
 // TestEndOfContext ends the call while the service works on it: the attempt is told
 // although the context has ended.
 func TestEndOfContext(t *testing.T) {
-	for failure, ended := range map[string]func(context.Context, <-chan struct{}) (context.Context, context.CancelFunc){
-		"canceled": func(ctx context.Context, reached <-chan struct{}) (context.Context, context.CancelFunc) {
+	for _, test := range []struct {
+		failure string
+		ended   func(context.Context, <-chan struct{}) (context.Context, context.CancelFunc)
+	}{
+		{"canceled", func(ctx context.Context, reached <-chan struct{}) (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancel(ctx)
 			go func() { <-reached; cancel() }()
 			return ctx, cancel
-		},
-		"timeout": func(ctx context.Context, _ <-chan struct{}) (context.Context, context.CancelFunc) {
+		}},
+		{"timeout", func(ctx context.Context, _ <-chan struct{}) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(ctx, 200*time.Millisecond)
-		},
+		}},
 	} {
-		t.Run(failure, func(t *testing.T) {
+		t.Run(test.failure, func(t *testing.T) {
 			service, tel := newService(t), newTelemetry()
 			client := newClient(t, service, tel.observe())
 			id := applicationID(t, service.AddApplication(lendingtest.Application{}).ID)
@@ -248,7 +256,7 @@ func TestEndOfContext(t *testing.T) {
 			service.Fail("GET "+process, lendingtest.Fault{Reached: func() { close(reached) },
 				Until: make(chan struct{})})
 
-			ctx, cancel := ended(t.Context(), reached)
+			ctx, cancel := test.ended(t.Context(), reached)
 			defer cancel()
 			_, err := client.Applications.Process(ctx, id)
 			require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
@@ -256,7 +264,7 @@ func TestEndOfContext(t *testing.T) {
 			span := tel.span(t)
 			got := values(span.Attributes)
 			assert.Equal(t, "GET "+process, span.Name)
-			assert.Equal(t, failure, got["error.type"])
+			assert.Equal(t, test.failure, got["error.type"])
 			assert.Equal(t, "unknown", got["lending.outcome"])
 			assert.Equal(t, "mutation", got["lending.effect"], "a GET that changes state")
 			_, points := tel.measured(t)
@@ -270,38 +278,44 @@ func TestEndOfContext(t *testing.T) {
 // the transport does it.
 func TestErrorTypes(t *testing.T) {
 	dial := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
-	for want, errs := range map[string][]error{
-		"host_not_found": {
+	for _, test := range []struct {
+		want string
+		errs []error
+	}{
+		{"host_not_found", []error{
 			dial(&net.DNSError{Err: "no such host", Name: "lending.example", IsNotFound: true}),
 			dial(&net.DNSError{Err: "i/o timeout", Name: "lending.example", IsTimeout: true}),
-		},
-		"certificate_invalid": {
+		}},
+		{"certificate_invalid", []error{
 			&tls.CertificateVerificationError{Err: errors.New("expired")}, x509.UnknownAuthorityError{},
 			x509.HostnameError{},
-		},
-		"timeout": {os.ErrDeadlineExceeded, context.DeadlineExceeded, dial(os.ErrDeadlineExceeded),
-			dial(&net.DNSError{UnwrapErr: context.DeadlineExceeded})},
-		"canceled":          {context.Canceled, dial(context.Canceled)},
-		"connection_failed": {dial(syscall.ECONNREFUSED), dial(syscall.ECONNRESET)},
-		"connection_reset": {&net.OpError{Op: "read", Err: syscall.ECONNRESET},
-			&net.OpError{Op: "write", Err: syscall.EPIPE}},
-		"connection_closed": {io.EOF, io.ErrUnexpectedEOF},
-		"answer_too_large":  {lending.ErrTooLarge},
-		"_OTHER": {errors.New("malformed HTTP status code"),
-			&net.OpError{Op: "read", Err: errors.New("other")}},
+		}},
+		{"timeout", []error{os.ErrDeadlineExceeded, context.DeadlineExceeded, dial(os.ErrDeadlineExceeded),
+			dial(&net.DNSError{UnwrapErr: context.DeadlineExceeded})}},
+		{"canceled", []error{context.Canceled, dial(context.Canceled)}},
+		{"connection_failed", []error{dial(syscall.ECONNREFUSED), dial(syscall.ECONNRESET)}},
+		{"connection_reset", []error{&net.OpError{Op: "read", Err: syscall.ECONNRESET},
+			&net.OpError{Op: "write", Err: syscall.EPIPE}}},
+		{"connection_closed", []error{io.EOF, io.ErrUnexpectedEOF}},
+		{"answer_too_large", []error{lending.ErrTooLarge}},
+		{"_OTHER", []error{errors.New("malformed HTTP status code"),
+			&net.OpError{Op: "read", Err: errors.New("other")}}},
 	} {
-		for _, err := range errs {
-			tel := newTelemetry()
-			transport := roundTripper(func(*http.Request) (*http.Response, error) {
-				return nil,
-					fmt.Errorf("wrapped: %w", err)
-			})
-			client, newErr := lending.New("https://lending.example", lending.WithTokenSource(lending.StaticToken("t")),
-				lending.WithHTTPClient(&http.Client{Transport: transport}), tel.observe())
-			require.NoError(t, newErr)
-			require.Error(t, client.Applications.Cancel(t.Context(), lending.ApplicationID{1}))
-			assert.Equal(t, want, values(tel.span(t).Attributes)["error.type"], "%v", err)
-		}
+		t.Run(test.want, func(t *testing.T) {
+			for _, err := range test.errs {
+				tel := newTelemetry()
+				transport := roundTripper(func(*http.Request) (*http.Response, error) {
+					return nil,
+						fmt.Errorf("wrapped: %w", err)
+				})
+				client, newErr := lending.New("https://lending.example",
+					lending.WithTokenSource(lending.StaticToken("t")),
+					lending.WithHTTPClient(&http.Client{Transport: transport}), tel.observe())
+				require.NoError(t, newErr)
+				require.Error(t, client.Applications.Cancel(t.Context(), lending.ApplicationID{1}))
+				assert.Equal(t, test.want, values(tel.span(t).Attributes)["error.type"], "%v", err)
+			}
+		})
 	}
 }
 
@@ -345,34 +359,44 @@ func TestSignIn(t *testing.T) {
 	require.Len(t, spans, 3)
 	for i, name := range []string{"POST /api/Authenication/login", "POST /api/Authenication/validate-two-factor",
 		"GET " + getLoan} {
-		assert.Equal(t, name, spans[i].Name)
-		assert.Equal(t, i == 2, spans[i].Parent.Equal(parent.SpanContext()), name)
-		assert.Equal(t, i != 2, !spans[i].Parent.IsValid(), name)
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, name, spans[i].Name)
+			assert.Equal(t, i == 2, spans[i].Parent.Equal(parent.SpanContext()), name)
+			assert.Equal(t, i != 2, !spans[i].Parent.IsValid(), name)
+		})
 	}
 }
 
 func TestWithBaseURL(t *testing.T) {
-	for baseURL, want := range map[string]map[string]any{
-		"https://lending.example":                  {"server.address": "lending.example", "server.port": int64(443)},
-		"https://lending.example/tenant-secret":    {"server.address": "lending.example", "server.port": int64(443)},
-		"http://localhost":                         {"server.address": "localhost", "server.port": int64(80)},
-		"http://[::1]:8080":                        {"server.address": "::1", "server.port": int64(8080)},
-		"https://name:secret@lending.example:8443": {"server.address": "lending.example", "server.port": int64(8443)},
-		"other://lending.example":                  {"server.address": "lending.example"},
-		"https://lending.example:99999":            {"server.address": "lending.example"},
-		"lending.example":                          {},
-		"https://secret\x7f":                       {},
-		"":                                         {},
+	for _, test := range []struct {
+		baseURL string
+		want    map[string]any
+	}{
+		{"https://lending.example", map[string]any{"server.address": "lending.example", "server.port": int64(443)}},
+		{"https://lending.example/tenant-secret", map[string]any{"server.address": "lending.example",
+			"server.port": int64(443)}},
+		{"http://localhost", map[string]any{"server.address": "localhost", "server.port": int64(80)}},
+		{"http://[::1]:8080", map[string]any{"server.address": "::1", "server.port": int64(8080)}},
+		{"https://name:secret@lending.example:8443", map[string]any{"server.address": "lending.example",
+			"server.port": int64(8443)}},
+		{"other://lending.example", map[string]any{"server.address": "lending.example"}},
+		{"https://lending.example:99999", map[string]any{"server.address": "lending.example"}},
+		{"lending.example", map[string]any{}},
+		{"https://secret\x7f", map[string]any{}},
+		{"", map[string]any{}},
 	} {
-		tel := newTelemetry()
-		lendingotel.Observer(lendingotel.WithTracerProvider(tel.tracers), lendingotel.WithBaseURL(baseURL))(t.Context(),
-			lending.Attempt{})
-		got := values(tel.span(t).Attributes)
-		for _, always := range []string{"http.request.method", "url.template", "lending.effect", "lending.outcome",
-			"error.type"} {
-			delete(got, always)
-		}
-		assert.Equal(t, want, got, "%q", baseURL)
+		t.Run(test.baseURL, func(t *testing.T) {
+			tel := newTelemetry()
+			lendingotel.Observer(lendingotel.WithTracerProvider(tel.tracers),
+				lendingotel.WithBaseURL(test.baseURL))(t.Context(),
+				lending.Attempt{})
+			got := values(tel.span(t).Attributes)
+			for _, always := range []string{"http.request.method", "url.template", "lending.effect", "lending.outcome",
+				"error.type"} {
+				delete(got, always)
+			}
+			assert.Equal(t, test.want, got, "%q", test.baseURL)
+		})
 	}
 }
 

@@ -19,10 +19,13 @@ func BenchmarkIdempotency(b *testing.B) {
 			require.NoError(b, lendingpostgres.Migrate(b.Context(), pool, nil))
 			_, err := pool.Exec(b.Context(), "CREATE TABLE floor (key text PRIMARY KEY, data bytea NOT NULL)")
 			require.NoError(b, err)
-			idempotencytest.Benchmark(b, must(lendingpostgres.NewIdempotencyStore(pool, "bench", nil)), func(key string, data []byte) error {
-				_, err := pool.Exec(b.Context(), "INSERT INTO floor VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET data = excluded.data", key, data)
-				return err
-			})
+			idempotencytest.Benchmark(b, must(lendingpostgres.NewIdempotencyStore(pool, "bench", nil)),
+				func(key string, data []byte) error {
+					_, err := pool.Exec(b.Context(),
+						"INSERT INTO floor VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET data = excluded.data", key,
+						data)
+					return err
+				})
 		})
 	}
 }

@@ -117,17 +117,19 @@ func ExampleNewDeduper() {
 		fmt.Println(err)
 		return
 	}
-	const secret, delivery = "whs_0123456789abcdef0123456789abcdef", `{"webhookEvent":"WB_Loan_Opened","data":{"loanId":"11111111-2222-3333-4444-555555555555"}}`
+	const secret, delivery = "whs_0123456789abcdef0123456789abcdef",
+		`{"webhookEvent":"WB_Loan_Opened","data":{"loanId":"11111111-2222-3333-4444-555555555555"}}`
 	for range 2 { // replicas
 		deduper, err := lendingpostgres.NewDeduper(pool, "lending", nil)
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		receiver, err := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), webhook.Once(deduper, func(_ context.Context, event *webhook.Event) error {
-			fmt.Println("acted on", event.Name)
-			return nil
-		}), nil)
+		receiver, err := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)),
+			webhook.Once(deduper, func(_ context.Context, event *webhook.Event) error {
+				fmt.Println("acted on", event.Name)
+				return nil
+			}), nil)
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -221,8 +223,10 @@ func ExampleOutbox_Add_databaseSQL() {
 		fmt.Println(err)
 		return
 	}
-	defer tx.Rollback()                                                                              // does nothing after Commit
-	if _, err := tx.ExecContext(ctx, "CREATE TABLE orders AS SELECT $1::int AS n", 42); err != nil { // in its place: INSERT INTO orders
+	// does nothing after Commit
+	defer tx.Rollback()
+	// in its place: INSERT INTO orders
+	if _, err := tx.ExecContext(ctx, "CREATE TABLE orders AS SELECT $1::int AS n", 42); err != nil {
 		fmt.Println(err)
 		return
 	}

@@ -40,7 +40,9 @@ type stores struct {
 }
 
 func storesOf(pool *pgxpool.Pool) stores {
-	return stores{must(lendingpostgres.NewTokenStore(pool, "test", nil)), must(lendingpostgres.NewDeduper(pool, "test", nil)), must(lendingpostgres.NewIdempotencyStore(pool, "test", nil))}
+	return stores{must(lendingpostgres.NewTokenStore(pool, "test", nil)),
+		must(lendingpostgres.NewDeduper(pool, "test", nil)),
+		must(lendingpostgres.NewIdempotencyStore(pool, "test", nil))}
 }
 
 // each does what changes something, once, and holds that it was done, once.
@@ -89,9 +91,10 @@ func (s stores) each(t *testing.T, n int, before func()) {
 func TestConnectionsBreak(t *testing.T) {
 	url := database(t)
 	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
-	for name, change := range map[string]func(*pgxpool.Config){"prepared statements": func(*pgxpool.Config) {}, "exec": func(c *pgxpool.Config) {
-		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
-	}} {
+	for name, change := range map[string]func(*pgxpool.Config){"prepared statements": func(*pgxpool.Config) {},
+		"exec": func(c *pgxpool.Config) {
+			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+		}} {
 		t.Run(name, func(t *testing.T) {
 			proxy := newProxy(t, url)
 			s := storesOf(connect(t, proxy.url, change))
@@ -116,7 +119,8 @@ func TestConnectionsBreakAllTheTime(t *testing.T) {
 	pool := connect(t, url)
 	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
 	direct, proxy := storesOf(pool), newProxy(t, url)
-	broken := storesOf(connect(t, proxy.url, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec }))
+	broken := storesOf(connect(t, proxy.url,
+		func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec }))
 	for _, arrives := range []bool{false, true} {
 		proxy.requests.Store(map[bool]int32{false: math.MaxInt32, true: 0}[arrives])
 		proxy.answers.Store(math.MaxInt32)
@@ -158,7 +162,8 @@ func TestWhatIsTriedAgain(t *testing.T) {
 		"40001": true, "40P01": true, "53300": true, "57P01": true, "57P03": true, "08006": true, "25006": true,
 		"57014": false, "23514": false, "42501": false, "22001": false, "XX000": false,
 	} {
-		_, err := pool.Exec(t.Context(), "ALTER SEQUENCE tries RESTART; UPDATE refusal SET times = 2, state = '"+state+"'")
+		_, err := pool.Exec(t.Context(), "ALTER SEQUENCE tries RESTART; UPDATE refusal SET times = 2, state = '"+state+
+			"'")
 		require.NoError(t, err)
 		err = entries.Save(t.Context(), sent("key "+state, ""))
 		if again {
@@ -192,7 +197,8 @@ func TestReadOnlyServer(t *testing.T) {
 		_, err := pool.Exec(t.Context(), "SET default_transaction_read_only = on")
 		require.NoError(t, err)
 	})
-	_, err := pool.Exec(t.Context(), "SET default_transaction_read_only = off; ALTER DATABASE \""+pool.Config().ConnConfig.Database+"\" SET default_transaction_read_only = on")
+	_, err := pool.Exec(t.Context(), "SET default_transaction_read_only = off; ALTER DATABASE \""+
+		pool.Config().ConnConfig.Database+"\" SET default_transaction_read_only = on")
 	require.NoError(t, err)
 	pool.Reset()
 	var failed *pgconn.PgError
@@ -217,8 +223,12 @@ func TestCallsReturnWhileTheTablesAreLocked(t *testing.T) {
 			"Save":    func(ctx context.Context) error { return s.idempotency.Save(ctx, sent("key", "")) },
 			"Load":    func(ctx context.Context) error { _, err := s.idempotency.Load(ctx, "key"); return err },
 			"Pending": func(ctx context.Context) error { _, err := s.idempotency.Outbox().Pending(ctx, 1); return err },
-			"Acquire": func(ctx context.Context) error { _, err := s.token.Acquire(ctx, "owner", time.Minute); return err },
-			"Claim":   func(ctx context.Context) error { _, err := s.deduper.Claim(ctx, "key"); return err },
+			"Acquire": func(ctx context.Context) error {
+				_,
+					err := s.token.Acquire(ctx, "owner", time.Minute)
+				return err
+			},
+			"Claim": func(ctx context.Context) error { _, err := s.deduper.Claim(ctx, "key"); return err },
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			require.Error(t, call(ctx), name)
@@ -285,7 +295,11 @@ func TestIdempotencyUnderKill(t *testing.T) {
 	for n := range kills {
 		for range cuts {
 			counters.more(t, 50)
-			require.NoError(t, cluster.Do("postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"))
+			require.NoError(t,
+				cluster.Do("postgres",
+					"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND "+
+						"backend_type = "+
+						"'client backend'"))
 		}
 		if n%2 == 0 {
 			cluster.Kill()
@@ -295,7 +309,8 @@ func TestIdempotencyUnderKill(t *testing.T) {
 		require.NoError(t, cluster.Start())
 	}
 	counters.end(t, url)
-	t.Logf("%d Saves of %d entries, the server ended %d times, its connections %d times", counters.total.Load(), len(counters.saved), kills, kills*cuts)
+	t.Logf("%d Saves of %d entries, the server ended %d times, its connections %d times", counters.total.Load(),
+		len(counters.saved), kills, kills*cuts)
 }
 
 // A failover to a standby that replicates synchronously: what Save had returned for is there,
@@ -308,7 +323,8 @@ func TestFailover(t *testing.T) {
 	defer standby.Close()
 	require.NoError(t, primary.Do("postgres", "ALTER SYSTEM SET synchronous_standby_names = '*'"))
 	require.NoError(t, primary.Do("postgres", "SELECT pg_reload_conf()"))
-	both := "host=" + standby.Folder() + "," + primary.Folder() + " user=postgres dbname=postgres target_session_attrs=read-write"
+	both := "host=" + standby.Folder() + "," + primary.Folder() +
+		" user=postgres dbname=postgres target_session_attrs=read-write"
 	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, both), nil))
 	counters := count(t, 4, both)
 	counters.more(t, 200)

@@ -31,7 +31,8 @@ func benchPool(b *testing.B) *pgxpool.Pool {
 	cluster := pgtest.Run(b, "fsync=on", "max_connections=200", "shared_buffers=256MB")
 	pool := connect(b, databaseIn(b, cluster), func(c *pgxpool.Config) { c.MaxConns = 70 })
 	require.NoError(b, lendingpostgres.Migrate(b.Context(), pool, nil))
-	_, err := pool.Exec(b.Context(), `CREATE TABLE floor (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body bytea NOT NULL);
+	_, err := pool.Exec(b.Context(),
+		`CREATE TABLE floor (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body bytea NOT NULL);
 		CREATE TABLE effects (n bigint GENERATED ALWAYS AS IDENTITY, body bytea NOT NULL)`)
 	require.NoError(b, err)
 	return pool
@@ -81,7 +82,10 @@ var numbers atomic.Int64
 
 // numbered returns a delivery of usual size, of which no two are equal.
 func numbered() []byte {
-	return fmt.Appendf(nil, `{"id":"3fa85f64-5717-4562-b3fc-2c963f66afa6","webhookEvent":"WB_Application_Status_Changed","data":{"applicationId":"11111111-2222-3333-4444-%012d","status":"Under review","partner":"%0100d"},"creationTimeUtc":"2024-01-02T03:04:05.1234567Z"}`, numbers.Add(1), 0)
+	return fmt.Appendf(nil,
+		`{"id":"3fa85f64-5717-4562-b3fc-2c963f66afa6","webhookEvent":"WB_Application_Status_Changed",`+
+			`"data":{"applicationId":"11111111-2222-3333-4444-%012d","status":"Under review","partner":"%0100d"},`+
+			`"creationTimeUtc":"2024-01-02T03:04:05.1234567Z"}`, numbers.Add(1), 0)
 }
 
 // receive starts a receiver and returns what delivers n events to it.
@@ -209,7 +213,11 @@ func BenchmarkDrain(b *testing.B) {
 		inbox := inboxOf(pool, nil)
 		report(b, inTurns(b, func() {
 			drained(func(ctx context.Context, done func()) {
-				inbox.WorkTx(ctx, func(ctx context.Context, tx pgx.Tx, event *webhook.Event) error { return act(ctx, tx, event.Body()) },
+				inbox.WorkTx(ctx,
+					func(ctx context.Context, tx pgx.Tx, event *webhook.Event) error {
+						return act(ctx, tx,
+							event.Body())
+					},
 					&webhook.WorkOptions{Concurrency: workers, Observe: func(webhook.Result) { done() }})
 			})
 		}, func() {
@@ -217,7 +225,9 @@ func BenchmarkDrain(b *testing.B) {
 				return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 					var id int64
 					var body []byte
-					if err := tx.QueryRow(ctx, "SELECT id, body FROM floor ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED").Scan(&id, &body); err != nil {
+					if err := tx.QueryRow(ctx, "SELECT id, body FROM floor ORDER BY id LIMIT 1 FOR UPDATE SKIP "+
+						"LOCKED").Scan(&id,
+						&body); err != nil {
 						return err
 					}
 					if err := act(ctx, tx, body); err != nil {
@@ -231,7 +241,8 @@ func BenchmarkDrain(b *testing.B) {
 	})
 	b.Run("Work", func(b *testing.B) {
 		pool := benchPool(b)
-		_, err := pool.Exec(b.Context(), "ALTER TABLE floor ADD taken timestamptz; CREATE INDEX ON floor (id) WHERE taken IS NULL")
+		_, err := pool.Exec(b.Context(),
+			"ALTER TABLE floor ADD taken timestamptz; CREATE INDEX ON floor (id) WHERE taken IS NULL")
 		require.NoError(b, err)
 		fill(b, pool, "test", (b.N+1)*(turn+workers))
 		inbox := inboxOf(pool, nil)
@@ -245,7 +256,8 @@ func BenchmarkDrain(b *testing.B) {
 				var id int64
 				var body []byte
 				if err := pool.QueryRow(ctx, `UPDATE floor SET taken = clock_timestamp() WHERE id = (
-					SELECT id FROM floor WHERE taken IS NULL ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id, body`).Scan(&id, &body); err != nil {
+					SELECT id FROM floor WHERE taken IS NULL ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id, body`).Scan(&id,
+					&body); err != nil {
 					return err
 				}
 				_, err := pool.Exec(ctx, "DELETE FROM floor WHERE id = $1", id)

@@ -29,7 +29,8 @@ func TestWorkTxLeavesNoSetting(t *testing.T) {
 		{"SET", "SET search_path = evil, public", false, "SHOW search_path"},
 		{"SET of a setting of the connection string", "SET TimeZone = 'Asia/Tokyo'", false, "SHOW TimeZone"},
 		{"SET of a setting of AfterConnect", "SET statement_timeout = '1s'", false, "SHOW statement_timeout"},
-		{"set_config", "SELECT set_config('app.tenant', '7', false)", false, "SELECT coalesce(current_setting('app.tenant', true), '')"},
+		{"set_config", "SELECT set_config('app.tenant', '7', false)", false,
+			"SELECT coalesce(current_setting('app.tenant', true), '')"},
 		{"SET ROLE", "SET ROLE pg_monitor", false, "SELECT current_user"},
 		{"SET SESSION AUTHORIZATION", "SET SESSION AUTHORIZATION pg_monitor", false, "SELECT session_user"},
 		{"SET and COMMIT before a failure", "SET search_path = evil, public; COMMIT", true, "SHOW search_path"},
@@ -51,7 +52,8 @@ func TestWorkTxLeavesNoSetting(t *testing.T) {
 			})
 			session := func() (value, name string, pid int) {
 				require.NoError(t, pool.QueryRow(t.Context(), tt.afterward).Scan(&value))
-				require.NoError(t, pool.QueryRow(t.Context(), "SELECT current_setting('application_name'), pg_backend_pid()").
+				require.NoError(t, pool.QueryRow(t.Context(),
+					"SELECT current_setting('application_name'), pg_backend_pid()").
 					Scan(&name, &pid))
 				return value, name, pid
 			}

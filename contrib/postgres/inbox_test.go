@@ -154,11 +154,15 @@ func TestInboxForgets(t *testing.T) {
 	require.ErrorIs(t, inbox.Put(t.Context(), event("a")), webhook.ErrDuplicate)
 
 	_, err = pool.Exec(t.Context(), `INSERT INTO lending_inbox_seen SELECT name, n::text::bytea, now() - age
-		FROM generate_series(1, 2500) n, (VALUES ('test', interval '61 min'), ('test ', interval '61 min'), ('test', interval '59 min')) AS old (name, age)
+		FROM generate_series(1, 2500) n, (VALUES ('test', interval '61 min'),
+			('test ', interval '61 min'), ('test', interval '59 min')) AS old (name, age)
 		ON CONFLICT DO NOTHING`)
 	require.NoError(t, err)
 	left := func(name string) (n int) {
-		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM lending_inbox_seen WHERE name = $1 AND at < now() - interval '1 hour'", name).Scan(&n))
+		require.NoError(t,
+			pool.QueryRow(t.Context(),
+				"SELECT count(*) FROM lending_inbox_seen WHERE name = $1 AND at < now() - interval '1 hour'",
+				name).Scan(&n))
 		return n
 	}
 	require.GreaterOrEqual(t, left("test"), 2500)
@@ -194,14 +198,18 @@ func TestInboxGivesSuspectsAlone(t *testing.T) {
 		claim   any
 		unended int
 	}{{"before", nil, 0}, {"a", 1, 1}, {"b", 2, 2}, {"after", nil, 0}} {
-		_, err := pool.Exec(t.Context(), "INSERT INTO lending_inbox (name, due, claim, until, unended, body) VALUES ('test', now() - interval '1 min' + $1 * interval '1 s', $2, now(), $3, $4)",
+		_, err := pool.Exec(t.Context(),
+			"INSERT INTO lending_inbox (name, due, claim, until, unended, body) VALUES ('test', now() - interval '1 "+
+				"min' + "+
+				"$1 * interval '1 s', $2, now(), $3, $4)",
 			i, e.claim, e.unended, event(e.name).Body())
 		require.NoError(t, err)
 	}
 	before := takeEvent(t, inbox, "before")
 	asked := tracer.statements.Load()
 	takeEvent(t, inbox, "") // neither a suspect, nor what comes after it
-	require.LessOrEqual(t, tracer.statements.Load()-asked, int32(4), "it does not ask while it waits for the end of the other")
+	require.LessOrEqual(t, tracer.statements.Load()-asked, int32(4),
+		"it does not ask while it waits for the end of the other")
 	require.NoError(t, inbox.Done(t.Context(), before))
 	a := takeEvent(t, inbox, "a")
 	require.Zero(t, a.Crashes)
@@ -262,7 +270,8 @@ func TestInboxIdles(t *testing.T) {
 						return errors.New("again")
 					}
 					return nil
-				}, &webhook.WorkOptions{Concurrency: 4, Backoff: func(int) time.Duration { return 150 * time.Millisecond }})
+				}, &webhook.WorkOptions{Concurrency: 4,
+					Backoff: func(int) time.Duration { return 150 * time.Millisecond }})
 			})
 			tracer.idle(t, tt.idle)
 			require.NoError(t, inbox.Put(t.Context(), event("a")))
@@ -314,7 +323,9 @@ func TestInboxListensAgain(t *testing.T) {
 	for n := range 3 {
 		var pid int
 		require.Eventually(t, func() bool {
-			return pool.QueryRow(t.Context(), "SELECT pid FROM pg_stat_activity WHERE application_name = 'listens' AND query LIKE 'LISTEN%' AND state = 'idle'").Scan(&pid) == nil
+			return pool.QueryRow(t.Context(),
+				"SELECT pid FROM pg_stat_activity WHERE application_name = 'listens' AND query LIKE 'LISTEN%' "+
+					"AND state = 'idle'").Scan(&pid) == nil
 		}, time.Minute, 10*time.Millisecond)
 		got := make(chan error)
 		go func() {
@@ -323,7 +334,8 @@ func TestInboxListensAgain(t *testing.T) {
 		}()
 		_, err := pool.Exec(t.Context(), "SELECT pg_terminate_backend($1)", pid)
 		require.NoError(t, err)
-		_, err = pool.Exec(t.Context(), "INSERT INTO lending_inbox (name, due, body) VALUES ('test', now(), $1)", event(lending.EventName(fmt.Sprint(n))).Body())
+		_, err = pool.Exec(t.Context(), "INSERT INTO lending_inbox (name, due, body) VALUES ('test', now(), $1)",
+			event(lending.EventName(fmt.Sprint(n))).Body())
 		require.NoError(t, err)
 		select {
 		case err := <-got:
@@ -369,7 +381,8 @@ func TestInboxOutlivesATracerThatPanics(t *testing.T) {
 			}
 		}})
 	}()
-	require.Eventually(t, func() bool { return tracer.times.Load() <= 0 && failed.Load() >= 3 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return tracer.times.Load() <= 0 && failed.Load() >= 3 }, time.Minute,
+		10*time.Millisecond)
 	require.NoError(t, inbox.Put(t.Context(), event("a")))
 	<-acted
 	cancel()
@@ -381,7 +394,8 @@ func TestInboxFindsWhatItHasTaken(t *testing.T) {
 	url := database(t)
 	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
 	proxy := newProxy(t, url)
-	inbox := inboxOf(connect(t, proxy.url, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec }), nil)
+	inbox := inboxOf(connect(t, proxy.url,
+		func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec }), nil)
 	for name, lose := range map[lending.EventName]*atomic.Int32{"request": &proxy.requests, "answer": &proxy.answers} {
 		lose.Store(1)
 		if err := inbox.Put(t.Context(), event(name)); name == "answer" {
@@ -422,7 +436,8 @@ func TestInboxOnAReadOnlyServer(t *testing.T) {
 	entry := takeEvent(t, inbox, "a")
 	readOnly()
 	require.NoError(t, inbox.DeadLetter(t.Context(), entry))
-	_, err := pool.Exec(t.Context(), "ALTER DATABASE \""+pool.Config().ConnConfig.Database+"\" SET default_transaction_read_only = on")
+	_, err := pool.Exec(t.Context(), "ALTER DATABASE \""+pool.Config().ConnConfig.Database+
+		"\" SET default_transaction_read_only = on")
 	require.NoError(t, err)
 	pool.Reset()
 	var failed *pgconn.PgError
@@ -507,7 +522,10 @@ func TestListenHearsNothing(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); inbox.Listen(ctx, deaf) }()
 	require.Eventually(t, func() (listens bool) {
-		err := pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = $1 AND query LIKE 'LISTEN%' AND state = 'idle')", deaf.Database).Scan(&listens)
+		err := pool.QueryRow(t.Context(),
+			"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = $1 AND query LIKE 'LISTEN%' AND state = "+
+				"'idle')",
+			deaf.Database).Scan(&listens)
 		return err == nil && listens
 	}, time.Minute, time.Millisecond)
 	takeEvent(t, inbox, "")

@@ -166,7 +166,8 @@ func TestWorkTx(t *testing.T) {
 				return test.act(w, tx, call)
 			})
 			var effects int
-			require.NoError(t, w.pool.QueryRow(t.Context(), "SELECT count(*) FROM effects WHERE key = $1", e.Key()).Scan(&effects))
+			require.NoError(t,
+				w.pool.QueryRow(t.Context(), "SELECT count(*) FROM effects WHERE key = $1", e.Key()).Scan(&effects))
 			assert.Equal(t, 1, effects)
 			assert.Equal(t, test.calls, w.calls.Load(), "calls")
 			assert.Equal(t, webhook.InboxCounts{}, counts(t, w.inbox))
@@ -215,7 +216,8 @@ func withTraps(t *testing.T) (url string) {
 				PERFORM 1 / new.n;
 				RETURN new;
 			END $$;
-		CREATE CONSTRAINT TRIGGER slowly AFTER INSERT ON slow DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slowly()`)
+		CREATE CONSTRAINT TRIGGER slowly AFTER INSERT ON slow DEFERRABLE INITIALLY DEFERRED
+		FOR EACH ROW EXECUTE FUNCTION slowly()`)
 	require.NoError(t, err)
 	return url
 }
@@ -225,7 +227,9 @@ func (w *txTest) cutInCommit(tx pgx.Tx) {
 	pid, conn := tx.Conn().PgConn().PID(), tx.Conn().PgConn().Conn()
 	go func() {
 		for sleeps := false; !sleeps && w.t.Context().Err() == nil; {
-			_ = w.pool.QueryRow(w.t.Context(), "SELECT coalesce(wait_event = 'PgSleep', false) FROM pg_stat_activity WHERE pid = $1", pid).Scan(&sleeps)
+			_ = w.pool.QueryRow(w.t.Context(),
+				"SELECT coalesce(wait_event = 'PgSleep', false) FROM pg_stat_activity WHERE pid = $1",
+				pid).Scan(&sleeps)
 		}
 		_ = conn.Close()
 	}()
@@ -241,7 +245,8 @@ func (w *txTest) work(t *testing.T, handle lendingpostgres.TxFunc) (reports []er
 		Concurrency: 1, MaxTries: 5, Backoff: func(int) time.Duration { return time.Millisecond },
 		Observe: func(h webhook.Result) {
 			reports = append(reports, h.Err)
-			if h.DeadLettered || h.Err == nil || errors.Is(h.Err, webhook.ErrDuplicate) || errors.Is(h.Err, webhook.ErrNotRecorded) {
+			if h.DeadLettered || h.Err == nil || errors.Is(h.Err, webhook.ErrDuplicate) ||
+				errors.Is(h.Err, webhook.ErrNotRecorded) {
 				cancel()
 			}
 		},
@@ -266,15 +271,19 @@ func TestWorkTxWithoutItsClaim(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, tx.Conn().Close(ctx))
 		return errors.New("the connection is cut")
-	}, &webhook.WorkOptions{Concurrency: 1, Backoff: func(int) time.Duration { return 0 }, Observe: func(h webhook.Result) {
-		reports = append(reports, h.Err)
-		cancel()
-	}})
+	},
+		&webhook.WorkOptions{Concurrency: 1, Backoff: func(int) time.Duration { return 0 },
+			Observe: func(h webhook.Result) {
+				reports = append(reports, h.Err)
+				cancel()
+			}})
 	require.Len(t, reports, 1)
 	require.ErrorIs(t, reports[0], webhook.ErrClaimed)
 	require.Equal(t, webhook.InboxCounts{Running: 1}, counts(t, w.inbox), "it is as the other has it")
 	var failed, effects int
-	require.NoError(t, w.pool.QueryRow(t.Context(), "SELECT failed, (SELECT count(*) FROM effects) FROM lending_inbox WHERE claim = 1").Scan(&failed, &effects))
+	require.NoError(t,
+		w.pool.QueryRow(t.Context(),
+			"SELECT failed, (SELECT count(*) FROM effects) FROM lending_inbox WHERE claim = 1").Scan(&failed, &effects))
 	require.Zero(t, failed)
 	require.Zero(t, effects)
 }

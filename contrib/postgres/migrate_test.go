@@ -17,7 +17,8 @@ import (
 func tables(t *testing.T, pool *pgxpool.Pool) string {
 	t.Helper()
 	var names string
-	require.NoError(t, pool.QueryRow(t.Context(), `SELECT coalesce(string_agg(schemaname || '.' || tablename, ' ' ORDER BY tablename), '')
+	require.NoError(t,
+		pool.QueryRow(t.Context(), `SELECT coalesce(string_agg(schemaname || '.' || tablename, ' ' ORDER BY tablename), '')
 		FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')`).Scan(&names))
 	return names
 }
@@ -40,7 +41,8 @@ func TestMigrateOnce(t *testing.T) {
 		assert.Equal(t, before, tables(t, pool))
 		in.Prefix = "beside_"
 		require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, &in))
-		assert.Len(t, strings.Fields(strings.ReplaceAll(tables(t, pool), " .", ".")), 2*len(strings.Fields(strings.ReplaceAll(before, " .", "."))))
+		assert.Len(t, strings.Fields(strings.ReplaceAll(tables(t, pool), " .", ".")),
+			2*len(strings.Fields(strings.ReplaceAll(before, " .", "."))))
 	}
 }
 
@@ -49,7 +51,8 @@ func TestMigrateIsolation(t *testing.T) {
 	for _, level := range []string{"serializable", "repeatable read"} {
 		url := database(t)
 		admin := connect(t, url)
-		_, err := admin.Exec(t.Context(), "ALTER DATABASE \""+admin.Config().ConnConfig.Database+"\" SET default_transaction_isolation = '"+level+"'")
+		_, err := admin.Exec(t.Context(), "ALTER DATABASE \""+admin.Config().ConnConfig.Database+
+			"\" SET default_transaction_isolation = '"+level+"'")
 		require.NoError(t, err)
 		var starting sync.WaitGroup
 		for range 8 {
@@ -77,7 +80,8 @@ func TestMigrateAllOrNothing(t *testing.T) {
 	pool := connect(t, database(t))
 	_, err := pool.Exec(t.Context(), "CREATE TABLE lending_idempotency ()")
 	require.NoError(t, err)
-	require.ErrorContains(t, lendingpostgres.Migrate(t.Context(), pool, nil), "migration 1, token deduper and idempotency")
+	require.ErrorContains(t, lendingpostgres.Migrate(t.Context(), pool, nil),
+		"migration 1, token deduper and idempotency")
 	assert.Equal(t, "public.lending_idempotency", tables(t, pool))
 }
 
@@ -90,7 +94,8 @@ func TestNamesThatCannotBe(t *testing.T) {
 		t.Run(fmt.Sprintf("%q %q", in.Schema, in.Prefix), func(t *testing.T) {
 			_, migrations := lendingpostgres.Migrations(in)
 			_, tokens := lendingpostgres.NewTokenStore(pool, "test", in)
-			_, entries := lendingpostgres.NewIdempotencyStore(pool, "test", &lendingpostgres.IdempotencyStoreOptions{Tables: *in})
+			_, entries := lendingpostgres.NewIdempotencyStore(pool, "test",
+				&lendingpostgres.IdempotencyStoreOptions{Tables: *in})
 			_, inbox := lendingpostgres.NewInbox(pool, "test", &lendingpostgres.InboxOptions{Tables: *in})
 			_, deduper := lendingpostgres.NewDeduper(pool, "test", &lendingpostgres.DeduperOptions{Tables: *in})
 			migrate := lendingpostgres.Migrate(t.Context(), pool, in)

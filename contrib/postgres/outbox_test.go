@@ -30,7 +30,8 @@ func newcomer() lending.UserRequest {
 }
 
 // replica returns a client of a service, with a log in store.
-func replica(tb testing.TB, service *lendingtest.Server, entries store.Store, opts *idempotency.Options) *lending.Client {
+func replica(tb testing.TB, service *lendingtest.Server, entries store.Store,
+	opts *idempotency.Options) *lending.Client {
 	tb.Helper()
 	log, err := idempotency.NewLog(entries, opts)
 	require.NoError(tb, err)
@@ -62,11 +63,13 @@ func TestOrderAndItsFirstCommand(t *testing.T) {
 		pool := migrated(t)
 		_, err := pool.Exec(t.Context(), "CREATE TABLE orders (n int PRIMARY KEY)")
 		require.NoError(t, err)
-		entries := must(lendingpostgres.NewIdempotencyStore(pool, "lending", &lendingpostgres.IdempotencyStoreOptions{Namespace: namespace}))
+		entries := must(lendingpostgres.NewIdempotencyStore(pool, "lending",
+			&lendingpostgres.IdempotencyStoreOptions{Namespace: namespace}))
 		order := func(key string, end error) error {
 			return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 				_, err := tx.Exec(t.Context(), "INSERT INTO orders SELECT coalesce(max(n), 0) + 1 FROM orders")
-				return errors.Join(err, entries.Outbox().Add(t.Context(), tx, key), entries.Outbox().Add(t.Context(), tx, key), end)
+				return errors.Join(err, entries.Outbox().Add(t.Context(), tx, key),
+					entries.Outbox().Add(t.Context(), tx, key), end)
 			})
 		}
 		require.Error(t, order("order-1/customer", errors.New("the caller fails")))
@@ -75,7 +78,8 @@ func TestOrderAndItsFirstCommand(t *testing.T) {
 		require.NoError(t, order("order-3/customer", nil))
 		require.Equal(t, []string{"order-2/customer", "order-3/customer"}, pendingKeys(t, entries))
 
-		client, ctx := replica(t, service, entries, &idempotency.Options{Namespace: namespace}), lending.WithIdempotencyKey(t.Context(), "order-2/customer")
+		client, ctx := replica(t, service, entries, &idempotency.Options{Namespace: namespace}),
+			lending.WithIdempotencyKey(t.Context(), "order-2/customer")
 		user := newcomer()
 		user.Email = namespace + user.Email
 		for _, fault := range []struct {
@@ -85,14 +89,17 @@ func TestOrderAndItsFirstCommand(t *testing.T) {
 			service.Fail(createRoute, fault.Fault)
 			_, err = client.Applications.CreateCustomer(ctx, user)
 			require.Error(t, err)
-			require.Equal(t, []string{"order-3/customer", "order-2/customer " + fault.state}, pendingKeys(t, entries), "what was tried stands behind")
+			require.Equal(t, []string{"order-3/customer", "order-2/customer " + fault.state}, pendingKeys(t, entries),
+				"what was tried stands behind")
 		}
 		_, err = client.Applications.CreateCustomer(ctx, user)
 		require.NoError(t, err)
 		require.Equal(t, []string{"order-3/customer"}, pendingKeys(t, entries))
 		require.NoError(t, order("order-2/customer", nil))
 		require.Equal(t, []string{"order-3/customer"}, pendingKeys(t, entries), "it was done before it was noted")
-		require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return entries.Outbox().Cancel(t.Context(), tx, "order-3/customer") }))
+		require.NoError(t,
+			pgx.BeginFunc(t.Context(), pool,
+				func(tx pgx.Tx) error { return entries.Outbox().Cancel(t.Context(), tx, "order-3/customer") }))
 		require.Empty(t, pendingKeys(t, entries))
 		var left int
 		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM lending_outbox").Scan(&left))
@@ -109,7 +116,9 @@ func TestPendingReviewsHideNoOthers(t *testing.T) {
 	entries := must(lendingpostgres.NewIdempotencyStore(pool, "lending", nil))
 	client := replica(t, service, entries, nil)
 	add := func(key string) {
-		require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return entries.Outbox().Add(t.Context(), tx, key) }))
+		require.NoError(t,
+			pgx.BeginFunc(t.Context(), pool,
+				func(tx pgx.Tx) error { return entries.Outbox().Add(t.Context(), tx, key) }))
 	}
 	customer := service.AddCustomer(lendingtest.Customer{Email: "ada@example.com"})
 	id, err := lending.ParseApplicationID(service.AddApplication(lendingtest.Application{CustomerID: customer.ID}).ID)
@@ -148,7 +157,9 @@ func TestOutboxInATransactionOfDatabaseSQL(t *testing.T) {
 		require.NoError(t, conn.Close())
 	}
 	require.Equal(t, []string{"order-1"}, pendingKeys(t, entries))
-	require.ErrorIs(t, db.QueryRowContext(t.Context(), "SELECT 1 FROM lending_outbox WHERE key <> ':order-1'").Scan(new(int)), sql.ErrNoRows)
+	require.ErrorIs(t,
+		db.QueryRowContext(t.Context(), "SELECT 1 FROM lending_outbox WHERE key <> ':order-1'").Scan(new(int)),
+		sql.ErrNoRows)
 }
 
 func TestOutboxRefusesKeysThatAreNone(t *testing.T) {
@@ -168,6 +179,7 @@ func TestOutboxRefusesKeysThatAreNone(t *testing.T) {
 		require.ErrorAs(t, err, new(*lending.ArgumentError), "the rule is that of WithIdempotencyKey")
 	}
 	require.Empty(t, pendingKeys(t, entries))
-	_, err = client.Applications.CreateCustomer(lending.WithIdempotencyKey(context.WithoutCancel(t.Context()), strings.Repeat("k", 256)), newcomer())
+	_, err = client.Applications.CreateCustomer(lending.WithIdempotencyKey(context.WithoutCancel(t.Context()),
+		strings.Repeat("k", 256)), newcomer())
 	require.NoError(t, err)
 }

@@ -29,7 +29,8 @@ func newProxy(t *testing.T, address string) *proxy {
 	require.NoError(t, err)
 	query := u.Query()
 	p := &proxy{server: filepath.Join(query.Get("host"), ".s.PGSQL.5432")}
-	directory, err := os.MkdirTemp("", "lending") //nolint:usetesting // that of a test has a name that may be too long for a socket
+	directory, err := os.MkdirTemp("",
+		"lending") //nolint:usetesting // that of a test has a name that may be too long for a socket
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(directory) })
 	listener, err := net.Listen("unix", filepath.Join(directory, ".s.PGSQL.5432"))
@@ -62,7 +63,10 @@ func (p *proxy) serve(client net.Conn) {
 		defer server.Close()
 		err := pass(server, client, 0, nil) // the first message has no type
 		for err == nil {
-			err = pass(server, client, 1, func(kind byte) bool { return (kind == 'E' || kind == 'Q') && take(&p.requests) })
+			err = pass(server, client, 1, func(kind byte) bool {
+				return (kind == 'E' || kind == 'Q') &&
+					take(&p.requests)
+			})
 		}
 	}()
 	complete := false

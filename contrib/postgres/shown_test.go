@@ -73,7 +73,8 @@ func TestErrorsShowNothing(t *testing.T) {
 	url := database(t)
 	pool := connect(t, url, func(c *pgxpool.Config) { c.ConnConfig.Password = "hush" })
 	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
-	_, err := pool.Exec(t.Context(), `ALTER TABLE lending_idempotency ADD CHECK (state <> 'done'); ALTER TABLE lending_token ADD CHECK (fence <> 7)`)
+	_, err := pool.Exec(t.Context(),
+		`ALTER TABLE lending_idempotency ADD CHECK (state <> 'done'); ALTER TABLE lending_token ADD CHECK (fence <> 7)`)
 	require.NoError(t, err)
 	s := storesOf(pool)
 	entry := sent("key", "")

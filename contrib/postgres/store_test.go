@@ -41,7 +41,8 @@ func TestStoresKeepTheirContracts(t *testing.T) {
 		require.NoError(t, err)
 		host := cluster.Pool(t, program)
 		settings["behind PgBouncer"] = func(c *pgxpool.Config) {
-			c.ConnConfig.Host, c.ConnConfig.User, c.ConnConfig.DefaultQueryExecMode = host, pgtest.User, pgx.QueryExecModeExec
+			c.ConnConfig.Host, c.ConnConfig.User, c.ConnConfig.DefaultQueryExecMode = host, pgtest.User,
+				pgx.QueryExecModeExec
 		}
 	}
 	for name, change := range settings {
@@ -59,25 +60,33 @@ func TestStoresKeepTheirContracts(t *testing.T) {
 			}
 			t.Run("TokenStore", func(t *testing.T) {
 				storetest.TokenStore(t, func(t *testing.T) func() lending.TokenStore {
-					return func() lending.TokenStore { return must(lendingpostgres.NewTokenStore(pool(t), t.Name(), nil)) }
+					return func() lending.TokenStore {
+						return must(lendingpostgres.NewTokenStore(pool(t), t.Name(),
+							nil))
+					}
 				})
 			})
 			t.Run("Deduper", func(t *testing.T) {
 				storetest.Deduper(t, func(t *testing.T, times *webhook.DeduperOptions) func() webhook.Deduper {
 					return func() webhook.Deduper {
-						return must(lendingpostgres.NewDeduper(pool(t), t.Name(), &lendingpostgres.DeduperOptions{DeduperOptions: *times}))
+						return must(lendingpostgres.NewDeduper(pool(t), t.Name(),
+							&lendingpostgres.DeduperOptions{DeduperOptions: *times}))
 					}
 				})
 			})
 			t.Run("IdempotencyStore", func(t *testing.T) {
 				storetest.IdempotencyStore(t, func(t *testing.T) func() store.Store {
-					return func() store.Store { return must(lendingpostgres.NewIdempotencyStore(pool(t), t.Name(), nil)) }
+					return func() store.Store {
+						return must(lendingpostgres.NewIdempotencyStore(pool(t), t.Name(),
+							nil))
+					}
 				})
 			})
 			t.Run("Inbox", func(t *testing.T) {
 				storetest.Inbox(t, func(t *testing.T, lease time.Duration) func() webhook.Inbox {
 					return func() webhook.Inbox {
-						return must(lendingpostgres.NewInbox(pool(t), t.Name(), &lendingpostgres.InboxOptions{Lease: lease}))
+						return must(lendingpostgres.NewInbox(pool(t), t.Name(),
+							&lendingpostgres.InboxOptions{Lease: lease}))
 					}
 				})
 			})
@@ -103,7 +112,8 @@ func leastRights(t *testing.T, pool *pgxpool.Pool) func(*pgxpool.Config) {
 	documentation, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
 	role := pool.Config().ConnConfig.Database // a name of its own in the cluster
-	_, err = pool.Exec(t.Context(), "CREATE ROLE "+role+" LOGIN; REVOKE ALL ON SCHEMA public FROM PUBLIC; GRANT USAGE ON SCHEMA public TO "+role)
+	_, err = pool.Exec(t.Context(), "CREATE ROLE "+role+
+		" LOGIN; REVOKE ALL ON SCHEMA public FROM PUBLIC; GRANT USAGE ON SCHEMA public TO "+role)
 	require.NoError(t, err)
 	grants := regexp.MustCompile(`(?m)^//\t(GRANT .* TO) replica;`).FindAllStringSubmatch(string(documentation), -1)
 	require.NotEmpty(t, grants)
@@ -128,7 +138,9 @@ func TestLeastRights(t *testing.T) {
 		return s.idempotency.Outbox().Cancel(t.Context(), tx, "b")
 	}))
 	require.Equal(t, []string{"a"}, pendingKeys(t, s.idempotency))
-	for _, refused := range []string{"DELETE FROM lending_idempotency", "DELETE FROM lending_token", "TRUNCATE lending_deduper", "CREATE TABLE t ()", "ALTER TABLE lending_idempotency ADD more int", "UPDATE lending_migration SET version = 1"} {
+	for _, refused := range []string{"DELETE FROM lending_idempotency", "DELETE FROM lending_token",
+		"TRUNCATE lending_deduper", "CREATE TABLE t ()", "ALTER TABLE lending_idempotency ADD more int",
+		"UPDATE lending_migration SET version = 1"} {
 		_, err := pool.Exec(t.Context(), refused)
 		require.ErrorContains(t, err, "42501", refused)
 	}
@@ -247,7 +259,8 @@ func TestIdempotencyClockSetBack(t *testing.T) {
 	for _, key := range []string{"a", "b"} {
 		require.NoError(t, entries.Save(t.Context(), sent(key, "")))
 	}
-	_, err := pool.Exec(t.Context(), "UPDATE lending_idempotency SET saved_at = saved_at + interval '1 hour' WHERE key = 'a'")
+	_, err := pool.Exec(t.Context(),
+		"UPDATE lending_idempotency SET saved_at = saved_at + interval '1 hour' WHERE key = 'a'")
 	require.NoError(t, err)
 	kept, err := entries.Load(t.Context(), "a")
 	require.NoError(t, err)
@@ -270,16 +283,21 @@ func TestIdempotencyClockSetBack(t *testing.T) {
 func TestIdempotencyUsesItsIndexes(t *testing.T) {
 	in := lendingpostgres.Tables{Prefix: "i_"}
 	pool := migratedIn(t, &in)
-	_, err := pool.Exec(t.Context(), `INSERT INTO i_idempotency SELECT 'test', 'key ' || n, 1, 'done', '', '', '', now() - n * interval '1 minute' FROM generate_series(1, 20000) n;
+	_, err := pool.Exec(t.Context(),
+		`INSERT INTO i_idempotency SELECT 'test', 'key ' || n, 1, 'done', '', '', '', now() - n * interval '1 minute'
+			FROM generate_series(1, 20000) n;
 		ANALYZE i_idempotency`)
 	require.NoError(t, err)
 	before := scanned(t, pool)
-	entries := must(lendingpostgres.NewIdempotencyStore(pool, "test", &lendingpostgres.IdempotencyStoreOptions{Tables: in}))
-	listed, err := entries.List(t.Context(), store.Filter{States: []store.State{store.Done}, Older: 100 * time.Hour, Limit: 3})
+	entries := must(lendingpostgres.NewIdempotencyStore(pool, "test",
+		&lendingpostgres.IdempotencyStoreOptions{Tables: in}))
+	listed, err := entries.List(t.Context(),
+		store.Filter{States: []store.State{store.Done}, Older: 100 * time.Hour, Limit: 3})
 	require.NoError(t, err)
 	require.Len(t, listed, 3)
 	assert.Equal(t, "key 20000", listed[0].Key)
-	listed, err = entries.List(t.Context(), store.Filter{States: []store.State{store.Done}, Older: 1e6 * time.Hour, Limit: 3})
+	listed, err = entries.List(t.Context(),
+		store.Filter{States: []store.State{store.Done}, Older: 1e6 * time.Hour, Limit: 3})
 	require.NoError(t, err)
 	require.Empty(t, listed)
 	require.NoError(t, entries.Save(t.Context(), sent("a", "lock")))
@@ -299,7 +317,9 @@ type scans struct{ Rows, Indexed int }
 func scanned(t *testing.T, pool *pgxpool.Pool) (s scans) {
 	t.Helper()
 	pool.Reset() // a session tells at its end
-	require.NoError(t, pool.QueryRow(t.Context(), `SELECT seq_tup_read, (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname = 'i_idempotency')
+	require.NoError(t,
+		pool.QueryRow(t.Context(),
+			`SELECT seq_tup_read, (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname = 'i_idempotency')
 		FROM pg_stat_user_tables WHERE relname = 'i_idempotency'`).Scan(&s.Rows, &s.Indexed))
 	return s
 }

@@ -20,9 +20,10 @@ func BenchmarkIdempotency(b *testing.B) {
 			require.NoError(b, server.run(b.Context()))
 			client := server.client()
 			defer client.Close()
-			idempotencytest.Benchmark(b, lendingredis.NewIdempotencyStore(client, "bench"), func(key string, data []byte) error {
-				return client.Set(b.Context(), "floor:"+key, data, 0).Err()
-			})
+			idempotencytest.Benchmark(b, lendingredis.NewIdempotencyStore(client, "bench"),
+				func(key string, data []byte) error {
+					return client.Set(b.Context(), "floor:"+key, data, 0).Err()
+				})
 		})
 	}
 }

@@ -31,7 +31,8 @@ func inbox(t *testing.T, client *redis.Client, opts *lendingredis.InboxOptions) 
 	return inbox
 }
 
-func dedupes(t *testing.T, client redis.UniversalClient, prefix string, opts *webhook.DeduperOptions) *lendingredis.Deduper {
+func dedupes(t *testing.T, client redis.UniversalClient, prefix string,
+	opts *webhook.DeduperOptions) *lendingredis.Deduper {
 	t.Helper()
 	deduper, err := lendingredis.NewDeduper(client, prefix, opts)
 	require.NoError(t, err)
@@ -64,10 +65,11 @@ func TestDeduperKeepsItsContract(t *testing.T) {
 func TestDeduperClaimsThoughTheAnswerIsLost(t *testing.T) {
 	server := startRedis(t)
 	var lose atomic.Bool
-	client := redis.NewClient(&redis.Options{Addr: server.address(), MaxRetries: 1, ReadTimeout: 500 * time.Millisecond, Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
-		connection, err := new(net.Dialer).DialContext(ctx, network, address)
-		return &lossy{connection, &lose}, err
-	}})
+	client := redis.NewClient(&redis.Options{Addr: server.address(), MaxRetries: 1, ReadTimeout: 500 * time.Millisecond,
+		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
+			connection, err := new(net.Dialer).DialContext(ctx, network, address)
+			return &lossy{connection, &lose}, err
+		}})
 	defer client.Close()
 	deduper := dedupes(t, client, "test:", nil)
 	_, err := deduper.Claim(t.Context(), "a") // the server knows the script now
@@ -144,7 +146,9 @@ func TestInboxTakesOverFromTheDead(t *testing.T) {
 func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
 	client := startRedis(t).client()
 	inbox := inbox(t, client, nil)
-	require.NoError(t, client.XAdd(t.Context(), &redis.XAddArgs{Stream: "{test}:events", Values: []any{"tries", "0", "body", "{{{"}}).Err())
+	require.NoError(t,
+		client.XAdd(t.Context(), &redis.XAddArgs{Stream: "{test}:events",
+			Values: []any{"tries", "0", "body", "{{{"}}).Err())
 	require.NoError(t, inbox.Put(t.Context(), event("a")))
 	_, err := inbox.Take(t.Context())
 	require.ErrorContains(t, err, "dead letter")
@@ -185,7 +189,8 @@ func TestInboxForgets(t *testing.T) {
 	inbox := inbox(t, startRedis(t).client(), &lendingredis.InboxOptions{Keep: 200 * time.Millisecond})
 	require.NoError(t, inbox.Put(t.Context(), event("a")))
 	require.ErrorIs(t, inbox.Put(t.Context(), event("a")), webhook.ErrDuplicate)
-	require.Eventually(t, func() bool { return inbox.Put(t.Context(), event("a")) == nil }, 5*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return inbox.Put(t.Context(), event("a")) == nil }, 5*time.Second,
+		20*time.Millisecond)
 }
 
 // Redis that has lost its data is an empty inbox, not a broken one.
@@ -218,7 +223,8 @@ const onceAt, quickAt = "once:", "quick:"
 // openStore is for the receivers that the tests below start.
 func openStore(store string) (webhooktest.Store, error) {
 	if address, once := strings.CutPrefix(store, onceAt); once {
-		deduper, err := lendingredis.NewDeduper(newRedis(address), "test:", &webhook.DeduperOptions{Lease: 3 * time.Second})
+		deduper, err := lendingredis.NewDeduper(newRedis(address), "test:",
+			&webhook.DeduperOptions{Lease: 3 * time.Second})
 		return webhooktest.Store{Deduper: deduper}, err
 	}
 	lease := 3 * time.Second
@@ -226,7 +232,8 @@ func openStore(store string) (webhooktest.Store, error) {
 		store, lease = address, 400*time.Millisecond
 	}
 	for { // Redis may be on its way back
-		inbox, err := lendingredis.NewInbox(context.Background(), newRedis(store), "test", &lendingredis.InboxOptions{Lease: lease})
+		inbox, err := lendingredis.NewInbox(context.Background(), newRedis(store), "test",
+			&lendingredis.InboxOptions{Lease: lease})
 		if err == nil {
 			return webhooktest.Store{Inbox: inbox}, nil
 		}
@@ -326,7 +333,8 @@ func refuse(t *testing.T, admin *redis.Client, commands ...string) {
 // administrator is a second user, whom refuse does not concern.
 func administrator(t *testing.T, server *server) *redis.Client {
 	t.Helper()
-	require.NoError(t, server.client().Do(t.Context(), "ACL", "SETUSER", "admin", "on", "nopass", "~*", "&*", "+@all").Err())
+	require.NoError(t,
+		server.client().Do(t.Context(), "ACL", "SETUSER", "admin", "on", "nopass", "~*", "&*", "+@all").Err())
 	admin := redis.NewClient(&redis.Options{Addr: server.address(), Username: "admin", Password: "x"})
 	t.Cleanup(func() { _ = admin.Close() })
 	return admin
@@ -355,7 +363,8 @@ func TestInboxAcceptsNothingThatIsRefused(t *testing.T) {
 		},
 		"another type": {
 			func(admin *redis.Client) error {
-				return errors.Join(admin.Rename(t.Context(), "{test}:events", "{test}:kept").Err(), admin.Set(t.Context(), "{test}:events", "x", 0).Err())
+				return errors.Join(admin.Rename(t.Context(), "{test}:events", "{test}:kept").Err(),
+					admin.Set(t.Context(), "{test}:events", "x", 0).Err())
 			},
 			func(admin *redis.Client) error {
 				return admin.Rename(t.Context(), "{test}:kept", "{test}:events").Err()
@@ -363,10 +372,13 @@ func TestInboxAcceptsNothingThatIsRefused(t *testing.T) {
 		},
 		"no id left": {
 			func(admin *redis.Client) error {
-				return admin.XAdd(t.Context(), &redis.XAddArgs{Stream: "{test}:events", ID: "18446744073709551615-18446744073709551615", Values: []any{"body", "{}"}}).Err()
+				return admin.XAdd(t.Context(),
+					&redis.XAddArgs{Stream: "{test}:events", ID: "18446744073709551615-18446744073709551615",
+						Values: []any{"body", "{}"}}).Err()
 			},
 			func(admin *redis.Client) error {
-				return errors.Join(admin.Del(t.Context(), "{test}:events").Err(), admin.XGroupCreateMkStream(t.Context(), "{test}:events", "lending", "0").Err())
+				return errors.Join(admin.Del(t.Context(), "{test}:events").Err(),
+					admin.XGroupCreateMkStream(t.Context(), "{test}:events", "lending", "0").Err())
 			},
 		},
 	} {
@@ -395,7 +407,8 @@ func TestInboxLosesNothingThatIsRefused(t *testing.T) {
 	deadLetter := func(b *lendingredis.Inbox, e *webhook.InboxEntry) error { return b.DeadLetter(t.Context(), e) }
 	done := func(b *lendingredis.Inbox, e *webhook.InboxEntry) error { return b.Done(t.Context(), e) }
 	redrive := func(b *lendingredis.Inbox, e *webhook.InboxEntry) error { return b.Redrive(t.Context(), e) }
-	running, dead, waiting := webhook.InboxCounts{Running: 1}, webhook.InboxCounts{DeadLetters: 1}, webhook.InboxCounts{Waiting: 1}
+	running, dead, waiting := webhook.InboxCounts{Running: 1}, webhook.InboxCounts{DeadLetters: 1},
+		webhook.InboxCounts{Waiting: 1}
 	for name, test := range map[string]struct {
 		command       string
 		move          move
@@ -496,14 +509,16 @@ func TestFullRedisIsDrained(t *testing.T) {
 		}
 		acted.Add(1)
 		return nil
-	}, &webhook.WorkOptions{MaxTries: 2, Backoff: func(int) time.Duration { return 20 * time.Millisecond }, Observe: func(h webhook.Result) {
-		if h.Key == "" {
-			assert.NoError(t, h.Err)
-		}
-		if counts, err := started.Counts(t.Context()); err == nil && counts.Waiting+counts.Running == 0 {
-			cancel()
-		}
-	}})
+	},
+		&webhook.WorkOptions{MaxTries: 2, Backoff: func(int) time.Duration { return 20 * time.Millisecond },
+			Observe: func(h webhook.Result) {
+				if h.Key == "" {
+					assert.NoError(t, h.Err)
+				}
+				if counts, err := started.Counts(t.Context()); err == nil && counts.Waiting+counts.Running == 0 {
+					cancel()
+				}
+			}})
 	require.EqualValues(t, events-1, acted.Load())
 	counts, err := started.Counts(t.Context())
 	require.NoError(t, err)
@@ -541,7 +556,8 @@ func TestInboxIdles(t *testing.T) {
 		for line := range strings.Lines(text) {
 			var calls int
 			name, rest, _ := strings.Cut(line, ":")
-			if _, err := fmt.Sscanf(rest, "calls=%d", &calls); err == nil && (name == "cmdstat_evalsha" || name == "cmdstat_xreadgroup") {
+			if _, err := fmt.Sscanf(rest, "calls=%d", &calls); err == nil &&
+				(name == "cmdstat_evalsha" || name == "cmdstat_xreadgroup") {
 				n += calls
 			}
 		}

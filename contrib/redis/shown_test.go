@@ -24,7 +24,8 @@ import (
 // and map write", which ends the process; and the client of Redis would show its password.
 func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	server := startRedis(t)
-	client := redis.NewClient(&redis.Options{Network: "unix", Addr: server.address(), CredentialsProvider: func() (string, string) { return "", "" }, ClientName: "hush"})
+	client := redis.NewClient(&redis.Options{Network: "unix", Addr: server.address(),
+		CredentialsProvider: func() (string, string) { return "", "" }, ClientName: "hush"})
 	t.Cleanup(func() { _ = client.Close() })
 	inbox, err := lendingredis.NewInbox(t.Context(), client, "shown", nil)
 	require.NoError(t, err)
@@ -49,7 +50,8 @@ func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	}
 	var shown bytes.Buffer
 	for range 20 {
-		for _, v := range []any{inbox, deduper, claim, tokenStore(t, client, "shown"), lendingredis.NewIdempotencyStore(client, "shown")} {
+		for _, v := range []any{inbox, deduper, claim, tokenStore(t, client, "shown"),
+			lendingredis.NewIdempotencyStore(client, "shown")} {
 			for _, value := range []any{v, []any{v}, struct{ v any }{v}} {
 				for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d"} {
 					fmt.Fprintf(&shown, verb, value)

@@ -17,8 +17,10 @@ import (
 func ExampleJobError() {
 	service := lendingtest.NewServer()
 	defer service.Close()
-	service.Fail("POST /api/Application/create-customer", lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: 30 * time.Second})
-	client, err := lending.New(service.URL, lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))
+	service.Fail("POST /api/Application/create-customer",
+		lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: 30 * time.Second})
+	client, err := lending.New(service.URL,
+		lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))))
 	if err != nil {
 		panic(err)
 	}

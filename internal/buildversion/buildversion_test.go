@@ -29,5 +29,6 @@ func TestVersion(t *testing.T) {
 			assert.Equal(t, test.want, buildversion.In(info, path))
 		})
 	}
-	assert.Equal(t, "devel", buildversion.In(&debug.BuildInfo{Main: debug.Module{Path: path, Version: "(devel)"}}, path))
+	assert.Equal(t, "devel", buildversion.In(&debug.BuildInfo{Main: debug.Module{Path: path, Version: "(devel)"}},
+		path))
 }

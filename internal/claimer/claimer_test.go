@@ -47,7 +47,8 @@ func (s *store) put(events ...event) {
 	}
 }
 
-func (s *store) Claim(_ context.Context, ask claimer.Ask, give func(claimer.Claim[string])) (seen claimer.Outlook, err error) {
+func (s *store) Claim(_ context.Context, ask claimer.Ask, give func(claimer.Claim[string])) (seen claimer.Outlook,
+	err error) {
 	s.mu.Lock()
 	s.asked = append(s.asked, ask)
 	err, empty := s.err, len(s.due) == 0
@@ -191,7 +192,8 @@ func TestAWorkerIsWoken(t *testing.T) {
 		want time.Duration
 	}{
 		{"at once", func(_ *store, c *claimer.Claimer[string]) { c.LookIn(0) }, 0, time.Minute},
-		{"in a while", func(_ *store, c *claimer.Claimer[string]) { c.LookIn(time.Second) }, 0, time.Minute + time.Second},
+		{"in a while", func(_ *store, c *claimer.Claimer[string]) { c.LookIn(time.Second) }, 0,
+			time.Minute + time.Second},
 		{"when the source has said", func(*store, *claimer.Claimer[string]) {}, 90 * time.Second, 90 * time.Second},
 		{"by a shorter Poll", func(_ *store, c *claimer.Claimer[string]) { c.SetPoll(time.Second) }, 0, time.Minute},
 		{"by Poll", func(*store, *claimer.Claimer[string]) {}, 0, time.Hour},
@@ -327,7 +329,8 @@ func TestAloneAmongMany(t *testing.T) {
 						mu.Lock()
 						running[id] = true
 						for other := range running {
-							assert.False(t, len(running) > 1 && alone[other], "seed %d: %q runs beside others", seed, other)
+							assert.False(t, len(running) > 1 && alone[other], "seed %d: %q runs beside others", seed,
+								other)
 						}
 						act := times[done%all]
 						mu.Unlock()

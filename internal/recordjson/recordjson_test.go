@@ -88,7 +88,8 @@ func TestDecode(t *testing.T) {
 		{"fits", `{"N":3.0,"at":"2026-03-04T05:06:07","items":[{"n":1},null],"loose":"x"}`, nil},
 		{"a string for a number", `{"items":[{},{"n":"x"}]}`,
 			&recordjson.Misshape{Path: "items.[1].n", Want: "an integer", Got: "a string"}},
-		{"an object for a list", `{"items":{}}`, &recordjson.Misshape{Path: "items", Want: "an array", Got: "an object"}},
+		{"an object for a list", `{"items":{}}`, &recordjson.Misshape{Path: "items", Want: "an array",
+			Got: "an object"}},
 		{"no time", `{"at":"soon"}`, &recordjson.Misshape{Path: "at", Want: "a time", Got: "a string"}},
 		{"no object", `[]`, &recordjson.Misshape{Want: "an object", Got: "an array"}},
 	} {

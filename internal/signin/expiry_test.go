@@ -138,7 +138,8 @@ func TestTokenThatNearlyEndedOnTheWay(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		delay := 57 * time.Second
 		client := fake.SignIn(t, service, nil,
-			lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+			lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(r *http.Request) (*http.Response,
+				error) {
 				answered, err := service.Transport().RoundTrip(r)
 				if strings.Contains(r.URL.Path, "two-factor") {
 					bubble.Elapse(delay)

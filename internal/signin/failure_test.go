@@ -35,7 +35,10 @@ func TestReplicasAgreeWhetherAPersonIsNeeded(t *testing.T) {
 		{name: "service closed", fault: lendingtest.Fault{ResetBefore: true}},
 		{name: "no code wanted yet", credentials: func(c *lending.Credentials) { c.TwoFactor = nil }, person: true},
 		{name: "nobody can be asked", credentials: func(c *lending.Credentials) {
-			c.TwoFactor = func(context.Context, lending.Challenge) (string, error) { return "", errors.New("no telephone") }
+			c.TwoFactor = func(context.Context, lending.Challenge) (string, error) {
+				return "",
+					errors.New("no telephone")
+			}
 		}, free: 3, person: true},
 		{name: "panic", credentials: func(c *lending.Credentials) {
 			c.TwoFactor = func(context.Context, lending.Challenge) (string, error) { panic("none of a person's") }
@@ -122,7 +125,8 @@ func TestReplicasLearnWhyASignInFailed(t *testing.T) {
 		bubble.Elapse(10 * time.Second)
 		err := read(t.Context(), fake.SignIn(t, service, wrong, lending.WithTokenStore(store)))
 		require.ErrorContains(t, err,
-			"failed in another process: POST /api/Authenication/login: 400 Bad Request: rejected: not tried again before")
+			"failed in another process: POST /api/Authenication/login: 400 Bad Request: rejected: not tried again "+
+				"before")
 		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
 		var call, here, there *lending.Error
 		require.ErrorAs(t, err, &call)
@@ -239,7 +243,8 @@ func TestRefusedPasswordIsNotRepeated(t *testing.T) {
 func TestSignInIsRateLimited(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		client := fake.SignIn(t, service, nil)
-		service.Fail(fake.LoginRoute, lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: 90 * time.Second})
+		service.Fail(fake.LoginRoute, lendingtest.Fault{Status: http.StatusTooManyRequests,
+			RetryAfter: 90 * time.Second})
 		for range 89 {
 			require.Error(t, read(t.Context(), client))
 			bubble.Elapse(time.Second)

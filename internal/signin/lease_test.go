@@ -92,7 +92,8 @@ func TestHolderOfTheLease(t *testing.T) {
 			go func() { _, _, _ = takeToken(t.Context(), killed) }()
 			bubble.Elapse(time.Second)
 			store.before(func(context.Context, string) error { return errDown }) // for it
-			_, waited, err := takeToken(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store.TokenStore)))
+			_, waited, err := takeToken(t.Context(),
+				fake.SignIn(t, service, nil, lending.WithTokenStore(store.TokenStore)))
 			require.NoError(t, err)
 			assert.LessOrEqual(t, waited, 8*time.Second)
 		})
@@ -111,7 +112,8 @@ func TestHolderOfTheLease(t *testing.T) {
 			holder := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 			go func() { _, _, _ = takeToken(t.Context(), holder) }()
 			bubble.Elapse(3 * time.Second)
-			_, waited, err := takeToken(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store.TokenStore)))
+			_, waited, err := takeToken(t.Context(),
+				fake.SignIn(t, service, nil, lending.WithTokenStore(store.TokenStore)))
 			require.NoError(t, err)
 			assert.GreaterOrEqual(t, waited, 95*time.Second)
 			assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
@@ -251,7 +253,8 @@ func TestLaterLeaseWinsWhateverTheClocksSay(t *testing.T) {
 		require.NoError(t, err)
 		later, err := other.Load(t.Context())
 		require.NoError(t, err)
-		later.Data = lending.NewSecret(string(ahead(t, []byte(later.Data.Reveal()), -5*time.Minute, "issued", "expires")))
+		later.Data = lending.NewSecret(string(ahead(t, []byte(later.Data.Reveal()), -5*time.Minute, "issued",
+			"expires")))
 		require.NoError(t, store.Save(t.Context(), later))
 		bubble.Elapse(50 * time.Minute)
 		require.NoError(t, read(t.Context(), client)) // looks into the store before it refreshes
@@ -273,14 +276,15 @@ func TestTokenAskedForAfterTheLeaseWasLost(t *testing.T) {
 				stopped, keeping := newHookedStore(), newHookedStore()
 				stopped.TokenStore, keeping.TokenStore = shared, shared
 				var resumed chan struct{}
-				slow := fake.SignIn(t, service, nil, lending.WithTokenStore(stopped), lending.WithHTTPClient(&http.Client{
-					Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
-						if resumed != nil && strings.HasSuffix(r.URL.Path, "/refresh-token") {
-							<-resumed
-						}
-						return service.Transport().RoundTrip(r)
-					}),
-				}))
+				slow := fake.SignIn(t, service, nil, lending.WithTokenStore(stopped),
+					lending.WithHTTPClient(&http.Client{
+						Transport: wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
+							if resumed != nil && strings.HasSuffix(r.URL.Path, "/refresh-token") {
+								<-resumed
+							}
+							return service.Transport().RoundTrip(r)
+						}),
+					}))
 				fast := fake.SignIn(t, service, nil, lending.WithTokenStore(keeping))
 				require.NoError(t, read(t.Context(), slow))
 				require.NoError(t, read(t.Context(), fast))

@@ -35,7 +35,8 @@ func TestStoreIsAskedLessAndLess(t *testing.T) {
 
 // While the store hangs each session refreshes by itself, however shortly a token lives.
 func TestStoreHangs(t *testing.T) {
-	lives := []time.Duration{20 * time.Second, 10 * time.Minute, 5 * time.Second, time.Minute, 3 * time.Minute, time.Hour}
+	lives := []time.Duration{20 * time.Second, 10 * time.Minute, 5 * time.Second, time.Minute, 3 * time.Minute,
+		time.Hour}
 	if race.Enabled {
 		lives = lives[:2]
 	}

@@ -47,7 +47,8 @@ func TestFunctionsOfTheCallerBreak(t *testing.T) {
 			}
 		}
 		for what, set := range map[string]func(*hookedStore) []lending.Option{
-			"loading": inStep("load"), "saving": inStep("save"), "acquiring": inStep("acquire"), "releasing": inStep("release"),
+			"loading": inStep("load"), "saving": inStep("save"), "acquiring": inStep("acquire"),
+			"releasing": inStep("release"),
 			"observer": func(*hookedStore) []lending.Option {
 				return []lending.Option{lending.WithObserver(func(context.Context, lending.Attempt) { strike() })}
 			},

@@ -70,7 +70,8 @@ func TestSessionsSimulation(t *testing.T) {
 			if failures[kind] = append(failures[kind], seed); len(failures[kind]) <= 2 {
 				t.Errorf("simulation of %d processes (%s), tokens of %v: %s: %s\nto see it again: %s=1 %s=%d "+
 					"go test -run TestSessionsSimulation ./internal/signin\nwhat came before:\n%s",
-					s.count, s.profile, s.life, kind, v.Text, sessionsVariable, seeds.Variable, seed, strings.Join(v.Before, "\n"))
+					s.count, s.profile, s.life, kind, v.Text, sessionsVariable, seeds.Variable, seed,
+					strings.Join(v.Before, "\n"))
 			}
 		}
 	}
@@ -427,7 +428,8 @@ func (s *fleet) quiet(eighths int) {
 
 // clientOf returns the client of a process.
 func (s *fleet) clientOf(p *process) *lending.Client {
-	credentials := lending.Credentials{Username: lendingtest.Username, Password: lending.NewSecret(lendingtest.Password)}
+	credentials := lending.Credentials{Username: lendingtest.Username,
+		Password: lending.NewSecret(lendingtest.Password)}
 	if s.twoFactor {
 		credentials.TwoFactor = p.typeCode
 	} else {

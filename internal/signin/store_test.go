@@ -203,7 +203,8 @@ func TestStoreIsOfOneAccount(t *testing.T) {
 		_, err := stranger.Customers.GetByEmail(t.Context(), "ada@example.com")
 		assert.ErrorContains(t, err, "what it holds is of another account or service")
 		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-		assert.ErrorContains(t, stranger.Session().SignIn(t.Context()), "what it holds is of another account or service")
+		assert.ErrorContains(t, stranger.Session().SignIn(t.Context()),
+			"what it holds is of another account or service")
 	}
 	assert.Len(t, service.Requests(), requests)
 	assert.Empty(t, another.Requests())
@@ -214,7 +215,8 @@ func TestStoreIsOfOneAccount(t *testing.T) {
 	again := wire.NewClient(t, strings.Replace(service.URL, "http", "HTTP", 1)+"/",
 		lending.WithCredentials(fake.Credentials(service)), lending.WithTokenStore(store))
 	require.NoError(t, again.Session().SignIn(t.Context()))
-	assert.Equal(t, 1, service.Executed("POST /api/Authenication/login"), "the address is the same, if spelled otherwise")
+	assert.Equal(t, 1, service.Executed("POST /api/Authenication/login"),
+		"the address is the same, if spelled otherwise")
 }
 
 // TestSameService tells which addresses are of one service, by what a session finds in
@@ -270,7 +272,8 @@ func TestReplicasShareOneToken(t *testing.T) {
 		}
 		all.Wait()
 		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
-		assert.InDelta(t, 14, service.Arrived(fake.RefreshRoute), 1, "one for each life of ten hours, 40 to 50 minutes each")
+		assert.InDelta(t, 14, service.Arrived(fake.RefreshRoute), 1,
+			"one for each life of ten hours, 40 to 50 minutes each")
 
 		service.RevokeTokens()
 		for _, client := range clients {

@@ -74,7 +74,11 @@ func TestCodesInAnHour(t *testing.T) {
 func TestCodeIsStillDueWhenTheCallersLeft(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		client := fake.SignIn(t, service, func(c *lending.Credentials) {
-			c.TwoFactor = func(ctx context.Context, _ lending.Challenge) (string, error) { <-ctx.Done(); return "", ctx.Err() }
+			c.TwoFactor = func(ctx context.Context, _ lending.Challenge) (string, error) {
+				<-ctx.Done()
+				return "",
+					ctx.Err()
+			}
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
