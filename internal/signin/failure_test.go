@@ -193,7 +193,7 @@ func TestReplicasShareAFailure(t *testing.T) {
 func TestEndpointDown(t *testing.T) {
 	for name, fault := range map[string]lendingtest.Fault{
 		"refuses": {ResetBefore: true, Times: -1},
-		"hangs":   {Delay: time.Hour, Times: -1},
+		"hangs":   {DelayBefore: time.Hour, Times: -1},
 		"fails":   {Status: http.StatusServiceUnavailable, Times: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
