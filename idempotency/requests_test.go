@@ -169,7 +169,8 @@ func TestResolutionIsKept(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			opts := &idempotency.Options{MaxAnswer: test.most}
 			withStore(t, opts, func(t *testing.T, service *lendingtest.Service, entries *tampered,
-				client *lending.Client) {
+				client *lending.Client,
+			) {
 				o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, opts))
 				service.Fail("POST /api/Loan/resend-withdrawal-otp/{loanId}", lendingtest.Fault{ResetAfter: true})
 				resend := func() error {

@@ -161,8 +161,10 @@ func TestFaultAnswerDelayExecutesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := lendingtest.New()
 		defer s.Close()
-		r := &rig{Service: s, t: t, base: "https://lending.test", client: &http.Client{Transport: s.Transport()},
-			token: s.Token(lendingtest.Username)}
+		r := &rig{
+			Service: s, t: t, base: "https://lending.test", client: &http.Client{Transport: s.Transport()},
+			token: s.Token(lendingtest.Username),
+		}
 		customer := r.customer()
 		const route = "POST /api/Application/create-application"
 		create := func(patience time.Duration) error {
@@ -316,8 +318,10 @@ func TestFaultWithTwoSpellingsOfAHeader(t *testing.T) {
 	r := newRig(t)
 	r.Fail("*", lendingtest.Fault{Status: 503, Header: http.Header{"X-Reason": {"a"}, "x-reason": {"b"}}})
 	assert.Equal(t, []string{"a", "b"}, r.get("/api/Webhook/get-all-subscriptions").header.Values("X-Reason"))
-	loan := r.AddLoan(lendingtest.Loan{Transactions: make([]lendingtest.Transaction, 2),
-		Withdrawals: make([]lendingtest.Withdrawal, 1)})
+	loan := r.AddLoan(lendingtest.Loan{
+		Transactions: make([]lendingtest.Transaction, 2),
+		Withdrawals:  make([]lendingtest.Withdrawal, 1),
+	})
 	assert.NotEmpty(t, loan.Withdrawals[0].ID)
 	assert.NotEqual(t, loan.Transactions[0].ID, loan.Transactions[1].ID)
 }

@@ -216,8 +216,10 @@ var kinds = map[string]struct {
 		fails: func(o *office) error {
 			_ = failing(lendingtest.Fault{ResetBefore: true})(o)
 			elapse(3 * time.Minute)
-			return o.log.Resolve(o.ctx, "order-1", idempotency.Resolution{By: "ada", Why: "she asked",
-				Verdict: idempotency.NotHappened()})
+			return o.log.Resolve(o.ctx, "order-1", idempotency.Resolution{
+				By: "ada", Why: "she asked",
+				Verdict: idempotency.NotHappened(),
+			})
 		},
 		is: idempotency.ErrInDoubt, event: river.EventKindJobSnoozed, wait: 2 * time.Minute,
 	},
@@ -319,8 +321,10 @@ var kinds = map[string]struct {
 	},
 	"cancelled by the job": {
 		fails: func(o *office) error {
-			return river.JobCancel(failing(lendingtest.Fault{Status: http.StatusServiceUnavailable,
-				RetryAfter: time.Hour})(o))
+			return river.JobCancel(failing(lendingtest.Fault{
+				Status:     http.StatusServiceUnavailable,
+				RetryAfter: time.Hour,
+			})(o))
 		},
 		is: lending.ErrOutcomeUnknown, event: river.EventKindJobCancelled,
 	},

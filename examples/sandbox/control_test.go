@@ -103,8 +103,10 @@ func TestTLS(t *testing.T) {
 	roots := x509.NewCertPool()
 	require.True(t, roots.AppendCertsFromPEM(pem))
 	for _, name := range []string{"", "localhost", "sandbox.test"} {
-		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: name},
-			ForceAttemptHTTP2: true}
+		transport := &http.Transport{
+			TLSClientConfig:   &tls.Config{RootCAs: roots, ServerName: name},
+			ForceAttemptHTTP2: true,
+		}
 		s.client = &http.Client{Transport: transport}
 		s.signIn(device)
 		transport.CloseIdleConnections()

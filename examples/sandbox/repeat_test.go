@@ -39,24 +39,40 @@ func TestCurl(t *testing.T) {
 		want []string
 	}{
 		"a read": {request("GET", "/api/x", ""), []string{"http://h/api/x"}},
-		"a token": {request("GET", "/api/x", "", withToken),
-			[]string{"http://h/api/x", "-H", "Authorization: Bearer T0"}},
+		"a token": {
+			request("GET", "/api/x", "", withToken),
+			[]string{"http://h/api/x", "-H", "Authorization: Bearer T0"},
+		},
 		"a mutation": {request("POST", "/api/x", ""), []string{"-X", "POST", "http://h/api/x"}},
-		"a body": {request("POST", "/api/x", `{"b":1.50,"a":"<&>"}`),
-			[]string{"http://h/api/x", "-H", form, "-d", `{"a":"<&>","b":1.50}`}},
-		"another type": {request("POST", "/api/x", `[]`,
-			func(r *lendingtest.Request) { r.Header.Set("Content-Type", hostile) }),
-			[]string{"http://h/api/x", "-H", "Content-Type: " + hostile, "-d", "[]"}},
-		"a read with a body": {request("GET", "/api/x", `{}`), []string{"-X", "GET", "http://h/api/x", "-H", form, "-d",
-			"{}"}},
-		"a file": {request("POST", "/api/x", `"QUJD"`), []string{"http://h/api/x", "-H", form, "--data-binary",
-			"@B0"}},
-		"no JSON": {request("POST", "/api/x", `{"password":"Se`),
-			[]string{"http://h/api/x", "-H", form, "--data-binary", "@B0"}},
-		"two values": {request("POST", "/api/x", `{} {}`), []string{"http://h/api/x", "-H", form, "--data-binary",
-			"@B0"}},
-		"a long body": {request("POST", "/api/x", `["`+strings.Repeat("x", bodyShown)+`"]`),
-			[]string{"http://h/api/x", "-H", form, "--data-binary", "@B0"}},
+		"a body": {
+			request("POST", "/api/x", `{"b":1.50,"a":"<&>"}`),
+			[]string{"http://h/api/x", "-H", form, "-d", `{"a":"<&>","b":1.50}`},
+		},
+		"another type": {
+			request("POST", "/api/x", `[]`,
+				func(r *lendingtest.Request) { r.Header.Set("Content-Type", hostile) }),
+			[]string{"http://h/api/x", "-H", "Content-Type: " + hostile, "-d", "[]"},
+		},
+		"a read with a body": {request("GET", "/api/x", `{}`), []string{
+			"-X", "GET", "http://h/api/x", "-H", form, "-d",
+			"{}",
+		}},
+		"a file": {request("POST", "/api/x", `"QUJD"`), []string{
+			"http://h/api/x", "-H", form, "--data-binary",
+			"@B0",
+		}},
+		"no JSON": {
+			request("POST", "/api/x", `{"password":"Se`),
+			[]string{"http://h/api/x", "-H", form, "--data-binary", "@B0"},
+		},
+		"two values": {request("POST", "/api/x", `{} {}`), []string{
+			"http://h/api/x", "-H", form, "--data-binary",
+			"@B0",
+		}},
+		"a long body": {
+			request("POST", "/api/x", `["`+strings.Repeat("x", bodyShown)+`"]`),
+			[]string{"http://h/api/x", "-H", form, "--data-binary", "@B0"},
+		},
 		"secrets": {
 			request("POST", "/api/x?code=Se&ssn=Se&%73sn=Se&name=a",
 				`{"Password":"Se","trustedDeviceToken":"Se","a":[{"CODE":"Se"}],"otp":{"b":"Se"},"signature2":"Se",`+
@@ -67,11 +83,17 @@ func TestCurl(t *testing.T) {
 					`"otp":"O0","signature2":"I0","trustedDeviceToken":"D0","zipCode":"c"}`,
 			},
 		},
-		"the shell": {request(hostile, "/api/"+hostile+"?"+hostile, `{"a":`+text(hostile)+`}`),
-			[]string{"-X", hostile, "http://h/api/" + hostile + "?" + hostile, "-H", form, "-d",
-				`{"a":` + text(hostile) + `}`}},
-		"curl": {request("GET", "/api/{a}/../[1-9]", ""),
-			[]string{"--globoff", "--path-as-is", "http://h/api/{a}/../[1-9]"}},
+		"the shell": {
+			request(hostile, "/api/"+hostile+"?"+hostile, `{"a":`+text(hostile)+`}`),
+			[]string{
+				"-X", hostile, "http://h/api/" + hostile + "?" + hostile, "-H", form, "-d",
+				`{"a":` + text(hostile) + `}`,
+			},
+		},
+		"curl": {
+			request("GET", "/api/{a}/../[1-9]", ""),
+			[]string{"--globoff", "--path-as-is", "http://h/api/{a}/../[1-9]"},
+		},
 	} {
 		line := curl("http://h", "", test.r)
 		assert.NotContains(t, line, `Se"`, name)
@@ -79,8 +101,10 @@ func TestCurl(t *testing.T) {
 		assert.NotContains(t, line, mark, name)
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", `curl() { printf '%s\n' "$@"; }; `+line)
 		cmd.Dir = t.TempDir()
-		cmd.Env = []string{"TOKEN=T0", "BODY=B0", "PASSWORD=P0", "CODE=C0", "SSN=S0", "OTP=O0", "SIGNATURE=I0",
-			"TRUSTEDDEVICETOKEN=D0"}
+		cmd.Env = []string{
+			"TOKEN=T0", "BODY=B0", "PASSWORD=P0", "CODE=C0", "SSN=S0", "OTP=O0", "SIGNATURE=I0",
+			"TRUSTEDDEVICETOKEN=D0",
+		}
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, name)
 		assert.Equal(t, append([]string{"-s"}, test.want...), strings.Split(strings.TrimSuffix(string(out), "\n"),

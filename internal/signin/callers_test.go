@@ -333,8 +333,10 @@ func TestSessionPrintsNoSecrets(t *testing.T) {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
 			fmt.Fprintf(&log, verb+verb, client.Session(), got)
 		}
-		for _, secret := range []string{lendingtest.Password, got.Value.Reveal(),
-			service.TwoFactorCode(lendingtest.Username)} {
+		for _, secret := range []string{
+			lendingtest.Password, got.Value.Reveal(),
+			service.TwoFactorCode(lendingtest.Username),
+		} {
 			assert.NotContains(t, log.String(), secret)
 		}
 	})

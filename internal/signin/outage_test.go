@@ -35,8 +35,10 @@ func TestStoreIsAskedLessAndLess(t *testing.T) {
 
 // While the store hangs each session refreshes by itself, however shortly a token lives.
 func TestStoreHangs(t *testing.T) {
-	lives := []time.Duration{20 * time.Second, 10 * time.Minute, 5 * time.Second, time.Minute, 3 * time.Minute,
-		time.Hour}
+	lives := []time.Duration{
+		20 * time.Second, 10 * time.Minute, 5 * time.Second, time.Minute, 3 * time.Minute,
+		time.Hour,
+	}
 	if race.Enabled {
 		lives = lives[:2]
 	}
@@ -45,7 +47,8 @@ func TestStoreHangs(t *testing.T) {
 			for _, from := range []string{"load", "acquire", "release"} {
 				t.Run(fmt.Sprint(life, from, map[bool]string{true: " deaf"}[deaf]), func(t *testing.T) {
 					fake.InBubble(t, func(t *testing.T,
-						service *lendingtest.Service) {
+						service *lendingtest.Service,
+					) {
 						useHangingStore(t, service, life, deaf, from)
 					},
 						lendingtest.WithTokenLifetime(life))

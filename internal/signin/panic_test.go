@@ -54,14 +54,16 @@ func TestFunctionsOfTheCallerBreak(t *testing.T) {
 			},
 			"begin": func(*hookedStore) []lending.Option {
 				return []lending.Option{lending.WithCallObserver(func(context.Context, lending.Call) (context.Context,
-					func(lending.Call)) {
+					func(lending.Call),
+				) {
 					strike()
 					return nil, nil //nolint:nilnil // both may be nil
 				})}
 			},
 			"end": func(*hookedStore) []lending.Option {
 				return []lending.Option{lending.WithCallObserver(func(context.Context, lending.Call) (context.Context,
-					func(lending.Call)) {
+					func(lending.Call),
+				) {
 					return nil, func(lending.Call) { strike() } //nolint:nilnil // it may be nil
 				})}
 			},

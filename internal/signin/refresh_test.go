@@ -165,8 +165,10 @@ func TestFailedRefreshIsRateLimited(t *testing.T) {
 func TestRateLimitedRefreshWaits(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		client := fake.SignIn(t, service, nil)
-		service.Fail(fake.RefreshRoute, lendingtest.Fault{Status: http.StatusTooManyRequests,
-			RetryAfter: 9 * time.Minute})
+		service.Fail(fake.RefreshRoute, lendingtest.Fault{
+			Status:     http.StatusTooManyRequests,
+			RetryAfter: 9 * time.Minute,
+		})
 		for range 6 * 58 {
 			require.NoError(t, read(t.Context(), client))
 			bubble.Elapse(10 * time.Second)

@@ -188,8 +188,10 @@ func TestStoreIsOfOneAccount(t *testing.T) {
 	service, another, store := lendingtest.NewServer(), lendingtest.NewServer(), lending.NewMemoryTokenStore()
 	defer service.Close()
 	defer another.Close()
-	administrator := lending.Credentials{Username: lendingtest.AdministratorUsername,
-		Password: lending.NewSecret(lendingtest.AdministratorPassword)}
+	administrator := lending.Credentials{
+		Username: lendingtest.AdministratorUsername,
+		Password: lending.NewSecret(lendingtest.AdministratorPassword),
+	}
 	client := wire.NewClient(t, service.URL, lending.WithCredentials(fake.Credentials(service)),
 		lending.WithTokenStore(store))
 	require.NoError(t, client.Session().SignIn(t.Context()))
@@ -197,8 +199,10 @@ func TestStoreIsOfOneAccount(t *testing.T) {
 	require.NoError(t, err)
 	requests := len(service.Requests())
 
-	for url, credentials := range map[string]lending.Credentials{service.URL: administrator,
-		another.URL: fake.Credentials(another)} {
+	for url, credentials := range map[string]lending.Credentials{
+		service.URL: administrator,
+		another.URL: fake.Credentials(another),
+	} {
 		stranger := wire.NewClient(t, url, lending.WithCredentials(credentials), lending.WithTokenStore(store))
 		_, err := stranger.Customers.GetByEmail(t.Context(), "ada@example.com")
 		assert.ErrorContains(t, err, "what it holds is of another account or service")
@@ -226,8 +230,10 @@ func TestSameService(t *testing.T) {
 	token := func(url string, store lending.TokenStore) error {
 		client := wire.NewClient(t, url, lending.WithTokenStore(store),
 			lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
-			lending.WithCredentials(lending.Credentials{Username: lendingtest.AdministratorUsername,
-				Password: lending.NewSecret(lendingtest.AdministratorPassword)}))
+			lending.WithCredentials(lending.Credentials{
+				Username: lendingtest.AdministratorUsername,
+				Password: lending.NewSecret(lendingtest.AdministratorPassword),
+			}))
 		_, err := client.Session().Token(t.Context())
 		return err
 	}
@@ -239,14 +245,18 @@ func TestSameService(t *testing.T) {
 		require.NoError(t, token("https://lending.example", store))
 		assert.Equal(t, same, token(url, store) == nil, url)
 	}
-	for _, old := range []string{`{"token":"t"}`, `{"account":"other","token":"t","expires":"2020-01-01T00:00:00Z"}`,
-		`{"account":"other","until":"2020-01-01T00:00:00Z"}`} {
+	for _, old := range []string{
+		`{"token":"t"}`, `{"account":"other","token":"t","expires":"2020-01-01T00:00:00Z"}`,
+		`{"account":"other","until":"2020-01-01T00:00:00Z"}`,
+	} {
 		store := lending.NewMemoryTokenStore()
 		require.NoError(t, store.Save(t.Context(), lending.StoredToken{Data: lending.NewSecret(old)}))
 		assert.NoError(t, token("https://lending.example", store), "of no use to anybody: %s", old)
 	}
-	for _, held := range []string{`{"account":"other","token":"t"}`,
-		`{"account":"other","until":"2999-01-01T00:00:00Z"}`} {
+	for _, held := range []string{
+		`{"account":"other","token":"t"}`,
+		`{"account":"other","until":"2999-01-01T00:00:00Z"}`,
+	} {
 		store := lending.NewMemoryTokenStore()
 		require.NoError(t, store.Save(t.Context(), lending.StoredToken{Data: lending.NewSecret(held)}))
 		assert.ErrorContains(t, token("https://lending.example", store), "of another account", held)

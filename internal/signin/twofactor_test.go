@@ -139,8 +139,10 @@ func TestCodeThatBringsNoToken(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		client := fake.SignIn(t, service, withoutCallback)
 		challenge := challenged(t, client)
-		empty := lendingtest.Fault{Status: http.StatusOK, Body: []byte(`{"requiresTwoFactor":false,"token":""}`),
-			ContentType: "application/json"}
+		empty := lendingtest.Fault{
+			Status: http.StatusOK, Body: []byte(`{"requiresTwoFactor":false,"token":""}`),
+			ContentType: "application/json",
+		}
 		service.Fail(fake.TwoFactorRoute, empty)
 		err := client.Session().CompleteTwoFactor(t.Context(), challenge, "123456")
 		require.ErrorIs(t, err, lending.ErrSignInRequired)
