@@ -4,7 +4,9 @@ package main
 
 import (
 	"encoding/json"
+
 	"github.com/google/uuid"
+
 	"github.com/lendingapi/lending-go"
 )
 
