@@ -78,7 +78,7 @@ func BenchmarkToken(b *testing.B) {
 func BenchmarkWaiterLeaves(b *testing.B) {
 	service := lendingtest.New()
 	defer service.Close()
-	service.Fail(fake.LoginRoute, lendingtest.Fault{Delay: time.Hour, Times: -1})
+	service.Fail(fake.LoginRoute, lendingtest.Fault{DelayBefore: time.Hour, Times: -1})
 	client, err := lending.New("http://127.0.0.1",
 		lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
 		lending.WithCredentials(lending.Credentials{Username: lendingtest.Username,

@@ -52,7 +52,7 @@ func (j *journey) fail(a *actor, route string, cancel context.CancelFunc) (name 
 			Body: []byte{}}},
 		{"cut answer", lendingtest.Fault{CutBody: n}},
 		{"answer without body", lendingtest.Fault{CutBody: -1}},
-		{"cancelled", lendingtest.Fault{Reached: cancel, Delay: hang}},
+		{"cancelled", lendingtest.Fault{Reached: cancel, DelayBefore: hang}},
 	}
 	if j.actors > 1 { // the call of another actor would meet the last, and wait for an hour
 		faults = faults[:len(faults)-1]

@@ -151,7 +151,7 @@ func TestKeyAfterADeath(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		client, user := process(), fake.Newcomer()
 		held := make(chan struct{})
-		service.Fail(fake.CreateRoute, lendingtest.Fault{Reached: func() { close(held) }, Delay: time.Hour})
+		service.Fail(fake.CreateRoute, lendingtest.Fault{Reached: func() { close(held) }, DelayBefore: time.Hour})
 		ctx, die := context.WithCancelCause(t.Context())
 		ctx = lending.WithIdempotencyKey(ctx, "order-42/customer")
 		died := make(chan struct{})

@@ -77,7 +77,7 @@ func TestKeyLooksAgainAtAHalf(t *testing.T) {
 		service.Fail(createRoute, lendingtest.Fault{Late: time.Second})
 		require.ErrorIs(t, call(), lending.ErrOutcomeUnknown)
 		service.Fail(readRoute, lendingtest.Fault{})
-		service.Fail(readRoute, lendingtest.Fault{Delay: 2 * time.Second})
+		service.Fail(readRoute, lendingtest.Fault{DelayBefore: 2 * time.Second})
 		require.ErrorIs(t, call(), idempotency.ErrInDoubt)
 		require.ErrorIs(t, call(), idempotency.ErrAnswerLost)
 		assert.Equal(t, 1, service.Executed(createRoute))
@@ -115,7 +115,7 @@ func TestKeyFindsWhatHappensDuringACheck(t *testing.T) {
 
 				service.Fail(confirm, lendingtest.Fault{Late: time.Second})
 				require.ErrorIs(t, confirmed(), lending.ErrOutcomeUnknown)
-				service.Fail(read, lendingtest.Fault{Delay: 2 * time.Second})
+				service.Fail(read, lendingtest.Fault{DelayBefore: 2 * time.Second})
 				err = confirmed()
 				require.ErrorIs(t, err, idempotency.ErrAnswerLost, read)
 				assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))

@@ -254,7 +254,7 @@ func TestLockedCallSaysWhenToCallAgain(t *testing.T) {
 			return err
 		}
 		held, ended := make(chan struct{}), make(chan error)
-		service.Fail(renameRoute, lendingtest.Fault{Reached: func() { close(held) }, Delay: time.Hour})
+		service.Fail(renameRoute, lendingtest.Fault{Reached: func() { close(held) }, DelayBefore: time.Hour})
 		go func() { ended <- rename(client, "first") }()
 		<-held
 		var refused *idempotency.Error

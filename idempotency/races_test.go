@@ -558,7 +558,7 @@ func TestWhatBecameOfItIsWrittenDown(t *testing.T) {
 		inDoubt, err := log.InDoubt(t.Context(), 10)
 		require.NoError(t, err)
 		require.Empty(t, inDoubt)
-		service.Fail(fake.CreateRoute, lendingtest.Fault{Delay: time.Hour})
+		service.Fail(fake.CreateRoute, lendingtest.Fault{DelayBefore: time.Hour})
 		require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
 		inDoubt, err = log.InDoubt(t.Context(), 10)
 		require.NoError(t, err)

@@ -140,7 +140,7 @@ func TestKeyedCallEndsInTime(t *testing.T) {
 			return client.Applications.SendLink(ctx, o.application)
 		}
 		held, ended := make(chan struct{}), make(chan time.Duration)
-		service.Fail(sendLink, lendingtest.Fault{Reached: func() { close(held) }, Delay: time.Hour})
+		service.Fail(sendLink, lendingtest.Fault{Reached: func() { close(held) }, DelayBefore: time.Hour})
 		go func() {
 			start := time.Now()
 			assert.ErrorIs(t, send(client), lending.ErrOutcomeUnknown)

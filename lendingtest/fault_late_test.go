@@ -73,7 +73,7 @@ func TestFaultLateAfterTheCallerLeft(t *testing.T) {
 	inEveryForm(t, func(r *rig) {
 		id := r.application()
 		ctx, leave := context.WithCancel(r.t.Context())
-		r.Fail(cancelRoute, lendingtest.Fault{Late: soon, Delay: time.Hour, Reached: leave})
+		r.Fail(cancelRoute, lendingtest.Fault{Late: soon, DelayBefore: time.Hour, Reached: leave})
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.base+"/api/Application/cancel-application/"+id,
 			nil)
 		require.NoError(r.t, err)
@@ -119,7 +119,7 @@ func TestFaultLateCountsFromTheEnd(t *testing.T) {
 			token: s.Token(lendingtest.Username)}
 		id := r.application()
 		start := time.Now()
-		r.Fail(cancelRoute, lendingtest.Fault{Delay: time.Minute, Late: 3 * time.Minute})
+		r.Fail(cancelRoute, lendingtest.Fault{DelayBefore: time.Minute, Late: 3 * time.Minute})
 		require.Error(t, r.cancel(id).err)
 		assert.Equal(t, time.Minute, time.Since(start))
 		<-time.After(3*time.Minute - 1)

@@ -208,10 +208,10 @@ func TestSynctest(t *testing.T) {
 			token: s.Token(lendingtest.Username)}
 		s.AddSubscription(lendingtest.Subscription{WebhookURI: "https://receiver.test/"})
 		start := time.Now()
-		s.Fail("*", lendingtest.Fault{Delay: 20 * time.Minute})
+		s.Fail("*", lendingtest.Fault{DelayBefore: 20 * time.Minute})
 		id := r.offered()
 		assert.Equal(t, 20*time.Minute, time.Since(start))
-		s.Fail("*", lendingtest.Fault{Delay: time.Hour})
+		s.Fail("*", lendingtest.Fault{DelayBefore: time.Hour})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+"/api/Application/application-status/"+id,
@@ -253,7 +253,7 @@ func TestCloseLeavesNothing(t *testing.T) { // not parallel: it counts goroutine
 		<-reached
 		held := make(chan error, 1)
 		waiting := make(chan struct{})
-		s.Fail("*", lendingtest.Fault{Delay: time.Hour, Reached: func() { close(waiting) }})
+		s.Fail("*", lendingtest.Fault{DelayBefore: time.Hour, Reached: func() { close(waiting) }})
 		go func() { held <- r.cancel(id).err }() // a GET would be sent again by net/http
 		<-waiting
 		s.Close()

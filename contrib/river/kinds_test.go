@@ -154,7 +154,7 @@ var kinds = map[string]struct {
 	},
 	"time is up": {
 		fails: func(o *office) error {
-			o.service.Fail(createRoute, lendingtest.Fault{Delay: time.Minute})
+			o.service.Fail(createRoute, lendingtest.Fault{DelayBefore: time.Minute})
 			ctx, cancel := context.WithTimeout(o.ctx, time.Second)
 			defer cancel()
 			o.ctx = ctx
@@ -166,7 +166,7 @@ var kinds = map[string]struct {
 		fails: func(o *office) error {
 			ctx, cancel := context.WithCancel(o.ctx)
 			o.ctx = ctx
-			o.service.Fail(createRoute, lendingtest.Fault{Reached: cancel, Delay: time.Minute})
+			o.service.Fail(createRoute, lendingtest.Fault{Reached: cancel, DelayBefore: time.Minute})
 			return o.create("order-1")
 		},
 		is: context.Canceled, event: river.EventKindJobFailed,
@@ -197,7 +197,7 @@ var kinds = map[string]struct {
 	},
 	"in progress": {
 		fails: func(o *office) error {
-			o.service.Fail(createRoute, lendingtest.Fault{Delay: time.Minute})
+			o.service.Fail(createRoute, lendingtest.Fault{DelayBefore: time.Minute})
 			ctx, cancel := context.WithTimeout(o.ctx, 50*time.Second)
 			defer cancel()
 			first := *o

@@ -140,12 +140,9 @@ func TestNoValueIsShown(t *testing.T) {
 				continue
 			}
 			values++
-			for _, test := range []struct {
-				name string
-				text string
-			}{{"structs", structs}, {"told", told}, {"state", string(kept)}} {
-				if strings.Contains(test.text, value) {
-					t.Errorf("%s: %s shows %q", answer.route, test.name, value)
+			for name, text := range map[string]string{"structs": structs, "told": told, "state": string(kept)} {
+				if strings.Contains(text, value) {
+					t.Errorf("%s: %s shows %q", answer.route, name, value)
 				}
 			}
 		}

@@ -4,9 +4,7 @@ package main
 
 import (
 	"encoding/json"
-
 	"github.com/google/uuid"
-
 	"github.com/lendingapi/lending-go"
 )
 

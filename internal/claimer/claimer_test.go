@@ -257,6 +257,7 @@ func TestAFailureIsThatOfAllWhoWait(t *testing.T) {
 		set(s, &s.panics, true)
 		_, err := c.Take(t.Context(), false)
 		require.ErrorAs(t, err, new(*lending.PanicError))
+		set(s, &s.takes, 0)
 		s.put(events(1)...)
 		require.Equal(t, "0", take(t, c))
 	})

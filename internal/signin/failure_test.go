@@ -58,12 +58,9 @@ func TestReplicasAgreeWhetherAPersonIsNeeded(t *testing.T) {
 				learned := read(t.Context(), fake.SignIn(t, service, test.credentials, lending.WithTokenStore(store)))
 				require.ErrorContains(t, learned, "not tried again before")
 				assert.Equal(t, 1+test.free, service.Arrived(fake.LoginRoute))
-				for _, tt := range []struct {
-					who string
-					err error
-				}{{"tried", tried}, {"learned", learned}} {
-					assert.Equal(t, test.person, errors.Is(tt.err, lending.ErrSignInRequired), "%s: %v", tt.who, tt.err)
-					assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(tt.err), "%s: %v", tt.who, tt.err)
+				for who, err := range map[string]error{"tried": tried, "learned": learned} {
+					assert.Equal(t, test.person, errors.Is(err, lending.ErrSignInRequired), "%s: %v", who, err)
+					assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err), "%s: %v", who, err)
 				}
 			})
 		})
@@ -194,18 +191,15 @@ func TestReplicasShareAFailure(t *testing.T) {
 }
 
 func TestEndpointDown(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		fault lendingtest.Fault
-	}{
-		{"refuses", lendingtest.Fault{ResetBefore: true, Times: -1}},
-		{"hangs", lendingtest.Fault{Delay: time.Hour, Times: -1}},
-		{"fails", lendingtest.Fault{Status: http.StatusServiceUnavailable, Times: -1}},
+	for name, fault := range map[string]lendingtest.Fault{
+		"refuses": {ResetBefore: true, Times: -1},
+		"hangs":   {DelayBefore: time.Hour, Times: -1},
+		"fails":   {Status: http.StatusServiceUnavailable, Times: -1},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 				client := fake.SignIn(t, service, nil)
-				service.Fail(fake.LoginRoute, test.fault)
+				service.Fail(fake.LoginRoute, fault)
 				var all sync.WaitGroup
 				for range 100 {
 					all.Go(func() {

@@ -63,7 +63,7 @@ func useHangingStore(t *testing.T, service *lendingtest.Service, life time.Durat
 	for range 3 {
 		clients = append(clients, fake.SignIn(t, service, nil, lending.WithTokenStore(store)))
 	}
-	service.Fail(fake.RefreshRoute, lendingtest.Fault{Delay: min(life/40, 10*time.Second), Times: -1})
+	service.Fail(fake.RefreshRoute, lendingtest.Fault{DelayBefore: min(life/40, 10*time.Second), Times: -1})
 	use := func(lives int) {
 		for range lives * 60 {
 			for _, client := range clients {

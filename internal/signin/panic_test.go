@@ -162,7 +162,7 @@ func TestStoreWhoseErrorPanicsWhileALeaseIsProlonged(t *testing.T) {
 			}
 			return nil
 		})
-		service.Fail(fake.LoginRoute, lendingtest.Fault{Delay: 5 * time.Second})
+		service.Fail(fake.LoginRoute, lendingtest.Fault{DelayBefore: 5 * time.Second})
 		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		require.NoError(t, read(t.Context(), client))
 		assert.Greater(t, acquired, 1)

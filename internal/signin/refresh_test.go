@@ -123,7 +123,7 @@ func TestNobodyWaitsForARefresh(t *testing.T) {
 		first, _, err := takeToken(t.Context(), client)
 		require.NoError(t, err)
 		bubble.Elapse(50*time.Minute + time.Second)
-		service.Fail(fake.RefreshRoute, lendingtest.Fault{Delay: 20 * time.Second})
+		service.Fail(fake.RefreshRoute, lendingtest.Fault{DelayBefore: 20 * time.Second})
 		var lost, blocked atomic.Int32
 		var all sync.WaitGroup
 		for range 1000 {
@@ -231,7 +231,7 @@ func TestCloseEndsARefresh(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		client := fake.SignIn(t, service, nil)
 		require.NoError(t, read(t.Context(), client))
-		service.Fail(fake.RefreshRoute, lendingtest.Fault{Delay: time.Hour})
+		service.Fail(fake.RefreshRoute, lendingtest.Fault{DelayBefore: time.Hour})
 		bubble.Elapse(51 * time.Minute)
 		require.NoError(t, read(t.Context(), client))
 		synctest.Wait()

@@ -274,7 +274,7 @@ func TestSameService(t *testing.T) {
 func TestReplicasShareOneToken(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := lending.NewMemoryTokenStore()
-		service.Fail(fake.TwoFactorRoute, lendingtest.Fault{Delay: 40 * time.Second}) // longer than a lease
+		service.Fail(fake.TwoFactorRoute, lendingtest.Fault{DelayBefore: 40 * time.Second}) // longer than a lease
 		var clients []*lending.Client
 		for range 8 {
 			clients = append(clients, fake.SignIn(t, service, nil, lending.WithTokenStore(store)))

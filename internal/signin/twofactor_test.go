@@ -165,7 +165,7 @@ func TestCompleteTwoFactorAndClose(t *testing.T) {
 		require.ErrorIs(t, client.Session().CompleteTwoFactor(t.Context(), challenge, code), context.DeadlineExceeded)
 		assert.LessOrEqual(t, time.Since(start), 2*time.Minute, "it has a time limit of its own")
 		require.NoError(t, store.Release(t.Context(), "another"))
-		service.Fail(fake.TwoFactorRoute, lendingtest.Fault{Delay: time.Hour, Times: -1})
+		service.Fail(fake.TwoFactorRoute, lendingtest.Fault{DelayBefore: time.Hour, Times: -1})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		require.ErrorIs(t, client.Session().CompleteTwoFactor(ctx, challenge, code), context.DeadlineExceeded)
