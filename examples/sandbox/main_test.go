@@ -481,16 +481,19 @@ const newCustomer = `{"firstName":"Ada","lastName":"Lovelace","email":"ada@examp
 
 func TestLine(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	for want, r := range map[string]lendingtest.Request{
-		"12:00:00  200        1.50 ms  ada@example.com      GET /api/Loan/get-loan/{loanId}": {
+	for _, test := range []struct {
+		want string
+		r    lendingtest.Request
+	}{
+		{"12:00:00  200        1.50 ms  ada@example.com      GET /api/Loan/get-loan/{loanId}", lendingtest.Request{
 			Time: at, Status: 200, Duration: 1500 * time.Microsecond, Username: "ada@example.com",
 			Route: "GET /api/Loan/get-loan/{loanId}",
-		},
-		"12:00:00  reset      0.00 ms  -                    GET \"/\\x1b[31m\", which is no route": {
+		}},
+		{"12:00:00  reset      0.00 ms  -                    GET \"/\\x1b[31m\", which is no route", lendingtest.Request{
 			Time: at, Method: http.MethodGet, Path: "/\x1b[31m",
-		},
+		}},
 	} {
-		assert.Equal(t, want, line(r))
+		assert.Equal(t, test.want, line(test.r))
 	}
 	late := lendingtest.Request{
 		Time: at, Username: "ada@example.com", Route: "GET /api/Loan/get-loan/{loanId}",

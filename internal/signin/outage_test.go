@@ -175,13 +175,16 @@ func TestNobodySignsInWithoutTheStore(t *testing.T) {
 
 func TestStoreErrorsAreTold(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		for cause, text := range map[error]string{
-			&fs.PathError{Op: "open", Path: "hush", Err: fs.ErrNotExist}:   "no such file or directory",
-			&fs.PathError{Op: "open", Path: "hush", Err: fs.ErrPermission}: "permission denied",
+		for _, test := range []struct {
+			cause error
+			text  string
+		}{
+			{&fs.PathError{Op: "open", Path: "hush", Err: fs.ErrNotExist}, "no such file or directory"},
+			{&fs.PathError{Op: "open", Path: "hush", Err: fs.ErrPermission}, "permission denied"},
 		} {
-			store := brokenStore{lending.NewMemoryTokenStore(), cause}
+			store := brokenStore{lending.NewMemoryTokenStore(), test.cause}
 			err := read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store)))
-			require.ErrorContains(t, err, "the token store: "+text)
+			require.ErrorContains(t, err, "the token store: "+test.text)
 			assert.NotContains(t, err.Error(), "hush")
 		}
 	})

@@ -80,11 +80,17 @@ func TestSessionsSimulation(t *testing.T) {
 	}
 	t.Logf("%d simulations from seed %d: %+v", count, first, all)
 	if count >= few && !t.Failed() {
-		for what, n := range map[string]int{
-			"revocations": all.revocations, "closed": all.closed, "pauses": all.pauses,
-			"alone": all.alone, "refusals": all.refusals,
+		for _, test := range []struct {
+			what string
+			n    int
+		}{
+			{"revocations", all.revocations},
+			{"closed", all.closed},
+			{"pauses", all.pauses},
+			{"alone", all.alone},
+			{"refusals", all.refusals},
 		} {
-			assert.Positive(t, n, "no simulation had %s", what)
+			assert.Positive(t, test.n, "no simulation had %s", test.what)
 		}
 	}
 }

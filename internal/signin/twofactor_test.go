@@ -46,20 +46,23 @@ func TestWrongCodesAreAskedAgain(t *testing.T) {
 
 // Once a code was sent, whatever ends the sign-in must not lead to a code a minute.
 func TestCodesInAnHour(t *testing.T) {
-	for name, ask := range map[string]func(context.Context, lending.Challenge) (string, error){
-		"callers leave": func(ctx context.Context, _ lending.Challenge) (string, error) {
+	for _, test := range []struct {
+		name string
+		ask  func(context.Context, lending.Challenge) (string, error)
+	}{
+		{"callers leave", func(ctx context.Context, _ lending.Challenge) (string, error) {
 			<-ctx.Done()
 			return "",
 				ctx.Err()
-		},
-		"fails":        func(context.Context, lending.Challenge) (string, error) { return "", errDown },
-		"panics":       func(context.Context, lending.Challenge) (string, error) { panic("hush") },
-		"returns none": func(context.Context, lending.Challenge) (string, error) { return "", nil },
-		"wrong codes":  func(context.Context, lending.Challenge) (string, error) { return "wrong", nil },
+		}},
+		{"fails", func(context.Context, lending.Challenge) (string, error) { return "", errDown }},
+		{"panics", func(context.Context, lending.Challenge) (string, error) { panic("hush") }},
+		{"returns none", func(context.Context, lending.Challenge) (string, error) { return "", nil }},
+		{"wrong codes", func(context.Context, lending.Challenge) (string, error) { return "wrong", nil }},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-				client := fake.SignIn(t, service, func(c *lending.Credentials) { c.TwoFactor = ask })
+				client := fake.SignIn(t, service, func(c *lending.Credentials) { c.TwoFactor = test.ask })
 				for start := time.Now(); time.Since(start) < time.Hour; bubble.Elapse(time.Second) {
 					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 					require.Error(t, read(ctx, client))
