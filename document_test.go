@@ -49,34 +49,70 @@ func TestUploadIsRefusedBeforeItIsSent(t *testing.T) {
 		doc  lending.Document
 		want lending.FieldError
 	}{
-		{"no content", statement(nil), lending.FieldError{Field: "content", Message: "must not be nil",
-			Code: lending.CodeRequired}},
-		{"nil buffer", statement((*bytes.Buffer)(nil)), lending.FieldError{Field: "content", Message: "must not be nil",
-			Code: lending.CodeRequired}},
-		{"nil file", statement((*os.File)(nil)), lending.FieldError{Field: "content", Message: "must not be nil",
-			Code: lending.CodeRequired}},
-		{"directory", lending.Document{Content: directory},
-			lending.FieldError{Field: "content", Message: "must not be a directory", Code: lending.CodeRequired}},
-		{"lost its place", statement(&lost{}),
-			lending.FieldError{Field: "content", Message: "must seek back to where it stood",
-				Code: lending.CodeRequired}},
-		{"empty section", statement(io.NewSectionReader(strings.NewReader("four"), 0, 0)),
-			lending.FieldError{Field: "content", Message: "must not be empty", Code: lending.CodeRequired}},
-		{"empty", statement(strings.NewReader("")), lending.FieldError{Field: "content", Message: "must not be empty",
-			Code: lending.CodeRequired}},
-		{"one byte too big", statement(bytes.NewReader(make([]byte, lending.MaxDocument+1))),
-			lending.FieldError{Field: "content", Message: "must have at most 15 MiB", Code: lending.CodeRange}},
-		{"claimed too big", lending.Document{Name: "f", Content: iotest.HalfReader(nil), Size: lending.MaxDocument + 1},
-			lending.FieldError{Field: "content", Message: "must have at most 15 MiB", Code: lending.CodeRange}},
-		{"negative size", lending.Document{Name: "f", Content: iotest.HalfReader(nil), Size: -1},
-			lending.FieldError{Field: "size", Message: "must not be negative", Code: lending.CodeRange}},
-		{"another size", lending.Document{Name: "f", Content: strings.NewReader("four"), Size: 5},
-			lending.FieldError{Field: "size", Message: "must be what the content holds", Code: lending.CodeConflict}},
-		{"no name", lending.Document{Content: strings.NewReader("four")},
-			lending.FieldError{Field: "fileName", Message: "must not be empty", Code: lending.CodeRequired}},
-		{"control in name", lending.Document{Name: "a\nb", Content: strings.NewReader("four")},
-			lending.FieldError{Field: "fileName", Message: "must not hold control characters or invalid UTF-8",
-				Code: lending.CodeUnsafe}},
+		{"no content", statement(nil), lending.FieldError{
+			Field: "content", Message: "must not be nil",
+			Code: lending.CodeRequired,
+		}},
+		{"nil buffer", statement((*bytes.Buffer)(nil)), lending.FieldError{
+			Field: "content", Message: "must not be nil",
+			Code: lending.CodeRequired,
+		}},
+		{"nil file", statement((*os.File)(nil)), lending.FieldError{
+			Field: "content", Message: "must not be nil",
+			Code: lending.CodeRequired,
+		}},
+		{
+			"directory",
+			lending.Document{Content: directory},
+			lending.FieldError{Field: "content", Message: "must not be a directory", Code: lending.CodeRequired},
+		},
+		{
+			"lost its place", statement(&lost{}),
+			lending.FieldError{
+				Field: "content", Message: "must seek back to where it stood",
+				Code: lending.CodeRequired,
+			},
+		},
+		{
+			"empty section", statement(io.NewSectionReader(strings.NewReader("four"), 0, 0)),
+			lending.FieldError{Field: "content", Message: "must not be empty", Code: lending.CodeRequired},
+		},
+		{"empty", statement(strings.NewReader("")), lending.FieldError{
+			Field: "content", Message: "must not be empty",
+			Code: lending.CodeRequired,
+		}},
+		{
+			"one byte too big", statement(bytes.NewReader(make([]byte, lending.MaxDocument+1))),
+			lending.FieldError{Field: "content", Message: "must have at most 15 MiB", Code: lending.CodeRange},
+		},
+		{
+			"claimed too big",
+			lending.Document{Name: "f", Content: iotest.HalfReader(nil), Size: lending.MaxDocument + 1},
+			lending.FieldError{Field: "content", Message: "must have at most 15 MiB", Code: lending.CodeRange},
+		},
+		{
+			"negative size",
+			lending.Document{Name: "f", Content: iotest.HalfReader(nil), Size: -1},
+			lending.FieldError{Field: "size", Message: "must not be negative", Code: lending.CodeRange},
+		},
+		{
+			"another size",
+			lending.Document{Name: "f", Content: strings.NewReader("four"), Size: 5},
+			lending.FieldError{Field: "size", Message: "must be what the content holds", Code: lending.CodeConflict},
+		},
+		{
+			"no name",
+			lending.Document{Content: strings.NewReader("four")},
+			lending.FieldError{Field: "fileName", Message: "must not be empty", Code: lending.CodeRequired},
+		},
+		{
+			"control in name",
+			lending.Document{Name: "a\nb", Content: strings.NewReader("four")},
+			lending.FieldError{
+				Field: "fileName", Message: "must not hold control characters or invalid UTF-8",
+				Code: lending.CodeUnsafe,
+			},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := client.Applications.SubmitBankStatement(t.Context(), uploadTo, test.doc)
@@ -175,10 +211,14 @@ func TestUploadAnswers(t *testing.T) {
 		outcome lending.Outcome
 		text    string
 	}{
-		{"false", 200, "false", lending.OutcomeUnknown,
-			"the service did not accept the document: outcome unknown, check with Applications.Status"},
-		{"object", 200, `{"ok":true}`, lending.OutcomeUnknown,
-			"the answer is not true: outcome unknown, check with Applications.Status"},
+		{
+			"false", 200, "false", lending.OutcomeUnknown,
+			"the service did not accept the document: outcome unknown, check with Applications.Status",
+		},
+		{
+			"object", 200, `{"ok":true}`, lending.OutcomeUnknown,
+			"the answer is not true: outcome unknown, check with Applications.Status",
+		},
 		{"cut", 200, `tru`, lending.OutcomeUnknown, "the answer is not true"},
 		{"HTML", 200, `<html>`, lending.OutcomeUnknown, "HTML"},
 		{"refused", 400, `{"errorCode":"OfferExpired"}`, lending.OutcomeRejected, "OfferExpired"},
@@ -449,7 +489,8 @@ func pipeService(t *testing.T, handle func(conn net.Conn, r *http.Request)) *len
 	var serving sync.WaitGroup
 	t.Cleanup(serving.Wait)
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn,
-		error) {
+		error,
+	) {
 		near, far := net.Pipe()
 		serving.Go(func() {
 			defer far.Close()
@@ -647,8 +688,10 @@ func TestUploadThroughATransportThatTakesLittle(t *testing.T) {
 				break
 			}
 		}
-		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}},
-			Body: io.NopCloser(strings.NewReader("true"))}, nil
+		return &http.Response{
+			StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}},
+			Body: io.NopCloser(strings.NewReader("true")),
+		}, nil
 	})
 	client := wire.NewClient(t, "https://service.example", lending.WithTokenSource(lending.StaticToken("t")),
 		lending.WithHTTPClient(&http.Client{Transport: transport}))
@@ -674,8 +717,10 @@ func TestUploadHandsOnAPanic(t *testing.T) {
 	}{
 		{"content", lending.Document{Name: "f", Content: io.MultiReader(strings.NewReader("first"),
 			readerFunc(func([]byte) (int, error) { panic("mine") }))}},
-		{"progress", lending.Document{Name: "f", Content: strings.NewReader("first"),
-			Progress: func(int64, int64) { panic("mine") }}},
+		{"progress", lending.Document{
+			Name: "f", Content: strings.NewReader("first"),
+			Progress: func(int64, int64) { panic("mine") },
+		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			assert.PanicsWithValue(t, "mine", func() {
@@ -736,8 +781,11 @@ func TestUploadTakesLittleMemory(t *testing.T) {
 		allocations float64
 	}{
 		{"bytes.Reader", statement(content), 210},
-		{"plain, with size", lending.Document{Name: "f", Content: readerFunc(content.Read), Size: lending.MaxDocument},
-			210},
+		{
+			"plain, with size",
+			lending.Document{Name: "f", Content: readerFunc(content.Read), Size: lending.MaxDocument},
+			210,
+		},
 		{"plain", statement(readerFunc(content.Read)), 210 + chunks},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -942,8 +990,11 @@ func TestDocumentKnowsItsNameAndSize(t *testing.T) {
 		{lending.Document{Content: part, Name: "part"}, "part", "a part", 10},
 		{lending.Document{Content: boxed{strings.NewReader("boxed"), 99}, Name: "boxed"}, "boxed", "boxed", -1},
 		{lending.Document{Content: strings.NewReader("s"), Name: "s"}, "s", "s", 6},
-		{lending.Document{Content: iotest.HalfReader(strings.NewReader("known")), Name: "known", Size: 5}, "known",
-			"known", 10},
+		{
+			lending.Document{Content: iotest.HalfReader(strings.NewReader("known")), Name: "known", Size: 5},
+			"known",
+			"known", 10,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			require.NoError(t, client.Applications.SubmitBankStatement(t.Context(), uploadTo, test.doc))

@@ -16,7 +16,8 @@ import (
 // isBusy is code under test: it asks for a status, and tells a busy service from one
 // that fails.
 func isBusy(ctx context.Context, client *lending.Client, application lending.ApplicationID) (wait time.Duration,
-	busy bool) {
+	busy bool,
+) {
 	_, err := client.Applications.Status(ctx, application)
 	var failed *lending.Error
 	if errors.As(err, &failed) && errors.Is(err, lending.ErrRateLimited) {

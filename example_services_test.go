@@ -323,8 +323,10 @@ func ExampleApprovalService_SignContract() {
 
 func readyToSign() lendingtest.Application {
 	return lendingtest.Application{
-		Offer: &lendingtest.Offer{Amount: 12_500_00,
-			ExpiresUTC: lendingtest.Timestamp{Time: time.Now().AddDate(0, 1, 0)}},
+		Offer: &lendingtest.Offer{
+			Amount:     12_500_00,
+			ExpiresUTC: lendingtest.Timestamp{Time: time.Now().AddDate(0, 1, 0)},
+		},
 		Company:          json.RawMessage(`{"name":"Lovelace Analytics"}`),
 		Applicants:       []lendingtest.Applicant{{ID: uuid.NewString(), FirstName: "Ada", IsPrimary: true}},
 		Accounts:         []lendingtest.BankAccount{{ID: "account-1"}},

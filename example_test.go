@@ -290,7 +290,8 @@ func ExampleWithObserver() {
 // answer is lost, and one that is refused before it is sent.
 func ExampleWithCallObserver() {
 	service, client := demo(lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context,
-		func(lending.Call)) {
+		func(lending.Call),
+	) {
 		return ctx, func(c lending.Call) { // c.Duration says how long it took
 			fmt.Println(c.Effect, c.Route, "attempts", c.Attempts, "outcome", c.Outcome)
 		}

@@ -37,8 +37,10 @@ func passOn(ctx context.Context, _ *lending.MutationCall, send send) (*lending.R
 }
 
 func jsonResponse(body string) *lending.Response {
-	return &lending.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}},
-		Body: []byte(body)}
+	return &lending.Response{
+		StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: []byte(body),
+	}
 }
 
 const customerJSON = `{"id":"c0000000-0000-4000-8000-000000000001"}`
@@ -88,8 +90,10 @@ func TestLayerIsNotAsked(t *testing.T) {
 			return err
 		}, "a read needs none"},
 		{"a raw read", func(t *testing.T, c *lending.Client) error {
-			_, err := c.Do(key(t, "k"), lending.RawRequest{Effect: lending.Read, Method: http.MethodGet,
-				Path: "/api/Thing"})
+			_, err := c.Do(key(t, "k"), lending.RawRequest{
+				Effect: lending.Read, Method: http.MethodGet,
+				Path: "/api/Thing",
+			})
 			return err
 		}, "a read needs none"},
 		{"a login", func(t *testing.T, c *lending.Client) error {
@@ -97,8 +101,10 @@ func TestLayerIsNotAsked(t *testing.T) {
 			return err
 		}, "not for a sign-in"},
 		{"a second factor", func(t *testing.T, c *lending.Client) error {
-			_, err := c.Auth.ValidateTwoFactor(key(t, "k"), lending.TwoFactorLoginRequest{Username: "u",
-				Code: lending.NewSecret("1")})
+			_, err := c.Auth.ValidateTwoFactor(key(t, "k"), lending.TwoFactorLoginRequest{
+				Username: "u",
+				Code:     lending.NewSecret("1"),
+			})
 			return err
 		}, "not for a sign-in"},
 		{"a refresh", func(t *testing.T, c *lending.Client) error {
@@ -197,7 +203,8 @@ func TestLayerReturnsNoAnswer(t *testing.T) {
 		for _, sends := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%v, sends: %t", answer, sends), func(t *testing.T) {
 				l := &layer{do: func(ctx context.Context, _ *lending.MutationCall, send send) (*lending.Response,
-					error) {
+					error,
+				) {
 					if sends {
 						_, _ = send(ctx)
 					}
@@ -226,10 +233,13 @@ func TestErrorsOfALayer(t *testing.T) {
 		do   func(ctx context.Context, call *lending.MutationCall, send send) (*lending.Response, error)
 		want lending.Outcome
 	}{
-		{"foreign", func(context.Context, *lending.MutationCall, send) (*lending.Response, error) { return nil, torn },
-			lending.OutcomeUnknown},
+		{
+			"foreign", func(context.Context, *lending.MutationCall, send) (*lending.Response, error) { return nil, torn },
+			lending.OutcomeUnknown,
+		},
 		{"foreign, after a refusal", func(ctx context.Context, _ *lending.MutationCall, send send) (*lending.Response,
-			error) {
+			error,
+		) {
 			_, _ = send(ctx)
 			return nil, torn
 		}, lending.OutcomeUnknown},
@@ -237,7 +247,8 @@ func TestErrorsOfALayer(t *testing.T) {
 			return nil, call.Error(torn)
 		}, lending.OutcomeNotSent},
 		{"of the call, decided", func(_ context.Context, call *lending.MutationCall, _ send) (*lending.Response,
-			error) {
+			error,
+		) {
 			e := call.Error(torn)
 			e.Outcome = lending.OutcomeRejected
 			return nil, e
@@ -271,15 +282,18 @@ func TestRecordedAnswerIsChecked(t *testing.T) {
 		want   error
 	}{
 		{"a success", jsonResponse(customerJSON), nil},
-		{"HTML", &lending.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/html"}},
-			Body: []byte("<p>")}, lending.ErrOutcomeUnknown},
+		{"HTML", &lending.Response{
+			StatusCode: 200, Header: http.Header{"Content-Type": {"text/html"}},
+			Body: []byte("<p>"),
+		}, lending.ErrOutcomeUnknown},
 		{"a failure", jsonResponse(`{"success":false}`), lending.ErrOutcomeUnknown},
 		{"another shape", jsonResponse(`[]`), lending.ErrMayHaveHappened},
 		{"nothing", jsonResponse(``), lending.ErrNoContent},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			l := &layer{do: func(context.Context, *lending.MutationCall, send) (*lending.Response,
-				error) {
+				error,
+			) {
 				return test.answer, nil
 			}}
 			client, arrived := layered(t, l, wire.Answer(500, ""))
@@ -363,7 +377,8 @@ func TestWhatALayerSees(t *testing.T) {
 func TestReadsOfALayerAreChecks(t *testing.T) {
 	var seen []string
 	observe := lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context,
-		func(lending.Call)) {
+		func(lending.Call),
+	) {
 		return ctx, func(c lending.Call) { seen = append(seen, c.Route+" "+c.Idempotency) }
 	})
 	l := &layer{do: func(ctx context.Context, call *lending.MutationCall, send send) (*lending.Response, error) {

@@ -156,8 +156,10 @@ func TestIteratorOptions(t *testing.T) {
 	service := &script{answer: envelope(450, "450")}
 	client := service.client(t)
 
-	got, err := numbers(t, client.Loans.AllTransactionsPaged(ctx, loanID(), &lending.PagedOptions{Skip: 100, Take: 50,
-		Descending: true}))
+	got, err := numbers(t, client.Loans.AllTransactionsPaged(ctx, loanID(), &lending.PagedOptions{
+		Skip: 100, Take: 50,
+		Descending: true,
+	}))
 	require.NoError(t, err)
 	assert.Equal(t, upTo(450)[100:], got)
 	assert.Len(t, service.queries, 7)
@@ -210,12 +212,23 @@ func TestIteratorEndsAtTheTotal(t *testing.T) {
 		claim          string
 		records, calls int
 	}{
-		{"450", 450, 3}, {"449", 450, 3}, {"401", 450, 3}, {"400", 400, 2}, {"399", 400, 2}, {"199", 200, 1},
+		{"450", 450, 3},
+		{"449", 450, 3},
+		{"401", 450, 3},
+		{"400", 400, 2},
+		{"399", 400, 2},
+		{"199", 200, 1},
 		{"12.75", 200, 1},
-		{"1", 200, 1}, {"0", 200, 1},
-		{"451", 450, 4}, {"1e30", 450, 4}, {"1e999", 450, 4}, {"9223372036854775807", 450, 4},
+		{"1", 200, 1},
+		{"0", 200, 1},
+		{"451", 450, 4},
+		{"1e30", 450, 4},
+		{"1e999", 450, 4},
+		{"9223372036854775807", 450, 4},
 		{"99999999999999999999", 450, 4},
-		{"-1", 450, 4}, {"-1e30", 450, 4}, {"null", 450, 4},
+		{"-1", 450, 4},
+		{"-1e30", 450, 4},
+		{"null", 450, 4},
 	} {
 		t.Run(test.claim, func(t *testing.T) {
 			service := &script{answer: envelope(450, test.claim)}
@@ -332,8 +345,10 @@ func TestIteratorProperty(t *testing.T) {
 			if stuck && page != "" && from >= total/2 {
 				return http.StatusOK, page // the same for ever
 			}
-			claim := []string{strconv.Itoa(total), strconv.Itoa(total), strconv.Itoa(-1 - random.IntN(9)), "1e99",
-				"null"}[random.IntN(5)]
+			claim := []string{
+				strconv.Itoa(total), strconv.Itoa(total), strconv.Itoa(-1 - random.IntN(9)), "1e99",
+				"null",
+			}[random.IntN(5)]
 			page = `{"data":` + records(from, to) + `,"totalCount":` + claim + `}`
 			return http.StatusOK, page
 		}

@@ -70,8 +70,10 @@ func asTaken(ctx context.Context, client *lending.Client, opts *lending.ListOpti
 	failed = errors.Join(failed, err)
 	whole, paged := lending.As[struct{ Data []payment }](client.Loans.TransactionsPaged(ctx, id, nil))
 	pointer, pointed := lending.As[*payment](client.Loans.Get(ctx, id))
-	anything, done := lending.As[map[string]any](client.Do(ctx, lending.RawRequest{Effect: lending.Read, Method: "GET",
-		Path: "/api/Loan/get-loan/{loanId}", Args: []string{id.String()}}))
+	anything, done := lending.As[map[string]any](client.Do(ctx, lending.RawRequest{
+		Effect: lending.Read, Method: "GET",
+		Path: "/api/Loan/get-loan/{loanId}", Args: []string{id.String()},
+	}))
 	for _, all := range []iter.Seq2[payment, error]{
 		lending.AllAs[payment](client.Loans.AllTransactionsPaged(ctx, id, nil)),
 		lending.AllAs[payment](client.Loans.AllWithdrawals(ctx, id, nil)),
@@ -207,8 +209,10 @@ func TestDecodeErrorsNameTheRecord(t *testing.T) {
 	assert.Nil(t, orders)
 	var failed *lending.DecodeError
 	require.ErrorAs(t, err, &failed)
-	assert.Equal(t, [4]any{17, "lines[1].count", "a number", "int"}, [4]any{failed.Index, failed.Field, failed.Got,
-		failed.Want})
+	assert.Equal(t, [4]any{17, "lines[1].count", "a number", "int"}, [4]any{
+		failed.Index, failed.Field, failed.Got,
+		failed.Want,
+	})
 	assert.Equal(t, list[17], string(failed.Record().Raw()))
 
 	_, err = lending.As[order](recordOf(t, `["hush"]`), nil)
@@ -287,8 +291,10 @@ func TestCommandHasHappenedThatDoesNotDecode(t *testing.T) {
 		{"Decode", cloned.Decode(&narrow{})},
 		{"no place", cloned.Decode(narrow{})},
 	} {
-		for _, err := range []error{test.err, fmt.Errorf("customer: %w", test.err),
-			errors.Join(errors.New("hush"), test.err)} {
+		for _, err := range []error{
+			test.err, fmt.Errorf("customer: %w", test.err),
+			errors.Join(errors.New("hush"), test.err),
+		} {
 			assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err), test.name)
 			require.ErrorIs(t, err, lending.ErrMayHaveHappened, test.name)
 			require.NotErrorIs(t, err, lending.ErrOutcomeUnknown, test.name)
@@ -341,12 +347,19 @@ func TestDecodeErrorsShowNoValue(t *testing.T) {
 		name string
 		into any
 	}{
-		{"map", &struct{ Map map[string]inner }{}}, {"key", &struct{ Map map[int]inner }{}},
-		{"id", &struct{ Loan lending.LoanID }{}}, {"time", &struct{ When time.Time }{}},
+		{"map", &struct{ Map map[string]inner }{}},
+		{"key", &struct{ Map map[int]inner }{}},
+		{"id", &struct{ Loan lending.LoanID }{}},
+		{"time", &struct{ When time.Time }{}},
 		{"our time", &struct {
 			Posted lending.Time `json:"posted"`
-		}{}}, {"method", &struct{ Strict strictly }{}}, {"number", &narrow{}}, {"any", &struct{ Any any }{}},
-		{"whole", &[]int{}}, {"none", 5}, {"embeds", &embeds{}},
+		}{}},
+		{"method", &struct{ Strict strictly }{}},
+		{"number", &narrow{}},
+		{"any", &struct{ Any any }{}},
+		{"whole", &[]int{}},
+		{"none", 5},
+		{"embeds", &embeds{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := recordOf(t, text).Decode(test.into)
@@ -361,8 +374,10 @@ func TestDecodeErrorsShowNoValue(t *testing.T) {
 				}
 				written, failed := json.Marshal(err)
 				require.NoError(t, failed)
-				for _, hidden := range []string{"hush", "example.com", "777777777777", "1e999",
-					fmt.Sprintf("%x", "hush")} {
+				for _, hidden := range []string{
+					"hush", "example.com", "777777777777", "1e999",
+					fmt.Sprintf("%x", "hush"),
+				} {
 					assert.NotContains(t, b.String()+string(written), hidden)
 				}
 			}
@@ -457,8 +472,10 @@ func TestPartialResultsAreThose(t *testing.T) {
 		A string
 		N int8 `json:",string"`
 	}
-	for _, text := range []string{`{"A":"a","N":1000,"B":"b"}`, `{"B":"b","N":"x","A":"a","Promoted":1000}`,
-		`{"A":"a","N":{},"B":[]}`} {
+	for _, text := range []string{
+		`{"A":"a","N":1000,"B":"b"}`, `{"B":"b","N":"x","A":"a","Promoted":1000}`,
+		`{"A":"a","N":{},"B":[]}`,
+	} {
 		t.Run(text, func(t *testing.T) {
 			var got, want plainOne
 			require.Error(t, recordOf(t, text).Decode(&got))
@@ -477,8 +494,10 @@ func TestFilledValuesAreMerged(t *testing.T) {
 	const text = `{"text":"new","inner":{"zip":2},"list":[{"zip":3},{}],"lists":[[7]]}`
 	fill := func() ordinary {
 		when := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
-		return ordinary{Flag: true, Inner: inner{When: when}, List: []*inner{{Zip: 1, When: when}, {Zip: 4}},
-			Lists: [][]int8{{1, 2}, {3}}}
+		return ordinary{
+			Flag: true, Inner: inner{When: when}, List: []*inner{{Zip: 1, When: when}, {Zip: 4}},
+			Lists: [][]int8{{1, 2}, {3}},
+		}
 	}
 	got, want := fill(), fill()
 	require.NoError(t, recordOf(t, text).Decode(&got))
@@ -500,8 +519,10 @@ func TestTimesWithoutAZoneAreTyped(t *testing.T) {
 	}{
 		{`"2026-03-04T05:06:07.1234567"`, time.Date(2026, 3, 4, 5, 6, 7, 123456700, time.UTC)},
 		{`"2026-03-04T06:06:07+01:00"`, time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)},
-		{`"2026-03-04T05:06:07Z"`, time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}, {`"0001-01-01T00:00:00"`, time.Time{}},
-		{`null`, time.Time{}}, {`"2026-03-04T05:06:0\u0037"`, time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)},
+		{`"2026-03-04T05:06:07Z"`, time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)},
+		{`"0001-01-01T00:00:00"`, time.Time{}},
+		{`null`, time.Time{}},
+		{`"2026-03-04T05:06:0\u0037"`, time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)},
 	} {
 		t.Run(test.text, func(t *testing.T) {
 			got, err := lending.As[dated](recordOf(t, `{"at":`+test.text+`,"by":{"2026-03-04T05:06:07":"key"}}`), nil)
@@ -630,8 +651,10 @@ func TestDecodeErrorsNameTheField(t *testing.T) {
 		{`{"map":{"a@example.com":{},"hush":{"zip":1.5}}}`, `field "map.*.zip": a number does not fit int`},
 		{`{"map":{"hush@example.com":"hush"}}`, `field "map.*": a string does not fit lending_test.inner`},
 		{`{"numbered":{"1":"a","hush@example.com":"b"}}`, `field "numbered.*": a key does not fit int`},
-		{`{"byLoan":{"hush@example.com":1}}`,
-			`field "byLoan.*": a key does not fit lending.ID[github.com/lendingapi/lending-go.loan]`},
+		{
+			`{"byLoan":{"hush@example.com":1}}`,
+			`field "byLoan.*": a key does not fit lending.ID[github.com/lendingapi/lending-go.loan]`,
+		},
 		{`{"array":[true,"hush"]}`, `field "array[1]": a string does not fit bool`},
 		{`{"loan":"hush"}`, `field "loan": a string does not fit lending.ID[github.com/lendingapi/lending-go.loan]`},
 		{`{"loan":12345}`, `field "loan": a number does not fit lending.ID[github.com/lendingapi/lending-go.loan]`},
@@ -862,22 +885,36 @@ func TestMethodsRunOnce(t *testing.T) {
 	items := strings.TrimSuffix(strings.Repeat(`{"a": 1},`, 200), ",")
 	for _, tt := range []struct{ text, plain, odd, mapped string }{
 		{`{"items":[` + items + `],"n":1}`, "", "", ""},
-		{`{"items":[` + items + `],"n":1000}`, `field "n": a number does not fit int8`,
-			`field "n": a number does not fit int8`, `field "n": a number does not fit int8`},
-		{`{"n":"x","items":[` + items + `],"last":null}`, `field "n": a string does not fit int8`,
-			`field "n": a string does not fit int8`, `field "n": a string does not fit int8`},
-		{`{"items":[1,"odd",3],"n":7,"last":5}`, `field "items[1]": a string does not fit lending_test.counted`,
-			`field "items": an array does not fit []lending_test.counted`, ""},
-		{`{"items":["odd"],"n":7}`, `field "items[0]": a string does not fit lending_test.counted`,
-			`field "items[0]": a string does not fit lending_test.counted`, ""},
+		{
+			`{"items":[` + items + `],"n":1000}`, `field "n": a number does not fit int8`,
+			`field "n": a number does not fit int8`, `field "n": a number does not fit int8`,
+		},
+		{
+			`{"n":"x","items":[` + items + `],"last":null}`, `field "n": a string does not fit int8`,
+			`field "n": a string does not fit int8`, `field "n": a string does not fit int8`,
+		},
+		{
+			`{"items":[1,"odd",3],"n":7,"last":5}`, `field "items[1]": a string does not fit lending_test.counted`,
+			`field "items": an array does not fit []lending_test.counted`, "",
+		},
+		{
+			`{"items":["odd"],"n":7}`, `field "items[0]": a string does not fit lending_test.counted`,
+			`field "items[0]": a string does not fit lending_test.counted`, "",
+		},
 		{`{"items":[1],"last":"odd"}`, `field "last": a string does not fit lending_test.counted`, "", ""},
-		{`{"items":[1],"items":["odd"]}`, `an object does not fit lending_test.plainList`,
-			`an object does not fit lending_test.oddList`, ""},
-		{`{"byKey":{"a":1,"b":"odd","c":3},"n":5}`, "",
+		{
+			`{"items":[1],"items":["odd"]}`, `an object does not fit lending_test.plainList`,
+			`an object does not fit lending_test.oddList`, "",
+		},
+		{
+			`{"byKey":{"a":1,"b":"odd","c":3},"n":5}`, "",
 			`field "byKey": an object does not fit map[string]lending_test.counted`,
-			`field "byKey": an object does not fit map[string]lending_test.counted`},
-		{`{"byKey":{"hush":"odd"},"n":5}`, "", `field "byKey.*": a string does not fit lending_test.counted`,
-			`field "byKey.*": a string does not fit lending_test.counted`},
+			`field "byKey": an object does not fit map[string]lending_test.counted`,
+		},
+		{
+			`{"byKey":{"hush":"odd"},"n":5}`, "", `field "byKey.*": a string does not fit lending_test.counted`,
+			`field "byKey.*": a string does not fit lending_test.counted`,
+		},
 	} {
 		t.Run(fmt.Sprintf("%.40s", tt.text), func(t *testing.T) {
 			decodesOnce[plainList](t, tt.text, tt.plain)
@@ -977,8 +1014,10 @@ func TestDecodeLooksBehindInterfaces(t *testing.T) {
 			require.ErrorContains(t, record.Decode(tt.into), "lending_test.embeds embeds a record")
 		})
 	}
-	for _, good := range []any{&holdsAny{}, &holdsAny{Any: 1, List: []any{"x", nil}}, &holdsAny{Any: &narrow{}},
-		&holdsAny{Any: embeds{}}} {
+	for _, good := range []any{
+		&holdsAny{}, &holdsAny{Any: 1, List: []any{"x", nil}}, &holdsAny{Any: &narrow{}},
+		&holdsAny{Any: embeds{}},
+	} {
 		require.NoError(t, record.Decode(good))
 	}
 }
@@ -1183,8 +1222,14 @@ func TestSecrets(t *testing.T) {
 		pointer *lending.LoginRequest
 		source  lending.TokenSource
 		token   lending.Token
-	}{secret, []lending.Secret{secret}, map[string]lending.Secret{"a": secret}, login, &login,
-		lending.StaticToken("hush"), lending.Token{Value: secret}}
+	}{
+		secret,
+		[]lending.Secret{secret},
+		map[string]lending.Secret{"a": secret},
+		login, &login,
+		lending.StaticToken("hush"),
+		lending.Token{Value: secret},
+	}
 	var b strings.Builder
 	slog.New(slog.NewTextHandler(&b, nil)).Info("x", "s", secret, "login", login, "holder", holder)
 	slog.New(slog.NewJSONHandler(&b, nil)).Info("x", "s", secret, "login", login, "holder", holder)

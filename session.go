@@ -253,9 +253,13 @@ func shownSignInError(err error) error {
 		return &storeError{cause: hide(shownSignInError(e.Cause))}
 	}
 	for _, known := range []struct{ engines, ours error }{
-		{signin.ErrClosed, errClosed}, {signin.ErrOutlived, errOutlived}, {signin.ErrRefused, errRefused},
-		{signin.ErrOtherAccount, errOtherAccount}, {signin.ErrLeaseHeld, ErrLeaseHeld},
-		{signin.ErrFenced, ErrFenced}, {signin.ErrCorrupt, ErrCorruptToken},
+		{signin.ErrClosed, errClosed},
+		{signin.ErrOutlived, errOutlived},
+		{signin.ErrRefused, errRefused},
+		{signin.ErrOtherAccount, errOtherAccount},
+		{signin.ErrLeaseHeld, ErrLeaseHeld},
+		{signin.ErrFenced, ErrFenced},
+		{signin.ErrCorrupt, ErrCorruptToken},
 	} {
 		if err == known.engines { //nolint:errorlint // see above
 			return known.ours

@@ -141,8 +141,10 @@ func (s *tour) bulk() {
 	require.Len(s, created, 2)
 	applications := fake.Must(s.client.Bulk.CreateApplications(s.Context(), []lending.ApplicationRequest{
 		{CustomerID: created[0].ID, BusinessName: "First", BusinessZip: "94105"},
-		{CustomerID: created[1].ID, BusinessName: "Second", ExtraInformation: map[string]string{"zipcode": "10115",
-			"years": "99"}},
+		{CustomerID: created[1].ID, BusinessName: "Second", ExtraInformation: map[string]string{
+			"zipcode": "10115",
+			"years":   "99",
+		}},
 	}))
 	assert.Len(s, applications, 2)
 	for _, customer := range created {
@@ -337,8 +339,10 @@ func (s *tour) withdraw() {
 
 func (s *tour) confirm() {
 	ctx := s.Context()
-	data, moved := lending.WithdrawInvoiceRequestData{DateUTC: catalog.Date,
-		OTP: lending.NewSecret("not the password")}, 0
+	data, moved := lending.WithdrawInvoiceRequestData{
+		DateUTC: catalog.Date,
+		OTP:     lending.NewSecret("not the password"),
+	}, 0
 	_, err := s.client.Loans.ConfirmInvoiceWithdrawal(ctx, *s.withdrawal, data)
 	assert.Equal(s, lending.OutcomeRejected, lending.OutcomeOf(err), "%v", err)
 	if s.service != nil { // elsewhere the one-time password goes to a person
@@ -353,8 +357,10 @@ func (s *tour) confirm() {
 
 func (s *tour) webhooks() {
 	ctx, target := s.Context(), lending.ForCustomer(s.customer.ID)
-	want := lending.WebhookSubscription{WebhookURI: "https://receiver.invalid/webhooks",
-		Webhooks: []lending.EventName{lending.EventLoanCreated}}
+	want := lending.WebhookSubscription{
+		WebhookURI: "https://receiver.invalid/webhooks",
+		Webhooks:   []lending.EventName{lending.EventLoanCreated},
+	}
 	require.NoError(s, s.client.Webhooks.Register(ctx, target, want))
 	saved := fake.Must(s.client.Webhooks.Subscription(ctx, target))
 	assert.Equal(s, want.WebhookURI, saved.WebhookURI)

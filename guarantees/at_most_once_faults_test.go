@@ -68,8 +68,10 @@ func newFaultServer(t *testing.T, f fault, answer string) *faultServer {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	s := &faultServer{t: t, listener: listener, fault: f, answer: answer, barrier: make(chan struct{}),
-		conns: map[net.Conn]bool{}}
+	s := &faultServer{
+		t: t, listener: listener, fault: f, answer: answer, barrier: make(chan struct{}),
+		conns: map[net.Conn]bool{},
+	}
 	s.done.Go(s.accept)
 	return s
 }

@@ -75,8 +75,10 @@ func (s *leftovers) serve(conn net.Conn) {
 // TestCommandTakesNoLeftoverAnswer holds that a command never takes for its own what the
 // service sent beyond the answer to another call, whenever it comes.
 func TestCommandTakesNoLeftoverAnswer(t *testing.T) {
-	for _, pause := range []time.Duration{-1, 0, 50 * time.Microsecond, 200 * time.Microsecond, time.Millisecond,
-		3 * time.Millisecond} {
+	for _, pause := range []time.Duration{
+		-1, 0, 50 * time.Microsecond, 200 * time.Microsecond, time.Millisecond,
+		3 * time.Millisecond,
+	} {
 		t.Run(fmt.Sprint(pause), func(t *testing.T) {
 			t.Parallel()
 			service := newLeftovers(t, pause)

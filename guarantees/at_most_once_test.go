@@ -292,8 +292,10 @@ func (tr *trial) client(t *testing.T, service *faultServer, cancel func()) (*len
 		hc, url = nil, strings.Replace(url, "http:", "https:", 1)
 	case "no-such-host":
 		transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
-			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "x",
-				IsNotFound: true}}
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{
+				Err: "no such host", Name: "x",
+				IsNotFound: true,
+			}}
 		}
 	case "signalling": // the caller gives up when the head has come
 		hc.Transport = wire.RoundTripper(func(r *http.Request) (*http.Response, error) {

@@ -35,8 +35,10 @@ func BenchmarkToken(b *testing.B) {
 	defer service.Close()
 	client, err := lending.New("http://127.0.0.1",
 		lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
-		lending.WithCredentials(lending.Credentials{Username: lendingtest.AdministratorUsername,
-			Password: lending.NewSecret(lendingtest.AdministratorPassword)}))
+		lending.WithCredentials(lending.Credentials{
+			Username: lendingtest.AdministratorUsername,
+			Password: lending.NewSecret(lendingtest.AdministratorPassword),
+		}))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -78,11 +80,13 @@ func BenchmarkToken(b *testing.B) {
 func BenchmarkWaiterLeaves(b *testing.B) {
 	service := lendingtest.New()
 	defer service.Close()
-	service.Fail(fake.LoginRoute, lendingtest.Fault{Delay: time.Hour, Times: -1})
+	service.Fail(fake.LoginRoute, lendingtest.Fault{DelayBefore: time.Hour, Times: -1})
 	client, err := lending.New("http://127.0.0.1",
 		lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
-		lending.WithCredentials(lending.Credentials{Username: lendingtest.Username,
-			Password: lending.NewSecret(lendingtest.Password)}))
+		lending.WithCredentials(lending.Credentials{
+			Username: lendingtest.Username,
+			Password: lending.NewSecret(lendingtest.Password),
+		}))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -129,7 +129,8 @@ func TestConnectionsAreBoundedInAStall(t *testing.T) {
 func TestMaxConnsIsChecked(t *testing.T) {
 	t.Parallel()
 	for _, opts := range [][]lending.Option{
-		{lending.WithMaxConns(0)}, {lending.WithMaxConns(-1)},
+		{lending.WithMaxConns(0)},
+		{lending.WithMaxConns(-1)},
 		{lending.WithMaxConns(1), lending.WithHTTPClient(http.DefaultClient)},
 		{lending.WithHTTPClient(http.DefaultClient), lending.WithMaxConns(1)},
 	} {

@@ -36,8 +36,11 @@ func TestDecompressedAnswersAreBounded(t *testing.T) {
 		status  int
 		outcome lending.Outcome
 		most    int
-	}{{200, lending.OutcomeDone, 64 << 20}, {400, lending.OutcomeRejected, 1 << 20},
-		{500, lending.OutcomeUnknown, 1 << 20}} {
+	}{
+		{200, lending.OutcomeDone, 64 << 20},
+		{400, lending.OutcomeRejected, 1 << 20},
+		{500, lending.OutcomeUnknown, 1 << 20},
+	} {
 		t.Run(http.StatusText(test.status), func(t *testing.T) {
 			var arrivals atomic.Int32
 			client := wire.Serve(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -167,18 +167,26 @@ var dangerous = map[string]struct {
 		}
 		return catalog.Unpublished{"tree": n}
 	}, ""},
-	"MarshalJSON panics": {func() any { return catalog.Unpublished{"a": []any{panicking{}}} },
-		"Extra.a[0] cannot be written as JSON: a method of its type panicked"},
+	"MarshalJSON panics": {
+		func() any { return catalog.Unpublished{"a": []any{panicking{}}} },
+		"Extra.a[0] cannot be written as JSON: a method of its type panicked",
+	},
 	"MarshalJSON panics, within": {
 		func() any { return catalog.Unpublished{"a": struct{ P any }{panicking{}}} },
 		"Extra.a cannot be written as JSON: a method of its type panicked",
 	},
-	"MarshalText panics": {func() any { return catalog.Unpublished{"a": map[panickingText]int{{}: 1}} },
-		"Extra.a cannot be written as JSON: a method of its type panicked"},
-	"IsZero panics": {func() any { return catalog.Unpublished{"a": panickingZero{}} },
-		"Extra.a cannot be written as JSON: a method of its type panicked"},
-	"an id panics": {func() any { return catalog.Unpublished{"a": panickingText{}} },
-		"Extra.a cannot be written as JSON: a method of its type panicked"},
+	"MarshalText panics": {
+		func() any { return catalog.Unpublished{"a": map[panickingText]int{{}: 1}} },
+		"Extra.a cannot be written as JSON: a method of its type panicked",
+	},
+	"IsZero panics": {
+		func() any { return catalog.Unpublished{"a": panickingZero{}} },
+		"Extra.a cannot be written as JSON: a method of its type panicked",
+	},
+	"an id panics": {
+		func() any { return catalog.Unpublished{"a": panickingText{}} },
+		"Extra.a cannot be written as JSON: a method of its type panicked",
+	},
 	"no id": {func() any {
 		return catalog.Unpublished{"a": (*lending.LoanID)(nil), "b": []any{(*lending.LoanID)(nil)}}
 	}, ""},

@@ -33,8 +33,7 @@ func create(ctx context.Context, client *lending.Client, customer lending.UserRe
 		failed = errors.New("the customer has no id") // the shape of this answer is not published
 	}
 	if failed != nil {
-		// not known yet, or lending.IsNotFound(failed): it is not there, or not yet
-		return nil, errors.Join(err, failed)
+		return nil, errors.Join(err, failed) // not known yet, or lending.IsNotFound(failed): it is not there, or not yet
 	}
 	return created, nil
 }
@@ -68,8 +67,10 @@ func TestReadmeUnknownOutcome(t *testing.T) {
 	assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err), "that of the command, not that of the read")
 	assert.Equal(t, 2, service.Executed(route), "what is not there may come yet")
 	service.Fail(route, lendingtest.Fault{CutBody: -1})
-	service.Fail("GET /api/Customer/get-customer-by-email", lendingtest.Fault{Status: http.StatusOK,
-		Body: []byte(`{"customerId":"x"}`)})
+	service.Fail("GET /api/Customer/get-customer-by-email", lendingtest.Fault{
+		Status: http.StatusOK,
+		Body:   []byte(`{"customerId":"x"}`),
+	})
 	_, err = create(t.Context(), client, fake.Ada())
 	require.ErrorContains(t, err, "the customer has no id")
 	service.Fail(route, lendingtest.Fault{Status: http.StatusConflict})

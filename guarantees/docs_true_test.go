@@ -97,8 +97,10 @@ func TestCodeBlocksAreCompiled(t *testing.T) {
 			}
 		}
 	})
-	for _, path := range []string{"README.md", "doc.go", "lendingtest/doc.go", "contrib/README.md",
-		"contrib/otel/doc.go"} {
+	for _, path := range []string{
+		"README.md", "doc.go", "lendingtest/doc.go", "contrib/README.md",
+		"contrib/otel/doc.go",
+	} {
 		assert.NotEmpty(t, blocks[path], "no code was found in %s", path)
 	}
 	for path, all := range blocks {

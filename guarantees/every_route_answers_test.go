@@ -137,8 +137,10 @@ func published(result any) any {
 
 // pascal writes the names of published fields as ABP's stock records do.
 func pascal(body string) string {
-	for _, name := range []string{"id", "applicationId", "requiresTwoFactor", "token", "expiresUTC", "webhookUri",
-		"isActive", "webhooks", "secret", "data", "totalCount", "advanceRate"} {
+	for _, name := range []string{
+		"id", "applicationId", "requiresTwoFactor", "token", "expiresUTC", "webhookUri",
+		"isActive", "webhooks", "secret", "data", "totalCount", "advanceRate",
+	} {
 		body = strings.ReplaceAll(body, `"`+name+`":`, `"`+strings.ToUpper(name[:1])+name[1:]+`":`)
 	}
 	return body

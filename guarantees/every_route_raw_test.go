@@ -69,8 +69,10 @@ func TestDoRepeatsOnlyWhatIsARead(t *testing.T) {
 					}
 					wire.Answer(http.StatusOK, "{}")(w, r)
 				})
-				_, err := client.Do(t.Context(), lending.RawRequest{Effect: test.effect, Method: method, Path: "/api/X",
-					Body: catalog.Unpublished{"page": 1}})
+				_, err := client.Do(t.Context(), lending.RawRequest{
+					Effect: test.effect, Method: method, Path: "/api/X",
+					Body: catalog.Unpublished{"page": 1},
+				})
 				assert.Equal(t, test.want, arrivals, "%s %s", method, test.effect)
 				assert.Equal(t, test.effect == lending.Read, err == nil)
 			}
@@ -119,7 +121,9 @@ func TestDoRefuses(t *testing.T) {
 
 func TestDoErrors(t *testing.T) {
 	client := wire.Serve(t, wire.Answer(http.StatusBadRequest, `{"errorCode":"None"}`))
-	_, err := client.Do(t.Context(), lending.RawRequest{Method: "POST", Path: "/api/InvoiceCustomer/{name}",
-		Args: []string{"hush"}, Query: url.Values{"q": {"hush"}}})
+	_, err := client.Do(t.Context(), lending.RawRequest{
+		Method: "POST", Path: "/api/InvoiceCustomer/{name}",
+		Args: []string{"hush"}, Query: url.Values{"q": {"hush"}},
+	})
 	assert.EqualError(t, err, "lending: POST /api/InvoiceCustomer/{name}: 400 Bad Request: errorCode None: rejected")
 }

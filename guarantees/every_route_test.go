@@ -166,8 +166,10 @@ func record(t *testing.T, call func(context.Context, *lending.Client) (any, erro
 // anew.
 func TestRoutesOnTheWire(t *testing.T) {
 	routes, want, got := catalog.Routes(t), sections(t, "../testdata/wire.http"), map[string]string{}
-	for _, table := range []map[string]func(context.Context, *lending.Client) (any, error){catalog.Calls,
-		catalog.Variants} {
+	for _, table := range []map[string]func(context.Context, *lending.Client) (any, error){
+		catalog.Calls,
+		catalog.Variants,
+	} {
 		for name, call := range table {
 			t.Run(name, func(t *testing.T) {
 				method, variant, _ := strings.Cut(name, " ")

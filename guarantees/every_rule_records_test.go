@@ -28,14 +28,22 @@ func TestUserRequestRules(t *testing.T) {
 	}{
 		{"good", func(*lending.UserRequest) {}, ""},
 		{"50 letters of two bytes", func(r *lending.UserRequest) { r.FirstName = strings.Repeat("é", 50) }, ""},
-		{"51-character name", func(r *lending.UserRequest) { r.FirstName = strings.Repeat("x", 51) },
-			"firstName length"},
-		{"51-character last name", func(r *lending.UserRequest) { r.LastName = strings.Repeat("x", 51) },
-			"lastName length"},
-		{"51-character e-mail", func(r *lending.UserRequest) { r.Email = strings.Repeat("x", 39) + "@example.com" },
-			"email length"},
-		{"50-character e-mail", func(r *lending.UserRequest) { r.Email = strings.Repeat("x", 38) + "@example.com" },
-			""},
+		{
+			"51-character name", func(r *lending.UserRequest) { r.FirstName = strings.Repeat("x", 51) },
+			"firstName length",
+		},
+		{
+			"51-character last name", func(r *lending.UserRequest) { r.LastName = strings.Repeat("x", 51) },
+			"lastName length",
+		},
+		{
+			"51-character e-mail", func(r *lending.UserRequest) { r.Email = strings.Repeat("x", 39) + "@example.com" },
+			"email length",
+		},
+		{
+			"50-character e-mail", func(r *lending.UserRequest) { r.Email = strings.Repeat("x", 38) + "@example.com" },
+			"",
+		},
 		{"no e-mail", func(r *lending.UserRequest) { r.Email = "" }, "email format"},
 		{"e-mail with a name", func(r *lending.UserRequest) { r.Email = "Ada <ada@example.com>" }, "email format"},
 		{"e-mail without domain", func(r *lending.UserRequest) { r.Email = "ada" }, "email format"},
@@ -48,8 +56,10 @@ func TestUserRequestRules(t *testing.T) {
 			*r = lending.UserRequest{FirstName: strings.Repeat("x", 51), LastName: strings.Repeat("x", 51)}
 		}, "firstName length, lastName length, email format, mobileNumber format"},
 		{"clash", func(r *lending.UserRequest) { r.Extra = map[string]string{"EMAIL": "x"} }, "Extra.email conflict"},
-		{"twice in Extra", func(r *lending.UserRequest) { r.Extra = json.RawMessage(`{"a":1,"A":2}`) },
-			"Extra.a conflict"},
+		{
+			"twice in Extra", func(r *lending.UserRequest) { r.Extra = json.RawMessage(`{"a":1,"A":2}`) },
+			"Extra.a conflict",
+		},
 		{"Extra is no object", func(r *lending.UserRequest) { r.Extra = []int{1} }, "Extra encoding"},
 		{"Extra does not marshal", func(r *lending.UserRequest) { r.Extra = make(chan int) }, "Extra encoding"},
 		{"not UTF-8", func(r *lending.UserRequest) { r.FirstName = "\xff" }, "firstName encoding"},
@@ -79,8 +89,10 @@ func TestApplicationRequestRules(t *testing.T) {
 		want   string
 	}{
 		{"good", func(*lending.ApplicationRequest) {}, ""},
-		{"no customer", func(r *lending.ApplicationRequest) { r.CustomerID = lending.CustomerID{} },
-			"customerId required"},
+		{
+			"no customer", func(r *lending.ApplicationRequest) { r.CustomerID = lending.CustomerID{} },
+			"customerId required",
+		},
 		{"zip twice", extra("zipcode", "94105"), "businessZip conflict"},
 		{"zip twice, the second empty", extra("zipcode", ""), "businessZip conflict"},
 		{"zip in the other place", func(r *lending.ApplicationRequest) {

@@ -22,20 +22,24 @@ var withNothing = map[string]struct {
 	"Applications.SendLink": {"applicationId required", func(ctx context.Context, c *lending.Client) error {
 		return c.Applications.SendLink(ctx, lending.ApplicationID{})
 	}},
-	"Applications.CreateCustomer": {"email format, mobileNumber format",
+	"Applications.CreateCustomer": {
+		"email format, mobileNumber format",
 		func(ctx context.Context, c *lending.Client) error {
 			return second(c.Applications.CreateCustomer(ctx, lending.UserRequest{}))
-		}},
+		},
+	},
 	"Applications.Create": {"customerId required", func(ctx context.Context, c *lending.Client) error {
 		return second(c.Applications.Create(ctx, lending.ApplicationRequest{}, nil))
 	}},
 	"Applications.QuickTest": {"applicationId required", func(ctx context.Context, c *lending.Client) error {
 		return second(c.Applications.QuickTest(ctx, lending.ApplicationID{}, nil))
 	}},
-	"Applications.AddOrUpdateBankingData": {"applicationId required",
+	"Applications.AddOrUpdateBankingData": {
+		"applicationId required",
 		func(ctx context.Context, c *lending.Client) error {
 			return second(c.Applications.AddOrUpdateBankingData(ctx, lending.ApplicationID{}, nil, nil))
-		}},
+		},
+	},
 	"Applications.Process": {"applicationId required", func(ctx context.Context, c *lending.Client) error {
 		return second(c.Applications.Process(ctx, lending.ApplicationID{}))
 	}},
@@ -54,10 +58,12 @@ var withNothing = map[string]struct {
 	"Applications.Get": {"applicationId required", func(ctx context.Context, c *lending.Client) error {
 		return second(c.Applications.Get(ctx, lending.ApplicationID{}))
 	}},
-	"Applications.UpdateName": {"applicationId required, name required",
+	"Applications.UpdateName": {
+		"applicationId required, name required",
 		func(ctx context.Context, c *lending.Client) error {
 			return second(c.Applications.UpdateName(ctx, lending.ApplicationID{}, ""))
-		}},
+		},
+	},
 	"Applications.UpdateNameAndZipCode": {
 		"applicationId required, name required, zipCode required", func(ctx context.Context, c *lending.Client) error {
 			return second(c.Applications.UpdateNameAndZipCode(ctx, lending.ApplicationID{}, "", ""))
@@ -89,16 +95,20 @@ var withNothing = map[string]struct {
 	"Approval.AddCompanyDetails": {"applicationId required", func(ctx context.Context, c *lending.Client) error {
 		return c.Approval.AddCompanyDetails(ctx, lending.ApplicationID{}, lending.CompanyDataRequest{})
 	}},
-	"Approval.AddPrimaryApplicantDetails": {"applicationId required",
+	"Approval.AddPrimaryApplicantDetails": {
+		"applicationId required",
 		func(ctx context.Context, c *lending.Client) error {
 			return c.Approval.AddPrimaryApplicantDetails(ctx, lending.ApplicationID{},
 				lending.PrimaryApplicantRequest{})
-		}},
-	"Approval.AddSecondaryApplicantDetails": {"applicationId required",
+		},
+	},
+	"Approval.AddSecondaryApplicantDetails": {
+		"applicationId required",
 		func(ctx context.Context, c *lending.Client) error {
 			return c.Approval.AddSecondaryApplicantDetails(ctx, lending.ApplicationID{},
 				lending.SecondaryApplicantRequest{})
-		}},
+		},
+	},
 	"Approval.Contracts": {"applicationId required", func(ctx context.Context, c *lending.Client) error {
 		return second(c.Approval.Contracts(ctx, lending.ApplicationID{}))
 	}},
@@ -114,10 +124,12 @@ var withNothing = map[string]struct {
 	"Approval.PrimaryBankAccount": {"applicationId required", func(ctx context.Context, c *lending.Client) error {
 		return second(c.Approval.PrimaryBankAccount(ctx, lending.ApplicationID{}))
 	}},
-	"Approval.SetPrimaryBankAccount": {"applicationId required, id required",
+	"Approval.SetPrimaryBankAccount": {
+		"applicationId required, id required",
 		func(ctx context.Context, c *lending.Client) error {
 			return c.Approval.SetPrimaryBankAccount(ctx, lending.ApplicationID{}, "")
-		}},
+		},
+	},
 	"Approval.SignContract": {
 		"applicationId required, applicantId required, signature required, signature2 required",
 		func(ctx context.Context, c *lending.Client) error {
@@ -207,10 +219,12 @@ var withNothing = map[string]struct {
 	"Loans.WithdrawLineOfCredit": {"loanId required", func(ctx context.Context, c *lending.Client) error {
 		return second(c.Loans.WithdrawLineOfCredit(ctx, lending.LoanID{}, lending.LineOfCreditWithdrawalRequest{}))
 	}},
-	"Loans.WithdrawInvoice": {"loanId required, calculation.amount required",
+	"Loans.WithdrawInvoice": {
+		"loanId required, calculation.amount required",
 		func(ctx context.Context, c *lending.Client) error {
 			return second(c.Loans.WithdrawInvoice(ctx, lending.LoanID{}, lending.InvoiceWithdrawalRequest{}))
-		}},
+		},
+	},
 	"Loans.ResendWithdrawalOTP": {"loanId required", func(ctx context.Context, c *lending.Client) error {
 		return second(c.Loans.ResendWithdrawalOTP(ctx, lending.LoanID{}))
 	}},
@@ -249,10 +263,12 @@ var withNothing = map[string]struct {
 	"Webhooks.Subscription": {"target required", func(ctx context.Context, c *lending.Client) error {
 		return second(c.Webhooks.Subscription(ctx, lending.WebhookTarget{}))
 	}},
-	"Webhooks.UpdateURI": {"webhookUri required, target required, webhookUri insecure",
+	"Webhooks.UpdateURI": {
+		"webhookUri required, target required, webhookUri insecure",
 		func(ctx context.Context, c *lending.Client) error {
 			return c.Webhooks.UpdateURI(ctx, lending.WebhookTarget{}, "")
-		}},
+		},
+	},
 }
 
 // TestNothingIsRefused holds that a call without what it requires is never sent, by the
@@ -324,8 +340,10 @@ func TestEachFieldIsRequired(t *testing.T) {
 		{"content required", client.Approval.SubmitDocument(ctx, catalog.Application, "Other",
 			lending.Document{Name: "a.pdf"})},
 		{"id required", client.Approval.SetPrimaryBankAccount(ctx, catalog.Application, "")},
-		{"email format", second(client.Applications.CreateCustomer(ctx, lending.UserRequest{MobileNumber: "4155550100",
-			Password: password}))},
+		{"email format", second(client.Applications.CreateCustomer(ctx, lending.UserRequest{
+			MobileNumber: "4155550100",
+			Password:     password,
+		}))},
 		{"otp required", second(client.Loans.ConfirmInvoiceWithdrawal(ctx, catalog.Withdrawal(),
 			lending.WithdrawInvoiceRequestData{
 				DateUTC: catalog.Date,
@@ -364,8 +382,10 @@ func TestControlBytesAreRefused(t *testing.T) {
 func TestEmptyMapIsNotSent(t *testing.T) {
 	for _, information := range []map[string]string{nil, {}} {
 		got := record(t, func(ctx context.Context, c *lending.Client) (any, error) {
-			return c.Applications.Create(ctx, lending.ApplicationRequest{CustomerID: catalog.Customer,
-				ExtraInformation: information}, nil)
+			return c.Applications.Create(ctx, lending.ApplicationRequest{
+				CustomerID:       catalog.Customer,
+				ExtraInformation: information,
+			}, nil)
 		})
 		var sent map[string]json.RawMessage
 		assert.NoError(t, json.Unmarshal(got.body, &sent))

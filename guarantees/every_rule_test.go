@@ -29,17 +29,25 @@ func TestExtra(t *testing.T) {
 		{"a map", catalog.Unpublished{"b": json.Number("1.10"), "a": nil}, `{"a":null,"b":1.10}`},
 		{"a nil map", catalog.Unpublished(nil), `{}`},
 		{"a struct", struct{ X int }{1}, `{"X":1}`},
-		{"JSON", json.RawMessage(`{"n":12345678901234567890.10,"s":"\u00e9<"}`),
-			`{"n":12345678901234567890.10,"s":"\u00e9\u003c"}`},
+		{
+			"JSON", json.RawMessage(`{"n":12345678901234567890.10,"s":"\u00e9<"}`),
+			`{"n":12345678901234567890.10,"s":"\u00e9\u003c"}`,
+		},
 		{"a list", []int{1}, "Extra encoding"},
 		{"a scalar", "x", "Extra encoding"},
 		{"a function", func() {}, "Extra encoding"},
-		{"a secret", catalog.Unpublished{"a": []any{struct{ S lending.Secret }{lending.NewSecret("hush")}}},
-			"Extra.a[0] encoding"},
+		{
+			"a secret",
+			catalog.Unpublished{"a": []any{struct{ S lending.Secret }{lending.NewSecret("hush")}}},
+			"Extra.a[0] encoding",
+		},
 		{"a secret, deeper", struct{ hushed }{hushed{lending.NewSecret("hush")}}, "Extra encoding"},
-		{"a request record",
-			catalog.Unpublished{"a": &lending.WebhookSubscription{Secret: lending.NewSecret("hush"),
-				Extra: catalog.Unpublished{"b": 1}}},
+		{
+			"a request record",
+			catalog.Unpublished{"a": &lending.WebhookSubscription{
+				Secret: lending.NewSecret("hush"),
+				Extra:  catalog.Unpublished{"b": 1},
+			}},
 			`{"a":{"webhookUri":"","secret":"hush","b":1}}`,
 		},
 		{"bytes, not UTF-8", catalog.Unpublished{"a": "\xff"}, "Extra.a encoding"},
@@ -69,19 +77,25 @@ func TestBulkRulesNameTheRecord(t *testing.T) {
 	ctx, client := t.Context(), wire.Silent(t)
 	bad := fake.Ada()
 	bad.Email, bad.MobileNumber = "nobody", "1"
-	_, err := client.Bulk.CreateCustomers(ctx, []lending.UserRequest{fake.Ada(), fake.Ada(), bad,
-		{Email: "a@b.c", MobileNumber: "4155550100", FirstName: strings.Repeat("x", 51)}})
+	_, err := client.Bulk.CreateCustomers(ctx, []lending.UserRequest{
+		fake.Ada(), fake.Ada(), bad,
+		{Email: "a@b.c", MobileNumber: "4155550100", FirstName: strings.Repeat("x", 51)},
+	})
 	assert.Equal(t, "[2].email format, [2].mobileNumber format, [3].firstName length", catalog.Refused(t, err))
 
 	_, err = client.Bulk.CreateApplications(ctx, []lending.ApplicationRequest{
-		{CustomerID: catalog.Customer, BusinessZip: "1", ExtraInformation: map[string]string{"zipcode": "1",
-			"years": "100"}}, {},
+		{CustomerID: catalog.Customer, BusinessZip: "1", ExtraInformation: map[string]string{
+			"zipcode": "1",
+			"years":   "100",
+		}}, {},
 	})
 	assert.Equal(t, "[0].businessZip conflict, [0].extraInformation.years range, [1].customerId required",
 		catalog.Refused(t, err))
 
-	_, err = client.Bulk.CreateApplications(ctx, []lending.ApplicationRequest{{CustomerID: catalog.Customer},
-		{CustomerID: catalog.Customer, Extra: catalog.Unpublished{"BUSINESSNAME": 1}}})
+	_, err = client.Bulk.CreateApplications(ctx, []lending.ApplicationRequest{
+		{CustomerID: catalog.Customer},
+		{CustomerID: catalog.Customer, Extra: catalog.Unpublished{"BUSINESSNAME": 1}},
+	})
 	assert.Equal(t, "[1].Extra.businessName conflict", catalog.Refused(t, err))
 
 	_, err = client.Bulk.CreateCustomers(ctx, nil)
@@ -115,15 +129,28 @@ func TestSignatureRules(t *testing.T) {
 		want    string
 	}{
 		{"none", lending.SignaturesRequest{}, "signature required, signature2 required"},
-		{"the second empty", lending.SignaturesRequest{Signature: image, Signature2: lending.SignatureImage(nil)},
-			"signature2 required"},
-		{"raw bytes", lending.SignaturesRequest{Signature: lending.NewSecret("\x89PNG"), Signature2: image},
-			"signature format"},
-		{"a clash", lending.SignaturesRequest{Signature: image, Signature2: image,
-			Extra: catalog.Unpublished{"mimeType": 1}}, "Extra.mimeType conflict"},
-		{"a hidden secret", lending.SignaturesRequest{Signature: image, Signature2: image,
-			SecondaryApplicant: struct{ SSN lending.Secret }{lending.NewSecret("hush")}},
-			"secondaryApplicant encoding"},
+		{
+			"the second empty",
+			lending.SignaturesRequest{Signature: image, Signature2: lending.SignatureImage(nil)},
+			"signature2 required",
+		},
+		{
+			"raw bytes",
+			lending.SignaturesRequest{Signature: lending.NewSecret("\x89PNG"), Signature2: image},
+			"signature format",
+		},
+		{"a clash", lending.SignaturesRequest{
+			Signature: image, Signature2: image,
+			Extra: catalog.Unpublished{"mimeType": 1},
+		}, "Extra.mimeType conflict"},
+		{
+			"a hidden secret",
+			lending.SignaturesRequest{
+				Signature: image, Signature2: image,
+				SecondaryApplicant: struct{ SSN lending.Secret }{lending.NewSecret("hush")},
+			},
+			"secondaryApplicant encoding",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := wire.Silent(t).Approval.SignContract(t.Context(), catalog.Application, catalog.Applicant,
@@ -135,16 +162,20 @@ func TestSignatureRules(t *testing.T) {
 }
 
 func TestCalculationRules(t *testing.T) {
-	for _, number := range []json.Number{"abc", "1,000", "0x10", "01", "+1", ".5", "1.", " 1", "1 ", "1e", "Infinity",
-		"NaN", `1,"terms":2`, "--1"} {
+	for _, number := range []json.Number{
+		"abc", "1,000", "0x10", "01", "+1", ".5", "1.", " 1", "1 ", "1e", "Infinity",
+		"NaN", `1,"terms":2`, "--1",
+	} {
 		t.Run(fmt.Sprint(number), func(t *testing.T) {
 			client := wire.Silent(t)
 			_, err := client.Calculation.LineOfCredit(t.Context(), catalog.Application,
 				&lending.CalculationRequest{Amount: number, PercentOfIncome: "1"})
 			assert.Equal(t, "amount format", catalog.Refused(t, err))
 			_, err = client.Loans.WithdrawInvoice(t.Context(), catalog.Loan,
-				lending.InvoiceWithdrawalRequest{Calculation: lending.CalculationRequest{Amount: number,
-					PercentOfIncome: "x"}})
+				lending.InvoiceWithdrawalRequest{Calculation: lending.CalculationRequest{
+					Amount:          number,
+					PercentOfIncome: "x",
+				}})
 			assert.Equal(t, "calculation.amount format, calculation.percentOfIncome format", catalog.Refused(t, err))
 		})
 	}
@@ -214,8 +245,10 @@ func TestConfirmationRules(t *testing.T) {
 
 func TestWebhookRules(t *testing.T) {
 	ctx, client := t.Context(), wire.Silent(t)
-	for _, uri := range []string{"", "http://hooks.example.com", "hooks.example.com", "https://", "https:///x",
-		"ftp://hooks.example.com", "https:hooks.example.com", "://"} {
+	for _, uri := range []string{
+		"", "http://hooks.example.com", "hooks.example.com", "https://", "https:///x",
+		"ftp://hooks.example.com", "https:hooks.example.com", "://",
+	} {
 		t.Run(uri, func(t *testing.T) {
 			err := client.Webhooks.Register(ctx, lending.ForPartner(catalog.Partner),
 				lending.WebhookSubscription{WebhookURI: uri})
@@ -224,8 +257,10 @@ func TestWebhookRules(t *testing.T) {
 			assert.Contains(t, catalog.Refused(t, err), "webhookUri insecure")
 		})
 	}
-	for _, uri := range []string{"https://user:pass@hooks.example.com", "https://hooks.example.com/#a",
-		"https://hooks.example.com/#"} {
+	for _, uri := range []string{
+		"https://user:pass@hooks.example.com", "https://hooks.example.com/#a",
+		"https://hooks.example.com/#",
+	} {
 		t.Run(uri, func(t *testing.T) {
 			err := client.Webhooks.Register(ctx, lending.ForPartner(catalog.Partner),
 				lending.WebhookSubscription{WebhookURI: uri})
@@ -236,7 +271,8 @@ func TestWebhookRules(t *testing.T) {
 		name   string
 		target lending.WebhookTarget
 	}{
-		{"zero", lending.WebhookTarget{}}, {"zero partner", lending.ForPartner(lending.PartnerID{})},
+		{"zero", lending.WebhookTarget{}},
+		{"zero partner", lending.ForPartner(lending.PartnerID{})},
 		{"zero customer", lending.ForCustomer(lending.CustomerID{})},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -308,26 +344,36 @@ func TestHostileValues(t *testing.T) {
 		place func(*http.Request) string
 		send  func(ctx context.Context, value string) error
 	}{
-		{"path", func(r *http.Request) string { return r.PathValue("id") },
+		{
+			"path", func(r *http.Request) string { return r.PathValue("id") },
 			func(ctx context.Context, value string) error {
 				return client.Approval.SetPrimaryBankAccount(ctx, catalog.Application, value)
-			}},
-		{"query", func(r *http.Request) string { return r.URL.Query().Get("email") },
+			},
+		},
+		{
+			"query", func(r *http.Request) string { return r.URL.Query().Get("email") },
 			func(ctx context.Context, value string) error {
 				return second(client.Customers.GetByEmail(ctx, value))
-			}},
-		{"raw path", func(r *http.Request) string { return r.PathValue("b") },
+			},
+		},
+		{
+			"raw path", func(r *http.Request) string { return r.PathValue("b") },
 			func(ctx context.Context, value string) error {
-				return second(client.Do(ctx, lending.RawRequest{Effect: lending.Read, Method: "GET",
-					Path: "/api/Later/thing/{a}/of/{b}", Args: []string{"1", value}}))
-			}},
-		{"raw query", func(r *http.Request) string { return r.URL.Query().Get(r.URL.Query().Get("n")) },
+				return second(client.Do(ctx, lending.RawRequest{
+					Effect: lending.Read, Method: "GET",
+					Path: "/api/Later/thing/{a}/of/{b}", Args: []string{"1", value},
+				}))
+			},
+		},
+		{
+			"raw query", func(r *http.Request) string { return r.URL.Query().Get(r.URL.Query().Get("n")) },
 			func(ctx context.Context, value string) error {
 				return second(client.Do(ctx, lending.RawRequest{
 					Effect: lending.Read, Method: "GET", Path: "/api/Later/thing/{a}/of/{b}", Args: []string{"1", "2"},
 					Query: url.Values{"n": {value}, value: {value}},
 				}))
-			}},
+			},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			arrived := 0
@@ -352,11 +398,15 @@ func TestHostileValues(t *testing.T) {
 func TestWhatIsNotUTF8IsRefused(t *testing.T) {
 	for _, value := range []string{"a\xffb", "a\uFFFDb"} {
 		t.Run(value, func(t *testing.T) {
-			_, err := wire.Silent(t).Do(t.Context(), lending.RawRequest{Method: "GET", Path: "/api/Thing/{id}",
-				Args: []string{value}})
+			_, err := wire.Silent(t).Do(t.Context(), lending.RawRequest{
+				Method: "GET", Path: "/api/Thing/{id}",
+				Args: []string{value},
+			})
 			assert.Equal(t, "id unsafe", catalog.Refused(t, err))
-			_, err = wire.Silent(t).Do(t.Context(), lending.RawRequest{Method: "GET", Path: "/api/Thing",
-				Query: url.Values{"q": {value}}})
+			_, err = wire.Silent(t).Do(t.Context(), lending.RawRequest{
+				Method: "GET", Path: "/api/Thing",
+				Query: url.Values{"q": {value}},
+			})
 			assert.Equal(t, "q unsafe", catalog.Refused(t, err))
 		})
 	}

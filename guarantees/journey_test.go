@@ -73,8 +73,10 @@ func TestProcessWithoutTransactions(t *testing.T) {
 	_, client := fake.Target(t)
 	customer, err := client.Applications.CreateCustomer(t.Context(), fake.Newcomer())
 	require.NoError(t, err)
-	id, err := client.Applications.Create(t.Context(), lending.ApplicationRequest{CustomerID: customer.ID,
-		BusinessName: "B", BusinessZip: "94105"}, nil)
+	id, err := client.Applications.Create(t.Context(), lending.ApplicationRequest{
+		CustomerID:   customer.ID,
+		BusinessName: "B", BusinessZip: "94105",
+	}, nil)
 	require.NoError(t, err)
 	_, err = client.Applications.AddOrUpdateBankingData(t.Context(), id, fake.AccountsWith(), nil)
 	require.NoError(t, err)
@@ -127,16 +129,20 @@ func TestSignInThatFails(t *testing.T) {
 		want   string
 		is     error
 	}{
-		{"wrong password", func(c *lending.Credentials) { c.Password = lending.NewSecret("hush") },
-			"POST /api/Authenication/login", nil},
+		{
+			"wrong password", func(c *lending.Credentials) { c.Password = lending.NewSecret("hush") },
+			"POST /api/Authenication/login", nil,
+		},
 		{"wrong code", func(c *lending.Credentials) {
 			c.TwoFactor = func(context.Context, lending.Challenge) (string, error) { return "hush", nil }
 		}, "POST /api/Authenication/validate-two-factor", nil},
 		{"no code", func(c *lending.Credentials) {
 			c.TwoFactor = func(context.Context, lending.Challenge) (string, error) { return "", nil }
 		}, "code must not be empty", nil},
-		{"no function", func(c *lending.Credentials) { c.TwoFactor = nil }, "two-factor code",
-			lending.ErrSignInRequired},
+		{
+			"no function", func(c *lending.Credentials) { c.TwoFactor = nil }, "two-factor code",
+			lending.ErrSignInRequired,
+		},
 		{"function fails", func(c *lending.Credentials) {
 			c.TwoFactor = func(context.Context, lending.Challenge) (string, error) { return "", noPhone }
 		}, "", noPhone},
@@ -200,10 +206,17 @@ func TestOutcomesAgainstTheService(t *testing.T) {
 		{"reset before", lendingtest.Fault{ResetBefore: true}, lending.OutcomeUnknown, 0},
 		{"reset after", lendingtest.Fault{ResetAfter: true}, lending.OutcomeUnknown, 1},
 		{"502", lendingtest.Fault{Status: http.StatusBadGateway}, lending.OutcomeUnknown, 0},
-		{"502 though executed", lendingtest.Fault{Status: http.StatusBadGateway, Executes: true},
-			lending.OutcomeUnknown, 1},
-		{"429", lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: time.Second}, lending.OutcomeRejected,
-			0},
+		{
+			"502 though executed",
+			lendingtest.Fault{Status: http.StatusBadGateway, Executes: true},
+			lending.OutcomeUnknown, 1,
+		},
+		{
+			"429",
+			lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: time.Second},
+			lending.OutcomeRejected,
+			0,
+		},
 		{"cut answer", lendingtest.Fault{CutBody: 5}, lending.OutcomeDone, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -225,8 +238,10 @@ func TestReadIsRepeated(t *testing.T) {
 	service, client := fake.Start(t)
 	customer, err := client.Applications.CreateCustomer(t.Context(), fake.Ada())
 	require.NoError(t, err)
-	id, err := client.Applications.Create(t.Context(), lending.ApplicationRequest{CustomerID: customer.ID,
-		BusinessName: "B", BusinessZip: "94105"}, nil)
+	id, err := client.Applications.Create(t.Context(), lending.ApplicationRequest{
+		CustomerID:   customer.ID,
+		BusinessName: "B", BusinessZip: "94105",
+	}, nil)
 	require.NoError(t, err)
 	for _, test := range []struct {
 		name  string

@@ -7,16 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"reflect"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"net"
-	"net/url"
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/catalog"
@@ -35,7 +34,9 @@ func (e structError) Error() string { return e.Said }
 func (e listError) Error() string   { return fmt.Sprint([]string(e)) }
 
 var valueErrors = []error{
-	textError(planted), structError{planted}, listError{planted},
+	textError(planted),
+	structError{planted},
+	listError{planted},
 	fmt.Errorf("%w: %s", io.EOF, planted),
 }
 
@@ -143,13 +144,16 @@ func (b brokenStore) Acquire(context.Context, string, time.Duration) (int64, err
 
 // What a transport or a source of tokens says can quote anything: no error in the chain shows it.
 func TestErrorsOfOthersAreHidden(t *testing.T) {
-	quoting := &url.Error{Op: "Post", URL: "https://hush.example",
-		Err: fmt.Errorf("hush: %w", &net.AddrError{Err: "hush", Addr: "hush"})}
+	quoting := &url.Error{
+		Op: "Post", URL: "https://hush.example",
+		Err: fmt.Errorf("hush: %w", &net.AddrError{Err: "hush", Addr: "hush"}),
+	}
 	var attempts []error
 	client := wire.NewClient(t, "https://lending.example", lending.WithTokenSource(lending.StaticToken("test-token")),
 		lending.WithObserver(func(_ context.Context, a lending.Attempt) { attempts = append(attempts, a.Err) }),
 		lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(*http.Request) (*http.Response,
-			error) {
+			error,
+		) {
 			return nil, quoting
 		})}))
 	sourceless := wire.NewClient(t, "https://lending.example", lending.WithTokenSource(failing{quoting}))

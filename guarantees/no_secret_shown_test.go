@@ -50,8 +50,10 @@ var canaryFaults = map[string]string{
 		`{"detail":"%s","errorCode":"The value '%s' is wrong","traceId":"%s %s","errors":[{"field":"the `+
 			`'%s'","code":"a '%s'"}]}`),
 	"dictionary": wire.RawReply(400, nil, `{"errors":{"ssn":["The value '%s' is not valid"],"The '%s'":["x"]}}`),
-	"developer page": wire.RawReply(401, map[string]string{"Content-Type": "text/html",
-		"WWW-Authenticate": "Bearer error=%s"}, `<html>Authorization: %s</html>`),
+	"developer page": wire.RawReply(401, map[string]string{
+		"Content-Type":     "text/html",
+		"WWW-Authenticate": "Bearer error=%s",
+	}, `<html>Authorization: %s</html>`),
 	"text of 500":        wire.RawReply(500, map[string]string{"Content-Type": "text/plain"}, `System.Exception: %s`),
 	"HTML of 200":        wire.RawReply(200, map[string]string{"Content-Type": "text/html; x=%s"}, `<html>%s</html>`),
 	"redirect":           wire.RawReply(307, map[string]string{"Location": "http://127.0.0.1:1/?x=%s"}, `%s`),
@@ -120,7 +122,8 @@ func unescaped(s string) string {
 // values returns what a call sends, beside the route: path arguments, query values,
 // the strings and numbers of the body, the token.
 func values(t *testing.T, name string, r catalog.Route, call func(context.Context, *lending.Client) (any,
-	error)) []string {
+	error),
+) []string {
 	t.Helper()
 	got := record(t, call)
 	found := []string{planted, "test-token"}
@@ -360,7 +363,8 @@ type canary struct {
 }
 
 func canaryTrials(all map[string]func(context.Context, *lending.Client) (any, error), fault, base string,
-	transport http.RoundTripper) []canary {
+	transport http.RoundTripper,
+) []canary {
 	var trials []canary
 	for name, call := range all {
 		trials = append(trials, canary{fault, name, base, transport, call})
@@ -549,12 +553,15 @@ func TestSecretsAreNotShown(t *testing.T) {
 // TestBadTokensAreRefused holds that a token cannot break out of its header, and that
 // the error does not show it.
 func TestBadTokensAreRefused(t *testing.T) {
-	for _, token := range []string{"", " ", "c4n4ry\r\nX-Evil: 1", "c4n4ry\n", "c4n4ry\x00", "c4n4ry tail",
-		"c4n4ry\x7f", "cánáry", "c4n4ry\t"} {
+	for _, token := range []string{
+		"", " ", "c4n4ry\r\nX-Evil: 1", "c4n4ry\n", "c4n4ry\x00", "c4n4ry tail",
+		"c4n4ry\x7f", "cánáry", "c4n4ry\t",
+	} {
 		t.Run(token, func(t *testing.T) {
 			client, err := lending.New("https://lending.example", lending.WithTokenSource(lending.StaticToken(token)),
 				lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(*http.Request) (*http.Response,
-					error) {
+					error,
+				) {
 					t.Errorf("sent a token %q", token)
 					return nil, io.EOF
 				})}))

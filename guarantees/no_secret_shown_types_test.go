@@ -217,8 +217,10 @@ func TestWhatIsAliveCanBePrinted(t *testing.T) {
 				for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%p", "%t"} {
 					fmt.Fprintf(&shown, verb, value)
 				}
-				for _, handler := range []slog.Handler{slog.NewTextHandler(&shown, nil),
-					slog.NewJSONHandler(&shown, nil)} {
+				for _, handler := range []slog.Handler{
+					slog.NewTextHandler(&shown, nil),
+					slog.NewJSONHandler(&shown, nil),
+				} {
 					slog.New(handler).Info("m", "v", value)
 				}
 				written, _ := json.Marshal(value) //nolint:errchkjson // a function is no JSON
@@ -232,8 +234,10 @@ func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	}
 	cancel()
 	working.Wait()
-	for _, hidden := range []string{lendingtest.Password, lendingtest.TrustedDeviceToken, lendingtest.Username,
-		"key of the claim"} {
+	for _, hidden := range []string{
+		lendingtest.Password, lendingtest.TrustedDeviceToken, lendingtest.Username,
+		"key of the claim",
+	} {
 		assert.NotContains(t, shown.String(), hidden)
 	}
 }

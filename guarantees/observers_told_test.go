@@ -62,12 +62,18 @@ func TestObserversSeeEachAttempt(t *testing.T) {
 	assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err), "its answer is no UUID")
 	require.Len(t, seen, 3)
 	for i, want := range []lending.Attempt{
-		{Method: "GET", Route: "/api/Application/application-status/{applicationId}", Effect: lending.Read, Number: 1,
-			StatusCode: 503, Outcome: lending.OutcomeUnknown},
-		{Method: "GET", Route: "/api/Application/application-status/{applicationId}", Effect: lending.Read, Number: 2,
-			StatusCode: 200, Outcome: lending.OutcomeDone},
-		{Method: "GET", Route: "/api/Application/process-application/{applicationId}", Effect: lending.Mutation,
-			Number: 1, StatusCode: 200, Outcome: lending.OutcomeDone},
+		{
+			Method: "GET", Route: "/api/Application/application-status/{applicationId}", Effect: lending.Read, Number: 1,
+			StatusCode: 503, Outcome: lending.OutcomeUnknown,
+		},
+		{
+			Method: "GET", Route: "/api/Application/application-status/{applicationId}", Effect: lending.Read, Number: 2,
+			StatusCode: 200, Outcome: lending.OutcomeDone,
+		},
+		{
+			Method: "GET", Route: "/api/Application/process-application/{applicationId}", Effect: lending.Mutation,
+			Number: 1, StatusCode: 200, Outcome: lending.OutcomeDone,
+		},
 	} {
 		t.Run(fmt.Sprint("attempt ", want.Number), func(t *testing.T) {
 			got := seen[i]
@@ -126,24 +132,32 @@ func TestCallObserversSeeEachCall(t *testing.T) {
 	}{{
 		answers: []http.HandlerFunc{wire.Answer(503, "{}"), wire.Answer(200, `"Open"`)},
 		call:    func() error { _, err := client.Applications.Status(t.Context(), catalog.Application); return err },
-		want: lending.Call{Method: "GET", Route: status, Effect: lending.Read, Attempts: 2, StatusCode: 200,
-			Outcome: lending.OutcomeDone},
+		want: lending.Call{
+			Method: "GET", Route: status, Effect: lending.Read, Attempts: 2, StatusCode: 200,
+			Outcome: lending.OutcomeDone,
+		},
 	}, {
 		answers: []http.HandlerFunc{wire.Answer(404, "{}")},
 		call:    func() error { _, err := client.Applications.Status(t.Context(), catalog.Application); return err },
-		want: lending.Call{Method: "GET", Route: status, Effect: lending.Read, Attempts: 1, StatusCode: 404,
-			Outcome: lending.OutcomeRejected},
+		want: lending.Call{
+			Method: "GET", Route: status, Effect: lending.Read, Attempts: 1, StatusCode: 404,
+			Outcome: lending.OutcomeRejected,
+		},
 		is: lending.ErrNotFound,
 	}, {
 		answers: []http.HandlerFunc{wire.Answer(200, `"no UUID"`)},
 		call:    func() error { _, err := client.Applications.Process(t.Context(), catalog.Application); return err },
-		want: lending.Call{Method: "GET", Route: process, Attempts: 1, StatusCode: 200,
-			Outcome: lending.OutcomeDone},
+		want: lending.Call{
+			Method: "GET", Route: process, Attempts: 1, StatusCode: 200,
+			Outcome: lending.OutcomeDone,
+		},
 	}, {
 		answers: []http.HandlerFunc{wire.Answer(500, "")},
 		call:    func() error { _, err := client.Applications.Process(t.Context(), catalog.Application); return err },
-		want: lending.Call{Method: "GET", Route: process, Attempts: 1, StatusCode: 500,
-			Outcome: lending.OutcomeUnknown},
+		want: lending.Call{
+			Method: "GET", Route: process, Attempts: 1, StatusCode: 500,
+			Outcome: lending.OutcomeUnknown,
+		},
 		is: lending.ErrOutcomeUnknown,
 	}, {
 		call: func() error { _, err := client.Applications.Process(t.Context(), lending.ApplicationID{}); return err },
@@ -154,8 +168,10 @@ func TestCallObserversSeeEachCall(t *testing.T) {
 			_, err := client.Do(t.Context(), lending.RawRequest{Method: "PUT", Path: "/api/Some/route"})
 			return err
 		},
-		want: lending.Call{Method: "PUT", Route: "/api/Some/route", Attempts: 1, StatusCode: 204,
-			Outcome: lending.OutcomeDone},
+		want: lending.Call{
+			Method: "PUT", Route: "/api/Some/route", Attempts: 1, StatusCode: 204,
+			Outcome: lending.OutcomeDone,
+		},
 	}, {
 		call: func() error {
 			_, err := client.Do(t.Context(), lending.RawRequest{Method: "PUT", Path: "/api/not a template"})
@@ -177,8 +193,10 @@ func TestCallObserversSeeEachCall(t *testing.T) {
 			require.Len(t, seen.ended, 1)
 			begun, got := seen.begun[0], seen.ended[0]
 			assert.WithinRange(t, begun.Start, start, time.Now())
-			assert.Equal(t, lending.Call{Method: test.want.Method, Route: test.want.Route, Effect: test.want.Effect,
-				Start: begun.Start}, begun)
+			assert.Equal(t, lending.Call{
+				Method: test.want.Method, Route: test.want.Route, Effect: test.want.Effect,
+				Start: begun.Start,
+			}, begun)
 			assert.Equal(t, begun.Start, got.Start)
 			assert.GreaterOrEqual(t, got.Duration, time.Duration(max(0, got.Attempts-1))*100*time.Millisecond,
 				"the wait for a repetition")
@@ -201,13 +219,15 @@ func TestCallObserversNest(t *testing.T) {
 	var told []string
 	nest := func(name string) lending.Option {
 		return lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context,
-			func(lending.Call)) {
+			func(lending.Call),
+		) {
 			told = append(told, fmt.Sprint(name, " begins, outer ", ctx.Value(key("outer"))))
 			return context.WithValue(ctx, key(name), "seen"), func(lending.Call) { told = append(told, name+" ends") }
 		})
 	}
 	silent := lending.WithCallObserver(func(context.Context, lending.Call) (context.Context,
-		func(lending.Call)) {
+		func(lending.Call),
+	) {
 		return nil, nil
 	})
 	client := wire.Serve(t, wire.Answer(200, `"Open"`), nest("outer"), silent, nest("inner"),
@@ -256,7 +276,8 @@ func TestCallObserversSeeAPanic(t *testing.T) {
 	var seen callLog
 	client := wire.NewClient(t, "https://lending.example", token, lending.WithCallObserver(seen.begin),
 		lending.WithCallObserver(func(context.Context, lending.Call) (context.Context,
-			func(lending.Call)) {
+			func(lending.Call),
+		) {
 			panic("torn")
 		}))
 	assert.PanicsWithValue(t, "torn", func() { _, _ = client.Applications.Process(t.Context(), catalog.Application) })
@@ -283,7 +304,8 @@ func TestObserversSeeIdempotency(t *testing.T) {
 			told = append(told, fmt.Sprintf("%s %s %q %v", kind, path.Base(route), log, more))
 		}
 		client := process(lending.WithCallObserver(func(ctx context.Context, begun lending.Call) (context.Context,
-			func(lending.Call)) {
+			func(lending.Call),
+		) {
 			if begun.Idempotency != idempotency.ActionCheck {
 				assert.Empty(t, begun.Idempotency, "it is not known yet")
 			}
@@ -328,8 +350,10 @@ func TestObserversSeeIdempotency(t *testing.T) {
 			[]string{`lending idempotency create-customer "rebuilt" DEBUG`, `call create-customer "rebuilt" done`},
 		), create(nil))
 
-		assert.Equal(t, []string{`lending idempotency create-customer "rebuilt" DEBUG`,
-			`call create-customer "rebuilt" done`}, create(nil))
+		assert.Equal(t, []string{
+			`lending idempotency create-customer "rebuilt" DEBUG`,
+			`call create-customer "rebuilt" done`,
+		}, create(nil))
 
 		ctx, user.Email = lending.WithIdempotencyKey(t.Context(), "order-43/customer"), "another@example.com"
 		service.Fail(route, lendingtest.Fault{ResetBefore: true})

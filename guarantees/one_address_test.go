@@ -162,12 +162,18 @@ func TestCaptureResponseOfAFailure(t *testing.T) {
 		want lending.Response
 	}{
 		{"no answer", "", lending.Response{}},
-		{"a cut success", "HTTP/1.1 201 Created\r\nContent-Length: 90\r\n\r\n{\"id\":",
-			lending.Response{StatusCode: 201, Body: []byte(`{"id":`)}},
-		{"a cut problem", "HTTP/1.1 400 Bad Request\r\nContent-Length: 90\r\n\r\n{\"a\":",
-			lending.Response{StatusCode: 400, Body: []byte(`{"a":`)}},
-		{"a wrong shape", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]",
-			lending.Response{StatusCode: 200, Body: []byte("[]")}},
+		{
+			"a cut success", "HTTP/1.1 201 Created\r\nContent-Length: 90\r\n\r\n{\"id\":",
+			lending.Response{StatusCode: 201, Body: []byte(`{"id":`)},
+		},
+		{
+			"a cut problem", "HTTP/1.1 400 Bad Request\r\nContent-Length: 90\r\n\r\n{\"a\":",
+			lending.Response{StatusCode: 400, Body: []byte(`{"a":`)},
+		},
+		{
+			"a wrong shape", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]",
+			lending.Response{StatusCode: 200, Body: []byte("[]")},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			client := wire.Serve(t, func(w http.ResponseWriter, _ *http.Request) {

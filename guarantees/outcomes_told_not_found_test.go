@@ -79,8 +79,10 @@ func TestIsNotFound(t *testing.T) {
 				assert.Equal(t, test.notFound && r.Reads, lending.IsNotFound(err), "%d %s: %v", test.status, test.body,
 					err)
 			}
-			for _, handle = range []http.HandlerFunc{with(204, "", ""), with(200, "application/json", "null"),
-				with(200, "application/json", " ")} {
+			for _, handle = range []http.HandlerFunc{
+				with(204, "", ""), with(200, "application/json", "null"),
+				with(200, "application/json", " "),
+			} {
 				_, err := call(t.Context(), client)
 				assert.Equal(t, r.Reads && errors.Is(err, lending.ErrNoContent), lending.IsNotFound(err), "%v", err)
 				assert.False(t, r.Reads && err != nil && !lending.IsNotFound(err), "%v", err)
@@ -111,8 +113,10 @@ func TestIsNotFoundOfOtherErrors(t *testing.T) {
 		{"beside a command", errors.Join(lost, notFound), false},
 		{"before a command", errors.Join(notFound, lost), false},
 		{"the sentinel by itself", lending.ErrNoContent, false},
-		{"made by hand", &lending.Error{Effect: lending.Read, StatusCode: 404,
-			Problem: &lending.ProblemDetails{Title: "x"}}, true},
+		{"made by hand", &lending.Error{
+			Effect: lending.Read, StatusCode: 404,
+			Problem: &lending.ProblemDetails{Title: "x"},
+		}, true},
 		{"made without the record", &lending.Error{Effect: lending.Read, StatusCode: 404}, false},
 		{"an argument", &lending.ArgumentError{}, false},
 		{"beside a refused mutation", errors.Join(notFound, refused), false},
@@ -132,8 +136,10 @@ func TestIsNotFoundOfOtherErrors(t *testing.T) {
 		want   bool
 	}{{lending.Read, true}, {lending.Mutation, false}} {
 		t.Run(fmt.Sprint(test.effect), func(t *testing.T) {
-			_, err := client.Do(t.Context(), lending.RawRequest{Effect: test.effect, Method: http.MethodGet,
-				Path: "/api/Group/get-thing"})
+			_, err := client.Do(t.Context(), lending.RawRequest{
+				Effect: test.effect, Method: http.MethodGet,
+				Path: "/api/Group/get-thing",
+			})
 			assert.Equal(t, test.want, lending.IsNotFound(err), "%s: %v", test.effect, err)
 		})
 	}

@@ -68,16 +68,26 @@ func TestProxyThatDoesNotConnect(t *testing.T) {
 		{"dead", "http://" + dead, "the proxy cannot be reached: cannot connect to " + dead, ""},
 		{"dead, TLS", "https://" + dead, "the proxy cannot be reached: cannot connect to " + dead, ""},
 		{"dead, SOCKS", "socks5://" + dead, "the proxy cannot be reached: cannot connect to " + dead, ""},
-		{"unknown certificate", "https://" + secure.Listener.Addr().String(),
-			"the proxy cannot be reached: TLS certificate not accepted", ""},
-		{"no TLS", "https://" + wire.ListenRaw(t, answersAnything),
-			"the proxy cannot be reached: the server does not speak TLS", ""},
-		{"SOCKS, refuses", "socks5://" + wire.ListenRaw(t, refusesSOCKS),
-			"the proxy does not connect to lending.example:443", ""},
-		{"wants a password", "http://" + talks, "the proxy " + talks + " answered 407 Proxy Authentication Required",
-			"failed (*errors.errorString)"},
-		{"finds no service", "http://" + fails, "the proxy " + fails + " answered 502 Bad Gateway",
-			"failed (*errors.errorString)"},
+		{
+			"unknown certificate", "https://" + secure.Listener.Addr().String(),
+			"the proxy cannot be reached: TLS certificate not accepted", "",
+		},
+		{
+			"no TLS", "https://" + wire.ListenRaw(t, answersAnything),
+			"the proxy cannot be reached: the server does not speak TLS", "",
+		},
+		{
+			"SOCKS, refuses", "socks5://" + wire.ListenRaw(t, refusesSOCKS),
+			"the proxy does not connect to lending.example:443", "",
+		},
+		{
+			"wants a password", "http://" + talks, "the proxy " + talks + " answered 407 Proxy Authentication Required",
+			"failed (*errors.errorString)",
+		},
+		{
+			"finds no service", "http://" + fails, "the proxy " + fails + " answered 502 Bad Gateway",
+			"failed (*errors.errorString)",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

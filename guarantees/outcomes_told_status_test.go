@@ -62,9 +62,13 @@ func TestStatusTellsTheOutcome(t *testing.T) {
 		status int
 		want   lending.Outcome
 	}{
-		{302, lending.OutcomeUnknown}, {400, lending.OutcomeRejected}, {401, lending.OutcomeRejected},
+		{302, lending.OutcomeUnknown},
+		{400, lending.OutcomeRejected},
+		{401, lending.OutcomeRejected},
 		{408, lending.OutcomeUnknown},
-		{409, lending.OutcomeRejected}, {429, lending.OutcomeRejected}, {500, lending.OutcomeUnknown},
+		{409, lending.OutcomeRejected},
+		{429, lending.OutcomeRejected},
+		{500, lending.OutcomeUnknown},
 		{504, lending.OutcomeUnknown},
 	} {
 		t.Run(fmt.Sprint(test.status), func(t *testing.T) {

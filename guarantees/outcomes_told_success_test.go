@@ -87,8 +87,10 @@ func successes() map[string]verdicts {
 		maps.Copy(all, fits)
 		return all
 	}
-	nothing := except("done", verdicts{"-": "", "list": "", "[]id": "", "GuidApiResponse": "unknown",
-		"upload": "unknown"})
+	nothing := except("done", verdicts{
+		"-": "", "list": "", "[]id": "", "GuidApiResponse": "unknown",
+		"upload": "unknown",
+	})
 	return map[string]verdicts{
 		`false`:             except("unknown", verdicts{"boolean": ""}),
 		"\xEF\xBB\xBFfalse": except("unknown", verdicts{"boolean": ""}),
@@ -219,14 +221,18 @@ func TestFailureThatIsReported(t *testing.T) {
 		body string
 		want string
 	}{
-		{`{"success":false,"message":"hush"}`,
-			"200 OK: the answer reports a failure: success: outcome unknown, check with Applications.Status"},
+		{
+			`{"success":false,"message":"hush"}`,
+			"200 OK: the answer reports a failure: success: outcome unknown, check with Applications.Status",
+		},
 		{`{"Error":"hush"}`, "200 OK: the answer reports a failure: Error: outcome unknown, check with " +
 			"Applications.Status"},
 		{`false`, "200 OK: the answer is false: outcome unknown, check with Applications.Status"},
-		{`{"status":409,"errorCode":"E1","detail":"hush"}`,
+		{
+			`{"status":409,"errorCode":"E1","detail":"hush"}`,
 			"200 OK: the answer reports a failure: status: errorCode E1: " +
-				"outcome unknown, check with Applications.Status"},
+				"outcome unknown, check with Applications.Status",
+		},
 	} {
 		t.Run(test.body, func(t *testing.T) {
 			err := wire.Serve(t, wire.Answer(http.StatusOK, test.body)).Applications.Cancel(t.Context(),
@@ -243,8 +249,10 @@ func TestFailureThatIsReported(t *testing.T) {
 	}{
 		{`[{"id":` + someID + `},{"name":"Ada"}]`, "[1].id: want a UUID, got nothing"},
 		{`[{"id":` + someID + `},{"ID":null}]`, "[1].id: want a UUID, got null"},
-		{`[{"id":` + someID + `},{"id":"00000000-0000-0000-0000-000000000000"}]`,
-			"[1].id: want a UUID, got the zero UUID"},
+		{
+			`[{"id":` + someID + `},{"id":"00000000-0000-0000-0000-000000000000"}]`,
+			"[1].id: want a UUID, got the zero UUID",
+		},
 		{`[null,null]`, "[0].id: want a UUID, got nothing"},
 	} {
 		t.Run(test.body, func(t *testing.T) {
@@ -305,8 +313,13 @@ func TestDoLeavesTheAnswerToItsCaller(t *testing.T) {
 	for _, test := range []struct {
 		body string
 		ok   bool
-	}{{`false`, true}, {`{"success":false}`, true}, {`{"status":404,"title":"x"}`, true}, {``, true},
-		{`<html>`, false}} {
+	}{
+		{`false`, true},
+		{`{"success":false}`, true},
+		{`{"status":404,"title":"x"}`, true},
+		{``, true},
+		{`<html>`, false},
+	} {
 		t.Run(test.body, func(t *testing.T) {
 			record, err := wire.Serve(t, wire.Answer(http.StatusOK, test.body)).Do(t.Context(),
 				lending.RawRequest{Method: http.MethodPost, Path: "/api/Group/do"})

@@ -41,22 +41,32 @@ func TestProblemDetails(t *testing.T) {
 		name, contentType, body string
 		want                    *lending.ProblemDetails
 	}{
-		{"array", "application/json", `{"status":400,"title":"Bad","detail":"d","instance":"/api","traceId":"t-1",` +
-			`"correlationId":"c-1","errorCode":"E1","errors":[{"field":"email","message":"m","code":"invalid"}]}`,
-			full},
-		{"problem+json in PascalCase, with a BOM", "application/problem+json; charset=utf-8",
+		{
+			"array", "application/json", `{"status":400,"title":"Bad","detail":"d","instance":"/api","traceId":"t-1",` +
+				`"correlationId":"c-1","errorCode":"E1","errors":[{"field":"email","message":"m","code":"invalid"}]}`,
+			full,
+		},
+		{
+			"problem+json in PascalCase, with a BOM", "application/problem+json; charset=utf-8",
 			"\uFEFF" + `{"Status":400,"Title":"Bad","Detail":"d","Instance":"/api","TraceId":"t-1",` +
 				`"CorrelationId":"c-1","ErrorCode":"E1","Errors":[{"Field":"email","Message":"m","Code":"invalid"}]}`,
-			full},
-		{"dictionary", "application/problem+json",
+			full,
+		},
+		{
+			"dictionary", "application/problem+json",
 			`{"status":400,"errors":{"Email":["m1","m2"],"$.customerId":["m3"],"":"m4"}}`,
 			&lending.ProblemDetails{Status: 400, Errors: []lending.FieldError{
-				{Field: "", Message: "m4"}, {Field: "$.customerId", Message: "m3"}, {Field: "Email", Message: "m1"},
+				{Field: "", Message: "m4"},
+				{Field: "$.customerId", Message: "m3"},
+				{Field: "Email", Message: "m1"},
 				{Field: "Email", Message: "m2"},
-			}}},
-		{"members of other types", "application/json",
+			}},
+		},
+		{
+			"members of other types", "application/json",
 			`{"status":"400","title":7,"errorCode":"E1","errors":[{"field":1,"code":"c"},"text",null]}`,
-			&lending.ProblemDetails{ErrorCode: "E1", Errors: []lending.FieldError{{Code: "c"}, {}, {}}}},
+			&lending.ProblemDetails{ErrorCode: "E1", Errors: []lending.FieldError{{Code: "c"}, {}, {}}},
+		},
 		{"labelled as text", "text/plain", `{"errorCode":"E1"}`, &lending.ProblemDetails{ErrorCode: "E1"}},
 		{"html", "text/html", "<html>secret</html>", nil},
 		{"empty", "", "", nil},
@@ -119,8 +129,10 @@ func TestErrorText(t *testing.T) {
 func TestWhatLiesBehindAnError(t *testing.T) {
 	mine := &myError{"mine"}
 	host := x509.HostnameError{Certificate: &x509.Certificate{}, Host: "lending.example"}
-	dialed := &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1},
-		Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	dialed := &net.OpError{
+		Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1},
+		Err: os.NewSyscallError("connect", syscall.ECONNREFUSED),
+	}
 	_, err := benchmarkClient(t, "https://lending.example",
 		&http.Client{Transport: wire.RoundTripper(func(*http.Request) (*http.Response, error) {
 			return nil, errors.Join(mine, os.ErrDeadlineExceeded, net.ErrClosed,
@@ -193,10 +205,14 @@ func TestAnswersThatDoNotFit(t *testing.T) {
 		{"null", 200, "application/json", "null", lending.OutcomeDone, "no content"},
 		{"empty", 200, "application/json", "", lending.OutcomeDone, "no content"},
 		{"array", 200, "application/json", `[1]`, lending.OutcomeDone, "want an object, got an array"},
-		{"id is a number", 200, "application/json", `{"id":12345}`, lending.OutcomeDone,
-			"id: want a UUID, got a number"},
-		{"id is no UUID", 200, "application/json", `{"id":"hush"}`, lending.OutcomeDone,
-			"id: want a UUID, got a string"},
+		{
+			"id is a number", 200, "application/json", `{"id":12345}`, lending.OutcomeDone,
+			"id: want a UUID, got a number",
+		},
+		{
+			"id is no UUID", 200, "application/json", `{"id":"hush"}`, lending.OutcomeDone,
+			"id: want a UUID, got a string",
+		},
 		{"trailing data", 200, "application/json", `{} {}`, lending.OutcomeDone, "not JSON"},
 		{"broken", 200, "application/json", `{"id":`, lending.OutcomeDone, "not JSON"},
 		{"a page", 200, html, `<html>hush</html>`, lending.OutcomeUnknown, "HTML"},
@@ -230,8 +246,13 @@ func TestOnlyNamesAreQuoted(t *testing.T) {
 		code  string
 		shown string
 	}{
-		{"E-1.a:b_[0]|$", "E-1.a:b_[0]|$"}, {long, long}, {long + "x", "[redacted]"},
-		{"two words", "[redacted]"}, {"ümlaut", "[redacted]"}, {"a@b.example", "[redacted]"}, {"a/b", "[redacted]"},
+		{"E-1.a:b_[0]|$", "E-1.a:b_[0]|$"},
+		{long, long},
+		{long + "x", "[redacted]"},
+		{"two words", "[redacted]"},
+		{"ümlaut", "[redacted]"},
+		{"a@b.example", "[redacted]"},
+		{"a/b", "[redacted]"},
 	} {
 		t.Run(test.code, func(t *testing.T) {
 			client := wire.Serve(t, wire.Answer(http.StatusBadRequest, `{"errorCode":"`+test.code+
@@ -252,8 +273,10 @@ func TestOutcomeOf(t *testing.T) {
 	assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(&lending.TwoFactorRequiredError{}))
 	assert.Equal(t, lending.OutcomeRejected,
 		lending.OutcomeOf(errors.Join(&lending.Error{Outcome: lending.OutcomeRejected})))
-	for _, outcome := range []lending.Outcome{lending.OutcomeUnknown, lending.OutcomeNotSent, lending.OutcomeRejected,
-		lending.OutcomeDone} {
+	for _, outcome := range []lending.Outcome{
+		lending.OutcomeUnknown, lending.OutcomeNotSent, lending.OutcomeRejected,
+		lending.OutcomeDone,
+	} {
 		t.Run(fmt.Sprint(outcome), func(t *testing.T) {
 			err := &lending.Error{Effect: lending.Mutation, Outcome: outcome}
 			lost := fmt.Errorf("wrapped: %v", err) //nolint:errorlint // what it is about
@@ -393,8 +416,12 @@ func TestSignInDoesNotSpeakForTheCall(t *testing.T) {
 		status int
 		want   error
 	}{
-		{401, lending.ErrUnauthorized}, {403, lending.ErrForbidden}, {404, lending.ErrNotFound},
-		{413, lending.ErrTooLarge}, {429, lending.ErrRateLimited}, {500, lending.ErrOutcomeUnknown},
+		{401, lending.ErrUnauthorized},
+		{403, lending.ErrForbidden},
+		{404, lending.ErrNotFound},
+		{413, lending.ErrTooLarge},
+		{429, lending.ErrRateLimited},
+		{500, lending.ErrOutcomeUnknown},
 	} {
 		t.Run(fmt.Sprint(test.status), func(t *testing.T) {
 			signIn := wire.Serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -33,26 +33,36 @@ func (j *journey) fail(a *actor, route string, cancel context.CancelFunc) (name 
 		{"5xx", lendingtest.Fault{Status: 500 + a.random.IntN(5)}},
 		{"5xx though executed", lendingtest.Fault{Status: 500 + a.random.IntN(5), Executes: true}},
 		{"5xx that is cut", lendingtest.Fault{Status: http.StatusBadGateway, Executes: true, CutBody: n}},
-		{"5xx page", lendingtest.Fault{Status: http.StatusBadGateway, Body: []byte(signInPage),
-			ContentType: "text/html"}},
+		{"5xx page", lendingtest.Fault{
+			Status: http.StatusBadGateway, Body: []byte(signInPage),
+			ContentType: "text/html",
+		}},
 		{"empty 5xx", lendingtest.Fault{Status: http.StatusServiceUnavailable, Body: []byte{}}},
 		{"408 though executed", lendingtest.Fault{Status: http.StatusRequestTimeout, Executes: true}},
 		{"429", lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: time.Second}},
 		{"429 that is cut", lendingtest.Fault{Status: http.StatusTooManyRequests, CutBody: -1}},
 		{"401", lendingtest.Fault{Status: http.StatusUnauthorized, Body: []byte{}}},
-		{"400 of a host", lendingtest.Fault{Status: http.StatusBadRequest, Body: []byte(`{"errors":{"":["no"]}}`),
-			ContentType: "application/problem+json"}},
+		{"400 of a host", lendingtest.Fault{
+			Status: http.StatusBadRequest, Body: []byte(`{"errors":{"":["no"]}}`),
+			ContentType: "application/problem+json",
+		}},
 		{"403", lendingtest.Fault{Status: http.StatusForbidden}},
-		{"413", lendingtest.Fault{Status: http.StatusRequestEntityTooLarge, Body: []byte(signInPage),
-			ContentType: "text/html"}},
+		{"413", lendingtest.Fault{
+			Status: http.StatusRequestEntityTooLarge, Body: []byte(signInPage),
+			ContentType: "text/html",
+		}},
 		{"a page", lendingtest.Fault{Status: http.StatusOK, Body: []byte(signInPage), ContentType: "text/html"}},
-		{"a page though executed", lendingtest.Fault{Status: http.StatusOK, Executes: true, Body: []byte(signInPage),
-			ContentType: "application/json"}},
-		{"redirect", lendingtest.Fault{Status: http.StatusFound, Header: http.Header{"Location": {"/login"}},
-			Body: []byte{}}},
+		{"a page though executed", lendingtest.Fault{
+			Status: http.StatusOK, Executes: true, Body: []byte(signInPage),
+			ContentType: "application/json",
+		}},
+		{"redirect", lendingtest.Fault{
+			Status: http.StatusFound, Header: http.Header{"Location": {"/login"}},
+			Body: []byte{},
+		}},
 		{"cut answer", lendingtest.Fault{CutBody: n}},
 		{"answer without body", lendingtest.Fault{CutBody: -1}},
-		{"cancelled", lendingtest.Fault{Reached: cancel, Delay: hang}},
+		{"cancelled", lendingtest.Fault{Reached: cancel, DelayBefore: hang}},
 	}
 	if j.actors > 1 { // the call of another actor would meet the last, and wait for an hour
 		faults = faults[:len(faults)-1]
@@ -120,7 +130,8 @@ func (j *journey) read(a *actor) error {
 
 // reads chooses a read. What it returns is what the service says, and what it should.
 func (j *journey) reads(a *actor, customer customerState) (route string, call func(context.Context) (got, want string,
-	err error)) {
+	err error),
+) {
 	customerID := lending.CustomerID(uuid.MustParse(customer.id))
 	if len(customer.Applications) == 0 || a.random.IntN(4) == 0 {
 		return fake.ListRoute, func(ctx context.Context) (string, string, error) {
@@ -144,7 +155,8 @@ func (j *journey) reads(a *actor, customer customerState) (route string, call fu
 	}
 	if a.random.IntN(2) == 0 {
 		return "GET /api/Communication/get-all-messages/{applicationId}", func(ctx context.Context) (string, string,
-			error) {
+			error,
+		) {
 			list, err := j.client.Communication.Messages(ctx, s.applicationID(), nil)
 			return fmt.Sprint(len(list)), fmt.Sprint(len(s.Messages)), err
 		}

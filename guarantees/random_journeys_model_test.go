@@ -107,8 +107,10 @@ func observe(service *lendingtest.Service, domain string) *world {
 			application := stateOf(a)
 			for _, l := range state.Loans {
 				if l.ApplicationID == a.ID { // a second loan would replace the first, and its balance
-					loan := &loanState{id: l.ID, Available: int(l.AvailableBalance), Balance: int(l.Balance),
-						OTPs: otps[l.ID]}
+					loan := &loanState{
+						id: l.ID, Available: int(l.AvailableBalance), Balance: int(l.Balance),
+						OTPs: otps[l.ID],
+					}
 					for _, withdrawal := range l.Withdrawals {
 						loan.Withdrawn = append(loan.Withdrawn, int(withdrawal.Amount))
 					}
@@ -197,8 +199,10 @@ func (a *actor) user() lending.UserRequest {
 }
 
 func (a *actor) request(c customerState) lending.ApplicationRequest {
-	return lending.ApplicationRequest{CustomerID: lending.CustomerID(uuid.MustParse(c.id)),
-		BusinessName: a.name("business"), BusinessZip: "94105"}
+	return lending.ApplicationRequest{
+		CustomerID:   lending.CustomerID(uuid.MustParse(c.id)),
+		BusinessName: a.name("business"), BusinessZip: "94105",
+	}
 }
 
 func createdApplication(name string) applicationState {
@@ -236,7 +240,8 @@ func (at applicationAt) in(w *world) *applicationState {
 
 // on makes a command on an application.
 func (at applicationAt) on(route string, call func(context.Context, *lending.Client) error,
-	apply func(*applicationState)) command {
+	apply func(*applicationState),
+) command {
 	c := command{route: route, call: call}
 	if apply != nil {
 		c.apply = func(w *world) { apply(at.in(w)) }
@@ -342,15 +347,19 @@ func (a *actor) webhook(ci int, customer customerState) command {
 	set := func(uri string) func(*world) { return func(w *world) { w.Customers[ci].Receiver = uri } }
 	switch a.random.IntN(3) {
 	case 0:
-		return command{route: webhookGroup + "update-webhook-uri", apply: set(uri),
+		return command{
+			route: webhookGroup + "update-webhook-uri", apply: set(uri),
 			call: func(ctx context.Context, c *lending.Client) error {
 				return c.Webhooks.UpdateURI(ctx, target, uri)
-			}}
+			},
+		}
 	case 1:
-		return command{route: webhookGroup + "unregister", apply: set(""),
+		return command{
+			route: webhookGroup + "unregister", apply: set(""),
 			call: func(ctx context.Context, c *lending.Client) error {
 				return c.Webhooks.Unregister(ctx, target, lending.WebhookSubscription{WebhookURI: uri})
-			}}
+			},
+		}
 	}
 	return command{
 		route: webhookGroup + "register", apply: set(uri),
@@ -564,8 +573,10 @@ func (a *actor) customerData(at applicationAt, s applicationState) command {
 }
 
 func (a *actor) file(kind string) lending.Document {
-	return lending.Document{Name: a.name(kind) + ".pdf",
-		Content: strings.NewReader(strings.Repeat("%PDF", 1+a.random.IntN(20_000)))}
+	return lending.Document{
+		Name:    a.name(kind) + ".pdf",
+		Content: strings.NewReader(strings.Repeat("%PDF", 1+a.random.IntN(20_000))),
+	}
 }
 
 func (a *actor) statement(at applicationAt, s applicationState) command {

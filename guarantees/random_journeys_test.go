@@ -57,8 +57,10 @@ func TestRandomJourneys(t *testing.T) {
 	t.Logf("%d journeys from seed %d: %d commands, %d reads, %d outcomes checked, %d withdrawals; outcomes %v",
 		count, first, all.commands, all.reads, all.checked, all.withdrawn, all.outcomes)
 	if count >= fewJourneys {
-		for _, outcome := range []lending.Outcome{lending.OutcomeUnknown, lending.OutcomeNotSent,
-			lending.OutcomeRejected, lending.OutcomeDone} {
+		for _, outcome := range []lending.Outcome{
+			lending.OutcomeUnknown, lending.OutcomeNotSent,
+			lending.OutcomeRejected, lending.OutcomeDone,
+		} {
 			assert.Positive(t, all.outcomes[outcome.String()], "no journey had the outcome %s", outcome)
 		}
 		assert.Positive(t, all.outcomes["success"])

@@ -50,25 +50,37 @@ func TestReadComesBackWhenItIsTold(t *testing.T) {
 		header   func() []string
 		min, max time.Duration
 	}{
-		{"seconds", func() []string { return []string{"Retry-After", "3600"} }, time.Hour + 100*time.Millisecond,
-			time.Hour + time.Second},
-		{"date", func() []string { return []string{"Retry-After", inAnHour()} }, time.Hour + 100*time.Millisecond,
-			time.Hour + time.Second},
+		{
+			"seconds", func() []string { return []string{"Retry-After", "3600"} }, time.Hour + 100*time.Millisecond,
+			time.Hour + time.Second,
+		},
+		{
+			"date", func() []string { return []string{"Retry-After", inAnHour()} }, time.Hour + 100*time.Millisecond,
+			time.Hour + time.Second,
+		},
 		{"date of a clock that is two days behind", func() []string {
 			past := time.Now().AddDate(0, 0, -2).UTC()
-			return []string{"Retry-After", past.Add(time.Minute).Format(http.TimeFormat), "Date",
-				past.Format(http.TimeFormat)}
+			return []string{
+				"Retry-After", past.Add(time.Minute).Format(http.TimeFormat), "Date",
+				past.Format(http.TimeFormat),
+			}
 		}, time.Minute + 100*time.Millisecond, time.Minute + time.Second},
 		{"date that is past", func() []string {
 			return []string{"Retry-After", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat)}
 		}, 100 * time.Millisecond, 500 * time.Millisecond},
 		{"none", func() []string { return nil }, 100 * time.Millisecond, 500 * time.Millisecond},
-		{"zero", func() []string { return []string{"Retry-After", "0"} }, 100 * time.Millisecond,
-			500 * time.Millisecond},
-		{"negative", func() []string { return []string{"Retry-After", "-5"} }, 100 * time.Millisecond,
-			500 * time.Millisecond},
-		{"nonsense", func() []string { return []string{"Retry-After", "soon"} }, 100 * time.Millisecond,
-			500 * time.Millisecond},
+		{
+			"zero", func() []string { return []string{"Retry-After", "0"} }, 100 * time.Millisecond,
+			500 * time.Millisecond,
+		},
+		{
+			"negative", func() []string { return []string{"Retry-After", "-5"} }, 100 * time.Millisecond,
+			500 * time.Millisecond,
+		},
+		{
+			"nonsense", func() []string { return []string{"Retry-After", "soon"} }, 100 * time.Millisecond,
+			500 * time.Millisecond,
+		},
 	} {
 		for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
 			t.Run(fmt.Sprint(status, " ", test.name), func(t *testing.T) {
@@ -200,19 +212,39 @@ func TestReadIsSentABoundedNumberOfTimes(t *testing.T) {
 		most   int
 		fails  string
 	}{
-		{"HTTP/2, GOAWAY before the stream", fault{Client: "h2c", On: "always", Then: "goaway-before"}, foreign, 5, 10,
-			"again and again"},
-		{"HTTP/2, GOAWAY after the stream", fault{Client: "h2c", On: "always", Then: "goaway-after"}, foreign, 5, 10,
-			"connection closed"},
-		{"HTTP/2, RST_STREAM, protocol", fault{Client: "h2c", On: "always", Then: "reset-protocol"}, foreign, 5, 10,
-			""},
+		{
+			"HTTP/2, GOAWAY before the stream",
+			fault{Client: "h2c", On: "always", Then: "goaway-before"},
+			foreign, 5, 10,
+			"again and again",
+		},
+		{
+			"HTTP/2, GOAWAY after the stream",
+			fault{Client: "h2c", On: "always", Then: "goaway-after"},
+			foreign, 5, 10,
+			"connection closed",
+		},
+		{
+			"HTTP/2, RST_STREAM, protocol",
+			fault{Client: "h2c", On: "always", Then: "reset-protocol"},
+			foreign, 5, 10,
+			"",
+		},
 		{"HTTP/1.1, five stale connections", fault{On: "warm", Then: "rst", Warm: 5}, foreign, 1, 6, "-"},
 		{"HTTP/1.1, five stale connections, own", fault{On: "warm", Then: "rst", Warm: 5}, own, 1, 6, "-"},
 		{"HTTP/1.1, all connections go stale", fault{On: "always", Then: "fin", Warm: 5}, foreign, 5, 10, ""},
-		{"HTTP/1.1, twelve stale connections", fault{On: "warm", Then: "rst", Warm: 12}, foreign, 10, 10,
-			"again and again"},
-		{"HTTP/1.1, twelve stale connections own", fault{On: "warm", Then: "rst", Warm: 12}, own, 10, 10,
-			"again and again"},
+		{
+			"HTTP/1.1, twelve stale connections",
+			fault{On: "warm", Then: "rst", Warm: 12},
+			foreign, 10, 10,
+			"again and again",
+		},
+		{
+			"HTTP/1.1, twelve stale connections own",
+			fault{On: "warm", Then: "rst", Warm: 12},
+			own, 10, 10,
+			"again and again",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -226,7 +258,8 @@ func TestReadIsSentABoundedNumberOfTimes(t *testing.T) {
 			client := wire.NewClient(t, service.URL(), test.client(transport),
 				lending.WithTokenSource(lending.StaticToken("t")),
 				lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context,
-					func(lending.Call)) {
+					func(lending.Call),
+				) {
 					return ctx, func(c lending.Call) { attempts.Store(int32(c.Attempts)) }
 				}))
 			service.warm(t, client)

@@ -118,8 +118,10 @@ var lostAnswers = map[string]struct {
 		"POST /api/Loan/confirm-withdrawal-invoice/{loanId}",
 		func(ctx context.Context, c *lending.Client, o order) (string, error) {
 			_, err := c.Loans.ConfirmInvoiceWithdrawal(ctx, *o.withdrawal,
-				lending.WithdrawInvoiceRequestData{DateUTC: catalog.Date,
-					OTP: lending.NewSecret(o.service.OTP(o.loan.String()))})
+				lending.WithdrawInvoiceRequestData{
+					DateUTC: catalog.Date,
+					OTP:     lending.NewSecret(o.service.OTP(o.loan.String())),
+				})
 			return "", err
 		},
 		nil,
@@ -175,7 +177,8 @@ func prepareOrder(t *testing.T, client *lending.Client, o *order) {
 // TestSomebodyElseAtTheSameList leaves to a person what two can have done.
 func TestSomebodyElseAtTheSameList(t *testing.T) {
 	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
-		log *idempotency.Log) {
+		log *idempotency.Log,
+	) {
 		o, client := newOrder(service), process()
 		service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
 		ctx := lending.WithIdempotencyKey(t.Context(), "the/key")

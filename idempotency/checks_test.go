@@ -70,8 +70,10 @@ var checkRows = map[string]struct {
 	"Loans.WithdrawLineOfCredit":                  {person, nil},
 	"Loans.WithdrawInvoice":                       {person, nil},
 	"Loans.ResendWithdrawalOTP":                   {person, nil},
-	"Loans.ConfirmInvoiceWithdrawal": {absent, []string{"Loans.TransactionsPaged", "Loans.TotalBalance",
-		"Loans.Withdrawals"}},
+	"Loans.ConfirmInvoiceWithdrawal": {absent, []string{
+		"Loans.TransactionsPaged", "Loans.TotalBalance",
+		"Loans.Withdrawals",
+	}},
 	"Webhooks.Register":      {again, nil},
 	"Webhooks.Unregister":    {absent, []string{"Webhooks.Subscription"}},
 	"Webhooks.UpdateAll":     {person, nil},

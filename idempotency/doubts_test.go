@@ -50,7 +50,8 @@ func TestARejectionOfTheSecondSendTellsNothing(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			withLog(t, func(t *testing.T, service *lendingtest.Service,
-				process func(...lending.Option) *lending.Client, log *idempotency.Log) {
+				process func(...lending.Option) *lending.Client, log *idempotency.Log,
+			) {
 				o, client := newOrder(service), process()
 				older, newer := lending.WithIdempotencyKey(t.Context(), "name-1"),
 					lending.WithIdempotencyKey(t.Context(), "name-2")
@@ -84,7 +85,8 @@ func TestAStoreThatFailsTheSecondTimeTellsNothing(t *testing.T) {
 	}{{"before", false}, {"after", true}} {
 		t.Run(test.name, func(t *testing.T) {
 			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered,
-				client *lending.Client) {
+				client *lending.Client,
+			) {
 				o := newOrder(service)
 				older, newer := lending.WithIdempotencyKey(t.Context(), "name-1"),
 					lending.WithIdempotencyKey(t.Context(), "name-2")
@@ -116,20 +118,24 @@ func TestWhoSaysThatItHappenedDoesNotLetAnOldValueComeBack(t *testing.T) {
 	}{
 		{"a person", func(t *testing.T, log *idempotency.Log, _ func(...keyOption) error) {
 			t.Helper()
-			require.NoError(t, log.Resolve(t.Context(), "name-1", idempotency.Resolution{By: "ada", Why: "seen",
-				Verdict: idempotency.Happened(true)}))
+			require.NoError(t, log.Resolve(t.Context(), "name-1", idempotency.Resolution{
+				By: "ada", Why: "seen",
+				Verdict: idempotency.Happened(true),
+			}))
 		}},
 		{"a look", func(t *testing.T, _ *idempotency.Log, older func(...keyOption) error) {
 			t.Helper()
 			require.NoError(t, older(withCheck(func(context.Context) (idempotency.Verdict,
-				error) {
+				error,
+			) {
 				return idempotency.Happened(true), nil
 			})))
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			withLog(t, func(t *testing.T, service *lendingtest.Service,
-				process func(...lending.Option) *lending.Client, log *idempotency.Log) {
+				process func(...lending.Option) *lending.Client, log *idempotency.Log,
+			) {
 				o, client := newOrder(service), process()
 				set := func(key, value string, opts ...keyOption) error {
 					_, err := client.Applications.UpdateName(withKey(t.Context(), key, opts...), o.application, value)
@@ -157,7 +163,8 @@ func TestWhoSaysThatItHappenedDoesNotLetAnOldValueComeBack(t *testing.T) {
 // TestAnUploadHasNoAnswerToLose: who knows that it happened has nothing to hand over.
 func TestAnUploadHasNoAnswerToLose(t *testing.T) {
 	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
-		log *idempotency.Log) {
+		log *idempotency.Log,
+	) {
 		o, client := newOrder(service), process()
 		const submit = "POST /api/Application/submit-bankstatement-document/{applicationId}"
 		upload := func(key string) error {
@@ -168,8 +175,10 @@ func TestAnUploadHasNoAnswerToLose(t *testing.T) {
 		service.Fail(submit, lendingtest.Fault{ResetAfter: true})
 		require.ErrorIs(t, upload("lost"), lending.ErrOutcomeUnknown)
 		require.ErrorIs(t, upload("lost"), idempotency.ErrNeedsReview)
-		require.NoError(t, log.Resolve(t.Context(), "lost", idempotency.Resolution{By: "ada", Why: "seen",
-			Verdict: idempotency.Happened(nil)}))
+		require.NoError(t, log.Resolve(t.Context(), "lost", idempotency.Resolution{
+			By: "ada", Why: "seen",
+			Verdict: idempotency.Happened(nil),
+		}))
 		require.NoError(t, upload("lost"))
 		require.NoError(t, upload("swept"))
 		bubble.Elapse(31 * 24 * time.Hour)
@@ -182,7 +191,8 @@ func TestAnUploadHasNoAnswerToLose(t *testing.T) {
 // TestWhyIsThatOfNow and not what was said of an earlier time that it was sent.
 func TestWhyIsThatOfNow(t *testing.T) {
 	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
-		log *idempotency.Log) {
+		log *idempotency.Log,
+	) {
 		o, client := newOrder(service), process()
 		service.Fail("POST /api/Loan/resend-withdrawal-otp/{loanId}", lendingtest.Fault{ResetBefore: true, Times: 2})
 		resend := func() error {
@@ -192,12 +202,16 @@ func TestWhyIsThatOfNow(t *testing.T) {
 		require.ErrorIs(t, resend(), lending.ErrOutcomeUnknown)
 		require.ErrorIs(t, resend(), idempotency.ErrNeedsReview)
 		bubble.Elapse(maxLateness)
-		require.NoError(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{By: "ada", Why: "it is not there",
-			Verdict: idempotency.NotHappened()}))
+		require.NoError(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{
+			By: "ada", Why: "it is not there",
+			Verdict: idempotency.NotHappened(),
+		}))
 		require.ErrorIs(t, resend(), lending.ErrOutcomeUnknown)
 		assert.Empty(t, fake.Must(log.InDoubt(t.Context(), 1))[0].Why)
-		require.NoError(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{By: "ada", Why: "it came",
-			Verdict: idempotency.Happened(nil)}))
+		require.NoError(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{
+			By: "ada", Why: "it came",
+			Verdict: idempotency.Happened(nil),
+		}))
 		assert.NotContains(t, resend().Error(), "it is not there")
 	})
 }
@@ -245,11 +259,15 @@ func TestACorruptEntryKeepsNoOthers(t *testing.T) {
 			entries store.Store
 		}{{"plain", plain}, {"encrypted", encrypted}} {
 			opts := &idempotency.Options{Namespace: test.name, KeepAnswers: time.Hour}
-			require.NoError(t, plain.Save(t.Context(), store.Entry{Key: test.name + ":corrupt", State: store.Done,
-				Data: []byte("{")}))
+			require.NoError(t, plain.Save(t.Context(), store.Entry{
+				Key: test.name + ":corrupt", State: store.Done,
+				Data: []byte("{"),
+			}))
 			bubble.Elapse(time.Second)
-			require.NoError(t, test.entries.Save(t.Context(), store.Entry{Key: test.name + ":fine", State: store.Done,
-				Data: []byte(`{"route":"POST /a","status":200}`)}))
+			require.NoError(t, test.entries.Save(t.Context(), store.Entry{
+				Key: test.name + ":fine", State: store.Done,
+				Data: []byte(`{"route":"POST /a","status":200}`),
+			}))
 			bubble.Elapse(time.Hour)
 			swept, err := fake.Must(idempotency.NewLog(test.entries, opts)).Sweep(t.Context())
 			require.ErrorIs(t, err, store.ErrCorrupt, test.name)
@@ -275,8 +293,10 @@ func TestAFailedListIsNoEmptyOne(t *testing.T) {
 		service.Fail(createApplication, lendingtest.Fault{ResetBefore: true})
 		for _, want := range []error{lending.ErrOutcomeUnknown, idempotency.ErrNeedsReview} {
 			_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "the/key"),
-				lending.ApplicationRequest{CustomerID: fake.Must(lending.ParseCustomerID(customer)), BusinessName: "B",
-					BusinessZip: "94105"}, nil)
+				lending.ApplicationRequest{
+					CustomerID: fake.Must(lending.ParseCustomerID(customer)), BusinessName: "B",
+					BusinessZip: "94105",
+				}, nil)
 			require.ErrorIs(t, err, want)
 		}
 	})
@@ -319,8 +339,10 @@ func TestOtherIDsAreNotAllAbsent(t *testing.T) {
 // tells requests apart may change, or whoever updates has all his keys refused.
 func TestAnEntryOfTheFirstVersion(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
-		user := lending.UserRequest{FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com",
-			Password: lending.NewSecret("a"), MobileNumber: "4155550100"}
+		user := lending.UserRequest{
+			FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com",
+			Password: lending.NewSecret("a"), MobileNumber: "4155550100",
+		}
 		mac := hmac.New(sha256.New, []byte("SALT"))
 		mac.Write([]byte(`{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com",` +
 			`"password":"[redacted]","mobileNumber":"4155550100"}`))
@@ -328,8 +350,10 @@ func TestAnEntryOfTheFirstVersion(t *testing.T) {
 			`"left":true,"status":200,"media":"application/json","answer":%q}`,
 			base64.StdEncoding.EncodeToString(mac.Sum(nil)),
 			base64.StdEncoding.EncodeToString([]byte(`{"id":"00000001-0001-4000-8000-000000000009"}`)))
-		require.NoError(t, entries.Save(t.Context(), store.Entry{Key: ":the/key", State: store.Done,
-			Data: []byte(kept)}))
+		require.NoError(t, entries.Save(t.Context(), store.Entry{
+			Key: ":the/key", State: store.Done,
+			Data: []byte(kept),
+		}))
 		customer, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"), user)
 		require.NoError(t, err)
 		assert.Equal(t, "00000001-0001-4000-8000-000000000009", customer.ID.String())

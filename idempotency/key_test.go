@@ -26,17 +26,20 @@ const maxLateness = 5 * time.Minute // the default of Options
 // keyed runs f in a bubble with a service and a function that starts another process: a
 // client of its own, which shares the log.
 func keyed(t *testing.T, f func(t *testing.T, service *lendingtest.Service,
-	process func(...lending.Option) *lending.Client)) {
+	process func(...lending.Option) *lending.Client),
+) {
 	t.Helper()
 	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
-		_ *idempotency.Log) {
+		_ *idempotency.Log,
+	) {
 		f(t, service, process)
 	})
 }
 
 // withLog is keyed, and the log.
 func withLog(t *testing.T, f func(t *testing.T, service *lendingtest.Service,
-	process func(...lending.Option) *lending.Client, log *idempotency.Log)) {
+	process func(...lending.Option) *lending.Client, log *idempotency.Log),
+) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		service := lendingtest.New(lendingtest.WithDeliveryClient(&http.Client{Transport: wire.Reply(http.StatusOK,
@@ -56,7 +59,8 @@ func TestKeyReplaysTheAnswer(t *testing.T) {
 		require.NoError(t, err)
 		var last lending.Call
 		client := process(lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context,
-			func(lending.Call)) {
+			func(lending.Call),
+		) {
 			return ctx, func(c lending.Call) { last = c }
 		}))
 		second, err := client.Applications.CreateCustomer(ctx, user)
@@ -149,7 +153,7 @@ func TestKeyAfterADeath(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		client, user := process(), fake.Newcomer()
 		held := make(chan struct{})
-		service.Fail(fake.CreateRoute, lendingtest.Fault{Reached: func() { close(held) }, Delay: time.Hour})
+		service.Fail(fake.CreateRoute, lendingtest.Fault{Reached: func() { close(held) }, DelayBefore: time.Hour})
 		ctx, die := context.WithCancelCause(t.Context())
 		ctx = lending.WithIdempotencyKey(ctx, "order-42/customer")
 		died := make(chan struct{})
@@ -184,7 +188,8 @@ func withCheck(check func(context.Context) (idempotency.Verdict, error)) keyOpti
 
 // processWith is another process, with a log of its own.
 func processWith(t *testing.T, service *lendingtest.Service, log *idempotency.Log,
-	opts ...lending.Option) *lending.Client {
+	opts ...lending.Option,
+) *lending.Client {
 	t.Helper()
 	return wire.NewClient(t, "https://lending.example", append([]lending.Option{
 		lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),

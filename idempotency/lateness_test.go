@@ -27,8 +27,10 @@ func TestKeyAsksNobodyTooEarly(t *testing.T) {
 			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 				t.Helper()
 				client := process()
-				account := lendingtest.BankAccount{ID: "1",
-					Transactions: []lendingtest.BankTransaction{{Amount: "7500.00"}}}
+				account := lendingtest.BankAccount{
+					ID:           "1",
+					Transactions: []lendingtest.BankTransaction{{Amount: "7500.00"}},
+				}
 				added := service.AddApplication(lendingtest.Application{Accounts: []lendingtest.BankAccount{account}})
 				id, err := lending.ParseApplicationID(added.ID)
 				require.NoError(t, err)
@@ -77,7 +79,7 @@ func TestKeyLooksAgainAtAHalf(t *testing.T) {
 		service.Fail(createRoute, lendingtest.Fault{Late: time.Second})
 		require.ErrorIs(t, call(), lending.ErrOutcomeUnknown)
 		service.Fail(readRoute, lendingtest.Fault{})
-		service.Fail(readRoute, lendingtest.Fault{Delay: 2 * time.Second})
+		service.Fail(readRoute, lendingtest.Fault{DelayBefore: 2 * time.Second})
 		require.ErrorIs(t, call(), idempotency.ErrInDoubt)
 		require.ErrorIs(t, call(), idempotency.ErrAnswerLost)
 		assert.Equal(t, 1, service.Executed(createRoute))
@@ -89,8 +91,10 @@ func TestKeyLooksAgainAtAHalf(t *testing.T) {
 // to have happened all the same, and no person is asked.
 func TestKeyFindsWhatHappensDuringACheck(t *testing.T) {
 	const confirm = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
-	for _, read := range []string{"GET /api/Loan/get-withdrawals/{loanId}",
-		"GET /api/Loan/get-transactions-paged/{loanId}", "GET /api/Loan/get-total-balance/{loanId}"} {
+	for _, read := range []string{
+		"GET /api/Loan/get-withdrawals/{loanId}",
+		"GET /api/Loan/get-transactions-paged/{loanId}", "GET /api/Loan/get-total-balance/{loanId}",
+	} {
 		t.Run(read, func(t *testing.T) {
 			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 				t.Helper()
@@ -108,14 +112,16 @@ func TestKeyFindsWhatHappensDuringACheck(t *testing.T) {
 				confirmed := func() error {
 					_, err := client.Loans.ConfirmInvoiceWithdrawal(lending.WithIdempotencyKey(t.Context(),
 						"order-42/confirm"), *withdrawal,
-						lending.WithdrawInvoiceRequestData{DateUTC: time.Unix(0, 0),
-							OTP: lending.NewSecret(service.OTP(loan.ID))})
+						lending.WithdrawInvoiceRequestData{
+							DateUTC: time.Unix(0, 0),
+							OTP:     lending.NewSecret(service.OTP(loan.ID)),
+						})
 					return err
 				}
 
 				service.Fail(confirm, lendingtest.Fault{Late: time.Second})
 				require.ErrorIs(t, confirmed(), lending.ErrOutcomeUnknown)
-				service.Fail(read, lendingtest.Fault{Delay: 2 * time.Second})
+				service.Fail(read, lendingtest.Fault{DelayBefore: 2 * time.Second})
 				err = confirmed()
 				require.ErrorIs(t, err, idempotency.ErrAnswerLost, read)
 				assert.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))

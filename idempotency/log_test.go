@@ -57,7 +57,8 @@ var errStore = errors.New("the store is gone")
 
 // withStore runs f in a bubble with a service, a store and a client.
 func withStore(t *testing.T, opts *idempotency.Options, f func(*testing.T, *lendingtest.Service, *tampered,
-	*lending.Client)) {
+	*lending.Client),
+) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		service := lendingtest.New()
@@ -77,7 +78,8 @@ func TestNothingIsSentThatIsNotWrittenDown(t *testing.T) {
 	}{{"the save fails", false}, {"the save fails and is done", true}} {
 		t.Run(test.name, func(t *testing.T) {
 			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered,
-				client *lending.Client) {
+				client *lending.Client,
+			) {
 				fail := func(entry store.Entry) error {
 					if entry.State == store.Sent {
 						entries.save, entries.saved = nil, nil // once
@@ -109,8 +111,10 @@ func TestNothingIsSentThatTheLogCannotRead(t *testing.T) {
 		require.ErrorIs(t, err, idempotency.ErrStore)
 		assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err), "an earlier call may have sent it")
 		entries.load = nil
-		require.NoError(t, entries.Save(t.Context(), store.Entry{Key: ":the/key", State: store.Done,
-			Data: []byte("{")}))
+		require.NoError(t, entries.Save(t.Context(), store.Entry{
+			Key: ":the/key", State: store.Done,
+			Data: []byte("{"),
+		}))
 		_, err = client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "the/key"), fake.Newcomer())
 		require.ErrorIs(t, err, store.ErrCorrupt)
 		assert.Zero(t, service.Executed(fake.CreateRoute))
@@ -152,8 +156,10 @@ func TestTheStoreFailsAfterTheAnswer(t *testing.T) {
 
 func TestNothingIsSentWhenTheLookBeforeFails(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
-		service.Fail("GET /api/Customer/get-customer-by-email", lendingtest.Fault{Status: http.StatusTooManyRequests,
-			RetryAfter: time.Hour})
+		service.Fail("GET /api/Customer/get-customer-by-email", lendingtest.Fault{
+			Status:     http.StatusTooManyRequests,
+			RetryAfter: time.Hour,
+		})
 		user, ctx := fake.Newcomer(), lending.WithIdempotencyKey(t.Context(), "the/key")
 		_, err := client.Applications.CreateCustomer(ctx, user)
 		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
@@ -188,7 +194,8 @@ func TestNobodyOnTheWayHasTheKey(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		o, reader := newOrder(service), process()
 		client := process(lending.WithCallObserver(func(ctx context.Context, c lending.Call) (context.Context,
-			func(lending.Call)) {
+			func(lending.Call),
+		) {
 			_, err := reader.Applications.Status(ctx, o.application)
 			assert.NoError(t, err)
 			return ctx, nil
@@ -235,8 +242,10 @@ func TestWhatAKeyMustNotBe(t *testing.T) {
 		name string
 		opts *idempotency.Options
 	}{
-		{"MaxLateness", &idempotency.Options{MaxLateness: -1}}, {"KeepAnswers", &idempotency.Options{KeepAnswers: -1}},
-		{"MaxAnswer", &idempotency.Options{MaxAnswer: -1}}, {"Namespace", &idempotency.Options{Namespace: "a:b"}},
+		{"MaxLateness", &idempotency.Options{MaxLateness: -1}},
+		{"KeepAnswers", &idempotency.Options{KeepAnswers: -1}},
+		{"MaxAnswer", &idempotency.Options{MaxAnswer: -1}},
+		{"Namespace", &idempotency.Options{Namespace: "a:b"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := idempotency.NewLog(store.NewMemory(), test.opts)
@@ -258,15 +267,18 @@ func TestWhatAKeyMustNotBe(t *testing.T) {
 
 func TestAPersonDecides(t *testing.T) {
 	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
-		log *idempotency.Log) {
+		log *idempotency.Log,
+	) {
 		o, client := newOrder(service), process()
 		const sendLink = "POST /api/Application/send-application-link"
 		send := func() error {
 			return client.Applications.SendLink(lending.WithIdempotencyKey(t.Context(), "the/key"), o.application)
 		}
 		resolve := func(v idempotency.Verdict) error {
-			return log.Resolve(t.Context(), "the/key", idempotency.Resolution{By: "ada", Why: "asked the customer",
-				Verdict: v})
+			return log.Resolve(t.Context(), "the/key", idempotency.Resolution{
+				By: "ada", Why: "asked the customer",
+				Verdict: v,
+			})
 		}
 		require.ErrorAs(t, resolve(idempotency.Happened(nil)), new(*lending.ArgumentError), "there is no such command")
 		service.Fail(sendLink, lendingtest.Fault{ResetBefore: true})

@@ -30,7 +30,8 @@ func TestRepeatedCommandStaysInDoubt(t *testing.T) {
 		route string
 	}{
 		{
-			"a read shows nothing, and it can be executed late", lendingtest.Fault{Late: maxLateness - time.Second},
+			"a read shows nothing, and it can be executed late",
+			lendingtest.Fault{Late: maxLateness - time.Second},
 			time.Second,
 			func(ctx context.Context, c *lending.Client, _ order) error {
 				_, err := c.Applications.CreateCustomer(ctx, fake.Ada())
@@ -38,7 +39,9 @@ func TestRepeatedCommandStaysInDoubt(t *testing.T) {
 			}, fake.CreateRoute,
 		},
 		{
-			"no read can show it", lendingtest.Fault{ResetAfter: true}, 2 * maxLateness,
+			"no read can show it",
+			lendingtest.Fault{ResetAfter: true},
+			2 * maxLateness,
 			func(ctx context.Context, c *lending.Client, o order) error {
 				_, err := c.Applications.UpdateName(ctx, o.application, "New")
 				return err
@@ -47,7 +50,8 @@ func TestRepeatedCommandStaysInDoubt(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered,
-				client *lending.Client) {
+				client *lending.Client,
+			) {
 				o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, nil))
 				ctx := withKey(t.Context(), "the/key", idempotency.SafeToRepeat)
 				service.Fail(test.route, test.first)
@@ -152,7 +156,8 @@ func TestConflictBeginsTheCallAnew(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered,
-				client *lending.Client) {
+				client *lending.Client,
+			) {
 				o := newOrder(service)
 				create := func(key string) error {
 					_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), key), o.request(), nil)
@@ -254,7 +259,7 @@ func TestLockedCallSaysWhenToCallAgain(t *testing.T) {
 			return err
 		}
 		held, ended := make(chan struct{}), make(chan error)
-		service.Fail(renameRoute, lendingtest.Fault{Reached: func() { close(held) }, Delay: time.Hour})
+		service.Fail(renameRoute, lendingtest.Fault{Reached: func() { close(held) }, DelayBefore: time.Hour})
 		go func() { ended <- rename(client, "first") }()
 		<-held
 		var refused *idempotency.Error

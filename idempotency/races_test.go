@@ -29,8 +29,10 @@ func TestMutationLaterThanMaxLatenessHappensTwice(t *testing.T) {
 		t.Run(fmt.Sprint(late), func(t *testing.T) {
 			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 				client, customer := process(), service.AddCustomer(lendingtest.Customer{})
-				request := lending.ApplicationRequest{CustomerID: lending.CustomerID(uuid.MustParse(customer.ID)),
-					BusinessName: "B", BusinessZip: "94105"}
+				request := lending.ApplicationRequest{
+					CustomerID:   lending.CustomerID(uuid.MustParse(customer.ID)),
+					BusinessName: "B", BusinessZip: "94105",
+				}
 				service.Fail(createApplicationRoute, lendingtest.Fault{Late: late})
 				ctx := lending.WithIdempotencyKey(t.Context(), "order-42/application")
 				_, err := client.Applications.Create(ctx, request, nil)
@@ -56,8 +58,10 @@ const createApplicationRoute = "POST /api/Application/create-application"
 func TestWhatWasSeenBeforeIsOfNow(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		customer := service.AddCustomer(lendingtest.Customer{})
-		request := lending.ApplicationRequest{CustomerID: lending.CustomerID(uuid.MustParse(customer.ID)),
-			BusinessName: "B", BusinessZip: "94105"}
+		request := lending.ApplicationRequest{
+			CustomerID:   lending.CustomerID(uuid.MustParse(customer.ID)),
+			BusinessName: "B", BusinessZip: "94105",
+		}
 		looked, goOn := make(chan struct{}), make(chan struct{})
 		waits := wire.RoundTripper(func(r *http.Request) (*http.Response, error) {
 			resp, err := service.Transport().RoundTrip(r)
@@ -299,8 +303,10 @@ func TestFrozenOwnerFindsTheLockTaken(t *testing.T) {
 		service.Fail(renameRoute, lendingtest.Fault{ResetBefore: true})
 		require.ErrorIs(t, rename(other, "older", "Older"), lending.ErrOutcomeUnknown)
 		bubble.Elapse(maxLateness)
-		require.NoError(t, log.Resolve(t.Context(), "older", idempotency.Resolution{By: "Grace", Why: "not seen",
-			Verdict: idempotency.NotHappened()}))
+		require.NoError(t, log.Resolve(t.Context(), "older", idempotency.Resolution{
+			By: "Grace", Why: "not seen",
+			Verdict: idempotency.NotHappened(),
+		}))
 		bubble.Elapse(maxLateness)
 		service.Fail(renameRoute, lendingtest.Fault{ResetBefore: true})
 		require.ErrorIs(t, rename(other, "newer", "Newer"), lending.ErrOutcomeUnknown)
@@ -316,10 +322,13 @@ func TestFrozenOwnerFindsTheLockTaken(t *testing.T) {
 func TestTwoOfALockComeToAnEnd(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		customer := service.AddCustomer(lendingtest.Customer{})
-		request := lending.ApplicationRequest{CustomerID: lending.CustomerID(uuid.MustParse(customer.ID)),
-			BusinessName: "B", BusinessZip: "94105"}
+		request := lending.ApplicationRequest{
+			CustomerID:   lending.CustomerID(uuid.MustParse(customer.ID)),
+			BusinessName: "B", BusinessZip: "94105",
+		}
 		slow := lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(r *http.Request) (*http.Response,
-			error) {
+			error,
+		) {
 			bubble.Elapse(100 * time.Millisecond)
 			return service.Transport().RoundTrip(r)
 		})})
@@ -560,7 +569,7 @@ func TestWhatBecameOfItIsWrittenDown(t *testing.T) {
 		inDoubt, err := log.InDoubt(t.Context(), 10)
 		require.NoError(t, err)
 		require.Empty(t, inDoubt)
-		service.Fail(fake.CreateRoute, lendingtest.Fault{Delay: time.Hour})
+		service.Fail(fake.CreateRoute, lendingtest.Fault{DelayBefore: time.Hour})
 		require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
 		inDoubt, err = log.InDoubt(t.Context(), 10)
 		require.NoError(t, err)
@@ -604,8 +613,10 @@ func TestSomebodyElseWasThere(t *testing.T) {
 			_, err := client.Loans.ConfirmInvoiceWithdrawal(lending.WithIdempotencyKey(t.Context(), "confirm"),
 				lending.InvoiceWithdrawal{
 					LoanID: lending.LoanID(uuid.MustParse(loan.ID)), Amount: "1", AdvanceRate: "0.8",
-				}, lending.WithdrawInvoiceRequestData{DateUTC: time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC),
-					OTP: lending.NewSecret("123456")})
+				}, lending.WithdrawInvoiceRequestData{
+					DateUTC: time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC),
+					OTP:     lending.NewSecret("123456"),
+				})
 			return err
 		}
 		service.Fail(route, lendingtest.Fault{ResetBefore: true})

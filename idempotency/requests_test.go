@@ -138,7 +138,7 @@ func TestKeyedCallEndsInTime(t *testing.T) {
 			return client.Applications.SendLink(ctx, o.application)
 		}
 		held, ended := make(chan struct{}), make(chan time.Duration)
-		service.Fail(sendLink, lendingtest.Fault{Reached: func() { close(held) }, Delay: time.Hour})
+		service.Fail(sendLink, lendingtest.Fault{Reached: func() { close(held) }, DelayBefore: time.Hour})
 		go func() {
 			start := time.Now()
 			assert.ErrorIs(t, send(client), lending.ErrOutcomeUnknown)
@@ -167,7 +167,8 @@ func TestResolutionIsKept(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			opts := &idempotency.Options{MaxAnswer: test.most}
 			withStore(t, opts, func(t *testing.T, service *lendingtest.Service, entries *tampered,
-				client *lending.Client) {
+				client *lending.Client,
+			) {
 				o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, opts))
 				service.Fail("POST /api/Loan/resend-withdrawal-otp/{loanId}", lendingtest.Fault{ResetAfter: true})
 				resend := func() error {

@@ -51,7 +51,8 @@ func (s *schedule) commandOf(key string, describe func(*simulated)) *simulated {
 		switch s.rolled(key) % 4 {
 		case 0:
 			m.options = append(m.options, withCheck(func(ctx context.Context) (idempotency.Verdict,
-				error) {
+				error,
+			) {
 				return s.lookUp(ctx, m)
 			}))
 		case 1:
@@ -281,7 +282,8 @@ func (c *caller) application(number int) lending.ApplicationID {
 }
 
 func inApplication(id lending.ApplicationID, find func(lendingtest.Application) (int,
-	any)) func(lendingtest.Snapshot) (int, any) {
+	any),
+) func(lendingtest.Snapshot) (int, any) {
 	return func(world lendingtest.Snapshot) (int, any) {
 		i := slices.IndexFunc(world.Applications, func(a lendingtest.Application) bool { return a.ID == id.String() })
 		return find(world.Applications[i])
@@ -328,8 +330,10 @@ func (c *caller) withdrawal(number int) {
 	}), false)
 	date := time.Date(2026, 9, number, 0, 0, 0, 0, time.UTC)
 	for try := 1; ; try++ {
-		begun := lending.InvoiceWithdrawal{LoanID: loan, Amount: json.Number(lendingtest.Cents(amount).String()),
-			AdvanceRate: "0.8"}
+		begun := lending.InvoiceWithdrawal{
+			LoanID: loan, Amount: json.Number(lendingtest.Cents(amount).String()),
+			AdvanceRate: "0.8",
+		}
 		c.do(s.commandOf(fmt.Sprintf("withdraw-%d, %d", number, try), func(m *simulated) {
 			m.send = func(ctx context.Context, client *lending.Client) (string, error) {
 				return happened(client.Loans.WithdrawInvoice(ctx, loan,

@@ -249,7 +249,8 @@ func (p *fleetMember) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // read brings a read to the service, or fails.
 func (p *fleetMember) read(c *caller, r *http.Request, what string, send func(context.Context) (*http.Response,
-	error)) (*http.Response, error) {
+	error),
+) (*http.Response, error) {
 	if c.chance(p.sched.readFaults) {
 		c.note("%s fails", what)
 		switch c.random.IntN(4) {
@@ -271,7 +272,8 @@ func (p *fleetMember) read(c *caller, r *http.Request, what string, send func(co
 
 // command brings a command to the service, or does what a fault makes of it.
 func (p *fleetMember) command(c *caller, r *http.Request, what string, send func(context.Context) (*http.Response,
-	error)) (*http.Response, error) {
+	error),
+) (*http.Response, error) {
 	s, ctx := p.sched, r.Context()
 	if c.chance(s.crashes / 2) { // what it has sent goes its way
 		deadline, _ := ctx.Deadline()

@@ -88,8 +88,10 @@ func (s *schedule) rolled(name string) int {
 }
 
 func (s *schedule) newCaller(p *fleetMember, name string) *caller {
-	return &caller{p: p, name: fmt.Sprintf("%d %s", p.id, name),
-		random: rand.New(rand.NewPCG(uint64(s.seed), uint64(s.rolled(fmt.Sprint(p.id, name)))))}
+	return &caller{
+		p: p, name: fmt.Sprintf("%d %s", p.id, name),
+		random: rand.New(rand.NewPCG(uint64(s.seed), uint64(s.rolled(fmt.Sprint(p.id, name))))),
+	}
 }
 
 func (s *schedule) run() {
@@ -253,8 +255,10 @@ func (s *schedule) help(c *caller, all bool) {
 			s.mu.Lock()
 			m := s.commands[u.Key]
 			s.mu.Unlock()
-			err := c.p.log.Resolve(ctx, u.Key, idempotency.Resolution{By: "Grace", Why: "looked it up",
-				Verdict: s.verdict(c, m)})
+			err := c.p.log.Resolve(ctx, u.Key, idempotency.Resolution{
+				By: "Grace", Why: "looked it up",
+				Verdict: s.verdict(c, m),
+			})
 			c.note("resolves %s: %v", u.Key, err)
 			if err == nil {
 				s.count("resolved by a person")

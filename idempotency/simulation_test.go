@@ -70,8 +70,10 @@ func TestCommandsSimulation(t *testing.T) {
 	}
 	t.Logf("%d schedules from seed %d: %v", count, first, all.counted)
 	if count >= few && !t.Failed() {
-		for _, what := range []string{"crash", "freeze", "late execution", "resolved by a person", "rebuilt",
-			"replayed", "lock held", "needs review", "in progress", "sent twice, declared", "refused other request"} {
+		for _, what := range []string{
+			"crash", "freeze", "late execution", "resolved by a person", "rebuilt",
+			"replayed", "lock held", "needs review", "in progress", "sent twice, declared", "refused other request",
+		} {
 			assert.Positive(t, all.counted[what], "no schedule had: %s", what)
 		}
 	}

@@ -94,7 +94,8 @@ func (s *schedule) leaves(c *caller) {
 
 // sendLate has a command executed within most from now.
 func (s *schedule) sendLate(c *caller, what string, most time.Duration, send func(context.Context) (*http.Response,
-	error)) {
+	error),
+) {
 	late := time.Duration(c.random.Int64N(int64(max(most, 1))))
 	c.note("%s will arrive %v later", what, late.Round(time.Millisecond))
 	s.count("late execution")

@@ -32,7 +32,8 @@ type faultForm struct {
 	Header      http.Header `json:"header,omitempty"`
 	RetryAfter  span        `json:"retryAfter,omitempty"`
 	Executes    bool        `json:"executes,omitempty"`
-	Delay       span        `json:"delay,omitempty"`
+	AnswerDelay span        `json:"answerDelay,omitempty"`
+	DelayBefore span        `json:"delayBefore,omitempty"`
 	ResetBefore bool        `json:"resetBefore,omitempty"`
 	ResetAfter  bool        `json:"resetAfter,omitempty"`
 	CutBody     int         `json:"cutBody,omitempty"`
@@ -48,7 +49,7 @@ func (f Fault) MarshalJSON() ([]byte, error) {
 	}
 	form := faultForm{
 		Status: f.Status, ContentType: f.ContentType, Header: f.Header, RetryAfter: span(f.RetryAfter), Executes: f.Executes,
-		Delay: span(f.Delay), ResetBefore: f.ResetBefore, ResetAfter: f.ResetAfter, CutBody: f.CutBody, Late: span(f.Late), Times: f.Times,
+		AnswerDelay: span(f.AnswerDelay), DelayBefore: span(f.DelayBefore), ResetBefore: f.ResetBefore, ResetAfter: f.ResetAfter, CutBody: f.CutBody, Late: span(f.Late), Times: f.Times,
 	}
 	if f.Body != nil {
 		if !utf8.Valid(f.Body) {
@@ -70,7 +71,7 @@ func (f *Fault) UnmarshalJSON(b []byte) error {
 	}
 	*f = Fault{
 		Status: form.Status, ContentType: form.ContentType, Header: form.Header, RetryAfter: form.RetryAfter.duration(), Executes: form.Executes,
-		Delay: form.Delay.duration(), ResetBefore: form.ResetBefore, ResetAfter: form.ResetAfter, CutBody: form.CutBody,
+		AnswerDelay: form.AnswerDelay.duration(), DelayBefore: form.DelayBefore.duration(), ResetBefore: form.ResetBefore, ResetAfter: form.ResetAfter, CutBody: form.CutBody,
 		Late: form.Late.duration(), Times: form.Times,
 	}
 	if form.Body != nil {

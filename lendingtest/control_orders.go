@@ -139,21 +139,21 @@ func (f *Fault) check() error {
 	switch {
 	case f == nil:
 		return errors.New("fail wants fault")
-	case f.Late < 0 || f.Delay < 0 || f.RetryAfter < 0:
+	case f.Late < 0 || f.AnswerDelay < 0 || f.DelayBefore < 0 || f.RetryAfter < 0:
 		return errors.New("a duration is below zero")
 	case f.Times < -1:
 		return errors.New("times wants a number from 1, or -1 for ever")
 	case f.CutBody < -1:
 		return errors.New("cutBody wants a number of bytes, or -1 for none of them")
 	case f.changesNothing():
-		return errors.New("the fault changes nothing: it wants status, delay, late, cutBody, resetBefore or resetAfter")
+		return errors.New("the fault changes nothing: it wants status, answerDelay, delayBefore, late, cutBody, resetBefore or resetAfter")
 	}
 	return checkStatus(f.Status)
 }
 
 // changesNothing reports whether every request would be answered as usual.
 func (f *Fault) changesNothing() bool {
-	return f.Status == 0 && f.Delay == 0 && f.Late == 0 && f.CutBody == 0 && !f.ResetBefore && !f.ResetAfter
+	return f.Status == 0 && f.AnswerDelay == 0 && f.DelayBefore == 0 && f.Late == 0 && f.CutBody == 0 && !f.ResetBefore && !f.ResetAfter
 }
 
 func checkStatus(status int) error {

@@ -44,8 +44,10 @@ func TestRemote(t *testing.T) {
 	loan, err := c.AddLoan(ctx, lendingtest.Loan{})
 	require.NoError(t, err)
 	assert.Equal(t, []any{lendingtest.Cents(10_000_00), true}, []any{loan.AvailableBalance, loan.IsEnabled})
-	more, err := c.AddLoan(ctx, lendingtest.Loan{ApplicationID: loan.ApplicationID, Amount: 5,
-		Transactions: []lendingtest.Transaction{{ID: "x", Amount: 250_00}}})
+	more, err := c.AddLoan(ctx, lendingtest.Loan{
+		ApplicationID: loan.ApplicationID, Amount: 5,
+		Transactions: []lendingtest.Transaction{{ID: "x", Amount: 250_00}},
+	})
 	require.NoError(t, err)
 	assert.Equal(t, []any{lendingtest.Cents(5), "x"}, []any{more.Amount, r.Snapshot().Loans[1].Transactions[0].ID})
 
@@ -84,8 +86,10 @@ func TestRemote(t *testing.T) {
 	receiver.verified(sub.Secret)
 
 	const status = "GET /api/Application/application-status/{applicationId}"
-	require.NoError(t, c.Answer(ctx, status, &lendingtest.FixedAnswer{ContentType: "application/json",
-		Header: http.Header{"x-one": {"1"}}, Body: `"On Hold"`}))
+	require.NoError(t, c.Answer(ctx, status, &lendingtest.FixedAnswer{
+		ContentType: "application/json",
+		Header:      http.Header{"x-one": {"1"}}, Body: `"On Hold"`,
+	}))
 	held := r.get("/api/Application/application-status/" + loan.ApplicationID)
 	assert.Equal(t, []string{"On Hold", "1"}, []string{held.text(), held.header.Get("X-One")})
 	require.NoError(t, c.Answer(ctx, status, nil))
@@ -174,35 +178,75 @@ func TestControlIsGuarded(t *testing.T) {
 		says                     string
 	}{
 		{"a change", "POST", "/any/where/reset", "{}", json, "", "", 204, ""},
-		{"a charset", "POST", "/reset", "{}", []string{"Content-Type", "application/json; charset=utf-8"}, "", "", 204,
-			""},
+		{
+			"a charset", "POST", "/reset", "{}",
+			[]string{"Content-Type", "application/json; charset=utf-8"},
+			"", "", 204,
+			"",
+		},
 		{"IPv6 and a name", "GET", "/otp?loan=x", "", []string{"Host", "[::1]:80"}, "", "[::1]:9", 200, `""`},
 		{"localhost", "GET", "/otp?loan=x", "", []string{"Host", "LOCALHOST"}, "", "", 200, ""},
-		{"a name of the web for this machine", "GET", "/snapshot", "", []string{"Host", "evil.example:80"}, "", "", 403,
-			"only this machine"},
+		{
+			"a name of the web for this machine", "GET", "/snapshot", "",
+			[]string{"Host", "evil.example:80"},
+			"", "", 403,
+			"only this machine",
+		},
 		{"another machine", "GET", "/snapshot", "", nil, "", "192.0.2.1:1", 403, "only this machine"},
-		{"a form of a page", "POST", "/reset", "{}", []string{"Content-Type", "text/plain"}, "", "", 415,
-			"wants application/json"},
+		{
+			"a form of a page", "POST", "/reset", "{}",
+			[]string{"Content-Type", "text/plain"},
+			"", "", 415,
+			"wants application/json",
+		},
 		{"no type", "POST", "/reset", "", nil, "", "", 415, "wants application/json"},
-		{"a page of the web", "POST", "/reset", "{}", append([]string{"Origin", "https://evil.example"}, json...), "",
-			"", 403, "another origin"},
-		{"one that hides", "POST", "/reset", "{}", append([]string{"Origin", "null"}, json...), "", "", 403,
-			"another origin"},
-		{"an image of a page", "GET", "/snapshot", "", []string{"Sec-Fetch-Site", "cross-site"}, "", "", 403,
-			"another origin"},
-		{"a page of another port", "GET", "/snapshot", "", []string{"Sec-Fetch-Site", "same-site"}, "", "", 403,
-			"another origin"},
-		{"the page of the sandbox", "POST", "/reset", "{}",
-			append([]string{"Origin", "http://127.0.0.1", "Sec-Fetch-Site", "same-origin"}, json...), "", "", 204, ""},
-		{"the question of a browser", "OPTIONS", "/reset", "", []string{"Origin", "http://127.0.0.1"}, "", "", 405,
-			"wants POST"},
-		{"the token", "GET", "/otp?loan=x", "", []string{"Authorization", "Bearer t0", "Host", "sandbox"}, "t0",
-			"192.0.2.1:1", 200, ""},
+		{
+			"a page of the web", "POST", "/reset", "{}", append([]string{"Origin", "https://evil.example"}, json...), "",
+			"", 403, "another origin",
+		},
+		{
+			"one that hides", "POST", "/reset", "{}", append([]string{"Origin", "null"}, json...), "", "", 403,
+			"another origin",
+		},
+		{
+			"an image of a page", "GET", "/snapshot", "",
+			[]string{"Sec-Fetch-Site", "cross-site"},
+			"", "", 403,
+			"another origin",
+		},
+		{
+			"a page of another port", "GET", "/snapshot", "",
+			[]string{"Sec-Fetch-Site", "same-site"},
+			"", "", 403,
+			"another origin",
+		},
+		{
+			"the page of the sandbox", "POST", "/reset", "{}",
+			append([]string{"Origin", "http://127.0.0.1", "Sec-Fetch-Site", "same-origin"}, json...), "", "", 204, "",
+		},
+		{
+			"the question of a browser", "OPTIONS", "/reset", "",
+			[]string{"Origin", "http://127.0.0.1"},
+			"", "", 405,
+			"wants POST",
+		},
+		{
+			"the token", "GET", "/otp?loan=x", "",
+			[]string{"Authorization", "Bearer t0", "Host", "sandbox"},
+			"t0",
+			"192.0.2.1:1", 200, "",
+		},
 		{"no token", "GET", "/otp?loan=x", "", nil, "t0", "", 401, "missing or wrong"},
-		{"another token", "GET", "/otp?loan=x", "", []string{"Authorization", "Bearer t1"}, "t0", "", 401,
-			"missing or wrong"},
-		{"the token in a page of the web", "GET", "/otp?loan=x", "", []string{"Authorization", "Bearer t0", "Origin",
-			"https://evil.example"}, "t0", "", 403, "another origin"},
+		{
+			"another token", "GET", "/otp?loan=x", "",
+			[]string{"Authorization", "Bearer t1"},
+			"t0", "", 401,
+			"missing or wrong",
+		},
+		{"the token in a page of the web", "GET", "/otp?loan=x", "", []string{
+			"Authorization", "Bearer t0", "Origin",
+			"https://evil.example",
+		}, "t0", "", 403, "another origin"},
 		{"no such order", "GET", "/nothing", "", nil, "", "", 404, "there are add-loan, advance, answer"},
 		{"the wrong method", "GET", "/reset", "", nil, "", "", 405, "wants POST"},
 		{"a misspelt parameter", "GET", "/executed?route=x&fro=y", "", nil, "", "", 400, `knows no parameter \"fro\"`},
@@ -214,31 +258,49 @@ func TestControlIsGuarded(t *testing.T) {
 		{"a bracket too many", "POST", "/advance", `{"by":"1h"}}`, json, "", "", 400, "more than one value"},
 		{"no time", "POST", "/advance", `{}`, json, "", "", 400, "advance wants by"},
 		{"no fault", "POST", "/fail", `{"route":"*"}`, json, "", "", 400, "fail wants fault"},
-		{"a fault without effect", "POST", "/fail", `{"route":"*","fault":{"retryAfter":"3s","executes":true}}`, json,
-			"", "", 400, "changes nothing"},
-		{"a number of times that is none", "POST", "/fail", `{"route":"*","fault":{"status":503,"times":-7}}`, json, "",
-			"", 400, "times wants"},
-		{"a cut before the body", "POST", "/fail", `{"route":"*","fault":{"cutBody":-99}}`, json, "", "", 400,
-			"cutBody wants"},
+		{
+			"a fault without effect", "POST", "/fail", `{"route":"*","fault":{"retryAfter":"3s","executes":true}}`, json,
+			"", "", 400, "changes nothing",
+		},
+		{
+			"a number of times that is none", "POST", "/fail", `{"route":"*","fault":{"status":503,"times":-7}}`, json, "",
+			"", 400, "times wants",
+		},
+		{
+			"a cut before the body", "POST", "/fail", `{"route":"*","fault":{"cutBody":-99}}`, json, "", "", 400,
+			"cutBody wants",
+		},
 		{"a clock before all records", "POST", "/advance", `{"by":"-2562047h"}`, json, "", "", 400, "the year"},
 		{"a loan below zero", "POST", "/add-loan", `{"amount":-5}`, json, "", "", 400, "below zero"},
-		{"a status that cannot be answered", "POST", "/fail", `{"route":"*","fault":{"status":1000}}`, json, "", "",
-			400, "1000"},
-		{"one of an answer", "POST", "/answer", `{"route":"GET /api/Loan/get-loan/{loanId}","answer":{"status":42}}`,
-			json, "", "", 400, "42"},
-		{"a time that has been", "POST", "/fail", `{"route":"*","fault":{"late":"-3s"}}`, json, "", "", 400,
-			"below zero"},
+		{
+			"a status that cannot be answered", "POST", "/fail", `{"route":"*","fault":{"status":1000}}`, json, "", "",
+			400, "1000",
+		},
+		{
+			"one of an answer", "POST", "/answer", `{"route":"GET /api/Loan/get-loan/{loanId}","answer":{"status":42}}`,
+			json, "", "", 400, "42",
+		},
+		{
+			"a time that has been", "POST", "/fail", `{"route":"*","fault":{"late":"-3s"}}`, json, "", "", 400,
+			"below zero",
+		},
 		{"a snapshot with a misspelt list", "POST", "/restore", `{"laons":[]}`, json, "", "", 400, "laons"},
 		{"a snapshot without a time", "POST", "/restore", `{"sequences":{}}`, json, "", "", 400, "not a snapshot"},
 		{"no body", "POST", "/advance", "", json, "", "", 400, "the body is empty"},
-		{"another kind of value", "POST", "/fail", `{"route":"*","fault":{"late":3}}`, json, "", "", 400,
-			"late takes no number"},
+		{
+			"another kind of value", "POST", "/fail", `{"route":"*","fault":{"late":3}}`, json, "", "", 400,
+			"late takes no number",
+		},
 		{"another kind of body", "POST", "/fail", `[]`, json, "", "", 400, "the body: it takes no array"},
 		{"no parameter", "GET", "/otp", "", nil, "", "", 400, "otp wants loan"},
-		{"a parameter that is empty", "GET", "/executed?route=GET+/api/Loan/get-loan/{loanId}&for=", "", nil, "", "",
-			400, "executed wants for"},
-		{"one that may be left out", "GET", "/executed?route=GET+/api/Loan/get-loan/{loanId}", "", nil, "", "", 200,
-			"0"},
+		{
+			"a parameter that is empty", "GET", "/executed?route=GET+/api/Loan/get-loan/{loanId}&for=", "", nil, "", "",
+			400, "executed wants for",
+		},
+		{
+			"one that may be left out", "GET", "/executed?route=GET+/api/Loan/get-loan/{loanId}", "", nil, "", "", 200,
+			"0",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

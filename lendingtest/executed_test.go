@@ -54,7 +54,9 @@ func TestExecutedForBulk(t *testing.T) {
 	made := r.post("/api/ApplicationBulk/create-applications", `[{"customerId":"`+a.ID+`"},{"customerId":"`+a.ID+
 		`"},{"customerId":"`+b.ID+`"}]`).list()
 	counted := r.ExecutedFor(route)
-	assert.Equal(t, []int{1, 1, 1, 1}, []int{counted[a.ID], counted[b.Email], counted[made[0]["id"].(string)],
-		r.Executed(route)})
+	assert.Equal(t, []int{1, 1, 1, 1}, []int{
+		counted[a.ID], counted[b.Email], counted[made[0]["id"].(string)],
+		r.Executed(route),
+	})
 	assert.Len(t, counted, 7)
 }

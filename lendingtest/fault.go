@@ -26,12 +26,18 @@ type Fault struct {
 	// caller is told otherwise.
 	Executes bool
 
+	// AnswerDelay runs the route at once and answers so much later, as a slow service does:
+	// a caller who gives up meanwhile has been served, and does it twice by sending it again.
+	// It runs on real time or on the time of a testing/synctest bubble, and ends early with
+	// the request, or with Close.
+	AnswerDelay time.Duration
+
 	// Reached is called when the fault shows, before it waits.
 	Reached func()
-	// Delay waits before anything else, on real time or on the time of a
-	// testing/synctest bubble. It ends early with the request, or with Close.
-	Delay time.Duration
-	// Until waits like Delay until the channel is closed.
+	// DelayBefore waits before anything else. The route does not run for a caller who has
+	// given up meanwhile. The time is that of AnswerDelay.
+	DelayBefore time.Duration
+	// Until waits like DelayBefore until the channel is closed.
 	Until <-chan struct{}
 
 	// ResetBefore resets the connection before the route runs.
@@ -47,11 +53,11 @@ type Fault struct {
 	// later, whatever has become of the request: a settling that concludes from an
 	// absence at once is wrong then, and a test with Late sees it. The connection is
 	// reset at once; with Status, that is answered at once, as a gateway does whose
-	// patience ends. Delay and Until hold the request before that, and it need not
+	// patience ends. DelayBefore and Until hold the request before that, and it need not
 	// wait: Late counts from when it has ended, be it that the caller has left.
 	//
 	// The mutation is judged by the state of when it is taken up, token included, and
-	// refused then as any other. It runs on the time that Delay runs on. [Service.Wait]
+	// refused then as any other. It runs on the time of AnswerDelay. [Service.Wait]
 	// waits for it, Close forgets it, and a request that has not arrived whole is not
 	// executed at all. ResetBefore, ResetAfter and Executes add nothing to Late, and
 	// CutBody cuts what Status answers.
@@ -124,16 +130,8 @@ func (f Fault) wait(ctx context.Context, closed <-chan struct{}) bool {
 	if f.Reached != nil {
 		f.Reached()
 	}
-	if f.Delay > 0 {
-		timer := time.NewTimer(f.Delay)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return false
-		case <-closed:
-			return false
-		}
+	if f.DelayBefore > 0 && !pause(ctx, f.DelayBefore, closed) {
+		return false
 	}
 	if f.Until != nil {
 		select {
@@ -145,6 +143,20 @@ func (f Fault) wait(ctx context.Context, closed <-chan struct{}) bool {
 		}
 	}
 	return true
+}
+
+// pause returns false when the request, or the service, ended first.
+func pause(ctx context.Context, d time.Duration, closed <-chan struct{}) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	case <-closed:
+		return false
+	}
 }
 
 func (s *Service) faultAnswer(f Fault, r *http.Request) *answer {

@@ -73,7 +73,7 @@ func TestFaultLateAfterTheCallerLeft(t *testing.T) {
 	inEveryForm(t, func(r *rig) {
 		id := r.application()
 		ctx, leave := context.WithCancel(r.t.Context())
-		r.Fail(cancelRoute, lendingtest.Fault{Late: soon, Delay: time.Hour, Reached: leave})
+		r.Fail(cancelRoute, lendingtest.Fault{Late: soon, DelayBefore: time.Hour, Reached: leave})
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.base+"/api/Application/cancel-application/"+id,
 			nil)
 		require.NoError(r.t, err)
@@ -115,11 +115,13 @@ func TestFaultLateCountsFromTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := lendingtest.New()
 		defer s.Close()
-		r := &rig{Service: s, t: t, base: "https://lending.test", client: &http.Client{Transport: s.Transport()},
-			token: s.Token(lendingtest.Username)}
+		r := &rig{
+			Service: s, t: t, base: "https://lending.test", client: &http.Client{Transport: s.Transport()},
+			token: s.Token(lendingtest.Username),
+		}
 		id := r.application()
 		start := time.Now()
-		r.Fail(cancelRoute, lendingtest.Fault{Delay: time.Minute, Late: 3 * time.Minute})
+		r.Fail(cancelRoute, lendingtest.Fault{DelayBefore: time.Minute, Late: 3 * time.Minute})
 		require.Error(t, r.cancel(id).err)
 		assert.Equal(t, time.Minute, time.Since(start))
 		<-time.After(3*time.Minute - 1)
@@ -153,8 +155,10 @@ func TestFaultLateForMany(t *testing.T) {
 func TestCloseForgetsLateCommands(t *testing.T) { // not parallel: it counts goroutines
 	before := runtime.NumGoroutine()
 	s := lendingtest.New()
-	r := &rig{Service: s, t: t, base: "https://lending.test", client: &http.Client{Transport: s.Transport()},
-		token: s.Token(lendingtest.Username)}
+	r := &rig{
+		Service: s, t: t, base: "https://lending.test", client: &http.Client{Transport: s.Transport()},
+		token: s.Token(lendingtest.Username),
+	}
 	id := r.application()
 	r.Fail("*", lendingtest.Fault{Late: time.Hour, Times: -1})
 	for range 50 {
@@ -173,8 +177,10 @@ func TestFaultLateIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := lendingtest.New(lendingtest.WithTokenLifetime(24 * time.Hour))
 		defer s.Close()
-		r := &rig{Service: s, t: t, base: "https://lending.test", client: &http.Client{Transport: s.Transport()},
-			token: s.Token(lendingtest.Username)}
+		r := &rig{
+			Service: s, t: t, base: "https://lending.test", client: &http.Client{Transport: s.Transport()},
+			token: s.Token(lendingtest.Username),
+		}
 		id := r.application()
 		const route = "GET /api/Application/application-status/{applicationId}"
 		path := "/api/Application/application-status/" + id

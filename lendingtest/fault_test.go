@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -137,7 +138,7 @@ func TestFaultCutBody(t *testing.T) {
 func TestFaultDelayHonoursTheContext(t *testing.T) {
 	inEveryForm(t, func(r *rig) {
 		id := r.application()
-		for _, fault := range []lendingtest.Fault{{Delay: time.Hour}, {Until: make(chan struct{})}} {
+		for _, fault := range []lendingtest.Fault{{DelayBefore: time.Hour}, {Until: make(chan struct{})}} {
 			ctx, cancel := context.WithCancel(r.t.Context())
 			fault.Reached = cancel
 			r.Fail(cancelRoute, fault)
@@ -151,6 +152,47 @@ func TestFaultDelayHonoursTheContext(t *testing.T) {
 			require.ErrorIs(r.t, err, context.Canceled)
 		}
 		assert.Zero(r.t, r.Executed(cancelRoute))
+	})
+}
+
+// A slow service executes at once: a caller who gives up and sends the request again does it twice.
+func TestFaultAnswerDelayExecutesAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := lendingtest.New()
+		defer s.Close()
+		r := &rig{
+			Service: s, t: t, base: "https://lending.test", client: &http.Client{Transport: s.Transport()},
+			token: s.Token(lendingtest.Username),
+		}
+		customer := r.customer()
+		const route = "POST /api/Application/create-application"
+		create := func(patience time.Duration) error {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.base+"/api/Application/create-application",
+				strings.NewReader(`{"customerId":"`+customer+`","businessName":"Lovelace","businessZip":"94107"}`))
+			require.NoError(t, err)
+			req.Header = http.Header{"Authorization": {"Bearer " + r.token}, "Content-Type": {"application/json"}}
+			resp, err := r.client.Do(req)
+			if err == nil {
+				err = resp.Body.Close()
+			}
+			return err
+		}
+		start := time.Now()
+		s.Fail(route, lendingtest.Fault{AnswerDelay: 5 * time.Second})
+		require.ErrorIs(t, create(3*time.Second), context.DeadlineExceeded)
+		assert.Equal(t, 1, s.Executed(route))
+		s.Fail(route, lendingtest.Fault{AnswerDelay: 5 * time.Second})
+		require.NoError(t, create(10*time.Second))
+		assert.Equal(t, 8*time.Second, time.Since(start))
+		assert.Equal(t, 2, s.ExecutedFor(route)[customer])
+
+		s.Fail(route, lendingtest.Fault{AnswerDelay: 5 * time.Second, Status: http.StatusServiceUnavailable})
+		require.NoError(t, create(10*time.Second))
+		assert.Equal(t, 13*time.Second, time.Since(start))
+		assert.Equal(t, 2, s.Executed(route))
 	})
 }
 
@@ -276,8 +318,10 @@ func TestFaultWithTwoSpellingsOfAHeader(t *testing.T) {
 	r := newRig(t)
 	r.Fail("*", lendingtest.Fault{Status: 503, Header: http.Header{"X-Reason": {"a"}, "x-reason": {"b"}}})
 	assert.Equal(t, []string{"a", "b"}, r.get("/api/Webhook/get-all-subscriptions").header.Values("X-Reason"))
-	loan := r.AddLoan(lendingtest.Loan{Transactions: make([]lendingtest.Transaction, 2),
-		Withdrawals: make([]lendingtest.Withdrawal, 1)})
+	loan := r.AddLoan(lendingtest.Loan{
+		Transactions: make([]lendingtest.Transaction, 2),
+		Withdrawals:  make([]lendingtest.Withdrawal, 1),
+	})
 	assert.NotEmpty(t, loan.Withdrawals[0].ID)
 	assert.NotEqual(t, loan.Transactions[0].ID, loan.Transactions[1].ID)
 }

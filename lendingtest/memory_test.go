@@ -61,8 +61,10 @@ func TestLogsOfLargeBodiesAreBounded(t *testing.T) { // not parallel: it looks a
 func TestQueueOfDeliveriesEnds(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.AddSubscription(lendingtest.Subscription{WebhookURI: "https://receiver.test/",
-		Webhooks: []string{"WB_Loan_Closed"}})
+	r.AddSubscription(lendingtest.Subscription{
+		WebhookURI: "https://receiver.test/",
+		Webhooks:   []string{"WB_Loan_Closed"},
+	})
 	r.HoldDeliveries()
 	loan := r.AddLoan(lendingtest.Loan{})
 	for range 10_002 {

@@ -26,41 +26,72 @@ var refusals = []struct {
 	fields []string
 }{
 	// Error table of the interface.
-	{"token missing", func(r *rig) reply { r.token = ""; return r.get("/api/Loan/get-loan/" + unknownID) }, 401,
-		"TokenMissing", nil},
-	{"token invalid", func(r *rig) reply { r.token = "x"; return r.get("/api/Loan/get-loan/" + unknownID) }, 401,
-		"TokenInvalid", nil},
-	{"token expired", func(r *rig) reply { r.Advance(time.Hour); return r.get("/api/Loan/get-loan/" + unknownID) }, 401,
-		"TokenExpired", nil},
-	{"token revoked", func(r *rig) reply { r.RevokeTokens(); return r.get("/api/Loan/get-loan/" + unknownID) }, 401,
-		"TokenInvalid", nil},
+	{
+		"token missing", func(r *rig) reply { r.token = ""; return r.get("/api/Loan/get-loan/" + unknownID) }, 401,
+		"TokenMissing", nil,
+	},
+	{
+		"token invalid", func(r *rig) reply { r.token = "x"; return r.get("/api/Loan/get-loan/" + unknownID) }, 401,
+		"TokenInvalid", nil,
+	},
+	{
+		"token expired", func(r *rig) reply { r.Advance(time.Hour); return r.get("/api/Loan/get-loan/" + unknownID) }, 401,
+		"TokenExpired", nil,
+	},
+	{
+		"token revoked", func(r *rig) reply { r.RevokeTokens(); return r.get("/api/Loan/get-loan/" + unknownID) }, 401,
+		"TokenInvalid", nil,
+	},
 	{"not permitted", func(r *rig) reply { return r.get("/api/Webhook/get-all-subscriptions") }, 403, "Forbidden", nil},
 	{"wrong path", func(r *rig) reply { return r.get("/api/Loan/get-nothing") }, 404, "NotFound", nil},
 	{"wrong method", func(r *rig) reply { return r.post("/api/Loan/get-loan/"+unknownID, "") }, 404, "NotFound", nil},
-	{"wrong identifier", func(r *rig) reply { return r.get("/api/Loan/get-loan/" + unknownID) }, 404, "LoanNotFound",
-		nil},
-	{"malformed identifier", func(r *rig) reply { return r.get("/api/Loan/get-loan/7") }, bad, invalid,
-		[]string{"loanId InvalidGuid"}},
-	{"zero identifier", func(r *rig) reply { return r.get("/api/Loan/get-loan/00000000-0000-0000-0000-000000000000") },
-		bad, invalid, []string{"loanId InvalidGuid"}},
-	{"application id as loan id", func(r *rig) reply { return r.get("/api/Loan/get-loan/" + r.application()) }, 404,
-		"LoanNotFound", nil},
+	{
+		"wrong identifier", func(r *rig) reply { return r.get("/api/Loan/get-loan/" + unknownID) }, 404, "LoanNotFound",
+		nil,
+	},
+	{
+		"malformed identifier", func(r *rig) reply { return r.get("/api/Loan/get-loan/7") }, bad, invalid,
+		[]string{"loanId InvalidGuid"},
+	},
+	{
+		"zero identifier", func(r *rig) reply { return r.get("/api/Loan/get-loan/00000000-0000-0000-0000-000000000000") },
+		bad, invalid,
+		[]string{"loanId InvalidGuid"},
+	},
+	{
+		"application id as loan id", func(r *rig) reply { return r.get("/api/Loan/get-loan/" + r.application()) }, 404,
+		"LoanNotFound", nil,
+	},
 	{"body of an unknown type", func(r *rig) reply {
 		r.header.Set("Content-Type", "text/plain")
 		return r.post("/api/Application/create-customer", ann)
 	}, 415, "UnsupportedMediaType", nil},
-	{"malformed JSON", func(r *rig) reply { return r.post("/api/Application/create-customer", `{"a":`) }, bad, invalid,
-		[]string{"$ InvalidJson"}},
-	{"trailing JSON", func(r *rig) reply { return r.post("/api/Application/create-customer", `{} {}`) }, bad, invalid,
-		[]string{"$ InvalidJson"}},
-	{"wrong JSON type", func(r *rig) reply { return r.post("/api/Application/create-customer", `{"email":7}`) }, bad,
-		invalid, []string{"$.email InvalidType"}},
-	{"array for an object", func(r *rig) reply { return r.post("/api/Application/create-customer", `[]`) }, bad,
-		invalid, []string{"$ InvalidType"}},
-	{"no body", func(r *rig) reply { return r.post("/api/Application/create-customer", "") }, bad, invalid,
-		[]string{" BodyRequired"}},
-	{"null body", func(r *rig) reply { return r.post("/api/Application/create-customer", "null") }, bad, invalid,
-		[]string{" BodyRequired"}},
+	{
+		"malformed JSON", func(r *rig) reply { return r.post("/api/Application/create-customer", `{"a":`) }, bad, invalid,
+		[]string{"$ InvalidJson"},
+	},
+	{
+		"trailing JSON", func(r *rig) reply { return r.post("/api/Application/create-customer", `{} {}`) }, bad, invalid,
+		[]string{"$ InvalidJson"},
+	},
+	{
+		"wrong JSON type", func(r *rig) reply { return r.post("/api/Application/create-customer", `{"email":7}`) }, bad,
+		invalid,
+		[]string{"$.email InvalidType"},
+	},
+	{
+		"array for an object", func(r *rig) reply { return r.post("/api/Application/create-customer", `[]`) }, bad,
+		invalid,
+		[]string{"$ InvalidType"},
+	},
+	{
+		"no body", func(r *rig) reply { return r.post("/api/Application/create-customer", "") }, bad, invalid,
+		[]string{" BodyRequired"},
+	},
+	{
+		"null body", func(r *rig) reply { return r.post("/api/Application/create-customer", "null") }, bad, invalid,
+		[]string{" BodyRequired"},
+	},
 	{"too large for the host", func(r *rig) reply {
 		return r.post("/api/Application/create-customer", strings.Repeat(" ", 30_000_001))
 	}, 413, "RequestTooLarge", nil},
@@ -70,8 +101,10 @@ var refusals = []struct {
 		long := strings.Repeat("n", 51)
 		return r.post("/api/Application/create-customer", `{"firstName":"`+long+`","lastName":"`+long+
 			`","email":"x","password":"short","mobileNumber":"123"}`)
-	}, bad, invalid, []string{"firstName MaximumLength", "lastName MaximumLength", "email InvalidEmail",
-		"password PasswordRules", "mobileNumber InvalidMobileNumber"}},
+	}, bad, invalid, []string{
+		"firstName MaximumLength", "lastName MaximumLength", "email InvalidEmail",
+		"password PasswordRules", "mobileNumber InvalidMobileNumber",
+	}},
 	{"e-mail of 51 characters", func(r *rig) reply {
 		return r.post("/api/Application/create-customer", strings.Replace(ann, "ann@", strings.Repeat("a", 39)+"@", 1))
 	}, bad, invalid, []string{"email MaximumLength"}},
@@ -131,23 +164,31 @@ var refusals = []struct {
 	{"amounts as numbers", func(r *rig) reply {
 		return r.post("/api/Application/add-or-update-banking-data/"+r.application(),
 			`{"accounts":[{"balance":1,"transactions":[{"amount":2},{"amount":"x"}]}]}`)
-	}, bad, invalid, []string{"accounts[0].accountNumber Required", "accounts[0].balance InvalidType",
-		"accounts[0].transactions[0].amount InvalidType", "accounts[0].transactions[1].amount InvalidAmount"}},
-	{"processing without bank data",
+	}, bad, invalid, []string{
+		"accounts[0].accountNumber Required", "accounts[0].balance InvalidType",
+		"accounts[0].transactions[0].amount InvalidType", "accounts[0].transactions[1].amount InvalidAmount",
+	}},
+	{
+		"processing without bank data",
 		func(r *rig) reply { return r.get("/api/Application/process-application/" + r.application()) }, bad,
-		"InsufficientBankingData", nil},
+		"InsufficientBankingData", nil,
+	},
 	{"processing without transactions", func(r *rig) reply {
 		id := r.application()
 		r.post("/api/Application/add-or-update-banking-data/"+id,
 			`{"accounts":[{"accountNumber":"1","balance":"0","transactions":[]}]}`).ok()
 		return r.get("/api/Application/process-application/" + id)
 	}, bad, "InsufficientBankingData", nil},
-	{"no offer", func(r *rig) reply { return r.get("/api/Application/application-offer/" + r.application()) }, bad,
-		"OfferNotFound", nil},
+	{
+		"no offer", func(r *rig) reply { return r.get("/api/Application/application-offer/" + r.application()) }, bad,
+		"OfferNotFound", nil,
+	},
 	{"customer data missing", func(r *rig) reply {
 		return r.get("/api/Application/update-customer-data/" + r.application() + "?mobile=1")
-	}, bad, invalid, []string{"firstname Required", "lastname Required", "address Required", "state Required",
-		"city Required", "ssn Required", "dateOfBirth Required", "mobile InvalidMobileNumber"}},
+	}, bad, invalid, []string{
+		"firstname Required", "lastname Required", "address Required", "state Required",
+		"city Required", "ssn Required", "dateOfBirth Required", "mobile InvalidMobileNumber",
+	}},
 	{"application data missing", func(r *rig) reply {
 		return r.get("/api/Application/update-application-data/" + r.application() + "?startDate=soon")
 	}, bad, invalid, []string{"name Required", "zipcode Required", "startDate InvalidDate"}},
@@ -156,17 +197,24 @@ var refusals = []struct {
 		r.post("/api/Application/cancel-application/"+id, "").ok()
 		return r.post("/api/Application/cancel-application/"+id, "")
 	}, bad, "ApplicationCancelled", nil},
-	{"link for nobody", func(r *rig) reply { return r.post("/api/Application/send-application-link", "") }, bad,
-		invalid, []string{"applicationId InvalidGuid"}},
+	{
+		"link for nobody", func(r *rig) reply { return r.post("/api/Application/send-application-link", "") }, bad,
+		invalid,
+		[]string{"applicationId InvalidGuid"},
+	},
 
 	// Uploads.
 	{"empty file", func(r *rig) reply { return r.post(statement(r), `""`) }, bad, "EmptyDocument", nil},
 	{"file over 15 MiB", func(r *rig) reply { return r.post(statement(r), oversized()) }, 413, "FileTooLarge", nil},
-	{"upload too large for the host",
+	{
+		"upload too large for the host",
 		func(r *rig) reply { return r.post(statement(r), strings.Repeat(" ", 30_000_001)) }, 413, "RequestTooLarge",
-		nil},
-	{"object for a file", func(r *rig) reply { return r.post(statement(r), `{"file":"eA=="}`) }, bad, "InvalidDocument",
-		nil},
+		nil,
+	},
+	{
+		"object for a file", func(r *rig) reply { return r.post(statement(r), `{"file":"eA=="}`) }, bad, "InvalidDocument",
+		nil,
+	},
 	{"raw binary", func(r *rig) reply { return r.post(statement(r), "%PDF-1.7") }, bad, "InvalidDocument", nil},
 	{"not base64", func(r *rig) reply { return r.post(statement(r), `"????"`) }, bad, "InvalidDocument", nil},
 	{"base64 cut", func(r *rig) reply { return r.post(statement(r), `"eA="`) }, bad, "InvalidDocument", nil},
@@ -258,8 +306,10 @@ var refusals = []struct {
 	}, bad, "LoanOpened", nil},
 
 	// Signing in.
-	{"login without anything", func(r *rig) reply { return r.post("/api/Authenication/login", `{}`) }, bad, invalid,
-		[]string{"username Required", "password Required"}},
+	{
+		"login without anything", func(r *rig) reply { return r.post("/api/Authenication/login", `{}`) }, bad, invalid,
+		[]string{"username Required", "password Required"},
+	},
 	{"wrong password", func(r *rig) reply {
 		return r.post("/api/Authenication/login", `{"username":"`+lendingtest.Username+`","password":"x"}`)
 	}, bad, "InvalidCredentials", nil},
@@ -276,9 +326,11 @@ var refusals = []struct {
 	}, 401, "TokenExpired", nil},
 
 	// Loans.
-	{"early repayment of no loan",
+	{
+		"early repayment of no loan",
 		func(r *rig) reply { return r.as("").get("/api/Loan/get-early-repayment/" + unknownID) }, 404, "LoanNotFound",
-		nil},
+		nil,
+	},
 	{"withdrawal without calculation", func(r *rig) reply {
 		return r.post("/api/Loan/make-withdrawal-invoice/"+r.borrowed().ID, `{}`)
 	}, bad, invalid, []string{"calculation Required"}},
@@ -327,8 +379,10 @@ var refusals = []struct {
 		r.UpdateLoan(loan.ID, func(l *lendingtest.Loan) { l.AvailableBalance = 2499_99 })
 		return confirm(r, loan, "2500", "0.8", r.OTP(loan.ID))
 	}, bad, "InsufficientBalance", nil},
-	{"wrong one-time password", func(r *rig) reply { return confirm(r, r.withdrawing(), "2500", "0.8", "nothing") },
-		bad, "InvalidOtp", nil},
+	{
+		"wrong one-time password", func(r *rig) reply { return confirm(r, r.withdrawing(), "2500", "0.8", "nothing") },
+		bad, "InvalidOtp", nil,
+	},
 	{"old one-time password", func(r *rig) reply {
 		loan := r.withdrawing()
 		old := r.OTP(loan.ID)
@@ -345,8 +399,10 @@ var refusals = []struct {
 		r.post("/api/Loan/make-withdrawal-line-of-credit/"+loan.ID, `{"amount":2500}`).ok()
 		return confirm(r, loan, "2500", "0.8", r.OTP(loan.ID))
 	}, bad, "NoPendingWithdrawal", nil},
-	{"resend for nothing", func(r *rig) reply { return r.post("/api/Loan/resend-withdrawal-otp/"+r.borrowed().ID, "") },
-		bad, "NoPendingWithdrawal", nil},
+	{
+		"resend for nothing", func(r *rig) reply { return r.post("/api/Loan/resend-withdrawal-otp/"+r.borrowed().ID, "") },
+		bad, "NoPendingWithdrawal", nil,
+	},
 	{"calculation of nothing", func(r *rig) reply {
 		return r.post("/api/Calculation/application-loc-calculation?applicationId="+r.application(),
 			`{"amount":0,"percentOfIncome":101,"terms":-1}`)
@@ -354,20 +410,26 @@ var refusals = []struct {
 	{"calculation amount as a string", func(r *rig) reply {
 		return r.post("/api/Calculation/application-loc-calculation?applicationId="+r.application(), `{"amount":"5"}`)
 	}, bad, invalid, []string{"$.amount InvalidType"}},
-	{"calculation for no application",
+	{
+		"calculation for no application",
 		func(r *rig) reply { return r.post("/api/Calculation/application-loc-calculation", invoice) }, bad, invalid,
-		[]string{"applicationId InvalidGuid"}},
+		[]string{"applicationId InvalidGuid"},
+	},
 
 	// Webhooks.
 	{"no target", func(r *rig) reply { return r.get("/api/Webhook/get-subscription") }, bad, "TargetRequired", nil},
 	{"two targets", func(r *rig) reply {
 		return r.get("/api/Webhook/get-subscription?partnerId=" + lendingtest.PartnerID + "&customerId=" + r.customer())
 	}, bad, "TargetRequired", nil},
-	{"target of others", func(r *rig) reply { return r.get("/api/Webhook/get-subscription?partnerId=" + unknownID) },
-		403, "Forbidden", nil},
-	{"unknown customer as target",
+	{
+		"target of others", func(r *rig) reply { return r.get("/api/Webhook/get-subscription?partnerId=" + unknownID) },
+		403, "Forbidden", nil,
+	},
+	{
+		"unknown customer as target",
 		func(r *rig) reply { return r.get("/api/Webhook/get-subscription?customerId=" + unknownID) }, 404,
-		"CustomerNotFound", nil},
+		"CustomerNotFound", nil,
+	},
 	{"receiver without https", func(r *rig) reply {
 		return r.post("/api/Webhook/register"+mine, `{"webhookUri":"http://127.0.0.1/","webhooks":["WB_Nothing"]}`)
 	}, bad, invalid, []string{"webhookUri InvalidUri", "webhooks[0] UnknownEvent"}},
@@ -377,8 +439,11 @@ var refusals = []struct {
 	{"new receiver for nothing", func(r *rig) reply {
 		return r.post("/api/Webhook/update-webhook-uri"+mine+"&webhookUri=https://a.example/", "")
 	}, bad, "SubscriptionNotFound", nil},
-	{"simulation of no event", func(r *rig) reply { return r.post("/api/Webhook/generate-simulated-webhook"+mine, "") },
-		bad, invalid, []string{"eventName Required"}},
+	{
+		"simulation of no event", func(r *rig) reply { return r.post("/api/Webhook/generate-simulated-webhook"+mine, "") },
+		bad, invalid,
+		[]string{"eventName Required"},
+	},
 	{"simulation of an unknown event", func(r *rig) reply {
 		r.AddSubscription(lendingtest.Subscription{WebhookURI: "https://a.example/"})
 		return r.post("/api/Webhook/generate-simulated-webhook"+mine+"&eventName=WB_Nothing", "")
@@ -388,8 +453,10 @@ var refusals = []struct {
 		return r.post("/api/Webhook/generate-simulated-webhook"+mine+"&eventName=WB_Send_Otp", "")
 	}, bad, "SimulationNotSupported", nil},
 	{"simulation of an event not subscribed", func(r *rig) reply {
-		r.AddSubscription(lendingtest.Subscription{WebhookURI: "https://a.example/",
-			Webhooks: []string{"WB_Loan_Closed"}})
+		r.AddSubscription(lendingtest.Subscription{
+			WebhookURI: "https://a.example/",
+			Webhooks:   []string{"WB_Loan_Closed"},
+		})
 		return r.post("/api/Webhook/generate-simulated-webhook"+mine+"&eventName=WB_Loan_Created", "")
 	}, bad, "EventNotSubscribed", nil},
 
@@ -402,8 +469,11 @@ var refusals = []struct {
 		return r.post("/api/ApplicationBulk/create-applications", `[{"customerId":"`+r.customer()+
 			`"},{"extraInformation":{"years":"-1"}}]`)
 	}, bad, invalid, []string{"[1].extraInformation.years InvalidYears", "[1].customerId InvalidGuid"}},
-	{"bulk of an object", func(r *rig) reply { return r.post("/api/ApplicationBulk/create-applications", `{}`) }, bad,
-		invalid, []string{"$ InvalidType"}},
+	{
+		"bulk of an object", func(r *rig) reply { return r.post("/api/ApplicationBulk/create-applications", `{}`) }, bad,
+		invalid,
+		[]string{"$ InvalidType"},
+	},
 }
 
 const mine = "?partnerId=" + lendingtest.PartnerID

@@ -19,7 +19,7 @@ func TestRequestsTellWhoAndHowLong(t *testing.T) {
 		s := lendingtest.New()
 		defer s.Close()
 		client := &http.Client{Transport: s.Transport()}
-		s.Fail(route, lendingtest.Fault{Delay: 3 * time.Second})
+		s.Fail(route, lendingtest.Fault{DelayBefore: 3 * time.Second})
 		for _, token := range []string{s.Token(lendingtest.Username), "nobody's"} {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
 				"http://service/api/Webhook/get-all-subscriptions", http.NoBody)

@@ -39,13 +39,17 @@ var rules = []struct {
 	// Conventions and records.
 	{"Requests accept the content types application/json, application/json-patch+json, text/json and " +
 		"application/*+json.", func(r *rig) {
-		for i, accepted := range []string{"application/json", "application/json-patch+json", "text/json",
-			"application/vnd.x+json", "application/json; charset=UTF-8"} {
+		for i, accepted := range []string{
+			"application/json", "application/json-patch+json", "text/json",
+			"application/vnd.x+json", "application/json; charset=UTF-8",
+		} {
 			r.header.Set("Content-Type", accepted)
 			r.post("/api/Application/create-customer", strings.Replace(ann, "ann@", fmt.Sprintf("a%d@", i), 1)).ok()
 		}
-		for _, refused := range []string{"text/plain", "application/xml", "text/x+json",
-			"application/json; charset=latin1", "x"} {
+		for _, refused := range []string{
+			"text/plain", "application/xml", "text/x+json",
+			"application/json; charset=latin1", "x",
+		} {
 			r.header.Set("Content-Type", refused)
 			r.post("/api/Application/create-customer", ann).refused(415, "UnsupportedMediaType")
 		}
@@ -93,8 +97,10 @@ var rules = []struct {
 				refused(bad, invalid, "extraInformation.years InvalidYears")
 		}
 	}},
-	{"optional; only with an assigned partner id; no all-zero placeholder",
-		refuses("zero partner and agent", "partner of others")},
+	{
+		"optional; only with an assigned partner id; no all-zero placeholder",
+		refuses("zero partner and agent", "partner of others"),
+	},
 	{"Supply the zip code either as businessZip or as extraInformation.zipcode, never both.", func(r *rig) {
 		id := r.customer()
 		for _, zip := range []string{`"businessZip":"10001"`, `"extraInformation":{"zipcode":"10001"}`} {
@@ -122,14 +128,18 @@ var rules = []struct {
 			"string not closed")(r)
 	}},
 	{"account balances and transaction amounts are strings", refuses("amounts as numbers")},
-	{"BankingDataRequest holds at least one bank account with required details",
-		refuses("no bank account", "amounts as numbers")},
+	{
+		"BankingDataRequest holds at least one bank account with required details",
+		refuses("no bank account", "amounts as numbers"),
+	},
 	{"Paged envelopes hold `data` (array) and `totalCount` (integer).", func(r *rig) {
 		loan := r.AddLoan(lendingtest.Loan{})
 		assert.JSONEq(r.t, `{"data":[],"totalCount":0}`, r.get("/api/Loan/get-withdrawals/"+loan.ID).ok())
 	}},
-	{"The `errors` array holds entries of field, message, code; it is an array, not a field-to-messages dictionary.",
-		refuses("customer with every fault")},
+	{
+		"The `errors` array holds entries of field, message, code; it is an array, not a field-to-messages dictionary.",
+		refuses("customer with every fault"),
+	},
 
 	// Applications.
 	{"GET process-application once; do not poll or auto-retry it.", func(r *rig) {
@@ -140,8 +150,10 @@ var rules = []struct {
 		assert.Equal(r.t, 2, r.Snapshot().Applications[0].ProcessRuns)
 		assert.Equal(r.t, 2, r.Executed("GET /api/Application/process-application/{applicationId}"))
 	}},
-	{"an empty transaction array does not establish enough information for an offer",
-		refuses("processing without transactions")},
+	{
+		"an empty transaction array does not establish enough information for an offer",
+		refuses("processing without transactions"),
+	},
 	{"Sending sendLink=true requests that a customer application link be sent.", func(r *rig) {
 		body := `{"customerId":"` + r.customer() + `"}`
 		r.post("/api/Application/create-application?sendLink=false", body).text()
@@ -193,18 +205,24 @@ var rules = []struct {
 		r.post("/api/Application/send-application-link?applicationId="+id, "").refused(bad, "ApplicationCancelled")
 		r.post("/api/Application/submit-bankstatement-document/"+id+"?fileName=b", `"AAAA"`).ok()
 	}},
-	{"required strings: firstname, lastname, address, state, city, ssn, mobile; required dateOfBirth (date-time)",
-		refuses("customer data missing")},
+	{
+		"required strings: firstname, lastname, address, state, city, ssn, mobile; required dateOfBirth (date-time)",
+		refuses("customer data missing"),
+	},
 	{"required: name string, zipcode string, startDate (date-time)", refuses("application data missing")},
 
 	// Approval.
 	{"use the returned requirement identifier as supportingDocumentId", refuses("required document without its query",
 		"document of another type")},
-	{"submit-document requires fileType although it does not use it when storing the file",
-		refuses("document without its query")},
+	{
+		"submit-document requires fileType although it does not use it when storing the file",
+		refuses("document without its query"),
+	},
 	{"applicantId is a uuid from the same application", refuses("signing for somebody else")},
-	{"base64-encoded image bytes, must be non-empty",
-		refuses("signing without images", "signing with one empty image")},
+	{
+		"base64-encoded image bytes, must be non-empty",
+		refuses("signing without images", "signing with one empty image"),
+	},
 	{"A loan record carries `id` and `applicationId`.", func(r *rig) {
 		loan := r.borrowed()
 		got := r.get("/api/Loan/get-customer-loans/" + loan.CustomerID).list()[0]
@@ -267,8 +285,10 @@ var rules = []struct {
 	}},
 
 	// Signing in.
-	{"Business endpoints require the header `Authorization: Bearer <ACCESS_TOKEN>`.",
-		refuses("token missing", "token invalid")},
+	{
+		"Business endpoints require the header `Authorization: Bearer <ACCESS_TOKEN>`.",
+		refuses("token missing", "token invalid"),
+	},
 	{"When requiresTwoFactor is true: the code arrives through the account's configured channel", func(r *rig) {
 		login := `{"username":"` + lendingtest.Username + `","password":"` + lendingtest.Password + `"`
 		user := r.post("/api/Authenication/login", login+`,"trustedDeviceToken":"`+lendingtest.TrustedDeviceToken+
@@ -290,14 +310,16 @@ var rules = []struct {
 		r.post("/api/Authenication/validate-two-factor", `{"username":"`+lendingtest.Username+`","code":"`+code+
 			`"}`).refused(bad, "InvalidTwoFactorCode")
 	}},
-	{"Success body is a JSON string with the new token. An already expired token cannot be refreshed; sign in again.",
+	{
+		"Success body is a JSON string with the new token. An already expired token cannot be refreshed; sign in again.",
 		func(r *rig) {
 			old := r.token
 			r.token = r.post("/api/Authenication/refresh-token", "").text()
 			assert.NotEqual(r.t, old, r.token)
 			r.application()
 			refuses("refresh after expiry")(r)
-		}},
+		},
+	},
 	{"webhook administrators only", func(r *rig) {
 		refuses("not permitted")(r)
 		r.as(lendingtest.AdministratorUsername).get("/api/Webhook/get-all-subscriptions").ok()
@@ -389,8 +411,10 @@ var rules = []struct {
 	}},
 	{"Application-created data may include extraInformation.years as a string.", func(r *rig) {
 		receiver := newReceiver(r.t)
-		r.AddSubscription(lendingtest.Subscription{WebhookURI: receiver.URL,
-			Webhooks: []string{"WB_Application_Created"}})
+		r.AddSubscription(lendingtest.Subscription{
+			WebhookURI: receiver.URL,
+			Webhooks:   []string{"WB_Application_Created"},
+		})
 		r.post("/api/Application/create-application", `{"customerId":"`+r.customer()+
 			`","extraInformation":{"years":"7"}}`).text()
 		r.wait()

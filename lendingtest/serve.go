@@ -41,6 +41,7 @@ func (s *Service) serveRoute(rt *route, w http.ResponseWriter, r *http.Request) 
 		return
 	}
 	if fault.Status != 0 && !fault.Executes {
+		s.hold(rec, r, fault)
 		s.send(rec, rt, s.faultAnswer(fault, r), fault.CutBody)
 		return
 	}
@@ -57,6 +58,7 @@ func (s *Service) serveRoute(rt *route, w http.ResponseWriter, r *http.Request) 
 	for _, event := range c.events {
 		s.notify(event)
 	}
+	s.hold(rec, r, fault)
 	if fault.ResetAfter {
 		rec.reset()
 		return
@@ -68,6 +70,13 @@ func (s *Service) serveRoute(rt *route, w http.ResponseWriter, r *http.Request) 
 		a = s.refusal(err, r)
 	}
 	s.send(rec, rt, a, fault.CutBody)
+}
+
+// hold keeps an answer back for as long as the fault says.
+func (s *Service) hold(rec *recorder, r *http.Request, fault Fault) {
+	if fault.AnswerDelay > 0 && !pause(r.Context(), fault.AnswerDelay, s.done) {
+		rec.abort()
+	}
 }
 
 // run lets the handler do its work under the lock, which also covers writing

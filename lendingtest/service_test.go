@@ -26,8 +26,10 @@ func TestBasePath(t *testing.T) {
 	id := r.application()
 	outside := *r
 	outside.base = strings.TrimSuffix(r.base, "/lending/v1")
-	for _, path := range []string{"/api/Loan/get-loan/" + id, "/", "/lending", "/lending/v1",
-		"/lending/v10/api/Loan/get-loan/" + id} {
+	for _, path := range []string{
+		"/api/Loan/get-loan/" + id, "/", "/lending", "/lending/v1",
+		"/lending/v10/api/Loan/get-loan/" + id,
+	} {
 		outside.get(path).refused(404, "NotFound")
 	}
 	assert.Equal(t, 5, r.Outside())
@@ -40,8 +42,10 @@ func TestBasePath(t *testing.T) {
 func TestUncleanPaths(t *testing.T) {
 	inEveryForm(t, func(r *rig) {
 		id := r.application()
-		for _, path := range []string{"/api//Loan/is-loan-closed/" + id, "/api/x/../Loan/is-loan-closed/" + id,
-			"/api/Loan/is-loan-closed/" + id + "/", "/api/loan/is-loan-closed/" + id} {
+		for _, path := range []string{
+			"/api//Loan/is-loan-closed/" + id, "/api/x/../Loan/is-loan-closed/" + id,
+			"/api/Loan/is-loan-closed/" + id + "/", "/api/loan/is-loan-closed/" + id,
+		} {
 			r.get(path).refused(404, "NotFound")
 		}
 		r.get("/api/Application/application-status/..%2F"+id).refused(bad, invalid, "applicationId InvalidGuid")
@@ -82,8 +86,10 @@ func TestRequests(t *testing.T) {
 	assert.Equal(t, all, logged)
 	require.Len(t, all, 2)
 	e := all[0]
-	assert.Equal(t, []any{"POST", "POST /api/Authenication/login", "/api/Authenication/login", "a=b%20c", true,
-		`{"username":"x"}`, int64(16), 400},
+	assert.Equal(t, []any{
+		"POST", "POST /api/Authenication/login", "/api/Authenication/login", "a=b%20c", true,
+		`{"username":"x"}`, int64(16), 400,
+	},
 		[]any{e.Method, e.Route, e.Path, e.Query, e.HasToken, string(e.Body), e.BodySize, e.Status})
 	assert.Equal(t, "1", e.Header.Get("X-Mark"))
 	assert.NotContains(t, e.Header, "Authorization")
@@ -204,14 +210,16 @@ func TestSynctest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := lendingtest.New(lendingtest.WithDeliveryClient(&http.Client{Transport: answers(http.StatusOK)}))
 		defer s.Close()
-		r := &rig{Service: s, t: t, base: "https://lending.test", client: &http.Client{Transport: s.Transport()},
-			token: s.Token(lendingtest.Username)}
+		r := &rig{
+			Service: s, t: t, base: "https://lending.test", client: &http.Client{Transport: s.Transport()},
+			token: s.Token(lendingtest.Username),
+		}
 		s.AddSubscription(lendingtest.Subscription{WebhookURI: "https://receiver.test/"})
 		start := time.Now()
-		s.Fail("*", lendingtest.Fault{Delay: 20 * time.Minute})
+		s.Fail("*", lendingtest.Fault{DelayBefore: 20 * time.Minute})
 		id := r.offered()
 		assert.Equal(t, 20*time.Minute, time.Since(start))
-		s.Fail("*", lendingtest.Fault{Delay: time.Hour})
+		s.Fail("*", lendingtest.Fault{DelayBefore: time.Hour})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+"/api/Application/application-status/"+id,
@@ -253,7 +261,7 @@ func TestCloseLeavesNothing(t *testing.T) { // not parallel: it counts goroutine
 		<-reached
 		held := make(chan error, 1)
 		waiting := make(chan struct{})
-		s.Fail("*", lendingtest.Fault{Delay: time.Hour, Reached: func() { close(waiting) }})
+		s.Fail("*", lendingtest.Fault{DelayBefore: time.Hour, Reached: func() { close(waiting) }})
 		go func() { held <- r.cancel(id).err }() // a GET would be sent again by net/http
 		<-waiting
 		s.Close()

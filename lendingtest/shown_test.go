@@ -40,8 +40,11 @@ func TestAServiceCanBePrinted(t *testing.T) {
 	})
 	var shown bytes.Buffer
 	for range 20 {
-		for _, v := range []any{server, server.Service, []any{server.Service},
-			struct{ S *lendingtest.Service }{server.Service}} {
+		for _, v := range []any{
+			server, server.Service,
+			[]any{server.Service},
+			struct{ S *lendingtest.Service }{server.Service},
+		} {
 			for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%t"} {
 				fmt.Fprintf(&shown, verb, v)
 			}

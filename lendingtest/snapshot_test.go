@@ -207,15 +207,21 @@ func TestRestoreRefuses(t *testing.T) {
 		want  string
 		spoil func(*lendingtest.Snapshot)
 	}{
-		{"lendingtest: not a snapshot that a service has made",
-			func(snap *lendingtest.Snapshot) { *snap = lendingtest.Snapshot{Customers: snap.Customers} }},
+		{
+			"lendingtest: not a snapshot that a service has made",
+			func(snap *lendingtest.Snapshot) { *snap = lendingtest.Snapshot{Customers: snap.Customers} },
+		},
 		{"lendingtest: the snapshot has no customer", func(snap *lendingtest.Snapshot) { snap.Customers = nil }},
 		{"lendingtest: the snapshot has no application", func(snap *lendingtest.Snapshot) { snap.Applications = nil }},
 		{"lendingtest: the snapshot has no loan", func(snap *lendingtest.Snapshot) { snap.Loans = nil }},
-		{"lendingtest: the snapshot has the customer \"0",
-			func(snap *lendingtest.Snapshot) { snap.Customers = append(snap.Customers, snap.Customers[0]) }},
-		{"lendingtest: the snapshot has the loan \"0",
-			func(snap *lendingtest.Snapshot) { snap.Loans = append(snap.Loans, snap.Loans[0]) }},
+		{
+			"lendingtest: the snapshot has the customer \"0",
+			func(snap *lendingtest.Snapshot) { snap.Customers = append(snap.Customers, snap.Customers[0]) },
+		},
+		{
+			"lendingtest: the snapshot has the loan \"0",
+			func(snap *lendingtest.Snapshot) { snap.Loans = append(snap.Loans, snap.Loans[0]) },
+		},
 	} {
 		t.Run(test.want, func(t *testing.T) {
 			snap := r.Snapshot()

@@ -33,16 +33,19 @@ func TestParseReadsTheEnvelope(t *testing.T) {
 			"PascalCase, zone-less time, further fields",
 			`{"Id":"` + strings.ToUpper(delivery.EventID) + `","WebhookEvent":"WB_Loan_Created","Attempt":1,` +
 				`"Data":{"LoanId":1},"CreationTimeUtc":"2024-01-02T03:04:05.1234567"}`,
-			`{"LoanId":1}`, webhook.Event{ID: id, Name: lending.EventLoanCreated, Created: created},
+			`{"LoanId":1}`,
+			webhook.Event{ID: id, Name: lending.EventLoanCreated, Created: created},
 		},
 		{
 			"byte order mark and white space",
 			"\ufeff \r\n{ \"webhookEvent\" : \"WB_Loan_Closed\" , \"data\" : [ 1 , 2 ] }\n",
-			`[ 1 , 2 ]`, webhook.Event{Name: lending.EventLoanClosed},
+			`[ 1 , 2 ]`,
+			webhook.Event{Name: lending.EventLoanClosed},
 		},
 		{
 			"an event of tomorrow, a scalar",
-			`{"webhookEvent":"WB_Moon_Landed","data":-1.50}`, `-1.50`, webhook.Event{Name: "WB_Moon_Landed"},
+			`{"webhookEvent":"WB_Moon_Landed","data":-1.50}`, `-1.50`,
+			webhook.Event{Name: "WB_Moon_Landed"},
 		},
 		{
 			"null data", `{"webhookEvent":"a","data":null,"id":null,"creationTimeUtc":null}`, `null`,
@@ -54,7 +57,8 @@ func TestParseReadsTheEnvelope(t *testing.T) {
 			"escapes, also of names",
 			`{"webhook\u0045vent":"WB_\u004coan_Opened","d\u0061ta":{},` +
 				`"id":"\u0033fa85f64-5717-4562-b3fc-2c963f66afa6"}`,
-			`{}`, webhook.Event{ID: id, Name: lending.EventLoanOpened},
+			`{}`,
+			webhook.Event{ID: id, Name: lending.EventLoanOpened},
 		},
 		{"no time", `{"webhookEvent":"a","creationTimeUtc":"0001-01-01T00:00:00"}`, ``, webhook.Event{Name: "a"}},
 	} {

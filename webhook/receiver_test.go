@@ -499,8 +499,12 @@ func TestReceiverMaxAge(t *testing.T) {
 			offset time.Duration
 			status int
 		}{
-			{0, 204}, {-9 * time.Minute, 204}, {9 * time.Minute, 204},
-			{-11 * time.Minute, 401}, {11 * time.Minute, 401}, {-876000 * time.Hour, 401},
+			{0, 204},
+			{-9 * time.Minute, 204},
+			{9 * time.Minute, 204},
+			{-11 * time.Minute, 401},
+			{11 * time.Minute, 401},
+			{-876000 * time.Hour, 401},
 		} {
 			created := time.Now().Add(tt.offset).UTC().Format("2006-01-02T15:04:05.0000000")
 			body := `{"webhookEvent":"a","creationTimeUtc":"` + created + `"}`

@@ -15,11 +15,11 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/idempotencytest"
+	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
 
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
-	"github.com/lendingapi/lending-go/webhook"
 )
 
 // BenchmarkAccept delivers webhooks over real connections to two receivers, in turns: one

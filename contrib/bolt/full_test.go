@@ -13,10 +13,10 @@ import (
 	"testing"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/require"
 
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
-	"github.com/lendingapi/lending-go/webhook"
 )
 
 const fullVariable = "LENDING_BOLT_FULL" // the file, for the process of onAFullDisk

@@ -13,11 +13,11 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest/storetest"
+	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
 
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
-	"github.com/lendingapi/lending-go/webhook"
 )
 
 func open(t *testing.T, path string, opts *lendingbolt.InboxOptions) *lendingbolt.Inbox {

@@ -188,11 +188,15 @@ func (b *tab) do(method string, p params, result any) {
 func (b *tab) resize(width int, dark bool) {
 	b.Helper()
 	scheme := map[bool]string{false: "light", true: "dark"}[dark]
-	b.do("Emulation.setDeviceMetricsOverride", params{"width": width, "height": 900, "deviceScaleFactor": 1,
-		"mobile": width < 600}, nil)
+	b.do("Emulation.setDeviceMetricsOverride", params{
+		"width": width, "height": 900, "deviceScaleFactor": 1,
+		"mobile": width < 600,
+	}, nil)
 	b.do("Emulation.setEmulatedMedia",
-		params{"features": []params{{"name": "prefers-color-scheme", "value": scheme},
-			{"name": "prefers-reduced-motion", "value": "reduce"}}}, nil)
+		params{"features": []params{
+			{"name": "prefers-color-scheme", "value": scheme},
+			{"name": "prefers-reduced-motion", "value": "reduce"},
+		}}, nil)
 }
 
 // value is what an expression is, a promise awaited.
@@ -246,8 +250,10 @@ var keys = map[string]struct {
 func (b *tab) press(names ...string) {
 	b.Helper()
 	for _, name := range names {
-		key := params{"type": "keyDown", "key": name, "code": name, "windowsVirtualKeyCode": keys[name].code,
-			"text": keys[name].text}
+		key := params{
+			"type": "keyDown", "key": name, "code": name, "windowsVirtualKeyCode": keys[name].code,
+			"text": keys[name].text,
+		}
 		if name == "Space" {
 			key["key"] = " "
 		}
@@ -294,8 +300,10 @@ func (b *tab) screenshot(name string) {
 func (b *tab) complaints() (all []string) {
 	b.browser.mu.Lock()
 	defer b.browser.mu.Unlock()
-	complaint := []string{"Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled",
-		"Page.javascriptDialogOpening"}
+	complaint := []string{
+		"Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled",
+		"Page.javascriptDialogOpening",
+	}
 	for _, e := range b.browser.events {
 		if e.SessionID == b.session && slices.Contains(complaint, e.Method) {
 			all = append(all, string(e.Params))

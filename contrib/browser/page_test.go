@@ -7,10 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/lendingapi/lending-go/lendingtest"
 )
 
 // hostile is what somebody writes into a field to have it run on the page, or to have the page burst.
@@ -166,8 +165,10 @@ func TestWithoutScript(t *testing.T) {
 	b.do("Emulation.setScriptExecutionDisabled", params{"value": true}, nil)
 	b.do("Page.navigate", params{"url": s.url}, nil)
 	b.wait("document.readyState === 'complete' && document.getElementById('requests')")
-	for _, want := range []string{"Lovelace & Sons", made.loan, "POST /api/Loan/confirm-withdrawal-invoice/{loanId}",
-		"curl -s ", "WB_Loan_Created", "Reload to see what is new"} {
+	for _, want := range []string{
+		"Lovelace & Sons", made.loan, "POST /api/Loan/confirm-withdrawal-invoice/{loanId}",
+		"curl -s ", "WB_Loan_Created", "Reload to see what is new",
+	} {
 		assert.Contains(t, value[string](b, "document.body.textContent"), want)
 	}
 	assert.Zero(t, value[int](b, "[...document.querySelectorAll('button, input')].filter((e) => "+

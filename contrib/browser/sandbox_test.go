@@ -133,7 +133,8 @@ type records struct{ customer, application, loan, webhooks string }
 func (s *sandbox) fill(called string) (r records) {
 	s.Helper()
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
-		_ *http.Request) {
+		_ *http.Request,
+	) {
 		fmt.Fprint(w, called)
 	}))
 	s.Cleanup(receiver.Close)

@@ -9,10 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/lendingapi/lending-go/lendingtest"
 )
 
 // With the keyboard alone one opens a loan, and plans a fault that the next call shows.
@@ -28,8 +27,10 @@ func TestKeyboard(t *testing.T) {
 	b.press("Enter")
 	b.wait("document.querySelector('#loan-" + loan.ID + "').checkVisibility()") // what is around it has opened
 	b.run(`document.querySelectorAll("#customers details").forEach((d) => d.open = false); location.hash = ""`)
-	for _, of := range []string{"#customer-" + loan.CustomerID, "#application-" + loan.ApplicationID,
-		"#loan-" + loan.ID} {
+	for _, of := range []string{
+		"#customer-" + loan.CustomerID, "#application-" + loan.ApplicationID,
+		"#loan-" + loan.ID,
+	} {
 		t.Run(of, func(t *testing.T) {
 			b.tabTo(of + " > summary")
 			assert.True(t, value[bool](b, `getComputedStyle(document.activeElement).outlineStyle === "solid" && `+
@@ -235,8 +236,10 @@ func TestCopy(t *testing.T) {
 	require.NoError(t, b.browser.call("", "Browser.grantPermissions",
 		params{"permissions": []string{"clipboardReadWrite"}, "browserContextId": b.context}, nil))
 	shown := value[string](b, `document.querySelector("#requests").textContent`)
-	for _, secret := range []string{s.token, otp, lendingtest.Password, lendingtest.TrustedDeviceToken,
-		"Analytical-Engine-1"} {
+	for _, secret := range []string{
+		s.token, otp, lendingtest.Password, lendingtest.TrustedDeviceToken,
+		"Analytical-Engine-1",
+	} {
 		assert.NotContains(t, shown, secret)
 	}
 

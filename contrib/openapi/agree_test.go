@@ -214,8 +214,10 @@ func accountID() rule {
 			return w.client.Approval.SetPrimaryBankAccount(w.Context(), w.application, value)
 		},
 		wire: func(w *world, value string) (string, string, string) {
-			return "setPrimaryBankAccount", url.Values{"applicationId": {w.application.String()},
-				"id": {value}}.Encode(), ""
+			return "setPrimaryBankAccount", url.Values{
+				"applicationId": {w.application.String()},
+				"id":            {value},
+			}.Encode(), ""
 		},
 	}
 }

@@ -87,8 +87,10 @@ func (s *suite) signIn() {
 // customer creates one, and sends the body as each of the four content types.
 func (s *suite) customer(name string) (id string) {
 	s.Helper()
-	for i, kind := range []string{"application/json", "application/json-patch+json", "text/json",
-		"application/*+json"} {
+	for i, kind := range []string{
+		"application/json", "application/json-patch+json", "text/json",
+		"application/*+json",
+	} {
 		x := s.request("createCustomer", "", s.user(fmt.Sprint(name, i)))
 		x.declared, x.contentType = kind, strings.Replace(kind, "*", "vnd.partner", 1)+"; charset=utf-8"
 		id = s.member(s.send(x), "id")

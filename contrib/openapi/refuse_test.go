@@ -154,8 +154,10 @@ func (s *suite) breakService(x exchange) {
 	s.service.Fail(x.route(), lendingtest.Fault{Status: http.StatusTooManyRequests, RetryAfter: retryAfter})
 	x.want = []int{http.StatusTooManyRequests}
 	s.send(x)
-	s.service.Fail(x.route(), lendingtest.Fault{Status: http.StatusBadGateway, Body: []byte("<html>"),
-		ContentType: "text/html"})
+	s.service.Fail(x.route(), lendingtest.Fault{
+		Status: http.StatusBadGateway, Body: []byte("<html>"),
+		ContentType: "text/html",
+	})
 	x.want = []int{http.StatusBadGateway}
 	s.send(x)
 }

@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/stretchr/testify/require"
 )
 
 // What the interface refuses for a reason of its own, beside the broken forms that every
@@ -268,8 +267,12 @@ func TestPages(t *testing.T) {
 			for _, tt := range []struct {
 				query string
 				want  int
-			}{{"", test.size}, {"&take=250", min(test.size, 250)},
-				{"&skip=240&take=10", 10}, {"&skip=9999", 0}} {
+			}{
+				{"", test.size},
+				{"&take=250", min(test.size, 250)},
+				{"&skip=240&take=10", 10},
+				{"&skip=9999", 0},
+			} {
 				var all []struct{}
 				require.NoError(t, json.Unmarshal([]byte(s.send(s.request(test.id, test.params+tt.query, ""))), &all))
 				require.Len(t, all, tt.want, "%s%s", test.id, tt.query)
@@ -281,8 +284,12 @@ func TestPages(t *testing.T) {
 			for _, test := range []struct {
 				query string
 				want  int
-			}{{"", 200}, {"&take=250&descending=true", 200}, {"&skip=240&take=20", 10},
-				{"&skip=9999", 0}} {
+			}{
+				{"", 200},
+				{"&take=250&descending=true", 200},
+				{"&skip=240&take=20", 10},
+				{"&skip=9999", 0},
+			} {
 				var page struct {
 					Data       []struct{}
 					TotalCount int

@@ -296,7 +296,8 @@ const (
 var documented = []int{200, 400, 401, 403, 404, 413, 429}
 
 func (s *suite) checkAnswer(x exchange, input *openapi3filter.RequestValidationInput, resp *http.Response,
-	body []byte) {
+	body []byte,
+) {
 	s.Helper()
 	at := x.route() + ": " + string(body)
 	switch {

@@ -9,16 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/idempotency"
-	"github.com/lendingapi/lending-go/idempotency/store"
-	"github.com/lendingapi/lending-go/lendingtest"
 
 	lendingotel "github.com/lendingapi/lending-go/contrib/otel"
 )
@@ -96,36 +95,55 @@ func TestCallFailures(t *testing.T) {
 	}{
 		{name: "argument", noID: true, outcome: "not sent", failure: "argument_invalid", described: true},
 		{name: "no source", options: []lending.Option{}, outcome: "not sent", failure: "sign_in_required"},
-		{name: "no token", options: []lending.Option{lending.WithTokenSource(lending.StaticToken(""))},
+		{
+			name: "no token", options: []lending.Option{lending.WithTokenSource(lending.StaticToken(""))},
 			outcome: "not sent",
-			failure: "no_token"},
+			failure: "no_token",
+		},
 		{name: "no code", options: []lending.Option{lending.WithCredentials(lending.Credentials{
 			Username: lendingtest.Username, Password: lending.NewSecret(lendingtest.Password),
 			TwoFactor: func(context.Context, lending.Challenge) (string, error) { return "", nil },
 		})}, outcome: "not sent", failure: "no_token"},
-		{name: "sign-in without content", login: lendingtest.Fault{Status: 204},
+		{
+			name: "sign-in without content", login: lendingtest.Fault{Status: 204},
 			options: []lending.Option{lending.WithCredentials(lending.Credentials{
 				Username: lendingtest.Username, Password: lending.NewSecret(lendingtest.Password),
-			})}, outcome: "not sent", failure: "no_token"},
+			})}, outcome: "not sent", failure: "no_token",
+		},
 		{name: "wrong password", options: []lending.Option{lending.WithCredentials(lending.Credentials{
 			Username: lendingtest.Username, Password: lending.NewSecret("wrong"),
 		})}, outcome: "not sent", failure: "no_token"},
-		{name: "rejected", fault: lendingtest.Fault{Status: 409}, attempts: 1, status: int64(409), outcome: "rejected",
-			failure: "409"},
-		{name: "server error", fault: lendingtest.Fault{Status: 502, Executes: true}, attempts: 1, status: int64(502),
-			outcome: "unknown", failure: "502"},
-		{name: "answer lost", fault: lendingtest.Fault{ResetAfter: true}, attempts: 1, outcome: "unknown",
-			failure: "connection_reset", described: true},
-		{name: "no content", fault: lendingtest.Fault{Status: 204, Executes: true}, attempts: 1, status: int64(204),
-			outcome: "done", failure: "no_content"},
-		{name: "undecodable", fault: lendingtest.Fault{Status: 200, Executes: true, Body: []byte(`{"a":1}`)},
+		{
+			name: "rejected", fault: lendingtest.Fault{Status: 409}, attempts: 1, status: int64(409), outcome: "rejected",
+			failure: "409",
+		},
+		{
+			name: "server error", fault: lendingtest.Fault{Status: 502, Executes: true}, attempts: 1, status: int64(502),
+			outcome: "unknown", failure: "502",
+		},
+		{
+			name: "answer lost", fault: lendingtest.Fault{ResetAfter: true}, attempts: 1, outcome: "unknown",
+			failure: "connection_reset", described: true,
+		},
+		{
+			name: "no content", fault: lendingtest.Fault{Status: 204, Executes: true}, attempts: 1, status: int64(204),
+			outcome: "done", failure: "no_content",
+		},
+		{
+			name: "undecodable", fault: lendingtest.Fault{Status: 200, Executes: true, Body: []byte(`{"a":1}`)},
 			attempts: 1,
-			status:   int64(200), outcome: "done", failure: "answer_not_decoded"},
-		{name: "cut", fault: lendingtest.Fault{Status: 200, Executes: true, Body: []byte(`{"a":1}`), CutBody: 3},
-			attempts: 1, status: int64(200), outcome: "done", failure: "connection_closed"},
-		{name: "page of HTML", answer: html, attempts: 1, status: int64(200), outcome: "unknown",
-			failure: "unexpected_answer"},
-		{name: "malformed answer",
+			status:   int64(200), outcome: "done", failure: "answer_not_decoded",
+		},
+		{
+			name: "cut", fault: lendingtest.Fault{Status: 200, Executes: true, Body: []byte(`{"a":1}`), CutBody: 3},
+			attempts: 1, status: int64(200), outcome: "done", failure: "connection_closed",
+		},
+		{
+			name: "page of HTML", answer: html, attempts: 1, status: int64(200), outcome: "unknown",
+			failure: "unexpected_answer",
+		},
+		{
+			name:     "malformed answer",
 			answer:   func(w http.ResponseWriter, _ *http.Request) { raw(w, "nonsense") },
 			attempts: 1, outcome: "unknown", failure: "_OTHER", described: true,
 		},
@@ -181,8 +199,10 @@ func TestIdempotency(t *testing.T) {
 	const create, check = "POST /api/Application/create-customer", "GET /api/Customer/get-customer-by-email"
 	service, entries := newService(t), store.NewMemory()
 	quick := &idempotency.Options{MaxLateness: time.Nanosecond}
-	user := lending.UserRequest{FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com",
-		MobileNumber: "4155550100", Password: lending.NewSecret("Analytical-Engine-1")}
+	user := lending.UserRequest{
+		FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com",
+		MobileNumber: "4155550100", Password: lending.NewSecret("Analytical-Engine-1"),
+	}
 	key := "order-42/ada"
 	for i, test := range []struct {
 		action  string
@@ -197,24 +217,35 @@ func TestIdempotency(t *testing.T) {
 		{action: "refused", failure: "idempotency_store_failed", entries: tornStore{}},
 		{action: "sent", failure: "connection_reset", fault: lendingtest.Fault{ResetBefore: true}, checks: 1},
 		{action: "refused", failure: "in_doubt", checks: 1},
-		{action: "sent", fault: lendingtest.Fault{ResetAfter: true}, options: quick, failure: "connection_reset",
-			checks: 1},
+		{
+			action: "sent", fault: lendingtest.Fault{ResetAfter: true}, options: quick, failure: "connection_reset",
+			checks: 1,
+		},
 		{action: "rebuilt", checks: 2},
 		{change: func() { key, user.Email = "order-43/ada", "second@example.com" }, action: "sent", checks: 1},
 		{action: "replayed"},
 		{change: func() { user.LastName = "Byron" }, action: "refused", failure: "key_reused"},
-		{change: func() { key, user.Email = "order-44/ada", "other@example.com" }, action: "sent",
-			failure: "answer_not_decoded", fault: lendingtest.Fault{Status: 200, Executes: true,
-				Body: []byte(`{"a":1}`)}, checks: 1},
+		{
+			change: func() { key, user.Email = "order-44/ada", "other@example.com" }, action: "sent",
+			failure: "answer_not_decoded", fault: lendingtest.Fault{
+				Status: 200, Executes: true,
+				Body: []byte(`{"a":1}`),
+			}, checks: 1,
+		},
 		{action: "replayed", failure: "answer_not_decoded"},
-		{change: func() { key, user.Email = "order-45/ada", "third@example.com" }, action: "sent",
-			options: &idempotency.Options{MaxAnswer: 1}, checks: 1},
+		{
+			change: func() { key, user.Email = "order-45/ada", "third@example.com" }, action: "sent",
+			options: &idempotency.Options{MaxAnswer: 1}, checks: 1,
+		},
 		{action: "refused", failure: "answer_lost"},
-		{change: func() { key, user.Email = "order-46/ada", "fourth@example.com" }, action: "sent",
-			fault: lendingtest.Fault{ResetBefore: true}, failure: "connection_reset", checks: 1},
+		{
+			change: func() { key, user.Email = "order-46/ada", "fourth@example.com" }, action: "sent",
+			fault: lendingtest.Fault{ResetBefore: true}, failure: "connection_reset", checks: 1,
+		},
 		{decide: func(ctx context.Context) context.Context {
 			return idempotency.WithCheck(ctx, func(context.Context) (idempotency.Verdict,
-				error) {
+				error,
+			) {
 				return idempotency.NeedsReview("who knows"), nil
 			})
 		}, action: "refused", failure: "needs_review"},
@@ -255,8 +286,10 @@ func TestIdempotency(t *testing.T) {
 			assert.Contains(t, measured, test.action, i)
 
 			for _, span := range attempts.spans.GetSpans() {
-				want := map[string]any{create: "sent", check: "check",
-					"GET /api/Customer/get-customer-by-id/{customerId}": "check"}
+				want := map[string]any{
+					create: "sent", check: "check",
+					"GET /api/Customer/get-customer-by-id/{customerId}": "check",
+				}
 				assert.Equal(t, want[span.Name], values(span.Attributes)["lending.idempotency"])
 			}
 		})

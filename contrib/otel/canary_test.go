@@ -15,13 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
-
-	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/lendingtest"
 
 	lendingotel "github.com/lendingapi/lending-go/contrib/otel"
 )
@@ -66,7 +65,8 @@ var canaryCalls = map[string]func(context.Context, *lending.Client) error{
 		return err
 	},
 	"POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}": func(ctx context.Context,
-		c *lending.Client) error {
+		c *lending.Client,
+	) error {
 		return c.Approval.SignContract(ctx, mustID(lending.ParseApplicationID),
 			lending.ApplicantID(mustID(lending.ParseApplicationID)),
 			&lending.SignaturesRequest{
@@ -74,13 +74,15 @@ var canaryCalls = map[string]func(context.Context, *lending.Client) error{
 			})
 	},
 	"POST /api/Application/submit-bankstatement-document/{applicationId}": func(ctx context.Context,
-		c *lending.Client) error {
+		c *lending.Client,
+	) error {
 		return c.Applications.SubmitBankStatement(ctx, mustID(lending.ParseApplicationID), lending.Document{
 			Name: "canary.pdf", Content: strings.NewReader(canary),
 		})
 	},
 	"POST /api/ApplicationApproval/set-primary-bank-account/{applicationId}/{id}": func(ctx context.Context,
-		c *lending.Client) error {
+		c *lending.Client,
+	) error {
 		_, err := c.Do(ctx, lending.RawRequest{
 			Method: http.MethodPost, Path: "/api/ApplicationApproval/set-primary-bank-account/{applicationId}/{id}",
 			Args: []string{canaryUUID, canary}, Query: url.Values{canary: {canary}},
@@ -193,8 +195,10 @@ func TestCanary(t *testing.T) {
 func TestCanaryTransport(t *testing.T) {
 	tel := newTelemetry()
 	transport := roundTripper(func(r *http.Request) (*http.Response, error) {
-		return nil, &url.Error{Op: r.Method, URL: r.URL.String(),
-			Err: fmt.Errorf("%v: %w", r.Header, errors.New(canary))}
+		return nil, &url.Error{
+			Op: r.Method, URL: r.URL.String(),
+			Err: fmt.Errorf("%v: %w", r.Header, errors.New(canary)),
+		}
 	})
 	client, err := lending.New("https://lending.example/canary", lending.WithTokenSource(lending.StaticToken(canary)),
 		lending.WithHTTPClient(&http.Client{Transport: transport}),

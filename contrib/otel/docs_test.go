@@ -3,10 +3,9 @@ package lendingotel_test
 import (
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/stretchr/testify/require"
 
 	lendingotel "github.com/lendingapi/lending-go/contrib/otel"
 )

@@ -7,15 +7,14 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
-
-	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/lendingtest"
 
 	lendingotel "github.com/lendingapi/lending-go/contrib/otel"
 )
@@ -65,7 +64,8 @@ func (tel *telemetry) measured(t *testing.T) (metricdata.ScopeMetrics, []metricd
 // measuredBy returns the scope and the points of the metric called name, and fails on
 // any other.
 func (tel *telemetry) measuredBy(t *testing.T, name string) (metricdata.ScopeMetrics,
-	[]metricdata.HistogramDataPoint[float64]) {
+	[]metricdata.HistogramDataPoint[float64],
+) {
 	t.Helper()
 	var all metricdata.ResourceMetrics
 	require.NoError(t, tel.reader.Collect(t.Context(), &all))

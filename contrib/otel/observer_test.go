@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel"
@@ -23,9 +25,6 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/lendingtest"
 
 	lendingotel "github.com/lendingapi/lending-go/contrib/otel"
 )
@@ -167,36 +166,44 @@ func TestFailures(t *testing.T) {
 		failure string
 		text    string // of the span's status
 	}{
-		{name: "rejected",
+		{
+			name:   "rejected",
 			fault:  lendingtest.Fault{Status: http.StatusConflict},
 			status: int64(409), outcome: "rejected", failure: "409",
 		},
-		{name: "server error",
+		{
+			name:   "server error",
 			fault:  lendingtest.Fault{Status: http.StatusBadGateway, Executes: true},
 			status: int64(502), outcome: "unknown", failure: "502",
 		},
-		{name: "server error, cut",
+		{
+			name:   "server error, cut",
 			fault:  lendingtest.Fault{Status: http.StatusInternalServerError, CutBody: 3},
 			status: int64(500), outcome: "unknown", failure: "500",
 		},
-		{name: "redirect",
+		{
+			name:   "redirect",
 			fault:  lendingtest.Fault{Status: http.StatusFound, Header: http.Header{"Location": {"/elsewhere"}}},
 			status: int64(302), outcome: "unknown", failure: "302",
 		},
-		{name: "answer lost",
+		{
+			name:   "answer lost",
 			fault:  lendingtest.Fault{ResetAfter: true},
 			status: nil, outcome: "unknown", failure: "connection_reset", text: "connection reset",
 		},
-		{name: "success, cut",
+		{
+			name:   "success, cut",
 			fault:  lendingtest.Fault{Status: http.StatusOK, Executes: true, Body: []byte(`{"a":1}`), CutBody: 3},
 			status: int64(200), outcome: "done", failure: "connection_closed",
 			text: "connection closed before the answer was complete",
 		},
-		{name: "success with a page of HTML",
+		{
+			name:   "success with a page of HTML",
 			answer: html,
 			status: int64(200), outcome: "unknown", failure: "unexpected_answer",
 		},
-		{name: "unreachable",
+		{
+			name:   "unreachable",
 			down:   true,
 			status: nil, outcome: "not sent", failure: "connection_failed", text: "cannot connect to ",
 		},
@@ -253,8 +260,10 @@ func TestEndOfContext(t *testing.T) {
 			client := newClient(t, service, tel.observe())
 			id := applicationID(t, service.AddApplication(lendingtest.Application{}).ID)
 			reached := make(chan struct{})
-			service.Fail("GET "+process, lendingtest.Fault{Reached: func() { close(reached) },
-				Until: make(chan struct{})})
+			service.Fail("GET "+process, lendingtest.Fault{
+				Reached: func() { close(reached) },
+				Until:   make(chan struct{}),
+			})
 
 			ctx, cancel := test.ended(t.Context(), reached)
 			defer cancel()
@@ -287,19 +296,26 @@ func TestErrorTypes(t *testing.T) {
 			dial(&net.DNSError{Err: "i/o timeout", Name: "lending.example", IsTimeout: true}),
 		}},
 		{"certificate_invalid", []error{
-			&tls.CertificateVerificationError{Err: errors.New("expired")}, x509.UnknownAuthorityError{},
+			&tls.CertificateVerificationError{Err: errors.New("expired")},
+			x509.UnknownAuthorityError{},
 			x509.HostnameError{},
 		}},
-		{"timeout", []error{os.ErrDeadlineExceeded, context.DeadlineExceeded, dial(os.ErrDeadlineExceeded),
-			dial(&net.DNSError{UnwrapErr: context.DeadlineExceeded})}},
+		{"timeout", []error{
+			os.ErrDeadlineExceeded, context.DeadlineExceeded, dial(os.ErrDeadlineExceeded),
+			dial(&net.DNSError{UnwrapErr: context.DeadlineExceeded}),
+		}},
 		{"canceled", []error{context.Canceled, dial(context.Canceled)}},
 		{"connection_failed", []error{dial(syscall.ECONNREFUSED), dial(syscall.ECONNRESET)}},
-		{"connection_reset", []error{&net.OpError{Op: "read", Err: syscall.ECONNRESET},
-			&net.OpError{Op: "write", Err: syscall.EPIPE}}},
+		{"connection_reset", []error{
+			&net.OpError{Op: "read", Err: syscall.ECONNRESET},
+			&net.OpError{Op: "write", Err: syscall.EPIPE},
+		}},
 		{"connection_closed", []error{io.EOF, io.ErrUnexpectedEOF}},
 		{"answer_too_large", []error{lending.ErrTooLarge}},
-		{"_OTHER", []error{errors.New("malformed HTTP status code"),
-			&net.OpError{Op: "read", Err: errors.New("other")}}},
+		{"_OTHER", []error{
+			errors.New("malformed HTTP status code"),
+			&net.OpError{Op: "read", Err: errors.New("other")},
+		}},
 	} {
 		t.Run(test.want, func(t *testing.T) {
 			for _, err := range test.errs {
@@ -357,8 +373,10 @@ func TestSignIn(t *testing.T) {
 
 	spans := tel.spans.GetSpans()
 	require.Len(t, spans, 3)
-	for i, name := range []string{"POST /api/Authenication/login", "POST /api/Authenication/validate-two-factor",
-		"GET " + getLoan} {
+	for i, name := range []string{
+		"POST /api/Authenication/login", "POST /api/Authenication/validate-two-factor",
+		"GET " + getLoan,
+	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, name, spans[i].Name)
 			assert.Equal(t, i == 2, spans[i].Parent.Equal(parent.SpanContext()), name)
@@ -373,12 +391,16 @@ func TestWithBaseURL(t *testing.T) {
 		want    map[string]any
 	}{
 		{"https://lending.example", map[string]any{"server.address": "lending.example", "server.port": int64(443)}},
-		{"https://lending.example/tenant-secret", map[string]any{"server.address": "lending.example",
-			"server.port": int64(443)}},
+		{"https://lending.example/tenant-secret", map[string]any{
+			"server.address": "lending.example",
+			"server.port":    int64(443),
+		}},
 		{"http://localhost", map[string]any{"server.address": "localhost", "server.port": int64(80)}},
 		{"http://[::1]:8080", map[string]any{"server.address": "::1", "server.port": int64(8080)}},
-		{"https://name:secret@lending.example:8443", map[string]any{"server.address": "lending.example",
-			"server.port": int64(8443)}},
+		{"https://name:secret@lending.example:8443", map[string]any{
+			"server.address": "lending.example",
+			"server.port":    int64(8443),
+		}},
 		{"other://lending.example", map[string]any{"server.address": "lending.example"}},
 		{"https://lending.example:99999", map[string]any{"server.address": "lending.example"}},
 		{"lending.example", map[string]any{}},
@@ -391,8 +413,10 @@ func TestWithBaseURL(t *testing.T) {
 				lendingotel.WithBaseURL(test.baseURL))(t.Context(),
 				lending.Attempt{})
 			got := values(tel.span(t).Attributes)
-			for _, always := range []string{"http.request.method", "url.template", "lending.effect", "lending.outcome",
-				"error.type"} {
+			for _, always := range []string{
+				"http.request.method", "url.template", "lending.effect", "lending.outcome",
+				"error.type",
+			} {
 				delete(got, always)
 			}
 			assert.Equal(t, test.want, got, "%q", test.baseURL)
@@ -474,8 +498,10 @@ func BenchmarkObserver(b *testing.B) {
 	tracers := sdktrace.NewTracerProvider()
 	observe := lendingotel.Observer(lendingotel.WithTracerProvider(tracers),
 		lendingotel.WithBaseURL("https://lending.example"))
-	a := lending.Attempt{Method: http.MethodGet, Route: getLoan, Effect: lending.Read, Number: 1, StatusCode: 200,
-		Start: time.Now(), Duration: time.Second, Outcome: lending.OutcomeDone}
+	a := lending.Attempt{
+		Method: http.MethodGet, Route: getLoan, Effect: lending.Read, Number: 1, StatusCode: 200,
+		Start: time.Now(), Duration: time.Second, Outcome: lending.OutcomeDone,
+	}
 	b.ReportAllocs()
 	for b.Loop() {
 		observe(b.Context(), a)

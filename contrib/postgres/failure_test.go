@@ -17,11 +17,11 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/idempotencytest"
 	"github.com/lendingapi/lending-go/internal/test/pgtest"
+	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
-	"github.com/lendingapi/lending-go/webhook"
 )
 
 func sent(key, lock string) store.Entry {
@@ -40,9 +40,11 @@ type stores struct {
 }
 
 func storesOf(pool *pgxpool.Pool) stores {
-	return stores{must(lendingpostgres.NewTokenStore(pool, "test", nil)),
+	return stores{
+		must(lendingpostgres.NewTokenStore(pool, "test", nil)),
 		must(lendingpostgres.NewDeduper(pool, "test", nil)),
-		must(lendingpostgres.NewIdempotencyStore(pool, "test", nil))}
+		must(lendingpostgres.NewIdempotencyStore(pool, "test", nil)),
+	}
 }
 
 // each does what changes something, once, and holds that it was done, once.
@@ -91,10 +93,12 @@ func (s stores) each(t *testing.T, n int, before func()) {
 func TestConnectionsBreak(t *testing.T) {
 	url := database(t)
 	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
-	for name, change := range map[string]func(*pgxpool.Config){"prepared statements": func(*pgxpool.Config) {},
+	for name, change := range map[string]func(*pgxpool.Config){
+		"prepared statements": func(*pgxpool.Config) {},
 		"exec": func(c *pgxpool.Config) {
 			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
-		}} {
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			proxy := newProxy(t, url)
 			s := storesOf(connect(t, proxy.url, change))

@@ -10,9 +10,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/webhook"
 
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
-	"github.com/lendingapi/lending-go/webhook"
 )
 
 // What the function writes for an event, and the end of the event, are committed together.

@@ -7,11 +7,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
-	"github.com/lendingapi/lending-go/webhook"
 )
 
 // What a function of WorkTx sets ends with its transaction: the next that has the connection finds
@@ -29,8 +29,10 @@ func TestWorkTxLeavesNoSetting(t *testing.T) {
 		{"SET", "SET search_path = evil, public", false, "SHOW search_path"},
 		{"SET of a setting of the connection string", "SET TimeZone = 'Asia/Tokyo'", false, "SHOW TimeZone"},
 		{"SET of a setting of AfterConnect", "SET statement_timeout = '1s'", false, "SHOW statement_timeout"},
-		{"set_config", "SELECT set_config('app.tenant', '7', false)", false,
-			"SELECT coalesce(current_setting('app.tenant', true), '')"},
+		{
+			"set_config", "SELECT set_config('app.tenant', '7', false)", false,
+			"SELECT coalesce(current_setting('app.tenant', true), '')",
+		},
 		{"SET ROLE", "SET ROLE pg_monitor", false, "SELECT current_user"},
 		{"SET SESSION AUTHORIZATION", "SET SESSION AUTHORIZATION pg_monitor", false, "SELECT session_user"},
 		{"SET and COMMIT before a failure", "SET search_path = evil, public; COMMIT", true, "SHOW search_path"},

@@ -13,11 +13,11 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
-	"github.com/lendingapi/lending-go/webhook"
 )
 
 func event(name lending.EventName) *webhook.Event { return &webhook.Event{Name: name} }
@@ -270,8 +270,10 @@ func TestInboxIdles(t *testing.T) {
 						return errors.New("again")
 					}
 					return nil
-				}, &webhook.WorkOptions{Concurrency: 4,
-					Backoff: func(int) time.Duration { return 150 * time.Millisecond }})
+				}, &webhook.WorkOptions{
+					Concurrency: 4,
+					Backoff:     func(int) time.Duration { return 150 * time.Millisecond },
+				})
 			})
 			tracer.idle(t, tt.idle)
 			require.NoError(t, inbox.Put(t.Context(), event("a")))

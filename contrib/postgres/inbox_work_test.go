@@ -12,11 +12,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
-	"github.com/lendingapi/lending-go/webhook"
 )
 
 // A function's writes and the end of its event are one, whatever becomes of the function, of
@@ -272,11 +272,13 @@ func TestWorkTxWithoutItsClaim(t *testing.T) {
 		require.NoError(t, tx.Conn().Close(ctx))
 		return errors.New("the connection is cut")
 	},
-		&webhook.WorkOptions{Concurrency: 1, Backoff: func(int) time.Duration { return 0 },
+		&webhook.WorkOptions{
+			Concurrency: 1, Backoff: func(int) time.Duration { return 0 },
 			Observe: func(h webhook.Result) {
 				reports = append(reports, h.Err)
 				cancel()
-			}})
+			},
+		})
 	require.Len(t, reports, 1)
 	require.ErrorIs(t, reports[0], webhook.ErrClaimed)
 	require.Equal(t, webhook.InboxCounts{Running: 1}, counts(t, w.inbox), "it is as the other has it")

@@ -7,10 +7,10 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lendingapi/lending-go"
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
@@ -88,8 +88,14 @@ func TestMigrateAllOrNothing(t *testing.T) {
 func TestNamesThatCannotBe(t *testing.T) {
 	pool := connect(t, database(t))
 	for _, in := range []*lendingpostgres.Tables{
-		{Schema: "a\x00"}, {Schema: "\xff"}, {Schema: strings.Repeat("s", 64)},
-		{Prefix: "A"}, {Prefix: "1"}, {Prefix: "a.b"}, {Prefix: "--"}, {Prefix: strings.Repeat("p", 33)},
+		{Schema: "a\x00"},
+		{Schema: "\xff"},
+		{Schema: strings.Repeat("s", 64)},
+		{Prefix: "A"},
+		{Prefix: "1"},
+		{Prefix: "a.b"},
+		{Prefix: "--"},
+		{Prefix: strings.Repeat("p", 33)},
 	} {
 		t.Run(fmt.Sprintf("%q %q", in.Schema, in.Prefix), func(t *testing.T) {
 			_, migrations := lendingpostgres.Migrations(in)

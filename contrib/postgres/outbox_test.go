@@ -31,7 +31,8 @@ func newcomer() lending.UserRequest {
 
 // replica returns a client of a service, with a log in store.
 func replica(tb testing.TB, service *lendingtest.Server, entries store.Store,
-	opts *idempotency.Options) *lending.Client {
+	opts *idempotency.Options,
+) *lending.Client {
 	tb.Helper()
 	log, err := idempotency.NewLog(entries, opts)
 	require.NoError(tb, err)

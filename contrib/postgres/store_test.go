@@ -16,11 +16,11 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/pgtest"
 	"github.com/lendingapi/lending-go/lendingtest/storetest"
+	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
-	"github.com/lendingapi/lending-go/webhook"
 )
 
 // Every store keeps its contract as a role that has no rights but those that the package
@@ -138,9 +138,11 @@ func TestLeastRights(t *testing.T) {
 		return s.idempotency.Outbox().Cancel(t.Context(), tx, "b")
 	}))
 	require.Equal(t, []string{"a"}, pendingKeys(t, s.idempotency))
-	for _, refused := range []string{"DELETE FROM lending_idempotency", "DELETE FROM lending_token",
+	for _, refused := range []string{
+		"DELETE FROM lending_idempotency", "DELETE FROM lending_token",
 		"TRUNCATE lending_deduper", "CREATE TABLE t ()", "ALTER TABLE lending_idempotency ADD more int",
-		"UPDATE lending_migration SET version = 1"} {
+		"UPDATE lending_migration SET version = 1",
+	} {
 		_, err := pool.Exec(t.Context(), refused)
 		require.ErrorContains(t, err, "42501", refused)
 	}

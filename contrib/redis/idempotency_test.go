@@ -68,11 +68,13 @@ func listSent(t *testing.T, entries store.Store) (keys []string) {
 func TestIdempotencySavesThoughTheAnswerIsLost(t *testing.T) {
 	server := startRedis(t)
 	var lose atomic.Bool
-	client := redis.NewClient(&redis.Options{Addr: server.address(), MaxRetries: 1, ReadTimeout: 500 * time.Millisecond,
+	client := redis.NewClient(&redis.Options{
+		Addr: server.address(), MaxRetries: 1, ReadTimeout: 500 * time.Millisecond,
 		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
 			connection, err := new(net.Dialer).DialContext(ctx, network, address)
 			return &lossy{connection, &lose}, err
-		}})
+		},
+	})
 	entries := log(t, client)
 	require.NoError(t, entries.Save(t.Context(), sent("a", "lock"))) // the server knows the script now
 	for revision := int64(1); revision < 4; revision++ {

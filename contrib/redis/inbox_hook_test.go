@@ -5,11 +5,11 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/lendingapi/lending-go/webhook"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
-	"github.com/lendingapi/lending-go/webhook"
 )
 
 // panics is a hook of a caller's, which panics a few times.

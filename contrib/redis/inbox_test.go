@@ -15,12 +15,12 @@ import (
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/test/webhooktest"
 	"github.com/lendingapi/lending-go/lendingtest/storetest"
+	"github.com/lendingapi/lending-go/webhook"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
-	"github.com/lendingapi/lending-go/webhook"
 )
 
 func inbox(t *testing.T, client *redis.Client, opts *lendingredis.InboxOptions) *lendingredis.Inbox {
@@ -32,7 +32,8 @@ func inbox(t *testing.T, client *redis.Client, opts *lendingredis.InboxOptions) 
 }
 
 func dedupes(t *testing.T, client redis.UniversalClient, prefix string,
-	opts *webhook.DeduperOptions) *lendingredis.Deduper {
+	opts *webhook.DeduperOptions,
+) *lendingredis.Deduper {
 	t.Helper()
 	deduper, err := lendingredis.NewDeduper(client, prefix, opts)
 	require.NoError(t, err)
@@ -65,11 +66,13 @@ func TestDeduperKeepsItsContract(t *testing.T) {
 func TestDeduperClaimsThoughTheAnswerIsLost(t *testing.T) {
 	server := startRedis(t)
 	var lose atomic.Bool
-	client := redis.NewClient(&redis.Options{Addr: server.address(), MaxRetries: 1, ReadTimeout: 500 * time.Millisecond,
+	client := redis.NewClient(&redis.Options{
+		Addr: server.address(), MaxRetries: 1, ReadTimeout: 500 * time.Millisecond,
 		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
 			connection, err := new(net.Dialer).DialContext(ctx, network, address)
 			return &lossy{connection, &lose}, err
-		}})
+		},
+	})
 	defer client.Close()
 	deduper := dedupes(t, client, "test:", nil)
 	_, err := deduper.Claim(t.Context(), "a") // the server knows the script now
@@ -147,8 +150,10 @@ func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
 	client := startRedis(t).client()
 	inbox := inbox(t, client, nil)
 	require.NoError(t,
-		client.XAdd(t.Context(), &redis.XAddArgs{Stream: "{test}:events",
-			Values: []any{"tries", "0", "body", "{{{"}}).Err())
+		client.XAdd(t.Context(), &redis.XAddArgs{
+			Stream: "{test}:events",
+			Values: []any{"tries", "0", "body", "{{{"},
+		}).Err())
 	require.NoError(t, inbox.Put(t.Context(), event("a")))
 	_, err := inbox.Take(t.Context())
 	require.ErrorContains(t, err, "dead letter")
@@ -373,8 +378,10 @@ func TestInboxAcceptsNothingThatIsRefused(t *testing.T) {
 		"no id left": {
 			func(admin *redis.Client) error {
 				return admin.XAdd(t.Context(),
-					&redis.XAddArgs{Stream: "{test}:events", ID: "18446744073709551615-18446744073709551615",
-						Values: []any{"body", "{}"}}).Err()
+					&redis.XAddArgs{
+						Stream: "{test}:events", ID: "18446744073709551615-18446744073709551615",
+						Values: []any{"body", "{}"},
+					}).Err()
 			},
 			func(admin *redis.Client) error {
 				return errors.Join(admin.Del(t.Context(), "{test}:events").Err(),
@@ -510,7 +517,8 @@ func TestFullRedisIsDrained(t *testing.T) {
 		acted.Add(1)
 		return nil
 	},
-		&webhook.WorkOptions{MaxTries: 2, Backoff: func(int) time.Duration { return 20 * time.Millisecond },
+		&webhook.WorkOptions{
+			MaxTries: 2, Backoff: func(int) time.Duration { return 20 * time.Millisecond },
 			Observe: func(h webhook.Result) {
 				if h.Key == "" {
 					assert.NoError(t, h.Err)
@@ -518,7 +526,8 @@ func TestFullRedisIsDrained(t *testing.T) {
 				if counts, err := started.Counts(t.Context()); err == nil && counts.Waiting+counts.Running == 0 {
 					cancel()
 				}
-			}})
+			},
+		})
 	require.EqualValues(t, events-1, acted.Load())
 	counts, err := started.Counts(t.Context())
 	require.NoError(t, err)

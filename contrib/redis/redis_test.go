@@ -120,6 +120,8 @@ func (s *server) remove() {
 func (s *server) client() *redis.Client { return newRedis(s.address()) }
 
 func newRedis(address string) *redis.Client {
-	return redis.NewClient(&redis.Options{Addr: address, DialTimeout: 500 * time.Millisecond,
-		ReadTimeout: 500 * time.Millisecond, MaxRetries: 1})
+	return redis.NewClient(&redis.Options{
+		Addr: address, DialTimeout: 500 * time.Millisecond,
+		ReadTimeout: 500 * time.Millisecond, MaxRetries: 1,
+	})
 }

@@ -11,12 +11,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/lendingapi/lending-go/webhook"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
-	"github.com/lendingapi/lending-go/webhook"
 )
 
 // TestWhatIsAliveCanBePrinted prints and compares what is alive beside its work. Without a
@@ -24,8 +24,10 @@ import (
 // and map write", which ends the process; and the client of Redis would show its password.
 func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	server := startRedis(t)
-	client := redis.NewClient(&redis.Options{Network: "unix", Addr: server.address(),
-		CredentialsProvider: func() (string, string) { return "", "" }, ClientName: "hush"})
+	client := redis.NewClient(&redis.Options{
+		Network: "unix", Addr: server.address(),
+		CredentialsProvider: func() (string, string) { return "", "" }, ClientName: "hush",
+	})
 	t.Cleanup(func() { _ = client.Close() })
 	inbox, err := lendingredis.NewInbox(t.Context(), client, "shown", nil)
 	require.NoError(t, err)
@@ -50,8 +52,10 @@ func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	}
 	var shown bytes.Buffer
 	for range 20 {
-		for _, v := range []any{inbox, deduper, claim, tokenStore(t, client, "shown"),
-			lendingredis.NewIdempotencyStore(client, "shown")} {
+		for _, v := range []any{
+			inbox, deduper, claim, tokenStore(t, client, "shown"),
+			lendingredis.NewIdempotencyStore(client, "shown"),
+		} {
 			for _, value := range []any{v, []any{v}, struct{ v any }{v}} {
 				for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d"} {
 					fmt.Fprintf(&shown, verb, value)

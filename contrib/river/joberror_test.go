@@ -119,8 +119,10 @@ func TestJobWaitsForAPerson(t *testing.T) {
 		require.Equal(t, river.EventKindJobSnoozed, worked.EventKind)
 		job = worked.Job
 	}
-	require.NoError(t, o.log.Resolve(t.Context(), "order-1", idempotency.Resolution{By: "ada", Why: "she has the link",
-		Verdict: idempotency.Happened(nil)}))
+	require.NoError(t, o.log.Resolve(t.Context(), "order-1", idempotency.Resolution{
+		By: "ada", Why: "she has the link",
+		Verdict: idempotency.Happened(nil),
+	}))
 	assert.Equal(t, river.EventKindJobCompleted, j.work(job).EventKind)
 	assert.Equal(t, 1, o.service.Executed(linkRoute))
 	assert.Equal(t, 1, o.service.Executed(createRoute))

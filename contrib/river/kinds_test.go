@@ -154,7 +154,7 @@ var kinds = map[string]struct {
 	},
 	"time is up": {
 		fails: func(o *office) error {
-			o.service.Fail(createRoute, lendingtest.Fault{Delay: time.Minute})
+			o.service.Fail(createRoute, lendingtest.Fault{DelayBefore: time.Minute})
 			ctx, cancel := context.WithTimeout(o.ctx, time.Second)
 			defer cancel()
 			o.ctx = ctx
@@ -166,7 +166,7 @@ var kinds = map[string]struct {
 		fails: func(o *office) error {
 			ctx, cancel := context.WithCancel(o.ctx)
 			o.ctx = ctx
-			o.service.Fail(createRoute, lendingtest.Fault{Reached: cancel, Delay: time.Minute})
+			o.service.Fail(createRoute, lendingtest.Fault{Reached: cancel, DelayBefore: time.Minute})
 			return o.create("order-1")
 		},
 		is: context.Canceled, event: river.EventKindJobFailed,
@@ -197,7 +197,7 @@ var kinds = map[string]struct {
 	},
 	"in progress": {
 		fails: func(o *office) error {
-			o.service.Fail(createRoute, lendingtest.Fault{Delay: time.Minute})
+			o.service.Fail(createRoute, lendingtest.Fault{DelayBefore: time.Minute})
 			ctx, cancel := context.WithTimeout(o.ctx, 50*time.Second)
 			defer cancel()
 			first := *o
@@ -216,8 +216,10 @@ var kinds = map[string]struct {
 		fails: func(o *office) error {
 			_ = failing(lendingtest.Fault{ResetBefore: true})(o)
 			elapse(3 * time.Minute)
-			return o.log.Resolve(o.ctx, "order-1", idempotency.Resolution{By: "ada", Why: "she asked",
-				Verdict: idempotency.NotHappened()})
+			return o.log.Resolve(o.ctx, "order-1", idempotency.Resolution{
+				By: "ada", Why: "she asked",
+				Verdict: idempotency.NotHappened(),
+			})
 		},
 		is: idempotency.ErrInDoubt, event: river.EventKindJobSnoozed, wait: 2 * time.Minute,
 	},
@@ -319,8 +321,10 @@ var kinds = map[string]struct {
 	},
 	"cancelled by the job": {
 		fails: func(o *office) error {
-			return river.JobCancel(failing(lendingtest.Fault{Status: http.StatusServiceUnavailable,
-				RetryAfter: time.Hour})(o))
+			return river.JobCancel(failing(lendingtest.Fault{
+				Status:     http.StatusServiceUnavailable,
+				RetryAfter: time.Hour,
+			})(o))
 		},
 		is: lending.ErrOutcomeUnknown, event: river.EventKindJobCancelled,
 	},

@@ -46,43 +46,81 @@ func TestTypes(t *testing.T) {
 		bodies []string
 		want   string
 	}{
-		{"money", []string{`{"amount":2500,"advanceRate":0.8}`},
-			"AdvanceRate json.Number `json:\"advanceRate\"` Amount json.Number `json:\"amount\"` // money"},
+		{
+			"money",
+			[]string{`{"amount":2500,"advanceRate":0.8}`},
+			"AdvanceRate json.Number `json:\"advanceRate\"` Amount json.Number `json:\"amount\"` // money",
+		},
 		{"a count", []string{`{"totalCount":3}`}, "TotalCount int64 `json:\"totalCount\"`"},
-		{"a count that is none", []string{`{"totalCount":3}`, `{"totalCount":3.5}`},
-			"TotalCount json.Number `json:\"totalCount\"`"},
+		{
+			"a count that is none",
+			[]string{`{"totalCount":3}`, `{"totalCount":3.5}`},
+			"TotalCount json.Number `json:\"totalCount\"`",
+		},
 		{"a count beyond int64", []string{`{"totalCount":9223372036854775808}`}, "TotalCount json.Number"},
-		{"an account is no count", []string{`{"account":12,"accountBalance":3}`},
-			"Account json.Number `json:\"account\"` AccountBalance json.Number `json:\"accountBalance\"` // money"},
-		{"money in a string", []string{`{"balance":"48210.55"}`},
-			"Balance string `json:\"balance\"` // a decimal string, money"},
-		{"times", []string{`{"at":"2026-11-20T12:00:00Z"}`, `{"at":"2026-11-20T12:00:00.1234567+01:00"}`},
-			"At time.Time `json:\"at\"`"},
-		{"times with a zone and without", []string{`{"at":"2026-11-20T12:00:00Z"}`,
-			`{"at":"2026-11-20T12:00:00.1234567"}`}, "At " + zonelessTime + " `json:\"at\"` // a time without a zone"},
+		{
+			"an account is no count",
+			[]string{`{"account":12,"accountBalance":3}`},
+			"Account json.Number `json:\"account\"` AccountBalance json.Number `json:\"accountBalance\"` // money",
+		},
+		{
+			"money in a string",
+			[]string{`{"balance":"48210.55"}`},
+			"Balance string `json:\"balance\"` // a decimal string, money",
+		},
+		{
+			"times",
+			[]string{`{"at":"2026-11-20T12:00:00Z"}`, `{"at":"2026-11-20T12:00:00.1234567+01:00"}`},
+			"At time.Time `json:\"at\"`",
+		},
+		{"times with a zone and without", []string{
+			`{"at":"2026-11-20T12:00:00Z"}`,
+			`{"at":"2026-11-20T12:00:00.1234567"}`,
+		}, "At " + zonelessTime + " `json:\"at\"` // a time without a zone"},
 		{"the time that is none", []string{`{"at":"0001-01-01T00:00:00"}`}, "At " + zonelessTime},
 		{"a date", []string{`{"born":"1815-12-10"}`}, "Born string `json:\"born\"` // a date"},
-		{"a UUID", []string{`{"customerId":"5F1C7A90-2f7b-4e0a-9b66-7c8d9e0f1a2b"}`},
-			"CustomerID uuid.UUID `json:\"customerId\"`"},
-		{"a UUID or nothing", []string{`{"agentId":"5f1c7a90-2f7b-4e0a-9b66-7c8d9e0f1a2b"}`, `{"agentId":""}`},
-			"AgentID string `json:\"agentId\"` }"},
+		{
+			"a UUID",
+			[]string{`{"customerId":"5F1C7A90-2f7b-4e0a-9b66-7c8d9e0f1a2b"}`},
+			"CustomerID uuid.UUID `json:\"customerId\"`",
+		},
+		{
+			"a UUID or nothing",
+			[]string{`{"agentId":"5f1c7a90-2f7b-4e0a-9b66-7c8d9e0f1a2b"}`, `{"agentId":""}`},
+			"AgentID string `json:\"agentId\"` }",
+		},
 		{"missing", []string{`{"a":1,"b":true}`, `{"b":false}`}, "A *json.Number `json:\"a\"` // in 1 of 2"},
 		{"null", []string{`{"a":null}`, `{"a":"x"}`}, "A *string `json:\"a\"` // null in 1 of 2"},
 		{"always null", []string{`{"a":null}`}, "A json.RawMessage `json:\"a\"` // null in 1 of 1"},
-		{"of two types", []string{`{"a":"x"}`, `{"a":{"b":1}}`},
-			"A json.RawMessage `json:\"a\"` // object in 1, string in 1"},
-		{"a record that is null", []string{`{"a":{"b":"x"}}`, `{"a":null}`},
-			"A *struct { B string `json:\"b\"` } `json:\"a\"` // null in 1 of 2"},
-		{"lists", []string{`{"a":[],"b":["x",null],"c":[[1]],"d":[{"e":true},{}]}`},
+		{
+			"of two types",
+			[]string{`{"a":"x"}`, `{"a":{"b":1}}`},
+			"A json.RawMessage `json:\"a\"` // object in 1, string in 1",
+		},
+		{
+			"a record that is null",
+			[]string{`{"a":{"b":"x"}}`, `{"a":null}`},
+			"A *struct { B string `json:\"b\"` } `json:\"a\"` // null in 1 of 2",
+		},
+		{
+			"lists",
+			[]string{`{"a":[],"b":["x",null],"c":[[1]],"d":[{"e":true},{}]}`},
 			"A []json.RawMessage `json:\"a\"` // always empty B []*string `json:\"b\"` // some null C " +
-				"[][]json.Number `json:\"c\"` D []struct { E *bool `json:\"e\"` // in 1 of 2 } `json:\"d\"`"},
-		{"a list of two types", []string{`{"a":["x",1]}`},
-			"A []json.RawMessage `json:\"a\"` // integer in 1, string in 1"},
+				"[][]json.Number `json:\"c\"` D []struct { E *bool `json:\"e\"` // in 1 of 2 } `json:\"d\"`",
+		},
+		{
+			"a list of two types",
+			[]string{`{"a":["x",1]}`},
+			"A []json.RawMessage `json:\"a\"` // integer in 1, string in 1",
+		},
 		{"the last of two of a name", []string{`{"a":"x","a":true}`}, "A bool `json:\"a\"` }"},
-		{"names", []string{`{"webhookUri":1,"createdUTC":2,"address_line2":3,"type":4,"$id":5,"Id":6,"ID":7}`},
+		{
+			"names",
+			[]string{`{"webhookUri":1,"createdUTC":2,"address_line2":3,"type":4,"$id":5,"Id":6,"ID":7}`},
 			"ID json.Number `json:\"$id\"` ID2 json.Number `json:\"ID\"` ID3 json.Number `json:\"Id\"` AddressLine2 " +
 				"json.Number `json:\"address_line2\"` CreatedUTC json.Number `json:\"createdUTC\"` Type json.Number " +
-				"`json:\"type\"` WebhookURI json.Number `json:\"webhookUri\"`"},
+				"`json:\"type\"` WebhookURI json.Number `json:\"webhookUri\"`",
+		},
 		{"a byte order mark", []string{"\ufeff {\"a\":true}"}, "A bool `json:\"a\"`"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -110,19 +148,28 @@ func TestNamesThatAreData(t *testing.T) {
 		want   string
 	}{
 		{"a UUID", []string{`{"map":{"5f1c7a90-2f7b-4e0a-9b66-7c8d9e0f1a2b":1}}`}, "map[string]json.Number"},
-		{"an e-mail address", []string{`{"map":{"ada@example.com":{"signed":true},"grace":{"signed":null}}}`},
-			"map[string]struct { Signed *bool `json:\"signed\"` // null in 1 of 2 }"},
+		{
+			"an e-mail address",
+			[]string{`{"map":{"ada@example.com":{"signed":true},"grace":{"signed":null}}}`},
+			"map[string]struct { Signed *bool `json:\"signed\"` // null in 1 of 2 }",
+		},
 		{"an account number", []string{`{"map":{"GB29NWBK60161331926819":"x"}}`}, "map[string]string"},
 		{"a date", []string{`{"map":{"2026-11-20":["x"]}}`}, "map[string][]string"},
 		{"a person", []string{`{"map":{"Ada Lovelace":null}}`}, "map[string]json.RawMessage"},
 		{"no name", []string{`{"map":{"":true}}`}, "map[string]bool"},
 		{"a tag", []string{"{\"map\":{\"a`b,\\\"\":true}}"}, "map[string]bool"},
 		{"a long one", []string{`{"map":{"` + strings.Repeat("secret", 20) + `":true}}`}, "map[string]bool"},
-		{"another in each", []string{`{"map":{"ada":1}}`, `{"map":{"grace":2}}`, `{"map":{"joan":3}}`},
-			"map[string]json.Number"},
+		{
+			"another in each",
+			[]string{`{"map":{"ada":1}}`, `{"map":{"grace":2}}`, `{"map":{"joan":3}}`},
+			"map[string]json.Number",
+		},
 		{"very many", []string{many + "}}"}, "map[string]json.RawMessage"},
-		{"of two types", []string{`{"map":{"a@b":1,"c@d":"x"}}`},
-			"map[string]json.RawMessage `json:\"map\"` // integer in 1, string in 1, by names that look like data"},
+		{
+			"of two types",
+			[]string{`{"map":{"a@b":1,"c@d":"x"}}`},
+			"map[string]json.RawMessage `json:\"map\"` // integer in 1, string in 1, by names that look like data",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			state := filepath.Join(t.TempDir(), "state")
@@ -161,10 +208,12 @@ func TestNamesThatTurnOutToBeData(t *testing.T) {
 // What is nested deep is left as it is, and costs little.
 func TestDeepNesting(t *testing.T) {
 	for _, level := range []string{"[]", `{"a":}`} {
-		opening, closing := level[:len(level)-1], level[len(level)-1:]
-		structs, _ := learn(t, captured(t, strings.Repeat(opening, 5000)+"1"+strings.Repeat(closing, 5000)))
-		assert.Contains(t, structs, "json.RawMessage")
-		assert.Less(t, len(structs), 3000)
+		t.Run(level, func(t *testing.T) {
+			opening, closing := level[:len(level)-1], level[len(level)-1:]
+			structs, _ := learn(t, captured(t, strings.Repeat(opening, 5000)+"1"+strings.Repeat(closing, 5000)))
+			assert.Contains(t, structs, "json.RawMessage")
+			assert.Less(t, len(structs), 3000)
+		})
 	}
 }
 

@@ -22,8 +22,10 @@ import (
 // learn runs the program, and returns the structs and what it tells beside.
 func learn(t *testing.T, args ...string) (structs, told string) {
 	t.Helper()
-	environment := map[string]string{"LENDING_USERNAME": lendingtest.AdministratorUsername,
-		"LENDING_PASSWORD": lendingtest.AdministratorPassword}
+	environment := map[string]string{
+		"LENDING_USERNAME": lendingtest.AdministratorUsername,
+		"LENDING_PASSWORD": lendingtest.AdministratorPassword,
+	}
 	var out, beside bytes.Buffer
 	require.NoError(t, run(t.Context(), args, func(name string) string { return environment[name] }, &out, &beside))
 	return out.String(), beside.String()

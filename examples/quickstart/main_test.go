@@ -27,8 +27,10 @@ func TestRealService(t *testing.T) {
 	service := lendingtest.NewServer()
 	defer service.Close()
 	environment := func(name string) string {
-		return map[string]string{"LENDING_USERNAME": lendingtest.Username,
-			"LENDING_PASSWORD": lendingtest.Password}[name]
+		return map[string]string{
+			"LENDING_USERNAME": lendingtest.Username,
+			"LENDING_PASSWORD": lendingtest.Password,
+		}[name]
 	}
 	args := []string{"-base-url", service.URL, "-email", "grace@example.com"}
 
@@ -72,8 +74,10 @@ func TestInterruptedAtThePrompt(t *testing.T) {
 		}
 	})
 	environment := func(name string) string {
-		return map[string]string{"LENDING_USERNAME": lendingtest.Username,
-			"LENDING_PASSWORD": lendingtest.Password}[name]
+		return map[string]string{
+			"LENDING_USERNAME": lendingtest.Username,
+			"LENDING_PASSWORD": lendingtest.Password,
+		}[name]
 	}
 	silence, _ := io.Pipe()
 	err := run(ctx, []string{"-base-url", service.URL, "-email", "grace@example.com"}, environment, silence,
@@ -89,10 +93,18 @@ func TestSettings(t *testing.T) {
 		want    string
 	}{
 		{"no e-mail", []string{"-base-url", "https://example.com"}, nil, "-email is not set"},
-		{"no username", []string{"-base-url", "https://example.com", "-email", "a@example.com"}, nil,
-			"LENDING_USERNAME is not set"},
-		{"no password", []string{"-base-url", "https://example.com", "-email", "a@example.com"},
-			map[string]string{"LENDING_USERNAME": "u"}, "LENDING_PASSWORD is not set"},
+		{
+			"no username",
+			[]string{"-base-url", "https://example.com", "-email", "a@example.com"},
+			nil,
+			"LENDING_USERNAME is not set",
+		},
+		{
+			"no password",
+			[]string{"-base-url", "https://example.com", "-email", "a@example.com"},
+			map[string]string{"LENDING_USERNAME": "u"},
+			"LENDING_PASSWORD is not set",
+		},
 		{
 			"not https",
 			[]string{"-base-url", "http://example.com", "-email", "a@example.com"},

@@ -73,8 +73,10 @@ func TestContainer(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), entry[0], entry[1:]...)
 	cmd.Args = append(cmd.Args, "-control-token", "t0")
 	cmd.Dir, cmd.Env = "/", []string{}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: uint32(user),
-		Gid: uint32(user)}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{
+		Uid: uint32(user),
+		Gid: uint32(user),
+	}}
 	printed := &strings.Builder{}
 	cmd.Stdout, cmd.Stderr = printed, printed
 	require.NoError(t, cmd.Start())

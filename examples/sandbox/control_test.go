@@ -103,8 +103,10 @@ func TestTLS(t *testing.T) {
 	roots := x509.NewCertPool()
 	require.True(t, roots.AppendCertsFromPEM(pem))
 	for _, name := range []string{"", "localhost", "sandbox.test"} {
-		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: name},
-			ForceAttemptHTTP2: true}
+		transport := &http.Transport{
+			TLSClientConfig:   &tls.Config{RootCAs: roots, ServerName: name},
+			ForceAttemptHTTP2: true,
+		}
 		s.client = &http.Client{Transport: transport}
 		s.signIn(device)
 		transport.CloseIdleConnections()
@@ -118,21 +120,26 @@ func TestTLS(t *testing.T) {
 	control.HTTPClient = s.client
 	require.NoError(t, control.Reset(t.Context()))
 
-	for name, command := range map[string][]string{
-		"curl":    {"curl", "-sf", "--cacert", file, s.url + "/"},
-		"python3": {"python3", "-c", "import sys,urllib.request; urllib.request.urlopen(sys.argv[1]+'/')", s.url},
-		"node": {"node", "-e", "require('https').get(process.argv[1]+'/', r => process.exit(r.statusCode == 200 " +
-			"? 0 : 1)).on('error', e => { console.error(e); process.exit(1) })", s.url},
+	for _, test := range []struct {
+		name    string
+		command []string
+	}{
+		{"curl", []string{"curl", "-sf", "--cacert", file, s.url + "/"}},
+		{"python3", []string{"python3", "-c", "import sys,urllib.request; urllib.request.urlopen(sys.argv[1]+'/')", s.url}},
+		{"node", []string{"node", "-e", "require('https').get(process.argv[1]+'/', r => process.exit(r.statusCode == 200 " +
+			"? 0 : 1)).on('error', e => { console.error(e); process.exit(1) })", s.url}},
 	} {
-		path, err := exec.LookPath(command[0])
-		if err != nil {
-			t.Log(name, "was not tried:", err)
-			continue
-		}
-		cmd := exec.CommandContext(t.Context(), path, command[1:]...)
-		cmd.Env = append(os.Environ(), "NODE_EXTRA_CA_CERTS="+file, "SSL_CERT_FILE="+file, "no_proxy=*")
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s: %s", name, out)
+		t.Run(test.name, func(t *testing.T) {
+			path, err := exec.LookPath(test.command[0])
+			if err != nil {
+				t.Log(test.name, "was not tried:", err)
+				return
+			}
+			cmd := exec.CommandContext(t.Context(), path, test.command[1:]...)
+			cmd.Env = append(os.Environ(), "NODE_EXTRA_CA_CERTS="+file, "SSL_CERT_FILE="+file, "no_proxy=*")
+			out, err := cmd.CombinedOutput()
+			require.NoError(t, err, "%s: %s", test.name, out)
+		})
 	}
 	require.NoError(t, s.stop())
 	assert.Contains(t, s.out.String(), "curl -s --cacert "+file+" "+s.url+"/api/Authenication/login")

@@ -272,20 +272,37 @@ func TestOtherOrigins(t *testing.T) {
 		status             int
 		allowed            string
 	}{
-		{"a name of somebody else's for this machine", http.MethodGet, "/", []string{"Host", "evil.example:80"},
-			http.StatusMisdirectedRequest, ""},
-		{"the same for the API", http.MethodGet, "/api/x", []string{"Host", "evil.example"},
-			http.StatusMisdirectedRequest, ""},
+		{
+			"a name of somebody else's for this machine", http.MethodGet, "/",
+			[]string{"Host", "evil.example:80"},
+			http.StatusMisdirectedRequest, "",
+		},
+		{
+			"the same for the API", http.MethodGet, "/api/x",
+			[]string{"Host", "evil.example"},
+			http.StatusMisdirectedRequest, "",
+		},
 		{"localhost", http.MethodGet, "/", []string{"Host", "localhost:1"}, http.StatusOK, ""},
 		{"IPv6", http.MethodGet, "/", []string{"Host", "[::1]"}, http.StatusOK, ""},
 		{"no other page", http.MethodGet, "/page.html", nil, http.StatusNotFound, ""},
 		{"a route that does not exist", http.MethodGet, "/api//x", nil, http.StatusNotFound, ""},
-		{"the question before a request", http.MethodOptions, "/api/Authenication/login",
-			[]string{"Origin", "http://localhost:3000"}, http.StatusNoContent, "http://localhost:3000"},
-		{"the request", http.MethodGet, "/api/x", []string{"Origin", "http://localhost:3000"}, http.StatusNotFound,
-			"http://localhost:3000"},
-		{"another origin", http.MethodOptions, "/api/x", []string{"Origin", "http://evil.example"}, http.StatusNotFound,
-			""},
+		{
+			"the question before a request", http.MethodOptions, "/api/Authenication/login",
+			[]string{"Origin", "http://localhost:3000"},
+			http.StatusNoContent, "http://localhost:3000",
+		},
+		{
+			"the request", http.MethodGet, "/api/x",
+			[]string{"Origin", "http://localhost:3000"},
+			http.StatusNotFound,
+			"http://localhost:3000",
+		},
+		{
+			"another origin", http.MethodOptions, "/api/x",
+			[]string{"Origin", "http://evil.example"},
+			http.StatusNotFound,
+			"",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			status, header, _ := s.do(test.method, test.path, "", test.header...)
@@ -361,8 +378,10 @@ func TestPublicSandboxAndOtherNames(t *testing.T) {
 	}{
 		{"another name", "/", append(basic("page-token"), "Host", "evil.example"), http.StatusMisdirectedRequest},
 		{"another name, the API", "/api/x", []string{"Host", "evil.example"}, http.StatusMisdirectedRequest},
-		{"another name, the control", "/_control/snapshot", []string{"Host", "evil.example", "Authorization",
-			"Bearer page-token"}, http.StatusMisdirectedRequest},
+		{"another name, the control", "/_control/snapshot", []string{
+			"Host", "evil.example", "Authorization",
+			"Bearer page-token",
+		}, http.StatusMisdirectedRequest},
 		{"an address", "/api/x", []string{"Host", "192.0.2.1:8080"}, http.StatusNotFound},
 		{"the name of its certificate", "/api/x", []string{"Host", "sandbox:8080"}, http.StatusNotFound},
 		{"a name that was allowed", "/api/x", []string{"Host", "Lending.Test"}, http.StatusNotFound},
@@ -462,19 +481,24 @@ const newCustomer = `{"firstName":"Ada","lastName":"Lovelace","email":"ada@examp
 
 func TestLine(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	for want, r := range map[string]lendingtest.Request{
-		"12:00:00  200        1.50 ms  ada@example.com      GET /api/Loan/get-loan/{loanId}": {
+	for _, test := range []struct {
+		want string
+		r    lendingtest.Request
+	}{
+		{"12:00:00  200        1.50 ms  ada@example.com      GET /api/Loan/get-loan/{loanId}", lendingtest.Request{
 			Time: at, Status: 200, Duration: 1500 * time.Microsecond, Username: "ada@example.com",
 			Route: "GET /api/Loan/get-loan/{loanId}",
-		},
-		"12:00:00  reset      0.00 ms  -                    GET \"/\\x1b[31m\", which is no route": {
+		}},
+		{"12:00:00  reset      0.00 ms  -                    GET \"/\\x1b[31m\", which is no route", lendingtest.Request{
 			Time: at, Method: http.MethodGet, Path: "/\x1b[31m",
-		},
+		}},
 	} {
-		assert.Equal(t, want, line(r))
+		assert.Equal(t, test.want, line(test.r))
 	}
-	late := lendingtest.Request{Time: at, Username: "ada@example.com", Route: "GET /api/Loan/get-loan/{loanId}",
-		Executed: true}
+	late := lendingtest.Request{
+		Time: at, Username: "ada@example.com", Route: "GET /api/Loan/get-loan/{loanId}",
+		Executed: true,
+	}
 	assert.Equal(t, "12:00:03  late    3000.00 ms  ada@example.com      GET /api/Loan/get-loan/{loanId}, executed "+
 		"after its caller had gone", lateLine(late, at.Add(3*time.Second)))
 	late.Executed = false

@@ -2,6 +2,9 @@ package store_test
 
 import (
 	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,4 +32,24 @@ func TestEncryptedStoreStoreKeepsItsContract(t *testing.T) {
 			return encrypted
 		}
 	})
+}
+
+// Entries that were saved within microseconds are listed in the order of saving: all ages are
+// those of one instant.
+func TestMemoryListsTheOldestFirst(t *testing.T) {
+	memory := store.NewMemory()
+	var want []string
+	for i := range 1000 {
+		key := fmt.Sprintf("%04d", i)
+		require.NoError(t, memory.Save(t.Context(), store.Entry{Key: key, State: store.Done, Data: []byte("{}")}))
+		want = append(want, key)
+	}
+	entries, err := memory.List(t.Context(), store.Filter{States: []store.State{store.Done}, Limit: len(want)})
+	require.NoError(t, err)
+	var got []string
+	for _, entry := range entries {
+		got = append(got, entry.Key)
+	}
+	require.Equal(t, want, got)
+	require.True(t, slices.IsSortedFunc(entries, func(a, b store.Entry) int { return cmp.Compare(b.Age, a.Age) }))
 }

@@ -23,8 +23,10 @@ func TestAheadReadsTheNextPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const whole = 1 << 20
 		source := bytes.NewReader(bytesOf(whole))
-		a := &base64json.Ahead{Reader: &base64json.Reader{Source: source, Min: whole, Max: whole},
-			Done: t.Context().Done()}
+		a := &base64json.Ahead{
+			Reader: &base64json.Reader{Source: source, Min: whole, Max: whole},
+			Done:   t.Context().Done(),
+		}
 		synctest.Wait()
 		require.Equal(t, whole, source.Len(), "nobody has asked")
 		p := make([]byte, 32<<10)
@@ -74,8 +76,10 @@ func TestAheadLeavesABlockedSource(t *testing.T) {
 func TestAheadEndsWithItsReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		done := make(chan struct{})
-		a := &base64json.Ahead{Reader: &base64json.Reader{Source: bytes.NewReader(bytesOf(1 << 20)), Min: 1,
-			Max: 1 << 20}, Done: done}
+		a := &base64json.Ahead{Reader: &base64json.Reader{
+			Source: bytes.NewReader(bytesOf(1 << 20)), Min: 1,
+			Max: 1 << 20,
+		}, Done: done}
 		_, err := a.Read(make([]byte, 100))
 		require.NoError(t, err)
 		close(done)

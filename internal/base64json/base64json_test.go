@@ -58,8 +58,10 @@ func ways(tb testing.TB) map[string]func(r *base64json.Reader) reader {
 	return map[string]func(r *base64json.Reader) reader{
 		"as it comes": func(r *base64json.Reader) reader { return r },
 		"ahead": func(r *base64json.Reader) reader {
-			return &base64json.Ahead{Reader: r,
-				Done: tb.Context().Done()}
+			return &base64json.Ahead{
+				Reader: r,
+				Done:   tb.Context().Done(),
+			}
 		},
 	}
 }
@@ -84,8 +86,10 @@ func TestReaderWritesWhatEncodingJSONWrites(t *testing.T) {
 				for _, size := range sizes {
 					for _, limits := range [][2]int64{{int64(length), int64(length)}, {1, 1 << 20}} {
 						for how, read := range ways(t) {
-							r := read(&base64json.Reader{Source: wrap(bytes.NewReader(source)), Min: limits[0],
-								Max: limits[1]})
+							r := read(&base64json.Reader{
+								Source: wrap(bytes.NewReader(source)), Min: limits[0],
+								Max: limits[1],
+							})
 							got, err := readAll(r, size)
 							require.Equal(t, io.EOF, err)
 							require.True(t, bytes.Equal(want, got), "%s, %s, %d bytes, buffer of %d, limits %v", how,
@@ -132,20 +136,30 @@ func TestReaderNeverClosesTheStringOfABadSource(t *testing.T) {
 		{"more in a first part", func() io.Reader { return short(100) }, 99, 99, base64json.ErrLong},
 		{"over the limit", func() io.Reader { return short(length) }, 1, length - 1, base64json.ErrLong},
 		{"fails at once", func() io.Reader { return iotest.ErrReader(errBroken) }, length, length, errBroken},
-		{"fails in a group", func() io.Reader { return io.MultiReader(short(1000), iotest.ErrReader(errBroken)) },
-			length, length, errBroken},
-		{"fails between groups", func() io.Reader { return io.MultiReader(short(999), iotest.ErrReader(errBroken)) },
-			length, length, errBroken},
-		{"fails at the end", func() io.Reader { return io.MultiReader(short(length), iotest.ErrReader(errBroken)) },
-			length, length, errBroken},
+		{
+			"fails in a group", func() io.Reader { return io.MultiReader(short(1000), iotest.ErrReader(errBroken)) },
+			length, length, errBroken,
+		},
+		{
+			"fails between groups", func() io.Reader { return io.MultiReader(short(999), iotest.ErrReader(errBroken)) },
+			length, length, errBroken,
+		},
+		{
+			"fails at the end", func() io.Reader { return io.MultiReader(short(length), iotest.ErrReader(errBroken)) },
+			length, length, errBroken,
+		},
 		{"fails with an EOF", func() io.Reader {
 			return io.MultiReader(short(1000), iotest.ErrReader(fmt.Errorf("%w: %w", errBroken, io.EOF)))
 		}, 1, length, errBroken},
-		{"fails with the data", func() io.Reader { return iotest.TimeoutReader(short(length)) }, length, length,
-			iotest.ErrTimeout},
+		{
+			"fails with the data", func() io.Reader { return iotest.TimeoutReader(short(length)) }, length, length,
+			iotest.ErrTimeout,
+		},
 		{"never gives anything", func() io.Reader { return forgetful{} }, length, length, io.ErrNoProgress},
-		{"stops giving", func() io.Reader { return io.MultiReader(short(length), forgetful{}) }, length, length,
-			io.ErrNoProgress},
+		{
+			"stops giving", func() io.Reader { return io.MultiReader(short(length), forgetful{}) }, length, length,
+			io.ErrNoProgress,
+		},
 		{"claims too much", func() io.Reader { return boastful{} }, length, length, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {

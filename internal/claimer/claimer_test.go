@@ -48,7 +48,8 @@ func (s *store) put(events ...event) {
 }
 
 func (s *store) Claim(_ context.Context, ask claimer.Ask, give func(claimer.Claim[string])) (seen claimer.Outlook,
-	err error) {
+	err error,
+) {
 	s.mu.Lock()
 	s.asked = append(s.asked, ask)
 	err, empty := s.err, len(s.due) == 0
@@ -192,8 +193,10 @@ func TestAWorkerIsWoken(t *testing.T) {
 		want time.Duration
 	}{
 		{"at once", func(_ *store, c *claimer.Claimer[string]) { c.LookIn(0) }, 0, time.Minute},
-		{"in a while", func(_ *store, c *claimer.Claimer[string]) { c.LookIn(time.Second) }, 0,
-			time.Minute + time.Second},
+		{
+			"in a while", func(_ *store, c *claimer.Claimer[string]) { c.LookIn(time.Second) }, 0,
+			time.Minute + time.Second,
+		},
 		{"when the source has said", func(*store, *claimer.Claimer[string]) {}, 90 * time.Second, 90 * time.Second},
 		{"by a shorter Poll", func(_ *store, c *claimer.Claimer[string]) { c.SetPoll(time.Second) }, 0, time.Minute},
 		{"by Poll", func(*store, *claimer.Claimer[string]) {}, 0, time.Hour},
@@ -257,6 +260,7 @@ func TestAFailureIsThatOfAllWhoWait(t *testing.T) {
 		set(s, &s.panics, true)
 		_, err := c.Take(t.Context(), false)
 		require.ErrorAs(t, err, new(*lending.PanicError))
+		set(s, &s.takes, 0)
 		s.put(events(1)...)
 		require.Equal(t, "0", take(t, c))
 	})

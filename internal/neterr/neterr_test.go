@@ -23,8 +23,10 @@ import (
 
 var (
 	address = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}
-	refused = &net.OpError{Op: "dial", Net: "tcp", Addr: address,
-		Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	refused = &net.OpError{
+		Op: "dial", Net: "tcp", Addr: address,
+		Err: os.NewSyscallError("connect", syscall.ECONNREFUSED),
+	}
 )
 
 // TestDescribe holds the words for each kind of failure, which never quote, and which of
@@ -54,7 +56,8 @@ func TestDescribe(t *testing.T) {
 			"TLS certificate not accepted", true, true,
 		},
 		{
-			"hostname", x509.HostnameError{Certificate: &x509.Certificate{}, Host: "h"},
+			"hostname",
+			x509.HostnameError{Certificate: &x509.Certificate{}, Host: "h"},
 			"TLS certificate not accepted", false, false,
 		},
 		{
@@ -63,10 +66,14 @@ func TestDescribe(t *testing.T) {
 		},
 		{"timeout", &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, "timeout", false, false},
 		{"reset", &net.OpError{Op: "read", Err: syscall.ECONNRESET}, "connection reset", false, false},
-		{"no file", &fs.PathError{Op: "open", Path: "SHHH", Err: fs.ErrNotExist}, "no such file or directory", false,
-			false},
-		{"no permission", &fs.PathError{Op: "open", Path: "SHHH", Err: fs.ErrPermission}, "permission denied", false,
-			false},
+		{
+			"no file", &fs.PathError{Op: "open", Path: "SHHH", Err: fs.ErrNotExist}, "no such file or directory", false,
+			false,
+		},
+		{
+			"no permission", &fs.PathError{Op: "open", Path: "SHHH", Err: fs.ErrPermission}, "permission denied", false,
+			false,
+		},
 		{"stream", errors.New("stream error: stream ID 1; SHHH"), "the HTTP/2 stream was reset", false, false},
 		{"end", fmt.Errorf("SHHH %w", io.EOF), "", false, false},
 		{"GOAWAY", errors.New("GOAWAY SHHH"), "", false, false},

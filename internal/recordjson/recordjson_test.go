@@ -54,15 +54,25 @@ func TestValue(t *testing.T) {
 		want  string
 		err   recordjson.Error
 	}{
-		{"fields, the secret and Extra", order{Name: "é", Pass: secret{"s"}, Extra: map[string]int{"n": 1}},
-			`{"name":"é","pass":"s","n":1}`, recordjson.Error{}},
+		{
+			"fields, the secret and Extra",
+			order{Name: "é", Pass: secret{"s"}, Extra: map[string]int{"n": 1}},
+			`{"name":"é","pass":"s","n":1}`,
+			recordjson.Error{},
+		},
 		{"in lists and maps", []map[string]secret{{"a": {"s"}}}, `[{"a":"s"}]`, recordjson.Error{}},
-		{"a member twice", order{Extra: map[string]int{"NAME": 1}}, "",
-			recordjson.Error{Path: "Extra.name", Kind: recordjson.Conflict, Message: "stands in a field of its own"}},
+		{
+			"a member twice",
+			order{Extra: map[string]int{"NAME": 1}},
+			"",
+			recordjson.Error{Path: "Extra.name", Kind: recordjson.Conflict, Message: "stands in a field of its own"},
+		},
 		{"itself", itself, "", recordjson.Error{Path: "next", Message: "holds itself"}},
 		{"not UTF-8", order{Name: "\xff"}, "", recordjson.Error{Path: "name", Message: "must be valid UTF-8"}},
-		{"too large", strings.Split(strings.Repeat("12345678,", 1<<17), ","), "",
-			recordjson.Error{Message: "is larger than 1 MiB as JSON"}},
+		{
+			"too large", strings.Split(strings.Repeat("12345678,", 1<<17), ","), "",
+			recordjson.Error{Message: "is larger than 1 MiB as JSON"},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := types.Value(tt.value)
@@ -86,10 +96,14 @@ func TestDecode(t *testing.T) {
 		want       *recordjson.Misshape
 	}{
 		{"fits", `{"N":3.0,"at":"2026-03-04T05:06:07","items":[{"n":1},null],"loose":"x"}`, nil},
-		{"a string for a number", `{"items":[{},{"n":"x"}]}`,
-			&recordjson.Misshape{Path: "items.[1].n", Want: "an integer", Got: "a string"}},
-		{"an object for a list", `{"items":{}}`, &recordjson.Misshape{Path: "items", Want: "an array",
-			Got: "an object"}},
+		{
+			"a string for a number", `{"items":[{},{"n":"x"}]}`,
+			&recordjson.Misshape{Path: "items.[1].n", Want: "an integer", Got: "a string"},
+		},
+		{"an object for a list", `{"items":{}}`, &recordjson.Misshape{
+			Path: "items", Want: "an array",
+			Got: "an object",
+		}},
 		{"no time", `{"at":"soon"}`, &recordjson.Misshape{Path: "at", Want: "a time", Got: "a string"}},
 		{"no object", `[]`, &recordjson.Misshape{Want: "an object", Got: "an array"}},
 	} {

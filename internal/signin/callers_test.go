@@ -143,7 +143,7 @@ func TestSignInBesideAToken(t *testing.T) {
 			client := fake.SignIn(t, service, nil)
 			require.NoError(t, client.Session().SignIn(t.Context()))
 			bubble.Elapse(time.Second)
-			service.Fail(fake.RefreshRoute, lendingtest.Fault{Delay: time.Hour})
+			service.Fail(fake.RefreshRoute, lendingtest.Fault{DelayBefore: time.Hour})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			require.ErrorIs(t, client.Session().SignIn(ctx), context.DeadlineExceeded)
@@ -169,7 +169,7 @@ func TestThousandCallersAfterExpiry(t *testing.T) {
 		client := fake.SignIn(t, service, nil)
 		require.NoError(t, read(t.Context(), client))
 		bubble.Elapse(2 * time.Hour)
-		service.Fail(fake.LoginRoute, lendingtest.Fault{Delay: time.Second})
+		service.Fail(fake.LoginRoute, lendingtest.Fault{DelayBefore: time.Second})
 		var all sync.WaitGroup
 		for range 1000 {
 			all.Go(func() { assert.NoError(t, read(t.Context(), client)) })
@@ -200,7 +200,7 @@ func TestFirstCallerLeaves(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		transport := &contexts{RoundTripper: service.Transport()}
 		client := fake.SignIn(t, service, nil, lending.WithHTTPClient(&http.Client{Transport: transport}))
-		service.Fail(fake.LoginRoute, lendingtest.Fault{Delay: time.Second})
+		service.Fail(fake.LoginRoute, lendingtest.Fault{DelayBefore: time.Second})
 		var all sync.WaitGroup
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), contextKey{}, 1), 20*time.Millisecond)
@@ -333,8 +333,10 @@ func TestSessionPrintsNoSecrets(t *testing.T) {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
 			fmt.Fprintf(&log, verb+verb, client.Session(), got)
 		}
-		for _, secret := range []string{lendingtest.Password, got.Value.Reveal(),
-			service.TwoFactorCode(lendingtest.Username)} {
+		for _, secret := range []string{
+			lendingtest.Password, got.Value.Reveal(),
+			service.TwoFactorCode(lendingtest.Username),
+		} {
 			assert.NotContains(t, log.String(), secret)
 		}
 	})

@@ -23,8 +23,10 @@ import (
 
 // A Date that is more than a day off says nothing of the expiry.
 func TestAbsurdDate(t *testing.T) {
-	for _, date := range []string{"Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT",
-		"Fri, 31 Dec 1999 23:59:59 GMT"} {
+	for _, date := range []string{
+		"Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT",
+		"Fri, 31 Dec 1999 23:59:59 GMT",
+	} {
 		t.Run(date, func(t *testing.T) {
 			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 				start := time.Now() // 2000-01-01
@@ -117,18 +119,20 @@ func TestClockWasAhead(t *testing.T) {
 // How long an answer was on its way is no difference of clocks.
 func TestSlowAnswerIsNoSkew(t *testing.T) {
 	for _, skew := range []time.Duration{0, -3 * time.Hour, 3 * time.Hour} {
-		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-			service.Advance(skew)
-			client := fake.SignIn(t, service, nil,
-				lending.WithHTTPClient(&http.Client{Transport: slowAnswers{service.Transport(), 20 * time.Second}}))
-			for range 300 {
-				require.NoError(t, read(t.Context(), client))
-				bubble.Elapse(time.Second)
-			}
-			for _, request := range service.Requests() {
-				assert.NotEqual(t, http.StatusUnauthorized, request.Status)
-			}
-		}, lendingtest.WithTokenLifetime(time.Minute))
+		t.Run(fmt.Sprint(skew), func(t *testing.T) {
+			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+				service.Advance(skew)
+				client := fake.SignIn(t, service, nil,
+					lending.WithHTTPClient(&http.Client{Transport: slowAnswers{service.Transport(), 20 * time.Second}}))
+				for range 300 {
+					require.NoError(t, read(t.Context(), client))
+					bubble.Elapse(time.Second)
+				}
+				for _, request := range service.Requests() {
+					assert.NotEqual(t, http.StatusUnauthorized, request.Status)
+				}
+			}, lendingtest.WithTokenLifetime(time.Minute))
+		})
 	}
 }
 
@@ -139,7 +143,8 @@ func TestTokenThatNearlyEndedOnTheWay(t *testing.T) {
 		delay := 57 * time.Second
 		client := fake.SignIn(t, service, nil,
 			lending.WithHTTPClient(&http.Client{Transport: wire.RoundTripper(func(r *http.Request) (*http.Response,
-				error) {
+				error,
+			) {
 				answered, err := service.Transport().RoundTrip(r)
 				if strings.Contains(r.URL.Path, "two-factor") {
 					bubble.Elapse(delay)
@@ -182,8 +187,10 @@ func TestSlowSignInShortensNoLaterToken(t *testing.T) {
 
 // Two thirds of 150 years are more nanoseconds than an int64 holds, if they are multiplied first.
 func TestTokenThatLivesForCenturies(t *testing.T) {
-	for _, expires := range []string{"2140-01-01T00:00:00", "2160-01-01T00:00:00", "2239-01-01T00:00:00",
-		"9999-12-31T23:59:59"} {
+	for _, expires := range []string{
+		"2140-01-01T00:00:00", "2160-01-01T00:00:00", "2239-01-01T00:00:00",
+		"9999-12-31T23:59:59",
+	} {
 		t.Run(expires[:4], func(t *testing.T) {
 			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 				scripted(service, expires, "second")

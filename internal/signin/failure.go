@@ -93,6 +93,8 @@ func (e *Engine) learn(s *storedToken, fence int64) {
 		return
 	}
 	pause := min(s.Until.Sub(now), s.Pause)
-	*f = failure{cause: e.config.DecodeFailure(s.Failure), count: s.Count, last: now, pause: pause,
-		until: now.Add(pause), learned: s.Until, fence: fence}
+	*f = failure{
+		cause: e.config.DecodeFailure(s.Failure), count: s.Count, last: now, pause: pause,
+		until: now.Add(pause), learned: s.Until, fence: fence,
+	}
 }

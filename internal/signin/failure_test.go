@@ -193,7 +193,7 @@ func TestReplicasShareAFailure(t *testing.T) {
 func TestEndpointDown(t *testing.T) {
 	for name, fault := range map[string]lendingtest.Fault{
 		"refuses": {ResetBefore: true, Times: -1},
-		"hangs":   {Delay: time.Hour, Times: -1},
+		"hangs":   {DelayBefore: time.Hour, Times: -1},
 		"fails":   {Status: http.StatusServiceUnavailable, Times: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -243,8 +243,10 @@ func TestRefusedPasswordIsNotRepeated(t *testing.T) {
 func TestSignInIsRateLimited(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		client := fake.SignIn(t, service, nil)
-		service.Fail(fake.LoginRoute, lendingtest.Fault{Status: http.StatusTooManyRequests,
-			RetryAfter: 90 * time.Second})
+		service.Fail(fake.LoginRoute, lendingtest.Fault{
+			Status:     http.StatusTooManyRequests,
+			RetryAfter: 90 * time.Second,
+		})
 		for range 89 {
 			require.Error(t, read(t.Context(), client))
 			bubble.Elapse(time.Second)

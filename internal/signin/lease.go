@@ -89,7 +89,8 @@ func (e *Engine) inTurn(ctx context.Context, old *liveToken, forced bool, do wor
 // than old by now, of this process or of another, it returns that one. It fails with
 // [ErrLeaseHeld] while another process is at work.
 func (e *Engine) lead(ctx context.Context, ttl time.Duration, old *liveToken, forced bool, do work) (*liveToken,
-	error) {
+	error,
+) {
 	if t, err := e.adoptStored(ctx, old, forced); t != nil || err != nil {
 		return t, err
 	}

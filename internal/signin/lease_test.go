@@ -30,7 +30,7 @@ import (
 func TestWaitingForASignInSparesTheStore(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := newHookedStore()
-		service.Fail(fake.TwoFactorRoute, lendingtest.Fault{Delay: 90 * time.Second})
+		service.Fail(fake.TwoFactorRoute, lendingtest.Fault{DelayBefore: 90 * time.Second})
 		go func() {
 			_, _, _ = takeToken(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store.TokenStore)))
 		}()
@@ -88,7 +88,7 @@ func TestHolderOfTheLease(t *testing.T) {
 		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 			store := newHookedStore()
 			killed := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-			service.Fail(fake.LoginRoute, lendingtest.Fault{Delay: time.Hour})
+			service.Fail(fake.LoginRoute, lendingtest.Fault{DelayBefore: time.Hour})
 			go func() { _, _, _ = takeToken(t.Context(), killed) }()
 			bubble.Elapse(time.Second)
 			store.before(func(context.Context, string) error { return errDown }) // for it
@@ -108,7 +108,7 @@ func TestHolderOfTheLease(t *testing.T) {
 				}
 				return ctx.Err()
 			})
-			service.Fail(fake.TwoFactorRoute, lendingtest.Fault{Delay: 100 * time.Second})
+			service.Fail(fake.TwoFactorRoute, lendingtest.Fault{DelayBefore: 100 * time.Second})
 			holder := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 			go func() { _, _, _ = takeToken(t.Context(), holder) }()
 			bubble.Elapse(3 * time.Second)

@@ -35,8 +35,10 @@ func TestStoreIsAskedLessAndLess(t *testing.T) {
 
 // While the store hangs each session refreshes by itself, however shortly a token lives.
 func TestStoreHangs(t *testing.T) {
-	lives := []time.Duration{20 * time.Second, 10 * time.Minute, 5 * time.Second, time.Minute, 3 * time.Minute,
-		time.Hour}
+	lives := []time.Duration{
+		20 * time.Second, 10 * time.Minute, 5 * time.Second, time.Minute, 3 * time.Minute,
+		time.Hour,
+	}
 	if race.Enabled {
 		lives = lives[:2]
 	}
@@ -45,7 +47,8 @@ func TestStoreHangs(t *testing.T) {
 			for _, from := range []string{"load", "acquire", "release"} {
 				t.Run(fmt.Sprint(life, from, map[bool]string{true: " deaf"}[deaf]), func(t *testing.T) {
 					fake.InBubble(t, func(t *testing.T,
-						service *lendingtest.Service) {
+						service *lendingtest.Service,
+					) {
 						useHangingStore(t, service, life, deaf, from)
 					},
 						lendingtest.WithTokenLifetime(life))
@@ -63,7 +66,7 @@ func useHangingStore(t *testing.T, service *lendingtest.Service, life time.Durat
 	for range 3 {
 		clients = append(clients, fake.SignIn(t, service, nil, lending.WithTokenStore(store)))
 	}
-	service.Fail(fake.RefreshRoute, lendingtest.Fault{Delay: min(life/40, 10*time.Second), Times: -1})
+	service.Fail(fake.RefreshRoute, lendingtest.Fault{DelayBefore: min(life/40, 10*time.Second), Times: -1})
 	use := func(lives int) {
 		for range lives * 60 {
 			for _, client := range clients {
@@ -172,13 +175,16 @@ func TestNobodySignsInWithoutTheStore(t *testing.T) {
 
 func TestStoreErrorsAreTold(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		for cause, text := range map[error]string{
-			&fs.PathError{Op: "open", Path: "hush", Err: fs.ErrNotExist}:   "no such file or directory",
-			&fs.PathError{Op: "open", Path: "hush", Err: fs.ErrPermission}: "permission denied",
+		for _, test := range []struct {
+			cause error
+			text  string
+		}{
+			{&fs.PathError{Op: "open", Path: "hush", Err: fs.ErrNotExist}, "no such file or directory"},
+			{&fs.PathError{Op: "open", Path: "hush", Err: fs.ErrPermission}, "permission denied"},
 		} {
-			store := brokenStore{lending.NewMemoryTokenStore(), cause}
+			store := brokenStore{lending.NewMemoryTokenStore(), test.cause}
 			err := read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store)))
-			require.ErrorContains(t, err, "the token store: "+text)
+			require.ErrorContains(t, err, "the token store: "+test.text)
 			assert.NotContains(t, err.Error(), "hush")
 		}
 	})

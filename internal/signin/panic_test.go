@@ -29,10 +29,13 @@ func (b breaking) Handle(context.Context, slog.Record) error { panic("never seen
 // What breaks in a goroutine of the session's must not end the process.
 func TestFunctionsOfTheCallerBreak(t *testing.T) {
 	broken := new(atomic.Bool)
-	for how, end := range map[string]func(){"panics": func() { panic("hush") }, "exits": runtime.Goexit} {
+	for _, test := range []struct {
+		how string
+		end func()
+	}{{"panics", func() { panic("hush") }}, {"exits", runtime.Goexit}} {
 		strike := func() {
 			if broken.Load() {
-				end()
+				test.end()
 			}
 		}
 		inStep := func(name string) func(*hookedStore) []lending.Option {
@@ -46,40 +49,47 @@ func TestFunctionsOfTheCallerBreak(t *testing.T) {
 				return nil
 			}
 		}
-		for what, set := range map[string]func(*hookedStore) []lending.Option{
-			"loading": inStep("load"), "saving": inStep("save"), "acquiring": inStep("acquire"),
-			"releasing": inStep("release"),
-			"observer": func(*hookedStore) []lending.Option {
+		for _, tt := range []struct {
+			what string
+			set  func(*hookedStore) []lending.Option
+		}{
+			{"loading", inStep("load")},
+			{"saving", inStep("save")},
+			{"acquiring", inStep("acquire")},
+			{"releasing", inStep("release")},
+			{"observer", func(*hookedStore) []lending.Option {
 				return []lending.Option{lending.WithObserver(func(context.Context, lending.Attempt) { strike() })}
-			},
-			"begin": func(*hookedStore) []lending.Option {
+			}},
+			{"begin", func(*hookedStore) []lending.Option {
 				return []lending.Option{lending.WithCallObserver(func(context.Context, lending.Call) (context.Context,
-					func(lending.Call)) {
+					func(lending.Call),
+				) {
 					strike()
 					return nil, nil //nolint:nilnil // both may be nil
 				})}
-			},
-			"end": func(*hookedStore) []lending.Option {
+			}},
+			{"end", func(*hookedStore) []lending.Option {
 				return []lending.Option{lending.WithCallObserver(func(context.Context, lending.Call) (context.Context,
-					func(lending.Call)) {
+					func(lending.Call),
+				) {
 					return nil, func(lending.Call) { strike() } //nolint:nilnil // it may be nil
 				})}
-			},
+			}},
 		} {
-			t.Run(what+" "+how, func(t *testing.T) {
+			t.Run(tt.what+" "+test.how, func(t *testing.T) {
 				fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 					store := newHookedStore()
-					client := fake.SignIn(t, service, nil, append(set(store), lending.WithTokenStore(store))...)
+					client := fake.SignIn(t, service, nil, append(tt.set(store), lending.WithTokenStore(store))...)
 					broken.Store(true)
 					_, _, err := takeToken(t.Context(), client)
-					if what == "saving" || what == "releasing" {
+					if tt.what == "saving" || tt.what == "releasing" {
 						require.NoError(t, err, "there is a token all the same")
 					} else {
 						var panicked *lending.PanicError
-						require.Equal(t, how == "panics", errors.As(err, &panicked))
+						require.Equal(t, test.how == "panics", errors.As(err, &panicked))
 						require.Error(t, err)
 						require.NotContains(t, err.Error(), "hush")
-						if how == "panics" {
+						if test.how == "panics" {
 							require.ErrorContains(t, err, "panic with a string")
 							require.Equal(t, "hush", panicked.Value)
 							require.Contains(t, string(panicked.Stack), "panic_test.go")
@@ -156,7 +166,7 @@ func TestStoreWhoseErrorPanicsWhileALeaseIsProlonged(t *testing.T) {
 			}
 			return nil
 		})
-		service.Fail(fake.LoginRoute, lendingtest.Fault{Delay: 5 * time.Second})
+		service.Fail(fake.LoginRoute, lendingtest.Fault{DelayBefore: 5 * time.Second})
 		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		require.NoError(t, read(t.Context(), client))
 		assert.Greater(t, acquired, 1)

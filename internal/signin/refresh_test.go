@@ -123,7 +123,7 @@ func TestNobodyWaitsForARefresh(t *testing.T) {
 		first, _, err := takeToken(t.Context(), client)
 		require.NoError(t, err)
 		bubble.Elapse(50*time.Minute + time.Second)
-		service.Fail(fake.RefreshRoute, lendingtest.Fault{Delay: 20 * time.Second})
+		service.Fail(fake.RefreshRoute, lendingtest.Fault{DelayBefore: 20 * time.Second})
 		var lost, blocked atomic.Int32
 		var all sync.WaitGroup
 		for range 1000 {
@@ -165,8 +165,10 @@ func TestFailedRefreshIsRateLimited(t *testing.T) {
 func TestRateLimitedRefreshWaits(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		client := fake.SignIn(t, service, nil)
-		service.Fail(fake.RefreshRoute, lendingtest.Fault{Status: http.StatusTooManyRequests,
-			RetryAfter: 9 * time.Minute})
+		service.Fail(fake.RefreshRoute, lendingtest.Fault{
+			Status:     http.StatusTooManyRequests,
+			RetryAfter: 9 * time.Minute,
+		})
 		for range 6 * 58 {
 			require.NoError(t, read(t.Context(), client))
 			bubble.Elapse(10 * time.Second)
@@ -231,7 +233,7 @@ func TestCloseEndsARefresh(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		client := fake.SignIn(t, service, nil)
 		require.NoError(t, read(t.Context(), client))
-		service.Fail(fake.RefreshRoute, lendingtest.Fault{Delay: time.Hour})
+		service.Fail(fake.RefreshRoute, lendingtest.Fault{DelayBefore: time.Hour})
 		bubble.Elapse(51 * time.Minute)
 		require.NoError(t, read(t.Context(), client))
 		synctest.Wait()

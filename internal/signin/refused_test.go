@@ -130,11 +130,14 @@ func TestRefusedTokenIsClearedWhileTheClientCloses(t *testing.T) {
 }
 
 func TestTokenThatEndsBeforeItIsShared(t *testing.T) {
-	for name, end := range map[string]func(*lendingtest.Service){
-		"refused": (*lendingtest.Service).RevokeTokens,
-		"expired": func(*lendingtest.Service) { bubble.Elapse(2 * time.Second) },
+	for _, test := range []struct {
+		name string
+		end  func(*lendingtest.Service)
+	}{
+		{"refused", (*lendingtest.Service).RevokeTokens},
+		{"expired", func(*lendingtest.Service) { bubble.Elapse(2 * time.Second) }},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 				client := fake.SignIn(t, service, nil,
 					lending.WithTokenStore(&lateKeeper{lending.NewMemoryTokenStore(), 4 * time.Second}))
@@ -146,7 +149,7 @@ func TestTokenThatEndsBeforeItIsShared(t *testing.T) {
 					given <- token
 				}()
 				synctest.Wait() // it has a token, which is not kept yet
-				end(service)
+				test.end(service)
 				require.NoError(t, read(t.Context(), client), "not sent again once it was refused")
 				now, _, err := takeToken(t.Context(), client)
 				require.NoError(t, err)
@@ -171,16 +174,19 @@ func TestTokensThatAlwaysEndBeforeTheyAreShared(t *testing.T) {
 
 // Processes that live for one call each must not find the refused token again.
 func TestRefusedTokenLeavesTheStore(t *testing.T) {
-	for name, end := range map[string]func(*lending.Client){
-		"closed": func(c *lending.Client) { _ = c.Close() },
-		"exits":  func(*lending.Client) {},
+	for _, test := range []struct {
+		name string
+		end  func(*lending.Client)
+	}{
+		{"closed", func(c *lending.Client) { _ = c.Close() }},
+		{"exits", func(*lending.Client) {}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 				path := filepath.Join(t.TempDir(), "token")
 				mutate := func() error {
 					client := fake.SignIn(t, service, nil, lending.WithTokenStore(fileStore(t, path)))
-					defer end(client)
+					defer test.end(client)
 					return client.Applications.Cancel(t.Context(), catalog.Application)
 				}
 				require.NotErrorIs(t, mutate(), lending.ErrUnauthorized)

@@ -324,7 +324,8 @@ func (p *process) carry(r *http.Request, token string) (*http.Response, error) {
 
 // exchange brings a request of a sign-in to the service, or does what a fault makes of it.
 func (p *process) exchange(r *http.Request, route, step string, sent time.Time, led bool, fault string,
-	long time.Duration) (resp *http.Response, got *issue, err error) {
+	long time.Duration,
+) (resp *http.Response, got *issue, err error) {
 	ctx := r.Context()
 	body := []byte(nil)
 	if r.Body != nil {
@@ -398,8 +399,10 @@ func (p *process) callNowAndThen(name string, random *rand.Rand) {
 	for p.alive.Err() == nil {
 		p.stand(name)
 		p.turn(name)
-		long := []time.Duration{50 * time.Millisecond, time.Second, 5 * time.Second, 20 * time.Second,
-			30 * time.Second}[random.IntN(5)]
+		long := []time.Duration{
+			50 * time.Millisecond, time.Second, 5 * time.Second, 20 * time.Second,
+			30 * time.Second,
+		}[random.IntN(5)]
 		long += randomly(random, time.Millisecond) // ends with nothing else
 		switch n := random.IntN(100); {
 		case n < 4:

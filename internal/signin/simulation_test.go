@@ -80,9 +80,17 @@ func TestSessionsSimulation(t *testing.T) {
 	}
 	t.Logf("%d simulations from seed %d: %+v", count, first, all)
 	if count >= few && !t.Failed() {
-		for what, n := range map[string]int{"revocations": all.revocations, "closed": all.closed, "pauses": all.pauses,
-			"alone": all.alone, "refusals": all.refusals} {
-			assert.Positive(t, n, "no simulation had %s", what)
+		for _, test := range []struct {
+			what string
+			n    int
+		}{
+			{"revocations", all.revocations},
+			{"closed", all.closed},
+			{"pauses", all.pauses},
+			{"alone", all.alone},
+			{"refusals", all.refusals},
+		} {
+			assert.Positive(t, test.n, "no simulation had %s", test.what)
 		}
 	}
 }
@@ -138,8 +146,10 @@ type fleet struct {
 func newSimulation(seed int) *fleet {
 	random := rand.New(rand.NewPCG(uint64(seed), 0))
 	pick := func(values ...float64) float64 { return values[random.IntN(len(values))] }
-	lives := []time.Duration{5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 3 * time.Minute,
-		10 * time.Minute, time.Hour}
+	lives := []time.Duration{
+		5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 3 * time.Minute,
+		10 * time.Minute, time.Hour,
+	}
 	s := &fleet{
 		seed: seed, profile: []string{"calm", "outage", "patchy", "storm", "storm", "storm"}[seed%6],
 		count: 2 + random.IntN(3), life: lives[random.IntN(len(lives))],
@@ -428,8 +438,10 @@ func (s *fleet) quiet(eighths int) {
 
 // clientOf returns the client of a process.
 func (s *fleet) clientOf(p *process) *lending.Client {
-	credentials := lending.Credentials{Username: lendingtest.Username,
-		Password: lending.NewSecret(lendingtest.Password)}
+	credentials := lending.Credentials{
+		Username: lendingtest.Username,
+		Password: lending.NewSecret(lendingtest.Password),
+	}
 	if s.twoFactor {
 		credentials.TwoFactor = p.typeCode
 	} else {

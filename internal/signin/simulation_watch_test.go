@@ -272,7 +272,8 @@ func (w *watch) signingIn(p *process, route, token string) (leads bool) {
 
 // issue has the service answer a request of a sign-in, and notes the token in it.
 func (w *watch) issue(p *process, route string, sent time.Time, led bool, r *http.Request) (*http.Response, *issue,
-	error) {
+	error,
+) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.steps++

@@ -90,7 +90,8 @@ func storeLimit(ctx context.Context) time.Duration {
 // storeStep makes a step of the store, which may hang, and waits for it no longer than limit.
 // Close waits for a step that goes on after that.
 func storeStep[T any](ctx context.Context, e *Engine, limit time.Duration, do func(context.Context) (T, error)) (T,
-	error) {
+	error,
+) {
 	type result struct {
 		value T
 		err   error

@@ -120,8 +120,10 @@ func TestFileStoreOnDisk(t *testing.T) {
 	require.ErrorIs(t, err, lending.ErrCorruptToken)
 	require.NoError(t, store.Save(t.Context(), stored(2, "over it")))
 	for _, wrong := range []string{"", filepath.Join(path, "below a file"), filepath.Join(path+"s", "in no folder")} {
-		_, err = lending.NewFileTokenStore(wrong)
-		require.ErrorAs(t, err, new(*lending.ArgumentError), "%q", wrong)
+		t.Run(wrong, func(t *testing.T) {
+			_, err = lending.NewFileTokenStore(wrong)
+			require.ErrorAs(t, err, new(*lending.ArgumentError), "%q", wrong)
+		})
 	}
 	below := filepath.Join(t.TempDir(), "folder", "token")
 	require.NoError(t, os.Mkdir(filepath.Dir(below), 0o700))
@@ -188,8 +190,10 @@ func TestStoreIsOfOneAccount(t *testing.T) {
 	service, another, store := lendingtest.NewServer(), lendingtest.NewServer(), lending.NewMemoryTokenStore()
 	defer service.Close()
 	defer another.Close()
-	administrator := lending.Credentials{Username: lendingtest.AdministratorUsername,
-		Password: lending.NewSecret(lendingtest.AdministratorPassword)}
+	administrator := lending.Credentials{
+		Username: lendingtest.AdministratorUsername,
+		Password: lending.NewSecret(lendingtest.AdministratorPassword),
+	}
 	client := wire.NewClient(t, service.URL, lending.WithCredentials(fake.Credentials(service)),
 		lending.WithTokenStore(store))
 	require.NoError(t, client.Session().SignIn(t.Context()))
@@ -197,14 +201,22 @@ func TestStoreIsOfOneAccount(t *testing.T) {
 	require.NoError(t, err)
 	requests := len(service.Requests())
 
-	for url, credentials := range map[string]lending.Credentials{service.URL: administrator,
-		another.URL: fake.Credentials(another)} {
-		stranger := wire.NewClient(t, url, lending.WithCredentials(credentials), lending.WithTokenStore(store))
-		_, err := stranger.Customers.GetByEmail(t.Context(), "ada@example.com")
-		assert.ErrorContains(t, err, "what it holds is of another account or service")
-		assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-		assert.ErrorContains(t, stranger.Session().SignIn(t.Context()),
-			"what it holds is of another account or service")
+	for _, test := range []struct {
+		url         string
+		credentials lending.Credentials
+	}{
+		{service.URL, administrator},
+		{another.URL, fake.Credentials(another)},
+	} {
+		t.Run(test.url, func(t *testing.T) {
+			stranger := wire.NewClient(t, test.url, lending.WithCredentials(test.credentials),
+				lending.WithTokenStore(store))
+			_, err := stranger.Customers.GetByEmail(t.Context(), "ada@example.com")
+			assert.ErrorContains(t, err, "what it holds is of another account or service")
+			assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+			assert.ErrorContains(t, stranger.Session().SignIn(t.Context()),
+				"what it holds is of another account or service")
+		})
 	}
 	assert.Len(t, service.Requests(), requests)
 	assert.Empty(t, another.Requests())
@@ -226,37 +238,55 @@ func TestSameService(t *testing.T) {
 	token := func(url string, store lending.TokenStore) error {
 		client := wire.NewClient(t, url, lending.WithTokenStore(store),
 			lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
-			lending.WithCredentials(lending.Credentials{Username: lendingtest.AdministratorUsername,
-				Password: lending.NewSecret(lendingtest.AdministratorPassword)}))
+			lending.WithCredentials(lending.Credentials{
+				Username: lendingtest.AdministratorUsername,
+				Password: lending.NewSecret(lendingtest.AdministratorPassword),
+			}))
 		_, err := client.Session().Token(t.Context())
 		return err
 	}
-	for url, same := range map[string]bool{
-		"https://LENDING.example/": true, "https://lending.example:443": true,
-		"https://lending.example:8443": false, "https://lending.example/tenant": false, "https://other.example": false,
+	for _, test := range []struct {
+		url  string
+		same bool
+	}{
+		{"https://LENDING.example/", true},
+		{"https://lending.example:443", true},
+		{"https://lending.example:8443", false},
+		{"https://lending.example/tenant", false},
+		{"https://other.example", false},
 	} {
-		store := lending.NewMemoryTokenStore()
-		require.NoError(t, token("https://lending.example", store))
-		assert.Equal(t, same, token(url, store) == nil, url)
+		t.Run(test.url, func(t *testing.T) {
+			store := lending.NewMemoryTokenStore()
+			require.NoError(t, token("https://lending.example", store))
+			assert.Equal(t, test.same, token(test.url, store) == nil, test.url)
+		})
 	}
-	for _, old := range []string{`{"token":"t"}`, `{"account":"other","token":"t","expires":"2020-01-01T00:00:00Z"}`,
-		`{"account":"other","until":"2020-01-01T00:00:00Z"}`} {
-		store := lending.NewMemoryTokenStore()
-		require.NoError(t, store.Save(t.Context(), lending.StoredToken{Data: lending.NewSecret(old)}))
-		assert.NoError(t, token("https://lending.example", store), "of no use to anybody: %s", old)
+	for _, old := range []string{
+		`{"token":"t"}`, `{"account":"other","token":"t","expires":"2020-01-01T00:00:00Z"}`,
+		`{"account":"other","until":"2020-01-01T00:00:00Z"}`,
+	} {
+		t.Run(old, func(t *testing.T) {
+			store := lending.NewMemoryTokenStore()
+			require.NoError(t, store.Save(t.Context(), lending.StoredToken{Data: lending.NewSecret(old)}))
+			assert.NoError(t, token("https://lending.example", store), "of no use to anybody: %s", old)
+		})
 	}
-	for _, held := range []string{`{"account":"other","token":"t"}`,
-		`{"account":"other","until":"2999-01-01T00:00:00Z"}`} {
-		store := lending.NewMemoryTokenStore()
-		require.NoError(t, store.Save(t.Context(), lending.StoredToken{Data: lending.NewSecret(held)}))
-		assert.ErrorContains(t, token("https://lending.example", store), "of another account", held)
+	for _, held := range []string{
+		`{"account":"other","token":"t"}`,
+		`{"account":"other","until":"2999-01-01T00:00:00Z"}`,
+	} {
+		t.Run(held, func(t *testing.T) {
+			store := lending.NewMemoryTokenStore()
+			require.NoError(t, store.Save(t.Context(), lending.StoredToken{Data: lending.NewSecret(held)}))
+			assert.ErrorContains(t, token("https://lending.example", store), "of another account", held)
+		})
 	}
 }
 
 func TestReplicasShareOneToken(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := lending.NewMemoryTokenStore()
-		service.Fail(fake.TwoFactorRoute, lendingtest.Fault{Delay: 40 * time.Second}) // longer than a lease
+		service.Fail(fake.TwoFactorRoute, lendingtest.Fault{DelayBefore: 40 * time.Second}) // longer than a lease
 		var clients []*lending.Client
 		for range 8 {
 			clients = append(clients, fake.SignIn(t, service, nil, lending.WithTokenStore(store)))

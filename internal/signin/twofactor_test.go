@@ -46,20 +46,23 @@ func TestWrongCodesAreAskedAgain(t *testing.T) {
 
 // Once a code was sent, whatever ends the sign-in must not lead to a code a minute.
 func TestCodesInAnHour(t *testing.T) {
-	for name, ask := range map[string]func(context.Context, lending.Challenge) (string, error){
-		"callers leave": func(ctx context.Context, _ lending.Challenge) (string, error) {
+	for _, test := range []struct {
+		name string
+		ask  func(context.Context, lending.Challenge) (string, error)
+	}{
+		{"callers leave", func(ctx context.Context, _ lending.Challenge) (string, error) {
 			<-ctx.Done()
 			return "",
 				ctx.Err()
-		},
-		"fails":        func(context.Context, lending.Challenge) (string, error) { return "", errDown },
-		"panics":       func(context.Context, lending.Challenge) (string, error) { panic("hush") },
-		"returns none": func(context.Context, lending.Challenge) (string, error) { return "", nil },
-		"wrong codes":  func(context.Context, lending.Challenge) (string, error) { return "wrong", nil },
+		}},
+		{"fails", func(context.Context, lending.Challenge) (string, error) { return "", errDown }},
+		{"panics", func(context.Context, lending.Challenge) (string, error) { panic("hush") }},
+		{"returns none", func(context.Context, lending.Challenge) (string, error) { return "", nil }},
+		{"wrong codes", func(context.Context, lending.Challenge) (string, error) { return "wrong", nil }},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-				client := fake.SignIn(t, service, func(c *lending.Credentials) { c.TwoFactor = ask })
+				client := fake.SignIn(t, service, func(c *lending.Credentials) { c.TwoFactor = test.ask })
 				for start := time.Now(); time.Since(start) < time.Hour; bubble.Elapse(time.Second) {
 					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 					require.Error(t, read(ctx, client))
@@ -139,8 +142,10 @@ func TestCodeThatBringsNoToken(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		client := fake.SignIn(t, service, withoutCallback)
 		challenge := challenged(t, client)
-		empty := lendingtest.Fault{Status: http.StatusOK, Body: []byte(`{"requiresTwoFactor":false,"token":""}`),
-			ContentType: "application/json"}
+		empty := lendingtest.Fault{
+			Status: http.StatusOK, Body: []byte(`{"requiresTwoFactor":false,"token":""}`),
+			ContentType: "application/json",
+		}
 		service.Fail(fake.TwoFactorRoute, empty)
 		err := client.Session().CompleteTwoFactor(t.Context(), challenge, "123456")
 		require.ErrorIs(t, err, lending.ErrSignInRequired)
@@ -162,7 +167,7 @@ func TestCompleteTwoFactorAndClose(t *testing.T) {
 		require.ErrorIs(t, client.Session().CompleteTwoFactor(t.Context(), challenge, code), context.DeadlineExceeded)
 		assert.LessOrEqual(t, time.Since(start), 2*time.Minute, "it has a time limit of its own")
 		require.NoError(t, store.Release(t.Context(), "another"))
-		service.Fail(fake.TwoFactorRoute, lendingtest.Fault{Delay: time.Hour, Times: -1})
+		service.Fail(fake.TwoFactorRoute, lendingtest.Fault{DelayBefore: time.Hour, Times: -1})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		require.ErrorIs(t, client.Session().CompleteTwoFactor(ctx, challenge, code), context.DeadlineExceeded)

@@ -121,21 +121,29 @@ func TestDeduperModel(t *testing.T) {
 
 func TestDeduperFindsFlaws(t *testing.T) {
 	eachFlaw(t, deduperRules(), openDedupers, map[string][]string{
-		"claims what is claimed": {"a key is claimed once", "a released key is free",
+		"claims what is claimed": {
+			"a key is claimed once", "a released key is free",
 			"a claim ends by itself", "Release leaves the claim of another", "processes share the keys",
-			"of many at once one claims"},
-		"says that what is claimed is done": {"a key is claimed once", "a released key is free",
+			"of many at once one claims",
+		},
+		"says that what is claimed is done": {
+			"a key is claimed once", "a released key is free",
 			"a claim ends by itself", "Release leaves the claim of another", "processes share the keys",
-			"of many at once one claims"},
+			"of many at once one claims",
+		},
 		"does not release":      {"a released key is free", "processes share the keys"},
 		"releases what is done": {"a done key is a duplicate"},
 		"ends a claim early":    {"a claim ends by itself"},
-		"has claims that do not end": {"a claim ends by itself",
-			"Done counts also when the claim has ended", "Release leaves the claim of another"},
+		"has claims that do not end": {
+			"a claim ends by itself",
+			"Done counts also when the claim has ended", "Release leaves the claim of another",
+		},
 		"remembers what is done as long as a claim": {"what is done outlasts the claim", "what is done is forgotten"},
 		"does not record what is done late":         {"Done counts also when the claim has ended"},
-		"releases the claim of another": {"Done counts also when the claim has ended",
-			"Release leaves the claim of another"},
+		"releases the claim of another": {
+			"Done counts also when the claim has ended",
+			"Release leaves the claim of another",
+		},
 		"forgets nothing":                       {"what is done is forgotten"},
 		"forgets early":                         {"what is done is forgotten"},
 		"does not tell the case of keys":        {"keys differ in every byte"},

@@ -131,8 +131,10 @@ func (m *inboxModel) held(now time.Time) bool {
 func (m *inboxModel) claim(e *eventModel) *webhook.InboxEntry {
 	e.where, e.until = "running", time.Now().Add(m.lease)
 	e.claim++
-	entry := &webhook.InboxEntry{Event: e.event, Tries: e.tries + 1, Crashes: max(0, e.cut-2),
-		Until: e.until.Add(-m.lease / 10)}
+	entry := &webhook.InboxEntry{
+		Event: e.event, Tries: e.tries + 1, Crashes: max(0, e.cut-2),
+		Until: e.until.Add(-m.lease / 10),
+	}
 	entry.ID = fmt.Sprint(e.event.Key(), " ", e.claim)
 	switch m.flaw {
 	case "gives claims without a margin":
@@ -229,8 +231,10 @@ func (h *inboxHandle) DeadLetters(context.Context) (entries []*webhook.InboxEntr
 	defer h.mu.Unlock()
 	for _, e := range h.events {
 		if e.where == "dead" {
-			entries = append(entries, &webhook.InboxEntry{Event: e.event, Tries: e.tries,
-				ID: fmt.Sprint(e.event.Key(), " ", e.claim)})
+			entries = append(entries, &webhook.InboxEntry{
+				Event: e.event, Tries: e.tries,
+				ID: fmt.Sprint(e.event.Key(), " ", e.claim),
+			})
 		}
 	}
 	return entries, nil
@@ -258,39 +262,55 @@ func TestInboxFindsFlaws(t *testing.T) {
 		"forgets in the next process what it has seen": {"what was put survives its process"},
 		"loses with its process what was taken":        {"what was put survives its process"},
 		"looks before it locks, in Put":                {"of many at once each event has one"},
-		"looks before it locks, in Take": {"of many at once each event has one",
-			"Work acts on every event"},
+		"looks before it locks, in Take": {
+			"of many at once each event has one",
+			"Work acts on every event",
+		},
 		"looks again after a while": {"Take waits until an event is due"},
-		"does not wait": {"an event comes out as it went in",
+		"does not wait": {
+			"an event comes out as it went in",
 			"an event that was seen is a duplicate", "Take waits until an event is due",
 			"Take returns when its context has ended", "Retry lets an event wait", "Done removes an event",
 			"DeadLetter sets an event aside", "what was put survives its process", "a claim ends by itself",
 			"Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended",
-			"Work acts on every event", "an event that ends its process is acted on alone"},
+			"Work acts on every event", "an event that ends its process is acted on alone",
+		},
 		"keeps what it took when its context ended": {"a Take that its context ends leaves the event due"},
 		"outlasts its context":                      {"Take returns when its context has ended"},
 		"is blocked by what waits":                  {"Retry lets an event wait"},
-		"has claims that do not end": {"what was put survives its process", "a claim ends by itself",
+		"has claims that do not end": {
+			"what was put survives its process", "a claim ends by itself",
 			"Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended",
-			"an event that ends its process is acted on alone"},
-		"counts a try that was cut short": {"what was put survives its process", "a claim ends by itself",
+			"an event that ends its process is acted on alone",
+		},
+		"counts a try that was cut short": {
+			"what was put survives its process", "a claim ends by itself",
 			"Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended",
-			"an event that ends its process is acted on alone"},
+			"an event that ends its process is acted on alone",
+		},
 		"gives claims that have ended": {"an event comes out as it went in"},
-		"gives a claim early to another": {"a claim ends by itself",
-			"Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended"},
+		"gives a claim early to another": {
+			"a claim ends by itself",
+			"Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended",
+		},
 		"has another name for it": {"an event comes out as it went in"},
-		"has a crash with every try": {"an event comes out as it went in",
+		"has a crash with every try": {
+			"an event comes out as it went in",
 			"an event that was seen is a duplicate", "Take waits until an event is due",
 			"Take returns when its context has ended", "Retry lets an event wait", "DeadLetter sets an event aside",
 			"a claim ends by itself", "Retry and DeadLetter leave the claim of another",
 			"Done removes also when the claim has ended", "a dead letter can be redriven",
-			"an event that ends its process is acted on alone"},
-		"fails when it is told again": {"Done removes an event", "DeadLetter sets an event aside",
+			"an event that ends its process is acted on alone",
+		},
+		"fails when it is told again": {
+			"Done removes an event", "DeadLetter sets an event aside",
 			"Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended",
-			"a dead letter can be redriven"},
-		"forgets what is done": {"an event that was seen is a duplicate",
-			"what was put survives its process"},
+			"a dead letter can be redriven",
+		},
+		"forgets what is done": {
+			"an event that was seen is a duplicate",
+			"what was put survives its process",
+		},
 		"keeps what is done late":                    {"Done removes also when the claim has ended"},
 		"removes what was set aside, by a late Done": {"Retry and DeadLetter leave the claim of another"},
 		"gives claims without a margin": {
@@ -300,15 +320,21 @@ func TestInboxFindsFlaws(t *testing.T) {
 		"acts beside what is alone":  {"an event that ends its process is acted on alone"},
 		"redrives with its crashes":  {"an event that ends its process is acted on alone"},
 		"does not let an event wait": {"Retry lets an event wait"},
-		"does not count tries": {"an event that was seen is a duplicate", "Take waits until an event is due",
-			"Retry lets an event wait", "a dead letter can be redriven", "Work acts on every event"},
+		"does not count tries": {
+			"an event that was seen is a duplicate", "Take waits until an event is due",
+			"Retry lets an event wait", "a dead letter can be redriven", "Work acts on every event",
+		},
 		"retries what was set aside":     {"DeadLetter sets an event aside"},
 		"retries what is another's":      {"Retry and DeadLetter leave the claim of another"},
 		"dead-letters what is another's": {"Retry and DeadLetter leave the claim of another"},
-		"forgets what was set aside": {"an event that was seen is a duplicate",
-			"what was put survives its process"},
+		"forgets what was set aside": {
+			"an event that was seen is a duplicate",
+			"what was put survives its process",
+		},
 		"counts what is due alone": {"Retry lets an event wait"},
-		"redrives as tried": {"a dead letter can be redriven",
-			"an event that ends its process is acted on alone"},
+		"redrives as tried": {
+			"a dead letter can be redriven",
+			"an event that ends its process is acted on alone",
+		},
 	})
 }

@@ -71,8 +71,10 @@ var Calls = map[string]func(context.Context, *lending.Client) (any, error){
 		})
 	},
 	"Applications.UpdateData": func(ctx context.Context, c *lending.Client) (any, error) {
-		return c.Applications.UpdateData(ctx, Application, lending.ApplicationData{Name: "Bäckerei", ZipCode: "94105",
-			StartDate: Start})
+		return c.Applications.UpdateData(ctx, Application, lending.ApplicationData{
+			Name: "Bäckerei", ZipCode: "94105",
+			StartDate: Start,
+		})
 	},
 	"Applications.SubmitBankStatement": func(ctx context.Context, c *lending.Client) (any, error) {
 		return nil, c.Applications.SubmitBankStatement(ctx, Application, File())
@@ -133,8 +135,10 @@ var Calls = map[string]func(context.Context, *lending.Client) (any, error){
 		return c.Bulk.CreateCustomers(ctx, []lending.UserRequest{User(), fake.Ada()})
 	},
 	"Bulk.CreateApplications": func(ctx context.Context, c *lending.Client) (any, error) {
-		return c.Bulk.CreateApplications(ctx, []lending.ApplicationRequest{ApplicationRequest(),
-			{CustomerID: Customer, BusinessName: "Second"}})
+		return c.Bulk.CreateApplications(ctx, []lending.ApplicationRequest{
+			ApplicationRequest(),
+			{CustomerID: Customer, BusinessName: "Second"},
+		})
 	},
 
 	"Auth.Login": func(ctx context.Context, c *lending.Client) (any, error) {

@@ -77,8 +77,10 @@ type CallFailed struct{ Err error }
 
 // Invoice returns a calculation that the embedded service accepts.
 func Invoice() *lending.CalculationRequest {
-	return &lending.CalculationRequest{Amount: "2500.00", PercentOfIncome: "12.5", Terms: 6,
-		FixedRepaymentCalculation: true}
+	return &lending.CalculationRequest{
+		Amount: "2500.00", PercentOfIncome: "12.5", Terms: 6,
+		FixedRepaymentCalculation: true,
+	}
 }
 
 // Ada returns a customer that keeps every rule.
@@ -167,7 +169,8 @@ func InBubble(t *testing.T, test func(t *testing.T, service *lendingtest.Service
 
 // SignIn returns a client of service that signs in with the codes it sends.
 func SignIn(t *testing.T, service *lendingtest.Service, change func(*lending.Credentials),
-	opts ...lending.Option) *lending.Client {
+	opts ...lending.Option,
+) *lending.Client {
 	t.Helper()
 	credentials := Credentials(service)
 	if change != nil {

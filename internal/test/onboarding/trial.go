@@ -148,7 +148,7 @@ func (r *run) plan() {
 				{Reached: shown, Status: http.StatusServiceUnavailable, Executes: true},
 				{Reached: shown, Late: 1 + rand.N(r.Held)},
 			}[rand.N(4)])
-			r.service.Fail(route, lendingtest.Fault{Delay: rand.N(r.Held)})
+			r.service.Fail(route, lendingtest.Fault{DelayBefore: rand.N(r.Held)})
 		}
 	}
 }
