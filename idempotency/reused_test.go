@@ -79,7 +79,7 @@ func TestReusedKeyInFlight(t *testing.T) {
 		o, ctx := newOrder(service), lending.WithIdempotencyKey(t.Context(), "the/key")
 		held, done := make(chan struct{}), make(chan error)
 		service.Fail("POST /api/Application/send-application-link",
-			lendingtest.Fault{Reached: func() { close(held) }, Delay: time.Second})
+			lendingtest.Fault{Reached: func() { close(held) }, DelayBefore: time.Second})
 		client, other := process(), process()
 		go func() { done <- client.Applications.SendLink(ctx, o.application) }()
 		<-held
