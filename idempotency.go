@@ -229,6 +229,21 @@ func (m *MutationCall) NeedsAnswer() bool {
 // CheckWith names the reads that tell whether the mutation happened, as [Error].CheckWith.
 func (m *MutationCall) CheckWith() string { return m.hidden().request.checkWith }
 
+// Account identifies the service and the account of the client, without naming them. Clients
+// with the same base URL and the same username of [WithCredentials] have the same identity,
+// whatever their token is, and so have clients with the same [StaticToken]. Any other
+// [TokenSource] can change its account: the identity is that of the service alone.
+func (m *MutationCall) Account() string {
+	s := m.hidden().client.settings()
+	switch source := s.tokens.(type) {
+	case *Session:
+		return accountOf(&s.base, source.state().credentials.Username)
+	case staticToken:
+		return accountOf(&s.base, "token", source.value.Reveal())
+	}
+	return accountOf(&s.base)
+}
+
 // Fingerprint returns an HMAC of the request with key. Arguments, query and body are part of
 // it, secrets are not: they could be guessed, and a request with another one-time password
 // counts as the same. Of an upload the name, the size, and the content if it can be read
