@@ -341,7 +341,7 @@ func TestUploadsAreToldApart(t *testing.T) {
 			{Name: "a.pdf", Content: strings.NewReader("%PDF-1.8")},
 			{Name: "a.pdf", Content: strings.NewReader("%PDF-1.7 ")},
 		} {
-			require.ErrorAs(t, upload(other), new(*lending.ArgumentError))
+			require.ErrorIs(t, upload(other), idempotency.ErrKeyReused)
 		}
 		assert.Equal(t, 1, service.Executed(submit))
 	})

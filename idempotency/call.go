@@ -161,16 +161,22 @@ func (k *keyedCall) isSame(ctx context.Context) error {
 		k.data.Fingerprint = fingerprint
 	}
 	if k.data.Route != k.route() || !hmac.Equal(fingerprint, k.data.Fingerprint) {
-		return k.argumentError("has been used for another request, which has left")
+		err := k.refuse(Error{kind: ErrKeyReused, Why: fateOf(k.entry.State)})
+		err.CheckWith = k.data.CheckWith
+		return err
 	}
 	return nil
 }
 
-func (k *keyedCall) argumentError(message string) error {
-	return &lending.ArgumentError{
-		Method: k.call.Method(), Route: k.call.Route(),
-		Fields: []lending.FieldError{{Field: "key", Message: message, Code: lending.CodeConflict}},
+// fateOf says what is known of the request that a key belongs to.
+func fateOf(state store.State) string {
+	switch {
+	case state == store.Free:
+		return "the first request did not happen"
+	case isInDoubt(state):
+		return "the first request may have happened"
 	}
+	return "the first request happened"
 }
 
 // prepare writes down that the mutation is sent, when the check before it is done.
@@ -354,7 +360,7 @@ func (k *keyedCall) save(ctx context.Context, state store.State, lock string) er
 }
 
 // refuse returns the error of a mutation that is not sent now.
-func (k *keyedCall) refuse(why Error) error {
+func (k *keyedCall) refuse(why Error) *lending.Error {
 	why.Key = k.key
 	if failed, ok := errors.AsType[*lending.Error](why.cause); ok {
 		why.RetryAfter = max(why.RetryAfter, failed.RetryAfter)
@@ -363,7 +369,7 @@ func (k *keyedCall) refuse(why Error) error {
 	e := k.call.Error(&why)
 	switch {
 	case e.StatusCode != 0: // of this call: it was sent
-	case errors.Is(why.kind, ErrAnswerLost):
+	case errors.Is(why.kind, ErrAnswerLost), k.entry.State == store.Done, k.entry.State == store.Forgotten:
 		e.Outcome = lending.OutcomeDone
 	case k.entry.State == store.Free:
 		e.Outcome = lending.OutcomeNotSent

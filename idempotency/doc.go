@@ -24,7 +24,9 @@
 // Take a key from your business: an order and a step. A key from a clock, a job or a workflow
 // run differs in the next try, and the mutation is sent again. A key belongs to one request:
 // method, parameters and body. Secrets are not compared, so a new one-time password is the same
-// request. A request that contains time.Now() never matches an earlier one.
+// request. A request that contains time.Now() never matches an earlier one. A request that
+// differs from the request that has left under the key is ErrKeyReused. Its outcome says
+// whether the first request happened.
 //
 // Two options say more about the mutation of a key: [SafeToRepeat] if a second execution does
 // no harm, and [WithCheck] if you can tell better than this package whether it happened.
@@ -61,6 +63,7 @@
 //	ErrLocked       wait: Error.Held is the key of a mutation that must end first
 //	ErrNeedsReview  tell a person, who calls Log.Resolve
 //	ErrAnswerLost   it happened; read what you need of its response
+//	ErrKeyReused    call with the first request; the outcome is that of the first request
 //	ErrStore        the store failed; if the outcome is done, the mutation happened
 //
 // If the store fails after the response has come, the log tries for 10 seconds. Then the call

@@ -26,6 +26,10 @@ var (
 	ErrLocked error = redact.Text(prefix + "a mutation that would hide its effect is in doubt")
 	// ErrAnswerLost means that the mutation has happened and that its answer is not kept.
 	ErrAnswerLost error = redact.Text(prefix + "it happened, and its answer is not kept")
+	// ErrKeyReused means that an earlier call has used the key for another request, which may
+	// have left. The outcome is that of the earlier request. Never send the mutation under a
+	// new key unless the outcome is [lending.OutcomeNotSent].
+	ErrKeyReused error = redact.Text(prefix + "it belongs to another request")
 	// ErrStore means that the store of the log failed. If the outcome is
 	// [lending.OutcomeDone], the mutation has happened, and the next call with the key
 	// finds that out.
@@ -40,7 +44,7 @@ var (
 type safe = redact.Safe
 
 // Error says why a mutation with a key was not sent: it wraps one of [ErrInProgress],
-// [ErrInDoubt], [ErrNeedsReview], [ErrLocked], [ErrAnswerLost] and [ErrStore].
+// [ErrInDoubt], [ErrNeedsReview], [ErrLocked], [ErrAnswerLost], [ErrKeyReused] and [ErrStore].
 type Error struct {
 	Key        string        // of the mutation
 	Held       string        // with ErrLocked the key of the other mutation
@@ -71,6 +75,8 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, "; retry after %v", max(e.RetryAfter.Round(time.Second), time.Second))
 	case errors.Is(e.kind, ErrNeedsReview):
 		b.WriteString("; decide it with Log.Resolve")
+	case errors.Is(e.kind, ErrKeyReused):
+		b.WriteString("; call with the first request")
 	}
 	return b.String()
 }

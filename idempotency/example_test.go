@@ -60,13 +60,12 @@ func Example() {
 	ctx, request := context.Background(), ada()
 	ctx = lending.WithIdempotencyKey(ctx, "order-42/create-customer")
 	customer, err := client.Applications.CreateCustomer(ctx, request)
-	fmt.Println(customer == nil, err)
+	fmt.Println(customer == nil, "outcome", lending.OutcomeOf(err))
 	customer, err = client.Applications.CreateCustomer(ctx, request)
 	fmt.Println(customer.ID, err)
 	fmt.Println("customers made:", service.Executed("POST /api/Application/create-customer"))
 	// Output:
-	// true lending: POST /api/Application/create-customer: connection reset: outcome unknown, check with
-	// Customers.GetByEmail
+	// true outcome unknown
 	// 00000001-0001-4000-8000-000000000001 <nil>
 	// customers made: 1
 }

@@ -494,9 +494,10 @@ func TestKeyIsForOneRoute(t *testing.T) {
 		ctx := lending.WithIdempotencyKey(t.Context(), "cancel")
 		require.NoError(t, client.Applications.Cancel(ctx, id))
 		_, err := client.Applications.QuickTest(ctx, id, nil) // which has the same arguments
-		var argument *lending.ArgumentError
-		require.ErrorAs(t, err, &argument)
-		assert.Equal(t, "key", argument.Fields[0].Field)
+		require.ErrorIs(t, err, idempotency.ErrKeyReused)
+		var failed *lending.Error
+		require.ErrorAs(t, err, &failed)
+		assert.Equal(t, "Applications.Status", failed.CheckWith, "of the cancellation")
 	})
 }
 
@@ -520,7 +521,8 @@ func TestRejectedCommandMayBeCorrected(t *testing.T) {
 				user.LastName = "Byron"
 				_, err = client.Applications.CreateCustomer(ctx, user)
 				if before.ResetBefore {
-					require.ErrorAs(t, err, new(*lending.ArgumentError))
+					require.ErrorIs(t, err, idempotency.ErrKeyReused)
+					require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
 					return
 				}
 				require.NoError(t, err)

@@ -205,8 +205,14 @@ func asJSON(v any) string {
 }
 
 func (s *schedule) refused(c *caller, m *simulated, err error) {
-	if argument, ok := errors.AsType[*lending.ArgumentError](err); ok && argument.Fields[0].Field == "key" {
+	if errors.Is(err, idempotency.ErrKeyReused) {
 		s.count("refused other request")
+		switch outcome, executed := lending.OutcomeOf(err), s.executions(m) > 0; {
+		case outcome == lending.OutcomeNotSent && executed:
+			s.violate("not sent and was", c, "%s: %v", m.key, err)
+		case outcome == lending.OutcomeDone && !executed:
+			s.violate("done and has not happened", c, "%s: %v", m.key, err)
+		}
 		return
 	}
 	if err == nil {

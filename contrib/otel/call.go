@@ -119,6 +119,8 @@ func idempotencyKind(err *idempotency.Error) string {
 		return "locked"
 	case errors.Is(err, idempotency.ErrAnswerLost):
 		return "answer_lost"
+	case errors.Is(err, idempotency.ErrKeyReused):
+		return "key_reused"
 	case errors.Is(err, idempotency.ErrStore):
 		return "idempotency_store_failed"
 	}

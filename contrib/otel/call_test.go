@@ -224,7 +224,7 @@ func TestIdempotency(t *testing.T) {
 		{action: "rebuilt", checks: 2},
 		{change: func() { key, user.Email = "order-43/ada", "second@example.com" }, action: "sent", checks: 1},
 		{action: "replayed"},
-		{change: func() { user.LastName = "Byron" }, action: "refused", failure: "argument_invalid"},
+		{change: func() { user.LastName = "Byron" }, action: "refused", failure: "key_reused"},
 		{
 			change: func() { key, user.Email = "order-44/ada", "other@example.com" }, action: "sent",
 			failure: "answer_not_decoded", fault: lendingtest.Fault{
