@@ -171,4 +171,4 @@ func boolParam(name string, value bool) param {
 }
 
 // missing says that the id is missing.
-func (r *UserResponse) missing() *shapeError { return r.missingID("id", r.ID.IsZero()) }
+func (u *UserResponse) missing() *shapeError { return u.missingID("id", u.ID.IsZero()) }

@@ -240,7 +240,7 @@ func outcomes(err error) []Outcome {
 func IsNotFound(err error) bool {
 	found := false
 	for link := range errorsIn(err) {
-		switch link := link.(type) {
+		switch link := link.(type) { //nolint:errorlint // one link at a time
 		case *Error:
 			if link.Effect == Mutation {
 				return false

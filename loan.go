@@ -414,9 +414,9 @@ func (r *request) holds(id uuid.UUID) bool {
 var errNotGUID = hidden("the answer holds no UUID of a withdrawal", nil)
 
 // missing says which of the two ids is missing.
-func (r *LoanResponse) missing() *shapeError {
-	if r.ID.IsZero() {
-		return r.missingID("id", true)
+func (l *LoanResponse) missing() *shapeError {
+	if l.ID.IsZero() {
+		return l.missingID("id", true)
 	}
-	return r.missingID("applicationId", r.ApplicationID.IsZero())
+	return l.missingID("applicationId", l.ApplicationID.IsZero())
 }

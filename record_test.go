@@ -1027,7 +1027,7 @@ func TestDecodeLooksBehindInterfaces(t *testing.T) {
 func TestKeptStringsHoldLittle(t *testing.T) {
 	list := make([]lending.Record, 20_000)
 	for i := range list {
-		list[i] = recordOf(t, fmt.Sprintf(`{"id":"%03d","memo":"%s"}`, i%1000, strings.Repeat("x", 2000)))
+		list[i] = recordOf(t, fmt.Sprintf(`{"id":"%03d","memo":%q}`, i%1000, strings.Repeat("x", 2000)))
 	}
 	type short struct {
 		ID string `json:"id"`

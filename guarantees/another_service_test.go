@@ -162,9 +162,9 @@ func (s *tour) combined() {
 		}
 	}
 	first := fake.Must(
-		//lint:ignore SA1019 the service has it still
+		//nolint:staticcheck // the service has it still
 		s.client.Applications.CreateWithCustomer(s.Context(), lending.ApplicationAndCustomerRequest{Extra: both()},
-			nil)) //nolint:staticcheck // see above
+			nil))
 	second := fake.Must(
 		s.client.Applications.CreateWithCustomerAndApplicant(s.Context(),
 			lending.ApplicationAndCustomerAndApplicantRequest{Extra: both()}, nil))

@@ -484,9 +484,8 @@ func TestNoValueIsShownByAForeignTransport(t *testing.T) {
 				&net.DNSError{Err: said, Name: "lending.example", Server: said, UnwrapErr: &talkative{r}},
 				&net.AddrError{Err: said, Addr: said}, &net.ParseError{Type: said, Text: said},
 				&net.DNSConfigError{Err: &talkative{r}},
-				//lint:ignore SA1019 it quotes
-				net.UnknownNetworkError(said), net.InvalidAddrError(said), &http.ProtocolError{ErrorString: said},
 				//nolint:staticcheck // deprecated, and it quotes
+				net.UnknownNetworkError(said), net.InvalidAddrError(said), &http.ProtocolError{ErrorString: said},
 				&textproto.Error{Code: 1, Msg: said}, textproto.ProtocolError(said), tls.RecordHeaderError{Msg: said},
 				&fs.PathError{Op: "open", Path: said, Err: &talkative{r}}, streamError{Cause: &talkative{r}},
 				fmt.Errorf("%s: %w", said, io.EOF),

@@ -316,7 +316,7 @@ func TestObserversSeeIdempotency(t *testing.T) {
 			attrs := map[string]string{}
 			r.Attrs(func(a slog.Attr) bool { attrs[a.Key] = a.Value.String(); return true })
 			assert.NotContains(t, attrs["error"], "@", "the address of the customer")
-			tell(r.Message, attrs["route"], string(attrs["idempotency"]), r.Level)
+			tell(r.Message, attrs["route"], attrs["idempotency"], r.Level)
 		}))))
 		exchanged := func(route string, log string, outcome lending.Outcome, level slog.Level) []string {
 			return []string{

@@ -183,8 +183,8 @@ func TestStatusSentinels(t *testing.T) {
 				lending.ErrUnauthorized, lending.ErrForbidden, lending.ErrNotFound, lending.ErrTooLarge,
 				lending.ErrRateLimited, lending.ErrOutcomeUnknown, lending.ErrSignInRequired, lending.ErrNoContent,
 			} {
-				assert.Equal(t, other == test.sentinel, errors.Is(err, other), "%d is %v", test.status,
-					other) //nolint:errorlint // the very value
+				want := other == test.sentinel //nolint:errorlint // the very value
+				assert.Equal(t, want, errors.Is(err, other), "%d is %v", test.status, other)
 			}
 		})
 	}

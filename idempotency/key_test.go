@@ -177,7 +177,7 @@ type keyOption = func(context.Context) context.Context
 func withKey(ctx context.Context, key string, opts ...keyOption) context.Context {
 	ctx = lending.WithIdempotencyKey(ctx, key)
 	for _, opt := range opts {
-		ctx = opt(ctx)
+		ctx = opt(ctx) //nolint:fatcontext // a few options
 	}
 	return ctx
 }

@@ -353,7 +353,7 @@ func answer(r *http.Request, status int, retryAfter time.Duration) *http.Respons
 		w.Header().Set("Retry-After", fmt.Sprint(1+int(retryAfter.Seconds())))
 	}
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, `{"title":"no"}`)
+	_, _ = w.WriteString(`{"title":"no"}`)
 	resp := w.Result()
 	resp.Request = r
 	return resp

@@ -177,7 +177,7 @@ func (s *schedule) returned(c *caller, m *simulated, body, id string, err error)
 	if m.returned.IsZero() {
 		m.returned = time.Now()
 	}
-	s.counted[string(c.action)]++
+	s.counted[c.action]++
 	if want := idIn(truth); id != "" && id != want {
 		s.violated("another answer", c, "%s: %s, and it is %s", m.key, id, want)
 	}

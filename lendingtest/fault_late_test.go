@@ -190,7 +190,7 @@ func TestFaultLateIsBounded(t *testing.T) {
 		}
 		refused := r.get(path)
 		assert.Equal(t, http.StatusServiceUnavailable, refused.status)
-		assert.Contains(t, string(refused.body), "TooManyLate")
+		assert.Contains(t, refused.body, "TooManyLate")
 		require.NoError(t, s.Wait(t.Context()))
 		assert.Equal(t, 1000, s.Executed(route))
 		assert.Equal(t, http.StatusGatewayTimeout, r.get(path).status, "there is room again")

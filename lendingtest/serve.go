@@ -16,6 +16,8 @@ const hostLimit = 30_000_000
 
 // serveRoute takes one request through the stages of the service: arrival,
 // fault, replacement, host, sign-in, handler.
+//
+//nolint:funlen // one paragraph for each stage
 func (s *Service) serveRoute(rt *route, w http.ResponseWriter, r *http.Request) {
 	if r.Method != rt.method() { // ServeMux offers HEAD to GET routes, and some of those change state
 		s.serveNotFound(w, r)

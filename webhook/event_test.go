@@ -188,7 +188,7 @@ func TestEventSurvivesStorage(t *testing.T) {
 	event := parsed(t, delivery.Body)
 	text, err := json.Marshal(event)
 	require.NoError(t, err)
-	require.Equal(t, delivery.Body, string(text))
+	require.JSONEq(t, delivery.Body, string(text))
 	var read webhook.Event
 	require.NoError(t, json.Unmarshal(text, &read))
 	require.Equal(t, event.Name, read.Name)

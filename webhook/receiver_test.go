@@ -396,7 +396,7 @@ func TestReceiverReportsFailures(t *testing.T) {
 			url, observed := receiveAt(t, signedWithTest, tt.handle, opts)
 			require.Equal(t, tt.status, deliver(t, url, delivery.Body, delivery.Signature))
 			err := (<-observed).Err
-			if tt.want != panicked {
+			if !errors.Is(tt.want, panicked) {
 				require.ErrorIs(t, err, tt.want)
 				return
 			}

@@ -153,7 +153,10 @@ func (w *worker) record(ctx context.Context, entry *InboxEntry, end func(context
 		if !time.Now().Before(until) {
 			if !ends {
 				w.group.Go(func() {
-					for !w.recorded(ctx, end) && backoff.Sleep(ctx, w.Timeout) == nil {
+					for !w.recorded(ctx, end) {
+						if backoff.Sleep(ctx, w.Timeout) != nil {
+							return
+						}
 					}
 				})
 			}

@@ -303,7 +303,7 @@ func TestAloneAfterClaimsThatEnd(t *testing.T) {
 // Many workers act on events of which some must be alone, for random times, on a slow source.
 func TestAloneAmongMany(t *testing.T) {
 	for seed := range uint64(200) {
-		random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // of a test
+		random := rand.New(rand.NewPCG(seed, 0))
 		s := &store{takes: time.Duration(random.IntN(3)) * time.Millisecond}
 		const all = 60
 		for i := range all {

@@ -61,6 +61,7 @@ type decoder struct {
 	err     error           // of that method
 }
 
+//nolint:funlen // one case for each kind
 func (d *decoder) value(i int, p *Plan, v reflect.Value) (end int, ok bool) {
 	c := d.data[i]
 	if c == 'n' && p.kind > itself {
@@ -255,5 +256,5 @@ func (p *Plan) sizeHint() int {
 // remember keeps how much the strings of a value took, and forgets longer ones by and by.
 func (p *Plan) remember(used int) {
 	size := int(p.size.Load())
-	p.size.Store(int32(min(chunk, max(used, size-size/8, 1)))) //nolint:gosec // a chunk at most
+	p.size.Store(int32(min(chunk, max(used, size-size/8, 1))))
 }

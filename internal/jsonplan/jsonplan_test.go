@@ -46,23 +46,23 @@ type (
 		Inner    struct{ K, S string } `json:"inner"`
 		Next     *plain                `json:"next"`
 		Skipped  string                `json:"-"`
-		unseen   string
-		Any      any             `json:"any"`
-		Map      map[string]line `json:"map"`
-		Array    [2]int          `json:"array"`
-		Bytes    []byte          `json:"bytes"`
-		Raw      json.RawMessage `json:"raw"`
-		When     time.Time       `json:"when"`
-		UUID     uuid.UUID       `json:"uuid"`
-		Address  *netip.Addr     `json:"address"`
-		Big      *big.Int        `json:"big"`
-		Seen     seen            `json:"seen"`
-		Texts    texts           `json:"texts"`
-		Read     read            `json:"read"`
-		Label    label           `json:"label"`
-		Labels   []label         `json:"labels"`
-		SeenAll  []*seen         `json:"seenAll"`
-		Chan     chan int        `json:"chan"`
+		unseen   string                //nolint:unused // reflect sees it
+		Any      any                   `json:"any"`
+		Map      map[string]line       `json:"map"`
+		Array    [2]int                `json:"array"`
+		Bytes    []byte                `json:"bytes"`
+		Raw      json.RawMessage       `json:"raw"`
+		When     time.Time             `json:"when"`
+		UUID     uuid.UUID             `json:"uuid"`
+		Address  *netip.Addr           `json:"address"`
+		Big      *big.Int              `json:"big"`
+		Seen     seen                  `json:"seen"`
+		Texts    texts                 `json:"texts"`
+		Read     read                  `json:"read"`
+		Label    label                 `json:"label"`
+		Labels   []label               `json:"labels"`
+		SeenAll  []*seen               `json:"seenAll"`
+		Chan     chan int              `json:"chan"`
 	}
 	base     struct{ Promoted int }
 	embedded struct {

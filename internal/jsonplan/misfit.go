@@ -221,7 +221,7 @@ func (f *finder) entry(key string, value int, t reflect.Type) (end int, ok bool)
 		f.suspect()
 	case keyType.Kind() == reflect.String && !decodesItself(keyType):
 	default:
-		quoted, _ := json.Marshal(key)
+		quoted, _ := json.Marshal(key) //nolint:errchkjson // a string
 		entry := append(append([]byte("{"), quoted...), ":null}"...)
 		if !f.fits(entry, reflect.MapOf(keyType, reflect.TypeFor[any]())) {
 			f.steps = append(f.steps, step{name: "*"})
@@ -241,7 +241,7 @@ func (f *finder) field(name string, value int, t reflect.Type) (end int, ok bool
 		return f.in(name, value, field)
 	}
 	end = jsonsplit.End(f.data, value)
-	member, _ := json.Marshal(name)
+	member, _ := json.Marshal(name) //nolint:errchkjson // a string
 	member = append(append(append(append([]byte("{"), member...), ':'), f.data[value:end]...), '}')
 	if !f.fits(member, t) {
 		f.steps = append(f.steps, step{name: name})

@@ -96,8 +96,8 @@ func (r *Records) swallowerIn(v reflect.Value, seen map[uintptr]bool) reflect.Ty
 			}
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			if bad := r.swallowerIn(v.Field(i), seen); bad != nil {
+		for _, field := range v.Fields() {
+			if bad := r.swallowerIn(field, seen); bad != nil {
 				return bad
 			}
 		}

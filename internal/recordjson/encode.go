@@ -32,6 +32,7 @@ const (
 	Conflict             // stands in two places
 )
 
+// Error names the path to the value.
 func (e *Error) Error() string { return e.Path + ": " + e.Message }
 
 // Value returns v as the service reads it. Records and secrets are found in maps and slices

@@ -20,7 +20,7 @@ func (Text) safe() {}
 // textOf returns the outermost text in the tree of err that may be shown, without the prefix
 // of its package.
 func textOf(err error) (text string, ok bool) {
-	if _, safe := err.(interface{ safe() }); safe { //nolint:errorlint // what it wraps comes after
+	if _, safe := err.(interface{ safe() }); safe {
 		return withoutPrefix(err.Error()), true
 	}
 	switch wrapper := err.(type) { //nolint:errorlint // as above

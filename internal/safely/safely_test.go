@@ -35,7 +35,7 @@ func TestCall(t *testing.T) {
 		f    func() error
 	}{
 		{"panic", func() error { panic("no") }},
-		{"panic with nil", func() error { panic(nil) }}, //nolint:govet // on purpose
+		{"panic with nil", func() error { panic(nil) }},
 		{"an error whose methods panic", func() error { return (*nilError)(nil) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

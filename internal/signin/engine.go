@@ -35,7 +35,10 @@ type Config struct {
 
 // Tuner is a store that changes the configuration, for tests that need the same run twice.
 // Code outside this module cannot implement it.
-type Tuner interface{ Tune(config *Config) }
+type Tuner interface {
+	// Tune changes the configuration.
+	Tune(config *Config)
+}
 
 // Issue is a token that the service has given.
 type Issue struct {
@@ -59,7 +62,10 @@ type PausedError struct {
 	Until time.Time
 }
 
-func (*PausedError) Error() string   { return "not tried again yet" }
+// Error says that there was no attempt.
+func (*PausedError) Error() string { return "not tried again yet" }
+
+// Unwrap returns the Cause.
 func (e *PausedError) Unwrap() error { return e.Cause }
 
 // Engine is one process's part in keeping the token.
@@ -162,7 +168,7 @@ func (e *Engine) confirm(ctx context.Context, t *liveToken) error {
 }
 
 // valueless ends with a context and hides what its caller keeps in it.
-type valueless struct{ context.Context }
+type valueless struct{ context.Context } //nolint:containedctx // it is a context
 
 func (valueless) Value(any) any { return nil }
 

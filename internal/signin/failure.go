@@ -29,7 +29,10 @@ const (
 
 const freeFailures = 3 // mild ones in a row after which the next sign-in may follow at once
 
+// Error returns the text of Err.
 func (f *Failure) Error() string { return f.Err.Error() }
+
+// Unwrap returns Err.
 func (f *Failure) Unwrap() error { return f.Err }
 
 // pause returns the pause after so many failures in a row.
@@ -48,6 +51,7 @@ func (f *Failure) pause(count int) time.Duration {
 		first, most = 5*time.Minute, time.Hour
 	case StoreOutage:
 		most = 5 * time.Second
+	case Outage:
 	}
 	return max(backoff.Doubled(count, first, most), f.RetryAfter)
 }

@@ -10,9 +10,13 @@ import (
 // Store keeps the token of one account for many processes, and gives out the lease under
 // which one of them works: lending.TokenStore has the contract.
 type Store interface {
+	// Load returns the token of the last Save.
 	Load(ctx context.Context) (Stored, error)
+	// Save keeps a token, unless one with a higher fence is kept.
 	Save(ctx context.Context, stored Stored) error
+	// Acquire gives the lease to owner, or prolongs it.
 	Acquire(ctx context.Context, owner string, ttl time.Duration) (fence int64, err error)
+	// Release ends the lease of owner.
 	Release(ctx context.Context, owner string) error
 }
 
@@ -33,7 +37,10 @@ var (
 // StoreError is a failure of the store.
 type StoreError struct{ Cause error }
 
-func (*StoreError) Error() string   { return "the token store failed" }
+// Error does not quote the Cause.
+func (*StoreError) Error() string { return "the token store failed" }
+
+// Unwrap returns the Cause.
 func (e *StoreError) Unwrap() error { return e.Cause }
 
 func isStoreError(err error) bool {

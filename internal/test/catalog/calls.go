@@ -10,9 +10,9 @@ import (
 // Calls has one call of each method of each service, with every argument that it takes.
 var Calls = map[string]func(context.Context, *lending.Client) (any, error){
 	"Applications.CreateWithCustomer": func(ctx context.Context, c *lending.Client) (any, error) {
-		//lint:ignore SA1019 the service has it still
+		//nolint:staticcheck // the service has it still
 		return c.Applications.CreateWithCustomer(ctx, lending.ApplicationAndCustomerRequest{Extra: Unpublished{"a": 1}},
-			&lending.CreateOptions{SendLink: true}) //nolint:staticcheck // see above
+			&lending.CreateOptions{SendLink: true})
 	},
 	"Applications.SendLink": func(ctx context.Context, c *lending.Client) (any, error) {
 		return nil, c.Applications.SendLink(ctx, Application)

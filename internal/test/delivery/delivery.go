@@ -10,11 +10,15 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
+// A delivery of the service.
 const (
-	Secret  = "whs_0123456789abcdef0123456789abcdef"
+	// Secret is that of the subscription.
+	Secret = "whs_0123456789abcdef0123456789abcdef"
+	// EventID is the id in Body.
 	EventID = "3fa85f64-5717-4562-b3fc-2c963f66afa6"
 	// Data is the data in Body.
 	Data = `{"applicationId":"11111111-2222-3333-4444-555555555555","extraInformation":{"years":"7"}}`
+	// Body is the whole event.
 	Body = `{"id":"` + EventID + `","webhookEvent":"WB_Application_Created","data":` + Data +
 		`,"creationTimeUtc":"2024-01-02T03:04:05.1234567Z"}`
 	// Signature is that of Body under Secret, made by openssl.

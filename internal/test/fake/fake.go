@@ -123,11 +123,12 @@ func Credentials(service interface{ TwoFactorCode(string) string }) lending.Cred
 	}
 }
 
-// The banking data of an application, under the embedded service's names.
 type (
+	// BankData is the banking data of an application, under the embedded service's names.
 	BankData struct {
 		Accounts []BankAccount `json:"accounts"`
 	}
+	// BankAccount is an account in it.
 	BankAccount struct {
 		AccountName   string            `json:"accountName"`
 		AccountNumber string            `json:"accountNumber"`
@@ -136,6 +137,7 @@ type (
 		Balance       string            `json:"balance"`
 		Transactions  []BankTransaction `json:"transactions"`
 	}
+	// BankTransaction is a transaction of an account.
 	BankTransaction struct {
 		Date        string `json:"date"`
 		Description string `json:"description"`
