@@ -344,9 +344,11 @@ func decodeFailure(text []byte) error {
 	return failed
 }
 
-// accountOf tells the accounts of services apart, without naming them.
-func accountOf(base *url.URL, username string) string {
+// accountOf tells the accounts of services apart, without naming them. owner is what is known
+// of the account.
+func accountOf(base *url.URL, owner ...string) string {
 	port := cmp.Or(base.Port(), map[string]string{"https": "443", "http": "80"}[base.Scheme])
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{base.Scheme, strings.ToLower(base.Hostname()), port, base.Path, username}))
+	parts := append([]string{base.Scheme, strings.ToLower(base.Hostname()), port, base.Path}, owner...)
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", parts))
 	return hex.EncodeToString(sum[:])
 }

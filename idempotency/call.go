@@ -148,10 +148,14 @@ func (k *keyedCall) turn(ctx context.Context) (*lending.Response, error) {
 	return k.endDoubt(ctx, idle)
 }
 
-// isSame refuses the request if one that differs from it has left under its key.
+// isSame refuses the request if one that differs from it, or one to another service or
+// account, has left under its key.
 func (k *keyedCall) isSame(ctx context.Context) error {
 	if !k.data.Left { // there is none, or it may be corrected
-		k.data = entryData{Route: k.route(), CheckWith: k.call.CheckWith(), Salt: rand.Text()}
+		k.data = entryData{Route: k.route(), CheckWith: k.call.CheckWith(), Account: k.call.Account(), Salt: rand.Text()}
+	}
+	if k.data.Account != k.call.Account() {
+		return k.refuse(Error{kind: ErrOtherAccount})
 	}
 	fingerprint, err := k.call.Fingerprint(ctx, []byte(k.data.Salt))
 	if err != nil {
@@ -369,6 +373,8 @@ func (k *keyedCall) refuse(why Error) *lending.Error {
 	e := k.call.Error(&why)
 	switch {
 	case e.StatusCode != 0: // of this call: it was sent
+	case errors.Is(why.kind, ErrOtherAccount) && k.entry.State != store.Free:
+		e.Outcome = lending.OutcomeUnknown // the other service can be this one, at another address
 	case errors.Is(why.kind, ErrAnswerLost), k.entry.State == store.Done, k.entry.State == store.Forgotten:
 		e.Outcome = lending.OutcomeDone
 	case k.entry.State == store.Free:

@@ -28,6 +28,11 @@
 // differs from the request that has left under the key is ErrKeyReused. Its outcome says
 // whether the first request happened.
 //
+// A key also belongs to one service and one account: the base URL and the username of the client.
+// Another client gets ErrOtherAccount, never the recorded response. Of a [lending.TokenSource] of
+// your own only the base URL is known. A [lending.StaticToken] is an account of its own: use a
+// TokenSource of your own if the token changes while orders are open.
+//
 // Two options say more about the mutation of a key: [SafeToRepeat] if a second execution does
 // no harm, and [WithCheck] if you can tell better than this package whether it happened.
 //
@@ -64,6 +69,7 @@
 //	ErrNeedsReview  tell a person, who calls Log.Resolve
 //	ErrAnswerLost   it happened; read what you need of its response
 //	ErrKeyReused    call with the first request; the outcome is that of the first request
+//	ErrOtherAccount use a log with another Options.Namespace for each service and account
 //	ErrStore        the store failed; if the outcome is done, the mutation happened
 //
 // If the store fails after the response has come, the log tries for 10 seconds. Then the call

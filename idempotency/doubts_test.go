@@ -346,9 +346,11 @@ func TestAnEntryOfTheFirstVersion(t *testing.T) {
 		mac := hmac.New(sha256.New, []byte("SALT"))
 		mac.Write([]byte(`{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com",` +
 			`"password":"[redacted]","mobileNumber":"4155550100"}`))
-		kept := fmt.Sprintf(`{"route":"POST /api/Application/create-customer","fingerprint":%q,"salt":"SALT",`+
-			`"left":true,"status":200,"media":"application/json","answer":%q}`,
-			base64.StdEncoding.EncodeToString(mac.Sum(nil)),
+		username := fake.Credentials(&lendingtest.Server{Service: service}).Username
+		account := sha256.Sum256([]byte(`["https" "lending.example" "443" "" "` + username + `"]`))
+		kept := fmt.Sprintf(`{"route":"POST /api/Application/create-customer","account":"%x","fingerprint":%q,`+
+			`"salt":"SALT","left":true,"status":200,"media":"application/json","answer":%q}`,
+			account, base64.StdEncoding.EncodeToString(mac.Sum(nil)),
 			base64.StdEncoding.EncodeToString([]byte(`{"id":"00000001-0001-4000-8000-000000000009"}`)))
 		require.NoError(t, entries.Save(t.Context(), store.Entry{
 			Key: ":the/key", State: store.Done,

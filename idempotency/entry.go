@@ -11,6 +11,7 @@ import (
 type entryData struct {
 	Route       string `json:"route"`
 	CheckWith   string `json:"checkWith,omitempty"`
+	Account     string `json:"account"`     // of the service, as [lending.MutationCall.Account]
 	Fingerprint []byte `json:"fingerprint"` // of the request
 	Salt        string `json:"salt"`        // of the fingerprint
 	Left        bool   `json:"left"`        // the request may have left: it cannot be changed any more

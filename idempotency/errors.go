@@ -30,6 +30,10 @@ var (
 	// have left. The outcome is that of the earlier request. Never send the mutation under a
 	// new key unless the outcome is [lending.OutcomeNotSent].
 	ErrKeyReused error = redact.Text(prefix + "it belongs to another request")
+	// ErrOtherAccount means that an earlier call has used the key with another service, for
+	// example a sandbox, or with another account. The log neither sends the mutation nor
+	// returns the recorded answer. Give each service and account its own [Options.Namespace].
+	ErrOtherAccount error = redact.Text(prefix + "it belongs to another service or account")
 	// ErrStore means that the store of the log failed. If the outcome is
 	// [lending.OutcomeDone], the mutation has happened, and the next call with the key
 	// finds that out.
@@ -44,7 +48,8 @@ var (
 type safe = redact.Safe
 
 // Error says why a mutation with a key was not sent: it wraps one of [ErrInProgress],
-// [ErrInDoubt], [ErrNeedsReview], [ErrLocked], [ErrAnswerLost], [ErrKeyReused] and [ErrStore].
+// [ErrInDoubt], [ErrNeedsReview], [ErrLocked], [ErrAnswerLost], [ErrKeyReused],
+// [ErrOtherAccount] and [ErrStore].
 type Error struct {
 	Key        string        // of the mutation
 	Held       string        // with ErrLocked the key of the other mutation
@@ -77,6 +82,8 @@ func (e *Error) Error() string {
 		b.WriteString("; decide it with Log.Resolve")
 	case errors.Is(e.kind, ErrKeyReused):
 		b.WriteString("; call with the first request")
+	case errors.Is(e.kind, ErrOtherAccount):
+		b.WriteString("; give each service and account a namespace of its own")
 	}
 	return b.String()
 }

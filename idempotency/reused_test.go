@@ -1,7 +1,10 @@
 package idempotency_test
 
 import (
+	"context"
+	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -12,6 +15,7 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -88,4 +92,81 @@ func TestReusedKeyInFlight(t *testing.T) {
 		assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
 		require.NoError(t, <-done)
 	})
+}
+
+// issued is a source that gives another token of one account in every call.
+type issued struct {
+	service  *lendingtest.Service
+	username string
+}
+
+func (i issued) Token(context.Context) (lending.Token, error) {
+	return lending.Token{Value: lending.NewSecret(i.service.Token(i.username))}, nil
+}
+
+// TestKeyIsForOneAccount has two clients share one store: the second gets the recorded answer if
+// it is a client of the same service and account, and an error of its own if it is not.
+func TestKeyIsForOneAccount(t *testing.T) {
+	const other, password = "grace@example.com", "Grace-Pass-1"
+	type options = []lending.Option
+	type tokens = [2]string // of one account
+	signIn := func(username, password string) func(*lendingtest.Service, tokens) options {
+		credentials := lending.Credentials{Username: username, Password: lending.NewSecret(password)}
+		return func(*lendingtest.Service, tokens) options { return options{lending.WithCredentials(credentials)} }
+	}
+	ada := signIn(lendingtest.AdministratorUsername, lendingtest.AdministratorPassword)
+	static := func(i int) func(*lendingtest.Service, tokens) options {
+		return func(_ *lendingtest.Service, of tokens) options {
+			return options{lending.WithTokenSource(lending.StaticToken(of[i]))}
+		}
+	}
+	rotating := func(s *lendingtest.Service, _ tokens) options {
+		return options{lending.WithTokenSource(issued{s, lendingtest.Username})}
+	}
+	for _, test := range []struct {
+		name          string
+		first, second func(*lendingtest.Service, tokens) options
+		address       string // of the second
+		same          bool
+	}{
+		{"another process", ada, ada, "https://lending.example", true},
+		{"the same service, written otherwise", ada, ada, "https://LENDING.example:443/", true},
+		{"another service", ada, ada, "https://sandbox.lending.example", false},
+		{"another path", ada, ada, "https://lending.example/sandbox", false},
+		{"another account", ada, signIn(other, password), "https://lending.example", false},
+		{"the same static token", static(0), static(0), "https://lending.example", true},
+		{"another static token", static(0), static(1), "https://lending.example", false},
+		{"a source that rotates its token", rotating, rotating, "https://lending.example", true},
+		{"another service of a source", rotating, rotating, "https://sandbox.lending.example", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				service := lendingtest.New(lendingtest.WithAccount(lendingtest.Account{Username: other, Password: password}))
+				defer service.Close()
+				entries := store.NewMemory()
+				client := func(address string, opts options) *lending.Client {
+					return wire.NewClient(t, address, append(options{
+						lending.WithHTTPClient(&http.Client{Transport: service.Transport()}),
+						lending.WithIdempotency(fake.Must(idempotency.NewLog(entries, nil))),
+					}, opts...)...)
+				}
+				of := tokens{service.Token(lendingtest.Username), service.Token(lendingtest.Username)}
+				user, ctx := fake.Newcomer(), lending.WithIdempotencyKey(t.Context(), "the/key")
+				first := client("https://lending.example", test.first(service, of))
+				fake.Must(first.Applications.CreateCustomer(ctx, user))
+				entry := fake.Must(entries.Load(t.Context(), ":the/key"))
+				assert.NotContains(t, string(entry.Data), lendingtest.AdministratorUsername)
+				assert.NotContains(t, string(entry.Data), of[0])
+				customer, err := client(test.address, test.second(service, of)).Applications.CreateCustomer(ctx, user)
+				assert.Equal(t, 1, service.Executed(fake.CreateRoute))
+				if test.same {
+					require.NoError(t, err)
+					return
+				}
+				require.ErrorIs(t, err, idempotency.ErrOtherAccount)
+				assert.Nil(t, customer)
+				assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
+			})
+		})
+	}
 }

@@ -121,6 +121,8 @@ func idempotencyKind(err *idempotency.Error) string {
 		return "answer_lost"
 	case errors.Is(err, idempotency.ErrKeyReused):
 		return "key_reused"
+	case errors.Is(err, idempotency.ErrOtherAccount):
+		return "other_account"
 	case errors.Is(err, idempotency.ErrStore):
 		return "idempotency_store_failed"
 	}

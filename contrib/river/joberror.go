@@ -29,8 +29,10 @@ const (
 //     for 15 minutes, again and again. So it goes on by itself after
 //     [idempotency.Log.Resolve]; River's JobRetry has it go on at once.
 //   - It is cancelled if all attempts would end like this one: an [*lending.ArgumentError], a
-//     key that belongs to another request ([idempotency.ErrKeyReused]), a command that the service has refused, or one that has happened and whose answer is not
-//     kept or cannot be read. A 401 and a 429 do not count as refused, as they pass.
+//     key of another request or account ([idempotency.ErrKeyReused],
+//     [idempotency.ErrOtherAccount]), a command that the service has refused, or one that has
+//     happened and whose answer is not kept or cannot be read. A 401 and a 429 do not count as
+//     refused, as they pass.
 //   - Anything else is returned as it is, and River tries again as its retry policy says: a
 //     lost answer, a service or a log that cannot be reached, a read that finds nothing
 //     yet, errors of others.
@@ -52,7 +54,7 @@ func JobError(err error) error {
 
 // isFinal reports whether the same request would fail again in the same way.
 func isFinal(err error) bool {
-	if errors.Is(err, idempotency.ErrKeyReused) {
+	if errors.Is(err, idempotency.ErrKeyReused) || errors.Is(err, idempotency.ErrOtherAccount) {
 		return true
 	}
 	if errors.Is(err, lending.ErrMayHaveHappened) && lending.OutcomeOf(err) == lending.OutcomeDone {

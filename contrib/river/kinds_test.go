@@ -111,6 +111,16 @@ var kinds = map[string]struct {
 		},
 		event: river.EventKindJobCancelled,
 	},
+	"key of another account": {
+		fails: func(o *office) error {
+			require.NoError(o.t, o.create("order-1"))
+			o.client = o.newClient(lending.Credentials{
+				Username: lendingtest.Username, Password: lending.NewSecret(lendingtest.Password),
+			})
+			return o.create("order-1")
+		},
+		is: idempotency.ErrOtherAccount, event: river.EventKindJobCancelled,
+	},
 	"key of another request": {
 		fails: func(o *office) error {
 			require.NoError(o.t, o.create("order-1"))
