@@ -64,8 +64,7 @@ func Example_backend() {
 	}
 	fmt.Println("withdrawn", service.Executed(confirm), "time")
 	// Output:
-	// lending: POST /api/Loan/confirm-withdrawal-invoice/{loanId}: connection reset: outcome unknown, check with
-	// Loans.Withdrawals, Loans.TotalBalance
+	// lending: POST /api/Loan/confirm-withdrawal-invoice/{loanId}: connection reset: outcome unknown, check with Loans.Withdrawals, Loans.TotalBalance
 	// <nil>
 	// <nil>
 	// withdrawn 1 time

@@ -100,8 +100,7 @@ func ExampleApplicationsService_Create() {
 	}
 	fmt.Println("application", application, err)
 	// Output:
-	// lending: POST /api/Application/create-application: connection reset: outcome unknown, check with
-	// Applications.ListByCustomer
+	// lending: POST /api/Application/create-application: connection reset: outcome unknown, check with Applications.ListByCustomer
 	// application 00000001-0002-4000-8000-000000000001 <nil>
 }
 
@@ -370,8 +369,7 @@ func ExampleBulkService_CreateCustomers() {
 	created, err := client.Bulk.CreateCustomers(ctx, []lending.UserRequest{ada(), grace})
 	fmt.Println(len(created), err)
 	// Output:
-	// lending: POST /api/ApplicationBulk/create-customers: not sent: [1].mobileNumber must hold exactly ten digits beside
-	// punctuation
+	// lending: POST /api/ApplicationBulk/create-customers: not sent: [1].mobileNumber must hold exactly ten digits beside punctuation
 	// 2 <nil>
 }
 

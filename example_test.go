@@ -143,8 +143,7 @@ func ExampleError_Response() {
 		fmt.Printf("%s\n", failed.Response().Body)
 	}
 	// Output:
-	// lending: POST /api/Application/cancel-application/{applicationId}: 502 Bad Gateway: the answer is HTML, not JSON:
-	// outcome unknown, check with Applications.Status
+	// lending: POST /api/Application/cancel-application/{applicationId}: 502 Bad Gateway: the answer is HTML, not JSON: outcome unknown, check with Applications.Status
 	// <h1>Back in a minute</h1>
 }
 
@@ -327,10 +326,8 @@ func ExampleWithLogger() {
 		Calculation: lending.CalculationRequest{Amount: "2500.00", Terms: 6}, // which nobody has stored
 	})
 	// Output:
-	// level=DEBUG msg="lending attempt" method=GET route=/api/Customer/get-customer-by-email effect=read attempt=1
-	// status=204 outcome=done
-	// level=WARN msg="lending attempt" method=POST route=/api/Loan/make-withdrawal-invoice/{loanId} effect=mutation
-	// attempt=1 status=400 outcome=rejected
+	// level=DEBUG msg="lending attempt" method=GET route=/api/Customer/get-customer-by-email effect=read attempt=1 status=204 outcome=done
+	// level=WARN msg="lending attempt" method=POST route=/api/Loan/make-withdrawal-invoice/{loanId} effect=mutation attempt=1 status=400 outcome=rejected
 }
 
 // An identifier from a URL. The error does not quote what it was.

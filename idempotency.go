@@ -127,7 +127,7 @@ func (x *exchange) throughLayer(ctx context.Context, layer Idempotency, body []b
 	within := context.WithValue(ctx, idempotencyContext{}, &idempotencyKey{check: true})
 	answer, err := func() (*Response, error) {
 		defer once.close()
-		return layer.Do(within, x.key.name, &MutationCall{opaque.Hide(x)}, once.send)
+		return layer.Do(within, x.key.name, &MutationCall{opaque.Hide(once)}, once.send)
 	}()
 	if err != nil {
 		err = x.ofLayer(err)
@@ -179,24 +179,26 @@ func (x *exchange) recorded(answer Response) {
 // is valid until Do returns, and prints nothing.
 //
 // Experimental: its methods may still change.
-type MutationCall struct{ hidden opaque.Value[*exchange] }
+type MutationCall struct{ hidden opaque.Value[*sendOnce] }
+
+func (m *MutationCall) exchange() *exchange { return m.hidden().x }
 
 // Client returns the client of the call, for reads with the context of Do.
-func (m *MutationCall) Client() *Client { return clientOf(m.hidden().client) }
+func (m *MutationCall) Client() *Client { return clientOf(m.exchange().client) }
 
 // Method returns the method of the request, for example "POST".
-func (m *MutationCall) Method() string { return m.hidden().request.method }
+func (m *MutationCall) Method() string { return m.exchange().request.method }
 
 // Route returns the path template, for example "/api/Loan/get-loan/{loanId}".
-func (m *MutationCall) Route() string { return m.hidden().request.path }
+func (m *MutationCall) Route() string { return m.exchange().request.path }
 
 // Args returns the values for the names in braces in the route, in order.
-func (m *MutationCall) Args() []string { return slices.Clone(m.hidden().request.args) }
+func (m *MutationCall) Args() []string { return slices.Clone(m.exchange().request.args) }
 
 // Query returns the parameters of the query, without secrets.
 func (m *MutationCall) Query() url.Values {
 	query := url.Values{}
-	for p := range m.hidden().request.public() {
+	for p := range m.exchange().request.public() {
 		query.Add(p.name, p.value)
 	}
 	return query
@@ -205,7 +207,7 @@ func (m *MutationCall) Query() url.Values {
 // Body returns the request record as JSON, with "[redacted]" for every secret. It is nil if
 // there is none, and for an upload.
 func (m *MutationCall) Body() []byte {
-	r := &m.hidden().request
+	r := &m.exchange().request
 	if v := reflect.ValueOf(r.body); r.isUpload() || !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil
 	}
@@ -217,24 +219,24 @@ func (m *MutationCall) Body() []byte {
 }
 
 // IsRaw reports whether the call is one of [Client.Do], whose route can be any.
-func (m *MutationCall) IsRaw() bool { return m.hidden().result == reflect.TypeFor[Record]() }
+func (m *MutationCall) IsRaw() bool { return m.exchange().result == reflect.TypeFor[Record]() }
 
 // NeedsAnswer reports whether the method returns more than an error. For one that does not,
 // a response without a body is enough.
 func (m *MutationCall) NeedsAnswer() bool {
-	x := m.hidden()
+	x := m.exchange()
 	return x.result != reflect.TypeFor[nothing]() && !x.request.isUpload()
 }
 
 // CheckWith names the reads that tell whether the mutation happened, as [Error].CheckWith.
-func (m *MutationCall) CheckWith() string { return m.hidden().request.checkWith }
+func (m *MutationCall) CheckWith() string { return m.exchange().request.checkWith }
 
 // Account identifies the service and the account of the client, without naming them. Clients
 // with the same base URL and the same username of [WithCredentials] have the same identity,
 // whatever their token is, and so have clients with the same [StaticToken]. Any other
 // [TokenSource] can change its account: the identity is that of the service alone.
 func (m *MutationCall) Account() string {
-	s := m.hidden().client.settings()
+	s := m.exchange().client.settings()
 	switch source := s.tokens.(type) {
 	case *Session:
 		return accountOf(&s.base, source.state().credentials.Username)
@@ -249,7 +251,7 @@ func (m *MutationCall) Account() string {
 // counts as the same. Of an upload the name, the size, and the content if it can be read
 // twice are part of it. It fails if the content cannot be read.
 func (m *MutationCall) Fingerprint(ctx context.Context, key []byte) ([]byte, error) {
-	r := &m.hidden().request
+	r := &m.exchange().request
 	sum := hmac.New(sha256.New, key)
 	for _, arg := range r.args {
 		fmt.Fprintf(sum, "%q\n", arg)
@@ -269,7 +271,7 @@ func (m *MutationCall) Fingerprint(ctx context.Context, key []byte) ([]byte, err
 // GetToken gets the token for the call, so that send has not to wait for a sign-in. Its error
 // is that of a call that was not sent.
 func (m *MutationCall) GetToken(ctx context.Context) error {
-	x := m.hidden()
+	x := m.exchange()
 	if _, err := x.client.token(withoutKey(ctx), &x.request); err != nil {
 		return x.notSent(err)
 	}
@@ -279,13 +281,18 @@ func (m *MutationCall) GetToken(ctx context.Context) error {
 // Error returns the error of the call as it stands, with cause behind it. Its outcome is that
 // of this call alone: set it if an earlier one may have sent the mutation. The text of cause
 // is hidden unless it is an error of this module.
-func (m *MutationCall) Error(cause error) *Error { return m.hidden().failed(cause) }
+func (m *MutationCall) Error(cause error) *Error {
+	once := m.hidden()
+	once.mu.Lock() // a send that still runs changes how the call stands
+	defer once.mu.Unlock()
+	return once.x.failed(cause)
+}
 
 // Observe tells the observers what the layer does with the call: see [Call].Idempotency. An
 // action that is not "sent" is logged, with err if there is one, whose text must show no
 // value.
 func (m *MutationCall) Observe(ctx context.Context, action string, err error) {
-	x := m.hidden()
+	x := m.exchange()
 	x.call.Idempotency = action
 	logger := x.client.settings().logger
 	if logger == nil || action == idempotencySent { // of which the attempt tells

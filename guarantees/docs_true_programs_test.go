@@ -33,7 +33,8 @@ func create(ctx context.Context, client *lending.Client, customer lending.UserRe
 		failed = errors.New("the customer has no id") // the shape of this answer is not published
 	}
 	if failed != nil {
-		return nil, errors.Join(err, failed) // not known yet, or lending.IsNotFound(failed): it is not there, or not yet
+		// not known yet, or lending.IsNotFound(failed): it is not there, or not yet
+		return nil, errors.Join(err, failed)
 	}
 	return created, nil
 }
