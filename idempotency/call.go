@@ -109,7 +109,7 @@ func (k *keyedCall) turns(ctx context.Context) (*lending.Response, error) {
 
 // load gets the entry of the key, a free one if there is none.
 func (k *keyedCall) load(ctx context.Context) error {
-	k.entry, k.data, k.doubt = store.Entry{}, entryData{}, false
+	k.entry, k.data = store.Entry{}, entryData{}
 	entry, err := k.store.Load(ctx, k.stored(k.key))
 	if err == nil && entry != nil {
 		k.data, err = readData(entry.Data)
@@ -130,6 +130,11 @@ func (k *keyedCall) turn(ctx context.Context) (*lending.Response, error) {
 	if err := k.isSame(ctx); err != nil {
 		return nil, err
 	}
+	isOwn := k.nonce != "" && k.nonce == k.data.Nonce
+	if k.entry.State == store.Sent && isOwn { // the store has told this call of its own save
+		return nil, nil
+	}
+	k.doubt = false
 	idle := k.data.idle(&k.entry)
 	switch k.entry.State {
 	case store.Free:
@@ -137,9 +142,6 @@ func (k *keyedCall) turn(ctx context.Context) (*lending.Response, error) {
 	case store.Done, store.Forgotten:
 		return k.replay(ctx, ActionReplayed)
 	case store.Sent:
-		if k.nonce != "" && k.nonce == k.data.Nonce { // the store has told this call of its own save
-			return nil, nil
-		}
 		if idle < 0 {
 			return nil, k.refuse(Error{kind: ErrInProgress, RetryAfter: -idle})
 		}
@@ -280,8 +282,8 @@ func (k *keyedCall) endDoubt(ctx context.Context, idle time.Duration) (*lending.
 		}
 		return k.replay(ctx, ActionRebuilt)
 	case k.safeToRepeat || k.row.setsValue || v.absent && late <= 0:
-		if k.row.setsValue && late > 0 {
-			k.data.Hold = k.MaxLateness // one executed late would undo what comes after
+		if late > 0 {
+			k.data.Hold = k.MaxLateness // one executed late would undo what comes after, or be taken for it
 		}
 		if k.check != nil {
 			k.data.Before = nil // which this check has not looked at

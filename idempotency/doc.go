@@ -94,7 +94,7 @@
 //
 // Mutations whose effects a check could not tell apart share a lock, for example two
 // creations for one customer or two withdrawals from one loan. While one of them is in doubt the
-// others get ErrLocked. A value that was set twice keeps its lock for MaxLateness.
+// others get ErrLocked. A mutation that was sent twice keeps its lock for MaxLateness.
 //
 // A mutation with a key costs two durable writes, and a third one if it takes a lock before a
 // check. A replay costs none. A call without a key costs nothing.

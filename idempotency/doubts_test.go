@@ -110,6 +110,27 @@ func TestAStoreThatFailsTheSecondTimeTellsNothing(t *testing.T) {
 	}
 }
 
+// TestAStoreThatContradictsItselfTellsNothing has the store save the second send and report a
+// conflict, as a driver does that repeats a save whose answer was lost.
+func TestAStoreThatContradictsItselfTellsNothing(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		o := newOrder(service)
+		service.Fail(updateName, lendingtest.Fault{ResetAfter: true})
+		ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
+		_, err := client.Applications.UpdateName(ctx, o.application, "New")
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		entries.saved = func(store.Entry) error {
+			entries.saved = nil // once
+			return store.ErrConflict
+		}
+		service.Fail(updateName, lendingtest.Fault{Status: http.StatusBadRequest})
+		_, err = client.Applications.UpdateName(ctx, o.application, "New")
+		assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err), "the first one was executed")
+		assert.Equal(t, store.InDoubt, fake.Must(entries.Load(t.Context(), ":the/key")).State)
+		assert.Equal(t, 1, service.Executed(updateName))
+	})
+}
+
 // TestWhoSaysThatItHappenedDoesNotLetAnOldValueComeBack where it was sent twice.
 func TestWhoSaysThatItHappenedDoesNotLetAnOldValueComeBack(t *testing.T) {
 	for _, test := range []struct {

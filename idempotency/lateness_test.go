@@ -130,3 +130,28 @@ func TestKeyFindsWhatHappensDuringACheck(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatIsSafeToRepeatKeepsItsLock sends a creation twice, the first of which is executed late:
+// the next creation for the customer would take that application for its own.
+func TestWhatIsSafeToRepeatKeepsItsLock(t *testing.T) {
+	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+		o, client := newOrder(service), process()
+		create := func(key string, opts ...keyOption) error {
+			_, err := client.Applications.Create(withKey(t.Context(), key, opts...), o.request(), nil)
+			return err
+		}
+		service.Fail(createApplicationRoute, lendingtest.Fault{Late: time.Minute})
+		require.ErrorIs(t, create("older", idempotency.SafeToRepeat), lending.ErrOutcomeUnknown)
+		require.NoError(t, create("older", idempotency.SafeToRepeat))
+		service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
+		err := create("newer")
+		require.ErrorIs(t, err, idempotency.ErrLocked)
+		var refused *idempotency.Error
+		require.ErrorAs(t, err, &refused)
+		assert.Equal(t, maxLateness, refused.RetryAfter)
+		bubble.Elapse(refused.RetryAfter)
+		require.ErrorIs(t, create("newer"), lending.ErrOutcomeUnknown)
+		require.ErrorIs(t, create("newer"), idempotency.ErrInDoubt)
+		assert.Equal(t, 2, service.Executed(createApplicationRoute))
+	})
+}

@@ -133,7 +133,7 @@ func storeStep[T any](ctx context.Context, what string, effect func() (T, error)
 		return none, err
 	}
 	if c.chance(s.storeFaults) {
-		switch fault := []string{"fails", "loses", "lags", "hangs", "mutes"}[c.random.IntN(5)]; fault {
+		switch fault := []string{"fails", "loses", "lags", "hangs", "mutes", "contradicts"}[c.random.IntN(6)]; fault {
 		case "fails":
 			c.note("%s fails", what)
 			return none, errStoreDown
@@ -141,6 +141,13 @@ func storeStep[T any](ctx context.Context, what string, effect func() (T, error)
 			_, err := effect()
 			c.note("%s is done (%v), and fails", what, err)
 			return none, errStoreDown
+		case "contradicts":
+			result, err := effect()
+			if err == nil && strings.HasPrefix(what, "save ") {
+				err = store.ErrConflict
+			}
+			c.note("%s is done, and: %v", what, err)
+			return result, err
 		case "lags":
 			late := time.Duration(c.random.Int64N(int64(15 * time.Second)))
 			c.note("%s fails, and is done %v later", what, late.Round(time.Millisecond))
