@@ -547,8 +547,3 @@ func TestInboxOfAnotherKind(t *testing.T) {
 		assert.ErrorContains(t, inbox.Redrive(t.Context(), entry), "another inbox")
 	}
 }
-
-func inboxPool(t *testing.T) *pgxpool.Pool {
-	t.Helper()
-	return connect(t, database(t))
-}

@@ -57,7 +57,10 @@ func connect(tb testing.TB, url string, change ...func(*pgxpool.Config)) *pgxpoo
 }
 
 // migrated returns a pool of a database that has the tables.
-func migrated(tb testing.TB) *pgxpool.Pool { return migratedIn(tb, nil) }
+func migrated(tb testing.TB) *pgxpool.Pool {
+	tb.Helper()
+	return migratedIn(tb, nil)
+}
 
 func migratedIn(tb testing.TB, tables *lendingpostgres.Tables) *pgxpool.Pool {
 	tb.Helper()

@@ -29,8 +29,7 @@ func newProxy(t *testing.T, address string) *proxy {
 	require.NoError(t, err)
 	query := u.Query()
 	p := &proxy{server: filepath.Join(query.Get("host"), ".s.PGSQL.5432")}
-	directory, err := os.MkdirTemp("",
-		"lending") //nolint:usetesting // that of a test has a name that may be too long for a socket
+	directory, err := os.MkdirTemp("", "lending") //nolint:usetesting // t.TempDir may be too long for a socket
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(directory) })
 	listener, err := net.Listen("unix", filepath.Join(directory, ".s.PGSQL.5432"))

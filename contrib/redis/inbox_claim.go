@@ -148,6 +148,7 @@ func (s source) hand(ctx context.Context, message redis.XMessage, count int64, s
 	})
 }
 
+//nolint:dupword // XCLAIM gets the stream's entry twice
 var giveBack = redis.NewScript(claimOf + `
 return redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[1], 0, ARGV[2], 'IDLE', ARGV[4], 'RETRYCOUNT', ARGV[3] - 1, 'JUSTID')`)
 

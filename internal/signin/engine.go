@@ -50,10 +50,10 @@ type Issue struct {
 
 // What an engine fails with, beside the errors of Config's functions.
 var (
-	ErrClosed       = errors.New("the engine is closed")
-	ErrOutlived     = errors.New("the token is of no use any more")
-	ErrRefused      = errors.New("the service refused the token it had given")
-	ErrOtherAccount = errors.New("the store holds the token of another account")
+	ErrClosed       = errors.New("the engine is closed")                         // Close was called
+	ErrOutlived     = errors.New("the token is of no use any more")              // the token expired, or was refused, before it could be used
+	ErrRefused      = errors.New("the service refused the token it had given")   // the service refused the last token
+	ErrOtherAccount = errors.New("the store holds the token of another account") // nothing in the store is used or replaced
 )
 
 // PausedError stands in for a sign-in that is not tried, because the last one failed.

@@ -29,9 +29,9 @@ type Stored struct {
 
 // What a store answers, beside its own errors.
 var (
-	ErrLeaseHeld = errors.New("another owner has the lease")
-	ErrFenced    = errors.New("a newer token is kept already")
-	ErrCorrupt   = errors.New("the stored token cannot be read")
+	ErrLeaseHeld = errors.New("another owner has the lease")     // of Acquire
+	ErrFenced    = errors.New("a newer token is kept already")   // of Save
+	ErrCorrupt   = errors.New("the stored token cannot be read") // of Load
 )
 
 // StoreError is a failure of the store.
