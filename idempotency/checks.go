@@ -70,10 +70,10 @@ func routeOf(call *lending.MutationCall) route {
 		"POST /api/Application/create-customer-and-application-and-applicant":
 		return route{note: "whose application it is stands in fields that are not published"}
 
-	// An offer where there was none, or another one. "Once; do not poll or auto-retry it".
+	// An offer where there was none. "Once; do not poll or auto-retry it".
 	case "GET /api/Application/process-application/{applicationId}":
 		return route{
-			check: checkOffer, compare: seenOnly, answer: rebuiltOffer, lock: lockOf("offer"),
+			check: checkOffer, compare: firstSeen, answer: rebuiltOffer, lock: lockOf("offer"),
 			note: "there is no new offer: it was refused, or has not begun, or is under way", // or an old one was not shown before
 		}
 	case "GET /api/Application/application-offer/{applicationId}":
@@ -147,17 +147,22 @@ func firstOfItsName(before, after snapshot, n int) verdict {
 	return counted(before, after, n)
 }
 
-// seenOnly takes a new or another record for the mutation. That none is seen proves little.
+// seenOnly takes a new record for the mutation. That none is seen proves little.
 func seenOnly(before, after snapshot, n int) verdict {
 	v := counted(before, after, n)
-	another := after.Count == before.Count && after.Count > 0 && after.State != before.State
-	switch {
-	case another:
-		return verdict{happened: true}
-	case v.absent:
+	if v.absent {
 		return verdict{early: true}
 	}
 	return v
+}
+
+// firstSeen is seenOnly for a record that can be there once, without a published field that
+// tells one from the next: a difference between two reads of it proves nothing.
+func firstSeen(before, after snapshot, n int) verdict {
+	if before.Count > 0 {
+		return verdict{why: "there was an offer before, and no published field tells it from a new one"}
+	}
+	return seenOnly(before, after, n)
 }
 
 func counted(before, after snapshot, step int) verdict {

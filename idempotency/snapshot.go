@@ -105,17 +105,23 @@ func checkApplications(ctx context.Context, call *lending.MutationCall) (snapsho
 }
 
 func checkOffer(ctx context.Context, call *lending.MutationCall) (snapshot, error) {
+	s, err := offerOf(ctx, call)
+	if err != nil {
+		return absence(err)
+	}
+	return s, nil
+}
+
+func offerOf(ctx context.Context, call *lending.MutationCall) (snapshot, error) {
 	id, err := lending.ParseApplicationID(call.Args()[0])
 	if err != nil {
 		return snapshot{}, err
 	}
 	offer, err := call.Client().Applications.Offer(ctx, id, nil)
 	if err != nil {
-		return absence(err)
+		return snapshot{}, err
 	}
-	s := seen(offer.Record)
-	s.State = strings.Join(s.IDs, " ")
-	return s, nil
+	return seen(offer.Record), nil
 }
 
 func checkApplicants(ctx context.Context, call *lending.MutationCall) (snapshot, error) {
@@ -215,15 +221,20 @@ func rebuiltApplication(ctx context.Context, call *lending.MutationCall, before 
 	return json.Marshal(id)
 }
 
-// rebuiltOffer is the only UUID in the offer that is new, and not that of the application.
-func rebuiltOffer(_ context.Context, call *lending.MutationCall, before *snapshot, after snapshot) ([]byte, error) {
-	others := slices.DeleteFunc(slices.Clone(after.IDs), func(id string) bool {
-		return strings.EqualFold(id, call.Args()[0]) || slices.Contains(before.IDs, id)
+// rebuiltOffer is the only UUID of the offer that is not the application's, and that a second
+// read shows too.
+func rebuiltOffer(ctx context.Context, call *lending.MutationCall, _ *snapshot, after snapshot) ([]byte, error) {
+	again, err := offerOf(ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	ids := slices.DeleteFunc(slices.Clone(after.IDs), func(id string) bool {
+		return strings.EqualFold(id, call.Args()[0]) || !slices.Contains(again.IDs, id)
 	})
-	if len(others) != 1 {
+	if len(ids) != 1 {
 		return nil, nil
 	}
-	return json.Marshal(others[0])
+	return json.Marshal(ids[0])
 }
 
 // maxTried bounds how many UUIDs of a record are tried.
