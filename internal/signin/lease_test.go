@@ -53,14 +53,13 @@ func TestWaitingForASignInSparesTheStore(t *testing.T) {
 func TestLeaseLostAndRegained(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := newHookedStore()
-		asked, ended := make(chan struct{}), make(chan error, 1)
+		asked, ended, again := make(chan struct{}), make(chan error, 1), new(atomic.Bool)
 		client := fake.SignIn(t, service, func(c *lending.Credentials) {
 			c.TwoFactor = func(ctx context.Context, _ lending.Challenge) (string, error) {
-				if asked == nil {
+				if again.Swap(true) {
 					return service.TwoFactorCode(lendingtest.Username), nil
 				}
 				close(asked)
-				asked = nil
 				<-ctx.Done()
 				ended <- ctx.Err()
 				return "", ctx.Err()
