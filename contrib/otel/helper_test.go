@@ -107,10 +107,13 @@ func newService(t *testing.T, opts ...lendingtest.Option) *lendingtest.Server {
 	return service
 }
 
+// account is a source of which a log knows the service only: each client has a token of its own.
+type account struct{ lending.TokenSource }
+
 // newClient returns a client with a token of service.
 func newClient(t *testing.T, service *lendingtest.Server, opts ...lending.Option) *lending.Client {
 	t.Helper()
-	token := lending.StaticToken(service.Token(lendingtest.Username))
+	token := account{lending.StaticToken(service.Token(lendingtest.Username))}
 	client, err := lending.New(service.URL, append(opts, lending.WithTokenSource(token))...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
