@@ -191,11 +191,12 @@ func (k *keyedCall) prepare(ctx context.Context) error {
 		if err := k.reserve(ctx); err != nil {
 			return err
 		}
-		before, err := k.row.check(ctx, k.call)
-		if err != nil {
-			return k.refuse(Error{kind: errCheckBefore, cause: err})
+		if err := k.checkBefore(ctx); err != nil {
+			return err
 		}
-		k.data.Before = &before
+	}
+	if k.adds() {
+		k.data.Adds = records(k.call)
 	}
 	if k.entry.State == store.Free { // so that a sign-in that fails, or a person who is asked, is waited for before
 		if err := k.call.GetToken(ctx); err != nil {
@@ -218,6 +219,28 @@ func (k *keyedCall) prepare(ctx context.Context) error {
 	failed := k.refuse(Error{kind: ErrStore, cause: err})
 	k.free(ctx, time.Second) // it may be written down all the same
 	return failed
+}
+
+// adds reports whether the next mutation of the lock must know what this one has left.
+func (k *keyedCall) adds() bool { return k.row.adds && k.lock != "" }
+
+// checkBefore makes the check before the mutation. It believes no view that is older than what
+// the last mutation of the lock has left.
+func (k *keyedCall) checkBefore(ctx context.Context) error {
+	var last *snapshot
+	if k.adds() {
+		var err error
+		if _, last, err = k.recall(ctx, k.lock); err != nil {
+			return k.unsaved(err)
+		}
+	}
+	before, err := k.row.check(ctx, k.call)
+	if err != nil {
+		return k.refuse(Error{kind: errCheckBefore, cause: err})
+	}
+	before = before.since(last)
+	k.data.Before = &before
+	return nil
 }
 
 // reserve takes the lock before the check. If another mutation takes the lock, it changes
@@ -252,7 +275,7 @@ func (k *keyedCall) release(ctx context.Context, key string) error {
 		return k.refuse(held)
 	}
 	if held.RetryAfter = of.Hold - other.Age; held.RetryAfter > 0 {
-		held.Why = "it was sent twice, and the first can be executed late"
+		held.Why = "it was sent twice, and the first can be executed late, or reads may not show it yet"
 		return k.refuse(held)
 	}
 	if held.RetryAfter = min(reserved-other.Age, time.Second); other.State == store.Free && held.RetryAfter > 0 {
@@ -277,6 +300,11 @@ func (k *keyedCall) endDoubt(ctx context.Context, idle time.Duration) (*lending.
 	case err != nil:
 		return nil, k.refuse(Error{kind: ErrInDoubt, cause: err})
 	case v.happened:
+		if k.adds() {
+			if err := k.remember(ctx, k.lock, k.data.left(v.answer)); err != nil {
+				return nil, k.unsaved(err)
+			}
+		}
 		if err := k.store.Save(ctx, k.data.ended(&k.entry, v, k.MaxAnswer)); err != nil {
 			return nil, k.unsaved(err)
 		}

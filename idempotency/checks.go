@@ -13,6 +13,7 @@ import (
 // a person.
 type route struct {
 	note      string // for a person, or an assumption
+	adds      bool   // records to those that check counts
 	setsValue bool   // may be sent again, because it sets what it set before
 
 	// check is made before the mutation is sent, and again after a lost answer; compare says
@@ -57,10 +58,10 @@ func routeOf(call *lending.MutationCall) route {
 
 	// One more in the customer's list. Its id is the new UUID that Applications.Get accepts.
 	case "POST /api/Application/create-application":
-		return route{check: checkApplications, compare: oneMore, answer: rebuiltApplication, lock: lockOfCustomer}
+		return route{adds: true, check: checkApplications, compare: oneMore, answer: rebuiltApplication, lock: lockOfCustomer}
 	case "POST /api/ApplicationBulk/create-applications":
 		return route{
-			check: checkApplications, compare: oneMore, lock: lockOfCustomer,
+			adds: true, check: checkApplications, compare: oneMore, lock: lockOfCustomer,
 			note: "applications of several customers cannot be told apart by reads",
 		}
 
@@ -73,7 +74,7 @@ func routeOf(call *lending.MutationCall) route {
 	// An offer where there was none. "Once; do not poll or auto-retry it".
 	case "GET /api/Application/process-application/{applicationId}":
 		return route{
-			check: checkOffer, compare: firstSeen, answer: rebuiltOffer, lock: lockOf("offer"),
+			adds: true, check: checkOffer, compare: firstSeen, answer: rebuiltOffer, lock: lockOf("offer"),
 			note: "there is no new offer: it was refused, or has not begun, or is under way", // or an old one was not shown before
 		}
 	case "GET /api/Application/application-offer/{applicationId}":
@@ -101,7 +102,7 @@ func routeOf(call *lending.MutationCall) route {
 	case "POST /api/ApplicationApproval/add-primary-applicant-details/{applicationId}",
 		"POST /api/ApplicationApproval/add-secondary-applicant-details/{applicationId}":
 		return route{
-			check: checkApplicants, compare: seenOnly, lock: lockOf("applicants"),
+			adds: true, check: checkApplicants, compare: seenOnly, lock: lockOf("applicants"),
 			note: "no applicant has been added to the list",
 		}
 
@@ -109,7 +110,7 @@ func routeOf(call *lending.MutationCall) route {
 	// changed either.
 	case "POST /api/Loan/confirm-withdrawal-invoice/{loanId}":
 		return route{
-			check: checkWithdrawals, compare: oneMore, lock: lockOf("withdrawals"),
+			adds: true, check: checkWithdrawals, compare: oneMore, lock: lockOf("withdrawals"),
 			note: "there is no withdrawal more, but the transactions or the balance have changed",
 		}
 	// They send a one-time password, and move no money: SafeToRepeat is sensible.

@@ -96,8 +96,14 @@
 // creations for one customer or two withdrawals from one loan. While one of them is in doubt the
 // others get ErrLocked. A mutation that was sent twice keeps its lock for MaxLateness.
 //
-// A mutation with a key costs two durable writes, and a third one if it takes a lock before a
-// check. A replay costs none. A call without a key costs nothing.
+// The log keeps one entry for each lock whose mutations add records: the number of records that
+// the last mutation has left, and the ids in its response. For MaxLateness afterwards the log
+// believes no read that shows less. Reads can therefore lag behind writes, and the effect of one
+// mutation is not taken for the effect of the next.
+//
+// A mutation with a key costs two durable writes. A mutation that takes a lock before a check
+// costs a third one, and a fourth one if it adds a record. A replay costs none. A call without a
+// key costs nothing.
 //
 // # What cannot be promised
 //

@@ -27,11 +27,21 @@ func (k *keyedCall) record(ctx context.Context, answer *lending.Response, err er
 			state = store.Done
 			k.data.Answer, k.data.Status, k.data.Media = answer.Body, answer.StatusCode, answer.Header.Get("Content-Type")
 		}
+		if k.adds() && k.remember(ctx, k.lock, k.data.left(bodyOf(answer))) != nil {
+			k.data.Hold = max(k.data.Hold, k.MaxLateness) // so that nobody needs to know it
+		}
 		if failed := k.insist(ctx, recordLimit, state); failed != nil {
 			return k.refuse(Error{kind: ErrStore, cause: failed})
 		}
 	}
 	return err
+}
+
+func bodyOf(answer *lending.Response) []byte {
+	if answer == nil {
+		return nil
+	}
+	return answer.Body
 }
 
 // free writes down that the mutation did not leave, or was rejected. That says nothing of an

@@ -284,7 +284,7 @@ func (p *fleetMember) command(c *caller, r *http.Request, what string, send func
 	s, ctx := p.sched, r.Context()
 	if c.chance(s.crashes / 2) { // what it has sent goes its way
 		deadline, _ := ctx.Deadline()
-		s.sendLate(c, what, time.Until(deadline)+s.maxLateness, send)
+		s.sendLate(c, what, time.Until(deadline)+s.lateness(), send)
 		c.crash("while it waits for the answer to " + what)
 	}
 	if !c.chance(s.sendFaults) {
@@ -316,14 +316,14 @@ func (p *fleetMember) command(c *caller, r *http.Request, what string, send func
 		<-ctx.Done()
 		return nil, ctx.Err()
 	case "late":
-		s.sendLate(c, what, s.maxLateness, send)
+		s.sendLate(c, what, s.lateness(), send)
 		return nil, syscall.ECONNRESET
 	case "503, late":
-		s.sendLate(c, what, s.maxLateness, send)
+		s.sendLate(c, what, s.lateness(), send)
 		return answer(r, http.StatusServiceUnavailable, 0), nil
 	case "after the deadline":
 		<-ctx.Done()
-		s.sendLate(c, what, s.maxLateness, send)
+		s.sendLate(c, what, s.lateness(), send)
 		return nil, ctx.Err()
 	case "slow":
 		select {

@@ -31,6 +31,7 @@ const (
 type schedule struct {
 	seed        int
 	maxLateness time.Duration // of all logs
+	readLag     time.Duration // of the service
 	// How often what happens, once in so many steps. 0 for never.
 	crashes, freezes, storeFaults, sendFaults, readFaults int
 
@@ -67,6 +68,7 @@ func newSchedule(seed int) *schedule {
 		encrypted: random.IntN(4) == 0,
 		over:      &atomic.Bool{}, commands: map[string]*simulated{}, counted: map[string]int{},
 	}
+	s.readLag = []time.Duration{0, 0, 500 * time.Millisecond, 5 * time.Second}[random.IntN(4)]
 	s.lanes = [][]string{
 		{"apply"},
 		{"apply", "apply again"},
@@ -79,6 +81,9 @@ func newSchedule(seed int) *schedule {
 	}[random.IntN(8)]
 	return s
 }
+
+// lateness is how late a mutation can be executed: reads show it within maxLateness.
+func (s *schedule) lateness() time.Duration { return s.maxLateness - s.readLag }
 
 // rolled returns a random number that belongs to a name.
 func (s *schedule) rolled(name string) int {
@@ -95,7 +100,7 @@ func (s *schedule) newCaller(p *fleetMember, name string) *caller {
 }
 
 func (s *schedule) run() {
-	s.service = lendingtest.New(lendingtest.WithTokenLifetime(10_000 * time.Hour))
+	s.service = lendingtest.New(lendingtest.WithTokenLifetime(10_000*time.Hour), lendingtest.WithReadLag(s.readLag))
 	defer s.service.Close()
 	defer s.service.Watch(s.executes)()
 	s.trace, s.token, s.entries = simulation.NewTrace(), s.service.Token(lendingtest.Username), store.NewMemory()

@@ -40,9 +40,9 @@ const (
 //   - of commands that set a value the newest that was called for is the one that stays;
 //   - each error says the truth: not sent, rejected and done are what the service saw.
 //
-// A command can be executed late, up to MaxLateness after the end of the call that sent it, or of
-// its deadline if its process has died. Beyond that it would be done twice, as
-// TestMutationLaterThanMaxLatenessHappensTwice shows.
+// Reads can lag. A command can be executed late, as long as reads show it within MaxLateness
+// after the end of the call that sent it, or of its deadline if its process has died. Beyond that
+// it would be done twice, as TestMutationLaterThanMaxLatenessHappensTwice shows.
 func TestCommandsSimulation(t *testing.T) {
 	fake.NeedsControl(t)
 	few := fewSchedules

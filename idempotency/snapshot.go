@@ -20,13 +20,19 @@ var quotedUUID = regexp.MustCompile(`"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a
 func seen(records ...lending.Record) snapshot {
 	s := snapshot{Count: len(records)}
 	for _, record := range records {
-		for _, quoted := range quotedUUID.FindAllString(string(record.Raw()), -1) {
-			s.IDs = append(s.IDs, strings.ToLower(strings.Trim(quoted, `"`)))
-		}
+		s.IDs = append(s.IDs, uuidsIn(string(record.Raw()))...)
 	}
 	slices.Sort(s.IDs)
 	s.IDs = slices.Compact(s.IDs)
 	return s
+}
+
+// uuidsIn returns the UUIDs that stand alone in texts of JSON.
+func uuidsIn(text string) (ids []string) {
+	for _, quoted := range quotedUUID.FindAllString(text, -1) {
+		ids = append(ids, strings.ToLower(strings.Trim(quoted, `"`)))
+	}
+	return ids
 }
 
 // absence is the snapshot where a read says that there is nothing. In which of its ways it
