@@ -199,7 +199,7 @@ func (x *exchange) reached() bool {
 		return false
 	}
 	if u, ok := x.request.body.(streamed); ok && !u.isWhole() {
-		return false // a part of a document is no command
+		return false // a part of a document is no mutation
 	}
 	if x.request.effect == Read || x.gotConn.Load() > 0 {
 		return true
@@ -245,7 +245,7 @@ func decodeAnswer[T any](x *exchange, result *T) error {
 		v = v.Elem()
 	}
 	text := newAnswerText(body)
-	(*text).checked, (*text).command = true, x.request.effect == Mutation
+	(*text).checked, (*text).mutation = true, x.request.effect == Mutation
 	err := decodeValue(text, 0, v)
 	if err == nil && v.Kind() == reflect.Array && v.IsZero() {
 		err = &shapeError{want: "a UUID", got: "the zero UUID"}

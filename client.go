@@ -50,9 +50,9 @@ type Option func(*config) error
 // only. hc is copied; redirects are refused
 // and cookies are not kept, whatever it says.
 //
-// Where its Transport keeps connections, commands share them: one that meets a connection
+// Where its Transport keeps connections, mutations share them: one that meets a connection
 // which is being closed has an unknown outcome, and net/http can take what the service
-// has sent beyond the answer before for the answer to a command. With DisableKeepAlives
+// has sent beyond the answer before for the answer to a mutation. With DisableKeepAlives
 // neither happens, nor to reads.
 //
 // Its Transport should neither repeat requests nor follow redirects by itself. One that

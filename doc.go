@@ -1,8 +1,8 @@
 // Package lending is the client of a business-lending HTTP service: customers,
 // applications, bank data, offers, contracts, loans and withdrawals.
 //
-// It is made for programs that move money. Every route is typed, no command is ever
-// sent twice, every error says whether the command happened, and no secret shows in
+// It is made for programs that move money. Every route is typed, no mutation is ever
+// sent twice, every error says whether the mutation happened, and no secret shows in
 // an error or a log.
 //
 //	client, err := lending.New(address, lending.WithCredentials(lending.Credentials{
@@ -44,7 +44,7 @@
 //   - [*TwoFactorRequiredError]: a person has to sign in;
 //   - [*Error]: everything else. It holds status, problem record and outcome.
 //
-// [OutcomeOf] tells what became of the command:
+// [OutcomeOf] tells what became of the mutation:
 //
 //   - [OutcomeNotSent]: the service never saw it. Sending it again is safe;
 //   - [OutcomeRejected]: the service refused it;
@@ -54,7 +54,7 @@
 //
 // errors.Is finds [ErrMayHaveHappened] in the last two, and [ErrOutcomeUnknown] in the
 // last, if every wrapping kept it with %w; OutcomeOf takes what it does not know for
-// unknown. A read shows that a record is there, not that this call made it, and a command
+// unknown. A read shows that a record is there, not that this call made it, and a mutation
 // whose answer is lost may still be under way.
 //
 // [ErrUnauthorized], [ErrForbidden], [ErrNotFound], [ErrTooLarge], [ErrRateLimited],
@@ -91,12 +91,12 @@
 // five routes are GETs that change state, and [ApplicationsService.Offer] with Force
 // is treated as a sixth. Not by this package, nor by net/http, which by itself repeats
 // a GET whose connection breaks. After 401 and 429 the caller is told, and decides: the
-// service has refused the command, and it may be sent again, with another token or when
+// service has refused the mutation, and it may be sent again, with another token or when
 // the RetryAfter of [Error] has passed.
 //
-// Each command has a connection of its own: it meets none that is being closed, and what
+// Each mutation has a connection of its own: it meets none that is being closed, and what
 // a service sends beyond the answer to one call, a second answer for example, is never
-// taken for the answer to a command. Reads share connections, which are kept for a few
+// taken for the answer to a mutation. Reads share connections, which are kept for a few
 // seconds, and there net/http can take it for the answer to the next read. What comes
 // while a connection is idle net/http writes to the standard logger of package log, up
 // to 4 KB as they are; log.SetOutput decides where that goes. [WithHTTPClient] says
@@ -119,12 +119,12 @@
 //
 // # In your backend
 //
-// The service remembers no command of yours: what a process that ends must not forget,
+// The service remembers no mutation of yours: what a process that ends must not forget,
 // the backend keeps.
 //
-//   - Give each command a key that comes from your business, as above, and call again
+//   - Give each mutation a key that comes from your business, as above, and call again
 //     until it is done. The example Backend does.
-//   - An absence proves nothing for some minutes: a command whose answer was lost can be
+//   - An absence proves nothing for some minutes: a mutation whose answer was lost can be
 //     executed after a read that did not show it. Look again before you send it again.
 //   - What was refused with [ErrRateLimited] has not happened: send it again, later.
 //   - An event can come before the answer to the call that caused it. Return an error
@@ -146,7 +146,7 @@
 //	balance, err := lending.As[Balance](client.Loans.TotalBalance(ctx, id))
 //
 // What does not decode is a [*DecodeError], which names record, field and types; after a
-// command its outcome is [OutcomeDone]. [Time] reads the service's times. A request record takes
+// mutation its outcome is [OutcomeDone]. [Time] reads the service's times. A request record takes
 // further fields in Extra: anything that marshals to a JSON object whose names do not
 // clash with the typed ones. Amounts are [encoding/json.Number]: exact, and written
 // as an untyped constant. Statuses and event names are open sets, kept as received.

@@ -771,7 +771,7 @@ func ExampleAllAs() {
 	// Output: 1000.00 10000 <nil>
 }
 
-// A command whose answer does not decode has happened. The record tells what came of it.
+// A mutation whose answer does not decode has happened. The record tells what came of it.
 func ExampleDecodeError() {
 	_, client := demo()
 	type Customer struct{ ID int } // which is a UUID

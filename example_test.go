@@ -285,7 +285,7 @@ func ExampleWithObserver() {
 	// false <nil>
 }
 
-// An observer of calls sees the whole call, whatever it took: here a command whose
+// An observer of calls sees the whole call, whatever it took: here a mutation whose
 // answer is lost, and one that is refused before it is sent.
 func ExampleWithCallObserver() {
 	service, client := demo(lending.WithCallObserver(func(ctx context.Context, _ lending.Call) (context.Context,

@@ -28,20 +28,20 @@ func (e Effect) String() string {
 }
 
 // Outcome says whether a call that returned an error had its effect. The service has
-// no idempotency keys: before a command is sent again, its outcome must be known.
+// no idempotency keys: before a mutation is sent again, its outcome must be known.
 type Outcome int
 
 const (
-	// OutcomeUnknown means that the command may have happened: the connection
+	// OutcomeUnknown means that the mutation may have happened: the connection
 	// broke, time ran out, or the answer was a 408, a 5xx, a redirect or a success that
 	// does not look like one. Look it up before sending it again; [Error.CheckWith] names
 	// the read.
 	OutcomeUnknown Outcome = iota
-	// OutcomeNotSent means that the service never saw the command.
+	// OutcomeNotSent means that the service never saw the mutation.
 	OutcomeNotSent
-	// OutcomeRejected means that the service refused the command.
+	// OutcomeRejected means that the service refused the mutation.
 	OutcomeRejected
-	// OutcomeDone means that the command happened and only its answer was lost, or the id
+	// OutcomeDone means that the mutation happened and only its answer was lost, or the id
 	// in it.
 	OutcomeDone
 )

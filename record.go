@@ -39,10 +39,10 @@ type Record struct {
 type answerText **answered
 
 type answered struct {
-	text    []byte
-	checked bool // it is known to be JSON
-	command bool // it answers a command, which has happened
-	at      *answered
+	text     []byte
+	checked  bool // it is known to be JSON
+	mutation bool // it answers a mutation, which has happened
+	at       *answered
 }
 
 func newAnswerText(text []byte) answerText {
@@ -124,7 +124,7 @@ func (r Record) Clone() Record {
 	}
 	text := bytes.Clone(r.Raw())
 	answer := newAnswerText(text)
-	(*answer).checked, (*answer).command = (*r.answer).checked, (*r.answer).command
+	(*answer).checked, (*answer).mutation = (*r.answer).checked, (*r.answer).mutation
 	return Record{answer: answer, to: len(text)}
 }
 
@@ -371,7 +371,7 @@ func (e *DecodeError) Is(target error) bool {
 // Format prints [DecodeError.Error] under every verb.
 func (e *DecodeError) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, e.Error()) }
 
-func (e *DecodeError) happened() bool { return e.record.answer != nil && (*e.record.answer).command }
+func (e *DecodeError) happened() bool { return e.record.answer != nil && (*e.record.answer).mutation }
 
 // Time is a time as the service writes it, in a struct of the caller's: with a zone, or
 // without one, which means UTC and which [time.Time] refuses. A Time is in UTC, so that

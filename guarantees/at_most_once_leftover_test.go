@@ -72,7 +72,7 @@ func (s *leftovers) serve(conn net.Conn) {
 	}
 }
 
-// TestCommandTakesNoLeftoverAnswer holds that a command never takes for its own what the
+// TestCommandTakesNoLeftoverAnswer holds that a mutation never takes for its own what the
 // service sent beyond the answer to another call, whenever it comes.
 func TestCommandTakesNoLeftoverAnswer(t *testing.T) {
 	for _, pause := range []time.Duration{

@@ -252,7 +252,7 @@ func (tr *trial) try(t *testing.T, foreign string) (connections int) {
 		if time.Since(start) < 3*time.Second { // still: a busy machine takes its time
 			connections = int(service.accepted.Load())
 			if !tr.route.Reads && slices.Contains([]string{"", "renewing"}, tr.fault.Client) {
-				connections -= int(service.arrivals.Load()) // a command has its own
+				connections -= int(service.arrivals.Load()) // a mutation has its own
 			}
 			return connections
 		}
@@ -433,7 +433,7 @@ func TestTransportThatRepeatsIsStoppedEveryTime(t *testing.T) {
 }
 
 // TestReadsShareAConnection counts connections at the service: a burst of reads shares one,
-// and each command has its own, see TestCommandTakesNoLeftoverAnswer.
+// and each mutation has its own, see TestCommandTakesNoLeftoverAnswer.
 func TestReadsShareAConnection(t *testing.T) {
 	var connections, arrivals atomic.Int32
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -17,7 +17,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
-// A command would be stopped on its way to the other place: a read shows that there is none.
+// A mutation would be stopped on its way to the other place: a read shows that there is none.
 func TestRedirectIsNotFollowed(t *testing.T) {
 	for _, status := range []int{http.StatusFound, http.StatusTemporaryRedirect} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	}
 }
 
-// TestGuardHoldsWhereNothingIsSeen holds that net/http does not repeat a command by itself
+// TestGuardHoldsWhereNothingIsSeen holds that net/http does not repeat a mutation by itself
 // even below a transport that hides from the trace of the call, where no fuse can see it.
 func TestGuardHoldsWhereNothingIsSeen(t *testing.T) {
 	var arrivals atomic.Int32

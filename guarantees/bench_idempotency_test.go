@@ -17,7 +17,7 @@ import (
 )
 
 // BenchmarkKeyedMutation sends mutations with a key, whose log is in memory. The floor is
-// the same command without one.
+// the same mutation without one.
 func BenchmarkKeyedMutation(b *testing.B) {
 	server := httptest.NewServer(wire.Answer(http.StatusOK, "true"))
 	defer server.Close()

@@ -511,7 +511,7 @@ func postBody(url string, body []byte) error {
 	return expect(string(got) == "true", err)
 }
 
-// BenchmarkCommands sends commands one after the other. The floor is a POST of net/http, with
+// BenchmarkCommands sends mutations one after the other. The floor is a POST of net/http, with
 // a deadline as ours has; over loopback beside one on a connection of its own, as ours is, so
 // that no answer can be another's, and beside one on a kept connection.
 func BenchmarkCommands(b *testing.B) {
@@ -550,7 +550,7 @@ func BenchmarkCommands(b *testing.B) {
 	}
 }
 
-// user is what the floor of a command encodes.
+// user is what the floor of a mutation encodes.
 type user struct {
 	FirstName    string `json:"firstName"`
 	LastName     string `json:"lastName"`
@@ -567,7 +567,7 @@ var (
 	}
 )
 
-// postCommand is the floor of a command: a POST whose answer is decoded into into, if that is
+// postCommand is the floor of a mutation: a POST whose answer is decoded into into, if that is
 // not nil.
 func postCommand(hc *http.Client, url string, body, into any) error {
 	var content io.Reader

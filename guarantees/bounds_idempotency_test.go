@@ -21,8 +21,8 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
-// TestWithoutAKeyNothingIsAllocated holds that a log costs a command nothing that has no
-// key. The limit is what the command took before there were logs.
+// TestWithoutAKeyNothingIsAllocated holds that a log costs a mutation nothing that has no
+// key. The limit is what the mutation took before there were logs.
 func TestWithoutAKeyNothingIsAllocated(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the race detector changes how much is allocated")

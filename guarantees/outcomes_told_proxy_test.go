@@ -123,7 +123,7 @@ func answersAnything(conn net.Conn) {
 	_, _ = io.WriteString(conn, "HTTP/1.1 400 c4n4ry\r\n\r\n")
 }
 
-// callThroughProxy makes a command fail, and prints its error in every way.
+// callThroughProxy makes a mutation fail, and prints its error in every way.
 func callThroughProxy(t *testing.T, shown *bytes.Buffer, hc *http.Client) lending.Outcome {
 	t.Helper()
 	err := benchmarkClient(t, "https://lending.example", hc).Applications.Cancel(t.Context(), catalog.Application)

@@ -155,7 +155,7 @@ func TestALostAnswerIsFoundOut(t *testing.T) {
 	}
 }
 
-// prepareOrder does what the commands of lostAnswers need.
+// prepareOrder does what the mutations of lostAnswers need.
 func prepareOrder(t *testing.T, client *lending.Client, o *order) {
 	t.Helper()
 	ctx := t.Context()

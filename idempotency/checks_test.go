@@ -31,7 +31,7 @@ const (
 )
 
 // checkRows is the table of checks, transcribed: how, and the reads before the
-// command and after it.
+// mutation and after it.
 var checkRows = map[string]struct {
 	how   string
 	reads []string
@@ -91,7 +91,7 @@ var emptyReads = map[string]string{
 	"Loans.TotalBalance":          `{"available":"100.00"}`,
 }
 
-// forgetful is a service that answers reads, with emptyReads or 404, and loses every command.
+// forgetful is a service that answers reads, with emptyReads or 404, and loses every mutation.
 type forgetful struct {
 	routes map[string]catalog.Route
 	mu     sync.Mutex
@@ -133,7 +133,7 @@ func (h headerOnly) Header() http.Header         { return http.Header(h) }
 func (h headerOnly) Write(p []byte) (int, error) { return len(p), nil }
 func (h headerOnly) WriteHeader(int)             {}
 
-// TestEveryMutationHasItsRow loses the answer of each command and calls again, as another
+// TestEveryMutationHasItsRow loses the answer of each mutation and calls again, as another
 // process would.
 func TestEveryMutationHasItsRow(t *testing.T) {
 	routes := catalog.Routes(t)

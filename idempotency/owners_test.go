@@ -19,7 +19,7 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// TestRepeatedCommandStaysInDoubt sends a command again whose first sending can still be
+// TestRepeatedCommandStaysInDoubt sends a mutation again whose first sending can still be
 // executed, or may have been. The service rejects the second: that says nothing of the first.
 func TestRepeatedCommandStaysInDoubt(t *testing.T) {
 	for _, test := range []struct {
@@ -67,7 +67,7 @@ func TestRepeatedCommandStaysInDoubt(t *testing.T) {
 	}
 }
 
-// TestLostEntryIsWrittenAgain has the store lose an entry while its command is under way: the
+// TestLostEntryIsWrittenAgain has the store lose an entry while its mutation is under way: the
 // answer is recorded, and the next call returns it.
 func TestLostEntryIsWrittenAgain(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
@@ -87,7 +87,7 @@ func TestLostEntryIsWrittenAgain(t *testing.T) {
 }
 
 // TestLateOwnerLeavesTheLock has a process stand still with the answer in its hands, and another
-// send the command again. The process goes on: a newer value has to wait for as long as the
+// send the mutation again. The process goes on: a newer value has to wait for as long as the
 // second sending can be executed late.
 func TestLateOwnerLeavesTheLock(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
@@ -138,7 +138,7 @@ func TestAbsencesDoNotProveAnOffer(t *testing.T) {
 }
 
 // TestConflictBeginsTheCallAnew has another process change an entry while this call takes the
-// lock of its command, or frees one that nobody needs any more: the call goes on.
+// lock of its mutation, or frees one that nobody needs any more: the call goes on.
 func TestConflictBeginsTheCallAnew(t *testing.T) {
 	for _, test := range []struct {
 		name string

@@ -54,7 +54,7 @@ func TestMutationLaterThanMaxLatenessHappensTwice(t *testing.T) {
 const createApplicationRoute = "POST /api/Application/create-application"
 
 // TestWhatWasSeenBeforeIsOfNow has another application made for the customer between the look
-// of the second command and its sending.
+// of the second mutation and its sending.
 func TestWhatWasSeenBeforeIsOfNow(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		customer := service.AddCustomer(lendingtest.Customer{})
@@ -156,7 +156,7 @@ func TestCutAnswerIsNotKept(t *testing.T) {
 	})
 }
 
-// frozen is a store that keeps one process waiting after it has saved a command as sent, or
+// frozen is a store that keeps one process waiting after it has saved a mutation as sent, or
 // before it saves what has become of it.
 type frozen struct {
 	store.Store
@@ -283,7 +283,7 @@ func TestFrozenOwner(t *testing.T) {
 }
 
 // TestFrozenOwnerFindsTheLockTaken has a process stand still with the answer in its hands
-// until a person has freed the command, and another has the lock. The answer is kept all the same.
+// until a person has freed the mutation, and another has the lock. The answer is kept all the same.
 func TestFrozenOwnerFindsTheLockTaken(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		id := lending.ApplicationID(uuid.MustParse(service.AddApplication(lendingtest.Application{}).ID))
@@ -318,7 +318,7 @@ func TestFrozenOwnerFindsTheLockTaken(t *testing.T) {
 	})
 }
 
-// TestTwoOfALockComeToAnEnd has two commands of a lock look at once, which takes its time.
+// TestTwoOfALockComeToAnEnd has two mutations of a lock look at once, which takes its time.
 func TestTwoOfALockComeToAnEnd(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		customer := service.AddCustomer(lendingtest.Customer{})
@@ -353,7 +353,7 @@ func TestTwoOfALockComeToAnEnd(t *testing.T) {
 	})
 }
 
-// TestFreeCommandLooksAgain frees a command that may have left, by a person or by a refusal,
+// TestFreeCommandLooksAgain frees a mutation that may have left, by a person or by a refusal,
 // and has another of its lock happen before it is sent again.
 func TestFreeCommandLooksAgain(t *testing.T) {
 	for _, resolved := range []bool{true, false} {
@@ -404,7 +404,7 @@ func creating(t *testing.T, service *lendingtest.Service) func(client *lending.C
 }
 
 // TestLatenessBeginsWithTheEndOfTheLease has a process stand still before it sends: it goes on
-// when the command may be sent again, and may not, and gives nothing free that is not its own.
+// when the mutation may be sent again, and may not, and gives nothing free that is not its own.
 func TestLatenessBeginsWithTheEndOfTheLease(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		entries, goOn := store.NewMemory(), make(chan struct{})
@@ -465,7 +465,7 @@ func TestNeedsReviewStays(t *testing.T) {
 	})
 }
 
-// TestLookOfTheCallerHasItsOwnBefore has a command sent again by what its caller has found out:
+// TestLookOfTheCallerHasItsOwnBefore has a mutation sent again by what its caller has found out:
 // what a read had shown before the first time is not of the second.
 func TestLookOfTheCallerHasItsOwnBefore(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
@@ -551,7 +551,7 @@ func (f flaky) Save(ctx context.Context, entry store.Entry) error {
 }
 
 // TestWhatBecameOfItIsWrittenDown has a call end with its context: that its answer is lost is
-// written down all the same, and that a command has not left, too.
+// written down all the same, and that a mutation has not left, too.
 func TestWhatBecameOfItIsWrittenDown(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		loses := true
@@ -581,7 +581,7 @@ func TestWhatBecameOfItIsWrittenDown(t *testing.T) {
 	})
 }
 
-// TestSomebodyElseWasThere has others do what cannot be told from the command.
+// TestSomebodyElseWasThere has others do what cannot be told from the mutation.
 func TestSomebodyElseWasThere(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		client, user := process(), fake.Newcomer()

@@ -190,7 +190,7 @@ func TestResolutionIsKept(t *testing.T) {
 	}
 }
 
-// TestSweepGoesOn forgets the answers of more commands than one batch, although another process
+// TestSweepGoesOn forgets the answers of more mutations than one batch, although another process
 // changes one of the entries meanwhile, and ends although one changes every time.
 func TestSweepGoesOn(t *testing.T) {
 	for _, test := range []struct {

@@ -468,6 +468,7 @@ func TestState(t *testing.T) {
 	other.post("Application/create-customer", newCustomer, &created)
 	assert.NotContains(t, customer, created.ID)
 
+	require.NoError(t, second.stop(), "it saves its state once more")
 	info, err := os.Stat(file)
 	require.NoError(t, err)
 	assert.Equal(t, fs.FileMode(0o600), info.Mode().Perm())
