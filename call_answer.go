@@ -195,7 +195,7 @@ func (x *exchange) outcome() Outcome {
 // reached reports whether any attempt may have reached the service. Of a read, which has
 // no effect, it is not worth to say more than that it was tried.
 func (x *exchange) reached() bool {
-	if x.attempts == 0 {
+	if x.attempts == 0 || x.deadline.NeverLeft() {
 		return false
 	}
 	if u, ok := x.request.body.(streamed); ok && !u.isWhole() {

@@ -10,6 +10,8 @@ import (
 	"net/http/httptrace"
 	"strings"
 	"time"
+
+	"github.com/lendingapi/lending-go/internal/transport"
 )
 
 // The largest answers that are read, decompressed.
@@ -22,6 +24,9 @@ const (
 // no answer was received, or not all of a success.
 func (x *exchange) attempt(ctx context.Context, token Token, body []byte) error {
 	x.caller = ctx
+	if x.key != nil && x.request.effect == Mutation {
+		ctx, x.deadline = transport.WithDeadline(ctx)
+	}
 	x.http = x.client.settings().http
 	x.http.Transport = x
 	traced := x.trace(ctx, token)
@@ -76,16 +81,19 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 	if err := hr.Context().Err(); err != nil {
 		return nil, err
 	}
+	if x.deadline.IsOver() { // also where the timer of the context is late
+		return nil, context.DeadlineExceeded
+	}
 	x.attempts++
 	start := time.Now()
-	transport := x.client.settings().http.Transport
+	through := x.client.settings().http.Transport
 	if x.request.effect == Mutation {
 		hr = guard(hr)
 	}
 	if x.request.effect == Mutation || x.isCheck() {
-		transport = x.client.settings().fresh
+		through = x.client.settings().fresh
 	}
-	resp, err := transport.RoundTrip(hr)
+	resp, err := through.RoundTrip(hr)
 	switch {
 	case err != nil:
 		resp = nil
@@ -151,6 +159,7 @@ func (x *exchange) trace(ctx context.Context, token Token) context.Context {
 	}
 	hooks := &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
 		x.gotConn.Add(1)
+		x.deadline.Got()
 		if x.written() >= most {
 			x.excess.Store(true)
 			x.stop()

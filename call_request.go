@@ -19,6 +19,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lendingapi/lending-go/internal/opaque"
+	"github.com/lendingapi/lending-go/internal/transport"
 )
 
 // exchange is one call's conversation with the service. It is the RoundTripper below
@@ -34,7 +35,8 @@ type exchange struct {
 	call Call         // as its observers are told of it
 	ends []func(Call) // what they want to have called at its end
 
-	key *idempotencyKey // of the mutation; nil for a call without one
+	key      *idempotencyKey     // of the mutation; nil for a call without one
+	deadline *transport.Deadline // of a mutation with a key
 
 	attempts int
 	answer   Response      // the last there was

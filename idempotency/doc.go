@@ -109,8 +109,10 @@
 //
 // The mutation can happen twice
 //   - if the service executes it later than MaxLateness after the end of its call;
-//   - if the process or the machine stands still for longer than that between the last look at
-//     the deadline and the write to the socket;
+//   - if the process stands still for longer than that between the last look at the clock and the
+//     system call that writes the request, which follows at once;
+//   - if a transport of [lending.WithHTTPClient] writes the request after the deadline: there the
+//     client looks at the clock only before the transport gets the request;
 //   - if the store loses the entry: the documentation of each store says what it needs.
 //
 // A check believes a read that shows nothing for longer than MaxLateness. How late reads show
@@ -124,8 +126,9 @@
 //   - A crash before, during or after the send: the entry says "sent", and a check decides. If
 //     no check can, the entry needs a review, although the mutation may never have left.
 //   - Two callers with one key: one sends, the other gets ErrInProgress.
-//   - A frozen process that wakes up: its deadline ends the send, and nobody else sends before
-//     that deadline. What it still receives counts more than a check of another process, unless
+//   - A frozen process that wakes up: the connection of the mutation looks at the clock before
+//     each write and refuses to write after the deadline, also if the timer of the context is
+//     late. Nobody else sends before that deadline. What it still receives counts more than a check of another process, unless
 //     that has found the mutation done.
 //   - A mutation that the service executes late: a check that finds nothing counts only after
 //     MaxLateness.

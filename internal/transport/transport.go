@@ -2,6 +2,7 @@
 package transport
 
 import (
+	"context"
 	"crypto/tls"
 	"net"
 	"net/http"
@@ -35,8 +36,18 @@ func New(maxConns int) *http.Transport {
 // mutation, or the next check, whose "not found" would send a mutation again. A look into
 // a kept connection before its next use does not prevent that: bytes may still be on their
 // way. Nor does a mutation meet a connection that is being closed.
+//
+// The connection of a request with a context of [WithDeadline] writes nothing after the deadline.
 func OnceEach(like *http.Transport) *http.Transport {
 	once := like.Clone()
 	once.DisableKeepAlives = true
+	dial := like.DialContext
+	once.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if deadline, ok := ctx.Value(deadlineContext{}).(*Deadline); ok && err == nil {
+			conn = &timelyConn{Conn: conn, deadline: deadline}
+		}
+		return conn, err
+	}
 	return once
 }
