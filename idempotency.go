@@ -231,17 +231,13 @@ func (m *MutationCall) NeedsAnswer() bool {
 // CheckWith names the reads that tell whether the mutation happened, as [Error].CheckWith.
 func (m *MutationCall) CheckWith() string { return m.exchange().request.checkWith }
 
-// Account identifies the service and the account of the client, without naming them. Clients
-// with the same base URL and the same username of [WithCredentials] have the same identity,
-// whatever their token is, and so have clients with the same [StaticToken]. Any other
-// [TokenSource] can change its account: the identity is that of the service alone.
+// Account identifies the service and, if the client signs in with [WithCredentials], the
+// account, without naming them. Of any other [TokenSource], a [StaticToken] too, the account is
+// not known and the token may change: the identity is that of the service alone.
 func (m *MutationCall) Account() string {
 	s := m.exchange().client.settings()
-	switch source := s.tokens.(type) {
-	case *Session:
-		return accountOf(&s.base, source.state().credentials.Username)
-	case staticToken:
-		return accountOf(&s.base, "token", source.value.Reveal())
+	if session, ok := s.tokens.(*Session); ok {
+		return accountOf(&s.base, session.state().credentials.Username)
 	}
 	return accountOf(&s.base)
 }

@@ -28,10 +28,10 @@
 // differs from the request that has left under the key is ErrKeyReused. Its outcome says
 // whether the first request happened.
 //
-// A key also belongs to one service and one account: the base URL and the username of the client.
-// Another client gets ErrOtherAccount, never the recorded response. Of a [lending.TokenSource] of
-// your own only the base URL is known. A [lending.StaticToken] is an account of its own: use a
-// TokenSource of your own if the token changes while orders are open.
+// A key also belongs to one service and one account: the base URL and the username of
+// [lending.WithCredentials]. Another client gets ErrOtherAccount, never the recorded response. Of a
+// [lending.StaticToken], and of a [lending.TokenSource] of your own, only the base URL is known:
+// give each account a namespace of its own there.
 //
 // Two options say more about the mutation of a key: [SafeToRepeat] if a second execution does
 // no harm, and [WithCheck] if you can tell better than this package whether it happened.

@@ -135,7 +135,7 @@ func TestKeyIsForOneAccount(t *testing.T) {
 		{"another path", ada, ada, "https://lending.example/sandbox", false},
 		{"another account", ada, signIn(other, password), "https://lending.example", false},
 		{"the same static token", static(0), static(0), "https://lending.example", true},
-		{"another static token", static(0), static(1), "https://lending.example", false},
+		{"a new static token", static(0), static(1), "https://lending.example", true},
 		{"a source that rotates its token", rotating, rotating, "https://lending.example", true},
 		{"another service of a source", rotating, rotating, "https://sandbox.lending.example", false},
 	} {
