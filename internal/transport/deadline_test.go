@@ -66,3 +66,13 @@ func TestNothingIsWrittenAfterTheDeadline(t *testing.T) {
 		})
 	}
 }
+
+// TestNoDeadlineHoldsNothingBack has a context without a deadline.
+func TestNoDeadlineHoldsNothingBack(t *testing.T) {
+	ctx, deadline := transport.WithDeadline(t.Context())
+	assert.Equal(t, t.Context(), ctx)
+	assert.Nil(t, deadline)
+	deadline.Got()
+	assert.False(t, deadline.IsOver())
+	assert.False(t, deadline.NeverLeft())
+}
