@@ -276,7 +276,7 @@ func (m *MutationCall) GetToken(ctx context.Context) error {
 
 // Error returns the error of the call as it stands, with cause behind it. Its outcome is that
 // of this call alone: set it if an earlier one may have sent the mutation. The text of cause
-// is hidden unless it is an error of this module.
+// is hidden unless it is an error of this module. Error waits for a send that still runs.
 func (m *MutationCall) Error(cause error) *Error {
 	once := m.hidden()
 	once.mu.Lock() // a send that still runs changes how the call stands
