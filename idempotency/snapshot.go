@@ -43,14 +43,15 @@ func absence(err error) (snapshot, error) {
 	return snapshot{State: "absent " + strconv.Itoa(failed.StatusCode)}, nil
 }
 
-// noList is absence for a list, whose own way to say that it has nothing is to be empty. A
-// 400 instead of it is rather a failure, and says nothing of what there is.
+// noList is absence for a list, whose own way to say that it has nothing is to be empty: a
+// parent that reads do not show yet has no records either. A 400 instead of the list is rather a
+// failure, and says nothing of what there is.
 func noList(err error) (snapshot, error) {
 	s, err := absence(err)
 	if strings.HasSuffix(s.State, " 400") {
-		s.Count = -1
+		return snapshot{Count: -1}, err
 	}
-	return s, err
+	return snapshot{}, err
 }
 
 // customer is what the body of a request says of one.
