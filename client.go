@@ -71,13 +71,9 @@ type Option func(*config) error
 // or of the TLS handshake. That of a proxy which refuses to connect does not say it. A
 // time limit that ends any of these leaves the outcome unknown.
 func WithHTTPClient(hc *http.Client) Option {
-	return func(c *config) error {
-		if hc == nil {
-			return argumentError("WithHTTPClient", CodeRequired, "needs a client")
-		}
+	return given(hc != nil, "WithHTTPClient", "needs a client", func(c *config) {
 		c.http, c.foreign = *hc, true
-		return nil
-	}
+	})
 }
 
 // WithMaxConns bounds the connections to the service: at most n carry reads, and at most n
@@ -134,13 +130,9 @@ func WithCredentials(credentials Credentials) Option {
 // sessions of other processes: see [Session]. Each account of each service needs its own
 // store. A session that finds the token of another account returns an error.
 func WithTokenStore(store TokenStore) Option {
-	return func(c *config) error {
-		if store == nil {
-			return argumentError("WithTokenStore", CodeRequired, "needs a store")
-		}
+	return given(store != nil, "WithTokenStore", "needs a store", func(c *config) {
 		c.store = store
-		return nil
-	}
+	})
 }
 
 // WithLogger logs every attempt: at debug level if the service accepted it, at warn
@@ -148,27 +140,19 @@ func WithTokenStore(store TokenStore) Option {
 // background of a [Session] is logged too. What a server sends beyond its answers
 // net/http itself writes to the standard logger of package log.
 func WithLogger(logger *slog.Logger) Option {
-	return func(c *config) error {
-		if logger == nil {
-			return argumentError("WithLogger", CodeRequired, "needs a logger")
-		}
+	return given(logger != nil, "WithLogger", "needs a logger", func(c *config) {
 		c.logger = logger
 		c.observers = append(c.observers, func(ctx context.Context, a Attempt) { a.log(ctx, logger) })
-		return nil
-	}
+	})
 }
 
 // WithObserver calls observe after every attempt, in the goroutine of the call, with
 // the context of the call: a span or a metric of the attempt can be made from both.
 // It must be fast and safe for concurrent use.
 func WithObserver(observe func(context.Context, Attempt)) Option {
-	return func(c *config) error {
-		if observe == nil {
-			return argumentError("WithObserver", CodeRequired, "needs a function")
-		}
+	return given(observe != nil, "WithObserver", "needs a function", func(c *config) {
 		c.observers = append(c.observers, observe)
-		return nil
-	}
+	})
 }
 
 // WithCallObserver calls begin at the start of every call, before its arguments are
@@ -181,11 +165,18 @@ func WithObserver(observe func(context.Context, Attempt)) Option {
 // concurrent use. The iterators make a call for every page, and a sign-in is a call of
 // its own.
 func WithCallObserver(begin func(context.Context, Call) (context.Context, func(Call))) Option {
-	return func(c *config) error {
-		if begin == nil {
-			return argumentError("WithCallObserver", CodeRequired, "needs a function")
-		}
+	return given(begin != nil, "WithCallObserver", "needs a function", func(c *config) {
 		c.callObservers = append(c.callObservers, begin)
+	})
+}
+
+// given returns the option name, which needs an argument that is not nil.
+func given(ok bool, name, needs string, set func(*config)) Option {
+	return func(c *config) error {
+		if !ok {
+			return argumentError(name, CodeRequired, needs)
+		}
+		set(c)
 		return nil
 	}
 }

@@ -59,6 +59,7 @@ func inboxRules() []rule[inboxPlace] {
 		{"a filter selects dead letters, page by page", long, inbox.pages},
 		{"of many who redrive and drop a dead letter one does", long, inbox.oneRedrives},
 		{"an event that ends its process is acted on alone", short, inbox.crashes},
+		{"events that are alone take turns", short, inbox.turns},
 		{"Work acts on every event", long, inbox.works},
 	} {
 		rules = append(rules, rule[inboxPlace]{r.name, func(tb testing.TB, place inboxPlace) {
