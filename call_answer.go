@@ -14,6 +14,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
 	"github.com/lendingapi/lending-go/internal/neterr"
 	"github.com/lendingapi/lending-go/internal/redact"
+	"github.com/lendingapi/lending-go/internal/signin"
 	"github.com/lendingapi/lending-go/internal/verdict"
 )
 
@@ -158,8 +159,8 @@ func (x *exchange) failed(cause error) *Error {
 // notSent returns the error of a call that got no token.
 func (x *exchange) notSent(cause error) error {
 	e := x.failed(cause)
-	if paused, ok := errors.AsType[*pausedError](cause); ok {
-		e.RetryAfter = max(e.RetryAfter, time.Until(paused.until))
+	if paused, ok := errors.AsType[*signin.PausedError](cause); ok {
+		e.RetryAfter = max(e.RetryAfter, time.Until(paused.Until))
 	} else if signIn, ok := errors.AsType[*Error](cause); ok {
 		e.RetryAfter = max(e.RetryAfter, signIn.RetryAfter)
 	}

@@ -63,13 +63,9 @@ type Option func(*config) error
 //   - [OutcomeNotSent] needs an error of dialing, DNS or the TLS handshake. If a time limit
 //     ends one of these, or a proxy refuses to connect, the outcome is unknown.
 func WithHTTPClient(hc *http.Client) Option {
-	return func(c *config) error {
-		if hc == nil {
-			return argumentError("WithHTTPClient", CodeRequired, "needs a client")
-		}
+	return given(hc != nil, "WithHTTPClient", "needs a client", func(c *config) {
 		c.http, c.foreign = *hc, true
-		return nil
-	}
+	})
 }
 
 // WithMaxConns bounds the connections to the service: at most n for reads, and at most n for
@@ -124,13 +120,9 @@ func WithCredentials(credentials Credentials) Option {
 // sessions of other processes: see [Session]. Each account of each service needs its own
 // store. A session returns an error if store has the token of another account.
 func WithTokenStore(store TokenStore) Option {
-	return func(c *config) error {
-		if store == nil {
-			return argumentError("WithTokenStore", CodeRequired, "needs a store")
-		}
+	return given(store != nil, "WithTokenStore", "needs a store", func(c *config) {
 		c.store = store
-		return nil
-	}
+	})
 }
 
 // WithLogger logs every attempt, at debug level if the service accepted the request and at
@@ -140,27 +132,19 @@ func WithTokenStore(store TokenStore) Option {
 // If the server sends data on an idle connection, net/http logs up to 4 KB of the data,
 // unredacted, through the standard log package.
 func WithLogger(logger *slog.Logger) Option {
-	return func(c *config) error {
-		if logger == nil {
-			return argumentError("WithLogger", CodeRequired, "needs a logger")
-		}
+	return given(logger != nil, "WithLogger", "needs a logger", func(c *config) {
 		c.logger = logger
 		c.observers = append(c.observers, func(ctx context.Context, a Attempt) { a.log(ctx, logger) })
-		return nil
-	}
+	})
 }
 
 // WithObserver calls observe after every attempt, in the goroutine of the call, with the
 // context of the call, for spans and metrics. observe must be fast and safe for concurrent
 // use.
 func WithObserver(observe func(context.Context, Attempt)) Option {
-	return func(c *config) error {
-		if observe == nil {
-			return argumentError("WithObserver", CodeRequired, "needs a function")
-		}
+	return given(observe != nil, "WithObserver", "needs a function", func(c *config) {
 		c.observers = append(c.observers, observe)
-		return nil
-	}
+	})
 }
 
 // WithCallObserver calls begin at the start of every call, and the function that begin returns,
@@ -170,11 +154,18 @@ func WithObserver(observe func(context.Context, Attempt)) Option {
 // Both functions run in the goroutine of the call, and must be fast and safe for concurrent
 // use. An iterator makes a call for every page. A sign-in is a call too.
 func WithCallObserver(begin func(context.Context, Call) (context.Context, func(Call))) Option {
-	return func(c *config) error {
-		if begin == nil {
-			return argumentError("WithCallObserver", CodeRequired, "needs a function")
-		}
+	return given(begin != nil, "WithCallObserver", "needs a function", func(c *config) {
 		c.callObservers = append(c.callObservers, begin)
+	})
+}
+
+// given returns the option name, which needs an argument that is not nil.
+func given(ok bool, name, needs string, set func(*config)) Option {
+	return func(c *config) error {
+		if !ok {
+			return argumentError(name, CodeRequired, needs)
+		}
+		set(c)
 		return nil
 	}
 }
