@@ -14,12 +14,11 @@ import (
 
 const redacted = redact.Placeholder
 
-// Secret holds a password, a token, a code or another value that must not be
-// seen. It prints as "[redacted]" under every verb of fmt, in slog and in JSON,
-// also where it lies in an unexported field, which fmt reads past every method:
-// the text is behind a pointer. Only requests to the service carry it.
+// Secret hides a password, a token, a code or another confidential value. A Secret prints as
+// "[redacted]" under every verb of fmt, in slog and in JSON, even in an unexported field. Only
+// requests to the service contain the value.
 //
-// The zero Secret holds nothing.
+// The zero Secret hides nothing.
 type Secret struct{ text *string }
 
 // NewSecret hides s.
@@ -33,10 +32,10 @@ func (s Secret) Reveal() string {
 	return *s.text
 }
 
-// IsZero reports whether there is nothing to hide.
+// IsZero reports whether the hidden text is empty.
 func (s Secret) IsZero() bool { return s.Reveal() == "" }
 
-// String returns "[redacted]", or nothing if there is nothing to hide.
+// String returns "[redacted]", or "" for an empty text.
 func (s Secret) String() string {
 	if s.IsZero() {
 		return ""
@@ -50,12 +49,12 @@ func (s Secret) Format(f fmt.State, verb rune) { _, _ = f.Write([]byte(s.String(
 // LogValue logs [Secret.String].
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// MarshalJSON writes [Secret.String]: a record with secrets in it can be logged. To
-// store it, store the secrets apart: what was redacted cannot be read back.
+// MarshalJSON writes [Secret.String], so that a record with secrets can be logged. To store
+// such a record, store its secrets apart: [Secret.UnmarshalJSON] refuses "[redacted]".
 func (s Secret) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }
 
-// UnmarshalJSON hides a JSON string. It refuses what [Secret.MarshalJSON] wrote,
-// so that "[redacted]" is never used as a password.
+// UnmarshalJSON hides a JSON string. It refuses "[redacted]", so that nobody uses the
+// placeholder as a password.
 func (s *Secret) UnmarshalJSON(data []byte) error {
 	var text *string
 	if err := json.Unmarshal(data, &text); err != nil {
