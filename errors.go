@@ -328,17 +328,30 @@ func (r Response) MarshalJSON() ([]byte, error) { return json.Marshal(r.String()
 
 type captureKey struct{}
 
-// captured returns where the answer of a call is to be kept, emptied; nil for nowhere.
-func captured(ctx context.Context) *Response {
-	into, _ := ctx.Value(captureKey{}).(*Response)
-	if into != nil {
-		*into = Response{}
+// capture is where the answer of a call is kept. Observers capture beside the caller.
+type capture struct {
+	into  *Response
+	outer *capture
+}
+
+// keep fills everything that captures.
+func (c *capture) keep(answer Response) {
+	for ; c != nil; c = c.outer {
+		*c.into = answer
 	}
-	return into
+}
+
+// captured returns where the answer of a call is to be kept, emptied; nil for nowhere.
+func captured(ctx context.Context) *capture {
+	c, _ := ctx.Value(captureKey{}).(*capture)
+	c.keep(Response{})
+	return c
 }
 
 // CaptureResponse returns a context whose calls fill into with the last answer of the
-// service, also when they return an error. It is for one call at a time.
+// service, also when they return an error. It is for one call at a time. A Response that
+// ctx captures into already is filled as well, so observers can capture beside the caller.
 func CaptureResponse(ctx context.Context, into *Response) context.Context {
-	return context.WithValue(ctx, captureKey{}, into)
+	outer, _ := ctx.Value(captureKey{}).(*capture)
+	return context.WithValue(ctx, captureKey{}, &capture{into, outer})
 }
