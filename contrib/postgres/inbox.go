@@ -54,7 +54,7 @@ type InboxOptions struct {
 //
 // Every event leaves dead rows in the table of those that are not done, which is as small as
 // their number once these are vacuumed away: its storage parameters have autovacuum do that
-// after 2,000. A claim changes no index, and a fillfactor of 50 leaves it room beside the row. A
+// after 2,000. A claim changes no index, unless the event must be alone, and a fillfactor of 50 leaves it room beside the row. A
 // transaction that stays open for long, anywhere in the database, keeps vacuum from it.
 type Inbox struct {
 	database

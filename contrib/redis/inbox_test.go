@@ -322,7 +322,7 @@ func TestInboxGivesSuspectsAlone(t *testing.T) {
 // What ends its process is found, and nothing beside it is set aside.
 func TestCrashesBuryNoInnocents(t *testing.T) {
 	t.Parallel()
-	webhooktest.Crash(t, func(string) string { return quickAt + startRedis(t).address() }, openStore)
+	webhooktest.Crash(t, func() string { return quickAt + startRedis(t).address() }, openStore)
 }
 
 // refuse takes commands from the rights of the tests' user.

@@ -53,6 +53,7 @@ func inboxRules() []rule[inboxPlace] {
 		{"Done removes also when the claim has ended", short, inbox.lateDone},
 		{"a dead letter can be redriven", long, inbox.redrives},
 		{"an event that ends its process is acted on alone", short, inbox.crashes},
+		{"events that are alone take turns", short, inbox.turns},
 		{"Work acts on every event", long, inbox.works},
 	} {
 		rules = append(rules, rule[inboxPlace]{r.name, func(tb testing.TB, place inboxPlace) {

@@ -131,6 +131,10 @@ func (m *inboxModel) held(now time.Time) bool {
 func (m *inboxModel) claim(e *eventModel) *webhook.InboxEntry {
 	e.where, e.until = "running", time.Now().Add(m.lease)
 	e.claim++
+	if e.cut >= 2 && m.flaw != "blames one event for all" { // goes behind the others
+		at := slices.Index(m.events, e)
+		m.events = append(slices.Delete(m.events, at, at+1), e)
+	}
 	entry := &webhook.InboxEntry{
 		Event: e.event, Tries: e.tries + 1, Crashes: max(0, e.cut-2),
 		Until: e.until.Add(-m.lease / 10),
@@ -281,7 +285,7 @@ func TestInboxFindsFlaws(t *testing.T) {
 		"has claims that do not end": {
 			"what was put survives its process", "a claim ends by itself",
 			"Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended",
-			"an event that ends its process is acted on alone",
+			"an event that ends its process is acted on alone", "events that are alone take turns",
 		},
 		"counts a try that was cut short": {
 			"what was put survives its process", "a claim ends by itself",
@@ -318,6 +322,7 @@ func TestInboxFindsFlaws(t *testing.T) {
 			"Done removes also when the claim has ended",
 		},
 		"acts beside what is alone":  {"an event that ends its process is acted on alone"},
+		"blames one event for all":   {"events that are alone take turns"},
 		"redrives with its crashes":  {"an event that ends its process is acted on alone"},
 		"does not let an event wait": {"Retry lets an event wait"},
 		"does not count tries": {
