@@ -9,11 +9,10 @@ import (
 // ApplicationsService creates customers and applications, feeds bank data and leads
 // to an offer.
 //
-// A list without records is empty. [IsNotFound] reports an application, customer or
-// partner that does not exist.
-//
-// Except for uploads, the service declares no answer for a method that returns only an
-// error: a body that is false or reports a failure leaves the outcome unknown.
+// A list without records is empty. [IsNotFound] reports a missing application, customer or
+// partner. If a method returns a bool, the meaning of false is not published. If a method
+// other than an upload returns only an error, the service declares no response body; a body
+// that is false or reports a failure leaves the outcome unknown.
 type ApplicationsService struct{ client *carrier }
 
 // CreateOptions are the optional parameters of the routes that create an application.
@@ -27,8 +26,8 @@ func (o *CreateOptions) query() []param {
 
 // CreateCustomer creates a customer and returns its id.
 //
-// The rules of [UserRequest] are checked before anything is sent. An answer without an
-// id is an error whose outcome is [OutcomeDone]. After an unknown outcome read
+// The client checks the rules of [UserRequest] before it sends anything. A response without
+// an id is an error with [OutcomeDone]. After an unknown outcome read
 // [CustomersService.GetByEmail] before creating again.
 //
 // Route: POST /api/Application/create-customer
@@ -42,7 +41,7 @@ func (s *ApplicationsService) CreateCustomer(ctx context.Context, customer UserR
 
 // Create creates an application of an existing customer and returns its id.
 //
-// The rules of [ApplicationRequest] are checked before anything is sent. After an
+// The client checks the rules of [ApplicationRequest] before it sends anything. After an
 // unknown outcome read [ApplicationsService.ListByCustomer] before creating again.
 //
 // Route: POST /api/Application/create-application
@@ -109,8 +108,8 @@ func (s *ApplicationsService) CreateWithCustomer(ctx context.Context, applicatio
 
 // SendLink asks the service to send the customer a link to the application.
 //
-// After an unknown outcome nothing shows whether it was sent: a second call may send it
-// twice.
+// After an unknown outcome no read shows whether the service sent the link: a second call may
+// send the link twice.
 //
 // Route: POST /api/Application/send-application-link
 func (s *ApplicationsService) SendLink(ctx context.Context, id ApplicationID) error {
@@ -120,8 +119,7 @@ func (s *ApplicationsService) SendLink(ctx context.Context, id ApplicationID) er
 	})
 }
 
-// QuickTest has the service test bank data without storing an application step. It
-// reports what the service answers; the meaning of false is not published.
+// QuickTest has the service test bank data without storing an application step.
 //
 // data may be nil: the route accepts a call without a body. After an unknown outcome
 // read [ApplicationsService.Status].
@@ -142,12 +140,11 @@ type BankingDataOptions struct {
 }
 
 // AddOrUpdateBankingData gives the application its bank accounts and transactions, or
-// replaces them. It comes before [ApplicationsService.Process]; without transactions
-// there will be no offer.
+// replaces them. Call it before [ApplicationsService.Process]; without transactions there
+// is no offer.
 //
-// data may be nil: the route accepts a call without a body. The meaning of the answer
-// false is not published. After an unknown outcome read [ApprovalService.BankAccounts];
-// sending the same data again is an update.
+// data may be nil: the route accepts a call without a body. After an unknown outcome read
+// [ApprovalService.BankAccounts]; sending the same data again is an update.
 //
 // Route: POST /api/Application/add-or-update-banking-data/{applicationId}
 func (s *ApplicationsService) AddOrUpdateBankingData(ctx context.Context, id ApplicationID, data *BankingDataRequest, opts *BankingDataOptions) (bool, error) {
@@ -166,9 +163,8 @@ func (s *ApplicationsService) AddOrUpdateBankingData(ctx context.Context, id App
 
 // Process runs the application through underwriting and returns the offer's id.
 //
-// The service exposes it as a GET, yet it changes state: it is sent once and never
-// repeated. After an unknown outcome read [ApplicationsService.Status] and
-// [ApplicationsService.Offer] before calling again.
+// This GET changes state: the client sends it once. After an unknown outcome read
+// [ApplicationsService.Status] and [ApplicationsService.Offer] before calling again.
 //
 // Route: GET /api/Application/process-application/{applicationId}
 func (s *ApplicationsService) Process(ctx context.Context, id ApplicationID) (OfferID, error) {
@@ -179,8 +175,8 @@ func (s *ApplicationsService) Process(ctx context.Context, id ApplicationID) (Of
 	})
 }
 
-// Status returns the application's status as the service spells it. The values are
-// not published: the set is open.
+// Status returns the application's status as the service spells it. The set of values is
+// not published.
 //
 // Route: GET /api/Application/application-status/{applicationId}
 func (s *ApplicationsService) Status(ctx context.Context, id ApplicationID) (string, error) {
@@ -192,16 +188,16 @@ func (s *ApplicationsService) Status(ctx context.Context, id ApplicationID) (str
 
 // OfferOptions are the optional parameters of Offer.
 type OfferOptions struct {
-	// Force is passed on. The service does not describe its effect, so a call with
-	// it is taken for one that changes state: it is sent once and never repeated.
+	// Force is passed on to the service, which does not describe the effect. The client
+	// treats a call with Force as a mutation.
 	Force bool
 }
 
-// Offer returns the application's offer, which [ApplicationsService.Process] produces
-// and which can expire.
+// Offer returns the application's offer. [ApplicationsService.Process] produces the offer,
+// which can expire.
 //
-// [IsNotFound] reports that there is no offer, or no such application; never of a call with
-// Force. After an unknown outcome of a call with Force, read the offer without it.
+// [IsNotFound] reports a missing offer or application, but never after a call with Force.
+// After an unknown outcome of a call with Force, read the offer without Force.
 //
 // Route: GET /api/Application/application-offer/{applicationId}
 func (s *ApplicationsService) Offer(ctx context.Context, id ApplicationID, opts *OfferOptions) (*OfferResponse, error) {
@@ -227,7 +223,7 @@ func (s *ApplicationsService) ListByCustomer(ctx context.Context, id CustomerID)
 }
 
 // ListByPartner returns applications of a partner. The service sets no limit: without
-// options it returns them all. [ApplicationsService.AllByPartner] reads them in parts.
+// options it returns the whole list. [ApplicationsService.AllByPartner] reads page by page.
 //
 // Route: GET /api/Application/get-partner-applications/{partnerId}
 func (s *ApplicationsService) ListByPartner(ctx context.Context, id PartnerID, opts *ListOptions) ([]Application, error) {
@@ -239,8 +235,9 @@ func (s *ApplicationsService) ListByPartner(ctx context.Context, id PartnerID, o
 	})
 }
 
-// AllByPartner yields all applications of a partner. It calls [ApplicationsService.ListByPartner] until a
-// page is empty, and otherwise works as [LoansService.AllTransactions].
+// AllByPartner yields all applications of a partner. It calls
+// [ApplicationsService.ListByPartner] until a page is empty, and otherwise works as
+// [LoansService.AllTransactions].
 func (s *ApplicationsService) AllByPartner(ctx context.Context, id PartnerID, opts *ListOptions) iter.Seq2[Application, error] {
 	return walk(ctx, opts.paged(), func(ctx context.Context, part *PagedOptions) page[Application] {
 		return pageOfList(s.ListByPartner(ctx, id, part.list()))
@@ -259,9 +256,8 @@ func (s *ApplicationsService) Get(ctx context.Context, id ApplicationID) (*Appli
 
 // UpdateName gives the application's business another name, which must not be empty.
 //
-// The service exposes it as a GET, yet it changes state: it is sent once and never
-// repeated. The meaning of the answer false is not published. After an unknown outcome
-// read [ApplicationsService.Get].
+// This GET changes state: the client sends it once. After an unknown outcome read
+// [ApplicationsService.Get].
 //
 // Route: GET /api/Application/update-application-name/{applicationId}
 func (s *ApplicationsService) UpdateName(ctx context.Context, id ApplicationID, name string) (bool, error) {
@@ -273,13 +269,11 @@ func (s *ApplicationsService) UpdateName(ctx context.Context, id ApplicationID, 
 	})
 }
 
-// UpdateNameAndZipCode gives the application's business another name and zip code,
-// neither of which may be empty. The interface requires neither, and does not say what
-// becomes of the one that is left out.
+// UpdateNameAndZipCode gives the application's business another name and zip code. Both are
+// required: the interface does not say how the service treats a missing value.
 //
-// The service exposes it as a GET, yet it changes state: it is sent once and never
-// repeated. The meaning of the answer false is not published. After an unknown outcome
-// read [ApplicationsService.Get].
+// This GET changes state: the client sends it once. After an unknown outcome read
+// [ApplicationsService.Get].
 //
 // Route: GET /api/Application/update-application-name-and-zip-code/{applicationId}
 func (s *ApplicationsService) UpdateNameAndZipCode(ctx context.Context, id ApplicationID, name, zipCode string) (bool, error) {
@@ -291,11 +285,10 @@ func (s *ApplicationsService) UpdateNameAndZipCode(ctx context.Context, id Appli
 	})
 }
 
-// UpdateCustomerData changes what is known of the customer behind an application.
+// UpdateCustomerData changes the data of the customer behind an application.
 //
-// The service exposes it as a GET, yet it changes state: it is sent once and never
-// repeated. Personal data travel in its query: the service's own access logs may hold
-// them. The meaning of the answer false is not published. After an unknown outcome read
+// This GET changes state: the client sends it once. Personal data travel in the query, so
+// the service's access logs may contain them. After an unknown outcome read
 // [CustomersService.GetByID].
 //
 // Route: GET /api/Application/update-customer-data/{applicationId}
@@ -310,9 +303,8 @@ func (s *ApplicationsService) UpdateCustomerData(ctx context.Context, id Applica
 
 // UpdateData changes name, zip code and start date of the application's business.
 //
-// The service exposes it as a GET, yet it changes state: it is sent once and never
-// repeated. The meaning of the answer false is not published. After an unknown outcome
-// read [ApplicationsService.Get].
+// This GET changes state: the client sends it once. After an unknown outcome read
+// [ApplicationsService.Get].
 //
 // Route: GET /api/Application/update-application-data/{applicationId}
 func (s *ApplicationsService) UpdateData(ctx context.Context, id ApplicationID, data ApplicationData) (bool, error) {
@@ -324,7 +316,7 @@ func (s *ApplicationsService) UpdateData(ctx context.Context, id ApplicationID, 
 	})
 }
 
-// Cancel cancels the application. Which status follows is not published.
+// Cancel cancels the application. The status that follows is not published.
 //
 // After an unknown outcome read [ApplicationsService.Status].
 //
@@ -337,8 +329,8 @@ func (s *ApplicationsService) Cancel(ctx context.Context, id ApplicationID) erro
 	})
 }
 
-// SubmitBankStatement uploads a bank statement: see [Document]. It needs an application
-// and, unlike the uploads of [ApprovalService], no offer. After an unknown outcome read
+// SubmitBankStatement uploads a bank statement: see [Document]. The application needs no
+// offer, unlike for the uploads of [ApprovalService]. After an unknown outcome read
 // [ApplicationsService.Status].
 //
 // Route: POST /api/Application/submit-bankstatement-document/{applicationId}

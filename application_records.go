@@ -13,8 +13,8 @@ type UserRequest struct {
 	FirstName    string `json:"firstName"`    // at most 50 characters
 	LastName     string `json:"lastName"`     // at most 50 characters
 	Email        string `json:"email"`        // an e-mail address of at most 50 characters
-	Password     Secret `json:"password"`     // by the service's own rules, which are not published
-	MobileNumber string `json:"mobileNumber"` // exactly ten digits, beside any punctuation
+	Password     Secret `json:"password"`     // the service's rules are not published
+	MobileNumber string `json:"mobileNumber"` // ten digits, and any punctuation
 	Extra        any    `json:"-"`            // further fields: marshals to a JSON object
 }
 
@@ -46,7 +46,7 @@ func hasTenDigits(number string) bool {
 	return digits == 10
 }
 
-// UserResponse is a customer that was created.
+// UserResponse is a new customer.
 type UserResponse struct {
 	Record
 	ID CustomerID `json:"id"`
@@ -60,7 +60,7 @@ func (u UserResponse) MarshalJSON() ([]byte, error) { return marshalRecord(u.Rec
 
 // ApplicationRequest describes an application to be created.
 //
-// The zip code stands in BusinessZip or in ExtraInformation["zipcode"], never in both.
+// Give the zip code in BusinessZip or in ExtraInformation["zipcode"], never in both.
 type ApplicationRequest struct {
 	CustomerID       CustomerID        `json:"customerId"`                 // required
 	BusinessName     string            `json:"businessName"`               // name of the business
@@ -81,43 +81,41 @@ func (r ApplicationRequest) check(c *checks) {
 	}
 }
 
-// ApplicationAndApplicantRequest describes an application and its applicant. Its
-// fields are not published: Extra holds them.
+// ApplicationAndApplicantRequest describes an application and its applicant, in unpublished
+// fields.
 type ApplicationAndApplicantRequest struct {
 	Extra any `json:"-"` // marshals to a JSON object
 }
 
-// ApplicationAndCustomerRequest describes a customer and an application. Its fields
-// are not published: Extra holds them.
+// ApplicationAndCustomerRequest describes a customer and an application, in unpublished
+// fields.
 type ApplicationAndCustomerRequest struct {
 	Extra any `json:"-"` // marshals to a JSON object
 }
 
-// ApplicationAndCustomerAndApplicantRequest describes a customer, an application and
-// its applicant. Its fields are not published: Extra holds them.
+// ApplicationAndCustomerAndApplicantRequest describes a customer, an application and its
+// applicant, in unpublished fields.
 type ApplicationAndCustomerAndApplicantRequest struct {
 	Extra any `json:"-"` // marshals to a JSON object
 }
 
-// ApplicationCustomerResponse is a customer and an application that were created. Its
-// fields are not published.
+// ApplicationCustomerResponse is a new customer with an application.
 type ApplicationCustomerResponse struct{ Record }
 
-// Application is an application for financing. Its fields are not published.
+// Application is an application for financing.
 type Application struct{ Record }
 
-// OfferResponse is the offer for an application. Its fields are not published.
+// OfferResponse is the offer for an application.
 type OfferResponse struct{ Record }
 
-// BankingDataRequest is the bank data of an application: at least one account with
-// the required details and the transaction history that there is. Account balances
-// and transaction amounts are strings. The names of its fields are not published:
-// Extra holds them.
+// BankingDataRequest is the bank data of an application, in unpublished fields: at least an
+// account with the required details, and its transaction history. Account balances and
+// transaction amounts are strings.
 type BankingDataRequest struct {
 	Extra any `json:"-"` // marshals to a JSON object
 }
 
-// CustomerData is what UpdateCustomerData changes. Every field is required.
+// CustomerData is the new data for UpdateCustomerData. Every field is required.
 type CustomerData struct {
 	FirstName   string
 	LastName    string
@@ -142,7 +140,7 @@ func (d CustomerData) query() []param {
 	}
 }
 
-// ApplicationData is what UpdateData changes. Every field is required.
+// ApplicationData is the new data for UpdateData. Every field is required.
 type ApplicationData struct {
 	Name      string
 	ZipCode   string
@@ -153,8 +151,8 @@ func (d ApplicationData) query() []param {
 	return []param{{"name", d.Name, true}, {"zipcode", d.ZipCode, true}, dateParam("startDate", d.StartDate)}
 }
 
-// dateParam is a required date. It is sent as midnight UTC of the same day, because
-// the service takes times for UTC: midnight elsewhere could be the day before.
+// dateParam is a required date, sent as midnight UTC of the same day. The service takes times
+// for UTC, so midnight of another zone could be the day before.
 func dateParam(name string, t time.Time) param {
 	if t.IsZero() {
 		return param{name, "", true}
@@ -162,7 +160,7 @@ func dateParam(name string, t time.Time) param {
 	return param{name, t.Format(time.DateOnly) + "T00:00:00Z", true}
 }
 
-// boolParam is a parameter that is false where it is left out.
+// boolParam is a parameter whose default is false.
 func boolParam(name string, value bool) param {
 	if !value {
 		return param{name: name}
@@ -170,5 +168,5 @@ func boolParam(name string, value bool) param {
 	return param{name, "true", false}
 }
 
-// missing says that the id is missing.
+// missing reports a missing id.
 func (u *UserResponse) missing() *shapeError { return u.missingID("id", u.ID.IsZero()) }

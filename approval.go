@@ -8,70 +8,61 @@ import (
 // ApprovalService takes an application with an offer through approval: company,
 // applicants, bank account, contracts, signatures and documents.
 //
-// A list without records is empty. [IsNotFound] reports an application that does not
-// exist.
-//
-// Except for uploads, the service declares no answer for a method that returns only an
-// error: a body that is false or reports a failure leaves the outcome unknown.
+// A list without records is empty. [IsNotFound] reports a missing application. If a method
+// other than an upload returns only an error, the service declares no response body; a body
+// that is false or reports a failure leaves the outcome unknown.
 type ApprovalService struct{ client *carrier }
 
-// CompanyDataRequest describes the company. Its fields are not published: Extra
-// holds them.
+// CompanyDataRequest describes the company, in unpublished fields.
 type CompanyDataRequest struct {
 	Extra any `json:"-"` // marshals to a JSON object
 }
 
-// PrimaryApplicantRequest describes the first applicant. Its fields are not
-// published: Extra holds them.
+// PrimaryApplicantRequest describes the first applicant, in unpublished fields.
 type PrimaryApplicantRequest struct {
 	Extra any `json:"-"` // marshals to a JSON object
 }
 
-// SecondaryApplicantRequest describes the second applicant. Its fields are not
-// published: Extra holds them.
+// SecondaryApplicantRequest describes the second applicant, in unpublished fields.
 type SecondaryApplicantRequest struct {
 	Extra any `json:"-"` // marshals to a JSON object
 }
 
-// ContractDocumentResponse is a contract document. Its fields are not published.
+// ContractDocumentResponse is a contract document.
 type ContractDocumentResponse struct{ Record }
 
-// ContractDetails is what a contract says. Its fields are not published.
+// ContractDetails is the content of a contract.
 type ContractDetails struct{ Record }
 
-// PublicApiApplicantResponse is an applicant. Its fields are not published; one of
-// them is the id that [ApprovalService.SignContract] needs.
+// PublicApiApplicantResponse is an applicant. An unpublished field holds the id for
+// [ApprovalService.SignContract].
 //
 //nolint:revive,staticcheck // the interface spells it so
 type PublicApiApplicantResponse struct{ Record }
 
-// PublicApiBankFeedAccountResponse is a bank account of the application. Its fields
-// are not published; one of them is the id that [ApprovalService.SetPrimaryBankAccount]
-// needs.
+// PublicApiBankFeedAccountResponse is a bank account of the application. An unpublished
+// field holds the id for [ApprovalService.SetPrimaryBankAccount].
 //
 //nolint:revive,staticcheck // the interface spells it so
 type PublicApiBankFeedAccountResponse struct{ Record }
 
-// SupportDocumentDetails is a document that the service asks for. It holds the id of
-// the requirement and the required document type, both of which
-// [ApprovalService.SubmitRequiredDocument] needs; the names of its fields are not
-// published.
+// SupportDocumentDetails is a required document. Unpublished fields hold the id of the
+// requirement and the document type for [ApprovalService.SubmitRequiredDocument].
 type SupportDocumentDetails struct{ Record }
 
-// SignaturesRequest signs a contract. Both images must be given.
+// SignaturesRequest signs a contract. Both images are required.
 type SignaturesRequest struct {
 	IPAddress  string `json:"ipAddress,omitzero"` // of the signer
 	MIMEType   string `json:"mimeType,omitzero"`  // of the images, for example "image/png"
 	Signature  Secret `json:"signature"`          // from [SignatureImage]
 	Signature2 Secret `json:"signature2"`         // from [SignatureImage]
-	// SecondaryApplicant is sent as it marshals to JSON, and left out if nil: the
-	// interface names the field and not its type.
+	// SecondaryApplicant is any value that marshals to JSON, or nil: the interface names the
+	// field and not its type.
 	SecondaryApplicant any `json:"secondaryApplicant,omitzero"`
 	Extra              any `json:"-"` // further fields: marshals to a JSON object
 }
 
-// SignatureImage hides the bytes of an image of a signature, in base64 as
-// [SignaturesRequest] carries them.
+// SignatureImage hides the image of a signature in base64, for [SignaturesRequest].
 func SignatureImage(image []byte) Secret {
 	return NewSecret(base64.StdEncoding.EncodeToString(image))
 }
@@ -89,8 +80,8 @@ func (c *checks) image(field string, image Secret) {
 
 // AddCompanyDetails gives the application its company.
 //
-// After an unknown outcome nothing published shows whether it was stored: read
-// [ApplicationsService.Get] and look for it there.
+// After an unknown outcome read [ApplicationsService.Get]: no published field shows the
+// company, but an unpublished field may.
 //
 // Route: POST /api/ApplicationApproval/add-company-details/{applicationId}
 func (s *ApprovalService) AddCompanyDetails(ctx context.Context, id ApplicationID, company CompanyDataRequest) error {
@@ -140,8 +131,8 @@ func (s *ApprovalService) Contracts(ctx context.Context, id ApplicationID) ([]Co
 	})
 }
 
-// ContractDetails returns what the contracts of the application say: to be read
-// before [ApprovalService.SignContract].
+// ContractDetails returns the content of the application's contracts. Read it before
+// [ApprovalService.SignContract].
 //
 // Route: GET /api/ApplicationApproval/get-contract-details/{applicationId}
 func (s *ApprovalService) ContractDetails(ctx context.Context, id ApplicationID) ([]ContractDetails, error) {
@@ -151,8 +142,8 @@ func (s *ApprovalService) ContractDetails(ctx context.Context, id ApplicationID)
 	})
 }
 
-// Applicants returns the applicants of the application: to be read before
-// [ApprovalService.SignContract], which needs the id of one.
+// Applicants returns the applicants of the application. [ApprovalService.SignContract] needs
+// the id of an applicant.
 //
 // Route: GET /api/ApplicationApproval/get-all-applicants/{applicationId}
 func (s *ApprovalService) Applicants(ctx context.Context, id ApplicationID) ([]PublicApiApplicantResponse, error) {
@@ -172,9 +163,8 @@ func (s *ApprovalService) BankAccounts(ctx context.Context, id ApplicationID) ([
 	})
 }
 
-// PrimaryBankAccount returns the bank account that was chosen. The shape of the answer
-// is not declared. [IsNotFound] reports that none was chosen, or that there is no such
-// application.
+// PrimaryBankAccount returns the chosen bank account. The shape of the response is not
+// declared. [IsNotFound] reports a missing choice or application.
 //
 // Route: GET /api/ApplicationApproval/get-primary-bank-account/{applicationId}
 func (s *ApprovalService) PrimaryBankAccount(ctx context.Context, id ApplicationID) (*Record, error) {
@@ -184,8 +174,8 @@ func (s *ApprovalService) PrimaryBankAccount(ctx context.Context, id Application
 	})
 }
 
-// SetPrimaryBankAccount chooses one of [ApprovalService.BankAccounts] by its id,
-// which is a string and need not be a UUID.
+// SetPrimaryBankAccount chooses an account of [ApprovalService.BankAccounts] by its id,
+// which is a string and may not be a UUID.
 //
 // After an unknown outcome read [ApprovalService.PrimaryBankAccount].
 //
@@ -198,9 +188,9 @@ func (s *ApprovalService) SetPrimaryBankAccount(ctx context.Context, id Applicat
 	})
 }
 
-// SignContract signs the contract for one applicant of the same application. The
-// offer must not have expired. Read [ApprovalService.ContractDetails] and
-// [ApprovalService.Applicants] first.
+// SignContract signs the contract for an applicant of the same application. The offer must
+// not have expired. Read [ApprovalService.ContractDetails] and [ApprovalService.Applicants]
+// first.
 //
 // signatures may be nil: the route accepts a call without a body. After an unknown
 // outcome read [ApprovalService.ContractDetails] and [ApprovalService.Contracts] before
@@ -216,8 +206,8 @@ func (s *ApprovalService) SignContract(ctx context.Context, id ApplicationID, ap
 	})
 }
 
-// RequiredDocuments returns the documents that the service asks for:
-// [ApprovalService.SubmitRequiredDocument] answers one.
+// RequiredDocuments returns the required documents.
+// [ApprovalService.SubmitRequiredDocument] uploads them.
 //
 // Route: GET /api/ApplicationApproval/get-required-documents/{applicationId}
 func (s *ApprovalService) RequiredDocuments(ctx context.Context, id ApplicationID) ([]SupportDocumentDetails, error) {
@@ -227,11 +217,11 @@ func (s *ApprovalService) RequiredDocuments(ctx context.Context, id ApplicationI
 	})
 }
 
-// SubmitRequiredDocument uploads a document that [ApprovalService.RequiredDocuments]
-// asks for: see [Document]. requirement and fileType are the identifier and the document
-// type found there. fileType is not a content type.
+// SubmitRequiredDocument uploads a required document: see [Document]. requirement and
+// fileType are the id and the document type from [ApprovalService.RequiredDocuments].
+// fileType is not a content type.
 //
-// It needs an offer that has not expired. After an unknown outcome read
+// The offer must not have expired. After an unknown outcome read
 // [ApprovalService.RequiredDocuments].
 //
 // Route: POST /api/ApplicationApproval/submit-required-document/{applicationId}
@@ -244,11 +234,11 @@ func (s *ApprovalService) SubmitRequiredDocument(ctx context.Context, id Applica
 	})
 }
 
-// SubmitDocument uploads a document that was not asked for: see [Document]. The service
-// requires fileType, a document type, although it does not use it when it stores the file.
+// SubmitDocument uploads a document without a requirement: see [Document]. The service
+// requires fileType, a document type, but does not use it when it stores the file.
 //
-// It needs an offer that has not expired. After an unknown outcome no read shows whether
-// the document has arrived.
+// The offer must not have expired. After an unknown outcome no read shows whether the
+// document arrived.
 //
 // Route: POST /api/ApplicationApproval/submit-document/{applicationId}
 func (s *ApprovalService) SubmitDocument(ctx context.Context, id ApplicationID, fileType string, doc Document) error {

@@ -12,17 +12,17 @@ import (
 	"github.com/lendingapi/lending-go/internal/signin"
 )
 
-// Credentials are what [WithCredentials] signs in with.
+// Credentials are for [WithCredentials].
 type Credentials struct {
 	Username           string // required
 	Password           Secret // required
-	TrustedDeviceToken Secret // optional; an account may need no code from a device that it trusts
+	TrustedDeviceToken Secret // optional; a trusted device may need no two-factor code
 	IPAddress          string // optional
 
-	// TwoFactor returns the code that the service has sent for challenge. It may
-	// ask a person and take minutes, and returns when ctx ends: [Client.Close] waits
-	// for it. After a wrong code it is asked again, at most three times for one
-	// sign-in. Without it a sign-in that needs a code fails with a
+	// TwoFactor returns the code that the service sent for challenge. The function may ask a
+	// person and take minutes. It must return when ctx ends, because [Client.Close] waits for
+	// it. After a wrong code the session calls TwoFactor again, at most three times for a
+	// sign-in. Without the function, a sign-in that needs a code fails with a
 	// [*TwoFactorRequiredError].
 	TwoFactor func(ctx context.Context, challenge Challenge) (code string, err error)
 }
@@ -31,25 +31,25 @@ func (cr *Credentials) check(c *checks) {
 	LoginRequest{Username: cr.Username, Password: cr.Password}.check(c)
 }
 
-// Challenge is a sign-in that waits for the code that the service has sent. It holds
-// no secret: it may be stored as JSON, and completed by another process.
+// Challenge is a sign-in that waits for its two-factor code. A Challenge holds no secret: store
+// it as JSON, and complete the sign-in in any process.
 type Challenge struct {
 	Username  string    `json:"username"`
 	IPAddress string    `json:"ipAddress,omitzero"`
-	Issued    time.Time `json:"issued"`  // when the code was asked for
-	Attempt   int       `json:"attempt"` // 1 for the first code asked for, more after wrong ones
+	Issued    time.Time `json:"issued"`  // when the sign-in began
+	Attempt   int       `json:"attempt"` // 1 for the first code, more after wrong codes
 }
 
-// TwoFactorRequiredError says that a sign-in needs a code and that there is no
-// function to ask for it, or that nobody waited until it had the code. Give Challenge
-// and the code to [Session.CompleteTwoFactor]. errors.Is finds [ErrSignInRequired] in it.
+// TwoFactorRequiredError is the error of a sign-in that needs a code, if [Credentials] has no
+// TwoFactor function, or if the callers left before the function returned. Give Challenge and
+// the code to [Session.CompleteTwoFactor]. errors.Is finds [ErrSignInRequired].
 type TwoFactorRequiredError struct {
 	safe
 
 	Challenge Challenge
 }
 
-// Error does not name the user.
+// Error describes the failure without the user's name.
 func (e *TwoFactorRequiredError) Error() string {
 	return "lending: sign-in required: the service has sent a two-factor code"
 }
@@ -57,10 +57,10 @@ func (e *TwoFactorRequiredError) Error() string {
 // Is reports whether target is [ErrSignInRequired].
 func (e *TwoFactorRequiredError) Is(target error) bool { return target == ErrSignInRequired }
 
-// AuthService signs in. Most programs never call it: [WithCredentials] does.
+// AuthService signs in. Most programs use [WithCredentials] instead.
 type AuthService struct{ client *carrier }
 
-// LoginRequest is what a user signs in with.
+// LoginRequest is the first step of a sign-in.
 type LoginRequest struct {
 	Username           string `json:"username"`                    // required
 	Password           Secret `json:"password"`                    // required
@@ -77,7 +77,7 @@ func (r LoginRequest) check(c *checks) {
 // TwoFactorLoginRequest is the second step of a sign-in.
 type TwoFactorLoginRequest struct {
 	Username  string `json:"username"`           // required
-	Code      Secret `json:"code"`               // required; as it came through the account's channel
+	Code      Secret `json:"code"`               // required; as the account's channel delivered the code
 	IPAddress string `json:"ipAddress,omitzero"` // optional; of the user
 	Extra     any    `json:"-"`                  // further fields: marshals to a JSON object
 }
@@ -87,16 +87,14 @@ func (r TwoFactorLoginRequest) check(c *checks) {
 	c.that(!r.Code.IsZero(), "code", CodeRequired, "must not be empty")
 }
 
-// FullApplicationUser is the answer to both steps of a sign-in. The user id that it
-// holds among its unpublished fields is not a token.
-//
-// It marshals to its published fields, with the token redacted; [Record.Raw] holds it
-// as received.
+// FullApplicationUser is the response to both steps of a sign-in. The user id among its
+// unpublished fields is not a token. Its JSON has the published fields, with the token
+// redacted; [Record.Raw] has the response as received.
 type FullApplicationUser struct {
 	Record
 	RequiresTwoFactor bool      `json:"requiresTwoFactor"`
-	Token             Secret    `json:"token"`                          // empty if a second step is due, or the sign-in has failed
-	ExpiresUTC        time.Time `json:"expiresUTC" decode:"if-it-fits"` // zero if the service does not tell
+	Token             Secret    `json:"token"`                          // empty if a second step follows, or the sign-in failed
+	ExpiresUTC        time.Time `json:"expiresUTC" decode:"if-it-fits"` // zero if the service does not say
 }
 
 // UnmarshalJSON keeps data as the [Record].
@@ -109,13 +107,12 @@ func (u FullApplicationUser) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// Login begins a sign-in with username and password. When the answer's
-// RequiresTwoFactor is true it holds no token: the service has sent a code through
-// the account's channel, for [AuthService.ValidateTwoFactor].
+// Login begins a sign-in with username and password. If RequiresTwoFactor is true, the result
+// has no token: the service sent a code through the account's channel, for
+// [AuthService.ValidateTwoFactor].
 //
-// It may send a message to a person, and repeated failures may lock the account: it
-// is never repeated. It needs no token. After an unknown outcome no read shows whether
-// a code was sent.
+// Repeated failures may lock the account. Login needs no token. After an unknown outcome no
+// read shows whether the service sent a code: sign in again.
 //
 // Route: POST /api/Authenication/login
 func (s *AuthService) Login(ctx context.Context, login LoginRequest) (*FullApplicationUser, error) {
@@ -129,9 +126,9 @@ func (s *AuthService) Login(ctx context.Context, login LoginRequest) (*FullAppli
 	})
 }
 
-// ValidateTwoFactor completes a sign-in with the code that [AuthService.Login] caused
-// to be sent. An answer without a token is a failed sign-in. It needs no token. After
-// an unknown outcome no read shows whether the code is spent: sign in again.
+// ValidateTwoFactor completes a sign-in with the code that the service sent after
+// [AuthService.Login]. A response without a token is a failed sign-in. ValidateTwoFactor needs
+// no token. After an unknown outcome no read shows whether the code is used: sign in again.
 //
 // Route: POST /api/Authenication/validate-two-factor
 func (s *AuthService) ValidateTwoFactor(ctx context.Context, login TwoFactorLoginRequest) (*FullApplicationUser, error) {
@@ -145,11 +142,9 @@ func (s *AuthService) ValidateTwoFactor(ctx context.Context, login TwoFactorLogi
 	})
 }
 
-// RefreshToken returns a new token for the client's present one, which must not have
-// expired: an expired token cannot be refreshed. The answer does not say how long
-// the new token is valid, and the client does not begin to use it by itself.
-//
-// An answer without a token is an error. After an unknown outcome sign in again.
+// RefreshToken exchanges the client's token for a new token. The service cannot refresh an
+// expired token, and does not say how long the new token is valid. The client does not use
+// the new token by itself. After an unknown outcome no read shows the new token: sign in again.
 //
 // Route: POST /api/Authenication/refresh-token
 func (s *AuthService) RefreshToken(ctx context.Context) (Secret, error) {
@@ -159,23 +154,23 @@ func (s *AuthService) RefreshToken(ctx context.Context) (Secret, error) {
 	})
 }
 
-// The steps of a sign-in, which the engine of a [Session] takes.
+// The steps of a sign-in, for the engine of a [Session].
 
 const maxCodes = 3 // two-factor codes tried for one sign-in
 
-// reply is the answer to a step of a sign-in or to a refresh.
+// reply is the response to a step of a sign-in or to a refresh.
 type reply struct {
 	Response
-	sent time.Time // when it was asked for
+	sent time.Time // when the request began
 }
 
-// signIn is the engine's way to a new token.
+// signIn gets a new token for the engine.
 func (s *session) signIn(ctx context.Context) (signin.Issue, error) {
 	codeSent := false
 	return contained(func() (signin.Issue, error) { return s.login(ctx, &codeSent) }, &codeSent)
 }
 
-// complete is the second step of a sign-in that another call began.
+// complete takes the second step of a sign-in that another call began.
 func (s *session) complete(ctx context.Context, challenge Challenge, code string) (signin.Issue, error) {
 	return contained(func() (signin.Issue, error) {
 		answer := reply{sent: time.Now()}
@@ -187,7 +182,7 @@ func (s *session) complete(ctx context.Context, challenge Challenge, code string
 	}, new(bool))
 }
 
-// login signs in, with a second step if the service asks for one: then it sets codeSent.
+// login signs in, with a second step if the service asks for a code, and then sets codeSent.
 func (s *session) login(ctx context.Context, codeSent *bool) (signin.Issue, error) {
 	answer := reply{sent: time.Now()}
 	ctx = CaptureResponse(ctx, &answer.Response)
@@ -207,7 +202,7 @@ func (s *session) login(ctx context.Context, codeSent *bool) (signin.Issue, erro
 	return signedIn(user, &answer)
 }
 
-// secondStep asks for the code. If it ends before there is one, the code is still due.
+// secondStep asks for the code. If ctx ends before, the code is still due.
 func (s *session) secondStep(ctx context.Context, answer *reply) (*FullApplicationUser, error) {
 	challenge := Challenge{s.credentials.Username, s.credentials.IPAddress, time.Now().UTC(), 1}
 	if s.credentials.TwoFactor == nil {
@@ -220,7 +215,7 @@ func (s *session) secondStep(ctx context.Context, answer *reply) (*FullApplicati
 	return user, err
 }
 
-// tryCodes asks for the code, and again if it was wrong.
+// tryCodes asks for the code, and asks again after a wrong code.
 func (s *session) tryCodes(ctx context.Context, challenge Challenge, answer *reply) (*FullApplicationUser, error) {
 	for refusal := error(nil); ; challenge.Attempt++ {
 		code, err := s.credentials.TwoFactor(ctx, challenge)
@@ -245,7 +240,7 @@ func (s *session) validate(ctx context.Context, challenge Challenge, code string
 	})
 }
 
-// signedIn returns the token in the answer to the last step of a sign-in.
+// signedIn returns the token in the response to the last step of a sign-in.
 func signedIn(user *FullApplicationUser, answer *reply) (signin.Issue, error) {
 	if !isHeaderSafe(user.Token.Reveal()) {
 		return signin.Issue{}, &signInError{text: "the service signed in without a usable token", empty: true, needsPerson: true}
@@ -258,14 +253,14 @@ func signedIn(user *FullApplicationUser, answer *reply) (signin.Issue, error) {
 	life := lifeByService(told, answer)
 	life = max(expires.Sub(issued), min(life, expires.Sub(answer.sent)))
 	if expires.Sub(issued) <= signin.Margin(expires.Sub(answer.sent)) {
-		issued = answer.sent // too much of its life has passed on the way
+		issued = answer.sent // too much of the token's life has passed on the way
 	}
 	return signin.Issue{Token: user.Token.Reveal(), Issued: issued, Expires: expires, Life: life}, nil
 }
 
 // lifeByService returns the life of a token that expires at told, by the service's clock
-// alone: a slow answer must not shorten it, because refreshed tokens inherit it. The Date
-// of the answer is cut to the second. Without a Date the life is 0.
+// alone: a slow response must not shorten the life, which refreshed tokens inherit. The Date
+// header is cut to the second. Without a Date the life is 0.
 func lifeByService(told time.Time, answer *reply) time.Duration {
 	date, err := http.ParseTime(answer.Header.Get("Date"))
 	if err != nil {
@@ -274,8 +269,7 @@ func lifeByService(told time.Time, answer *reply) time.Duration {
 	return told.Sub(date) - time.Second
 }
 
-// refresh exchanges token. The answer does not tell how long the new token lives: life,
-// unless it is a JWT that says otherwise.
+// refresh exchanges token. The new token is a JWT with an expiry, or lives as long as life.
 func (s *session) refresh(ctx context.Context, token string, life time.Duration) (signin.Issue, error) {
 	return contained(func() (signin.Issue, error) {
 		answer := reply{sent: time.Now()}
@@ -297,8 +291,8 @@ func (s *session) refresh(ctx context.Context, token string, life time.Duration)
 	}, new(bool))
 }
 
-// jwtExpiry returns the exp claim of a token that is a JWT, else the zero Time. The
-// signature is the service's business: the time is only a hint.
+// jwtExpiry returns the exp claim of a JWT, and the zero Time for any other token. The time is
+// only a hint, so the signature is not verified.
 func jwtExpiry(token Secret) time.Time {
 	parts := strings.Split(token.Reveal(), ".")
 	if len(parts) != 3 {
@@ -312,14 +306,14 @@ func jwtExpiry(token Secret) time.Time {
 	return time.Unix(int64(claim.Exp), 0)
 }
 
-// maxSkew is the largest difference of clocks that is believed: a Date further off is a
-// mistake of whoever wrote it, and no reason to doubt the time that is moved by it.
+// maxSkew is the largest believable difference of two clocks. A Date further off is an error
+// in the header.
 const maxSkew = 24 * time.Hour
 
-// onOurClock moves a time of the service's clock to ours, by the Date of its answer. That
-// was written between sending and now, however long the answer was on its way: clocks that
-// may agree to two seconds are taken to agree, and of others the difference that lets a
-// token expire sooner is believed.
+// onOurClock moves a time of the service's clock to ours, with the Date header of the response.
+// The service wrote the header between sending and now. If the clocks can agree within two
+// seconds, they count as equal. Otherwise the smaller difference counts, so that a token
+// expires sooner rather than later.
 func onOurClock(t time.Time, answer *reply) time.Time {
 	date, err := http.ParseTime(answer.Header.Get("Date"))
 	least, most := answer.sent.Sub(date), time.Since(date)

@@ -5,12 +5,15 @@ import (
 	"strconv"
 )
 
-// BulkService creates many records in one call. Whether a call is all or nothing is
-// not published: a 400 that names no field leaves its outcome unknown.
+// BulkService creates many records in a call. The interface does not say whether a call is
+// all or nothing: a 400 without a field name leaves the outcome unknown.
+//
+// The client checks the rules of all records before it sends anything. An [ArgumentError]
+// names a field by the index of its record, for example "[3].email". A response with fewer
+// records than were sent, or with a failure, is an error with [OutcomeUnknown].
 type BulkService struct{ client *carrier }
 
-// ApplicationResponse is an application that a bulk call created. Its fields are not
-// published.
+// ApplicationResponse is an application that a bulk call created.
 type ApplicationResponse struct{ Record }
 
 // batch is a list of request records.
@@ -25,14 +28,10 @@ func (b batch[T]) check(c *checks) {
 	c.prefix = ""
 }
 
-// CreateCustomers creates customers and returns them. The rules of [UserRequest] are
-// checked for all of them before anything is sent: an [ArgumentError] names a field
-// by the index of its record, for example "[3].email".
+// CreateCustomers creates customers and returns them, by the rules of [UserRequest].
 //
-// An answer with a customer without an id is an error whose outcome is [OutcomeDone];
-// with fewer customers than were sent, or one that reports a failure, it is
-// [OutcomeUnknown]. After an unknown outcome read [CustomersService.GetByEmail] for each
-// before creating again.
+// A response with a customer without an id is an error with [OutcomeDone]. After an unknown
+// outcome read [CustomersService.GetByEmail] for each customer before creating again.
 //
 // Route: POST /api/ApplicationBulk/create-customers
 func (s *BulkService) CreateCustomers(ctx context.Context, customers []UserRequest) ([]UserResponse, error) {
@@ -44,14 +43,11 @@ func (s *BulkService) CreateCustomers(ctx context.Context, customers []UserReque
 	})
 }
 
-// CreateApplications creates applications of existing customers and returns them.
-// The rules of [ApplicationRequest] are checked for all of them before anything is
-// sent: an [ArgumentError] names a field by the index of its record, for example
-// "[3].customerId".
+// CreateApplications creates applications of existing customers and returns them, by the
+// rules of [ApplicationRequest].
 //
-// An answer with fewer applications than were sent, or one that reports a failure, is an
-// error whose outcome is [OutcomeUnknown]. After an unknown outcome read
-// [ApplicationsService.ListByCustomer] for each customer before creating again.
+// After an unknown outcome read [ApplicationsService.ListByCustomer] for each customer before
+// creating again.
 //
 // Route: POST /api/ApplicationBulk/create-applications
 func (s *BulkService) CreateApplications(ctx context.Context, applications []ApplicationRequest) ([]ApplicationResponse, error) {

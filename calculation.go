@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 )
 
-// CalculationService calculates what financing costs.
+// CalculationService calculates the cost of financing.
+//
+// The last argument of each method may be nil: the routes accept a call without a body.
 type CalculationService struct{ client *carrier }
 
-// CalculationRequest is what a calculation starts from. A field that is left empty
-// is not sent, except FixedRepaymentCalculation.
-//
-// Numbers are exact: json.Number takes a literal, as in Amount: "2500.00".
+// CalculationRequest is the input of a calculation. The client does not send empty fields,
+// except FixedRepaymentCalculation. Numbers are exact: Amount: "2500.00".
 type CalculationRequest struct {
 	Amount                    json.Number `json:"amount,omitzero"`
 	PercentOfIncome           json.Number `json:"percentOfIncome,omitzero"`
@@ -25,28 +25,25 @@ func (r CalculationRequest) check(c *checks) {
 	c.number("percentOfIncome", r.PercentOfIncome)
 }
 
-// number refuses what is not written as a JSON number. It may be empty.
+// number refuses a text that is neither empty nor a JSON number.
 func (c *checks) number(field string, n json.Number) {
 	_, err := json.Marshal(n)
 	c.that(err == nil, field, CodeFormat, "must be a number as JSON writes it")
 }
 
-// CalculationResponse is the result of a calculation. Its fields are not published.
+// CalculationResponse is the result of a calculation.
 type CalculationResponse struct{ Record }
 
-// SliderRequest is what the slider of a line of credit starts from. Its fields are
-// not published: Extra holds them.
+// SliderRequest is the input of a line of credit's slider, in unpublished fields.
 type SliderRequest struct {
 	Extra any `json:"-"` // marshals to a JSON object
 }
 
-// SliderResult is one position of the slider. Its fields are not published.
+// SliderResult is a position of the slider.
 type SliderResult struct{ Record }
 
-// LineOfCreditSlider calculates the positions of a slider for a line of credit.
-//
-// slider may be nil: the route accepts a call without a body. After an unknown
-// outcome nothing shows what was calculated: calculate again.
+// LineOfCreditSlider calculates the positions of a slider for a line of credit. After an unknown
+// outcome no read shows the calculation: calculate again.
 //
 // Route: POST /api/Calculation/application-loc-calculation-slider
 func (s *CalculationService) LineOfCreditSlider(ctx context.Context, id ApplicationID, slider *SliderRequest) ([]SliderResult, error) {
@@ -57,10 +54,8 @@ func (s *CalculationService) LineOfCreditSlider(ctx context.Context, id Applicat
 	})
 }
 
-// LineOfCredit calculates a line of credit.
-//
-// calculation may be nil: the route accepts a call without a body. After an unknown
-// outcome nothing shows what was calculated: calculate again.
+// LineOfCredit calculates a line of credit. After an unknown outcome no read shows the
+// calculation: calculate again.
 //
 // Route: POST /api/Calculation/application-loc-calculation
 func (s *CalculationService) LineOfCredit(ctx context.Context, id ApplicationID, calculation *CalculationRequest) (*CalculationResponse, error) {
@@ -71,11 +66,9 @@ func (s *CalculationService) LineOfCredit(ctx context.Context, id ApplicationID,
 	})
 }
 
-// Invoice calculates the financing of an invoice. The service stores the result and
-// checks [LoansService.WithdrawInvoice] against it, which takes the same calculation.
-//
-// calculation may be nil: the route accepts a call without a body. After an unknown
-// outcome nothing shows what is stored: calculate again before withdrawing.
+// Invoice calculates the financing of an invoice. The service stores the result, and compares
+// a later [LoansService.WithdrawInvoice] with it. After an unknown outcome no read shows the
+// stored result: calculate again before withdrawing.
 //
 // Route: POST /api/Calculation/application-invoice-calculation
 func (s *CalculationService) Invoice(ctx context.Context, id ApplicationID, calculation *CalculationRequest) (*CalculationResponse, error) {

@@ -7,18 +7,13 @@ import (
 
 // CommunicationService reads and posts the messages of an application.
 //
-// A list without records is empty. [IsNotFound] reports an application that does not
-// exist.
-//
-// If a method returns only an error, the service declares no answer for its route. A
-// body that is false or reports a failure leaves the outcome unknown.
+// A list without records is empty. [IsNotFound] reports a missing application.
 type CommunicationService struct{ client *carrier }
 
-// Message is a message. Its fields are not published.
+// Message is a message.
 type Message struct{ Record }
 
-// CommunicationRequest is a message to be posted. Its fields are not published:
-// Extra holds them.
+// CommunicationRequest is a message to be posted, in unpublished fields.
 type CommunicationRequest struct {
 	Extra any `json:"-"` // marshals to a JSON object
 }
@@ -35,18 +30,20 @@ func (s *CommunicationService) Messages(ctx context.Context, id ApplicationID, o
 	})
 }
 
-// AllMessages yields all messages of an application. It calls [CommunicationService.Messages] until a
-// page is empty, and otherwise works as [LoansService.AllTransactions].
+// AllMessages yields all messages of an application. It calls
+// [CommunicationService.Messages] until a page is empty, and otherwise works as
+// [LoansService.AllTransactions].
 func (s *CommunicationService) AllMessages(ctx context.Context, id ApplicationID, opts *ListOptions) iter.Seq2[Message, error] {
 	return walk(ctx, opts.paged(), func(ctx context.Context, part *PagedOptions) page[Message] {
 		return pageOfList(s.Messages(ctx, id, part.list()))
 	})
 }
 
-// Post posts a message, of which people may be notified.
+// Post posts a message. The service may notify people.
 //
-// message may be nil: the route accepts a call without a body. After an unknown outcome
-// read [CommunicationService.Messages] before posting again.
+// message may be nil: the route accepts a call without a body. A response body that is false
+// or reports a failure leaves the outcome unknown; then read
+// [CommunicationService.Messages] before posting again.
 //
 // Route: POST /api/Communication/post-messages/{applicationId}
 func (s *CommunicationService) Post(ctx context.Context, id ApplicationID, message *CommunicationRequest) error {

@@ -4,14 +4,14 @@ import "context"
 
 // CustomersService finds customers. [ApplicationsService.CreateCustomer] creates them.
 //
-// [IsNotFound] reports a customer that does not exist.
+// [IsNotFound] reports a missing customer. The shape of the responses is not published.
 type CustomersService struct{ client *carrier }
 
-// GetByEmail finds a customer by e-mail address, which travels in the query: the
-// service's own access logs may hold it.
+// GetByEmail finds a customer by e-mail address. The address travels in the query, so the
+// service's access logs may contain it.
 //
-// The shape of the answer is not declared. [IsNotFound] reports that no customer has the
-// address, be it by a 400, a 404 or an answer without content.
+// If no customer has the address, the service responds with 400, 404 or no content:
+// [IsNotFound] reports all three.
 //
 // Route: GET /api/Customer/get-customer-by-email
 func (s *CustomersService) GetByEmail(ctx context.Context, email string) (*Record, error) {
@@ -21,7 +21,7 @@ func (s *CustomersService) GetByEmail(ctx context.Context, email string) (*Recor
 	})
 }
 
-// GetByID returns a customer. The shape of the answer is not published.
+// GetByID returns a customer.
 //
 // Route: GET /api/Customer/get-customer-by-id/{customerId}
 func (s *CustomersService) GetByID(ctx context.Context, id CustomerID) (*Record, error) {

@@ -15,11 +15,10 @@ import (
 
 // LoansService reads loans and their lists, and withdraws.
 //
-// A loan is found through its customer: [LoansService.ListByCustomer] returns records
-// that name the application they came from.
+// To find the id of a loan, call [LoansService.ListByCustomer] and pick the loan by its
+// ApplicationID.
 //
-// A list without records is empty. [IsNotFound] reports a loan or customer that does
-// not exist.
+// A list without records is empty. [IsNotFound] reports a missing loan or customer.
 type LoansService struct{ client *carrier }
 
 // LoanResponse is a loan.
@@ -35,28 +34,23 @@ func (l *LoanResponse) UnmarshalJSON(data []byte) error { return unmarshalRecord
 // MarshalJSON writes the record as it was received.
 func (l LoanResponse) MarshalJSON() ([]byte, error) { return marshalRecord(l.Record, l) }
 
-// Transaction is a transaction of a loan. Its fields are not published.
+// Transaction is a transaction of a loan.
 type Transaction struct{ Record }
 
-// AdvanceProjection is a withdrawal from a loan. Its fields are not published.
+// AdvanceProjection is a withdrawal from a loan.
 type AdvanceProjection struct{ Record }
 
-// LoanBalanceResponse is the balance of a loan. Its fields are not published.
+// LoanBalanceResponse is the balance of a loan.
 type LoanBalanceResponse struct{ Record }
 
-// DashboardLoanRepaymentResponse is what is to be repaid of a loan. Its fields are
-// not published.
+// DashboardLoanRepaymentResponse is the amount to be repaid of a loan.
 type DashboardLoanRepaymentResponse struct{ Record }
 
-// EarlyRepaymentResponse is what it costs to repay a loan early. Its fields are not
-// published.
+// EarlyRepaymentResponse is the cost of repaying a loan early.
 type EarlyRepaymentResponse struct{ Record }
 
-// Get returns a loan. The interface declares the record Loan for it; the service
-// answers with [LoanResponse].
-//
-// An answer without the id of the loan or of its application is an error, and so is the
-// record of another loan. [IsNotFound] reports a loan that does not exist.
+// Get returns a loan. A record without the id of the loan or of its application is an
+// error, and so is the record of another loan.
 //
 // Route: GET /api/Loan/get-loan/{loanId}
 func (s *LoansService) Get(ctx context.Context, id LoanID) (*LoanResponse, error) {
@@ -72,10 +66,8 @@ func (s *LoansService) Get(ctx context.Context, id LoanID) (*LoanResponse, error
 	})
 }
 
-// ListByCustomer returns the loans of a customer. It is the way to a loan's id: pick
-// the loan by its ApplicationID.
-//
-// A loan without its id or that of its application is an error.
+// ListByCustomer returns the loans of a customer. A record without the id of the loan or of
+// its application is an error.
 //
 // Route: GET /api/Loan/get-customer-loans/{customerId}
 func (s *LoansService) ListByCustomer(ctx context.Context, id CustomerID) ([]LoanResponse, error) {
@@ -98,22 +90,22 @@ func (s *LoansService) Transactions(ctx context.Context, id LoanID, opts *ListOp
 }
 
 // AllTransactions yields all transactions of a loan. It calls [LoansService.Transactions]
-// until a page is empty. A service that never answers with an empty page is stopped only
-// by ctx or a break. [LoansService.AllTransactionsPaged] needs one call less and can go
-// from the last transaction to the first.
+// until a page is empty, ctx ends or the caller breaks the loop.
+// [LoansService.AllTransactionsPaged] saves the last call and can begin with the last
+// transaction.
 //
-// opts may be nil. The iterator begins at Skip and asks for Take records a page, at most
-// and by default 200. A call that fails ends it with a [*PageError], which says where
-// a new iterator can resume. Each range over the iterator calls again from the beginning.
-// A record keeps its page in memory; a [Record.Clone] does not.
+// opts may be nil. The iterator begins at Skip and asks for Take records a page, at most and
+// by default 200. If a call fails, the iterator ends with a [*PageError], which says where a
+// new iterator can resume. Each range over the iterator begins at Skip again. A record keeps
+// its page in memory; a [Record.Clone] does not.
 func (s *LoansService) AllTransactions(ctx context.Context, id LoanID, opts *ListOptions) iter.Seq2[Transaction, error] {
 	return walk(ctx, opts.paged(), func(ctx context.Context, part *PagedOptions) page[Transaction] {
 		return pageOfList(s.Transactions(ctx, id, part.list()))
 	})
 }
 
-// TransactionsPaged returns transactions of a loan, at most 200 at a time, and
-// how many there are: the interface's PagedListTransactionResponse.
+// TransactionsPaged returns transactions of a loan, at most 200 at a time, and their total:
+// the interface's PagedListTransactionResponse.
 //
 // Route: GET /api/Loan/get-transactions-paged/{loanId}
 func (s *LoansService) TransactionsPaged(ctx context.Context, id LoanID, opts *PagedOptions) (*Page[Transaction], error) {
@@ -126,17 +118,16 @@ func (s *LoansService) TransactionsPaged(ctx context.Context, id LoanID, opts *P
 }
 
 // AllTransactionsPaged yields all transactions of a loan. It calls
-// [LoansService.TransactionsPaged] until the total is reached or a page is empty. A total
-// that is too small ends it early. Options and errors are those of
-// [LoansService.AllTransactions].
+// [LoansService.TransactionsPaged] until the service's total is reached or a page is empty.
+// Options and errors are those of [LoansService.AllTransactions].
 func (s *LoansService) AllTransactionsPaged(ctx context.Context, id LoanID, opts *PagedOptions) iter.Seq2[Transaction, error] {
 	return walk(ctx, opts, func(ctx context.Context, part *PagedOptions) page[Transaction] {
 		return pageOfTotal(s.TransactionsPaged(ctx, id, part))
 	})
 }
 
-// Withdrawals returns withdrawals from a loan, at most 200 at a time, and how
-// many there are: the interface's PagedListAdvanceProjectionResponse.
+// Withdrawals returns withdrawals from a loan, at most 200 at a time, and their total: the
+// interface's PagedListAdvanceProjectionResponse.
 //
 // Route: GET /api/Loan/get-withdrawals/{loanId}
 func (s *LoansService) Withdrawals(ctx context.Context, id LoanID, opts *PagedOptions) (*Page[AdvanceProjection], error) {
@@ -176,7 +167,7 @@ func (s *LoansService) TotalBalance(ctx context.Context, id LoanID) (*LoanBalanc
 	})
 }
 
-// RepaymentBalances returns what is to be repaid of a loan.
+// RepaymentBalances returns the amount to be repaid of a loan.
 //
 // Route: GET /api/Loan/get-repayment-balances/{loanId}
 func (s *LoansService) RepaymentBalances(ctx context.Context, id LoanID) (*DashboardLoanRepaymentResponse, error) {
@@ -186,7 +177,7 @@ func (s *LoansService) RepaymentBalances(ctx context.Context, id LoanID) (*Dashb
 	})
 }
 
-// IsEnabled reports whether the loan is enabled. What enables it is not published.
+// IsEnabled reports whether the loan is enabled.
 //
 // Route: GET /api/Loan/is-loan-enabled/{loanId}
 func (s *LoansService) IsEnabled(ctx context.Context, id LoanID) (bool, error) {
@@ -196,7 +187,7 @@ func (s *LoansService) IsEnabled(ctx context.Context, id LoanID) (bool, error) {
 	})
 }
 
-// IsClosed reports whether the loan is closed. What closes it is not published.
+// IsClosed reports whether the loan is closed.
 //
 // Route: GET /api/Loan/is-loan-closed/{loanId}
 func (s *LoansService) IsClosed(ctx context.Context, id LoanID) (bool, error) {
@@ -206,8 +197,8 @@ func (s *LoansService) IsClosed(ctx context.Context, id LoanID) (bool, error) {
 	})
 }
 
-// EarlyRepayment returns what it costs to repay a loan early. It needs no token, and
-// none is sent: whoever knows the loan's id can read it.
+// EarlyRepayment returns the cost of repaying a loan early. The route needs no token, and
+// the client sends none: everybody who knows the loan's id can read the cost.
 //
 // Route: GET /api/Loan/get-early-repayment/{loanId}
 func (s *LoansService) EarlyRepayment(ctx context.Context, id LoanID) (*EarlyRepaymentResponse, error) {
@@ -218,10 +209,10 @@ func (s *LoansService) EarlyRepayment(ctx context.Context, id LoanID) (*EarlyRep
 	})
 }
 
-// InvoiceWithdrawalRequest begins a withdrawal from an invoice loan. What is sent has
-// this one property: further fields stand in the calculation's Extra.
+// InvoiceWithdrawalRequest begins a withdrawal from an invoice loan. Further fields belong
+// in the calculation's Extra.
 type InvoiceWithdrawalRequest struct {
-	Calculation CalculationRequest `json:"calculation"` // the one last given to [CalculationService.Invoice]; needs an amount
+	Calculation CalculationRequest `json:"calculation"` // as last given to [CalculationService.Invoice]; needs an amount
 }
 
 func (r InvoiceWithdrawalRequest) check(c *checks) {
@@ -231,39 +222,37 @@ func (r InvoiceWithdrawalRequest) check(c *checks) {
 	c.prefix = ""
 }
 
-// InvoiceWithdrawalResponse is the answer to the beginning of a withdrawal. It holds
-// the advance rate; its fields are not published.
+// InvoiceWithdrawalResponse is the response to the beginning of a withdrawal. An
+// unpublished field holds the advance rate.
 type InvoiceWithdrawalResponse struct{ Record }
 
-// InvoiceWithdrawal is a withdrawal that waits for its one-time password. It holds
-// what [LoansService.ConfirmInvoiceWithdrawal] needs beside that, so that no other
-// loan or amount is confirmed than what was begun. It survives JSON: the password
-// comes minutes later, perhaps to another process. Where AdvanceRate stands in the
-// Response is assumed: see [WithdrawInvoiceRequestData].
+// InvoiceWithdrawal is a withdrawal that waits for its one-time password. It names the loan
+// and the amount, so that [LoansService.ConfirmInvoiceWithdrawal] confirms no others. It can
+// be stored as JSON, because the password comes minutes later, perhaps to another process.
+// The name of AdvanceRate in the Response is assumed: see [WithdrawInvoiceRequestData].
 type InvoiceWithdrawal struct {
 	LoanID      LoanID                    `json:"loanId"`
-	Amount      json.Number               `json:"amount,omitzero"`      // as it was asked for
+	Amount      json.Number               `json:"amount,omitzero"`      // as requested
 	AdvanceRate json.Number               `json:"advanceRate,omitzero"` // from Response
 	Response    InvoiceWithdrawalResponse `json:"response"`
 }
 
-// WithdrawInvoiceRequestData is what confirms a withdrawal, beside the
-// [InvoiceWithdrawal] itself.
+// WithdrawInvoiceRequestData confirms a withdrawal, together with the [InvoiceWithdrawal].
 //
-// The record that is sent is flat, and the interface names only one of its fields,
-// dateUTC. These names are assumed, and no others in this package are:
+// The client sends a flat record, of which the interface names only the field dateUTC. Four
+// names are assumed, the only ones in this package:
 //
-//   - amount: of the confirmation, from the InvoiceWithdrawal
-//   - advanceRate: of the confirmation, from the InvoiceWithdrawal
-//   - otp: of the confirmation, from OTP
-//   - advanceRate: of the answer to [LoansService.WithdrawInvoice]
+//   - amount, in the confirmation: from the InvoiceWithdrawal
+//   - advanceRate, in the confirmation: from the InvoiceWithdrawal
+//   - otp, in the confirmation: from OTP
+//   - advanceRate, in the response to [LoansService.WithdrawInvoice]
 //
-// If the service uses others for the first three, Extra sends those too, with the
-// values revealed; if for the last, set the field AdvanceRate of the
+// If the service names the first three differently, send them in Extra too, with the values
+// revealed. If the service names the last differently, set AdvanceRate of the
 // InvoiceWithdrawal from its Response.
 type WithdrawInvoiceRequestData struct {
 	DateUTC time.Time // required; the date asked for, sent in UTC
-	OTP     Secret    // required; the one-time password as it was received
+	OTP     Secret    // required; the one-time password as received
 	Extra   any       // further fields: marshals to a JSON object
 }
 
@@ -285,26 +274,24 @@ func (r confirmation) check(c *checks) {
 	c.number("advanceRate", r.AdvanceRate)
 }
 
-// GuidApiResponse is the answer to a confirmed withdrawal. Its fields are not
-// published.
+// GuidApiResponse is the response to a confirmed withdrawal.
 //
 //nolint:revive,staticcheck // the interface spells it so
 type GuidApiResponse struct{ Record }
 
-// LineOfCreditWithdrawalRequest begins a withdrawal from a line of credit, and
-// cannot finish it: see [LoansService.WithdrawLineOfCredit]. Its fields are not
-// published: Extra holds them.
+// LineOfCreditWithdrawalRequest begins a withdrawal from a line of credit, in unpublished
+// fields: see [LoansService.WithdrawLineOfCredit].
 type LineOfCreditWithdrawalRequest struct {
 	Extra any `json:"-"` // marshals to a JSON object
 }
 
-// LineOfCreditWithdrawalResponse is a withdrawal from a line of credit that has been
-// begun and that no route can confirm. Its fields are not published.
+// LineOfCreditWithdrawalResponse is a withdrawal from a line of credit, begun and not
+// confirmed.
 type LineOfCreditWithdrawalResponse struct{ Record }
 
-// WithdrawLineOfCredit begins a withdrawal from a line of credit: a one-time password
-// is sent, and no money moves. The service has no route that confirms it, so a
-// withdrawal from a line of credit cannot be completed through this interface.
+// WithdrawLineOfCredit begins a withdrawal from a line of credit: the service sends a
+// one-time password, and no money moves. The interface has no route to confirm the
+// withdrawal.
 //
 // After an unknown outcome read [LoansService.Withdrawals]; a second call may send
 // another one-time password.
@@ -319,14 +306,14 @@ func (s *LoansService) WithdrawLineOfCredit(ctx context.Context, id LoanID, with
 	})
 }
 
-// WithdrawInvoice begins a withdrawal from an invoice loan: a one-time password is
-// sent, and no money moves before [LoansService.ConfirmInvoiceWithdrawal] has taken it
-// with the value that is returned here.
+// WithdrawInvoice begins a withdrawal from an invoice loan: the service sends a one-time
+// password. Money moves when [LoansService.ConfirmInvoiceWithdrawal] gets the password and
+// the value that WithdrawInvoice returns.
 //
-// It needs the calculation last given to [CalculationService.Invoice] for the
-// application of the loan: the amount is checked against what was stored there and
-// against the available balance. After an unknown outcome read
-// [LoansService.Withdrawals]; a second call may send another one-time password.
+// Give it the calculation last given to [CalculationService.Invoice] for the loan's
+// application: the service compares the amount with the stored calculation and with the
+// available balance. After an unknown outcome read [LoansService.Withdrawals]; a second call
+// may send another one-time password.
 //
 // Route: POST /api/Loan/make-withdrawal-invoice/{loanId}
 func (s *LoansService) WithdrawInvoice(ctx context.Context, id LoanID, withdrawal InvoiceWithdrawalRequest) (*InvoiceWithdrawal, error) {
@@ -347,11 +334,11 @@ func (s *LoansService) WithdrawInvoice(ctx context.Context, id LoanID, withdrawa
 	return &InvoiceWithdrawal{id, withdrawal.Calculation.Amount, assumed.AdvanceRate, *response}, nil
 }
 
-// ResendWithdrawalOTP sends the one-time password of a withdrawal again. The UUID
-// that it returns is not the password; what it identifies is not published.
+// ResendWithdrawalOTP has the service send the one-time password of a withdrawal again. The
+// returned UUID is not the password; its meaning is not published.
 //
-// After an unknown outcome nothing shows whether it was sent: a second call may send
-// it twice.
+// After an unknown outcome no read shows whether the password was sent: a second call may
+// send another.
 //
 // Route: POST /api/Loan/resend-withdrawal-otp/{loanId}
 func (s *LoansService) ResendWithdrawalOTP(ctx context.Context, id LoanID) (uuid.UUID, error) {
@@ -361,14 +348,14 @@ func (s *LoansService) ResendWithdrawalOTP(ctx context.Context, id LoanID) (uuid
 	})
 }
 
-// ConfirmInvoiceWithdrawal completes a withdrawal that [LoansService.WithdrawInvoice]
-// has begun, with the one-time password that was sent: money moves.
+// ConfirmInvoiceWithdrawal completes a withdrawal of [LoansService.WithdrawInvoice] with the
+// one-time password: money moves.
 //
-// The answer confirms the withdrawal if it is a UUID, or an object with a UUID in id, guid,
-// data, result or value. A UUID of the request proves nothing. If another member of the
-// object tells of a failure, for example "accepted":false or "status":"Rejected", or if
-// there is no such UUID, the call returns an error with [OutcomeUnknown]. Then read
-// [LoansService.Withdrawals] and [LoansService.TotalBalance] before anything else.
+// The response must be a UUID, or an object with a UUID in id, guid, data, result or value. A
+// UUID from the request does not count. The error has [OutcomeUnknown] if the UUID is
+// missing, or if a member of the object reports a failure, for example "accepted":false or
+// "status":"Rejected". Then read [LoansService.Withdrawals] and [LoansService.TotalBalance]
+// before anything else.
 //
 // Route: POST /api/Loan/confirm-withdrawal-invoice/{loanId}
 func (s *LoansService) ConfirmInvoiceWithdrawal(ctx context.Context, withdrawal InvoiceWithdrawal, data WithdrawInvoiceRequestData) (*GuidApiResponse, error) {
@@ -385,8 +372,8 @@ func (s *LoansService) ConfirmInvoiceWithdrawal(ctx context.Context, withdrawal 
 	return &GuidApiResponse{*answer}, nil
 }
 
-// acceptWithdrawal says why an answer does not mean that money moves. Nothing but its name
-// is published of a GuidApiResponse.
+// acceptWithdrawal returns why a response does not confirm a withdrawal. The interface
+// publishes only the name of GuidApiResponse.
 func acceptWithdrawal(x *exchange) error {
 	switch {
 	case len(x.parsed.body) == 0 || string(x.parsed.body) == "null":
@@ -413,7 +400,7 @@ func (r *request) holds(id uuid.UUID) bool {
 
 var errNotGUID = hidden("the answer holds no UUID of a withdrawal", nil)
 
-// missing says which of the two ids is missing.
+// missing names the missing id.
 func (l *LoanResponse) missing() *shapeError {
 	if l.ID.IsZero() {
 		return l.missingID("id", true)

@@ -216,54 +216,74 @@ var (
 	errRefused  = &signInError{text: "the service refused the token it had given"}
 )
 
-// pausedError stands in for a sign-in that is not tried, because the last one failed.
-type pausedError struct {
-	safe
-
-	cause error
-	until time.Time
-}
-
-func (e *pausedError) Error() string {
-	return "lending: " + redact.Describe(e.cause) + ": not tried again before " + e.until.UTC().Format(time.RFC3339)
-}
-func (e *pausedError) Unwrap() error { return e.cause }
-
-// storeError is a failure of the [TokenStore].
-type storeError struct {
-	safe
-
-	cause error
-}
-
-func (e *storeError) Error() string { return "lending: the token store: " + redact.Describe(e.cause) }
-func (e *storeError) Unwrap() error { return e.cause }
-
-// errOtherAccount is a mistake of the set-up: nothing in the store is used or replaced.
-var errOtherAccount = redact.Text("lending: what it holds is of another account or service: each needs a store of its own")
-
-// shownSignInError returns an error of the engine as one of this package.
+// shownSignInError returns an error of the engine as one that a caller may see.
 func shownSignInError(err error) error {
 	switch e := err.(type) { //nolint:errorlint // the engine wraps none of its errors
 	case *signin.Failure:
 		return shownSignInError(e.Err)
 	case *signin.PausedError:
-		return &pausedError{cause: shownSignInError(e.Cause), until: e.Until}
+		return &signin.PausedError{Cause: shownSignInError(e.Cause), Until: e.Until}
 	case *signin.StoreError:
-		return &storeError{cause: hide(shownSignInError(e.Cause))}
+		return &signin.StoreError{Cause: hide(e.Cause)}
 	}
-	for _, known := range []struct{ engines, ours error }{
-		{signin.ErrClosed, errClosed},
-		{signin.ErrOutlived, errOutlived},
-		{signin.ErrRefused, errRefused},
-		{signin.ErrOtherAccount, errOtherAccount},
-		{signin.ErrLeaseHeld, ErrLeaseHeld},
-		{signin.ErrFenced, ErrFenced},
-		{signin.ErrCorrupt, ErrCorruptToken},
-	} {
-		if err == known.engines { //nolint:errorlint // see above
-			return known.ours
-		}
+	switch err { //nolint:errorlint // see above
+	case signin.ErrClosed:
+		return errClosed
+	case signin.ErrOutlived:
+		return errOutlived
+	case signin.ErrRefused:
+		return errRefused
+	}
+	return err
+}
+
+// engineStore is a [TokenStore] as the engine of a session sees it. It contains panics.
+type engineStore struct{ store opaque.Value[TokenStore] }
+
+// engineStoreOf returns a store for the engine. A store of the tests may tune the engine.
+func engineStoreOf(store TokenStore) signin.Store {
+	adapted := engineStore{opaque.Hide(store)}
+	if tuner, ok := store.(signin.Tuner); ok {
+		return struct {
+			engineStore
+			signin.Tuner
+		}{adapted, tuner}
+	}
+	return adapted
+}
+
+func (s engineStore) Load(ctx context.Context) (stored signin.Stored, err error) {
+	err = storeStep(func() error {
+		token, err := s.store().Load(ctx)
+		stored = signin.Stored{Fence: token.Fence, Data: token.Data.Reveal(), Expires: token.Expires}
+		return err
+	})
+	return stored, err
+}
+
+func (s engineStore) Save(ctx context.Context, stored signin.Stored) error {
+	return storeStep(func() error {
+		return s.store().Save(ctx, StoredToken{stored.Fence, NewSecret(stored.Data), stored.Expires})
+	})
+}
+
+func (s engineStore) Acquire(ctx context.Context, owner string, ttl time.Duration) (fence int64, err error) {
+	err = storeStep(func() (err error) {
+		fence, err = s.store().Acquire(ctx, owner, ttl)
+		return err
+	})
+	return fence, err
+}
+
+func (s engineStore) Release(ctx context.Context, owner string) error {
+	return storeStep(func() error { return s.store().Release(ctx, owner) })
+}
+
+// storeStep takes a step of a store.
+func storeStep(step func() error) error {
+	err := safely.Call[PanicError](step)
+	if text := interruption(err); text != "" {
+		return hidden(text, err)
 	}
 	return err
 }

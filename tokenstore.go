@@ -9,14 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/lendingapi/lending-go/internal/filelock"
 	"github.com/lendingapi/lending-go/internal/opaque"
-	"github.com/lendingapi/lending-go/internal/redact"
-	"github.com/lendingapi/lending-go/internal/safely"
 	"github.com/lendingapi/lending-go/internal/sealed"
 	"github.com/lendingapi/lending-go/internal/signin"
 )
@@ -63,11 +60,11 @@ type StoredToken struct {
 // Errors of a [TokenStore].
 var (
 	// ErrLeaseHeld means that another owner has the lease.
-	ErrLeaseHeld error = redact.Text("lending: another owner has the lease")
+	ErrLeaseHeld = signin.ErrLeaseHeld
 	// ErrFenced means that a newer token is kept already.
-	ErrFenced error = redact.Text("lending: a newer token is kept already")
+	ErrFenced = signin.ErrFenced
 	// ErrCorruptToken means that what is kept cannot be read.
-	ErrCorruptToken error = redact.Text("lending: the stored token cannot be read")
+	ErrCorruptToken = signin.ErrCorrupt
 )
 
 // tokenState is all that a store in memory or in a file holds.
@@ -310,89 +307,3 @@ func (e encryptedStore) Load(ctx context.Context) (StoredToken, error) {
 }
 
 func fenceBytes(fence int64) []byte { return strconv.AppendInt(nil, fence, 10) }
-
-// engineStore is a [TokenStore] as the engine of a session sees it. It contains panics.
-type engineStore struct{ store opaque.Value[TokenStore] }
-
-// engineStoreOf returns a store for the engine. A store of the tests may tune the engine.
-func engineStoreOf(store TokenStore) signin.Store {
-	adapted := engineStore{opaque.Hide(store)}
-	if tuner, ok := store.(signin.Tuner); ok {
-		return struct {
-			engineStore
-			signin.Tuner
-		}{adapted, tuner}
-	}
-	return adapted
-}
-
-func (s engineStore) Load(ctx context.Context) (stored signin.Stored, err error) {
-	err = storeStep(func() error {
-		token, err := s.store().Load(ctx)
-		stored = signin.Stored{Fence: token.Fence, Data: token.Data.Reveal(), Expires: token.Expires}
-		return err
-	})
-	return stored, err
-}
-
-func (s engineStore) Save(ctx context.Context, stored signin.Stored) error {
-	return storeStep(func() error {
-		return s.store().Save(ctx, StoredToken{stored.Fence, NewSecret(stored.Data), stored.Expires})
-	})
-}
-
-func (s engineStore) Acquire(ctx context.Context, owner string, ttl time.Duration) (fence int64, err error) {
-	err = storeStep(func() (err error) {
-		fence, err = s.store().Acquire(ctx, owner, ttl)
-		return err
-	})
-	return fence, err
-}
-
-func (s engineStore) Release(ctx context.Context, owner string) error {
-	return storeStep(func() error { return s.store().Release(ctx, owner) })
-}
-
-// storeStep takes a step of a store, and returns its answer in the engine's words.
-func storeStep(step func() error) error {
-	err := safely.Call[PanicError](step)
-	switch text := interruption(err); {
-	case text != "":
-		return hidden(text, err)
-	case errors.Is(err, ErrLeaseHeld):
-		return signin.ErrLeaseHeld
-	case errors.Is(err, ErrFenced):
-		return signin.ErrFenced
-	case errors.Is(err, ErrCorruptToken):
-		return signin.ErrCorrupt
-	}
-	return err
-}
-
-// isHeaderSafe reports whether s can follow "Bearer " in a header.
-func isHeaderSafe(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
-}
-
-// Token is what authenticates calls: a bearer token.
-type Token struct {
-	Value   Secret
-	Expires time.Time // zero if it is not known
-}
-
-// TokenSource gives the token for a call. It is asked before every call, by many
-// goroutines at once.
-//
-// A source that also has a method Invalidate(Token) is told of a token that the
-// service has refused, and is asked again for a read.
-type TokenSource interface {
-	// Token returns the token for one call.
-	Token(ctx context.Context) (Token, error)
-}
-
-// StaticToken returns a source that always gives the same token.
-func StaticToken(token string) TokenSource { return staticToken{NewSecret(token)} }
-
-type staticToken struct{ value Secret }
-
-func (t staticToken) Token(context.Context) (Token, error) { return Token{Value: t.value}, nil }

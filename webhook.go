@@ -11,22 +11,19 @@ import (
 
 // WebhooksService subscribes a receiver to the service's events.
 //
-// [WebhooksService.Register] is followed by [WebhooksService.Subscription], which
-// proves that the subscription was saved and returns its secret, and perhaps by
-// [WebhooksService.Simulate].
+// Most programs need only [WebhooksService.Ensure]. After [WebhooksService.Register], read
+// [WebhooksService.Subscription]: the record proves that the service saved the subscription,
+// and contains the secret. Registering the same subscription again is harmless.
 //
-// The address of a receiver is an https address. For trying things out http does where
-// both are on this machine: the host of the address, and that of the client's base URL,
-// are localhost or a loopback address, as those of examples/sandbox.
+// The address of a receiver is an https address. If receiver and service both run on this
+// machine, as with examples/sandbox, http is allowed too.
 //
-// A list without records is empty. If a method returns only an error, the service
-// declares no answer for its route. A body that is false or reports a failure leaves
-// the outcome unknown.
+// A list without records is empty. If a method returns only an error, the service declares no
+// response body; a body that is false or reports a failure leaves the outcome unknown.
 type WebhooksService struct{ client *carrier }
 
-// WebhookTarget is whose events a subscription is about: a partner or a customer,
-// never both. [ForPartner] and [ForCustomer] make one; the zero WebhookTarget is
-// refused.
+// WebhookTarget is the partner or the customer of a subscription. [ForPartner] and
+// [ForCustomer] return a WebhookTarget; the zero WebhookTarget is invalid.
 type WebhookTarget struct {
 	partner  PartnerID
 	customer CustomerID
@@ -60,25 +57,23 @@ func (t WebhookTarget) param() param {
 	return param{"target", "", true}
 }
 
-// WebhookSubscription is a subscription, as it is registered and as it is read back.
-// One that was read, changed and sent again carries the changed fields, and of the
-// others all that the service sent.
-//
-// It marshals to JSON with its secret redacted.
+// WebhookSubscription is a subscription, for registering and as read back. A subscription
+// that was read and changed is sent with the changed fields and all others as received. Its
+// JSON contains the secret redacted.
 type WebhookSubscription struct {
 	Record
-	ID         SubscriptionID `json:"id,omitzero"`        // the service assigns it; not the id of the target
+	ID         SubscriptionID `json:"id,omitzero"`        // assigned by the service; not the id of the target
 	WebhookURI string         `json:"webhookUri"`         // https address of the receiver: see [WebhooksService]
 	IsActive   bool           `json:"isActive,omitzero"`  // false is not sent unless the service sent it first
-	Webhooks   []EventName    `json:"webhooks,omitempty"` // the events; none means all that the service supports
-	Secret     Secret         `json:"secret,omitzero"`    // the service issues it when the target is first registered
+	Webhooks   []EventName    `json:"webhooks,omitempty"` // empty for all events that the service supports
+	Secret     Secret         `json:"secret,omitzero"`    // issued by the service at the first registration
 	Extra      any            `json:"-"`                  // further fields: marshals to a JSON object
 }
 
 // receiver is the address of a receiver.
 type receiver struct {
 	uri  string
-	near bool // the service is on this machine: http does for a receiver that is, too
+	near bool // the service runs on this machine: a receiver here may use http
 }
 
 func (s *WebhooksService) receiver(uri string) receiver {
@@ -95,7 +90,7 @@ func (r receiver) check(c *checks) {
 // UnmarshalJSON keeps data as the [Record].
 func (s *WebhookSubscription) UnmarshalJSON(data []byte) error { return unmarshalRecord(data, s) }
 
-// MarshalJSON writes the record as it would be sent, but redacts the secret.
+// MarshalJSON writes the record as for a request, with the secret redacted.
 func (s WebhookSubscription) MarshalJSON() ([]byte, error) {
 	if !s.Secret.IsZero() {
 		s.Secret = NewSecret(redacted)
@@ -103,23 +98,20 @@ func (s WebhookSubscription) MarshalJSON() ([]byte, error) {
 	return encode(s)
 }
 
-// WebhookSubscriptionSummary is a subscription in the list of all. Its fields are not
-// published.
+// WebhookSubscriptionSummary is a subscription in the list of all.
 type WebhookSubscriptionSummary struct{ Record }
 
-// WebhookPayload is a delivery for the service's own receiver. Extra holds it, for
-// example a webhook.Event.
+// WebhookPayload is a delivery for the service's own receiver, for example a webhook.Event
+// in Extra.
 type WebhookPayload struct {
 	Extra any `json:"-"` // marshals to a JSON object
 }
 
-// Register subscribes a receiver to events of the target, or changes address and
-// events of the subscription that there is. It keeps that one's id and secret.
+// Register subscribes a receiver to events of the target, or changes address and events of
+// the present subscription, which keeps its id and secret.
 //
-// Success alone proves no save, and the answer holds no secret: read
-// [WebhooksService.Subscription] afterwards for both, and after an unknown outcome.
-// Sending the same again is an update. An answer that is false or reports a failure
-// leaves the outcome unknown.
+// Success does not prove the save, and the response holds no secret: read
+// [WebhooksService.Subscription] afterwards, also after an unknown outcome.
 //
 // Route: POST /api/Webhook/register
 func (s *WebhooksService) Register(ctx context.Context, target WebhookTarget, subscription WebhookSubscription) error {
@@ -132,8 +124,8 @@ func (s *WebhooksService) Register(ctx context.Context, target WebhookTarget, su
 	})
 }
 
-// Unregister removes the subscription of the target. Nothing of subscription is
-// checked: one with an old address must be removable too.
+// Unregister removes the subscription of the target. The client does not check subscription,
+// so that a subscription with an outdated address can be removed.
 //
 // After an unknown outcome read [WebhooksService.Subscription].
 //
@@ -147,8 +139,8 @@ func (s *WebhooksService) Unregister(ctx context.Context, target WebhookTarget, 
 	})
 }
 
-// UpdateAll has the service update the subscriptions of the target. What it updates is
-// not published.
+// UpdateAll has the service update the subscriptions of the target. The effect is not
+// published.
 //
 // After an unknown outcome read [WebhooksService.Subscription].
 //
@@ -161,10 +153,8 @@ func (s *WebhooksService) UpdateAll(ctx context.Context, target WebhookTarget) e
 	})
 }
 
-// PostToHandler posts a delivery to the service's own test receiver. It needs no
-// token, and none is sent.
-//
-// After an unknown outcome nothing shows whether it arrived.
+// PostToHandler posts a delivery to the service's own test receiver, without a token. After an
+// unknown outcome no read shows whether the delivery arrived.
 //
 // Route: POST /api/Webhook/handler
 func (s *WebhooksService) PostToHandler(ctx context.Context, payload WebhookPayload) error {
@@ -175,12 +165,12 @@ func (s *WebhooksService) PostToHandler(ctx context.Context, payload WebhookPayl
 	})
 }
 
-// Simulate has the service send a simulated event to the receiver that is saved for
-// the target. The event must be among those of the subscription; only some of the
-// catalogue can be simulated, so that a registered event can still be refused.
+// Simulate has the service send a simulated event to the receiver of the target. The
+// subscription must contain the event. The service can simulate only some events, and rejects
+// the others.
 //
-// After an unknown outcome only the receiver shows whether it was sent: a second call
-// may send it twice.
+// After an unknown outcome only the receiver shows whether the event was sent: a second call
+// may send the event twice.
 //
 // Route: POST /api/Webhook/generate-simulated-webhook
 func (s *WebhooksService) Simulate(ctx context.Context, target WebhookTarget, event EventName) error {
@@ -190,10 +180,9 @@ func (s *WebhooksService) Simulate(ctx context.Context, target WebhookTarget, ev
 	})
 }
 
-// RegisteredEvents returns the names of the events that the target is subscribed to, and
-// nothing else. The shape of the answer is not declared: if it is an array,
-// [Record.Decode] reads it into a []EventName. Where there is no subscription it may be
-// empty, or an error that [IsNotFound] reports.
+// RegisteredEvents returns the names of the events to which the target is subscribed. The
+// shape of the response is not declared: an array decodes into a []EventName. Without a
+// subscription the result may be empty, or an error that [IsNotFound] reports.
 //
 // Route: GET /api/Webhook/get-registered-webhooks
 func (s *WebhooksService) RegisteredEvents(ctx context.Context, target WebhookTarget) (*Record, error) {
@@ -203,9 +192,9 @@ func (s *WebhooksService) RegisteredEvents(ctx context.Context, target WebhookTa
 	})
 }
 
-// Subscription returns the subscription of the target, with its secret. It is the proof
-// that a subscription was saved: one without its id is an error. [IsNotFound] reports that
-// there is none.
+// Subscription returns the subscription of the target, with its secret. The record proves that
+// the service saved the subscription; a record without its id is an error. [IsNotFound]
+// reports a missing subscription.
 //
 // Route: GET /api/Webhook/get-subscription
 func (s *WebhooksService) Subscription(ctx context.Context, target WebhookTarget) (*WebhookSubscription, error) {
@@ -215,8 +204,8 @@ func (s *WebhooksService) Subscription(ctx context.Context, target WebhookTarget
 	})
 }
 
-// AllSubscriptions returns all subscriptions. It is for webhook administrators:
-// others get [ErrForbidden].
+// AllSubscriptions returns all subscriptions, for webhook administrators: others get
+// [ErrForbidden].
 //
 // Route: GET /api/Webhook/get-all-subscriptions
 func (s *WebhooksService) AllSubscriptions(ctx context.Context) ([]WebhookSubscriptionSummary, error) {
@@ -225,12 +214,11 @@ func (s *WebhooksService) AllSubscriptions(ctx context.Context) ([]WebhookSubscr
 	})
 }
 
-// UpdateURI changes the https address of the receiver that is saved for the target. It
-// creates nothing where there is no subscription.
+// UpdateURI changes the address of the target's receiver. Without a subscription the service
+// changes nothing.
 //
-// Success alone proves no save: read [WebhooksService.Subscription] afterwards, and
-// after an unknown outcome. Sending the same again is an update. An answer that is false
-// or reports a failure leaves the outcome unknown.
+// Success does not prove the save: read [WebhooksService.Subscription] afterwards, also after
+// an unknown outcome.
 //
 // Route: POST /api/Webhook/update-webhook-uri
 func (s *WebhooksService) UpdateURI(ctx context.Context, target WebhookTarget, uri string) error {
@@ -242,28 +230,26 @@ func (s *WebhooksService) UpdateURI(ctx context.Context, target WebhookTarget, u
 	})
 }
 
-// EnsuredSubscription is what [WebhooksService.Ensure] found and did.
+// EnsuredSubscription is the result of [WebhooksService.Ensure].
 type EnsuredSubscription struct {
 	Subscription  WebhookSubscription // as the service has it now, with its secret
-	Created       bool                // there was none
-	URIChanged    bool                // it had another address
-	EventsChanged bool                // it had other events
+	Created       bool                // the target had no subscription
+	URIChanged    bool                // the subscription had another address
+	EventsChanged bool                // the subscription had other events
 }
 
-// Changed reports whether anything had to be done.
+// Changed reports whether Ensure registered the subscription.
 func (e *EnsuredSubscription) Changed() bool { return e.Created || e.URIChanged || e.EventsChanged }
 
-// Ensure makes the target's subscription have the address and the events of want, and
-// returns it as it reads back, with its secret. It may be called on every deploy: it
-// registers only what is missing or differs, and does not change the secret.
+// Ensure gives the target's subscription the address and the events of want, and returns the
+// subscription with its secret. Call Ensure on every deploy: it registers only if something
+// is missing or differs, and does not change the secret.
 //
-// It reads with [WebhooksService.Subscription], registers with
-// [WebhooksService.Register] if it must, and reads again: success alone proves no
-// save. After an unknown outcome that read tells. Without an error the subscription is
-// one that works: the error is [ErrNotSaved] if the service has something else, and
-// [ErrInactive] if it is switched off, which may be meant so. Ensure registers as
-// active whatever want says; no route is known to switch on one that there is. It needs no
-// key ([WithIdempotencyKey]), and refuses one.
+// Ensure reads [WebhooksService.Subscription], calls [WebhooksService.Register] if necessary,
+// and reads again. The error is [ErrNotSaved] if the service then has another subscription,
+// and [ErrInactive] if the subscription is switched off. Ensure registers with IsActive set;
+// no published route switches on an existing subscription. Ensure needs no idempotency key,
+// and refuses a context with a key.
 func (s *WebhooksService) Ensure(ctx context.Context, target WebhookTarget, want WebhookSubscription) (*EnsuredSubscription, error) {
 	want.IsActive = true
 	if _, err := (&request{query: []param{target.param()}, body: want, also: s.receiver(want.WebhookURI)}).prepare(); err != nil {
@@ -301,7 +287,7 @@ func (s *WebhooksService) Ensure(ctx context.Context, target WebhookTarget, want
 	return &e, nil
 }
 
-// proved returns nil if now is what was wanted, and works.
+// proved returns nil if the subscription now is as wanted and works.
 func proved(now, want WebhookSubscription) error {
 	switch {
 	case now.WebhookURI != want.WebhookURI, !sameEvents(want.Webhooks, now.Webhooks), now.Secret.IsZero():
@@ -312,7 +298,7 @@ func proved(now, want WebhookSubscription) error {
 	return nil
 }
 
-// sameEvents compares two lists as sets. None means all, which may also be spelled out.
+// sameEvents compares two lists as sets. An empty list means all events.
 func sameEvents(a, b []EventName) bool {
 	return isAll(a) && isAll(b) || slices.Equal(sorted(a), sorted(b))
 }
@@ -325,13 +311,11 @@ func sorted(events []EventName) []EventName {
 	return slices.Compact(slices.Sorted(slices.Values(events)))
 }
 
-// EventName is the name of an event. The set is open: a name that is not below is kept as
-// received.
-//
-// The interface does not say which operation sends which event, nor which fields the data has.
+// EventName is the name of an event. The service may send names without a constant here. The
+// interface does not say which operation sends which event, nor the fields of the data.
 type EventName string
 
-// The events of the service, with the meaning that the interface gives.
+// The events of the service, with their meaning from the interface.
 const (
 	EventPartnerRequest                EventName = "WB_Partner_Request"                  // partner request notification
 	EventApplicationCreated            EventName = "WB_Application_Created"              // application created: see webhook.ApplicationCreated
@@ -373,5 +357,5 @@ func isLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
 }
 
-// missing says that the id is missing.
+// missing reports a missing id.
 func (s *WebhookSubscription) missing() *shapeError { return s.missingID("id", s.ID.IsZero()) }

@@ -41,6 +41,7 @@ type keyedCall struct {
 	keyOptions
 	call  *lending.MutationCall
 	row   route
+	about *target     // once it is asked for
 	lock  string      // that it takes, hashed; "" for none
 	entry store.Entry // as it was loaded or saved last
 	data  entryData   // of the entry, as this call changes it
@@ -69,6 +70,14 @@ func (l *Log) Do(ctx context.Context, key string, call *lending.MutationCall, se
 	k.call.Observe(ctx, ActionSent, nil)
 	answer, err = send(ctx)
 	return answer, k.record(ctx, answer, err)
+}
+
+// target returns what the checks read.
+func (k *keyedCall) target() *target {
+	if k.about == nil {
+		k.about = targetOf(k.call)
+	}
+	return k.about
 }
 
 func (k *keyedCall) route() string { return routeName(k.call) }
@@ -130,8 +139,7 @@ func (k *keyedCall) turn(ctx context.Context) (*lending.Response, error) {
 	if err := k.isSame(ctx); err != nil {
 		return nil, err
 	}
-	isOwn := k.nonce != "" && k.nonce == k.data.Nonce
-	if k.entry.State == store.Sent && isOwn { // the store has told this call of its own save
+	if k.entry.State == store.Sent && k.nonce == k.data.Nonce { // the store has told this call of its own save
 		return nil, nil
 	}
 	k.doubt = false
@@ -154,7 +162,7 @@ func (k *keyedCall) turn(ctx context.Context) (*lending.Response, error) {
 // account, has left under its key.
 func (k *keyedCall) isSame(ctx context.Context) error {
 	if !k.data.Left { // there is none, or it may be corrected
-		k.data = entryData{Route: k.route(), CheckWith: k.call.CheckWith(), Account: k.call.Account(), Salt: rand.Text()}
+		k.data = entryData{Route: k.route(), CheckWith: k.call.CheckWith(), Account: k.call.Account(), Salt: rand.Text(), IDs: k.target().ids}
 	}
 	if k.data.Account != k.call.Account() {
 		return k.refuse(Error{kind: ErrOtherAccount})
@@ -234,7 +242,7 @@ func (k *keyedCall) checkBefore(ctx context.Context) error {
 			return k.unsaved(err)
 		}
 	}
-	before, err := k.row.check(ctx, k.call)
+	before, err := k.row.check(ctx, k.target())
 	if err != nil {
 		return k.refuse(Error{kind: errCheckBefore, cause: err})
 	}
@@ -352,13 +360,13 @@ func (k *keyedCall) verdict(ctx context.Context) (verdict, error) {
 	case k.row.check == nil:
 		return verdict{why: cmp.Or(k.row.note, "nothing that is published shows it")}, nil
 	}
-	after, err := k.row.check(ctx, k.call)
+	after, err := k.row.check(ctx, k.target())
 	if err != nil {
 		return verdict{}, err
 	}
-	v := k.row.judge(k.call, k.data.Before, after)
+	v := k.row.judge(k.data.Before, after, records(k.call))
 	if v.happened && k.row.answer != nil {
-		v.answer, err = k.row.answer(ctx, k.call, k.data.Before, after)
+		v.answer, err = k.row.answer(ctx, k.target(), k.data.Before, after)
 	}
 	return v, err
 }

@@ -18,11 +18,11 @@ type route struct {
 
 	// check is made before the mutation is sent, and again after a lost answer; compare says
 	// what the difference means.
-	check   func(context.Context, *lending.MutationCall) (snapshot, error)
+	check   func(context.Context, *target) (snapshot, error)
 	compare comparison
 
 	// answer rebuilds the answer of a mutation that has happened; nil if that is not possible.
-	answer func(context.Context, *lending.MutationCall, *snapshot, snapshot) ([]byte, error)
+	answer func(context.Context, *target, *snapshot, snapshot) ([]byte, error)
 
 	// lock is shared by mutations that would hide each other's effect; nil for none.
 	lock func(*lending.MutationCall) string
@@ -43,13 +43,18 @@ func routeName(call *lending.MutationCall) string { return call.Method() + " " +
 // Another actor can do the same to the same list without the lock. Exactly one record more is
 // taken for ours then: the mutation is never sent twice, but ours may be missing. Two more are
 // left to a person.
-//
-//nolint:funlen // it is a table
 func routeOf(call *lending.MutationCall) route {
 	if call.IsRaw() { // whose body can be anything
 		return route{}
 	}
-	switch routeName(call) {
+	return rowOf(routeName(call))
+}
+
+// rowOf is routeOf by method and path template.
+//
+//nolint:funlen // it is a table
+func rowOf(name string) route {
+	switch name {
 	// The e-mail address identifies a customer: two requests for one address need no lock.
 	case "POST /api/Application/create-customer":
 		return route{check: checkCustomer, compare: firstOfItsName, answer: rebuiltCustomer}
@@ -178,12 +183,12 @@ func counted(before, after snapshot, step int) verdict {
 	return verdict{absent: true}
 }
 
-// judge returns what a check after the mutation says of it, with the one before.
-func (r route) judge(call *lending.MutationCall, before *snapshot, after snapshot) verdict {
+// judge returns what a check after the mutation of n records says of it, with the one before.
+func (r route) judge(before *snapshot, after snapshot, n int) verdict {
 	if before == nil || before.Count < 0 || after.Count < 0 {
 		return verdict{why: "what was there before is not known"}
 	}
-	v := r.compare(*before, after, records(call))
+	v := r.compare(*before, after, n)
 	v.why = cmp.Or(v.why, r.note, "what else there is has changed")
 	return v
 }
@@ -214,30 +219,9 @@ func lockOf(name string) func(*lending.MutationCall) string {
 	}
 }
 
-// customerOf returns the customer for whom the request creates applications. A bulk request
-// can have several, and then has none.
-func customerOf(call *lending.MutationCall) (id lending.CustomerID, ok bool) {
-	type application struct {
-		CustomerID lending.CustomerID `json:"customerId"`
-	}
-	var applications []application
-	if one := (application{}); json.Unmarshal(call.Body(), &one) == nil {
-		return one.CustomerID, true
-	}
-	if json.Unmarshal(call.Body(), &applications) != nil || len(applications) == 0 {
-		return id, false
-	}
-	for _, other := range applications[1:] {
-		if other != applications[0] {
-			return id, false
-		}
-	}
-	return applications[0].CustomerID, true
-}
-
 func lockOfCustomer(call *lending.MutationCall) string {
-	id, ok := customerOf(call)
-	if !ok {
+	id := customerIn(call.Body())
+	if id.IsZero() {
 		return ""
 	}
 	return "applications " + id.String()

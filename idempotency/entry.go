@@ -10,6 +10,7 @@ import (
 // entryData is the data of an entry.
 type entryData struct {
 	Route       string `json:"route"`
+	IDs         ids    `json:"ids,omitempty"` // of the records that the request names
 	CheckWith   string `json:"checkWith,omitempty"`
 	Account     string `json:"account"`     // of the service, as [lending.MutationCall.Account]
 	Fingerprint []byte `json:"fingerprint"` // of the request

@@ -185,3 +185,41 @@ func TestVerdictOfAPersonIsRemembered(t *testing.T) {
 		assert.Equal(t, 1, service.Executed(createApplicationRoute))
 	})
 }
+
+// TestCustomerThatReadsDoNotShowYetHasNoApplications creates a customer and at once an application
+// whose request is lost: the check before it met no customer, the one after it an empty list.
+// Neither shows an application.
+func TestCustomerThatReadsDoNotShowYetHasNoApplications(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		fault    lendingtest.Fault
+		again    error // of the call after the reads have caught up
+		executed int
+	}{
+		{"request lost", lendingtest.Fault{ResetBefore: true}, idempotency.ErrInDoubt, 1},
+		{"answer lost", lendingtest.Fault{ResetAfter: true}, nil, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				service := lendingtest.New(lendingtest.WithReadLag(time.Second))
+				defer service.Close()
+				client := processWith(t, service, fake.Must(idempotency.NewLog(store.NewMemory(), nil)))
+				customer := fake.Must(client.Applications.CreateCustomer(
+					lending.WithIdempotencyKey(t.Context(), "customer"), fake.Newcomer()))
+				create := func() error {
+					request := lending.ApplicationRequest{CustomerID: customer.ID, BusinessName: "B", BusinessZip: "94105"}
+					ctx := lending.WithIdempotencyKey(t.Context(), "application")
+					_, err := client.Applications.Create(ctx, request, nil)
+					return err
+				}
+				service.Fail(createApplicationRoute, test.fault)
+				require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
+				bubble.Elapse(2 * time.Second)
+				require.ErrorIs(t, create(), test.again)
+				bubble.Elapse(maxLateness)
+				require.NoError(t, create())
+				assert.Equal(t, test.executed, service.Executed(createApplicationRoute))
+			})
+		})
+	}
+}

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/google/uuid"
-
 	"github.com/lendingapi/lending-go"
 )
 
@@ -45,14 +43,15 @@ func absence(err error) (snapshot, error) {
 	return snapshot{State: "absent " + strconv.Itoa(failed.StatusCode)}, nil
 }
 
-// noList is absence for a list, whose own way to say that it has nothing is to be empty. A
-// 400 instead of it is rather a failure, and says nothing of what there is.
+// noList is absence for a list, whose own way to say that it has nothing is to be empty: a
+// parent that reads do not show yet has no records either. A 400 instead of the list is rather a
+// failure, and says nothing of what there is.
 func noList(err error) (snapshot, error) {
 	s, err := absence(err)
 	if strings.HasSuffix(s.State, " 400") {
-		s.Count = -1
+		return snapshot{Count: -1}, err
 	}
-	return s, err
+	return snapshot{}, err
 }
 
 // customer is what the body of a request says of one.
@@ -60,29 +59,29 @@ type customer struct {
 	Email string `json:"email"`
 }
 
-func checkCustomer(ctx context.Context, call *lending.MutationCall) (snapshot, error) {
+func checkCustomer(ctx context.Context, t *target) (snapshot, error) {
 	var c customer
-	if err := json.Unmarshal(call.Body(), &c); err != nil {
+	if err := json.Unmarshal(t.body, &c); err != nil {
 		return snapshot{}, err
 	}
-	return customerWith(ctx, call, c.Email)
+	return customerWith(ctx, t, c.Email)
 }
 
-func customerWith(ctx context.Context, call *lending.MutationCall, email string) (snapshot, error) {
-	record, err := call.Client().Customers.GetByEmail(ctx, email)
+func customerWith(ctx context.Context, t *target, email string) (snapshot, error) {
+	record, err := t.client.Customers.GetByEmail(ctx, email)
 	if err != nil {
 		return absence(err)
 	}
 	return seen(*record), nil
 }
 
-func checkCustomers(ctx context.Context, call *lending.MutationCall) (all snapshot, err error) {
+func checkCustomers(ctx context.Context, t *target) (all snapshot, err error) {
 	var customers []customer
-	if err := json.Unmarshal(call.Body(), &customers); err != nil {
+	if err := json.Unmarshal(t.body, &customers); err != nil {
 		return snapshot{}, err
 	}
 	for _, c := range customers {
-		one, err := customerWith(ctx, call, c.Email)
+		one, err := customerWith(ctx, t, c.Email)
 		if err != nil {
 			return snapshot{}, err
 		}
@@ -94,12 +93,12 @@ func checkCustomers(ctx context.Context, call *lending.MutationCall) (all snapsh
 	return all, nil
 }
 
-func checkApplications(ctx context.Context, call *lending.MutationCall) (snapshot, error) {
-	id, ok := customerOf(call)
-	if !ok {
-		return snapshot{Count: -1}, nil
+func checkApplications(ctx context.Context, t *target) (snapshot, error) {
+	id, err := lending.ParseCustomerID(t.ids["customerId"])
+	if err != nil { // they are of several customers
+		return snapshot{Count: -1}, nil //nolint:nilerr // it is not counted then
 	}
-	list, err := call.Client().Applications.ListByCustomer(ctx, id)
+	list, err := t.client.Applications.ListByCustomer(ctx, id)
 	if err != nil {
 		return noList(err)
 	}
@@ -110,32 +109,32 @@ func checkApplications(ctx context.Context, call *lending.MutationCall) (snapsho
 	return seen(records...), nil
 }
 
-func checkOffer(ctx context.Context, call *lending.MutationCall) (snapshot, error) {
-	s, err := offerOf(ctx, call)
+func checkOffer(ctx context.Context, t *target) (snapshot, error) {
+	s, err := offerOf(ctx, t)
 	if err != nil {
 		return absence(err)
 	}
 	return s, nil
 }
 
-func offerOf(ctx context.Context, call *lending.MutationCall) (snapshot, error) {
-	id, err := lending.ParseApplicationID(call.Args()[0])
+func offerOf(ctx context.Context, t *target) (snapshot, error) {
+	id, err := t.application()
 	if err != nil {
 		return snapshot{}, err
 	}
-	offer, err := call.Client().Applications.Offer(ctx, id, nil)
+	offer, err := t.client.Applications.Offer(ctx, id, nil)
 	if err != nil {
 		return snapshot{}, err
 	}
 	return seen(offer.Record), nil
 }
 
-func checkApplicants(ctx context.Context, call *lending.MutationCall) (snapshot, error) {
-	id, err := lending.ParseApplicationID(call.Args()[0])
+func checkApplicants(ctx context.Context, t *target) (snapshot, error) {
+	id, err := t.application()
 	if err != nil {
 		return snapshot{}, err
 	}
-	list, err := call.Client().Approval.Applicants(ctx, id)
+	list, err := t.client.Approval.Applicants(ctx, id)
 	if err != nil {
 		return noList(err)
 	}
@@ -144,20 +143,20 @@ func checkApplicants(ctx context.Context, call *lending.MutationCall) (snapshot,
 
 // checkWithdrawals counts the withdrawals last: one that is executed between the reads is
 // counted then, whatever the others have shown.
-func checkWithdrawals(ctx context.Context, call *lending.MutationCall) (snapshot, error) {
-	id, err := lending.ParseLoanID(call.Args()[0])
+func checkWithdrawals(ctx context.Context, t *target) (snapshot, error) {
+	id, err := t.loan()
 	if err != nil {
 		return snapshot{}, err
 	}
-	transactions, err := call.Client().Loans.TransactionsPaged(ctx, id, &lending.PagedOptions{Take: 1})
+	transactions, err := t.client.Loans.TransactionsPaged(ctx, id, &lending.PagedOptions{Take: 1})
 	if err != nil {
 		return snapshot{}, err
 	}
-	balance, err := call.Client().Loans.TotalBalance(ctx, id)
+	balance, err := t.client.Loans.TotalBalance(ctx, id)
 	if err != nil {
 		return snapshot{}, err
 	}
-	withdrawals, err := call.Client().Loans.Withdrawals(ctx, id, &lending.PagedOptions{Take: 1})
+	withdrawals, err := t.client.Loans.Withdrawals(ctx, id, &lending.PagedOptions{Take: 1})
 	if err != nil {
 		return snapshot{}, err
 	}
@@ -165,24 +164,12 @@ func checkWithdrawals(ctx context.Context, call *lending.MutationCall) (snapshot
 	return snapshot{Count: totalOf(withdrawals.Record), State: hashed(state)}, nil
 }
 
-func checkSubscription(ctx context.Context, call *lending.MutationCall) (snapshot, error) {
-	subscription, err := call.Client().Webhooks.Subscription(ctx, targetOf(call))
+func checkSubscription(ctx context.Context, t *target) (snapshot, error) {
+	subscription, err := t.client.Webhooks.Subscription(ctx, t.webhooks())
 	if err != nil {
 		return absence(err)
 	}
 	return seen(subscription.Record), nil
-}
-
-// targetOf returns the target in the query.
-func targetOf(call *lending.MutationCall) lending.WebhookTarget {
-	query := call.Query()
-	if id, err := uuid.Parse(query.Get("partnerId")); err == nil {
-		return lending.ForPartner(lending.PartnerID(id))
-	}
-	if id, err := uuid.Parse(query.Get("customerId")); err == nil {
-		return lending.ForCustomer(lending.CustomerID(id))
-	}
-	return lending.WebhookTarget{}
 }
 
 // totalOf is the total that the service said, -1 if it said none.
@@ -197,11 +184,11 @@ func totalOf(page lending.Record) int {
 }
 
 // rebuiltCustomer is the customer that the e-mail address led to.
-func rebuiltCustomer(ctx context.Context, call *lending.MutationCall, _ *snapshot, after snapshot) ([]byte, error) {
+func rebuiltCustomer(ctx context.Context, t *target, _ *snapshot, after snapshot) ([]byte, error) {
 	id, err := theOne(after.IDs, func(id string) error {
 		customer, err := lending.ParseCustomerID(id)
 		if err == nil {
-			_, err = call.Client().Customers.GetByID(ctx, customer)
+			_, err = t.client.Customers.GetByID(ctx, customer)
 		}
 		return err
 	})
@@ -212,12 +199,12 @@ func rebuiltCustomer(ctx context.Context, call *lending.MutationCall, _ *snapsho
 }
 
 // rebuiltApplication is the application whose id was not there before.
-func rebuiltApplication(ctx context.Context, call *lending.MutationCall, before *snapshot, after snapshot) ([]byte, error) {
+func rebuiltApplication(ctx context.Context, t *target, before *snapshot, after snapshot) ([]byte, error) {
 	fresh := slices.DeleteFunc(slices.Clone(after.IDs), func(id string) bool { return slices.Contains(before.IDs, id) })
 	id, err := theOne(fresh, func(id string) error {
 		application, err := lending.ParseApplicationID(id)
 		if err == nil {
-			_, err = call.Client().Applications.Get(ctx, application)
+			_, err = t.client.Applications.Get(ctx, application)
 		}
 		return err
 	})
@@ -229,13 +216,13 @@ func rebuiltApplication(ctx context.Context, call *lending.MutationCall, before 
 
 // rebuiltOffer is the only UUID of the offer that is not the application's, and that a second
 // read shows too.
-func rebuiltOffer(ctx context.Context, call *lending.MutationCall, _ *snapshot, after snapshot) ([]byte, error) {
-	again, err := offerOf(ctx, call)
+func rebuiltOffer(ctx context.Context, t *target, _ *snapshot, after snapshot) ([]byte, error) {
+	again, err := offerOf(ctx, t)
 	if err != nil {
 		return nil, err
 	}
 	ids := slices.DeleteFunc(slices.Clone(after.IDs), func(id string) bool {
-		return strings.EqualFold(id, call.Args()[0]) || !slices.Contains(again.IDs, id)
+		return strings.EqualFold(id, t.ids["applicationId"]) || !slices.Contains(again.IDs, id)
 	})
 	if len(ids) != 1 {
 		return nil, nil

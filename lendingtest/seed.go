@@ -3,6 +3,7 @@ package lendingtest
 import (
 	"cmp"
 	"fmt"
+	"slices"
 )
 
 // Seeding changes the state past all rules, and tells no subscriber.
@@ -85,16 +86,7 @@ func (s *Service) AddLoan(l Loan) Loan {
 	if l.ID == "" {
 		l.ID = s.newID(kindLoan)
 	}
-	for i := range l.Transactions {
-		if l.Transactions[i].ID == "" {
-			l.Transactions[i].ID = s.newID(kindTransaction)
-		}
-	}
-	for i := range l.Withdrawals {
-		if l.Withdrawals[i].ID == "" {
-			l.Withdrawals[i].ID = s.newID(kindWithdrawal)
-		}
-	}
+	l.Transactions, l.Withdrawals = s.transactions(l.Transactions), s.withdrawals(l.Withdrawals)
 	l.Amount = cmp.Or(l.Amount, 10_000_00)
 	if l.Balance == 0 && l.AvailableBalance == 0 && !l.IsClosed {
 		l.AvailableBalance, l.IsEnabled = l.Amount, true
@@ -109,38 +101,38 @@ func (s *Service) AddLoan(l Loan) Loan {
 
 // AddTransactions adds movements to a loan, whose balances stay as they are.
 func (s *Service) AddTransactions(loanID string, rows ...Transaction) {
-	s.UpdateLoan(loanID, func(l *Loan) {
-		for _, row := range rows {
-			if row.ID == "" {
-				row.ID = s.newID(kindTransaction)
-			}
-			l.Transactions = append(l.Transactions, row)
-		}
-	})
+	s.UpdateLoan(loanID, func(l *Loan) { l.Transactions = append(l.Transactions, s.transactions(rows)...) })
+}
+
+func (s *Service) transactions(rows []Transaction) []Transaction {
+	return identified(s, kindTransaction, rows, func(t *Transaction) *string { return &t.ID })
 }
 
 // AddWithdrawals adds completed withdrawals to a loan, whose balances stay.
 func (s *Service) AddWithdrawals(loanID string, rows ...Withdrawal) {
-	s.UpdateLoan(loanID, func(l *Loan) {
-		for _, row := range rows {
-			if row.ID == "" {
-				row.ID = s.newID(kindWithdrawal)
-			}
-			l.Withdrawals = append(l.Withdrawals, row)
-		}
-	})
+	s.UpdateLoan(loanID, func(l *Loan) { l.Withdrawals = append(l.Withdrawals, s.withdrawals(rows)...) })
+}
+
+func (s *Service) withdrawals(rows []Withdrawal) []Withdrawal {
+	return identified(s, kindWithdrawal, rows, func(w *Withdrawal) *string { return &w.ID })
 }
 
 // AddMessages adds messages to an application.
 func (s *Service) AddMessages(applicationID string, rows ...Message) {
 	s.UpdateApplication(applicationID, func(a *Application) {
-		for _, row := range rows {
-			if row.ID == "" {
-				row.ID = s.newID(kindMessage)
-			}
-			a.Messages = append(a.Messages, row)
-		}
+		a.Messages = append(a.Messages, identified(s, kindMessage, rows, func(m *Message) *string { return &m.ID })...)
 	})
+}
+
+// identified returns a copy of the rows in which each has an identifier. It needs s.mu.
+func identified[T any](s *Service, kind idKind, rows []T, id func(*T) *string) []T {
+	rows = slices.Clone(rows)
+	for i := range rows {
+		if at := id(&rows[i]); *at == "" {
+			*at = s.newID(kind)
+		}
+	}
+	return rows
 }
 
 // UpdateCustomer lets f change a customer. f must not call the service.

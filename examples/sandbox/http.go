@@ -13,27 +13,29 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/page"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-//go:embed page.html page.css page.js
+//go:embed page.html
 var files embed.FS
 
-// newPage returns a page that follows a service until done is closed.
-func newPage(service *lendingtest.Service, s settings, done <-chan struct{}) *page {
-	p := &page{service: service, set: s, done: done}
-	p.follow()
+// newSite returns a page that follows a service until done is closed.
+func newSite(service *lendingtest.Service, s settings, done <-chan struct{}) *site {
+	p := &site{service: service, set: s}
+	p.feed.Render, p.feed.Done = p.render, done
+	service.Watch(func(lendingtest.Event) { p.feed.Tell() })
 	return p
 }
 
 // handler is the page, the service below /api, and its control if that is wanted.
-func (p *page) handler() http.Handler {
+func (p *site) handler() http.Handler {
 	service, s := p.service, p.set
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", s.guarded(http.HandlerFunc(p.show)))
-	mux.Handle("GET /events", s.guarded(http.HandlerFunc(p.stream)))
-	mux.Handle("GET /page.css", http.FileServerFS(files))
-	mux.Handle("GET /page.js", http.FileServerFS(files))
+	mux.Handle("GET /events", s.guarded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.feed.Stream(w, r, p.base(r)) })))
+	mux.Handle("GET /page.css", page.Assets())
+	mux.Handle("GET /page.js", page.Assets())
 	if s.control {
 		mux.Handle("/_control/", p.steered(service.Control()))
 	}
@@ -46,6 +48,17 @@ func (p *page) handler() http.Handler {
 		case s.origin != "" && r.Header.Get("Origin") == s.origin && admit(w, r):
 		default:
 			service.ServeHTTP(w, r)
+		}
+	})
+}
+
+// steered has those who follow the page see the changes of the control, of which the
+// service tells nobody.
+func (p *site) steered(control http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		control.ServeHTTP(w, r)
+		if r.Method == http.MethodPost {
+			p.feed.Tell()
 		}
 	})
 }

@@ -218,9 +218,9 @@ func listen(ctx context.Context, s settings) (net.Listener, error) {
 }
 
 func serve(ctx context.Context, listener net.Listener, service *lendingtest.Service, s settings, printer *log.Logger) error {
-	p := newPage(service, s, ctx.Done())
+	p := newSite(service, s, ctx.Done())
 	if s.state != "" {
-		defer keep(service, &p.news, s.state, func(err error) { printer.Print(err) })()
+		defer keep(service, &p.feed.News, s.state, func(err error) { printer.Print(err) })()
 	}
 	server := &http.Server{
 		Handler:           p.handler(),

@@ -17,7 +17,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -400,42 +399,6 @@ func TestPublicSandboxAndOtherNames(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Pages that are open at the same time share what is rendered, and each shows the newest state.
-func TestOpenPagesShareFrames(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		service := lendingtest.New()
-		defer service.Close()
-		p := &page{service: service}
-		p.follow()
-		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/events", nil)
-		first, err := p.frame(r)
-		require.NoError(t, err)
-		again, err := p.frame(r)
-		require.NoError(t, err)
-		assert.Equal(t, first.made, again.made, "nothing has happened")
-
-		service.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/api/one", nil))
-		frames := make(chan frame, 20)
-		for range cap(frames) {
-			go func() {
-				f, err := p.frame(r)
-				assert.NoError(t, err)
-				frames <- f
-			}()
-		}
-		second := <-frames
-		assert.Contains(t, second.sections["requests"], "/api/one")
-		assert.Equal(t, rest, second.made.Sub(first.made), "not sooner")
-		for range cap(frames) - 1 {
-			assert.Equal(t, second.made, (<-frames).made)
-		}
-		other := httptest.NewRequest(http.MethodGet, "http://localhost/events", nil)
-		third, err := p.frame(other)
-		require.NoError(t, err)
-		assert.NotContains(t, third.sections["requests"], "127.0.0.1", "its lines show its own address")
-	})
 }
 
 // A restarted sandbox with a state file goes on with its records and tokens; another one has

@@ -11,16 +11,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/page"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// page shows what the service holds.
-type page struct {
+// site is the page, which shows what the service holds.
+type site struct {
 	service *lendingtest.Service
 	set     settings
-	done    <-chan struct{} // closed when the sandbox stops
-	news    news
-	frames  frames
+	feed    page.Feed
 }
 
 // view is what page.html is filled with: the newest rows, the latest first.
@@ -62,9 +61,9 @@ type (
 )
 
 // base is the address by which the browser called the sandbox.
-func (p *page) base(r *http.Request) string { return p.set.scheme() + "://" + r.Host }
+func (p *site) base(r *http.Request) string { return p.set.scheme() + "://" + r.Host }
 
-func (p *page) view(base string) view {
+func (p *site) view(base string) view {
 	now := p.service.Newest(shown)
 	v := view{
 		Base: base, Control: p.set.control, Token: p.set.token != "",
@@ -121,16 +120,26 @@ var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMa
 	},
 }).ParseFS(files, "page.html"))
 
+// sections are the parts of the page that change, each a template and the id of an element.
+var sections = []string{"clock", "summary", "newest", "sent", "requests", "deliveries", "customers", "faults"}
+
+// render returns the sections as they are now.
+func (p *site) render(base string) (map[string]template.HTML, error) {
+	now, all := p.view(base), map[string]template.HTML{}
+	for _, name := range sections {
+		var html bytes.Buffer
+		if err := pageTemplate.ExecuteTemplate(&html, name, now); err != nil {
+			return nil, err
+		}
+		all[name] = template.HTML(html.String()) // escaped by the template
+	}
+	return all, nil
+}
+
 // show answers with the page as it is now, which is all that a browser without
 // JavaScript needs.
-func (p *page) show(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "+
-		"img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
+func (p *site) show(w http.ResponseWriter, r *http.Request) {
+	page.Secure(w.Header())
 	_ = pageTemplate.Execute(w, p.view(p.base(r))) // an error means that the browser is gone
 }
 

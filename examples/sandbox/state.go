@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/lendingapi/lending-go/internal/page"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
@@ -66,16 +67,16 @@ func save(service *lendingtest.Service, file string) error {
 }
 
 // keep saves the state soon after each change until stop is called, and then once more.
-func keep(service *lendingtest.Service, changes *news, file string, report func(error)) (stop func()) {
+func keep(service *lendingtest.Service, changes *page.News, file string, report func(error)) (stop func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
 		for running := true; running; {
-			changed := changes.wait() // before saving, so that no change is missed
+			changed := changes.Wait() // before saving, so that no change is missed
 			if err := save(service, file); err != nil {
 				report(fmt.Errorf("the state was not saved: %w", err))
 			}
-			running = waitFor(changed, end) && waitFor(time.After(rest), end)
+			running = waitFor(changed, end) && waitFor(time.After(page.Rest), end)
 		}
 		if err := save(service, file); err != nil {
 			report(fmt.Errorf("the state was not saved: %w", err))

@@ -11,6 +11,7 @@ package jsonplan
 import (
 	"encoding"
 	"encoding/json"
+	"iter"
 	"reflect"
 	"strings"
 	"sync/atomic"
@@ -75,25 +76,17 @@ type maker struct {
 
 // calls reports whether t holds a type of the caller's with methods of its own.
 func (m *maker) calls(t reflect.Type, seen map[reflect.Type]bool) bool {
-	if seen[t] {
+	switch {
+	case seen[t]:
 		return false
-	}
-	seen[t] = true
-	if decodesItself(t) {
+	case decodesItself(t):
 		return !m.harmless(t)
 	}
-	switch t.Kind() {
-	case reflect.Map:
-		return m.calls(t.Key(), seen) || m.calls(t.Elem(), seen)
-	case reflect.Pointer, reflect.Slice, reflect.Array:
-		return m.calls(t.Elem(), seen)
-	case reflect.Struct:
-		for f := range t.Fields() {
-			if m.calls(f.Type, seen) {
-				return true
-			}
+	seen[t] = true
+	for part := range partsOf(t) {
+		if m.calls(part, seen) {
+			return true
 		}
-	default: // holds nothing
 	}
 	return false
 }
@@ -107,17 +100,35 @@ func (m *maker) callsUnseen(t reflect.Type, seen map[reflect.Type]bool) bool {
 	switch p := m.plan(t); p.kind {
 	case foreign, awkward:
 		return m.calls(t, map[reflect.Type]bool{})
-	case pointer, slice:
-		return m.callsUnseen(t.Elem(), seen)
-	case structure:
-		for _, f := range p.fields {
-			if m.callsUnseen(f.plan.goType, seen) {
+	case pointer, slice, structure:
+		for part := range partsOf(t) {
+			if m.callsUnseen(part, seen) {
 				return true
 			}
 		}
 	default: // holds nothing
 	}
 	return false
+}
+
+// partsOf yields the types of what encoding/json fills in a t.
+func partsOf(t reflect.Type) iter.Seq[reflect.Type] {
+	return func(yield func(reflect.Type) bool) {
+		switch t.Kind() {
+		case reflect.Map:
+			_ = yield(t.Key()) && yield(t.Elem())
+		case reflect.Pointer, reflect.Slice, reflect.Array:
+			yield(t.Elem())
+		case reflect.Struct:
+			for f := range t.Fields() {
+				ignored := !f.IsExported() && !f.Anonymous || f.Tag.Get("json") == "-" // the fields of an embedded struct are promoted
+				if !ignored && !yield(f.Type) {
+					return
+				}
+			}
+		default: // holds nothing
+		}
+	}
 }
 
 func (m *maker) plan(t reflect.Type) *Plan {

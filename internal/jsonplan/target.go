@@ -33,7 +33,7 @@ func (r *Records) Target(t reflect.Type) *Target {
 			Plan:      For(t, r.Harmless),
 			records:   r,
 			swallower: r.swallower(t, map[reflect.Type]bool{}),
-			dynamic:   holds(t, reflect.Interface, map[reflect.Type]bool{}),
+			dynamic:   isDynamic(t, map[reflect.Type]bool{}),
 			keeper:    r.keeper(t),
 		})
 	}
@@ -111,24 +111,14 @@ func (r *Records) swallower(t reflect.Type, seen map[reflect.Type]bool) reflect.
 		return nil
 	}
 	seen[t] = true
-	switch t.Kind() {
-	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
-		return r.swallower(t.Elem(), seen)
-	case reflect.Struct:
-	default:
-		return nil
-	}
-	if decodesItself(t) {
+	if t.Kind() == reflect.Struct && decodesItself(t) {
 		if r.promotes(t) {
 			return t
 		}
 		return nil
 	}
-	for field := range t.Fields() {
-		if !field.IsExported() && !field.Anonymous { // the fields of an embedded struct are promoted
-			continue
-		}
-		if bad := r.swallower(field.Type, seen); bad != nil {
+	for part := range partsOf(t) {
+		if bad := r.swallower(part, seen); bad != nil {
 			return bad
 		}
 	}
@@ -146,10 +136,7 @@ func (r *Records) promotes(t reflect.Type) bool {
 		return false
 	}
 	for field := range t.Fields() {
-		embedded := field.Type
-		if embedded.Kind() == reflect.Pointer {
-			embedded = embedded.Elem()
-		}
+		embedded := base(field.Type)
 		if field.Anonymous && embedded.Kind() == reflect.Struct &&
 			(r.isRecord(embedded) && decodesItself(embedded) || r.promotes(embedded)) {
 			return true
@@ -162,24 +149,19 @@ func (r *Records) isRecord(t reflect.Type) bool {
 	return t == r.Own || t.NumField() > 0 && t.Field(0).Type == r.Own
 }
 
-// holds reports whether there is a type of that kind in t.
-func holds(t reflect.Type, kind reflect.Kind, seen map[reflect.Type]bool) bool {
-	if seen[t] {
+// isDynamic reports whether t holds interfaces, which can hold what is filled.
+func isDynamic(t reflect.Type, seen map[reflect.Type]bool) bool {
+	switch {
+	case seen[t]:
 		return false
+	case t.Kind() == reflect.Interface:
+		return true
 	}
 	seen[t] = true
-	switch t.Kind() {
-	case kind:
-		return true
-	case reflect.Pointer, reflect.Slice, reflect.Array:
-		return holds(t.Elem(), kind, seen)
-	case reflect.Struct:
-		for field := range t.Fields() {
-			if holds(field.Type, kind, seen) {
-				return true
-			}
+	for part := range partsOf(t) {
+		if isDynamic(part, seen) {
+			return true
 		}
-	default: // maps are filled with new values
 	}
 	return false
 }

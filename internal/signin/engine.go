@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // Config is what an engine works with. Its functions contain their panics.
@@ -50,20 +52,26 @@ type Issue struct {
 
 // What an engine fails with, beside the errors of Config's functions.
 var (
-	ErrClosed       = errors.New("the engine is closed")                         // Close was called
-	ErrOutlived     = errors.New("the token is of no use any more")              // the token expired, or was refused, before it could be used
-	ErrRefused      = errors.New("the service refused the token it had given")   // the service refused the last token
-	ErrOtherAccount = errors.New("the store holds the token of another account") // nothing in the store is used or replaced
+	ErrClosed   = errors.New("the engine is closed")                       // Close was called
+	ErrOutlived = errors.New("the token is of no use any more")            // the token expired, or was refused, before it could be used
+	ErrRefused  = errors.New("the service refused the token it had given") // the service refused the last token
+
+	// ErrOtherAccount is a mistake of the set-up: nothing in the store is used or replaced.
+	ErrOtherAccount error = redact.Text("lending: what it holds is of another account or service: each needs a store of its own")
 )
 
 // PausedError stands in for a sign-in that is not tried, because the last one failed.
 type PausedError struct {
+	redact.Safe
+
 	Cause error
 	Until time.Time
 }
 
-// Error says that there was no attempt.
-func (*PausedError) Error() string { return "not tried again yet" }
+// Error says why there was no attempt.
+func (e *PausedError) Error() string {
+	return "lending: " + redact.Describe(e.Cause) + ": not tried again before " + e.Until.UTC().Format(time.RFC3339)
+}
 
 // Unwrap returns the Cause.
 func (e *PausedError) Unwrap() error { return e.Cause }

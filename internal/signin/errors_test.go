@@ -3,6 +3,7 @@ package signin_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -17,8 +18,11 @@ func TestErrorsLeadToTheirCause(t *testing.T) {
 		err  error
 		text string
 	}{
-		{&signin.PausedError{Cause: cause}, "not tried again yet"},
-		{&signin.StoreError{Cause: cause}, "the token store failed"},
+		{
+			&signin.PausedError{Cause: cause, Until: time.Unix(0, 0)},
+			"lending: failed (*errors.errorString): not tried again before 1970-01-01T00:00:00Z",
+		},
+		{&signin.StoreError{Cause: cause}, "lending: the token store: failed (*errors.errorString)"},
 		{&signin.Failure{Err: cause}, "cause"},
 	} {
 		t.Run(test.text, func(t *testing.T) {

@@ -70,7 +70,7 @@ type failure struct {
 
 func (f *failure) pausing(now time.Time) bool { return f.until.After(now) }
 
-func (f *failure) paused() error { return &PausedError{f.cause, f.until} }
+func (f *failure) paused() error { return &PausedError{Cause: f.cause, Until: f.until} }
 
 // remember counts a failure. The caller holds the lock.
 func (f *failure) remember(failed *Failure, now time.Time) {

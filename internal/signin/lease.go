@@ -199,7 +199,7 @@ func (l *lease) acquire(ctx context.Context, limit time.Duration) (int64, error)
 		return l.engine.config.Store.Acquire(ctx, l.owner, l.ttl)
 	})
 	if err != nil && !errors.Is(err, ErrLeaseHeld) {
-		err = &StoreError{err}
+		err = &StoreError{Cause: err}
 	}
 	return fence, err
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"time"
+
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 // Store keeps the token of one account for many processes, and gives out the lease under
@@ -29,16 +31,20 @@ type Stored struct {
 
 // What a store answers, beside its own errors.
 var (
-	ErrLeaseHeld = errors.New("another owner has the lease")     // of Acquire
-	ErrFenced    = errors.New("a newer token is kept already")   // of Save
-	ErrCorrupt   = errors.New("the stored token cannot be read") // of Load
+	ErrLeaseHeld error = redact.Text("lending: another owner has the lease")     // of Acquire
+	ErrFenced    error = redact.Text("lending: a newer token is kept already")   // of Save
+	ErrCorrupt   error = redact.Text("lending: the stored token cannot be read") // of Load
 )
 
 // StoreError is a failure of the store.
-type StoreError struct{ Cause error }
+type StoreError struct {
+	redact.Safe
 
-// Error does not quote the Cause.
-func (*StoreError) Error() string { return "the token store failed" }
+	Cause error
+}
+
+// Error says as much of the Cause as may be shown.
+func (e *StoreError) Error() string { return "lending: the token store: " + redact.Describe(e.Cause) }
 
 // Unwrap returns the Cause.
 func (e *StoreError) Unwrap() error { return e.Cause }
@@ -131,7 +137,7 @@ func (e *Engine) load(ctx context.Context) (s storedToken, fence int64, err erro
 		err = nil // it will be overwritten
 	}
 	if err != nil {
-		err = &StoreError{err}
+		err = &StoreError{Cause: err}
 	}
 	return s, stored.Fence, err
 }

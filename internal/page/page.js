@@ -84,7 +84,7 @@ document.addEventListener("submit", async (event) => {
   show("said", "");
   if (at("token")) headers.Authorization = `Bearer ${at("token").value}`;
   try {
-    const answer = await fetch(`_control/${form.dataset.order}`, { method: "POST", headers, body: JSON.stringify(order(form)) });
+    const answer = await fetch(document.documentElement.dataset.control + form.dataset.order, { method: "POST", headers, body: JSON.stringify(order(form)) });
     if (answer.ok) show("said", form.dataset.done);
     else show("said", (await answer.json()).error, "bad");
   } catch {
