@@ -514,10 +514,10 @@ func postBody(url string, body []byte) error {
 	return expect(string(got) == "true", err)
 }
 
-// BenchmarkCommands sends mutations one after the other. The floor is a POST of net/http, with
+// BenchmarkMutations sends mutations one after the other. The floor is a POST of net/http, with
 // a deadline as ours has; over loopback beside one on a connection of its own, as ours is, so
 // that no answer can be another's, and beside one on a kept connection.
-func BenchmarkCommands(b *testing.B) {
+func BenchmarkMutations(b *testing.B) {
 	const created = `{"id":"11111111-2222-3333-4444-555555555555"}`
 	server := httptest.NewServer(wire.Answer(http.StatusOK, created))
 	defer server.Close()

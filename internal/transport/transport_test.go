@@ -91,9 +91,9 @@ func TestTransportSpeaksNoHTTP2(t *testing.T) {
 	assert.False(t, one.Protocols.HTTP2() || one.Protocols.UnencryptedHTTP2())
 }
 
-// TestCommandsResumeTLS holds that the connection of a command costs no whole handshake
+// TestMutationsResumeTLS holds that the connection of a command costs no whole handshake
 // where there was one before.
-func TestCommandsResumeTLS(t *testing.T) {
+func TestMutationsResumeTLS(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "true")
 	}))
