@@ -65,9 +65,7 @@ func perform[T any](ctx context.Context, x *exchange) (result T, err error) {
 		err = x.deliver(ctx, body)
 		succeeded = err == nil
 	}
-	if capture != nil {
-		*capture = x.answer
-	}
+	capture.keep(x.answer)
 	if succeeded { // perhaps with an error of the layer
 		if failed := x.lost(decodeAnswer(x, &result)); err == nil {
 			err = failed

@@ -318,17 +318,30 @@ func (r Response) MarshalJSON() ([]byte, error) { return json.Marshal(r.String()
 
 type captureKey struct{}
 
-// captured returns the emptied Response to fill, nil if the caller wants none.
-func captured(ctx context.Context) *Response {
-	into, _ := ctx.Value(captureKey{}).(*Response)
-	if into != nil {
-		*into = Response{}
+// capture is a Response to fill, and the captures of the contexts around.
+type capture struct {
+	into  *Response
+	outer *capture
+}
+
+// keep fills everything that captures.
+func (c *capture) keep(answer Response) {
+	for ; c != nil; c = c.outer {
+		*c.into = answer
 	}
-	return into
+}
+
+// captured returns the captures to fill, emptied; nil if nobody wants the response.
+func captured(ctx context.Context) *capture {
+	c, _ := ctx.Value(captureKey{}).(*capture)
+	c.keep(Response{})
+	return c
 }
 
 // CaptureResponse returns a context whose calls fill into with the last response of the
-// service, also after an error. Use the context for a single call at a time.
+// service, also after an error. Use the context for a single call at a time. A Response that
+// ctx captures into already is filled as well, so that an observer and its caller can both capture.
 func CaptureResponse(ctx context.Context, into *Response) context.Context {
-	return context.WithValue(ctx, captureKey{}, into)
+	outer, _ := ctx.Value(captureKey{}).(*capture)
+	return context.WithValue(ctx, captureKey{}, &capture{into, outer})
 }
