@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/lendingapi/lending-go/internal/signin"
 )
 
 // Next says what a program does after an error: see [NextOf]. The zero Next is to stop.
@@ -85,6 +87,8 @@ func NextOf(err error) Next {
 // nextOf returns the answer of the outermost errors in err that have one.
 func nextOf(err error) Next {
 	switch link := err.(type) { //nolint:errorlint // one link at a time
+	case *signin.PausedError:
+		return nextOfSignIn(link).and(Next{Retry: true, After: time.Until(link.Until)})
 	case interface{ next() Next }:
 		return link.next()
 	case interface{ Next() Next }:
@@ -164,10 +168,6 @@ func nextOfSignIn(err error) Next {
 }
 
 func (e *signInError) next() Next { return nextOfSignIn(e) }
-
-func (e *pausedError) next() Next {
-	return nextOfSignIn(e).and(Next{Retry: true, After: time.Until(e.until)})
-}
 
 func (*ArgumentError) next() Next { return Next{} }
 
