@@ -202,7 +202,7 @@ func (s *ApprovalService) SignContract(ctx context.Context, id ApplicationID, ap
 		path:      "/api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}",
 		args:      []string{id.String(), applicant.String()},
 		body:      signatures,
-		checkWith: "Approval.ContractDetails, Approval.Contracts",
+		checkWith: "Approval.Applicants, Approval.ContractDetails, Approval.Contracts",
 	})
 }
 
