@@ -139,8 +139,7 @@ func (k *keyedCall) turn(ctx context.Context) (*lending.Response, error) {
 	if err := k.isSame(ctx); err != nil {
 		return nil, err
 	}
-	isOwn := k.nonce != "" && k.nonce == k.data.Nonce
-	if k.entry.State == store.Sent && isOwn { // the store has told this call of its own save
+	if k.entry.State == store.Sent && k.nonce == k.data.Nonce { // the store has told this call of its own save
 		return nil, nil
 	}
 	k.doubt = false

@@ -67,6 +67,67 @@ func TestRepeatedCommandStaysInDoubt(t *testing.T) {
 	}
 }
 
+// TestDoubtThatAnotherHasEndedIsOver has a person say that a mutation has not happened while it is
+// about to be sent again: what the service rejects then has not happened at all.
+func TestDoubtThatAnotherHasEndedIsOver(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, nil))
+		ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
+		service.Fail(renameRoute, lendingtest.Fault{ResetBefore: true})
+		_, err := client.Applications.UpdateName(ctx, o.application, "New")
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		bubble.Elapse(maxLateness)
+		entries.save = func(store.Entry) error {
+			entries.save = nil // once
+			return log.Resolve(t.Context(), "the/key", idempotency.Resolution{
+				By: "ada", Why: "looked it up", Verdict: idempotency.NotHappened(),
+			})
+		}
+		service.Fail(renameRoute, lendingtest.Fault{Status: http.StatusBadRequest})
+		_, err = client.Applications.UpdateName(ctx, o.application, "New")
+		assert.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(err))
+		assert.Equal(t, store.Free, fake.Must(entries.Load(t.Context(), ":the/key")).State)
+	})
+}
+
+// TestLockThatWasFreedMeanwhileIsTaken has the owner of a lock free it after the store has refused
+// the lock to another, and before the other looks at the owner.
+func TestLockThatWasFreedMeanwhileIsTaken(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		o := newOrder(service)
+		rename := func(key string) error {
+			_, err := client.Applications.UpdateName(lending.WithIdempotencyKey(t.Context(), key), o.application, key)
+			return err
+		}
+		service.Fail(renameRoute, lendingtest.Fault{Status: http.StatusBadRequest})
+		require.Equal(t, lending.OutcomeRejected, lending.OutcomeOf(rename("owner")))
+		entries.save = func(store.Entry) error {
+			entries.save = nil // once
+			return &store.LockedError{Key: ":owner"}
+		}
+		require.NoError(t, rename("other"))
+	})
+}
+
+// TestLockOfACheckIsWaitedForAMoment has a second mutation meet a first that is making its check: the
+// hint is not for how long that may take at most.
+func TestLockOfACheckIsWaitedForAMoment(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		create := creating(t, service)
+		var refused *idempotency.Error
+		entries.saved = func(store.Entry) error {
+			entries.saved = nil // once
+			_, err := create(client, "second")
+			require.ErrorIs(t, err, idempotency.ErrLocked)
+			require.ErrorAs(t, err, &refused)
+			return nil
+		}
+		_, err := create(client, "first")
+		require.NoError(t, err)
+		assert.Equal(t, time.Second, refused.RetryAfter)
+	})
+}
+
 // TestLostEntryIsWrittenAgain has the store lose an entry while its mutation is under way: the
 // answer is recorded, and the next call returns it.
 func TestLostEntryIsWrittenAgain(t *testing.T) {

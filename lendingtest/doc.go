@@ -102,7 +102,7 @@
 //
 // The interface does not show every record, state and rule. What follows was
 // made up to have something that works. Do not rely on it: the real service will
-// differ.
+// differ. [WithShapes] replaces the made-up names by those of real responses.
 //
 // Records:
 //   - Banking data: {"accounts": [{"accountNumber", "accountName",

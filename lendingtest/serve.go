@@ -70,6 +70,8 @@ func (s *Service) serveRoute(rt *route, w http.ResponseWriter, r *http.Request) 
 		a = s.faultAnswer(fault, r)
 	case err != nil:
 		a = s.refusal(err, r)
+	default:
+		s.reshape(c, a)
 	}
 	s.send(rec, rt, a, fault.CutBody)
 }

@@ -43,8 +43,9 @@ type Result struct {
 //
 // A try during which the process ends does not count towards MaxTries, because another event may
 // have ended the process. After two such tries the inboxes of this library let the event be
-// handled alone. If the process ends again, that counts as one of the event's Crashes. After
-// MaxTries of them the event is a dead letter. A try that does not end the process resets both.
+// handled alone, behind the events that are due then. If the process ends again, that counts as one
+// of the event's Crashes. After MaxTries of them the event is a dead letter. A try that does not
+// end the process resets both.
 func Work(ctx context.Context, inbox Inbox, handle EventFunc, opts *WorkOptions) {
 	w := worker{inbox: inbox, handle: handle}
 	if opts != nil {
@@ -134,7 +135,7 @@ func (w *worker) endOf(entry *InboxEntry, r Result) func(context.Context) error 
 	case accepted(r.Err):
 		return func(ctx context.Context) error { return w.inbox.Done(ctx, entry) }
 	case r.DeadLettered:
-		return func(ctx context.Context) error { return w.inbox.DeadLetter(ctx, entry) }
+		return func(ctx context.Context) error { return w.inbox.DeadLetter(ctx, entry, r.Err) }
 	}
 	wait := w.wait(entry.Tries)
 	return func(ctx context.Context) error { return w.inbox.Retry(ctx, entry, wait) }

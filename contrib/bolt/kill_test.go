@@ -26,7 +26,7 @@ func openStore(path string) (webhooktest.Store, error) {
 // What ends its process is found, and nothing beside it is set aside.
 func TestCrashesBuryNoInnocents(t *testing.T) {
 	t.Parallel()
-	webhooktest.Crash(t, func(string) string { return filepath.Join(t.TempDir(), "inbox") }, openStore)
+	webhooktest.Crash(t, func() string { return filepath.Join(t.TempDir(), "inbox") }, openStore)
 }
 
 func TestNothingIsLostUnderKill(t *testing.T) {

@@ -42,6 +42,9 @@ func (r taken) claimed() claimer.Claim[*webhook.InboxEntry] {
 // beside: that is taken if it is the first, and nothing is running. Who has no claim, or one
 // that has ended, has not ended what he tried.
 //
+// What must be alone goes behind all that is due. Processes may end for another reason, each later
+// than the last claim: the blame goes round, and does not stay with what is due first.
+//
 // That an event was taken must outlive this process, so that what ends processes is found;
 // for a worker of WorkTx it need not outlive the server, whose end ends the transaction too.
 //
@@ -56,7 +59,8 @@ WITH moment AS MATERIALIZED (
 ), ordered AS (
 	SELECT id, unended, pg_catalog.row_number() OVER line AS number, pg_catalog.bool_or(unended >= 2) OVER line AS stopped FROM head WINDOW line AS (ORDER BY due, id)
 ), taken AS (
-	UPDATE {inbox} AS event SET claim = $2::bigint, until = pg_catalog.clock_timestamp() + $3::interval, unended = ordered.unended
+	UPDATE {inbox} AS event SET claim = $2::bigint, until = pg_catalog.clock_timestamp() + $3::interval, unended = ordered.unended,
+		due = CASE WHEN ordered.unended >= 2 THEN (SELECT now FROM moment) ELSE event.due END
 	FROM ordered WHERE event.id = ordered.id AND (NOT stopped OR number = 1 AND $4::boolean)
 	RETURNING event.id, event.failed, event.unended, event.body
 )
@@ -104,7 +108,7 @@ func (s *source) Claim(
 func (s *source) hand(ctx context.Context, r taken, give func(claimer.Claim[*webhook.InboxEntry])) {
 	claim := r.claimed()
 	if claim.Err != nil {
-		claim.Err = errors.Join(fmt.Errorf("lendingpostgres: an entry is now a dead letter: %w", claim.Err), s.DeadLetter(ctx, claim.Entry))
+		claim.Err = errors.Join(fmt.Errorf("lendingpostgres: an entry is now a dead letter: %w", claim.Err), s.DeadLetter(ctx, claim.Entry, claim.Err))
 	}
 	give(claim)
 }

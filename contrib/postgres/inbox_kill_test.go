@@ -111,5 +111,5 @@ func withEffects(t *testing.T, url string) string {
 // beside it is set aside.
 func TestCrashesBuryNoInnocents(t *testing.T) {
 	t.Parallel()
-	webhooktest.Crash(t, func(string) string { return txAt + quickAt + withEffects(t, database(t)) }, openStore)
+	webhooktest.Crash(t, func() string { return txAt + quickAt + withEffects(t, database(t)) }, openStore)
 }

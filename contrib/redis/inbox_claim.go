@@ -51,16 +51,27 @@ func (s source) look(ctx context.Context, ask claimer.Ask, give give) (seen clai
 
 // tend puts what is due again in the stream, and takes what was taken and not given back
 // in time: of several what was taken the least often, so that each gets its turn however
-// often the process ends. If that is one that nothing may run beside, it says so.
+// often the process ends. If that is one that nothing may run beside, it says so, unless
+// there are events that nobody has read and that were put before it was taken: they come first.
 //
 //nolint:dupword // keys and arguments
 var tend = redis.NewScript(move + `
+local function unread(before)
+	for _, info in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
+		local of = {}
+		for i = 1, #info, 2 do of[info[i]] = info[i + 1] end
+		if of.name == ARGV[1] then
+			local first = redis.call('XRANGE', KEYS[1], '(' .. of['last-delivered-id'], '+', 'COUNT', 1)[1]
+			return first and tonumber(string.match(first[1], '%d+')) < before
+		end
+	end
+end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
 local refused = ''
 for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, 100)) do
 	local colon = string.find(member, ':', 1, true)
-	local reply = add(KEYS[1], string.sub(member, 1, colon - 1), string.sub(member, colon + 1), 'ZREM', KEYS[2], member)
+	local reply = add(KEYS[1], 'tries', string.sub(member, 1, colon - 1), string.sub(member, colon + 1), 'ZREM', KEYS[2], member)
 	if type(reply) == 'table' then
 		refused = reply.err
 		break
@@ -73,7 +84,7 @@ local least
 for _, claim in ipairs(redis.call('XPENDING', KEYS[1], ARGV[1], 'IDLE', ARGV[2], '-', '+', 100)) do
 	if not least or claim[4] < least[4] then least = claim end
 end
-if not least then return {wait, refused, 0} end
+if not least or least[4] >= tonumber(ARGV[4]) and unread(now - least[3]) then return {wait, refused, 0} end
 if least[4] > tonumber(ARGV[3]) then return {wait, refused, least[4]} end
 local message = redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[1], ARGV[2], least[1])[1]
 if not message then
@@ -87,7 +98,7 @@ func (s source) tend(ctx context.Context, ask claimer.Ask, give give) (seen clai
 	if ask.Alone {
 		unended = math.MaxInt32
 	}
-	reply, err := tend.Run(ctx, s.client(), []string{s.stream, s.later}, group, milliseconds(s.options.Lease), unended).Slice()
+	reply, err := tend.Run(ctx, s.client(), []string{s.stream, s.later}, group, milliseconds(s.options.Lease), unended, claimer.AloneAfter).Slice()
 	if err != nil {
 		return seen, err
 	}
@@ -141,7 +152,7 @@ func (s source) hand(ctx context.Context, message redis.XMessage, count int64, s
 	entry.ID = fmt.Sprint(message.ID, "/", count)
 	entry.Until = start.Add(s.options.Lease / 10 * 9)
 	if err != nil {
-		err = errors.Join(fmt.Errorf("lendingredis: an entry is now a dead letter: %w", err), s.DeadLetter(ctx, entry))
+		err = errors.Join(fmt.Errorf("lendingredis: an entry is now a dead letter: %w", err), s.DeadLetter(ctx, entry, err))
 	}
 	give(claimer.Claim[*webhook.InboxEntry]{
 		Entry: entry, ID: entry.ID, Until: entry.Until, Alone: count > claimer.AloneAfter, Err: err,

@@ -24,6 +24,7 @@ const (
 
 // crashTest is what ends processes, again and again.
 type crashTest struct {
+	name                string
 	Innocents, MaxTries int
 	Killer              bool // event 0 ends each process that acts on it
 	Restarts            int  // so many processes end before a function can
@@ -33,18 +34,18 @@ type crashTest struct {
 // is empty. It fails the test if an event that ends its process is not set aside in the
 // end, or if one is that stands beside it, or that is there when processes end for
 // another reason.
-func Crash(t *testing.T, store func(name string) string, open func(store string) (Store, error)) {
+func Crash(t *testing.T, store func() string, open func(store string) (Store, error)) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
 		t.Skip("a process cannot inherit a file here")
 	}
-	for name, test := range map[string]crashTest{
-		"a killer and 12 innocents":                 {Innocents: 12, MaxTries: 5, Killer: true},
-		"a killer alone":                            {MaxTries: 5, Killer: true},
-		"14 restarts before a function could end":   {Innocents: 40, MaxTries: 12, Restarts: 14},
-		"14 restarts, and a killer and 4 innocents": {Innocents: 4, MaxTries: 5, Restarts: 14, Killer: true},
+	for _, test := range []crashTest{
+		{name: "a killer and 12 innocents", Innocents: 12, MaxTries: 5, Killer: true},
+		{name: "a killer alone", MaxTries: 5, Killer: true},
+		{name: "14 restarts before a function could end", Innocents: 40, MaxTries: 12, Restarts: 14},
+		{name: "14 restarts, and a killer and 4 innocents", Innocents: 4, MaxTries: 5, Restarts: 14, Killer: true},
 	} {
-		t.Run(name, func(t *testing.T) { test.run(t, store(name), open) })
+		t.Run(test.name, func(t *testing.T) { test.run(t, store(), open) })
 	}
 }
 
