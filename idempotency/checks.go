@@ -189,7 +189,7 @@ func seenOnly(before, after snapshot, n int) verdict {
 func saidSo(before, after snapshot, _ int) verdict {
 	switch {
 	case before.Count > 0:
-		return verdict{why: "it was there before"}
+		return verdict{why: "it was said before"}
 	case after.Count > 0:
 		return verdict{happened: true}
 	case after.State == unseen || after.State == silent:
@@ -223,10 +223,10 @@ func counted(before, after snapshot, step int) verdict {
 
 // judge returns what a check after the mutation of n records says of it, with the one before.
 func (r route) judge(before *snapshot, after snapshot, n int) verdict {
-	switch {
-	case before == nil || before.Count < 0:
+	if before == nil || before.Count < 0 {
 		return verdict{why: "what was there before is not known"}
-	case after.Count < 0:
+	}
+	if after.Count < 0 {
 		return verdict{why: "what is there now is not known", early: true}
 	}
 	v := r.compare(*before, after, n)
