@@ -97,7 +97,7 @@ func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	case v.absent && idle < s.MaxLateness:
 		return &Error{Key: key, kind: ErrInDoubt, Why: "it can be executed late", RetryAfter: s.MaxLateness - idle}
 	}
-	if v.happened && entry.Lock != "" && data.Adds > 0 {
+	if v.happened && entry.Lock != "" && data.Adds != 0 {
 		if err := s.remember(ctx, entry.Lock, data.left(v.answer)); err != nil {
 			return storeError(err)
 		}
