@@ -24,8 +24,10 @@ var (
 	// ErrLocked means that a mutation with another key is in doubt, and that a check could not
 	// tell its effect from that of this one. [Error.Held] is its key.
 	ErrLocked error = redact.Text(prefix + "a mutation that would hide its effect is in doubt")
-	// ErrAnswerLost means that the mutation has happened and that its answer is not kept.
-	ErrAnswerLost error = redact.Text(prefix + "it happened, and its answer is not kept")
+	// ErrAnswerLost means that the mutation has happened and that its answer is not known. If
+	// [Error.RetryAfter] is set, a later call may find it. Otherwise [Log.Resolve] or [WithCheck]
+	// can give it, and a caller who needs no answer goes on.
+	ErrAnswerLost error = redact.Text(prefix + "it happened, and its answer is not known")
 	// ErrKeyReused means that an earlier call has used the key for another request, which may
 	// have left. The outcome is that of the earlier request. Never send the mutation under a
 	// new key unless the outcome is [lending.OutcomeNotSent].
