@@ -84,7 +84,11 @@ func (x *exchange) lost(cause error) error {
 	if cause == nil {
 		return nil
 	}
-	return x.failed(cause)
+	e := x.failed(cause)
+	if e.Outcome == OutcomeDone { // whole, and no repetition decodes it
+		e.said = &Next{Person: true}
+	}
+	return e
 }
 
 // doubt returns why a 2xx response does not prove that the mutation happened. It works before
@@ -153,6 +157,16 @@ func (x *exchange) failed(cause error) *Error {
 	if e.Effect == Mutation {
 		e.CheckWith = x.request.checkWith
 	}
+	if x.key != nil {
+		e.IdempotencyKey = x.key.name
+	}
+	if own, ok := errors.AsType[interface {
+		error
+		Next() Next
+	}](cause); ok {
+		said := own.Next()
+		e.said = &said
+	}
 	return e
 }
 
@@ -163,6 +177,9 @@ func (x *exchange) notSent(cause error) error {
 		e.RetryAfter = max(e.RetryAfter, time.Until(paused.Until))
 	} else if signIn, ok := errors.AsType[*Error](cause); ok {
 		e.RetryAfter = max(e.RetryAfter, signIn.RetryAfter)
+	}
+	if s, ok := x.client.settings().tokens.(*Session); ok {
+		e.RetryAfter = max(e.RetryAfter, s.state().engine.Pause())
 	}
 	return e
 }

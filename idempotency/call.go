@@ -191,7 +191,7 @@ func (k *keyedCall) prepare(ctx context.Context) error {
 		}
 	}
 	if k.adds() {
-		k.data.Adds = records(k.call)
+		k.data.Adds = k.row.leaves(k.call, k.data.Before)
 	}
 	if k.entry.State == store.Free { // so that a sign-in that fails, or a person who is asked, is waited for before
 		if err := k.call.GetToken(ctx); err != nil {

@@ -67,7 +67,8 @@
 //
 // # What to do with an error
 //
-// Call again when the RetryAfter of [Error] has passed. [lending.Error] has the same RetryAfter.
+// [lending.NextOf] says whether to call again, and when. The RetryAfter of [Error] and of
+// [lending.Error] is the same.
 // The outcome says whether the mutation may have happened, as without a key.
 //
 //	ErrInProgress   another call is sending it, or its process died a moment ago

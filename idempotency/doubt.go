@@ -91,7 +91,7 @@ func (s *settings) finish(ctx context.Context, client *lending.Client, entry *st
 		return verdict{why: err.Error()}, nil
 	case err != nil, !v.happened && (d.Happened || !v.absent || late > 0):
 		return v, err
-	case v.happened && d.Adds > 0 && entry.Lock != "":
+	case v.happened && d.Adds != 0 && entry.Lock != "":
 		if err := s.remember(ctx, entry.Lock, d.left(v.answer)); err != nil {
 			return v, err
 		}

@@ -21,7 +21,7 @@ type entryData struct {
 	Lease  time.Duration `json:"lease,omitempty"` // how long that may take
 	Sends  int           `json:"sends,omitempty"`
 	Before *snapshot     `json:"before,omitempty"` // what a check showed before the first send
-	Adds   int           `json:"adds,omitempty"`   // how many records are more if it happens; 0 if nothing counts them
+	Adds   int           `json:"adds,omitempty"`   // how many records are more if it happens; 0 if nothing counts them, -1 if nobody can say
 	Hold   time.Duration `json:"hold,omitempty"`   // how long the lock is kept after the end
 	Open   bool          `json:"open,omitempty"`   // no answer has come to the last send: it can be executed late
 

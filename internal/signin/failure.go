@@ -101,3 +101,11 @@ func (e *Engine) learn(s *storedToken, fence int64) {
 		until: now.Add(pause), learned: s.Until, fence: fence,
 	}
 }
+
+// Pause returns how long it is until the next sign-in, 0 if one may follow at once.
+func (e *Engine) Pause() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.config.Now()
+	return max(0, e.failure.until.Sub(now), e.outage.until.Sub(now))
+}
