@@ -84,7 +84,11 @@ func (x *exchange) lost(cause error) error {
 	if cause == nil {
 		return nil
 	}
-	return x.failed(cause)
+	e := x.failed(cause)
+	if e.Outcome == OutcomeDone { // whole, and no repetition decodes it
+		e.said = &Next{Person: true}
+	}
+	return e
 }
 
 // doubt returns why a 2xx response does not prove that the mutation happened. It works before
@@ -153,6 +157,16 @@ func (x *exchange) failed(cause error) *Error {
 	if e.Effect == Mutation {
 		e.CheckWith = x.request.checkWith
 	}
+	if x.key != nil {
+		e.IdempotencyKey = x.key.name
+	}
+	if own, ok := errors.AsType[interface {
+		error
+		Next() Next
+	}](cause); ok {
+		said := own.Next()
+		e.said = &said
+	}
 	return e
 }
 
@@ -163,6 +177,9 @@ func (x *exchange) notSent(cause error) error {
 		e.RetryAfter = max(e.RetryAfter, time.Until(paused.Until))
 	} else if signIn, ok := errors.AsType[*Error](cause); ok {
 		e.RetryAfter = max(e.RetryAfter, signIn.RetryAfter)
+	}
+	if s, ok := x.client.settings().tokens.(*Session); ok {
+		e.RetryAfter = max(e.RetryAfter, s.state().engine.Pause())
 	}
 	return e
 }
@@ -216,8 +233,12 @@ func (x *exchange) sent() int { return max(x.attempts, int(x.written())) }
 
 // decodeAnswer decodes a 2xx response into result.
 func decodeAnswer[T any](x *exchange, result *T) error {
-	body, valid := x.parsed.body, x.parsed.valid
-	v := reflect.ValueOf(result).Elem()
+	return decodeInto(x, reflect.ValueOf(result).Elem())
+}
+
+// decodeInto is decodeAnswer, into a value of the type of the call's result.
+func decodeInto(x *exchange, result reflect.Value) error {
+	body, valid, v := x.parsed.body, x.parsed.valid, result
 	plain := mediaType(x.answer.Header) == "text/plain" && len(body) > 0 && body[0] != '"'
 	empty := len(body) == 0 || string(body) == "null"
 	switch {
@@ -250,13 +271,13 @@ func decodeAnswer[T any](x *exchange, result *T) error {
 		err = &shapeError{want: "a UUID", got: "the zero UUID"}
 	}
 	if err == nil {
-		err = missing(reflect.ValueOf(result).Elem())
+		err = missing(result)
 	}
 	if err == nil && x.request.fits != nil {
-		err = x.request.fits(*result)
+		err = x.request.fits(result.Interface())
 	}
 	if err != nil {
-		*result = *new(T)
+		result.SetZero()
 		return err
 	}
 	return nil

@@ -32,6 +32,9 @@ type Error struct {
 	Problem    *ProblemDetails // nil if the response has none
 	Attempts   int             // number of times the request was sent, or nearly sent
 
+	// IdempotencyKey is the key of the call: see [WithIdempotencyKey]. "" without one.
+	IdempotencyKey string
+
 	// CheckWith names the reads that show whether a mutation happened, for example
 	// "Applications.Status". CheckWith is empty for reads, for [Client.Do], and for mutations
 	// that no read shows.
@@ -43,6 +46,7 @@ type Error struct {
 
 	response func() *Response // no pointer: fmt looks behind one under a verb that does not fit
 	cause    error
+	said     *Next // by the layer, or by the client itself; nil if outcome and status say it
 }
 
 // Response returns the last response of the service, nil if there was none. A response may echo
@@ -151,6 +155,7 @@ func hide(err error) error { return redact.Hide(err, notFrom(err)...) }
 
 // ofAnswer are errors of a call's own response, never of an error inside its cause.
 var ofAnswer = []error{
+	knows(OutcomeDone),
 	ErrUnauthorized, ErrForbidden, ErrNotFound, ErrRateLimited, ErrOutcomeUnknown, ErrMayHaveHappened, ErrTooLarge, ErrNoContent,
 }
 
@@ -198,6 +203,8 @@ func outcomes(err error) []Outcome {
 	for link := range errorsIn(err) {
 		switch failed, ok := link.(*Error); { //nolint:errorlint // one link at a time
 		case !ok:
+		case failed.Effect == Read && failed.Outcome == OutcomeDone: // as a caller made it
+			reads = append(reads, OutcomeUnknown)
 		case failed.Effect == Read:
 			reads = append(reads, failed.Outcome)
 		case !slices.Contains(mutations, failed.Outcome):

@@ -24,7 +24,7 @@ func (l *Log) Sweep(ctx context.Context) (int, error) {
 	}
 	done := store.Filter{Prefix: s.stored(""), States: []store.State{store.Done}, Older: max(s.KeepAnswers, s.MaxLateness)}
 	forgotten, err := s.replace(ctx, done, func(entry *store.Entry, data *entryData) (store.Entry, error) {
-		return data.ended(entry, verdict{happened: true}, 0), nil
+		return data.swept(entry), nil
 	})
 	// A mutation that reads or writes what is remembered of its lock has the lock. So nobody
 	// has read an entry that is deleted here, and writes it when another has begun it anew.

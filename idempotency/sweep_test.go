@@ -199,3 +199,28 @@ func TestForgetLeavesWhatIsNotFinished(t *testing.T) {
 		})
 	}
 }
+
+// TestDoneEntryIsSmall creates an application for a customer who has hundreds: the entry does
+// not keep what was seen before, nor does a tombstone keep more than it needs to be compared.
+func TestDoneEntryIsSmall(t *testing.T) {
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		o := newOrder(service)
+		for range 400 {
+			fake.Must(client.Applications.Create(t.Context(), o.request(), nil))
+		}
+		create := func() lending.ApplicationID {
+			return fake.Must(client.Applications.Create(lending.WithIdempotencyKey(t.Context(), "a/create"), o.request(), nil))
+		}
+		id := create()
+		size := func() int { return len(fake.Must(entries.Load(t.Context(), ":a/create")).Data) }
+		assert.Less(t, size(), 800)
+		assert.Equal(t, id, create())
+		remembered := store.Filter{Prefix: "#", States: []store.State{store.Free}, Limit: 10}
+		assert.Less(t, len(fake.Must(entries.List(t.Context(), remembered))[0].Data), 400)
+
+		bubble.Elapse(31 * 24 * time.Hour)
+		require.Equal(t, 1, fake.Must(fake.Must(idempotency.NewLog(entries, nil)).Sweep(t.Context())))
+		assert.Less(t, size(), 500)
+		assert.Equal(t, id, create(), "an id says nothing of a person")
+	})
+}
