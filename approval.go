@@ -193,8 +193,8 @@ func (s *ApprovalService) SetPrimaryBankAccount(ctx context.Context, id Applicat
 // first.
 //
 // signatures may be nil: the route accepts a call without a body. After an unknown
-// outcome read [ApprovalService.ContractDetails] and [ApprovalService.Contracts] before
-// signing again.
+// outcome read [ApprovalService.Applicants], [ApprovalService.ContractDetails] and
+// [ApprovalService.Contracts] before signing again.
 //
 // Route: POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}
 func (s *ApprovalService) SignContract(ctx context.Context, id ApplicationID, applicant ApplicantID, signatures *SignaturesRequest) error {
@@ -202,7 +202,7 @@ func (s *ApprovalService) SignContract(ctx context.Context, id ApplicationID, ap
 		path:      "/api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}",
 		args:      []string{id.String(), applicant.String()},
 		body:      signatures,
-		checkWith: "Approval.ContractDetails, Approval.Contracts",
+		checkWith: "Approval.Applicants, Approval.ContractDetails, Approval.Contracts",
 	})
 }
 

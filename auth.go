@@ -57,8 +57,7 @@ func (e *TwoFactorRequiredError) Error() string {
 // Is reports whether target is [ErrSignInRequired].
 func (e *TwoFactorRequiredError) Is(target error) bool { return target == ErrSignInRequired }
 
-// AuthService signs in. Most programs use [WithCredentials] instead. No read shows whether a
-// sign-in with an unknown outcome happened: sign in again.
+// AuthService signs in. Most programs use [WithCredentials] instead.
 type AuthService struct{ client *carrier }
 
 // LoginRequest is the first step of a sign-in.
@@ -112,7 +111,8 @@ func (u FullApplicationUser) MarshalJSON() ([]byte, error) {
 // has no token: the service sent a code through the account's channel, for
 // [AuthService.ValidateTwoFactor].
 //
-// Repeated failures may lock the account. Login needs no token.
+// Repeated failures may lock the account. Login needs no token. After an unknown outcome no
+// read shows whether the service sent a code: sign in again.
 //
 // Route: POST /api/Authenication/login
 func (s *AuthService) Login(ctx context.Context, login LoginRequest) (*FullApplicationUser, error) {
@@ -128,7 +128,7 @@ func (s *AuthService) Login(ctx context.Context, login LoginRequest) (*FullAppli
 
 // ValidateTwoFactor completes a sign-in with the code that the service sent after
 // [AuthService.Login]. A response without a token is a failed sign-in. ValidateTwoFactor needs
-// no token.
+// no token. After an unknown outcome no read shows whether the code is used: sign in again.
 //
 // Route: POST /api/Authenication/validate-two-factor
 func (s *AuthService) ValidateTwoFactor(ctx context.Context, login TwoFactorLoginRequest) (*FullApplicationUser, error) {
@@ -144,7 +144,7 @@ func (s *AuthService) ValidateTwoFactor(ctx context.Context, login TwoFactorLogi
 
 // RefreshToken exchanges the client's token for a new token. The service cannot refresh an
 // expired token, and does not say how long the new token is valid. The client does not use
-// the new token by itself.
+// the new token by itself. After an unknown outcome no read shows the new token: sign in again.
 //
 // Route: POST /api/Authenication/refresh-token
 func (s *AuthService) RefreshToken(ctx context.Context) (Secret, error) {

@@ -7,8 +7,7 @@ import (
 
 // CalculationService calculates the cost of financing.
 //
-// The second argument of each method may be nil: the routes accept a call without a body.
-// After an unknown outcome no read shows the calculation: calculate again.
+// The last argument of each method may be nil: the routes accept a call without a body.
 type CalculationService struct{ client *carrier }
 
 // CalculationRequest is the input of a calculation. The client does not send empty fields,
@@ -43,7 +42,8 @@ type SliderRequest struct {
 // SliderResult is a position of the slider.
 type SliderResult struct{ Record }
 
-// LineOfCreditSlider calculates the positions of a slider for a line of credit.
+// LineOfCreditSlider calculates the positions of a slider for a line of credit. After an unknown
+// outcome no read shows the calculation: calculate again.
 //
 // Route: POST /api/Calculation/application-loc-calculation-slider
 func (s *CalculationService) LineOfCreditSlider(ctx context.Context, id ApplicationID, slider *SliderRequest) ([]SliderResult, error) {
@@ -54,7 +54,8 @@ func (s *CalculationService) LineOfCreditSlider(ctx context.Context, id Applicat
 	})
 }
 
-// LineOfCredit calculates a line of credit.
+// LineOfCredit calculates a line of credit. After an unknown outcome no read shows the
+// calculation: calculate again.
 //
 // Route: POST /api/Calculation/application-loc-calculation
 func (s *CalculationService) LineOfCredit(ctx context.Context, id ApplicationID, calculation *CalculationRequest) (*CalculationResponse, error) {
@@ -66,7 +67,8 @@ func (s *CalculationService) LineOfCredit(ctx context.Context, id ApplicationID,
 }
 
 // Invoice calculates the financing of an invoice. The service stores the result, and compares
-// a later [LoansService.WithdrawInvoice] with it.
+// a later [LoansService.WithdrawInvoice] with it. After an unknown outcome no read shows the
+// stored result: calculate again before withdrawing.
 //
 // Route: POST /api/Calculation/application-invoice-calculation
 func (s *CalculationService) Invoice(ctx context.Context, id ApplicationID, calculation *CalculationRequest) (*CalculationResponse, error) {

@@ -13,34 +13,34 @@ import (
 // callTimeout bounds a call whose context has no deadline.
 const callTimeout = 2 * time.Minute
 
-// get calls a route that changes nothing. It may be repeated.
+// get calls a route that changes nothing. The client may repeat the call.
 func get[T any](ctx context.Context, c *carrier, r request) (T, error) {
 	r.method, r.effect = http.MethodGet, Read
 	return call[T](ctx, c, r)
 }
 
-// mutatingGet calls a route that is a GET and changes state all the same. It is sent at most once.
+// mutatingGet calls a GET that changes state. The client sends it at most once.
 func mutatingGet[T any](ctx context.Context, c *carrier, r request) (T, error) {
 	r.method, r.effect = http.MethodGet, Mutation
 	return call[T](ctx, c, r)
 }
 
-// post calls a route that is a POST. It is sent at most once.
+// post calls a POST. The client sends it at most once.
 func post[T any](ctx context.Context, c *carrier, r request) (T, error) {
 	r.method, r.effect = http.MethodPost, Mutation
 	return call[T](ctx, c, r)
 }
 
-// postNoContent calls a POST whose answer is not published. It is sent at most once.
+// postNoContent calls a POST without a declared response. The client sends it at most once.
 func postNoContent(ctx context.Context, c *carrier, r request) error {
 	_, err := post[nothing](ctx, c, r)
 	return err
 }
 
-// call takes the call that r describes through five stages: check, token, attempt, answer and
-// done. The first error ends it, and done runs after any. The layer of [WithIdempotency] stands
-// between check and token: it has the stages up to the status of the answer run once, or has
-// the answer of an earlier call.
+// call takes r through five stages: check, token, attempt, answer and done. The first error
+// ends the call, and done runs after any. The layer of [WithIdempotency] stands between check
+// and token: it runs the stages up to the status of the response once, or returns the response
+// of an earlier call.
 func call[T any](ctx context.Context, c *carrier, r request) (result T, err error) {
 	x := &exchange{client: c, request: r, result: reflect.TypeFor[T]()}
 	err = errPanicked
@@ -49,7 +49,7 @@ func call[T any](ctx context.Context, c *carrier, r request) (result T, err erro
 	return result, err
 }
 
-// perform is call without its end.
+// perform is call without the stage done.
 func perform[T any](ctx context.Context, x *exchange) (result T, err error) {
 	capture := captured(ctx)
 	body, err := x.check()
@@ -65,10 +65,8 @@ func perform[T any](ctx context.Context, x *exchange) (result T, err error) {
 		err = x.deliver(ctx, body)
 		succeeded = err == nil
 	}
-	if capture != nil {
-		*capture = x.answer
-	}
-	if succeeded { // beside an error of the layer, too
+	capture.keep(x.answer)
+	if succeeded { // perhaps with an error of the layer
 		if failed := x.lost(decodeAnswer(x, &result)); err == nil {
 			err = failed
 		}
@@ -76,7 +74,7 @@ func perform[T any](ctx context.Context, x *exchange) (result T, err error) {
 	return result, err
 }
 
-// check returns the body, and refuses what must not be sent.
+// check returns the body, or the broken rules of the request.
 func (x *exchange) check() ([]byte, error) {
 	body, err := x.request.prepare()
 	if err == nil && x.key != nil {
@@ -85,9 +83,9 @@ func (x *exchange) check() ([]byte, error) {
 	return body, err
 }
 
-// deliver sends the request with a token, and a read once more with a new token if the
-// service does not accept the first. Its error says that the answer is no success. This is
-// the only loop of the package's own; [exchange.repeat] holds the other, for reads.
+// deliver sends the request with a token. If the service refuses the token, deliver sends a read
+// once more with a new token. deliver returns an error if the response is no success. This is
+// the only loop around attempts besides [exchange.repeat], which is for reads.
 func (x *exchange) deliver(ctx context.Context, body []byte) error {
 	for replayed := false; ; replayed = true {
 		token, err := x.client.token(ctx, &x.request)
@@ -104,8 +102,8 @@ func (x *exchange) deliver(ctx context.Context, body []byte) error {
 	}
 }
 
-// bound ends ctx in time, so that the call cannot go on for ever, and in x.stop. With a key
-// it has a deadline that others can wait for.
+// bound gives ctx an end: a deadline if there is none, and x.stop. A call with a key always has
+// a deadline, for which other calls with the key can wait.
 func (x *exchange) bound(ctx context.Context) context.Context {
 	switch _, ok := ctx.Deadline(); {
 	case !x.request.isUpload() && (x.key != nil || !ok):
@@ -118,7 +116,7 @@ func (x *exchange) bound(ctx context.Context) context.Context {
 	return ctx
 }
 
-// begin tells the observers of calls of one that begins, and returns the context for it.
+// begin tells the observers of the start of a call, and returns the context for the call.
 func (x *exchange) begin(ctx context.Context) context.Context {
 	observers := x.client.settings().callObservers
 	if len(observers) == 0 {
@@ -128,7 +126,7 @@ func (x *exchange) begin(ctx context.Context) context.Context {
 	for _, observe := range observers {
 		inner, end := observe(ctx, x.call)
 		if inner != nil {
-			ctx = inner //nolint:fatcontext // each stands in the one before
+			ctx = inner //nolint:fatcontext // each derives from the previous
 		}
 		if end != nil {
 			x.ends = append(x.ends, end)
@@ -137,8 +135,8 @@ func (x *exchange) begin(ctx context.Context) context.Context {
 	return ctx
 }
 
-// done tells the observers of the end of the call, the last to begin first, also if one of
-// them panics.
+// done tells the observers of the end of the call, in reverse order, even if an observer
+// panics.
 func (x *exchange) done(err error) {
 	if len(x.ends) == 0 {
 		return
@@ -149,11 +147,11 @@ func (x *exchange) done(err error) {
 		x.call.Outcome = x.outcome()
 	}
 	for _, end := range x.ends {
-		defer end(x.call) //nolint:gocritic // all are called, whatever one of them does
+		defer end(x.call) //nolint:gocritic // so that all run, even after a panic
 	}
 }
 
-// token returns the token for r, which is the zero Token for an anonymous route.
+// token returns the token for r, the zero Token for an anonymous route.
 func (c *carrier) token(ctx context.Context, r *request) (Token, error) {
 	switch {
 	case r.anonymous || !r.token.Value.IsZero():

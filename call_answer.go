@@ -18,38 +18,37 @@ import (
 	"github.com/lendingapi/lending-go/internal/verdict"
 )
 
-// What an answer with a status of success must show to be one, for all routes:
+// The content that a 2xx response needs to be a success, for all routes:
 //
-//	what is declared     what is a success
+//	declared             a success
 //	a record             an object, with its id where one is published
 //	a page               an object with data, or a total of 0
-//	GuidApiResponse      a new UUID, alone or in a member of an object that contradicts nowhere
+//	GuidApiResponse      a new UUID, alone or in an object without a contradiction
 //	FullApplicationUser  an object: without a token, says the interface, the sign-in has failed
-//	a UUID, a token      a string that is one, and neither zero nor empty
-//	a string             a string, an empty answer
+//	a UUID, a token      a string of this kind, and neither zero nor empty
+//	a string             a string, an empty response
 //	a boolean            true, false
-//	a list               an array, null, an empty answer
-//	a list of a batch    an array of as many as were sent, at least
+//	a list               an array, null, an empty response
+//	a list of a batch    an array of at least as many as were sent
 //	an upload            true
-//	nothing              whatever it is, an empty answer too
-//	nothing, of a read   whatever it is, but null and an empty answer
+//	nothing              any response, even empty
+//	nothing, of a read   any response except null and empty
 //
-// What is no success leaves the outcome of a mutation done, as its status says, and the
-// result lost. It is unknown where the answer itself casts doubt on the status: everywhere
-// by HTML, by false where no boolean is due, and by an object that reports a failure (but
-// for a FullApplicationUser); in a batch also by too few, and by a record that reports a
-// failure; and in an upload or a confirmed withdrawal by anything that is no success. What [Client.Do] receives is for its caller
-// to judge.
+// Otherwise the outcome of a mutation is done, as the status says, and the result is lost. The
+// outcome is unknown if the response contradicts its status: HTML; false where no boolean is
+// due; an object that reports a failure (except a FullApplicationUser); a batch with too few
+// records or with a record that reports a failure; any other content for an upload or a
+// confirmed withdrawal. The caller judges the response of [Client.Do].
 
-// parsedAnswer is what the body of a success says, found in one pass over it.
+// parsedAnswer is the content of a 2xx response, found in a single pass.
 type parsedAnswer struct {
 	text   []byte // without a byte order mark
-	body   []byte // and without white space around it
-	valid  bool   // it is one JSON value
-	failed string // the member by which an object reports a failure; "" if it does not
+	body   []byte // text without surrounding white space
+	valid  bool   // body is a JSON value
+	failed string // the member that reports a failure; "" if there is none
 }
 
-// parseAnswer reads the body of an answer that has come.
+// parseAnswer parses the body of a response.
 func parseAnswer(answer *Response) parsedAnswer {
 	var s parsedAnswer
 	s.text = bytes.TrimPrefix(answer.Body, utf8BOM)
@@ -68,7 +67,7 @@ func parseAnswer(answer *Response) parsedAnswer {
 	return s
 }
 
-// failure returns the error of an answer that is not a success, nil if it is one.
+// failure returns the error of a response that is no success, nil for a success.
 func (x *exchange) failure() error {
 	if status := x.answer.StatusCode; status < 200 || status >= 300 {
 		cause := x.err
@@ -80,16 +79,20 @@ func (x *exchange) failure() error {
 	return x.lost(x.doubt())
 }
 
-// lost returns the error of a success that is in doubt or does not decode, nil for nil.
+// lost returns the error of a 2xx response that is in doubt or does not decode, nil for nil.
 func (x *exchange) lost(cause error) error {
 	if cause == nil {
 		return nil
 	}
-	return x.failed(cause)
+	e := x.failed(cause)
+	if e.Outcome == OutcomeDone { // whole, and no repetition decodes it
+		e.said = &Next{Person: true}
+	}
+	return e
 }
 
-// doubt says why a success does not mean that it happened. It looks at the answer before
-// it is decoded, and also at one that was cut.
+// doubt returns why a 2xx response does not prove that the mutation happened. It works before
+// decoding, and on a cut response.
 func (x *exchange) doubt() error {
 	body := x.parsed.body
 	media := mediaType(x.answer.Header)
@@ -130,7 +133,7 @@ var (
 	errFewer  = hidden("fewer records have come than were sent", nil)
 )
 
-// failed returns the error of the call as it stands.
+// failed returns the error of the call in its present state.
 func (x *exchange) failed(cause error) *Error {
 	e := &Error{
 		Method:     x.request.method,
@@ -148,16 +151,26 @@ func (x *exchange) failed(cause error) *Error {
 	if e.StatusCode >= 300 || x.parsed.failed == verdict.ProblemRecord {
 		e.Problem = x.problem()
 	}
-	if e.Effect == Read && e.Outcome == OutcomeDone { // a read that failed has done nothing
+	if e.Effect == Read && e.Outcome == OutcomeDone { // a failed read has no effect
 		e.Outcome = OutcomeUnknown
 	}
 	if e.Effect == Mutation {
 		e.CheckWith = x.request.checkWith
 	}
+	if x.key != nil {
+		e.IdempotencyKey = x.key.name
+	}
+	if own, ok := errors.AsType[interface {
+		error
+		Next() Next
+	}](cause); ok {
+		said := own.Next()
+		e.said = &said
+	}
 	return e
 }
 
-// notSent returns the error of a call that did not get a token.
+// notSent returns the error of a call that got no token.
 func (x *exchange) notSent(cause error) error {
 	e := x.failed(cause)
 	if paused, ok := errors.AsType[*signin.PausedError](cause); ok {
@@ -165,14 +178,16 @@ func (x *exchange) notSent(cause error) error {
 	} else if signIn, ok := errors.AsType[*Error](cause); ok {
 		e.RetryAfter = max(e.RetryAfter, signIn.RetryAfter)
 	}
+	if s, ok := x.client.settings().tokens.(*Session); ok {
+		e.RetryAfter = max(e.RetryAfter, s.state().engine.Pause())
+	}
 	return e
 }
 
 func (x *exchange) problem() *ProblemDetails { return parseProblem(x.answer.Body) }
 
-// outcome says what the attempts have done, from what was seen of them. It never
-// asks the last error: after a repetition "connection refused" can follow a
-// request that was executed.
+// outcome derives the outcome from all attempts, never from the last error: "connection
+// refused" can follow an executed request.
 func (x *exchange) outcome() Outcome {
 	status := x.answer.StatusCode
 	switch {
@@ -188,50 +203,54 @@ func (x *exchange) outcome() Outcome {
 	case status == http.StatusRequestTimeout, status < 400, status >= 500:
 		return OutcomeUnknown
 	case status == http.StatusBadRequest && x.request.batch > 0 && len(x.problem().fieldErrors()) == 0:
-		return OutcomeUnknown // whether a batch is all or nothing is not published
+		return OutcomeUnknown // the interface does not say whether a batch is all or nothing
 	}
 	return OutcomeRejected
 }
 
-// reached reports whether any attempt may have reached the service. Of a read, which has
-// no effect, it is not worth to say more than that it was tried.
+// reached reports whether any attempt may have reached the service. Any attempt of a read
+// counts.
 func (x *exchange) reached() bool {
 	if x.attempts == 0 || x.deadline.NeverLeft() {
 		return false
 	}
 	if u, ok := x.request.body.(streamed); ok && !u.isWhole() {
-		return false // a part of a document is no mutation
+		return false // the service accepts no part of a document
 	}
 	if x.request.effect == Read || x.gotConn.Load() > 0 {
 		return true
 	}
-	return x.client.settings().foreign && !neterr.NeverLeft(x.err) // which may have ways out that fire no trace
+	return x.client.settings().foreign && !neterr.NeverLeft(x.err) // a caller's transport may fire no trace
 }
 
-// written returns how often the transport wrote the head of our request.
+// written returns the number of times the transport wrote the head of the request.
 func (x *exchange) written() int32 {
 	return max(x.marks[0].Load(), x.marks[1].Load(), x.marks[2].Load())
 }
 
-// sent returns how often the request was sent, or tried to: by us, or by the transport.
+// sent returns the number of sends, by this package or by the transport.
 func (x *exchange) sent() int { return max(x.attempts, int(x.written())) }
 
-// decodeAnswer decodes a success into result.
+// decodeAnswer decodes a 2xx response into result.
 func decodeAnswer[T any](x *exchange, result *T) error {
-	body, valid := x.parsed.body, x.parsed.valid
-	v := reflect.ValueOf(result).Elem()
+	return decodeInto(x, reflect.ValueOf(result).Elem())
+}
+
+// decodeInto is decodeAnswer, into a value of the type of the call's result.
+func decodeInto(x *exchange, result reflect.Value) error {
+	body, valid, v := x.parsed.body, x.parsed.valid, result
 	plain := mediaType(x.answer.Header) == "text/plain" && len(body) > 0 && body[0] != '"'
 	empty := len(body) == 0 || string(body) == "null"
 	switch {
 	case v.Type() == reflect.TypeFor[nothing]():
 		return nil
 	case plain && v.Kind() == reflect.String:
-		v.SetString(string(x.parsed.text)) // as it came, white space too
+		v.SetString(string(x.parsed.text)) // as received, with white space
 		return nil
 	case empty && (v.Kind() == reflect.Slice && x.request.batch == 0 || v.Kind() == reflect.String && len(body) == 0 && x.answer.StatusCode == http.StatusOK):
 		return nil // an empty list, an empty string
 	case empty && v.Type() == recordType:
-		return nil // whatever the answer of a route may be that nobody published
+		return nil // the response is not published
 	case empty:
 		return ErrNoContent
 	case plain && (v.Type() == reflect.TypeFor[Secret]() || v.Kind() == reflect.Array):
@@ -252,13 +271,13 @@ func decodeAnswer[T any](x *exchange, result *T) error {
 		err = &shapeError{want: "a UUID", got: "the zero UUID"}
 	}
 	if err == nil {
-		err = missing(reflect.ValueOf(result).Elem())
+		err = missing(result)
 	}
 	if err == nil && x.request.fits != nil {
-		err = x.request.fits(*result)
+		err = x.request.fits(result.Interface())
 	}
 	if err != nil {
-		*result = *new(T)
+		result.SetZero()
 		return err
 	}
 	return nil
@@ -269,7 +288,7 @@ func mediaType(header http.Header) string {
 	return strings.ToLower(strings.TrimSpace(media))
 }
 
-// missing says which published part of a result is missing, without which it is none.
+// missing reports a missing published part of a result.
 func missing(result reflect.Value) *shapeError {
 	switch r := result.Interface().(type) {
 	case Secret:

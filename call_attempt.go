@@ -14,14 +14,14 @@ import (
 	"github.com/lendingapi/lending-go/internal/transport"
 )
 
-// The largest answers that are read, decompressed.
+// The limits of a response, decompressed.
 const (
 	maxAnswer  = 64 << 20
 	maxProblem = 1 << 20
 )
 
-// attempt makes the attempts of one call: one, or more for a read. Its error says that
-// no answer was received, or not all of a success.
+// attempt sends a mutation once, and a read up to five times. It returns an error without a
+// response, and for a cut 2xx response.
 func (x *exchange) attempt(ctx context.Context, token Token, body []byte) error {
 	x.caller = ctx
 	if x.key != nil && x.request.effect == Mutation {
@@ -40,8 +40,8 @@ func (x *exchange) attempt(ctx context.Context, token Token, body []byte) error 
 	return x.ended(ctx, resp, err)
 }
 
-// once makes one attempt. Of what an http.Client adds to its transport, a call wants
-// nothing but its Timeout: cookies and redirects are refused.
+// once makes an attempt. The http.Client is needed only for its Timeout, because the client
+// wants neither cookies nor redirects.
 func (x *exchange) once(hr *http.Request) (*http.Response, error) {
 	if x.http.Timeout > 0 {
 		return x.http.Do(hr)
@@ -49,7 +49,7 @@ func (x *exchange) once(hr *http.Request) (*http.Response, error) {
 	return x.RoundTrip(hr)
 }
 
-// ended returns the error of attempts that have ended with resp and err.
+// ended returns the error of attempts that ended with resp and err.
 func (x *exchange) ended(ctx context.Context, resp *http.Response, err error) error {
 	closeBody(resp)
 	switch {
@@ -74,14 +74,13 @@ func closeBody(resp *http.Response) {
 	}
 }
 
-// RoundTrip makes one attempt and reads the whole answer, so that a success that is
-// cut counts as a failure of the attempt. Any other status speaks for itself,
-// however much of its body came.
+// RoundTrip makes an attempt and reads the whole response, so that a cut 2xx response counts as
+// a failed attempt. Any other status counts even if its body is cut.
 func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 	if err := hr.Context().Err(); err != nil {
 		return nil, err
 	}
-	if x.deadline.IsOver() { // also where the timer of the context is late
+	if x.deadline.IsOver() { // even if the timer of the context is late
 		return nil, context.DeadlineExceeded
 	}
 	x.attempts++
@@ -108,19 +107,19 @@ func (x *exchange) RoundTrip(hr *http.Request) (*http.Response, error) {
 	if err != nil && (resp == nil || resp.StatusCode < 300) {
 		return nil, err
 	}
-	// Nothing but the status goes up: there is no Location to follow or to quote.
+	// Only the status goes up: there is no Location to follow or to quote.
 	x.reply = http.Response{StatusCode: resp.StatusCode, Body: http.NoBody}
 	return &x.reply, nil
 }
 
-// guard makes sure that net/http sends the request once. It repeats by itself a
-// request without a body, or with GetBody, when the connection breaks after the
-// service has read it. It does not repeat one whose body it has begun to read:
-// a GET gets an empty body, of which nothing shows on the wire.
+// guard makes net/http send the request once. If a connection breaks after the service has
+// read a request, net/http resends a request without a body, or with GetBody, but never a
+// request with a partly read body. So a GET gets an empty body, which does not appear on the
+// wire.
 //
-// A POST without a body is left as it is: net/http does not repeat it, and an empty
-// body would be sent chunked, which services refuse for want of a content type.
-// Where a foreign transport changes that, [exchange.trace] stops it.
+// A POST without a body needs no guard: net/http does not resend it, and would send an empty
+// body chunked, which services refuse without a content type. If a foreign transport resends
+// the POST, [exchange.trace] stops the copy.
 func guard(hr *http.Request) *http.Request {
 	if hr.GetBody == nil && (hr.Body != nil || hr.Method != http.MethodGet) {
 		return hr
@@ -133,25 +132,24 @@ func guard(hr *http.Request) *http.Request {
 	return guarded
 }
 
-// emptyBody is a body that net/http cannot know to be empty.
+// emptyBody is an empty body that net/http cannot recognize as empty.
 type emptyBody struct{}
 
 func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
 
-// maxSent bounds how often a read is sent: net/http repeats one by itself, without a
-// bound if the peer goes on refusing the streams or the connections of HTTP/2, and once
-// for each stale connection of HTTP/1. It leaves room for some of those.
+// maxSent bounds the sends of a read, with room for stale connections: net/http resends a read
+// once for each stale HTTP/1 connection, and without a bound if the peer keeps refusing HTTP/2
+// streams or connections.
 const maxSent = 2 * (1 + maxRetries)
 
-// trace counts what the transport does with the request, and ends the call when that has
-// got a connection to send a mutation for the second time, or a read for more than maxSent
-// times. The http.Client may be the caller's, whose transport may repeat requests by
-// itself, with a body of its own, below every other guard.
+// trace counts the sends of the transport, and ends the call when the transport gets a
+// connection for a second send of a mutation, or for more than maxSent sends of a read. The
+// transport of a caller may repeat requests below every other guard.
 //
-// The end of the context stops HTTP/2 before it writes, but not HTTP/1, where the
-// connection is closed under the request, against the advice of httptrace. What a
-// caller's transport sends to others on its own account does not count: it bears none of
-// our marks, of which a transport may replace some.
+// The end of the context stops HTTP/2 before it writes, but not HTTP/1: there trace closes the
+// connection under the request, against the advice of httptrace. Requests of a caller's
+// transport to others do not count, because they lack the marks of the request: Host,
+// User-Agent and Authorization. A transport may replace some of the marks.
 func (x *exchange) trace(ctx context.Context, token Token) context.Context {
 	most := int32(1)
 	if x.request.effect == Read {
@@ -187,10 +185,10 @@ func (x *exchange) trace(ctx context.Context, token Token) context.Context {
 	return httptrace.WithClientTrace(ctx, hooks)
 }
 
-// isHostField reports whether name is that of the host in HTTP/1 or HTTP/2.
+// isHostField reports whether name is the host field of HTTP/1 or HTTP/2.
 func isHostField(name string) bool { return name == "Host" || name == ":authority" }
 
-// read reads the answer into x, as far as it comes.
+// read reads the response into x, as far as possible.
 func (x *exchange) read(resp *http.Response) error {
 	x.answer = Response{StatusCode: resp.StatusCode, Header: resp.Header}
 	if resp.Body == nil {
@@ -200,12 +198,12 @@ func (x *exchange) read(resp *http.Response) error {
 	limit := int64(maxAnswer)
 	switch {
 	case resp.StatusCode == http.StatusSwitchingProtocols:
-		return nil // the body is the connection, which never ends
+		return nil // the body is the connection and never ends
 	case resp.StatusCode >= 300:
 		limit = maxProblem
 	}
 	var body bytes.Buffer
-	if resp.ContentLength > 0 { // which is a claim
+	if resp.ContentLength > 0 { // a claim, so the buffer has a bound
 		body.Grow(int(min(resp.ContentLength, maxProblem)) + bytes.MinRead)
 	}
 	x.body = io.LimitedReader{R: resp.Body, N: limit + 1}
@@ -218,7 +216,7 @@ func (x *exchange) read(resp *http.Response) error {
 	return err
 }
 
-// observe tells the observers of an attempt that has ended.
+// observe tells the observers of a finished attempt.
 func (x *exchange) observe(start time.Time, resp *http.Response) {
 	if len(x.client.settings().observers) == 0 {
 		return

@@ -7,17 +7,16 @@ import (
 	"strings"
 )
 
-// RawRequest is a call of a route that this package has no method for: see
-// [Client.Do].
+// RawRequest is a call of a route without a method in this package: see [Client.Do].
 //
 // Path appears in errors and logs. Args, Query and Body do not.
 type RawRequest struct {
-	Effect    Effect     // the zero Effect is Mutation: say Read for what may be repeated
+	Effect    Effect     // the zero Effect is Mutation: set Read for a call that may be repeated
 	Method    string     // for example "GET"
 	Path      string     // template below the base URL, for example "/api/Group/get-thing/{thingId}"
 	Args      []string   // the values for the names in braces, in order
 	Query     url.Values // sent in the order of the names; a parameter with an empty value is left out
-	Body      any        // a request record of this package, or what marshals to JSON; nil for none
+	Body      any        // a request record of this package, or a value that marshals to JSON; nil for none
 	Anonymous bool       // send no token
 }
 
@@ -29,8 +28,8 @@ func (r RawRequest) check(c *checks) {
 	c.that(len(placeholders(r.Path)) == len(r.Args), "Args", CodeFormat, "must be as many as the names in braces in Path")
 }
 
-// isTemplate reports whether path means the same to every server: no empty or dot
-// segments, nothing escaped.
+// isTemplate reports whether path means the same to every server: no empty segments, no dot
+// segments, no escapes.
 func isTemplate(path string) bool {
 	segments := strings.Split(path, "/")
 	for _, segment := range segments[1:] {

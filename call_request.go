@@ -22,31 +22,30 @@ import (
 	"github.com/lendingapi/lending-go/internal/transport"
 )
 
-// exchange is one call's conversation with the service. It is the RoundTripper below
-// the http.Client of the call, so that it sees every attempt whoever makes it, and
-// nothing above it can undo what it does.
+// exchange is a call's conversation with the service. The exchange is also the RoundTripper
+// below the call's http.Client: it sees every attempt, and nothing above can undo its work.
 type exchange struct {
 	client  *carrier
 	request request
 	result  reflect.Type    // of the call
-	caller  context.Context //nolint:containedctx // for the observers: the one of the attempts is traced
-	http    http.Client     // has the exchange for its transport
+	caller  context.Context //nolint:containedctx // for the observers; attempts have a traced context
+	http    http.Client     // its transport is the exchange
 
-	call Call         // as its observers are told of it
-	ends []func(Call) // what they want to have called at its end
+	call Call         // as observers see the call
+	ends []func(Call) // functions of the observers for the end of the call
 
-	key      *idempotencyKey     // of the mutation; nil for a call without one
+	key      *idempotencyKey     // of the mutation; nil for a call without a key
 	deadline *transport.Deadline // of a mutation with a key
 
 	attempts int
-	answer   Response      // the last there was
-	parsed   parsedAnswer  // what it says
-	reply    http.Response // what goes up of it
+	answer   Response      // the last response
+	parsed   parsedAnswer  // the content of answer
+	reply    http.Response // the part of answer for the http.Client
 	body     io.LimitedReader
-	err      error // what ended the last attempt, or cut its answer
+	err      error // the error of the last attempt
 
-	// How often the transport had a connection, and how often it wrote each mark of
-	// our request to one; whether that was too often, and what ends the call then. The
+	// The number of connections the transport got, and the number of times it wrote each mark
+	// of the request; whether it sent too often, and the function to end the call then. The
 	// hooks may run after the attempt has returned.
 	gotConn atomic.Int32
 	marks   [3]atomic.Int32
@@ -54,46 +53,46 @@ type exchange struct {
 	stop    context.CancelFunc
 }
 
-// request is a call before it is sent. A verb fills in the last two fields.
+// request describes a call. The verb, for example get, sets the last two fields.
 type request struct {
 	path      string // as the interface prints it, with {placeholders}
 	args      []string
 	query     []param
 	body      any     // the request record, or an *upload; nil for none
-	also      checker // rules beside those of path, query and body; nil for none
+	also      checker // rules besides those of path, query and body; nil for none
 	anonymous bool
-	batch     int   // how many records it creates, perhaps not all of them; 0 if it is no batch
+	batch     int   // number of records in a bulk creation; 0 for other calls
 	token     Token // instead of the client's own
-	signIn    bool  // its answer holds a token, which no layer may see
+	signIn    bool  // the response holds a token, which no layer may see
 
-	// checkWith names the reads that tell whether a mutation has happened, for
-	// [Error].CheckWith; "" if none does.
+	// checkWith names the reads that show whether a mutation happened, for [Error].CheckWith;
+	// "" if no read shows it.
 	checkWith string
 
-	// tokenTells says that the token in an answer tells whether it is a success, and no other member.
+	// tokenTells makes the token in a response the only evidence of success.
 	tokenTells bool
-	// acceptance says why an answer is no success, if more is due than its type tells.
+	// acceptance returns why a response is no success, for routes with rules of their own.
 	acceptance func(*exchange) error
-	// fits says why a result is not the record that was asked for; nil for any record.
+	// fits returns why a result is not the requested record; nil accepts any record.
 	fits func(result any) *shapeError
 
 	method string
 	effect Effect
 }
 
-// streamed is a body that is made while it is sent.
+// streamed is a body produced while the transport sends it.
 type streamed interface {
 	bind(ctx context.Context, hr *http.Request)
-	isWhole() bool // the transport was given the last byte
+	isWhole() bool // the transport has the last byte
 }
 
-// param is a query parameter. One with an empty value is left out, or refused if it is required.
+// param is a query parameter. An empty value is left out, or an error if the parameter is required.
 type param struct {
 	name, value string
 	required    bool
 }
 
-// prepare refuses what must not be sent, with all the reasons, and returns the body.
+// prepare returns the body, or all broken rules of the request.
 func (r *request) prepare() ([]byte, error) {
 	var c checks
 	for i, arg := range r.args {
@@ -117,7 +116,7 @@ func (r *request) prepare() ([]byte, error) {
 	return body, c.err(r.method, r.path)
 }
 
-// whyMissing says why value is none, and nothing if it is one.
+// whyMissing returns why value counts as missing, "" if it does not.
 func whyMissing(value string) string {
 	switch value {
 	case "":
@@ -128,8 +127,8 @@ func whyMissing(value string) string {
 	return ""
 }
 
-// prepareBody returns the bytes of the request record, nil if there is none or if it
-// is made while it is sent, and what is wrong with it.
+// prepareBody returns the bytes of the request record and its broken rules. The bytes are nil
+// without a record, and for a streamed body.
 func (r *request) prepareBody() ([]byte, []FieldError) {
 	if r.body == nil && r.also == nil {
 		return nil, nil
@@ -159,7 +158,7 @@ func (r *request) prepareBody() ([]byte, []FieldError) {
 	return body, c.fields
 }
 
-// public yields the parameters of the query that are sent and not secret.
+// public yields the query parameters that are neither empty nor secret.
 func (r *request) public() iter.Seq[param] {
 	return func(yield func(param) bool) {
 		for _, p := range r.query {
@@ -202,7 +201,7 @@ func placeholders(path string) []string {
 	}
 }
 
-// expand puts prefix in front of path, and args, escaped, in the place of the names in braces.
+// expand returns prefix and path, with the escaped args in place of the names in braces.
 func expand(prefix, path string, args []string, escape func(string) string) string {
 	var b strings.Builder
 	b.Grow(len(prefix) + len(path) + len(zeroUUID)*len(args))
@@ -225,22 +224,22 @@ func isPathSafe(s string) bool {
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f || r == '\uFFFD' }
 
-// mediaJSON is the value of a header. It is shared, as headers are not changed in place.
+// mediaJSON is the value of a header. Requests share it, because nobody changes headers in place.
 var mediaJSON = []string{"application/json"}
 
-// carrier carries the calls of a client. The services hold it, and it knows neither them nor
-// the client.
+// carrier sends the calls of a client. The services hold the carrier, which knows neither the
+// services nor the client.
 type carrier struct{ hidden opaque.Value[*settings] }
 
 func (c *carrier) settings() *settings { return c.hidden() }
 
-// settings is how calls are carried.
+// settings are the settings of a carrier.
 type settings struct {
 	base      url.URL
 	userAgent []string // the value of the header
 	http      http.Client
 	fresh     http.RoundTripper // sends mutations and checks, each on a connection of its own
-	foreign   bool              // the http.Client is the caller's: it may speak HTTP/2 and add headers
+	foreign   bool              // the http.Client is the caller's, and may use HTTP/2 and add headers
 	tokens    TokenSource
 	logger    *slog.Logger
 	observers []func(context.Context, Attempt)
@@ -280,18 +279,18 @@ func (c *carrier) bind(ctx context.Context, r *request, token Token, body []byte
 }
 
 const (
-	// maxKey is how long a key may be, in bytes.
+	// maxKey is the largest length of a key in bytes.
 	maxKey = 256
-	// uploadLease bounds an upload that has a key and no deadline.
+	// uploadLease bounds an upload with a key and without a deadline.
 	uploadLease = time.Hour
 )
 
 type idempotencyContext struct{}
 
-// idempotencyKey is what a context holds for the layer.
+// idempotencyKey is the value of a context for the layer.
 type idempotencyKey struct {
 	name  string
-	check bool // no key: a read with this context is a check of the layer
+	check bool // instead of a name: reads with this context are checks of the layer
 }
 
 func keyIn(ctx context.Context) *idempotencyKey {
@@ -299,13 +298,13 @@ func keyIn(ctx context.Context) *idempotencyKey {
 	return key
 }
 
-// withoutKey is for the calls on the way to a mutation.
+// withoutKey returns ctx without its key, for the calls that precede a mutation.
 func withoutKey(ctx context.Context) context.Context {
 	return context.WithValue(ctx, idempotencyContext{}, (*idempotencyKey)(nil))
 }
 
-// takeKey takes the key of the mutation out of ctx, so that no call on the way has it. It
-// marks the checks of a layer.
+// takeKey moves the key from ctx to the exchange, so that no call on the way has the key. It
+// also marks the checks of a layer.
 func (x *exchange) takeKey(ctx context.Context) context.Context {
 	switch key := keyIn(ctx); {
 	case key == nil:
@@ -318,10 +317,10 @@ func (x *exchange) takeKey(ctx context.Context) context.Context {
 	return ctx
 }
 
-// isCheck reports whether the call is a read that tells what became of a mutation.
+// isCheck reports whether the call is a read that checks a mutation.
 func (x *exchange) isCheck() bool { return x.call.Idempotency == idempotencyCheck }
 
-// checkKey refuses a key that is none, and a key where there can be none.
+// checkKey reports an invalid key, and a key for a call that takes none.
 func (x *exchange) checkKey() error {
 	var c checks
 	key := x.key.name
@@ -334,20 +333,20 @@ func (x *exchange) checkKey() error {
 	return c.err(x.request.method, x.request.path)
 }
 
-// isUpload reports whether the body of the request is made while it is sent.
+// isUpload reports whether the request has a streamed body.
 func (r *request) isUpload() bool {
 	_, ok := r.body.(streamed)
 	return ok
 }
 
-// secretParam is the one parameter of a query that is secret.
+// secretParam is the only secret query parameter.
 const secretParam = "ssn"
 
-// What observers see in [Call].Idempotency that this package knows itself.
+// Values of [Call].Idempotency that this package sets.
 const (
 	idempotencyCheck = "check" // a read that a layer makes
 	idempotencySent  = "sent"  // a mutation with a key that a layer sends
 )
 
-// nothing is the answer of routes that answer without a body.
+// nothing is the result of routes without a response body.
 type nothing struct{}

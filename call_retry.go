@@ -12,7 +12,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/neterr"
 )
 
-// The bounds on repeating a read.
+// The bounds on retrying a read.
 const (
 	maxRetries   = 4
 	firstBackoff = 300 * time.Millisecond
@@ -20,8 +20,8 @@ const (
 	maxWait      = time.Hour // a longer Retry-After is not waited for
 )
 
-// repeat sends a read that has failed once, after wait, until it succeeds, fails for good,
-// or the next attempt would begin after the deadline. A mutation never comes here.
+// repeat retries a read after wait, until the read succeeds, fails for good, or the next
+// attempt would begin after the deadline. A mutation never comes here.
 func (x *exchange) repeat(hr *http.Request, wait time.Duration) (*http.Response, error) {
 	if err := backoff.Sleep(hr.Context(), wait); err != nil {
 		return nil, err
@@ -43,8 +43,7 @@ func (x *exchange) repeat(hr *http.Request, wait time.Duration) (*http.Response,
 	return client.Do(rr)
 }
 
-// again decides after an attempt whether to attempt the read once more, and how long
-// to wait before.
+// again decides after an attempt whether to retry the read, and after which wait.
 func (x *exchange) again(ctx context.Context, resp *http.Response, err error) (wait time.Duration, again bool) {
 	if ctx.Err() != nil || !isTransient(resp, err) {
 		return 0, false
@@ -55,7 +54,7 @@ func (x *exchange) again(ctx context.Context, resp *http.Response, err error) (w
 	}
 	wait = asked + backoff.After(x.attempts, firstBackoff, maxBackoff)
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
-		if resp != nil { // whose status is in the error too
+		if resp != nil { // the error then has status and errNoTime
 			x.err = errNoTime
 		}
 		return 0, false

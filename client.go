@@ -16,8 +16,8 @@ import (
 	"github.com/lendingapi/lending-go/internal/transport"
 )
 
-// Client calls the service. It holds a service for each group of routes, is safe for
-// concurrent use, and is made once and shared.
+// Client calls the service. Each group of routes is a field. Make a Client once and share it:
+// a Client is safe for concurrent use.
 type Client struct {
 	Applications  *ApplicationsService
 	Approval      *ApprovalService
@@ -38,55 +38,45 @@ type config struct {
 
 	session  *Session
 	store    TokenStore
-	maxConns int // of each kind; 0 if no option says it
+	maxConns int // of each kind; 0 without WithMaxConns
 }
 
 // Option changes how [New] makes a client.
 type Option func(*config) error
 
-// WithHTTPClient sends through hc instead of a client of the package's own, which
-// has time limits for each stage, speaks HTTP/1.1, makes a connection for each mutation
-// and for each read that checks one, and keeps those of other reads for a few seconds
-// only. hc is copied; redirects are refused
-// and cookies are not kept, whatever it says.
+// WithHTTPClient sends through a copy of hc. Without it the client has a transport with time
+// limits for each stage and HTTP/1.1. Each mutation, and each read that checks a mutation,
+// uses a connection of its own. Other reads keep connections for a few seconds.
 //
-// Where its Transport keeps connections, mutations share them: one that meets a connection
-// which is being closed has an unknown outcome, and net/http can take what the service
-// has sent beyond the answer before for the answer to a mutation. With DisableKeepAlives
-// neither happens, nor to reads.
+// The client refuses redirects and keeps no cookies, with any hc. It relies on hc's Transport
+// for the rest:
 //
-// Its Transport should neither repeat requests nor follow redirects by itself. One that
-// repeats a mutation is stopped before the second copy leaves, and the outcome is
-// unknown. That holds as long as it sends with the context of the request through a
-// transport of net/http, which tells the context's httptrace, and leaves the Host, the
-// User-Agent or the Authorization of the request as it is: what hides from that cannot
-// be stopped. What it sends to the service's host with that context for itself, to get
-// a token for example, counts as a copy: let it use a context of its own.
-//
-// Before a large document is sent the service is asked whether it will have it, which
-// needs a Transport whose ExpectContinueTimeout is not 0: with 0, as in one made by
-// hand, the document is sent at once, and a refusal may be lost to a reset connection.
-//
-// [OutcomeNotSent] then also needs an error that says so: of dialing, a proxy too, of DNS
-// or of the TLS handshake. That of a proxy which refuses to connect does not say it. A
-// time limit that ends any of these leaves the outcome unknown.
+//   - If the Transport keeps connections, mutations share them. A connection that closes in
+//     the meantime leaves the outcome unknown, and net/http can take data from an earlier
+//     response for the response to a mutation. Set DisableKeepAlives to prevent both.
+//   - The Transport must not repeat requests. The client stops a repeated mutation before the
+//     second copy leaves, with an unknown outcome, if the Transport sends through net/http
+//     with the request's context and keeps Host, User-Agent or Authorization. A request of
+//     the Transport's own to the service, for example for a token, needs another context.
+//   - ExpectContinueTimeout must not be 0. Otherwise the client sends a large document before
+//     the service accepts it, and a reset connection may hide the refusal.
+//   - [OutcomeNotSent] needs an error of dialing, DNS or the TLS handshake. If a time limit
+//     ends one of these, or a proxy refuses to connect, the outcome is unknown.
 func WithHTTPClient(hc *http.Client) Option {
 	return given(hc != nil, "WithHTTPClient", "needs a client", func(c *config) {
 		c.http, c.foreign = *hc, true
 	})
 }
 
-// WithMaxConns bounds the connections to the service: at most n carry reads, and at most n
-// mutations and checks. Without it n is 256: both kinds together then take half of the
-// 1,024 open files that many systems allow a process.
+// WithMaxConns bounds the connections to the service: at most n for reads, and at most n for
+// mutations and checks. The default is 256: both kinds together take half of the 1,024 open
+// files that many systems allow a process.
 //
-// A call that finds all of them busy waits until one is free or its context ends. If the
-// context ends first, the outcome is [OutcomeNotSent]. While the service stalls, each call
-// keeps its connection until it gives up: if n is larger than the limit on open files
-// allows, dialing fails for the whole process.
+// If all connections are busy, a call waits for a connection. If its context ends first, the
+// outcome is [OutcomeNotSent]. While the service stalls, calls keep their connections: if n
+// exceeds the limit on open files, dialing fails for the whole process.
 //
-// With [WithHTTPClient] the bound is MaxConnsPerHost of that client's Transport, and
-// WithMaxConns is an [*ArgumentError].
+// WithMaxConns cannot be combined with [WithHTTPClient]: set MaxConnsPerHost of its Transport.
 func WithMaxConns(n int) Option {
 	return func(c *config) error {
 		if n < 1 {
@@ -97,8 +87,8 @@ func WithMaxConns(n int) Option {
 	}
 }
 
-// WithTokenSource authenticates with the tokens of source, which is asked before
-// every call and should keep a token until it expires.
+// WithTokenSource authenticates with the tokens of source. The client asks source before every
+// call, so source should keep a token until its expiry.
 func WithTokenSource(source TokenSource) Option {
 	return func(c *config) error {
 		if source == nil {
@@ -112,8 +102,8 @@ func WithTokenSource(source TokenSource) Option {
 	}
 }
 
-// WithCredentials signs in with username and password when a token is needed, and
-// again when it has expired: see [Session].
+// WithCredentials signs in with username and password when a call needs a token: see
+// [Session].
 func WithCredentials(credentials Credentials) Option {
 	return func(c *config) error {
 		var rules checks
@@ -128,17 +118,19 @@ func WithCredentials(credentials Credentials) Option {
 
 // WithTokenStore keeps the token of [WithCredentials] in store, for later sessions and for
 // sessions of other processes: see [Session]. Each account of each service needs its own
-// store. A session that finds the token of another account returns an error.
+// store. A session returns an error if store has the token of another account.
 func WithTokenStore(store TokenStore) Option {
 	return given(store != nil, "WithTokenStore", "needs a store", func(c *config) {
 		c.store = store
 	})
 }
 
-// WithLogger logs every attempt: at debug level if the service accepted it, at warn
-// level if not. No record holds the value of a parameter. What goes wrong in the
-// background of a [Session] is logged too. What a server sends beyond its answers
-// net/http itself writes to the standard logger of package log.
+// WithLogger logs every attempt, at debug level if the service accepted the request and at
+// warn level if not, and failures in the background of a [Session]. The records hold no values
+// of parameters.
+//
+// If the server sends data on an idle connection, net/http logs up to 4 KB of the data,
+// unredacted, through the standard log package.
 func WithLogger(logger *slog.Logger) Option {
 	return given(logger != nil, "WithLogger", "needs a logger", func(c *config) {
 		c.logger = logger
@@ -146,24 +138,21 @@ func WithLogger(logger *slog.Logger) Option {
 	})
 }
 
-// WithObserver calls observe after every attempt, in the goroutine of the call, with
-// the context of the call: a span or a metric of the attempt can be made from both.
-// It must be fast and safe for concurrent use.
+// WithObserver calls observe after every attempt, in the goroutine of the call, with the
+// context of the call, for spans and metrics. observe must be fast and safe for concurrent
+// use.
 func WithObserver(observe func(context.Context, Attempt)) Option {
 	return given(observe != nil, "WithObserver", "needs a function", func(c *config) {
 		c.observers = append(c.observers, observe)
 	})
 }
 
-// WithCallObserver calls begin at the start of every call, before its arguments are
-// checked, and the function that begin returns, unless it is nil, at its end, with what
-// became of it. The context that begin returns becomes that of the call: of its
-// attempts, of the functions of [WithObserver] and of the logger. It must come from the
-// one given.
+// WithCallObserver calls begin at the start of every call, and the function that begin returns,
+// unless nil, at the end. The context that begin returns must derive from its argument. It
+// becomes the context of the call's attempts, of [WithObserver] and of the logger.
 //
-// Both are called in the goroutine of the call, and must be fast and safe for
-// concurrent use. The iterators make a call for every page, and a sign-in is a call of
-// its own.
+// Both functions run in the goroutine of the call, and must be fast and safe for concurrent
+// use. An iterator makes a call for every page. A sign-in is a call too.
 func WithCallObserver(begin func(context.Context, Call) (context.Context, func(Call))) Option {
 	return given(begin != nil, "WithCallObserver", "needs a function", func(c *config) {
 		c.callObservers = append(c.callObservers, begin)
@@ -181,11 +170,11 @@ func given(ok bool, name, needs string, set func(*config)) Option {
 	}
 }
 
-// New returns a client of the service at baseURL, which needs https unless its host
-// is a loopback address. A path in it is kept in front of every route.
+// New returns a client of the service at baseURL. The scheme must be https unless the host is a
+// loopback address. A path in baseURL precedes every route.
 //
-// Without [WithCredentials] or [WithTokenSource] only the anonymous routes can be
-// called. The error is an [*ArgumentError].
+// Without [WithCredentials] or [WithTokenSource] the client can call only anonymous routes. The
+// error is an [*ArgumentError].
 func New(baseURL string, opts ...Option) (*Client, error) {
 	base, err := parseBaseURL(baseURL)
 	if err != nil {
@@ -245,15 +234,14 @@ func (c *config) setTransport() error {
 	return nil
 }
 
-// Session returns the session of a client made with [WithCredentials], nil for
-// another one.
+// Session returns the session of a client with [WithCredentials], nil for other clients.
 func (c *Client) Session() *Session {
 	session, _ := c.carrier.settings().tokens.(*Session)
 	return session
 }
 
-// Close ends a sign-in or refresh under way, waits for it, and closes idle
-// connections. Calls under way go on.
+// Close cancels a sign-in or refresh in progress, waits for its end, and closes idle
+// connections. Other calls in progress continue.
 func (c *Client) Close() error {
 	if session := c.Session(); session != nil {
 		session.state().engine.Close()
@@ -267,8 +255,8 @@ func (c *Client) Close() error {
 // String returns the address of the service.
 func (c *Client) String() string { return "lending client of " + c.carrier.settings().base.String() }
 
-// parseBaseURL refuses what would lose a part of the address or send a token in the
-// clear. Its errors do not quote the address, which can hold a password.
+// parseBaseURL refuses an address that would lose a part or send a token in the clear. The
+// errors do not quote the address, which may contain a password.
 func parseBaseURL(s string) (*url.URL, error) {
 	const field = "baseURL"
 	u, err := url.Parse(s)
@@ -303,8 +291,8 @@ const modulePath = "github.com/lendingapi/lending-go"
 // defaultMaxConns bounds the connections of each kind: see [WithMaxConns].
 const defaultMaxConns = 256
 
-// refusalOfProxy names a proxy that does not connect, without its credentials. The
-// error of net/http quotes what the proxy says.
+// refusalOfProxy names a proxy that refuses to connect, without credentials. The error of
+// net/http would quote the proxy's response.
 func refusalOfProxy(_ context.Context, proxy *url.URL, _ *http.Request, answer *http.Response) error {
 	if answer.StatusCode == http.StatusOK {
 		return nil
@@ -313,26 +301,23 @@ func refusalOfProxy(_ context.Context, proxy *url.URL, _ *http.Request, answer *
 	return hidden(strings.TrimRight(text, " "), nil)
 }
 
-// Do calls a route that this package has no method for, with the client's token,
-// checks, errors, redaction and limits. Say whether it changes something: a [Read] is
-// repeated after transient failures, a [Mutation] is sent at most once. Which read
-// tells after an unknown outcome is for the caller to know.
+// Do calls a route without a method in this package, with the client's token, checks, errors,
+// redaction and limits. Set Effect: the client retries a [Read] after transient failures, and
+// sends a [Mutation] at most once.
 //
-// The Record that it returns holds whatever JSON the service answered, and nothing
-// where it answered without content. Which of it is a success is for the caller to know
-// too: {"success":false} is no error here.
+// The Record holds any JSON of the response, and is empty if the response has no content. The
+// caller judges the content: {"success":false} is not an error here.
 //
-// The interface mentions routes that it does not show, and says of them: the routes
-// that look up customers of an invoice take any number of records at a time, answer
-// 400 where they find nothing, which [IsNotFound] reports, and answer with one envelope
-// although an array is declared. Of the reports for partners it says nothing but that
-// they exist.
+// The interface mentions routes without describing them. Its invoice customer lookups take
+// any number of records, respond with 400 if they find nothing ([IsNotFound] reports that),
+// and return an envelope in place of the declared array. It also mentions reports for
+// partners.
 func (c *Client) Do(ctx context.Context, raw RawRequest) (*Record, error) {
 	r := request{method: raw.Method, path: raw.Path, args: raw.Args, body: raw.Body, effect: raw.Effect, anonymous: raw.Anonymous}
 	var failed checks
 	raw.check(&failed)
 	if !isTemplate(raw.Path) {
-		r.path = "" // it may hold values, which errors do not show
+		r.path = "" // may contain values, which errors do not show
 	}
 	if !slices.Contains(rawMethods, raw.Method) {
 		r.method = ""

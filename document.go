@@ -19,49 +19,45 @@ import (
 	"github.com/lendingapi/lending-go/internal/safely"
 )
 
-// MaxDocument is the largest file that the service takes, in bytes.
+// MaxDocument is the size of the largest file the service accepts, in bytes.
 const MaxDocument = 15 << 20
 
-// expectContinue is the value of a header. It is shared, as [mediaJSON] is.
+// expectContinue is the value of a header, shared like [mediaJSON].
 var expectContinue = []string{"100-continue"}
 
-// expectAbove is the size of a file above which the service is asked first whether
-// it will have it.
+// expectAbove is the size of a file above which the client first asks the service whether it
+// accepts the file.
 const expectAbove = 256 << 10
 
 // Document is a file to upload, of 1 to [MaxDocument] bytes. The client reads Content once,
 // from front to back, while it sends the file and a little ahead of that. It never holds
 // the whole file in memory.
 //
-// If Content holds less or more than its size, or fails, the client breaks the upload off,
-// so that the service cannot take the part for the whole: the outcome is [OutcomeNotSent].
-// Content is read even if the upload fails: rewind it before another try. If ctx has no
-// deadline, an upload ends after two minutes without progress. If ctx ends, or the service
-// answers before it has the whole file, the upload does not wait for a Content that blocks:
-// its Read may still be under way.
+// If Content holds less or more than its size, or fails, the client breaks off the upload, so
+// the service cannot accept a part as the whole: the outcome is [OutcomeNotSent]. A failed
+// upload may have read Content: rewind Content before another try. If ctx has no deadline, an
+// upload ends after two minutes without progress. If ctx ends, or the service responds early,
+// the upload does not wait for a Content that blocks: its Read may continue.
 //
-// If a file is larger than 256 KiB, or its size is unknown, the client asks the service
-// first whether it accepts the file (Expect: 100-continue). A refusal can then be read, and
-// nothing is sent in vain. With [WithHTTPClient] this needs a transport whose
-// [http.Transport.ExpectContinueTimeout] is not 0. A transport made by hand, and that of
-// Client of httptest's Server, have 0: they send the file at once.
+// If a file is larger than 256 KiB, or its size is unknown, the client first asks the service
+// whether it accepts the file (Expect: 100-continue). With [WithHTTPClient] the transport's
+// [http.Transport.ExpectContinueTimeout] must not be 0. With 0, the default of a transport
+// made by hand, the client sends the file at once.
 //
-// An answer other than true is an error whose outcome is [OutcomeUnknown], also false:
-// nothing says that no file was stored. A file too large for the service's host is
-// [ErrTooLarge].
+// A response other than true is an error with [OutcomeUnknown]: false does not prove that the
+// service stored nothing. A file too large for the service's host is [ErrTooLarge].
 type Document struct {
-	Name    string    // of the file; an [os.File] or [fs.File] has one itself
-	Content io.Reader // what the file holds, from where the reader stands
+	Name    string    // of the file; not needed for an [os.File] or [fs.File]
+	Content io.Reader // the content of the file, from the reader's position
 
-	// Size is how many bytes Content holds. 0 means that it is not known: an
-	// [os.File], [fs.File], [bytes.Reader], [strings.Reader], [bytes.Buffer] or
-	// [io.Seeker] says it itself, any other reader is sent in chunks until it ends.
+	// Size is the number of bytes in Content, 0 if unknown. The client finds out the size of an
+	// [os.File], [fs.File], [bytes.Reader], [strings.Reader], [bytes.Buffer] or [io.Seeker],
+	// and sends any other reader in chunks.
 	Size int64
 
-	// Progress, if it is set, is told after each part how many bytes of the file
-	// have been handed to the network, and how many there are, 0 if that is not
-	// known. Calls come in order and one at a time, in another goroutine than the
-	// upload's; the upload waits for each, and none comes after it has returned.
+	// Progress, if set, is called after each part with the bytes of the file given to the
+	// network, and the size of the file, 0 if unknown. The calls are sequential, in a goroutine
+	// of their own. The upload waits for each call. No call follows the end of the upload.
 	Progress func(sent, total int64)
 }
 
@@ -72,7 +68,7 @@ var (
 	errEarlyAnswer = hidden("the service answered before it had the whole document", nil)
 )
 
-// submit uploads doc by r, to whose query it adds the name.
+// submit uploads doc by r, and adds the file's name to the query.
 func submit(ctx context.Context, c *carrier, doc Document, r request) error {
 	u := newUpload(doc)
 	r.query = append(r.query, param{"fileName", u.name, true})
@@ -84,29 +80,29 @@ func submit(ctx context.Context, c *carrier, doc Document, r request) error {
 	return err
 }
 
-// upload is the body of a request that sends a document. The transport reads it.
+// upload is the body of a request with a document. The transport reads the upload.
 type upload struct {
 	name     string
-	known    int64  // size by what Content says itself; -1 if it says none
-	size     int64  // -1 if it is not known
+	known    int64  // size that Content reports; -1 if none
+	size     int64  // -1 if unknown
 	unfit    string // why Content cannot be sent; "" if it can
 	text     base64json.Reader
-	body     encoded // text, or what reads it ahead
+	body     encoded // text, or a reader ahead of text
 	document Document
-	complete atomic.Bool // the transport has been given the last byte
-	early    bool        // it had not when an answer came
-	stalled  *time.Timer // fires when there was no progress for long; nil if ctx has a deadline
+	complete atomic.Bool // the transport has the last byte
+	early    bool        // the response came before that
+	stalled  *time.Timer // fires after a time without progress; nil if ctx has a deadline
 
 	mu       sync.Mutex // held while Content and Progress are called
-	over     bool       // they are called no more
-	panicked any        // what one of them panicked with
+	over     bool       // no more calls
+	panicked any        // the value of a panic in a call
 }
 
-// encoded reads a document as the service takes it.
+// encoded reads a document in the service's encoding.
 type encoded interface {
 	io.Reader
 	Encoded() int64 // bytes of the file
-	Closed() bool   // the last byte has been read
+	Closed() bool   // after the last byte
 }
 
 func newUpload(doc Document) *upload {
@@ -125,8 +121,8 @@ func newUpload(doc Document) *upload {
 	return u
 }
 
-// describe finds out what content says of itself: its name, the size of what it still
-// holds and, if it is in memory, that it never blocks. It returns why it is no content.
+// describe finds out the name and the remaining size of content, and whether content is in
+// memory and so never blocks. unfit says why content cannot be sent.
 func (u *upload) describe(content io.Reader) (unfit string) {
 	if v := reflect.ValueOf(content); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return "must not be nil"
@@ -143,7 +139,7 @@ func (u *upload) describe(content io.Reader) (unfit string) {
 			return "must not be a directory"
 		}
 		if err != nil || !info.Mode().IsRegular() {
-			return "" // a pipe or a device: where it ends, only reading shows
+			return "" // a pipe or a device: only reading shows its end
 		}
 		u.name, u.known = info.Name(), info.Size()
 	}
@@ -165,7 +161,7 @@ func (u *upload) describe(content io.Reader) (unfit string) {
 	return ""
 }
 
-// check refuses what the service would refuse, and what would fail on the way.
+// check reports the failures of the service and of the transfer that can be foreseen.
 func (u *upload) check(c *checks) {
 	c.that(u.unfit == "", "content", CodeRequired, u.unfit)
 	c.that(u.size != 0, "content", CodeRequired, "must not be empty")
@@ -174,8 +170,7 @@ func (u *upload) check(c *checks) {
 	c.that(u.document.Size <= 0 || u.known < 0 || u.size == u.known, "size", CodeConflict, "must be what the content holds")
 }
 
-// print writes what tells u from another upload: name, size, and what Content holds if it
-// can be read twice.
+// print writes the identity of u: name, size, and a hash of Content if it can be read twice.
 func (u *upload) print(ctx context.Context, w io.Writer) error {
 	fmt.Fprintf(w, "%q %d\n", u.name, u.size)
 	if buffer, ok := u.document.Content.(*bytes.Buffer); ok {
@@ -192,7 +187,7 @@ func (u *upload) print(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	read, sum := make(chan error, 1), sha256.New()
-	go func() { // where a Read that blocks can be left
+	go func() { // so that a Read that blocks can be abandoned
 		read <- safely.Call[PanicError](func() error {
 			_, err := io.Copy(sum, io.LimitReader(base64json.UntilDone{Reader: u.document.Content, Done: ctx.Done()}, MaxDocument+1))
 			return err
@@ -211,8 +206,8 @@ func (u *upload) print(ctx context.Context, w io.Writer) error {
 	return err
 }
 
-// watch ends ctx with the upload and, if it has no deadline, when there is no progress
-// for long.
+// watch ends ctx with the upload. If ctx has no deadline, watch also ends ctx after a time
+// without progress.
 func (u *upload) watch(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)
@@ -225,8 +220,8 @@ func (u *upload) watch(ctx context.Context) (context.Context, context.CancelFunc
 	}
 }
 
-// bind makes the upload the body of hr. A Read that blocks is left when ctx ends, and no
-// sooner: the error is then that of ctx.
+// bind makes the upload the body of hr. When ctx ends, the upload abandons a Read that blocks,
+// and fails with the error of ctx.
 func (u *upload) bind(ctx context.Context, hr *http.Request) {
 	if u.body == nil {
 		u.body = &base64json.Ahead{Reader: &u.text, Done: ctx.Done()}
@@ -236,16 +231,16 @@ func (u *upload) bind(ctx context.Context, hr *http.Request) {
 		hr.ContentLength = base64json.Len(u.size)
 	}
 	if u.size < 0 || u.size > expectAbove {
-		// So that a refusal can be read. Without Close net/http sends the document after it
-		// all the same, to use the connection again.
+		// So that the client can read a refusal. Without Close, net/http sends the document
+		// after a refusal too, to reuse the connection.
 		hr.Header["Expect"], hr.Close = expectContinue, true
 	}
 }
 
 func (u *upload) isWhole() bool { return u.complete.Load() }
 
-// Read reads the next part of the body, in a goroutine of the transport: there a panic
-// of Content or Progress would end the program, so it is handed to the caller's.
+// Read reads the next part of the body, in a goroutine of the transport. A panic of Content or
+// Progress there would end the program, so end repeats the panic in the caller's goroutine.
 func (u *upload) Read(p []byte) (n int, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -274,10 +269,10 @@ func (u *upload) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Close leaves Content open: it is the caller's.
+// Close leaves Content open, for the caller.
 func (u *upload) Close() error { return nil }
 
-// end ends the upload for the transport, which may go on after it has returned.
+// end ends the upload for the transport, which may continue after its return.
 func (u *upload) end() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -287,7 +282,7 @@ func (u *upload) end() {
 	}
 }
 
-// broken says why the body cannot be completed.
+// broken returns why the body cannot be completed.
 func (u *upload) broken(err error) error {
 	sent := u.body.Encoded()
 	switch {
@@ -303,9 +298,8 @@ func (u *upload) broken(err error) error {
 	return hidden(fmt.Sprintf("the document could not be read after %d bytes", sent), err)
 }
 
-// acceptDocument says why an answer does not mean that the document was accepted:
-// "200 with true on success". The transport may go on sending after an early answer,
-// which does not make it a late one.
+// acceptDocument returns why a response does not accept the document: "200 with true on
+// success". A response stays early even if the transport continues to send.
 func acceptDocument(x *exchange) error {
 	u, _ := x.request.body.(*upload)
 	u.early = u.early || !u.complete.Load()

@@ -16,37 +16,41 @@ import (
 	"github.com/lendingapi/lending-go/internal/redact"
 )
 
-// Error is the error of a call that got as far as the network, or to the door of it.
+// Error is the error of a call with valid arguments.
 //
-// Its text shows status, route template, codes, field names and trace ids, and no
-// value of any parameter: it may be logged. What the service says beyond that can
-// echo what was sent, and is reached through the fields.
+// The text can be logged: it shows status, route template, codes, field names and trace ids,
+// and no value of a request or a response. The fields have the service's own words, which may
+// echo the request.
 type Error struct {
 	safe
 
 	Method     string // of the request, for example "POST"
 	Route      string // path template, for example "/api/Loan/get-loan/{loanId}"
 	Effect     Effect
-	StatusCode int             // of the last answer; 0 if there was none
+	StatusCode int             // of the last response; 0 if there was none
 	Outcome    Outcome         // never OutcomeDone for a read, which has no effect
-	Problem    *ProblemDetails // nil if the answer held none
-	Attempts   int             // how often the request was sent, or tried to
+	Problem    *ProblemDetails // nil if the response has none
+	Attempts   int             // number of times the request was sent, or nearly sent
 
-	// CheckWith names the reads that tell whether a mutation has happened, for example
-	// "Applications.Status". It is empty for a read, for [Client.Do], and where no read tells.
+	// IdempotencyKey is the key of the call: see [WithIdempotencyKey]. "" without one.
+	IdempotencyKey string
+
+	// CheckWith names the reads that show whether a mutation happened, for example
+	// "Applications.Status". CheckWith is empty for reads, for [Client.Do], and for mutations
+	// that no read shows.
 	CheckWith string
 
-	// RetryAfter is how long the service asks to wait, with this call or with the
-	// sign-in before it, or how long a [Session] waits until the next sign-in. 0 if
-	// nobody asks.
+	// RetryAfter is the time to wait before another call: as the service asks, or until the
+	// next sign-in of a [Session]. 0 if unknown.
 	RetryAfter time.Duration
 
 	response func() *Response // no pointer: fmt looks behind one under a verb that does not fit
 	cause    error
+	said     *Next // by the layer, or by the client itself; nil if outcome and status say it
 }
 
-// Response returns the last answer of the service as it was received, nil if there
-// was none. It may hold what was sent.
+// Response returns the last response of the service, nil if there was none. A response may echo
+// the request.
 func (e *Error) Response() *Response {
 	if e.response == nil {
 		return nil
@@ -54,7 +58,7 @@ func (e *Error) Response() *Response {
 	return e.response()
 }
 
-// Error describes the failure without any value that was sent or received.
+// Error describes the failure without any value of request or response.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "lending: %s %s", e.Method, e.Route)
@@ -68,12 +72,12 @@ func (e *Error) Error() string {
 		b.WriteString(e.Problem.summary())
 	}
 	if outcome := ": " + e.outcome(); e.Effect == Mutation && !strings.HasSuffix(b.String(), outcome) {
-		b.WriteString(outcome) // unless that of a sign-in says the same
+		b.WriteString(outcome) // unless the cause ends with the same words
 	}
 	return b.String()
 }
 
-// outcome says the outcome of a mutation in words, and what to do about it.
+// outcome describes the outcome of a mutation and the next step.
 func (e *Error) outcome() string {
 	switch {
 	case e.Outcome == OutcomeDone && e.CheckWith != "":
@@ -88,15 +92,13 @@ func (e *Error) outcome() string {
 	return e.Outcome.String()
 }
 
-// Unwrap returns the cause: an error of the context, of the network, of the token
-// source or of the decoding. Its text is as safe as that of Error. If a
-// sign-in failed, errors.As finds its Error in the cause.
+// Unwrap returns the cause: an error of the context, the network, the token source or the
+// decoder. Its text can be logged too. If a sign-in failed, errors.As finds its *Error in the
+// cause.
 //
-// errors.Is finds whatever lies behind the cause, errors.As what does not quote: a
-// [net.Error], the number that the system gave, the errors of certificates, a
-// [*net.OpError] or [*net.DNSError] that says where no connection could be made, and
-// the caller's own types, but nothing else of package net and those below it, nor
-// anything by another interface.
+// errors.Is finds every error behind the cause. errors.As finds only errors that quote
+// nothing: [net.Error], [syscall.Errno], errors of certificates, [*net.OpError] and
+// [*net.DNSError] of a failed connection, and the caller's own types.
 func (e *Error) Unwrap() error { return e.cause }
 
 // Is reports whether target is the sentinel of the status or the outcome.
@@ -126,7 +128,7 @@ func (e *Error) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, e.Erro
 // MarshalJSON writes [Error.Error] as a string.
 func (e *Error) MarshalJSON() ([]byte, error) { return json.Marshal(e.Error()) }
 
-// LogValue logs the parts that [Error.Error] shows.
+// LogValue logs the parts of [Error.Error] as attributes.
 func (e *Error) LogValue() slog.Value {
 	attrs := []slog.Attr{
 		slog.String("method", e.Method),
@@ -144,20 +146,21 @@ func (e *Error) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// hidden returns an error with a text that may be shown, and a cause of which only
-// errors.Is and errors.As find something: see [Error.Unwrap].
+// hidden returns an error with a text that may be shown. Only errors.Is and errors.As find
+// something of the cause: see [Error.Unwrap].
 func hidden(text string, cause error) error { return redact.New(text, cause, notFrom(cause)...) }
 
-// hide returns err such that no text in its chain can quote what was sent or received.
+// hide returns err without any text that may quote the request or the response.
 func hide(err error) error { return redact.Hide(err, notFrom(err)...) }
 
-// ofAnswer are what only the call's own answer can say, and no error inside.
+// ofAnswer are errors of a call's own response, never of an error inside its cause.
 var ofAnswer = []error{
+	knows(OutcomeDone),
 	ErrUnauthorized, ErrForbidden, ErrNotFound, ErrRateLimited, ErrOutcomeUnknown, ErrMayHaveHappened, ErrTooLarge, ErrNoContent,
 }
 
-// notFrom returns what errors.Is must not find in cause. The last two this package says of
-// an answer too.
+// notFrom returns the errors that errors.Is must not find in cause. Causes of this package may
+// contain the last two.
 func notFrom(cause error) []error {
 	if _, nested := errors.AsType[*Error](cause); nested {
 		return ofAnswer
@@ -166,17 +169,13 @@ func notFrom(cause error) []error {
 }
 
 // OutcomeOf returns the outcome of the call that returned err: [OutcomeDone] for nil,
-// [OutcomeUnknown] for an error that is not of this package. It is the safe way to ask:
-// for an error that was wrapped without %w it returns OutcomeUnknown, while errors.Is with
-// [ErrMayHaveHappened] returns false.
+// [OutcomeUnknown] for an error that is not of this package. If err lost an error's %w,
+// OutcomeOf returns OutcomeUnknown, while errors.Is with [ErrMayHaveHappened] returns false.
 //
-// If err joins errors of several calls, those of reads do not count, and mutations whose
-// outcomes differ are OutcomeUnknown.
+// If err joins errors of several calls, OutcomeOf ignores reads, and returns OutcomeUnknown for
+// mutations with different outcomes. A [*DecodeError] of a mutation is [OutcomeDone].
 //
-// A [*DecodeError] of the response of a mutation is [OutcomeDone], whatever else is in err.
-//
-// A failed read is never OutcomeDone. It is never [OutcomeNotSent] either once it was
-// tried: reads are repeated, and the last error does not tell of those before.
+// A failed read is never OutcomeDone, and never [OutcomeNotSent] after an attempt.
 func OutcomeOf(err error) Outcome {
 	var argument *ArgumentError
 	failed := outcomes(err)
@@ -197,13 +196,15 @@ func OutcomeOf(err error) Outcome {
 	return OutcomeUnknown
 }
 
-// outcomes returns the different outcomes of the calls in err: of the mutations if there
-// are any, of the first read if not.
+// outcomes returns the different outcomes of the mutations in err. Without a mutation it
+// returns the outcome of the first read.
 func outcomes(err error) []Outcome {
 	var reads, mutations []Outcome
 	for link := range errorsIn(err) {
 		switch failed, ok := link.(*Error); { //nolint:errorlint // one link at a time
 		case !ok:
+		case failed.Effect == Read && failed.Outcome == OutcomeDone: // as a caller made it
+			reads = append(reads, OutcomeUnknown)
 		case failed.Effect == Read:
 			reads = append(reads, failed.Outcome)
 		case !slices.Contains(mutations, failed.Outcome):
@@ -219,24 +220,22 @@ func outcomes(err error) []Outcome {
 	return mutations
 }
 
-// IsNotFound reports whether err is the error of a read that found no record. The service
-// has three ways to answer such a read, and does not publish which read uses which:
+// IsNotFound reports whether err is the error of a read that found no record. The service uses
+// three responses for a missing record, and does not publish which read uses which:
 //
-//   - 204, null or an empty body where a record is due: [ErrNoContent]
+//   - 204, null or an empty body in place of a record: [ErrNoContent]
 //   - 404 with a problem record of the service
 //   - 400 with a problem record of the service that names no field
 //
-// The last is the weakest: "some legacy reads return 400 where a missing record might be
-// expected", and a failed business operation looks the same. A 400 that names fields
-// rejects the arguments. A problem record without title and error code may come from a
-// proxy, or from another service if the base URL is wrong. A list without records is empty
-// and no error.
+// The last is the weakest evidence: a failed business operation looks the same. A 400 with
+// field names rejects the arguments. A problem record without title and error code may come
+// from a proxy, or from another service. A list without records is empty, not an error.
 //
 // IsNotFound returns false for every error of a mutation, even one joined with a read's
 // error, and for errors wrapped without %w.
 //
-// A record that is not found may still appear: a mutation whose response was lost can
-// still be in flight.
+// A missing record may still appear: a mutation whose response was lost can still be in
+// flight.
 func IsNotFound(err error) bool {
 	found := false
 	for link := range errorsIn(err) {
@@ -253,7 +252,7 @@ func IsNotFound(err error) bool {
 	return found && !errors.Is(err, ErrMayHaveHappened) && !errors.Is(err, ErrSignInRequired)
 }
 
-// isNotFound reports whether e, of a read, says that there is no record.
+// isNotFound reports whether e, the error of a read, reports a missing record.
 func (e *Error) isNotFound() bool {
 	switch e.StatusCode {
 	case http.StatusNotFound:
@@ -264,8 +263,8 @@ func (e *Error) isNotFound() bool {
 	return errors.Is(e, ErrNoContent)
 }
 
-// mayBeNotFound is IsNotFound for a read whose caller notices a wrong guess: any 400 or 404
-// will do, and a record without its id.
+// mayBeNotFound is a weaker IsNotFound, for callers that notice a wrong guess. It accepts any
+// 400 or 404, and a record without its id.
 func mayBeNotFound(err error) bool {
 	failed, ok := errors.AsType[*Error](err)
 	part, lost := errors.AsType[*shapeError](err)
@@ -273,7 +272,7 @@ func mayBeNotFound(err error) bool {
 		ok && (failed.StatusCode == http.StatusNotFound || failed.StatusCode == http.StatusBadRequest)
 }
 
-// errorsIn yields err and all that it wraps, the outermost first.
+// errorsIn yields err and every error in its tree, the outermost first.
 func errorsIn(err error) iter.Seq[error] {
 	return func(yield func(error) bool) { yieldErrors(err, yield) }
 }
@@ -298,18 +297,16 @@ func yieldErrors(err error, yield func(error) bool) bool {
 	return true
 }
 
-// Response is what the service answered to one call: see [CaptureResponse]. It can
-// hold tokens and what was sent: under fmt, slog and json.Marshal it shows its status
+// Response is the service's response to a call: see [CaptureResponse]. A Response can contain
+// tokens and echo the request. Under fmt, slog and json.Marshal a Response shows its status
 // and its size.
 //
-// In an unexported field of another struct fmt calls no method, and prints Header and
-// Body with that struct: keep a *Response there, of which it prints the address under
-// %v, %+v and %#v. What prints by reflection alone, as testify
-// does with what differs, shows all of it.
+// Exceptions: fmt prints Header and Body if a Response is in an unexported field of another
+// struct (use a *Response there), and so does code that prints by reflection, such as testify.
 type Response struct {
 	StatusCode int
 	Header     http.Header
-	Body       []byte // decoded, as far as it was received
+	Body       []byte // decompressed, as far as received
 }
 
 // String shows status and size.
@@ -328,17 +325,30 @@ func (r Response) MarshalJSON() ([]byte, error) { return json.Marshal(r.String()
 
 type captureKey struct{}
 
-// captured returns where the answer of a call is to be kept, emptied; nil for nowhere.
-func captured(ctx context.Context) *Response {
-	into, _ := ctx.Value(captureKey{}).(*Response)
-	if into != nil {
-		*into = Response{}
-	}
-	return into
+// capture is a Response to fill, and the captures of the contexts around.
+type capture struct {
+	into  *Response
+	outer *capture
 }
 
-// CaptureResponse returns a context whose calls fill into with the last answer of the
-// service, also when they return an error. It is for one call at a time.
+// keep fills everything that captures.
+func (c *capture) keep(answer Response) {
+	for ; c != nil; c = c.outer {
+		*c.into = answer
+	}
+}
+
+// captured returns the captures to fill, emptied; nil if nobody wants the response.
+func captured(ctx context.Context) *capture {
+	c, _ := ctx.Value(captureKey{}).(*capture)
+	c.keep(Response{})
+	return c
+}
+
+// CaptureResponse returns a context whose calls fill into with the last response of the
+// service, also after an error. Use the context for a single call at a time. A Response that
+// ctx captures into already is filled as well, so that an observer and its caller can both capture.
 func CaptureResponse(ctx context.Context, into *Response) context.Context {
-	return context.WithValue(ctx, captureKey{}, into)
+	outer, _ := ctx.Value(captureKey{}).(*capture)
+	return context.WithValue(ctx, captureKey{}, &capture{into, outer})
 }

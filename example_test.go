@@ -423,15 +423,19 @@ func ExampleIsNotFound() {
 // Whatever becomes of the confirmation, it is done once, and known to be after some minutes.
 func TestReadmeBackend(t *testing.T) {
 	const route = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
-	for name, fault := range map[string]lendingtest.Fault{
-		"success": {}, "lost before": {ResetBefore: true}, "lost after": {ResetAfter: true}, "answer cut": {CutBody: -1},
-		"refused": {Status: http.StatusTooManyRequests}, "502 after": {Status: http.StatusBadGateway, Executes: true},
-		"late": {Late: 3 * time.Minute},
+	type fault = lendingtest.Fault
+	for _, test := range []struct {
+		name  string
+		fault fault
+	}{
+		{"success", fault{}}, {"lost before", fault{ResetBefore: true}}, {"lost after", fault{ResetAfter: true}},
+		{"answer cut", fault{CutBody: -1}}, {"refused", fault{Status: http.StatusTooManyRequests}},
+		{"502 after", fault{Status: http.StatusBadGateway, Executes: true}}, {"late", fault{Late: 3 * time.Minute}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				service, client := demo(lending.WithIdempotency(must(idempotency.NewLog(store.NewMemory(), nil))))
-				service.Fail(route, fault)
+				service.Fail(route, test.fault)
 				row := service.AddLoan(lendingtest.Loan{})
 				d := drawing{
 					ID: "17", Application: must(lending.ParseApplicationID(row.ApplicationID)),

@@ -6,12 +6,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// ID identifies one kind of record. The kinds do not mix: a [LoanID] where an
-// [ApplicationID] is due does not compile. It is read from text by the function of its kind:
+// ID identifies a record of a kind. The kinds do not mix: code with a [LoanID] in place of an
+// [ApplicationID] does not compile. Functions read an ID from text:
 //
 //	id, err := lending.ParseCustomerID("3fa85f64-5717-4562-b3fc-2c963f66afa6")
 //
-// A uuid.UUID converts as it is: CustomerID(u). A database keeps it as text, see
+// A uuid.UUID converts directly: CustomerID(u). A database stores an ID as text: see
 // [ID.Value] and [ID.Scan].
 type ID[Kind any] uuid.UUID
 
@@ -31,10 +31,10 @@ type (
 	CustomerID = ID[customer]
 	// ApplicationID identifies an application for financing.
 	ApplicationID = ID[application]
-	// OfferID identifies the offer that processing an application produced.
+	// OfferID identifies an offer. [ApplicationsService.Process] returns it.
 	OfferID = ID[offer]
-	// LoanID identifies a loan. It is found through the loans of a customer and is
-	// not the id of the application or the offer that led to it.
+	// LoanID identifies a loan: see [LoansService.ListByCustomer]. Application and offer have
+	// other ids.
 	LoanID = ID[loan]
 	// PartnerID identifies a partner. The service assigns it.
 	PartnerID = ID[partner]
@@ -42,7 +42,7 @@ type (
 	AgentID = ID[agent]
 	// ApplicantID identifies a person who applies and signs.
 	ApplicantID = ID[applicant]
-	// RequirementID identifies a document that the service asks for.
+	// RequirementID identifies a required document.
 	RequirementID = ID[requirement]
 	// SubscriptionID identifies a webhook subscription. The service assigns it.
 	SubscriptionID = ID[subscription]
@@ -54,7 +54,7 @@ func (id ID[Kind]) String() string { return uuid.UUID(id).String() }
 // UUID returns the identifier as a plain UUID.
 func (id ID[Kind]) UUID() uuid.UUID { return uuid.UUID(id) }
 
-// IsZero reports whether the identifier is the all-zero UUID, which names nothing.
+// IsZero reports whether the identifier is the all-zero UUID.
 func (id ID[Kind]) IsZero() bool { return id == ID[Kind]{} }
 
 // MarshalText writes the identifier as the service does.
@@ -70,8 +70,7 @@ func (id *ID[Kind]) UnmarshalText(text []byte) error {
 }
 
 // Value returns the text of the identifier for database/sql, for a column of text or of
-// UUIDs. The zero identifier names nothing and is NULL: a column that is NOT NULL
-// refuses it, and a comparison with it finds no row.
+// UUIDs. The zero identifier is NULL.
 func (id ID[Kind]) Value() (driver.Value, error) {
 	if id.IsZero() {
 		return nil, nil
@@ -79,8 +78,8 @@ func (id ID[Kind]) Value() (driver.Value, error) {
 	return id.String(), nil
 }
 
-// Scan reads what [ID.Value] has stored: text as [ID.UnmarshalText] takes it, the 16 bytes of a
-// UUID in a binary column, and NULL as the zero identifier. The error does not quote src.
+// Scan reads an identifier from text, from 16 bytes, or from NULL, which is the zero
+// identifier. The error does not quote src.
 func (id *ID[Kind]) Scan(src any) error {
 	switch src := src.(type) {
 	case nil:
@@ -124,5 +123,5 @@ func parseID[Kind any](field, s string) (ID[Kind], error) {
 	return ID[Kind](id), nil
 }
 
-// zeroUUID is the identifier that names nothing.
+// zeroUUID is the all-zero UUID.
 const zeroUUID = "00000000-0000-0000-0000-000000000000"

@@ -18,11 +18,11 @@ import (
 )
 
 // Idempotency is a layer around the mutations that have an idempotency key: see
-// [WithIdempotency]. Package idempotency has the one that most programs want. Another
-// layer can stand around it, to keep an audit or to ask a second person first.
+// [WithIdempotency]. Most programs use the log of package idempotency. A layer of your own can
+// wrap the log, for example to keep an audit or to ask a second person first.
 //
 // The client trusts a layer as it trusts an [http.RoundTripper]: it cannot tell a recorded
-// response from an invented one.
+// response from an invented response.
 //
 // Experimental: the methods of [MutationCall] may still change.
 type Idempotency interface {
@@ -31,15 +31,15 @@ type Idempotency interface {
 	// call. The client decodes and checks a recorded response like a fresh one.
 	//
 	// If Do returns a response and an error, the caller gets the decoded result and the
-	// error. The error is one of send or of call.Error, with its outcome as Do wants it, or
-	// an [*ArgumentError]. The text of any other error is hidden, and its outcome is unknown.
+	// error. Do returns an error of send, an error of call.Error with the outcome that Do
+	// sets, or an [*ArgumentError]. The client hides the text of any other error, and its
+	// outcome is unknown.
 	//
-	// The client observes the reads that are made with ctx as checks. ctx has no key.
+	// Observers see reads with ctx as checks. ctx has no key.
 	Do(ctx context.Context, key string, call *MutationCall, send func(context.Context) (*Response, error)) (*Response, error)
 }
 
-// WithIdempotency sends the mutations that have a key through layer: see
-// [WithIdempotencyKey].
+// WithIdempotency sends mutations with a key through layer: see [WithIdempotencyKey].
 func WithIdempotency(layer Idempotency) Option {
 	return func(c *config) error {
 		if v := reflect.ValueOf(layer); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
@@ -55,18 +55,17 @@ func WithIdempotency(layer Idempotency) Option {
 	}
 }
 
-// WithIdempotencyKey returns a context for one mutation, which key names for ever. Calls
-// of the same method with the same key have their effect once, in any process that shares
-// the store of the client's layer, also if a process dies in the middle: see
-// [WithIdempotency].
+// WithIdempotencyKey returns a context for a single mutation, which key names for ever. Calls of
+// the same method with the same key have their effect once, in any process that shares the
+// store of the client's layer, even if a process dies in the middle: see [WithIdempotency].
 //
-// Take the key from the business, for example "order-42/confirm". A clock or the run of a
-// job gives another key in the next try. A key has 1 to 256 bytes of UTF-8 without control
-// characters. The log and errors show it; the service never sees it.
+// Take the key from the business, for example "order-42/confirm". A clock or the run of a job
+// gives another key in the next try. A key has 1 to 256 bytes of UTF-8 without control
+// characters. The log and errors show the key; the client never sends the key to the service.
 //
-// The client needs a layer. A read or a sign-in with a key is an [*ArgumentError]. The call
-// ends after two minutes, an upload without a deadline after an hour: other calls with the
-// key wait for that long.
+// The client needs a layer. A read or a sign-in with a key is an [*ArgumentError]. A call with
+// a key ends after two minutes, an upload without a deadline after an hour: other calls with
+// the key wait for that long.
 func WithIdempotencyKey(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, idempotencyContext{}, &idempotencyKey{name: key})
 }
@@ -79,14 +78,14 @@ func IdempotencyKeyOf(ctx context.Context) string {
 	return ""
 }
 
-// sendOnce is what a layer gets for sending: it works once, while Do runs.
+// sendOnce is the send function of a layer. It works once, while Do runs.
 type sendOnce struct {
 	mu     sync.Mutex
 	x      *exchange
 	body   []byte
-	ctx    context.Context //nolint:containedctx // the one of the call, which Do runs in
-	over   error           // why it works no more; nil if it does
-	answer *Response       // a success; nil if there was none
+	ctx    context.Context //nolint:containedctx // of the call, in which Do runs
+	over   error           // why send no longer works; nil if it works
+	answer *Response       // a 2xx response; nil if there was none
 }
 
 var (
@@ -104,7 +103,7 @@ func (s *sendOnce) send(ctx context.Context) (*Response, error) {
 	s.over = errSentTwice
 	ctx, stop := context.WithCancel(withoutKey(ctx))
 	defer stop()
-	defer context.AfterFunc(s.ctx, stop)() // ctx may be another than Do has got
+	defer context.AfterFunc(s.ctx, stop)() // ctx may not derive from the context of Do
 	if err := s.x.deliver(ctx, s.body); err != nil {
 		return nil, err
 	}
@@ -113,15 +112,15 @@ func (s *sendOnce) send(ctx context.Context) (*Response, error) {
 	return s.answer, nil
 }
 
-// close waits for send, and ends it.
+// close waits for a running send, and refuses later ones.
 func (s *sendOnce) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.over = errSentLate
 }
 
-// throughLayer has the layer see to it that the mutation happens once. answered says that there is
-// an answer to decode, beside an error also.
+// throughLayer has the layer make the mutation happen once. answered reports a response to
+// decode, perhaps together with an error.
 func (x *exchange) throughLayer(ctx context.Context, layer Idempotency, body []byte) (answered bool, err error) {
 	once := &sendOnce{x: x, body: body, ctx: ctx}
 	within := context.WithValue(ctx, idempotencyContext{}, &idempotencyKey{check: true})
@@ -147,8 +146,8 @@ func (x *exchange) throughLayer(ctx context.Context, layer Idempotency, body []b
 	return true, err
 }
 
-// ofLayer returns the error of a layer as that of the call. Its own errors show no value,
-// and their outcome is known.
+// ofLayer returns the error of a layer as the error of the call. Errors of this package keep
+// their text and outcome.
 func (x *exchange) ofLayer(err error) error {
 	switch err.(type) { //nolint:errorlint // what wraps one may quote
 	case *Error, *ArgumentError:
@@ -163,11 +162,11 @@ func (x *exchange) ofLayer(err error) error {
 	return e
 }
 
-// recorded puts the answer of a layer where it is decoded as one that has just come.
+// recorded makes the recorded response of a layer the response of the call.
 func (x *exchange) recorded(answer Response) {
 	if u, ok := x.request.body.(*upload); ok {
 		u.complete.Store(true)
-		if len(answer.Body) == 0 { // its method returns nothing either
+		if len(answer.Body) == 0 { // the method returns nothing
 			answer.Body, answer.Header = []byte("true"), http.Header{"Content-Type": mediaJSON}
 		}
 	}
@@ -175,8 +174,8 @@ func (x *exchange) recorded(answer Response) {
 	x.parsed = parseAnswer(&x.answer)
 }
 
-// MutationCall is a mutation with a key on its way through a layer: see [Idempotency]. It
-// is valid until Do returns, and prints nothing.
+// MutationCall is a mutation with a key on its way through a layer: see [Idempotency]. A
+// MutationCall is valid until Do returns, and prints nothing.
 //
 // Experimental: its methods may still change.
 type MutationCall struct{ hidden opaque.Value[*sendOnce] }
@@ -192,7 +191,7 @@ func (m *MutationCall) Method() string { return m.exchange().request.method }
 // Route returns the path template, for example "/api/Loan/get-loan/{loanId}".
 func (m *MutationCall) Route() string { return m.exchange().request.path }
 
-// Args returns the values for the names in braces in the route, in order.
+// Args returns the values of the names in braces in the route, in order.
 func (m *MutationCall) Args() []string { return slices.Clone(m.exchange().request.args) }
 
 // Query returns the parameters of the query, without secrets.
@@ -204,8 +203,8 @@ func (m *MutationCall) Query() url.Values {
 	return query
 }
 
-// Body returns the request record as JSON, with "[redacted]" for every secret. It is nil if
-// there is none, and for an upload.
+// Body returns the request record as JSON, with "[redacted]" for every secret. Body returns nil
+// without a record, and for an upload.
 func (m *MutationCall) Body() []byte {
 	r := &m.exchange().request
 	if v := reflect.ValueOf(r.body); r.isUpload() || !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
@@ -213,27 +212,39 @@ func (m *MutationCall) Body() []byte {
 	}
 	body, err := encodeWithoutSecrets(r.body)
 	if err != nil {
-		return nil // the call has written it before
+		return nil // cannot happen: the call has encoded the record
 	}
 	return body
 }
 
-// IsRaw reports whether the call is one of [Client.Do], whose route can be any.
+// IsRaw reports whether the call is from [Client.Do], with any route.
 func (m *MutationCall) IsRaw() bool { return m.exchange().result == reflect.TypeFor[Record]() }
 
-// NeedsAnswer reports whether the method returns more than an error. For one that does not,
-// a response without a body is enough.
+// NeedsAnswer reports whether the method returns more than an error. Otherwise a recorded
+// response needs no body.
 func (m *MutationCall) NeedsAnswer() bool {
 	x := m.exchange()
 	return x.result != reflect.TypeFor[nothing]() && !x.request.isUpload()
 }
 
-// CheckWith names the reads that tell whether the mutation happened, as [Error].CheckWith.
+// Accepts reports whether the method would return answer, a response with a status of success, and
+// no error: whether it is the record that is due. Upload methods accept whatever it is.
+func (m *MutationCall) Accepts(answer *Response) bool {
+	x := m.exchange()
+	if x.request.isUpload() {
+		return true
+	}
+	read := exchange{client: x.client, request: x.request, result: x.result, answer: *answer}
+	read.parsed = parseAnswer(&read.answer)
+	return read.doubt() == nil && decodeInto(&read, reflect.New(x.result).Elem()) == nil
+}
+
+// CheckWith names the reads that show whether the mutation happened, as [Error].CheckWith.
 func (m *MutationCall) CheckWith() string { return m.exchange().request.checkWith }
 
 // Account identifies the service and, if the client signs in with [WithCredentials], the
-// account, without naming them. Of any other [TokenSource], a [StaticToken] too, the account is
-// not known and the token may change: the identity is that of the service alone.
+// account, as a hash. With any other [TokenSource] the account is not known, and Account
+// identifies the service alone.
 func (m *MutationCall) Account() string {
 	s := m.exchange().client.settings()
 	if session, ok := s.tokens.(*Session); ok {
@@ -242,10 +253,10 @@ func (m *MutationCall) Account() string {
 	return accountOf(&s.base)
 }
 
-// Fingerprint returns an HMAC of the request with key. Arguments, query and body are part of
-// it, secrets are not: they could be guessed, and a request with another one-time password
-// counts as the same. Of an upload the name, the size, and the content if it can be read
-// twice are part of it. It fails if the content cannot be read.
+// Fingerprint returns an HMAC of the request with key, over arguments, query and body. Secrets
+// are excluded: they could be guessed, and a request with another one-time password is the
+// same request. For an upload the HMAC covers the name, the size, and the content if it can be
+// read twice. Fingerprint fails if the content cannot be read.
 func (m *MutationCall) Fingerprint(ctx context.Context, key []byte) ([]byte, error) {
 	r := &m.exchange().request
 	sum := hmac.New(sha256.New, key)
@@ -264,8 +275,8 @@ func (m *MutationCall) Fingerprint(ctx context.Context, key []byte) ([]byte, err
 	return sum.Sum(nil), err
 }
 
-// GetToken gets the token for the call, so that send has not to wait for a sign-in. Its error
-// is that of a call that was not sent.
+// GetToken gets the token for the call, so that send need not wait for a sign-in. The error is
+// for a call that was not sent.
 func (m *MutationCall) GetToken(ctx context.Context) error {
 	x := m.exchange()
 	if _, err := x.client.token(withoutKey(ctx), &x.request); err != nil {
@@ -274,24 +285,23 @@ func (m *MutationCall) GetToken(ctx context.Context) error {
 	return nil
 }
 
-// Error returns the error of the call as it stands, with cause behind it. Its outcome is that
-// of this call alone: set it if an earlier one may have sent the mutation. The text of cause
-// is hidden unless it is an error of this module. Error waits for a send that still runs.
+// Error returns the error of the call in its present state, with cause. The outcome is of this
+// call alone: set Outcome if an earlier call may have sent the mutation. Error hides the text
+// of a cause from another module, and waits for a send that still runs.
 func (m *MutationCall) Error(cause error) *Error {
 	once := m.hidden()
-	once.mu.Lock() // a send that still runs changes how the call stands
+	once.mu.Lock() // a send that still runs changes the state of the call
 	defer once.mu.Unlock()
 	return once.x.failed(cause)
 }
 
-// Observe tells the observers what the layer does with the call: see [Call].Idempotency. An
-// action that is not "sent" is logged, with err if there is one, whose text must show no
-// value.
+// Observe reports the layer's action to the observers: see [Call].Idempotency. Observe logs any
+// action except "sent", together with err if not nil. The text of err must show no value.
 func (m *MutationCall) Observe(ctx context.Context, action string, err error) {
 	x := m.exchange()
 	x.call.Idempotency = action
 	logger := x.client.settings().logger
-	if logger == nil || action == idempotencySent { // of which the attempt tells
+	if logger == nil || action == idempotencySent { // the attempt is logged
 		return
 	}
 	level, attrs := slog.LevelDebug, []slog.Attr{

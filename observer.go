@@ -7,41 +7,40 @@ import (
 	"time"
 )
 
-// Call is one call of a method, for metrics and traces: see [WithCallObserver]. It
-// holds no value of a parameter, nor of an answer. What follows Start is known when the
-// call has ended.
+// Call is a call of a method, for metrics and traces: see [WithCallObserver]. A Call holds no
+// value of a request or a response. The fields after Start are set when the call ends.
 type Call struct {
 	Method     string // for example "POST"
 	Route      string // path template, for example "/api/Loan/get-loan/{loanId}"
 	Effect     Effect
 	Start      time.Time
-	Duration   time.Duration // waits, repetitions and a sign-in that it waited for included
-	Attempts   int           // how often it was sent; 0 if it was refused before, or got no token
-	StatusCode int           // of the last answer; 0 if there was none
+	Duration   time.Duration // including waits, retries and a sign-in
+	Attempts   int           // number of sends; 0 for an invalid request or without a token
+	StatusCode int           // of the last response; 0 if there was none
 	Outcome    Outcome       // [OutcomeDone] for success
-	Err        error         // what the caller gets; nil for success
+	Err        error         // the error of the method; nil for success
 
-	// Idempotency says what the layer of [WithIdempotency] did with a mutation that has a
-	// key: "sent", or what package idempotency lists. A read of a layer has "check", a call
-	// without a key "".
+	// Idempotency is the action of the layer of [WithIdempotency] for a mutation with a key:
+	// "sent", or another action that package idempotency lists. A read of a layer has "check",
+	// a call without a key "".
 	Idempotency string
 }
 
-// errPanicked is told of a call that did not return.
+// errPanicked is the error that observers see of a call that did not return.
 var errPanicked = errors.New("lending: a function of the caller panicked")
 
-// Attempt is one attempt of a call to reach the service, for metrics and traces: see
-// [WithObserver]. It holds no value of a parameter, nor of an answer.
+// Attempt is an attempt of a call, for metrics and traces: see [WithObserver]. An Attempt holds
+// no value of a request or a response.
 type Attempt struct {
 	Method      string // for example "POST"
 	Route       string // path template, for example "/api/Loan/get-loan/{loanId}"
 	Effect      Effect
-	Number      int // 1 for the first of the call
-	StatusCode  int // 0 if there was no answer
+	Number      int // 1 for the call's first attempt
+	StatusCode  int // 0 without a response
 	Start       time.Time
-	Duration    time.Duration // until the whole answer was read
-	Outcome     Outcome       // of the call if this attempt is its last; [OutcomeDone] for success, whether it decodes or not
-	Err         error         // nil for an answer that was received whole, whatever its status
+	Duration    time.Duration // until the whole response was read
+	Outcome     Outcome       // of the call if this attempt is the last; [OutcomeDone] for a 2xx response, decoded or not
+	Err         error         // nil for a whole response of any status
 	Idempotency string        // "sent" for a mutation with a key, "check" for a read of a layer; else ""
 }
 

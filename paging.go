@@ -14,29 +14,30 @@ import (
 	"github.com/lendingapi/lending-go/internal/redact"
 )
 
-// maxTake is the most records that the loan lists and the message list return at a time.
+// maxTake is the largest page of the loan lists and the message list.
 const maxTake = 200
 
-// ListOptions select a part of a list. A nil pointer leaves both to the service.
+// ListOptions select a part of a list. A nil pointer leaves the choice to the service.
 //
-// Skipping is not a snapshot: records that come or go between two calls shift the rest.
+// A list is not a snapshot: records that appear or disappear between two calls shift the
+// others.
 type ListOptions struct {
-	Skip int // how many records to leave out
-	Take int // how many to return at most, up to 200; 0 for the service's default
+	Skip int // number of records to leave out
+	Take int // largest number of records to return, up to 200; 0 for the service's default
 
-	// ReadAhead makes an iterator fetch the next page while its caller works on
-	// this one. Breaking off cancels that call. Other methods ignore it.
+	// ReadAhead makes an iterator fetch the next page while its caller handles the present
+	// page. Breaking the loop cancels the fetch. Other methods ignore ReadAhead.
 	ReadAhead bool
 }
 
-// PagedOptions select a part of a list that can be turned round.
+// PagedOptions select a part of a list, in either order.
 type PagedOptions struct {
-	Skip       int // how many records to leave out
-	Take       int // how many to return at most, up to 200; 0 for the service's default
+	Skip       int // number of records to leave out
+	Take       int // largest number of records to return, up to 200; 0 for the service's default
 	Descending bool
 
-	// ReadAhead makes an iterator fetch the next page while its caller works on
-	// this one. Breaking off cancels that call. Other methods ignore it.
+	// ReadAhead makes an iterator fetch the next page while its caller handles the present
+	// page. Breaking the loop cancels the fetch. Other methods ignore ReadAhead.
 	ReadAhead bool
 }
 
@@ -58,7 +59,7 @@ func (o *PagedOptions) query() []param {
 	return []param{countParam("skip", o.Skip), countParam("take", o.Take), boolParam("descending", o.Descending)}
 }
 
-// atMost is the rule of a list that returns no more than most records at a time.
+// atMost is the rule of a list whose largest page has most records.
 func (o *PagedOptions) atMost(most int) checker {
 	if o == nil {
 		return nil
@@ -73,22 +74,22 @@ func (p pageRule) check(c *checks) {
 	c.that(p.take >= 0 && p.take <= p.most, "take", CodeRange, "must be from 0 to "+strconv.Itoa(p.most))
 }
 
-// Page is a part of a list, and how long the whole list is. An answer without data is
-// an error unless its totalCount is 0.
+// Page is a part of a list, with the length of the whole list. A response without data is an
+// error unless its totalCount is 0.
 type Page[T any] struct {
 	Record
 	Data       []T `json:"data"`
-	TotalCount int `json:"totalCount"` // of the whole list, as the service counts: it may be wrong
+	TotalCount int `json:"totalCount"` // of the whole list, by the service's own count
 }
 
 // UnmarshalJSON keeps data as the [Record].
 func (p *Page[T]) UnmarshalJSON(data []byte) error { return unmarshalRecord(data, p) }
 
-// MarshalJSON writes the page as it was received.
+// MarshalJSON writes the page as received.
 func (p Page[T]) MarshalJSON() ([]byte, error) { return marshalRecord(p.Record, p) }
 
-// missing says that there is no list, although the total is not said to be 0: an
-// object of another kind is not an empty page.
+// missing reports an object without a list whose total is not 0: an object of another kind is
+// not an empty page.
 func (p *Page[T]) missing() *shapeError {
 	if p.Data != nil || p.total() == 0 {
 		return nil
@@ -96,11 +97,10 @@ func (p *Page[T]) missing() *shapeError {
 	return &shapeError{path: "data", want: "an array", got: cmp.Or(p.member("data"), "nothing")}
 }
 
-// total is the TotalCount that the service said, -1 if it said none: without one, or
-// with one that cannot be, TotalCount says nothing of where the list ends.
+// total is the TotalCount of the service, -1 if the response has no valid total.
 func (p *Page[T]) total() int {
 	if p.TotalCount > 0 {
-		return p.TotalCount // as was said: what is not is not looked for
+		return p.TotalCount
 	}
 	if said := p.member("totalCount"); said == "" || said == "null" || p.TotalCount < 0 {
 		return -1
@@ -108,7 +108,7 @@ func (p *Page[T]) total() int {
 	return 0
 }
 
-// member is the JSON type of the member that is called name in any case, empty if there is none.
+// member is the JSON type of the member called name in any case, empty if there is none.
 func (p *Page[T]) member(name string) (got string) {
 	for other, value := range jsonsplit.Members(p.Raw()) {
 		if strings.EqualFold(string(other), name) {
@@ -118,7 +118,7 @@ func (p *Page[T]) member(name string) (got string) {
 	return got
 }
 
-// countParam is a parameter that is left out where it is 0.
+// countParam is a parameter whose default is 0.
 func countParam(name string, n int) param {
 	if n == 0 {
 		return param{name: name}
@@ -126,8 +126,8 @@ func countParam(name string, n int) param {
 	return param{name, strconv.Itoa(n), false}
 }
 
-// PageError is the error of an iterator. A new iterator that begins at Skip resumes
-// where it ended: every record before was yielded.
+// PageError is the error of an iterator. Every record before Skip was yielded: a new iterator
+// with that Skip resumes.
 type PageError struct {
 	safe
 
@@ -143,15 +143,15 @@ func (e *PageError) Error() string {
 // Unwrap returns why the page failed: an [*Error], an [*ArgumentError] or [ErrRepeatedPage].
 func (e *PageError) Unwrap() error { return e.Err }
 
-// rawRecord is a record that is a part of a list.
+// rawRecord is a record of a list.
 type rawRecord interface{ Raw() json.RawMessage }
 
-// page is a part of a list as it came.
+// page is a part of a list as received.
 type page[T any] struct {
 	records  []T
 	total    int // -1 if the service does not say
 	err      error
-	panicked any // what fetching it ahead panicked with
+	panicked any // the value of a panic while fetching ahead
 }
 
 func pageOfList[T any](records []T, err error) page[T] {
@@ -165,8 +165,8 @@ func pageOfTotal[T any](p *Page[T], err error) page[T] {
 	return page[T]{records: p.Data, total: p.total()}
 }
 
-// fetchAhead fetches a page in another goroutine than the one that ranges, where a
-// panic would end the program. wait waits for the page, and panics with it.
+// fetchAhead fetches a page in a goroutine, where a panic would end the program. wait returns
+// the page, and repeats the panic in the caller's goroutine.
 func fetchAhead[T any](fetch func() page[T]) (wait func() page[T]) {
 	fetched := make(chan page[T], 1)
 	go func() {
@@ -186,8 +186,8 @@ func fetchAhead[T any](fetch func() page[T]) (wait func() page[T]) {
 	}
 }
 
-// walk yields the records that fetch returns from Skip on. It advances by as many as
-// have come, and ends when the total is reached or overstepped, or none come.
+// walk yields the records that fetch returns, from Skip on. It advances by the number of
+// received records, and ends at the total or at an empty page.
 func walk[T rawRecord](ctx context.Context, opts *PagedOptions, fetch func(context.Context, *PagedOptions) page[T]) iter.Seq2[T, error] {
 	var o PagedOptions
 	if opts != nil {
@@ -196,7 +196,7 @@ func walk[T rawRecord](ctx context.Context, opts *PagedOptions, fetch func(conte
 	o.Take = min(cmp.Or(o.Take, maxTake), maxTake)
 	return func(yield func(T, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
-		var next func() page[T] // waits for the page that is fetched ahead; nil if none is
+		var next func() page[T] // waits for the page fetched ahead; nil if there is none
 		defer func() {
 			cancel()
 			if next != nil {
@@ -204,7 +204,7 @@ func walk[T rawRecord](ctx context.Context, opts *PagedOptions, fetch func(conte
 			}
 		}()
 		seed, seen := maphash.MakeSeed(), map[uint64]bool{}
-		for o := o; ; { // each range begins at the same place
+		for o := o; ; { // each range begins at Skip
 			get := func() page[T] { return fetch(ctx, &o) }
 			if next != nil {
 				get, next = next, nil
@@ -236,7 +236,7 @@ func walk[T rawRecord](ctx context.Context, opts *PagedOptions, fetch func(conte
 	}
 }
 
-// sumOf returns a number that two different pages do not share, as good as certainly.
+// sumOf returns a hash of a page.
 func sumOf[T rawRecord](seed maphash.Seed, records []T) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)

@@ -13,16 +13,13 @@ import (
 	"github.com/lendingapi/lending-go/internal/redact"
 )
 
-// ProblemDetails is the service's problem record, which answers every call that its
-// controllers refuse (RFC 9457 with members of its own). Proxies and hosts answer
-// with other bodies or none.
+// ProblemDetails is the service's problem record (RFC 9457 with further members), the body of
+// an error response. Proxies and hosts send other bodies or none.
 //
-// Title, Detail, Instance and the messages can echo what was sent. Under fmt, slog and
-// json.Marshal a ProblemDetails shows codes, field names and ids only.
-//
-// In an unexported field of another struct fmt calls no method, and prints all of it
-// with that struct: keep a *ProblemDetails there, or the [Error] that it came with, of
-// which it prints the address under %v, %+v and %#v.
+// Title, Detail, Instance and the messages can echo the request. Under fmt, slog and
+// json.Marshal a ProblemDetails shows only codes, field names and ids. Exception: fmt prints
+// the whole record if it is in an unexported field of another struct; use a *ProblemDetails
+// there.
 type ProblemDetails struct {
 	Status        int
 	Title         string
@@ -79,9 +76,8 @@ func (p ProblemDetails) summary() string {
 	return b.String()
 }
 
-// parseProblem reads the problem record in body as far as it can be read: one
-// member of the wrong type does not lose the others. It returns nil if body is not
-// a JSON object.
+// parseProblem reads the problem record in body. A member of the wrong type does not lose the
+// others. parseProblem returns nil if body is not a JSON object.
 func parseProblem(body []byte) *ProblemDetails {
 	body = bytes.TrimPrefix(body, utf8BOM)
 	if !json.Valid(body) || jsonsplit.Kind(bytes.TrimLeft(body, " \t\r\n")) != "an object" {
@@ -104,8 +100,8 @@ func parseProblem(body []byte) *ProblemDetails {
 	return p
 }
 
-// parseFieldErrors reads the documented array, or the dictionary of field to
-// messages with which the host itself answers.
+// parseFieldErrors reads the documented array, or the host's own dictionary of field to
+// messages.
 func parseFieldErrors(text []byte) []FieldError {
 	var fields []FieldError
 	for at := range jsonsplit.Elements(text) {
@@ -128,8 +124,7 @@ func parseFieldErrors(text []byte) []FieldError {
 	return fields
 }
 
-// FieldError is one rule that one field breaks, in the shape of the service's own
-// errors array.
+// FieldError is a broken rule of a field, in the shape of the service's errors array.
 type FieldError struct {
 	Field   string `json:"field"`
 	Message string `json:"message"`
@@ -138,18 +133,18 @@ type FieldError struct {
 
 // The codes of an [ArgumentError]. The service's own codes are not published.
 const (
-	CodeRequired = "required" // nothing was given
-	CodeFormat   = "format"   // not of the form that the interface states
+	CodeRequired = "required" // missing
+	CodeFormat   = "format"   // not in the form of the interface
 	CodeLength   = "length"   // too long
 	CodeRange    = "range"    // too small or too large
 	CodeConflict = "conflict" // not together with another field
-	CodeUnsafe   = "unsafe"   // cannot travel as one exact value
+	CodeUnsafe   = "unsafe"   // cannot be sent exactly
 	CodeInsecure = "insecure" // would send secrets in the clear
 	CodeEncoding = "encoding" // cannot be written as JSON without loss
 )
 
-// ArgumentError says that a call was refused before anything was sent, and why.
-// It lists every failure, names field and rule, and never quotes a value.
+// ArgumentError is the error of an invalid request: the client sent nothing. It lists every
+// broken rule with its field, and never quotes a value.
 type ArgumentError struct {
 	safe
 
@@ -174,13 +169,13 @@ func (e *ArgumentError) Error() string {
 	return b.String()
 }
 
-// checks collects what is wrong with the arguments of a call.
+// checks collects the broken rules of a call's arguments.
 type checks struct {
 	prefix string // of the record under check, for example "[3]."
 	fields []FieldError
 }
 
-// checker is a request record with rules of its own.
+// checker is a request record with rules.
 type checker interface{ check(c *checks) }
 
 func (c *checks) add(field, code, message string) {
@@ -194,7 +189,7 @@ func (c *checks) that(ok bool, field, code, message string) {
 	}
 }
 
-// err returns what was collected, as the error of the call of route, if it is one of a call.
+// err returns the collected failures as an error, nil if there are none.
 func (c *checks) err(method, route string) error {
 	if len(c.fields) == 0 {
 		return nil
@@ -206,15 +201,15 @@ func argumentError(field, code, message string) error {
 	return &ArgumentError{Fields: []FieldError{{field, message, code}}}
 }
 
-// isOfService reports whether p can be the service's own: gateways answer with JSON too,
-// but hardly with a title or an error code.
+// isOfService reports whether p can be the service's own. Gateways send JSON too, but rarely
+// a title or an error code.
 func (p *ProblemDetails) isOfService() bool {
 	return p != nil && (p.Title != "" || p.ErrorCode != "")
 }
 
 var utf8BOM = []byte("\xEF\xBB\xBF")
 
-// shapeError says that a value of the answer is not of the JSON type it should be.
+// shapeError is a value of the response with the wrong JSON type.
 type shapeError struct {
 	safe
 
@@ -225,7 +220,7 @@ func (e *shapeError) Error() string {
 	return strings.TrimPrefix(fmt.Sprintf("%s: want %s, got %s", e.path, e.want, e.got), ": ")
 }
 
-// within adds the field or the element that the value stands in.
+// within adds the outer field or element to the path.
 func (e *shapeError) within(outer string) *shapeError {
 	if e != nil {
 		e.path = strings.TrimSuffix(outer+"."+e.path, ".")

@@ -19,29 +19,29 @@ import (
 	"github.com/lendingapi/lending-go/internal/redact"
 )
 
-// Record is a record of the service as it was received. The service publishes only
-// some fields of most records. Those fields are typed; the Record beside them keeps all
-// fields, to the last digit. Every record that the service answers with embeds a Record.
+// Record is a record of the service as received. The service publishes only some fields of
+// most records. Published fields are typed; the embedded Record keeps all fields, to the last
+// digit. If a type of this package has only a Record, or only Extra, none of its fields are
+// published.
 //
-// fmt prints nothing of a Record, wherever it is nested. slog's JSON handler prints
-// records in slices, maps and structs: see [Record.LogValue].
+// fmt prints nothing of a Record, even nested. slog's JSON handler prints records in slices,
+// maps and structs: see [Record.LogValue].
 //
-// A Record keeps the whole response that it came in, for example a page of 200 records,
-// in memory; a [Record.Clone] does not.
+// A Record keeps its whole response in memory, for example a page of 200 records; a
+// [Record.Clone] does not.
 type Record struct {
 	answer   answerText // nil if there is none
 	from, to int
 }
 
-// answerText leads to the text that records are views of. There are two pointers on
-// the way, because fmt prints an unexported slice, and behind one pointer also, under
-// the verbs that do not fit it.
+// answerText leads to the text of a response, of which records are views. Two pointers hide
+// the text: fmt prints an unexported slice, even behind a pointer, under unsuitable verbs.
 type answerText **answered
 
 type answered struct {
 	text     []byte
-	checked  bool // it is known to be JSON
-	mutation bool // it answers a mutation, which has happened
+	checked  bool // the text is valid JSON
+	mutation bool // the text is the response of a mutation, which has happened
 	at       *answered
 }
 
@@ -56,11 +56,10 @@ func (a *answered) Keep(record reflect.Value, from, to int) {
 	*record.Addr().Interface().(*Record) = Record{&a.at, from, to} //nolint:forcetypeassert // see types
 }
 
-// NewRecord returns raw, one JSON value, as a Record. It keeps raw, which must not be changed
-// afterwards.
+// NewRecord returns raw, a JSON value, as a Record. The caller must not change raw afterwards.
 func NewRecord(raw json.RawMessage) Record { return Record{newAnswerText(raw), 0, len(raw)} }
 
-// Raw returns the JSON of the record as it was received. It must not be modified.
+// Raw returns the JSON of the record as received. The caller must not modify the bytes.
 func (r Record) Raw() json.RawMessage {
 	if r.answer == nil {
 		return nil
@@ -68,20 +67,18 @@ func (r Record) Raw() json.RawMessage {
 	return json.RawMessage((*r.answer).text[r.from:r.to:r.to])
 }
 
-// Decode decodes the record into v, as [json.Unmarshal] does in the installed version of
-// Go. [As] does the same in one line with the call. The error is a [*DecodeError], which
-// never shows a value.
+// Decode decodes the record into v, as [json.Unmarshal] does in the installed version of Go.
+// [As] decodes in the same line as the call. The error is a [*DecodeError], which never shows
+// a value.
 //
-// A struct that is still zero is decoded several times as fast if it holds only strings,
-// numbers, booleans, types that decode themselves, and pointers, slices and structs of
-// those, without embedded fields and without ",string". Methods of v run as often as
-// json.Unmarshal runs them. A method that panics does so in the caller's goroutine and
+// Decode is several times as fast for a zero struct of strings, numbers, booleans, types with
+// an UnmarshalJSON, and pointers, slices and structs of these, without embedded fields and
+// without ",string". Methods of v run as often as in json.Unmarshal. A panic of a method
 // leaves the record unchanged.
 //
-// A field of type Record with the tag `json:"-"` receives the record itself, with the
-// members that v has no field for. Do not embed a Record, or a record that has one: its
-// UnmarshalJSON would be promoted, and the other fields would stay empty. Decode returns
-// an error for such a struct. Use a named field instead.
+// A field of type Record with the tag `json:"-"` receives the whole record. Do not embed
+// Record: its UnmarshalJSON would be promoted and your other fields would stay empty. Decode
+// returns an error for such a struct. Use a named field instead.
 func (r Record) Decode(v any) error {
 	into := reflect.ValueOf(v)
 	if into.Kind() != reflect.Pointer || into.IsNil() {
@@ -103,7 +100,7 @@ func (r Record) Decode(v any) error {
 	return nil
 }
 
-// targets are the types of callers that records were decoded into.
+// targets are the callers' types into which records were decoded.
 var targets = jsonplan.Records{Own: recordType, Harmless: func(t reflect.Type) bool {
 	switch t.PkgPath() {
 	case recordType.PkgPath(), "time", "math/big", "net/netip", "encoding/json", "github.com/google/uuid":
@@ -114,8 +111,7 @@ var targets = jsonplan.Records{Own: recordType, Harmless: func(t reflect.Type) b
 
 var errSwallowed = errors.New("an embedded record takes everything")
 
-// Clone returns a copy of the record, so that the copy does not keep the rest of the
-// response in memory:
+// Clone returns a copy of the record without the rest of its response:
 //
 //	list[7].Record = list[7].Clone()
 func (r Record) Clone() Record {
@@ -128,9 +124,8 @@ func (r Record) Clone() Record {
 	return Record{answer: answer, to: len(text)}
 }
 
-// MarshalJSON writes the record as it was received, without changes to typed fields.
-// [json.Marshal] folds white space and escapes <, > and &; [Record.Raw] is exact to the
-// byte.
+// MarshalJSON writes the record as received, without changes to typed fields. [json.Marshal]
+// folds white space and escapes <, > and &; [Record.Raw] is exact.
 func (r Record) MarshalJSON() ([]byte, error) {
 	if r.answer == nil {
 		return []byte("null"), nil
@@ -146,34 +141,33 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 }
 
 // LogValue logs the size of the record, because records hold personal data. slog calls
-// LogValue if a record, or a pointer to one, is the value of an attribute. In a slice, a
-// map or a struct slog does not: the JSON handler writes records there with json.Marshal,
-// and so in full. Log their number or their ids instead. fmt and slog's text handler never
-// show the contents of a record.
+// LogValue only if the record, or a pointer to the record, is the value of an attribute. In a
+// slice, a map or a struct, slog's JSON handler writes records in full: log their number or
+// their ids instead.
 func (r Record) LogValue() slog.Value {
 	return slog.StringValue(fmt.Sprintf("record of %d bytes", len(r.Raw())))
 }
 
-// types are the types of this package that are written and read in a way of their own.
+// types are the types of this package with their own JSON.
 var types = recordjson.Types{
 	Secret: reflect.TypeFor[Secret](), Record: recordType, MaxSize: maxAnswer, Page: maxTake,
 }
 
 var recordType = reflect.TypeFor[Record]()
 
-// encode writes what a request carries as the service reads it.
+// encode writes a value of a request as JSON for the service.
 func encode(value any) ([]byte, error) {
 	body, err := types.Value(value)
 	return body, refused(err)
 }
 
-// encodeWithoutSecrets is encode, but with "[redacted]" for each secret.
+// encodeWithoutSecrets is encode with "[redacted]" for each secret.
 func encodeWithoutSecrets(value any) ([]byte, error) {
 	body, err := types.WithoutSecrets(value)
 	return body, refused(err)
 }
 
-// refused is the error of a value that cannot be sent.
+// refused returns the error of encode as an [*ArgumentError].
 func refused(err error) error {
 	e, ok := errors.AsType[*recordjson.Error](err)
 	if !ok {
@@ -183,7 +177,7 @@ func refused(err error) error {
 	return &ArgumentError{Fields: []FieldError{{e.Path, e.Message, cmp.Or(code, CodeEncoding)}}}
 }
 
-// decodeValue fills v, which is fresh, from the value that begins at i in text.
+// decodeValue fills v, a zero value, from the JSON value at i in text.
 func decodeValue(text answerText, i int, v reflect.Value) *shapeError {
 	if m := types.Decode((*text).text, i, v, *text); m != nil {
 		return &shapeError{path: m.Path, want: m.Want, got: m.Got}
@@ -191,7 +185,7 @@ func decodeValue(text answerText, i int, v reflect.Value) *shapeError {
 	return nil
 }
 
-// unmarshalRecord is the UnmarshalJSON of a record that has typed fields.
+// unmarshalRecord is the UnmarshalJSON of a record with typed fields.
 func unmarshalRecord[T any](data []byte, into *T) error {
 	text := append([]byte(nil), data...)
 	var fresh T
@@ -202,8 +196,8 @@ func unmarshalRecord[T any](data []byte, into *T) error {
 	return nil
 }
 
-// marshalRecord is the MarshalJSON of a record that has typed fields: as received,
-// or from its fields if it was made by hand, as tests do.
+// marshalRecord is the MarshalJSON of a record with typed fields: as received, or from its
+// fields if a test made the record.
 func marshalRecord(r Record, record any) ([]byte, error) {
 	if r.answer != nil {
 		return r.Raw(), nil
@@ -212,15 +206,13 @@ func marshalRecord(r Record, record any) ([]byte, error) {
 	return body, refused(err)
 }
 
-// As decodes the record of a call into a struct of the caller's. Its arguments are the
-// results of a call that returns a record of this package or a [Page]:
+// As decodes the record of a call into a struct of the caller. Its arguments are the results of
+// a call with a record or a [Page]:
 //
 //	balance, err := lending.As[Balance](client.Loans.TotalBalance(ctx, id))
 //
-// If the call failed, As returns its error unchanged, with the zero T. If the record does
-// not decode, the error is a [*DecodeError], and T is zero too. As fills T as
-// [Record.Decode] does: a field of the type [Record] with the tag `json:"-"` receives the
-// whole record.
+// If the call failed, As returns the zero T and the call's error. If the record does not
+// decode, the error is a [*DecodeError]. As fills T as [Record.Decode] does.
 func As[T any, R interface{ Decode(v any) error }](record R, err error) (T, error) {
 	var t T
 	if err == nil {
@@ -232,16 +224,16 @@ func As[T any, R interface{ Decode(v any) error }](record R, err error) (T, erro
 	return t, nil
 }
 
-// ListAs decodes the records of a list, each as [As] does one:
+// ListAs decodes the records of a list as [As] does:
 //
 //	payments, err := lending.ListAs[Payment](client.Loans.Transactions(ctx, id, nil))
 //
 // If a record does not decode, ListAs returns no list, and the Index of the [*DecodeError]
-// names the record. A null in the list is a zero T. A list that nobody sent is nil, an
-// empty list is not.
+// names the record. A null in the list is a zero T. A missing list is nil, an empty list is
+// not.
 //
-// The strings of a T share one allocation of up to 1 KiB. Use [strings.Clone] to keep a
-// single string without the others.
+// The strings of a T share an allocation of up to 1 KiB. Use [strings.Clone] to keep a single
+// string.
 func ListAs[T any, R interface{ Decode(v any) error }](records []R, err error) ([]T, error) {
 	if err != nil || records == nil {
 		return nil, err
@@ -255,13 +247,13 @@ func ListAs[T any, R interface{ Decode(v any) error }](records []R, err error) (
 	return list, nil
 }
 
-// AllAs decodes the records of an iterator, each as [As] does one:
+// AllAs decodes the records of an iterator as [As] does:
 //
 //	for payment, err := range lending.AllAs[Payment](client.Loans.AllTransactionsPaged(ctx, id, nil)) {
 //
-// An error of the iterator ends it and says where a new iterator can resume: see
-// [PageError]. A record that does not decode is a [*DecodeError] in the place of that
-// record, and the iterator goes on. Its Index counts from the Skip of the options.
+// If a page fails, the iterator ends with a [*PageError]. If a record does not decode, the
+// iterator yields a [*DecodeError] in its place and continues. Index counts from the Skip of
+// the options.
 func AllAs[T any, R interface{ Decode(v any) error }](seq iter.Seq2[R, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var t T
@@ -281,31 +273,29 @@ func AllAs[T any, R interface{ Decode(v any) error }](seq iter.Seq2[R, error]) i
 	}
 }
 
-// DecodeError says which record does not decode into a type of the caller's, and where.
-// Its text is the same with every version of Go. It names types and fields, and never
-// shows a value or the key of a map:
+// DecodeError names the record and the field that do not decode into a type of the caller. The
+// text names types and fields, and never shows a value or the key of a map:
 //
 //	lending: record 17: field "lines[1].count": a number does not fit int
 //
-// In a path of more than 32 steps an ellipsis stands for the rest. If methods of the
-// caller's types have decoded several values, the field may name only what holds them all.
+// An ellipsis replaces the end of a path of more than 32 steps. If a method of the caller
+// decoded several values, the field may name only their container.
 //
-// The call that returned the record has succeeded. If it was a mutation, the mutation ran:
-// [OutcomeOf] and [ErrMayHaveHappened] say so. Do not send it again;
-// [DecodeError.Record] holds the answer.
+// The call itself succeeded. If the call was a mutation, its outcome is [OutcomeDone]: do not
+// send the mutation again. [DecodeError.Record] returns the record.
 type DecodeError struct {
 	safe
 
 	Index int    // of the record in its list, from 0; -1 outside a list
 	Field string // for example "lines[1].count", with * for the key of a map; empty for the whole record
 	Got   string // the JSON type of the field: "a string", "an object", "null", "a key" and so on; may be empty
-	Want  string // the Go type that the field does not fit
+	Want  string // the Go type of the field
 
 	record Record
-	cause  error // hidden; nil in one that a caller made
+	cause  error // hidden; nil if a caller made the error
 }
 
-// undecoded is the error of a record that cannot be decoded at all.
+// undecoded is the error of a record that cannot be decoded into any type.
 func (r Record) undecoded(why string, err error) *DecodeError {
 	return &DecodeError{Index: -1, record: r, cause: hidden(why, err)}
 }
@@ -317,7 +307,7 @@ func (r Record) misfit(m *jsonplan.Misfit) *DecodeError {
 	return e
 }
 
-// at says of a decoding that failed which record of a list it was.
+// at adds the index of the record in its list to err.
 func at(index int, err error) error {
 	if e, ok := err.(*DecodeError); ok { //nolint:errorlint // of this list, and not of one in what a caller's type decodes
 		e.Index = index
@@ -354,12 +344,11 @@ func (e *DecodeError) where() string {
 // Record returns the record that does not decode, as the service sent it.
 func (e *DecodeError) Record() Record { return e.record }
 
-// Unwrap returns the error of the decoder, with the same text as Error. In its chain
-// errors.As finds the error of a caller's UnmarshalJSON, or of encoding/json, which may
-// quote values.
+// Unwrap returns the error of the decoder, with the same text as Error. errors.As finds the
+// error of a caller's UnmarshalJSON, or of encoding/json, which may quote values.
 func (e *DecodeError) Unwrap() error { return e.cause }
 
-// Is reports whether target is [ErrMayHaveHappened], and the record answers a mutation.
+// Is reports whether target is [ErrMayHaveHappened] and the record is of a mutation.
 func (e *DecodeError) Is(target error) bool {
 	switch target {
 	case ErrMayHaveHappened, knows(OutcomeDone):
@@ -373,13 +362,13 @@ func (e *DecodeError) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, 
 
 func (e *DecodeError) happened() bool { return e.record.answer != nil && (*e.record.answer).mutation }
 
-// Time is a time as the service writes it, in a struct of the caller's: with a zone, or
-// without one, which means UTC and which [time.Time] refuses. A Time is in UTC, so that
-// two can be compared with ==. The service's 0001-01-01T00:00:00 is the zero Time. null
-// leaves a Time unchanged.
+// Time is a time of the service, in a struct of the caller. The service writes times with a
+// zone, or without a zone in UTC, which [time.Time] refuses. A Time is in UTC, so two Times can
+// be compared with ==. The service's 0001-01-01T00:00:00 is the zero Time. null leaves a Time
+// unchanged.
 type Time struct{ time.Time }
 
-// UnmarshalJSON reads a time. Its error does not quote it.
+// UnmarshalJSON reads a time. The error does not quote data.
 func (t *Time) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		return nil
@@ -387,7 +376,7 @@ func (t *Time) UnmarshalJSON(data []byte) error {
 	return hideTime(recordjson.Time(data, &t.Time))
 }
 
-// UnmarshalText reads a time that is no JSON: the key of a map, or from elsewhere.
+// UnmarshalText reads a time outside JSON, or from the key of a map.
 func (t *Time) UnmarshalText(text []byte) error {
 	return hideTime(recordjson.PlainTime(string(text), &t.Time))
 }
@@ -401,7 +390,7 @@ func hideTime(err error) error {
 
 var errNotJSON error = redact.Text("the answer is not JSON")
 
-// missingID says what stands in r where the identifier should, which was not found.
+// missingID describes the value in r in the place of a lost identifier.
 func (r Record) missingID(name string, lost bool) *shapeError {
 	if !lost {
 		return nil

@@ -266,8 +266,8 @@ func TestIteratorsAreTyped(t *testing.T) {
 	assert.Len(t, s.queries, before+1, "breaking off costs nothing")
 }
 
-// TestCommandHasHappenedThatDoesNotDecode holds that nobody takes it for one to send again.
-func TestCommandHasHappenedThatDoesNotDecode(t *testing.T) {
+// TestMutationHasHappenedThatDoesNotDecode holds that nobody takes it for one to send again.
+func TestMutationHasHappenedThatDoesNotDecode(t *testing.T) {
 	const created = `{"id":` + someID + `,"n":12345,"loan":"hush"}`
 	client := wire.Serve(t, wire.Answer(http.StatusOK, created))
 	batch := wire.Serve(t, wire.Answer(http.StatusOK, `[`+created+`]`))

@@ -1,22 +1,24 @@
 package lending
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
+	"time"
 
 	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 const redacted = redact.Placeholder
 
-// Secret holds a password, a token, a code or another value that must not be
-// seen. It prints as "[redacted]" under every verb of fmt, in slog and in JSON,
-// also where it lies in an unexported field, which fmt reads past every method:
-// the text is behind a pointer. Only requests to the service carry it.
+// Secret hides a password, a token, a code or another confidential value. A Secret prints as
+// "[redacted]" under every verb of fmt, in slog and in JSON, even in an unexported field. Only
+// requests to the service contain the value.
 //
-// The zero Secret holds nothing.
+// The zero Secret hides nothing.
 type Secret struct{ text *string }
 
 // NewSecret hides s.
@@ -30,10 +32,10 @@ func (s Secret) Reveal() string {
 	return *s.text
 }
 
-// IsZero reports whether there is nothing to hide.
+// IsZero reports whether the hidden text is empty.
 func (s Secret) IsZero() bool { return s.Reveal() == "" }
 
-// String returns "[redacted]", or nothing if there is nothing to hide.
+// String returns "[redacted]", or "" for an empty text.
 func (s Secret) String() string {
 	if s.IsZero() {
 		return ""
@@ -47,12 +49,12 @@ func (s Secret) Format(f fmt.State, verb rune) { _, _ = f.Write([]byte(s.String(
 // LogValue logs [Secret.String].
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// MarshalJSON writes [Secret.String]: a record with secrets in it can be logged. To
-// store it, store the secrets apart: what was redacted cannot be read back.
+// MarshalJSON writes [Secret.String], so that a record with secrets can be logged. To store
+// such a record, store its secrets apart: [Secret.UnmarshalJSON] refuses "[redacted]".
 func (s Secret) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }
 
-// UnmarshalJSON hides a JSON string. It refuses what [Secret.MarshalJSON] wrote,
-// so that "[redacted]" is never used as a password.
+// UnmarshalJSON hides a JSON string. It refuses "[redacted]", so that nobody uses the
+// placeholder as a password.
 func (s *Secret) UnmarshalJSON(data []byte) error {
 	var text *string
 	if err := json.Unmarshal(data, &text); err != nil {
@@ -63,4 +65,32 @@ func (s *Secret) UnmarshalJSON(data []byte) error {
 	}
 	s.text = text
 	return nil
+}
+
+// Token is what authenticates calls: a bearer token.
+type Token struct {
+	Value   Secret
+	Expires time.Time // zero if it is not known
+}
+
+// TokenSource gives the token for a call. It is asked before every call, by many
+// goroutines at once.
+//
+// A source that also has a method Invalidate(Token) is told of a token that the
+// service has refused, and is asked again for a read.
+type TokenSource interface {
+	// Token returns the token for one call.
+	Token(ctx context.Context) (Token, error)
+}
+
+// StaticToken returns a source that always gives the same token.
+func StaticToken(token string) TokenSource { return staticToken{NewSecret(token)} }
+
+type staticToken struct{ value Secret }
+
+func (t staticToken) Token(context.Context) (Token, error) { return Token{Value: t.value}, nil }
+
+// isHeaderSafe reports whether s can follow "Bearer " in a header.
+func isHeaderSafe(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -308,31 +307,3 @@ func (e encryptedStore) Load(ctx context.Context) (StoredToken, error) {
 }
 
 func fenceBytes(fence int64) []byte { return strconv.AppendInt(nil, fence, 10) }
-
-// isHeaderSafe reports whether s can follow "Bearer " in a header.
-func isHeaderSafe(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
-}
-
-// Token is what authenticates calls: a bearer token.
-type Token struct {
-	Value   Secret
-	Expires time.Time // zero if it is not known
-}
-
-// TokenSource gives the token for a call. It is asked before every call, by many
-// goroutines at once.
-//
-// A source that also has a method Invalidate(Token) is told of a token that the
-// service has refused, and is asked again for a read.
-type TokenSource interface {
-	// Token returns the token for one call.
-	Token(ctx context.Context) (Token, error)
-}
-
-// StaticToken returns a source that always gives the same token.
-func StaticToken(token string) TokenSource { return staticToken{NewSecret(token)} }
-
-type staticToken struct{ value Secret }
-
-func (t staticToken) Token(context.Context) (Token, error) { return Token{Value: t.value}, nil }

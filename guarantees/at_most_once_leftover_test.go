@@ -72,9 +72,9 @@ func (s *leftovers) serve(conn net.Conn) {
 	}
 }
 
-// TestCommandTakesNoLeftoverAnswer holds that a mutation never takes for its own what the
+// TestMutationTakesNoLeftoverAnswer holds that a mutation never takes for its own what the
 // service sent beyond the answer to another call, whenever it comes.
-func TestCommandTakesNoLeftoverAnswer(t *testing.T) {
+func TestMutationTakesNoLeftoverAnswer(t *testing.T) {
 	for _, pause := range []time.Duration{
 		-1, 0, 50 * time.Microsecond, 200 * time.Microsecond, time.Millisecond,
 		3 * time.Millisecond,

@@ -433,7 +433,7 @@ func TestTransportThatRepeatsIsStoppedEveryTime(t *testing.T) {
 }
 
 // TestReadsShareAConnection counts connections at the service: a burst of reads shares one,
-// and each mutation has its own, see TestCommandTakesNoLeftoverAnswer.
+// and each mutation has its own, see TestMutationTakesNoLeftoverAnswer.
 func TestReadsShareAConnection(t *testing.T) {
 	var connections, arrivals atomic.Int32
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

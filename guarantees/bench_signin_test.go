@@ -60,15 +60,18 @@ func BenchmarkToken(b *testing.B) {
 			return err
 		})
 	})
-	for name, take := range map[string]func(){
-		"session": func() { _, _ = session.Token(ctx) },
-		"rwmutex": func() { _, _ = locked.valid() },
+	for _, test := range []struct {
+		name string
+		take func()
+	}{
+		{"session", func() { _, _ = session.Token(ctx) }},
+		{"rwmutex", func() { _, _ = locked.valid() }},
 	} {
-		b.Run("parallel/"+name, func(b *testing.B) {
+		b.Run("parallel/"+test.name, func(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					take()
+					test.take()
 				}
 			})
 		})

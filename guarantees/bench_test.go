@@ -447,9 +447,12 @@ func BenchmarkUpload(b *testing.B) {
 			return client.Applications.SubmitBankStatement(background, catalog.OtherApplication,
 				lending.Document{Name: "statement.pdf", Content: r})
 		}
-		for from, open := range map[string]func(*os.File) io.Reader{
-			"file":   func(f *os.File) io.Reader { return f },
-			"reader": func(f *os.File) io.Reader { return struct{ io.Reader }{f} }, // of unknown length
+		for _, test := range []struct {
+			from string
+			open func(*os.File) io.Reader
+		}{
+			{"file", func(f *os.File) io.Reader { return f }},
+			{"reader", func(f *os.File) io.Reader { return struct{ io.Reader }{f} }}, // of unknown length
 		} {
 			opened := func(send func(io.Reader) error) func() error {
 				return func() error {
@@ -458,14 +461,14 @@ func BenchmarkUpload(b *testing.B) {
 						return err
 					}
 					defer f.Close()
-					return send(open(f))
+					return send(test.open(f))
 				}
 			}
-			b.Run("from a "+from+", "+service.name, func(b *testing.B) {
+			b.Run("from a "+test.from+", "+service.name, func(b *testing.B) {
 				b.SetBytes(2 * lending.MaxDocument)
 				versus(b, opened(func(r io.Reader) error { return postDocument(service.url, r) }), opened(ours))
 			})
-			b.Run("from a "+from+", "+service.name+", beside a body in memory", func(b *testing.B) {
+			b.Run("from a "+test.from+", "+service.name+", beside a body in memory", func(b *testing.B) {
 				b.SetBytes(2 * lending.MaxDocument)
 				versus(b, func() error { return postBody(service.url, body) }, opened(ours))
 			})
@@ -511,10 +514,10 @@ func postBody(url string, body []byte) error {
 	return expect(string(got) == "true", err)
 }
 
-// BenchmarkCommands sends mutations one after the other. The floor is a POST of net/http, with
+// BenchmarkMutations sends mutations one after the other. The floor is a POST of net/http, with
 // a deadline as ours has; over loopback beside one on a connection of its own, as ours is, so
 // that no answer can be another's, and beside one on a kept connection.
-func BenchmarkCommands(b *testing.B) {
+func BenchmarkMutations(b *testing.B) {
 	const created = `{"id":"11111111-2222-3333-4444-555555555555"}`
 	server := httptest.NewServer(wire.Answer(http.StatusOK, created))
 	defer server.Close()

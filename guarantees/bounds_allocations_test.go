@@ -45,7 +45,7 @@ func TestReadsAllocateLittle(t *testing.T) {
 	}), 250.0, "a page of 200 records, each decoded")
 }
 
-func TestCommandsAllocateLittle(t *testing.T) {
+func TestMutationsAllocateLittle(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the race detector changes how much is allocated")
 	}

@@ -14,6 +14,8 @@ import (
 type route struct {
 	note      string // for a person, or an assumption
 	adds      bool   // records to those that check counts
+	ids       bool   // of its answer a later step needs the ids only
+	replaces  bool   // perhaps a record that check has counted before
 	setsValue bool   // may be sent again, because it sets what it set before
 
 	// check is made before the mutation is sent, and again after a lost answer; compare says
@@ -57,16 +59,16 @@ func rowOf(name string) route {
 	switch name {
 	// The e-mail address identifies a customer: two requests for one address need no lock.
 	case "POST /api/Application/create-customer":
-		return route{check: checkCustomer, compare: firstOfItsName, answer: rebuiltCustomer}
+		return route{ids: true, check: checkCustomer, compare: firstOfItsName, answer: rebuiltCustomer}
 	case "POST /api/ApplicationBulk/create-customers":
-		return route{check: checkCustomers, compare: firstOfItsName}
+		return route{ids: true, check: checkCustomers, compare: firstOfItsName}
 
 	// One more in the customer's list. Its id is the new UUID that Applications.Get accepts.
 	case "POST /api/Application/create-application":
 		return route{adds: true, check: checkApplications, compare: oneMore, answer: rebuiltApplication, lock: lockOfCustomer}
 	case "POST /api/ApplicationBulk/create-applications":
 		return route{
-			adds: true, check: checkApplications, compare: oneMore, lock: lockOfCustomer,
+			adds: true, ids: true, check: checkApplications, compare: oneMore, lock: lockOfCustomer,
 			note: "applications of several customers cannot be told apart by reads",
 		}
 
@@ -74,7 +76,7 @@ func rowOf(name string) route {
 	case "POST /api/Application/create-application-and-applicant",
 		"POST /api/Application/create-customer-and-application",
 		"POST /api/Application/create-customer-and-application-and-applicant":
-		return route{note: "whose application it is stands in fields that are not published"}
+		return route{ids: true, note: "whose application it is stands in fields that are not published"}
 
 	// An offer where there was none. "Once; do not poll or auto-retry it".
 	case "GET /api/Application/process-application/{applicationId}":
@@ -103,19 +105,40 @@ func rowOf(name string) route {
 		"POST /api/Calculation/application-invoice-calculation":
 		return route{setsValue: true, lock: lockOf("calculation")}
 
-	// One applicant more.
-	case "POST /api/ApplicationApproval/add-primary-applicant-details/{applicationId}",
-		"POST /api/ApplicationApproval/add-secondary-applicant-details/{applicationId}":
+	// One applicant more. The list is that of all applicants. A primary applicant may replace an
+	// earlier one.
+	case "POST /api/ApplicationApproval/add-primary-applicant-details/{applicationId}":
 		return route{
-			adds: true, check: checkApplicants, compare: seenOnly, lock: lockOf("applicants"),
-			note: "no applicant has been added to the list",
+			adds: true, replaces: true, check: checkApplicants, compare: firstOfItsName, lock: lockOf("applicants"),
 		}
+	case "POST /api/ApplicationApproval/add-secondary-applicant-details/{applicationId}":
+		return route{adds: true, check: checkApplicants, compare: oneMore, lock: lockOf("applicants")}
+
+	// The record of the very thing says that it is done.
+	case "POST /api/ApplicationApproval/submit-required-document/{applicationId}":
+		return route{
+			adds: true, check: checkRequirement, compare: saidSo, lock: lockOfID("supportingDocumentId"),
+			note: "the record of the required document does not say whether a document was submitted",
+		}
+	case "POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}":
+		return route{
+			adds: true, check: checkSignature, compare: saidSo, lock: lockOfID("applicantId"),
+			note: "the record of the applicant does not say whether he has signed",
+		}
+	case "POST /api/ApplicationApproval/add-company-details/{applicationId}":
+		return route{
+			adds: true, check: checkCompany, compare: seenOnly, lock: lockOf("company"),
+			note: "the application does not say whether it has a company",
+		}
+	case "POST /api/ApplicationApproval/submit-document/{applicationId}",
+		"POST /api/Application/submit-bankstatement-document/{applicationId}":
+		return route{note: "no read lists the documents of an application"}
 
 	// Money moves: one withdrawal more. It is absent only if transactions and balance have not
 	// changed either.
 	case "POST /api/Loan/confirm-withdrawal-invoice/{loanId}":
 		return route{
-			adds: true, check: checkWithdrawals, compare: oneMore, lock: lockOf("withdrawals"),
+			adds: true, ids: true, check: checkWithdrawals, compare: oneMore, lock: lockOf("withdrawals"),
 			note: "there is no withdrawal more, but the transactions or the balance have changed",
 		}
 	// They send a one-time password, and move no money: SafeToRepeat is sensible.
@@ -162,6 +185,22 @@ func seenOnly(before, after snapshot, n int) verdict {
 	return v
 }
 
+// saidSo takes the service's own word for the mutation, and for its absence: the record has not
+// changed, and says that it is not done.
+func saidSo(before, after snapshot, _ int) verdict {
+	switch {
+	case before.Count > 0:
+		return verdict{why: "it was said before"}
+	case after.Count > 0:
+		return verdict{happened: true}
+	case after.State == unseen || after.State == silent:
+		return verdict{early: true}
+	case before.State == unseen || before.State == after.State:
+		return verdict{absent: true}
+	}
+	return verdict{early: true}
+}
+
 // firstSeen is seenOnly for a record that can be there once, without a published field that
 // tells one from the next: a difference between two reads of it proves nothing.
 func firstSeen(before, after snapshot, n int) verdict {
@@ -185,8 +224,11 @@ func counted(before, after snapshot, step int) verdict {
 
 // judge returns what a check after the mutation of n records says of it, with the one before.
 func (r route) judge(before *snapshot, after snapshot, n int) verdict {
-	if before == nil || before.Count < 0 || after.Count < 0 {
+	if before == nil || before.Count < 0 {
 		return verdict{why: "what was there before is not known"}
+	}
+	if after.Count < 0 {
+		return verdict{why: "what is there now is not known", early: true}
 	}
 	v := r.compare(*before, after, n)
 	v.why = cmp.Or(v.why, r.note, "what else there is has changed")
@@ -202,6 +244,14 @@ func records(call *lending.MutationCall) int {
 	return max(1, len(bulk))
 }
 
+// leaves returns how many records more there are after the mutation, -1 if that cannot be said.
+func (r route) leaves(call *lending.MutationCall, before *snapshot) int {
+	if r.replaces && before != nil && before.Count > 0 {
+		return -1
+	}
+	return records(call)
+}
+
 // lockOf returns the name of the lock on the record that a request is about: its first
 // argument, or the parameter that names it.
 func lockOf(name string) func(*lending.MutationCall) string {
@@ -209,14 +259,19 @@ func lockOf(name string) func(*lending.MutationCall) string {
 		if args := call.Args(); len(args) > 0 {
 			return name + " " + args[0]
 		}
-		query := call.Query()
+		ids := idsOf(call)
 		for _, param := range []string{"applicationId", "partnerId", "customerId"} {
-			if query.Has(param) {
-				return name + " " + param + " " + query.Get(param)
+			if ids[param] != "" {
+				return name + " " + param + " " + ids[param]
 			}
 		}
 		return ""
 	}
+}
+
+// lockOfID is lockOf for the record that id names.
+func lockOfID(id string) func(*lending.MutationCall) string {
+	return func(call *lending.MutationCall) string { return id + " " + idsOf(call)[id] }
 }
 
 func lockOfCustomer(call *lending.MutationCall) string {

@@ -151,8 +151,10 @@ func TestListThatFailsAfterwardsIsNotCounted(t *testing.T) {
 		require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
 		service.Fail(fake.ListRoute, lendingtest.Fault{Status: http.StatusBadRequest})
 		err := create()
-		require.ErrorIs(t, err, idempotency.ErrNeedsReview)
-		assert.ErrorContains(t, err, "what was there before is not known")
+		require.ErrorIs(t, err, idempotency.ErrInDoubt)
+		assert.ErrorContains(t, err, "what is there now is not known")
+		require.NoError(t, create(), "the next read shows it")
+		assert.Equal(t, 1, service.Executed(createApplicationRoute))
 	})
 }
 

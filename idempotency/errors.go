@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/internal/redact"
 )
 
@@ -14,38 +15,60 @@ import (
 // RetryAfter says when to call again; [lending.Error].RetryAfter says the same.
 var (
 	// ErrInProgress means that another call with the key may be in flight.
-	ErrInProgress error = redact.Text(prefix + "another call with the key may be in progress")
+	ErrInProgress error = reasonFor("another call with the key may be in progress", wait)
 	// ErrInDoubt means that the answer of the mutation is lost, and that nobody knows yet
 	// whether it happened: a check failed, or the service can still execute it.
-	ErrInDoubt error = redact.Text(prefix + "whether it happened is not known yet")
+	ErrInDoubt error = reasonFor("whether it happened is not known yet", wait)
 	// ErrNeedsReview means that the answer of the mutation is lost, and that no check tells
 	// whether it happened. [Log.Resolve], [SafeToRepeat] or [WithCheck] decide it.
-	ErrNeedsReview error = redact.Text(prefix + "no check tells whether it happened")
+	ErrNeedsReview error = reasonFor("no check tells whether it happened", lending.Next{Retry: true, Person: true})
 	// ErrLocked means that a mutation with another key is in doubt, and that a check could not
 	// tell its effect from that of this one. [Error.Held] is its key.
-	ErrLocked error = redact.Text(prefix + "a mutation that would hide its effect is in doubt")
-	// ErrAnswerLost means that the mutation has happened and that its answer is not kept.
-	ErrAnswerLost error = redact.Text(prefix + "it happened, and its answer is not kept")
+	ErrLocked error = reasonFor("a mutation that would hide its effect is in doubt", wait)
+	// ErrAnswerLost means that the mutation has happened and that its answer is not known. If
+	// [Error.RetryAfter] is set, a later call may find it. Otherwise [Log.Resolve] or [WithCheck]
+	// can give it, and a caller who needs no answer goes on.
+	ErrAnswerLost error = reasonFor("it happened, and its answer is not known", lending.Next{Person: true})
 	// ErrKeyReused means that an earlier call has used the key for another request, which may
 	// have left. The outcome is that of the earlier request. Never send the mutation under a
 	// new key unless the outcome is [lending.OutcomeNotSent].
-	ErrKeyReused error = redact.Text(prefix + "it belongs to another request")
+	ErrKeyReused error = reasonFor("it belongs to another request", lending.Next{})
 	// ErrOtherAccount means that an earlier call has used the key with another service, for
 	// example a sandbox, or with another account. The log neither sends the mutation nor
 	// returns the recorded answer. Give each service and account its own [Options.Namespace].
-	ErrOtherAccount error = redact.Text(prefix + "it belongs to another service or account")
+	ErrOtherAccount error = reasonFor("it belongs to another service or account", lending.Next{})
 	// ErrStore means that the store of the log failed. If the outcome is
 	// [lending.OutcomeDone], the mutation has happened, and the next call with the key
 	// finds that out.
-	ErrStore error = redact.Text(prefix + "the store of the log failed")
+	ErrStore error = reasonFor("the store of the log failed", lending.Next{Retry: true})
 )
 
 var (
-	errFingerprint = redact.Text(prefix + "the request cannot be read twice")
-	errCheckBefore = redact.Text(prefix + "the check before the mutation failed")
+	errFingerprint = reasonFor("the request cannot be read twice", lending.Next{Retry: true})
+	errCheckBefore = reasonFor("the check before the mutation failed", lending.Next{Retry: true})
 )
 
 type safe = redact.Safe
+
+// wait is the answer of a mutation that time or another call ends.
+var wait = lending.Next{Retry: true, After: time.Minute}
+
+// reason is why a mutation was not sent, and what to do next.
+type reason struct {
+	safe
+
+	text string
+	next lending.Next
+}
+
+func reasonFor(text string, next lending.Next) *reason {
+	return &reason{text: prefix + text, next: next}
+}
+
+func (r *reason) Error() string { return r.text }
+
+// Next is found by [lending.NextOf].
+func (r *reason) Next() lending.Next { return r.next }
 
 // Error says why a mutation with a key was not sent: it wraps one of [ErrInProgress],
 // [ErrInDoubt], [ErrNeedsReview], [ErrLocked], [ErrAnswerLost], [ErrKeyReused],
@@ -92,6 +115,22 @@ const prefix = "lending/idempotency: "
 
 // Format prints [Error.Error] under every verb.
 func (e *Error) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, e.Error()) }
+
+// Next says what to do: [lending.NextOf] asks for it. A retry waits for RetryAfter, or for a
+// minute if nothing says how long.
+func (e *Error) Next() lending.Next {
+	next := lending.NextOf(e.kind)
+	if errors.Is(e.kind, errCheckBefore) {
+		next = lending.NextOf(e.cause)
+	}
+	if errors.Is(e.kind, ErrAnswerLost) && e.RetryAfter > 0 { // a read may still find it
+		next = wait
+	}
+	if next.Retry && e.RetryAfter > 0 {
+		next.After = e.RetryAfter
+	}
+	return next
+}
 
 // Unwrap returns the kind and the cause, which shows nothing that was sent or received.
 func (e *Error) Unwrap() []error {

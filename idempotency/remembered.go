@@ -16,7 +16,7 @@ const rememberLimit = 2 * time.Second
 // -1 if no check has counted them before, and the UUIDs in the answer.
 func (d *entryData) left(answer []byte) snapshot {
 	s := snapshot{Count: -1, IDs: uuidsIn(string(answer))}
-	if d.Before != nil && d.Before.Count >= 0 {
+	if d.Before != nil && d.Before.Count >= 0 && d.Adds >= 0 {
 		s.Count = d.Before.Count + d.Adds
 	}
 	return s

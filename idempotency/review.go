@@ -2,7 +2,6 @@ package idempotency
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -15,7 +14,7 @@ type InDoubt struct {
 	Key       string
 	Route     string        // method and path template
 	State     store.State   // [store.Sent], [store.InDoubt] or [store.NeedsReview]
-	Age       time.Duration // since it is in that state
+	Age       time.Duration // since it was sent first
 	Sends     int           // the number of times that it was sent
 	CheckWith string        // what a person may read, as in [lending.Error]
 	Why       string        // why it needs a review
@@ -38,8 +37,9 @@ func (l *Log) InDoubt(ctx context.Context, limit int) ([]InDoubt, error) {
 	entries, err := s.store.List(ctx, store.Filter{Prefix: prefix, States: inDoubt, Limit: limit})
 	mutations := make([]InDoubt, 0, len(entries))
 	for _, entry := range entries {
-		m := InDoubt{Key: strings.TrimPrefix(entry.Key, prefix), State: entry.State, Age: entry.Age}
+		m := InDoubt{Key: strings.TrimPrefix(entry.Key, prefix), State: entry.State}
 		data, corrupt := readData(entry.Data)
+		m.Age = data.age(&entry)
 		m.Route, m.Sends, m.CheckWith = data.Route, data.Sends, data.CheckWith
 		switch {
 		case corrupt != nil:
@@ -84,7 +84,7 @@ func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	switch {
 	case err != nil:
 		return storeError(err)
-	case entry == nil || !isInDoubt(entry.State):
+	case entry == nil || !isInDoubt(entry.State) && entry.State != store.Forgotten:
 		return argumentError("key", lending.CodeConflict, "must be that of a mutation in doubt")
 	}
 	data, err := readData(entry.Data)
@@ -93,54 +93,18 @@ func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	}
 	idle := data.idle(entry)
 	switch {
+	case v.absent && (data.Happened || entry.State == store.Forgotten):
+		return argumentError("Verdict", lending.CodeConflict, "must be Happened: the service has answered that it is done")
 	case idle < 0:
 		return &Error{Key: key, kind: ErrInProgress, RetryAfter: -idle}
 	case v.absent && idle < s.MaxLateness:
 		return &Error{Key: key, kind: ErrInDoubt, Why: "it can be executed late", RetryAfter: s.MaxLateness - idle}
 	}
-	if v.happened && entry.Lock != "" && data.Adds > 0 {
+	if v.happened && entry.Lock != "" && data.Adds != 0 {
 		if err := s.remember(ctx, entry.Lock, data.left(v.answer)); err != nil {
 			return storeError(err)
 		}
 	}
 	data.Why, data.ResolvedBy = r.Why, r.By
 	return storeError(s.store.Save(ctx, data.ended(entry, v, s.MaxAnswer)))
-}
-
-// Sweep forgets the answers of the mutations that have been done for longer than
-// KeepAnswers, and returns their number. The entries stay for ever: a mutation without one
-// would be sent again. Call it about once a day, in any one of the processes. Sweep passes
-// over an entry that cannot be read, and returns [store.ErrCorrupt] in the end.
-func (l *Log) Sweep(ctx context.Context) (int, error) {
-	s, err := l.settings()
-	if err != nil {
-		return 0, err
-	}
-	const batch = 100
-	old := store.Filter{Prefix: s.stored(""), States: []store.State{store.Done}, Older: max(s.KeepAnswers, s.MaxLateness), Limit: batch}
-	var corrupt error // which does not keep the others from being forgotten
-	for n := 0; ; {
-		entries, err := s.store.List(ctx, old)
-		if err != nil && !errors.Is(err, store.ErrCorrupt) {
-			return n, storeError(err)
-		}
-		before := n
-		for i := range entries {
-			data, err := readData(entries[i].Data)
-			if err == nil {
-				err = s.store.Save(ctx, data.ended(&entries[i], verdict{happened: true}, 0))
-			}
-			switch {
-			case err == nil:
-				n++
-			case errors.Is(err, store.ErrCorrupt):
-				corrupt = err
-			case !errors.Is(err, store.ErrConflict):
-				return n, storeError(err)
-			}
-		}
-		if len(entries) < batch || n == before {
-			return n, storeError(corrupt)
-		}
-	}
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 var quotedUUID = regexp.MustCompile(`"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"`)
@@ -54,6 +56,9 @@ func noList(err error) (snapshot, error) {
 	return snapshot{}, err
 }
 
+// errNeedsRequest is the error of a check that reads by what an entry must not keep.
+var errNeedsRequest = redact.Text(prefix + "the e-mail address stands in the request only: call with its key")
+
 // customer is what the body of a request says of one.
 type customer struct {
 	Email string `json:"email"`
@@ -61,6 +66,9 @@ type customer struct {
 
 func checkCustomer(ctx context.Context, t *target) (snapshot, error) {
 	var c customer
+	if t.body == nil {
+		return snapshot{}, errNeedsRequest
+	}
 	if err := json.Unmarshal(t.body, &c); err != nil {
 		return snapshot{}, err
 	}
@@ -77,6 +85,9 @@ func customerWith(ctx context.Context, t *target, email string) (snapshot, error
 
 func checkCustomers(ctx context.Context, t *target) (all snapshot, err error) {
 	var customers []customer
+	if t.body == nil {
+		return snapshot{}, errNeedsRequest
+	}
 	if err := json.Unmarshal(t.body, &customers); err != nil {
 		return snapshot{}, err
 	}
@@ -139,6 +150,57 @@ func checkApplicants(ctx context.Context, t *target) (snapshot, error) {
 		return noList(err)
 	}
 	return snapshot{Count: len(list)}, nil
+}
+
+// checkRequirement asks whether the record of a required document says that the document is there.
+func checkRequirement(ctx context.Context, t *target) (snapshot, error) {
+	id, err := t.application()
+	if err != nil {
+		return snapshot{}, err
+	}
+	list, err := t.client.Approval.RequiredDocuments(ctx, id)
+	if err != nil {
+		return untold(err)
+	}
+	return marked(list, t.ids["supportingDocumentId"], "submitted", "uploaded", "received"), nil
+}
+
+// checkSignature asks whether the record of an applicant says that he has signed.
+func checkSignature(ctx context.Context, t *target) (snapshot, error) {
+	id, err := t.application()
+	if err != nil {
+		return snapshot{}, err
+	}
+	list, err := t.client.Approval.Applicants(ctx, id)
+	if err != nil {
+		return untold(err)
+	}
+	return marked(list, t.ids["applicantId"], "signed"), nil
+}
+
+// checkCompany asks whether the application has a company by now.
+func checkCompany(ctx context.Context, t *target) (snapshot, error) {
+	id, err := t.application()
+	if err != nil {
+		return snapshot{}, err
+	}
+	application, err := t.client.Applications.Get(ctx, id)
+	if err != nil {
+		return untold(err)
+	}
+	return marked([]*lending.Application{application}, id.String(), "company"), nil
+}
+
+// untold is the snapshot where the service refuses a read without which the mutation can be sent
+// too. What reads do not show yet has no mark; after another refusal nothing is known.
+func untold(err error) (snapshot, error) {
+	switch failed, _ := errors.AsType[*lending.Error](err); {
+	case failed != nil && failed.StatusCode == http.StatusNotFound:
+		return snapshot{State: unseen}, nil
+	case failed != nil && (failed.StatusCode == http.StatusBadRequest || failed.StatusCode == http.StatusForbidden):
+		return snapshot{Count: -1}, nil
+	}
+	return snapshot{}, err
 }
 
 // checkWithdrawals counts the withdrawals last: one that is executed between the reads is

@@ -35,7 +35,7 @@ func idsOf(call *lending.MutationCall) ids {
 		}
 	}
 	query := call.Query()
-	for _, name := range []string{"applicationId", "partnerId", "customerId"} {
+	for _, name := range []string{"applicationId", "partnerId", "customerId", "supportingDocumentId"} {
 		if query.Has(name) {
 			named[name] = query.Get(name)
 		}

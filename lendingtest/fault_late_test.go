@@ -152,7 +152,7 @@ func TestFaultLateForMany(t *testing.T) {
 }
 
 // Close leaves nothing running, and executes nothing that still waits.
-func TestCloseForgetsLateCommands(t *testing.T) { // not parallel: it counts goroutines
+func TestCloseForgetsLateMutations(t *testing.T) { // not parallel: it counts goroutines
 	before := runtime.NumGoroutine()
 	s := lendingtest.New()
 	r := &rig{

@@ -50,6 +50,7 @@ type config struct {
 	deliveryClient *http.Client
 	restore        *Snapshot
 	controlToken   string
+	shapes         map[string]*shape // by route
 }
 
 func defaultConfig() config {

@@ -11,25 +11,27 @@ import (
 
 // The gate is skipped where npm or its registry cannot be had, for no other reason, and says why.
 func TestPrismIsSkippedOnlyWithoutNpm(t *testing.T) {
-	for name, test := range map[string]struct {
+	for _, test := range []struct {
+		name string
+
 		npm   string // "" for none
 		want  string
 		fails bool
 	}{
-		"no npm": {"", "openapi-peer: SKIPPED, there is no npm on this machine", false},
-		"no network": {
+		{"no npm", "", "openapi-peer: SKIPPED, there is no npm on this machine", false},
+		{"no network",
 			"npm error code ENOTFOUND",
 			"openapi-peer: SKIPPED, npm's registry cannot be reached: code ENOTFOUND", false,
 		},
-		"an older npm": {
+		{"an older npm",
 			"npm ERR! code ECONNREFUSED",
 			"openapi-peer: SKIPPED, npm's registry cannot be reached: code ECONNREFUSED", false,
 		},
-		"another package":  {"npm error code EINTEGRITY", "npm error code EINTEGRITY", true},
-		"an outdated lock": {"npm error code EUSAGE", "npm error code EUSAGE", true},
-		"a version gone":   {"npm error code E404", "npm error code E404", true},
+		{"another package", "npm error code EINTEGRITY", "npm error code EINTEGRITY", true},
+		{"an outdated lock", "npm error code EUSAGE", "npm error code EUSAGE", true},
+		{"a version gone", "npm error code E404", "npm error code E404", true},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			bin := t.TempDir()
 			for _, command := range []string{"bash", "dirname", "mkdir", "cmp", "rm", "cp", "grep"} {
 				path, err := exec.LookPath(command)

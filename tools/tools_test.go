@@ -17,13 +17,15 @@ func TestTools(t *testing.T) {
 		"./mutants").CombinedOutput(); err != nil {
 		t.Fatal(err, string(out))
 	}
-	for name, test := range map[string]struct {
+	for _, test := range []struct {
+		name string
+
 		files map[string]string
 		args  []string
 		want  []string // lines of the output
 		fails bool
 	}{
-		"doccheck": {
+		{name: "doccheck",
 			files: map[string]string{"p.go": "// Package p: [A], [T.M], [fmt.Println], [Nope], " +
 				"[T.Nope].\n//\n//\t[Code]\npackage p\n\nimport \"fmt\"\n\n" +
 				"// Both.\nconst (\n\tA = 1\n\tB = 2 // has one\n)\n\n// T is [redacted] and [*T].\ntype T struct {\n\tF int // " +
@@ -36,11 +38,11 @@ func TestTools(t *testing.T) {
 			},
 			fails: true,
 		},
-		"doccheck finds nothing": {
+		{name: "doccheck finds nothing",
 			files: map[string]string{"p.go": "// Package p has [A].\npackage p\n\n// A is 1.\nconst A = 1\n"},
 			args:  []string{"./..."},
 		},
-		"linkcheck": {
+		{name: "linkcheck",
 			files: map[string]string{
 				"README.md": "# One\n\n[a](#one) [b](sub/other.md#two-words) [c](sub) " +
 					"[d](https://example.com/x)\n`[code](none.md)`\n" +
@@ -54,7 +56,7 @@ func TestTools(t *testing.T) {
 			},
 			fails: true,
 		},
-		"mutants": {
+		{name: "mutants",
 			files: map[string]string{
 				"p.go": "package p\n\nfunc Small(n int) bool {\n\tif n < 0 {\n\t\treturn false\n\t}\n\treturn n < 10\n}\n",
 				"p_test.go": "package p\n\nimport \"testing\"\n\nfunc TestSmall(t *testing.T) {\n\tif !Small(9) || Small(10) " +
@@ -72,7 +74,7 @@ func TestTools(t *testing.T) {
 			},
 			fails: true,
 		},
-		"mutants that are out of date": {
+		{name: "mutants that are out of date",
 			files: map[string]string{
 				"p.go":        "package p\n\nvar A = 1\n",
 				"q/p_test.go": "package q\n\nfunc TestA(t *testing.T) {}\n",
@@ -88,7 +90,7 @@ func TestTools(t *testing.T) {
 			fails: true,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
 			test.files["go.mod"] = "module example.com/p\n\ngo 1.26\n"
 			for file, text := range test.files {
@@ -97,7 +99,7 @@ func TestTools(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			tool, _, _ := strings.Cut(name, " ")
+			tool, _, _ := strings.Cut(test.name, " ")
 			run := exec.Command(filepath.Join(bin, tool), test.args...)
 			run.Dir, run.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
 			out, err := run.Output()

@@ -24,8 +24,9 @@ type Inbox interface {
 	Done(ctx context.Context, entry *InboxEntry) error
 	// Retry ends the claim. The event is due again after wait.
 	Retry(ctx context.Context, entry *InboxEntry, wait time.Duration) error
-	// DeadLetter ends the claim and sets the event aside, for a person to look at.
-	DeadLetter(ctx context.Context, entry *InboxEntry) error
+	// DeadLetter ends the claim and sets the event aside, for a person to look at: see
+	// [DeadLetters]. The inbox keeps the text of cause that [Cause] returns.
+	DeadLetter(ctx context.Context, entry *InboxEntry, cause error) error
 	// Counts returns the number of events in the inbox.
 	Counts(ctx context.Context) (InboxCounts, error)
 }

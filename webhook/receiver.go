@@ -198,29 +198,11 @@ func (h *receiverHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// receive checks a delivery, the cheapest checks first, and calls the function.
+// receive checks a delivery, and calls the function with its event.
 func (h *receiverHandler) receive(w http.ResponseWriter, r *http.Request, d *Delivery) *refusal {
-	if refused := h.checkHead(r); refused != nil {
-		return refused
-	}
-	signatures := r.Header.Values(SignatureHeader)
-	if len(signatures) != 1 {
-		return &refusal{http.StatusUnauthorized, errNoSignature}
-	}
-	var secrets []lending.Secret
-	err := safely.Call[lending.PanicError](func() (err error) {
-		secrets, err = h.secrets(r)
-		return err
-	})
-	if err != nil {
-		return &refusal{http.StatusInternalServerError, err}
-	}
-	body, refused := h.read(w, r)
+	body, refused := h.signed(w, r)
 	if d.Bytes = len(body); refused != nil {
 		return refused
-	}
-	if err := verifyAny(secrets, body, signatures[0]); err != nil {
-		return &refusal{http.StatusUnauthorized, err}
 	}
 	event, err := Parse(body)
 	if err != nil {
@@ -232,15 +214,41 @@ func (h *receiverHandler) receive(w http.ResponseWriter, r *http.Request, d *Del
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), h.Timeout) // also if the sender hangs up
 	defer cancel()
-	err = safely.Call[lending.PanicError](func() error { return h.handle(ctx, event) })
+	d.Err = safely.Call[lending.PanicError](func() error { return h.handle(ctx, event) })
 	switch {
-	case accepted(err):
-		d.Err = err
+	case accepted(d.Err):
 		return nil
-	case errors.Is(err, ErrClaimed):
-		return &refusal{http.StatusServiceUnavailable, err}
+	case errors.Is(d.Err, ErrClaimed):
+		return &refusal{http.StatusServiceUnavailable, d.Err}
 	}
-	return &refusal{http.StatusInternalServerError, err}
+	return &refusal{http.StatusInternalServerError, d.Err}
+}
+
+// signed returns the body, as far as it was read, after the checks that need no event, the
+// cheapest first: without a refusal its signature is right.
+func (h *receiverHandler) signed(w http.ResponseWriter, r *http.Request) (body []byte, refused *refusal) {
+	if refused := h.checkHead(r); refused != nil {
+		return nil, refused
+	}
+	signatures := r.Header.Values(SignatureHeader)
+	if len(signatures) != 1 {
+		return nil, &refusal{http.StatusUnauthorized, errNoSignature}
+	}
+	var secrets []lending.Secret
+	err := safely.Call[lending.PanicError](func() (err error) {
+		secrets, err = h.secrets(r)
+		return err
+	})
+	if err != nil {
+		return nil, &refusal{http.StatusInternalServerError, err}
+	}
+	if body, refused = h.read(w, r); refused != nil {
+		return body, refused
+	}
+	if err := verifyAny(secrets, body, signatures[0]); err != nil {
+		return body, &refusal{http.StatusUnauthorized, err}
+	}
+	return body, nil
 }
 
 func (h *receiverHandler) checkHead(r *http.Request) *refusal {

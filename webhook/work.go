@@ -135,7 +135,7 @@ func (w *worker) endOf(entry *InboxEntry, r Result) func(context.Context) error 
 	case accepted(r.Err):
 		return func(ctx context.Context) error { return w.inbox.Done(ctx, entry) }
 	case r.DeadLettered:
-		return func(ctx context.Context) error { return w.inbox.DeadLetter(ctx, entry) }
+		return func(ctx context.Context) error { return w.inbox.DeadLetter(ctx, entry, r.Err) }
 	}
 	wait := w.wait(entry.Tries)
 	return func(ctx context.Context) error { return w.inbox.Retry(ctx, entry, wait) }

@@ -2,6 +2,7 @@ package lendingbolt_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -100,18 +101,19 @@ func ExampleInbox_DeadLetters() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("set aside:", inbox.DeadLetter(ctx, entry)) // as webhook.Work does after MaxTries
+	err = inbox.DeadLetter(ctx, entry, errors.New("the ledger is closed")) // as webhook.Work does after MaxTries
+	fmt.Println("set aside:", err)
 
-	dead, err := inbox.DeadLetters(ctx)
-	for _, entry := range dead {
-		fmt.Println(entry.Event.Name, "redriven:", inbox.Redrive(ctx, entry))
+	letters, err := inbox.DeadLetters(ctx, webhook.DeadLetterFilter{Event: lending.EventLoanOpened})
+	for _, letter := range letters {
+		fmt.Println(letter.Event, "failed:", letter.Cause, err)
 	}
-	counts, _ := inbox.Counts(ctx)
-	fmt.Println("waiting:", counts.Waiting, err)
+	redriven, err := webhook.RedriveAll(ctx, inbox, webhook.DeadLetterFilter{})
+	fmt.Println("redriven:", redriven, err)
 	// Output:
 	// set aside: <nil>
-	// WB_Loan_Opened redriven: <nil>
-	// waiting: 1 <nil>
+	// WB_Loan_Opened failed: the ledger is closed <nil>
+	// redriven: 1 <nil>
 }
 
 // A mutation with a key is done once, also if the program ends at any point and runs again.

@@ -7,8 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/lendingapi/lending-go/idempotency/store"
@@ -160,7 +158,7 @@ func cutCounted(b []byte) (counted, rest []byte, ok bool) {
 func (r record) entry(key string, now uint64) store.Entry {
 	return store.Entry{
 		Key: key, Revision: int64(r.revision), State: store.State(r.state), //nolint:gosec // it was one
-		Lock: string(r.lock), Data: bytes.Clone(r.data), Age: age(r.at, now),
+		Lock: string(r.lock), Data: bytes.Clone(r.data), Age: age(r.at, now), Position: store.PositionAt(r.at, key),
 	}
 }
 
@@ -242,74 +240,4 @@ func (s *IdempotencyStore) write(tx *bbolt.Tx, was record, entry store.Entry) er
 		states.Put(listed(now.state, now.at, entry.Key), nil),
 		entries.Put([]byte(entry.Key), now.bytes()),
 		s.clock().note(tx))
-}
-
-// List implements [store.Store].
-func (s *IdempotencyStore) List(ctx context.Context, filter store.Filter) ([]store.Entry, error) {
-	return within(ctx, func() (entries []store.Entry, err error) {
-		err = s.file().view(func(tx *bbolt.Tx) error {
-			now := s.clock().now()
-			found, err := selected(ctx, tx, filter, now)
-			for _, f := range found {
-				r, corrupt := readRecord(tx.Bucket(entryBucket).Get([]byte(f.key)))
-				if err = errors.Join(err, corrupt); corrupt == nil {
-					entries = append(entries, r.entry(f.key, now))
-				}
-			}
-			return err
-		})
-		return entries, err
-	})
-}
-
-type found struct {
-	at  uint64
-	key string
-}
-
-// selected returns the oldest of each state, the oldest first, as many as the limit.
-func selected(ctx context.Context, tx *bbolt.Tx, filter store.Filter, now uint64) ([]found, error) {
-	var all []found
-	for _, state := range slices.Compact(slices.Sorted(slices.Values(filter.States))) {
-		prefix, n := append([]byte(state), 0), 0
-		cursor := tx.Bucket(stateBucket).Cursor()
-		for at, _ := cursor.Seek(prefix); n < filter.Limit && bytes.HasPrefix(at, prefix); at, _ = cursor.Next() {
-			if ctx.Err() != nil {
-				return nil, ctx.Err()
-			}
-			f := found{binary.BigEndian.Uint64(at[len(prefix):]), string(at[len(prefix)+8:])}
-			if age(f.at, now) < filter.Older {
-				break // those that follow are younger
-			}
-			if strings.HasPrefix(f.key, filter.Prefix) {
-				all = append(all, f)
-				n++
-			}
-		}
-	}
-	slices.SortFunc(all, func(a, b found) int { return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.key, b.key)) })
-	return all[:min(len(all), max(0, filter.Limit))], nil
-}
-
-// within calls f, and does not wait for the disk longer than ctx.
-func within[T any](ctx context.Context, f func() (T, error)) (T, error) {
-	type result struct {
-		value T
-		err   error
-	}
-	var none T
-	if ctx.Err() != nil {
-		return none, ctx.Err()
-	}
-	ended := make(chan result, 1)
-	go func() {
-		value, err := f()
-		ended <- result{value, err}
-	}()
-	select {
-	case r := <-ended:
-		return r.value, r.err
-	case <-ctx.Done():
-		return none, ctx.Err()
-	}
 }

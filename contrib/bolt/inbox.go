@@ -14,6 +14,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"time"
 
@@ -27,14 +28,16 @@ import (
 type InboxOptions struct {
 	// Keep is how long the inbox remembers an event and skips its exact repetition, in about 80
 	// bytes of memory for each event; 72 h.
-	Keep time.Duration
-	Wait time.Duration // how long OpenInbox waits for another process to close the file; 5 s
+	Keep   time.Duration
+	Wait   time.Duration // how long OpenInbox waits for another process to close the file; 5 s
+	Logger *slog.Logger  // logs who drops dead letters; nil logs nothing
 }
 
 // Inbox is a [webhook.Inbox] in one file. One process at a time has the file open.
 type Inbox struct {
 	file   opaque.Value[*file] // a function, as nothing that prints or compares looks behind one
 	keep   time.Duration
+	logger opaque.Value[*slog.Logger]
 	claims opaque.Value[*claimer.Claimer[*webhook.InboxEntry]]
 	known  opaque.Value[*known]
 }
@@ -50,11 +53,11 @@ var _ webhook.Inbox = (*Inbox)(nil)
 
 // The buckets. A sequence number identifies an event. A time before it sorts the keys.
 var (
-	bodies  = []byte("bodies")  // number: body
-	waiting = []byte("waiting") // time it is due, number: state
-	running = []byte("running") // number: state
-	dead    = []byte("dead")    // number: state
-	history = []byte("history") // time it was put, SHA-256: nothing
+	bodies  = []byte("bodies")       // number: body
+	waiting = []byte("waiting")      // time it is due, number: state
+	running = []byte("running")      // number: state
+	dead    = []byte("dead letters") // time it was set aside, number: its description in JSON
+	history = []byte("history")      // time it was put, SHA-256: nothing
 )
 
 // state counts the tries of an event.
@@ -101,7 +104,7 @@ func OpenInbox(path string, opts *InboxOptions) (*Inbox, error) {
 		return nil, fmt.Errorf("lendingbolt: open: %w", err)
 	}
 	had := &known{seen: map[[sha256.Size]byte]struct{}{}}
-	inbox := &Inbox{file: opaque.Hide(f), keep: o.Keep, known: opaque.Hide(had)}
+	inbox := &Inbox{file: opaque.Hide(f), keep: o.Keep, logger: opaque.Hide(o.Logger), known: opaque.Hide(had)}
 	inbox.claims = opaque.Hide(claimer.New(source{inbox}, claimer.Options{Poll: time.Hour})) // no other process puts events
 	if err := f.update(inbox.prepare); err != nil {
 		return nil, errors.Join(fmt.Errorf("lendingbolt: open: %w", err), f.close())
@@ -286,20 +289,20 @@ func peek(tx *bbolt.Tx, alone bool) (key, value []byte, seen claimer.Outlook) {
 // none each time, and becomes a dead letter.
 func claimed(tx *bbolt.Tx, key, value []byte) (claim, error) {
 	number, s := bytes.Clone(key[8:]), stateOf(value)
-	to, after := running, s
-	tried := state{s.failed + 1, s.unended}
-	entry, refused := entryOf(tx, number, tried)
-	if refused != nil {
-		to, after = dead, tried
+	entry, refused := entryOf(tx, number, state{s.failed + 1, s.unended})
+	err := tx.Bucket(waiting).Delete(key)
+	if refused == nil {
+		err = errors.Join(err, tx.Bucket(running).Put(number, s.bytes()))
+	} else {
+		err = errors.Join(err, setAside(tx, number, entry, refused))
 		refused = fmt.Errorf("lendingbolt: an entry is now a dead letter: %w", refused)
 	}
-	err := errors.Join(tx.Bucket(waiting).Delete(key), tx.Bucket(to).Put(number, after.bytes()))
 	return claim{Entry: entry, ID: entry.ID, Alone: s.alone(), Err: refused}, err
 }
 
 // GiveBack implements [claimer.Source]. If it fails, the event is due when the file is opened again.
 func (s source) GiveBack(ctx context.Context, entry *webhook.InboxEntry) {
-	_ = s.move(ctx, running, entry, func(tx *bbolt.Tx, number []byte, s state) error {
+	_ = s.move(ctx, entry, func(tx *bbolt.Tx, number []byte, s state) error {
 		return tx.Bucket(waiting).Put(join(time.Now(), number), s.bytes())
 	})
 }
@@ -320,64 +323,34 @@ func entryOf(tx *bbolt.Tx, number []byte, s state) (*webhook.InboxEntry, error) 
 
 // Done implements [webhook.Inbox].
 func (b *Inbox) Done(ctx context.Context, entry *webhook.InboxEntry) error {
-	return b.move(ctx, running, entry, func(tx *bbolt.Tx, number []byte, _ state) error {
+	return b.move(ctx, entry, func(tx *bbolt.Tx, number []byte, _ state) error {
 		return tx.Bucket(bodies).Delete(number)
 	})
 }
 
 // Retry implements [webhook.Inbox].
 func (b *Inbox) Retry(ctx context.Context, entry *webhook.InboxEntry, wait time.Duration) error {
-	err := b.move(ctx, running, entry, func(tx *bbolt.Tx, number []byte, s state) error {
+	err := b.move(ctx, entry, func(tx *bbolt.Tx, number []byte, s state) error {
 		return tx.Bucket(waiting).Put(join(time.Now().Add(wait), number), state{failed: s.failed + 1}.bytes())
 	})
 	b.claims().LookIn(wait)
 	return err
 }
 
-// DeadLetter implements [webhook.Inbox]. [Inbox.DeadLetters] lists the event then.
-func (b *Inbox) DeadLetter(ctx context.Context, entry *webhook.InboxEntry) error {
-	return b.move(ctx, running, entry, func(tx *bbolt.Tx, number []byte, s state) error {
-		return tx.Bucket(dead).Put(number, state{s.failed + 1, s.unended}.bytes())
-	})
-}
-
-// DeadLetters returns the dead letters, oldest first. An event without a name has bytes that
-// [webhook.Parse] refuses: [webhook.Event.Body] returns them.
-func (b *Inbox) DeadLetters(ctx context.Context) ([]*webhook.InboxEntry, error) {
-	var entries []*webhook.InboxEntry
-	err := b.file().view(func(tx *bbolt.Tx) error {
-		return tx.Bucket(dead).ForEach(func(number, value []byte) error {
-			entry, _ := entryOf(tx, number, stateOf(value)) // Take has returned the error
-			entries = append(entries, entry)
-			return ctx.Err()
-		})
-	})
-	return entries, err
-}
-
-// Redrive makes a dead letter due again, as if it had not been tried.
-func (b *Inbox) Redrive(ctx context.Context, entry *webhook.InboxEntry) error {
-	err := b.move(ctx, dead, entry, func(tx *bbolt.Tx, number []byte, _ state) error {
-		return tx.Bucket(waiting).Put(join(time.Now(), number), state{}.bytes())
-	})
-	b.claims().LookIn(0)
-	return err
-}
-
-// move removes an entry from a bucket and calls then. It does nothing if the entry has gone.
-func (b *Inbox) move(ctx context.Context, from []byte, entry *webhook.InboxEntry, then func(tx *bbolt.Tx, number []byte, s state) error) error {
+// move ends the claim of an entry and calls then. It does nothing if the claim has ended.
+func (b *Inbox) move(ctx context.Context, entry *webhook.InboxEntry, then func(tx *bbolt.Tx, number []byte, s state) error) error {
 	n, err := strconv.ParseUint(entry.ID, 10, 64)
 	if err != nil {
 		return errors.New("lendingbolt: the entry is of another inbox")
 	}
 	number := binary.BigEndian.AppendUint64(nil, n)
 	err = b.update(ctx, func(tx *bbolt.Tx) (bool, error) {
-		value := tx.Bucket(from).Get(number)
+		value := tx.Bucket(running).Get(number)
 		if value == nil {
 			return false, nil
 		}
 		s := stateOf(value)
-		return true, errors.Join(tx.Bucket(from).Delete(number), then(tx, number, s))
+		return true, errors.Join(tx.Bucket(running).Delete(number), then(tx, number, s))
 	})
 	return b.claims().Ended(entry.ID, err)
 }

@@ -109,11 +109,14 @@ func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
 	counts, err := inbox.Counts(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, webhook.InboxCounts{Running: 1, DeadLetters: 1}, counts)
-	dead, err := inbox.DeadLetters(t.Context())
+	dead, err := inbox.DeadLetters(t.Context(), webhook.DeadLetterFilter{})
 	require.NoError(t, err)
 	require.Len(t, dead, 1)
-	require.Equal(t, "{{{", string(dead[0].Event.Body()))
+	require.Equal(t, "lending/webhook: event: want a JSON object with the member webhookEvent", dead[0].Cause)
 	require.Equal(t, 1, dead[0].Tries)
+	refused, err := inbox.DeadLetterEvent(t.Context(), dead[0].ID)
+	require.NoError(t, err)
+	require.Equal(t, "{{{", string(refused.Body()))
 }
 
 func TestClosedInboxFails(t *testing.T) {
@@ -249,7 +252,7 @@ func TestInboxOutlivesItsFile(t *testing.T) {
 			require.Error(t, err)
 			_, err = inbox.Counts(t.Context())
 			require.Error(t, err)
-			_, err = inbox.DeadLetters(t.Context())
+			_, err = inbox.DeadLetters(t.Context(), webhook.DeadLetterFilter{})
 			require.Error(t, err)
 			_ = inbox.Close()
 			_, err = lendingbolt.OpenInbox(path, &lendingbolt.InboxOptions{Wait: time.Second})

@@ -19,6 +19,6 @@ func openForWorker(path string) (store.Store, func() error, error) {
 }
 
 // What a worker does with keys is done once, however often it is killed.
-func TestCommandsAreDoneOnceUnderKill(t *testing.T) {
+func TestMutationsAreDoneOnceUnderKill(t *testing.T) {
 	onboardingtest.Kill(t, filepath.Join(t.TempDir(), "log"), nil)
 }

@@ -61,13 +61,16 @@ func newWorld(t *testing.T) *world {
 // the same values: what one of them takes the others take.
 func TestTheThreeAgree(t *testing.T) {
 	var rules []rule
-	for field, set := range map[string]func(*lending.UserRequest) *string{
-		"firstName":    func(u *lending.UserRequest) *string { return &u.FirstName },
-		"lastName":     func(u *lending.UserRequest) *string { return &u.LastName },
-		"email":        func(u *lending.UserRequest) *string { return &u.Email },
-		"mobileNumber": func(u *lending.UserRequest) *string { return &u.MobileNumber },
+	for _, test := range []struct {
+		field string
+		set   func(*lending.UserRequest) *string
+	}{
+		{"firstName", func(u *lending.UserRequest) *string { return &u.FirstName }},
+		{"lastName", func(u *lending.UserRequest) *string { return &u.LastName }},
+		{"email", func(u *lending.UserRequest) *string { return &u.Email }},
+		{"mobileNumber", func(u *lending.UserRequest) *string { return &u.MobileNumber }},
 	} {
-		rules = append(rules, ofCustomer(field, set))
+		rules = append(rules, ofCustomer(test.field, test.set))
 	}
 	rules = append(rules, years(), zipCode(), accountID(), skip())
 	rules = append(rules, receivers()...)

@@ -41,16 +41,16 @@ func TestRefusals(t *testing.T) {
 
 func (s *suite) refuseCustomers() {
 	fine := s.user("new")
-	for old, wrong := range map[string]string{
-		`"Ada"`:             `"` + strings.Repeat("a", 51) + `"`, // max 50 characters
-		`"Lovelace"`:        `"` + strings.Repeat("l", 51) + `"`,
-		"new@example.com":   "no address", // valid e-mail format
-		`"new@`:             `"` + strings.Repeat("n", 40) + "@",
-		`"(415) 555-0100"`:  `"415555010"`, // exactly ten digits
-		`(415) 555-0100"`:   `1 (415) 555-0100"`,
-		`"(415) 555-0100"}`: `4155550100}`, // a string
+	for _, test := range []struct{ old, wrong string }{
+		{`"Ada"`, `"` + strings.Repeat("a", 51) + `"`}, // max 50 characters
+		{`"Lovelace"`, `"` + strings.Repeat("l", 51) + `"`},
+		{"new@example.com", "no address"}, // valid e-mail format
+		{`"new@`, `"` + strings.Repeat("n", 40) + "@"},
+		{`"(415) 555-0100"`, `"415555010"`}, // exactly ten digits
+		{`(415) 555-0100"`, `1 (415) 555-0100"`},
+		{`"(415) 555-0100"}`, `4155550100}`}, // a string
 	} {
-		broken := strings.Replace(fine, old, wrong, 1)
+		broken := strings.Replace(fine, test.old, test.wrong, 1)
 		require.NotEqual(s, fine, broken)
 		s.refused("createCustomer", "", broken, stated)
 		s.refused("createCustomers", "", "["+s.user("other")+","+broken+"]", stated)
@@ -227,11 +227,12 @@ func (s *suite) refuseWebhooks() {
 }
 
 func (s *suite) refuseStrangers() {
-	for id, params := range map[string]string{
-		"getAllSubscriptions": "", "getPartnerApplications": "partnerId=" + unknownID, "getSubscription": "partnerId=" +
-			unknownID,
+	for _, test := range []struct{ id, params string }{
+		{"getAllSubscriptions", ""},
+		{"getPartnerApplications", "partnerId=" + unknownID},
+		{"getSubscription", "partnerId=" + unknownID},
 	} {
-		x := s.request(id, params, "")
+		x := s.request(test.id, test.params, "")
 		x.want = []int{http.StatusForbidden}
 		s.send(x)
 	}

@@ -93,16 +93,19 @@ func (s stores) each(t *testing.T, n int, before func()) {
 func TestConnectionsBreak(t *testing.T) {
 	url := database(t)
 	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
-	for name, change := range map[string]func(*pgxpool.Config){
-		"prepared statements": func(*pgxpool.Config) {},
-		"exec": func(c *pgxpool.Config) {
+	for _, test := range []struct {
+		name   string
+		change func(*pgxpool.Config)
+	}{
+		{"prepared statements", func(*pgxpool.Config) {}},
+		{"exec", func(c *pgxpool.Config) {
 			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
-		},
+		}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			proxy := newProxy(t, url)
-			s := storesOf(connect(t, proxy.url, change))
-			n := len(name) // of this test
+			s := storesOf(connect(t, proxy.url, test.change))
+			n := len(test.name) // of this test
 			s.each(t, n, func() {})
 			s.each(t, n+100, func() {
 				require.Zero(t, proxy.requests.Load()+proxy.answers.Load(), "nothing was broken off")
@@ -162,25 +165,28 @@ func TestWhatIsTriedAgain(t *testing.T) {
 		CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON lending_idempotency FOR EACH ROW EXECUTE FUNCTION refuse()`)
 	require.NoError(t, err)
 	entries := storesOf(pool).idempotency
-	for state, again := range map[string]bool{
-		"40001": true, "40P01": true, "53300": true, "57P01": true, "57P03": true, "08006": true, "25006": true,
-		"57014": false, "23514": false, "42501": false, "22001": false, "XX000": false,
+	for _, test := range []struct {
+		state string
+		again bool
+	}{
+		{"40001", true}, {"40P01", true}, {"53300", true}, {"57P01", true}, {"57P03", true}, {"08006", true}, {"25006", true},
+		{"57014", false}, {"23514", false}, {"42501", false}, {"22001", false}, {"XX000", false},
 	} {
-		_, err := pool.Exec(t.Context(), "ALTER SEQUENCE tries RESTART; UPDATE refusal SET times = 2, state = '"+state+
-			"'")
+		_, err := pool.Exec(t.Context(),
+			"ALTER SEQUENCE tries RESTART; UPDATE refusal SET times = 2, state = '"+test.state+"'")
 		require.NoError(t, err)
-		err = entries.Save(t.Context(), sent("key "+state, ""))
-		if again {
-			require.NoError(t, err, state)
-			require.ErrorIs(t, entries.Save(t.Context(), sent("key "+state, "")), store.ErrConflict)
+		err = entries.Save(t.Context(), sent("key "+test.state, ""))
+		if test.again {
+			require.NoError(t, err, test.state)
+			require.ErrorIs(t, entries.Save(t.Context(), sent("key "+test.state, "")), store.ErrConflict)
 			continue
 		}
 		var failed *pgconn.PgError
 		require.ErrorAs(t, err, &failed)
-		require.Equal(t, state, failed.Code)
+		require.Equal(t, test.state, failed.Code)
 		var tries int
 		require.NoError(t, pool.QueryRow(t.Context(), "SELECT last_value FROM tries").Scan(&tries))
-		require.Equal(t, 1, tries, state)
+		require.Equal(t, 1, tries, test.state)
 	}
 	_, err = pool.Exec(t.Context(), "ALTER SEQUENCE tries RESTART; UPDATE refusal SET times = 1000, state = '40001'")
 	require.NoError(t, err)
@@ -223,19 +229,18 @@ func TestCallsReturnWhileTheTablesAreLocked(t *testing.T) {
 	require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		_, err := tx.Exec(t.Context(), "LOCK TABLE lending_token, lending_idempotency, lending_deduper, lending_outbox")
 		require.NoError(t, err)
-		for name, call := range map[string]func(ctx context.Context) error{
-			"Save":    func(ctx context.Context) error { return s.idempotency.Save(ctx, sent("key", "")) },
-			"Load":    func(ctx context.Context) error { _, err := s.idempotency.Load(ctx, "key"); return err },
-			"Pending": func(ctx context.Context) error { _, err := s.idempotency.Outbox().Pending(ctx, 1); return err },
-			"Acquire": func(ctx context.Context) error {
-				_,
-					err := s.token.Acquire(ctx, "owner", time.Minute)
-				return err
-			},
-			"Claim": func(ctx context.Context) error { _, err := s.deduper.Claim(ctx, "key"); return err },
+		for _, test := range []struct {
+			name string
+			call func(ctx context.Context) error
+		}{
+			{"Save", func(ctx context.Context) error { return s.idempotency.Save(ctx, sent("key", "")) }},
+			{"Load", func(ctx context.Context) error { _, err := s.idempotency.Load(ctx, "key"); return err }},
+			{"Pending", func(ctx context.Context) error { _, err := s.idempotency.Outbox().Pending(ctx, 1); return err }},
+			{"Acquire", func(ctx context.Context) error { _, err := s.token.Acquire(ctx, "owner", time.Minute); return err }},
+			{"Claim", func(ctx context.Context) error { _, err := s.deduper.Claim(ctx, "key"); return err }},
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-			require.Error(t, call(ctx), name)
+			require.Error(t, test.call(ctx), test.name)
 			cancel()
 		}
 		return nil

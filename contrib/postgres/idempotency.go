@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -72,7 +71,7 @@ func (s *IdempotencyStore) Load(ctx context.Context, key string) (entry *store.E
 	return entry, err
 }
 
-const entryColumns = "key, revision, state, lock, data, greatest(pg_catalog.clock_timestamp() - saved_at, '0')"
+const entryColumns = "key, revision, state, lock, data, greatest(pg_catalog.clock_timestamp() - saved_at, '0'), saved_at"
 
 func (s *IdempotencyStore) load(ctx context.Context, db session, key string) (*store.Entry, error) {
 	rows, err := db.Query(ctx, s.sql("SELECT "+entryColumns+" FROM {idempotency} WHERE name = $1 AND key = $2"), s.name, key)
@@ -89,7 +88,9 @@ func (s *IdempotencyStore) load(ctx context.Context, db session, key string) (*s
 }
 
 func scanEntry(row pgx.CollectableRow) (e store.Entry, err error) {
-	err = row.Scan(&e.Key, &e.Revision, &e.State, &e.Lock, &e.Data, &e.Age)
+	var at time.Time
+	err = row.Scan(&e.Key, &e.Revision, &e.State, &e.Lock, &e.Data, &e.Age, &at)
+	e.Position = store.PositionAt(uint64(max(0, at.UnixMicro())), e.Key) //nolint:gosec // it is not negative
 	return e, err
 }
 
@@ -154,34 +155,4 @@ func (s *IdempotencyStore) refused(ctx context.Context, db session, entry store.
 		return &store.LockedError{Key: holder}
 	}
 	return errAgain // what was in the way has gone
-}
-
-// The oldest of each state are at the front of its part of the index.
-const listEntries = `
-SELECT ` + entryColumns + ` FROM (SELECT DISTINCT pg_catalog.unnest($2::text[]) AS wanted) states, LATERAL (
-	SELECT * FROM {idempotency} WHERE name = $1 AND state = wanted AND pg_catalog.starts_with(key, $3)
-		AND saved_at <= CASE WHEN $4::interval > '0' THEN pg_catalog.statement_timestamp() - $4::interval ELSE 'infinity' END
-	ORDER BY saved_at, key LIMIT $5::bigint) entries
-ORDER BY saved_at, key LIMIT $5::bigint`
-
-// List implements [store.Store].
-func (s *IdempotencyStore) List(ctx context.Context, filter store.Filter) (entries []store.Entry, err error) {
-	err = s.retry(ctx, func(conn *pgxpool.Conn) error {
-		entries, err = s.list(ctx, conn, filter)
-		return err
-	})
-	return entries, err
-}
-
-func (s *IdempotencyStore) list(ctx context.Context, db session, filter store.Filter) ([]store.Entry, error) {
-	states := make([]string, len(filter.States))
-	for i, state := range filter.States {
-		states[i] = string(state)
-	}
-	older := min(filter.Older, math.MaxInt64-time.Microsecond) + time.Microsecond - 1 // which PostgreSQL counts in
-	rows, err := db.Query(ctx, s.sql(listEntries), s.name, states, filter.Prefix, older, max(0, filter.Limit))
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, scanEntry)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +30,7 @@ type InboxOptions struct {
 	// events in a short time are one notification.
 	Notify bool
 	Tx     pgx.TxOptions // of the transactions of WorkTx
+	Logger *slog.Logger  // logs who drops dead letters; nil logs nothing
 }
 
 // Inbox is a [webhook.Inbox] in PostgreSQL, for the replicas of a receiver, made by
@@ -59,7 +61,8 @@ type InboxOptions struct {
 type Inbox struct {
 	database
 	name     string
-	options  InboxOptions
+	options  InboxOptions // without the logger
+	logger   opaque.Value[*slog.Logger]
 	claims   opaque.Value[*claimer.Claimer[*webhook.InboxEntry]]
 	notifier opaque.Value[*notifier]
 }
@@ -81,7 +84,9 @@ func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions) (*Inbox, e
 	if err != nil {
 		return nil, err
 	}
-	b := &Inbox{database: d, name: name, options: o, notifier: opaque.Hide(new(notifier))}
+	logger := opaque.Hide(o.Logger)
+	o.Logger = nil
+	b := &Inbox{database: d, name: name, options: o, logger: logger, notifier: opaque.Hide(new(notifier))}
 	b.claims = opaque.Hide(claimer.New(&source{Inbox: b}, claimer.Options{Poll: o.Poll}))
 	return b, nil
 }
@@ -220,11 +225,6 @@ func (b *Inbox) Retry(ctx context.Context, entry *webhook.InboxEntry, wait time.
 	return err
 }
 
-// DeadLetter implements [webhook.Inbox]. [Inbox.DeadLetters] lists what was set aside.
-func (b *Inbox) DeadLetter(ctx context.Context, entry *webhook.InboxEntry) error {
-	return b.endClaim(ctx, entry, "UPDATE {inbox} SET failed = failed + 1, claim = NULL, due = NULL"+ofClaim)
-}
-
 func (b *Inbox) endClaim(ctx context.Context, entry *webhook.InboxEntry, statement string, arguments ...any) error {
 	id, claim, err := ofID(entry)
 	if err != nil {
@@ -232,42 +232,6 @@ func (b *Inbox) endClaim(ctx context.Context, entry *webhook.InboxEntry, stateme
 	}
 	_, err = b.exec(ctx, statement, append([]any{id, b.name, claim}, arguments...)...)
 	return b.claims().Ended(entry.ID, err)
-}
-
-// DeadLetters returns the events that were set aside, oldest first. One without a name holds
-// what [webhook.Parse] refuses: [webhook.Event.Body] returns it.
-func (b *Inbox) DeadLetters(ctx context.Context) (entries []*webhook.InboxEntry, err error) {
-	err = b.retry(ctx, func(conn *pgxpool.Conn) error {
-		rows, err := conn.Query(ctx, b.sql("SELECT id, failed, unended, body FROM {inbox} WHERE name = $1::text AND due IS NULL ORDER BY id"), b.name)
-		if err != nil {
-			return err
-		}
-		entries, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (*webhook.InboxEntry, error) {
-			var r taken
-			if err := row.Scan(&r.id, &r.failed, &r.unended, &r.body); err != nil {
-				return nil, err
-			}
-			entry := r.claimed().Entry // why it was refused was told then
-			entry.Tries, entry.ID = r.failed, strconv.FormatInt(r.id, 10)
-			return entry, nil
-		})
-		return err
-	})
-	return entries, err
-}
-
-// Redrive makes an event that was set aside due again, as if it had not been tried.
-func (b *Inbox) Redrive(ctx context.Context, entry *webhook.InboxEntry) error {
-	id, _, err := ofID(entry)
-	if err != nil {
-		return err
-	}
-	rows, err := b.exec(ctx, "UPDATE {inbox} SET failed = 0, unended = 0, due = pg_catalog.clock_timestamp() WHERE id = $1::bigint AND name = $2::text AND due IS NULL", id, b.name)
-	if rows > 0 {
-		b.claims().LookIn(0)
-		b.notify(ctx)
-	}
-	return err
 }
 
 // Counts implements [webhook.Inbox]. It reads all that is in the inbox.

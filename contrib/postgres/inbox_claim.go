@@ -108,7 +108,7 @@ func (s *source) Claim(
 func (s *source) hand(ctx context.Context, r taken, give func(claimer.Claim[*webhook.InboxEntry])) {
 	claim := r.claimed()
 	if claim.Err != nil {
-		claim.Err = errors.Join(fmt.Errorf("lendingpostgres: an entry is now a dead letter: %w", claim.Err), s.DeadLetter(ctx, claim.Entry))
+		claim.Err = errors.Join(fmt.Errorf("lendingpostgres: an entry is now a dead letter: %w", claim.Err), s.DeadLetter(ctx, claim.Entry, claim.Err))
 	}
 	give(claim)
 }

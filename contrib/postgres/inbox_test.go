@@ -113,11 +113,14 @@ func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
 	require.ErrorContains(t, err, "dead letter")
 	takeEvent(t, inbox, "a")
 	require.Equal(t, webhook.InboxCounts{Running: 1, DeadLetters: 1}, counts(t, inbox))
-	dead, err := inbox.DeadLetters(t.Context())
+	dead, err := inbox.DeadLetters(t.Context(), webhook.DeadLetterFilter{})
 	require.NoError(t, err)
 	require.Len(t, dead, 1)
-	require.Equal(t, "{{{", string(dead[0].Event.Body()))
+	require.Equal(t, "lending/webhook: event: want a JSON object with the member webhookEvent", dead[0].Cause)
 	require.Equal(t, 1, dead[0].Tries)
+	refused, err := inbox.DeadLetterEvent(t.Context(), dead[0].ID)
+	require.NoError(t, err)
+	require.Equal(t, "{{{", string(refused.Body()))
 }
 
 // Events that others have left are taken when their claims end, and not once in Poll.
@@ -219,7 +222,7 @@ func TestInboxGivesSuspectsAlone(t *testing.T) {
 	b := takeEvent(t, inbox, "b")
 	require.Equal(t, 1, b.Crashes)
 	takeEvent(t, inbox, "")
-	require.NoError(t, inbox.DeadLetter(t.Context(), b))
+	require.NoError(t, inbox.DeadLetter(t.Context(), b, nil))
 	takeEvent(t, inbox, "after")
 	a = takeEvent(t, inbox, "a") // which is none any more, as its try has ended
 	require.Zero(t, a.Crashes)
@@ -437,7 +440,7 @@ func TestInboxOnAReadOnlyServer(t *testing.T) {
 	readOnly()
 	entry := takeEvent(t, inbox, "a")
 	readOnly()
-	require.NoError(t, inbox.DeadLetter(t.Context(), entry))
+	require.NoError(t, inbox.DeadLetter(t.Context(), entry, nil))
 	_, err := pool.Exec(t.Context(), "ALTER DATABASE \""+pool.Config().ConnConfig.Database+
 		"\" SET default_transaction_read_only = on")
 	require.NoError(t, err)
@@ -543,7 +546,6 @@ func TestInboxOfAnotherKind(t *testing.T) {
 		entry := &webhook.InboxEntry{ID: id}
 		assert.ErrorContains(t, inbox.Done(t.Context(), entry), "another inbox")
 		assert.ErrorContains(t, inbox.Retry(t.Context(), entry, 0), "another inbox")
-		assert.ErrorContains(t, inbox.DeadLetter(t.Context(), entry), "another inbox")
-		assert.ErrorContains(t, inbox.Redrive(t.Context(), entry), "another inbox")
+		assert.ErrorContains(t, inbox.DeadLetter(t.Context(), entry, nil), "another inbox")
 	}
 }

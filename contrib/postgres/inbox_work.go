@@ -115,9 +115,9 @@ func (w *txWork) Retry(ctx context.Context, entry *webhook.InboxEntry, wait time
 	return w.Inbox.Retry(ctx, entry, wait)
 }
 
-func (w *txWork) DeadLetter(ctx context.Context, entry *webhook.InboxEntry) error {
+func (w *txWork) DeadLetter(ctx context.Context, entry *webhook.InboxEntry, cause error) error {
 	w.forget(entry)
-	return w.Inbox.DeadLetter(ctx, entry)
+	return w.Inbox.DeadLetter(ctx, entry, cause)
 }
 
 func (w *txWork) act(ctx context.Context, event *webhook.Event) error {

@@ -306,11 +306,13 @@ func TestWorkTxPutsAside(t *testing.T) {
 	}
 	require.Len(t, w.work(t, handle), 5)
 	require.Equal(t, webhook.InboxCounts{DeadLetters: 1}, counts(t, w.inbox))
-	dead, err := w.inbox.DeadLetters(t.Context())
+	dead, err := w.inbox.DeadLetters(t.Context(), webhook.DeadLetterFilter{})
 	require.NoError(t, err)
 	require.Equal(t, 5, dead[0].Tries)
+	require.Equal(t, "a failure", dead[0].Cause)
 	broken = false
-	require.NoError(t, w.inbox.Redrive(t.Context(), dead[0]))
+	_, err = w.inbox.Redrive(t.Context(), dead[0].ID)
+	require.NoError(t, err)
 	require.Equal(t, []error{nil}, w.work(t, handle))
 	var effects int
 	require.NoError(t, w.pool.QueryRow(t.Context(), "SELECT count(*) FROM effects").Scan(&effects))

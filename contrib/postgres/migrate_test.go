@@ -24,23 +24,26 @@ func tables(t *testing.T, pool *pgxpool.Pool) string {
 }
 
 func TestMigrateOnce(t *testing.T) {
-	for name, in := range map[string]lendingpostgres.Tables{
-		"public.lending_idempotency":   {},
-		`odd "schema" .x_1idempotency`: {Schema: `odd "schema" `, Prefix: "x_1"},
-		"public.idempotency":           {Prefix: lendingpostgres.NoPrefix},
+	for _, test := range []struct {
+		name string
+		in   lendingpostgres.Tables
+	}{
+		{"public.lending_idempotency", lendingpostgres.Tables{}},
+		{`odd "schema" .x_1idempotency`, lendingpostgres.Tables{Schema: `odd "schema" `, Prefix: "x_1"}},
+		{"public.idempotency", lendingpostgres.Tables{Prefix: lendingpostgres.NoPrefix}},
 	} {
 		pool := connect(t, database(t))
 		var starting sync.WaitGroup
 		for range 8 { // replicas
-			starting.Go(func() { assert.NoError(t, lendingpostgres.Migrate(t.Context(), pool, &in)) })
+			starting.Go(func() { assert.NoError(t, lendingpostgres.Migrate(t.Context(), pool, &test.in)) })
 		}
 		starting.Wait()
 		before := tables(t, pool)
-		assert.Contains(t, before, name)
-		require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, &in))
+		assert.Contains(t, before, test.name)
+		require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, &test.in))
 		assert.Equal(t, before, tables(t, pool))
-		in.Prefix = "beside_"
-		require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, &in))
+		test.in.Prefix = "beside_"
+		require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, &test.in))
 		assert.Len(t, strings.Fields(strings.ReplaceAll(tables(t, pool), " .", ".")),
 			2*len(strings.Fields(strings.ReplaceAll(before, " .", "."))))
 	}

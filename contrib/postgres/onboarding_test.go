@@ -12,7 +12,7 @@ import (
 
 // What a worker does with keys is done once, however often it is killed, and PostgreSQL with
 // it. LENDING_TEST_FLEET=3 has three workers at a time, which are killed together.
-func TestCommandsAreDoneOnceUnderKill(t *testing.T) {
+func TestMutationsAreDoneOnceUnderKill(t *testing.T) {
 	cluster := pgtest.Run(t)
 	url := databaseIn(t, cluster)
 	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))

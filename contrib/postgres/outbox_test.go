@@ -57,7 +57,7 @@ func pendingKeys(t *testing.T, entries *lendingpostgres.IdempotencyStore) (keys 
 
 // What is noted with the order is found until its command is done, whatever becomes of that
 // on the way.
-func TestOrderAndItsFirstCommand(t *testing.T) {
+func TestOrderAndItsFirstMutation(t *testing.T) {
 	service := lendingtest.NewServer()
 	defer service.Close()
 	for n, namespace := range []string{"", "sandbox-3"} {

@@ -1,11 +1,9 @@
 package lendingredis
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,14 +48,15 @@ func NewIdempotencyStore(client redis.UniversalClient, name string) *Idempotency
 
 func (s *IdempotencyStore) entry(key string) string { return s.name + "entry:" + key }
 func (s *IdempotencyStore) locks() string           { return s.name + "locks" }
-func (s *IdempotencyStore) index() string           { return s.name + "index" }
+func (s *IdempotencyStore) keys() string            { return s.name + "keys" }
 func (s *IdempotencyStore) clock() string           { return s.name + "clock" }
 
 // An entry is a hash. It alone counts: the other keys find it, and may hold more than is
 // true when a script was refused in the middle, which Redis does not undo. locks is a hash
-// of the key that has each. index is a sorted set of "state:time:key", all with the score 0:
-// it is sorted by its bytes. Times are microseconds in 16 digits, which Lua can count;
-// revisions are text to it, as it could not count them all.
+// of the key that has each. keys is a sorted set of the keys of all entries by their bytes,
+// and "state:" with a state one of the keys of those in that state, by the time of saving.
+// Times are microseconds in 16 digits, which Lua can count; revisions are text to it, as it
+// could not count them all.
 
 // clock counts what the clock of the server has moved, and stands still when that is set
 // back: passed is what has passed since it was noted last.
@@ -80,73 +79,70 @@ return entry`)
 
 // Load implements [store.Store].
 func (s *IdempotencyStore) Load(ctx context.Context, key string) (*store.Entry, error) {
-	entry, _, err := s.load(ctx, key, "")
-	return entry, err
-}
-
-// load returns the entry and when it was saved. Its age is that at now, if it is given.
-func (s *IdempotencyStore) load(ctx context.Context, key, now string) (entry *store.Entry, at string, err error) {
 	fields, err := loadEntry.Run(ctx, s.client(), []string{s.entry(key), s.clock()}).Slice()
 	if errors.Is(err, redis.Nil) {
-		return nil, "", nil
+		return nil, nil //nolint:nilnil // there is none, as the interface says
 	} else if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	text := make([]string, 6)
+	now, _ := fields[5].(string)
+	entry, err := readEntry(key, fields, now)
+	if err != nil {
+		return nil, err
+	}
+	return &entry, nil
+}
+
+// readEntry reads the fields revision, state, lock, data and at.
+func readEntry(key string, fields []any, now string) (store.Entry, error) {
+	text := make([]string, 5)
 	for i := range text {
 		text[i], _ = fields[i].(string)
 	}
 	revision, err := strconv.ParseInt(text[0], 10, 64)
-	if err != nil || text[1] == "" {
-		return nil, "", store.ErrCorrupt
+	at, also := strconv.ParseUint(text[4], 10, 63)
+	passed, third := strconv.ParseUint(now, 10, 63)
+	if err != nil || also != nil || third != nil || text[1] == "" {
+		return store.Entry{}, store.ErrCorrupt
 	}
-	age, err := between(text[4], cmp.Or(now, text[5]))
-	return &store.Entry{
-		Key: key, Revision: revision, State: store.State(text[1]), Lock: text[2], Data: []byte(text[3]), Age: age,
-	}, text[4], err
-}
-
-// between is never negative.
-func between(at, now string) (time.Duration, error) {
-	began, err := strconv.ParseInt(at, 10, 64)
-	ended, also := strconv.ParseInt(now, 10, 64)
-	if err != nil || also != nil {
-		return 0, store.ErrCorrupt
-	}
-	return max(0, time.Duration(ended-began)*time.Microsecond), nil
+	return store.Entry{
+		Key: key, Revision: revision, State: store.State(text[1]), Lock: text[2], Data: []byte(text[3]),
+		Age:      max(0, time.Duration(int64(passed)-int64(at))*time.Microsecond), //nolint:gosec // they have 63 bits
+		Position: store.PositionAt(at, key),
+	}, nil
 }
 
 // A script that has written is not refused for lack of memory: one that saves what became
 // of a command begins with the removal of what is not there. A Save that is made again is
 // one whose answer was lost on the way: it is known by its token.
 var saveEntry = clocked("KEYS[4]", `
-local key, revision, next, state, lock, data, token, entries = unpack(ARGV)
-local was = redis.call('HMGET', KEYS[1], 'revision', 'state', 'lock', 'at', 'token')
+local key, revision, next, state, lock, data, token, name = unpack(ARGV)
+local was = redis.call('HMGET', KEYS[1], 'revision', 'state', 'lock', 'token')
 if (was[1] or '0') ~= revision then
-	if was[1] == next and was[5] == token then return 'saved' end
+	if was[1] == next and was[4] == token then return 'saved' end
 	return 'conflict'
 end
 local holder = lock ~= '' and redis.call('HGET', KEYS[2], lock)
-if holder and holder ~= key and redis.call('HGET', entries .. holder, 'lock') == lock then return {holder} end
+if holder and holder ~= key and redis.call('HGET', name .. 'entry:' .. holder, 'lock') == lock then return {holder} end
 if was[1] then redis.call('HDEL', KEYS[1], '') end
 
 local at = text(now)
-local function member(state, at) return state .. ':' .. at .. ':' .. key end
 redis.call('HSET', KEYS[4], 'count', at, 'server', text(server))
 if lock ~= '' then redis.call('HSET', KEYS[2], lock, key) end
-redis.call('ZADD', KEYS[3], 0, member(state, at))
+redis.call('ZADD', KEYS[3], 0, key)
+redis.call('ZADD', name .. 'state:' .. state, at, key)
 redis.call('HSET', KEYS[1], 'revision', next, 'state', state, 'lock', lock, 'data', data, 'at', at, 'token', token)
 
-if was[1] and member(was[2], was[4]) ~= member(state, at) then redis.call('ZREM', KEYS[3], member(was[2], was[4])) end
+if was[2] and was[2] ~= state then redis.call('ZREM', name .. 'state:' .. was[2], key) end
 if was[3] and was[3] ~= lock and redis.call('HGET', KEYS[2], was[3]) == key then redis.call('HDEL', KEYS[2], was[3]) end
 return 'saved'`)
 
 // Save implements [store.Store]. It returns when Redis has the entry.
 func (s *IdempotencyStore) Save(ctx context.Context, entry store.Entry) error {
 	answer, err := saveEntry.Run(ctx, s.client(),
-		[]string{s.entry(entry.Key), s.locks(), s.index(), s.clock()},
+		[]string{s.entry(entry.Key), s.locks(), s.keys(), s.clock()},
 		entry.Key, strconv.FormatInt(entry.Revision, 10), strconv.FormatInt(entry.Revision+1, 10),
-		string(entry.State), entry.Lock, entry.Data, rand.Text(), s.entry("")).Result()
+		string(entry.State), entry.Lock, entry.Data, rand.Text(), s.name).Result()
 	switch holder, held := answer.([]any); {
 	case err != nil:
 		return err
@@ -157,65 +153,4 @@ func (s *IdempotencyStore) Save(ctx context.Context, entry store.Entry) error {
 		return store.ErrConflict
 	}
 	return nil
-}
-
-// listEntries looks through a part of the index, of one state and from where the part before
-// has ended, for entries that are as old as asked for. It returns the time, where it has
-// ended, which is "" at the end, and the members.
-//
-//nolint:dupword // the ends of blocks
-var listEntries = clocked("KEYS[2]", `
-local entries, state, prefix, older, limit, from, listed = unpack(ARGV)
-if listed == '' then listed = text(now) end
-local newest = tonumber(listed) - older
-if newest < 0 then return {listed, ''} end
-local members = redis.call('ZRANGEBYLEX', KEYS[1], from, '(' .. state .. ':' .. text(newest + 1), 'LIMIT', 0, 1000)
-local reply = {listed, #members == 1000 and members[1000] or ''}
-for _, member in ipairs(members) do
-	local at = string.sub(member, #state + 2, #state + 17)
-	local key = string.sub(member, #state + 19)
-	if #reply - 2 < tonumber(limit) and string.sub(key, 1, #prefix) == prefix then
-		local entry = redis.call('HMGET', entries .. key, 'state', 'at')
-		if entry[1] == state and entry[2] == at then reply[#reply + 1] = member end
-	end
-end
-return reply`)
-
-// List implements [store.Store]. It looks through a thousand entries of a state at
-// a time; what is saved meanwhile can be missing.
-func (s *IdempotencyStore) List(ctx context.Context, filter store.Filter) ([]store.Entry, error) {
-	type member struct{ state, at, key string }
-	var members []member
-	now := ""
-	for _, state := range slices.Compact(slices.Sorted(slices.Values(filter.States))) {
-		found := 0
-		for from := "[" + string(state) + ":"; from != "(" && found < filter.Limit; {
-			reply, err := listEntries.Run(ctx, s.client(), []string{s.index(), s.clock()}, s.entry(""),
-				string(state), filter.Prefix, filter.Older.Microseconds(), filter.Limit-found, from, now).StringSlice()
-			if err != nil {
-				return nil, err
-			}
-			now, from = reply[0], "("+reply[1]
-			for _, text := range reply[2:] {
-				at, key, _ := strings.Cut(strings.TrimPrefix(text, string(state)+":"), ":")
-				members = append(members, member{string(state), at, key})
-				found++
-			}
-		}
-	}
-	slices.SortFunc(members, func(a, b member) int { return cmp.Or(strings.Compare(a.at, b.at), strings.Compare(a.key, b.key)) })
-	var entries []store.Entry
-	var failed error
-	for _, m := range members[:min(len(members), max(0, filter.Limit))] {
-		entry, at, err := s.load(ctx, m.key, now)
-		switch {
-		case errors.Is(err, store.ErrCorrupt):
-			failed = err
-		case err != nil:
-			return entries, err
-		case entry != nil && at == m.at && string(entry.State) == m.state: // it has not changed meanwhile
-			entries = append(entries, *entry)
-		}
-	}
-	return entries, failed
 }

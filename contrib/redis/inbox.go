@@ -3,6 +3,7 @@ package lendingredis
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +21,8 @@ type InboxOptions struct {
 	// The context of the function ends a little earlier.
 	Lease time.Duration // 5 min
 	Keep  time.Duration // how long an event is known, and its exact repetition swallowed; 72 h
+	// Logger logs who drops dead letters. Nil logs nothing.
+	Logger *slog.Logger
 }
 
 // Inbox is a [webhook.Inbox] in Redis, for the replicas of a receiver: a stream with a
@@ -37,7 +40,8 @@ type InboxOptions struct {
 // the end of their context within a second.
 type Inbox struct {
 	client                         opaque.Value[redis.UniversalClient]
-	options                        InboxOptions
+	options                        InboxOptions // without the logger
+	logger                         opaque.Value[*slog.Logger]
 	stream, later, dead, seenStart string
 	claims                         opaque.Value[*claimer.Claimer[*webhook.InboxEntry]]
 }
@@ -61,8 +65,8 @@ func NewInbox(ctx context.Context, client redis.UniversalClient, name string, op
 	name = "{" + name + "}:" // one slot of a cluster
 	b := &Inbox{
 		client:  opaque.Hide(client),
-		options: InboxOptions{times.Lease, times.Keep},
-		stream:  name + "events", later: name + "scheduled", dead: name + "dead-letters", seenStart: name + "seen:",
+		options: InboxOptions{Lease: times.Lease, Keep: times.Keep}, logger: opaque.Hide(o.Logger),
+		stream: name + "events", later: name + "scheduled", dead: name + "dead-letters", seenStart: name + "seen:",
 	}
 	options := claimer.Options{Poll: min(tending, b.options.Lease/4), Blocks: true}
 	b.claims = opaque.Hide(claimer.New[*webhook.InboxEntry](source{b}, options))
@@ -96,8 +100,8 @@ const (
 	// add takes back what it has added if what belongs to it is refused: the next attempt
 	// would add it again.
 	add = `
-local function add(key, tries, body, ...)
-	local id = redis.pcall('XADD', key, '*', 'tries', tries, 'body', body)
+local function add(key, name, value, body, ...)
+	local id = redis.pcall('XADD', key, '*', name, value, 'body', body)
 	if type(id) == 'table' then return id end
 	local reply = redis.pcall(...)
 	if type(reply) == 'table' and reply.err then redis.call('XDEL', key, id) end
@@ -111,7 +115,7 @@ redis.call('XDEL', KEYS[1], '0-1')`
 
 var put = redis.NewScript(add + `
 if redis.call('EXISTS', KEYS[2]) == 1 then return 0 end
-local reply = add(KEYS[1], '0', ARGV[1], 'SET', KEYS[2], '1', 'PX', ARGV[2])
+local reply = add(KEYS[1], 'tries', '0', ARGV[1], 'SET', KEYS[2], '1', 'PX', ARGV[2])
 if reply.err then return reply end
 return 1`)
 
@@ -173,40 +177,6 @@ func (b *Inbox) Retry(ctx context.Context, entry *webhook.InboxEntry, wait time.
 		b.claims().LookIn(wait)
 	}
 	return err
-}
-
-var deadLetter = redis.NewScript(claimOf + `
-local reply = add(KEYS[2], ARGV[4], ARGV[5], 'XDEL', KEYS[1], ARGV[2])
-if type(reply) == 'table' then return reply end
-return redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])`)
-
-// DeadLetter implements [webhook.Inbox]. [Inbox.DeadLetters] lists what was set aside.
-func (b *Inbox) DeadLetter(ctx context.Context, entry *webhook.InboxEntry) error {
-	return b.endClaim(ctx, deadLetter, b.dead, entry, entry.Tries-1, entry.Event.Body())
-}
-
-// DeadLetters returns the events that were set aside, oldest first. One without a name holds
-// what [webhook.Parse] refuses: [webhook.Event.Body] returns it.
-func (b *Inbox) DeadLetters(ctx context.Context) ([]*webhook.InboxEntry, error) {
-	messages, err := b.client().XRange(ctx, b.dead, "-", "+").Result()
-	if err != nil {
-		return nil, err
-	}
-	var entries []*webhook.InboxEntry
-	for _, message := range messages {
-		entry, _ := entryOf(message) // why it was refused was told then
-		entries = append(entries, entry)
-	}
-	return entries, nil
-}
-
-var redrive = redis.NewScript(move + `
-if #redis.call('XRANGE', KEYS[2], ARGV[1], ARGV[1]) == 0 then return 0 end
-return add(KEYS[1], '0', ARGV[2], 'XDEL', KEYS[2], ARGV[1])`)
-
-// Redrive makes an event that was set aside due again, as if it had not been tried.
-func (b *Inbox) Redrive(ctx context.Context, entry *webhook.InboxEntry) error {
-	return redrive.Run(ctx, b.client(), []string{b.stream, b.dead}, entry.ID, entry.Event.Body()).Err()
 }
 
 var counts = redis.NewScript(pending + `

@@ -71,7 +71,7 @@ local now = time[1] * 1000 + time[2] / 1000
 local refused = ''
 for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, 100)) do
 	local colon = string.find(member, ':', 1, true)
-	local reply = add(KEYS[1], string.sub(member, 1, colon - 1), string.sub(member, colon + 1), 'ZREM', KEYS[2], member)
+	local reply = add(KEYS[1], 'tries', string.sub(member, 1, colon - 1), string.sub(member, colon + 1), 'ZREM', KEYS[2], member)
 	if type(reply) == 'table' then
 		refused = reply.err
 		break
@@ -152,7 +152,7 @@ func (s source) hand(ctx context.Context, message redis.XMessage, count int64, s
 	entry.ID = fmt.Sprint(message.ID, "/", count)
 	entry.Until = start.Add(s.options.Lease / 10 * 9)
 	if err != nil {
-		err = errors.Join(fmt.Errorf("lendingredis: an entry is now a dead letter: %w", err), s.DeadLetter(ctx, entry))
+		err = errors.Join(fmt.Errorf("lendingredis: an entry is now a dead letter: %w", err), s.DeadLetter(ctx, entry, err))
 	}
 	give(claimer.Claim[*webhook.InboxEntry]{
 		Entry: entry, ID: entry.ID, Until: entry.Until, Alone: count > claimer.AloneAfter, Err: err,

@@ -166,11 +166,14 @@ func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
 	counts, err := inbox.Counts(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, webhook.InboxCounts{Running: 1, DeadLetters: 1}, counts)
-	dead, err := inbox.DeadLetters(t.Context())
+	dead, err := inbox.DeadLetters(t.Context(), webhook.DeadLetterFilter{})
 	require.NoError(t, err)
 	require.Len(t, dead, 1)
-	require.Equal(t, "{{{", string(dead[0].Event.Body()))
+	require.Equal(t, "lending/webhook: event: want a JSON object with the member webhookEvent", dead[0].Cause)
 	require.Equal(t, 1, dead[0].Tries)
+	refused, err := inbox.DeadLetterEvent(t.Context(), dead[0].ID)
+	require.NoError(t, err)
+	require.Equal(t, "{{{", string(refused.Body()))
 }
 
 // Nobody waits for what is new between two events that are stuck.
@@ -432,9 +435,16 @@ func TestInboxAcceptsNothingThatIsRefused(t *testing.T) {
 func TestInboxLosesNothingThatIsRefused(t *testing.T) {
 	type move func(*lendingredis.Inbox, *webhook.InboxEntry) error
 	retry := func(b *lendingredis.Inbox, e *webhook.InboxEntry) error { return b.Retry(t.Context(), e, time.Hour) }
-	deadLetter := func(b *lendingredis.Inbox, e *webhook.InboxEntry) error { return b.DeadLetter(t.Context(), e) }
+	deadLetter := func(b *lendingredis.Inbox, e *webhook.InboxEntry) error { return b.DeadLetter(t.Context(), e, nil) }
 	done := func(b *lendingredis.Inbox, e *webhook.InboxEntry) error { return b.Done(t.Context(), e) }
-	redrive := func(b *lendingredis.Inbox, e *webhook.InboxEntry) error { return b.Redrive(t.Context(), e) }
+	redrive := func(b *lendingredis.Inbox, e *webhook.InboxEntry) error {
+		_, err := b.Redrive(t.Context(), e.ID)
+		return err
+	}
+	drop := func(b *lendingredis.Inbox, e *webhook.InboxEntry) error {
+		_, err := b.Drop(t.Context(), "tester", e.ID)
+		return err
+	}
 	running, dead, waiting := webhook.InboxCounts{Running: 1}, webhook.InboxCounts{DeadLetters: 1},
 		webhook.InboxCounts{Waiting: 1}
 	for name, test := range map[string]struct {
@@ -448,6 +458,7 @@ func TestInboxLosesNothingThatIsRefused(t *testing.T) {
 		"done without XDEL":       {"xdel", done, running, webhook.InboxCounts{}},
 		"redrive without XADD":    {"xadd", redrive, dead, waiting},
 		"redrive without XDEL":    {"xdel", redrive, dead, waiting},
+		"drop without XDEL":       {"xdel", drop, dead, webhook.InboxCounts{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := startRedis(t)
@@ -456,10 +467,10 @@ func TestInboxLosesNothingThatIsRefused(t *testing.T) {
 			entry, err := inbox.Take(t.Context())
 			require.NoError(t, err)
 			if test.before.DeadLetters > 0 {
-				require.NoError(t, inbox.DeadLetter(t.Context(), entry))
-				entries, err := inbox.DeadLetters(t.Context())
+				require.NoError(t, inbox.DeadLetter(t.Context(), entry, nil))
+				letters, err := inbox.DeadLetters(t.Context(), webhook.DeadLetterFilter{})
 				require.NoError(t, err)
-				entry = entries[0]
+				entry.ID = letters[0].ID
 			}
 			refuse(t, admin, test.command)
 			for range 3 {
@@ -553,9 +564,9 @@ func TestFullRedisIsDrained(t *testing.T) {
 	counts, err := started.Counts(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, webhook.InboxCounts{DeadLetters: 1}, counts)
-	dead, err := started.DeadLetters(t.Context())
+	redriven, err := webhook.RedriveAll(t.Context(), started, webhook.DeadLetterFilter{})
 	require.NoError(t, err)
-	require.NoError(t, started.Redrive(t.Context(), dead[0]))
+	require.Equal(t, 1, redriven)
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "0").Err())
 	require.NoError(t, started.Put(t.Context(), event("new")), "it was remembered though it was refused")
 }

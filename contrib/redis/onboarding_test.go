@@ -15,7 +15,7 @@ func openForWorker(address string) (store.Store, func() error, error) {
 }
 
 // What a worker does with keys is done once, however often it is killed, and Redis with it.
-func TestCommandsAreDoneOnceUnderKill(t *testing.T) {
+func TestMutationsAreDoneOnceUnderKill(t *testing.T) {
 	server := startRedis(t, "--appendonly", "yes", "--appendfsync", "always")
 	restarts := 0
 	onboardingtest.Kill(t, server.address(), func() {

@@ -53,7 +53,7 @@
 // deleted after a day. Look at them before, with JobList, or keep them, with
 // DiscardedJobRetentionPeriod and CancelledJobRetentionPeriod, and have JobRetry run those
 // again whose cause is mended. What a command did whose outcome is unknown stands in
-// [idempotency.Log.InDoubt] until that is known, whatever has become of the job.
+// [github.com/lendingapi/lending-go/idempotency.Log.InDoubt] until that is known, whatever has become of the job.
 //
 // The program in examples/onboarding shows all of that, with two workers that are killed.
 package lendingriver

@@ -183,7 +183,7 @@ var kinds = map[string]struct {
 	},
 	"answer cut": {
 		fails: failing(lendingtest.Fault{CutBody: 5}), is: lending.ErrMayHaveHappened,
-		event: river.EventKindJobCancelled,
+		event: river.EventKindJobFailed, // the log says in the next attempt what is left of it
 	},
 	"answer not kept": {
 		fails: func(o *office) error {
@@ -287,7 +287,6 @@ var kinds = map[string]struct {
 	"sign-in refused": {
 		fails: func(o *office) error {
 			o.client = o.newClient(lending.Credentials{Username: "nobody", Password: lending.NewSecret("wrong")})
-			_ = o.create("order-1")
 			return o.create("order-1")
 		},
 		event: river.EventKindJobSnoozed, wait: time.Minute,
@@ -299,7 +298,7 @@ var kinds = map[string]struct {
 			require.NoError(o.t, err)
 			return o.create("order-1")
 		},
-		is: lending.ErrSignInRequired, event: river.EventKindJobFailed,
+		is: lending.ErrSignInRequired, event: river.EventKindJobSnoozed, wait: 15 * time.Minute,
 	},
 	"argument of a sign-in": { // which is none of the order's
 		fails: func(o *office) error {

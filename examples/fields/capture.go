@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -10,35 +9,31 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"regexp"
 	"strings"
 
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/shapes"
 )
 
-// learner collects what answers show.
+// learner collects what responses show.
 type learner struct {
 	out           io.Writer // is told of routes as they are met
-	routes        map[string]*shape
+	seen          shapes.Seen
 	answers, left int
 }
 
-func newLearner(out io.Writer) *learner { return &learner{out: out, routes: map[string]*shape{}} }
-
-// template is a route in whose path no value stands.
-var template = regexp.MustCompile(`^[A-Z]+ (/[A-Za-z][A-Za-z-]*|/\{[A-Za-z]+\})+$`)
+func newLearner(out io.Writer) *learner { return &learner{out: out, seen: shapes.Seen{}} }
 
 // see learns from an answer.
 func (l *learner) see(route string, status int, body []byte) {
-	body = bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\ufeff"))) // hosts of .NET begin with that
-	if !template.MatchString(route) || status/100 != 2 || !json.Valid(body) {
+	known := l.seen[route] != nil
+	if status/100 != 2 || !l.seen.Learn(route, body) {
 		l.left++
 		return
 	}
-	if l.routes[route] == nil {
+	if !known {
 		fmt.Fprintln(l.out, " ", route)
 	}
-	l.routes[route] = merge(l.routes[route], shapeOf(body, 0))
 	l.answers++
 }
 

@@ -200,7 +200,7 @@ func TestNamesThatTurnOutToBeData(t *testing.T) {
 	require.NoError(t, err)
 	assert.NotRegexp(t, "(?i)ada|grace", structs+told+string(kept))
 	_, told = learn(t, "-state", state, captured(t, `{"map":{"joan@example.com":"x"}}`))
-	assert.Contains(t, told, "Changes since the last time: 1.\n  "+loanRoute+" .map.*: was integer, is mixed\n")
+	assert.Contains(t, told, "Changes since the last time: 1.\n  "+loanRoute+" .map.*: was integer, is string\n")
 	_, told = learn(t, "-state", state, captured(t, `{"map":{"edith":1}}`))
 	assert.Contains(t, told, "Changes since the last time: 0.\n")
 }
@@ -287,7 +287,7 @@ func TestChanges(t *testing.T) {
 		"  " + loanRoute + " .list[].b.c: new, string",
 		"  " + loanRoute + " .missing: was integer, is integer, optional",
 		"  " + loanRoute + " .null: was string, is string or null",
-		"  " + loanRoute + " .other: was boolean, is mixed", "",
+		"  " + loanRoute + " .other: was boolean, is string", "",
 	}, "\n"), told)
 	assert.Contains(t, unaligned(structs), "Gone *string `json:\"gone\"` // in 4 of 6",
 		"what is known of old answers stays")

@@ -15,10 +15,7 @@
 // says what has changed. LENDING_TRUSTED_DEVICE_TOKEN is for an account with a second
 // factor. A program of yours can learn from its own calls as observe does, in walk.go.
 //
-// The names in an object can be data too, as in one that has an entry for each e-mail
-// address: where one has many digits, or is no identifier, or all are alike and none is
-// in most of the objects, they are taken for data, and not shown. Read what it prints
-// before you show it to others: "ada" looks like the name of a field.
+// Read what it prints before others see it: "ada" looks like the name of a field.
 package main
 
 import (
@@ -33,6 +30,7 @@ import (
 	"os/signal"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/shapes"
 )
 
 func main() {
@@ -78,7 +76,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stderr, "Learnt from %d answers of %d routes, and left out %d: refused, without JSON, or of no known route.\n", l.answers, len(l.routes), l.left)
+	fmt.Fprintf(stderr, "Learnt from %d answers of %d routes, and left out %d: refused, without JSON, or of no known route.\n", l.answers, len(l.seen), l.left)
 	return l.report(*state, *pkg, stdout)
 }
 
@@ -88,16 +86,9 @@ func (l *learner) report(state, pkg string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	both := map[string]*shape{}
-	for _, known := range []map[string]*shape{was, l.routes} {
-		for route, answer := range known {
-			answer.forgetData()
-			both[route] = merge(both[route], answer)
-			both[route].forgetData()
-		}
-	}
+	both := was.Merge(l.seen)
 	if was != nil {
-		lines := changes(was, l.routes, both)
+		lines := shapes.Changes(was, l.seen)
 		fmt.Fprintf(l.out, "Changes since the last time: %d.\n", len(lines))
 		for _, line := range lines {
 			fmt.Fprintln(l.out, " ", line)
@@ -118,7 +109,7 @@ func (l *learner) report(state, pkg string, stdout io.Writer) error {
 }
 
 // load reads what was learnt before: nil if nothing was.
-func load(path string) (known map[string]*shape, err error) {
+func load(path string) (known shapes.Seen, err error) {
 	text, err := os.ReadFile(path)
 	if path == "" || errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

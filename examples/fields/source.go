@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/lendingapi/lending-go/shapes"
 )
 
 const zonelessTime = "lending.Time" // time.Time refuses it
@@ -15,13 +17,13 @@ const zonelessTime = "lending.Time" // time.Time refuses it
 // printer writes the types of a file.
 type printer struct {
 	strings.Builder
-	taken map[string]bool   // names of types
-	named map[*shape]string // records that have one
+	taken map[string]bool          // names of types
+	named map[*shapes.Shape]string // records that have one
 }
 
 // source is a Go file with a type for each record of the answers.
-func source(pkg string, routes map[string]*shape) ([]byte, error) {
-	p := printer{taken: map[string]bool{}, named: map[*shape]string{}}
+func source(pkg string, routes shapes.Seen) ([]byte, error) {
+	p := printer{taken: map[string]bool{}, named: map[*shapes.Shape]string{}}
 	for _, route := range slices.Sorted(maps.Keys(routes)) {
 		p.route(route, routes[route])
 	}
@@ -38,12 +40,12 @@ func source(pkg string, routes map[string]*shape) ([]byte, error) {
 
 // route writes the types of what a route answers: of the record, also where it stands in
 // a list or in a page, and of the page.
-func (p *printer) route(route string, answer *shape) {
+func (p *printer) route(route string, answer *shapes.Shape) {
 	name := typeName(route)
 	switch data := answer.Fields["data"]; {
-	case answer.class() == "list":
+	case answer.Class() == "list":
 		p.record(singular(name), "a record in the list", route, answer.Items)
-	case data != nil && data.class() == "list" && answer.Fields["totalCount"] != nil:
+	case data != nil && data.Class() == "list" && answer.Fields["totalCount"] != nil:
 		p.record(singular(name), "a record in the page", route, data.Items)
 		p.record(name+"Page", "the page", route, answer)
 	default:
@@ -51,19 +53,19 @@ func (p *printer) route(route string, answer *shape) {
 	}
 }
 
-func (p *printer) record(name, what, route string, record *shape) {
+func (p *printer) record(name, what, route string, record *shapes.Shape) {
 	if record == nil {
 		return // the list was always empty
 	}
 	name = unused(p.taken, name)
 	typ, note := p.goType("", record)
-	fmt.Fprintf(p, "\n// %s is %s that\n// %s\n// answers: %d seen%s.\ntype %s %s\n", name, what, route, record.seen(), note, name, typ)
+	fmt.Fprintf(p, "\n// %s is %s that\n// %s\n// answers: %d seen%s.\ntype %s %s\n", name, what, route, record.Count(), note, name, typ)
 	p.named[record] = name
 }
 
 // goType is the type of what is not null, and a remark.
-func (p *printer) goType(name string, s *shape) (typ, note string) {
-	switch class := s.class(); {
+func (p *printer) goType(name string, s *shapes.Shape) (typ, note string) {
+	switch class := s.Class(); {
 	case p.named[s] != "":
 		return p.named[s], ""
 	case class == "object" && s.Values == nil:
@@ -78,7 +80,7 @@ func (p *printer) goType(name string, s *shape) (typ, note string) {
 		return "bool", ""
 	case class == "integer" && counting.MatchString(name):
 		return "int64", ""
-	case family(class) == "number":
+	case class == "integer" || class == "number":
 		return "json.Number", money(name)
 	case class == "UUID":
 		return "uuid.UUID", ""
@@ -100,7 +102,7 @@ func (p *printer) goType(name string, s *shape) (typ, note string) {
 }
 
 // element is the type of what stands in a list or in a map.
-func (p *printer) element(name string, s *shape) (typ, note string) {
+func (p *printer) element(name string, s *shapes.Shape) (typ, note string) {
 	if s == nil {
 		return "json.RawMessage", ", always empty"
 	}
@@ -110,17 +112,17 @@ func (p *printer) element(name string, s *shape) (typ, note string) {
 	return typ, note
 }
 
-func (p *printer) structType(s *shape) string {
+func (p *printer) structType(s *shapes.Shape) string {
 	var text strings.Builder
 	taken := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(s.Fields)) {
 		field := s.Fields[name]
 		typ, note := p.goType(name, field)
-		if n, of := field.seen(), s.Kinds["object"]; n < of {
+		if n, of := field.Count(), s.Kinds["object"]; n < of {
 			typ, note = orNull(typ), fmt.Sprintf("%s, in %d of %d", note, n, of)
 		}
 		if n := field.Kinds["null"]; n > 0 {
-			typ, note = orNull(typ), fmt.Sprintf("%s, null in %d of %d", note, n, field.seen())
+			typ, note = orNull(typ), fmt.Sprintf("%s, null in %d of %d", note, n, field.Count())
 		}
 		if note != "" {
 			note = "//" + strings.TrimPrefix(note, ",")

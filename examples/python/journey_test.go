@@ -21,10 +21,13 @@ func TestJourney(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", sandbox, "../sandbox").CombinedOutput()
 	require.NoError(t, err, string(out))
 	certificate := filepath.Join(t.TempDir(), "sandbox.pem")
-	for scheme, flags := range map[string][]string{"http": nil, "https": {"-tls", certificate}} {
-		t.Run(scheme, func(t *testing.T) {
-			url := start(t, sandbox, flags...)
-			require.True(t, strings.HasPrefix(url, scheme+"://"), url)
+	for _, test := range []struct {
+		scheme string
+		flags  []string
+	}{{"http", nil}, {"https", []string{"-tls", certificate}}} {
+		t.Run(test.scheme, func(t *testing.T) {
+			url := start(t, sandbox, test.flags...)
+			require.True(t, strings.HasPrefix(url, test.scheme+"://"), url)
 			// Isolated from what else is installed, and strict with itself.
 			cmd := exec.CommandContext(t.Context(), python, "-I", "-X", "dev", "-W", "error", "journey.py", url)
 			cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+certificate, "no_proxy=*")

@@ -152,7 +152,7 @@ func TestTLS(t *testing.T) {
 
 // A mutation that is executed after its caller has gone has a line in the log, and those who
 // follow the page see it, and what was steered.
-func TestLateCommand(t *testing.T) {
+func TestLateMutation(t *testing.T) {
 	s := start(t, "-control")
 	wait := s.events()
 	wait("faults", "No fault is planned.")

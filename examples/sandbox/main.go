@@ -76,6 +76,8 @@ type settings struct {
 
 	seed  uint64 // of identifiers, codes and tokens; 0 means a random one
 	state string // the file that keeps the records across restarts
+
+	shapes string // the file of package shapes with the fields of real responses
 }
 
 func (s settings) scheme() string {
@@ -102,6 +104,7 @@ func parse(args []string, out io.Writer) (s settings, err error) {
 	flags.DurationVar(&s.readLag, "read-lag", 0, "have reads show a mutation only so much later, as a service does that reads from replicas")
 	flags.Uint64Var(&s.seed, "seed", 0, "make identifiers, codes and tokens the same in each run; 0 makes new ones at each start")
 	flags.StringVar(&s.state, "state", "", "keep records, tokens and codes in this file across restarts")
+	flags.StringVar(&s.shapes, "shapes", "", "answer with the fields in this file, which examples/fields -state or package shapes has learnt from real responses")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
@@ -162,6 +165,13 @@ func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.
 		return nil
 	} else if err != nil {
 		return err
+	}
+	if s.shapes != "" {
+		option, err := taught(s.shapes)
+		if err != nil {
+			return err
+		}
+		opts = append(opts, option)
 	}
 	listener, err := listen(ctx, s)
 	if err != nil {

@@ -401,6 +401,31 @@ func TestPublicSandboxAndOtherNames(t *testing.T) {
 	}
 }
 
+// With a file of package shapes the sandbox has the fields of real responses.
+func TestTaught(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "shapes.json")
+	require.NoError(t, os.WriteFile(file, []byte(
+		`{"GET /api/Application/get-application/{applicationId}":`+
+			`{"kinds":{"object":1},"fields":{"state":{"kinds":{"string":1}}}}}`),
+		0o600))
+	s := start(t, "-log=false", "-shapes", file)
+	s.signIn(device)
+	var customer struct{ ID string }
+	s.post("Application/create-customer", `{"firstName":"Ada","lastName":"Lovelace","email":"ada@example.com",`+
+		`"password":"Analytical-Engine-1","mobileNumber":"4155550100"}`, &customer)
+	var application string
+	s.post("Application/create-application", `{"customerId":"`+customer.ID+`"}`, &application)
+	_, _, answer := s.do(http.MethodGet, "/api/Application/get-application/"+application, "")
+	assert.Regexp(t, `^\{"state":"state \d+"\}$`, answer)
+	for _, content := range []string{"[]", `{"GET /":{"kinds":3}}`} {
+		t.Run(content, func(t *testing.T) {
+			require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
+			require.ErrorContains(t, run(t.Context(), []string{"-shapes", file}, io.Discard), "is not a file of package shapes")
+		})
+	}
+	require.ErrorIs(t, run(t.Context(), []string{"-shapes", file + "x"}, io.Discard), fs.ErrNotExist)
+}
+
 // A restarted sandbox with a state file goes on with its records and tokens; another one has
 // new identifiers, and knows no token of a run before.
 func TestState(t *testing.T) {

@@ -20,6 +20,19 @@ type kept struct {
 	Snapshot lendingtest.Snapshot `json:"snapshot"`
 }
 
+// taught reads the file of -shapes.
+func taught(file string) (lendingtest.Option, error) {
+	learnt, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var routes map[string]struct{ Kinds map[string]int }
+	if json.Unmarshal(learnt, &routes) != nil {
+		return nil, fmt.Errorf("%s is not a file of package shapes; write one with examples/fields -state", file)
+	}
+	return lendingtest.WithShapes(learnt), nil
+}
+
 // restore puts back what an earlier run has kept. Without a file the sandbox begins anew.
 func restore(service *lendingtest.Service, file string) error {
 	content, err := os.ReadFile(file)

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
 
 	"github.com/lendingapi/lending-go/internal/opaque"
@@ -68,10 +67,14 @@ func (e encryptedStore) Load(ctx context.Context, key string) (*Entry, error) {
 	return entry, err
 }
 
+// List returns an entry that does not open without its data, as a store does with one that it
+// cannot read.
 func (e encryptedStore) List(ctx context.Context, filter Filter) ([]Entry, error) {
 	entries, err := e.inner().List(ctx, filter)
 	for i := range entries {
-		err = errors.Join(err, e.open(&entries[i]))
+		if e.open(&entries[i]) != nil {
+			entries[i].Lock, entries[i].Data = "", nil
+		}
 	}
 	return entries, err
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +16,7 @@ import (
 // process ends: for tests, and for mutations that need to happen once only while the process
 // lives.
 func NewMemory() Store {
-	m := &memory{entries: map[string]savedEntry{}, locks: map[string]string{}}
+	m := &memory{entries: map[string]savedEntry{}, locks: map[string]string{}, saves: map[State]*saves{}}
 	return memoryStore{opaque.Hide(m)}
 }
 
@@ -26,11 +27,26 @@ type memory struct {
 	mu      sync.Mutex
 	entries map[string]savedEntry
 	locks   map[string]string // to the key that has it
+	saves   map[State]*saves
+	last    uint64 // number of the last Save
 }
 
 type savedEntry struct {
 	Entry
-	at time.Time
+	at     time.Time
+	number uint64 // of the Save
+}
+
+// saves are the keys that were saved in a state, in that order. Those of entries that were
+// saved again stay until they are more than the others.
+type saves struct {
+	all  []numberedKey
+	live int
+}
+
+type numberedKey struct {
+	number uint64
+	key    string
 }
 
 // loaded returns the entry with its age at now.
@@ -38,6 +54,7 @@ func (e savedEntry) loaded(now time.Time) Entry {
 	entry := e.Entry
 	entry.Data = slices.Clone(entry.Data)
 	entry.Age = now.Sub(e.at)
+	entry.Position = PositionAt(e.number, e.Key)
 	return entry
 }
 
@@ -64,35 +81,95 @@ func (s memoryStore) Save(_ context.Context, entry Entry) error {
 	if holder, held := m.locks[entry.Lock]; held && holder != entry.Key {
 		return &LockedError{Key: holder}
 	}
-	delete(m.locks, was.Lock)
+	m.remove(was)
+	m.add(entry)
+	return nil
+}
+
+func (m *memory) add(entry Entry) {
 	if entry.Lock != "" {
 		m.locks[entry.Lock] = entry.Key
 	}
 	entry.Revision++
 	entry.Data = slices.Clone(entry.Data)
-	m.entries[entry.Key] = savedEntry{entry, time.Now()}
-	return nil
+	m.last++
+	m.entries[entry.Key] = savedEntry{entry, time.Now(), m.last}
+	of := m.saves[entry.State]
+	if of == nil {
+		of = &saves{}
+		m.saves[entry.State] = of
+	}
+	of.all = append(of.all, numberedKey{m.last, entry.Key})
+	of.live++
 }
 
-// List sorts by the time of saving: ages that are taken at different instants would put
-// entries into a wrong order.
-func (s memoryStore) List(_ context.Context, filter Filter) ([]Entry, error) {
+func (m *memory) remove(was savedEntry) {
+	if was.Revision == 0 {
+		return
+	}
+	delete(m.locks, was.Lock)
+	delete(m.entries, was.Key)
+	of := m.saves[was.State]
+	of.live--
+	if len(of.all) > 2*of.live+64 {
+		of.all = slices.DeleteFunc(of.all, func(n numberedKey) bool { return m.entries[n.key].number != n.number })
+	}
+}
+
+// List goes through the Saves of each state, the oldest of all first. What has another prefix
+// it passes over.
+func (s memoryStore) List(_ context.Context, filter Filter) (page []Entry, err error) {
+	after, _, err := filter.After.At()
+	if err != nil {
+		return nil, err
+	}
 	m := s.state()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := time.Now()
-	var found []savedEntry
-	for _, saved := range m.entries {
-		if strings.HasPrefix(saved.Key, filter.Prefix) && slices.Contains(filter.States, saved.State) && now.Sub(saved.at) >= filter.Older {
-			found = append(found, saved)
+	now, size := time.Now(), 0
+	for n := range m.inOrder(filter.States, after) {
+		saved := m.entries[n.key]
+		if len(page) >= filter.Limit || now.Sub(saved.at) < filter.Older {
+			break
+		}
+		if strings.HasPrefix(saved.Key, filter.Prefix) {
+			if size += len(saved.Data); size > PageBytes && len(page) > 0 {
+				break
+			}
+			page = append(page, saved.loaded(now))
 		}
 	}
-	slices.SortFunc(found, func(a, b savedEntry) int {
-		return cmp.Or(a.at.Compare(b.at), strings.Compare(a.Key, b.Key))
-	})
-	entries := make([]Entry, 0, min(len(found), filter.Limit))
-	for _, saved := range found[:cap(entries)] {
-		entries = append(entries, saved.loaded(now))
+	return page, nil
+}
+
+// inOrder returns the entries of these states that were saved after a number, as they were
+// saved.
+func (m *memory) inOrder(states []State, after uint64) iter.Seq[numberedKey] {
+	var rest [][]numberedKey
+	for _, state := range slices.Compact(slices.Sorted(slices.Values(states))) {
+		if of := m.saves[state]; of != nil {
+			from, _ := slices.BinarySearchFunc(of.all, after+1, func(n numberedKey, number uint64) int {
+				return cmp.Compare(n.number, number)
+			})
+			rest = append(rest, of.all[from:])
+		}
 	}
-	return entries, nil
+	return func(yield func(numberedKey) bool) {
+		for {
+			oldest := -1
+			for i, saves := range rest {
+				if len(saves) > 0 && (oldest < 0 || saves[0].number < rest[oldest][0].number) {
+					oldest = i
+				}
+			}
+			if oldest < 0 {
+				return
+			}
+			n := rest[oldest][0]
+			rest[oldest] = rest[oldest][1:]
+			if m.entries[n.key].number == n.number && !yield(n) {
+				return
+			}
+		}
+	}
 }

@@ -38,8 +38,10 @@ type Entry struct {
 	Data     []byte // for the log only: no request bodies, but answers, which can hold personal data
 
 	// Age is the time since the entry was saved, by the clock of the store, which all
-	// processes that share the store have in common. Save ignores it.
-	Age time.Duration
+	// processes that share the store have in common. Position is the place of the entry in the
+	// order of [Store.List], which sets it. Save ignores both.
+	Age      time.Duration
+	Position Position
 }
 
 // Format prints key, state and revision, and the size of Data.
@@ -52,8 +54,13 @@ type Filter struct {
 	Prefix string        // of the key
 	States []State       // any of them
 	Older  time.Duration // the lowest age
+	After  Position      // of the last entry of the page before; "" for the first page
 	Limit  int           // the largest number of entries; always given
 }
+
+// PageBytes is how many bytes of data a page of [Store.List] holds at most, unless its first
+// entry alone is larger.
+const PageBytes = 4 << 20
 
 // Store keeps the entries of a log, for one process or for many. The suite
 // IdempotencyStore of package lendingtest/storetest holds a store to this contract.
@@ -71,7 +78,17 @@ type Store interface {
 	// [*LockedError] if another key has its lock. A failed Save changes nothing.
 	Save(ctx context.Context, entry Entry) error
 
-	// List returns the entries that filter selects, the oldest first.
+	// List returns a page of the entries that filter selects, the oldest first. A page can be
+	// shorter than the limit, as its data have no more than [PageBytes], but it is empty only
+	// if no more entries are selected: [All] goes on until then.
+	//
+	// Pages that follow each other return every entry once that is not saved meanwhile. An
+	// entry that is saved meanwhile moves to the end: it can be returned twice, as it was and
+	// as it is, but is not missed. New entries can be missing. An entry that cannot be read
+	// has no Data. A position that no entry has is an [ErrPosition].
+	//
+	// The cost of a page depends on the number of entries that it returns, as long as the
+	// prefix selects few entries or most of them.
 	List(ctx context.Context, filter Filter) ([]Entry, error)
 }
 
@@ -81,6 +98,8 @@ var (
 	ErrConflict error = redact.Text("lending/idempotency: the entry has changed meanwhile")
 	// ErrCorrupt means that the entry cannot be read. Its mutation is not sent.
 	ErrCorrupt error = redact.Text("lending/idempotency: the entry cannot be read")
+	// ErrPosition means that a list cannot go on after a position.
+	ErrPosition error = redact.Text("lending/idempotency: no entry has the position; list from the beginning")
 )
 
 type safe = redact.Safe

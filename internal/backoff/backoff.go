@@ -1,4 +1,4 @@
-// Package backoff says how long to wait between tries, and waits.
+// Package backoff computes the waits between tries, and waits.
 package backoff
 
 import (
@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// After returns how long to wait after so many failures: first after one, doubled after each
-// further failure, at most most, and of that a random part between half and all, so that
-// processes that failed together do not come back together.
+// After returns the wait after so many failures: first after the first failure, doubled after
+// each further failure, at most most, and randomly between half and all of this, so processes
+// that failed together do not return together.
 func After(failures int, first, most time.Duration) time.Duration {
 	d := Doubled(failures, first, most)
 	return d/2 + rand.N(d/2+1)
@@ -42,11 +42,11 @@ func Wait(ctx context.Context, d time.Duration, wake <-chan struct{}) error {
 	return ctx.Err()
 }
 
-// mostAsked is the longest wait that a service is believed to ask for.
+// mostAsked is the longest believable Retry-After.
 const mostAsked = 24 * time.Hour
 
-// RetryAfter returns how long the Retry-After header asks to wait, in seconds or as a date
-// (RFC 9110, 10.2.3): at most 24 hours, 0 if there is none.
+// RetryAfter returns the wait of the Retry-After header, in seconds or as a date (RFC 9110,
+// 10.2.3): at most 24 hours, 0 without the header.
 func RetryAfter(header http.Header) time.Duration {
 	text := header.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 64); err == nil {

@@ -1,2 +1,2 @@
-// Package filelock keeps the processes of one machine from changing a file together.
+// Package filelock keeps the processes of a machine from changing a file together.
 package filelock

@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// Lock waits until no other process has file locked, and locks it, unless ctx ends
-// before: the system's own way to wait knows no end. Closing the file,
-// or the end of the process, unlocks it.
+// Lock locks file, and waits until other processes unlock it or ctx ends: the system's own wait
+// would not end with ctx. Closing the file, or the end of the process, unlocks the file.
 func Lock(ctx context.Context, file *os.File) error {
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()

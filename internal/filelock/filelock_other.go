@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// Lock does nothing here: the file is for one process.
+// Lock does nothing here: the file is for a single process.
 func Lock(context.Context, *os.File) error { return nil }

@@ -1,4 +1,4 @@
-// Package handover takes what must be given back if nobody waits for the result any more.
+// Package handover gives a taken resource back if nobody waits for the result any more.
 package handover
 
 import (

@@ -1,5 +1,5 @@
-// Package neterr says what may be shown of the errors of net, crypto/tls and net/http. Their
-// own texts can quote URLs, headers and values.
+// Package neterr describes errors of net, crypto/tls and net/http, whose own texts can quote
+// URLs, headers and values.
 package neterr
 
 import (
@@ -24,8 +24,7 @@ const (
 	opSOCKS = "socks connect" // from the proxy to the service
 )
 
-// Describe names the kind of err in words of its own. It returns false for an error of
-// another kind.
+// Describe names the kind of err. ok is false for an unknown kind.
 func Describe(err error) (text string, ok bool) {
 	var network *net.OpError
 	var timeout net.Error
@@ -63,7 +62,7 @@ func Describe(err error) (text string, ok bool) {
 	return "", false
 }
 
-// OrType is Describe, and names the type of an error of another kind.
+// OrType is Describe, with the type for an unknown kind.
 func OrType(err error) string {
 	if text, ok := Describe(err); ok {
 		return text
@@ -81,7 +80,7 @@ func describeDial(dial *net.OpError) string {
 	return "cannot connect" + to(dial.Addr)
 }
 
-// to names addr in a sentence, if there is one.
+// to names addr in a sentence, unless nil.
 func to(addr net.Addr) string {
 	if addr == nil {
 		return ""
@@ -89,8 +88,7 @@ func to(addr net.Addr) string {
 	return " to " + addr.String()
 }
 
-// NeverLeft reports whether err proves that a request was not sent: its connection failed
-// while it was being made.
+// NeverLeft reports whether err proves an unsent request: the connection was never established.
 func NeverLeft(err error) bool {
 	var network *net.OpError
 	var dns *net.DNSError
@@ -100,20 +98,20 @@ func NeverLeft(err error) bool {
 		errors.As(err, &dns) || errors.As(err, &certificate) || errors.As(err, &plaintext) && plaintext.Conn != nil
 }
 
-// IsPermanent reports whether another attempt would fail alike: the service is not the one
-// that the client may talk to, or does not speak TLS.
+// IsPermanent reports whether another attempt would fail too: the certificate is invalid, or
+// the service does not speak TLS.
 func IsPermanent(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	return errors.As(err, &certificate) || IsPlaintext(err)
 }
 
-// IsTimeout reports whether a limit on time has ended the attempt.
+// IsTimeout reports whether a time limit ended the attempt.
 func IsTimeout(err error) bool {
 	var timeout net.Error
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// dial returns the error of dialing in err, nil if there is none. That of a proxy lies in
+// dial returns the error of dialing in err, nil if there is none. The error of a proxy is inside
 // another *net.OpError, where errors.As stops.
 func dial(err error) *net.OpError {
 	for network := (*net.OpError)(nil); errors.As(err, &network); err = network.Err {
@@ -124,7 +122,7 @@ func dial(err error) *net.OpError {
 	return nil
 }
 
-// isCertificate reports whether the certificate of the other side was not accepted.
+// isCertificate reports whether the certificate was not accepted.
 func isCertificate(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError
@@ -132,22 +130,22 @@ func isCertificate(err error) bool {
 	return errors.As(err, &certificate) || errors.As(err, &authority) || errors.As(err, &hostname)
 }
 
-// IsPlaintext reports whether the server has answered a TLS handshake in plain HTTP.
-// net/http says so in an error without a type.
+// IsPlaintext reports whether the server answered a TLS handshake in plain HTTP. The error of
+// net/http has no type.
 func IsPlaintext(err error) bool {
 	var header tls.RecordHeaderError
 	return errors.As(err, &header) || strings.HasSuffix(err.Error(), "server gave HTTP response to HTTPS client")
 }
 
-// isStream reports whether a stream of HTTP/2 has ended without its connection. net/http
-// says so in errors whose types it does not export, or without any.
+// isStream reports whether an HTTP/2 stream ended without its connection. The errors of net/http
+// have unexported types, or none.
 func isStream(err error) bool {
 	return strings.Contains(err.Error(), "stream error: stream ID ")
 }
 
-// As is [errors.As] for what may be shown: it finds no error by an interface, which one that
-// quotes can satisfy too, and none of a type that quotes. Where a dial or a look-up has
-// failed it makes an error anew of what may be shown.
+// As is [errors.As] for safe errors. It finds no error by an interface, because quoting errors
+// can satisfy the interface, and no error of a quoting type. For a failed dial or look-up, As
+// makes a new error with the safe parts.
 func As(err error, target any) bool {
 	switch target := target.(type) {
 	case **net.OpError:
@@ -172,7 +170,7 @@ func As(err error, target any) bool {
 
 var errUnreachable = errors.New("unreachable")
 
-// reason says why a dial failed, in the system's words if it has any.
+// reason returns why a dial failed, in the system's words if possible.
 func reason(err error) error {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno
@@ -183,8 +181,8 @@ func reason(err error) error {
 	return errUnreachable
 }
 
-// quotes reports whether errors of the type t can hold what was sent or received. Those of
-// certificates hold names only.
+// quotes reports whether errors of the type t can quote requests or responses. Errors of
+// certificates hold only names.
 func quotes(t reflect.Type) bool {
 	switch t {
 	case reflect.TypeFor[*tls.CertificateVerificationError](), reflect.TypeFor[tls.AlertError]():

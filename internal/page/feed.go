@@ -102,7 +102,7 @@ func (p *Feed) newest(key string, asked time.Time) (f frame, tooEarly time.Durat
 		return f, 0, err
 	}
 	for name, html := range sections {
-		text, _ := json.Marshal(string(html)) // a string: JSON keeps the line ends of somebody's name from ending the event
+		text, _ := json.Marshal(string(html)) //nolint:errchkjson // a string; JSON keeps the line ends of somebody's name from ending the event
 		f.sections[name] = string(text)
 	}
 	maps.DeleteFunc(p.byKey, func(_ string, old frame) bool { return time.Since(old.made) > time.Minute })

@@ -12,7 +12,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/opaque"
 )
 
-// Placeholder stands where a secret does not show.
+// Placeholder replaces a secret.
 const Placeholder = "[redacted]"
 
 // Name returns s if it looks like a name, a code or an id, and [Placeholder] if it does not.
@@ -26,8 +26,8 @@ func Name(s string) string {
 	return s
 }
 
-// Describe says what may be shown of err: the outermost safe text in it, or the kind of
-// failure, or its type.
+// Describe returns the safe part of err: the outermost safe text in its tree, the kind of
+// failure, or the type.
 func Describe(err error) string {
 	if text, ok := textOf(err); ok {
 		return text
@@ -35,7 +35,7 @@ func Describe(err error) string {
 	return neterr.OrType(err)
 }
 
-// IsKnown reports whether Describe says more of err than its type.
+// IsKnown reports whether Describe returns more of err than its type.
 func IsKnown(err error) bool {
 	_, safe := textOf(err)
 	_, known := neterr.Describe(err)
@@ -44,8 +44,8 @@ func IsKnown(err error) bool {
 
 // hidden keeps an error for errors.Is and errors.As and shows another text.
 //
-// It is a [net.Error] itself, so that who looks for one finds this and not the error below.
-// It has no Unwrap, which would lead there.
+// The type is a [net.Error], so that errors.As for a net.Error finds it and not the cause. It
+// has no Unwrap, because Unwrap would expose the cause.
 type hidden struct {
 	Safe
 	text  string
@@ -53,15 +53,13 @@ type hidden struct {
 	but   []error
 }
 
-// New returns an error with a text that may be shown. errors.Is finds the cause, which may
-// be nil, and what it wraps, except for the sentinels in but. errors.As finds what
-// [neterr.As] does.
+// New returns an error with a safe text. errors.Is finds the cause, which may be nil, and its
+// tree, except for the sentinels in but. errors.As works as [neterr.As].
 func New(text string, cause error, but ...error) error {
 	return &hidden{text: text, cause: opaque.Hide(cause), but: but}
 }
 
-// Hide is New with the text of Describe. It returns nil for nil, and an error of a context
-// as it is.
+// Hide is New with the text of Describe. Hide returns nil and errors of a context unchanged.
 func Hide(err error, but ...error) error {
 	switch err {
 	case nil, context.Canceled, context.DeadlineExceeded: //nolint:errorlint // what wraps them may quote
@@ -78,10 +76,10 @@ func (e *hidden) Is(target error) bool {
 
 func (e *hidden) As(target any) bool { return e.cause() != nil && neterr.As(e.cause(), target) }
 
-// Timeout reports whether a limit on time has ended the attempt.
+// Timeout reports whether a time limit ended the attempt.
 func (e *hidden) Timeout() bool { return neterr.IsTimeout(e.cause()) }
 
-// Temporary is there for net.Error.
+// Temporary completes net.Error.
 func (e *hidden) Temporary() bool { return e.Timeout() }
 
 // Format prints the text under every verb.

@@ -1,15 +1,15 @@
-// Package redact marks the errors whose own text may be shown. The text of any other error
-// can quote what was sent or received.
+// Package redact marks errors with a safe text. The text of any other error can quote requests
+// or responses.
 package redact
 
 import "strings"
 
-// Safe marks a type of errors whose text may be shown: embed it.
+// Safe marks a type of errors with a safe text: embed Safe in the type.
 type Safe struct{}
 
 func (Safe) safe() {}
 
-// Text is an error whose text may be shown.
+// Text is an error with a safe text.
 type Text string
 
 // Error returns the text.
@@ -17,8 +17,8 @@ func (t Text) Error() string { return string(t) }
 
 func (Text) safe() {}
 
-// textOf returns the outermost text in the tree of err that may be shown, without the prefix
-// of its package.
+// textOf returns the outermost safe text in the tree of err, without the prefix of its
+// package.
 func textOf(err error) (text string, ok bool) {
 	if _, safe := err.(interface{ safe() }); safe {
 		return withoutPrefix(err.Error()), true

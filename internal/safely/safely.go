@@ -1,5 +1,5 @@
-// Package safely runs functions that belong to a caller: a panic or [runtime.Goexit] in one
-// must not end the library's own goroutine, or the process.
+// Package safely runs functions of a caller. A panic or [runtime.Goexit] there must not end the
+// library's own goroutine, or the process.
 package safely
 
 import (
@@ -7,11 +7,11 @@ import (
 	"runtime/debug"
 )
 
-// ErrGoexit is the error of a function that called [runtime.Goexit].
+// ErrGoexit is the error of a function with a call of [runtime.Goexit].
 var ErrGoexit = errors.New("lending: a function called runtime.Goexit")
 
-// Call runs f in a goroutine of its own, waits, and returns the error of f. A panic of f, or
-// of a method of that error, is returned as a *P, and runtime.Goexit as [ErrGoexit]. P is
+// Call runs f in a goroutine of its own, waits, and returns the error of f. After a panic of f,
+// or of a method of its error, Call returns a *P, and after runtime.Goexit [ErrGoexit]. P is
 // lending.PanicError, which this package cannot import.
 func Call[P ~struct {
 	Value any

@@ -1,6 +1,6 @@
-// Package signin keeps one token for many callers: it signs in once for all who wait,
-// refreshes ahead of expiry, and shares the token with other processes through a store
-// and its lease. It knows no route: Config has the functions that talk to the service.
+// Package signin keeps a token for many callers. The engine signs in once for all waiting
+// callers, refreshes the token ahead of expiry, and shares the token with other processes
+// through a store and its lease. The functions of Config talk to the service.
 package signin
 
 import (
@@ -14,13 +14,13 @@ import (
 	"github.com/lendingapi/lending-go/internal/redact"
 )
 
-// Config is what an engine works with. Its functions contain their panics.
+// Config is the configuration of an engine. Its functions contain their panics.
 type Config struct {
-	Account string // that the token in the store must belong to
+	Account string // of the token in the store
 	Store   Store
 
-	// SignIn gets a token from the service. Refresh exchanges a token for a new one, whose
-	// life is life unless the service tells another. Their errors may be a *[Failure].
+	// SignIn gets a token from the service. Refresh exchanges a token for a new token with the
+	// same life, unless the service says otherwise. Their errors may be a *[Failure].
 	SignIn  func(ctx context.Context) (Issue, error)
 	Refresh func(ctx context.Context, token string, life time.Duration) (Issue, error)
 
@@ -31,36 +31,36 @@ type Config struct {
 	EncodeFailure func(err error) []byte
 	DecodeFailure func(text []byte) error
 
-	Jitter func(most time.Duration) time.Duration // 0 to most; nil for a random one
+	Jitter func(most time.Duration) time.Duration // 0 to most; nil for a random jitter
 	Now    func() time.Time                       // nil for time.Now
 }
 
-// Tuner is a store that changes the configuration, for tests that need the same run twice.
+// Tuner is a store that changes the configuration, for tests with repeatable runs.
 // Code outside this module cannot implement it.
 type Tuner interface {
 	// Tune changes the configuration.
 	Tune(config *Config)
 }
 
-// Issue is a token that the service has given.
+// Issue is a token as issued by the service.
 type Issue struct {
 	Token   string
 	Issued  time.Time
-	Expires time.Time     // zero, or not after Issued, if it is not known
-	Life    time.Duration // that a refreshed token inherits, at least Expires-Issued
+	Expires time.Time     // zero, or not after Issued, if unknown
+	Life    time.Duration // for a refreshed token to inherit; at least Expires-Issued
 }
 
-// What an engine fails with, beside the errors of Config's functions.
+// Errors of an engine, besides those of Config's functions.
 var (
 	ErrClosed   = errors.New("the engine is closed")                       // Close was called
 	ErrOutlived = errors.New("the token is of no use any more")            // the token expired, or was refused, before it could be used
 	ErrRefused  = errors.New("the service refused the token it had given") // the service refused the last token
 
-	// ErrOtherAccount is a mistake of the set-up: nothing in the store is used or replaced.
+	// ErrOtherAccount is a configuration error: the engine neither uses nor replaces the token.
 	ErrOtherAccount error = redact.Text("lending: what it holds is of another account or service: each needs a store of its own")
 )
 
-// PausedError stands in for a sign-in that is not tried, because the last one failed.
+// PausedError is the error of a sign-in that was not attempted, because the last sign-in failed.
 type PausedError struct {
 	redact.Safe
 
@@ -68,7 +68,7 @@ type PausedError struct {
 	Until time.Time
 }
 
-// Error says why there was no attempt.
+// Error describes the failure and the end of the pause.
 func (e *PausedError) Error() string {
 	return "lending: " + redact.Describe(e.Cause) + ": not tried again before " + e.Until.UTC().Format(time.RFC3339)
 }
@@ -76,7 +76,7 @@ func (e *PausedError) Error() string {
 // Unwrap returns the Cause.
 func (e *PausedError) Unwrap() error { return e.Cause }
 
-// Engine is one process's part in keeping the token.
+// Engine keeps the token for a process.
 type Engine struct {
 	config  Config
 	current atomic.Pointer[liveToken] // written under mu; nil if there is no token
@@ -84,17 +84,19 @@ type Engine struct {
 
 	mu      sync.Mutex
 	closed  bool
-	refused []string // the last tokens that the service has refused
+	refused []string // the last tokens refused by the service
 	failure failure  // the last failed sign-in
 	outage  failure  // the last failure of the store
-	signIn  *flight  // under way; nil if none is
-	renewal *flight  // under way; nil if none is
+	signIn  *flight  // in progress; nil if there is none
+	renewal *flight  // in progress; nil if there is none
 	flights map[*flight]bool
 	running sync.WaitGroup
+
+	leading, following atomic.Int32 // flights that have the lease, and that wait for the lease of another process
 }
 
-// maxRefused is how many refused tokens an engine remembers: more than a store that
-// could not be reached can bring back.
+// maxRefused is the number of refused tokens an engine remembers: more than a store can bring
+// back after an outage.
 const maxRefused = 16
 
 // New returns an engine without a token.
@@ -111,11 +113,11 @@ func New(config Config) *Engine {
 	return &Engine{config: config, done: make(chan struct{}), flights: map[*flight]bool{}}
 }
 
-// SignedIn reports whether there is a token that may be used.
+// SignedIn reports whether the engine has a usable token.
 func (e *Engine) SignedIn() bool { return e.current.Load().usable(e.config.Now()) }
 
-// Token returns a token that may be used, which nobody changes, and when it expires. It signs
-// in if there is none, and starts a refresh in the background if that is due.
+// Token returns a usable token and its expiry. The caller must not change the token. Without a
+// usable token, Token signs in. If a refresh is due, Token starts the refresh in the background.
 func (e *Engine) Token(ctx context.Context) (token *string, expires time.Time, err error) {
 	t, now := e.current.Load(), e.config.Now()
 	switch {
@@ -131,8 +133,8 @@ func (e *Engine) Token(ctx context.Context) (token *string, expires time.Time, e
 	return &t.value, t.expires, nil
 }
 
-// SignIn makes sure that there is a token that the service accepts, whatever pause there is
-// after a failure, and also without the store.
+// SignIn returns nil when the engine has a token that the service accepts. It ignores the pause
+// after a failure, and works without the store.
 func (e *Engine) SignIn(ctx context.Context) error {
 	for begun := e.config.Now(); ; {
 		t := e.current.Load()
@@ -142,7 +144,7 @@ func (e *Engine) SignIn(ctx context.Context) error {
 			_, paused := errors.AsType[*PausedError](err)
 			if err != nil && (!paused && !isStoreError(err) || errors.Is(err, ErrOtherAccount)) {
 				return err
-			} // else it has waited for a sign-in that others began: now the pause is known
+			} // else SignIn waited for the sign-in of another caller, and now knows the pause
 		case !t.issued.Before(begun):
 			return nil
 		default:
@@ -153,8 +155,8 @@ func (e *Engine) SignIn(ctx context.Context) error {
 	}
 }
 
-// confirm refreshes t, or drops it if the service refuses it: no clock tells whether the
-// service has revoked a token. Without an error there is another token afterwards, or none.
+// confirm refreshes t, or drops t if the service refuses the token: no clock shows a revoked
+// token. Without an error the engine then has another token, or none.
 func (e *Engine) confirm(ctx context.Context, t *liveToken) error {
 	f := e.startStep(valueless{ctx}, t, func(ctx context.Context) (Issue, error) {
 		if !t.usable(e.config.Now()) {
@@ -175,19 +177,19 @@ func (e *Engine) confirm(ctx context.Context, t *liveToken) error {
 	return nil
 }
 
-// valueless ends with a context and hides what its caller keeps in it.
-type valueless struct{ context.Context } //nolint:containedctx // it is a context
+// valueless ends with a context and hides the context's values.
+type valueless struct{ context.Context } //nolint:containedctx // valueless is a context
 
 func (valueless) Value(any) any { return nil }
 
-// Do takes a step that gets a token, when no other process does, and not beyond ctx.
+// Do gets a token with step, while no other process does, and ends with ctx.
 func (e *Engine) Do(ctx context.Context, step func(context.Context) (Issue, error)) error {
 	f := e.startStep(ctx, nil, step)
 	<-f.done
 	return f.err
 }
 
-// startStep takes a step in its turn, unless there is another token than old by then.
+// startStep takes a step in its turn, unless the engine has another token than old by then.
 func (e *Engine) startStep(ctx context.Context, old *liveToken, step func(context.Context) (Issue, error)) *flight {
 	return e.start(func(ending context.Context) (*liveToken, error) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -197,7 +199,7 @@ func (e *Engine) startStep(ctx context.Context, old *liveToken, step func(contex
 	})
 }
 
-// gets returns work that takes a step.
+// gets returns work that takes step.
 func (e *Engine) gets(step func(context.Context) (Issue, error)) work {
 	return func(ctx context.Context, fence int64) (*liveToken, error) {
 		issue, err := step(ctx)
@@ -208,8 +210,8 @@ func (e *Engine) gets(step func(context.Context) (Issue, error)) work {
 	}
 }
 
-// Keepalive refreshes the token whenever it is due, until ctx ends or the engine is closed.
-// It never signs in.
+// Keepalive refreshes the token whenever a refresh is due, until ctx ends or the engine is
+// closed. Keepalive never signs in.
 func (e *Engine) Keepalive(ctx context.Context) error {
 	for looked := (time.Time{}); ; {
 		if now := e.config.Now(); !e.SignedIn() && now.Sub(looked) >= time.Minute {
@@ -234,8 +236,8 @@ func (e *Engine) Keepalive(ctx context.Context) error {
 	}
 }
 
-// Drop forgets a token that the service has refused, unless there is a newer one already. It
-// returns a channel that is closed when the store has been told.
+// Drop forgets a token that the service refused, unless the engine has a newer token. Drop
+// returns a channel, closed when the store has forgotten the token too.
 func (e *Engine) Drop(token string) <-chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -256,7 +258,7 @@ func (e *Engine) Drop(token string) <-chan struct{} {
 	}).done
 }
 
-// Close ends what is under way and waits for it.
+// Close cancels work in progress and waits for its end.
 func (e *Engine) Close() {
 	e.mu.Lock()
 	if !e.closed {

@@ -6,28 +6,28 @@ import (
 	"github.com/lendingapi/lending-go/internal/backoff"
 )
 
-// Failure is an error of a step, and how long it keeps the engine from the next sign-in: each
-// may send a message to a person, and refused ones may lock the account.
+// Failure is an error of a step, with the facts that decide the pause before the next sign-in.
+// Each sign-in may send a message to a person, and rejected sign-ins may lock the account.
 type Failure struct {
 	Err          error
 	Class        Class
 	Mild         bool          // neither the service nor the account is to blame: the first few cost no pause
-	RetryAfter   time.Duration // that the service asks for
-	TokenRefused bool          // the token that was to be refreshed
+	RetryAfter   time.Duration // as the service asks
+	TokenRefused bool          // the service refused to refresh the token
 }
 
-// Class says which pauses follow a failure.
+// Class decides the pauses after a failure.
 type Class int
 
 // The classes of failures.
 const (
 	Outage      Class = iota // the service did not look at the sign-in
-	Refused                  // the service looked at it and said no
-	CodeSent                 // a person has been sent a code, in vain
+	Refused                  // the service rejected the sign-in
+	CodeSent                 // the service sent a person a code, in vain
 	StoreOutage              // the store failed
 )
 
-const freeFailures = 3 // mild ones in a row after which the next sign-in may follow at once
+const freeFailures = 3 // number of mild failures in a row without a pause
 
 // Error returns the text of Err.
 func (f *Failure) Error() string { return f.Err.Error() }
@@ -35,7 +35,7 @@ func (f *Failure) Error() string { return f.Err.Error() }
 // Unwrap returns Err.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// pause returns the pause after so many failures in a row.
+// pause returns the pause after count failures in a row.
 func (f *Failure) pause(count int) time.Duration {
 	if f.Mild {
 		count -= freeFailures
@@ -59,13 +59,14 @@ func (f *Failure) pause(count int) time.Duration {
 // failure is the memory of failures in a row.
 type failure struct {
 	cause error
+	class Class
 	count int
 	pause time.Duration
 	until time.Time // end of the pause; zero after a success
 
-	last    time.Time // when it failed
-	learned time.Time // until, as another process has written it
-	fence   int64     // of the store then: a process that learned of a refused token does not count it again
+	last    time.Time // time of the last failure
+	learned time.Time // until, as another process wrote it
+	fence   int64     // of the store then, so that a learned refusal of a token counts once
 }
 
 func (f *failure) pausing(now time.Time) bool { return f.until.After(now) }
@@ -77,20 +78,19 @@ func (f *failure) remember(failed *Failure, now time.Time) {
 	if (now.Sub(f.last)-time.Minute)/5 > f.pause {
 		f.count = 0
 	}
-	f.cause, f.count, f.last = failed.Err, f.count+1, now
+	f.cause, f.class, f.count, f.last = failed.Err, failed.Class, f.count+1, now
 	f.pause = failed.pause(f.count)
 	f.until = now.Add(f.pause)
 }
 
-// storedFailure returns what other processes learn of the last failed sign-in. The caller
-// holds the lock.
+// storedFailure returns the last failed sign-in for other processes. The caller holds the lock.
 func (e *Engine) storedFailure() storedToken {
 	f := &e.failure
-	return storedToken{Until: f.until, Pause: f.pause, Count: f.count, Failure: e.config.EncodeFailure(f.cause)}
+	return storedToken{Until: f.until, Pause: f.pause, Count: f.count, Class: f.class, Failure: e.config.EncodeFailure(f.cause)}
 }
 
-// learn takes over a failure of another process. No pause is longer than it was meant to
-// be, also if the clock was ahead when its end was written. The caller holds the lock.
+// learn takes over a failure of another process. A clock that was ahead when the process wrote
+// the end of the pause makes no pause longer. The caller holds the lock.
 func (e *Engine) learn(s *storedToken, fence int64) {
 	f, now := &e.failure, e.config.Now()
 	if !s.Until.After(f.until) || s.Until.Equal(f.learned) {
@@ -98,7 +98,15 @@ func (e *Engine) learn(s *storedToken, fence int64) {
 	}
 	pause := min(s.Until.Sub(now), s.Pause)
 	*f = failure{
-		cause: e.config.DecodeFailure(s.Failure), count: s.Count, last: now, pause: pause,
+		cause: e.config.DecodeFailure(s.Failure), class: s.Class, count: s.Count, last: now, pause: pause,
 		until: now.Add(pause), learned: s.Until, fence: fence,
 	}
+}
+
+// Pause returns how long it is until the next sign-in, 0 if one may follow at once.
+func (e *Engine) Pause() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.config.Now()
+	return max(0, e.failure.until.Sub(now), e.outage.until.Sub(now))
 }

@@ -58,9 +58,9 @@ func TestReplicasAgreeWhetherAPersonIsNeeded(t *testing.T) {
 				learned := read(t.Context(), fake.SignIn(t, service, test.credentials, lending.WithTokenStore(store)))
 				require.ErrorContains(t, learned, "not tried again before")
 				assert.Equal(t, 1+test.free, service.Arrived(fake.LoginRoute))
-				for who, err := range map[string]error{"tried": tried, "learned": learned} {
-					assert.Equal(t, test.person, errors.Is(err, lending.ErrSignInRequired), "%s: %v", who, err)
-					assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err), "%s: %v", who, err)
+				for _, err := range []error{tried, learned} {
+					assert.Equal(t, test.person, errors.Is(err, lending.ErrSignInRequired), err)
+					assert.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err), err)
 				}
 			})
 		})
@@ -191,15 +191,18 @@ func TestReplicasShareAFailure(t *testing.T) {
 }
 
 func TestEndpointDown(t *testing.T) {
-	for name, fault := range map[string]lendingtest.Fault{
-		"refuses": {ResetBefore: true, Times: -1},
-		"hangs":   {DelayBefore: time.Hour, Times: -1},
-		"fails":   {Status: http.StatusServiceUnavailable, Times: -1},
+	for _, test := range []struct {
+		name  string
+		fault lendingtest.Fault
+	}{
+		{"refuses", lendingtest.Fault{ResetBefore: true, Times: -1}},
+		{"hangs", lendingtest.Fault{DelayBefore: time.Hour, Times: -1}},
+		{"fails", lendingtest.Fault{Status: http.StatusServiceUnavailable, Times: -1}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 				client := fake.SignIn(t, service, nil)
-				service.Fail(fake.LoginRoute, fault)
+				service.Fail(fake.LoginRoute, test.fault)
 				var all sync.WaitGroup
 				for range 100 {
 					all.Go(func() {

@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// flight is a sign-in or a refresh under way. It belongs to none of the callers who wait for
-// it, and runs on a context of its own.
+// flight is a sign-in or a refresh in progress. It runs on a context of its own, not on the
+// context of a waiting caller.
 type flight struct {
 	done    chan struct{}
 	cancel  context.CancelFunc
@@ -16,7 +16,7 @@ type flight struct {
 	err     error
 }
 
-// await waits for a sign-in that all who wait share.
+// await waits for a sign-in shared by all waiting callers.
 func (e *Engine) await(ctx context.Context, forced bool) (*liveToken, error) {
 	for again := false; ; again = true {
 		f := e.join(forced)
@@ -33,8 +33,8 @@ func (e *Engine) await(ctx context.Context, forced bool) (*liveToken, error) {
 	}
 }
 
-// join returns the sign-in under way, and begins one if there is none. Where none is
-// needed, or possible now, the flight that it returns is over.
+// join returns the sign-in in progress, or begins a sign-in. If no sign-in is necessary or
+// possible now, the returned flight is over.
 func (e *Engine) join(forced bool) *flight {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -54,14 +54,14 @@ func (e *Engine) join(forced bool) *flight {
 	return e.signIn
 }
 
-// leave is called by a caller who waits no longer. The last one ends the flight.
+// leave removes a caller who no longer waits. The last caller to leave ends the flight.
 func (e *Engine) leave(f *flight) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if f.waiting--; f.waiting == 0 {
 		f.cancel()
 		if e.signIn == f {
-			e.signIn = nil // the next caller begins anew
+			e.signIn = nil // the next caller begins another
 		}
 	}
 }
@@ -73,7 +73,7 @@ func (e *Engine) start(work func(context.Context) (*liveToken, error)) *flight {
 	return e.launch(work)
 }
 
-// launch runs work in a goroutine that Close ends and waits for. The caller holds the lock.
+// launch runs work in a goroutine. Close ends the work and waits. The caller holds the lock.
 func (e *Engine) launch(work func(context.Context) (*liveToken, error)) *flight {
 	if e.closed {
 		return landed(nil, ErrClosed)

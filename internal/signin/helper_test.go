@@ -163,15 +163,18 @@ func fileStore(t *testing.T, path string) lending.TokenStore {
 // eachStore runs test with every store of the package, on fake time.
 func eachStore(t *testing.T, test func(t *testing.T, store lending.TokenStore)) {
 	t.Helper()
-	for name, open := range map[string]func() lending.TokenStore{
-		"memory": lending.NewMemoryTokenStore,
-		"file": func() lending.TokenStore {
+	for _, kind := range []struct {
+		name string
+		open func() lending.TokenStore
+	}{
+		{"memory", lending.NewMemoryTokenStore},
+		{"file", func() lending.TokenStore {
 			return fileStore(t, filepath.Join(t.TempDir(), "token"))
-		},
-		"encrypted": func() lending.TokenStore { return encrypted(t, lending.NewMemoryTokenStore(), 1) },
+		}},
+		{"encrypted", func() lending.TokenStore { return encrypted(t, lending.NewMemoryTokenStore(), 1) }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { test(t, open()) })
+		t.Run(kind.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, kind.open()) })
 		})
 	}
 }

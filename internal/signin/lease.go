@@ -11,10 +11,10 @@ import (
 	"github.com/lendingapi/lending-go/internal/backoff"
 )
 
-// A lease is short, because the others wait for its end when its holder was killed, and
-// prolonged every quarter of it while the work goes on, which may take minutes. The
-// price: a holder that stands still for longer, or does not reach a store that others
-// reach, has another sign in beside it, which may send a second code.
+// A lease is short, because other processes wait for its end if its holder was killed. During
+// the work, which may take minutes, the holder renews the lease every quarter of its time. The
+// price: if the holder stops for longer, or cannot reach the store, another process signs in
+// too, and the service may send a second code.
 const leaseTTL = 6 * time.Second
 
 const (
@@ -22,10 +22,10 @@ const (
 	maxPoll = time.Second
 )
 
-// work gets a new token from the service, under the lease with the fence.
+// work gets a new token from the service, under the lease with this fence.
 type work func(ctx context.Context, fence int64) (*liveToken, error)
 
-// obtain signs in, or takes the token of another process that does.
+// obtain signs in, or takes the token of another process.
 func (e *Engine) obtain(ctx context.Context, forced bool) (*liveToken, error) {
 	t, err := e.inTurn(ctx, nil, forced, e.trySignIn)
 	e.mu.Lock()
@@ -37,8 +37,8 @@ func (e *Engine) obtain(ctx context.Context, forced bool) (*liveToken, error) {
 	case err == nil && current.usable(now):
 		t = current
 	case err == nil:
-		// The store took its time, or the process stood still: the token expired or was
-		// refused before it could be given out.
+		// The store was slow, or the process stopped: the token expired or was refused before
+		// its first use.
 		if !slices.ContainsFunc(e.refused, t.holds) { // else the refusal is remembered
 			e.failure.remember(&Failure{Err: ErrOutlived, Mild: true}, now)
 		}
@@ -67,7 +67,7 @@ func (e *Engine) trySignIn(ctx context.Context, fence int64) (*liveToken, error)
 	return nil, err
 }
 
-// inTurn does the work when no other process does, unless there is another token than old
+// inTurn does the work when no other process does, unless the store has another token than old
 // by then.
 func (e *Engine) inTurn(ctx context.Context, old *liveToken, forced bool, do work) (*liveToken, error) {
 	for polls := 1; ; polls++ {
@@ -78,6 +78,10 @@ func (e *Engine) inTurn(ctx context.Context, old *liveToken, forced bool, do wor
 		if !errors.Is(err, ErrLeaseHeld) {
 			return t, err
 		}
+		if polls == 1 {
+			e.following.Add(1)
+			defer e.following.Add(-1)
+		}
 		wait := backoff.Doubled(polls, minPoll, maxPoll)
 		if err := backoff.Sleep(ctx, wait/2+e.config.Jitter(wait)); err != nil {
 			return nil, err
@@ -85,9 +89,9 @@ func (e *Engine) inTurn(ctx context.Context, old *liveToken, forced bool, do wor
 	}
 }
 
-// lead takes the lease, does the work and shares the token. If there is another token
-// than old by now, of this process or of another, it returns that one. It fails with
-// [ErrLeaseHeld] while another process is at work.
+// lead takes the lease, does the work and shares the token. If this process or another has a
+// token other than old by now, lead returns the token without work. It fails with
+// [ErrLeaseHeld] while another process does the work.
 func (e *Engine) lead(ctx context.Context, ttl time.Duration, old *liveToken, forced bool, do work) (*liveToken,
 	error,
 ) {
@@ -100,8 +104,10 @@ func (e *Engine) lead(ctx context.Context, ttl time.Duration, old *liveToken, fo
 		return nil, err
 	}
 	defer l.end(ctx)
-	// Again, because another process may have been at work before this one had the
-	// lease, or after, if this one stood still.
+	e.leading.Add(1)
+	defer e.leading.Add(-1)
+	// Again, because another process may have done the work before this process got the lease,
+	// or afterwards, if this process stopped.
 	if t, err := e.adoptStored(working, old, forced); t != nil || err != nil {
 		return t, err
 	}
@@ -124,9 +130,8 @@ func (e *Engine) alone(ctx context.Context, do work) (*liveToken, error) {
 	return e.publish(t), nil
 }
 
-// adoptStored takes over the store's token, and returns the present one if it may be used
-// and is another than old. Unless forced it fails while a failed sign-in is not to be
-// repeated.
+// adoptStored takes over the store's token, and returns the present token if it is usable and
+// not old. Unless forced, it fails during the pause after a failed sign-in.
 func (e *Engine) adoptStored(ctx context.Context, old *liveToken, forced bool) (*liveToken, error) {
 	stored, fence, err := e.load(ctx)
 	if err != nil {
@@ -148,7 +153,7 @@ func (e *Engine) adoptStored(ctx context.Context, old *liveToken, forced bool) (
 	return nil, nil
 }
 
-// share saves t, and returns the newer token if the store has one by now.
+// share saves t, and returns the store's token if it is newer.
 func (e *Engine) share(ctx context.Context, fence int64, t *liveToken) *liveToken {
 	err := e.save(ctx, fence, storedToken{Token: t.value, Issued: t.issued, Expires: t.expires, Life: t.life})
 	if errors.Is(err, ErrFenced) {
@@ -160,13 +165,13 @@ func (e *Engine) share(ctx context.Context, fence int64, t *liveToken) *liveToke
 	refused, failed := slices.ContainsFunc(e.refused, t.holds), e.storedFailure()
 	e.mu.Unlock()
 	e.report("keeping the token", err)
-	if refused { // after it was given out and before it was kept
+	if refused { // between its first use and its save
 		e.report("clearing the stored token", e.replace(context.WithoutCancel(ctx), t.value, failed))
 	}
 	return t
 }
 
-// lease is the right to do the work, renewed until it ends.
+// lease is the right to do the work, renewed until its end.
 type lease struct {
 	engine *Engine
 	owner  string
@@ -176,7 +181,7 @@ type lease struct {
 	ended  chan struct{}
 }
 
-// begin takes the lease. The context it returns ends when another process takes it.
+// begin takes the lease. The returned context ends if another process takes the lease.
 func (l *lease) begin(ctx context.Context) (context.Context, error) {
 	var err error
 	if l.fence, err = l.acquire(ctx, storeLimit(ctx)); err != nil {
@@ -204,8 +209,8 @@ func (l *lease) acquire(ctx context.Context, limit time.Duration) (int64, error)
 	return fence, err
 }
 
-// renew fails with [ErrLeaseHeld] also if another process has had the lease in between.
-// It leaves time for another attempt before the lease ends.
+// renew fails with [ErrLeaseHeld] also if another process had the lease in between. It leaves
+// time for another attempt before the lease ends.
 func (l *lease) renew(ctx context.Context) error {
 	fence, err := l.acquire(ctx, min(storeTimeout, l.ttl/4))
 	if err == nil && fence != l.fence {
@@ -214,11 +219,11 @@ func (l *lease) renew(ctx context.Context) error {
 	return err
 }
 
-// end gives the lease back, which ctx was given for.
+// end gives the lease back.
 func (l *lease) end(ctx context.Context) {
 	l.cancel(nil)
 	<-l.ended
 	_, _ = storeStep(context.WithoutCancel(ctx), l.engine, storeLimit(ctx), func(ctx context.Context) (any, error) {
-		return nil, l.engine.config.Store.Release(ctx, l.owner) // it ends by itself too
+		return nil, l.engine.config.Store.Release(ctx, l.owner) // otherwise the lease ends by itself
 	})
 }

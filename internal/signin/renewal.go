@@ -7,33 +7,33 @@ import (
 	"time"
 )
 
-// liveToken is a token and when it is used and renewed. It does not change, so that it can
-// be read without a lock. All that says when a token is renewed stands in this file:
+// liveToken is a token with the times of its use and renewal. A liveToken never changes, so
+// readers need no lock. This file has all rules of renewal:
 //
-//   - First when two thirds to five sixths of its use have passed.
-//   - After a failure again when an eighth to three eighths of what is left have passed, at
+//   - The first renewal comes after two thirds to five sixths of the token's use.
+//   - After a failure, the next comes after an eighth to three eighths of the remaining use, at
 //     most once a second, and not before the service's Retry-After.
-//   - Without the store only at the last chance, because then every process renews by itself.
-//   - Not once its use has ended: an expired token cannot be refreshed.
+//   - Without the store, renewal waits for the last chance, because then every process renews
+//     alone.
+//   - An expired token cannot be refreshed.
 type liveToken struct {
 	value    string
 	issued   time.Time
-	expires  time.Time     // zero if it is not known, as useUntil and renewAt are then
+	expires  time.Time     // zero if unknown, and then useUntil and renewAt are zero too
 	useUntil time.Time     // a margin before expires
 	renewAt  time.Time     // no later than useUntil
-	life     time.Duration // that a refreshed token inherits; 0 if it is not known
-	fence    int64         // of the lease it was got under; 0 if it was got without the store
+	life     time.Duration // for a refreshed token to inherit; 0 if unknown
+	fence    int64         // of the lease during the sign-in; 0 without the store
 }
 
 // renewTimeout bounds an attempt to refresh.
 const renewTimeout = 30 * time.Second
 
-// Margin is how long before its expiry a token that lives so long is no longer used, so
-// that it does not expire on the way.
+// Margin is the time before its expiry when a token with this life is no longer used, because
+// it could expire on the way.
 func Margin(life time.Duration) time.Duration { return min(10*time.Second, life/10) }
 
-// newToken returns a token that the service has issued, and that was got under the lease with
-// the fence.
+// newToken returns the token of an issue under the lease with this fence.
 func (e *Engine) newToken(issue Issue, fence int64) *liveToken {
 	t := &liveToken{value: issue.Token, issued: issue.Issued, fence: fence}
 	if life := issue.Expires.Sub(issue.Issued); life > 0 {
@@ -45,35 +45,34 @@ func (e *Engine) newToken(issue Issue, fence int64) *liveToken {
 	return t
 }
 
-// onBothClocks gives t a reading of the monotonic clock, which a time that was sent or
-// stored does not have.
+// onBothClocks gives t a reading of the monotonic clock. Times from the service or the store
+// have none.
 func (e *Engine) onBothClocks(t time.Time) time.Time {
 	now := e.config.Now()
 	return now.Add(t.Sub(now))
 }
 
-// until returns how long it is until t by the clock that says less: the monotonic one
-// stands still while a machine sleeps, and the other may be set back.
+// until returns the time until t, by the clock with the smaller result: the monotonic clock
+// stops while a machine sleeps, and the wall clock may be set back.
 func until(t, now time.Time) time.Duration {
 	return min(t.Sub(now), t.Sub(now.Round(0)))
 }
 
-// fresh reports whether t can be given out and need not be renewed yet.
+// fresh reports whether t is usable and needs no renewal yet.
 func (t *liveToken) fresh(now time.Time) bool {
 	return t != nil && (t.renewAt.IsZero() || until(t.renewAt, now) > 0)
 }
 
-// usable reports whether t can be given out.
+// usable reports whether calls may use t.
 func (t *liveToken) usable(now time.Time) bool {
 	return t != nil && (t.useUntil.IsZero() || until(t.useUntil, now) > 0)
 }
 
-// holds reports whether t is of this token.
+// holds reports whether t is this token.
 func (t *liveToken) holds(token string) bool { return t != nil && t.value == token }
 
-// newer reports whether t is to be used rather than old: the one rule for that. A fence
-// tells the order whatever the clocks say. A token that was got without the store has
-// none, and may be older or newer than the store's: by the time of issue.
+// newer reports whether t replaces old. The fence decides, independent of clocks. A token
+// without a fence was issued without the store: there the later time of issue decides.
 func (t *liveToken) newer(old *liveToken, now time.Time) bool {
 	switch {
 	case !old.usable(now):
@@ -84,18 +83,18 @@ func (t *liveToken) newer(old *liveToken, now time.Time) bool {
 	return t.issued.After(old.issued)
 }
 
-// left is for how long t may still be used.
+// left is the remaining use of t.
 func (t *liveToken) left(now time.Time) time.Duration { return max(until(t.useUntil, now), 0) }
 
-// postponed returns a copy that is to be renewed after wait.
+// postponed returns a copy with its renewal after wait.
 func (t *liveToken) postponed(wait time.Duration, now time.Time) *liveToken {
 	later := *t
 	later.renewAt = now.Add(min(wait, t.left(now)))
 	return &later
 }
 
-// untilRenewal is how long a Keepalive sleeps: it looks at the clocks every minute, and every
-// second while there is no token.
+// untilRenewal is the sleep of a Keepalive, which reads the clocks every minute, and every second
+// without a token.
 func (t *liveToken) untilRenewal(now time.Time) time.Duration {
 	switch {
 	case !t.usable(now):
@@ -106,16 +105,16 @@ func (t *liveToken) untilRenewal(now time.Time) time.Duration {
 	return max(min(time.Minute, until(t.renewAt, now)), 10*time.Millisecond)
 }
 
-// lastChance reports whether t is so near its end that it is refreshed without the store: in
-// the last twentieth of its use. Of a short life it is more, so that an attempt that the
-// store holds up, the wait for the next and one without the store fit into it.
+// lastChance reports whether t is so near its end that the engine refreshes it without the
+// store: in the last twentieth of its use. A short life has a larger part, for an attempt
+// delayed by the store, the wait, and an attempt without the store.
 func (t *liveToken) lastChance(now time.Time) bool {
 	use := t.useUntil.Sub(t.issued)
 	return until(t.useUntil, now) < max(use/20, min(20*time.Second, use/9))
 }
 
-// startRenewal renews t in the background if it is time, and puts the next attempt off before
-// it begins this one.
+// startRenewal renews t in the background if a renewal is due, and first sets the time of the
+// next attempt.
 func (e *Engine) startRenewal(t *liveToken) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -131,7 +130,7 @@ func (e *Engine) startRenewal(t *liveToken) {
 	}
 }
 
-// renew refreshes t, or takes the token of another process that has.
+// renew refreshes t, or takes the token that another process refreshed.
 func (e *Engine) renew(ctx context.Context, t *liveToken) (*liveToken, error) {
 	left := t.left(e.config.Now())
 	ctx, cancel := context.WithTimeout(ctx, min(renewTimeout, left))
@@ -160,18 +159,18 @@ func (e *Engine) postpone(t *liveToken, wait time.Duration) {
 	}
 }
 
-// publish makes t, which the service has just given, the present token unless that is
-// newer, and returns the present one.
+// publish makes t, a new token of the service, the present token unless the present token is
+// newer. It returns the present token.
 func (e *Engine) publish(t *liveToken) *liveToken {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.refused = slices.DeleteFunc(e.refused, t.holds) // the service may give it again
+	e.refused = slices.DeleteFunc(e.refused, t.holds) // the service may issue a token twice
 	e.adopt(t)
 	return e.current.Load()
 }
 
-// adopt makes t the present token if it is newer and was not refused, which ends the
-// memory of failures. The caller holds the lock.
+// adopt makes t the present token if t is newer and not refused, and ends the pauses. The caller
+// holds the lock.
 func (e *Engine) adopt(t *liveToken) {
 	if slices.ContainsFunc(e.refused, t.holds) || !t.newer(e.current.Load(), e.config.Now()) {
 		return

@@ -9,27 +9,27 @@ import (
 	"github.com/lendingapi/lending-go/internal/redact"
 )
 
-// Store keeps the token of one account for many processes, and gives out the lease under
-// which one of them works: lending.TokenStore has the contract.
+// Store keeps the token of an account for many processes, and grants the lease for the work:
+// lending.TokenStore has the contract.
 type Store interface {
 	// Load returns the token of the last Save.
 	Load(ctx context.Context) (Stored, error)
-	// Save keeps a token, unless one with a higher fence is kept.
+	// Save keeps a token, unless the store has a token with a higher fence.
 	Save(ctx context.Context, stored Stored) error
-	// Acquire gives the lease to owner, or prolongs it.
+	// Acquire grants owner the lease, or extends the lease.
 	Acquire(ctx context.Context, owner string, ttl time.Duration) (fence int64, err error)
 	// Release ends the lease of owner.
 	Release(ctx context.Context, owner string) error
 }
 
-// Stored is what a store keeps.
+// Stored is the content of a store.
 type Stored struct {
 	Fence   int64
 	Data    string
 	Expires time.Time
 }
 
-// What a store answers, beside its own errors.
+// Errors of a store, besides its own.
 var (
 	ErrLeaseHeld error = redact.Text("lending: another owner has the lease")     // of Acquire
 	ErrFenced    error = redact.Text("lending: a newer token is kept already")   // of Save
@@ -43,7 +43,7 @@ type StoreError struct {
 	Cause error
 }
 
-// Error says as much of the Cause as may be shown.
+// Error shows the safe part of the Cause.
 func (e *StoreError) Error() string { return "lending: the token store: " + redact.Describe(e.Cause) }
 
 // Unwrap returns the Cause.
@@ -56,19 +56,20 @@ func isStoreError(err error) bool {
 
 // storedToken is the text in the store: a token, or the memory of a failed sign-in.
 type storedToken struct {
-	Account string          `json:"account"` // that the token belongs to
+	Account string          `json:"account"` // of the token
 	Token   string          `json:"token,omitempty"`
 	Issued  time.Time       `json:"issued,omitzero"`
 	Expires time.Time       `json:"expires,omitzero"`
-	Life    time.Duration   `json:"life,omitempty"` // that a refreshed token inherits
-	Until   time.Time       `json:"until,omitzero"` // no sign-in by itself before
+	Life    time.Duration   `json:"life,omitempty"` // for a refreshed token to inherit
+	Until   time.Time       `json:"until,omitzero"` // end of the pause
 	Pause   time.Duration   `json:"pause,omitempty"`
 	Count   int             `json:"count,omitempty"`
+	Class   Class           `json:"class,omitempty"`
 	Failure json.RawMessage `json:"failure,omitempty"` // its kind
 }
 
-// stored returns the token that the store has, nil if it has none. Its life is no longer
-// than it was, also if the clock was ahead when its end was written.
+// stored returns the store's token, nil if there is none. A clock that was ahead when another
+// process wrote the token does not extend its life.
 func (e *Engine) stored(s *storedToken, fence int64) *liveToken {
 	if s.Token == "" {
 		return nil
@@ -78,7 +79,7 @@ func (e *Engine) stored(s *storedToken, fence int64) *liveToken {
 		fence)
 }
 
-// inUse reports whether the record of another account is of use to that account.
+// inUse reports whether another account can still use its record.
 func (s *storedToken) inUse(now time.Time) bool {
 	until := s.Until
 	if s.Token != "" {
@@ -89,8 +90,8 @@ func (s *storedToken) inUse(now time.Time) bool {
 
 const storeTimeout = 5 * time.Second // for each step of the store
 
-// storeLimit is how long a step of the store may take under ctx: a part of what is left,
-// so that there is time for an attempt without the store if none of its steps ends.
+// storeLimit is the time for a step of the store under ctx: a part of the remaining time, so
+// that an attempt without the store can follow.
 func storeLimit(ctx context.Context) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
 		if left := time.Until(deadline); left > 0 {
@@ -100,8 +101,8 @@ func storeLimit(ctx context.Context) time.Duration {
 	return storeTimeout
 }
 
-// storeStep makes a step of the store, which may hang, and waits for it no longer than limit.
-// Close waits for a step that goes on after that.
+// storeStep takes a step of the store, which may hang, and waits at most limit. Close waits for a
+// step that continues afterwards.
 func storeStep[T any](ctx context.Context, e *Engine, limit time.Duration, do func(context.Context) (T, error)) (T,
 	error,
 ) {
@@ -134,7 +135,7 @@ func (e *Engine) load(ctx context.Context) (s storedToken, fence int64, err erro
 	}
 	if errors.Is(err, ErrCorrupt) {
 		e.report("reading the stored token", err)
-		err = nil // it will be overwritten
+		err = nil // the next save overwrites the text
 	}
 	if err != nil {
 		err = &StoreError{Cause: err}
@@ -143,7 +144,7 @@ func (e *Engine) load(ctx context.Context) (s storedToken, fence int64, err erro
 }
 
 // parse fails with [ErrCorrupt] if the text may be overwritten, and with [ErrOtherAccount] if
-// it is of use to another account: then nothing in the store is used or replaced.
+// another account can still use the text.
 func (e *Engine) parse(text string) (s storedToken, err error) {
 	switch {
 	case json.Unmarshal([]byte(text), &s) != nil:
@@ -164,7 +165,7 @@ func (e *Engine) save(ctx context.Context, fence int64, s storedToken) error {
 	}
 	stored := Stored{Fence: fence, Data: string(text), Expires: s.Expires}
 	if s.Token == "" {
-		stored.Expires = s.Until.Add(time.Hour) // until then failures count as in a row
+		stored.Expires = s.Until.Add(time.Hour) // until then failures count as consecutive
 	}
 	_, err = storeStep(context.WithoutCancel(ctx), e, storeLimit(ctx), func(ctx context.Context) (any, error) {
 		return nil, e.config.Store.Save(ctx, stored)
@@ -172,8 +173,8 @@ func (e *Engine) save(ctx context.Context, fence int64, s storedToken) error {
 	return err
 }
 
-// replace puts s in the place of token if the store still has it. A newer token has a
-// higher fence, so that it stays also if it is saved in between.
+// replace puts s in the place of token if the store still has token. A newer token, even saved in
+// between, stays because of its higher fence.
 func (e *Engine) replace(ctx context.Context, token string, s storedToken) error {
 	old, fence, err := e.load(ctx)
 	if err == nil && old.Token == token {

@@ -9,11 +9,11 @@ import (
 	"github.com/lendingapi/lending-go/internal/redact"
 )
 
-// ErrLate is the error of a write that comes after the deadline.
+// ErrLate is the error of a write after the deadline.
 var ErrLate error = redact.Text("the deadline was over before the request was written")
 
-// Deadline ends the writing of one request by the clock. The end of a context does not: it is a
-// flag that a timer sets, and a process that was stopped runs on before its timers do.
+// Deadline ends the writing of a request by the clock. A context cannot: its timer sets a flag,
+// and a process wakes from a stop before its timers fire.
 type Deadline struct {
 	at                  time.Time
 	got, wrote, refused atomic.Bool
@@ -21,8 +21,8 @@ type Deadline struct {
 
 type deadlineContext struct{}
 
-// WithDeadline returns a context for one request, whose connection of [OnceEach] writes nothing
-// after the deadline of ctx. The Deadline is nil if ctx has none.
+// WithDeadline returns a context for a single request. The request's connection of [OnceEach]
+// writes nothing after the deadline of ctx. The Deadline is nil if ctx has none.
 func WithDeadline(ctx context.Context) (context.Context, *Deadline) {
 	at, ok := ctx.Deadline()
 	if !ok {
@@ -32,23 +32,23 @@ func WithDeadline(ctx context.Context) (context.Context, *Deadline) {
 	return context.WithValue(ctx, deadlineContext{}, d), d
 }
 
-// IsOver asks the wall clock too: the monotonic clock stands still while a machine sleeps.
+// IsOver asks the wall clock too: the monotonic clock stops while a machine sleeps.
 func (d *Deadline) IsOver() bool {
 	now := time.Now()
 	return d != nil && (now.After(d.at) || now.Round(0).After(d.at.Round(0)))
 }
 
-// Got says that the request has its connection: the next bytes are its own.
+// Got notes the request's connection: the next bytes are the request's.
 func (d *Deadline) Got() {
 	if d != nil {
 		d.got.Store(true)
 	}
 }
 
-// NeverLeft reports whether the deadline has kept every byte of the request back.
+// NeverLeft reports whether the deadline kept every byte of the request back.
 func (d *Deadline) NeverLeft() bool { return d != nil && d.refused.Load() && !d.wrote.Load() }
 
-// timelyConn is the connection of one request with a deadline.
+// timelyConn is the connection of a request with a deadline.
 type timelyConn struct {
 	net.Conn
 

@@ -1,4 +1,4 @@
-// Package transport makes the transports of a client that sends a mutation once.
+// Package transport makes the transports of a client whose mutations are sent once.
 package transport
 
 import (
@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// New returns a transport with a limit on every stage and on connections. Idle connections
-// live for a few seconds, far less than a load balancer keeps them: a burst of reads
-// shares one connection, and few requests meet one that is being closed.
+// New returns a transport with a limit on every stage and on connections. Idle connections live
+// for a few seconds, far less than at a load balancer: a burst of reads shares a connection,
+// and few requests meet a closing connection.
 func New(maxConns int) *http.Transport {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true) // HTTP/2 repeats requests by itself after some resets
@@ -24,18 +24,18 @@ func New(maxConns int) *http.Transport {
 		IdleConnTimeout:        4 * time.Second,
 		MaxIdleConns:           64,
 		MaxIdleConnsPerHost:    32,
-		MaxConnsPerHost:        maxConns, // those that are being dialled count, also for calls that have given up
+		MaxConnsPerHost:        maxConns, // counts connections being dialed, even for canceled calls
 		MaxResponseHeaderBytes: 256 << 10,
 		Protocols:              &protocols,
 		TLSClientConfig:        &tls.Config{ClientSessionCache: tls.NewLRUClientSessionCache(8)}, // for those of OnceEach
 	}
 }
 
-// OnceEach returns a transport like another that makes a connection for each request. A
-// service that sends more than one answer, late or twice, can then not answer the next
-// mutation, or the next check, whose "not found" would send a mutation again. A look into
-// a kept connection before its next use does not prevent that: bytes may still be on their
-// way. Nor does a mutation meet a connection that is being closed.
+// OnceEach returns a transport like another, with a new connection for each request. A late or
+// second response of the service then cannot answer the next mutation, or the next check,
+// whose "not found" would resend a mutation. Looking for bytes on a kept connection before its
+// next use is not enough: bytes may still be on their way. A mutation also never meets a
+// closing connection.
 //
 // The connection of a request with a context of [WithDeadline] writes nothing after the deadline.
 func OnceEach(like *http.Transport) *http.Transport {

@@ -75,8 +75,7 @@ func TestTransportIsBounded(t *testing.T) {
 // HTTP/2 repeats requests by itself.
 func TestTransportSpeaksNoHTTP2(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_,
-			_ = io.WriteString(w, "{}")
+		_, _ = io.WriteString(w, "{}")
 	}))
 	server.EnableHTTP2 = true
 	server.StartTLS()
@@ -92,12 +91,11 @@ func TestTransportSpeaksNoHTTP2(t *testing.T) {
 	assert.False(t, one.Protocols.HTTP2() || one.Protocols.UnencryptedHTTP2())
 }
 
-// TestCommandsResumeTLS holds that the connection of a command costs no whole handshake
+// TestMutationsResumeTLS holds that the connection of a command costs no whole handshake
 // where there was one before.
-func TestCommandsResumeTLS(t *testing.T) {
+func TestMutationsResumeTLS(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_,
-			_ = io.WriteString(w, "true")
+		_, _ = io.WriteString(w, "true")
 	}))
 	defer server.Close()
 	pooled := transport.New(256)

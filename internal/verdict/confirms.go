@@ -20,29 +20,29 @@ var (
 	messages = []string{"message", "msg", "detail", "details", "title", "reason", "description"}
 	faults   = []string{"error", "errors", "errorcode", "errormessage", "exception", "failure", "failures"}
 
-	// What codes and messages say of a success.
+	// Codes and messages of a success.
 	yes = []string{"ok", "success", "successful", "succeeded", "done", "accepted", "approved", "completed", "confirmed", "created", "processed"}
 
-	// The parts of words that say no.
+	// Parts of words for a failure.
 	no = []string{
 		"fail", "error", "reject", "declin", "denied", "refus", "unauthor", "expire", "invalid", "wrong", "cancel", "delet",
 		"pending", "require",
 	}
 )
 
-// Confirms reports whether answer, which is valid JSON, confirms a transaction, and the member
-// that contradicts if there is one. Held reports the identifiers of the request: an answer
-// that repeats one proves nothing. The judgement is strict: a wrong yes hides a refusal, and a
-// wrong no only costs another look.
+// Confirms reports whether answer, valid JSON, confirms a transaction, and returns the name of
+// a contradicting member. held reports the identifiers of the request: a repeated identifier
+// proves nothing. The judgement is strict: a wrong yes hides a refusal, and a wrong no only
+// costs another read.
 //
-// A UUID confirms if it stands alone or in one of the members id, guid, data, result and
-// value, unless another member contradicts:
+// A UUID confirms if it is the whole answer, or the value of id, guid, data, result or value,
+// unless another member contradicts:
 //
-//   - false, "false" or 0 where success is due; any other false, unless its name tells of a failure
-//   - a status, state or code that is neither a success nor a word for one
-//   - an error that is not empty
-//   - a word of failure in any text
-//   - a message for people, unless the answer also says that it is a success
+//   - false, "false" or 0 for success; any other false, unless its name means a failure
+//   - a status, state or code other than a success
+//   - an error other than empty
+//   - a word for a failure in any text
+//   - a message for people, unless another member says success
 func Confirms(answer []byte, held func(uuid.UUID) bool) (ok bool, contradiction string) {
 	if answer[jsonsplit.Space(answer, 0)] == '"' {
 		return identifies(answer, held), ""
@@ -58,7 +58,7 @@ func Confirms(answer []byte, held func(uuid.UUID) bool) (ok bool, contradiction 
 
 func fold(name []byte) string { return strings.ToLower(string(name)) }
 
-// identifies reports whether value is a UUID that names something new.
+// identifies reports whether value is a new UUID.
 func identifies(value []byte, held func(uuid.UUID) bool) bool {
 	text, err := jsonsplit.Text(value)
 	if err != nil {
@@ -68,7 +68,7 @@ func identifies(value []byte, held func(uuid.UUID) bool) bool {
 	return err == nil && id != uuid.Nil && !held(id)
 }
 
-// claimsSuccess reports whether a member of answer says so.
+// claimsSuccess reports whether a member of answer says success.
 func claimsSuccess(answer []byte) bool {
 	for name, at := range jsonsplit.Members(answer) {
 		if slices.Contains(verdicts, fold(name)) && string(bytes.ToLower(bytes.Trim(answer[at.From:at.To], `"`))) == "true" {
@@ -78,8 +78,8 @@ func claimsSuccess(answer []byte) bool {
 	return false
 }
 
-// contradictionIn returns the name of the first member in value, at any depth, that speaks
-// against a success, "" if there is none.
+// contradictionIn returns the name of the first member in value, at any depth, with a sign of
+// failure, "" if there is none.
 func contradictionIn(value []byte, success bool) string {
 	for name, at := range jsonsplit.Members(value) {
 		inner := value[at.From:at.To]
@@ -126,7 +126,7 @@ func contradicts(name string, value []byte, success bool) bool {
 	return says(no, text)
 }
 
-// isSuccess reports whether the text of a code is 0, a status of success or a word for one.
+// isSuccess reports whether the text of a code is 0, a 2xx status or a word for success.
 func isSuccess(text string) bool {
 	code, err := strconv.Atoi(text)
 	return err == nil && (code == 0 || code/100 == 2) || slices.Contains(yes, text)

@@ -1,4 +1,4 @@
-// Package verdict says what JSON answers with a status of success say about themselves.
+// Package verdict finds out whether the JSON of a 2xx response reports success or failure.
 package verdict
 
 import (
@@ -9,12 +9,12 @@ import (
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
 )
 
-// Failure gathers the members of an object that report a failed call. The interface does not
-// mention a failure with a status of success. Frameworks that answer so use these names.
+// Failure gathers the members of an object with a report of a failed call. The interface does
+// not mention failures with a 2xx status; these names are common in frameworks.
 type Failure struct {
 	name    string
-	status  bool // it is that of a failure
-	problem bool // there is another member of a problem record
+	status  bool // the object has the status of a failure
+	problem bool // the object has another member of a problem record
 }
 
 // Add takes the next member.
@@ -45,7 +45,7 @@ func (f *Failure) Add(name, value []byte) {
 	}
 }
 
-// FailureIn is the member by which a record of a batch reports that it failed.
+// FailureIn is the member of a batch's record with a report of its failure.
 func FailureIn(record []byte) string {
 	var report Failure
 	for name, at := range jsonsplit.Members(record) {
@@ -54,7 +54,7 @@ func FailureIn(record []byte) string {
 	return report.Member()
 }
 
-// isFalse reports whether value is false, also as a text or a number.
+// isFalse reports whether value is false, as a boolean, a text or a number.
 func isFalse(value []byte) bool {
 	return string(value) == "0" || strings.EqualFold(strings.Trim(string(value), `"`), "false")
 }
@@ -68,10 +68,10 @@ func isFailure(value []byte) bool {
 	return err == nil
 }
 
-// ProblemRecord stands for all the members of one.
+// ProblemRecord stands for all the members of a problem record.
 const ProblemRecord = "status"
 
-// Member returns the name of the member that reports a failure, "" if none does.
+// Member returns the name of the member with the failure, "" if there is none.
 func (f *Failure) Member() string {
 	if f.status && f.problem {
 		return ProblemRecord
@@ -79,7 +79,7 @@ func (f *Failure) Member() string {
 	return f.name
 }
 
-// isNothing reports whether value is what stands where there is no error.
+// isNothing reports whether value means no error.
 func isNothing(value []byte) bool {
 	switch string(value) {
 	case "null", "false", "0", `""`:

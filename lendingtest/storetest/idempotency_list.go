@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -128,6 +130,147 @@ func (s idempotencyStore) listLimit() {
 	for _, limit := range []int{others - 1, others + ours, 1000} {
 		if got, want := len(s.list(store.Filter{Limit: limit})), min(limit, others+ours); got != want {
 			s.Fatalf("List with limit %d of %d entries: got %d", limit, others+ours, got)
+		}
+	}
+}
+
+// many is more than a store looks at together; less where the suite itself is tested.
+var many = 5_000
+
+// saveMany saves n entries with these prefixes and states in turn, many at a time.
+func (s idempotencyStore) saveMany(n int, prefixes []string, states []store.State) []store.Entry {
+	s.Helper()
+	all := make([]store.Entry, n)
+	const several = 64
+	atOnce(several, func(worker int) {
+		for i := worker; i < n; i += several {
+			entry := sent(fmt.Sprintf("%s%d", prefixes[i%len(prefixes)], i), "")
+			entry.State = states[i/len(prefixes)%len(states)]
+			if err := s.entries.Save(s.Context(), entry); err != nil {
+				s.Errorf("Save of %s: %v", described(entry), err)
+				return
+			}
+			entry.Revision++
+			all[i] = entry
+		}
+	})
+	if s.Failed() {
+		s.FailNow()
+	}
+	return all
+}
+
+// pages lists page after page, which have no more than so many entries, and calls between
+// after each.
+func (s idempotencyStore) pages(filter store.Filter, most int, between func(page []store.Entry)) (all []store.Entry) {
+	s.Helper()
+	for n := 1; ; n++ {
+		page := s.list(filter)
+		if len(page) == 0 {
+			return all
+		}
+		if all = append(all, page...); len(page) > filter.Limit || len(all) > most {
+			s.Fatalf("List with limit %d: got a page of %d entries, and %d in %d pages so far", filter.Limit, len(page), len(all), n)
+		}
+		filter.After = page[len(page)-1].Position
+		between(page)
+	}
+}
+
+// listPages pages through many entries that were saved at the same time.
+func (s idempotencyStore) listPages() {
+	s.Helper()
+	prefixes := []string{"a:", "b:", "a:", "a/", "a:"}
+	all := s.saveMany(many, prefixes, []store.State{store.Done, store.Sent, store.Free})
+	few := s.saveMany(60, []string{"few:"}, allStates)
+	for _, filter := range []store.Filter{
+		{States: allStates, Limit: 3000},
+		{Prefix: "a:", States: []store.State{store.Free, store.Done}, Limit: 999},
+		{Prefix: "few:", States: []store.State{store.Free, store.Done}, Limit: 7},
+		{Prefix: "few:", States: allStates, Limit: 1},
+	} {
+		isWanted := func(e store.Entry) bool {
+			return strings.HasPrefix(e.Key, filter.Prefix) && slices.Contains(filter.States, e.State)
+		}
+		want := map[string]store.Entry{}
+		for _, entry := range slices.Concat(all, few) {
+			if isWanted(entry) {
+				want[entry.Key] = entry
+			}
+		}
+		got := s.pages(filter, len(want), func([]store.Entry) {})
+		for _, entry := range got {
+			if !equal(entry, want[entry.Key]) {
+				s.Fatalf("pages with prefix %q and states %q: got %s, which was returned before, or is not selected", filter.Prefix, filter.States, described(entry))
+			}
+			delete(want, entry.Key)
+		}
+		if len(want) > 0 {
+			s.Fatalf("pages with prefix %q and states %q: got %d entries, and missed %d", filter.Prefix, filter.States, len(got), len(want))
+		}
+	}
+	if _, err := s.entries.List(s.Context(), store.Filter{States: allStates, After: "no position", Limit: 1}); !errors.Is(err, store.ErrPosition) {
+		s.Fatalf("List after a position that no entry has: got error %v, want ErrPosition", err)
+	}
+}
+
+// listChanging saves entries of both ends again, and new ones, between the pages.
+func (s idempotencyStore) listChanging() {
+	s.Helper()
+	const n, limit = 120, 10
+	kept := map[string]store.Entry{}
+	for i, entry := range s.saveMany(n, []string{"a:"}, allStates) {
+		kept[fmt.Sprint("a:", i)] = entry
+	}
+	seen := map[string][]store.Entry{}
+	changed := map[string]bool{}
+	page := -1
+	all := s.pages(store.Filter{Prefix: "a:", States: allStates, Limit: limit}, 3*n, func([]store.Entry) {
+		if page++; page >= n/limit {
+			return
+		}
+		s.save(sent(fmt.Sprint("a:new ", page), ""))
+		for _, i := range []int{page * limit, n - 1 - page} {
+			key := fmt.Sprint("a:", i)
+			entry := kept[key]
+			entry.State = allStates[(page+i)%len(allStates)]
+			kept[key], changed[key] = s.save(entry), true
+		}
+	})
+	for _, entry := range all {
+		seen[entry.Key] = append(seen[entry.Key], entry)
+	}
+	for key, entry := range kept {
+		got := seen[key]
+		if len(got) == 0 || len(got) > 1 && !changed[key] || !equal(got[len(got)-1], entry) {
+			s.Fatalf("pages, while entries are saved: got %s for an entry that is %s, want it once, or also as it was before if it has changed", describedAll(got), described(entry))
+		}
+	}
+}
+
+func (s idempotencyStore) listBytes() {
+	s.Helper()
+	const n = 6
+	for i := range n {
+		entry := sent(fmt.Sprint("large ", i), "")
+		entry.Data = bytes.Repeat([]byte{byte(i)}, 5*store.PageBytes/(n-1)/2)
+		if i == 0 {
+			entry.Data = bytes.Repeat([]byte("x"), store.PageBytes+1)
+		}
+		s.save(entry)
+	}
+	for _, prefix := range []string{"", "large"} {
+		got := s.pages(store.Filter{Prefix: prefix, States: allStates, Limit: n}, n, func(page []store.Entry) {
+			size := 0
+			for _, entry := range page {
+				size += len(entry.Data)
+			}
+			if size > store.PageBytes && len(page) > 1 {
+				s.Fatalf("List: got %d bytes of data in a page of %d entries, want at most %d", size, len(page), store.PageBytes)
+			}
+		})
+		if len(got) != n {
+			s.Fatalf("pages of large entries: got %s, want %d entries", describedAll(got), n)
 		}
 	}
 }

@@ -20,11 +20,13 @@ type idempotencyModel struct {
 	mu      sync.Mutex
 	entries map[string]entryModel
 	locks   map[string]string // the key that has it
+	saves   uint64
 }
 
 type entryModel struct {
 	store.Entry
-	at time.Time
+	at     time.Time
+	number uint64 // of the Save
 }
 
 // idempotencyHandle is the store as a process has it.
@@ -187,9 +189,10 @@ func (m *idempotencyModel) keep(key string, was entryModel, entry store.Entry) {
 	if entry.Revision++; m.flaw == "counts to nine" {
 		entry.Revision = min(entry.Revision, 9)
 	}
-	e := entryModel{entry, time.Now()}
+	m.saves++
+	e := entryModel{entry, time.Now(), m.saves}
 	if m.flaw == "keeps the age of the first Save" && was.Revision > 0 {
-		e.at = was.at
+		e.at, e.number = was.at, was.number
 	}
 	if m.flaw == "writes the revision before the data" {
 		half := was
@@ -203,15 +206,13 @@ func (m *idempotencyModel) keep(key string, was entryModel, entry store.Entry) {
 func (m *idempotencyModel) List(ctx context.Context, filter store.Filter) ([]store.Entry, error) {
 	m.lock(ctx)
 	defer m.mu.Unlock()
+	after, _, err := filter.After.At()
+	if err != nil && m.flaw != "takes any text for a position" {
+		return nil, err
+	}
 	all := []entryModel{}
 	for _, e := range m.entries {
-		prefix := strings.HasPrefix(e.Key, filter.Prefix)
-		if m.flaw == "takes a prefix for a pattern" {
-			prefix, _ = path.Match(filter.Prefix+"*", e.Key)
-		}
-		old := time.Since(e.at) >= filter.Older || m.flaw == "lists the young"
-		if old && (prefix || m.flaw == "looks at the prefix last") && (slices.Contains(filter.States, e.State) ||
-			m.flaw == "lists every state") {
+		if m.selects(filter, e) {
 			all = append(all, e)
 		}
 	}
@@ -220,26 +221,61 @@ func (m *idempotencyModel) List(ctx context.Context, filter store.Filter) ([]sto
 		case "lists by key":
 			return strings.Compare(a.Key, b.Key)
 		case "lists by state":
-			return cmp.Or(strings.Compare(string(a.State), string(b.State)), a.at.Compare(b.at))
+			return cmp.Or(strings.Compare(string(a.State), string(b.State)), cmp.Compare(a.number, b.number))
 		case "lists the youngest first":
-			return b.at.Compare(a.at)
+			return cmp.Compare(b.number, a.number)
 		}
-		return a.at.Compare(b.at)
+		return cmp.Compare(a.number, b.number)
 	})
-	limit := min(len(all), filter.Limit)
-	switch m.flaw {
-	case "lists without a limit":
-		limit = len(all)
-	case "lists a hundred at most":
-		limit = min(limit, 100)
+	if m.flaw == "counts the entries of a page" {
+		all = all[min(len(all), int(after)):]
 	}
 	var listed []store.Entry
-	for _, e := range all[:limit] {
-		if m.flaw != "looks at the prefix last" || strings.HasPrefix(e.Key, filter.Prefix) {
-			listed = append(listed, m.out(e))
+	size := 0
+	for i, e := range all {
+		isFull := len(listed) == filter.Limit && m.flaw != "lists without a limit"
+		switch {
+		case m.flaw == "looks at the prefix last" && !strings.HasPrefix(e.Key, filter.Prefix):
+			filter.Limit--
+			continue
+		case m.isBefore(e, after):
+			continue
+		case isFull, m.flaw == "lists a hundred at most" && len(listed) == 100:
+			return listed, nil
 		}
+		if size += len(e.Data); size > store.PageBytes && len(listed) > 0 && m.flaw != "lists all bytes" {
+			break
+		}
+		out := m.out(e)
+		if out.Position = store.PositionAt(e.number, e.Key); m.flaw == "counts the entries of a page" {
+			out.Position = store.PositionAt(after+uint64(i)+1, "")
+		}
+		listed = append(listed, out)
 	}
 	return listed, nil
+}
+
+func (m *idempotencyModel) selects(filter store.Filter, e entryModel) bool {
+	prefix := strings.HasPrefix(e.Key, filter.Prefix)
+	if m.flaw == "takes a prefix for a pattern" {
+		prefix, _ = path.Match(filter.Prefix+"*", e.Key)
+	}
+	old := time.Since(e.at) >= filter.Older || m.flaw == "lists the young"
+	return old && (prefix || m.flaw == "looks at the prefix last") &&
+		(slices.Contains(filter.States, e.State) || m.flaw == "lists every state")
+}
+
+// isBefore reports whether an entry belongs to an earlier page.
+func (m *idempotencyModel) isBefore(e entryModel, after uint64) bool {
+	switch m.flaw {
+	case "begins each page with the end of the one before":
+		return after > 0 && e.number < after
+	case "leaves one out between pages":
+		return after > 0 && e.number <= after+1
+	case "counts the entries of a page":
+		return false
+	}
+	return e.number <= after
 }
 
 func TestIdempotencyStoreModel(t *testing.T) {
@@ -321,38 +357,56 @@ func TestIdempotencyStoreFindsFlaws(t *testing.T) {
 		},
 		"keeps the age of the first Save": {
 			"Age is the time since the last Save", "List selects by state",
-			"List selects by age", "List returns the oldest first",
-		},
+			"List selects by age", "List returns the oldest first", "pages of List miss nothing that changes meanwhile"},
 		"begins the age anew with Load": {
 			"Save refuses another revision",
 			"Save refuses the lock of another and changes nothing", "Age is the time since the last Save",
 			"what was saved survives its process",
 		},
-		"takes a prefix for a pattern": {"keys and locks differ in every byte", "List selects by prefix"},
-		"looks at the prefix last":     {"List returns no more than the limit"},
+		"takes a prefix for a pattern": {"keys and locks differ in every byte", "List selects by prefix",
+			"pages of List follow each other",
+		},
+		"looks at the prefix last": {"List returns no more than the limit", "pages of List follow each other"},
 		"lists every state": {
 			"Save refuses another revision",
 			"Save refuses the lock of another and changes nothing", "List selects by state",
-			"List returns no more than the limit",
-		},
+			"List returns no more than the limit", "pages of List follow each other"},
 		"lists the young": {"List selects by age"},
 		"lists by key": {
 			"List selects by state", "List returns the oldest first",
-			"List returns no more than the limit",
+			"List returns no more than the limit", "pages of List miss nothing that changes meanwhile",
+			"pages of List follow each other",
 		},
 		"lists by state": {
 			"List selects by state", "List returns the oldest first",
 			"List returns no more than the limit", "what was saved survives its process",
+			"pages of List follow each other", "pages of List miss nothing that changes meanwhile",
 		},
 		"lists the youngest first": {
 			"List selects by state", "List returns the oldest first",
 			"List returns no more than the limit", "what was saved survives its process",
+			"pages of List follow each other", "pages of List miss nothing that changes meanwhile",
+			"pages of List have a bounded size",
 		},
-		"lists without a limit":    {"List returns no more than the limit"},
-		"lists a hundred at most":  {"List returns no more than the limit"},
-		"lends what it keeps":      {"what is returned is the caller's own"},
-		"keeps what it is lent":    {"what is returned is the caller's own"},
-		"compares before it locks": {"of many at once one saves", "what many save at once is not mixed"},
+		"lists without a limit": {
+			"List returns no more than the limit",
+			"pages of List follow each other", "pages of List miss nothing that changes meanwhile",
+		},
+		"lists a hundred at most": {"List returns no more than the limit"},
+		"begins each page with the end of the one before": {
+			"pages of List follow each other",
+			"pages of List miss nothing that changes meanwhile", "pages of List have a bounded size",
+		},
+		"leaves one out between pages": {
+			"pages of List follow each other",
+			"pages of List miss nothing that changes meanwhile", "pages of List have a bounded size",
+		},
+		"counts the entries of a page":  {"pages of List miss nothing that changes meanwhile"},
+		"takes any text for a position": {"pages of List follow each other"},
+		"lists all bytes":               {"pages of List have a bounded size"},
+		"lends what it keeps":           {"what is returned is the caller's own"},
+		"keeps what it is lent":         {"what is returned is the caller's own"},
+		"compares before it locks":      {"of many at once one saves", "what many save at once is not mixed"},
 		"looks at the lock before it locks": {
 			"of many at once one saves", "of many keys at once one gets the lock",
 			"what many save at once is not mixed",

@@ -18,8 +18,8 @@ import (
 // returns the same inbox again, and survival is not tested.
 //
 // If claims end, they must last for lease, and Until must be earlier by a twentieth at least, so
-// that the end of a function does not meet the next claim. If the inbox has the methods DeadLetters
-// and Redrive, as those of contrib have them, they are tested too.
+// that the end of a function does not meet the next claim. If the inbox is a [webhook.DeadLetters],
+// that contract is tested too.
 func Inbox(t *testing.T, place func(t *testing.T, lease time.Duration) (open func() webhook.Inbox)) {
 	t.Helper()
 	for _, rule := range inboxRules() {
@@ -30,6 +30,8 @@ func Inbox(t *testing.T, place func(t *testing.T, lease time.Duration) (open fun
 }
 
 type inboxPlace func(lease time.Duration) (open func() webhook.Inbox)
+
+var errFailed = errors.New("a failure")
 
 func inboxRules() []rule[inboxPlace] {
 	var rules []rule[inboxPlace]
@@ -51,7 +53,11 @@ func inboxRules() []rule[inboxPlace] {
 		{"a claim ends by itself", short, inbox.ends},
 		{"Retry and DeadLetter leave the claim of another", short, inbox.late},
 		{"Done removes also when the claim has ended", short, inbox.lateDone},
+		{"a dead letter tells the event and the cause", long, inbox.describes},
 		{"a dead letter can be redriven", long, inbox.redrives},
+		{"a dead letter can be dropped", long, inbox.drops},
+		{"a filter selects dead letters, page by page", long, inbox.pages},
+		{"of many who redrive and drop a dead letter one does", long, inbox.oneRedrives},
 		{"an event that ends its process is acted on alone", short, inbox.crashes},
 		{"events that are alone take turns", short, inbox.turns},
 		{"Work acts on every event", long, inbox.works},
@@ -149,7 +155,7 @@ func (b inbox) retry(entry *webhook.InboxEntry, wait time.Duration) {
 
 func (b inbox) deadLetter(entry *webhook.InboxEntry) {
 	b.Helper()
-	b.told("DeadLetter", b.inbox.DeadLetter(b.Context(), entry))
+	b.told("DeadLetter", b.inbox.DeadLetter(b.Context(), entry, errFailed))
 }
 
 func (b inbox) counts(want webhook.InboxCounts, when string) {

@@ -19,15 +19,18 @@ type inboxModel struct {
 	mu     sync.Mutex
 	seen   map[string]bool
 	events []*eventModel
+
+	deadLetters int // so far
 }
 
 type eventModel struct {
-	event *webhook.Event
-	where string // waiting, running, dead
-	tries int
-	cut   int // tries that have not ended, since the last that has
-	claim int // the last
-	until time.Time
+	event  *webhook.Event
+	where  string // waiting, running, dead
+	letter webhook.DeadLetter
+	tries  int
+	cut    int // tries that have not ended, since the last that has
+	claim  int // the last
+	until  time.Time
 }
 
 // inboxHandle is the inbox as a process has it.
@@ -204,10 +207,11 @@ func (m *inboxModel) Retry(_ context.Context, entry *webhook.InboxEntry, wait ti
 	return m.of(entry, m.flaw == "retries what is another's", "running", retry)
 }
 
-func (m *inboxModel) DeadLetter(_ context.Context, entry *webhook.InboxEntry) error {
+func (m *inboxModel) DeadLetter(_ context.Context, entry *webhook.InboxEntry, cause error) error {
 	return m.of(entry, m.flaw == "dead-letters what is another's", "running", func(e *eventModel) {
 		e.where = "dead"
 		e.tries++
+		m.describe(e, entry, cause)
 		if m.flaw == "forgets what was set aside" {
 			delete(m.seen, e.event.Key())
 		}
@@ -230,37 +234,18 @@ func (m *inboxModel) Counts(context.Context) (counts webhook.InboxCounts, _ erro
 	return counts, nil
 }
 
-func (h *inboxHandle) DeadLetters(context.Context) (entries []*webhook.InboxEntry, _ error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, e := range h.events {
-		if e.where == "dead" {
-			entries = append(entries, &webhook.InboxEntry{
-				Event: e.event, Tries: e.tries,
-				ID: fmt.Sprint(e.event.Key(), " ", e.claim),
-			})
-		}
-	}
-	return entries, nil
-}
-
-func (h *inboxHandle) Redrive(_ context.Context, entry *webhook.InboxEntry) error {
-	return h.of(entry, false, "dead", func(e *eventModel) {
-		e.where, e.until, e.tries = "waiting", time.Now(), 0
-		if h.flaw != "redrives with its crashes" {
-			e.cut = 0
-		}
-		if h.flaw == "redrives as tried" {
-			e.tries = entry.Tries
-		}
-	})
-}
-
 func TestInboxModel(t *testing.T) {
 	Inbox(t, func(_ *testing.T, lease time.Duration) func() webhook.Inbox { return openInboxes("")(lease) })
 }
 
 func TestInboxFindsFlaws(t *testing.T) {
+	const (
+		tells    = "a dead letter tells the event and the cause"
+		redriven = "a dead letter can be redriven"
+		dropped  = "a dead letter can be dropped"
+		one      = "of many who redrive and drop a dead letter one does"
+		filtered = "a filter selects dead letters, page by page"
+	)
 	eachFlaw(t, inboxRules(), openInboxes, map[string][]string{
 		"is each process's own":                        {"what was put survives its process"},
 		"forgets in the next process what it has seen": {"what was put survives its process"},
@@ -277,7 +262,7 @@ func TestInboxFindsFlaws(t *testing.T) {
 			"Take returns when its context has ended", "Retry lets an event wait", "Done removes an event",
 			"DeadLetter sets an event aside", "what was put survives its process", "a claim ends by itself",
 			"Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended",
-			"Work acts on every event", "an event that ends its process is acted on alone",
+			"Work acts on every event", "an event that ends its process is acted on alone", dropped,
 		},
 		"keeps what it took when its context ended": {"a Take that its context ends leaves the event due"},
 		"outlasts its context":                      {"Take returns when its context has ended"},
@@ -297,7 +282,7 @@ func TestInboxFindsFlaws(t *testing.T) {
 			"a claim ends by itself",
 			"Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended",
 		},
-		"has another name for it": {"an event comes out as it went in"},
+		"has another name for it": {"an event comes out as it went in", tells, filtered},
 		"has a crash with every try": {
 			"an event comes out as it went in",
 			"an event that was seen is a duplicate", "Take waits until an event is due",
@@ -309,7 +294,6 @@ func TestInboxFindsFlaws(t *testing.T) {
 		"fails when it is told again": {
 			"Done removes an event", "DeadLetter sets an event aside",
 			"Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended",
-			"a dead letter can be redriven",
 		},
 		"forgets what is done": {
 			"an event that was seen is a duplicate",
@@ -327,16 +311,30 @@ func TestInboxFindsFlaws(t *testing.T) {
 		"does not let an event wait": {"Retry lets an event wait"},
 		"does not count tries": {
 			"an event that was seen is a duplicate", "Take waits until an event is due",
-			"Retry lets an event wait", "a dead letter can be redriven", "Work acts on every event",
+			"Retry lets an event wait", tells, redriven, "Work acts on every event",
 		},
 		"retries what was set aside":     {"DeadLetter sets an event aside"},
 		"retries what is another's":      {"Retry and DeadLetter leave the claim of another"},
 		"dead-letters what is another's": {"Retry and DeadLetter leave the claim of another"},
 		"forgets what was set aside": {
 			"an event that was seen is a duplicate",
-			"what was put survives its process",
+			"what was put survives its process", dropped,
 		},
 		"counts what is due alone": {"Retry lets an event wait"},
+		"keeps no cause":           {tells}, "keeps the cause as it is": {tells}, "has no time of setting aside": {tells, filtered},
+		"has an event for every ID":         {tells, redriven, dropped},
+		"has one ID for an event":           {redriven},
+		"redrives any number at once":       {redriven},
+		"lets nobody drop":                  {dropped},
+		"drops nothing":                     {dropped, filtered, one + "?"},
+		"forgets what was dropped":          {dropped},
+		"filters no names":                  {filtered, tells},
+		"filters no times":                  {filtered},
+		"begins each page anew":             {filtered},
+		"has no limit":                      {filtered},
+		"has the newest first":              {filtered},
+		"limits before it filters":          {filtered},
+		"looks before it locks, in Redrive": {one},
 		"redrives as tried": {
 			"a dead letter can be redriven",
 			"an event that ends its process is acted on alone",

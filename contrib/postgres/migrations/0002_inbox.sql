@@ -7,10 +7,14 @@ CREATE TABLE {inbox} (
 	until   timestamptz,                    -- when the claim ends: in no index, so that a claim changes none
 	failed  integer     NOT NULL DEFAULT 0, -- tries that have ended with an error
 	unended integer     NOT NULL DEFAULT 0, -- tries that have not ended, since the last that has
-	body    bytea       NOT NULL
+	body    bytea       NOT NULL,
+
+	set_aside timestamptz, -- of a dead letter, as are the others
+	event     bytea,       -- its name
+	letter    text         -- its description in JSON
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX ON {inbox} (name, due, id) WHERE due IS NOT NULL;
-CREATE INDEX ON {inbox} (name, id) WHERE due IS NULL;
+CREATE INDEX ON {inbox} (name, set_aside, id) WHERE due IS NULL;
 
 -- The keys of the events that were put, each for a while.
 CREATE TABLE {inbox_seen} (

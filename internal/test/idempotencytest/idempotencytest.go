@@ -74,11 +74,10 @@ func Count(ctx context.Context, entries store.Store, worker int, saved func(key 
 func Check(ctx context.Context, entries store.Store, saved map[string]int64) error {
 	byKey := map[string]store.Entry{}
 	for _, state := range states {
-		listed, err := entries.List(ctx, store.Filter{States: []store.State{state}, Limit: 1 << 20})
-		if err != nil {
-			return err
-		}
-		for _, e := range listed {
+		for e, err := range store.All(ctx, entries, store.Filter{States: []store.State{state}, Limit: 1000}) {
+			if err != nil {
+				return err
+			}
 			if e.Key == taker {
 				continue
 			}

@@ -307,14 +307,10 @@ func persist(ctx context.Context, n int, take func(context.Context, *order) erro
 		limited, cancel := context.WithTimeout(ctx, patience)
 		err := take(limited, &order{N: n, Done: map[string]bool{}})
 		cancel()
-		var argument *lending.ArgumentError
-		if err == nil || errors.Is(err, idempotency.ErrNeedsReview) || errors.As(err, &argument) {
+		todo := lending.NextOf(err)
+		if !todo.Retry || todo.Person {
 			return err
 		}
-		wait := 10 * time.Millisecond
-		if failed, ok := errors.AsType[*lending.Error](err); ok {
-			wait = max(wait, failed.RetryAfter)
-		}
-		<-time.After(wait)
+		<-time.After(max(todo.After, 10*time.Millisecond))
 	}
 }

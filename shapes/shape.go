@@ -1,4 +1,4 @@
-package main
+package shapes
 
 import (
 	"encoding/json"
@@ -12,19 +12,23 @@ import (
 	"github.com/google/uuid"
 )
 
-// shape is what was seen at one place of the answers: kinds, names and how often, and
+// Shape is what was seen at one place of the responses: kinds, names and how often, and
 // never a value.
-type shape struct {
-	Kinds  map[string]int    `json:"kinds"`            // how often a "string", a "null" …
-	Fields map[string]*shape `json:"fields,omitempty"` // of an object
-	Values *shape            `json:"values,omitempty"` // of an object whose names are data: of whichever
-	Items  *shape            `json:"items,omitempty"`  // of a list
+//
+// The kinds are "null", "boolean", "integer", "number", "string", "UUID", "decimal string",
+// "date", "time", "time without a zone", "object", "list" and, where it is nested too deep to
+// be looked into, "deep".
+type Shape struct {
+	Kinds  map[string]int    `json:"kinds"`            // how often each kind was seen
+	Fields map[string]*Shape `json:"fields,omitempty"` // of an object
+	Values *Shape            `json:"values,omitempty"` // of an object whose names are data: of each member
+	Items  *Shape            `json:"items,omitempty"`  // of a list
 }
 
 const maxDepth = 16 // what lies deeper is not looked into
 
-// shapeOf is what raw shows, which is valid JSON.
-func shapeOf(raw json.RawMessage, depth int) *shape {
+// shapeOf is what raw, valid JSON, shows.
+func shapeOf(raw json.RawMessage, depth int) *Shape {
 	kind := kindOf(raw)
 	var members map[string]json.RawMessage
 	var items []json.RawMessage
@@ -36,7 +40,7 @@ func shapeOf(raw json.RawMessage, depth int) *shape {
 	case kind == "list":
 		_ = json.Unmarshal(raw, &items)
 	}
-	s := &shape{Kinds: map[string]int{kind: 1}, Fields: map[string]*shape{}}
+	s := &Shape{Kinds: map[string]int{kind: 1}, Fields: map[string]*Shape{}}
 	for name, member := range members {
 		s.Fields[name] = shapeOf(member, depth+1)
 	}
@@ -47,12 +51,15 @@ func shapeOf(raw json.RawMessage, depth int) *shape {
 }
 
 // merge adds from, which stays as it is, to into. Either may be nil.
-func merge(into, from *shape) *shape {
+func merge(into, from *Shape) *Shape {
 	if from == nil {
 		return into
 	}
 	if into == nil {
-		into = &shape{Kinds: map[string]int{}, Fields: map[string]*shape{}}
+		into = &Shape{Kinds: map[string]int{}, Fields: map[string]*Shape{}}
+	}
+	if into.Fields == nil { // read from JSON
+		into.Fields = map[string]*Shape{}
 	}
 	for kind, n := range from.Kinds {
 		into.Kinds[kind] += n
@@ -65,7 +72,7 @@ func merge(into, from *shape) *shape {
 }
 
 // forgetData forgets the names that are data. It comes before anything is shown or kept.
-func (s *shape) forgetData() {
+func (s *Shape) forgetData() {
 	if s == nil {
 		return
 	}
@@ -76,7 +83,7 @@ func (s *shape) forgetData() {
 		for _, field := range s.Fields {
 			s.Values = merge(s.Values, field)
 		}
-		s.Fields = map[string]*shape{}
+		s.Fields = map[string]*Shape{}
 	}
 	s.Values.forgetData()
 	s.Items.forgetData()
@@ -88,21 +95,34 @@ var fieldName = regexp.MustCompile(`^[$@_]?[A-Za-z][A-Za-z_]{0,60}([0-9]{1,4}[A-
 // namesAreData reports whether the members of an object are entries rather than fields:
 // one is called as no field is, or there are very many, or all are alike and none is in
 // more than half of the objects.
-func (s *shape) namesAreData() bool {
-	data, alike := len(s.Fields) > 1, ""
+func (s *Shape) namesAreData() bool {
+	rare := len(s.Fields) > 1
 	for name, field := range s.Fields {
 		if !fieldName.MatchString(name) || len(s.Fields) > 250 {
 			return true
 		}
-		about := fmt.Sprint(field.places("", false)) // sorted
-		data = data && 2*field.seen() <= s.Kinds["object"] && (alike == "" || alike == about)
-		alike = about
+		rare = rare && 2*field.Count() <= s.Kinds["object"]
 	}
-	return data
+	return rare && s.fieldsAreAlike()
 }
 
-// seen is how often there was something, null included.
-func (s *shape) seen() (n int) {
+func (s *Shape) fieldsAreAlike() bool {
+	alike := ""
+	for _, field := range s.Fields {
+		about := fmt.Sprint(field.places("", false)) // sorted
+		if alike != "" && alike != about {
+			return false
+		}
+		alike = about
+	}
+	return true
+}
+
+// Count is how often there was something, null included.
+func (s *Shape) Count() (n int) {
+	if s == nil {
+		return 0
+	}
 	for _, times := range s.Kinds {
 		n += times
 	}
@@ -110,11 +130,11 @@ func (s *shape) seen() (n int) {
 }
 
 // places are what each place below path holds, without how often.
-func (s *shape) places(path string, optional bool) map[string]string {
+func (s *Shape) places(path string, optional bool) map[string]string {
 	if s == nil {
 		return nil
 	}
-	what := s.class()
+	what := s.Class()
 	if what == "object" && s.Values != nil {
 		what = "map"
 	}
@@ -126,7 +146,7 @@ func (s *shape) places(path string, optional bool) map[string]string {
 	}
 	all := map[string]string{path: what}
 	for name, field := range s.Fields {
-		maps.Copy(all, field.places(path+"."+name, field.seen() < s.Kinds["object"]))
+		maps.Copy(all, field.places(path+"."+name, field.Count() < s.Kinds["object"]))
 	}
 	maps.Copy(all, s.Values.places(path+".*", false))
 	maps.Copy(all, s.Items.places(path+"[]", false))
@@ -182,9 +202,9 @@ func family(kind string) string {
 	return kind
 }
 
-// class is the one kind that takes all that was seen: "null" if there was nothing else,
-// "mixed" if there is none.
-func (s *shape) class() string {
+// Class is the narrowest kind that takes everything that was seen except null: "null" if
+// there was nothing else, "mixed" if no kind takes everything.
+func (s *Shape) Class() string {
 	class := "null"
 	for _, kind := range slices.Sorted(maps.Keys(s.Kinds)) {
 		switch {

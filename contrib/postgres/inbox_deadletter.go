@@ -1,0 +1,166 @@
+package lendingpostgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go/internal/deadletters"
+	"github.com/lendingapi/lending-go/webhook"
+)
+
+var _ webhook.DeadLetters = (*Inbox)(nil)
+
+// DeadLetter implements [webhook.Inbox].
+func (b *Inbox) DeadLetter(ctx context.Context, entry *webhook.InboxEntry, cause error) error {
+	letter := webhook.NewDeadLetter(entry, cause)
+	text, err := json.Marshal(letter)
+	if err != nil {
+		return err
+	}
+	return b.endClaim(ctx, entry, `
+UPDATE {inbox} SET failed = failed + 1, claim = NULL, due = NULL,
+	set_aside = pg_catalog.clock_timestamp(), event = $4::bytea, letter = $5::text`+ofClaim, []byte(letter.Event), string(text))
+}
+
+// letterIDOf returns the row of a dead letter, and the time since when it is there.
+func letterIDOf(id string) (row int64, setAside time.Time, ok bool) {
+	first, second, _ := strings.Cut(id, "-")
+	microseconds, err := strconv.ParseInt(first, 10, 56) // a time that PostgreSQL can have
+	row, failed := strconv.ParseInt(second, 10, 64)
+	return row, time.UnixMicro(microseconds).UTC(), err == nil && failed == nil
+}
+
+// bound returns the parameter of a bound of time, nil for none. PostgreSQL counts in microseconds.
+func bound(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.Add(time.Microsecond - 1).Truncate(time.Microsecond)
+	return &t
+}
+
+// DeadLetters implements [webhook.DeadLetters].
+func (b *Inbox) DeadLetters(ctx context.Context, filter webhook.DeadLetterFilter) (page []webhook.DeadLetter, err error) {
+	filter = filter.WithDefaults()
+	var name []byte
+	if filter.Event != "" {
+		name = []byte(filter.Event)
+	}
+	var after *time.Time
+	row, setAside, ok := letterIDOf(filter.After)
+	if ok {
+		after = &setAside
+	}
+	err = b.retry(ctx, func(conn *pgxpool.Conn) error {
+		rows, err := conn.Query(ctx, b.sql(`
+SELECT id, set_aside, letter FROM {inbox}
+WHERE name = $1::text AND due IS NULL AND ($2::bytea IS NULL OR event = $2::bytea)
+	AND set_aside >= coalesce($3::timestamptz, '-infinity') AND set_aside < coalesce($4::timestamptz, 'infinity')
+	AND (set_aside, id) > (coalesce($5::timestamptz, '-infinity'), $6::bigint)
+ORDER BY set_aside, id LIMIT $7::integer`), b.name, name, bound(filter.From), bound(filter.Before), after, row, filter.Limit)
+		if err != nil {
+			return err
+		}
+		page, err = pgx.CollectRows(rows, scanLetter)
+		return err
+	})
+	return page, err
+}
+
+func scanLetter(row pgx.CollectableRow) (letter webhook.DeadLetter, err error) {
+	var id int64
+	var setAside time.Time
+	var text string
+	if err := row.Scan(&id, &setAside, &text); err != nil {
+		return letter, err
+	}
+	if json.Unmarshal([]byte(text), &letter) != nil {
+		return letter, errors.New("lendingpostgres: a dead letter cannot be read; another program has written it")
+	}
+	letter.ID = strconv.FormatInt(setAside.UnixMicro(), 10) + "-" + strconv.FormatInt(id, 10)
+	letter.SetAside = setAside.UTC()
+	return letter, nil
+}
+
+// DeadLetterEvent implements [webhook.DeadLetters].
+func (b *Inbox) DeadLetterEvent(ctx context.Context, id string) (*webhook.Event, error) {
+	row, setAside, ok := letterIDOf(id)
+	if !ok {
+		return nil, webhook.ErrNoDeadLetter
+	}
+	var body []byte
+	err := b.retry(ctx, func(conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, b.sql("SELECT body FROM {inbox} WHERE name = $1::text AND due IS NULL AND set_aside = $2::timestamptz AND id = $3::bigint"),
+			b.name, setAside, row).Scan(&body)
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, webhook.ErrNoDeadLetter
+	} else if err != nil {
+		return nil, err
+	}
+	return taken{body: body}.claimed().Entry.Event, nil // the cause tells why its bytes are refused
+}
+
+// ofLetters is for the dead letters whose IDs are given. It looks for each by itself: PostgreSQL would
+// read all, as long as it does not know that there are many.
+const ofLetters = ` WHERE ctid = ANY (ARRAY(
+	SELECT found.ctid FROM ROWS FROM (pg_catalog.unnest($2::bigint[]), pg_catalog.unnest($3::timestamptz[])) AS wanted (id, set_aside)
+	CROSS JOIN LATERAL (
+		SELECT dead.ctid FROM {inbox} AS dead
+		WHERE dead.id = wanted.id AND dead.set_aside = wanted.set_aside AND dead.name = $1::text AND dead.due IS NULL
+		LIMIT 1 FOR UPDATE) AS found))`
+
+// Redrive implements [webhook.DeadLetters]. If the connection breaks, Redrive tries again, and
+// does not count what the first attempt has redriven.
+func (b *Inbox) Redrive(ctx context.Context, ids ...string) (int, error) {
+	if err := deadletters.CheckRedrive(ids); err != nil {
+		return 0, err
+	}
+	rows, times := letterIDsOf(ids)
+	redriven, err := b.exec(ctx, `
+UPDATE {inbox} SET failed = 0, unended = 0, due = pg_catalog.clock_timestamp(), set_aside = NULL, event = NULL, letter = NULL`+ofLetters, b.name, rows, times)
+	if redriven > 0 {
+		b.claims().LookIn(0)
+		b.notify(ctx)
+	}
+	return int(redriven), err
+}
+
+// Drop implements [webhook.DeadLetters]. If the connection breaks, Drop tries again, and neither
+// counts nor logs what the first attempt has dropped.
+func (b *Inbox) Drop(ctx context.Context, who string, ids ...string) (int, error) {
+	if err := deadletters.CheckDrop(who, ids); err != nil {
+		return 0, err
+	}
+	rows, times := letterIDsOf(ids)
+	var keys []string
+	err := b.retry(ctx, func(conn *pgxpool.Conn) error {
+		dropped, err := conn.Query(ctx, b.sql("DELETE FROM {inbox}"+ofLetters+" RETURNING id, set_aside, letter"), b.name, rows, times)
+		if err != nil {
+			return err
+		}
+		keys, err = pgx.CollectRows(dropped, func(row pgx.CollectableRow) (string, error) {
+			letter, err := scanLetter(row)
+			return letter.Key, err
+		})
+		return err
+	})
+	deadletters.LogDrop(ctx, b.logger(), who, keys)
+	return len(keys), err
+}
+
+// letterIDsOf returns the rows and times of ids, without those that no dead letter has.
+func letterIDsOf(ids []string) (rows []int64, times []time.Time) {
+	for _, id := range ids {
+		if row, setAside, ok := letterIDOf(id); ok {
+			rows, times = append(rows, row), append(times, setAside)
+		}
+	}
+	return rows, times
+}

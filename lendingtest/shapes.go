@@ -1,0 +1,238 @@
+package lendingtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// WithShapes has the service answer with the fields of the real one. learnt is the JSON of a
+// shapes.Seen, the names and types that package shapes has learnt from real responses. For
+// each route in it a record has the fields that were seen, with the service's own value where
+// the names agree and the types fit, else with a made-up value of the right type. Fields that
+// this package has assumed and nobody has seen are left out; published ones stay. Fields that
+// were optional or null are so as often as they were.
+//
+// A made-up value is the same each time that its record is read. [New] panics if learnt is not
+// what package shapes writes. Sign-in is published, and stays as it is.
+func WithShapes(learnt []byte) Option {
+	var seen map[string]*shape
+	d := json.NewDecoder(bytes.NewReader(learnt))
+	d.DisallowUnknownFields()
+	err := d.Decode(&seen)
+	return func(c *config) {
+		if err != nil {
+			panic("lendingtest: not the JSON of a shapes.Seen: " + err.Error())
+		}
+		c.shapes = seen
+	}
+}
+
+// shape is a shapes.Shape: how often each kind was seen, and the shapes within.
+type shape struct {
+	Kinds  map[string]int    `json:"kinds"`
+	Fields map[string]*shape `json:"fields"`
+	Values *shape            `json:"values"`
+	Items  *shape            `json:"items"`
+}
+
+// publishedFields are those that the interface names, by a part of the route.
+var publishedFields = map[string][]string{
+	"create-customer": {"id"}, "-loan": {"id", "applicationId"}, "-paged": {"data", "totalCount"}, "get-withdrawals": {"data", "totalCount"},
+	"get-subscription": {"id", "webhookUri", "isActive", "webhooks", "secret"},
+}
+
+// reshape rewrites the answer of a route to what was seen of it.
+func (s *Service) reshape(c *call, a *answer) {
+	seen := s.cfg.shapes[c.route.pattern]
+	if seen == nil || len(a.body) == 0 || strings.Contains(c.route.pattern, "/Authenication/") {
+		return
+	}
+	m := &maker{route: strings.ToLower(c.route.pattern)}
+	for part, names := range publishedFields {
+		if strings.Contains(c.route.pattern, part) {
+			m.published = append(m.published, names...)
+		}
+	}
+	a.body = mustJSON(m.fit(decoded(a.body), seen, c.r.URL.Path))
+}
+
+// decoded is a JSON value with exact numbers.
+func decoded(body []byte) (v any) {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	_ = d.Decode(&v)
+	return v
+}
+
+// maker makes values of the kinds that were seen. at tells apart the places that have values.
+type maker struct {
+	route     string
+	published []string
+}
+
+// fit returns v, the value of this service, as one that was seen.
+func (m *maker) fit(v any, s *shape, at string) any {
+	switch v := v.(type) {
+	case map[string]any:
+		if s.Kinds["object"] > 0 {
+			return m.object(v, s, at)
+		}
+	case []any:
+		if s.Kinds["list"] > 0 && s.Items != nil {
+			for i := range v {
+				v[i] = m.fit(v[i], s.Items, fmt.Sprint(at, i))
+			}
+		}
+		if s.Kinds["list"] > 0 {
+			return v
+		}
+	default:
+		if kept, ok := kindred(v, s.Kinds); ok {
+			return kept
+		}
+	}
+	return m.value(s, at)
+}
+
+// object has the fields that were seen in place of those that this service has.
+func (m *maker) object(own map[string]any, s *shape, at string) any {
+	if len(s.Fields) == 0 { // names that are data, or none
+		return own
+	}
+	if id, ok := own["id"].(string); ok {
+		at = id
+	}
+	fields := map[string]any{}
+	for _, name := range m.published {
+		if value, ok := own[name]; ok {
+			fields[name] = value
+		}
+	}
+	for name, field := range s.Fields {
+		if field == nil {
+			continue
+		}
+		path, times := at+"."+name, 0
+		for _, n := range field.Kinds {
+			times += n
+		}
+		value, has := m.find(own, name)
+		switch {
+		case has:
+			fields[name] = m.fit(value, field, path)
+		case hash(path, "there")%uint64(max(s.Kinds["object"], 1)) < uint64(times):
+			fields[name] = m.value(field, path)
+		}
+	}
+	return fields
+}
+
+// find returns the value of a field whose name differs in case at most. An identifier is also
+// found as that of the record that the route is about: "loanId" in a loan.
+func (m *maker) find(own map[string]any, name string) (any, bool) {
+	for _, candidate := range slices.Sorted(maps.Keys(own)) {
+		if strings.EqualFold(candidate, name) {
+			return own[candidate], true
+		}
+	}
+	if kind, ok := strings.CutSuffix(strings.ToLower(name), "id"); ok && kind != "" && strings.Contains(m.route, kind) {
+		id, ok := own["id"]
+		return id, ok
+	}
+	return nil, false
+}
+
+// value makes up a value, of a kind as often as it was seen.
+func (m *maker) value(s *shape, at string) any {
+	var seen []string
+	for _, kind := range slices.Sorted(maps.Keys(s.Kinds)) {
+		seen = append(seen, slices.Repeat([]string{kind}, min(max(s.Kinds[kind], 0), 1000))...)
+	}
+	if len(seen) == 0 {
+		return nil
+	}
+	return m.made(seen[hash(at, "kind")%uint64(len(seen))], s, at)
+}
+
+func (m *maker) made(kind string, s *shape, at string) any {
+	h := hash(at, "value")
+	day := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC).AddDate(0, 0, int(h%365))
+	switch kind {
+	case "object":
+		return m.object(map[string]any{}, s, at)
+	case "list":
+		if s.Items == nil {
+			return []any{}
+		}
+		return []any{m.value(s.Items, at+"[]")}
+	case "boolean":
+		return h%2 == 0
+	case "integer":
+		return h % 1000
+	case "number":
+		return json.Number(Cents(100_00 + h%10_000_00).String())
+	case "decimal string":
+		return Cents(100_00 + h%10_000_00).String()
+	case "UUID":
+		return fmt.Sprintf("%08x-5eed-4000-8000-%012x", uint32(h>>32), h&(1<<48-1))
+	case "date":
+		return day.Format(time.DateOnly)
+	case "time":
+		return day.Format(time.RFC3339)
+	case "time without a zone":
+		return day.Format(stampForm)
+	case "string":
+		return fmt.Sprintf("%s %d", at[strings.LastIndexByte(at, '.')+1:], h%1000)
+	}
+	return nil // null, or too deep to have been looked into
+}
+
+func hash(texts ...string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(strings.Join(texts, "\x00")))
+	return h.Sum64()
+}
+
+var (
+	decimalForm = regexp.MustCompile(`^-?[0-9]+\.[0-9]+$`)
+	zonelessAt  = regexp.MustCompile(`^\d{4}-\d\d-\d\dT[\d:.]+$`)
+)
+
+// kindred returns a value of this service that is of a kind that was seen, or is easily made one.
+func kindred(v any, kinds map[string]int) (fitting any, ok bool) {
+	switch v := v.(type) {
+	case bool:
+		return v, kinds["boolean"] > 0
+	case json.Number:
+		f, _ := v.Float64()
+		switch {
+		case kinds["number"] > 0 || kinds["integer"] > 0 && !strings.ContainsAny(v.String(), ".eE"):
+			return v, true
+		case kinds["integer"] > 0:
+			return int64(f), true
+		}
+		return strconv.FormatFloat(f, 'f', 2, 64), kinds["decimal string"] > 0
+	case string:
+		switch _, uuid := parseID(v); {
+		case kinds["string"] > 0, uuid && kinds["UUID"] > 0:
+			return v, true
+		case decimalForm.MatchString(v) && kinds["decimal string"] > 0:
+			return v, true
+		case decimalForm.MatchString(v):
+			return json.Number(v), kinds["number"] > 0
+		case zonelessAt.MatchString(v) && kinds["time without a zone"] == 0:
+			return v + "Z", kinds["time"] > 0
+		case zonelessAt.MatchString(v):
+			return v, true
+		}
+	}
+	return nil, false
+}

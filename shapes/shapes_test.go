@@ -1,0 +1,226 @@
+package shapes_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/shapes"
+)
+
+const loanRoute = "GET /api/Loan/get-loan/{loanId}"
+
+// watched is a client whose service answers get-loan with what the test says.
+type watched struct {
+	*shapes.Watcher
+	t       *testing.T
+	service *lendingtest.Service
+	client  *lending.Client
+	loan    lending.LoanID
+
+	mu      sync.Mutex
+	changes []string
+}
+
+func watch(t *testing.T, known shapes.Seen) *watched {
+	t.Helper()
+	server := lendingtest.NewServer()
+	t.Cleanup(server.Close)
+	w := &watched{t: t, service: server.Service}
+	w.Watcher = shapes.Watch(known, func(change string) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.changes = append(w.changes, change)
+	})
+	var err error
+	w.client, err = lending.New(server.URL, lending.WithCallObserver(w.Observe), lending.WithCredentials(
+		lending.Credentials{
+			Username: lendingtest.AdministratorUsername,
+			Password: lending.NewSecret(lendingtest.AdministratorPassword),
+		}))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = w.client.Close() })
+	w.loan, err = lending.ParseLoanID(server.AddLoan(lendingtest.Loan{ID: loanID}).ID)
+	require.NoError(t, err)
+	return w
+}
+
+// answer has the service answer once, and returns the changes that the watcher reports.
+func (w *watched) answer(body string) []string {
+	w.t.Helper()
+	w.service.Answer(loanRoute, func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "application/json")
+		_, _ = rw.Write([]byte(body))
+	})
+	var own lending.Response
+	_, err := w.client.Loans.Get(lending.CaptureResponse(w.t.Context(), &own), w.loan)
+	require.NoError(w.t, err)
+	require.Equal(w.t, body, string(own.Body), "the caller's own capture gets the response, too")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	changes := w.changes
+	w.changes = nil
+	return changes
+}
+
+const (
+	loanID = "5f1c7a90-2f7b-4e0a-9b66-7c8d9e0f1a2b"
+	id     = `"id":"` + loanID + `","applicationId":"` + loanID + `",`
+)
+
+// A change is reported once, with names and types and without a value.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	w := watch(t, nil)
+	for _, test := range []struct {
+		body string
+		want []string
+	}{
+		{`{` + id + `"rate":0.8}`, nil}, // the first response teaches
+		{`{` + id + `"rate":0.9}`, nil},
+		{`{` + id + `"rate":1}`, nil}, // an integer is a number
+		{`{` + id + `"rate":"secret"}`, []string{".rate: was number, is string"}},
+		{`{` + id + `"rate":"secret"}`, nil},
+		{`{` + id + `"rate":0.5}`, nil},
+		{`{` + id + `"rate":null}`, []string{".rate: was mixed, is null"}},
+		{`{` + id + `"rate":0.5,"list":[{"a":true}]}`, []string{
+			".list: new, list, optional", ".list[]: new, object", ".list[].a: new, boolean",
+		}},
+		{`{` + id + `"list":[]}`, []string{".rate: gone, was mixed or null"}},
+		{`{` + id + `"list":[{"a":true,"ada@example.com":1}]}`, []string{
+			".list[]: was object, is map", ".list[].*: new, mixed",
+		}},
+		{`{` + id + `"list":[{"a":false,"grace@example.com":2}]}`, nil},
+		{`{` + id + `"list":[{"a":"2026-01-01"}]}`, nil}, // which is mixed already
+	} {
+		t.Run(test.body, func(t *testing.T) {
+			var want []string
+			for _, line := range test.want {
+				want = append(want, loanRoute+" "+line)
+			}
+			assert.Equal(t, want, w.answer(test.body))
+		})
+	}
+	kept, err := json.Marshal(w.Seen())
+	require.NoError(t, err)
+	for _, value := range []string{"secret", "ada", "grace", "5f1c7a90", "0.8", "2026"} {
+		assert.NotContains(t, string(kept), value)
+	}
+	assert.Contains(t, w.Seen(), "POST /api/Authenication/login", "the sign-in is watched, and works")
+
+	var seen shapes.Seen
+	require.NoError(t, json.Unmarshal(kept, &seen))
+	next := watch(t, seen)
+	assert.Empty(t, next.answer(`{`+id+`"rate":null,"list":[]}`), "what was reported once is known after a restart")
+	assert.Equal(t, []string{loanRoute + " .list: was list, optional, is integer"}, next.answer(`{`+id+`"list":3}`))
+}
+
+// A watcher stays small, whatever a service answers.
+func TestWatchIsBounded(t *testing.T) {
+	t.Parallel()
+	w := watch(t, nil)
+	w.answer(`{` + id + `"a":1}`)
+	for i := range 40 {
+		var wide strings.Builder
+		for j := range 200 {
+			fmt.Fprintf(&wide, `"field%c%c%c":%d,`, 'a'+i%26, 'a'+j/26, 'a'+j%26, j)
+		}
+		w.answer(fmt.Sprintf(`{`+id+`"a":1,"nested%c":{%s"z":true}}`, 'a'+i%26, wide.String()))
+	}
+	w.answer(`{` + id + `"a":1,"big":"` + strings.Repeat("x", 1<<20) + `"}`)
+	kept, err := json.Marshal(w.Seen())
+	require.NoError(t, err)
+	assert.Less(t, len(kept), 200_000)
+	assert.Contains(t, string(kept), "fieldaaa")
+	assert.NotContains(t, string(kept), "big")
+
+	for i := range 400 {
+		ctx, end := w.Observe(t.Context(), lending.Call{})
+		answer(ctx, t, w)
+		end(lending.Call{Method: "GET", Route: fmt.Sprintf("/api/Loan/route-%c%c", 'a'+i/26, 'a'+i%26)})
+	}
+	assert.Len(t, w.Seen(), 200)
+}
+
+// answer fills the capture of a context with a response.
+func answer(ctx context.Context, t *testing.T, w *watched) {
+	t.Helper()
+	w.service.Answer(loanRoute, func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "application/json")
+		_, _ = rw.Write([]byte(`{` + id + `"a":1}`))
+	})
+	_, err := w.client.Loans.Get(ctx, w.loan)
+	require.NoError(t, err)
+}
+
+// Goroutines of a client share a watcher, while another one saves what it has learnt.
+func TestWatchTogether(t *testing.T) {
+	t.Parallel()
+	w := watch(t, nil)
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for range 20 {
+				if i%2 == 0 {
+					_, err := json.Marshal(w.Seen())
+					assert.NoError(t, err)
+				} else if _, err := w.client.Loans.Get(t.Context(), w.loan); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	assert.Equal(t, 80, w.Seen()[loanRoute].Count())
+}
+
+// A response that an idempotency log has kept or rebuilt teaches nothing, and neither does a refusal.
+func TestWatchLearnsFromTheService(t *testing.T) {
+	t.Parallel()
+	w := watch(t, nil)
+	ctx, end := w.Observe(t.Context(), lending.Call{})
+	answer(ctx, t, w)
+	before := w.Seen()
+	end(lending.Call{Method: "GET", Route: "/api/x", Idempotency: "rebuilt"})
+	w.service.Fail(loanRoute, lendingtest.Fault{Status: http.StatusNotFound})
+	_, err := w.client.Loans.Get(t.Context(), w.loan)
+	require.Error(t, err)
+	assert.Equal(t, before, w.Seen())
+}
+
+func TestLearn(t *testing.T) {
+	t.Parallel()
+	seen := shapes.Seen{}
+	for _, test := range []struct {
+		route, body string
+		want        bool
+	}{
+		{loanRoute, `{"a":1,"k":true}`, true},
+		{loanRoute, `<html>`, false},
+		{loanRoute, ``, false},
+		{"GET /api/Loan/get-loan/5f1c7a90", `{"a":1}`, false},
+	} {
+		t.Run(test.route+test.body, func(t *testing.T) {
+			assert.Equal(t, test.want, seen.Learn(test.route, []byte(test.body)))
+		})
+	}
+	assert.Len(t, seen, 1)
+	assert.Equal(t, "object", seen[loanRoute].Class())
+	later := shapes.Seen{}
+	later.Learn(loanRoute, []byte(`{"b":1,"k":true}`))
+	later.Learn("GET /api/Loan/is-loan-closed/{loanId}", []byte(`true`))
+	assert.Equal(t, []string{
+		loanRoute + " .a: gone, was integer", loanRoute + " .b: new, integer, optional",
+		"GET /api/Loan/is-loan-closed/{loanId}: new",
+	}, shapes.Changes(seen, later))
+	assert.Nil(t, seen[loanRoute].Fields["b"], "merging leaves both alone")
+}

@@ -1,0 +1,118 @@
+package shapes
+
+import (
+	"context"
+	"sync"
+
+	"github.com/lendingapi/lending-go"
+)
+
+// The bounds of a Watcher. A response beyond them teaches nothing.
+const (
+	maxRoutes = 200
+	maxPlaces = 2_000   // of a route
+	maxBody   = 1 << 20 // bytes
+)
+
+// Watcher follows the responses of a client. All methods may be called by several
+// goroutines at once.
+type Watcher struct {
+	report func(change string)
+
+	mu   sync.Mutex
+	seen Seen
+}
+
+// Watch returns a watcher that knows what was learnt before, and nothing if that is nil. Give
+// its Observe to lending.WithCallObserver. The watcher calls report for each change, once, in
+// the goroutine of the call that met the change:
+//
+//	GET /api/Loan/get-loan/{loanId} .rate: was number, is string
+//
+// A change holds names and types, and never a value. The first response of a route is no
+// change: the watcher learns from it. A watcher keeps up to 200 routes with 2,000 places each,
+// and reads no response above 1 MiB.
+func Watch(known Seen, report func(change string)) *Watcher {
+	return &Watcher{report: report, seen: known.Merge(nil)}
+}
+
+// Observe is for lending.WithCallObserver.
+func (w *Watcher) Observe(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
+	var response lending.Response
+	return lending.CaptureResponse(ctx, &response), func(call lending.Call) {
+		fresh := call.Idempotency == "" || call.Idempotency == "sent" || call.Idempotency == "check" // no answer of a log
+		if !fresh || response.StatusCode/100 != 2 || len(response.Body) > maxBody {
+			return
+		}
+		for _, change := range w.learn(call.Method+" "+call.Route, response.Body) {
+			w.report(change)
+		}
+	}
+}
+
+// Seen returns what the watcher has learnt so far, to be kept for the next Watch.
+func (w *Watcher) Seen() Seen {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.seen.Merge(nil)
+}
+
+// learn returns the changes that a response brings.
+func (w *Watcher) learn(route string, body []byte) (changes []string) {
+	shape := read(route, body)
+	if shape == nil {
+		return nil
+	}
+	shape.forgetData()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known := w.seen[route]
+	switch {
+	case known == nil && len(w.seen) >= maxRoutes:
+		return nil
+	case known != nil && known.covers(shape):
+		merge(known, shape)
+		return nil
+	}
+	both := merge(merge(nil, known), shape)
+	both.forgetData()
+	if len(both.places("", false)) > maxPlaces {
+		return nil
+	}
+	w.seen[route] = both
+	if known == nil {
+		return nil
+	}
+	return differences(route, known, shape, both)
+}
+
+// covers reports whether a shape shows nothing new.
+func (s *Shape) covers(other *Shape) bool {
+	switch {
+	case other == nil:
+		return true
+	case s == nil:
+		return false
+	}
+	for kind := range other.Kinds {
+		if s.Kinds[kind] == 0 {
+			return false
+		}
+	}
+	for name, field := range other.Fields {
+		known := s.Values
+		if known == nil {
+			known = s.Fields[name]
+		}
+		if !known.covers(field) {
+			return false
+		}
+	}
+	for name, field := range s.Fields {
+		always := field.Count() == s.Kinds["object"]
+		if always && other.Kinds["object"] > other.Fields[name].Count() {
+			return false
+		}
+	}
+	return s.Values.covers(other.Values) && s.Items.covers(other.Items)
+}

@@ -1,0 +1,135 @@
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/deadletters"
+	"github.com/lendingapi/lending-go/internal/redact"
+)
+
+// DeadLetters is the operator's side of an [Inbox]: the events that [Work] has set aside. The
+// inboxes of this library implement it. The suite Inbox of package lendingtest/storetest tests it.
+//
+// Each setting aside has an ID of its own, of digits and hyphens. After Redrive or Drop the ID
+// matches nothing: a second call, or a call of another person, does nothing.
+type DeadLetters interface {
+	// DeadLetters returns the dead letters that match filter, oldest first. If there are fewer
+	// than the limit, there are no more.
+	DeadLetters(ctx context.Context, filter DeadLetterFilter) ([]DeadLetter, error)
+	// DeadLetterEvent returns the event itself, with its data: codes and personal data. Without a
+	// dead letter of that ID it fails with [ErrNoDeadLetter]. An event without a name has bytes
+	// that [Parse] refuses.
+	DeadLetterEvent(ctx context.Context, id string) (*Event, error)
+	// Redrive makes dead letters due again, as if they had not been tried, and returns their
+	// number. All of them change, or none. Pass at most [MaxDeadLetters] ids.
+	Redrive(ctx context.Context, ids ...string) (int, error)
+	// Drop removes dead letters for ever, and returns their number. All of them go, or none. The
+	// inbox still skips repetitions of their events. who is the person who decides, for the log of
+	// the inbox. Pass at most [MaxDeadLetters] ids.
+	Drop(ctx context.Context, who string, ids ...string) (int, error)
+	// Counts returns the number of events in the inbox.
+	Counts(ctx context.Context) (InboxCounts, error)
+}
+
+// DeadLetter describes an event that was set aside. It has no data of the event.
+type DeadLetter struct {
+	ID       string            `json:"id"`               // the inbox's own identifier
+	Key      string            `json:"key"`              // see [Event.Key]
+	Event    lending.EventName `json:"event"`            // empty if [Parse] refuses the bytes
+	Created  time.Time         `json:"created,omitzero"` // see [Event.Created]
+	SetAside time.Time         `json:"setAside"`         // by the clock of the inbox
+	Cause    string            `json:"cause"`            // see [Cause]
+	Tries    int               `json:"tries"`            // tries that ended with an error
+	Crashes  int               `json:"crashes"`          // see [InboxEntry]
+}
+
+// DeadLetterFilter selects dead letters. The zero value selects the oldest.
+type DeadLetterFilter struct {
+	Event  lending.EventName // only events of this name
+	From   time.Time         // only those set aside at this time or later
+	Before time.Time         // only those set aside before this time
+	After  string            // ID of the last dead letter of the page before
+	Limit  int               // the largest number; 100, and at most [MaxDeadLetters]
+}
+
+// MaxDeadLetters is the largest number of dead letters in one call.
+const MaxDeadLetters = deadletters.Max
+
+// ErrNoDeadLetter means that the inbox has no dead letter of this ID: it was redriven or dropped.
+var ErrNoDeadLetter error = redact.Text("lending/webhook: no dead letter has this id; list the dead letters again")
+
+// Matches reports whether the filter selects letter, After and Limit aside.
+func (f DeadLetterFilter) Matches(letter DeadLetter) bool {
+	return (f.Event == "" || f.Event == letter.Event) &&
+		(f.From.IsZero() || !letter.SetAside.Before(f.From)) &&
+		(f.Before.IsZero() || letter.SetAside.Before(f.Before))
+}
+
+// WithDefaults returns the filter with the Limit that an inbox keeps to.
+func (f DeadLetterFilter) WithDefaults() DeadLetterFilter {
+	if f.Limit <= 0 {
+		f.Limit = 100
+	}
+	f.Limit = min(f.Limit, MaxDeadLetters)
+	return f
+}
+
+// NewDeadLetter describes the event of entry, which is set aside because of cause. An inbox adds
+// the ID and the time.
+func NewDeadLetter(entry *InboxEntry, cause error) DeadLetter {
+	event := cmp.Or(entry.Event, new(Event))
+	return DeadLetter{
+		Key: event.Key(), Event: event.Name, Created: event.Created.UTC(),
+		Cause: Cause(event, cause), Tries: entry.Tries, Crashes: entry.Crashes,
+	}
+}
+
+// RedriveAll redrives the dead letters that match filter, its Limit aside, some at a time. It
+// returns the number that was redriven, also if it fails on the way: call it again then.
+//
+// A dead letter that fails again meanwhile may be redriven a second time, if filter has no Before.
+func RedriveAll(ctx context.Context, letters DeadLetters, filter DeadLetterFilter) (int, error) {
+	return eachPage(ctx, letters, filter, letters.Redrive)
+}
+
+// DropAll drops the dead letters that match filter, its Limit aside, some at a time. It returns the
+// number that was dropped, also if it fails on the way. To drop no letter that the person has not
+// seen, set Before to the time of the list.
+func DropAll(ctx context.Context, letters DeadLetters, who string, filter DeadLetterFilter) (int, error) {
+	return eachPage(ctx, letters, filter, func(ctx context.Context, ids ...string) (int, error) {
+		return letters.Drop(ctx, who, ids...)
+	})
+}
+
+// eachPage calls act for the dead letters that match filter. It ends when it has seen as many as
+// there were at first: letters that fail again join the end of the list.
+func eachPage(
+	ctx context.Context, letters DeadLetters, filter DeadLetterFilter, act func(ctx context.Context, ids ...string) (int, error),
+) (total int, err error) {
+	counts, err := letters.Counts(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for left := counts.DeadLetters; left > 0; {
+		filter.Limit = min(left, MaxDeadLetters)
+		page, err := letters.DeadLetters(ctx, filter)
+		if err != nil || len(page) == 0 {
+			return total, err
+		}
+		ids := make([]string, len(page))
+		for i, letter := range page {
+			ids[i] = letter.ID
+		}
+		acted, err := act(ctx, ids...)
+		total += acted
+		if err != nil {
+			return total, err
+		}
+		left -= len(page)
+		filter.After = ids[len(ids)-1]
+	}
+	return total, nil
+}
