@@ -14,7 +14,7 @@ type InDoubt struct {
 	Key       string
 	Route     string        // method and path template
 	State     store.State   // [store.Sent], [store.InDoubt] or [store.NeedsReview]
-	Age       time.Duration // since it is in that state
+	Age       time.Duration // since it was sent first
 	Sends     int           // the number of times that it was sent
 	CheckWith string        // what a person may read, as in [lending.Error]
 	Why       string        // why it needs a review
@@ -37,8 +37,9 @@ func (l *Log) InDoubt(ctx context.Context, limit int) ([]InDoubt, error) {
 	entries, err := s.store.List(ctx, store.Filter{Prefix: prefix, States: inDoubt, Limit: limit})
 	mutations := make([]InDoubt, 0, len(entries))
 	for _, entry := range entries {
-		m := InDoubt{Key: strings.TrimPrefix(entry.Key, prefix), State: entry.State, Age: entry.Age}
+		m := InDoubt{Key: strings.TrimPrefix(entry.Key, prefix), State: entry.State}
 		data, corrupt := readData(entry.Data)
+		m.Age = data.age(&entry)
 		m.Route, m.Sends, m.CheckWith = data.Route, data.Sends, data.CheckWith
 		switch {
 		case corrupt != nil:
@@ -83,7 +84,7 @@ func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	switch {
 	case err != nil:
 		return storeError(err)
-	case entry == nil || !isInDoubt(entry.State):
+	case entry == nil || !isInDoubt(entry.State) && entry.State != store.Forgotten:
 		return argumentError("key", lending.CodeConflict, "must be that of a mutation in doubt")
 	}
 	data, err := readData(entry.Data)
@@ -92,6 +93,8 @@ func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	}
 	idle := data.idle(entry)
 	switch {
+	case v.absent && (data.Happened || entry.State == store.Forgotten):
+		return argumentError("Verdict", lending.CodeConflict, "must be Happened: the service has answered that it is done")
 	case idle < 0:
 		return &Error{Key: key, kind: ErrInProgress, RetryAfter: -idle}
 	case v.absent && idle < s.MaxLateness:
