@@ -69,7 +69,7 @@ func TestIdempotencySavesThoughTheAnswerIsLost(t *testing.T) {
 	server := startRedis(t)
 	var lose atomic.Bool
 	client := redis.NewClient(&redis.Options{
-		Addr: server.address(), MaxRetries: 1, ReadTimeout: 500 * time.Millisecond,
+		Addr: server.address(), MaxRetries: 1, ReadTimeout: 10 * time.Second,
 		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
 			connection, err := new(net.Dialer).DialContext(ctx, network, address)
 			return &lossy{connection, &lose}, err
