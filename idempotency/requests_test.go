@@ -11,6 +11,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
