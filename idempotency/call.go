@@ -358,7 +358,7 @@ func (k *keyedCall) verdict(ctx context.Context) (verdict, error) {
 	case k.entry.State == store.NeedsReview:
 		return verdict{why: k.data.Why}, nil
 	case k.row.check == nil:
-		return verdict{why: cmp.Or(k.row.note, "nothing that is published shows it")}, nil
+		return verdict{why: k.row.reason()}, nil
 	}
 	after, err := k.row.check(ctx, k.target())
 	if err != nil {
