@@ -107,9 +107,14 @@ func (b *Inbox) DeadLetterEvent(ctx context.Context, id string) (*webhook.Event,
 	return taken{body: body}.claimed().Entry.Event, nil // the cause tells why its bytes are refused
 }
 
-// wanted are the dead letters whose IDs are given.
-const wanted = `ROWS FROM (pg_catalog.unnest($2::bigint[]), pg_catalog.unnest($3::timestamptz[])) AS wanted (id, set_aside)
-WHERE dead.id = wanted.id AND dead.set_aside = wanted.set_aside AND dead.name = $1::text AND dead.due IS NULL`
+// ofLetters is for the dead letters whose IDs are given. It looks for each by itself: PostgreSQL would
+// read all, as long as it does not know that there are many.
+const ofLetters = ` WHERE ctid = ANY (ARRAY(
+	SELECT found.ctid FROM ROWS FROM (pg_catalog.unnest($2::bigint[]), pg_catalog.unnest($3::timestamptz[])) AS wanted (id, set_aside)
+	CROSS JOIN LATERAL (
+		SELECT dead.ctid FROM {inbox} AS dead
+		WHERE dead.id = wanted.id AND dead.set_aside = wanted.set_aside AND dead.name = $1::text AND dead.due IS NULL
+		LIMIT 1 FOR UPDATE) AS found))`
 
 // Redrive implements [webhook.DeadLetters]. If the connection breaks, Redrive tries again, and
 // does not count what the first attempt has redriven.
@@ -119,8 +124,7 @@ func (b *Inbox) Redrive(ctx context.Context, ids ...string) (int, error) {
 	}
 	rows, times := letterIDsOf(ids)
 	redriven, err := b.exec(ctx, `
-UPDATE {inbox} AS dead SET failed = 0, unended = 0, due = pg_catalog.clock_timestamp(), set_aside = NULL, event = NULL, letter = NULL
-FROM `+wanted, b.name, rows, times)
+UPDATE {inbox} SET failed = 0, unended = 0, due = pg_catalog.clock_timestamp(), set_aside = NULL, event = NULL, letter = NULL`+ofLetters, b.name, rows, times)
 	if redriven > 0 {
 		b.claims().LookIn(0)
 		b.notify(ctx)
@@ -137,7 +141,7 @@ func (b *Inbox) Drop(ctx context.Context, who string, ids ...string) (int, error
 	rows, times := letterIDsOf(ids)
 	var keys []string
 	err := b.retry(ctx, func(conn *pgxpool.Conn) error {
-		dropped, err := conn.Query(ctx, b.sql("DELETE FROM {inbox} AS dead USING "+wanted+" RETURNING dead.id, dead.set_aside, dead.letter"), b.name, rows, times)
+		dropped, err := conn.Query(ctx, b.sql("DELETE FROM {inbox}"+ofLetters+" RETURNING id, set_aside, letter"), b.name, rows, times)
 		if err != nil {
 			return err
 		}

@@ -5,16 +5,16 @@ import (
 	"io"
 )
 
-// ErrLeft means that nobody waits any longer for what a source still holds.
+// ErrLeft means that nobody waits for the rest of a source.
 var ErrLeft = errors.New("base64json: the source was left")
 
-// parts is how many there are: one that is being read, and those that are made meanwhile.
-// With two or three the network waits more.
+// parts is the number of parts: the part being read, and the parts being made. With two or three
+// the network waits more.
 const parts = 4
 
-// Ahead reads what Reader does, whose Source is read and encoded in a goroutine of its own
-// while the parts before are sent. It begins with the first Read. When Done is closed, a
-// Read of Source that blocks is left to itself, and none begins any more.
+// Ahead reads ahead of Reader: a goroutine, begun by the first Read, reads and encodes Source
+// while earlier parts are sent. After Done is closed, Ahead abandons a blocked Read of Source,
+// and begins no other.
 type Ahead struct {
 	*Reader
 	Done <-chan struct{}
@@ -25,28 +25,28 @@ type Ahead struct {
 	closed      bool
 }
 
-// part is what one Read of the Reader has brought.
+// part is the result of a Read of the Reader.
 type part struct {
-	text     []byte // what is left of it, in buf
-	n        int64  // bytes of Source, with what came before
+	text     []byte // the rest of the part, in buf
+	n        int64  // bytes of Source so far
 	closed   bool
 	err      error
 	panicked any
-	buf      [32<<10 - 128]byte // with the rest no more than the allocator has in one piece
+	buf      [32<<10 - 128]byte // a part fits an allocation of 32 KiB
 }
 
-// Encoded returns how many bytes of Source lie in the parts that have been read.
+// Encoded returns the number of bytes of Source in the parts read so far.
 func (a *Ahead) Encoded() int64 { return a.n }
 
 // Closed reports whether the closing quote has been read.
 func (a *Ahead) Closed() bool { return a.closed }
 
-// Read reads the next part of the JSON string. It panics with what Source has panicked with.
+// Read reads the next part of the JSON string. Read repeats a panic of Source.
 func (a *Ahead) Read(p []byte) (int, error) {
 	if a.full == nil {
 		a.empty, a.full = make(chan *part, parts), make(chan *part, parts)
 		for range parts {
-			a.empty <- nil // it is made when it is needed
+			a.empty <- nil // made on demand
 		}
 		a.Source = UntilDone{a.Source, a.Done}
 		go a.run()
@@ -73,7 +73,7 @@ func (a *Ahead) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// run fills the parts until there is no more. It has room for all of them in both channels.
+// run fills the parts until the end. Both channels have room for all parts.
 func (a *Ahead) run() {
 	for {
 		select {
@@ -104,7 +104,7 @@ func (p *part) fill(r *Reader) (ended bool) {
 	return err != nil
 }
 
-// UntilDone is a reader of which no Read begins when Done is closed.
+// UntilDone is a reader without new Reads after Done is closed.
 type UntilDone struct {
 	io.Reader
 	Done <-chan struct{}

@@ -1,5 +1,5 @@
-// Package base64json turns a stream of bytes into one JSON string that holds their
-// base64 encoding, without ever holding the whole of either.
+// Package base64json turns a stream of bytes into a JSON string of their base64 encoding, without
+// holding the whole of either.
 package base64json
 
 import (
@@ -7,40 +7,40 @@ import (
 	"io"
 )
 
-// What is wrong with the length of a source.
+// Errors of the length of a source.
 var (
-	// ErrShort means that it holds fewer bytes than [Reader.Min].
+	// ErrShort is the error of fewer bytes than [Reader.Min].
 	ErrShort = errors.New("base64json: the source ended too early")
-	// ErrLong means that it holds more bytes than [Reader.Max].
+	// ErrLong is the error of more bytes than [Reader.Max].
 	ErrLong = errors.New("base64json: the source holds too much")
 )
 
-// errCount is what a source gets that reports more bytes than there was room for.
+// errCount is the error of a source that reports more bytes than the buffer holds.
 var errCount = errors.New("base64json: the source returned an impossible count")
 
-// maxEmptyReads is how many times in a row a source may return nothing.
+// maxEmptyReads is the allowed number of consecutive empty reads of a source.
 const maxEmptyReads = 100
 
 // Len returns the length of the JSON string for n bytes.
 func Len(n int64) int64 { return (n+2)/3*4 + 2 }
 
-// Reader reads the JSON string for the bytes of Source, which must be at least Min
-// and at most Max. If they are not, or Source fails, the error comes in place of the
-// closing quote: what was read until then is not a JSON text.
+// Reader reads the JSON string for the bytes of Source, at least Min and at most Max. If the
+// number differs, or Source fails, an error replaces the closing quote: the text so far is not
+// JSON.
 type Reader struct {
 	Source   io.Reader
 	Min, Max int64
 
-	n      int64 // bytes of Source that were encoded
+	n      int64 // encoded bytes of Source
 	closed bool
-	err    error // what every further read returns
+	err    error // the result of every further Read
 	in     [24 << 10]byte
-	excess [1]byte // what a Source holds beyond Max
+	excess [1]byte // for a byte beyond Max
 	small  [8]byte // for a caller whose buffer is smaller
-	spill  []byte  // what is left in small
+	spill  []byte  // the rest of small
 }
 
-// Encoded returns how many bytes of Source have been encoded.
+// Encoded returns the number of encoded bytes of Source.
 func (r *Reader) Encoded() int64 { return r.n }
 
 // Closed reports whether the closing quote has been read.
@@ -63,7 +63,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next reads into p, which has room for a group of four and both quotes.
+// next reads into p. p has room for a group of four and both quotes.
 func (r *Reader) next(p []byte) (int, error) {
 	if r.err != nil {
 		return 0, r.err
@@ -93,8 +93,8 @@ func (r *Reader) next(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill reads in full, unless Source ends, which it must not do after more than Max
-// bytes: once it has given them all it is asked for one more.
+// fill fills its buffer unless Source ends. After Max bytes, fill asks Source for another byte,
+// which must not exist.
 func (r *Reader) fill(in []byte) (got int, ended bool, err error) {
 	left := r.Max - r.n
 	if int64(len(in)) > left {

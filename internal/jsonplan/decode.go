@@ -14,12 +14,12 @@ import (
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
 )
 
-// Unmarshal decodes data, which is valid JSON, into what v points to, whose type is that
-// of the plan, with the result of [json.Unmarshal]: the same value, or the same error and
-// the same part of the value. It returns nil if data fits.
+// Unmarshal decodes data, valid JSON, into the variable behind the pointer v, which has the type
+// of the plan. The result is as from [json.Unmarshal]: the same value, or the same error and
+// the same part of the value. Unmarshal returns nil if data fits.
 func (p *Plan) Unmarshal(data []byte, v any) *Misfit {
 	into, start := reflect.ValueOf(v).Elem(), jsonsplit.Space(data, 0)
-	if p.kind != foreign && p.kind != awkward && into.IsZero() && p.fits(data, start) { // what holds something is merged with
+	if p.kind != foreign && p.kind != awkward && into.IsZero() && p.fits(data, start) { // encoding/json merges data with a value that is not zero
 		d := decoder{data: data, size: p.sizeHint(), goesOn: p.calls && goesOn()}
 		if _, ok := d.value(start, p, into); ok && d.err == nil {
 			p.remember(d.used)
@@ -36,8 +36,8 @@ func (p *Plan) Unmarshal(data []byte, v any) *Misfit {
 	return nil
 }
 
-// fits reports whether nothing but a method that must not be called twice can refuse data.
-// A plan without such methods finds that out while it decodes.
+// fits reports whether data fits, apart from methods that must not run twice. A plan without such
+// methods decides while decoding.
 func (p *Plan) fits(data []byte, start int) bool {
 	if !p.calls {
 		return true
@@ -47,21 +47,21 @@ func (p *Plan) fits(data []byte, start int) bool {
 	return ok
 }
 
-// decoder fills fresh values, or, if it is dry, none. Its methods return where the value
-// ends that begins at i, and whether it was decoded: if not, encoding/json decodes
-// everything again, and says why it does not fit, if it does not.
+// decoder fills zero values, or nothing in a dry run. Its methods take the start i of a value and
+// return its end, and whether the value was decoded. If not, encoding/json decodes everything
+// again and returns its error.
 type decoder struct {
 	data    []byte
 	dry     bool
-	strings strings.Builder // what is written stays where it is: see keep
+	strings strings.Builder // written text never moves: see keep
 	size    int             // of the strings, probably
 	used    int             // by them
 	goesOn  bool            // after the error of a method
-	failed  int             // where the value is whose method has failed first
+	failed  int             // start of the first value with a failed method
 	err     error           // of that method
 }
 
-//nolint:funlen // one case for each kind
+//nolint:funlen // a case for each kind
 func (d *decoder) value(i int, p *Plan, v reflect.Value) (end int, ok bool) {
 	c := d.data[i]
 	if c == 'n' && p.kind > itself {
@@ -125,8 +125,8 @@ func (d *decoder) called(i int, err error) (ok bool) {
 	return err == nil || d.goesOn
 }
 
-// goesOn reports whether encoding/json decodes the rest of a text after a method has failed,
-// as it does from Go 1.27 on.
+// goesOn reports whether encoding/json decodes the rest of a text after a failed method, as from
+// Go 1.27 on.
 var goesOn = sync.OnceValue(func() bool {
 	var probe []failing
 	_ = json.Unmarshal([]byte("[1,2]"), &probe)
@@ -140,14 +140,14 @@ func (f *failing) UnmarshalJSON(data []byte) error {
 	return errors.New("lending: a method that fails")
 }
 
-// members fills the fields of a struct. A field that is filled twice is merged, which is
-// left to encoding/json.
+// members fills the fields of a struct. If a field occurs twice, encoding/json merges its values,
+// so the decoder leaves the struct to encoding/json.
 func (d *decoder) members(i int, p *Plan, v reflect.Value) (end int, ok bool) {
 	if d.data[i] != '{' {
 		return i, false
 	}
 	var filled uint64
-	next := 0 // the field that is likely: members come in the order of the fields, mostly
+	next := 0 // the likely field: members mostly come in the order of the fields
 	for i = jsonsplit.Space(d.data, i+1); d.data[i] != '}'; i = jsonsplit.Next(d.data, i) {
 		name, value := jsonsplit.Member(d.data, i)
 		f := p.find(name, next)
@@ -171,7 +171,7 @@ func (d *decoder) members(i int, p *Plan, v reflect.Value) (end int, ok bool) {
 	return i + 1, true
 }
 
-// find returns the number of the field that the member called name fills, -1 for none.
+// find returns the number of the field for the member called name, -1 for none.
 func (p *Plan) find(name []byte, next int) int {
 	for n := range p.fields {
 		if n += next; n >= len(p.fields) {
@@ -215,7 +215,7 @@ func (d *decoder) elements(i int, p *Plan, v reflect.Value) (end int, ok bool) {
 	return i + 1, true
 }
 
-// text takes the string at i as it stands; encoding/json one that is escaped or not UTF-8.
+// text takes the string at i unchanged. A string with escapes or invalid UTF-8 is for encoding/json.
 func (d *decoder) text(i int, raw []byte, p *Plan, v reflect.Value) (ok bool) {
 	plain := raw[1 : len(raw)-1 : len(raw)-1]
 	switch {
@@ -228,12 +228,11 @@ func (d *decoder) text(i int, raw []byte, p *Plan, v reflect.Value) (ok bool) {
 	return true
 }
 
-// chunk is how much memory the strings of a value share at most: one allocation for many.
-// A string that is kept alone keeps its chunk from being freed, so a chunk is no larger
-// than the strings of the values before were.
+// chunk is the largest allocation shared by the strings of a value. A string keeps its whole chunk
+// in memory, so a chunk is no larger than the strings of earlier values.
 const chunk = 1 << 10
 
-// keep returns a copy of b, which is a part of the data.
+// keep returns a copy of b, a part of the data.
 func (d *decoder) keep(b []byte) string {
 	d.used += len(b)
 	if d.strings.Cap()-d.strings.Len() < len(b) {
@@ -245,7 +244,7 @@ func (d *decoder) keep(b []byte) string {
 	return d.strings.String()[from:]
 }
 
-// sizeHint is a quarter more than the strings of the values before took.
+// sizeHint is the size of the strings of earlier values, and a quarter.
 func (p *Plan) sizeHint() int {
 	if size := int(p.size.Load()); size > 0 {
 		return size + size/4
@@ -253,7 +252,7 @@ func (p *Plan) sizeHint() int {
 	return chunk
 }
 
-// remember keeps how much the strings of a value took, and forgets longer ones by and by.
+// remember notes the size of the strings of a value, and gradually forgets larger sizes.
 func (p *Plan) remember(used int) {
 	size := int(p.size.Load())
 	p.size.Store(int32(min(chunk, max(used, size-size/8, 1))))

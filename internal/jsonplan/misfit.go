@@ -9,23 +9,23 @@ import (
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
 )
 
-// Misfit says where a JSON text does not fit a type, and quotes no value. encoding/json
-// says it in other words with every version of Go, not for types with methods of their
-// own, and quotes.
+// Misfit is the place where a JSON text does not fit a type. A Misfit quotes no value, unlike
+// encoding/json, whose words also change with the version of Go and which knows no place for
+// types with methods.
 type Misfit struct {
-	Path string // to the value; the key of a map, which is a value, is shown as *
-	Got  string // as [jsonsplit.Kind] says it, or "a key"
+	Path string // to the value, with * for the key of a map
+	Got  string // from [jsonsplit.Kind], or "a key"
 	Want reflect.Type
-	Err  error // of encoding/json, or of the method that failed
+	Err  error // of encoding/json, or of the failed method
 }
 
-// maxSteps is how deep a path leads: what follows is shown as an ellipsis.
+// maxSteps is the depth of a path: an ellipsis replaces the rest.
 const maxSteps = 32
 
-// misfit finds the first value of data that does not fit the type of the plan: in one
-// pass, and without methods that must not be called twice. Where such a method has failed
-// is known if failed is not negative. Otherwise the misfit is the smallest value that
-// holds everything that such methods have decoded.
+// misfit finds the first value of data that does not fit the type of the plan, in a single pass
+// and without methods that must not run twice. failed is the place of a failed method, or
+// negative. If only a method can have failed, the misfit is the smallest value around all
+// values decoded by such methods.
 func (p *Plan) misfit(data []byte, failed int, err error) *Misfit {
 	f := finder{maker: p.maker, data: data, failed: failed, fields: map[reflect.Type][]reflect.StructField{}}
 	start := jsonsplit.Space(data, 0)
@@ -48,10 +48,10 @@ func base(t reflect.Type) reflect.Type {
 	return t
 }
 
-// step leads from a value to one in it.
+// step leads from a value to a value inside.
 type step struct {
 	name   string
-	value  int // where it begins
+	value  int // its start
 	goType reflect.Type
 }
 
@@ -70,28 +70,28 @@ func pathOf(steps []step) string {
 	return path.String()
 }
 
-// finder walks through a text and a type at a time. Its methods return where the value
-// ends that begins at i, and whether nothing was found in it.
+// finder walks through a text and a type together. Its methods take the start i of a value and
+// return its end, and whether the value fits.
 type finder struct {
 	*maker
 	data   []byte
 	failed int
 	found  *Misfit
-	steps  []step // to the value, and, when the misfit is found, to that
+	steps  []step // to the value, and in the end to the misfit
 
 	suspected bool
-	suspects  []step // as far as the ways to all suspected values are the same
+	suspects  []step // the common part of the paths to all suspected values
 
 	fields map[reflect.Type][]reflect.StructField
 }
 
-// is notes that the value of the kind got, at which the finder is, does not fit t.
+// is notes a misfit: the present value, of the kind got, does not fit t.
 func (f *finder) is(got string, t reflect.Type) (end int, ok bool) {
 	f.found = &Misfit{Got: got, Want: t}
 	return 0, false
 }
 
-// suspect notes that a method has decoded the value at which the finder is.
+// suspect notes that a method decoded the present value.
 func (f *finder) suspect() {
 	if !f.suspected {
 		f.suspected, f.suspects = true, append(f.suspects, f.steps...)
@@ -104,7 +104,7 @@ func (f *finder) suspect() {
 	}
 }
 
-// in goes a step further, and back again if nothing is found there.
+// in goes a step further, and back again if the value fits.
 func (f *finder) in(name string, i int, t reflect.Type) (end int, ok bool) {
 	f.steps = append(f.steps, step{name, i, base(t)})
 	end, ok = f.value(i, t)
@@ -121,7 +121,7 @@ func (f *finder) value(i int, t reflect.Type) (end int, ok bool) {
 		return f.method(i, t)
 	}
 	if t.Kind() == reflect.Interface && t.NumMethod() == 0 {
-		switch c { // what it holds can only be these, with a number out of range
+		switch c { // of the values inside, only a number can be out of range
 		case '{':
 			return f.members(i, reflect.TypeFor[map[string]any]())
 		case '[':
@@ -146,7 +146,7 @@ func (f *finder) value(i int, t reflect.Type) (end int, ok bool) {
 	return end, true
 }
 
-// method takes a value that a method of t decodes, which must not be called again.
+// method takes a value for a method of t that must not run again.
 func (f *finder) method(i int, t reflect.Type) (end int, ok bool) {
 	if i == f.failed || f.refuses(f.data[i], t) {
 		return f.is(jsonsplit.Kind(f.data[i:]), t)
@@ -155,15 +155,15 @@ func (f *finder) method(i int, t reflect.Type) (end int, ok bool) {
 	return jsonsplit.End(f.data, i), true
 }
 
-// refuses reports whether encoding/json refuses a value that begins with c without
-// calling the method of t.
+// refuses reports whether encoding/json refuses a value with the first byte c without calling the
+// method of t.
 func (m *maker) refuses(c byte, t reflect.Type) bool {
 	newer, isJSON, _ := methods(t)
 	return !newer && !isJSON && c != '"' && c != 'n'
 }
 
-// fits reports whether raw, a value without parts, fits t, as far as that can be said
-// without calling a method that must not be called again.
+// fits reports whether raw, a value without parts, fits t, as far as possible without a method
+// that must not run again.
 func (m *maker) fits(raw []byte, t reflect.Type) bool {
 	if decodesItself(t) && !m.harmless(t) {
 		return !m.refuses(raw[0], t)
@@ -256,7 +256,7 @@ func (f *finder) elements(i int, t reflect.Type) (end int, ok bool) {
 	}
 	n := 0
 	for i = jsonsplit.Space(f.data, i+1); f.data[i] != ']'; i = jsonsplit.Next(f.data, i) {
-		if t.Kind() == reflect.Array && n >= t.Len() { // encoding/json passes over the rest
+		if t.Kind() == reflect.Array && n >= t.Len() { // encoding/json ignores the rest
 			i = jsonsplit.End(f.data, i)
 			continue
 		}
@@ -268,8 +268,8 @@ func (f *finder) elements(i int, t reflect.Type) (end int, ok bool) {
 	return i + 1, true
 }
 
-// fieldOf returns the type of the field that encoding/json fills from the member that is
-// called name, nil if there is none, and whether the value is quoted.
+// fieldOf returns the type of the field for the member called name, nil if there is none, and
+// whether the value is quoted.
 func (f *finder) fieldOf(t reflect.Type, name string) (found reflect.Type, quoted bool) {
 	fields, known := f.fields[t]
 	if !known {

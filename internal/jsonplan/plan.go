@@ -1,11 +1,10 @@
-// Package jsonplan decodes JSON as encoding/json does, into plain structs several times
-// as fast: a plan says once for each type which member fills which field. The package
-// leaves everything else to encoding/json. A text that does not fit is left to it as well,
-// so that values and errors are those of the installed version of Go; the fuzz test
-// compares. In addition a [Misfit] says where the text does not fit.
-//
-// A method of a caller's type runs as often as encoding/json runs it, also if the text
+// Package jsonplan decodes JSON as encoding/json does, and several times as fast into plain
+// structs: a plan maps members to fields once for each type. The package leaves everything else
+// to encoding/json, also texts that do not fit, so values and errors are as in the installed
+// version of Go. A fuzz test compares. In addition, a [Misfit] names the place where a text
 // does not fit.
+//
+// A method of a caller's type runs as often as in encoding/json, even if the text does not fit.
 package jsonplan
 
 import (
@@ -17,14 +16,14 @@ import (
 	"sync/atomic"
 )
 
-// Plan says how values of one type are decoded. Several goroutines may use it at a time.
+// Plan is the way to decode values of a type. Several goroutines may use a Plan at a time.
 type Plan struct {
 	maker  *maker
 	goType reflect.Type
 	kind   kind
 	elem   *Plan // of a pointer or a slice
 	fields []field
-	calls  bool         // a method in it must not be called twice
+	calls  bool         // a method inside must not run twice
 	size   atomic.Int32 // of the strings in a value, see keep
 }
 
@@ -32,7 +31,7 @@ type kind uint8
 
 const (
 	foreign kind = iota // left to encoding/json
-	awkward             // the same, and it means something else alone than where it stands
+	awkward             // the same, with another meaning outside its place
 	itself              // has UnmarshalJSON
 	itsText             // has UnmarshalText
 	text                // a string
@@ -46,35 +45,35 @@ const (
 	structure
 )
 
-// field is one that a member fills.
+// field is a field of a struct.
 type field struct {
 	name  string
 	index int // in the struct
 	plan  *Plan
 }
 
-// maxFields is as many as a set of 64 bits tells apart.
+// maxFields is the size of a set of 64 bits.
 const maxFields = 64
 
-// For returns the plan for values of type t. UnmarshalJSON and UnmarshalText of a harmless
-// type only fill the value that they belong to: they may be called more than once.
+// For returns the plan for values of type t. UnmarshalJSON and UnmarshalText of a harmless type
+// only fill their own value, and so may run more than once.
 func For(t reflect.Type, harmless func(reflect.Type) bool) *Plan {
 	m := &maker{harmless, map[reflect.Type]*Plan{}}
 	p := m.plan(t)
 	p.calls = m.calls(t, map[reflect.Type]bool{})
 	if p.calls && m.callsUnseen(t, map[reflect.Type]bool{}) {
-		p.kind = foreign // encoding/json calls the methods once, whatever fits
+		p.kind = foreign // encoding/json calls the methods once in any case
 	}
 	return p
 }
 
-// maker keeps the plans of the types that it has met: a type may hold itself.
+// maker keeps the plans of all types on its way, because a type may hold itself.
 type maker struct {
 	harmless func(reflect.Type) bool
 	plans    map[reflect.Type]*Plan
 }
 
-// calls reports whether t holds a type of the caller's with methods of its own.
+// calls reports whether t contains a caller's type with methods.
 func (m *maker) calls(t reflect.Type, seen map[reflect.Type]bool) bool {
 	switch {
 	case seen[t]:
@@ -111,7 +110,7 @@ func (m *maker) callsUnseen(t reflect.Type, seen map[reflect.Type]bool) bool {
 	return false
 }
 
-// partsOf yields the types of what encoding/json fills in a t.
+// partsOf yields the types of the values inside a t that encoding/json fills.
 func partsOf(t reflect.Type) iter.Seq[reflect.Type] {
 	return func(yield func(reflect.Type) bool) {
 		switch t.Kind() {
@@ -147,7 +146,7 @@ func (m *maker) plan(t reflect.Type) *Plan {
 		if !m.addFields(p, t) {
 			p.kind = foreign
 		}
-	default: // nothing is in it
+	default: // has no parts
 	}
 	return p
 }
@@ -171,7 +170,7 @@ func kindOf(t reflect.Type) kind {
 	case reflect.Float32, reflect.Float64:
 		return float
 	case reflect.Pointer:
-		if t.Name() == "" { // a named one hides the methods of what it points to
+		if t.Name() == "" { // a named pointer hides the methods of its element
 			return pointer
 		}
 	case reflect.Slice:
@@ -184,8 +183,8 @@ func kindOf(t reflect.Type) kind {
 	return foreign
 }
 
-// methodOf says by which of its methods encoding/json decodes a t, if by any. It looks
-// for them only where t has a name, or is pointed to.
+// methodOf returns the kind of the method with which encoding/json decodes a t, if any.
+// encoding/json uses methods only of named types and pointers.
 func methodOf(t reflect.Type) (k kind, ok bool) {
 	if t.Kind() == reflect.Pointer || t.Kind() == reflect.Interface {
 		return foreign, false
@@ -217,9 +216,8 @@ func decodesItself(t reflect.Type) bool {
 	return newer || isJSON || isText
 }
 
-// addFields adds the fields of the struct t to p, and reports whether all of them are
-// plain: none is embedded, has an option that changes how it is decoded, or shares its
-// name with another.
+// addFields adds the fields of the struct t to p, and reports whether all of them are plain: not
+// embedded, without an option that changes the decoding, and with different names.
 func (m *maker) addFields(p *Plan, t reflect.Type) bool {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -249,7 +247,7 @@ func (m *maker) addFields(p *Plan, t reflect.Type) bool {
 	return true
 }
 
-// isPlain reports whether name is one that every version of encoding/json takes from a tag.
+// isPlain reports whether every version of encoding/json accepts name in a tag.
 func isPlain(name string) bool {
 	for _, c := range []byte(name) {
 		if c != '_' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {

@@ -6,9 +6,8 @@ import (
 	"sync"
 )
 
-// Records knows into which types of callers records are decoded. A record is a struct
-// that keeps the JSON of a whole object in its first field, whose type is Own, and that
-// has the UnmarshalJSON of such a struct.
+// Records knows the callers' types for records. A record is a struct with the JSON of a whole
+// object in its first field, of type Own, and with an UnmarshalJSON.
 type Records struct {
 	Own      reflect.Type
 	Harmless func(reflect.Type) bool // see For
@@ -16,7 +15,7 @@ type Records struct {
 	targets sync.Map // by type: types do not change
 }
 
-// Target is a type that records are decoded into.
+// Target is a type for decoded records.
 type Target struct {
 	*Plan
 	records   *Records
@@ -40,8 +39,8 @@ func (r *Records) Target(t reflect.Type) *Target {
 	return found.(*Target) //nolint:forcetypeassert // nothing else is stored
 }
 
-// Keeper returns the field of v, which was decoded, that receives the record itself: an
-// exported one of type Own with the tag `json:"-"`. It is not valid if there is none.
+// Keeper returns the field of the decoded v for the record itself: an exported field of type Own
+// with the tag `json:"-"`. The result is invalid if there is none.
 func (t *Target) Keeper(v reflect.Value) reflect.Value {
 	if t.keeper < 0 {
 		return reflect.Value{}
@@ -64,9 +63,9 @@ func (r *Records) keeper(t reflect.Type) int {
 	return -1
 }
 
-// Swallower returns a type in v, or in the type of v, that embeds a record and with it the
-// UnmarshalJSON of the record, which keeps all and fills no other field. It returns nil if
-// there is none.
+// Swallower returns a type in v, or in the type of v, with an embedded record. The promoted
+// UnmarshalJSON of the record would fill no other field. Swallower returns nil if there is
+// none.
 func (t *Target) Swallower(v reflect.Value) reflect.Type {
 	if t.swallower == nil && t.dynamic && !v.IsZero() {
 		return t.records.swallowerIn(v, map[uintptr]bool{})
@@ -74,7 +73,7 @@ func (t *Target) Swallower(v reflect.Value) reflect.Type {
 	return t.swallower
 }
 
-// swallowerIn looks behind interfaces: encoding/json fills what a pointer in one points to.
+// swallowerIn looks behind interfaces: encoding/json fills the variable behind a pointer there.
 func (r *Records) swallowerIn(v reflect.Value, seen map[uintptr]bool) reflect.Type {
 	switch v.Kind() {
 	case reflect.Interface:
@@ -125,8 +124,7 @@ func (r *Records) swallower(t reflect.Type, seen map[reflect.Type]bool) reflect.
 	return nil
 }
 
-// promotes reports whether the UnmarshalJSON of t is that of a record which t embeds: the
-// compiler has written it.
+// promotes reports whether the UnmarshalJSON of t is promoted from an embedded record.
 func (r *Records) promotes(t reflect.Type) bool {
 	method, ok := reflect.PointerTo(t).MethodByName("UnmarshalJSON")
 	if !ok {
@@ -149,7 +147,7 @@ func (r *Records) isRecord(t reflect.Type) bool {
 	return t == r.Own || t.NumField() > 0 && t.Field(0).Type == r.Own
 }
 
-// isDynamic reports whether t holds interfaces, which can hold what is filled.
+// isDynamic reports whether t contains interfaces.
 func isDynamic(t reflect.Type, seen map[reflect.Type]bool) bool {
 	switch {
 	case seen[t]:

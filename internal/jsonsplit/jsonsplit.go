@@ -1,6 +1,6 @@
 // Package jsonsplit finds the parts of a JSON text without building any of them.
 //
-// It trusts its input: hand it only text that [encoding/json.Valid] has accepted.
+// The functions trust their input: give them only text accepted by [encoding/json.Valid].
 package jsonsplit
 
 import (
@@ -13,8 +13,8 @@ import (
 // Span is a part of a text: text[From:To].
 type Span struct{ From, To int }
 
-// Elements yields where each element of the array in text stands, and nothing
-// if text holds another kind of value.
+// Elements yields the place of each element of the array in text, and nothing for another kind of
+// value.
 func Elements(text []byte) iter.Seq[Span] {
 	return func(yield func(Span) bool) {
 		i := Space(text, 0)
@@ -31,8 +31,8 @@ func Elements(text []byte) iter.Seq[Span] {
 	}
 }
 
-// Members yields the name of each member of the object in text and where its
-// value stands, and nothing if text holds another kind of value.
+// Members yields the name of each member of the object in text and the place of its value, and
+// nothing for another kind of value.
 func Members(text []byte) iter.Seq2[[]byte, Span] {
 	return func(yield func([]byte, Span) bool) {
 		i := Space(text, 0)
@@ -51,8 +51,8 @@ func Members(text []byte) iter.Seq2[[]byte, Span] {
 	}
 }
 
-// Kind says, with its article, what the value is that text begins with: "an object",
-// "an array", "a string", "a boolean", "a number", or "null".
+// Kind returns the kind of the first value in text, with its article: "an object", "an array",
+// "a string", "a boolean", "a number", or "null".
 func Kind(text []byte) string {
 	switch text[0] {
 	case '{':
@@ -69,8 +69,8 @@ func Kind(text []byte) string {
 	return "a number"
 }
 
-// Text returns the string that raw holds, which is valid JSON, or an error if raw is no string.
-// It copies only a string with escapes or beyond ASCII.
+// Text returns the string in raw, valid JSON, or an error if raw is no string. Text copies only
+// strings with escapes or beyond ASCII.
 func Text(raw []byte) ([]byte, error) {
 	plain := func(c byte) bool { return c != '\\' && c < 0x80 }
 	for i, c := range raw {
@@ -86,17 +86,17 @@ func Text(raw []byte) ([]byte, error) {
 	return raw[1 : len(raw)-1], nil
 }
 
-// unquote returns the name in a quoted member name, copied only if it is escaped.
+// unquote returns the text of a quoted member name, copied only if escaped.
 func unquote(quoted []byte) []byte {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return quoted[1 : len(quoted)-1]
 	}
 	var name string
-	_ = json.Unmarshal(quoted, &name) // the text is known to be valid
+	_ = json.Unmarshal(quoted, &name) // cannot fail: the text is valid
 	return []byte(name)
 }
 
-// Member returns the name of the member that begins at i and where its value begins.
+// Member returns the name of the member at i and the start of its value.
 func Member(text []byte, i int) (name []byte, value int) {
 	end := quoted(text, i)
 	name = unquote(text[i:end])
@@ -113,7 +113,7 @@ func Next(text []byte, i int) int {
 	return i
 }
 
-// Space returns where, from i on, the first byte stands that is no white space of JSON.
+// Space returns the place of the first byte, from i on, other than JSON's white space.
 func Space(text []byte, i int) int {
 	for i < len(text) && (text[i] == ' ' || text[i] == '\t' || text[i] == '\r' || text[i] == '\n') {
 		i++
@@ -121,7 +121,7 @@ func Space(text []byte, i int) int {
 	return i
 }
 
-// End returns where the value that begins at i ends.
+// End returns the end of the value at i.
 func End(text []byte, i int) int {
 	switch text[i] {
 	case '"':
@@ -146,7 +146,7 @@ func End(text []byte, i int) int {
 	return i
 }
 
-// quoted returns where the string that begins at i ends.
+// quoted returns the end of the string at i.
 func quoted(text []byte, i int) int {
 	i++
 	if end := i + bytes.IndexByte(text[i:], '"'); text[end-1] != '\\' {

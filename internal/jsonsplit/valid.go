@@ -5,16 +5,16 @@ import (
 	"math/bits"
 )
 
-// Valid reports whether text is one JSON value and nothing else, with the same answer
-// as [encoding/json.Valid], which is several times as slow.
+// Valid reports whether text is a JSON value and nothing else. The result is the same as from
+// [encoding/json.Valid], which is several times as slow.
 func Valid(text []byte) bool {
 	end := valid(text, Space(text, 0), 0)
 	return end >= 0 && Space(text, end) == len(text)
 }
 
-// ValidMembers is [Valid] and [Members] in one pass over a text that is not known to
-// be valid: it calls member for each member of the object in text, and reports
-// whether text is one valid object. Only then is anything true of what member saw.
+// ValidMembers is [Valid] and [Members] in a single pass over any text: it calls member for each
+// member of the object in text, and reports whether text is a valid object. If not, discard
+// the members.
 func ValidMembers(text []byte, member func(name []byte, value Span)) bool {
 	i := Space(text, 0)
 	if i >= len(text) || text[i] != '{' {
@@ -24,11 +24,10 @@ func ValidMembers(text []byte, member func(name []byte, value Span)) bool {
 	return end >= 0 && Space(text, end) == len(text)
 }
 
-// maxDepth is how deep encoding/json lets arrays and objects nest.
+// maxDepth is the limit of encoding/json on nested arrays and objects.
 const maxDepth = 10000
 
-// The functions below return where the thing that begins at i ends, or -1 if it is
-// not of that form.
+// The functions below return the end of the value at i, or -1 if its form is invalid.
 
 func valid(text []byte, i, depth int) int {
 	if i >= len(text) {
@@ -51,8 +50,8 @@ func valid(text []byte, i, depth int) int {
 	return validNumber(text, i)
 }
 
-// validList takes an object or an array, whose closing bracket is end, and shows the
-// members to member, if it is not nil.
+// validList takes an object or an array with the closing bracket end, and calls member, unless
+// nil, for each member.
 func validList(text []byte, i, depth int, end byte, member func([]byte, Span)) int {
 	if i = Space(text, i+1); depth > maxDepth || i >= len(text) {
 		return -1
@@ -114,15 +113,14 @@ func validString(text []byte, i int) int {
 	return -1
 }
 
-// plain returns where, from i on, the first byte stands that means more than itself
-// in a string: a quote, a backslash or a control character. It looks at eight bytes at
-// once, as long as there are eight: most of a text is strings.
+// plain returns the place of the first special byte of a string, from i on: a quote, a backslash
+// or a control character. plain tests eight bytes at once, because most of a text is strings.
 func plain(text []byte, i int) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(text); i += 8 {
 		w := binary.LittleEndian.Uint64(text[i:])
 		quote, backslash := w^ones*'"', w^ones*'\\'
-		// The lowest top bit that is set marks the first byte that is meant.
+		// The lowest top bit set marks the first special byte.
 		found := ((w-ones*' ')&^w | (quote-ones)&^quote | (backslash-ones)&^backslash) & tops
 		if found != 0 {
 			return i + bits.TrailingZeros64(found)/8
@@ -134,7 +132,7 @@ func plain(text []byte, i int) int {
 	return i
 }
 
-// validEscape takes what follows a backslash and returns where its last byte is.
+// validEscape takes the bytes after a backslash and returns the place of the last.
 func validEscape(text []byte, i int) int {
 	if i >= len(text) {
 		return -1

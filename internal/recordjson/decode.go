@@ -14,35 +14,35 @@ import (
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
 )
 
-// Misshape says that a value is not of the JSON type that it should be, and quotes nothing.
+// Misshape is a value with the wrong JSON type. A Misshape quotes nothing.
 type Misshape struct{ Path, Want, Got string }
 
-// within adds the field or the element that the value stands in.
+// within adds the outer field or element to the path.
 func (m *Misshape) within(outer string) *Misshape {
 	m.Path = strings.TrimSuffix(outer+"."+m.Path, ".")
 	return m
 }
 
-// Keeper is told where the records stand that a text was decoded into.
+// Keeper learns the places of decoded records in their text.
 type Keeper interface {
-	// Keep sets record, of the type Record of the Types, to the part of the text.
+	// Keep sets record, of the type Record of the Types, to a part of the text.
 	Keep(record reflect.Value, from, to int)
 }
 
-// Decode fills v, which is fresh, from the value that begins at i in text, which is valid
-// JSON. Field names match in any case, as the service's own do.
+// Decode fills v, a zero value, from the value at i in text, valid JSON. Field names match in
+// any case, as at the service.
 func (t *Types) Decode(text []byte, i int, v reflect.Value, keeper Keeper) *Misshape {
 	d := decoder{t, text, keeper}
 	_, m := d.value(i, v)
 	return m
 }
 
-// IsRecord reports whether of is Record, or a struct that begins with one.
+// IsRecord reports whether of is Record, or a struct with a Record as its first field.
 func (t *Types) IsRecord(of reflect.Type) bool {
 	return of == t.Record || of.Kind() == reflect.Struct && of.NumField() > 0 && of.Field(0).Type == t.Record
 }
 
-// decoder reads one text. Its methods return where the value that begins at i ends.
+// decoder reads a text. Its methods take the start i of a value and return its end.
 type decoder struct {
 	*Types
 	text   []byte
@@ -72,8 +72,8 @@ func (d *decoder) value(i int, v reflect.Value) (end int, m *Misshape) {
 	return jsonsplit.End(d.text, i), m
 }
 
-// scalar fills v from raw, which is not null. It returns what it wanted instead of raw,
-// and nothing if raw was it.
+// scalar fills v from raw, which is not null. It returns the wanted kind if raw does not fit, else
+// "".
 func (d *decoder) scalar(raw []byte, v reflect.Value) (want string) {
 	ok := true
 	switch into := v.Addr().Interface().(type) {
@@ -102,7 +102,7 @@ func (d *decoder) scalar(raw []byte, v reflect.Value) (want string) {
 	return kindOf(v.Type())
 }
 
-// keep sets the record that v is or begins with.
+// keep sets the record in v, or v itself.
 func (d *decoder) keep(v reflect.Value, from, to int) {
 	if v.Type() != d.Record {
 		v = v.Field(0)
@@ -110,9 +110,9 @@ func (d *decoder) keep(v reflect.Value, from, to int) {
 	d.keeper.Keep(v, from, to)
 }
 
-// members fills v, which is a record.
+// members fills v, a record.
 func (d *decoder) members(from int, v reflect.Value) (end int, m *Misshape) {
-	if v.Type() == d.Record || v.NumField() == 1 { // nothing is published of it
+	if v.Type() == d.Record || v.NumField() == 1 { // without published fields
 		end = jsonsplit.End(d.text, from)
 		d.keep(v, from, end)
 		return end, nil
@@ -150,14 +150,14 @@ func (d *decoder) elements(from int, v reflect.Value) (end int, m *Misshape) {
 	i := jsonsplit.Space(d.text, from+1)
 	for ; d.text[i] != ']'; i = jsonsplit.Next(d.text, end) {
 		if n == v.Cap() {
-			// As many as there will be if all are as long as this one, up to a page.
+			// The expected number if all elements have the same length, up to a page.
 			v.Grow(max(1, min((len(d.text)-i)/(jsonsplit.End(d.text, i)-i+1), d.Page)))
 		}
 		v.SetLen(n + 1)
 		if end, m = d.value(i, v.Index(n)); m != nil {
 			return end, m.within(fmt.Sprintf("[%d]", n))
 		}
-		if d.text[i] == 'n' { // a record that is null, among others: its Raw says so
+		if d.text[i] == 'n' { // null, perhaps as a record, whose Raw is then null
 			d.keep(v.Index(n), i, end)
 		}
 		n++
@@ -168,7 +168,7 @@ func (d *decoder) elements(from int, v reflect.Value) (end int, m *Misshape) {
 	return i + 1, nil
 }
 
-// Time reads the JSON string of one of the service's times.
+// Time reads the JSON string of a time of the service.
 func Time(raw []byte, into *time.Time) error {
 	text, err := jsonsplit.Text(raw)
 	if err == nil {
@@ -177,7 +177,7 @@ func Time(raw []byte, into *time.Time) error {
 	return err
 }
 
-// PlainTime reads one of the service's times: with a zone or without, which means UTC.
+// PlainTime reads a time of the service: with a zone, or without a zone in UTC.
 func PlainTime(text string, into *time.Time) error {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
@@ -189,8 +189,8 @@ func PlainTime(text string, into *time.Time) error {
 	return err
 }
 
-// parseCount reads the number in raw as near as an int comes to it: a count that
-// cannot be must not cost the records that came with it.
+// parseCount reads the number in raw as the nearest int: an impossible count must not cost its
+// records.
 func parseCount(raw []byte, into *int) error {
 	n, err := strconv.ParseInt(string(raw), 10, 64)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/jsonsplit"
 )
 
-// Error says which part of a value cannot be written.
+// Error names the part of a value without JSON.
 type Error struct {
 	Path    string
 	Kind    Kind
@@ -27,28 +27,28 @@ type Kind int
 
 // The kinds of errors.
 const (
-	Unfit    Kind = iota // has no JSON
-	Missing              // is zero and must not be
-	Conflict             // stands in two places
+	Unfit    Kind = iota // no JSON exists
+	Missing              // zero but required
+	Conflict             // given in two places
 )
 
 // Error names the path to the value.
 func (e *Error) Error() string { return e.Path + ": " + e.Message }
 
-// Value returns v as the service reads it. Records and secrets are found in maps and slices
-// too. encoding/json cannot do it, because there a secret writes a placeholder and Extra
-// nothing.
+// Value returns the JSON of v for the service, with secrets revealed and the members of Extra,
+// also of records in maps and slices. encoding/json would write a placeholder for a secret and
+// nothing for Extra.
 //
-// A value cannot end the process: a value that holds itself, that is nested without end,
-// or whose own method panics is an [Error]. A value in several places is written several
-// times, as encoding/json does, up to MaxSize.
+// No value can end the process: a cycle, endless nesting and a panic of a method are an
+// [Error]. A value in several places is written several times, as in encoding/json, up to
+// MaxSize.
 func (t *Types) Value(v any) ([]byte, error) { return t.encode(v, false) }
 
-// WithoutSecrets returns v with the String of each secret.
+// WithoutSecrets returns the JSON of v with the String of each secret.
 func (t *Types) WithoutSecrets(v any) ([]byte, error) { return t.encode(v, true) }
 
-// Fields returns the record v, by its fields also if it has a method of its own that
-// encoding/json would use.
+// Fields returns the JSON of the record v from its fields, even if v has a method for
+// encoding/json.
 func (t *Types) Fields(v any) ([]byte, error) {
 	e := encoder{Types: t}
 	err := e.object(reflect.ValueOf(v))
@@ -67,17 +67,17 @@ func (t *Types) encode(value any, redacts bool) (body []byte, err error) {
 	return e.Bytes(), err
 }
 
-// maxNesting is how deep a value may be nested: as deep as encoding/json reads.
+// maxNesting is the limit on nesting, as in encoding/json.
 const maxNesting = 10_000
 
-// encoder writes one body.
+// encoder writes a body.
 type encoder struct {
 	bytes.Buffer
 	*Types
 	redacts bool
 
-	path []step     // from the body to what is being written
-	open []identity // the pointers, maps and slices on the way
+	path []step     // from the body to the present value
+	open []identity // the pointers, maps and slices on the path
 }
 
 // step leads to a member, or without a name to an element.
@@ -101,7 +101,7 @@ func identityOf(v reflect.Value) identity {
 	return id
 }
 
-// refuse returns the error of what is being written.
+// refuse returns an error for the present value.
 func (e *encoder) refuse(kind Kind, message string) error {
 	var field strings.Builder
 	for _, s := range e.path {
@@ -117,18 +117,18 @@ func (e *encoder) refuse(kind Kind, message string) error {
 	return &Error{field.String(), kind, message}
 }
 
-// refuseWhole names where what is too deep or too large begins, which tells enough.
+// refuseWhole returns an error for the outermost member around a value too deep or too large.
 func (e *encoder) refuseWhole(message string) error {
 	outer := encoder{path: e.path[:min(len(e.path), 4)]}
 	return outer.refuse(Unfit, message)
 }
 
-// at writes v, which stands one step further.
+// at writes v, a step further.
 func (e *encoder) at(s step, v reflect.Value) error {
 	switch {
 	case len(e.path) == maxNesting:
 		return e.refuseWhole("is nested too deep")
-	case e.Len() > e.MaxSize: // what stands in many places may never end
+	case e.Len() > e.MaxSize: // values in many places may never end
 		return e.refuseWhole(fmt.Sprintf("is larger than %d MiB as JSON", e.MaxSize>>20))
 	}
 	e.path = append(e.path, s)
@@ -137,7 +137,7 @@ func (e *encoder) at(s step, v reflect.Value) error {
 	return err
 }
 
-// enter writes v, a pointer, map or slice, unless v is being written already.
+// enter writes v, a pointer, map or slice, unless v contains itself.
 func (e *encoder) enter(v reflect.Value, write func(*encoder, reflect.Value) error) error {
 	id := identityOf(v)
 	switch {
@@ -209,7 +209,7 @@ func (e *encoder) secret(v reflect.Value) error {
 
 func (e *encoder) pointer(v reflect.Value) error { return e.value(v.Elem()) }
 
-// isRequest reports whether t is a record that is sent.
+// isRequest reports whether t is a record for requests.
 func (t *Types) isRequest(of reflect.Type) bool {
 	if of.Kind() != reflect.Struct || of.PkgPath() != t.Record.PkgPath() {
 		return false
@@ -283,7 +283,7 @@ func (e *encoder) object(v reflect.Value) error {
 	return nil
 }
 
-// received returns the JSON of a record that was received, nil of another.
+// received returns the JSON of a received record, nil for other records.
 func (e *encoder) received(v reflect.Value) json.RawMessage {
 	if !e.IsRecord(v.Type()) {
 		return nil
@@ -291,14 +291,14 @@ func (e *encoder) received(v reflect.Value) json.RawMessage {
 	return v.Field(0).Interface().(interface{ Raw() json.RawMessage }).Raw() //nolint:forcetypeassert // see Types
 }
 
-// isOmitted reports whether a field with the option omitzero or omitempty is left out.
-// In a record that was received false is a value: it may have been true.
+// isOmitted reports whether a field with the option omitzero or omitempty is left out. In a
+// received record false is a value: it may have been true.
 func isOmitted(v reflect.Value, received json.RawMessage) bool {
 	return v.IsZero() && (received == nil || v.Kind() != reflect.Bool) || v.Kind() == reflect.Map && v.Len() == 0
 }
 
-// extra writes the members of Extra into the open object and adds their names to taken.
-// A name that is taken in any case is refused: the service reads both as one field.
+// extra writes the members of Extra into the open object and adds their names to taken. A name
+// taken in any case is an error: for the service both are the same field.
 func (e *encoder) extra(extra reflect.Value, taken []string) ([]string, error) {
 	begin := e.Len()
 	if err := e.at(step{name: "Extra"}, extra); err != nil {
@@ -331,11 +331,11 @@ func (e *encoder) name(name string) {
 	if last := e.Bytes()[e.Len()-1]; last != '{' {
 		e.WriteByte(',')
 	}
-	_ = e.string(name) // whoever calls has looked at it
+	_ = e.string(name) // the caller has checked the name
 	e.WriteByte(':')
 }
 
-// string leaves to encoding/json only the strings that need more than quotes.
+// string leaves strings with escapes to encoding/json.
 func (e *encoder) string(s string) error {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
@@ -348,12 +348,12 @@ func (e *encoder) string(s string) error {
 	return nil
 }
 
-// json leaves v to encoding/json, unless that would change it without saying so.
+// json leaves v to encoding/json, unless encoding/json would change v silently.
 func (e *encoder) json(v any) error {
 	if flaw := e.flawOf(reflect.ValueOf(v)); flaw != "" {
 		return e.refuse(Unfit, flaw)
 	}
-	text, err := json.Marshal(v) // finds what holds itself
+	text, err := json.Marshal(v) // detects cycles
 	if err != nil {
 		return e.refuse(Unfit, "cannot be written as JSON")
 	}

@@ -11,11 +11,11 @@ import (
 
 const notUTF8 = "must be valid UTF-8"
 
-// flawOf says what in v encoding/json would change: a secret, of which it writes a
-// placeholder, a request record, of which it leaves out Extra, and bytes that are not
-// UTF-8. And it says what is nested so deep that encoding/json could use up the stack.
+// flawOf finds a part of v that encoding/json would change: a secret (it writes a placeholder), a
+// request record (it leaves out Extra), and invalid UTF-8. flawOf also finds nesting deep enough
+// to exhaust the stack of encoding/json.
 //
-// It looks at everything once, and keeps no stack: v may hold itself.
+// flawOf visits everything once and does not recurse, because v may contain itself.
 func (t *Types) flawOf(v reflect.Value) string {
 	type part struct {
 		reflect.Value
@@ -34,7 +34,7 @@ func (t *Types) flawOf(v reflect.Value) string {
 		case p.depth > maxNesting:
 			return "is nested too deep"
 		case marshals(p.Value):
-			p.depth = math.MinInt // what it holds need not be what it writes
+			p.depth = math.MinInt // its JSON may differ from its content
 		}
 		if kind := p.Kind(); (kind == reflect.Pointer || kind == reflect.Map || kind == reflect.Slice) && !p.IsNil() {
 			id := identityOf(p.Value)
@@ -66,7 +66,7 @@ func (t *Types) flawAt(v reflect.Value) string {
 	return ""
 }
 
-// marshals reports whether v has a method that encoding/json leaves the writing to.
+// marshals reports whether v has a method that writes its JSON.
 func marshals(v reflect.Value) bool {
 	t := v.Type()
 	if v.CanAddr() {
@@ -75,7 +75,7 @@ func marshals(v reflect.Value) bool {
 	return t.Implements(reflect.TypeFor[json.Marshaler]()) || t.Implements(reflect.TypeFor[encoding.TextMarshaler]())
 }
 
-// partsOf yields what encoding/json may write of v.
+// partsOf yields the parts of v that encoding/json may write.
 func partsOf(v reflect.Value) iter.Seq[reflect.Value] {
 	return func(yield func(reflect.Value) bool) {
 		switch kind := v.Kind(); {

@@ -1,22 +1,21 @@
-// Package recordjson writes and reads the records of a service as JSON: the fields by their
-// json tags, secrets revealed, and of a record that was received all that it came with.
+// Package recordjson writes and reads the records of a service as JSON: fields by their json tags,
+// secrets revealed, and received records with all their members.
 package recordjson
 
 import (
 	"reflect"
 )
 
-// Types are the types that are written and read in a way of their own.
+// Types are the types with their own JSON.
 type Types struct {
-	// Secret has the methods Reveal and String, of which the first is for the service, and
-	// UnmarshalJSON.
+	// Secret has the methods Reveal (for the service), String and UnmarshalJSON.
 	Secret reflect.Type
 
-	// Record is the type of the first field of a record that was received. Its method Raw
-	// returns the JSON of the record. The records of its package are sent if they have a
-	// field called Extra, which no tag names.
+	// Record is the type of the first field of a received record. Its method Raw returns the
+	// JSON of the record. A record of the same package is for requests if it has an untagged
+	// field Extra.
 	Record reflect.Type
 
-	MaxSize int // of what is written, in bytes
-	Page    int // how many records a list has at most, usually
+	MaxSize int // of written JSON, in bytes
+	Page    int // the usual largest number of records in a list
 }

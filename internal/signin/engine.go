@@ -91,6 +91,8 @@ type Engine struct {
 	renewal *flight  // in progress; nil if there is none
 	flights map[*flight]bool
 	running sync.WaitGroup
+
+	leading, following atomic.Int32 // flights that have the lease, and that wait for the lease of another process
 }
 
 // maxRefused is the number of refused tokens an engine remembers: more than a store can bring

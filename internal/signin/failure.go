@@ -59,6 +59,7 @@ func (f *Failure) pause(count int) time.Duration {
 // failure is the memory of failures in a row.
 type failure struct {
 	cause error
+	class Class
 	count int
 	pause time.Duration
 	until time.Time // end of the pause; zero after a success
@@ -77,7 +78,7 @@ func (f *failure) remember(failed *Failure, now time.Time) {
 	if (now.Sub(f.last)-time.Minute)/5 > f.pause {
 		f.count = 0
 	}
-	f.cause, f.count, f.last = failed.Err, f.count+1, now
+	f.cause, f.class, f.count, f.last = failed.Err, failed.Class, f.count+1, now
 	f.pause = failed.pause(f.count)
 	f.until = now.Add(f.pause)
 }
@@ -85,7 +86,7 @@ func (f *failure) remember(failed *Failure, now time.Time) {
 // storedFailure returns the last failed sign-in for other processes. The caller holds the lock.
 func (e *Engine) storedFailure() storedToken {
 	f := &e.failure
-	return storedToken{Until: f.until, Pause: f.pause, Count: f.count, Failure: e.config.EncodeFailure(f.cause)}
+	return storedToken{Until: f.until, Pause: f.pause, Count: f.count, Class: f.class, Failure: e.config.EncodeFailure(f.cause)}
 }
 
 // learn takes over a failure of another process. A clock that was ahead when the process wrote
@@ -97,7 +98,7 @@ func (e *Engine) learn(s *storedToken, fence int64) {
 	}
 	pause := min(s.Until.Sub(now), s.Pause)
 	*f = failure{
-		cause: e.config.DecodeFailure(s.Failure), count: s.Count, last: now, pause: pause,
+		cause: e.config.DecodeFailure(s.Failure), class: s.Class, count: s.Count, last: now, pause: pause,
 		until: now.Add(pause), learned: s.Until, fence: fence,
 	}
 }

@@ -78,6 +78,10 @@ func (e *Engine) inTurn(ctx context.Context, old *liveToken, forced bool, do wor
 		if !errors.Is(err, ErrLeaseHeld) {
 			return t, err
 		}
+		if polls == 1 {
+			e.following.Add(1)
+			defer e.following.Add(-1)
+		}
 		wait := backoff.Doubled(polls, minPoll, maxPoll)
 		if err := backoff.Sleep(ctx, wait/2+e.config.Jitter(wait)); err != nil {
 			return nil, err
@@ -100,6 +104,8 @@ func (e *Engine) lead(ctx context.Context, ttl time.Duration, old *liveToken, fo
 		return nil, err
 	}
 	defer l.end(ctx)
+	e.leading.Add(1)
+	defer e.leading.Add(-1)
 	// Again, because another process may have done the work before this process got the lease,
 	// or afterwards, if this process stopped.
 	if t, err := e.adoptStored(working, old, forced); t != nil || err != nil {

@@ -64,6 +64,7 @@ type storedToken struct {
 	Until   time.Time       `json:"until,omitzero"` // end of the pause
 	Pause   time.Duration   `json:"pause,omitempty"`
 	Count   int             `json:"count,omitempty"`
+	Class   Class           `json:"class,omitempty"`
 	Failure json.RawMessage `json:"failure,omitempty"` // its kind
 }
 

@@ -59,7 +59,7 @@ func (s Store) close() {
 	}
 }
 
-// Main is for the TestMain of a package that calls [Kill] or [Crash], which exits with
+// Main is for the TestMain of a package that calls [Kill], [Crash] or [KillRedrive], which exits with
 // what it returns: a process that they have started works with the store that open opens.
 func Main(m *testing.M, open func(store string) (Store, error)) int {
 	generation := os.Getenv(childVariable)
@@ -67,8 +67,11 @@ func Main(m *testing.M, open func(store string) (Store, error)) int {
 		return m.Run()
 	}
 	run := child
-	if os.Getenv(crashVariable) != "" {
+	switch {
+	case os.Getenv(crashVariable) != "":
 		run = crashChild
+	case os.Getenv(redriveVariable) != "":
+		run = redriveChild
 	}
 	if err := run(generation, open); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "receiver:", err)

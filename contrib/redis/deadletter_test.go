@@ -1,0 +1,54 @@
+package lendingredis_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/webhooktest"
+	"github.com/lendingapi/lending-go/webhook"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
+)
+
+// Redis has 100,000 dead letters. No call reads all of them into memory.
+func TestManyDeadLetters(t *testing.T) {
+	const number = 100_000
+	client := startRedis(t).client()
+	inbox, padding := inbox(t, client, nil), strings.Repeat("x", 200)
+	for first := 0; first < number; first += 5000 {
+		_, err := client.Pipelined(t.Context(), func(pipe redis.Pipeliner) error {
+			for n := first; n < first+5000; n++ {
+				name := lending.EventLoanOpened
+				if n%2 == 1 {
+					name = lending.EventLoanClosed
+				}
+				pipe.XAdd(t.Context(), &redis.XAddArgs{Stream: "{test}:dead-letters", Values: []any{
+					"letter", fmt.Sprintf(`{"key":"%064d","event":%q,"cause":"a failure"}`, n, name),
+					"body", fmt.Sprintf(`{"webhookEvent":%q,"data":{"n":%d,"text":%q}}`, name, n, padding),
+				}})
+			}
+			return nil
+		})
+		require.NoError(t, err)
+	}
+	webhooktest.ManyDeadLetters(t, inbox, number)
+}
+
+func TestDropIsLogged(t *testing.T) {
+	var log bytes.Buffer
+	inbox := inbox(t, startRedis(t).client(), &lendingredis.InboxOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	require.NoError(t, inbox.Put(t.Context(), event("a")))
+	entry, err := inbox.Take(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, inbox.DeadLetter(t.Context(), entry, nil))
+	dropped, err := webhook.DropAll(t.Context(), inbox, "kim", webhook.DeadLetterFilter{})
+	require.NoError(t, err)
+	require.Equal(t, 1, dropped)
+	require.Contains(t, log.String(), "who=kim number=1 keys=["+entry.Event.Key()+"]")
+}
