@@ -37,7 +37,8 @@ func TestEntriesSayWhatAPersonNeeds(t *testing.T) {
 	lost := lendingtest.Fault{ResetAfter: true}
 	for _, test := range []mutation{
 		{
-			name: "needs a person at the next call", route: linkRoute, call: link, faults: []lendingtest.Fault{lost}, ids: application,
+			name: "needs a person at the next call", route: linkRoute, call: link, ids: application,
+			faults: []lendingtest.Fault{lost},
 			want: idempotency.Entry{
 				State: store.InDoubt, Sends: 1, NeedsPerson: true, Why: "no published field shows it",
 				NotHappenedAfter: maxLateness - time.Minute,

@@ -97,12 +97,12 @@ type stage struct {
 
 func onboard(t *testing.T, seed uint64, y *tally) {
 	t.Helper()
-	lag := time.Duration(rand.New(rand.NewPCG(seed, 2)).IntN(600)) * time.Millisecond //nolint:gosec // a test
+	lag := time.Duration(rand.New(rand.NewPCG(seed, 2)).IntN(600)) * time.Millisecond
 	service := lendingtest.New(lendingtest.WithReadLag(lag), lendingtest.WithSeed(uint32(seed)))
 	defer service.Close()
 	log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
 	o := &onboarding{
-		t: t, random: rand.New(rand.NewPCG(seed, 1)), service: service, log: log, //nolint:gosec // a test
+		t: t, random: rand.New(rand.NewPCG(seed, 1)), service: service, log: log,
 		client: processWith(t, service, log), tally: y,
 	}
 	fake.Must(o.client.Customers.GetByEmail(t.Context(), service.AddCustomer(lendingtest.Customer{}).Email)) // signs in
