@@ -233,8 +233,12 @@ func (x *exchange) sent() int { return max(x.attempts, int(x.written())) }
 
 // decodeAnswer decodes a 2xx response into result.
 func decodeAnswer[T any](x *exchange, result *T) error {
-	body, valid := x.parsed.body, x.parsed.valid
-	v := reflect.ValueOf(result).Elem()
+	return decodeInto(x, reflect.ValueOf(result).Elem())
+}
+
+// decodeInto is decodeAnswer, into a value of the type of the call's result.
+func decodeInto(x *exchange, result reflect.Value) error {
+	body, valid, v := x.parsed.body, x.parsed.valid, result
 	plain := mediaType(x.answer.Header) == "text/plain" && len(body) > 0 && body[0] != '"'
 	empty := len(body) == 0 || string(body) == "null"
 	switch {
@@ -267,13 +271,13 @@ func decodeAnswer[T any](x *exchange, result *T) error {
 		err = &shapeError{want: "a UUID", got: "the zero UUID"}
 	}
 	if err == nil {
-		err = missing(reflect.ValueOf(result).Elem())
+		err = missing(result)
 	}
 	if err == nil && x.request.fits != nil {
-		err = x.request.fits(*result)
+		err = x.request.fits(result.Interface())
 	}
 	if err != nil {
-		*result = *new(T)
+		result.SetZero()
 		return err
 	}
 	return nil

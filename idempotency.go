@@ -227,6 +227,18 @@ func (m *MutationCall) NeedsAnswer() bool {
 	return x.result != reflect.TypeFor[nothing]() && !x.request.isUpload()
 }
 
+// Accepts reports whether the method would return answer, a response with a status of success, and
+// no error: whether it is the record that is due. Upload methods accept whatever it is.
+func (m *MutationCall) Accepts(answer *Response) bool {
+	x := m.exchange()
+	if x.request.isUpload() {
+		return true
+	}
+	read := exchange{client: x.client, request: x.request, result: x.result, answer: *answer}
+	read.parsed = parseAnswer(&read.answer)
+	return read.doubt() == nil && decodeInto(&read, reflect.New(x.result).Elem()) == nil
+}
+
 // CheckWith names the reads that show whether the mutation happened, as [Error].CheckWith.
 func (m *MutationCall) CheckWith() string { return m.exchange().request.checkWith }
 

@@ -46,13 +46,15 @@ func (o order) request() lending.ApplicationRequest {
 	return lending.ApplicationRequest{CustomerID: o.customer, BusinessName: "B", BusinessZip: "94105"}
 }
 
-// lostAnswers has mutations whose answer is lost although they were executed, and what the next
-// call with the key comes to: an answer, nothing for an answer that no read rebuilds.
-var lostAnswers = map[string]struct {
+type lostAnswer struct {
 	route string
 	call  func(context.Context, *lending.Client, order) (string, error)
 	id    func(lendingtest.Snapshot) string // the answer; nil if it is lost
-}{
+}
+
+// lostAnswers has mutations whose answer is lost although they were executed, and what the next
+// call with the key comes to: an answer, nothing for an answer that no read rebuilds.
+var lostAnswers = map[string]lostAnswer{
 	"Applications.CreateCustomer": {
 		fake.CreateRoute,
 		func(ctx context.Context, c *lending.Client, _ order) (string, error) {

@@ -5,11 +5,8 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/lendingapi/lending-go"
@@ -39,15 +36,19 @@ const (
 type keyedCall struct {
 	settings
 	keyOptions
-	call  *lending.MutationCall
-	row   route
-	about *target     // once it is asked for
-	lock  string      // that it takes, hashed; "" for none
-	entry store.Entry // as it was loaded or saved last
-	data  entryData   // of the entry, as this call changes it
-	nonce string      // of the send of this call
-	left  bool        // the Left of data before the send
-	doubt bool        // it was sent before, and nothing shows that it did not happen then
+	call   *lending.MutationCall
+	row    route
+	about  *target     // once it is asked for
+	lock   string      // that it takes, hashed; "" for none
+	entry  store.Entry // as it was loaded or saved last
+	data   entryData   // of the entry, as this call changes it
+	loaded time.Time   // or saved
+	nonce  string      // of the send of this call
+	left   bool        // the Left of data before the send
+	doubt  bool        // it was sent before, and nothing shows that it did not happen then
+
+	wasOpen  bool // the Open of data before the send
+	happened bool // says the answer to this call
 }
 
 // Do makes the mutation that key names happen once: it is the method of
@@ -82,24 +83,6 @@ func (k *keyedCall) target() *target {
 
 func (k *keyedCall) route() string { return routeName(k.call) }
 
-// lockFor returns the name of the lock that the mutation takes, hashed; "" for none.
-func (s *settings) lockFor(row route, call *lending.MutationCall) string {
-	if row.lock == nil {
-		return ""
-	}
-	name := row.lock(call)
-	if name == "" {
-		return ""
-	}
-	return hashed(s.stored(name))
-}
-
-// hashed is a text of which only equality is of interest.
-func hashed(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:])
-}
-
 // turns takes turns until nobody else has changed the entry meanwhile. It returns the
 // recorded answer, or nothing if the mutation is to be sent, now that this is written down.
 func (k *keyedCall) turns(ctx context.Context) (*lending.Response, error) {
@@ -120,6 +103,7 @@ func (k *keyedCall) turns(ctx context.Context) (*lending.Response, error) {
 func (k *keyedCall) load(ctx context.Context) error {
 	k.entry, k.data = store.Entry{}, entryData{}
 	entry, err := k.store.Load(ctx, k.stored(k.key))
+	k.loaded = time.Now()
 	if err == nil && entry != nil {
 		k.data, err = readData(entry.Data)
 	}
@@ -148,7 +132,10 @@ func (k *keyedCall) turn(ctx context.Context) (*lending.Response, error) {
 	case store.Free:
 		return nil, k.prepare(ctx)
 	case store.Done, store.Forgotten:
-		return k.replay(ctx, ActionReplayed)
+		if k.hasAnswer() {
+			return k.replay(ctx, ActionReplayed)
+		}
+		k.data.Happened = true
 	case store.Sent:
 		if idle < 0 {
 			return nil, k.refuse(Error{kind: ErrInProgress, RetryAfter: -idle})
@@ -175,19 +162,19 @@ func (k *keyedCall) isSame(ctx context.Context) error {
 		k.data.Fingerprint = fingerprint
 	}
 	if k.data.Route != k.route() || !hmac.Equal(fingerprint, k.data.Fingerprint) {
-		err := k.refuse(Error{kind: ErrKeyReused, Why: fateOf(k.entry.State)})
+		err := k.refuse(Error{kind: ErrKeyReused, Why: k.fate()})
 		err.CheckWith = k.data.CheckWith
 		return err
 	}
 	return nil
 }
 
-// fateOf says what is known of the request that a key belongs to.
-func fateOf(state store.State) string {
+// fate says what is known of the request that a key belongs to.
+func (k *keyedCall) fate() string {
 	switch {
-	case state == store.Free:
+	case k.entry.State == store.Free:
 		return "the first request did not happen"
-	case isInDoubt(state):
+	case isInDoubt(k.entry.State) && !k.data.Happened:
 		return "the first request may have happened"
 	}
 	return "the first request happened"
@@ -215,6 +202,7 @@ func (k *keyedCall) prepare(ctx context.Context) error {
 	k.left = k.data.Left
 	k.nonce = rand.Text()
 	k.data.Left, k.data.Nonce, k.data.Lease = true, k.nonce, time.Until(deadline)
+	k.wasOpen, k.data.Open = k.data.Open, true
 	k.data.Sends++
 	err := k.save(ctx, store.Sent, k.lock)
 	held, isHeld := errors.AsType[*store.LockedError](err)
@@ -228,9 +216,6 @@ func (k *keyedCall) prepare(ctx context.Context) error {
 	k.free(ctx, time.Second) // it may be written down all the same
 	return failed
 }
-
-// adds reports whether the next mutation of the lock must know what this one has left.
-func (k *keyedCall) adds() bool { return k.row.adds && k.lock != "" }
 
 // checkBefore makes the check before the mutation. It believes no view that is older than what
 // the last mutation of the lock has left.
@@ -251,95 +236,6 @@ func (k *keyedCall) checkBefore(ctx context.Context) error {
 	return nil
 }
 
-// reserve takes the lock before the check. If another mutation takes the lock, it changes
-// this entry, and this mutation is not sent: its check before could be older than the end
-// of the other, whose effect would be taken for its own.
-func (k *keyedCall) reserve(ctx context.Context) error {
-	lock := k.lock
-	if lock == k.entry.Lock {
-		return nil
-	}
-	err := k.save(ctx, store.Free, lock)
-	if held, isHeld := errors.AsType[*store.LockedError](err); isHeld {
-		return k.release(ctx, held.Key)
-	}
-	return k.unsaved(err)
-}
-
-// release takes the lock from the mutation of another key, if that no longer needs it. It
-// returns a conflict then.
-func (k *keyedCall) release(ctx context.Context, key string) error {
-	other, err := k.store.Load(ctx, key)
-	if err != nil {
-		return k.unsaved(err)
-	}
-	if other == nil || other.Lock == "" {
-		return store.ErrConflict
-	}
-	held := Error{kind: ErrLocked, Held: strings.TrimPrefix(key, k.stored(""))}
-	of, err := readData(other.Data)
-	if err != nil || isInDoubt(other.State) {
-		held.RetryAfter = max(0, -of.idle(other))
-		return k.refuse(held)
-	}
-	if held.RetryAfter = of.Hold - other.Age; held.RetryAfter > 0 {
-		held.Why = "it was sent twice, and the first can be executed late, or reads may not show it yet"
-		return k.refuse(held)
-	}
-	if held.RetryAfter = min(reserved-other.Age, time.Second); other.State == store.Free && held.RetryAfter > 0 {
-		held.Why = "it is about to be sent"
-		return k.refuse(held)
-	}
-	other.Lock = ""
-	if err := k.store.Save(ctx, *other); err != nil {
-		return k.unsaved(err)
-	}
-	return store.ErrConflict
-}
-
-// endDoubt finds out what became of a mutation that has been idle for that long.
-func (k *keyedCall) endDoubt(ctx context.Context, idle time.Duration) (*lending.Response, error) {
-	v, err := k.verdict(ctx)
-	if err == nil {
-		err = v.err
-	}
-	late := k.MaxLateness - idle // how long it can still be executed
-	switch {
-	case err != nil:
-		return nil, k.refuse(Error{kind: ErrInDoubt, cause: err})
-	case v.happened:
-		if k.adds() {
-			if err := k.remember(ctx, k.lock, k.data.left(v.answer)); err != nil {
-				return nil, k.unsaved(err)
-			}
-		}
-		if err := k.store.Save(ctx, k.data.ended(&k.entry, v, k.MaxAnswer)); err != nil {
-			return nil, k.unsaved(err)
-		}
-		return k.replay(ctx, ActionRebuilt)
-	case k.safeToRepeat || k.row.setsValue || v.absent && late <= 0:
-		if late > 0 {
-			k.data.Hold = k.MaxLateness // one executed late would undo what comes after, or be taken for it
-		}
-		if k.check != nil {
-			k.data.Before = nil // which this check has not looked at
-		}
-		k.doubt = !v.absent || late > 0
-		return nil, k.prepare(ctx)
-	case v.absent:
-		return nil, k.refuse(Error{kind: ErrInDoubt, Why: "no read shows it, but it can be executed late", RetryAfter: late})
-	case v.early && late > 0:
-		return nil, k.refuse(Error{kind: ErrInDoubt, Why: v.why, RetryAfter: late})
-	}
-	if k.entry.State != store.NeedsReview { // or its age would begin anew
-		k.data.Why = v.why
-		if err := k.save(ctx, store.NeedsReview, k.lock); err != nil {
-			return nil, k.unsaved(err)
-		}
-	}
-	return nil, k.refuse(Error{kind: ErrNeedsReview, Why: v.why})
-}
-
 // unsaved is the error of a call that could not write down what it has found out, nil for
 // nil. It wraps a conflict, after which the call begins anew.
 func (k *keyedCall) unsaved(err error) error {
@@ -349,42 +245,31 @@ func (k *keyedCall) unsaved(err error) error {
 	return k.refuse(Error{kind: ErrStore, cause: err})
 }
 
-// verdict says what became of the mutation.
-func (k *keyedCall) verdict(ctx context.Context) (verdict, error) {
-	switch {
-	case k.check != nil:
-		v, err := k.check(ctx)
-		return v.verdict(), err
-	case k.entry.State == store.NeedsReview:
-		return verdict{why: k.data.Why}, nil
-	case k.row.check == nil:
-		return verdict{why: k.row.reason()}, nil
-	}
-	after, err := k.row.check(ctx, k.target())
-	if err != nil {
-		return verdict{}, err
-	}
-	v := k.row.judge(k.data.Before, after, records(k.call))
-	if v.happened && k.row.answer != nil {
-		v.answer, err = k.row.answer(ctx, k.target(), k.data.Before, after)
-	}
-	return v, err
-}
-
 // header marks, in the [lending.Response] of [lending.CaptureResponse], an answer that has
 // not just come from the service.
 const header = "Lending-Idempotency"
 
+// hasAnswer reports whether the entry has an answer that the method accepts, or needs none.
+func (k *keyedCall) hasAnswer() bool {
+	return !k.call.NeedsAnswer() || k.data.Status != 0 && k.call.Accepts(k.answer())
+}
+
+// answer returns the recorded answer.
+func (k *keyedCall) answer() *lending.Response {
+	answer := &lending.Response{StatusCode: cmp.Or(k.data.Status, http.StatusOK), Header: http.Header{}, Body: k.data.Answer}
+	answer.Header.Set("Content-Type", k.data.Media)
+	return answer
+}
+
 // replay returns the recorded answer.
 func (k *keyedCall) replay(ctx context.Context, action string) (*lending.Response, error) {
-	if k.data.Status == 0 && k.call.NeedsAnswer() {
+	if !k.hasAnswer() {
 		return nil, k.refuse(Error{kind: ErrAnswerLost})
 	}
 	if k.data.Rebuilt {
 		action = ActionRebuilt
 	}
-	answer := &lending.Response{StatusCode: cmp.Or(k.data.Status, http.StatusOK), Header: http.Header{}, Body: k.data.Answer}
-	answer.Header.Set("Content-Type", k.data.Media)
+	answer := k.answer()
 	answer.Header.Set(header, action)
 	k.call.Observe(ctx, action, nil)
 	return answer, nil
@@ -392,11 +277,15 @@ func (k *keyedCall) replay(ctx context.Context, action string) (*lending.Respons
 
 // save writes the data down.
 func (k *keyedCall) save(ctx context.Context, state store.State, lock string) error {
-	next := store.Entry{Key: k.entry.Key, Revision: k.entry.Revision, State: state, Lock: lock, Data: k.data.bytes()}
+	data := k.data
+	from := k.entry
+	from.Age += time.Since(k.loaded)
+	data.wait(&from, state)
+	next := store.Entry{Key: k.entry.Key, Revision: k.entry.Revision, State: state, Lock: lock, Data: data.bytes()}
 	err := k.store.Save(ctx, next)
 	if err == nil {
 		next.Revision++
-		k.entry = next
+		k.entry, k.data, k.loaded = next, data, time.Now()
 	}
 	return err
 }
@@ -408,12 +297,16 @@ func (k *keyedCall) refuse(why Error) *lending.Error {
 		why.RetryAfter = max(why.RetryAfter, failed.RetryAfter)
 	}
 	why.cause = redact.Hide(why.cause)
+	happened := k.data.Happened || k.entry.State == store.Done || k.entry.State == store.Forgotten
+	if happened && (errors.Is(why.kind, ErrInDoubt) || errors.Is(why.kind, ErrNeedsReview)) {
+		why.kind = ErrAnswerLost
+	}
 	e := k.call.Error(&why)
 	switch {
 	case e.StatusCode != 0: // of this call: it was sent
 	case errors.Is(why.kind, ErrOtherAccount) && k.entry.State != store.Free:
 		e.Outcome = lending.OutcomeUnknown // the other service can be this one, at another address
-	case errors.Is(why.kind, ErrAnswerLost), k.entry.State == store.Done, k.entry.State == store.Forgotten:
+	case happened, errors.Is(why.kind, ErrAnswerLost):
 		e.Outcome = lending.OutcomeDone
 	case k.entry.State == store.Free:
 		e.Outcome = lending.OutcomeNotSent

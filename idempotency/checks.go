@@ -14,6 +14,7 @@ import (
 type route struct {
 	note      string // for a person, or an assumption
 	adds      bool   // records to those that check counts
+	ids       bool   // of its answer a later step needs the ids only
 	replaces  bool   // perhaps a record that check has counted before
 	setsValue bool   // may be sent again, because it sets what it set before
 
@@ -58,16 +59,16 @@ func rowOf(name string) route {
 	switch name {
 	// The e-mail address identifies a customer: two requests for one address need no lock.
 	case "POST /api/Application/create-customer":
-		return route{check: checkCustomer, compare: firstOfItsName, answer: rebuiltCustomer}
+		return route{ids: true, check: checkCustomer, compare: firstOfItsName, answer: rebuiltCustomer}
 	case "POST /api/ApplicationBulk/create-customers":
-		return route{check: checkCustomers, compare: firstOfItsName}
+		return route{ids: true, check: checkCustomers, compare: firstOfItsName}
 
 	// One more in the customer's list. Its id is the new UUID that Applications.Get accepts.
 	case "POST /api/Application/create-application":
 		return route{adds: true, check: checkApplications, compare: oneMore, answer: rebuiltApplication, lock: lockOfCustomer}
 	case "POST /api/ApplicationBulk/create-applications":
 		return route{
-			adds: true, check: checkApplications, compare: oneMore, lock: lockOfCustomer,
+			adds: true, ids: true, check: checkApplications, compare: oneMore, lock: lockOfCustomer,
 			note: "applications of several customers cannot be told apart by reads",
 		}
 
@@ -75,7 +76,7 @@ func rowOf(name string) route {
 	case "POST /api/Application/create-application-and-applicant",
 		"POST /api/Application/create-customer-and-application",
 		"POST /api/Application/create-customer-and-application-and-applicant":
-		return route{note: "whose application it is stands in fields that are not published"}
+		return route{ids: true, note: "whose application it is stands in fields that are not published"}
 
 	// An offer where there was none. "Once; do not poll or auto-retry it".
 	case "GET /api/Application/process-application/{applicationId}":
@@ -137,7 +138,7 @@ func rowOf(name string) route {
 	// changed either.
 	case "POST /api/Loan/confirm-withdrawal-invoice/{loanId}":
 		return route{
-			adds: true, check: checkWithdrawals, compare: oneMore, lock: lockOf("withdrawals"),
+			adds: true, ids: true, check: checkWithdrawals, compare: oneMore, lock: lockOf("withdrawals"),
 			note: "there is no withdrawal more, but the transactions or the balance have changed",
 		}
 	// They send a one-time password, and move no money: SafeToRepeat is sensible.

@@ -51,12 +51,19 @@
 //	needs_review  No check tells whether it happened: ErrNeedsReview until Log.Resolve,
 //	              SafeToRepeat or WithCheck decides.
 //	done          Nothing is sent. The recorded response is returned.
-//	forgotten     Nothing is sent. It happened, and the response is lost, too large, or older
-//	              than KeepAnswers: ErrAnswerLost, with outcome done.
+//	forgotten     It happened, and the response is older than KeepAnswers, or no read shows it.
+//	              The ids of the response are kept, and the log returns them if a later step needs no more.
+//	              Otherwise as a lost answer, below.
 //
-// A mutation that only sets a value (an update, a calculation, a registration) is sent again
-// without waiting. If the service rejects the second send, the state stays in_doubt, because
-// the first send may have succeeded.
+// If a success came and its body is cut, does not decode or is larger than MaxAnswer, the entry
+// is in_doubt too, and knows that the mutation happened. The next call rebuilds the response with
+// the same check. It never sends the mutation again, unless that is safe. What it cannot rebuild
+// is ErrAnswerLost, with outcome done, until WithCheck or Log.Resolve gives the response.
+//
+// A mutation that only sets a value (an update, a calculation, a registration) is sent again, at
+// once after the first loss and then after pauses that grow, unless another mutation has set a
+// newer value. If the service rejects the second send, the state stays in_doubt, because the
+// first send may have succeeded; after 5 rejections the entry needs a review.
 //
 // # What to do with an error
 //
@@ -68,7 +75,7 @@
 //	ErrInDoubt      wait: a check failed, or the service can still execute it
 //	ErrLocked       wait: Error.Held is the key of a mutation that must end first
 //	ErrNeedsReview  tell a person, who calls Log.Resolve
-//	ErrAnswerLost   it happened; read what you need of its response
+//	ErrAnswerLost   it happened; call again if RetryAfter is set, else read what you need
 //	ErrKeyReused    call with the first request; the outcome is that of the first request
 //	ErrOtherAccount use a log with another Options.Namespace for each service and account
 //	ErrStore        the store failed; if the outcome is done, the mutation happened
@@ -96,7 +103,9 @@
 //
 // Mutations whose effects a check could not tell apart share a lock, for example two
 // creations for one customer or two withdrawals from one loan. While one of them is in doubt the
-// others get ErrLocked. A mutation that was sent twice keeps its lock for MaxLateness.
+// others get ErrLocked, with RetryAfter. If the owner of that one never calls again, the next
+// mutation of the lock makes the check in its place, and takes the lock at the latest when
+// MaxLateness is over. A mutation that was sent twice keeps its lock for MaxLateness.
 //
 // The log keeps one entry for each lock whose mutations add records: the number of records that
 // the last mutation has left, and the ids in its response. For MaxLateness afterwards the log

@@ -22,7 +22,7 @@ type Entry struct {
 	// applicationId, loanId, customerId, partnerId, applicantId, supportingDocumentId.
 	IDs map[string]string
 
-	Age   time.Duration // since the state was saved
+	Age   time.Duration // since the mutation was sent first while it is in doubt, else since the entry was saved
 	Sends int           // the number of times that the mutation was sent
 
 	// NeedsPerson reports that the mutation is in doubt, and that no check of this package can
@@ -99,6 +99,7 @@ func (s *settings) entry(stored *store.Entry) Entry {
 		return e
 	}
 	e.Route, e.Sends, e.CheckWith, e.ResolvedBy = data.Route, data.Sends, data.CheckWith, data.ResolvedBy
+	e.Age = data.age(stored)
 	for name, id := range data.IDs {
 		if uuid.Validate(id) == nil { // the id of a bank account can be its number
 			e.IDs[name] = id

@@ -23,11 +23,18 @@ type entryData struct {
 	Before *snapshot     `json:"before,omitempty"` // what a check showed before the first send
 	Adds   int           `json:"adds,omitempty"`   // how many records are more if it happens; 0 if nothing counts them, -1 if nobody can say
 	Hold   time.Duration `json:"hold,omitempty"`   // how long the lock is kept after the end
+	Open   bool          `json:"open,omitempty"`   // no answer has come to the last send: it can be executed late
+
+	Refused int           `json:"refused,omitempty"` // how often the service has refused to have it again
+	Waited  time.Duration `json:"waited,omitempty"`  // since it was sent first, until the entry was saved
+	Idle    time.Duration `json:"idle,omitempty"`    // since it can no longer be in flight, until then
+
+	Happened bool `json:"happened,omitempty"` // while its answer is in doubt: a success has come for it
 
 	Status  int    `json:"status,omitempty"` // of the answer
 	Media   string `json:"media,omitempty"`  // its content type
 	Answer  []byte `json:"answer,omitempty"`
-	Rebuilt bool   `json:"rebuilt,omitempty"` // from checks, or by a verdict: it is no answer of the service
+	Rebuilt bool   `json:"rebuilt,omitempty"` // from checks, by a verdict, or of the ids alone: it is no answer of the service
 
 	Why        string `json:"why,omitempty"`
 	ResolvedBy string `json:"resolvedBy,omitempty"`
@@ -52,13 +59,33 @@ func (d *entryData) idle(entry *store.Entry) time.Duration {
 	if entry.State == store.Sent {
 		return entry.Age - d.Lease
 	}
+	return d.Idle + entry.Age
+}
+
+// age returns the time since the mutation was sent first, or since it is done.
+func (d *entryData) age(entry *store.Entry) time.Duration {
+	if isInDoubt(entry.State) {
+		return d.Waited + entry.Age
+	}
 	return entry.Age
+}
+
+// wait counts the time that from was in doubt, before it is saved in another state.
+func (d *entryData) wait(from *store.Entry, to store.State) {
+	idle := d.idle(from)
+	d.Waited, d.Idle = d.age(from), 0
+	if !isInDoubt(from.State) || !isInDoubt(to) {
+		d.Waited = 0
+	} else if to == store.NeedsReview {
+		d.Idle = max(0, idle)
+	}
 }
 
 // ended returns entry with what v says: done, forgotten if there is no answer, or free. Its
 // lock is free then, unless the mutation can still be executed late.
 func (d *entryData) ended(entry *store.Entry, v verdict, maxAnswer int) store.Entry {
 	d.Answer, d.Status, d.Media, d.Rebuilt, d.Before = nil, 0, "", false, nil
+	d.Happened, d.Open, d.Refused, d.Waited, d.Idle = false, false, 0, 0, 0
 	next := store.Entry{Key: entry.Key, Revision: entry.Revision, State: store.Free}
 	if d.Hold > 0 {
 		next.Lock = entry.Lock
@@ -72,6 +99,31 @@ func (d *entryData) ended(entry *store.Entry, v verdict, maxAnswer int) store.En
 	}
 	next.Data = d.bytes()
 	return next
+}
+
+// swept returns the entry of a mutation that is done without its answer, of which it keeps the ids.
+func (d *entryData) swept(entry *store.Entry) store.Entry {
+	d.forget()
+	d.Before = nil
+	next := *entry
+	next.State, next.Data = store.Forgotten, d.bytes()
+	return next
+}
+
+// forget drops the answer but for what says nothing of a person: a boolean, a UUID, and of a
+// record the ids, if those are all that a later step needs of it.
+func (d *entryData) forget() {
+	switch {
+	case isScalar(d.Answer):
+		return
+	case rowOf(d.Route).ids:
+		d.Answer = onlyIDs(d.Answer)
+	default:
+		d.Answer = nil
+	}
+	if d.Media, d.Rebuilt = mediaJSON, true; d.Answer == nil {
+		d.Status, d.Media, d.Rebuilt = 0, "", false
+	}
 }
 
 const mediaJSON = "application/json"

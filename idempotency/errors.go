@@ -25,8 +25,10 @@ var (
 	// ErrLocked means that a mutation with another key is in doubt, and that a check could not
 	// tell its effect from that of this one. [Error.Held] is its key.
 	ErrLocked error = reasonFor("a mutation that would hide its effect is in doubt", wait)
-	// ErrAnswerLost means that the mutation has happened and that its answer is not kept.
-	ErrAnswerLost error = reasonFor("it happened, and its answer is not kept", lending.Next{Person: true})
+	// ErrAnswerLost means that the mutation has happened and that its answer is not known. If
+	// [Error.RetryAfter] is set, a later call may find it. Otherwise [Log.Resolve] or [WithCheck]
+	// can give it, and a caller who needs no answer goes on.
+	ErrAnswerLost error = reasonFor("it happened, and its answer is not known", lending.Next{Person: true})
 	// ErrKeyReused means that an earlier call has used the key for another request, which may
 	// have left. The outcome is that of the earlier request. Never send the mutation under a
 	// new key unless the outcome is [lending.OutcomeNotSent].
@@ -124,6 +126,9 @@ func (e *Error) Next() lending.Next {
 	next := lending.NextOf(e.kind)
 	if errors.Is(e.kind, errCheckBefore) {
 		next = lending.NextOf(e.cause)
+	}
+	if errors.Is(e.kind, ErrAnswerLost) && e.RetryAfter > 0 { // a read may still find it
+		next = wait
 	}
 	if next.Retry && e.RetryAfter > 0 {
 		next.After = e.RetryAfter

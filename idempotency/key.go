@@ -34,7 +34,8 @@ func optionsFor(ctx context.Context, key string) keyOptions {
 
 // SafeToRepeat says that a second execution of the mutation does no harm, as with a
 // one-time password that is sent again. After a lost answer the next call sends it again as
-// soon as it can no longer be in flight, unless a check has shown that it happened.
+// soon as it can no longer be in flight, unless a check finds its answer. It is also sent again
+// to get an answer that is lost or swept.
 //
 // It belongs to the key that [lending.WithIdempotencyKey] has put into ctx, and changes
 // nothing for another key.

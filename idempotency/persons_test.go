@@ -48,9 +48,9 @@ func (y *tally) all() (n int) {
 // mutations were in doubt, and how many of those needed a person.
 func TestFewDoubtsNeedAPerson(t *testing.T) {
 	fake.NeedsControl(t)
-	few := 60
+	few := 300
 	if race.Enabled || testing.Short() {
-		few = 15
+		few = 30
 	}
 	count := seeds.FromEnvironment(t, personsVariable, few)
 	first := seeds.FromEnvironment(t, seeds.Variable, 1)
@@ -273,6 +273,7 @@ var faults = []lendingtest.Fault{
 	{Status: http.StatusServiceUnavailable, Executes: true},
 	{Status: http.StatusServiceUnavailable},
 	{Late: 30 * time.Second},
+	{CutBody: -1},
 }
 
 // do calls until the mutation has happened, with the help of a person if need be, and counts.
@@ -288,7 +289,8 @@ func (o *onboarding) do(s stage) any {
 	for range 100 {
 		result, err := s.call(withKey(o.t.Context(), key, s.options...))
 		last = err
-		wasInDoubt = wasInDoubt || errors.Is(err, lending.ErrOutcomeUnknown)
+		outcome := lending.OutcomeOf(err)
+		wasInDoubt = wasInDoubt || err != nil && (outcome == lending.OutcomeUnknown || outcome == lending.OutcomeDone)
 		var failed *lending.Error
 		switch {
 		case err == nil, errors.Is(err, idempotency.ErrAnswerLost):
@@ -301,7 +303,7 @@ func (o *onboarding) do(s stage) any {
 			person = true
 			bubble.Elapse(maxLateness)
 			o.decide(s, key, o.service.Executed(s.route) > before)
-		case lending.OutcomeOf(err) == lending.OutcomeRejected && s.rejected != nil:
+		case outcome == lending.OutcomeRejected && s.rejected != nil:
 			s.rejected()
 		case errors.As(err, &failed):
 			bubble.Elapse(max(failed.RetryAfter, time.Second))

@@ -3,6 +3,7 @@ package idempotency
 import (
 	"context"
 	"errors"
+	"net/http"
 	"time"
 
 	"github.com/lendingapi/lending-go"
@@ -15,18 +16,18 @@ import (
 func (k *keyedCall) record(ctx context.Context, answer *lending.Response, err error) error {
 	switch lending.OutcomeOf(err) {
 	case lending.OutcomeNotSent, lending.OutcomeRejected:
+		k.data.Open = k.wasOpen
 		if failed, ok := errors.AsType[*lending.Error](err); ok && k.doubt {
-			failed.Outcome = lending.OutcomeUnknown // it may have happened before
+			k.refused(failed)
 		}
 		k.free(ctx, recordLimit)
 	case lending.OutcomeUnknown:
+		if failed, ok := errors.AsType[*lending.Error](err); ok && k.isRepeatable() {
+			failed.RetryAfter = max(failed.RetryAfter, k.pause())
+		}
 		_ = k.insist(ctx, recordLimit, store.InDoubt)
 	case lending.OutcomeDone:
-		state := store.Forgotten
-		if answer != nil && len(answer.Body) <= k.MaxAnswer {
-			state = store.Done
-			k.data.Answer, k.data.Status, k.data.Media = answer.Body, answer.StatusCode, answer.Header.Get("Content-Type")
-		}
+		state := k.keep(answer)
 		if k.adds() && k.remember(ctx, k.lock, k.data.left(bodyOf(answer))) != nil {
 			k.data.Hold = max(k.data.Hold, k.MaxLateness) // so that nobody needs to know it
 		}
@@ -35,6 +36,50 @@ func (k *keyedCall) record(ctx context.Context, answer *lending.Response, err er
 		}
 	}
 	return err
+}
+
+// refused changes the error of a mutation that was sent again and did not get through: an earlier
+// send may have succeeded, or has.
+func (k *keyedCall) refused(failed *lending.Error) {
+	switch failed.StatusCode {
+	case 0, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests: // which say nothing of the mutation
+	default:
+		k.data.Refused++
+	}
+	failed.Outcome = lending.OutcomeUnknown
+	if k.data.Happened {
+		failed.Outcome = lending.OutcomeDone
+	}
+	failed.RetryAfter = max(failed.RetryAfter, k.pause())
+}
+
+// keep puts the answer of a mutation that has happened into the entry, and returns its state: in
+// doubt if the answer is lost, since the reads that tell whether it happened can rebuild it.
+func (k *keyedCall) keep(answer *lending.Response) store.State {
+	k.happened, k.data.Happened, k.data.Open = true, true, false
+	fits := answer != nil && (!k.call.NeedsAnswer() || k.call.Accepts(answer))
+	if fits {
+		k.data.Answer, k.data.Status, k.data.Media = answer.Body, answer.StatusCode, answer.Header.Get("Content-Type")
+	}
+	if fits && len(answer.Body) > k.MaxAnswer {
+		k.data.forget()
+		fits = k.data.Status != 0 && len(k.data.Answer) <= k.MaxAnswer && k.hasAnswer()
+	}
+	switch {
+	case fits:
+		return store.Done
+	case !k.call.NeedsAnswer():
+		k.data.Answer, k.data.Status = nil, 0
+		return store.Forgotten
+	}
+	k.data.Answer, k.data.Status = nil, 0
+	return store.InDoubt
+}
+
+// marksValue reports whether the entry keeps its lock although it is done: whoever forgets the
+// answer may set the value again, unless another has taken the lock and set a newer one.
+func (k *keyedCall) marksValue(state store.State) bool {
+	return state == store.Done && k.row.setsValue && !isScalar(k.data.Answer)
 }
 
 func bodyOf(answer *lending.Response) []byte {
@@ -62,7 +107,7 @@ func (k *keyedCall) insist(ctx context.Context, limit time.Duration, state store
 	defer stop()
 	for wait := 20 * time.Millisecond; ; wait *= 2 {
 		lock := "" // of a mutation that has ended, unless it can still be executed late
-		if state == store.InDoubt || k.data.Hold > 0 {
+		if state == store.InDoubt || k.data.Hold > 0 || k.marksValue(state) {
 			lock = k.lock
 		}
 		err := k.save(ctx, state, lock)
@@ -103,14 +148,13 @@ func (k *keyedCall) overtake(ctx context.Context, state store.State) (known bool
 	if err != nil {
 		return false, err
 	}
-	happened := state == store.Done || state == store.Forgotten
 	switch ours := other.Nonce == k.data.Nonce; {
-	case entry.State == store.Done || entry.State == store.Forgotten:
+	case entry.State == store.Done, entry.State == store.Forgotten && state != store.Done:
 		return true, nil
-	case happened && !ours: // and another has sent it again
+	case k.happened && !ours: // and another has sent it again
 		k.data.Hold = max(k.data.Hold, other.Lease+k.MaxLateness)
 		fallthrough
-	case happened, ours && state == store.Free:
+	case k.happened, ours && state == store.Free:
 		k.entry.Revision = entry.Revision
 		return false, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
 // Resolution is what a person, or a program in a person's place, has found out.
@@ -38,7 +39,7 @@ func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	switch {
 	case err != nil:
 		return storeError(err)
-	case entry == nil || !isInDoubt(entry.State):
+	case entry == nil || !isInDoubt(entry.State) && entry.State != store.Forgotten:
 		return argumentError("key", lending.CodeConflict, "must be that of a mutation in doubt")
 	}
 	data, err := readData(entry.Data)
@@ -47,6 +48,8 @@ func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	}
 	idle := data.idle(entry)
 	switch {
+	case v.absent && (data.Happened || entry.State == store.Forgotten):
+		return argumentError("Verdict", lending.CodeConflict, "must be Happened: the service has answered that it is done")
 	case idle < 0:
 		return &Error{Key: key, kind: ErrInProgress, RetryAfter: -idle}
 	case v.absent && idle < s.MaxLateness:

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/redact"
 )
 
 var quotedUUID = regexp.MustCompile(`"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"`)
@@ -55,6 +56,9 @@ func noList(err error) (snapshot, error) {
 	return snapshot{}, err
 }
 
+// errNeedsRequest is the error of a check that reads by what an entry must not keep.
+var errNeedsRequest = redact.Text(prefix + "the e-mail address stands in the request only: call with its key")
+
 // customer is what the body of a request says of one.
 type customer struct {
 	Email string `json:"email"`
@@ -62,6 +66,9 @@ type customer struct {
 
 func checkCustomer(ctx context.Context, t *target) (snapshot, error) {
 	var c customer
+	if t.body == nil {
+		return snapshot{}, errNeedsRequest
+	}
 	if err := json.Unmarshal(t.body, &c); err != nil {
 		return snapshot{}, err
 	}
@@ -78,6 +85,9 @@ func customerWith(ctx context.Context, t *target, email string) (snapshot, error
 
 func checkCustomers(ctx context.Context, t *target) (all snapshot, err error) {
 	var customers []customer
+	if t.body == nil {
+		return snapshot{}, errNeedsRequest
+	}
 	if err := json.Unmarshal(t.body, &customers); err != nil {
 		return snapshot{}, err
 	}

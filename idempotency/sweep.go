@@ -28,7 +28,7 @@ func (l *Log) Sweep(ctx context.Context) (int, error) {
 		for i := range entries {
 			data, err := readData(entries[i].Data)
 			if err == nil {
-				err = s.store.Save(ctx, data.ended(&entries[i], verdict{happened: true}, 0))
+				err = s.store.Save(ctx, data.swept(&entries[i]))
 			}
 			switch {
 			case err == nil:

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -20,6 +21,9 @@ type session struct {
 func (c *call) authenticate() error {
 	token := tokenOf(c.r)
 	session := c.tokens[token]
+	if session != nil {
+		defer c.onTimeOf(session.Username)()
+	}
 	switch {
 	case token == "":
 		return unauthorized("TokenMissing", "Bearer", "A bearer token is required.")
@@ -127,9 +131,8 @@ func (a *Account) userID() string {
 func (s *Service) Token(username string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.accounts[username] == nil {
-		panic("lendingtest: no account " + username)
-	}
+	s.mustAccount(username)
+	defer s.onTimeOf(username)()
 	token, _ := s.issue(username)
 	return token
 }
@@ -141,12 +144,15 @@ func (s *Service) SetTokenLifetime(d time.Duration) {
 	s.cfg.tokenLifetime = d
 }
 
-// ExpireTokens lets every token issued so far expire now.
-func (s *Service) ExpireTokens() {
+// ExpireTokens lets every token issued so far expire now: of these users, of all if none is
+// named.
+func (s *Service) ExpireTokens(usernames ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range s.tokens {
-		t.Expires = s.now()
+		if len(usernames) == 0 || slices.Contains(usernames, t.Username) {
+			t.Expires = time.Time{}
+		}
 	}
 }
 

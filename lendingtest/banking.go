@@ -133,18 +133,28 @@ func (c *call) process(app *Application) (any, error) {
 		return nil, refuse("InsufficientBankingData", "The bank data holds no transactions to make an offer from.")
 	}
 	app.ProcessRuns++
-	c.makeOffer(app, amount)
+	offer := &Offer{ID: c.newID(kindOffer), ApplicationID: app.ID, Amount: amount, Terms: 12, CreatedUTC: Timestamp{c.now()}}
+	c.renew(offer)
 	c.emitApplication("WB_Application_Current_Process", app)
-	if app.Status == StatusCreated || app.Status == StatusBankingData {
-		c.setStatus(app, StatusOfferReady)
+	if c.decision != (Decision{}) {
+		c.review(app, offer)
+	} else {
+		c.accept(app, offer)
 	}
-	c.emitApplication("WB_Application_Ready", app)
-	return app.Offer.ID, nil
+	return offer.ID, nil
 }
 
-func (s *Service) makeOffer(app *Application, amount Cents) {
-	app.Offer = &Offer{ID: s.newID(kindOffer), ApplicationID: app.ID, Amount: amount, Terms: 12, CreatedUTC: Timestamp{s.now()}}
-	s.renew(app.Offer)
+// accept makes an offer. It needs s.mu.
+func (s *Service) accept(app *Application, offer *Offer) {
+	app.Offer = offer
+	s.prepareContract(app)
+	if app.Status == StatusCreated || app.Status == StatusBankingData || app.Status == StatusUnderReview {
+		s.setStatus(app, StatusOfferReady)
+	}
+	s.emitApplication("WB_Application_Ready", app)
+}
+
+func (s *Service) prepareContract(app *Application) {
 	if app.ContractID == "" {
 		app.ContractID = s.newID(kindContract)
 		app.Requirements = []Requirement{

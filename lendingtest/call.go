@@ -26,6 +26,7 @@ type call struct {
 	body    []byte
 	query   url.Values
 	entry   *entry
+	who     string   // user name of who calls or signs in
 	account *Account // who is signed in, nil on anonymous routes
 	events  []Event  // told to watchers after the handler
 	failed  failures

@@ -41,7 +41,7 @@ type control struct{ service *Service }
 // order is one thing that can be asked of a service.
 type order struct {
 	method string
-	query  []string // what may stand in it
+	query  []string // what has to stand in it; a name with a question mark may be left out
 	do     func(*Service, *http.Request) (any, error)
 }
 
@@ -81,7 +81,7 @@ type controlError struct {
 
 func (e *controlError) Error() string { return e.text }
 
-func (c control) obey(r *http.Request) (answer any, err error) {
+func (c control) obey(r *http.Request) (any, error) {
 	if err := c.admit(r); err != nil {
 		return nil, err
 	}
@@ -100,17 +100,22 @@ func (c control) obey(r *http.Request) (answer any, err error) {
 	}
 	query := r.URL.Query()
 	for key := range query {
-		if !slices.Contains(o.query, key) {
+		if !slices.Contains(o.query, key) && !slices.Contains(o.query, key+"?") {
 			return nil, fmt.Errorf("%s knows no parameter %q", name, key)
 		}
 	}
 	for _, key := range o.query { // an empty one is a variable of a script that is not set
-		if query.Get(key) == "" && (key != "for" || query.Has(key)) {
+		key, optional := strings.CutSuffix(key, "?")
+		if query.Get(key) == "" && (!optional || query.Has(key)) {
 			return nil, fmt.Errorf("%s wants %s", name, key)
 		}
 	}
+	return o.obey(c.service, r)
+}
+
+// obey does what is asked. What panics in a test, an unknown route or record, is an error here.
+func (o order) obey(s *Service, r *http.Request) (answer any, err error) {
 	defer func() {
-		// What panics in a test, an unknown route or record, is a bad request here.
 		switch v := recover().(type) {
 		case nil:
 		case string:
@@ -119,7 +124,7 @@ func (c control) obey(r *http.Request) (answer any, err error) {
 			panic(v)
 		}
 	}()
-	return o.do(c.service, r)
+	return o.do(s, r)
 }
 
 // admit keeps out who is not meant to steer.

@@ -38,6 +38,8 @@ type faultForm struct {
 	ResetAfter  bool        `json:"resetAfter,omitempty"`
 	CutBody     int         `json:"cutBody,omitempty"`
 	Late        span        `json:"late,omitempty"`
+	Patch       *Patch      `json:"patch,omitempty"`
+	For         string      `json:"for,omitempty"`
 	Times       int         `json:"times,omitempty"`
 }
 
@@ -49,7 +51,8 @@ func (f Fault) MarshalJSON() ([]byte, error) {
 	}
 	form := faultForm{
 		Status: f.Status, ContentType: f.ContentType, Header: f.Header, RetryAfter: span(f.RetryAfter), Executes: f.Executes,
-		AnswerDelay: span(f.AnswerDelay), DelayBefore: span(f.DelayBefore), ResetBefore: f.ResetBefore, ResetAfter: f.ResetAfter, CutBody: f.CutBody, Late: span(f.Late), Times: f.Times,
+		AnswerDelay: span(f.AnswerDelay), DelayBefore: span(f.DelayBefore), ResetBefore: f.ResetBefore, ResetAfter: f.ResetAfter, CutBody: f.CutBody, Late: span(f.Late),
+		Patch: f.Patch, For: f.For, Times: f.Times,
 	}
 	if f.Body != nil {
 		if !utf8.Valid(f.Body) {
@@ -72,7 +75,7 @@ func (f *Fault) UnmarshalJSON(b []byte) error {
 	*f = Fault{
 		Status: form.Status, ContentType: form.ContentType, Header: form.Header, RetryAfter: form.RetryAfter.duration(), Executes: form.Executes,
 		AnswerDelay: form.AnswerDelay.duration(), DelayBefore: form.DelayBefore.duration(), ResetBefore: form.ResetBefore, ResetAfter: form.ResetAfter, CutBody: form.CutBody,
-		Late: form.Late.duration(), Times: form.Times,
+		Late: form.Late.duration(), Patch: form.Patch, For: form.For, Times: form.Times,
 	}
 	if form.Body != nil {
 		f.Body = []byte(*form.Body)

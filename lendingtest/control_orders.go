@@ -1,14 +1,17 @@
 package lendingtest
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"net/url"
+	"strconv"
 )
 
 // The bodies of orders.
@@ -22,13 +25,38 @@ type (
 		Answer *FixedAnswer `json:"answer"` // null brings the service's back
 	}
 	timeOrder struct {
-		By span `json:"by"`
+		By  span   `json:"by"`
+		For string `json:"for,omitempty"`
 	}
 	deliveryOrder struct {
 		Number int `json:"number"`
 	}
 	applicationOrder struct {
 		ApplicationID string `json:"applicationId"`
+	}
+	accountOrder struct {
+		For string `json:"for,omitempty"` // a user name; empty is all
+	}
+	updateOrder struct {
+		ID  string          `json:"id"`
+		Set json.RawMessage `json:"set"`
+	}
+	decisionOrder struct {
+		After    span `json:"after,omitempty"`
+		Declined bool `json:"declined,omitempty"`
+	}
+	repayOrder struct {
+		LoanID   string  `json:"loanId"`
+		Amount   Cents   `json:"amount"`
+		Every    span    `json:"every,omitempty"`
+		Interest float64 `json:"interest,omitempty"`
+	}
+	modeOrder struct {
+		DeliveryMode
+		Delay span `json:"delay,omitempty"`
+	}
+	playOrder struct {
+		Steps []Step `json:"steps"`
 	}
 	nothing struct{}
 )
@@ -50,7 +78,7 @@ func (a *FixedAnswer) serve(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, a.Body)
 }
 
-// orders is what Control knows, by name.
+// orders is what Control knows, by name. Each stands in CONTROL.md.
 func orders() map[string]order {
 	all := map[string]order{
 		"arrived": show(func(s *Service, q url.Values) any { return s.Arrived(q.Get("route")) }, "route"),
@@ -59,12 +87,16 @@ func orders() map[string]order {
 				return s.ExecutedFor(q.Get("route"))[q.Get("for")]
 			}
 			return s.Executed(q.Get("route"))
-		}, "route", "for"),
+		}, "route", "for?"),
 		"executed-for":    show(func(s *Service, q url.Values) any { return s.ExecutedFor(q.Get("route")) }, "route"),
 		"otp":             show(func(s *Service, q url.Values) any { return s.OTP(q.Get("loan")) }, "loan"),
 		"two-factor-code": show(func(s *Service, q url.Values) any { return s.TwoFactorCode(q.Get("username")) }, "username"),
 		"snapshot":        show(func(s *Service, _ url.Values) any { return s.Snapshot() }),
 		"deliveries":      show(func(s *Service, _ url.Values) any { return s.Deliveries() }),
+		"requests":        show(func(s *Service, q url.Values) any { return s.Find(filterOf(q)) }, "route?", "outcome?", "for?", "before?", "limit?"),
+		"sent":            show(func(s *Service, _ url.Values) any { return s.Sent() }),
+		"faults":          show(func(s *Service, _ url.Values) any { return s.sendableFaults() }),
+		"routes":          show(func(s *Service, _ url.Values) any { return s.Routes() }),
 	}
 	maps.Copy(all, changes())
 	return all
@@ -73,40 +105,128 @@ func orders() map[string]order {
 // changes are the orders that are POSTs.
 func changes() map[string]order {
 	return map[string]order{
-		"fail": post(func(s *Service, _ context.Context, o faultOrder) (any, error) {
-			if err := o.Fault.check(); err != nil {
-				return nil, err
-			}
-			s.Fail(o.Route, *o.Fault)
-			return nil, nil
-		}),
+		"fail":         refusable((*Service).plan),
 		"clear-faults": change(func(s *Service, _ nothing) { s.ClearFaults() }),
-		"answer": post(func(s *Service, _ context.Context, o answerOrder) (any, error) {
-			if o.Answer == nil {
-				s.Answer(o.Route, nil)
-				return nil, nil
+		"answer":       refusable((*Service).fix),
+		"reset": change(func(s *Service, o accountOrder) {
+			if o.For != "" {
+				s.ResetFor(o.For)
+			} else {
+				s.Reset()
 			}
-			if err := checkStatus(o.Answer.Status); err != nil {
-				return nil, err
-			}
-			s.Answer(o.Route, o.Answer.serve)
-			return nil, nil
 		}),
-		"reset": change(func(s *Service, _ nothing) { s.Reset() }),
-		"advance": post(func(s *Service, _ context.Context, o timeOrder) (any, error) {
-			if o.By == 0 {
-				return nil, errors.New("advance wants by")
-			}
-			return nil, s.advance(o.By.duration())
+		"advance":       refusable(func(s *Service, o timeOrder) error { return s.advance(o.By.duration(), o.For) }),
+		"expire-offer":  change(func(s *Service, o applicationOrder) { s.ExpireOffer(o.ApplicationID) }),
+		"expire-tokens": change(func(s *Service, o accountOrder) { s.ExpireTokens(o.names()...) }),
+		"add-account":   post(func(s *Service, _ context.Context, a Account) (any, error) { return s.AddAccount(a), nil }),
+		"add-loan":      post(func(s *Service, _ context.Context, l loanForm) (any, error) { return loanForm(s.AddLoan(Loan(l))), nil }),
+		"update":        refusable(func(s *Service, o updateOrder) error { return s.set(o.ID, o.Set) }),
+		"decision":      change(func(s *Service, o decisionOrder) { s.SetDecision(Decision{o.After.duration(), o.Declined}) }),
+		"repay": change(func(s *Service, o repayOrder) {
+			s.Repay(Repayment{o.LoanID, o.Amount, o.Every.duration(), o.Interest})
 		}),
-		"expire-offer": change(func(s *Service, o applicationOrder) { s.ExpireOffer(o.ApplicationID) }),
-		"add-loan": post(func(s *Service, _ context.Context, l loanForm) (any, error) {
-			return loanForm(s.AddLoan(Loan(l))), nil
+		"delivery-mode": change(func(s *Service, o modeOrder) {
+			o.DeliveryMode.Delay = o.Delay.duration()
+			s.SetDeliveryMode(o.DeliveryMode)
 		}),
-		"restore":   post(func(s *Service, _ context.Context, snap Snapshot) (any, error) { return nil, s.Restore(snap) }),
-		"redeliver": post(func(s *Service, _ context.Context, o deliveryOrder) (any, error) { return nil, s.redeliver(o.Number) }),
+		"redeliver": refusable(func(s *Service, o deliveryOrder) error { return s.redeliver(o.Number) }),
+		"play":      refusable(func(s *Service, o playOrder) error { return s.play(o.Steps) }),
+		"restore":   refusable(func(s *Service, snap Snapshot) error { return s.Restore(snap) }),
 		"wait":      post(func(s *Service, ctx context.Context, _ nothing) (any, error) { return nil, s.Wait(ctx) }),
 	}
+}
+
+func (o accountOrder) names() []string {
+	if o.For == "" {
+		return nil
+	}
+	return []string{o.For}
+}
+
+func (s *Service) plan(o faultOrder) error {
+	if err := o.Fault.check(); err != nil {
+		return err
+	}
+	s.Fail(o.Route, *o.Fault)
+	return nil
+}
+
+func (s *Service) fix(o answerOrder) error {
+	if o.Answer == nil {
+		s.Answer(o.Route, nil)
+		return nil
+	}
+	if err := checkStatus(o.Answer.Status); err != nil {
+		return err
+	}
+	s.Answer(o.Route, o.Answer.serve)
+	return nil
+}
+
+// filterOf reads a filter from a query, whose numbers are below zero if they are none.
+func filterOf(q url.Values) RequestFilter {
+	f := RequestFilter{Route: q.Get("route"), Outcome: q.Get("outcome"), For: q.Get("for")}
+	for name, n := range map[string]*int{"before": &f.Before, "limit": &f.Limit} {
+		var err error
+		if *n, err = strconv.Atoi(cmp.Or(q.Get(name), "0")); err != nil || *n < 0 {
+			panic("lendingtest: " + name + " is no number of requests")
+		}
+	}
+	return f
+}
+
+// sendableFaults are the planned faults without what cannot leave the process.
+func (s *Service) sendableFaults() []PlannedFault {
+	all := append([]PlannedFault{}, s.Faults()...)
+	for i := range all {
+		all[i].Fault.Reached, all[i].Fault.Until = nil, nil
+		if all[i].Fault.Body != nil {
+			all[i].Fault.Body = bytes.ToValidUTF8(all[i].Fault.Body, []byte("?"))
+		}
+	}
+	return all
+}
+
+// set changes fields of a record, by the names that they have in a snapshot.
+func (s *Service) set(id string, fields json.RawMessage) (err error) {
+	s.mu.Lock()
+	customer, application := s.customers.get(id) != nil, s.applications.get(id) != nil
+	loan, subscription := s.loans.get(id) != nil, s.subscriptions.get(id) != nil
+	s.mu.Unlock()
+	switch {
+	case customer:
+		s.UpdateCustomer(id, func(c *Customer) { err = setFields(fields, id, (*customerForm)(c), &c.ID) })
+	case application:
+		s.UpdateApplication(id, func(a *Application) {
+			whole := a.clone()
+			if err = setFields(fields, id, (*applicationForm)(&whole), &whole.ID); err == nil {
+				*a = whole
+			}
+		})
+	case loan:
+		s.UpdateLoan(id, func(l *Loan) { err = setFields(fields, id, (*loanForm)(l), &l.ID) })
+	case subscription:
+		s.UpdateSubscription(id, func(sub *Subscription) { err = setFields(fields, id, (*subscriptionForm)(sub), &sub.ID) })
+	default:
+		return fmt.Errorf("no customer, application, loan or subscription %q", id)
+	}
+	return err
+}
+
+// setFields changes all fields or none, and never the identifier.
+func setFields[T any](fields json.RawMessage, id string, row *T, rowID *string) error {
+	before := *row
+	d := json.NewDecoder(bytes.NewReader(fields))
+	d.DisallowUnknownFields()
+	err := d.Decode(row)
+	if err == nil && *rowID != id {
+		err = errors.New("update does not change the id")
+	}
+	if err != nil {
+		*row = before
+		return fmt.Errorf("set: %w", err)
+	}
+	return nil
 }
 
 // show is an order that answers with what f returns. Nothing else may be in its query.
@@ -122,6 +242,11 @@ func change[T any](f func(*Service, T)) order {
 		f(s, body)
 		return nil, nil
 	})
+}
+
+// refusable is an order that has no answer but an error.
+func refusable[T any](f func(*Service, T) error) order {
+	return post(func(s *Service, _ context.Context, body T) (any, error) { return nil, f(s, body) })
 }
 
 func post[T any](f func(*Service, context.Context, T) (any, error)) order {
@@ -146,14 +271,14 @@ func (f *Fault) check() error {
 	case f.CutBody < -1:
 		return errors.New("cutBody wants a number of bytes, or -1 for none of them")
 	case f.changesNothing():
-		return errors.New("the fault changes nothing: it wants status, answerDelay, delayBefore, late, cutBody, resetBefore or resetAfter")
+		return errors.New("the fault changes nothing: it wants status, answerDelay, delayBefore, late, cutBody, patch, resetBefore or resetAfter")
 	}
-	return checkStatus(f.Status)
+	return cmp.Or(f.Patch.check(), checkStatus(f.Status))
 }
 
 // changesNothing reports whether every request would be answered as usual.
 func (f *Fault) changesNothing() bool {
-	return f.Status == 0 && f.AnswerDelay == 0 && f.DelayBefore == 0 && f.Late == 0 && f.CutBody == 0 && !f.ResetBefore && !f.ResetAfter
+	return f.Status == 0 && f.AnswerDelay == 0 && f.DelayBefore == 0 && f.Late == 0 && f.CutBody == 0 && f.Patch == nil && !f.ResetBefore && !f.ResetAfter
 }
 
 func checkStatus(status int) error {

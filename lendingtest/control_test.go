@@ -247,7 +247,7 @@ func TestControlIsGuarded(t *testing.T) {
 			"Authorization", "Bearer t0", "Origin",
 			"https://evil.example",
 		}, "t0", "", 403, "another origin"},
-		{"no such order", "GET", "/nothing", "", nil, "", "", 404, "there are add-loan, advance, answer"},
+		{"no such order", "GET", "/nothing", "", nil, "", "", 404, "there are add-account, add-loan, advance"},
 		{"the wrong method", "GET", "/reset", "", nil, "", "", 405, "wants POST"},
 		{"a misspelt parameter", "GET", "/executed?route=x&fro=y", "", nil, "", "", 400, `knows no parameter \"fro\"`},
 		{"a parameter of a POST", "POST", "/reset?x=1", "{}", json, "", "", 400, "knows no parameter"},
@@ -354,6 +354,11 @@ func TestFaultInJSON(t *testing.T) {
 	for i := range v.NumField() {
 		switch name := v.Type().Field(i).Name; name {
 		case "Reached", "Until", "Body":
+		case "Patch":
+			f.Patch = &lendingtest.Patch{
+				Drop: []string{"a"}, Add: map[string]any{"b": true}, Rename: map[string]string{"c": "d"},
+				Retype: map[string]string{"e": "list"},
+			}
 		case "Header":
 			f.Header = http.Header{"A": {"b", "c"}}
 		default:

@@ -33,7 +33,8 @@
 // [Service.ExecutedFor] tells it by customer, application and loan. Seed with
 // AddCustomer, AddApplication, AddLoan and their kin, change with the Update
 // methods, look with [Service.Snapshot], whose JSON is the whole state: put it back
-// with [Restore], there or elsewhere. [Service.Watch] reports requests, sent
+// with [Restore], there or elsewhere. [Service.SetDecision], [Service.Repay], [Patch] and
+// [Service.Play] are for life after the happy path: RECIPES.md has a line for each situation. [Service.Watch] reports requests, sent
 // codes and webhook deliveries as they happen. Routes are spelled as the
 // interface spells them, method first.
 //
@@ -90,7 +91,7 @@
 // # Memory
 //
 // A service keeps the last 10,000 rows, or 32 MiB, of each of its logs: the requests of
-// the request log, with up to 64 KiB of each body, what was sent, what was delivered, and
+// the request log, with up to 64 KiB of each body and 8 KiB of each answer, what was sent, what was delivered, and
 // what its own webhook handler got. All of them together stay below 128 MiB, whatever
 // the traffic; ordinary requests fill a tenth of that. Counts go on. Up to 10,000
 // deliveries wait for a slow receiver, expired tokens are forgotten once there are that
@@ -122,8 +123,9 @@
 //
 // States and rules:
 //   - The statuses are [StatusCreated], [StatusBankingData], [StatusOfferReady],
-//     [StatusInApproval], [StatusLoanOpened] and [StatusCancelled]. A cancelled
-//     application takes bank statements and messages, and nothing else.
+//     [StatusInApproval], [StatusLoanOpened] and [StatusCancelled], and by a [Decision]
+//     [StatusUnderReview] and [StatusDeclined]. A cancelled application
+//     takes bank statements and messages, and nothing else.
 //   - An offer is the sum of the credits, rounded down to full hundreds, at least
 //     5,000.00 and at most 250,000.00. Bank data without transactions makes no
 //     offer. Every processing makes a new one.

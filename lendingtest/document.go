@@ -184,6 +184,7 @@ func (c *call) upload(d Document, allowed func(*Application) error) (any, error)
 
 // uploadTo needs c.mu.
 func (c *call) uploadTo(allowed func(*Application) error) (*Application, error) {
+	defer c.onTimeOf(c.who)()
 	app, err := c.application()
 	if err != nil {
 		return nil, err

@@ -41,13 +41,8 @@ func (s *Service) count(c *call) {
 	route := c.route.pattern
 	c.entry.Executed = true
 	s.executed[route]++
-	counted := map[string]bool{}
-	for waiting := c.concerns; len(waiting) > 0; waiting = waiting[1:] {
-		id := waiting[0]
-		if id == "" || counted[id] {
-			continue
-		}
-		counted[id] = true
+	s.executedOn(c)
+	for _, id := range c.entry.about {
 		if s.executedFor[route] == nil {
 			s.executedFor[route] = map[string]int{}
 		}
@@ -55,7 +50,6 @@ func (s *Service) count(c *call) {
 		if !c.reads() {
 			s.written(id)
 		}
-		waiting = append(waiting, s.beyond(id))
 	}
 }
 

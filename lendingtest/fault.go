@@ -63,15 +63,22 @@ type Fault struct {
 	// CutBody cuts what Status answers.
 	Late time.Duration
 
+	// Patch changes the fields of the answer that the route makes.
+	Patch *Patch
+
+	// For limits the fault to requests of one account, by its user name, or about one
+	// customer, application or loan, by its identifier or e-mail. Empty is all requests.
+	For string
+
 	// Times is how often the fault shows: once for 0, for ever for -1.
 	Times int
 }
 
 // PlannedFault is a fault waiting for its request.
 type PlannedFault struct {
-	Route string // "*" for all
-	Fault Fault
-	Left  int // how often it still shows, below zero for ever
+	Route string `json:"route"` // "*" for all
+	Fault Fault  `json:"fault"`
+	Left  int    `json:"left"` // how often it still shows, below zero for ever
 }
 
 // Fail plans a fault for a route spelled as in the interface, for example
@@ -105,13 +112,13 @@ func (s *Service) ClearFaults() {
 	s.faults = nil
 }
 
-func (s *Service) nextFault(pattern string) Fault {
+func (s *Service) nextFault(c *call) Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, wanted := range []string{pattern, "*"} {
+	for _, wanted := range []string{c.route.pattern, "*"} {
 		for i := range s.faults {
 			p := &s.faults[i]
-			if p.Route != wanted {
+			if p.Route != wanted || !s.isAbout(c, p.Fault.For) {
 				continue
 			}
 			fault := p.Fault

@@ -65,9 +65,10 @@ func TestQueueOfDeliveriesEnds(t *testing.T) {
 		WebhookURI: "https://receiver.test/",
 		Webhooks:   []string{"WB_Loan_Closed"},
 	})
-	r.HoldDeliveries()
+	r.SetDeliveryMode(lendingtest.DeliveryMode{Hold: true})
 	loan := r.AddLoan(lendingtest.Loan{})
 	for range 10_002 {
+		r.UpdateLoan(loan.ID, func(l *lendingtest.Loan) { l.IsClosed = false })
 		r.CloseLoan(loan.ID)
 	}
 	refused := r.Deliveries()

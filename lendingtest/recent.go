@@ -19,6 +19,16 @@ type recent[T any] struct {
 
 func (l *recent[T]) add(row T, size int) {
 	l.rows, l.sizes, l.bytes = append(l.rows, row), append(l.sizes, size+rowSize), l.bytes+size+rowSize
+	l.trim()
+}
+
+// grow notes that a row has become larger.
+func (l *recent[T]) grow(i, by int) {
+	l.sizes[i], l.bytes = l.sizes[i]+by, l.bytes+by
+	l.trim()
+}
+
+func (l *recent[T]) trim() {
 	for len(l.rows) > recentRows || l.bytes > recentBytes && len(l.rows) > 1 {
 		var nothing T
 		l.bytes -= l.sizes[0]

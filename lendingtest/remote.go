@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -94,9 +95,92 @@ func (c *Remote) Restore(ctx context.Context, snap Snapshot) error {
 // Reset brings the service back to the state that it started with. See [Service.Reset].
 func (c *Remote) Reset(ctx context.Context) error { return c.post(ctx, "reset", nothing{}, nil) }
 
+// ResetFor removes one account's records. See [Service.ResetFor].
+func (c *Remote) ResetFor(ctx context.Context, username string) error {
+	return c.post(ctx, "reset", accountOrder{username}, nil)
+}
+
 // Advance moves the service's time. See [Service.Advance].
 func (c *Remote) Advance(ctx context.Context, d time.Duration) error {
-	return c.post(ctx, "advance", timeOrder{span(d)}, nil)
+	return c.post(ctx, "advance", timeOrder{By: span(d)}, nil)
+}
+
+// AdvanceFor moves the time of one account. See [Service.AdvanceFor].
+func (c *Remote) AdvanceFor(ctx context.Context, username string, d time.Duration) error {
+	return c.post(ctx, "advance", timeOrder{span(d), username}, nil)
+}
+
+// ExpireTokens lets the tokens of a user expire now, those of all users for "".
+func (c *Remote) ExpireTokens(ctx context.Context, username string) error {
+	return c.post(ctx, "expire-tokens", accountOrder{username}, nil)
+}
+
+// AddAccount adds an account and returns it as it is then. See [Service.AddAccount].
+func (c *Remote) AddAccount(ctx context.Context, a Account) (Account, error) {
+	err := c.post(ctx, "add-account", a, &a)
+	return a, err
+}
+
+// Update sets fields of the customer, application, loan or subscription of an identifier, by
+// the names that they have in a snapshot, and tells subscribers of what they follow.
+func (c *Remote) Update(ctx context.Context, id string, set map[string]any) error {
+	fields, err := json.Marshal(set)
+	if err != nil {
+		return err
+	}
+	return c.post(ctx, "update", updateOrder{id, fields}, nil)
+}
+
+// SetDecision changes how the service decides about applications. See [Service.SetDecision].
+func (c *Remote) SetDecision(ctx context.Context, d Decision) error {
+	return c.post(ctx, "decision", decisionOrder{span(d.After), d.Declined}, nil)
+}
+
+// Repay has a loan repaid. See [Service.Repay].
+func (c *Remote) Repay(ctx context.Context, r Repayment) error {
+	return c.post(ctx, "repay", repayOrder{r.LoanID, r.Amount, span(r.Every), r.Interest}, nil)
+}
+
+// SetDeliveryMode changes how deliveries go from now on. See [Service.SetDeliveryMode].
+func (c *Remote) SetDeliveryMode(ctx context.Context, m DeliveryMode) error {
+	return c.post(ctx, "delivery-mode", modeOrder{m, span(m.Delay)}, nil)
+}
+
+// Play adds the steps of a scenario. See [Service.Play].
+func (c *Remote) Play(ctx context.Context, scenario []byte) error {
+	return c.post(ctx, "play", map[string]json.RawMessage{"steps": scenario}, nil)
+}
+
+// Requests returns requests of the request log. See [Service.Find].
+func (c *Remote) Requests(ctx context.Context, f RequestFilter) (all []Request, err error) {
+	query := url.Values{}
+	for name, value := range map[string]string{
+		"route": f.Route, "outcome": f.Outcome, "for": f.For, "before": strconv.Itoa(f.Before), "limit": strconv.Itoa(f.Limit),
+	} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	err = c.get(ctx, "requests", query, &all)
+	return all, err
+}
+
+// Sent returns the codes and links that were sent so far.
+func (c *Remote) Sent(ctx context.Context) (all []Sent, err error) {
+	err = c.get(ctx, "sent", nil, &all)
+	return all, err
+}
+
+// Faults returns the faults that are planned.
+func (c *Remote) Faults(ctx context.Context) (all []PlannedFault, err error) {
+	err = c.get(ctx, "faults", nil, &all)
+	return all, err
+}
+
+// Routes returns the routes as the other methods want them spelled.
+func (c *Remote) Routes(ctx context.Context) (all []string, err error) {
+	err = c.get(ctx, "routes", nil, &all)
+	return all, err
 }
 
 // AddLoan adds a loan and returns it as it is then. See [Service.AddLoan].

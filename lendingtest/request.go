@@ -34,6 +34,8 @@ type Request struct {
 	BodySize int64
 	// Status is what was answered, 0 for a reset connection or while serving.
 	Status int
+	// Answer is the first 8 KiB of what was answered.
+	Answer []byte
 	// Executed tells whether the route did its work, as it does for the method of
 	// that name. With [Fault].Late it is false until it happens, after the answer.
 	Executed bool
@@ -48,6 +50,7 @@ type entry struct {
 	oversize bool      // too large by its own Content-Length, and left unread
 	expects  bool      // the sender waits for 100 Continue
 	rest     io.Reader // what has not been read of the body
+	about    []string  // identifiers and e-mails that the request concerns
 }
 
 // keep needs s.mu.
@@ -70,7 +73,7 @@ func (e *entry) size(r *http.Request) int {
 
 func (e *entry) copy() Request {
 	c := e.Request
-	c.Header, c.Body = e.Header.Clone(), slices.Clip(e.Body) // whose bytes stay as they are: to copy 32 MiB would hold up every caller
+	c.Header, c.Body, c.Answer = e.Header.Clone(), slices.Clip(e.Body), slices.Clip(e.Answer) // whose bytes stay as they are: to copy 32 MiB would hold up every caller
 	return c
 }
 
@@ -144,6 +147,7 @@ type recorder struct {
 	http.ResponseWriter
 	service *Service
 	entry   *entry
+	who     string // user name, by whose clock the answer is dated
 }
 
 // Unwrap lets http.ResponseController through.
@@ -157,6 +161,9 @@ func (r *recorder) WriteHeader(status int) {
 }
 
 func (r *recorder) Write(b []byte) (int, error) {
+	r.service.mu.Lock()
+	r.service.keepAnswer(r.entry, b)
+	r.service.mu.Unlock()
 	r.finish(http.StatusOK)
 	return r.ResponseWriter.Write(b)
 }
@@ -174,6 +181,13 @@ func (r *recorder) finish(status int) {
 	if first {
 		s.notify(Event{Request: &e})
 	}
+}
+
+// nowOf returns the service's time for an account.
+func (s *Service) nowOf(username string) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now().Add(s.shifts[username])
 }
 
 // abort ends the request with what has been written so far.

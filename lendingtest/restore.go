@@ -15,7 +15,8 @@ func Restore(snap Snapshot) Option {
 // Restore replaces the state by that of a snapshot, be it of this service, of another
 // one, or read from its JSON. Everything goes on from there: tokens and codes of then
 // are good, the next identifiers are those that would have come, and the service's time
-// is that of the snapshot. Mutations that [Fault].Late holds back are forgotten. The
+// is that of the snapshot. Mutations that [Fault].Late holds back are forgotten, and so are
+// decisions and repayments to come. The
 // requests, counts, planned faults and deliveries stay as they are, and so do accounts
 // that the snapshot does not have.
 //
@@ -53,6 +54,7 @@ func (s *Service) put(snap Snapshot) {
 		s.sent.add(m, 0)
 	}
 	s.tables, s.lag = tables{}, lag{}
+	s.dropJobs()
 	for _, c := range snap.Customers {
 		s.customers.put(c.ID, &c)
 		s.seeded(c.ID)
@@ -97,6 +99,8 @@ func (s *Service) Reset() {
 	clear(s.executed)
 	clear(s.executedFor)
 	clear(s.answers)
+	s.decision, s.steps = Decision{}, nil
+	clear(s.shifts)
 	s.post.drop()
 }
 

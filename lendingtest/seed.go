@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Seeding changes the state past all rules, and tells no subscriber.
+// Seeding changes the state past all rules. Adding tells no subscriber.
 
 // AddCustomer adds a customer and returns it with what was left empty filled in.
 func (s *Service) AddCustomer(row Customer) Customer {
@@ -138,13 +138,38 @@ func identified[T any](s *Service, kind idKind, rows []T, id func(*T) *string) [
 // UpdateCustomer lets f change a customer. f must not call the service.
 func (s *Service) UpdateCustomer(id string, f func(*Customer)) { update(s, &s.customers, id, f) }
 
-// UpdateApplication lets f change an application. f must not call the service.
+// UpdateApplication lets f change an application. Subscribers are told of another status.
+// f must not call the service.
 func (s *Service) UpdateApplication(id string, f func(*Application)) {
-	update(s, &s.applications, id, f)
+	update(s, &s.applications, id, func(a *Application) {
+		before := a.Status
+		f(a)
+		if a.Status != before {
+			s.emitApplication("WB_Application_Status_Changed", a)
+		}
+		if a.Status != before && a.Status == StatusCancelled {
+			s.emitApplication("WB_Application_Cancelled", a)
+		}
+	})
 }
 
-// UpdateLoan lets f change a loan. f must not call the service.
-func (s *Service) UpdateLoan(id string, f func(*Loan)) { update(s, &s.loans, id, f) }
+// UpdateLoan lets f change a loan. Subscribers are told if it was enabled, disabled, closed or
+// opened again. f must not call the service.
+func (s *Service) UpdateLoan(id string, f func(*Loan)) {
+	update(s, &s.loans, id, func(l *Loan) {
+		enabled, closed := l.IsEnabled, l.IsClosed
+		f(l)
+		if l.IsEnabled != enabled {
+			s.emitLoan("WB_Loan_Enabled_Or_Disabled", l, map[string]any{"isEnabled": l.IsEnabled})
+		}
+		switch {
+		case l.IsClosed && !closed:
+			s.emitLoan("WB_Loan_Closed", l, nil)
+		case closed && !l.IsClosed:
+			s.emitLoan("WB_Loan_Opened", l, nil)
+		}
+	})
+}
 
 func update[T any](s *Service, t *table[T], id string, f func(*T)) {
 	s.mu.Lock()

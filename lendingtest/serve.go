@@ -23,13 +23,16 @@ func (s *Service) serveRoute(rt *route, w http.ResponseWriter, r *http.Request) 
 		s.serveNotFound(w, r)
 		return
 	}
+	s.catchUpJobs()
 	r = r.WithContext(r.Context()) // a copy: net/http looks at its own request's Body when we are done
 	e := s.enter(rt.pattern, r)
 	defer func() { e.rest = nil }() // it holds the connection
 	body, tooLarge := s.readBody(rt, e, r)
 	rec := &recorder{ResponseWriter: w, service: s, entry: e}
-	fault := s.nextFault(rt.pattern)
 	c := &call{Service: s, tables: &s.tables, route: rt, r: r, body: body, query: r.URL.Query(), entry: e}
+	c.who = c.username()
+	rec.who = c.who
+	fault := s.nextFault(c)
 
 	if fault.Late > 0 {
 		s.serveLate(c, rec, fault, tooLarge)
@@ -72,6 +75,9 @@ func (s *Service) serveRoute(rt *route, w http.ResponseWriter, r *http.Request) 
 		a = s.refusal(err, r)
 	default:
 		s.reshape(c, a)
+		if fault.Patch != nil {
+			fault.Patch.apply(a)
+		}
 	}
 	s.send(rec, rt, a, fault.CutBody)
 }
@@ -95,18 +101,20 @@ func (s *Service) run(c *call, tooLarge bool) (*answer, error) {
 	if !c.route.upload { // uploads lock by themselves, not while the file comes in
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		defer s.onTimeOf(c.who)()
 		c.tables = s.seenBy(c)
 	}
 	result, err := c.route.handle(c)
+	if c.route.upload {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+	}
+	c.entry.about = s.related(c.concerns) // of a refused request, too
 	if err == nil {
 		err = c.failed.err()
 	}
 	if err != nil {
 		return nil, err
-	}
-	if c.route.upload {
-		s.mu.Lock()
-		defer s.mu.Unlock()
 	}
 	s.count(c)
 	return jsonAnswer(result), nil
@@ -130,7 +138,7 @@ func (s *Service) send(rec *recorder, rt *route, a *answer, cut int) {
 	}
 	h := rec.Header()
 	maps.Copy(h, a.header)
-	h.Set("Date", s.Now().Format(http.TimeFormat))
+	h.Set("Date", s.nowOf(rec.who).Format(http.TimeFormat))
 	body := a.body
 	if cut != 0 {
 		n := min(max(cut, 0), len(body))
@@ -139,8 +147,11 @@ func (s *Service) send(rec *recorder, rt *route, a *answer, cut int) {
 	} else if a.status != http.StatusNoContent {
 		h.Set("Content-Length", strconv.Itoa(len(body)))
 	}
+	s.mu.Lock()
+	s.keepAnswer(rec.entry, body)
+	s.mu.Unlock()
 	rec.WriteHeader(a.status)
-	_, _ = rec.Write(body)
+	_, _ = rec.ResponseWriter.Write(body)
 	if cut != 0 {
 		_ = http.NewResponseController(rec).Flush()
 		rec.abort()

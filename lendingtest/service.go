@@ -30,6 +30,12 @@ type Service struct {
 	sequences map[idKind]int
 	codes     int
 
+	jobs     []*job // by time
+	steps    []Step // of scenarios, which wait for a route
+	decision Decision
+	shifts   map[string]time.Duration // of the clock, by user name
+	shift    time.Duration            // that is in force
+
 	accounts  map[string]*Account
 	tokens    map[string]*session
 	twoFactor map[string]*oneTimeCode
@@ -69,6 +75,7 @@ func New(opts ...Option) *Service {
 		done:        make(chan struct{}),
 		sequences:   map[idKind]int{},
 		accounts:    map[string]*Account{},
+		shifts:      map[string]time.Duration{},
 		tokens:      map[string]*session{},
 		twoFactor:   map[string]*oneTimeCode{},
 		answers:     map[string]http.Handler{},
@@ -140,6 +147,7 @@ func (s *Service) Close() {
 		close(s.done)
 		s.post.stop()
 		s.late.drop()
+		s.dropJobs()
 	}
 	s.mu.Unlock()
 	_ = s.Wait(context.Background()) // what was on its way has been cancelled: this ends
@@ -153,29 +161,48 @@ func (s *Service) Now() time.Time {
 }
 
 // Advance moves the service's time forward, or back. Tokens, codes and offers
-// expire by it. It wakes nobody: a [Fault] delay runs on real time.
+// expire by it, and decisions and repayments that have become due happen before Advance
+// returns. A [Fault] delay runs on real time.
 func (s *Service) Advance(d time.Duration) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.offset += d
+	s.mu.Unlock()
+	s.catchUpJobs()
 }
 
 // advance refuses a time that no timestamp of the service could show.
-func (s *Service) advance(d time.Duration) error {
+func (s *Service) advance(d time.Duration, username string) error {
+	if err := s.mayAdvance(d); err != nil {
+		return err
+	}
+	if username != "" {
+		s.AdvanceFor(username, d)
+	} else {
+		s.Advance(d)
+	}
+	return nil
+}
+
+func (s *Service) mayAdvance(d time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if d == 0 {
+		return errors.New("advance wants by")
+	}
 	if offset := s.offset + d; (d > 0) != (offset > s.offset) {
 		return errors.New("the clock cannot be moved so far")
 	}
 	if then := s.now().Add(d); then.Year() < 1970 || then.Year() > 9999 {
 		return fmt.Errorf("the clock would show the year %d", then.Year())
 	}
-	s.offset += d
 	return nil
 }
 
-// now needs s.mu.
-func (s *Service) now() time.Time { return s.cfg.clock().UTC().Add(s.offset) }
+// now needs s.mu. It is the time of the account that is being served.
+func (s *Service) now() time.Time { return s.base().Add(s.shift) }
+
+// base is the time of all accounts that [Service.AdvanceFor] has not moved. It needs s.mu.
+func (s *Service) base() time.Time { return s.cfg.clock().UTC().Add(s.offset) }
 
 // mustRoute panics for a route that the interface does not have: a test that
 // misspells one would wait for ever for its fault to show.

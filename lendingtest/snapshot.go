@@ -170,6 +170,7 @@ type (
 		Secret     string   `json:"secret"`
 		PartnerID  string   `json:"partnerId"`
 		CustomerID string   `json:"customerId"`
+		previous   string   // in memory
 	}
 )
 

@@ -242,7 +242,7 @@ func TestReset(t *testing.T) {
 	r.AddSubscription(lendingtest.Subscription{WebhookURI: receiver.URL})
 	id := r.application()
 	r.wait()
-	r.HoldDeliveries()
+	r.SetDeliveryMode(lendingtest.DeliveryMode{Hold: true})
 	r.Fail(cancelRoute, lendingtest.Fault{Late: time.Hour})
 	require.Error(t, r.cancel(id).err)
 	r.Fail("*", lendingtest.Fault{Status: 500, Times: -1})

@@ -166,6 +166,8 @@ type Subscription struct {
 
 	PartnerID  string `json:"-"`
 	CustomerID string `json:"-"`
+
+	previous string // secret
 }
 
 func (a *Application) clone() Application {

@@ -11,6 +11,7 @@ type Event struct {
 	Sent     *Sent     // a code or link went out
 	Delivery *Delivery // a webhook was posted, or could not be
 	Late     *Request  // taken up after its caller had gone: [Fault].Late
+	Failed   error     // a step of a scenario could not be done
 }
 
 // Sent is a message that the real service would send by text or mail.

@@ -246,7 +246,14 @@ func (s *Service) AddSubscription(sub Subscription) Subscription {
 	return sub.clone()
 }
 
-// UpdateSubscription lets f change a subscription. f must not call the service.
+// UpdateSubscription lets f change a subscription, with its secret, too: that is a rotation.
+// f must not call the service.
 func (s *Service) UpdateSubscription(id string, f func(*Subscription)) {
-	update(s, &s.subscriptions, id, f)
+	update(s, &s.subscriptions, id, func(sub *Subscription) {
+		before := sub.Secret
+		f(sub)
+		if sub.Secret != before {
+			sub.previous = before
+		}
+	})
 }

@@ -27,22 +27,29 @@ type Delivery struct {
 	Err       error  // why there was none
 
 	secret string
-	run    int // which Reset it came after
+	old    string // secret of before
+	run    int    // which Reset it came after
 }
 
 // DeliveryMode makes deliveries misbehave. The zero value does not.
 type DeliveryMode struct {
 	// Copies posts each delivery so many times more, byte for byte.
-	Copies int
+	Copies int `json:"copies,omitempty"`
+	// Hold keeps deliveries back until another mode posts them.
+	Hold bool `json:"hold,omitempty"`
 	// Reverse posts the last of the waiting deliveries first. Hold them to have
 	// several waiting.
-	Reverse bool
+	Reverse bool `json:"reverse,omitempty"`
+	// Delay posts each delivery so much later, in real time or that of a bubble.
+	Delay time.Duration `json:"-"`
 	// BadSignature signs with a key that nobody has.
-	BadSignature bool
+	BadSignature bool `json:"badSignature,omitempty"`
+	// OldSecret signs with the secret of before [Service.UpdateSubscription] changed it.
+	OldSecret bool `json:"oldSecret,omitempty"`
 	// NoSignature leaves the header out.
-	NoSignature bool
+	NoSignature bool `json:"noSignature,omitempty"`
 	// Off drops deliveries.
-	Off bool
+	Off bool `json:"off,omitempty"`
 }
 
 // maxReceivers is to how many receivers the service posts at the same time.
@@ -56,7 +63,6 @@ type postOffice struct {
 	queues    map[string][]Delivery // by receiver
 	waiting   int                   // in all queues
 	delivered recent[Delivery]
-	held      bool
 	closed    bool
 	run       int                           // how many Resets there were
 	numbered  int                           // how many were posted
@@ -71,7 +77,7 @@ func (p *postOffice) stop() {
 
 // drop gives up what is on its way, and forgets what has been.
 func (p *postOffice) drop() {
-	p.mode, p.held, p.delivered = DeliveryMode{}, false, recent[Delivery]{}
+	p.mode, p.delivered = DeliveryMode{}, recent[Delivery]{}
 	p.run++
 	p.numbered = 0
 	p.empty()
@@ -112,7 +118,7 @@ func (p *postOffice) take(receiver string) (d Delivery, ok bool) {
 	queue := p.queues[receiver]
 	last := len(queue) - 1
 	switch {
-	case last < 0 || p.held || p.closed:
+	case last < 0 || p.mode.Hold || p.closed:
 		return d, false
 	case p.mode.Reverse:
 		d, p.queues[receiver] = queue[last], queue[:last]
@@ -140,7 +146,7 @@ func (s *Service) enqueue(sub *Subscription, event, id string, data map[string]a
 		CreationTimeUTC string         `json:"creationTimeUtc"`
 	}{id, event, data, now.Format(stampForm + "Z")})
 	for range s.post.mode.Copies + 1 {
-		s.post.wait(Delivery{Time: now, Event: event, URI: sub.WebhookURI, Body: body, secret: sub.Secret, run: s.post.run})
+		s.post.wait(Delivery{Time: now, Event: event, URI: sub.WebhookURI, Body: body, secret: sub.Secret, old: sub.previous, run: s.post.run})
 	}
 	s.startDelivering()
 }
@@ -149,7 +155,7 @@ func (s *Service) enqueue(sub *Subscription, event, id string, data map[string]a
 func (s *Service) startDelivering() {
 	p := &s.post
 	for receiver := range p.queues {
-		if p.held || p.posting[receiver] != nil || len(p.posting) >= maxReceivers {
+		if p.mode.Hold || p.posting[receiver] != nil || len(p.posting) >= maxReceivers {
 			continue
 		}
 		if p.posting == nil {
@@ -166,13 +172,17 @@ func (s *Service) startDelivering() {
 // deliver posts to a receiver until nothing waits.
 func (s *Service) deliver(receiver string) {
 	for {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // as long as the real sender waits
-		d, ok := s.nextDelivery(receiver, cancel)
+		ctx, cancel := context.WithCancel(context.Background())
+		d, delay, ok := s.nextDelivery(receiver, cancel)
 		if !ok {
 			cancel()
 			return
 		}
-		d.Status, d.Err = s.postDelivery(ctx, &d)
+		if delay <= 0 || pause(ctx, delay, s.done) {
+			d.Status, d.Err = s.postDelivery(ctx, &d)
+		} else {
+			d.Err = context.Canceled
+		}
 		cancel()
 		s.mu.Lock()
 		if d.run == s.post.run {
@@ -184,7 +194,7 @@ func (s *Service) deliver(receiver string) {
 }
 
 // nextDelivery takes and signs a delivery, or ends the posting to this receiver.
-func (s *Service) nextDelivery(receiver string, cancel context.CancelFunc) (d Delivery, ok bool) {
+func (s *Service) nextDelivery(receiver string, cancel context.CancelFunc) (d Delivery, delay time.Duration, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := &s.post
@@ -196,20 +206,25 @@ func (s *Service) nextDelivery(receiver string, cancel context.CancelFunc) (d De
 			close(p.idle)
 			p.idle = nil
 		}
-		return d, false
+		return d, 0, false
 	}
 	p.posting[receiver] = cancel
 	secret := d.secret
-	if p.mode.BadSignature {
+	switch {
+	case p.mode.BadSignature:
 		secret = "not the secret"
+	case p.mode.OldSecret && d.old != "":
+		secret = d.old
 	}
 	if !p.mode.NoSignature {
 		d.Signature = sign(secret, d.Body)
 	}
-	return d, true
+	return d, p.mode.Delay, true
 }
 
 func (s *Service) postDelivery(ctx context.Context, d *Delivery) (status int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute) // as long as the real sender waits
+	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.URI, bytes.NewReader(d.Body))
 	if err != nil {
 		return 0, err
@@ -261,25 +276,12 @@ func (s *Service) Wait(ctx context.Context) error {
 	}
 }
 
-// SetDeliveryMode changes how deliveries go from now on.
+// SetDeliveryMode changes how deliveries go from now on. Those that were held are posted
+// unless the new mode holds them, too.
 func (s *Service) SetDeliveryMode(m DeliveryMode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.post.mode = m
-}
-
-// HoldDeliveries keeps deliveries back until ReleaseDeliveries.
-func (s *Service) HoldDeliveries() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.post.held = true
-}
-
-// ReleaseDeliveries posts what was held.
-func (s *Service) ReleaseDeliveries() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.post.held = false
 	s.startDelivering()
 }
 

@@ -134,14 +134,13 @@ func TestDeliveriesMisbehaveOnDemand(t *testing.T) {
 		return texts
 	}
 
-	r.SetDeliveryMode(lendingtest.DeliveryMode{Reverse: true})
-	r.HoldDeliveries()
+	r.SetDeliveryMode(lendingtest.DeliveryMode{Hold: true})
 	say("1")
 	say("2")
 	say("3")
 	r.wait()
 	assert.Empty(t, said(), "held")
-	r.ReleaseDeliveries()
+	r.SetDeliveryMode(lendingtest.DeliveryMode{Reverse: true})
 	r.wait()
 	assert.Equal(t, []string{"3", "2", "1"}, said())
 

@@ -176,18 +176,12 @@ func (c *call) confirmWithdrawal(loan *Loan) (any, error) {
 
 // SetLoanEnabled enables or disables a loan and tells subscribers.
 func (s *Service) SetLoanEnabled(loanID string, enabled bool) {
-	s.UpdateLoan(loanID, func(l *Loan) {
-		l.IsEnabled = enabled
-		s.emitLoan("WB_Loan_Enabled_Or_Disabled", l, map[string]any{"isEnabled": enabled})
-	})
+	s.UpdateLoan(loanID, func(l *Loan) { l.IsEnabled = enabled })
 }
 
 // CloseLoan closes a loan and tells subscribers.
 func (s *Service) CloseLoan(loanID string) {
-	s.UpdateLoan(loanID, func(l *Loan) {
-		l.IsClosed = true
-		s.emitLoan("WB_Loan_Closed", l, nil)
-	})
+	s.UpdateLoan(loanID, func(l *Loan) { l.IsClosed = true })
 }
 
 // LoanOf returns the loan of an application, and false before there is one.

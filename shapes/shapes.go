@@ -7,9 +7,9 @@
 // lendingtest.WithShapes, and the fake has the fields of the real service:
 //
 //	watcher := shapes.Watch(nil, func(change string) { slog.Warn("lending", "change", change) })
-//	client, err := lending.New(url, credentials, lending.WithCallObserver(watcher.Observe))
-//	...
-//	learnt, err := json.Marshal(watcher.Seen())
+//	client, err := lending.New(address, credentials, lending.WithCallObserver(watcher.Observe))
+//
+//	learned, err := json.Marshal(watcher.Seen())
 //
 // The members of an object can be data, for example one for each e-mail address. Members
 // whose names have many digits, or are no identifiers, count as data, and so do members

@@ -70,7 +70,7 @@
 //	in_doubt               it is not known yet whether the command with the key happened
 //	needs_review           no check tells, a person has to
 //	locked             another command, which would hide it, is inDoubt
-//	answer_lost            it has happened, and its answer is not kept
+//	answer_lost            it has happened, and its answer is not known
 //	idempotency_store_failed  the store of the log failed
 //
 // # Metrics

@@ -1,0 +1,316 @@
+package idempotency_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/internal/test/wire"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// stalled is a way to a service that sends the header of an answer and never its body.
+type stalled struct {
+	service *lendingtest.Service
+	next    atomic.Pointer[context.CancelFunc] // is called when the header is on its way; nil for an answer as usual
+}
+
+func (s *stalled) serve(w http.ResponseWriter, r *http.Request) {
+	sent := s.next.Load()
+	if sent == nil || !isCommand(r) {
+		s.service.ServeHTTP(w, r)
+		return
+	}
+	s.next.Store(nil)
+	answer := httptest.NewRecorder()
+	s.service.ServeHTTP(answer, r)
+	w.Header().Set("Content-Type", answer.Header().Get("Content-Type"))
+	w.WriteHeader(answer.Code)
+	_ = http.NewResponseController(w).Flush()
+	(*sent)()
+	<-r.Context().Done()
+}
+
+// TestACutAnswerEndsNoWorseThanALostOne loses the answer of a mutation in every way that shows
+// that it happened, over real connections: the next call returns what it returns after an answer
+// that is lost as a whole, and nothing is executed twice.
+func TestACutAnswerEndsNoWorseThanALostOne(t *testing.T) {
+	cut := func(bytes int) func(context.Context, *stalled, string) context.Context {
+		return func(ctx context.Context, s *stalled, route string) context.Context {
+			s.service.Fail(route, lendingtest.Fault{CutBody: bytes})
+			return ctx
+		}
+	}
+	for _, fault := range []struct {
+		name string
+		most int // MaxAnswer
+		plan func(context.Context, *stalled, string) context.Context
+	}{
+		{"cut after the header", 0, cut(-1)},
+		{"cut in the body", 0, cut(1)},
+		{"no time for the body", 0, func(ctx context.Context, s *stalled, _ string) context.Context {
+			ctx, stop := context.WithCancel(ctx)
+			s.next.Store(&stop)
+			return ctx
+		}},
+		{"too large", 45, func(ctx context.Context, s *stalled, route string) context.Context {
+			s.service.Answer(route, func(w http.ResponseWriter, r *http.Request) {
+				s.service.Answer(route, nil)
+				answer := httptest.NewRecorder()
+				s.service.ServeHTTP(answer, r)
+				w.Header().Set("Content-Type", answer.Header().Get("Content-Type"))
+				_, _ = w.Write([]byte(answer.Body.String() + strings.Repeat(" ", 45)))
+			})
+			return ctx
+		}},
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			for name, test := range lostAnswers {
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					s := &stalled{service: lendingtest.New()}
+					t.Cleanup(s.service.Close)
+					o, log := newOrder(s.service), fake.Must(idempotency.NewLog(store.NewMemory(),
+						&idempotency.Options{MaxAnswer: fault.most}))
+					client := wire.NewClient(t, wire.Listen(t, s.serve), lending.WithIdempotency(log),
+						lending.WithCredentials(fake.Credentials(&lendingtest.Server{Service: s.service})))
+					prepareOrder(t, client, &o)
+					before := s.service.Executed(test.route)
+					ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
+					_, err := test.call(fault.plan(ctx, s, test.route), client, o)
+					if err != nil {
+						require.ErrorIs(t, err, lending.ErrMayHaveHappened)
+					}
+					answer, err := test.call(ctx, client, o)
+					switch {
+					case test.id != nil:
+						require.NoError(t, err)
+						require.Equal(t, test.id(s.service.Snapshot()), answer)
+					case err != nil || fault.most == 0: // the ids of an answer that is too large are kept
+						require.ErrorIs(t, err, idempotency.ErrAnswerLost)
+						require.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
+						require.Empty(t, fake.Must(log.Entries(t.Context(), doubtful)), "nobody can tell more")
+					}
+					assert.Equal(t, before+1, s.service.Executed(test.route))
+				})
+			}
+		})
+	}
+}
+
+// TestAnswerThatNoReadRebuilds cuts the answers of mutations that no check covers: each is sent
+// again where that is safe, found by the check of its caller, or listed until a person gives it.
+func TestAnswerThatNoReadRebuilds(t *testing.T) {
+	const resendRoute = "POST /api/Loan/resend-withdrawal-otp/{loanId}"
+	given := uuid.New()
+	says := func(v idempotency.Verdict) keyOption {
+		return withCheck(func(context.Context) (idempotency.Verdict, error) { return v, nil })
+	}
+	for _, test := range []struct {
+		name     string
+		opts     []keyOption
+		want     error
+		executed int
+	}{
+		{"as it is", nil, idempotency.ErrAnswerLost, 1},
+		{"safe to repeat", []keyOption{idempotency.SafeToRepeat}, nil, 2},
+		{"a check finds it", []keyOption{says(idempotency.Happened(given))}, nil, 1},
+		{"a check does not", []keyOption{says(idempotency.NotHappened())}, idempotency.ErrAnswerLost, 1},
+		{"a check cannot tell", []keyOption{says(idempotency.NeedsReview("who knows"))}, idempotency.ErrAnswerLost, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
+				log *idempotency.Log,
+			) {
+				o, client := newOrder(service), process()
+				prepareOrder(t, client, &o)
+				resend := func(opts ...keyOption) (uuid.UUID, error) {
+					return client.Loans.ResendWithdrawalOTP(withKey(t.Context(), "the/key", opts...), o.loan)
+				}
+				service.Fail(resendRoute, lendingtest.Fault{CutBody: 10})
+				_, err := resend(test.opts...)
+				require.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
+				require.Len(t, fake.Must(log.Entries(t.Context(), doubtful)), 1)
+				for range 3 {
+					_, err = resend(test.opts...)
+					require.ErrorIs(t, err, test.want)
+					if err != nil {
+						require.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
+						require.Len(t, fake.Must(log.Entries(t.Context(), doubtful)), 1)
+						bubble.Elapse(maxLateness)
+					}
+				}
+				assert.Equal(t, test.executed, service.Executed(resendRoute))
+				if err == nil {
+					return
+				}
+				said := idempotency.Resolution{By: "Grace", Why: "asked", Verdict: idempotency.NotHappened()}
+				require.ErrorAs(t, log.Resolve(t.Context(), "the/key", said), new(*lending.ArgumentError))
+				said.Verdict = idempotency.Happened(given)
+				require.NoError(t, log.Resolve(t.Context(), "the/key", said))
+				answer, err := resend(test.opts...)
+				require.NoError(t, err)
+				assert.Equal(t, given, answer)
+				assert.Empty(t, fake.Must(log.Entries(t.Context(), doubtful)))
+				assert.Equal(t, 1, service.Executed(resendRoute))
+			})
+		})
+	}
+}
+
+// TestCutValueIsSetAgain unless another mutation has set a newer one.
+func TestCutValueIsSetAgain(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		newer bool
+		want  error
+		value string
+	}{
+		{"the newest", false, nil, "Old"},
+		{"a newer one", true, idempotency.ErrAnswerLost, "New"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
+				o, client := newOrder(service), process()
+				set := func(value string) error {
+					ctx := lending.WithIdempotencyKey(t.Context(), value)
+					_, err := client.Applications.UpdateName(ctx, o.application, value)
+					return err
+				}
+				service.Fail(updateName, lendingtest.Fault{CutBody: 1})
+				require.Equal(t, lending.OutcomeDone, lending.OutcomeOf(set("Old")))
+				if test.newer {
+					require.NoError(t, set("New"), "what has happened keeps no lock")
+				}
+				for range 2 {
+					require.ErrorIs(t, set("Old"), test.want)
+				}
+				assert.Equal(t, test.value, service.Snapshot().Applications[1].BusinessName)
+			})
+		})
+	}
+}
+
+// TestWhatHappenedIsNotSentAgain although no read shows it: reads lag behind, or never show it.
+func TestWhatHappenedIsNotSentAgain(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		lag  time.Duration
+		want error
+	}{
+		{"later", 10 * time.Second, nil},
+		{"never", time.Hour, idempotency.ErrAnswerLost},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				service := lendingtest.New(lendingtest.WithReadLag(test.lag))
+				defer service.Close()
+				o, log := newOrder(service), fake.Must(idempotency.NewLog(store.NewMemory(), nil))
+				client := processWith(t, service, log)
+				create := func() (lending.ApplicationID, error) {
+					ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
+					return client.Applications.Create(ctx, o.request(), nil)
+				}
+				service.Fail(createApplicationRoute, lendingtest.Fault{CutBody: 5})
+				var id lending.ApplicationID
+				var err error
+				for calls, begun := 0, time.Now(); time.Since(begun) < 10*time.Minute; calls++ {
+					require.Less(t, calls, 20, "the waits grow")
+					if id, err = create(); err == nil {
+						break
+					}
+					require.Equal(t, lending.OutcomeDone, lending.OutcomeOf(err))
+					var failed *lending.Error
+					require.ErrorAs(t, err, &failed)
+					bubble.Elapse(max(failed.RetryAfter, time.Second))
+					if failed.RetryAfter == 0 && calls > 0 { // a person is needed
+						break
+					}
+				}
+				require.ErrorIs(t, err, test.want)
+				assert.Equal(t, 1, service.Executed(createApplicationRoute))
+				if err == nil {
+					all := service.Snapshot().Applications
+					assert.Equal(t, all[len(all)-1].ID, id.String())
+				}
+			})
+		})
+	}
+}
+
+// TestForgottenAnswersComeBack sweeps the answers of a whole order, which then begins at the top
+// again: each step is done, with its answer, and nothing is executed twice.
+func TestForgottenAnswersComeBack(t *testing.T) {
+	for name, test := range lostAnswers {
+		t.Run(name, func(t *testing.T) {
+			withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
+				log *idempotency.Log,
+			) {
+				o, client := newOrder(service), process()
+				prepareOrder(t, client, &o)
+				before := service.Executed(test.route)
+				ctx := lending.WithIdempotencyKey(t.Context(), "the/key")
+				first, err := test.call(ctx, client, o)
+				require.NoError(t, err)
+				bubble.Elapse(31 * 24 * time.Hour)
+				require.Equal(t, 1, fake.Must(log.Sweep(t.Context())))
+				require.Zero(t, fake.Must(log.Sweep(t.Context())))
+				again, err := test.call(ctx, process(), o)
+				require.NoError(t, err)
+				assert.Equal(t, first, again)
+				assert.Equal(t, before+1, service.Executed(test.route))
+			})
+		})
+	}
+}
+
+// TestForgottenCalculationIsMadeAgain unless a newer one has been made since.
+func TestForgottenCalculationIsMadeAgain(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		newer    bool
+		want     error
+		executed int
+	}{
+		{"the newest", false, nil, 2},
+		{"a newer one", true, idempotency.ErrAnswerLost, 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
+				log *idempotency.Log,
+			) {
+				o, client := newOrder(service), process()
+				prepareOrder(t, client, &o)
+				loan := fake.Must(client.Loans.Get(t.Context(), o.loan))
+				before := service.Executed("POST /api/Calculation/application-invoice-calculation")
+				calculate := func(key string) error {
+					_, err := client.Calculation.Invoice(lending.WithIdempotencyKey(t.Context(), key), loan.ApplicationID,
+						fake.Invoice())
+					return err
+				}
+				require.NoError(t, calculate("old"))
+				if test.newer {
+					require.NoError(t, calculate("new"))
+				}
+				bubble.Elapse(31 * 24 * time.Hour)
+				fake.Must(log.Sweep(t.Context()))
+				require.ErrorIs(t, calculate("old"), test.want)
+				assert.Equal(t, test.executed, service.Executed("POST /api/Calculation/application-invoice-calculation")-before)
+			})
+		})
+	}
+}

@@ -1,0 +1,152 @@
+package lendingtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// AddAccount adds an account, or replaces the one of the same user name, and returns it with
+// what was left empty filled in: a user name, a password, and a partner of its own unless it
+// is an administrator. Callers who share a service take an account each: codes, tokens and
+// partner records of one do not disturb those of another.
+func (s *Service) AddAccount(a Account) Account {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := s.newID(kindAccount)
+	if a.Username == "" {
+		a.Username = fmt.Sprintf("account%d@example.com", s.sequences[kindAccount])
+	}
+	if a.Password == "" {
+		a.Password = fmt.Sprintf("Account-Pass-%d", s.sequences[kindAccount])
+	}
+	if a.PartnerID == "" && !a.Administrator {
+		a.PartnerID = id
+	}
+	s.accounts[a.Username] = &a
+	return a
+}
+
+// AdvanceFor moves the time of one account on top of [Service.Advance]: its tokens, codes and
+// offers expire by that, and the Date header of its answers shows it. Decisions, repayments and
+// scenarios keep to the time of all.
+func (s *Service) AdvanceFor(username string, d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mustAccount(username)
+	s.shifts[username] += d
+}
+
+// mustAccount needs s.mu.
+func (s *Service) mustAccount(username string) *Account {
+	a := s.accounts[username]
+	if a == nil {
+		panic("lendingtest: no account " + username)
+	}
+	return a
+}
+
+// onTimeOf has the service's clock show an account's time until back is called. It needs s.mu.
+func (s *Service) onTimeOf(username string) (back func()) {
+	before := s.shift
+	s.shift = s.shifts[username]
+	return func() { s.shift = before }
+}
+
+// username tells who calls: the token's account, or whoever signs in.
+func (c *call) username() string {
+	if c.route.access == anonymous {
+		var body struct{ Username string }
+		_ = json.Unmarshal(c.body, &body) // without one nobody signs in
+		return body.Username
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if session := c.tokens[tokenOf(c.r)]; session != nil {
+		return session.Username
+	}
+	return ""
+}
+
+// ResetFor removes one account's records, with all that belongs to them, its tokens, codes and
+// planned faults, and puts its clock back. Records of others, counts and the request log stay.
+func (s *Service) ResetFor(username string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.mustAccount(username)
+	delete(s.shifts, username)
+	delete(s.twoFactor, username)
+	maps.DeleteFunc(s.tokens, func(_ string, t *session) bool { return t.Username == username })
+	s.faults = slices.DeleteFunc(s.faults, func(p PlannedFault) bool { return p.Fault.For == username })
+	if a.PartnerID == "" {
+		return
+	}
+	for _, t := range []*tables{&s.tables, &s.lag.shown} {
+		t.dropPartner(a.PartnerID)
+	}
+	s.lag.waiting = slices.DeleteFunc(s.lag.waiting, func(w write) bool { return s.beyond(w.id) == "" && s.subscriptions.get(w.id) == nil })
+}
+
+func (t *tables) dropPartner(id string) {
+	gone := map[string]bool{}
+	t.customers.dropWhere(func(c *Customer) bool {
+		gone[c.ID] = c.PartnerID == id
+		return gone[c.ID]
+	})
+	t.applications.dropWhere(func(a *Application) bool {
+		gone[a.ID] = gone[a.CustomerID] || a.PartnerID == id
+		return gone[a.ID]
+	})
+	t.loans.dropWhere(func(l *Loan) bool { return gone[l.ApplicationID] })
+	t.subscriptions.dropWhere(func(sub *Subscription) bool { return sub.PartnerID == id || gone[sub.CustomerID] })
+}
+
+func (t *table[T]) dropWhere(gone func(*T) bool) {
+	t.ids = slices.DeleteFunc(t.ids, func(id string) bool {
+		if !gone(t.rows[id]) {
+			return false
+		}
+		delete(t.rows, id)
+		return true
+	})
+}
+
+// isAbout reports whether a request comes from an account, or names a record of a customer,
+// application or loan. It needs s.mu.
+func (s *Service) isAbout(c *call, whom string) bool {
+	if whom == "" {
+		return true
+	}
+	var named []string
+	if session := s.tokens[tokenOf(c.r)]; session != nil {
+		named = append(named, session.Username)
+	}
+	for segment := range strings.SplitSeq(c.r.URL.Path, "/") {
+		named = append(named, strings.ToLower(segment))
+	}
+	for _, values := range c.query {
+		named = append(named, values...)
+	}
+	var body map[string]any
+	_ = json.Unmarshal(c.body, &body) // without one it names nobody
+	for _, name := range []string{"username", "email", "customerId"} {
+		text, _ := body[name].(string)
+		named = append(named, text)
+	}
+	return slices.Contains(s.related(named), whom)
+}
+
+// related returns identifiers with all that they concern, each once: a loan with its
+// application, that with its customer, that with the e-mail. It needs s.mu.
+func (s *Service) related(ids []string) (all []string) {
+	for _, id := range ids {
+		for id != "" && !slices.Contains(all, id) {
+			all = append(all, id)
+			id = s.beyond(id)
+		}
+	}
+	return all
+}

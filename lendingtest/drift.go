@@ -1,0 +1,98 @@
+package lendingtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// Patch changes the fields of an answer, in each object of it, as a new version of the
+// service would: a client has to notice, or to do without.
+type Patch struct {
+	Add    map[string]any    `json:"add,omitempty"`    // to the outermost objects, and to each of a list
+	Drop   []string          `json:"drop,omitempty"`   // names
+	Rename map[string]string `json:"rename,omitempty"` // old name to new
+	// Retype maps a name to the new type of its value: "string", "number", "boolean",
+	// "object", "list" or "null".
+	Retype map[string]string `json:"retype,omitempty"`
+}
+
+var retyped = []string{"string", "number", "boolean", "object", "list", "null"}
+
+func (p *Patch) check() error {
+	if p == nil {
+		return nil
+	}
+	for name, to := range p.Retype {
+		if !slices.Contains(retyped, to) {
+			return fmt.Errorf("patch: %s cannot become %q, but one of %q", name, to, retyped)
+		}
+	}
+	return nil
+}
+
+// apply changes the body of an answer.
+func (p *Patch) apply(a *answer) {
+	if len(a.body) > 0 {
+		a.body = mustJSON(p.patched(decoded(a.body), true))
+	}
+}
+
+func (p *Patch) patched(v any, outermost bool) any {
+	switch v := v.(type) {
+	case []any:
+		for i := range v {
+			v[i] = p.patched(v[i], outermost)
+		}
+	case map[string]any:
+		return p.object(v, outermost)
+	}
+	return v
+}
+
+func (p *Patch) object(own map[string]any, outermost bool) map[string]any {
+	fields := map[string]any{}
+	for name, value := range own {
+		if slices.Contains(p.Drop, name) {
+			continue
+		}
+		value = p.patched(value, false)
+		if to := p.Retype[name]; to != "" {
+			value = retype(value, to)
+		}
+		if other, ok := p.Rename[name]; ok {
+			name = other
+		}
+		fields[name] = value
+	}
+	if outermost {
+		maps.Copy(fields, p.Add)
+	}
+	return fields
+}
+
+// retype keeps what it can of a value.
+func retype(v any, to string) any {
+	switch to {
+	case "string":
+		if text, ok := v.(string); ok {
+			return text
+		}
+		return string(mustJSON(v))
+	case "number":
+		text, _ := v.(string)
+		if _, err := strconv.ParseFloat(text, 64); err == nil && json.Valid([]byte(text)) {
+			return json.Number(text)
+		}
+		return 1
+	case "boolean":
+		return true
+	case "object":
+		return map[string]any{"value": v}
+	case "list":
+		return []any{v}
+	}
+	return nil
+}

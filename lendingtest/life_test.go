@@ -1,0 +1,453 @@
+package lendingtest_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+// names returns the events that a receiver has got.
+func names(r *rig) (all []string) {
+	r.wait()
+	for _, d := range r.Deliveries() {
+		all = append(all, d.Event)
+	}
+	return all
+}
+
+// The id of the offer comes at once, the offer when the service's clock gets there.
+func TestDecisionLater(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name     string
+		declined bool
+		cancel   bool
+		status   string
+		events   []string
+	}{
+		{"an offer", false, false, lendingtest.StatusOfferReady, []string{
+			"WB_Application_Status_Changed", "WB_Under_Review", "WB_Application_Status_Changed", "WB_Application_Ready",
+		}},
+		{"declined", true, false, lendingtest.StatusDeclined, []string{
+			"WB_Application_Status_Changed", "WB_Under_Review", "WB_Application_Status_Changed",
+		}},
+		{"cancelled meanwhile", false, true, lendingtest.StatusCancelled, []string{
+			"WB_Application_Status_Changed", "WB_Under_Review", "WB_Application_Status_Changed", "WB_Application_Cancelled",
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			receiver := newReceiver(t)
+			r, url := controlled(t, lendingtest.WithLoopbackReceivers())
+			c := lendingtest.Dial(url)
+			require.NoError(t, c.SetDecision(t.Context(), lendingtest.Decision{After: time.Hour, Declined: test.declined}))
+			app := r.application()
+			r.post("/api/Application/add-or-update-banking-data/"+app, bankData).ok()
+			r.AddSubscription(lendingtest.Subscription{WebhookURI: receiver.URL, Webhooks: []string{
+				"WB_Application_Status_Changed", "WB_Under_Review", "WB_Application_Ready", "WB_Application_Cancelled",
+			}})
+			offer := r.get("/api/Application/process-application/" + app).text()
+			status := func() string { return r.get("/api/Application/application-status/" + app).text() }
+			assert.Equal(t, lendingtest.StatusUnderReview, status())
+			require.NoError(t, c.Advance(t.Context(), 59*time.Minute))
+			r.token = r.Token(lendingtest.Username)
+			r.get("/api/Application/application-offer/"+app).refused(400, "OfferNotFound")
+			if test.cancel {
+				r.post("/api/Application/cancel-application/"+app, "").ok()
+			}
+			require.NoError(t, c.Advance(t.Context(), time.Minute))
+			assert.Equal(t, test.status, status())
+			assert.Equal(t, test.events, names(r))
+			if test.status == lendingtest.StatusOfferReady {
+				assert.Equal(t, offer, r.get("/api/Application/application-offer/" + app).object()["id"])
+			} else {
+				r.get("/api/Application/application-offer/"+app).refused(400, "OfferNotFound")
+			}
+		})
+	}
+}
+
+// Interest and repayments happen as the clock moves, each at its time, until nothing is owed.
+func TestRepay(t *testing.T) {
+	t.Parallel()
+	const month = 720 * time.Hour
+	r, url := controlled(t)
+	c, ctx := lendingtest.Dial(url), t.Context()
+	start := r.Now()
+	loan := r.AddLoan(lendingtest.Loan{Amount: 1000_00, Balance: 500_00, AvailableBalance: 500_00, IsEnabled: true})
+	require.NoError(t, c.Repay(ctx, lendingtest.Repayment{LoanID: loan.ID, Amount: 300_00, Every: month, Interest: 1}))
+	require.NoError(t, c.Advance(ctx, month/2))
+	r.token = r.Token(lendingtest.Username)
+	balance := func() []any {
+		b := r.get("/api/Loan/get-total-balance/" + loan.ID).object()
+		return []any{b["totalBalance"], b["availableBalance"]}
+	}
+	assert.Equal(t, []any{500., 500.}, balance())
+	require.NoError(t, c.Advance(ctx, 10*month))
+	r.token = r.Token(lendingtest.Username)
+	assert.Equal(t, []any{0., 1000.}, balance())
+	var lines []string
+	for i, row := range r.Snapshot().Loans[0].Transactions {
+		assert.WithinDuration(t, start.Add(time.Duration(i/2+1)*month), row.DateUTC.Time, time.Minute)
+		lines = append(lines, fmt.Sprint(row.Type, " ", row.Amount))
+	}
+	assert.Equal(t, []string{"Interest 5.00", "Repayment 300.00", "Interest 2.05", "Repayment 207.05"}, lines)
+	once := r.AddLoan(lendingtest.Loan{Amount: 100_00, Balance: 90_00, AvailableBalance: 10_00, IsEnabled: true})
+	require.NoError(t, c.Repay(ctx, lendingtest.Repayment{LoanID: once.ID, Amount: 40_00}))
+	assert.Equal(t, lendingtest.Cents(50_00), r.Snapshot().Loans[1].Balance)
+	require.EqualError(t, c.Repay(ctx, lendingtest.Repayment{LoanID: "x"}), "lendingtest: no loan x")
+}
+
+// An update changes the named fields alone and posts the events of what it changes.
+func TestUpdate(t *testing.T) {
+	t.Parallel()
+	receiver := newReceiver(t)
+	r, url := controlled(t, lendingtest.WithLoopbackReceivers())
+	c, ctx := lendingtest.Dial(url), t.Context()
+	sub := r.AddSubscription(lendingtest.Subscription{WebhookURI: receiver.URL})
+	loan := r.AddLoan(lendingtest.Loan{})
+	for _, test := range []struct {
+		id     string
+		set    map[string]any
+		events []string
+	}{
+		{loan.ApplicationID, map[string]any{"status": "On Hold"}, []string{"WB_Application_Status_Changed"}},
+		{loan.ApplicationID, map[string]any{"businessName": "Lovelace"}, nil},
+		{loan.ApplicationID, map[string]any{"status": "Cancelled"}, []string{
+			"WB_Application_Status_Changed", "WB_Application_Cancelled",
+		}},
+		{loan.ID, map[string]any{"isEnabled": false, "balance": 5}, []string{"WB_Loan_Enabled_Or_Disabled"}},
+		{loan.ID, map[string]any{"isClosed": true}, []string{"WB_Loan_Closed"}},
+		{loan.ID, map[string]any{"isClosed": false}, []string{"WB_Loan_Opened"}},
+		{loan.CustomerID, map[string]any{"firstName": "Ada"}, nil},
+		{sub.ID, map[string]any{"isActive": false}, nil},
+	} {
+		t.Run(fmt.Sprint(test.set), func(t *testing.T) {
+			before := len(names(r))
+			require.NoError(t, c.Update(ctx, test.id, test.set))
+			assert.Equal(t, test.events, append([]string(nil), names(r)[before:]...))
+		})
+	}
+	snap := r.Snapshot()
+	assert.Equal(t, []any{"Lovelace", "Cancelled", "Ada", loan.Amount, lendingtest.Cents(5_00), false}, []any{
+		snap.Applications[0].BusinessName, snap.Applications[0].Status, snap.Customers[0].FirstName,
+		snap.Loans[0].Amount, snap.Loans[0].Balance, snap.Subscriptions[0].IsActive,
+	})
+	for _, test := range []struct {
+		id, says string
+		set      map[string]any
+	}{
+		{loan.ID, `unknown field "amuont"`, map[string]any{"balance": 7, "amuont": 5}},
+		{loan.ID, "does not change the id", map[string]any{"balance": 7, "id": "x"}},
+		{loan.ApplicationID, "set", map[string]any{"status": "Lost", "offer": 3}},
+		{"x", `no customer, application, loan or subscription "x"`, nil},
+	} {
+		t.Run(test.says, func(t *testing.T) {
+			require.ErrorContains(t, c.Update(ctx, test.id, test.set), test.says)
+			assert.Equal(t, marshal(t, snap.Loans), marshal(t, r.Snapshot().Loans), "all fields or none")
+			assert.Equal(t, marshal(t, snap.Applications), marshal(t, r.Snapshot().Applications))
+		})
+	}
+}
+
+// After a rotation deliveries are signed with the new secret, or with the one of before.
+func TestDeliveryModes(t *testing.T) {
+	t.Parallel()
+	receiver := newReceiver(t)
+	r, url := controlled(t, lendingtest.WithLoopbackReceivers())
+	c, ctx := lendingtest.Dial(url), t.Context()
+	old := r.AddSubscription(lendingtest.Subscription{WebhookURI: receiver.URL})
+	loan := r.AddLoan(lendingtest.Loan{})
+	require.NoError(t, c.Update(ctx, old.ID, map[string]any{"secret": "whs_new"}))
+	enabled := true
+	signedWith := func(mode lendingtest.DeliveryMode, secret string) {
+		t.Helper()
+		require.NoError(t, c.SetDeliveryMode(ctx, mode))
+		enabled = !enabled
+		r.SetLoanEnabled(loan.ID, enabled)
+		r.wait()
+		all := r.Deliveries()
+		last := all[len(all)-1]
+		assert.Equal(t, signature(secret, last.Body), last.Signature)
+	}
+	signedWith(lendingtest.DeliveryMode{Delay: time.Millisecond}, "whs_new")
+	signedWith(lendingtest.DeliveryMode{OldSecret: true}, old.Secret)
+	require.NoError(t, c.SetDeliveryMode(ctx, lendingtest.DeliveryMode{Hold: true}))
+	r.CloseLoan(loan.ID)
+	r.wait()
+	held := len(r.Deliveries())
+	signedWith(lendingtest.DeliveryMode{}, "whs_new")
+	assert.Len(t, r.Deliveries(), held+2)
+	require.NoError(t, c.SetDeliveryMode(ctx, lendingtest.DeliveryMode{Delay: time.Hour}))
+	r.SetLoanEnabled(loan.ID, !enabled)
+	r.Close() // does not wait for an hour
+}
+
+// A patch changes the fields of an answer, and nothing of the state.
+func TestPatch(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name  string
+		patch lendingtest.Patch
+		want  string
+	}{
+		{
+			"add",
+			lendingtest.Patch{Add: map[string]any{"tier": 1}},
+			`[{"id":"x","amount":12.50,"type":"fee","description":"","dateUTC":"0001-01-01T00:00:00","tier":1}]`,
+		},
+		{"drop", lendingtest.Patch{Drop: []string{"dateUTC", "description"}}, `[{"id":"x","amount":12.50,"type":"fee"}]`},
+		{
+			"rename",
+			lendingtest.Patch{Rename: map[string]string{"amount": "total"}, Drop: []string{"dateUTC", "description"}},
+			`[{"id":"x","total":12.50,"type":"fee"}]`,
+		},
+		{"retype", lendingtest.Patch{Retype: map[string]string{
+			"amount": "string", "type": "number", "id": "list", "description": "null", "dateUTC": "object",
+		}}, `[{"id":["x"],"amount":"12.50","type":1,"description":null,"dateUTC":{"value":"0001-01-01T00:00:00"}}]`},
+		{"a text that is a text", lendingtest.Patch{
+			Retype: map[string]string{"type": "string", "id": "boolean"}, Drop: []string{"amount", "description", "dateUTC"},
+		}, `[{"id":true,"type":"fee"}]`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			r, url := controlled(t)
+			loan := r.AddLoan(lendingtest.Loan{Transactions: []lendingtest.Transaction{{ID: "x", Amount: 12_50, Type: "fee"}}})
+			before := marshal(t, r.Snapshot().Loans)
+			require.NoError(t, lendingtest.Dial(url).Fail(t.Context(), "*", lendingtest.Fault{Patch: &test.patch, Times: 2}))
+			assert.JSONEq(t, test.want, r.get("/api/Loan/get-transactions/"+loan.ID).ok())
+			if test.patch.Add == nil {
+				paged := r.get("/api/Loan/get-transactions-paged/" + loan.ID).object()
+				assert.JSONEq(t, test.want, marshal(t, paged["data"]), "also within a page")
+			}
+			assert.Equal(t, before, marshal(t, r.Snapshot().Loans))
+			require.ErrorContains(t, lendingtest.Dial(url).Fail(t.Context(), "*",
+				lendingtest.Fault{Patch: &lendingtest.Patch{Retype: map[string]string{"a": "date"}}}), "cannot become")
+		})
+	}
+}
+
+// Those who share a service do not meet each other's faults, clocks and resets.
+func TestSharedService(t *testing.T) {
+	t.Parallel()
+	r, url := controlled(t)
+	c, ctx := lendingtest.Dial(url), t.Context()
+	one, err := c.AddAccount(ctx, lendingtest.Account{})
+	require.NoError(t, err)
+	two, err := c.AddAccount(ctx, lendingtest.Account{Username: "two@example.com", Password: "Two-Pass-1"})
+	require.NoError(t, err)
+	assert.NotEqual(t, one.PartnerID, two.PartnerID)
+	token := func(a lendingtest.Account) (token string, header http.Header) {
+		answer := r.post("/api/Authenication/login", `{"username":"`+a.Username+`","password":"`+a.Password+`"}`)
+		return answer.object()["token"].(string), answer.header
+	}
+	mine, theirs := *r, *r
+	mine.token, _ = token(one)
+	theirs.token, _ = token(two)
+	mine.customer()
+	theirs.post("/api/Application/create-customer", strings.Replace(ann, "ann@", "bob@", 1)).ok()
+
+	const route = "/api/Webhook/get-registered-webhooks?partnerId="
+	require.NoError(t, c.Fail(ctx, "*", lendingtest.Fault{Status: 503, For: one.Username, Times: -1}))
+	theirs.get(route + two.PartnerID).ok()
+	mine.get(route+one.PartnerID).refused(503, "InjectedFault")
+	r.post("/api/Authenication/login", `{"username":"`+one.Username+`","password":"x"}`).refused(503, "InjectedFault")
+	planned, err := c.Faults(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, one.Username, planned[0].Fault.For)
+	require.NoError(t, c.ClearFaults(ctx))
+
+	require.NoError(t, c.AdvanceFor(ctx, one.Username, 2*time.Hour))
+	late := mine.get(route + one.PartnerID)
+	late.refused(401, "TokenExpired")
+	date, err := http.ParseTime(late.header.Get("Date"))
+	require.NoError(t, err)
+	assert.WithinDuration(t, r.Now().Add(2*time.Hour), date, time.Minute)
+	theirs.get(route + two.PartnerID).ok()
+	var header http.Header
+	mine.token, header = token(one)
+	date, err = http.ParseTime(header.Get("Date"))
+	require.NoError(t, err)
+	assert.WithinDuration(t, r.Now().Add(2*time.Hour), date, time.Minute, "who signs in has his clock, too")
+	mine.get(route + one.PartnerID).ok()
+
+	require.NoError(t, c.ExpireTokens(ctx, two.Username))
+	theirs.get(route+two.PartnerID).refused(401, "TokenExpired")
+	mine.get(route + one.PartnerID).ok()
+
+	require.NoError(t, c.ResetFor(ctx, one.Username))
+	mine.get(route+one.PartnerID).refused(401, "TokenInvalid")
+	customers := r.Snapshot().Customers
+	require.Len(t, customers, 1)
+	assert.Equal(t, two.PartnerID, customers[0].PartnerID)
+	require.EqualError(t, c.ResetFor(ctx, "x"), "lendingtest: no account x")
+	require.EqualError(t, c.AdvanceFor(ctx, "x", time.Hour), "lendingtest: no account x")
+
+	loan := r.AddLoan(lendingtest.Loan{})
+	require.NoError(t, c.Fail(ctx, "*", lendingtest.Fault{Status: 503, For: loan.CustomerID}))
+	r.get("/api/Loan/get-loan/" + r.AddLoan(lendingtest.Loan{}).ID).ok()
+	r.get("/api/Loan/get-loan/"+loan.ID).refused(503, "InjectedFault")
+}
+
+// The request log has the answer, and is asked by route, outcome, record and number.
+func TestFind(t *testing.T) {
+	t.Parallel()
+	const route = "POST /api/Communication/post-messages/{applicationId}"
+	r, url := controlled(t)
+	c, ctx := lendingtest.Dial(url), t.Context()
+	loan, other := r.AddLoan(lendingtest.Loan{}), r.AddLoan(lendingtest.Loan{})
+	r.get("/api/Loan/get-loan/" + loan.ID).ok()                                          // 1
+	r.get("/api/Loan/get-loan/" + other.ID).ok()                                         // 2
+	r.get("/api/Loan/get-loan/x")                                                        // 3
+	require.NoError(t, c.Fail(ctx, route, lendingtest.Fault{ResetAfter: true}))          //
+	r.post("/api/Communication/post-messages/"+loan.ApplicationID, `{"message":"lost"}`) // 4
+	r.post("/api/Application/cancel-application/"+unknownID, "")                         // 5
+	for _, test := range []struct {
+		name   string
+		filter lendingtest.RequestFilter
+		want   []int
+	}{
+		{"all", lendingtest.RequestFilter{}, []int{1, 2, 3, 4, 5}},
+		{"a route", lendingtest.RequestFilter{Route: route}, []int{4}},
+		{"executed", lendingtest.RequestFilter{Outcome: lendingtest.OutcomeExecuted}, []int{1, 2, 4}},
+		{"refused", lendingtest.RequestFilter{Outcome: lendingtest.OutcomeRefused}, []int{3, 5}},
+		{"lost", lendingtest.RequestFilter{Outcome: lendingtest.OutcomeLost}, []int{4}},
+		{"a customer", lendingtest.RequestFilter{For: loan.CustomerID}, []int{1, 4}},
+		{"a loan", lendingtest.RequestFilter{For: other.ID}, []int{2}},
+		{"a caller", lendingtest.RequestFilter{For: lendingtest.Username, Limit: 2}, []int{4, 5}},
+		{"older ones", lendingtest.RequestFilter{Before: 4, Limit: 2}, []int{2, 3}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			all, err := c.Requests(ctx, test.filter)
+			require.NoError(t, err)
+			var numbers []int
+			for _, request := range all {
+				numbers = append(numbers, request.Number)
+			}
+			assert.Equal(t, test.want, numbers)
+			assert.Equal(t, marshal(t, r.Find(test.filter)), marshal(t, all))
+		})
+	}
+	all, err := c.Requests(ctx, lendingtest.RequestFilter{Limit: 1})
+	require.NoError(t, err)
+	assert.Contains(t, string(all[0].Answer), "ApplicationNotFound")
+	assert.Empty(t, r.Requests()[3].Answer, "nobody was told")
+	sent, err := c.Sent(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, marshal(t, r.Sent()), marshal(t, sent))
+	routes, err := c.Routes(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, r.Routes(), routes)
+	for _, query := range []string{"route=x", "outcome=x", "before=x", "limit=-1", "before="} {
+		t.Run(query, func(t *testing.T) {
+			status, said := call(t, url+"/requests?"+query)
+			assert.Equal(t, 400, status, said)
+		})
+	}
+}
+
+// The answers that the log keeps are bounded, each and together.
+func TestAnswersAreBounded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.Answer("GET /api/Loan/get-loan/{loanId}", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(strings.Repeat("x", 100_000)))
+	})
+	for range 5000 {
+		r.get("/api/Loan/get-loan/" + unknownID)
+	}
+	total := 0
+	for _, request := range r.Requests() {
+		assert.LessOrEqual(t, len(request.Answer), 8<<10)
+		total += len(request.Answer)
+	}
+	assert.LessOrEqual(t, total, 32<<20)
+	assert.Greater(t, total, 16<<20)
+}
+
+// A scenario plays on the clock of a bubble, and tells watchers what could not be done.
+func TestPlay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		var failed []error
+		r.Watch(func(e lendingtest.Event) {
+			if e.Failed != nil {
+				failed = append(failed, e.Failed)
+			}
+		})
+		require.NoError(t, r.Play([]byte(`[
+			{"on":"GET /api/Application/process-application/{applicationId}","after":"10m","order":"update",
+				"body":{"id":"{applicationId}","set":{"status":"On Hold"}}},
+			{"after":"30m","order":"fail","body":{"route":"*","fault":{"status":503}}},
+			{"after":"1h","order":"update","body":{"id":"x","set":{}}},
+			{"after":"2h","order":"expire-tokens"}]`)))
+		app := r.offered()
+		status := func() string { return r.get("/api/Application/application-status/" + app).text() }
+		assert.Equal(t, lendingtest.StatusOfferReady, status())
+		time.Sleep(10 * time.Minute) //nolint:forbidigo // on the bubble's clock
+		synctest.Wait()
+		assert.Equal(t, "On Hold", status())
+		time.Sleep(20 * time.Minute) //nolint:forbidigo // on the bubble's clock
+		synctest.Wait()
+		r.get("/api/Application/application-status/"+app).refused(503, "InjectedFault")
+		time.Sleep(30 * time.Minute) //nolint:forbidigo // on the bubble's clock
+		synctest.Wait()
+		require.Len(t, failed, 1)
+		require.EqualError(t, failed[0],
+			`lendingtest: the scenario's update: no customer, application, loan or subscription "x"`)
+		r.token = r.Token(lendingtest.Username)
+		r.Reset()
+		r.token = r.Token(lendingtest.Username)
+		r.Advance(30 * time.Minute)
+		r.post("/api/Authenication/refresh-token", "").ok() // the last step went with the rest
+	})
+	for _, test := range []struct{ scenario, says string }{
+		{`{}`, "the scenario: json"},
+		{`[{"order":"snapshot"}]`, `no order "snapshot" that changes something`},
+		{`[{"order":"reset","on":"x"}]`, "no route"},
+		{`[{"order":"reset","after":"-1m"}]`, "before its start"},
+		{`[{"ordre":"reset"}]`, "ordre"},
+	} {
+		t.Run(test.scenario, func(t *testing.T) {
+			require.ErrorContains(t, newRig(t).Play([]byte(test.scenario)), test.says)
+		})
+	}
+}
+
+// Every order of RECIPES.md is obeyed, and its scenario can be played.
+func TestRecipes(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("RECIPES.md")
+	require.NoError(t, err)
+	r, url := controlled(t)
+	app := r.offered()
+	loan, sub := r.AddLoan(lendingtest.Loan{}).ID, r.AddSubscription(lendingtest.Subscription{}).ID
+	fill := strings.NewReplacer("APP", app, "LOAN", loan, "SUB", sub)
+	row := regexp.MustCompile("(?m)^\\| [^|]+ \\| `([a-z-]+) (\\{.*?\\})` \\| `service\\.")
+	rows := row.FindAllStringSubmatch(string(page), -1)
+	assert.Greater(t, len(rows), 20)
+	for _, row := range rows {
+		t.Run(row[1]+row[2], func(t *testing.T) {
+			resp, err := http.Post(url+"/"+row[1], "application/json", strings.NewReader(fill.Replace(row[2])))
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			assert.Equal(t, http.StatusNoContent, resp.StatusCode)
+		})
+	}
+	_, scenario, _ := strings.Cut(string(page), "```json\n")
+	scenario, _, _ = strings.Cut(scenario, "```")
+	require.True(t, json.Valid([]byte(scenario)))
+	require.NoError(t, lendingtest.Dial(url).Play(t.Context(), []byte(scenario)))
+}

@@ -1,0 +1,127 @@
+package lendingtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// answerKept is how much of an answer the request log keeps.
+const answerKept = 8 << 10
+
+// The outcomes that a [RequestFilter] knows.
+const (
+	OutcomeExecuted = "executed" // the route did its work
+	OutcomeRefused  = "refused"  // it did not, and the answer is an error or none
+	OutcomeLost     = "lost"     // the route did its work, and the caller was not told so
+)
+
+// RequestFilter chooses requests of the request log. The zero filter chooses all.
+type RequestFilter struct {
+	Route   string
+	Outcome string // one of OutcomeExecuted, OutcomeRefused and OutcomeLost
+	// For is a customer, application or loan that the request was about, an e-mail, or the
+	// user name of the caller.
+	For    string
+	Before int // only those with a smaller number
+	Limit  int // only so many, the newest
+}
+
+func (f RequestFilter) check(s *Service) error {
+	if f.Route != "" && s.routes[f.Route] == nil {
+		return fmt.Errorf("no route %q; perhaps %q", f.Route, s.nearest(f.Route))
+	}
+	if !slices.Contains([]string{"", OutcomeExecuted, OutcomeRefused, OutcomeLost}, f.Outcome) {
+		return fmt.Errorf("no outcome %q; there are executed, refused and lost", f.Outcome)
+	}
+	return nil
+}
+
+func (f RequestFilter) fits(e *entry) bool {
+	told := e.Status != 0 && e.Status < 400
+	switch {
+	case f.Route != "" && f.Route != e.Route,
+		f.Before != 0 && e.Number >= f.Before,
+		f.For != "" && f.For != e.Username && !slices.Contains(e.about, f.For),
+		f.Outcome == OutcomeExecuted && !e.Executed,
+		f.Outcome == OutcomeRefused && (e.Executed || told),
+		f.Outcome == OutcomeLost && (!e.Executed || told):
+		return false
+	}
+	return true
+}
+
+// Find returns the requests of the request log that a filter chooses, in order of arrival. It
+// panics for a route or an outcome that does not exist.
+func (s *Service) Find(f RequestFilter) []Request {
+	if err := f.check(s); err != nil {
+		panic("lendingtest: " + err.Error())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := []Request{}
+	for _, e := range slices.Backward(s.requests.rows) {
+		if f.Limit > 0 && len(all) == f.Limit {
+			break
+		}
+		if f.fits(e) {
+			all = append(all, e.copy())
+		}
+	}
+	slices.Reverse(all)
+	return all
+}
+
+// keepAnswer needs s.mu.
+func (s *Service) keepAnswer(e *entry, b []byte) {
+	b = b[:min(len(b), answerKept-len(e.Answer))]
+	e.Answer = append(e.Answer, b...)
+	if len(s.requests.rows) > 0 { // rows are numbered without a gap
+		if i := e.Number - s.requests.rows[0].Number; i >= 0 && i < len(s.requests.rows) && s.requests.rows[i] == e {
+			s.requests.grow(i, len(b))
+		}
+	}
+}
+
+// requestForm is a request in JSON. Bodies are text.
+type requestForm struct {
+	Number   int         `json:"number"`
+	Time     time.Time   `json:"time"`
+	Method   string      `json:"method"`
+	Route    string      `json:"route"`
+	Path     string      `json:"path"`
+	Query    string      `json:"query"`
+	Header   http.Header `json:"header"`
+	HasToken bool        `json:"hasToken"`
+	Username string      `json:"username"`
+	Proto    string      `json:"proto"`
+	Body     string      `json:"body"`
+	BodySize int64       `json:"bodySize"`
+	Status   int         `json:"status"`
+	Answer   string      `json:"answer"`
+	Executed bool        `json:"executed"`
+	Duration span        `json:"duration"`
+}
+
+// MarshalJSON writes a request for another process, its body and its answer as text.
+func (r Request) MarshalJSON() ([]byte, error) {
+	return json.Marshal(requestForm{
+		r.Number, r.Time, r.Method, r.Route, r.Path, r.Query, r.Header, r.HasToken, r.Username, r.Proto,
+		string(r.Body), r.BodySize, r.Status, string(r.Answer), r.Executed, span(r.Duration),
+	})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (r *Request) UnmarshalJSON(b []byte) error {
+	var f requestForm
+	if err := json.Unmarshal(b, &f); err != nil {
+		return err
+	}
+	*r = Request{
+		f.Number, f.Time, f.Method, f.Route, f.Path, f.Query, f.Header, f.HasToken, f.Username, f.Proto,
+		[]byte(f.Body), f.BodySize, f.Status, []byte(f.Answer), f.Executed, f.Duration.duration(),
+	}
+	return nil
+}

@@ -1,0 +1,40 @@
+package shapes_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/shapes"
+)
+
+func ExampleWatch() {
+	service := lendingtest.NewServer()
+	defer service.Close()
+	address, loan := service.URL, service.AddLoan(lendingtest.Loan{}).ID
+	credentials := lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username)))
+	id, err := lending.ParseLoanID(loan)
+	if err != nil {
+		panic(err)
+	}
+
+	watcher := shapes.Watch(nil, func(change string) { slog.Warn("lending", "change", change) })
+	client, err := lending.New(address, credentials, lending.WithCallObserver(watcher.Observe))
+	if err != nil {
+		panic(err)
+	}
+	defer client.Close()
+	if _, err := client.Loans.IsClosed(context.Background(), id); err != nil {
+		panic(err)
+	}
+
+	learned, err := json.Marshal(watcher.Seen())
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(string(learned))
+	// Output: {"GET /api/Loan/is-loan-closed/{loanId}":{"kinds":{"boolean":1}}}
+}
