@@ -281,6 +281,9 @@ func (k *keyedCall) save(ctx context.Context, state store.State, lock string) er
 	from := k.entry
 	from.Age += time.Since(k.loaded)
 	data.wait(&from, state)
+	if state == store.Done || state == store.Forgotten {
+		data.drop()
+	}
 	next := store.Entry{Key: k.entry.Key, Revision: k.entry.Revision, State: state, Lock: lock, Data: data.bytes()}
 	err := k.store.Save(ctx, next)
 	if err == nil {

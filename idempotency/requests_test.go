@@ -2,7 +2,6 @@ package idempotency_test
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -12,8 +11,6 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
-	"github.com/lendingapi/lending-go/idempotency/store"
-	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
@@ -185,42 +182,6 @@ func TestResolutionIsKept(t *testing.T) {
 				assert.Contains(t, string(entry.Data), "Grace")
 				assert.Contains(t, string(entry.Data), "asked the customer")
 				require.ErrorIs(t, resend(), test.want)
-			})
-		})
-	}
-}
-
-// TestSweepGoesOn forgets the answers of more mutations than one batch, although another process
-// changes one of the entries meanwhile, and ends although one changes every time.
-func TestSweepGoesOn(t *testing.T) {
-	for _, test := range []struct {
-		name      string
-		conflicts int
-		want      int
-	}{
-		{"no conflict", 0, 250},
-		{"a conflict", 1, 250},
-		{"a conflict every time", 1000, 249},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			opts := &idempotency.Options{KeepAnswers: time.Hour}
-			withStore(t, opts, func(t *testing.T, _ *lendingtest.Service, entries *tampered, _ *lending.Client) {
-				for i := range 250 {
-					require.NoError(t, entries.Save(t.Context(), store.Entry{
-						Key: fmt.Sprintf(":%03d", i), State: store.Done,
-						Data: []byte(`{"route":"POST /a","status":200}`),
-					}))
-				}
-				bubble.Elapse(time.Hour)
-				conflicts := 0
-				entries.save = func(entry store.Entry) error {
-					if entry.Key == ":003" && conflicts < test.conflicts {
-						conflicts++
-						return store.ErrConflict
-					}
-					return nil
-				}
-				assert.Equal(t, test.want, fake.Must(fake.Must(idempotency.NewLog(entries, opts)).Sweep(t.Context())))
 			})
 		})
 	}
