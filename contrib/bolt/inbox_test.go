@@ -256,7 +256,7 @@ func TestInboxOutlivesItsFile(t *testing.T) {
 			require.Error(t, err)
 			_, err = inbox.Counts(t.Context())
 			require.Error(t, err)
-			require.ErrorContains(t, inbox.Ready(t.Context()), "the file is damaged; open its file again")
+			require.ErrorContains(t, inbox.Ready(t.Context()), "; open its file again")
 			_, err = inbox.DeadLetters(t.Context(), webhook.DeadLetterFilter{})
 			require.Error(t, err)
 			_ = inbox.Close()
