@@ -100,7 +100,7 @@ func checkLog(ctx context.Context, out io.Writer, directory string) error {
 	if err != nil {
 		return err
 	}
-	inDoubt, err := log.InDoubt(ctx, 100)
+	inDoubt, err := log.Entries(ctx, idempotency.Filter{States: idempotency.InDoubtStates()})
 	if err != nil {
 		return err
 	}

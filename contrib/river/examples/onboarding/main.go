@@ -120,7 +120,7 @@ func check(ctx context.Context, out io.Writer, pool *pgxpool.Pool, customers int
 	if err != nil {
 		return err
 	}
-	inDoubt, err := log.InDoubt(ctx, 100)
+	inDoubt, err := log.Entries(ctx, idempotency.Filter{States: idempotency.InDoubtStates()})
 	switch {
 	case err != nil:
 		return err
