@@ -165,7 +165,6 @@ func TestVerdictOfALockIsCorrected(t *testing.T) {
 				if assert.Equal(t, test.refused, catalog.Refused(t, err)); err != nil {
 					return
 				}
-				bubble.Elapse(10 * time.Second) // the lock is reserved for the key
 				service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
 				require.ErrorIs(t, create("second"), lending.ErrOutcomeUnknown)
 				bubble.Elapse(2 * maxLateness)
