@@ -206,7 +206,7 @@ func TestNobodyOnTheWayHasTheKey(t *testing.T) {
 	})
 }
 
-func TestRefusedCommandsMayBeCorrected(t *testing.T) {
+func TestRefusedMutationsMayBeCorrected(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
 		user, taken := fake.Newcomer(), fake.Newcomer()
 		fake.Must(client.Applications.CreateCustomer(t.Context(), taken))

@@ -19,9 +19,9 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// TestRepeatedCommandStaysInDoubt sends a mutation again whose first sending can still be
+// TestRepeatedMutationStaysInDoubt sends a mutation again whose first sending can still be
 // executed, or may have been. The service rejects the second: that says nothing of the first.
-func TestRepeatedCommandStaysInDoubt(t *testing.T) {
+func TestRepeatedMutationStaysInDoubt(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		first lendingtest.Fault
