@@ -85,6 +85,9 @@
 // reads whether it happened. The client never sends the key to the service. Calls without a
 // key do not use the log.
 //
+// Package [github.com/lendingapi/lending-go/reconcile] repeats the calls of an order until the
+// order is done: it waits as [NextOf] says and takes webhooks as hints.
+//
 // # Records
 //
 // The service publishes only some fields of its records. [Record] keeps the whole record:

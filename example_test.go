@@ -428,9 +428,13 @@ func TestReadmeBackend(t *testing.T) {
 		name  string
 		fault fault
 	}{
-		{"success", fault{}}, {"lost before", fault{ResetBefore: true}}, {"lost after", fault{ResetAfter: true}},
-		{"answer cut", fault{CutBody: -1}}, {"refused", fault{Status: http.StatusTooManyRequests}},
-		{"502 after", fault{Status: http.StatusBadGateway, Executes: true}}, {"late", fault{Late: 3 * time.Minute}},
+		{"success", fault{}},
+		{"lost before", fault{ResetBefore: true}},
+		{"lost after", fault{ResetAfter: true}},
+		{"answer cut", fault{CutBody: -1}},
+		{"refused", fault{Status: http.StatusTooManyRequests}},
+		{"502 after", fault{Status: http.StatusBadGateway, Executes: true}},
+		{"late", fault{Late: 3 * time.Minute}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -226,8 +226,8 @@ func shownSignInError(err error) error {
 	case *signin.StoreError:
 		return &signin.StoreError{Cause: hide(e.Cause)}
 	}
-	switch err { //nolint:errorlint // see above
-	case signin.ErrClosed:
+	switch err {
+	case signin.ErrClosed: //nolint:errorlint // see above
 		return errClosed
 	case signin.ErrOutlived:
 		return errOutlived

@@ -3,7 +3,6 @@ package guarantees_test
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"go/importer"
@@ -11,21 +10,21 @@ import (
 	"go/types"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
-	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/internal/test/race"
+	"github.com/lendingapi/lending-go/internal/test/shown"
 	"github.com/lendingapi/lending-go/internal/test/wire"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/lendingapi/lending-go/webhook"
@@ -161,13 +160,6 @@ func load(t *testing.T, dir string, paths ...string) []*types.Package {
 	return loaded
 }
 
-// failure is a test that fails, and keeps what testify says.
-type failure struct{ said []string }
-
-func (f *failure) Errorf(format string, args ...any) {
-	f.said = append(f.said, fmt.Sprintf(format, args...))
-}
-
 // TestWhatIsAliveCanBePrinted prints and compares whatever is alive beside calls, in
 // every way that there is. Without a lock it would be a data race, which the detector
 // reports, or "concurrent map iteration and map write", which ends the process.
@@ -186,59 +178,23 @@ func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	require.NoError(t, err)
 	alive := []any{client, *client, client.Session(), client.Loans, inbox, store, encrypted, deduper, claim}
 
-	ctx, cancel := context.WithCancel(t.Context())
-	var working sync.WaitGroup
-	for range 4 {
-		working.Go(func() {
-			for n := 0; ctx.Err() == nil; n++ {
-				token, err := client.Session().Token(ctx)
-				if err == nil && n%3 == 0 {
-					client.Session().Invalidate(token)
-					_ = client.Session().SignIn(ctx)
-				}
-				_, _ = client.Webhooks.AllSubscriptions(ctx)
-				_ = inbox.Put(ctx, &webhook.Event{Name: lending.EventName(rand.Text())})
-				if claim, err := deduper.Claim(ctx, rand.Text()); err == nil {
-					_ = claim.Done(ctx)
-				}
-				_, _ = store.Acquire(ctx, "me", time.Minute)
-			}
-		})
-	}
-	var shown bytes.Buffer
-	rounds := 30
-	if race.Enabled {
-		rounds = 5
-	}
-	for range rounds {
-		for _, v := range alive {
-			held := struct{ v any }{v}
-			for _, value := range []any{v, &v, []any{v}, held, &held} {
-				for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%p", "%t"} {
-					fmt.Fprintf(&shown, verb, value)
-				}
-				for _, handler := range []slog.Handler{
-					slog.NewTextHandler(&shown, nil),
-					slog.NewJSONHandler(&shown, nil),
-				} {
-					slog.New(handler).Info("m", "v", value)
-				}
-				written, _ := json.Marshal(value) //nolint:errchkjson // a function is no JSON
-				shown.Write(written)
-			}
-			var compared failure
-			assert.Equal(&compared, []any{v}, []any{held})
-			assert.False(t, reflect.DeepEqual([]any{v}, []any{held}))
-			fmt.Fprintln(&shown, compared.said)
+	text := shown.Beside(t, alive, func(ctx context.Context) {
+		if token, err := client.Session().Token(ctx); err == nil && rand.IntN(3) == 0 {
+			client.Session().Invalidate(token)
+			_ = client.Session().SignIn(ctx)
 		}
-	}
-	cancel()
-	working.Wait()
+		_, _ = client.Webhooks.AllSubscriptions(ctx)
+		_ = inbox.Put(ctx, &webhook.Event{Name: lending.EventName(uuid.NewString())})
+		if claim, err := deduper.Claim(ctx, uuid.NewString()); err == nil {
+			_ = claim.Done(ctx)
+		}
+		_, _ = store.Acquire(ctx, "me", time.Minute)
+	})
 	for _, hidden := range []string{
 		lendingtest.Password, lendingtest.TrustedDeviceToken, lendingtest.Username,
 		"key of the claim",
 	} {
-		assert.NotContains(t, shown.String(), hidden)
+		assert.NotContains(t, text, hidden)
 	}
 }
 

@@ -91,6 +91,7 @@ func (d *entryData) ended(entry *store.Entry, v verdict, maxAnswer int) store.En
 		next.Lock = entry.Lock
 	}
 	if v.happened {
+		d.drop()
 		next.State = store.Forgotten
 	}
 	if v.happened && v.answer != nil && len(v.answer) <= maxAnswer {
@@ -101,10 +102,17 @@ func (d *entryData) ended(entry *store.Entry, v verdict, maxAnswer int) store.En
 	return next
 }
 
+// drop drops what only a mutation needs that is not done: above all the snapshot, which can hold
+// thousands of ids.
+func (d *entryData) drop() { d.Before, d.Nonce, d.Lease, d.Adds = nil, "", 0, 0 }
+
 // swept returns the entry of a mutation that is done without its answer, of which it keeps the ids.
 func (d *entryData) swept(entry *store.Entry) store.Entry {
 	d.forget()
-	d.Before = nil
+	d.drop()
+	if d.Status != 0 { // nothing is read or sent again
+		d.IDs, d.CheckWith = nil, ""
+	}
 	next := *entry
 	next.State, next.Data = store.Forgotten, d.bytes()
 	return next

@@ -175,7 +175,7 @@ func storeStep[T any](ctx context.Context, what string, effect func() (T, error)
 	return result, err
 }
 
-// Load is the way of the log to its store, as are the next two.
+// Load is the way of the log to its store, as are the next three.
 func (p *fleetMember) Load(ctx context.Context, key string) (*store.Entry, error) {
 	return storeStep(ctx, "load "+key, func() (*store.Entry, error) {
 		return p.sched.entries.Load(context.Background(),
@@ -188,6 +188,12 @@ func (p *fleetMember) Save(ctx context.Context, entry store.Entry) error {
 		return struct{}{}, p.sched.entries.Save(context.Background(), entry)
 	})
 	return err
+}
+
+func (p *fleetMember) Replace(ctx context.Context, entries []store.Entry) (int, error) {
+	return storeStep(ctx, "replace", func() (int, error) {
+		return p.sched.entries.Replace(context.Background(), entries)
+	})
 }
 
 func (p *fleetMember) List(ctx context.Context, filter store.Filter) ([]store.Entry, error) {

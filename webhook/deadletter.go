@@ -32,6 +32,8 @@ type DeadLetters interface {
 	Drop(ctx context.Context, who string, ids ...string) (int, error)
 	// Counts returns the number of events in the inbox.
 	Counts(ctx context.Context) (InboxCounts, error)
+	// Ages returns the age of the oldest dead letter, among others.
+	Ages(ctx context.Context) (InboxAges, error)
 }
 
 // DeadLetter describes an event that was set aside. It has no data of the event.

@@ -29,6 +29,11 @@ type Inbox interface {
 	DeadLetter(ctx context.Context, entry *InboxEntry, cause error) error
 	// Counts returns the number of events in the inbox.
 	Counts(ctx context.Context) (InboxCounts, error)
+	// Ages returns how late the inbox is. It reads few events.
+	Ages(ctx context.Context) (InboxAges, error)
+	// Ready reports whether the inbox can work, with one short read, for a readiness probe. The
+	// error tells the reason and the next step.
+	Ready(ctx context.Context) error
 }
 
 // InboxEntry is an event in an [Inbox].
@@ -45,4 +50,10 @@ type InboxCounts struct {
 	Waiting     int // due, or waiting for another try
 	Running     int // claimed
 	DeadLetters int // set aside
+}
+
+// InboxAges is how late an [Inbox] is, by the clock of its store.
+type InboxAges struct {
+	Due        time.Duration // how long the first event that is due has waited for a worker; 0 if no event is due
+	DeadLetter time.Duration // how long ago the oldest dead letter was set aside; 0 without dead letters
 }

@@ -133,3 +133,20 @@ func (m *MemoryInbox) Counts(context.Context) (InboxCounts, error) {
 	defer b.mu.Unlock()
 	return InboxCounts{Waiting: len(b.waiting), Running: len(b.running), DeadLetters: len(b.dead.letters)}, nil
 }
+
+// Ages implements [Inbox].
+func (m *MemoryInbox) Ages(context.Context) (ages InboxAges, err error) {
+	b := m.state()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.waiting) > 0 {
+		ages.Due = max(0, time.Since(b.waiting[0].due))
+	}
+	if len(b.dead.letters) > 0 {
+		ages.DeadLetter = time.Since(b.dead.letters[0].SetAside)
+	}
+	return ages, nil
+}
+
+// Ready implements [Inbox]. It returns nil.
+func (*MemoryInbox) Ready(context.Context) error { return nil }

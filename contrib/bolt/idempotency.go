@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lendingapi/lending-go/idempotency/store"
@@ -223,6 +224,38 @@ func refusal(tx *bbolt.Tx, was record, entry store.Entry) error {
 	return nil
 }
 
+// Replace implements [store.Store], in one transaction.
+func (s *IdempotencyStore) Replace(ctx context.Context, entries []store.Entry) (int, error) {
+	entries = slices.Clone(entries)
+	for i := range entries {
+		entries[i].Data = bytes.Clone(entries[i].Data)
+	}
+	return within(ctx, func() (replaced int, err error) {
+		err = s.file().update(func(tx *bbolt.Tx) (bool, error) {
+			replaced = 0 // of the transaction before, which another change has made fail
+			for _, entry := range entries {
+				was, err := readRecord(tx.Bucket(entryBucket).Get([]byte(entry.Key)))
+				if ctx.Err() != nil {
+					return false, ctx.Err()
+				}
+				if err != nil || int64(was.revision) != entry.Revision || was.revision == 0 { //nolint:gosec // it was one
+					continue
+				}
+				if string(was.lock) != entry.Lock || entry.State == "" {
+					entry.Lock = ""
+				}
+				if err := s.write(tx, was, entry); err != nil {
+					return false, err
+				}
+				replaced++
+			}
+			return replaced > 0, nil
+		})
+		return replaced, err
+	})
+}
+
+// write keeps the entry, or deletes it if it has no state.
 func (s *IdempotencyStore) write(tx *bbolt.Tx, was record, entry store.Entry) error {
 	now := record{uint64(entry.Revision) + 1, s.clock().now(), string(entry.State), []byte(entry.Lock), entry.Data} //nolint:gosec // it is that of the record before
 	entries, locks, states := tx.Bucket(entryBucket), tx.Bucket(lockBucket), tx.Bucket(stateBucket)
@@ -235,6 +268,9 @@ func (s *IdempotencyStore) write(tx *bbolt.Tx, was record, entry store.Entry) er
 	}
 	if entry.Lock != "" && !bytes.Equal(was.lock, now.lock) {
 		err = errors.Join(err, locks.Put(now.lock, []byte(entry.Key)))
+	}
+	if entry.State == "" {
+		return errors.Join(err, entries.Delete([]byte(entry.Key)), s.clock().note(tx))
 	}
 	return errors.Join(err,
 		states.Put(listed(now.state, now.at, entry.Key), nil),

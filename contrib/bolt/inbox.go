@@ -355,19 +355,6 @@ func (b *Inbox) move(ctx context.Context, entry *webhook.InboxEntry, then func(t
 	return b.claims().Ended(entry.ID, err)
 }
 
-// Counts implements [webhook.Inbox].
-func (b *Inbox) Counts(ctx context.Context) (counts webhook.InboxCounts, err error) {
-	err = b.file().view(func(tx *bbolt.Tx) error {
-		counts = webhook.InboxCounts{
-			Waiting:     tx.Bucket(waiting).Stats().KeyN,
-			Running:     tx.Bucket(running).Stats().KeyN,
-			DeadLetters: tx.Bucket(dead).Stats().KeyN,
-		}
-		return nil
-	})
-	return counts, err
-}
-
 // update runs one transaction. When it returns nil the transaction is on the disk.
 func (b *Inbox) update(ctx context.Context, apply func(tx *bbolt.Tx) (changed bool, err error)) error {
 	if err := ctx.Err(); err != nil {

@@ -12,7 +12,8 @@
 // and may, beside USAGE of the schema:
 //
 //	GRANT SELECT ON lending_migration TO replica;
-//	GRANT SELECT, INSERT, UPDATE ON lending_token, lending_idempotency TO replica;
+//	GRANT SELECT, INSERT, UPDATE ON lending_token TO replica;
+//	GRANT SELECT, INSERT, UPDATE, DELETE ON lending_idempotency TO replica;
 //	GRANT SELECT, INSERT, UPDATE, DELETE ON lending_deduper, lending_inbox, lending_inbox_seen TO replica;
 //	GRANT SELECT, INSERT, DELETE ON lending_outbox TO replica;
 //

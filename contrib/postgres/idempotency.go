@@ -18,7 +18,7 @@ import (
 // What is lost is a command that can be sent twice, so PostgreSQL must keep what it has said
 // to keep: with fsync, full_page_writes and synchronous_commit on, as they are by default. A
 // failover to a standby that does not replicate synchronously can lose the last entries
-// under every setting. Nothing is deleted: see Sweep of the log. contrib/README.md has
+// under every setting. Sweep and Forget of the log say what is deleted. contrib/README.md has
 // the settings as a table.
 //
 // An age is what the clock of the server has moved since the last Save, and nothing where it
@@ -116,6 +116,39 @@ func (s *IdempotencyStore) Save(ctx context.Context, entry store.Entry) error {
 		}
 		return s.refused(ctx, conn, entry, by)
 	})
+}
+
+// What is deleted leaves the outbox too: it would look as if nobody had begun with it.
+const replaceEntries = `
+WITH wanted AS (
+	SELECT * FROM ROWS FROM (pg_catalog.unnest($2::text[]), pg_catalog.unnest($3::bigint[]), pg_catalog.unnest($4::text[]),
+		pg_catalog.unnest($5::text[]), pg_catalog.unnest($6::bytea[])) AS w (key, revision, state, lock, data)
+), deleted AS (
+	DELETE FROM {idempotency} e USING wanted w
+	WHERE e.name = $1 AND e.key = w.key AND e.revision = w.revision AND w.state = '' RETURNING e.key
+), sent AS (
+	DELETE FROM {outbox} o USING deleted WHERE o.name = $1 AND o.key = deleted.key
+), replaced AS (
+	UPDATE {idempotency} e SET revision = e.revision + 1, state = w.state, lock = CASE w.lock WHEN e.lock THEN e.lock ELSE '' END,
+		data = w.data, saved_by = $7, saved_at = pg_catalog.clock_timestamp()
+	FROM wanted w WHERE e.name = $1 AND e.key = w.key AND e.revision = w.revision AND w.state <> '' RETURNING 1
+)
+SELECT (SELECT pg_catalog.count(*) FROM deleted) + (SELECT pg_catalog.count(*) FROM replaced)`
+
+// Replace implements [store.Store], in one statement.
+func (s *IdempotencyStore) Replace(ctx context.Context, entries []store.Entry) (replaced int, err error) {
+	n := len(entries)
+	keys, revisions, states, locks, data := make([]string, n), make([]int64, n), make([]string, n), make([]string, n), make([][]byte, n)
+	for i, e := range entries {
+		keys[i], revisions[i], states[i], locks[i] = e.Key, e.Revision, string(e.State), e.Lock
+		data[i] = append([]byte{}, e.Data...) // not NULL
+	}
+	by := rand.Text()
+	err = s.retry(ctx, func(conn *pgxpool.Conn) error {
+		row := conn.QueryRow(ctx, s.sql(replaceEntries), s.name, keys, revisions, states, locks, data, by)
+		return row.Scan(&replaced)
+	})
+	return replaced, err
 }
 
 // save reports whether it could.

@@ -233,12 +233,3 @@ func (b *Inbox) endClaim(ctx context.Context, entry *webhook.InboxEntry, stateme
 	_, err = b.exec(ctx, statement, append([]any{id, b.name, claim}, arguments...)...)
 	return b.claims().Ended(entry.ID, err)
 }
-
-// Counts implements [webhook.Inbox]. It reads all that is in the inbox.
-func (b *Inbox) Counts(ctx context.Context) (counts webhook.InboxCounts, err error) {
-	err = b.retry(ctx, func(conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, b.sql("SELECT pg_catalog.count(*) FILTER (WHERE due IS NOT NULL AND claim IS NULL), pg_catalog.count(*) FILTER (WHERE due IS NOT NULL AND claim IS NOT NULL), pg_catalog.count(*) FILTER (WHERE due IS NULL) FROM {inbox} WHERE name = $1::text"),
-			b.name).Scan(&counts.Waiting, &counts.Running, &counts.DeadLetters)
-	})
-	return counts, err
-}

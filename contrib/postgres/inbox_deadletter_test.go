@@ -54,3 +54,19 @@ func TestDropIsLogged(t *testing.T) {
 	require.Equal(t, 1, dropped)
 	require.Contains(t, log.String(), "who=kim number=1 keys=["+entry.Event.Key()+"]")
 }
+
+func TestInboxWithoutItsTablesIsNotReady(t *testing.T) {
+	t.Parallel()
+	pool := connect(t, database(t))
+	inbox := inboxOf(pool, nil)
+	require.ErrorContains(t, inbox.Ready(t.Context()), "lendingpostgres: the inbox is not ready: ")
+	_, err := inbox.Ages(t.Context())
+	require.Error(t, err)
+	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
+	require.NoError(t, inbox.Ready(t.Context()))
+	_, err = pool.Exec(t.Context(), "ALTER DATABASE \""+pool.Config().ConnConfig.Database+"\" SET default_transaction_read_only = on")
+	require.NoError(t, err)
+	pool.Reset()
+	require.EqualError(t, inbox.Ready(t.Context()),
+		"lendingpostgres: the inbox is not ready: the database is read only; check the database, and call Migrate")
+}

@@ -184,3 +184,24 @@ func TestOutboxRefusesKeysThatAreNone(t *testing.T) {
 		strings.Repeat("k", 256)), newcomer())
 	require.NoError(t, err)
 }
+
+// A key that the log has forgotten leaves the outbox: without its entry it would look as if
+// nobody had begun with it.
+func TestForgottenMutationIsNotPending(t *testing.T) {
+	service := lendingtest.NewServer()
+	defer service.Close()
+	pool := migrated(t)
+	entries := must(lendingpostgres.NewIdempotencyStore(pool, "lending", nil))
+	for _, key := range []string{"order-1/customer", "order-2/customer"} {
+		require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			return entries.Outbox().Add(t.Context(), tx, key)
+		}))
+	}
+	client := replica(t, service, entries, nil)
+	_, err := client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "order-1/customer"), newcomer())
+	require.NoError(t, err)
+	n, err := must(idempotency.NewLog(entries, nil)).Forget(t.Context(), "order-1/")
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.Equal(t, []string{"order-2/customer"}, pendingKeys(t, entries))
+}

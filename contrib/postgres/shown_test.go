@@ -1,20 +1,16 @@
 package lendingpostgres_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
-	"log/slog"
-	"reflect"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/shown"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -35,37 +31,13 @@ func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
 
-	ctx, cancel := context.WithCancel(t.Context())
-	var working sync.WaitGroup
-	for n := range 4 {
-		working.Go(func() {
-			for ctx.Err() == nil {
-				_ = inbox.Put(ctx, event(lending.EventName(rand.Text())))
-				_, _ = inbox.Take(ctx)
-				_, _ = s.idempotency.Load(ctx, "key")
-				_, _ = s.token.Acquire(ctx, fmt.Sprint(n), time.Millisecond)
-			}
-		})
-	}
-	var shown bytes.Buffer
-	for range 20 {
-		for _, v := range []any{s.token, s.deduper, s.idempotency, claim, s.idempotency.Outbox(), inbox} {
-			for _, value := range []any{v, []any{v}, struct{ v any }{v}} {
-				for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d"} {
-					fmt.Fprintf(&shown, verb, value)
-				}
-				slog.New(slog.NewTextHandler(&shown, nil)).Info("m", "v", value)
-				written, _ := json.Marshal(value) //nolint:errchkjson // a function is no JSON
-				shown.Write(written)
-			}
-			compared := assert.CollectT{}
-			assert.Equal(&compared, []any{v}, []any{1})
-			assert.False(t, reflect.DeepEqual([]any{v}, []any{&v}))
-		}
-	}
-	cancel()
-	working.Wait()
-	assert.NotContains(t, shown.String(), "hush")
+	alive := []any{s.token, s.deduper, s.idempotency, claim, s.idempotency.Outbox(), inbox}
+	assert.NotContains(t, shown.Beside(t, alive, func(ctx context.Context) {
+		_ = inbox.Put(ctx, event(lending.EventName(rand.Text())))
+		_, _ = inbox.Take(ctx)
+		_, _ = s.idempotency.Load(ctx, "key")
+		_, _ = s.token.Acquire(ctx, rand.Text(), time.Millisecond)
+	}), "hush")
 }
 
 // What a store fails with names no token, no answer and no password.

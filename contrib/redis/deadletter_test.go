@@ -52,3 +52,15 @@ func TestDropIsLogged(t *testing.T) {
 	require.Equal(t, 1, dropped)
 	require.Contains(t, log.String(), "who=kim number=1 keys=["+entry.Event.Key()+"]")
 }
+
+func TestInboxWithoutRedisIsNotReady(t *testing.T) {
+	server := startRedis(t)
+	inbox := inbox(t, server.client(), nil)
+	require.NoError(t, inbox.Ready(t.Context()))
+	server.kill()
+	err := inbox.Ready(t.Context())
+	require.ErrorContains(t, err, "lendingredis: the inbox is not ready: ")
+	require.ErrorContains(t, err, "; check Redis and the connection")
+	_, err = inbox.Ages(t.Context())
+	require.Error(t, err)
+}

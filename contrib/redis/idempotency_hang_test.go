@@ -16,7 +16,10 @@ import (
 // A Redis that hangs holds nobody up beyond his context.
 func TestIdempotencyReturnsWhileRedisHangs(t *testing.T) {
 	server := startRedis(t)
-	client := redis.NewClient(&redis.Options{Addr: server.address(), ContextTimeoutEnabled: true})
+	client := redis.NewClient(&redis.Options{
+		Addr: server.address(), ContextTimeoutEnabled: true,
+		ReadTimeout: time.Hour, // longer than the tests may take
+	})
 	entries := log(t, client)
 	require.NoError(t, entries.Save(t.Context(), sent("a", "")))
 	require.NoError(t, server.process.Process.Signal(syscall.SIGSTOP))
@@ -29,9 +32,7 @@ func TestIdempotencyReturnsWhileRedisHangs(t *testing.T) {
 		},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		start := time.Now()
 		require.Error(t, call(ctx))
-		require.Less(t, time.Since(start), 2*time.Second)
 		cancel()
 	}
 	require.NoError(t, server.process.Process.Signal(syscall.SIGCONT))

@@ -69,7 +69,7 @@ func TestIdempotencySavesThoughTheAnswerIsLost(t *testing.T) {
 	server := startRedis(t)
 	var lose atomic.Bool
 	client := redis.NewClient(&redis.Options{
-		Addr: server.address(), MaxRetries: 1, ReadTimeout: 500 * time.Millisecond,
+		Addr: server.address(), MaxRetries: 1, ReadTimeout: 10 * time.Second,
 		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
 			connection, err := new(net.Dialer).DialContext(ctx, network, address)
 			return &lossy{connection, &lose}, err
@@ -113,6 +113,9 @@ func TestFullRedisTakesOutcomes(t *testing.T) {
 		require.NoError(t, entries.Save(t.Context(), entry))
 	}
 	require.Empty(t, listSent(t, entries))
+	n, err := entries.Replace(t.Context(), []store.Entry{{Key: "key 3", Revision: 2}})
+	require.NoError(t, err, "to delete makes room")
+	require.Equal(t, 1, n)
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "0").Err())
 	require.NoError(t, entries.Save(t.Context(), sent("new", "lock of new")))
 }

@@ -178,16 +178,3 @@ func (b *Inbox) Retry(ctx context.Context, entry *webhook.InboxEntry, wait time.
 	}
 	return err
 }
-
-var counts = redis.NewScript(pending + `
-local running = pending()[1] or 0
-return {redis.call('XLEN', KEYS[1]) - running + redis.call('ZCARD', KEYS[2]), running, redis.call('XLEN', KEYS[3])}`)
-
-// Counts implements [webhook.Inbox].
-func (b *Inbox) Counts(ctx context.Context) (webhook.InboxCounts, error) {
-	n, err := counts.Run(ctx, b.client(), []string{b.stream, b.later, b.dead}, group).Int64Slice()
-	if err != nil {
-		return webhook.InboxCounts{}, err
-	}
-	return webhook.InboxCounts{Waiting: int(n[0]), Running: int(n[1]), DeadLetters: int(n[2])}, nil
-}

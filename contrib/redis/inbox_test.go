@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -67,7 +68,7 @@ func TestDeduperClaimsThoughTheAnswerIsLost(t *testing.T) {
 	server := startRedis(t)
 	var lose atomic.Bool
 	client := redis.NewClient(&redis.Options{
-		Addr: server.address(), MaxRetries: 1, ReadTimeout: 500 * time.Millisecond,
+		Addr: server.address(), MaxRetries: 1, ReadTimeout: 10 * time.Second,
 		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
 			connection, err := new(net.Dialer).DialContext(ctx, network, address)
 			return &lossy{connection, &lose}, err
@@ -95,6 +96,7 @@ type lossy struct {
 func (l *lossy) Read(p []byte) (int, error) {
 	n, err := l.Conn.Read(p)
 	if err == nil && l.lose.Swap(false) {
+		_ = l.Close()
 		return 0, io.EOF
 	}
 	return n, err
@@ -125,20 +127,21 @@ func TestInboxKeepsItsContract(t *testing.T) {
 func event(name lending.EventName) *webhook.Event { return &webhook.Event{Name: name} }
 
 func TestInboxTakesOverFromTheDead(t *testing.T) {
+	const lease = 300 * time.Millisecond
 	server := startRedis(t)
-	one := inbox(t, server.client(), &lendingredis.InboxOptions{Lease: 300 * time.Millisecond})
-	other := inbox(t, server.client(), &lendingredis.InboxOptions{Lease: 300 * time.Millisecond})
+	one := inbox(t, server.client(), &lendingredis.InboxOptions{Lease: lease})
+	other := inbox(t, server.client(), &lendingredis.InboxOptions{Lease: lease})
 	require.NoError(t, one.Put(t.Context(), event("a")))
+	var before time.Time // the Take before
 	for try := 1; try <= 5; try++ {
 		start := time.Now()
 		entry, err := other.Take(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 1, entry.Tries, "a try that did not end is none with an error")
 		require.Equal(t, max(0, try-3), entry.Crashes)
-		require.WithinDuration(t, start.Add(300*time.Millisecond), entry.Until, 400*time.Millisecond)
-		if try > 1 {
-			require.Greater(t, time.Since(start), 200*time.Millisecond)
-		}
+		require.True(t, entry.Until.After(start) && entry.Until.Before(time.Now().Add(lease)))
+		require.Greater(t, time.Since(before), lease)
+		before = start
 		one, other = other, one
 	}
 	counts, err := one.Counts(t.Context())
@@ -173,32 +176,56 @@ func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
 	require.Equal(t, "{{{", string(refused.Body()))
 }
 
-// One at a time and now and then would take 2 s.
+// Nobody waits for what is new between two events that are stuck.
 func TestInboxTakesAllThatIsStuck(t *testing.T) {
-	inbox := inbox(t, startRedis(t).client(), &lendingredis.InboxOptions{Lease: 500 * time.Millisecond})
+	client := startRedis(t).client()
+	inbox := inbox(t, client, nil)
 	for i := range 20 {
 		require.NoError(t, inbox.Put(t.Context(), event(lending.EventName(rune('a'+i)))))
+		stuck(t, client, take(t, inbox, lending.EventName(rune('a'+i))), 1)
 	}
-	for range 20 {
-		_, err := inbox.Take(t.Context())
-		require.NoError(t, err)
-	}
-	start := time.Now()
+	<-time.After(time.Second) // it looks for what is stuck once a second
+	before := calls(t, client, "xreadgroup")
 	for range 20 {
 		entry, err := inbox.Take(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, inbox.Done(t.Context(), entry))
 		require.Equal(t, 1, entry.Tries)
 	}
-	require.Less(t, time.Since(start), 1500*time.Millisecond)
+	require.Less(t, calls(t, client, "xreadgroup")-before, 10)
+}
+
+// stuck has a claim be an hour old, and the last of several.
+func stuck(t *testing.T, client *redis.Client, entry *webhook.InboxEntry, claims int) {
+	t.Helper()
+	id, _, _ := strings.Cut(entry.ID, "/")
+	require.NoError(t, client.Do(t.Context(), "XCLAIM", "{test}:events", "lending", "lending", 0, id,
+		"IDLE", time.Hour.Milliseconds(), "RETRYCOUNT", claims, "JUSTID").Err())
+}
+
+// calls returns how often Redis has run these commands.
+func calls(t *testing.T, client *redis.Client, names ...string) (n int) {
+	t.Helper()
+	text, err := client.Info(t.Context(), "commandstats").Result()
+	require.NoError(t, err)
+	for line := range strings.Lines(text) {
+		var calls int
+		name, rest, _ := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":")
+		if _, err := fmt.Sscanf(rest, "calls=%d", &calls); err == nil && slices.Contains(names, name) {
+			n += calls
+		}
+	}
+	return n
 }
 
 func TestInboxForgets(t *testing.T) {
-	inbox := inbox(t, startRedis(t).client(), &lendingredis.InboxOptions{Keep: 200 * time.Millisecond})
-	require.NoError(t, inbox.Put(t.Context(), event("a")))
-	require.ErrorIs(t, inbox.Put(t.Context(), event("a")), webhook.ErrDuplicate)
-	require.Eventually(t, func() bool { return inbox.Put(t.Context(), event("a")) == nil }, 5*time.Second,
+	client := startRedis(t).client()
+	keeps, forgets := inbox(t, client, nil), inbox(t, client, &lendingredis.InboxOptions{Keep: time.Millisecond})
+	require.NoError(t, keeps.Put(t.Context(), event("a")))
+	require.NoError(t, forgets.Put(t.Context(), event("b")))
+	require.Eventually(t, func() bool { return forgets.Put(t.Context(), event("b")) == nil }, time.Minute,
 		20*time.Millisecond)
+	require.ErrorIs(t, forgets.Put(t.Context(), event("a")), webhook.ErrDuplicate)
 }
 
 // Redis that has lost its data is an empty inbox, not a broken one.
@@ -291,35 +318,29 @@ func take(t *testing.T, inbox *lendingredis.Inbox, name lending.EventName) *webh
 // processes otherwise.
 func TestInboxGivesSuspectsAlone(t *testing.T) {
 	t.Parallel()
-	server := startRedis(t)
-	const lease = 300 * time.Millisecond
-	for range 2 {
-		process := inbox(t, server.client(), &lendingredis.InboxOptions{Lease: lease})
-		_ = process.Put(t.Context(), event("a"))
-		_ = process.Put(t.Context(), event("b"))
-		take(t, process, "a")
-		take(t, process, "b")
+	client := startRedis(t).client()
+	before, inbox := inbox(t, client, nil), inbox(t, client, nil)
+	taken := func(inbox *lendingredis.Inbox, name lending.EventName) *webhook.InboxEntry {
+		require.NoError(t, inbox.Put(t.Context(), event(name)))
+		return take(t, inbox, name)
 	}
-	third := inbox(t, server.client(), &lendingredis.InboxOptions{Lease: lease})
-	require.Zero(t, take(t, third, "a").Crashes)
-	<-time.After(time.Second) // for the fourth, which is patient, nothing is stuck yet
-	fourth := inbox(t, server.client(), &lendingredis.InboxOptions{Lease: 6 * lease})
-	require.NoError(t, fourth.Put(t.Context(), event("beside")))
-	beside := take(t, fourth, "beside")
-	require.NoError(t, fourth.Put(t.Context(), event("after")))
-	<-time.After(time.Second) // now both are, and it acts on another
-	take(t, fourth, "")
-	require.NoError(t, fourth.Done(t.Context(), beside))
-	b := take(t, fourth, "b") // that was taken less often
+	first, second, beside := taken(before, "a"), taken(before, "b"), taken(inbox, "beside")
+	stuck(t, client, first, 3)
+	stuck(t, client, second, 2)
+	require.NoError(t, inbox.Put(t.Context(), event("after")))
+	<-time.After(time.Second) // it looks for what is stuck once a second
+	take(t, inbox, "")
+	require.NoError(t, inbox.Done(t.Context(), beside))
+	b := take(t, inbox, "b") // that was taken less often
 	require.Zero(t, b.Crashes)
-	take(t, fourth, "") // neither the other suspect, nor what is new
-	require.NoError(t, fourth.Done(t.Context(), b))
-	a := take(t, fourth, "a")
+	take(t, inbox, "") // neither the other suspect, nor what is new
+	require.NoError(t, inbox.Done(t.Context(), b))
+	a := take(t, inbox, "a")
 	require.Equal(t, 1, a.Crashes)
 	require.Equal(t, 1, a.Tries)
-	take(t, fourth, "")
-	require.NoError(t, fourth.Retry(t.Context(), a, time.Hour))
-	take(t, fourth, "after")
+	take(t, inbox, "")
+	require.NoError(t, inbox.Retry(t.Context(), a, time.Hour))
+	take(t, inbox, "after")
 }
 
 // What ends its process is found, and nothing beside it is set aside.
@@ -550,57 +571,45 @@ func TestFullRedisIsDrained(t *testing.T) {
 	require.NoError(t, started.Put(t.Context(), event("new")), "it was remembered though it was refused")
 }
 
-// A process that waits leaves Redis in peace, and yet acts at once on what is put and
-// on what is due again.
+// A process that waits leaves Redis in peace, acts at once on what is put, and comes back to what is
+// due again. A busy machine may be slow with one event, and not with each of several.
 func TestInboxIdles(t *testing.T) {
 	server := startRedis(t)
 	client := server.client()
 	inbox := inbox(t, server.client(), nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	acted := make(chan time.Time, 2)
-	var calls atomic.Int32
 	working := make(chan struct{})
 	go func() {
 		defer close(working)
-		webhook.Work(ctx, inbox, func(context.Context, *webhook.Event) error {
+		var tried sync.Map
+		webhook.Work(ctx, inbox, func(_ context.Context, e *webhook.Event) error {
 			acted <- time.Now()
-			if calls.Add(1) == 1 {
+			if _, again := tried.LoadOrStore(e.Name, true); !again {
 				return errors.New("again")
 			}
 			return nil
 		}, &webhook.WorkOptions{Concurrency: 4, Backoff: func(int) time.Duration { return 150 * time.Millisecond }})
 	}()
-	sent := func() (n int) {
-		text, err := client.Info(t.Context(), "commandstats").Result()
-		require.NoError(t, err)
-		for line := range strings.Lines(text) {
-			var calls int
-			name, rest, _ := strings.Cut(line, ":")
-			if _, err := fmt.Sscanf(rest, "calls=%d", &calls); err == nil &&
-				(name == "cmdstat_evalsha" || name == "cmdstat_xreadgroup") {
-				n += calls
-			}
-		}
-		return n
-	}
+	sent := func() int { return calls(t, client, "evalsha", "xreadgroup") }
 	const seconds = 4
 	<-time.After(time.Second)
-	before := sent()
+	start, before := time.Now(), sent()
 	<-time.After(seconds * time.Second)
-	idle := sent() - before
-	t.Logf("%d commands in %d s", idle, seconds)
-	require.LessOrEqual(t, idle, 4*seconds)
+	idle := float64(sent()-before) / time.Since(start).Seconds()
+	t.Logf("%.1f commands a second", idle)
+	require.LessOrEqual(t, idle, 4.0)
 
-	start := time.Now()
-	require.NoError(t, inbox.Put(t.Context(), event("a")))
-	first := <-acted
-	require.Less(t, first.Sub(start), 500*time.Millisecond, "a new event wakes")
-	second := <-acted
-	require.Less(t, second.Sub(first), 650*time.Millisecond, "what is due wakes")
+	wakes := func(name lending.EventName) bool {
+		start := time.Now()
+		require.NoError(t, inbox.Put(t.Context(), event(name)))
+		took := (<-acted).Sub(start)
+		<-acted
+		return took < 500*time.Millisecond
+	}
+	require.True(t, slices.ContainsFunc([]lending.EventName{"a", "b", "c", "d", "e"}, wakes))
 	cancel()
-	start = time.Now()
 	<-working
-	require.Less(t, time.Since(start), 2*time.Second)
 }
 
 // Why the memory policy must be noeviction.

@@ -119,9 +119,10 @@ func (s *server) remove() {
 
 func (s *server) client() *redis.Client { return newRedis(s.address()) }
 
+// newRedis is patient with a server on a busy machine. One that is down refuses at once.
 func newRedis(address string) *redis.Client {
 	return redis.NewClient(&redis.Options{
-		Addr: address, DialTimeout: 500 * time.Millisecond,
-		ReadTimeout: 500 * time.Millisecond, MaxRetries: 1,
+		Addr: address, DialTimeout: 10 * time.Second,
+		ReadTimeout: 10 * time.Second, MaxRetries: 1,
 	})
 }

@@ -46,8 +46,20 @@ func boundTo(key string, revision int64, state State) []byte {
 	return fmt.Appendf(nil, "%s\n%d\n%s", key, revision, state)
 }
 
-// Save seals the lock with the data, so that Load returns it as it was saved.
 func (e encryptedStore) Save(ctx context.Context, entry Entry) error {
+	return e.inner().Save(ctx, e.sealed(entry))
+}
+
+func (e encryptedStore) Replace(ctx context.Context, entries []Entry) (int, error) {
+	all := make([]Entry, len(entries))
+	for i, entry := range entries {
+		all[i] = e.sealed(entry)
+	}
+	return e.inner().Replace(ctx, all)
+}
+
+// sealed seals the lock with the data, so that Load returns it as it was saved.
+func (e encryptedStore) sealed(entry Entry) Entry {
 	plain := append(binary.AppendUvarint(nil, uint64(len(entry.Lock))), entry.Lock...)
 	entry.Data = e.box.Seal(append(plain, entry.Data...), boundTo(entry.Key, entry.Revision+1, entry.State))
 	if entry.Lock != "" {
@@ -55,7 +67,7 @@ func (e encryptedStore) Save(ctx context.Context, entry Entry) error {
 		keyed.Write([]byte(entry.Lock))
 		entry.Lock = hex.EncodeToString(keyed.Sum(nil))
 	}
-	return e.inner().Save(ctx, entry)
+	return entry
 }
 
 func (e encryptedStore) Load(ctx context.Context, key string) (*Entry, error) {

@@ -86,6 +86,27 @@ func (s memoryStore) Save(_ context.Context, entry Entry) error {
 	return nil
 }
 
+func (s memoryStore) Replace(_ context.Context, entries []Entry) (replaced int, err error) {
+	m := s.state()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, entry := range entries {
+		was := m.entries[entry.Key]
+		if was.Revision != entry.Revision || was.Revision == 0 {
+			continue
+		}
+		m.remove(was)
+		if entry.Lock != was.Lock {
+			entry.Lock = ""
+		}
+		if entry.State != "" {
+			m.add(entry)
+		}
+		replaced++
+	}
+	return replaced, nil
+}
+
 func (m *memory) add(entry Entry) {
 	if entry.Lock != "" {
 		m.locks[entry.Lock] = entry.Key

@@ -78,6 +78,12 @@ type Store interface {
 	// [*LockedError] if another key has its lock. A failed Save changes nothing.
 	Save(ctx context.Context, entry Entry) error
 
+	// Replace keeps each of entries with the next revision, or deletes it if its state is "",
+	// and returns how many it has replaced. It leaves those out that the store does not have
+	// with their revision, and takes no locks: Lock is the lock that the entry has, or "" to
+	// give it up. After an error some can be replaced.
+	Replace(ctx context.Context, entries []Entry) (int, error)
+
 	// List returns a page of the entries that filter selects, the oldest first. A page can be
 	// shorter than the limit, as its data have no more than [PageBytes], but it is empty only
 	// if no more entries are selected: [All] goes on until then.

@@ -7,7 +7,7 @@ const at = (id) => document.getElementById(id);
 const show = (id, text, style = "") => { at(id).textContent = text; at(id).className = style; };
 
 // The server sends the parts of the page that have changed, as escaped HTML.
-let source, query = "";
+let source, query = location.search;
 function follow() {
   source = new EventSource("events" + query);
   source.onopen = () => show("connection", "Live", "live");
@@ -93,8 +93,10 @@ async function copy(line) {
 }
 
 document.addEventListener("submit", async (event) => {
+  const own = event.target.id === "filter";
+  if (!own && !event.target.dataset.order) return; // a form that looks something up
   event.preventDefault();
-  if (event.target.id === "filter") return filter();
+  if (own) return filter();
   const form = event.target, headers = { "Content-Type": "application/json" };
   show("said", "");
   let body = form.dataset.body;
@@ -106,10 +108,10 @@ document.addEventListener("submit", async (event) => {
   if (at("token")) headers.Authorization = `Bearer ${at("token").value}`;
   try {
     const answer = await fetch(document.documentElement.dataset.control + form.dataset.order, { method: "POST", headers, body });
-    if (answer.ok) show("said", [form.dataset.done, await answer.text()].join(" ").trim());
+    if (answer.ok) show("said", form.dataset.done + ("answer" in form.dataset ? ` ${await answer.text()}` : ""));
     else show("said", (await answer.json()).error, "bad");
   } catch {
-    show("said", "The sandbox cannot be reached.", "bad");
+    show("said", "The server cannot be reached.", "bad");
   }
 });
 

@@ -91,12 +91,12 @@ func TestSignInBesideAToken(t *testing.T) {
 	})
 	t.Run("that expires meanwhile", func(t *testing.T) {
 		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-			store := &stolenStore{TokenStore: lending.NewMemoryTokenStore()}
+			store := newHookedStore()
 			client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 			require.NoError(t, client.Session().SignIn(t.Context()))
 			bubble.Elapse(45 * time.Second)
-			store.stolen.Store(true) // another process holds the lease
-			time.AfterFunc(15*time.Second, func() { store.stolen.Store(false) })
+			store.fail("acquire", lending.ErrLeaseHeld) // another process holds the lease
+			time.AfterFunc(15*time.Second, func() { store.fail("acquire", nil) })
 			require.NoError(t, client.Session().SignIn(t.Context()))
 			assert.Zero(t, service.Arrived(fake.RefreshRoute), "an expired token cannot be refreshed")
 			assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
@@ -118,13 +118,11 @@ func TestSignInBesideAToken(t *testing.T) {
 	t.Run("while the service is down", func(t *testing.T) {
 		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 			client := fake.SignIn(t, service, nil)
-			before, _, err := takeToken(t.Context(), client)
-			require.NoError(t, err)
+			before := tokenIn(t, client)
 			bubble.Elapse(time.Second)
 			service.Fail(fake.RefreshRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable})
 			require.Error(t, client.Session().SignIn(t.Context()))
-			after, _, err := takeToken(t.Context(), client)
-			require.NoError(t, err)
+			after := tokenIn(t, client)
 			assert.Equal(t, before.Value.Reveal(), after.Value.Reveal())
 			assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 		})
@@ -272,7 +270,8 @@ func TestLostSignIn(t *testing.T) {
 func TestSignInAmongOtherCallers(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		wrong := func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") }
-		store := slowStore{lending.NewMemoryTokenStore()}
+		store := newHookedStore()
+		store.before(func(context.Context, string) error { bubble.Elapse(5 * time.Millisecond); return nil })
 		require.Error(t, read(t.Context(), fake.SignIn(t, service, wrong, lending.WithTokenStore(store))))
 		client := fake.SignIn(t, service, wrong, lending.WithTokenStore(store))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -324,8 +323,7 @@ func TestSessionPrintsNoSecrets(t *testing.T) {
 		client := fake.SignIn(t, service, nil,
 			lending.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 		service.Fail(fake.RefreshRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable})
-		got, _, err := takeToken(t.Context(), client)
-		require.NoError(t, err)
+		got := tokenIn(t, client)
 		bubble.Elapse(51 * time.Minute)
 		require.NoError(t, read(t.Context(), client))
 		synctest.Wait()

@@ -43,15 +43,12 @@ func TestAbsurdDate(t *testing.T) {
 				second := jwt(fmt.Sprintf(`{"exp":%d}`, start.Add(26*time.Hour).Unix()))
 				service.Answer(fake.RefreshRoute, answer(fmt.Sprintf("%q", second)))
 				client := fake.SignIn(t, service, nil)
-				got, _, err := takeToken(t.Context(), client)
-				require.NoError(t, err)
+				got := tokenIn(t, client)
 				assert.True(t, start.Add(25*time.Hour).Equal(got.Expires))
 				bubble.Elapse(51 * time.Minute)
-				_, _, err = takeToken(t.Context(), client)
-				require.NoError(t, err)
+				tokenIn(t, client)
 				synctest.Wait()
-				got, _, err = takeToken(t.Context(), client)
-				require.NoError(t, err)
+				got = tokenIn(t, client)
 				assert.Equal(t, second, got.Value.Reveal())
 				assert.True(t, start.Add(26*time.Hour).Equal(got.Expires))
 				assert.Equal(t, 1, service.Arrived(fake.RefreshRoute))
@@ -104,8 +101,7 @@ func TestClockWasAhead(t *testing.T) {
 			require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store))))
 			change(t, store, "issued", "expires")
 			client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-			got, _, err := takeToken(t.Context(), client)
-			require.NoError(t, err)
+			got := tokenIn(t, client)
 			assert.Equal(t, time.Hour, time.Until(got.Expires))
 			for range 120 {
 				require.NoError(t, read(t.Context(), client))
@@ -196,8 +192,7 @@ func TestTokenThatLivesForCenturies(t *testing.T) {
 				scripted(service, expires, "second")
 				client := fake.SignIn(t, service, nil)
 				for range 1000 {
-					_, _, err := takeToken(t.Context(), client)
-					require.NoError(t, err)
+					tokenIn(t, client)
 					bubble.Elapse(time.Second)
 				}
 				assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
@@ -250,14 +245,12 @@ func TestExpiryOfARefreshedToken(t *testing.T) {
 			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 				scripted(service, "2000-01-01T01:06:00", test.refreshed)
 				client := fake.SignIn(t, service, nil)
-				first, _, err := takeToken(t.Context(), client)
-				require.NoError(t, err)
+				first := tokenIn(t, client)
 				assert.Equal(t, start.Add(66*time.Minute), first.Expires)
 				bubble.Elapse(55 * time.Minute) // 5/6
 				_, _, _ = takeToken(t.Context(), client)
 				synctest.Wait()
-				second, _, err := takeToken(t.Context(), client)
-				require.NoError(t, err)
+				second := tokenIn(t, client)
 				require.Equal(t, test.refreshed, second.Value.Reveal())
 				want := test.life
 				if want == time.Hour {
@@ -281,16 +274,14 @@ func useTokenOfUnknownLife(t *testing.T, expires string) {
 		scripted(service, expires, "second")
 		client := fake.SignIn(t, service, nil)
 		for range 100 {
-			got, _, err := takeToken(t.Context(), client)
-			require.NoError(t, err)
+			got := tokenIn(t, client)
 			require.Zero(t, got.Expires)
 			bubble.Elapse(time.Hour)
 		}
 		assert.Zero(t, service.Arrived(fake.RefreshRoute))
 		got, _, _ := takeToken(t.Context(), client)
 		client.Session().Invalidate(got)
-		_, _, err := takeToken(t.Context(), client)
-		require.NoError(t, err)
+		tokenIn(t, client)
 		assert.Equal(t, 2, service.Arrived(fake.LoginRoute), "used until it is refused")
 	})
 }
@@ -303,8 +294,7 @@ func TestExpiryOfASignInByItsJWT(t *testing.T) {
 			fmt.Fprintf(w, `{"requiresTwoFactor":false,"token":%q,"expiresUTC":null}`,
 				jwt(fmt.Sprintf(`{"exp":%d}`, exp.Unix())))
 		})
-		got, _, err := takeToken(t.Context(), fake.SignIn(t, service, nil))
-		require.NoError(t, err)
+		got := tokenIn(t, fake.SignIn(t, service, nil))
 		assert.True(t, exp.Equal(got.Expires))
 	})
 }
@@ -314,15 +304,12 @@ func TestTokenIsNotUsedToItsLastSecond(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		client := fake.SignIn(t, service, nil)
 		service.Fail(fake.RefreshRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable, Times: -1})
-		first, _, err := takeToken(t.Context(), client)
-		require.NoError(t, err)
+		first := tokenIn(t, client)
 		bubble.Elapse(time.Hour - 11*time.Second)
-		same, _, err := takeToken(t.Context(), client)
-		require.NoError(t, err)
+		same := tokenIn(t, client)
 		assert.Equal(t, first.Value.Reveal(), same.Value.Reveal())
 		bubble.Elapse(2 * time.Second)
-		next, _, err := takeToken(t.Context(), client)
-		require.NoError(t, err)
+		next := tokenIn(t, client)
 		assert.NotEqual(t, first.Value.Reveal(), next.Value.Reveal())
 	})
 }
@@ -333,8 +320,7 @@ func TestClockSkew(t *testing.T) {
 			fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 				service.Advance(skew)
 				client := fake.SignIn(t, service, nil)
-				got, _, err := takeToken(t.Context(), client)
-				require.NoError(t, err)
+				got := tokenIn(t, client)
 				assert.InDelta(t, time.Hour, time.Until(got.Expires), float64(2*time.Second))
 				for range 300 {
 					require.NoError(t, read(t.Context(), client))

@@ -38,6 +38,18 @@ func (h *hookedStore) before(hook func(ctx context.Context, step string) error) 
 	h.hook.Store(&hook)
 }
 
+// fail lets a step of the store fail with err, or for "" each step, until err is nil.
+func (h *hookedStore) fail(step string, err error) {
+	h.before(func(_ context.Context, at string) error {
+		if step == "" || step == at {
+			return err
+		}
+		return nil
+	})
+}
+
+var errDown = errors.New("the store is down")
+
 func (h *hookedStore) call(ctx context.Context, step string) error {
 	if hook := h.hook.Load(); hook != nil && *hook != nil {
 		return (*hook)(ctx, step)
@@ -179,82 +191,6 @@ func eachStore(t *testing.T, test func(t *testing.T, store lending.TokenStore)) 
 	}
 }
 
-// faultyStore is a store that can be down, or slow to prolong a lease.
-type faultyStore struct {
-	lending.TokenStore
-	down   atomic.Bool
-	frozen atomic.Pointer[chan struct{}]
-}
-
-var errDown = errors.New("the store is down")
-
-func (f *faultyStore) wait() error {
-	if frozen := f.frozen.Load(); frozen != nil {
-		<-*frozen
-	}
-	if f.down.Load() {
-		return errDown
-	}
-	return nil
-}
-
-func (f *faultyStore) Load(ctx context.Context) (lending.StoredToken, error) {
-	if err := f.wait(); err != nil {
-		return lending.StoredToken{}, err
-	}
-	return f.TokenStore.Load(ctx)
-}
-
-func (f *faultyStore) Acquire(ctx context.Context, owner string, ttl time.Duration) (int64, error) {
-	if err := f.wait(); err != nil {
-		return 0, err
-	}
-	return f.TokenStore.Acquire(ctx, owner, ttl)
-}
-
-func (f *faultyStore) Save(ctx context.Context, token lending.StoredToken) error {
-	if err := f.wait(); err != nil {
-		return err
-	}
-	return f.TokenStore.Save(ctx, token)
-}
-
-// brokenStore cannot give out a lease.
-type brokenStore struct {
-	lending.TokenStore
-	cause error
-}
-
-func (b brokenStore) Acquire(context.Context, string, time.Duration) (int64, error) {
-	return 0, b.cause
-}
-
-// lateStore gives out the lease only after another process was at work.
-type lateStore struct {
-	lending.TokenStore
-	before func()
-}
-
-func (l *lateStore) Acquire(ctx context.Context, owner string, ttl time.Duration) (int64, error) {
-	if before := l.before; before != nil {
-		l.before = nil
-		before()
-	}
-	return l.TokenStore.Acquire(ctx, owner, ttl)
-}
-
-type stolenStore struct {
-	lending.TokenStore
-	stolen atomic.Bool
-}
-
-func (s *stolenStore) Acquire(ctx context.Context, owner string, ttl time.Duration) (int64, error) {
-	if s.stolen.Load() {
-		return 0, lending.ErrLeaseHeld
-	}
-	return s.TokenStore.Acquire(ctx, owner, ttl)
-}
-
 // notingStore notes until when what is saved is of use.
 type notingStore struct {
 	lending.TokenStore
@@ -282,12 +218,12 @@ func takeToken(ctx context.Context, client *lending.Client) (lending.Token, time
 	return got, time.Since(start), err
 }
 
-// slowStore takes its time to answer.
-type slowStore struct{ lending.TokenStore }
-
-func (s slowStore) Load(ctx context.Context) (lending.StoredToken, error) {
-	bubble.Elapse(5 * time.Millisecond)
-	return s.TokenStore.Load(ctx)
+// tokenIn asks the session for its token.
+func tokenIn(t *testing.T, client *lending.Client) lending.Token {
+	t.Helper()
+	got, err := client.Session().Token(t.Context())
+	require.NoError(t, err)
+	return got
 }
 
 func withoutCallback(c *lending.Credentials) { c.TwoFactor = nil }

@@ -60,7 +60,7 @@ func TestLeaseLostAndRegained(t *testing.T) {
 		}, lending.WithTokenStore(store))
 		go func() { _ = read(t.Context(), client) }()
 		<-asked
-		store.before(func(context.Context, string) error { return errDown })
+		store.fail("", errDown)
 		bubble.Elapse(10 * time.Second) // the lease ends
 		other := fake.SignIn(t, service, nil, lending.WithTokenStore(store.TokenStore))
 		require.NoError(t, read(t.Context(), other))
@@ -83,7 +83,7 @@ func TestHolderOfTheLease(t *testing.T) {
 			service.Fail(fake.LoginRoute, lendingtest.Fault{DelayBefore: time.Hour})
 			go func() { _, _, _ = takeToken(t.Context(), killed) }()
 			bubble.Elapse(time.Second)
-			store.before(func(context.Context, string) error { return errDown }) // for it
+			store.fail("", errDown) // for it
 			_, waited, err := takeToken(t.Context(),
 				fake.SignIn(t, service, nil, lending.WithTokenStore(store.TokenStore)))
 			require.NoError(t, err)
@@ -151,8 +151,7 @@ func TestLaterLeaseWinsWhateverTheClocksSay(t *testing.T) {
 		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		require.NoError(t, read(t.Context(), client))
 		bubble.Elapse(time.Minute)
-		behind, _, err := takeToken(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(other)))
-		require.NoError(t, err)
+		behind := tokenIn(t, fake.SignIn(t, service, nil, lending.WithTokenStore(other)))
 		later, err := other.Load(t.Context())
 		require.NoError(t, err)
 		later.Data = lending.NewSecret(string(ahead(t, []byte(later.Data.Reveal()), -5*time.Minute, "issued",
@@ -161,8 +160,7 @@ func TestLaterLeaseWinsWhateverTheClocksSay(t *testing.T) {
 		bubble.Elapse(50 * time.Minute)
 		require.NoError(t, read(t.Context(), client)) // looks into the store before it refreshes
 		synctest.Wait()
-		got, _, err := takeToken(t.Context(), client)
-		require.NoError(t, err)
+		got := tokenIn(t, client)
 		assert.Equal(t, behind.Value.Reveal(), got.Value.Reveal())
 	})
 }
@@ -195,8 +193,9 @@ func TestTokenAskedForAfterTheLeaseWasLost(t *testing.T) {
 				resumed = make(chan struct{})
 				require.NoError(t, read(t.Context(), slow)) // it has the lease, and stands still
 				synctest.Wait()
+				storeResumed := make(chan struct{})
 				stopped.before(func(context.Context, string) error {
-					<-resumed
+					<-storeResumed
 					return nil
 				})
 				kept := make(chan struct{})
@@ -210,30 +209,28 @@ func TestTokenAskedForAfterTheLeaseWasLost(t *testing.T) {
 					require.NoError(t, read(t.Context(), fast))
 					bubble.Elapse(100 * time.Millisecond)
 				}
-				later, _, err := takeToken(t.Context(), fast)
-				require.NoError(t, err)
+				later := tokenIn(t, fast)
 				if first == "later lease" {
 					close(kept)
 					synctest.Wait()
 				}
 				bubble.Elapse(time.Second)
 				close(resumed)
-				synctest.Wait()
+				synctest.Wait() // it refreshes before it finds that its lease is lost, which would keep it from that
 				require.Equal(t, 2, service.Arrived(fake.RefreshRoute))
+				close(storeResumed)
+				synctest.Wait()
 				if first == "earlier lease" {
 					close(kept)
 					synctest.Wait()
 				}
-				fresh, _, err := takeToken(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(shared)))
-				require.NoError(t, err)
+				fresh := tokenIn(t, fake.SignIn(t, service, nil, lending.WithTokenStore(shared)))
 				assert.Equal(t, later.Value.Reveal(), fresh.Value.Reveal())
 				meet := false
 				for range 60 { // until it is time to refresh
 					bubble.Elapse(time.Second)
-					a, _, err := takeToken(t.Context(), slow)
-					require.NoError(t, err)
-					b, _, err := takeToken(t.Context(), fast)
-					require.NoError(t, err)
+					a := tokenIn(t, slow)
+					b := tokenIn(t, fast)
 					meet = meet || a.Value.Reveal() == b.Value.Reveal()
 				}
 				assert.True(t, meet, "both have the token of the later lease, or one that came of it")
@@ -247,7 +244,7 @@ func TestTokenAskedForAfterTheLeaseWasLost(t *testing.T) {
 func TestFrozenHolder(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		shared := lending.NewMemoryTokenStore()
-		store := &faultyStore{TokenStore: shared}
+		store := &hookedStore{TokenStore: shared}
 		slow := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		fast := fake.SignIn(t, service, nil, lending.WithTokenStore(shared))
 		require.NoError(t, read(t.Context(), slow))
@@ -255,7 +252,8 @@ func TestFrozenHolder(t *testing.T) {
 		bubble.Elapse(50*time.Minute + time.Second)
 
 		frozen := make(chan struct{})
-		service.Fail(fake.RefreshRoute, lendingtest.Fault{Reached: func() { store.frozen.Store(&frozen) }})
+		freeze := func(context.Context, string) error { <-frozen; return nil }
+		service.Fail(fake.RefreshRoute, lendingtest.Fault{Reached: func() { store.before(freeze) }})
 		require.NoError(t, read(t.Context(), slow)) // has refreshed, and cannot save
 		synctest.Wait()
 		require.NoError(t, read(t.Context(), fast), "finds the lease held, and goes on")
@@ -268,9 +266,8 @@ func TestFrozenHolder(t *testing.T) {
 		assert.Equal(t, 2, service.Arrived(fake.RefreshRoute))
 		before, err := shared.Load(t.Context())
 		require.NoError(t, err)
-		b, _, err := takeToken(t.Context(), fast)
-		require.NoError(t, err)
-		store.frozen.Store(nil)
+		b := tokenIn(t, fast)
+		store.before(nil)
 		close(frozen)
 		synctest.Wait()
 		after, err := shared.Load(t.Context())
@@ -279,8 +276,7 @@ func TestFrozenHolder(t *testing.T) {
 		bubble.Elapse(50 * time.Minute)
 		require.NoError(t, read(t.Context(), slow))
 		synctest.Wait()
-		a, _, err := takeToken(t.Context(), slow)
-		require.NoError(t, err)
+		a := tokenIn(t, slow)
 		assert.Equal(t, b.Value.Reveal(), a.Value.Reveal(), "the slow one takes the newer token when its own is due")
 		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 	})
@@ -290,7 +286,14 @@ func TestTokenThatCameBeforeTheLease(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		shared := lending.NewMemoryTokenStore()
 		fast := fake.SignIn(t, service, nil, lending.WithTokenStore(shared))
-		store := &lateStore{shared, func() { assert.NoError(t, read(t.Context(), fast)) }}
+		store := &hookedStore{TokenStore: shared}
+		store.before(func(_ context.Context, step string) error {
+			if step == "acquire" { // only after another process was at work
+				store.before(nil)
+				assert.NoError(t, read(t.Context(), fast))
+			}
+			return nil
+		})
 		require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store))))
 		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 	})
@@ -299,11 +302,11 @@ func TestTokenThatCameBeforeTheLease(t *testing.T) {
 // What a process does under a lease ends when another process has it.
 func TestLostLeaseEndsTheWork(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := &stolenStore{TokenStore: lending.NewMemoryTokenStore()}
+		store := newHookedStore()
 		ended := make(chan time.Time, 1)
 		client := fake.SignIn(t, service, func(c *lending.Credentials) {
 			c.TwoFactor = func(ctx context.Context, _ lending.Challenge) (string, error) {
-				store.stolen.Store(true)
+				store.fail("acquire", lending.ErrLeaseHeld)
 				<-ctx.Done()
 				ended <- time.Now()
 				return "", ctx.Err()

@@ -107,15 +107,14 @@ func useHangingStore(t *testing.T, service *lendingtest.Service, life time.Durat
 // The pause that a failing store has caused ends with the first success.
 func TestPauseOfTheStoreEndsWithASuccess(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := &faultyStore{TokenStore: lending.NewMemoryTokenStore()}
+		store := newHookedStore()
 		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-		store.down.Store(true)
+		store.fail("", errDown)
 		require.Error(t, read(t.Context(), client))
-		store.down.Store(false)
+		store.fail("", nil)
 		require.ErrorContains(t, read(t.Context(), client), "not tried again before")
 		require.NoError(t, client.Session().SignIn(t.Context()))
-		got, _, err := takeToken(t.Context(), client)
-		require.NoError(t, err)
+		got := tokenIn(t, client)
 		client.Session().Invalidate(got)
 		_, waited, err := takeToken(t.Context(), client)
 		require.NoError(t, err)
@@ -125,12 +124,12 @@ func TestPauseOfTheStoreEndsWithASuccess(t *testing.T) {
 
 func TestStoreIsDown(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := &faultyStore{TokenStore: lending.NewMemoryTokenStore()}
+		store := newHookedStore()
 		first := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		second := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		require.NoError(t, read(t.Context(), first))
 		require.NoError(t, read(t.Context(), second))
-		store.down.Store(true)
+		store.fail("", errDown)
 		for range 3 * 60 {
 			require.NoError(t, read(t.Context(), first))
 			require.NoError(t, read(t.Context(), second))
@@ -142,25 +141,23 @@ func TestStoreIsDown(t *testing.T) {
 		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
 		assert.Equal(t, 6, service.Arrived(fake.RefreshRoute), "each its own, at the last moment")
 
-		store.down.Store(false)
+		store.fail("", nil)
 		for range 60 {
 			require.NoError(t, read(t.Context(), first))
 			require.NoError(t, read(t.Context(), second))
 			bubble.Elapse(time.Minute)
 		}
 		assert.InDelta(t, 7, service.Arrived(fake.RefreshRoute), 1, "shared again")
-		a, _, err := takeToken(t.Context(), first)
-		require.NoError(t, err)
-		b, _, err := takeToken(t.Context(), second)
-		require.NoError(t, err)
+		a := tokenIn(t, first)
+		b := tokenIn(t, second)
 		assert.Equal(t, a.Value.Reveal(), b.Value.Reveal())
 	})
 }
 
 func TestNobodySignsInWithoutTheStore(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := &faultyStore{TokenStore: lending.NewMemoryTokenStore()}
-		store.down.Store(true)
+		store := newHookedStore()
+		store.fail("", errDown)
 		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		err := read(t.Context(), client)
 		require.ErrorIs(t, err, errDown)
@@ -182,7 +179,8 @@ func TestStoreErrorsAreTold(t *testing.T) {
 			{&fs.PathError{Op: "open", Path: "hush", Err: fs.ErrNotExist}, "no such file or directory"},
 			{&fs.PathError{Op: "open", Path: "hush", Err: fs.ErrPermission}, "permission denied"},
 		} {
-			store := brokenStore{lending.NewMemoryTokenStore(), test.cause}
+			store := newHookedStore()
+			store.fail("acquire", test.cause)
 			err := read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store)))
 			require.ErrorContains(t, err, "the token store: "+test.text)
 			assert.NotContains(t, err.Error(), "hush")
@@ -194,14 +192,14 @@ func TestStoreErrorsAreTold(t *testing.T) {
 func TestStoreComesBack(t *testing.T) {
 	for down := range 12 {
 		fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-			store := &faultyStore{TokenStore: lending.NewMemoryTokenStore()}
-			store.down.Store(true)
+			store := newHookedStore()
+			store.fail("", errDown)
 			client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 			for range 600 + 7*down {
 				require.Error(t, read(t.Context(), client))
 				bubble.Elapse(time.Second)
 			}
-			store.down.Store(false)
+			store.fail("", nil)
 			start := time.Now()
 			for read(t.Context(), client) != nil {
 				bubble.Elapse(time.Second)

@@ -22,22 +22,20 @@ import (
 func TestTokenOfALoneSignInStays(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		shared := lending.NewMemoryTokenStore()
-		store := &faultyStore{TokenStore: shared}
+		store := &hookedStore{TokenStore: shared}
 		require.NoError(t, read(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(shared))))
 		old, err := shared.Load(t.Context())
 		require.NoError(t, err)
 		bubble.Elapse(5 * time.Minute)
 
-		store.down.Store(true)
+		store.fail("", errDown)
 		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		require.NoError(t, client.Session().SignIn(t.Context()))
-		store.down.Store(false)
+		store.fail("", nil)
 		bubble.Elapse(51 * time.Minute) // it is due, and the older one may still be used
-		_, _, err = takeToken(t.Context(), client)
-		require.NoError(t, err)
+		tokenIn(t, client)
 		synctest.Wait()
-		got, _, err := takeToken(t.Context(), client)
-		require.NoError(t, err)
+		got := tokenIn(t, client)
 		assert.NotContains(t, old.Data.Reveal(), got.Value.Reveal())
 		assert.Equal(t, 1, service.Arrived(fake.RefreshRoute))
 		kept, err := shared.Load(t.Context())
@@ -49,29 +47,26 @@ func TestTokenOfALoneSignInStays(t *testing.T) {
 func TestTokenOfALoneRefreshStays(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		shared := lending.NewMemoryTokenStore()
-		store := &faultyStore{TokenStore: shared}
+		store := &hookedStore{TokenStore: shared}
 		alone := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		other := fake.SignIn(t, service, nil, lending.WithTokenStore(shared))
 		require.NoError(t, read(t.Context(), alone))
 		require.NoError(t, read(t.Context(), other))
-		store.down.Store(true)
+		store.fail("", errDown)
 		bubble.Elapse(55 * time.Minute)
 		require.NoError(t, read(t.Context(), other)) // refreshes, under a later lease
 		synctest.Wait()
-		theirs, _, err := takeToken(t.Context(), other)
-		require.NoError(t, err)
+		theirs := tokenIn(t, other)
 		for range 4 * 12 {
 			require.NoError(t, read(t.Context(), alone))
 			bubble.Elapse(5 * time.Second)
 		}
 		require.Equal(t, 2, service.Arrived(fake.RefreshRoute))
-		store.down.Store(false)
+		store.fail("", nil)
 		bubble.Elapse(50 * time.Minute)
-		_, _, err = takeToken(t.Context(), alone)
-		require.NoError(t, err)
+		tokenIn(t, alone)
 		synctest.Wait()
-		got, _, err := takeToken(t.Context(), alone)
-		require.NoError(t, err)
+		got := tokenIn(t, alone)
 		assert.NotEqual(t, theirs.Value.Reveal(), got.Value.Reveal())
 		assert.Equal(t, 3, service.Arrived(fake.RefreshRoute))
 	})
@@ -120,8 +115,7 @@ func TestTokenIsRefreshedAheadOfExpiry(t *testing.T) {
 func TestNobodyWaitsForARefresh(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		client := fake.SignIn(t, service, nil)
-		first, _, err := takeToken(t.Context(), client)
-		require.NoError(t, err)
+		first := tokenIn(t, client)
 		bubble.Elapse(50*time.Minute + time.Second)
 		service.Fail(fake.RefreshRoute, lendingtest.Fault{DelayBefore: 20 * time.Second})
 		var lost, blocked atomic.Int32
@@ -143,8 +137,7 @@ func TestNobodyWaitsForARefresh(t *testing.T) {
 		bubble.Elapse(time.Minute)
 		assert.Equal(t, 1, service.Arrived(fake.RefreshRoute))
 		assert.Equal(t, 1, service.Arrived(fake.LoginRoute))
-		second, _, err := takeToken(t.Context(), client)
-		require.NoError(t, err)
+		second := tokenIn(t, client)
 		assert.NotEqual(t, first.Value.Reveal(), second.Value.Reveal())
 	})
 }

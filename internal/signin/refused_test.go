@@ -22,19 +22,16 @@ import (
 // None of several tokens that were refused comes back out of a store that kept one.
 func TestRefusedTokensDoNotComeBack(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := &faultyStore{TokenStore: lending.NewMemoryTokenStore()}
+		store := newHookedStore()
 		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-		first, _, err := takeToken(t.Context(), client)
-		require.NoError(t, err)
-		store.down.Store(true)
+		first := tokenIn(t, client)
+		store.fail("", errDown)
 		client.Session().Invalidate(first)
 		require.NoError(t, client.Session().SignIn(t.Context()))
-		second, _, err := takeToken(t.Context(), client)
-		require.NoError(t, err)
+		second := tokenIn(t, client)
 		client.Session().Invalidate(second)
-		store.down.Store(false)
-		third, _, err := takeToken(t.Context(), client)
-		require.NoError(t, err)
+		store.fail("", nil)
+		third := tokenIn(t, client)
 		assert.NotEqual(t, first.Value.Reveal(), third.Value.Reveal())
 		assert.Equal(t, 3, service.Arrived(fake.LoginRoute))
 	})
@@ -61,13 +58,11 @@ func TestTokenIsRefusedBeforeItWasKept(t *testing.T) {
 				})
 				go func() { _, _, _ = takeToken(t.Context(), client) }()
 				synctest.Wait()
-				refused, _, err := takeToken(t.Context(), client)
-				require.NoError(t, err)
+				refused := tokenIn(t, client)
 				client.Session().Invalidate(refused)
 				close(ready)
 				synctest.Wait()
-				next, _, err := takeToken(t.Context(), fake.SignIn(t, service, nil, lending.WithTokenStore(store)))
-				require.NoError(t, err)
+				next := tokenIn(t, fake.SignIn(t, service, nil, lending.WithTokenStore(store)))
 				assert.NotEqual(t, refused.Value.Reveal(), next.Value.Reveal())
 			})
 		})
@@ -76,15 +71,13 @@ func TestTokenIsRefusedBeforeItWasKept(t *testing.T) {
 
 func TestRefusedTokenIsRemembered(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := &faultyStore{TokenStore: lending.NewMemoryTokenStore()}
+		store := newHookedStore()
 		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-		first, _, err := takeToken(t.Context(), client)
-		require.NoError(t, err)
-		store.down.Store(true) // it keeps the token
+		first := tokenIn(t, client)
+		store.fail("", errDown) // it keeps the token
 		client.Session().Invalidate(first)
-		store.down.Store(false)
-		second, _, err := takeToken(t.Context(), client)
-		require.NoError(t, err)
+		store.fail("", nil)
+		second := tokenIn(t, client)
 		assert.NotEqual(t, first.Value.Reveal(), second.Value.Reveal())
 	})
 }
@@ -100,11 +93,8 @@ func TestRefusalIsCountedOnce(t *testing.T) {
 			require.NoError(t, read(t.Context(), second))
 			bubble.Elapse(16 * time.Second) // the token is due to be refreshed
 			service.RevokeTokens()
-			token, _, err := takeToken(t.Context(), first)
-			require.NoError(t, err)
-			first.Session().Invalidate(token)
-			_, _, err = takeToken(t.Context(), second) // begins to refresh, and looks into the store before
-			require.NoError(t, err)
+			first.Session().Invalidate(tokenIn(t, first))
+			tokenIn(t, second) // begins to refresh, and looks into the store before
 			synctest.Wait()
 			first, second = second, first
 		}
@@ -117,8 +107,7 @@ func TestRefusedTokenIsClearedWhileTheClientCloses(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := newHookedStore()
 		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-		got, _, err := takeToken(t.Context(), client)
-		require.NoError(t, err)
+		got := tokenIn(t, client)
 		store.before(slowly)
 		go client.Session().Invalidate(got)
 		synctest.Wait()
@@ -151,8 +140,7 @@ func TestTokenThatEndsBeforeItIsShared(t *testing.T) {
 				synctest.Wait() // it has a token, which is not kept yet
 				test.end(service)
 				require.NoError(t, read(t.Context(), client), "not sent again once it was refused")
-				now, _, err := takeToken(t.Context(), client)
-				require.NoError(t, err)
+				now := tokenIn(t, client)
 				assert.Equal(t, now.Value.Reveal(), (<-given).Value.Reveal())
 				assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
 			}, lendingtest.WithTokenLifetime(2*time.Second))
@@ -208,8 +196,7 @@ func TestRefusedTokenDoesNotTakeANewerOneAlong(t *testing.T) {
 		store := lending.NewMemoryTokenStore()
 		first := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
 		second := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-		old, _, err := takeToken(t.Context(), first)
-		require.NoError(t, err)
+		old := tokenIn(t, first)
 		require.NoError(t, read(t.Context(), second))
 		service.RevokeTokens()
 		require.NoError(t, read(t.Context(), second), "signs in anew")
@@ -268,20 +255,18 @@ func TestSameRefusalOfManyMutations(t *testing.T) {
 // A refusal that arrives late is of a token that nobody uses any more.
 func TestLateRefusal(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
-		store := &faultyStore{TokenStore: lending.NewMemoryTokenStore()}
+		store := newHookedStore()
 		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-		old, _, err := takeToken(t.Context(), client)
-		require.NoError(t, err)
+		old := tokenIn(t, client)
 		for i := range 10 {
 			client.Session().Invalidate(old)
 			fresh, waited, err := takeToken(t.Context(), client)
 			require.NoError(t, err)
 			assert.Zero(t, waited, "the lease was given back, and refusals now and then are not held against anybody")
-			store.down.Store(true) // the session's own memory must do
+			store.fail("", errDown) // the session's own memory must do
 			client.Session().Invalidate(old)
-			again, _, err := takeToken(t.Context(), client)
-			require.NoError(t, err)
-			store.down.Store(false)
+			again := tokenIn(t, client)
+			store.fail("", nil)
 			assert.Equal(t, fresh.Value.Reveal(), again.Value.Reveal())
 			assert.Equal(t, i+2, service.Arrived(fake.LoginRoute))
 			old = fresh

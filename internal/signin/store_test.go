@@ -262,8 +262,7 @@ func TestStoreIsToldWhenATokenExpires(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		store := &notingStore{TokenStore: lending.NewMemoryTokenStore()}
 		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
-		got, _, err := takeToken(t.Context(), client)
-		require.NoError(t, err)
+		got := tokenIn(t, client)
 		client.Session().Invalidate(got)
 		require.Len(t, store.expires, 2)
 		assert.True(t, got.Expires.Equal(store.expires[0]))

@@ -211,7 +211,8 @@ func (s idempotencyStore) contexts() {
 		"List": func() {
 			_, _ = s.entries.List(ctx, store.Filter{States: allStates, Limit: 10})
 		},
-		"Save": func() { saved = s.entries.Save(ctx, sent("a", "another")) },
+		"Replace": func() { _, _ = s.entries.Replace(ctx, []store.Entry{sent("a", "another")}) },
+		"Save":    func() { saved = s.entries.Save(ctx, sent("a", "another")) },
 	} {
 		if !returns(call) {
 			s.Fatalf("%s has not returned %v after the end of its context", name, patience)

@@ -203,6 +203,39 @@ func (m *idempotencyModel) keep(key string, was entryModel, entry store.Entry) {
 	m.entries[key] = e
 }
 
+func (m *idempotencyModel) Replace(ctx context.Context, entries []store.Entry) (replaced int, err error) {
+	m.lock(ctx)
+	defer m.mu.Unlock()
+	for _, entry := range entries {
+		key := m.name(entry.Key)
+		was, found := m.entries[key]
+		m.unlocked("compares before it replaces")
+		other := was.Revision != entry.Revision && m.flaw != "replaces any revision"
+		if other || !found && m.flaw != "makes what it replaces" {
+			if m.flaw == "counts what it leaves out" {
+				replaced++
+			}
+			continue
+		}
+		if entry.Lock != was.Lock && m.flaw != "takes a lock with Replace" {
+			entry.Lock = ""
+		}
+		if was.Lock != "" && entry.Lock != was.Lock && m.flaw != "keeps the lock of what it deletes" {
+			delete(m.locks, was.Lock)
+		}
+		if entry.Lock != "" && entry.State != "" {
+			m.locks[entry.Lock] = entry.Key
+		} else if m.flaw != "keeps the lock of what it deletes" {
+			delete(m.locks, entry.Lock)
+		}
+		if delete(m.entries, key); entry.State != "" || m.flaw == "keeps what has no state" {
+			m.keep(key, was, entry)
+		}
+		replaced++
+	}
+	return replaced, nil
+}
+
 func (m *idempotencyModel) List(ctx context.Context, filter store.Filter) ([]store.Entry, error) {
 	m.lock(ctx)
 	defer m.mu.Unlock()
@@ -289,7 +322,8 @@ func TestIdempotencyStoreFindsFlaws(t *testing.T) {
 			"nothing is kept at first",
 			"keys and locks differ in every byte", "one entry has a lock",
 			"Save refuses the lock of another and changes nothing", "of many keys at once one gets the lock",
-			"what many save at once is not mixed",
+			"what many save at once is not mixed", "Replace deletes an entry without a state",
+			"Replace keeps the entries that have their revision",
 		},
 		"makes an entry of any revision": {"nothing is kept at first"},
 		"cuts data":                      {"an entry comes out as it went in"},
@@ -307,8 +341,7 @@ func TestIdempotencyStoreFindsFlaws(t *testing.T) {
 		},
 		"counts to nine": {
 			"the revision is one higher with every Save",
-			"of many at once one saves", "what many save at once is not mixed",
-		},
+			"of many at once one saves", "what many save at once is not mixed", "of many at once one replaces"},
 		"saves over any older revision": {
 			"Save refuses another revision",
 			"Save refuses the lock of another and changes nothing",
@@ -321,6 +354,7 @@ func TestIdempotencyStoreFindsFlaws(t *testing.T) {
 			"Save refuses another revision", "one entry has a lock", "a lock that is given up is free",
 			"Save refuses the lock of another and changes nothing", "of many keys at once one gets the lock",
 			"processes share the entries", "what was saved survives its process",
+			"Replace deletes an entry without a state", "Replace takes no lock",
 		},
 		"guards the locks of what is sent alone": {
 			"one entry has a lock",
@@ -331,13 +365,13 @@ func TestIdempotencyStoreFindsFlaws(t *testing.T) {
 			"Save refuses another revision", "one entry has a lock",
 			"Save refuses the lock of another and changes nothing", "Age is the time since the last Save",
 			"of many at once one saves", "processes share the entries", "what was saved survives its process",
-			"methods return when their context has ended",
-		},
+			"methods return when their context has ended", "Replace deletes an entry without a state"},
 		"names the wrong key": {
 			"keys and locks differ in every byte",
 			"Save refuses another revision", "one entry has a lock", "a lock that is given up is free",
 			"Save refuses the lock of another and changes nothing", "of many keys at once one gets the lock",
 			"processes share the entries", "what was saved survives its process",
+			"Replace takes no lock", "Replace deletes an entry without a state",
 		},
 		"keeps a lock for ever": {
 			"keys and locks differ in every byte",
@@ -348,21 +382,22 @@ func TestIdempotencyStoreFindsFlaws(t *testing.T) {
 			"Save refuses another revision", "one entry has a lock", "a lock that is given up is free",
 			"Save refuses the lock of another and changes nothing", "of many keys at once one gets the lock",
 			"processes share the entries", "what was saved survives its process",
+			"Replace takes no lock", "Replace deletes an entry without a state",
 		},
 		"gives the lock up for one that it does not get": {"Save refuses the lock of another and changes nothing"},
 		"returns the age that was given": {
 			"Save refuses another revision",
 			"Save refuses the lock of another and changes nothing", "Age is the time since the last Save",
-			"what was saved survives its process",
-		},
+			"what was saved survives its process", "Replace keeps the entries that have their revision"},
 		"keeps the age of the first Save": {
 			"Age is the time since the last Save", "List selects by state",
-			"List selects by age", "List returns the oldest first", "pages of List miss nothing that changes meanwhile"},
+			"List selects by age", "List returns the oldest first",
+			"pages of List miss nothing that changes meanwhile",
+		},
 		"begins the age anew with Load": {
 			"Save refuses another revision",
 			"Save refuses the lock of another and changes nothing", "Age is the time since the last Save",
-			"what was saved survives its process",
-		},
+			"what was saved survives its process", "Replace keeps the entries that have their revision"},
 		"takes a prefix for a pattern": {"keys and locks differ in every byte", "List selects by prefix",
 			"pages of List follow each other",
 		},
@@ -370,13 +405,14 @@ func TestIdempotencyStoreFindsFlaws(t *testing.T) {
 		"lists every state": {
 			"Save refuses another revision",
 			"Save refuses the lock of another and changes nothing", "List selects by state",
-			"List returns no more than the limit", "pages of List follow each other"},
+			"List returns no more than the limit", "pages of List follow each other",
+			"Replace keeps the entries that have their revision",
+		},
 		"lists the young": {"List selects by age"},
 		"lists by key": {
 			"List selects by state", "List returns the oldest first",
 			"List returns no more than the limit", "pages of List miss nothing that changes meanwhile",
-			"pages of List follow each other",
-		},
+			"pages of List follow each other", "Replace keeps the entries that have their revision"},
 		"lists by state": {
 			"List selects by state", "List returns the oldest first",
 			"List returns no more than the limit", "what was saved survives its process",
@@ -386,8 +422,7 @@ func TestIdempotencyStoreFindsFlaws(t *testing.T) {
 			"List selects by state", "List returns the oldest first",
 			"List returns no more than the limit", "what was saved survives its process",
 			"pages of List follow each other", "pages of List miss nothing that changes meanwhile",
-			"pages of List have a bounded size",
-		},
+			"pages of List have a bounded size", "Replace keeps the entries that have their revision"},
 		"lists without a limit": {
 			"List returns no more than the limit",
 			"pages of List follow each other", "pages of List miss nothing that changes meanwhile",
@@ -396,6 +431,7 @@ func TestIdempotencyStoreFindsFlaws(t *testing.T) {
 		"begins each page with the end of the one before": {
 			"pages of List follow each other",
 			"pages of List miss nothing that changes meanwhile", "pages of List have a bounded size",
+			"Replace keeps the entries that have their revision",
 		},
 		"leaves one out between pages": {
 			"pages of List follow each other",
@@ -415,7 +451,8 @@ func TestIdempotencyStoreFindsFlaws(t *testing.T) {
 		"is each process's own": {
 			"of many at once one saves", "of many keys at once one gets the lock",
 			"what many save at once is not mixed", "processes share the entries",
-			"what was saved survives its process",
+			"what was saved survives its process", "Replace deletes an entry without a state",
+			"Replace keeps the entries that have their revision",
 		},
 		"forgets its locks with its process": {"what was saved survives its process"},
 		"begins ages anew with each process": {"what was saved survives its process"},

@@ -46,6 +46,7 @@ func inboxRules() []rule[inboxPlace] {
 		{"Take returns when its context has ended", long, inbox.contexts},
 		{"a Take that its context ends leaves the event due", long, inbox.abandoned},
 		{"Retry lets an event wait", long, inbox.retries},
+		{"Ages tells how late the inbox is", long, inbox.ages},
 		{"Done removes an event", long, inbox.done},
 		{"DeadLetter sets an event aside", long, inbox.deadLetters},
 		{"of many at once each event has one", long, inbox.oneOfMany},
@@ -264,6 +265,39 @@ func (b inbox) retries() {
 	}
 	b.retry(entry, 0)
 	b.is(b.take(1, 3))
+}
+
+func (b inbox) ages() {
+	b.told("Ready", b.inbox.Ready(b.Context()))
+	never := time.Now()
+	b.aged("of an empty inbox", 0, never)
+	start := time.Now()
+	b.put(1)
+	wait(short)
+	if ages := b.aged("of an event that is due", short-slack, start); ages.DeadLetter > 0 {
+		b.Fatalf("Ages without a dead letter: got %+v", ages)
+	}
+	entry := b.take(1, 1)
+	b.aged("of an event that is being handled", 0, never)
+	b.retry(entry, long)
+	b.aged("of an event that will be tried again", 0, never)
+	start = time.Now()
+	b.put(2)
+	b.deadLetter(b.take(2, 1))
+	wait(short)
+	if ages := b.aged("of a dead letter", 0, never); ages.DeadLetter < short-slack || ages.DeadLetter > time.Since(start)+slack {
+		b.Fatalf("Ages of a dead letter: got %+v, want from %v to %v", ages, short, time.Since(start))
+	}
+}
+
+// aged holds that Due is from least up to the time since start, or 0.
+func (b inbox) aged(when string, least time.Duration, start time.Time) webhook.InboxAges {
+	b.Helper()
+	ages, err := b.inbox.Ages(b.Context())
+	if most := time.Since(start) + slack; err != nil || ages.Due < least || least == 0 && ages.Due > 0 || ages.Due > most {
+		b.Fatalf("Ages %s: got %+v and error %v, want Due from %v, or 0, to %v", when, ages, err, least, most)
+	}
+	return ages
 }
 
 func (b inbox) done() {

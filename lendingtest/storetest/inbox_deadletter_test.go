@@ -115,3 +115,24 @@ func (h *inboxHandle) end(ids []string, then func(e *eventModel)) (ended int) {
 	}
 	return ended
 }
+
+func (m *inboxModel) Ages(context.Context) (ages webhook.InboxAges, _ error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range m.events {
+		switch {
+		case e.where == "waiting" && m.flaw != "is never late":
+			ages.Due = max(ages.Due, time.Since(e.until))
+		case e.where == "dead":
+			ages.DeadLetter = max(ages.DeadLetter, time.Since(e.letter.SetAside))
+		}
+	}
+	return ages, nil
+}
+
+func (m *inboxModel) Ready(context.Context) error {
+	if m.flaw == "is never ready" {
+		return errors.New("not ready")
+	}
+	return nil
+}

@@ -243,6 +243,7 @@ func TestInboxFindsFlaws(t *testing.T) {
 		tells    = "a dead letter tells the event and the cause"
 		redriven = "a dead letter can be redriven"
 		dropped  = "a dead letter can be dropped"
+		late     = "Ages tells how late the inbox is"
 		one      = "of many who redrive and drop a dead letter one does"
 		filtered = "a filter selects dead letters, page by page"
 	)
@@ -266,7 +267,7 @@ func TestInboxFindsFlaws(t *testing.T) {
 		},
 		"keeps what it took when its context ended": {"a Take that its context ends leaves the event due"},
 		"outlasts its context":                      {"Take returns when its context has ended"},
-		"is blocked by what waits":                  {"Retry lets an event wait"},
+		"is blocked by what waits":                  {"Retry lets an event wait", late},
 		"has claims that do not end": {
 			"what was put survives its process", "a claim ends by itself",
 			"Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended",
@@ -289,7 +290,7 @@ func TestInboxFindsFlaws(t *testing.T) {
 			"Take returns when its context has ended", "Retry lets an event wait", "DeadLetter sets an event aside",
 			"a claim ends by itself", "Retry and DeadLetter leave the claim of another",
 			"Done removes also when the claim has ended", "a dead letter can be redriven",
-			"an event that ends its process is acted on alone",
+			"an event that ends its process is acted on alone", late,
 		},
 		"fails when it is told again": {
 			"Done removes an event", "DeadLetter sets an event aside",
@@ -308,7 +309,7 @@ func TestInboxFindsFlaws(t *testing.T) {
 		"acts beside what is alone":  {"an event that ends its process is acted on alone"},
 		"blames one event for all":   {"events that are alone take turns"},
 		"redrives with its crashes":  {"an event that ends its process is acted on alone"},
-		"does not let an event wait": {"Retry lets an event wait"},
+		"does not let an event wait": {"Retry lets an event wait", late},
 		"does not count tries": {
 			"an event that was seen is a duplicate", "Take waits until an event is due",
 			"Retry lets an event wait", tells, redriven, "Work acts on every event",
@@ -321,10 +322,12 @@ func TestInboxFindsFlaws(t *testing.T) {
 			"what was put survives its process", dropped,
 		},
 		"counts what is due alone": {"Retry lets an event wait"},
-		"keeps no cause":           {tells}, "keeps the cause as it is": {tells}, "has no time of setting aside": {tells, filtered},
+		"keeps no cause":           {tells}, "keeps the cause as it is": {tells}, "has no time of setting aside": {tells, filtered, late},
 		"has an event for every ID":         {tells, redriven, dropped},
 		"has one ID for an event":           {redriven},
 		"redrives any number at once":       {redriven},
+		"is never late":                     {late},
+		"is never ready":                    {late},
 		"lets nobody drop":                  {dropped},
 		"drops nothing":                     {dropped, filtered, one + "?"},
 		"forgets what was dropped":          {dropped},

@@ -20,7 +20,7 @@ CREATE TABLE {deduper} (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX ON {deduper} (ends);
 
--- Mutations with an idempotency key. Nothing is deleted.
+-- Mutations with an idempotency key. Sweep and Forget of the log say what is deleted.
 CREATE TABLE {idempotency} (
 	name     text        NOT NULL,
 	key      text        COLLATE "C" NOT NULL,

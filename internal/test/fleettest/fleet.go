@@ -104,8 +104,9 @@ func wait(d time.Duration) { <-time.After(d) }
 // the store is killed and comes back, takes nobody, and a process stops in the middle of a
 // refresh. [Replica] must be called first in TestMain.
 //
-// A machine that does much else can stand still for longer than a token has left. A run that
-// fails then says nothing, and is repeated with tokens that live longer.
+// A machine that does much else can stand still, or let the store, for longer than a lease lasts:
+// for a refresh that is a quarter of what the token has left, and a 25th of its life at least. A run
+// that fails then says nothing, and is repeated with tokens that live longer.
 func Run(t *testing.T, count int, store Store) {
 	t.Helper()
 	for life := lifetime; ; life *= 2 {
@@ -113,7 +114,7 @@ func Run(t *testing.T, count int, store Store) {
 		switch {
 		case err == nil:
 			return
-		case stood < life/10 || life > 4*lifetime:
+		case stood < life/50 || life > 4*lifetime:
 			t.Fatal(err)
 		}
 		t.Logf("with tokens that live %v a process stood still for %v, and: %v", life, stood, err)

@@ -62,8 +62,8 @@ func (s settings) run(open func(store string) (lending.TokenStore, error)) (told
 	if err != nil {
 		return told, err
 	}
-	freezer := &freezer{TokenStore: store, directory: s.Directory}
 	var stood stalls
+	freezer := &freezer{TokenStore: timed{store, &stood}, directory: s.Directory}
 	stop := stood.watch()
 	defer func() {
 		if stop(); !freezer.frozen.Load() {
@@ -97,6 +97,29 @@ func (s settings) run(open func(store string) (lending.TokenStore, error)) (told
 			}
 		}
 	}
+}
+
+// timed sees for how long the store stands still.
+type timed struct {
+	lending.TokenStore
+	stood *stalls
+}
+
+func (s timed) since(start time.Time) { s.stood.saw(time.Since(start)) }
+
+func (s timed) Load(ctx context.Context) (lending.StoredToken, error) {
+	defer s.since(time.Now())
+	return s.TokenStore.Load(ctx)
+}
+
+func (s timed) Save(ctx context.Context, token lending.StoredToken) error {
+	defer s.since(time.Now())
+	return s.TokenStore.Save(ctx, token)
+}
+
+func (s timed) Acquire(ctx context.Context, owner string, ttl time.Duration) (int64, error) {
+	defer s.since(time.Now())
+	return s.TokenStore.Acquire(ctx, owner, ttl)
 }
 
 // freezer stops the process that takes a lease while there is a file "freeze".

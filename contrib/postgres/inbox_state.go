@@ -1,0 +1,52 @@
+package lendingpostgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go/webhook"
+)
+
+// Counts implements [webhook.Inbox]. It reads all that is in the inbox.
+func (b *Inbox) Counts(ctx context.Context) (counts webhook.InboxCounts, err error) {
+	err = b.retry(ctx, func(conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, b.sql("SELECT pg_catalog.count(*) FILTER (WHERE due IS NOT NULL AND claim IS NULL), pg_catalog.count(*) FILTER (WHERE due IS NOT NULL AND claim IS NOT NULL), pg_catalog.count(*) FILTER (WHERE due IS NULL) FROM {inbox} WHERE name = $1::text"),
+			b.name).Scan(&counts.Waiting, &counts.Running, &counts.DeadLetters)
+	})
+	return counts, err
+}
+
+// Ages implements [webhook.Inbox].
+func (b *Inbox) Ages(ctx context.Context) (ages webhook.InboxAges, err error) {
+	err = b.retry(ctx, func(conn *pgxpool.Conn) error {
+		var due, letter int64
+		err := conn.QueryRow(ctx, b.sql(`
+SELECT coalesce(extract(epoch FROM now - (SELECT due FROM {inbox} WHERE name = $1::text AND due <= now AND claim IS NULL ORDER BY due, id LIMIT 1)) * 1000000, 0)::bigint,
+	coalesce(extract(epoch FROM now - (SELECT set_aside FROM {inbox} WHERE name = $1::text AND due IS NULL ORDER BY set_aside, id LIMIT 1)) * 1000000, 0)::bigint
+FROM (SELECT pg_catalog.clock_timestamp() AS now) AS moment`), b.name).Scan(&due, &letter)
+		ages = webhook.InboxAges{
+			Due: time.Duration(due) * time.Microsecond, DeadLetter: time.Duration(max(0, letter)) * time.Microsecond,
+		}
+		return err
+	})
+	return ages, err
+}
+
+// Ready implements [webhook.Inbox]. A standby server is not ready.
+func (b *Inbox) Ready(ctx context.Context) error {
+	err := b.retry(ctx, func(conn *pgxpool.Conn) error {
+		var readOnly, empty bool
+		err := conn.QueryRow(ctx, b.sql("SELECT pg_catalog.current_setting('transaction_read_only')::boolean, NOT EXISTS (SELECT FROM {inbox})")).Scan(&readOnly, &empty)
+		if err == nil && readOnly {
+			err = errors.New("the database is read only")
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("lendingpostgres: the inbox is not ready: %w; check the database, and call Migrate", err)
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package reconcile_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/reconcile"
+)
+
+func Example() {
+	service := lendingtest.NewServer()
+	defer service.Close()
+	log, err := idempotency.NewLog(store.NewMemory(), nil) // a program has a store that survives
+	if err != nil {
+		panic(err)
+	}
+	client, err := lending.New(service.URL,
+		lending.WithTokenSource(lending.StaticToken(service.Token(lendingtest.Username))),
+		lending.WithIdempotency(log))
+	if err != nil {
+		panic(err)
+	}
+	defer client.Close()
+	service.Fail("POST /api/Application/create-customer", lendingtest.Fault{ResetAfter: true}) // the response is lost
+
+	ctx, stop := context.WithCancel(context.Background())
+	orders := map[string]string{"order-42": "ada@example.com"} // a program has a table
+	list := func(context.Context) (open []string, _ error) {
+		for order := range orders {
+			open = append(open, order)
+		}
+		return open, nil
+	}
+	step := func(ctx context.Context, order string) error {
+		ctx = lending.WithIdempotencyKey(ctx, order+"/create-customer")
+		_, err := client.Applications.CreateCustomer(ctx, lending.UserRequest{
+			FirstName: "Ada", LastName: "Lovelace", Email: orders[order],
+			Password: lending.NewSecret("Analytical-Engine-1"), MobileNumber: "(415) 555-0100",
+		})
+		if err == nil {
+			stop() // a program takes the order out of its table
+		}
+		return err
+	}
+	worker, err := reconcile.New(list, step, &reconcile.Options{Report: func(r reconcile.Result) {
+		if r.Err != nil {
+			fmt.Println(r.Order+":", r.Next)
+		}
+	}})
+	if err != nil {
+		panic(err)
+	}
+	_ = worker.Run(ctx)
+	fmt.Println("customers created:", service.Executed("POST /api/Application/create-customer"))
+	// Output:
+	// order-42: retry
+	// customers created: 1
+}

@@ -1,0 +1,269 @@
+// Package reconcile sees open orders through. The program names its open orders and has one
+// function, the step, that begins each order at the top. A [Worker] decides when to call it.
+//
+//	worker, err := reconcile.New(orders.Open, func(ctx context.Context, order string) error {
+//		return onboard(ctx, client, order) // each mutation with a key: order+"/create-customer"
+//	}, nil)
+//
+//	receiver, err := webhook.NewReceiver(webhook.SignedWith(secret), worker.OnEvent(ordersOf), nil)
+//
+//	err = worker.Run(ctx)
+//
+// The worker is level-triggered, like a controller of Kubernetes: it never asks what has
+// happened, only which orders are open. An event of a webhook is a hint to look at an order now.
+// The service promises no redelivery and lists no events, so the worker also makes a pass over
+// all open orders every minute. A lost event costs at most the time until the next pass.
+//
+// # The step
+//
+// A step does everything for its order that can be done now, and returns nil when the rest waits
+// for others, for example for an underwriter. The next pass or event calls it again, as long as
+// the order is open. The program takes a finished order out of its list.
+//
+// Every mutation of a step needs an idempotency key that is made of the order: see
+// [lending.WithIdempotencyKey]. The mutations that are done are then replayed from the log, and
+// repeating a step has no effect. The step runs again after every error that allows it, after
+// every restart, and in every replica.
+//
+// # Errors
+//
+// [lending.NextOf] decides what follows an error of a step:
+//
+//   - Retry: the worker waits for Next.After. An event does not shorten that wait. If After is
+//     0, the worker waits for 1 second, doubling up to 5 minutes, and an event ends the wait.
+//   - Person and Retry: the same. Options.Report gets the error, and the step goes on by itself
+//     after the person has acted.
+//   - No Retry: Options.Report gets the error. The worker does not touch the order until a pass
+//     has found it closed. Mark such an order in your table, leave it out of the list, and open
+//     it again when the cause is mended.
+//
+// A panic in a step is an error with Person and Retry.
+//
+// # Replicas
+//
+// Any number of workers may share the orders. They do not know of each other: the log of
+// idempotency keys is what they share. If two work on one order, one of them gets
+// idempotency.ErrInProgress or ErrLocked and waits as long as that error says. A pass takes the
+// orders in random order, so that this is rare.
+//
+// The worker keeps nothing on disk. In memory it keeps the orders that wait or are stopped.
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/backoff"
+	"github.com/lendingapi/lending-go/internal/safely"
+	"github.com/lendingapi/lending-go/webhook"
+)
+
+// Options change how a [Worker] works. Zero fields mean the defaults.
+type Options struct {
+	Every          time.Duration // between the begin of two passes; 1 min
+	Concurrency    int           // steps at the same time; 8
+	StepsPerMinute int           // steps that begin in a minute, evenly spread; 600
+	StepTimeout    time.Duration // deadline of the context of a step, and of a pass; 1 min
+	Report         func(Result)  // called after each step and each failed pass; its panics are dropped
+}
+
+// Result is the result of a step or, if Order is empty, the failure of a pass.
+type Result struct {
+	Order    string
+	Err      error
+	Next     lending.Next // of Err; zero if there is none
+	Duration time.Duration
+}
+
+// Worker calls the step of the open orders: see [New].
+type Worker struct {
+	options Options
+	open    func(context.Context) ([]string, error)
+	step    func(ctx context.Context, order string) error
+	wake    chan struct{} // holds one, if there is news for Run
+
+	mu      sync.Mutex
+	queue   queue
+	running int       // steps
+	free    time.Time // from when the next step may begin
+	isRun   bool
+}
+
+// New returns a worker. open lists the open orders of the program, and step does for an order
+// what can be done now. Many goroutines call step at the same time, for different orders.
+func New(open func(context.Context) ([]string, error), step func(ctx context.Context, order string) error, opts *Options) (*Worker, error) {
+	w := &Worker{open: open, step: step, wake: make(chan struct{}, 1), queue: newQueue()}
+	if opts != nil {
+		w.options = *opts
+	}
+	o := &w.options
+	switch {
+	case open == nil || step == nil:
+		return nil, errors.New("lending/reconcile: open and step are required")
+	case o.Every < 0 || o.Concurrency < 0 || o.StepsPerMinute < 0 || o.StepTimeout < 0:
+		return nil, errors.New("lending/reconcile: an option is negative")
+	}
+	setDefault(&o.Every, time.Minute)
+	setDefault(&o.Concurrency, 8)
+	setDefault(&o.StepsPerMinute, 600)
+	setDefault(&o.StepTimeout, time.Minute)
+	return w, nil
+}
+
+func setDefault[T ~int | ~int64](option *T, value T) {
+	if *option == 0 {
+		*option = value
+	}
+}
+
+// Hint has the worker look at orders now, before those of a pass: for example at an order that
+// was just placed. It may be called at any time.
+func (w *Worker) Hint(orders ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, id := range orders {
+		w.queue.hint(id)
+	}
+	w.tell()
+}
+
+// OnEvent returns a function for [webhook.NewReceiver] or [webhook.Work]. It calls Hint with the
+// orders that an event concerns, and never fails: a pass catches an event that gets lost.
+func (w *Worker) OnEvent(concerns func(*webhook.Event) []string) webhook.EventFunc {
+	return func(_ context.Context, event *webhook.Event) error {
+		w.Hint(concerns(event)...)
+		return nil
+	}
+}
+
+// Run works until ctx ends, and returns its error when all steps have returned. The end of ctx
+// does not cancel the steps. A worker runs once at a time.
+func (w *Worker) Run(ctx context.Context) error {
+	w.mu.Lock()
+	isRun := w.isRun
+	w.isRun = true
+	w.mu.Unlock()
+	if isRun {
+		return errors.New("lending/reconcile: the worker is running already")
+	}
+	var group sync.WaitGroup
+	group.Go(func() { w.passes(ctx) })
+	for timer := time.NewTimer(0); ctx.Err() == nil; {
+		timer.Reset(w.start(ctx, &group))
+		select {
+		case <-ctx.Done():
+		case <-w.wake:
+		case <-timer.C:
+		}
+	}
+	group.Wait()
+	w.mu.Lock()
+	w.isRun = false
+	w.mu.Unlock()
+	return ctx.Err()
+}
+
+// tell wakes Run.
+func (w *Worker) tell() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// idle is how long Run sleeps if nothing is due and nobody wakes it.
+const idle = time.Hour
+
+// start begins the steps that are due, as far as the bounds allow, and returns how long it is
+// until the next one.
+func (w *Worker) start(ctx context.Context, group *sync.WaitGroup) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.running < w.options.Concurrency {
+		now := time.Now()
+		next := w.queue.first()
+		if next == nil {
+			return idle
+		}
+		if wait := max(next.due.Sub(now), w.free.Sub(now)); wait > 0 {
+			return min(wait, idle)
+		}
+		w.free = now.Add(time.Minute / time.Duration(w.options.StepsPerMinute))
+		w.queue.take(next)
+		w.running++
+		group.Go(func() { w.work(ctx, next) })
+	}
+	return idle // a step that ends wakes Run
+}
+
+// work calls the step of an order, and puts the order back.
+func (w *Worker) work(ctx context.Context, o *order) {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), w.options.StepTimeout)
+	defer stop()
+	begin := time.Now()
+	result := w.contained(Result{Order: o.id}, func() error { return w.step(ctx, o.id) })
+	result.Duration = time.Since(begin)
+	w.report(result)
+
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.running--
+	w.queue.put(o, result.Err, result.Next)
+	w.tell()
+}
+
+// contained returns the result of a function of the caller, also if it panics.
+func (w *Worker) contained(result Result, f func() error) Result {
+	returned := false
+	result.Err = safely.Call[lending.PanicError](func() error {
+		err := f()
+		result.Next = lending.NextOf(err) // which calls methods of err
+		returned = true
+		return err
+	})
+	if !returned {
+		result.Next = lending.NextOf(result.Err)
+	}
+	return result
+}
+
+func (w *Worker) report(result Result) {
+	if w.options.Report != nil {
+		_ = safely.Call[lending.PanicError](func() error { w.options.Report(result); return nil })
+	}
+}
+
+// passes lists the open orders every so often.
+func (w *Worker) passes(ctx context.Context) {
+	for failures := 0; ctx.Err() == nil; {
+		begin := time.Now()
+		var open []string
+		w.mu.Lock()
+		w.queue.beginPass()
+		w.mu.Unlock()
+		result := w.contained(Result{}, func() (err error) {
+			ctx, stop := context.WithTimeout(ctx, w.options.StepTimeout)
+			defer stop()
+			open, err = w.open(ctx)
+			return err
+		})
+		pause := w.options.Every - time.Since(begin)
+		switch {
+		case result.Err == nil:
+			failures = 0
+			w.mu.Lock()
+			w.queue.endPass(open)
+			w.tell()
+			w.mu.Unlock()
+		case ctx.Err() == nil:
+			failures++
+			pause = min(backoff.After(failures, time.Second, w.options.Every), w.options.Every)
+			result.Duration = time.Since(begin)
+			w.report(result)
+		}
+		_ = backoff.Sleep(ctx, max(pause, 0))
+	}
+}

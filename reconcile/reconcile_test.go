@@ -1,0 +1,473 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/reconcile"
+	"github.com/lendingapi/lending-go/webhook"
+)
+
+// shop is a program's table of orders, and a worker that runs in a bubble.
+type shop struct {
+	*reconcile.Worker
+	start   time.Time
+	mu      sync.Mutex
+	open    map[string]bool
+	listing func() error // before the open orders are listed
+	steps   map[string][]time.Duration
+	results []reconcile.Result
+	stop    context.CancelFunc
+	ended   chan error
+}
+
+// inShop runs f beside a worker, which has ended with all its goroutines afterwards.
+func inShop(t *testing.T, opts reconcile.Options, orders []string,
+	step func(ctx context.Context, s *shop, order string) error, f func(t *testing.T, s *shop),
+) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &shop{
+			start: time.Now(), open: map[string]bool{}, steps: map[string][]time.Duration{},
+			ended: make(chan error, 1),
+		}
+		for _, order := range orders {
+			s.open[order] = true
+		}
+		opts.Report = func(r reconcile.Result) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.results = append(s.results, r)
+		}
+		s.Worker = fake.Must(reconcile.New(s.list, func(ctx context.Context, order string) error {
+			s.mu.Lock()
+			s.steps[order] = append(s.steps[order], time.Since(s.start))
+			s.mu.Unlock()
+			return step(ctx, s, order)
+		}, &opts))
+		var ctx context.Context
+		ctx, s.stop = context.WithCancel(t.Context())
+		go func() { s.ended <- s.Run(ctx) }()
+		synctest.Wait()
+		f(t, s)
+		s.stop()
+		assert.ErrorIs(t, <-s.ended, context.Canceled)
+	})
+}
+
+func (s *shop) list(context.Context) ([]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listing != nil {
+		if err := s.listing(); err != nil {
+			return nil, err
+		}
+	}
+	var open []string
+	for order := range s.open {
+		open = append(open, order)
+	}
+	return open, nil
+}
+
+func (s *shop) onList(f func() error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listing = f
+}
+
+// set opens or closes an order.
+func (s *shop) set(order string, open bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[order] = open; !open {
+		delete(s.open, order)
+	}
+}
+
+// at returns when the steps of an order began, after the start.
+func (s *shop) at(order string) []time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.steps[order])
+}
+
+// seconds returns durations, rounded.
+func seconds(durations ...float64) (times []time.Duration) {
+	for _, d := range durations {
+		times = append(times, time.Duration(d*float64(time.Second)))
+	}
+	return times
+}
+
+func succeed(context.Context, *shop, string) error { return nil }
+
+func later(wait time.Duration) error { return &lending.Error{Effect: lending.Read, RetryAfter: wait} }
+
+// TestPassCatchesALostHint places an order of which nobody tells the worker.
+func TestPassCatchesALostHint(t *testing.T) {
+	inShop(t, reconcile.Options{}, []string{"a"}, succeed, func(t *testing.T, s *shop) {
+		bubble.Elapse(10 * time.Second)
+		s.set("b", true)
+		bubble.Elapse(2 * time.Minute)
+		s.set("a", false)
+		bubble.Elapse(2 * time.Minute)
+		assert.Len(t, s.at("a"), 3, "at each pass while it is open")
+		require.Len(t, s.at("b"), 4)
+		assert.InDelta(t, 60, s.at("b")[0].Seconds(), 1)
+	})
+}
+
+// TestEventIsAHint delivers events of webhooks, before the worker runs too.
+func TestEventIsAHint(t *testing.T) {
+	inShop(t, reconcile.Options{}, nil, succeed, func(t *testing.T, s *shop) {
+		bubble.Elapse(10 * time.Second)
+		s.set("a", true)
+		handle := s.OnEvent(func(e *webhook.Event) []string { return []string{string(e.Name)} })
+		require.NoError(t, handle(t.Context(), &webhook.Event{Name: "a"}))
+		synctest.Wait()
+		assert.Equal(t, seconds(10), s.at("a"))
+	})
+}
+
+// TestHintGoesFirst has an event overtake the orders of a pass.
+func TestHintGoesFirst(t *testing.T) {
+	var orders []string
+	for i := range 100 {
+		orders = append(orders, strconv.Itoa(i))
+	}
+	inShop(t, reconcile.Options{}, orders, succeed, func(t *testing.T, s *shop) {
+		bubble.Elapse(time.Second)
+		s.Hint("new")
+		bubble.Elapse(250 * time.Millisecond)
+		assert.Len(t, s.at("new"), 1)
+	})
+}
+
+// TestHintDuringAStepIsNotLost has an order change while its step looks at it.
+func TestHintDuringAStepIsNotLost(t *testing.T) {
+	slow := func(context.Context, *shop, string) error { bubble.Elapse(5 * time.Second); return nil }
+	inShop(t, reconcile.Options{}, []string{"a"}, slow, func(t *testing.T, s *shop) {
+		bubble.Elapse(time.Second)
+		s.Hint("a")
+		bubble.Elapse(10 * time.Second)
+		assert.Equal(t, seconds(0, 5), s.at("a"))
+	})
+}
+
+// TestHintDuringAPassIsNotLost has the list of a pass be older than an order that waits.
+func TestHintDuringAPassIsNotLost(t *testing.T) {
+	fails := func(context.Context, *shop, string) error { return later(5 * time.Second) }
+	inShop(t, reconcile.Options{}, nil, fails, func(t *testing.T, s *shop) {
+		s.onList(func() error { s.mu.Unlock(); bubble.Elapse(2 * time.Second); s.mu.Lock(); return nil })
+		bubble.Elapse(61 * time.Second)
+		s.Hint("a")
+		bubble.Elapse(6 * time.Second)
+		assert.Equal(t, seconds(61, 66), s.at("a"))
+	})
+}
+
+// TestWaitsAsTheErrorSays holds the times of the steps of an order that fails, with hints all the
+// time.
+func TestWaitsAsTheErrorSays(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		err    error
+		hint   bool
+		passed time.Duration
+		want   []time.Duration // nil for not more than atMost
+		atMost int
+	}{
+		{"RetryAfter", later(40 * time.Second), false, 100 * time.Second, seconds(0, 40, 80), 0},
+		{"RetryAfter, with hints", later(40 * time.Second), true, 100 * time.Second, seconds(0, 40, 80), 0},
+		{"longer than the pass", later(150 * time.Second), true, 200 * time.Second, seconds(0, 150), 0},
+		{"no time, with hints", errors.New("down"), true, 3500 * time.Millisecond, seconds(0, 1, 2, 3), 0},
+		{"no time", errors.New("down"), false, time.Hour, nil, 30},
+		{"needs review", idempotency.ErrNeedsReview, true, 31 * time.Minute, seconds(0, 900, 1800), 0},
+		{"in progress", idempotency.ErrInProgress, true, 70 * time.Second, seconds(0, 60), 0},
+		{"stopped", &lending.ArgumentError{}, true, 3 * time.Hour, seconds(0), 0},
+		{"lost without a key", &lending.Error{Effect: lending.Mutation}, true, 3 * time.Hour, seconds(0), 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			fails := func(context.Context, *shop, string) error { return fmt.Errorf("step: %w", test.err) }
+			inShop(t, reconcile.Options{}, []string{"a"}, fails, func(t *testing.T, s *shop) {
+				for until := time.Now().Add(test.passed); time.Now().Before(until); bubble.Elapse(500 * time.Millisecond) {
+					if test.hint {
+						s.Hint("a")
+					}
+				}
+				if test.want != nil {
+					assert.Equal(t, test.want, s.at("a"))
+				} else {
+					assert.LessOrEqual(t, len(s.at("a")), test.atMost)
+					assert.Greater(t, len(s.at("a")), 10)
+				}
+				require.NotEmpty(t, s.results)
+				assert.Equal(t, "a", s.results[0].Order)
+				assert.Equal(t, lending.NextOf(test.err), s.results[0].Next)
+				require.ErrorIs(t, s.results[0].Err, test.err)
+			})
+		})
+	}
+}
+
+// TestStoppedOrderBeginsAnewOnceItWasClosed mends an order in the table.
+func TestStoppedOrderBeginsAnewOnceItWasClosed(t *testing.T) {
+	fails := func(context.Context, *shop, string) error { return &lending.ArgumentError{} }
+	inShop(t, reconcile.Options{}, []string{"a"}, fails, func(t *testing.T, s *shop) {
+		bubble.Elapse(90 * time.Second)
+		s.set("a", false)
+		bubble.Elapse(time.Minute)
+		s.set("a", true)
+		bubble.Elapse(time.Minute)
+		assert.Equal(t, seconds(0, 180), s.at("a"))
+	})
+}
+
+// TestClosedOrderIsForgotten closes an order that waits.
+func TestClosedOrderIsForgotten(t *testing.T) {
+	fails := func(context.Context, *shop, string) error { return later(150 * time.Second) }
+	inShop(t, reconcile.Options{}, []string{"a"}, fails, func(t *testing.T, s *shop) {
+		bubble.Elapse(time.Second)
+		s.set("a", false)
+		bubble.Elapse(time.Hour)
+		assert.Equal(t, seconds(0), s.at("a"))
+	})
+}
+
+// TestPanicEndsNothing has a step, the list, the report and an error panic.
+func TestPanicEndsNothing(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		step func() error
+	}{
+		{"panic", func() error { panic("hush") }},
+		{"Goexit", func() error { runtime.Goexit(); return nil }},
+		{"error that panics", func() error { return panics{} }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			step := func(_ context.Context, _ *shop, order string) error {
+				if order == "bad" {
+					return test.step()
+				}
+				return nil
+			}
+			inShop(t, reconcile.Options{}, []string{"bad", "good"}, step, func(t *testing.T, s *shop) {
+				s.onList(func() error { s.listing = nil; panic("hush") })
+				bubble.Elapse(150 * time.Second)
+				assert.Len(t, s.at("good"), 3)
+				assert.NotEmpty(t, s.at("bad"))
+				failed := slices.IndexFunc(s.results, func(r reconcile.Result) bool { return r.Order == "bad" })
+				require.Error(t, s.results[failed].Err)
+				assert.True(t, s.results[failed].Next.Retry)
+				assert.True(t, slices.ContainsFunc(s.results, func(r reconcile.Result) bool { return r.Order == "" }))
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		list := func(context.Context) ([]string, error) { return []string{"a"}, nil }
+		ctx, stop := context.WithTimeout(t.Context(), 90*time.Second)
+		defer stop()
+		steps := 0
+		w := fake.Must(reconcile.New(list, func(context.Context, string) error { steps++; return nil },
+			&reconcile.Options{Report: func(reconcile.Result) { panic("hush") }}))
+		require.ErrorIs(t, w.Run(ctx), context.DeadlineExceeded)
+		assert.Equal(t, 2, steps)
+	})
+}
+
+type panics struct{}
+
+func (panics) Error() string      { return "hush" }
+func (panics) Next() lending.Next { panic("hush") }
+
+// TestSlowStepHoldsNobody has one order hang until its deadline.
+func TestSlowStepHoldsNobody(t *testing.T) {
+	step := func(ctx context.Context, _ *shop, order string) error {
+		if order == "slow" {
+			<-ctx.Done()
+		}
+		return ctx.Err()
+	}
+	inShop(t, reconcile.Options{Concurrency: 2}, []string{"slow", "a", "b"}, step, func(t *testing.T, s *shop) {
+		for range 50 {
+			s.Hint("a", "b")
+			bubble.Elapse(time.Second)
+		}
+		assert.GreaterOrEqual(t, len(s.at("a")), 50)
+		assert.Len(t, s.at("slow"), 1)
+		bubble.Elapse(15 * time.Second)
+		assert.Len(t, s.at("slow"), 2, "its deadline has ended it")
+	})
+}
+
+// TestBounds has 10,000 open orders: how many steps begin in a minute, and how many run at a time.
+func TestBounds(t *testing.T) {
+	var orders []string
+	for i := range 10_000 {
+		orders = append(orders, strconv.Itoa(i))
+	}
+	var mu sync.Mutex
+	now, most := 0, 0
+	step := func(context.Context, *shop, string) error {
+		mu.Lock()
+		now++
+		most = max(most, now)
+		mu.Unlock()
+		bubble.Elapse(time.Second)
+		mu.Lock()
+		now--
+		mu.Unlock()
+		return nil
+	}
+	inShop(t, reconcile.Options{Concurrency: 20, StepsPerMinute: 1000}, orders, step, func(t *testing.T, s *shop) {
+		bubble.Elapse(5*time.Minute - time.Second)
+		s.mu.Lock()
+		assert.InDelta(t, 5000, len(s.steps), 20, "no order has a second turn before all had one")
+		s.mu.Unlock()
+		bubble.Elapse(6 * time.Minute)
+		s.mu.Lock()
+		assert.Len(t, s.steps, 10_000)
+		s.mu.Unlock()
+	})
+	assert.InDelta(t, 17, most, 3)
+}
+
+// TestEndWaitsForTheSteps ends the context of Run in the middle of a step, whose own goes on.
+func TestEndWaitsForTheSteps(t *testing.T) {
+	var ended error
+	step := func(ctx context.Context, _ *shop, _ string) error {
+		bubble.Elapse(10 * time.Second)
+		ended = ctx.Err()
+		return nil
+	}
+	inShop(t, reconcile.Options{}, []string{"a"}, step, func(t *testing.T, s *shop) {
+		require.Error(t, s.Run(t.Context()), "it runs already")
+		s.stop()
+		s.Hint("b")
+		bubble.Elapse(9 * time.Second)
+		select {
+		case <-s.ended:
+			assert.Fail(t, "Run has returned before its step")
+		default:
+		}
+		s.ended <- <-s.ended
+		require.NoError(t, ended)
+		assert.Empty(t, s.at("b"), "no step begins after the end")
+	})
+}
+
+// TestFailedPassIsTriedAgain lists the open orders in vain, and then not.
+func TestFailedPassIsTriedAgain(t *testing.T) {
+	inShop(t, reconcile.Options{}, nil, succeed, func(t *testing.T, s *shop) {
+		failures := 0
+		s.onList(func() error {
+			if failures++; failures <= 3 {
+				return errors.New("the database is down")
+			}
+			return nil
+		})
+		bubble.Elapse(time.Minute)
+		s.set("a", true)
+		bubble.Elapse(10 * time.Second)
+		assert.Len(t, s.at("a"), 1)
+		require.Len(t, s.results, 4)
+		assert.True(t, s.results[0].Order == "" && s.results[0].Err != nil)
+	})
+}
+
+// TestReplicas has two workers see the same orders through, at a service that loses answers:
+// each mutation happens once, and each order comes to its end.
+func TestReplicas(t *testing.T) {
+	const orders, route = 20, "POST /api/Application/create-application"
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		entries := store.NewMemory()
+		var mu sync.Mutex
+		open := map[string]lending.CustomerID{}
+		for i := range orders {
+			customer := service.AddCustomer(lendingtest.Customer{Email: fmt.Sprintf("order-%d@example.com", i)})
+			open[fmt.Sprintf("order-%d", i)] = fake.Must(lending.ParseCustomerID(customer.ID))
+		}
+		for range orders / 2 {
+			service.Fail(route, lendingtest.Fault{ResetAfter: true})
+			service.Fail(route, lendingtest.Fault{ResetBefore: true})
+			service.Fail(route, lendingtest.Fault{Times: 1})
+		}
+		list := func(context.Context) (orders []string, _ error) {
+			mu.Lock()
+			defer mu.Unlock()
+			for order := range open {
+				orders = append(orders, order)
+			}
+			return orders, nil
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var replicas sync.WaitGroup
+		for range 2 {
+			client := fake.SignIn(t, service, nil, lending.WithIdempotency(fake.Must(idempotency.NewLog(entries, nil))))
+			step := func(ctx context.Context, order string) error {
+				mu.Lock()
+				customer, isOpen := open[order]
+				mu.Unlock()
+				if !isOpen {
+					return nil
+				}
+				_, err := client.Applications.Create(lending.WithIdempotencyKey(ctx, order+"/create-application"),
+					lending.ApplicationRequest{CustomerID: customer, BusinessName: "Engines", BusinessZip: "94105"}, nil)
+				if err == nil {
+					mu.Lock()
+					delete(open, order)
+					mu.Unlock()
+				}
+				return err
+			}
+			w := fake.Must(reconcile.New(list, step, nil))
+			replicas.Go(func() { _ = w.Run(ctx) })
+		}
+		bubble.Elapse(30 * time.Minute)
+		stop()
+		replicas.Wait()
+		assert.Empty(t, open)
+		for customer, n := range service.ExecutedFor(route) {
+			assert.Equal(t, 1, n, customer)
+		}
+		assert.Equal(t, orders, service.Executed(route))
+	})
+}
+
+func TestNewRefuses(t *testing.T) {
+	list := func(context.Context) ([]string, error) { return nil, nil }
+	step := func(context.Context, string) error { return nil }
+	for _, test := range []struct {
+		name string
+		open func(context.Context) ([]string, error)
+		step func(context.Context, string) error
+		opts reconcile.Options
+	}{
+		{"no list", nil, step, reconcile.Options{}},
+		{"no step", list, nil, reconcile.Options{}},
+		{"negative", list, step, reconcile.Options{Every: -1}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := reconcile.New(test.open, test.step, &test.opts)
+			require.Error(t, err)
+		})
+	}
+}
