@@ -192,10 +192,10 @@ func (c *consumer) follow(ctx context.Context) error {
 		})
 		_ = backoff.Sleep(ctx, min(wrongPause, c.Refresh)) // a flood of forgeries reads no faster
 	}
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // untilDone calls do until it succeeds, ctx ends, or an argument is refused.

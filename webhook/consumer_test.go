@@ -80,7 +80,8 @@ func TestConsumerSubscribesWhenTheServiceIsBack(t *testing.T) {
 	}}, func(t *testing.T, c *consumed) {
 		c.service.Fail(subscriptionRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable, Times: 40})
 		bubble.Elapse(time.Millisecond)
-		require.EqualError(t, c.Ready(t.Context()), "lending/webhook: consumer: not subscribed yet; see the log of the consumer")
+		require.EqualError(t, c.Ready(t.Context()),
+			"lending/webhook: consumer: not subscribed yet; see the log of the consumer")
 		for range 600 {
 			bubble.Elapse(time.Second)
 		}
@@ -145,18 +146,19 @@ func TestConsumerShutsDownInOrder(t *testing.T) {
 	inbox := slowInbox{webhook.NewMemoryInbox(), make(chan struct{}, 1), make(chan struct{})}
 	handling, release := make(chan struct{}, 2), make(chan struct{})
 	require.NoError(t, inbox.MemoryInbox.Put(t.Context(), &webhook.Event{Name: "before"}))
-	consumer, err := webhook.NewConsumer(client, target, lending.WebhookSubscription{WebhookURI: "https://partner.example/webhooks"},
-		inbox, func(context.Context, *webhook.Event) error {
+	consumer, err := webhook.NewConsumer(client, target,
+		lending.WebhookSubscription{WebhookURI: "https://partner.example/webhooks"}, inbox, func(context.Context, *webhook.Event) error {
 			handling <- struct{}{}
 			<-release
 			return nil
 		}, nil)
 	require.NoError(t, err)
 	address := make(chan string, 1)
-	server := &http.Server{Addr: "127.0.0.1:0", Handler: consumer, ReadHeaderTimeout: time.Minute, BaseContext: func(l net.Listener) context.Context {
+	server := &http.Server{Addr: "127.0.0.1:0", Handler: consumer, ReadHeaderTimeout: time.Minute}
+	server.BaseContext = func(l net.Listener) context.Context {
 		address <- l.Addr().String()
-		return context.Background()
-	}}
+		return t.Context()
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- consumer.Run(ctx, server) }()
@@ -192,6 +194,7 @@ func TestConsumerShutsDownInOrder(t *testing.T) {
 
 // post sends a signed delivery, and returns the status of the answer.
 func post(t *testing.T, url string, secret lending.Secret, body string) int {
+	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		return 0
