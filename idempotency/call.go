@@ -1,11 +1,13 @@
 package idempotency
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"errors"
+	"maps"
 	"net/http"
 	"time"
 
@@ -49,6 +51,8 @@ type keyedCall struct {
 
 	wasOpen  bool // the Open of data before the send
 	happened bool // says the answer to this call
+
+	changed []byte // the fingerprint of the request, if it differs from the one that has left; or nil
 }
 
 // Do makes the mutation that key names happen once: it is the method of
@@ -60,6 +64,7 @@ func (l *Log) Do(ctx context.Context, key string, call *lending.MutationCall, se
 	}
 	k := &keyedCall{settings: s, keyOptions: optionsFor(ctx, key), call: call, row: routeOf(call)}
 	k.lock = s.lockFor(k.row, call)
+	s.clients.LoadOrStore(call.Account(), call.Client())
 	answer, err := k.turns(ctx)
 	switch {
 	case err != nil:
@@ -133,6 +138,9 @@ func (k *keyedCall) turn(ctx context.Context) (*lending.Response, error) {
 		return nil, k.prepare(ctx)
 	case store.Done, store.Forgotten:
 		if k.hasAnswer() {
+			if err := k.rely(ctx); err != nil {
+				return nil, err
+			}
 			return k.replay(ctx, ActionReplayed)
 		}
 		k.data.Happened = true
@@ -149,24 +157,38 @@ func (k *keyedCall) turn(ctx context.Context) (*lending.Response, error) {
 // account, has left under its key.
 func (k *keyedCall) isSame(ctx context.Context) error {
 	if !k.data.Left { // there is none, or it may be corrected
-		k.data = entryData{Route: k.route(), CheckWith: k.call.CheckWith(), Account: k.call.Account(), Salt: rand.Text(), IDs: k.target().ids}
+		k.data = entryData{Route: k.route(), CheckWith: k.call.CheckWith(), Account: k.call.Account(), Salt: rand.Text(), IDs: k.target().ids.kept()}
 	}
 	if k.data.Account != k.call.Account() {
 		return k.refuse(Error{kind: ErrOtherAccount})
+	}
+	k.changed = nil
+	if k.entry.State == store.Done && k.isAccepted() { // an upload may be gone by now
+		return nil
 	}
 	fingerprint, err := k.call.Fingerprint(ctx, []byte(k.data.Salt))
 	if err != nil {
 		return k.refuse(Error{kind: errFingerprint, cause: err})
 	}
 	if !k.data.Left {
-		k.data.Fingerprint = fingerprint
+		k.data.Fingerprint, k.data.Who = fingerprint, k.target().who(k.data.Salt)
 	}
-	if k.data.Route != k.route() || !hmac.Equal(fingerprint, k.data.Fingerprint) {
-		err := k.refuse(Error{kind: ErrKeyReused, Why: k.fate()})
-		err.CheckWith = k.data.CheckWith
-		return err
+	switch isSame := hmac.Equal(fingerprint, k.data.Fingerprint); {
+	case k.data.Route == k.route() && isSame:
+		return nil
+	case k.isAccepted():
+		k.changed = fingerprint
+		return nil
 	}
-	return nil
+	refused := k.refuse(Error{kind: ErrKeyReused, Why: k.fate()})
+	refused.CheckWith = k.data.CheckWith
+	return refused
+}
+
+// isAccepted reports whether the recorded answer will do for another request about the same records.
+func (k *keyedCall) isAccepted() bool {
+	return k.acceptsRecorded && k.data.Route == k.route() && maps.Equal(k.data.IDs, k.target().ids) &&
+		bytes.Equal(k.data.Who, k.target().who(k.data.Salt))
 }
 
 // fate says what is known of the request that a key belongs to.
@@ -205,6 +227,10 @@ func (k *keyedCall) prepare(ctx context.Context) error {
 	k.data.Left, k.data.Nonce, k.data.Lease = true, k.nonce, time.Until(deadline)
 	k.wasOpen, k.data.Open = k.data.Open, true
 	k.data.Sends++
+	k.data.Own = k.safeToRepeat || k.check != nil
+	if k.changed != nil {
+		k.data.Fingerprint = k.changed
+	}
 	err := k.save(ctx, store.Sent, k.lock)
 	held, isHeld := errors.AsType[*store.LockedError](err)
 	switch {
@@ -250,6 +276,18 @@ func (k *keyedCall) unsaved(err error) error {
 // not just come from the service.
 const header = "Lending-Idempotency"
 
+// rely writes down that the verdict of a person can no longer be corrected.
+func (k *keyedCall) rely(ctx context.Context) error {
+	if k.data.Verdict == nil {
+		return nil
+	}
+	lock := ""
+	if k.data.Hold > 0 {
+		lock = k.entry.Lock
+	}
+	return k.unsaved(k.save(ctx, k.entry.State, lock))
+}
+
 // hasAnswer reports whether the entry has an answer that the method accepts, or needs none.
 func (k *keyedCall) hasAnswer() bool {
 	return !k.call.NeedsAnswer() || k.data.Status != 0 && k.call.Accepts(k.answer())
@@ -282,6 +320,7 @@ func (k *keyedCall) save(ctx context.Context, state store.State, lock string) er
 	from := k.entry
 	from.Age += time.Since(k.loaded)
 	data.wait(&from, state)
+	data.Verdict = nil
 	if state == store.Done || state == store.Forgotten {
 		data.drop()
 	}

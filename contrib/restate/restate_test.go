@@ -20,14 +20,13 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
+	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/lendingtest"
 	restate "github.com/restatedev/sdk-go"
 	"github.com/restatedev/sdk-go/server"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
 )
 
 const (
@@ -80,7 +79,8 @@ func work(text string) error {
 	if err != nil {
 		return err
 	}
-	client, err := lending.New(c.Service, lending.WithTokenSource(lending.StaticToken(c.Token)), lending.WithIdempotency(log))
+	client, err := lending.New(c.Service,
+		lending.WithTokenSource(lending.StaticToken(c.Token)), lending.WithIdempotency(log))
 	if err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func startRestate(t *testing.T, path string) (ingress, admin string) {
 	t.Helper()
 	in, ad, node := free(t), free(t), free(t)
 	var said bytes.Buffer
-	restate := exec.Command(path, "--base-dir", t.TempDir(), "--node-name", "test") //nolint:gosec // from the gate
+	restate := exec.Command(path, "--base-dir", t.TempDir(), "--node-name", "test")
 	restate.Env = append(os.Environ(), "RESTATE_INGRESS__BIND_ADDRESS="+in, "RESTATE_ADMIN__BIND_ADDRESS="+ad,
 		"RESTATE_BIND_ADDRESS="+node, "RESTATE_ADVERTISED_ADDRESS=http://"+node, "RESTATE_DISABLE_TELEMETRY=true")
 	restate.Stdout, restate.Stderr = &said, &said
@@ -235,7 +235,7 @@ func startRestate(t *testing.T, path string) (ingress, admin string) {
 	ingress, admin = "http://"+in, "http://"+ad
 	for _, url := range []string{ingress + "/restate/health", admin + "/health"} {
 		until(t, url+" answers", func() bool {
-			answer, err := http.Get(url) //nolint:noctx,gosec // of this machine
+			answer, err := http.Get(url)
 			if err == nil {
 				_ = answer.Body.Close()
 			}
@@ -263,7 +263,7 @@ func post(t *testing.T, url string, body any) (status int, text string) {
 	t.Helper()
 	sent, err := json.Marshal(body)
 	assert.NoError(t, err)
-	answer, err := http.Post(url, "application/json", strings.NewReader(string(sent))) //nolint:noctx,gosec // of this machine
+	answer, err := http.Post(url, "application/json", strings.NewReader(string(sent)))
 	if err != nil {
 		return 0, err.Error()
 	}
