@@ -73,7 +73,7 @@ func (r SignaturesRequest) check(c *checks) {
 }
 
 func (c *checks) image(field string, image Secret) {
-	c.that(!image.IsZero(), field, CodeRequired, "must not be empty")
+	c.secret(!image.IsZero(), field)
 	_, err := base64.StdEncoding.DecodeString(image.Reveal())
 	c.that(err == nil, field, CodeFormat, "must be base64, as SignatureImage returns it")
 }

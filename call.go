@@ -76,7 +76,7 @@ func perform[T any](ctx context.Context, x *exchange) (result T, err error) {
 
 // check returns the body, or the broken rules of the request.
 func (x *exchange) check() ([]byte, error) {
-	body, err := x.request.prepare()
+	body, err := x.request.prepare(x.key != nil)
 	if err == nil && x.key != nil {
 		err = x.checkKey()
 	}

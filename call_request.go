@@ -78,6 +78,10 @@ type request struct {
 
 	method string
 	effect Effect
+
+	// withheld is the error of a mutation with a key that lacks nothing but secrets: it cannot be
+	// sent, and a recorded answer needs none.
+	withheld error
 }
 
 // streamed is a body produced while the transport sends it.
@@ -92,8 +96,9 @@ type param struct {
 	required    bool
 }
 
-// prepare returns the body, or all broken rules of the request.
-func (r *request) prepare() ([]byte, error) {
+// prepare returns the body, or all broken rules of the request. With hasKey it withholds the error
+// of missing secrets.
+func (r *request) prepare(hasKey bool) ([]byte, error) {
 	var c checks
 	for i, arg := range r.args {
 		switch message := whyMissing(arg); {
@@ -105,15 +110,21 @@ func (r *request) prepare() ([]byte, error) {
 	}
 	for _, p := range r.query {
 		switch message := whyMissing(p.value); {
+		case p.required && message != "" && p.name == secretParam:
+			c.secret(false, p.name)
 		case p.required && message != "":
 			c.add(p.name, CodeRequired, message)
 		case strings.ContainsFunc(p.value, isControl):
 			c.add(p.name, CodeUnsafe, "must not hold control characters or invalid UTF-8")
 		}
 	}
-	body, failed := r.prepareBody()
-	c.fields = append(c.fields, failed...)
-	return body, c.err(r.method, r.path)
+	body, of := r.prepareBody()
+	c.fields, c.secrets = append(c.fields, of.fields...), c.secrets+of.secrets
+	err := c.err(r.method, r.path)
+	if hasKey && c.secrets == len(c.fields) {
+		r.withheld, err = err, nil
+	}
+	return body, err
 }
 
 // whyMissing returns why value counts as missing, "" if it does not.
@@ -129,22 +140,22 @@ func whyMissing(value string) string {
 
 // prepareBody returns the bytes of the request record and its broken rules. The bytes are nil
 // without a record, and for a streamed body.
-func (r *request) prepareBody() ([]byte, []FieldError) {
+func (r *request) prepareBody() (_ []byte, broken checks) {
 	if r.body == nil && r.also == nil {
-		return nil, nil
+		return nil, checks{}
 	}
 	var c checks
 	if r.also != nil {
 		r.also.check(&c)
 	}
 	if v := reflect.ValueOf(r.body); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
-		return nil, c.fields // a nil pointer is no record
+		return nil, c // a nil pointer is no record
 	}
 	if body, ok := r.body.(checker); ok {
 		body.check(&c)
 	}
 	if r.isUpload() {
-		return nil, c.fields
+		return nil, c
 	}
 	body, err := encode(r.body)
 	if failed, ok := errors.AsType[*ArgumentError](err); ok {
@@ -155,7 +166,7 @@ func (r *request) prepareBody() ([]byte, []FieldError) {
 			}
 		}
 	}
-	return body, c.fields
+	return body, c
 }
 
 // public yields the query parameters that are neither empty nor secret.

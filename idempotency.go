@@ -100,6 +100,9 @@ func (s *sendOnce) send(ctx context.Context) (*Response, error) {
 	if s.over != nil {
 		return nil, s.over
 	}
+	if err := s.x.request.withheld; err != nil {
+		return nil, err
+	}
 	s.over = errSentTwice
 	ctx, stop := context.WithCancel(withoutKey(ctx))
 	defer stop()
@@ -276,9 +279,13 @@ func (m *MutationCall) Fingerprint(ctx context.Context, key []byte) ([]byte, err
 }
 
 // GetToken gets the token for the call, so that send need not wait for a sign-in. The error is
-// for a call that was not sent.
+// for a call that was not sent. It is an [*ArgumentError] if the request lacks a required secret,
+// without which a recorded response can still be returned.
 func (m *MutationCall) GetToken(ctx context.Context) error {
 	x := m.exchange()
+	if err := x.request.withheld; err != nil {
+		return err
+	}
 	if _, err := x.client.token(withoutKey(ctx), &x.request); err != nil {
 		return x.notSent(err)
 	}

@@ -269,7 +269,7 @@ func (r confirmation) check(c *checks) {
 	c.that(r.Amount != "", "amount", CodeRequired, "must not be empty")
 	c.that(r.AdvanceRate != "", "advanceRate", CodeRequired, "must not be empty: set it from the response")
 	c.that(!r.DateUTC.IsZero(), "dateUTC", CodeRequired, "must not be empty")
-	c.that(!r.OTP.IsZero(), "otp", CodeRequired, "must not be empty")
+	c.secret(!r.OTP.IsZero(), "otp")
 	c.number("amount", r.Amount)
 	c.number("advanceRate", r.AdvanceRate)
 }

@@ -171,8 +171,9 @@ func (e *ArgumentError) Error() string {
 
 // checks collects the broken rules of a call's arguments.
 type checks struct {
-	prefix string // of the record under check, for example "[3]."
-	fields []FieldError
+	prefix  string // of the record under check, for example "[3]."
+	fields  []FieldError
+	secrets int // among fields: required, and missing
 }
 
 // checker is a request record with rules.
@@ -186,6 +187,14 @@ func (c *checks) add(field, code, message string) {
 func (c *checks) that(ok bool, field, code, message string) {
 	if !ok {
 		c.add(field, code, message)
+	}
+}
+
+// secret adds a failure unless ok: a required secret is missing.
+func (c *checks) secret(ok bool, field string) {
+	if !ok {
+		c.secrets++
+		c.add(field, CodeRequired, "must not be empty")
 	}
 }
 

@@ -252,7 +252,7 @@ func (e *EnsuredSubscription) Changed() bool { return e.Created || e.URIChanged 
 // and refuses a context with a key.
 func (s *WebhooksService) Ensure(ctx context.Context, target WebhookTarget, want WebhookSubscription) (*EnsuredSubscription, error) {
 	want.IsActive = true
-	if _, err := (&request{query: []param{target.param()}, body: want, also: s.receiver(want.WebhookURI)}).prepare(); err != nil {
+	if _, err := (&request{query: []param{target.param()}, body: want, also: s.receiver(want.WebhookURI)}).prepare(false); err != nil {
 		return nil, err
 	}
 	was, err := s.Subscription(ctx, target)

@@ -232,8 +232,8 @@ func TestABatchForSeveralCustomersIsLeftToAPerson(t *testing.T) {
 	})
 }
 
-// TestCommandsThatHideEachOther are refused while one of them is inDoubt.
-func TestCommandsThatHideEachOther(t *testing.T) {
+// TestMutationsThatHideEachOther are refused while one of them is inDoubt.
+func TestMutationsThatHideEachOther(t *testing.T) {
 	keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
 		o, client := newOrder(service), process()
 		service.Fail("POST /api/Application/create-application", lendingtest.Fault{ResetBefore: true})

@@ -182,6 +182,12 @@ func (k *keyedCall) fate() string {
 
 // prepare writes down that the mutation is sent, when the check before it is done.
 func (k *keyedCall) prepare(ctx context.Context) error {
+	// A sign-in that fails, a person who is asked, or a secret that is missing, comes before "sent".
+	if err := k.call.GetToken(ctx); err != nil && k.entry.State == store.Free {
+		return err
+	} else if err != nil {
+		return k.refuse(Error{kind: ErrInDoubt, cause: err})
+	}
 	if k.row.check != nil && k.data.Before == nil && k.check == nil {
 		if err := k.reserve(ctx); err != nil {
 			return err
@@ -192,11 +198,6 @@ func (k *keyedCall) prepare(ctx context.Context) error {
 	}
 	if k.adds() {
 		k.data.Adds = k.row.leaves(k.call, k.data.Before)
-	}
-	if k.entry.State == store.Free { // so that a sign-in that fails, or a person who is asked, is waited for before
-		if err := k.call.GetToken(ctx); err != nil {
-			return err
-		}
 	}
 	deadline, _ := ctx.Deadline()
 	k.left = k.data.Left

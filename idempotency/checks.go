@@ -235,6 +235,11 @@ func (r route) judge(before *snapshot, after snapshot, n int) verdict {
 	return v
 }
 
+// reason is why a person decides where there is no check.
+func (r route) reason() string { return cmp.Or(r.note, nothingShows) }
+
+const nothingShows = "no published field shows it"
+
 // records returns how many records the request creates: those of a bulk route, else one.
 func records(call *lending.MutationCall) int {
 	var bulk []json.RawMessage

@@ -86,9 +86,10 @@
 //
 // # What an operator does
 //
-// [Log.InDoubt] lists the mutations that are not done and may have happened. The next call with
-// the key ends most of them. An entry in needs_review waits for [Log.Resolve]: a person looks,
-// with the reads that CheckWith names, and says Happened or NotHappened, who found out and how.
+// [Log.Entries] lists what the log knows of each key, with [InDoubtStates] of those in doubt. The
+// next call with the key ends most doubts. An entry that needs a person waits for [Log.Resolve]:
+// the person looks up the records that the entry names, with the reads of CheckWith, and says
+// Happened or NotHappened, who found out and how.
 //
 // Call [Log.Sweep] about once a day, in any one of the processes. It removes the responses that
 // are older than KeepAnswers, because responses hold personal data. The entries stay: a mutation

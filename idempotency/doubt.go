@@ -66,7 +66,7 @@ func (k *keyedCall) verdict(ctx context.Context) (verdict, error) {
 // verdict says with a read what became of a mutation of n records, and what its answer was.
 func (r route) verdict(ctx context.Context, t *target, before *snapshot, n int) (verdict, error) {
 	if r.check == nil {
-		return verdict{why: cmp.Or(r.note, "nothing that is published shows it")}, nil
+		return verdict{why: r.reason()}, nil
 	}
 	after, err := r.check(ctx, t)
 	if err != nil {

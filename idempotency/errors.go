@@ -103,6 +103,10 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, "; retry after %v", max(e.RetryAfter.Round(time.Second), time.Second))
 	case errors.Is(e.kind, ErrNeedsReview):
 		b.WriteString("; decide it with Log.Resolve")
+	case errors.Is(e.kind, ErrLocked):
+		b.WriteString("; end that mutation first: call with its key, or decide it with Log.Resolve")
+	case errors.Is(e.kind, ErrAnswerLost):
+		b.WriteString("; read what you need of it")
 	case errors.Is(e.kind, ErrKeyReused):
 		b.WriteString("; call with the first request")
 	case errors.Is(e.kind, ErrOtherAccount):

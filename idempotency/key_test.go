@@ -23,6 +23,9 @@ import (
 
 const maxLateness = 5 * time.Minute // the default of Options
 
+// doubtful selects the entries in doubt.
+var doubtful = idempotency.Filter{States: idempotency.InDoubtStates(), Limit: 1000}
+
 // keyed runs f in a bubble with a service and a function that starts another process: a
 // client of its own, which shares the log.
 func keyed(t *testing.T, f func(t *testing.T, service *lendingtest.Service,

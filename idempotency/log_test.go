@@ -206,7 +206,7 @@ func TestNobodyOnTheWayHasTheKey(t *testing.T) {
 	})
 }
 
-func TestRefusedCommandsMayBeCorrected(t *testing.T) {
+func TestRefusedMutationsMayBeCorrected(t *testing.T) {
 	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, _ *tampered, client *lending.Client) {
 		user, taken := fake.Newcomer(), fake.Newcomer()
 		fake.Must(client.Applications.CreateCustomer(t.Context(), taken))
@@ -259,7 +259,7 @@ func TestWhatAKeyMustNotBe(t *testing.T) {
 	_, err = lending.New("https://lending.example", lending.WithIdempotency((*idempotency.Log)(nil)))
 	require.ErrorAs(t, err, new(*lending.ArgumentError))
 	for _, log := range []*idempotency.Log{nil, {}} {
-		_, err := log.InDoubt(t.Context(), 1)
+		_, err := log.Entries(t.Context(), doubtful)
 		require.ErrorAs(t, err, new(*lending.ArgumentError))
 		_, err = log.Sweep(t.Context())
 		require.ErrorAs(t, err, new(*lending.ArgumentError))
@@ -288,12 +288,15 @@ func TestAPersonDecides(t *testing.T) {
 		require.ErrorIs(t, send(), idempotency.ErrNeedsReview)
 		bubble.Elapse(time.Minute)
 
-		inDoubt, err := log.InDoubt(t.Context(), 10)
+		inDoubt, err := log.Entries(t.Context(), doubtful)
 		require.NoError(t, err)
-		assert.Equal(t, []idempotency.InDoubt{{
+		require.Len(t, inDoubt, 1)
+		inDoubt[0].Position = ""
+		assert.Equal(t, idempotency.Entry{
 			Key: "the/key", Route: sendLink, State: store.NeedsReview, Age: time.Minute, Sends: 1,
-			Why: "nothing that is published shows it",
-		}}, inDoubt)
+			IDs:         map[string]string{"applicationId": o.application.String()},
+			NeedsPerson: true, Why: "no published field shows it", NotHappenedAfter: maxLateness - time.Minute,
+		}, inDoubt[0])
 		err = resolve(idempotency.NotHappened())
 		require.ErrorIs(t, err, idempotency.ErrInDoubt, "it can still be executed")
 		var refused *idempotency.Error
@@ -304,7 +307,7 @@ func TestAPersonDecides(t *testing.T) {
 		assert.Equal(t, 1, service.Executed(sendLink))
 		require.ErrorAs(t, resolve(idempotency.Happened(nil)), new(*lending.ArgumentError),
 			"it is not in doubt any more")
-		inDoubt, err = log.InDoubt(t.Context(), 10)
+		inDoubt, err = log.Entries(t.Context(), doubtful)
 		require.NoError(t, err)
 		assert.Empty(t, inDoubt)
 		require.ErrorAs(t, log.Resolve(t.Context(), "the/key", idempotency.Resolution{}), new(*lending.ArgumentError))

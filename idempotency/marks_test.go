@@ -27,8 +27,10 @@ func TestOnlyTheServicesOwnWordIsBelieved(t *testing.T) {
 	}{
 		{"a flag is set", `{"id":"ID","isSubmitted":false}`, `{"id":"ID","isSubmitted":true}`, "done"},
 		{"a time is set", `{"x":"ID","submittedUtc":null}`, `{"x":"ID","submittedUtc":"2026-09-01T00:00:00"}`, "done"},
-		{"a time was none", `{"x":"ID","SubmittedUTC":"0001-01-01T00:00:00"}`,
-			`{"x":"ID","SubmittedUTC":"2026-09-01T00:00:00"}`, "done"},
+		{
+			"a time was none", `{"x":"ID","SubmittedUTC":"0001-01-01T00:00:00"}`,
+			`{"x":"ID","SubmittedUTC":"2026-09-01T00:00:00"}`, "done",
+		},
 		{"a member comes", `{"id":"ID"}`, `{"id":"ID","uploaded_files":[1]}`, "done"},
 		{"a status says it", `{"id":"ID","status":"Open"}`, `{"id":"ID","status":"Submitted"}`, "done"},
 		{"the record comes", `{"id":"OTHER","isSubmitted":true}`, `{"id":"ID","isSubmitted":true}`, "done"},
@@ -44,8 +46,10 @@ func TestOnlyTheServicesOwnWordIsBelieved(t *testing.T) {
 		{"another word", `{"id":"ID","resubmitted":false}`, `{"id":"ID","resubmitted":true}`, "person"},
 		{"what must be", `{"id":"ID","mustBeSubmitted":false}`, `{"id":"ID","mustBeSubmitted":true}`, "person"},
 		{"another status", `{"id":"ID","status":"Open"}`, `{"id":"ID","status":"Not submitted"}`, "person"},
-		{"another record", `{"id":"ID"},{"id":"OTHER","isSubmitted":false}`,
-			`{"id":"ID"},{"id":"OTHER","isSubmitted":true}`, "person"},
+		{
+			"another record", `{"id":"ID"},{"id":"OTHER","isSubmitted":false}`,
+			`{"id":"ID"},{"id":"OTHER","isSubmitted":true}`, "person",
+		},
 		{"no record", ``, ``, "person"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -19,9 +19,9 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// TestRepeatedCommandStaysInDoubt sends a mutation again whose first sending can still be
+// TestRepeatedMutationStaysInDoubt sends a mutation again whose first sending can still be
 // executed, or may have been. The service rejects the second: that says nothing of the first.
-func TestRepeatedCommandStaysInDoubt(t *testing.T) {
+func TestRepeatedMutationStaysInDoubt(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		first lendingtest.Fault
@@ -59,7 +59,7 @@ func TestRepeatedCommandStaysInDoubt(t *testing.T) {
 				bubble.Elapse(test.wait)
 				service.Fail(test.route, lendingtest.Fault{Status: http.StatusBadRequest})
 				require.ErrorIs(t, test.call(ctx, client, o), lending.ErrOutcomeUnknown)
-				inDoubt := fake.Must(log.InDoubt(t.Context(), 2))
+				inDoubt := fake.Must(log.Entries(t.Context(), doubtful))
 				require.Len(t, inDoubt, 1)
 				assert.Equal(t, store.InDoubt, inDoubt[0].State)
 			})

@@ -352,9 +352,9 @@ func TestTwoOfALockComeToAnEnd(t *testing.T) {
 	})
 }
 
-// TestFreeCommandLooksAgain frees a mutation that may have left, by a person or by a refusal,
+// TestFreeMutationLooksAgain frees a mutation that may have left, by a person or by a refusal,
 // and has another of its lock happen before it is sent again.
-func TestFreeCommandLooksAgain(t *testing.T) {
+func TestFreeMutationLooksAgain(t *testing.T) {
 	for _, resolved := range []bool{true, false} {
 		t.Run(fmt.Sprint(resolved), func(t *testing.T) {
 			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
@@ -500,9 +500,9 @@ func TestKeyIsForOneRoute(t *testing.T) {
 	})
 }
 
-// TestRejectedCommandMayBeCorrected corrects one that has been rejected, and none that may
+// TestRejectedMutationMayBeCorrected corrects one that has been rejected, and none that may
 // have happened before.
-func TestRejectedCommandMayBeCorrected(t *testing.T) {
+func TestRejectedMutationMayBeCorrected(t *testing.T) {
 	for _, before := range []lendingtest.Fault{{}, {ResetBefore: true}} {
 		t.Run(fmt.Sprintf("sent before=%t", before.ResetBefore), func(t *testing.T) {
 			keyed(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client) {
@@ -565,12 +565,12 @@ func TestWhatBecameOfItIsWrittenDown(t *testing.T) {
 		err := create()
 		require.ErrorIs(t, err, idempotency.ErrStore)
 		require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
-		inDoubt, err := log.InDoubt(t.Context(), 10)
+		inDoubt, err := log.Entries(t.Context(), doubtful)
 		require.NoError(t, err)
 		require.Empty(t, inDoubt)
 		service.Fail(fake.CreateRoute, lendingtest.Fault{DelayBefore: time.Hour})
 		require.ErrorIs(t, create(), lending.ErrOutcomeUnknown)
-		inDoubt, err = log.InDoubt(t.Context(), 10)
+		inDoubt, err = log.Entries(t.Context(), doubtful)
 		require.NoError(t, err)
 		require.Len(t, inDoubt, 1)
 		assert.Equal(t, store.InDoubt, inDoubt[0].State)

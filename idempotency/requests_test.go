@@ -11,6 +11,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
 	"github.com/lendingapi/lending-go/internal/test/catalog"
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
@@ -209,4 +210,63 @@ func TestAnswerIsLeftWhereOneReadFails(t *testing.T) {
 		assert.Equal(t, service.Snapshot().Applications[3].ID, id.String())
 		assert.Equal(t, 1, service.Executed(createApplicationRoute))
 	})
+}
+
+// TestAReplayNeedsNoSecret calls again without the one-time password, which the customer would be
+// asked for after he has been paid: the recorded answer comes. Where there is none the password is
+// missing, and nothing is written down or sent.
+func TestAReplayNeedsNoSecret(t *testing.T) {
+	const confirmRoute = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"
+	for _, test := range []struct {
+		name  string
+		fault *lendingtest.Fault // of the call before, with the password; nil for none
+	}{
+		{"confirmed", &lendingtest.Fault{}},
+		{"confirmed, answer lost", &lendingtest.Fault{ResetAfter: true}},
+		{"never sent", nil},
+		{"lost", &lendingtest.Fault{ResetBefore: true}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+				o := newOrder(service)
+				prepareOrder(t, client, &o)
+				confirm := func(password lending.Secret) error {
+					_, err := client.Loans.ConfirmInvoiceWithdrawal(lending.WithIdempotencyKey(t.Context(), "the/key"),
+						*o.withdrawal, lending.WithdrawInvoiceRequestData{DateUTC: catalog.Date, OTP: password})
+					return err
+				}
+				if test.fault != nil {
+					service.Fail(confirmRoute, *test.fault)
+					if err := confirm(lending.NewSecret(service.OTP(o.loan.String()))); err != nil {
+						require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+					}
+				}
+				before, executed := fake.Must(entries.Load(t.Context(), ":the/key")), service.Executed(confirmRoute)
+				switch err := confirm(lending.Secret{}); test.name {
+				case "confirmed":
+					require.NoError(t, err)
+				case "confirmed, answer lost":
+					require.ErrorIs(t, err, idempotency.ErrAnswerLost)
+				case "never sent":
+					require.ErrorAs(t, err, new(*lending.ArgumentError))
+					require.Equal(t, lending.OutcomeNotSent, lending.OutcomeOf(err))
+					require.ErrorContains(t, err, "otp")
+				default:
+					require.ErrorIs(t, err, idempotency.ErrInDoubt)
+					bubble.Elapse(maxLateness)
+					err = confirm(lending.Secret{})
+					require.ErrorContains(t, err, "otp")
+					require.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
+				}
+				assert.Equal(t, executed, service.Executed(confirmRoute))
+				if test.fault == nil {
+					assert.Nil(t, before)
+					assert.Nil(t, fake.Must(entries.Load(t.Context(), ":the/key")), "nothing was written down")
+				}
+				_, err := client.Loans.ConfirmInvoiceWithdrawal(t.Context(), *o.withdrawal,
+					lending.WithdrawInvoiceRequestData{DateUTC: catalog.Date})
+				require.ErrorAs(t, err, new(*lending.ArgumentError), "without a key")
+			})
+		})
+	}
 }

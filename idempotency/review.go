@@ -2,55 +2,10 @@ package idempotency
 
 import (
 	"context"
-	"strings"
-	"time"
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
-
-// InDoubt is a mutation that is not done and may have happened: see [Log.InDoubt].
-type InDoubt struct {
-	Key       string
-	Route     string        // method and path template
-	State     store.State   // [store.Sent], [store.InDoubt] or [store.NeedsReview]
-	Age       time.Duration // since it was sent first
-	Sends     int           // the number of times that it was sent
-	CheckWith string        // what a person may read, as in [lending.Error]
-	Why       string        // why it needs a review
-}
-
-var inDoubt = []store.State{store.Sent, store.InDoubt, store.NeedsReview}
-
-// InDoubt returns the mutations that may have happened, the oldest first, at most limit.
-// One in state [store.Sent] may be in flight. The next call with its key ends most doubts;
-// [store.NeedsReview] needs [Log.Resolve].
-func (l *Log) InDoubt(ctx context.Context, limit int) ([]InDoubt, error) {
-	s, err := l.settings()
-	if err != nil {
-		return nil, err
-	}
-	if limit <= 0 {
-		return nil, argumentError("limit", lending.CodeRange, "must be positive")
-	}
-	prefix := s.stored("")
-	entries, err := s.store.List(ctx, store.Filter{Prefix: prefix, States: inDoubt, Limit: limit})
-	mutations := make([]InDoubt, 0, len(entries))
-	for _, entry := range entries {
-		m := InDoubt{Key: strings.TrimPrefix(entry.Key, prefix), State: entry.State}
-		data, corrupt := readData(entry.Data)
-		m.Age = data.age(&entry)
-		m.Route, m.Sends, m.CheckWith = data.Route, data.Sends, data.CheckWith
-		switch {
-		case corrupt != nil:
-			m.Why = corrupt.Error()
-		case entry.State == store.NeedsReview: // or it is of an earlier time
-			m.Why = data.Why
-		}
-		mutations = append(mutations, m)
-	}
-	return mutations, storeError(err)
-}
 
 // Resolution is what a person, or a program in a person's place, has found out.
 type Resolution struct {

@@ -215,7 +215,7 @@ func (s *schedule) arrived() (n int) {
 
 func (s *schedule) inDoubt(p *fleetMember) (keys []string) {
 	ctx := context.WithValue(context.Background(), callerKey{}, s.newCaller(p, "inDoubt"))
-	list, err := p.log.InDoubt(ctx, 1000)
+	list, err := p.log.Entries(ctx, doubtful)
 	if err != nil {
 		s.violate("InDoubt", nil, "%v", err)
 	}
@@ -251,7 +251,7 @@ func (s *schedule) help(c *caller, all bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), callerKey{}, c), limit)
 	defer cancel()
-	list, _ := c.p.log.InDoubt(ctx, 1000)
+	list, _ := c.p.log.Entries(ctx, doubtful)
 	for _, u := range list {
 		if !all && u.State != store.NeedsReview && c.random.IntN(3) > 0 {
 			continue

@@ -26,7 +26,7 @@ const (
 	fewSchedules     = 300
 )
 
-// TestCommandsSimulation has several processes take the same customers through the same
+// TestMutationsSimulation has several processes take the same customers through the same
 // commands on fake time, with one log, while store, service and processes fail in every
 // way that we could think of: at every step a process can be killed, or stand still for
 // longer than its lease and MaxLateness. It holds that
@@ -43,7 +43,7 @@ const (
 // Reads can lag. A command can be executed late, as long as reads show it within MaxLateness
 // after the end of the call that sent it, or of its deadline if its process has died. Beyond that
 // it would be done twice, as TestMutationLaterThanMaxLatenessHappensTwice shows.
-func TestCommandsSimulation(t *testing.T) {
+func TestMutationsSimulation(t *testing.T) {
 	fake.NeedsControl(t)
 	few := fewSchedules
 	if race.Enabled || testing.Short() {
@@ -99,7 +99,7 @@ func (y *schedulesTally) add(t *testing.T, s *schedule) {
 	for _, kind := range slices.Sorted(maps.Keys(s.trace.Violated)) {
 		if y.failed[kind] = append(y.failed[kind], s.seed); len(y.failed[kind]) <= 2 {
 			t.Errorf("schedule with seed %d: %s: %s\nto see it again: %s=1 %s=%d go test -count=20 -run "+
-				"TestCommandsSimulation ./idempotency\nwhat came before:\n%s",
+				"TestMutationsSimulation ./idempotency\nwhat came before:\n%s",
 				s.seed, kind, s.trace.Violated[kind].Text, commandsVariable, seeds.Variable, s.seed,
 				strings.Join(s.trace.Violated[kind].Before, "\n"))
 		}

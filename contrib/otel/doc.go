@@ -86,6 +86,20 @@
 //
 //	lending_client_call_duration_seconds_count{error_type="needs_review"}
 //
+// # Gauges
+//
+// [Gauges] reads the log, the inboxes and the session at each collection:
+//
+//	lending.ready                   1 if lending.source (idempotency, session, or the inbox) could be read
+//	lending.idempotency.mutations   mutations that are not done, by lending.state: sent, in_doubt, needs_review
+//	lending.idempotency.oldest_age  seconds, by lending.state
+//	lending.inbox.events            by lending.source and lending.state: waiting, running, dead_letter
+//	lending.inbox.oldest_age        seconds; waiting: since the first event was due
+//	lending.session.token_life      seconds that the token lives, 0 without one
+//	lending.session.sign_in_needed  1 if a person has to sign in or to correct the credentials
+//
+// docs/operating.md has an alert for each.
+//
 // # What is not recorded
 //
 // No URL, no value of a parameter, no key of a command, no header, no body, and nothing

@@ -1,10 +1,18 @@
 package lendingotel_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/webhook"
 	"github.com/stretchr/testify/require"
 
 	lendingotel "github.com/lendingapi/lending-go/contrib/otel"
@@ -52,4 +60,58 @@ func signIn(t *testing.T, client *lending.Client) {
 	require.Equal(t, "POST /api/Authenication/login", spans[0].Name)
 	require.Equal(t, "call POST /api/Authenication/login", spans[1].Name)
 	require.NoError(t, client.Close())
+}
+
+// The code blocks of docs/operating.md.
+func TestOperating(t *testing.T) {
+	ctx, service, inbox := t.Context(), lendingtest.NewServer(), webhook.NewMemoryInbox()
+	defer service.Close()
+	log, err := idempotency.NewLog(store.NewMemory(), nil)
+	require.NoError(t, err)
+	client, err := lending.New(service.URL, lending.WithCredentials(credentials))
+	require.NoError(t, err)
+	defer client.Close()
+
+	mux := http.NewServeMux()
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, r *http.Request) {
+		err := errors.Join(client.Session().Ready(r.Context()), log.Ready(r.Context()), inbox.Ready(r.Context()))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		}
+	})
+
+	answer := httptest.NewRecorder()
+	mux.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, "GET", "/readyz", nil))
+	require.Equal(t, 200, answer.Code)
+	require.NoError(t, client.Close())
+	answer = httptest.NewRecorder()
+	mux.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, "GET", "/readyz", nil))
+	require.Equal(t, 503, answer.Code)
+
+	registration, err := lendingotel.Gauges(lendingotel.Sources{
+		Log:     log,
+		Inboxes: map[string]webhook.Inbox{"webhooks": inbox},
+		Session: client.Session(),
+	})
+	require.NoError(t, err)
+	require.NoError(t, registration.Unregister())
+}
+
+// A person reads the causes, corrects them and has the events handled again.
+func Example_deadLetters() {
+	ctx, inbox := context.Background(), webhook.NewMemoryInbox()
+	_ = inbox.Put(ctx, &webhook.Event{Name: lending.EventLoanOpened})
+	entry, _ := inbox.Take(ctx)
+	_ = inbox.DeadLetter(ctx, entry, errors.New("the ledger is closed"))
+
+	letters, err := inbox.DeadLetters(ctx, webhook.DeadLetterFilter{Event: lending.EventLoanOpened})
+	for _, letter := range letters {
+		fmt.Println(letter.Event, letter.Cause, letter.Tries)
+	}
+	redriven, err := webhook.RedriveAll(ctx, inbox, webhook.DeadLetterFilter{Event: lending.EventLoanOpened})
+
+	fmt.Println("redriven:", redriven, err)
+	// Output:
+	// WB_Loan_Opened the ledger is closed 1
+	// redriven: 1 <nil>
 }

@@ -9,7 +9,7 @@ const show = (id, text, style = "") => { at(id).textContent = text; at(id).class
 // The server sends the parts of the page that have changed, as escaped HTML.
 let source;
 function follow() {
-  source = new EventSource("events");
+  source = new EventSource("events" + location.search);
   source.onopen = () => show("connection", "Live", "live");
   source.onerror = ({ target }) => {
     show("connection", "Not connected, trying again", "bad");
@@ -79,6 +79,7 @@ async function copy(line) {
 }
 
 document.addEventListener("submit", async (event) => {
+  if (!event.target.dataset.order) return; // a form that looks something up
   event.preventDefault();
   const form = event.target, headers = { "Content-Type": "application/json" };
   show("said", "");
@@ -88,7 +89,7 @@ document.addEventListener("submit", async (event) => {
     if (answer.ok) show("said", form.dataset.done);
     else show("said", (await answer.json()).error, "bad");
   } catch {
-    show("said", "The sandbox cannot be reached.", "bad");
+    show("said", "The server cannot be reached.", "bad");
   }
 });
 

@@ -8,7 +8,7 @@ import (
 
 // Types are the types with their own JSON.
 type Types struct {
-	// Secret has the methods Reveal (for the service), String and UnmarshalJSON.
+	// Secret has the methods Reveal (for the service) and UnmarshalJSON.
 	Secret reflect.Type
 
 	// Record is the type of the first field of a received record. Its method Raw returns the

@@ -87,7 +87,7 @@ func TestValue(t *testing.T) {
 	}
 	got, err := types.WithoutSecrets(order{Pass: secret{"s"}})
 	require.NoError(t, err)
-	require.JSONEq(t, `{"name":"","pass":"hidden"}`, string(got))
+	require.JSONEq(t, `{"name":"","pass":"[redacted]"}`, string(got))
 }
 
 func TestDecode(t *testing.T) {

@@ -193,8 +193,9 @@ func TestTokenAskedForAfterTheLeaseWasLost(t *testing.T) {
 				resumed = make(chan struct{})
 				require.NoError(t, read(t.Context(), slow)) // it has the lease, and stands still
 				synctest.Wait()
+				storeResumed := make(chan struct{})
 				stopped.before(func(context.Context, string) error {
-					<-resumed
+					<-storeResumed
 					return nil
 				})
 				kept := make(chan struct{})
@@ -215,8 +216,10 @@ func TestTokenAskedForAfterTheLeaseWasLost(t *testing.T) {
 				}
 				bubble.Elapse(time.Second)
 				close(resumed)
-				synctest.Wait()
+				synctest.Wait() // it refreshes before it finds that its lease is lost, which would keep it from that
 				require.Equal(t, 2, service.Arrived(fake.RefreshRoute))
+				close(storeResumed)
+				synctest.Wait()
 				if first == "earlier lease" {
 					close(kept)
 					synctest.Wait()

@@ -22,13 +22,18 @@ import (
 // The commands of a worker, in their order. Of some nobody wants two; done twice, the others
 // do no harm.
 const (
-	CreateCustomer    = "POST /api/Application/create-customer"                            // once
-	CreateApplication = "POST /api/Application/create-application"                         // once
-	BankingData       = "POST /api/Application/add-or-update-banking-data/{applicationId}" // sets a value
-	Process           = "GET /api/Application/process-application/{applicationId}"         // once
-	Calculation       = "POST /api/Calculation/application-invoice-calculation"            // sets a value
-	Withdraw          = "POST /api/Loan/make-withdrawal-invoice/{loanId}"                  // sends a one-time password
-	Confirm           = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"               // once: money moves
+	CreateCustomer    = "POST /api/Application/create-customer"                                       // once
+	CreateApplication = "POST /api/Application/create-application"                                    // once
+	BankingData       = "POST /api/Application/add-or-update-banking-data/{applicationId}"            // sets a value
+	Process           = "GET /api/Application/process-application/{applicationId}"                    // once
+	Company           = "POST /api/ApplicationApproval/add-company-details/{applicationId}"           // once is enough
+	Applicant         = "POST /api/ApplicationApproval/add-primary-applicant-details/{applicationId}" // once
+	Account           = "POST /api/ApplicationApproval/set-primary-bank-account/{applicationId}/{id}" // sets a value
+	Document          = "POST /api/ApplicationApproval/submit-required-document/{applicationId}"      // once for each document
+	Sign              = "POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}"   // once
+	Calculation       = "POST /api/Calculation/application-invoice-calculation"                       // sets a value
+	Withdraw          = "POST /api/Loan/make-withdrawal-invoice/{loanId}"                             // sends a one-time password
+	Confirm           = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"                          // once: money moves
 )
 
 // PhonePath is where the trial shows, below the address of the service, the one-time
@@ -44,6 +49,7 @@ type Trial struct {
 	Fleet     int           // how many workers there are at a time; one if it is 0
 	Kills     int           // how often a worker is killed, unless all is done before: evenly over the customers
 	Life      time.Duration // it is killed within that, at random
+	Approval  bool          // the workers go through the approval, which opens the loan; else processing does
 
 	// Worker returns the command that starts a worker for the service at address. The
 	// worker ends when all is done; its standard input ends with this process.
@@ -91,7 +97,9 @@ func (t Trial) Run(ctx context.Context) (Result, error) {
 	r := &run{Trial: t, service: lendingtest.New(), start: time.Now(), opened: map[string]bool{}}
 	defer r.service.Close()
 	r.plan()
-	r.service.Watch(r.openLoans)
+	if !t.Approval {
+		r.service.Watch(r.openLoans)
+	}
 	mux := http.NewServeMux()
 	mux.Handle("/", r.service)
 	mux.HandleFunc("GET "+PhonePath+"{loan}", func(w http.ResponseWriter, q *http.Request) {
@@ -118,7 +126,10 @@ func (t Trial) Run(ctx context.Context) (Result, error) {
 	return result, nil
 }
 
-var routes = []string{CreateCustomer, CreateApplication, BankingData, Process, Calculation, Withdraw, Confirm}
+var routes = []string{
+	CreateCustomer, CreateApplication, BankingData, Process, Company, Applicant, Account, Document, Sign, Calculation, Withdraw,
+	Confirm,
+}
 
 type run struct {
 	Trial

@@ -1,11 +1,11 @@
-// Onboarding takes ten customers from nothing to a confirmed withdrawal, in a worker that is
-// killed again and again, at a service that loses one answer in five. In the end there are
-// ten of everything.
+// Onboarding takes ten customers from nothing through the whole approval to a confirmed
+// withdrawal, in a worker that is killed again and again, at a service that loses one answer in
+// five. In the end there are ten of everything.
 //
 // It needs nothing but Go. This process is the service and the one who kills: it starts
 // itself as the worker, kills that with SIGKILL at random moments, starts it again until it
 // has done all, and then counts in the service. What a program of yours would take over
-// stands in worker.go.
+// stands in worker.go, and in package internal/test/partner, which does the work of an order.
 //
 //	go -C contrib/bolt run ./examples/onboarding
 package main
@@ -24,6 +24,7 @@ import (
 
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
+	"github.com/lendingapi/lending-go/internal/test/partner"
 
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
 )
@@ -78,47 +79,14 @@ func run(ctx context.Context, out io.Writer) error {
 	defer cancel()
 	say(out, "The embedded service is running, and a worker at it: nothing leaves this machine.")
 	result, err := onboarding.Trial{
-		Customers: emails, Lost: 0.2, Held: held, Kills: 15, Life: 200 * time.Millisecond,
+		Customers: emails, Lost: 0.2, Held: held, Kills: 15, Life: 200 * time.Millisecond, Approval: true,
 		Worker: func(address string) *exec.Cmd { return exec.Command(self, "worker", address, directory) }, //nolint:gosec,noctx // this very program, which the trial kills
 		Tell:   onboarding.Show(out, customers),
 	}.Run(ctx)
 	if err != nil {
 		return err
 	}
-	return errors.Join(count(out, result), checkLog(ctx, out, directory))
-}
-
-// count prints what there is, and fails unless there is one of everything for everybody.
-func count(out io.Writer, result onboarding.Result) error {
-	offers, withdrawals := 0, 0
-	for _, application := range result.State.Applications {
-		offers += application.ProcessRuns
-	}
-	for _, loan := range result.State.Loans {
-		withdrawals += len(loan.Withdrawals)
-	}
-	var failed error
-	say(out, "\n%-14s  wanted  in the service  commands executed", "")
-	for _, row := range []struct {
-		name, route string
-		there       int
-	}{
-		{"customers", onboarding.CreateCustomer, len(result.State.Customers)},
-		{"applications", onboarding.CreateApplication, len(result.State.Applications)},
-		{"offers", onboarding.Process, offers},
-		{"withdrawals", onboarding.Confirm, withdrawals},
-	} {
-		executed, beyond, missing := result.Of(row.route)
-		say(out, "%-14s  %6d  %14d  %17d", row.name, customers, row.there, executed)
-		if row.there != customers || executed != customers || beyond > 0 || missing > 0 {
-			failed = errors.Join(failed, fmt.Errorf("%s: not one for each customer", row.name))
-		}
-	}
-	data, _, _ := result.Of(onboarding.BankingData)
-	calculations, _, _ := result.Of(onboarding.Calculation)
-	passwords, _, _ := result.Of(onboarding.Withdraw)
-	say(out, "\nWhat may be done twice: bank data sent %d times, %d calculations, %d one-time passwords.", data, calculations, passwords)
-	return failed
+	return errors.Join(result.Count(out, customers), checkLog(ctx, out, directory))
 }
 
 // checkLog looks for what a person would have to decide.
@@ -132,7 +100,7 @@ func checkLog(ctx context.Context, out io.Writer, directory string) error {
 	if err != nil {
 		return err
 	}
-	inDoubt, err := log.InDoubt(ctx, 100)
+	inDoubt, err := log.Entries(ctx, idempotency.Filter{States: idempotency.InDoubtStates()})
 	if err != nil {
 		return err
 	}
@@ -145,11 +113,11 @@ func checkLog(ctx context.Context, out io.Writer, directory string) error {
 
 // writeOrders writes the partner's table of orders, and returns whose they are.
 func writeOrders(directory string) (emails []string, err error) {
-	orders := make([]order, customers)
+	orders := make([]partner.Order, customers)
 	for i := range orders {
 		email := fmt.Sprintf("customer-%d@example.com", i+1)
 		emails = append(emails, email)
-		orders[i] = order{fmt.Sprintf("order-%d", i+1), email, "2500.00", time.Now()}
+		orders[i] = partner.Order{ID: fmt.Sprintf("order-%d", i+1), Email: email, Amount: "2500.00", Asked: time.Now()}
 	}
 	text, err := json.Marshal(orders)
 	if err != nil {

@@ -28,6 +28,9 @@ func TestOutput(t *testing.T) {
 customers           10              10                 10
 applications        10              10                 10
 offers              10              10                 10
+applicants          10              10                 10
+documents           20              20                 20
+signatures          10              10                 10
 withdrawals         10              10                 10
 `)
 	assert.Contains(t, out.String(), "nothing left in doubt")
@@ -35,5 +38,5 @@ withdrawals         10              10                 10
 
 // A count that is not ten ends the program with an error.
 func TestCountFails(t *testing.T) {
-	require.Error(t, count(&bytes.Buffer{}, onboarding.Result{}))
+	require.Error(t, onboarding.Result{}.Count(&bytes.Buffer{}, customers))
 }

@@ -5,38 +5,26 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/internal/test/partner"
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/reconcile"
 
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
 )
-
-// order is a row of the partner's own table.
-type order struct {
-	ID     string
-	Email  string
-	Amount json.Number
-	Asked  time.Time // when the customer asked for the money
-}
 
 // patience is for one way through an order. A worker that comes after one which was killed
 // does not touch its last command before that time is over: the other might be alive.
 const patience = time.Second
 
-// worker takes orders from nothing to a confirmed withdrawal. What it has done stands in the
-// log and nowhere else: started again, it begins at the top.
-type worker struct {
-	client *lending.Client
-	phone  string // address of the page where a customer enters the one-time password
-}
-
+// work sees all orders through. What it has done stands in the log and nowhere else: started
+// again, it begins each order at the top.
 func work(ctx context.Context, address, phone, directory string) error {
 	store, err := lendingbolt.OpenIdempotencyStore(filepath.Join(directory, "log"), nil)
 	if err != nil {
@@ -58,176 +46,87 @@ func work(ctx context.Context, address, phone, directory string) error {
 		return err
 	}
 	defer client.Close()
-	text, err := os.ReadFile(filepath.Join(directory, "orders.json")) //nolint:gosec // from its parent
+	orders, err := readOrders(directory)
 	if err != nil {
 		return err
 	}
-	var orders []order
-	if err := json.Unmarshal(text, &orders); err != nil {
+	return seeThrough(ctx, orders, &partner.Partner{Client: client, Phone: phone})
+}
+
+// seeThrough returns when all orders are done, or when one needs a person.
+func seeThrough(ctx context.Context, orders *table, p *partner.Partner) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	step := func(ctx context.Context, order string) error {
+		err := p.Onboard(ctx, orders.get(order))
+		if err == nil && orders.done(order) {
+			stop(errAllDone)
+		}
 		return err
 	}
-	w := &worker{client, phone}
-	for _, o := range orders {
-		if err := w.see(ctx, o); err != nil {
-			return err
-		}
+	worker, err := reconcile.New(orders.open, step, &reconcile.Options{
+		Concurrency: 4, StepsPerMinute: 60_000, StepTimeout: patience,
+		Report: func(r reconcile.Result) { // yours tells a person, and the worker goes on with the other orders
+			if r.Err != nil && (r.Next.Person || !r.Next.Retry) {
+				stop(fmt.Errorf("%s: %s: %w", r.Order, r.Next, r.Err))
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	_ = worker.Run(ctx)
+	if err := context.Cause(ctx); !errors.Is(err, errAllDone) {
+		return err
 	}
 	return nil
 }
 
-// see sees an order through: it goes its way again and again, as often as it takes.
-func (w *worker) see(ctx context.Context, o order) error {
-	for {
-		limited, cancel := context.WithTimeout(ctx, patience)
-		err := w.onboard(limited, o)
-		cancel()
-		var argument *lending.ArgumentError
-		switch {
-		case err == nil:
-			return nil
-		case errors.As(err, &argument), errors.Is(err, idempotency.ErrNeedsReview):
-			return err // which no waiting mends: for a person, who calls Log.Resolve
-		}
-		// All else passes: a lost answer; ErrInProgress, because the worker before has died at
-		// this command; ErrInDoubt, because it can still be executed; a password that another
-		// has replaced. The error says how long to wait. Yours gives up after some time, or
-		// after a rejection.
-		wait := 10 * time.Millisecond
-		if failed, ok := errors.AsType[*lending.Error](err); ok {
-			wait = max(wait, failed.RetryAfter)
-		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+var errAllDone = errors.New("all orders are done")
+
+// table is the partner's table of orders. Yours is in a database, which knows the finished
+// ones: this one forgets them with the process, and the log replays their commands.
+type table struct {
+	mu   sync.Mutex
+	rows map[string]partner.Order
 }
 
-// onboard goes the whole way of an order, each time from the top. Each command has a key of
-// the order's: what has happened is not sent again, and its answer is as it was. So must the
-// requests be: they are made of the order and of answers, not of the clock.
-func (w *worker) onboard(ctx context.Context, o order) error {
-	customer, err := w.client.Applications.CreateCustomer(lending.WithIdempotencyKey(ctx, o.ID+"/create-customer"), lending.UserRequest{
-		FirstName:    "Ada",
-		LastName:     "Lovelace",
-		Email:        o.Email,
-		Password:     lending.NewSecret("Analytical-Engine-1"),
-		MobileNumber: "(415) 555-0100",
-	})
+func readOrders(directory string) (*table, error) {
+	text, err := os.ReadFile(filepath.Join(directory, "orders.json")) //nolint:gosec // from its parent
 	if err != nil {
-		return err
+		return nil, err
 	}
-	application, err := w.client.Applications.Create(lending.WithIdempotencyKey(ctx, o.ID+"/create-application"), lending.ApplicationRequest{
-		CustomerID:   customer.ID,
-		BusinessName: "Lovelace Analytics",
-		BusinessZip:  "94105",
-	}, nil)
-	if err != nil {
-		return err
+	var orders []partner.Order
+	if err := json.Unmarshal(text, &orders); err != nil {
+		return nil, err
 	}
-	if _, err := w.client.Applications.AddOrUpdateBankingData(lending.WithIdempotencyKey(ctx, o.ID+"/banking-data"), application, bankData(), nil); err != nil {
-		return err
+	t := &table{rows: map[string]partner.Order{}}
+	for _, o := range orders {
+		t.rows[o.ID] = o
 	}
-	if err := w.process(ctx, o, application); err != nil {
-		return err
-	}
-	loan, err := w.findLoan(ctx, customer.ID, application)
-	if err != nil {
-		return err
-	}
-	return w.draw(ctx, o, application, loan)
+	return t, nil
 }
 
-// process has the application processed. An offer shows that it was. Where there is none the
-// log asks a person, as nothing published says what processing leads to when it leads to
-// no offer. This partner knows: an offer comes at once here, or an error. So he decides it
-// himself, and processes again what has led to no offer for MaxLateness.
-func (w *worker) process(ctx context.Context, o order, application lending.ApplicationID) error {
-	offered := func(ctx context.Context) (idempotency.Verdict, error) {
-		_, err := w.client.Applications.Offer(ctx, application, nil)
-		switch {
-		case err == nil:
-			return idempotency.Happened(nil), nil // without its answer, the id of the offer, which nobody needs here
-		case lending.IsNotFound(err):
-			return idempotency.NotHappened(), nil
-		}
-		return idempotency.Verdict{}, err
+// open lists the open orders.
+func (t *table) open(context.Context) (orders []string, _ error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id := range t.rows {
+		orders = append(orders, id)
 	}
-	_, err := w.client.Applications.Process(idempotency.WithCheck(lending.WithIdempotencyKey(ctx, o.ID+"/process"), offered), application)
-	return unlessDone(err)
+	return orders, nil
 }
 
-// unlessDone passes on an error unless the command has happened, where nobody needs its answer.
-func unlessDone(err error) error {
-	if lending.OutcomeOf(err) == lending.OutcomeDone {
-		return nil
-	}
-	return err
+func (t *table) get(id string) partner.Order {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.rows[id]
 }
 
-// findLoan finds the loan that the application has led to: a read, which needs no key.
-func (w *worker) findLoan(ctx context.Context, customer lending.CustomerID, application lending.ApplicationID) (lending.LoanID, error) {
-	loans, err := w.client.Loans.ListByCustomer(ctx, customer)
-	if err != nil {
-		return lending.LoanID{}, err
-	}
-	for _, loan := range loans {
-		if loan.ApplicationID == application {
-			return loan.ID, nil
-		}
-	}
-	return lending.LoanID{}, errors.New("the application has not led to a loan yet")
-}
-
-// draw draws the money.
-func (w *worker) draw(ctx context.Context, o order, application lending.ApplicationID, loan lending.LoanID) error {
-	calculation := lending.CalculationRequest{Amount: o.Amount, Terms: 6}
-	if _, err := w.client.Calculation.Invoice(lending.WithIdempotencyKey(ctx, o.ID+"/calculate"), application, &calculation); err != nil {
-		return err
-	}
-	// This sends a one-time password and moves no money: no read shows it, and two do no harm.
-	withdrawal, err := w.client.Loans.WithdrawInvoice(idempotency.SafeToRepeat(lending.WithIdempotencyKey(ctx, o.ID+"/withdraw")), loan,
-		lending.InvoiceWithdrawalRequest{Calculation: calculation})
-	if err != nil {
-		return err
-	}
-	password, err := w.ask(ctx, loan)
-	if err != nil {
-		return err
-	}
-	// The date is that of the order. With time.Now() each try would be another request, which
-	// the key refuses once one has left. The password may be another: it is no part of that.
-	_, err = w.client.Loans.ConfirmInvoiceWithdrawal(lending.WithIdempotencyKey(ctx, o.ID+"/confirm"), *withdrawal, lending.WithdrawInvoiceRequestData{
-		DateUTC: o.Asked,
-		OTP:     password,
-	})
-	return unlessDone(err)
-}
-
-// ask asks the customer for the one-time password. Here it is the one that was sent last.
-func (w *worker) ask(ctx context.Context, loan lending.LoanID) (lending.Secret, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, w.phone+loan.String(), nil)
-	if err != nil {
-		return lending.Secret{}, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return lending.Secret{}, err
-	}
-	defer response.Body.Close()
-	password, err := io.ReadAll(response.Body)
-	if response.StatusCode != http.StatusOK {
-		err = errors.Join(err, fmt.Errorf("the phone answers %s", response.Status))
-	}
-	return lending.NewSecret(string(password)), err
-}
-
-// The names in the bank data are those of the embedded service: the interface does not
-// publish them. A partner's own struct goes here.
-func bankData() *lending.BankingDataRequest {
-	return &lending.BankingDataRequest{Extra: json.RawMessage(`{"accounts": [{
-		"accountName": "Business checking", "accountNumber": "000123456789", "routingNumber": "110000000", "balance": "48210.55",
-		"transactions": [{"date": "2026-08-03", "description": "Invoice 1041", "amount": "12500.00"}]
-	}]}`)}
+// done closes an order and reports whether it was the last one.
+func (t *table) done(id string) (last bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.rows, id)
+	return len(t.rows) == 0
 }

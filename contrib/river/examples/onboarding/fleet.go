@@ -12,6 +12,7 @@ import (
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
+	"github.com/lendingapi/lending-go/internal/test/partner"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
@@ -41,7 +42,7 @@ func prepare(ctx context.Context, pool *pgxpool.Pool, customers int) (emails []s
 	for i := range customers {
 		email := fmt.Sprintf("customer-%d@example.com", i+1)
 		emails = append(emails, email)
-		if err := place(ctx, pool, jobs, order{fmt.Sprintf("order-%d", i+1), email, "2500.00", time.Now()}); err != nil {
+		if err := place(ctx, pool, jobs, partner.Order{ID: fmt.Sprintf("order-%d", i+1), Email: email, Amount: "2500.00", Asked: time.Now()}); err != nil {
 			return nil, err
 		}
 	}

@@ -1,12 +1,13 @@
-// Onboarding takes ten customers from nothing to a confirmed withdrawal, in two workers that
-// are killed again and again, at a service that loses one answer in five. Each order is a
-// row in PostgreSQL and a job of River's, which were inserted in one transaction. In the end
-// there are ten of everything.
+// Onboarding takes ten customers from nothing through the whole approval to a confirmed
+// withdrawal, in two workers that are killed again and again, at a service that loses one answer
+// in five. Each order is a row in PostgreSQL and a job of River's, which were inserted in one
+// transaction. In the end there are ten of everything.
 //
 // It needs Go and the PostgreSQL server, of which it starts one of its own. This process is
 // the service and the one who kills: it starts itself as the workers, kills them with SIGKILL
 // at random moments, starts others in their place until all is done, and then counts in the
-// service. What a program of yours would take over stands in worker.go and orders.go.
+// service. What a program of yours would take over stands in worker.go and orders.go, and in
+// package internal/test/partner, which does the work of an order.
 //
 //	go -C contrib/river run ./examples/onboarding
 package main
@@ -91,7 +92,7 @@ func run(ctx context.Context, out io.Writer, s show) error {
 
 	say(out, "The embedded service, a PostgreSQL of its own and two workers are running: nothing leaves this machine.")
 	result, err := onboarding.Trial{
-		Customers: emails, Lost: 0.2, Held: held, Fleet: 2, Kills: s.kills, Life: 200 * time.Millisecond,
+		Customers: emails, Lost: 0.2, Held: held, Fleet: 2, Kills: s.kills, Life: 200 * time.Millisecond, Approval: s.worker == "worker",
 		Worker: func(address string) *exec.Cmd { return exec.Command(self, s.worker, address, database) }, //nolint:gosec,noctx // this very program, which the trial kills
 		Tell:   onboarding.Show(out, s.customers),
 	}.Run(ctx)
@@ -99,43 +100,7 @@ func run(ctx context.Context, out io.Writer, s show) error {
 	if err := errors.Join(err, <-maintained); err != nil {
 		return err
 	}
-	return errors.Join(count(out, s.customers, result), check(ctx, out, pool, s.customers))
-}
-
-// count prints what there is, and fails unless there is one of everything for everybody.
-func count(out io.Writer, customers int, result onboarding.Result) error {
-	offers, withdrawals := 0, 0
-	for _, application := range result.State.Applications {
-		offers += application.ProcessRuns
-	}
-	for _, loan := range result.State.Loans {
-		withdrawals += len(loan.Withdrawals)
-	}
-	var failed error
-	say(out, "\n%-14s  wanted  in the service  commands executed", "")
-	for _, row := range []struct {
-		name, route string
-		there       int
-	}{
-		{"customers", onboarding.CreateCustomer, len(result.State.Customers)},
-		{"applications", onboarding.CreateApplication, len(result.State.Applications)},
-		{"offers", onboarding.Process, offers},
-		{"withdrawals", onboarding.Confirm, withdrawals},
-	} {
-		executed, beyond, missing := result.Of(row.route)
-		say(out, "%-14s  %6d  %14d  %17d", row.name, customers, row.there, executed)
-		if row.there != customers || executed != customers || beyond > 0 || missing > 0 {
-			failed = errors.Join(failed, fmt.Errorf("%s: not one for each customer: %d too many, missing for %d", row.name, beyond, missing))
-		}
-	}
-	data, _, _ := result.Of(onboarding.BankingData)
-	calculations, _, _ := result.Of(onboarding.Calculation)
-	passwords, _, _ := result.Of(onboarding.Withdraw)
-	say(out, "\nWhat may be done twice: bank data sent %d times, %d calculations, %d one-time passwords.", data, calculations, passwords)
-	if failed == nil {
-		say(out, "Each order was done once.")
-	}
-	return failed
+	return errors.Join(result.Count(out, s.customers), check(ctx, out, pool, s.customers))
 }
 
 // check looks at the orders, and for what a person would have to decide.
@@ -155,7 +120,7 @@ func check(ctx context.Context, out io.Writer, pool *pgxpool.Pool, customers int
 	if err != nil {
 		return err
 	}
-	inDoubt, err := log.InDoubt(ctx, 100)
+	inDoubt, err := log.Entries(ctx, idempotency.Filter{States: idempotency.InDoubtStates()})
 	switch {
 	case err != nil:
 		return err

@@ -2,22 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lendingapi/lending-go/internal/test/partner"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 )
-
-// order is a row of the partner's own table.
-type order struct {
-	ID     string
-	Email  string
-	Amount json.Number
-	Asked  time.Time // when the customer asked for the money
-}
 
 const createOrders = `CREATE TABLE orders (
 	id        text        PRIMARY KEY,
@@ -37,7 +28,7 @@ type onboardArgs struct {
 func (onboardArgs) Kind() string { return "onboard" }
 
 // place takes an order. It and its job are there together, or not at all.
-func place(ctx context.Context, pool *pgxpool.Pool, jobs *river.Client[pgx.Tx], o order) error {
+func place(ctx context.Context, pool *pgxpool.Pool, jobs *river.Client[pgx.Tx], o partner.Order) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `INSERT INTO orders (id, email, amount, asked) VALUES ($1, $2, $3, $4)`, o.ID, o.Email, o.Amount.String(), o.Asked)
 		if err != nil {
@@ -49,8 +40,8 @@ func place(ctx context.Context, pool *pgxpool.Pool, jobs *river.Client[pgx.Tx], 
 }
 
 // load reads an order.
-func load(ctx context.Context, pool *pgxpool.Pool, id string) (order, error) {
-	o := order{ID: id}
+func load(ctx context.Context, pool *pgxpool.Pool, id string) (partner.Order, error) {
+	o := partner.Order{ID: id}
 	err := pool.QueryRow(ctx, `SELECT email, amount::text, asked FROM orders WHERE id = $1`, id).Scan(&o.Email, &o.Amount, &o.Asked)
 	return o, err
 }

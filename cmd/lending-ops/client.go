@@ -1,0 +1,288 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// client calls the JSON routes of package ops. It decides nothing itself.
+type client struct {
+	url, token string
+	json       bool
+	stdin      io.Reader
+	out        io.Writer
+}
+
+// refusal is an error of the handler.
+type refusal struct {
+	Status int             `json:"-"`
+	Text   string          `json:"error"`
+	Now    json.RawMessage `json:"now"`
+}
+
+func (r *refusal) Error() string {
+	text := r.Text
+	if len(r.Now) > 0 {
+		text += "; now: " + string(r.Now)
+	}
+	return text
+}
+
+// changed reports whether the record is missing or has changed.
+func (r *refusal) changed() bool {
+	return r.Status == http.StatusNotFound || r.Status == http.StatusConflict
+}
+
+// maxBody bounds a response.
+const maxBody = 64 << 20
+
+// call calls a route, decodes the response into result, and prints its JSON with -json.
+func (c *client) call(ctx context.Context, method, path string, query url.Values, body, result any) error {
+	address := c.url + path
+	if len(query) > 0 {
+		address += "?" + query.Encode()
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if c.token != "" {
+		request.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	response, err := (&http.Client{Timeout: time.Minute}).Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	text, err = io.ReadAll(io.LimitReader(response.Body, maxBody))
+	if err != nil {
+		return err
+	}
+	if c.json && json.Valid(text) {
+		if _, err := c.out.Write(append(bytes.TrimSpace(text), '\n')); err != nil {
+			return err
+		}
+	}
+	if response.StatusCode != http.StatusOK && !(path == "api/health" && response.StatusCode == http.StatusServiceUnavailable) {
+		refused := &refusal{Status: response.StatusCode}
+		if json.Unmarshal(text, refused) != nil || refused.Text == "" {
+			return fmt.Errorf("the handler responded with %s; check -url and LENDING_OPS_TOKEN", response.Status)
+		}
+		return refused
+	}
+	if err := json.Unmarshal(text, result); err != nil {
+		return fmt.Errorf("the response is not from package ops; check -url: %w", err)
+	}
+	return nil
+}
+
+// key is a key of the log as the handler shows it.
+type key struct {
+	Key, Class, State, Route, CheckWith, Why, ResolvedBy string
+	IDs                                                  map[string]string
+	Since, HappenedFrom, NotHappenedFrom                 time.Time
+	Sends                                                int
+}
+
+func (c *client) keys(ctx context.Context, state, prefix string) error {
+	query := url.Values{"state": {state}, "prefix": {prefix}, "limit": {"1000"}}
+	return c.pages(ctx, "api/keys", query, []string{"KEY", "STATE", "SINCE", "ROUTE", "CHECK WITH"}, func(page []byte) (rows [][]string, next string, err error) {
+		var found struct {
+			Keys []key
+			Next string
+		}
+		err = json.Unmarshal(page, &found)
+		for _, k := range found.Keys {
+			rows = append(rows, []string{k.Key, k.State, stamp(k.Since), k.Route, k.CheckWith})
+		}
+		return rows, found.Next, err
+	})
+}
+
+func (c *client) dead(ctx context.Context, inbox, event string) error {
+	query := url.Values{"event": {event}, "limit": {"1000"}}
+	return c.pages(ctx, "api/inboxes/"+url.PathEscape(inbox), query, []string{"ID", "EVENT", "SET ASIDE", "TRIES", "CAUSE"}, func(page []byte) (rows [][]string, next string, err error) {
+		var found struct {
+			DeadLetters []struct {
+				ID, Event, Cause string
+				SetAside         time.Time
+				Tries            int
+			}
+			Next string
+		}
+		err = json.Unmarshal(page, &found)
+		for _, l := range found.DeadLetters {
+			rows = append(rows, []string{l.ID, l.Event, stamp(l.SetAside), fmt.Sprint(l.Tries), l.Cause})
+		}
+		return rows, found.Next, err
+	})
+}
+
+// pages prints the rows of all pages of a list.
+func (c *client) pages(ctx context.Context, path string, query url.Values, head []string, read func(page []byte) ([][]string, string, error)) error {
+	table := [][]string{head}
+	for {
+		var page json.RawMessage
+		if err := c.call(ctx, http.MethodGet, path, query, nil, &page); err != nil {
+			return err
+		}
+		rows, next, err := read(page)
+		if err != nil {
+			return err
+		}
+		table = append(table, rows...)
+		if next == "" && len(table) == 1 {
+			return c.table([][]string{{"none"}})
+		}
+		if next == "" {
+			return c.table(table)
+		}
+		query.Set("after", next)
+	}
+}
+
+// table prints rows in columns, unless the JSON was printed.
+func (c *client) table(rows [][]string) error {
+	if c.json {
+		return nil
+	}
+	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		for i, cell := range row {
+			row[i] = strings.Map(printable, cell)
+		}
+		if _, err := fmt.Fprintln(w, strings.Join(row, "\t")); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+// printable keeps a text from steering the terminal.
+func printable(r rune) rune {
+	if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+		return '?'
+	}
+	return r
+}
+
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02 15:04:05")
+}
+
+// fields prints names and values, one a line, without empty values.
+func (c *client) fields(pairs ...string) error {
+	var rows [][]string
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			rows = append(rows, []string{pairs[i], pairs[i+1]})
+		}
+	}
+	return c.table(rows)
+}
+
+func (c *client) show(ctx context.Context, name string) error {
+	var k key
+	if err := c.call(ctx, http.MethodGet, "api/key", url.Values{"key": {name}}, nil, &k); err != nil {
+		return err
+	}
+	var ids []string
+	for name, id := range k.IDs {
+		ids = append(ids, name+" "+id)
+	}
+	slices.Sort(ids)
+	return c.fields("key", k.Key, "state", k.State, "class", k.Class, "since", stamp(k.Since), "route", k.Route, "records", strings.Join(ids, ", "),
+		"sent", fmt.Sprint(k.Sends), "check with", k.CheckWith, "why", k.Why, "resolved by", k.ResolvedBy,
+		"happened from", stamp(k.HappenedFrom), "not happened from", stamp(k.NotHappenedFrom))
+}
+
+func (c *client) resolve(ctx context.Context, name, verdict string, o options) error {
+	body := map[string]any{"key": name, "verdict": verdict, "why": o.why}
+	if o.answer != "" {
+		text, err := c.file(o.answer)
+		if err != nil {
+			return err
+		}
+		body["answerText"] = string(text)
+	}
+	if err := c.call(ctx, http.MethodPost, "api/resolve", nil, body, &struct{}{}); err != nil {
+		return err
+	}
+	return c.fields("resolved", name, "verdict", verdict)
+}
+
+// file reads a file, or the standard input for "-".
+func (c *client) file(name string) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(c.stdin)
+	}
+	return os.ReadFile(name)
+}
+
+func (c *client) act(ctx context.Context, verb, inbox string, ids []string, o options) error {
+	body := map[string]any{"why": o.why}
+	if len(ids) > 0 {
+		body["ids"] = ids
+	}
+	if o.all {
+		body["all"], body["event"] = true, o.event
+	}
+	var result struct{ Done int }
+	if err := c.call(ctx, http.MethodPost, "api/inboxes/"+url.PathEscape(inbox)+"/"+verb, nil, body, &result); err != nil {
+		return err
+	}
+	return c.fields(verb, fmt.Sprint(result.Done))
+}
+
+func (c *client) session(ctx context.Context) error {
+	var s struct {
+		SignedIn, Person    bool
+		Until, Paused       time.Time
+		Lease, Pause, Cause string
+	}
+	if err := c.call(ctx, http.MethodGet, "api/session", nil, nil, &s); err != nil {
+		return err
+	}
+	return c.fields("signed in", fmt.Sprint(s.SignedIn), "until", stamp(s.Until), "lease", s.Lease,
+		"paused until", stamp(s.Paused), "pause", s.Pause, "needs a person", fmt.Sprint(s.Person), "cause", s.Cause)
+}
+
+func (c *client) health(ctx context.Context) error {
+	var parts []struct {
+		Name, Error string
+		Since       time.Time
+	}
+	if err := c.call(ctx, http.MethodGet, "api/health", nil, nil, &parts); err != nil {
+		return err
+	}
+	rows, failed := [][]string{{"PART", "STATE", "SINCE"}}, 0
+	for _, p := range parts {
+		state := "ready"
+		if p.Error != "" {
+			state, failed = p.Error, failed+1
+		}
+		rows = append(rows, []string{p.Name, state, stamp(p.Since)})
+	}
+	if err := c.table(rows); err != nil || failed == 0 {
+		return err
+	}
+	return fmt.Errorf("%d parts cannot work", failed)
+}

@@ -1,0 +1,133 @@
+// Command lending-ops shows and decides, from a terminal, what package ops serves: mutations that
+// need a person, webhooks set aside, and the session.
+//
+//	go run github.com/lendingapi/lending-go/cmd/lending-ops -url https://backend.example/ops/ review
+//
+// The environment variable LENDING_OPS_TOKEN holds a bearer token, if the backend wants one. The
+// exit status is 0 for success, 1 for a failure, 2 for wrong usage, and 3 if the key or the dead
+// letter is missing or has changed.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+)
+
+const usage = `usage: lending-ops [-url URL] [-json] command
+
+  review [-prefix P]                          mutations that need a person
+  doubt [-prefix P]                           mutations in doubt that settle by themselves
+  keys [-prefix P] [-state S]                 all keys, oldest first
+  show KEY                                    a key, with the reads to check it with
+  resolve -why TEXT [-answer FILE] KEY happened|not_happened
+  dead [-event NAME] INBOX                    webhooks set aside
+  redrive [-all] [-event NAME] INBOX [ID...]  make them due again
+  drop -why TEXT [-all] [-event NAME] INBOX [ID...]
+  session                                     signed in, paused, needs a person
+  health                                      whether each part can work
+`
+
+// The exit statuses.
+const (
+	exitFailed  = 1
+	exitUsage   = 2
+	exitChanged = 3
+)
+
+var errUsage = errors.New("wrong usage")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	status := run(ctx, os.Args[1:], os.Getenv("LENDING_OPS_TOKEN"), os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
+}
+
+// run runs a command line and returns the exit status.
+func run(ctx context.Context, args []string, token string, stdin io.Reader, stdout, stderr io.Writer) int {
+	c := client{token: token, stdin: stdin, out: stdout}
+	flags := flag.NewFlagSet("lending-ops", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() { fmt.Fprint(stderr, usage) }
+	flags.StringVar(&c.url, "url", "http://127.0.0.1:8080/ops/", "address of the handler of package ops")
+	flags.BoolVar(&c.json, "json", false, "print the JSON of the handler")
+	err := flags.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err == nil {
+		c.url = strings.TrimSuffix(c.url, "/") + "/"
+		err = c.command(ctx, flags.Args())
+	} else {
+		return exitUsage
+	}
+	var refused *refusal
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errUsage):
+		fmt.Fprint(stderr, usage)
+		return exitUsage
+	}
+	fmt.Fprintln(stderr, "lending-ops:", err)
+	if errors.As(err, &refused) && refused.changed() {
+		return exitChanged
+	}
+	return exitFailed
+}
+
+// options are the flags of a command.
+type options struct {
+	prefix, state, event, why, answer string
+	all                               bool
+}
+
+// command runs a command with its own flags, which stand before or behind its arguments.
+func (c *client) command(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return errUsage
+	}
+	var o options
+	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&o.prefix, "prefix", "", "")
+	flags.StringVar(&o.state, "state", "", "")
+	flags.StringVar(&o.event, "event", "", "")
+	flags.StringVar(&o.why, "why", "", "")
+	flags.StringVar(&o.answer, "answer", "", "")
+	flags.BoolVar(&o.all, "all", false, "")
+	var words []string
+	for rest := args[1:]; len(rest) > 0; {
+		if err := flags.Parse(rest); err != nil {
+			return errUsage
+		}
+		if rest = flags.Args(); len(rest) > 0 {
+			words, rest = append(words, rest[0]), rest[1:]
+		}
+	}
+	switch name := args[0]; {
+	case name == "review" && len(words) == 0, name == "doubt" && len(words) == 0:
+		return c.keys(ctx, name, o.prefix)
+	case name == "keys" && len(words) == 0:
+		return c.keys(ctx, o.state, o.prefix)
+	case name == "show" && len(words) == 1:
+		return c.show(ctx, words[0])
+	case name == "resolve" && len(words) == 2 && o.why != "":
+		return c.resolve(ctx, words[0], words[1], o)
+	case name == "dead" && len(words) == 1:
+		return c.dead(ctx, words[0], o.event)
+	case name == "redrive" && len(words) > 0, name == "drop" && len(words) > 0 && o.why != "":
+		return c.act(ctx, name, words[0], words[1:], o)
+	case name == "session" && len(words) == 0:
+		return c.session(ctx)
+	case name == "health" && len(words) == 0:
+		return c.health(ctx)
+	}
+	return errUsage
+}

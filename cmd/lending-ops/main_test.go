@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/ops"
+	"github.com/lendingapi/lending-go/webhook"
+)
+
+const token = "n1ght"
+
+// terminal is a person's terminal at a backend with a lost withdrawal and a dead letter.
+type terminal struct {
+	*testing.T
+	url     string
+	service *lendingtest.Server
+	confirm func() error
+}
+
+func open(t *testing.T) *terminal {
+	t.Helper()
+	log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
+	service := lendingtest.NewServer()
+	t.Cleanup(service.Close)
+	client, err := lending.New(service.URL, lending.WithCredentials(fake.Credentials(service)), lending.WithIdempotency(log))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	row := service.AddLoan(lendingtest.Loan{})
+	calculation := fake.Invoice()
+	_, err = client.Calculation.Invoice(t.Context(), fake.Must(lending.ParseApplicationID(row.ApplicationID)), calculation)
+	require.NoError(t, err)
+	begun, err := client.Loans.WithdrawInvoice(t.Context(), fake.Must(lending.ParseLoanID(row.ID)),
+		lending.InvoiceWithdrawalRequest{Calculation: *calculation})
+	require.NoError(t, err)
+	otp := lending.NewSecret(service.OTP(row.ID))
+	confirm := func() error {
+		_, err := client.Loans.ConfirmInvoiceWithdrawal(lending.WithIdempotencyKey(t.Context(), "order-42/confirm"), *begun,
+			lending.WithdrawInvoiceRequestData{DateUTC: time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC), OTP: otp})
+		return err
+	}
+	service.Fail("POST /api/Loan/confirm-withdrawal-invoice/{loanId}", lendingtest.Fault{ResetAfter: true})
+	require.Error(t, confirm())
+
+	inbox := webhook.NewMemoryInbox()
+	event := fake.Must(webhook.Parse([]byte(`{"webhookEvent":"WB_Loan_Created","data":{}}`)))
+	require.NoError(t, inbox.Put(t.Context(), event))
+	entry := fake.Must(inbox.Take(t.Context()))
+	require.NoError(t, inbox.DeadLetter(t.Context(), entry, errors.New("no loan \x1b[31myet")))
+
+	handler := ops.Handler(ops.Options{
+		Log: log, Inboxes: map[string]webhook.DeadLetters{"webhooks": inbox}, Session: client.Session(),
+		Who:    func(*http.Request) (string, bool) { return "dora", true },
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+token {
+			http.Error(w, "no", http.StatusUnauthorized)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return &terminal{t, server.URL + "/ops", service, confirm}
+}
+
+// run runs a command line and returns its output, with a status other than 0 at the end.
+func (tt *terminal) run(args ...string) (out string, status int) {
+	tt.Helper()
+	var stdout, stderr bytes.Buffer
+	status = run(tt.Context(), append([]string{"-url", tt.url}, args...), token, strings.NewReader(""), &stdout, &stderr)
+	return stdout.String() + stderr.String(), status
+}
+
+// TestPersonDecidesAWithdrawalAtNight holds that the command line alone is enough to find a
+// withdrawal whose confirmation was lost, to decide it, and to see the decision.
+func TestPersonDecidesAWithdrawalAtNight(t *testing.T) {
+	t.Parallel()
+	tt := open(t)
+	out, status := tt.run("review")
+	require.Zero(t, status, out)
+	require.Equal(t, "none\n", out)
+	out, status = tt.run("doubt")
+	require.Zero(t, status, out)
+	require.Contains(t, out, "order-42/confirm")
+	out, _ = tt.run("show", "order-42/confirm")
+	require.Contains(t, out, "Loans.Withdrawals, Loans.TotalBalance")
+	require.Contains(t, out, "loanId ")
+
+	out, status = tt.run("resolve", "order-42/confirm", "not_happened", "-why", "no withdrawal")
+	require.Equal(t, exitChanged, status, out)
+	require.Contains(t, out, "notHappenedFrom", "the text says from when")
+	answer := filepath.Join(t.TempDir(), "answer.json")
+	require.NoError(t, os.WriteFile(answer, []byte(`{"id":"5f0f6d3e-8f3c-4f57-9d3b-0a1b2c3d4e5f"}`), 0o600))
+	out, status = tt.run("resolve", "-why", "Loans.Withdrawals shows it", "-answer", answer, "order-42/confirm", "happened")
+	require.Zero(t, status, out)
+	require.NoError(t, tt.confirm())
+	require.Equal(t, 1, tt.service.Executed("POST /api/Loan/confirm-withdrawal-invoice/{loanId}"))
+	out, _ = tt.run("-json", "show", "order-42/confirm")
+	assert.Contains(t, out, `"resolvedBy":"dora"`)
+}
+
+func TestCommands(t *testing.T) {
+	t.Parallel()
+	tt := open(t)
+	for _, test := range []struct {
+		name   string
+		args   []string
+		status int
+		want   string
+	}{
+		{"no command", nil, exitUsage, "usage:"},
+		{"an unknown command", []string{"decide"}, exitUsage, "usage:"},
+		{"help", []string{"-h"}, 0, "usage:"},
+		{"an unknown flag", []string{"-verbose", "review"}, exitUsage, "usage:"},
+		{"a flag of no command", []string{"review", "-verbose"}, exitUsage, "usage:"},
+		{"no reason", []string{"resolve", "a", "happened"}, exitUsage, "usage:"},
+		{"a missing answer", []string{"resolve", "-why", "a", "-answer", "none.json", "a", "happened"}, exitFailed, "none.json"},
+		{"an unknown key", []string{"show", "order-41"}, exitChanged, "order-42/confirm"},
+		{"an unknown inbox", []string{"dead", "none"}, exitChanged, "no such inbox"},
+		{"all keys", []string{"keys", "-prefix", "order-42/"}, 0, "in_doubt"},
+		{"dead letters", []string{"dead", "webhooks"}, 0, "no loan [31myet"},
+		{"as JSON", []string{"-json", "dead", "webhooks"}, 0, `"deadLetters":[{`},
+		{"another event", []string{"dead", "webhooks", "-event", "other"}, 0, "none"},
+		{"session", []string{"session"}, 0, "signed in       true"},
+		{"health", []string{"health"}, 0, "idempotency log  ready"},
+		{"redrive none", []string{"redrive", "webhooks", "9"}, exitChanged, "no dead letter"},
+		{"drop", []string{"drop", "webhooks", "-all", "-why", "a test"}, 0, "drop  1"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			out, status := tt.run(test.args...)
+			assert.Equal(t, test.status, status, out)
+			assert.Contains(t, out, test.want)
+			assert.NotContains(t, out, "\x1b")
+		})
+	}
+}
+
+func TestBackendThatRefuses(t *testing.T) {
+	t.Parallel()
+	tt := open(t)
+	var stdout, stderr bytes.Buffer
+	status := run(t.Context(), []string{"-url", tt.url, "review"}, "wrong", strings.NewReader(""), &stdout, &stderr)
+	assert.Equal(t, exitFailed, status)
+	assert.Contains(t, stderr.String(), "401 Unauthorized; check -url and LENDING_OPS_TOKEN")
+	assert.NotContains(t, stderr.String(), "wrong")
+	tt.url = "http://127.0.0.1:1/ops"
+	out, status := tt.run("review")
+	assert.Equal(t, exitFailed, status, out)
+	tt.url = tt.service.URL
+	out, status = tt.run("health")
+	assert.Equal(t, exitFailed, status, out)
+}

@@ -1,0 +1,158 @@
+package lendingotel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/webhook"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	lendingotel "github.com/lendingapi/lending-go/contrib/otel"
+)
+
+// gauges registers the gauges of sources and returns a function that collects them as text.
+func gauges(t *testing.T, sources lendingotel.Sources) (collect func() ([]string, error)) {
+	t.Helper()
+	tel := newTelemetry()
+	registration, err := lendingotel.Gauges(sources, lendingotel.WithMeterProvider(tel.meters))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = registration.Unregister() })
+	return func() (lines []string, err error) {
+		var got metricdata.ResourceMetrics
+		err = tel.reader.Collect(t.Context(), &got)
+		for _, scope := range got.ScopeMetrics {
+			for _, m := range scope.Metrics {
+				switch data := m.Data.(type) {
+				case metricdata.Gauge[int64]:
+					for _, p := range data.DataPoints {
+						lines = append(lines, line(m.Name, p.Attributes, float64(p.Value)))
+					}
+				case metricdata.Gauge[float64]:
+					for _, p := range data.DataPoints {
+						lines = append(lines, line(m.Name, p.Attributes, p.Value))
+					}
+				}
+			}
+		}
+		slices.Sort(lines)
+		return lines, err
+	}
+}
+
+func line(name string, attributes attribute.Set, value float64) string {
+	return fmt.Sprint(name, " ", attributes.Encoded(attribute.DefaultEncoder()), " ", value)
+}
+
+func TestGauges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entries, inbox := store.NewMemory(), webhook.NewMemoryInbox()
+		log, err := idempotency.NewLog(entries, nil)
+		require.NoError(t, err)
+		require.NoError(t, entries.Save(t.Context(), store.Entry{Key: ":order-42", State: store.NeedsReview}))
+		for _, name := range []lending.EventName{"dead", "running", "waiting"} {
+			require.NoError(t, inbox.Put(t.Context(), &webhook.Event{Name: name}))
+			if name != "waiting" {
+				entry, err := inbox.Take(t.Context())
+				require.NoError(t, err)
+				if name == "dead" {
+					require.NoError(t, inbox.DeadLetter(t.Context(), entry, nil))
+				}
+			}
+			<-time.After(time.Minute)
+		}
+		lines, err := gauges(t, lendingotel.Sources{Log: log, Inboxes: map[string]webhook.Inbox{"webhooks": inbox}})()
+		require.NoError(t, err)
+		require.Equal(t, []string{
+			"lending.idempotency.mutations lending.state=in_doubt 0",
+			"lending.idempotency.mutations lending.state=needs_review 1",
+			"lending.idempotency.mutations lending.state=sent 0",
+			"lending.idempotency.oldest_age lending.state=in_doubt 0",
+			"lending.idempotency.oldest_age lending.state=needs_review 180",
+			"lending.idempotency.oldest_age lending.state=sent 0",
+			"lending.inbox.events lending.source=webhooks,lending.state=dead_letter 1",
+			"lending.inbox.events lending.source=webhooks,lending.state=running 1",
+			"lending.inbox.events lending.source=webhooks,lending.state=waiting 1",
+			"lending.inbox.oldest_age lending.source=webhooks,lending.state=dead_letter 180",
+			"lending.inbox.oldest_age lending.source=webhooks,lending.state=waiting 60",
+			"lending.ready lending.source=idempotency 1",
+			"lending.ready lending.source=webhooks 1",
+		}, lines)
+	})
+}
+
+func TestGaugesOfASession(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, nil)
+		collect := gauges(t, lendingotel.Sources{Session: client.Session()})
+		lines, err := collect()
+		require.NoError(t, err)
+		require.Equal(t, []string{
+			"lending.ready lending.source=session 1", "lending.session.sign_in_needed  0", "lending.session.token_life  0",
+		}, lines)
+		token, err := client.Session().Token(t.Context())
+		require.NoError(t, err)
+		lines, err = collect()
+		require.NoError(t, err)
+		require.Contains(t, lines, fmt.Sprint("lending.session.token_life  ", time.Until(token.Expires).Seconds()))
+	})
+}
+
+func TestGaugesTellThatAPersonIsNeeded(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		client := fake.SignIn(t, service, func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") })
+		require.Error(t, client.Session().SignIn(t.Context()))
+		lines, err := gauges(t, lendingotel.Sources{Session: client.Session()})()
+		require.NoError(t, err)
+		require.Contains(t, lines, "lending.session.sign_in_needed  1")
+	})
+}
+
+// brokenInbox fails, or never answers.
+type brokenInbox struct {
+	*webhook.MemoryInbox
+	hangs chan struct{}
+}
+
+func (b brokenInbox) Counts(context.Context) (webhook.InboxCounts, error) {
+	if b.hangs != nil {
+		<-b.hangs
+	}
+	return webhook.InboxCounts{}, errors.New("a failure")
+}
+
+// A store that is down or hangs takes no gauge of another source with it.
+func TestGaugesOfABrokenStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hangs := make(chan struct{})
+		defer close(hangs)
+		collect := gauges(t, lendingotel.Sources{Inboxes: map[string]webhook.Inbox{
+			"fails": brokenInbox{webhook.NewMemoryInbox(), nil},
+			"hangs": brokenInbox{webhook.NewMemoryInbox(), hangs},
+			"works": webhook.NewMemoryInbox(),
+		}})
+		for range 2 {
+			start := time.Now()
+			lines, err := collect()
+			require.ErrorContains(t, err, "lendingotel: gauges of fails: a failure")
+			require.ErrorContains(t, err, "lendingotel: gauges of hangs: ")
+			require.LessOrEqual(t, time.Since(start), 2*time.Second)
+			require.Subset(t, lines, []string{
+				"lending.ready lending.source=fails 0", "lending.ready lending.source=hangs 0", "lending.ready lending.source=works 1",
+				"lending.inbox.events lending.source=works,lending.state=waiting 0",
+			})
+			require.NotContains(t, fmt.Sprint(lines), "source=hangs,")
+		}
+	})
+}

@@ -1,0 +1,127 @@
+package ops
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/webhook"
+)
+
+// failure is an error with its status and, after a conflict, the present state.
+type failure struct {
+	Status int    `json:"-"`
+	Text   string `json:"error"`
+	Now    any    `json:"now,omitempty"`
+}
+
+func (f *failure) Error() string { return f.Text }
+
+func failf(status int, format string, args ...any) *failure {
+	return &failure{Status: status, Text: "lending/ops: " + fmt.Sprintf(format, args...)}
+}
+
+// asFailure gives an error its status. The texts of this module's errors show no value.
+func asFailure(err error) *failure {
+	var argument *lending.ArgumentError
+	own, ok := errors.AsType[*failure](err)
+	switch {
+	case ok:
+		return own
+	case errors.Is(err, idempotency.ErrInProgress), errors.Is(err, idempotency.ErrInDoubt), errors.Is(err, store.ErrConflict):
+		return &failure{Status: http.StatusConflict, Text: err.Error()}
+	case errors.As(err, &argument):
+		status := http.StatusBadRequest
+		if len(argument.Fields) > 0 && argument.Fields[0].Code == lending.CodeConflict {
+			status = http.StatusConflict
+		}
+		return &failure{Status: status, Text: err.Error()}
+	case errors.Is(err, webhook.ErrNoDeadLetter):
+		return &failure{Status: http.StatusNotFound, Text: err.Error()}
+	case errors.Is(err, idempotency.ErrStore):
+		return &failure{Status: http.StatusServiceUnavailable, Text: err.Error()}
+	}
+	return failf(http.StatusServiceUnavailable, "the store failed: %T; check its log", err) // its text may quote
+}
+
+// answer serves the result of read as JSON.
+func answer[T any](read func(*http.Request) (T, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		result, err := read(r)
+		if err != nil {
+			f := asFailure(err)
+			write(w, f.Status, f)
+			return
+		}
+		write(w, http.StatusOK, result)
+	}
+}
+
+func write(w http.ResponseWriter, status int, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(value) // an error means a closed connection
+}
+
+// maxOrder bounds the body of an action: a resolution can hold a response.
+const maxOrder = 2 << 20
+
+// order is the body of an action.
+type order struct {
+	Key        string          `json:"key"`
+	Verdict    string          `json:"verdict"` // "happened" or "not_happened"
+	Answer     json.RawMessage `json:"answer"`
+	AnswerText string          `json:"answerText"` // the same as text, from the page's form
+	Why        string          `json:"why"`
+
+	ID     string   `json:"id"` // for a single dead letter
+	IDs    []string `json:"ids"`
+	All    bool     `json:"all"` // every dead letter that matches
+	Event  string   `json:"event"`
+	From   string   `json:"from"`
+	Before string   `json:"before"`
+}
+
+// done is the result of an action.
+type done struct {
+	Done int `json:"done"` // number of records changed
+}
+
+// action serves an action for a person who may act, and logs it.
+func (d *desk) action(act func(r *http.Request, who string, o order) (what string, n int, err error)) http.HandlerFunc {
+	return answer(func(r *http.Request) (done, error) {
+		who, mayAct := d.Who(r)
+		media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+		switch {
+		case d.origin.Check(r) != nil:
+			return done{}, failf(http.StatusForbidden, "the request comes from another origin; use the page itself")
+		case !mayAct || who == "":
+			return done{}, failf(http.StatusForbidden, "this person may not act; ask for the right to act")
+		case media != "application/json":
+			return done{}, failf(http.StatusUnsupportedMediaType, "an action needs the content type application/json")
+		}
+		var o order
+		decoder := json.NewDecoder(io.LimitReader(r.Body, maxOrder))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&o); err != nil {
+			return done{}, failf(http.StatusBadRequest, "the body is not an order; see the documentation of package ops")
+		}
+		what, n, err := act(r, who, o)
+		attrs := []slog.Attr{slog.String("who", who), slog.String("what", what), slog.String("why", o.Why), slog.Int("records", n)}
+		if err != nil {
+			attrs = append(attrs, slog.String("error", asFailure(err).Text))
+		}
+		d.Logger.LogAttrs(r.Context(), slog.LevelInfo, "lending ops", attrs...)
+		d.feed.Tell()
+		return done{n}, err
+	})
+}

@@ -1,0 +1,46 @@
+// Package ops is the operator's door to a running backend: a page, and the same as JSON, for the
+// mutations that need a person, the webhooks set aside, and the session.
+//
+//	http.Handle("/ops/", ops.Handler(ops.Options{
+//		Log:     log,
+//		Inboxes: map[string]webhook.DeadLetters{"webhooks": inbox},
+//		Session: client.Session(),
+//		Who:     who,
+//	}))
+//
+// Mount the handler in a process that has the stores, behind your own authentication. Replicas
+// show the same, because the stores are shared. The command cmd/lending-ops uses the JSON from a
+// terminal.
+//
+// # Routes
+//
+// All paths are below [Options].Path. Times are in UTC.
+//
+//	GET  api/keys?state=&prefix=&older=&after=&limit=   a page of keys, oldest first
+//	GET  api/key?key=order-42/confirm                   a key, or 404 with the nearest keys
+//	POST api/resolve                                    {"key","verdict","answer","why"}
+//	GET  api/inboxes/{inbox}?event=&from=&before=&after=&limit=
+//	GET  api/inboxes/{inbox}/{id}                       the event with its data, if Show allows it
+//	POST api/inboxes/{inbox}/redrive                    {"ids":[…]} or {"all":true,"event","from","before"}
+//	POST api/inboxes/{inbox}/drop                       the same
+//	GET  api/session                                    signed in, paused, needs a person
+//	GET  api/counts                                     now, and samples since the process began
+//	GET  api/health                                     200 or 503, with each part
+//
+// The state of a key is review (a person decides), doubt (settles by itself), progress, or a state
+// of package idempotency/store. The verdict is "happened" or "not_happened"; answer is the
+// service's response, if the person knows it. An error is {"error": "…"}, with "now" for the
+// present state after a conflict (409).
+//
+// # Actions
+//
+// An action needs a person who may act ([Options].Who), the content type application/json, and a
+// request from the same origin or from outside a browser. The logger of [Options] gets a record of
+// each action: who, what and why.
+//
+// # Privacy
+//
+// The handler shows keys, routes, ids of records, counts, times and the causes of failures. It
+// never shows a request, a response or a token. It shows the data of a webhook only if
+// [Options].Show allows it.
+package ops

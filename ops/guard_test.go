@@ -1,0 +1,103 @@
+package ops_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/ops"
+)
+
+func TestActionsNeedARight(t *testing.T) {
+	t.Parallel()
+	b := open(t, nil)
+	b.loseDocument("order-1/document")
+	order := map[string]any{"key": "order-1/document", "verdict": "happened", "why": "seen"}
+	header := func(pairs ...string) http.Header {
+		h := http.Header{"X-Person": {person}, "Content-Type": {"application/json"}}
+		for i := 0; i < len(pairs); i += 2 {
+			h.Set(pairs[i], pairs[i+1])
+		}
+		return h
+	}
+	for _, test := range []struct {
+		name   string
+		order  any
+		header http.Header
+		status int
+	}{
+		{"nobody", order, header("X-Person", ""), http.StatusForbidden},
+		{"another site", order, header("Sec-Fetch-Site", "cross-site"), http.StatusForbidden},
+		{"another subdomain", order, header("Sec-Fetch-Site", "same-site"), http.StatusForbidden},
+		{"another origin", order, header("Origin", "https://evil.example"), http.StatusForbidden},
+		{"a form", order, header("Content-Type", "application/x-www-form-urlencoded"), http.StatusUnsupportedMediaType},
+		{"a form of text", order, header("Content-Type", "text/plain"), http.StatusUnsupportedMediaType},
+		{"no order", []int{1}, header(), http.StatusBadRequest},
+		{"an unknown field", map[string]any{"keys": 1}, header(), http.StatusBadRequest},
+		{"an unknown verdict", map[string]any{"key": "order-1/document", "verdict": "maybe", "why": "a"}, header(), http.StatusBadRequest},
+		{"no reason", map[string]any{"key": "order-1/document", "verdict": "happened"}, header(), http.StatusBadRequest},
+		{
+			"an answer that is no JSON",
+			map[string]any{"key": "order-1/document", "verdict": "happened", "why": "a", "answerText": "{"}, header(), http.StatusBadRequest,
+		},
+		{"an unknown key", map[string]any{"key": "order-2", "verdict": "happened", "why": "a"}, header(), http.StatusNotFound},
+		{"the person on the page itself", order, header("Sec-Fetch-Site", "same-origin"), http.StatusOK},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			status, text := b.send(http.MethodPost, "api/resolve", test.order, test.header)
+			assert.Equal(t, test.status, status, text)
+		})
+	}
+}
+
+// TestNobodyMayActByDefault holds that a handler without Who and Show is read only.
+func TestNobodyMayActByDefault(t *testing.T) {
+	t.Parallel()
+	b := open(t, func(o *ops.Options) { o.Who, o.Show = nil, nil })
+	b.setAside(nil, event("a", 1))
+	status, text := b.post("api/inboxes/web%20hooks/redrive", map[string]any{"all": true})
+	require.Equal(t, http.StatusForbidden, status, text)
+	status, _ = b.get("api/inboxes/web%20hooks/1")
+	require.Equal(t, http.StatusForbidden, status)
+	_, text = b.get("")
+	assert.Contains(t, text, "Read only.")
+	assert.NotContains(t, text, "data-order")
+}
+
+func TestHandlerStandsBelowAnyPath(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ option, path string }{
+		{"", "/ops/"}, {"/ops/", "/ops/"}, {"admin/lending", "/admin/lending/"}, {"/", "/"},
+	} {
+		t.Run(test.option, func(t *testing.T) {
+			t.Parallel()
+			handler := ops.Handler(ops.Options{Path: test.option})
+			for _, part := range []string{"", "page.css", "page.js", "api/health"} {
+				recorder := httptest.NewRecorder()
+				handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, test.path+part, nil))
+				assert.Equal(t, http.StatusOK, recorder.Code, test.path+part)
+			}
+			for _, part := range []string{"api/keys", "api/key?key=a", "api/session", "api/inboxes/a"} {
+				recorder := httptest.NewRecorder()
+				handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, test.path+part, nil))
+				assert.Equal(t, http.StatusNotFound, recorder.Code, "a handler without parts has no %s", part)
+			}
+		})
+	}
+}
+
+// FuzzRoutes holds that no path, query or order ends in a panic or in the handler's own failure.
+func FuzzRoutes(f *testing.F) {
+	f.Add("api/keys", "state=review&limit=0", `{}`)
+	f.Add("api/key", "key=%00", `{"key":"a","verdict":"happened","why":"b","answer":{}}`)
+	f.Add("api/inboxes/a/redrive", "", `{"ids":["1"],"all":true}`)
+	f.Add("api/resolve", "", `{"key":"\u0000","verdict":"not_happened","why":"\n"}`)
+	f.Add("events/../", "before=2026", `[`)
+	handler := ops.Handler(ops.Options{Who: func(*http.Request) (string, bool) { return person, true }})
+	f.Fuzz(func(t *testing.T, path, query, body string) {
+		serve(t, handler, path, query, body)
+	})
+}

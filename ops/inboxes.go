@@ -1,0 +1,162 @@
+package ops
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/webhook"
+)
+
+// lettersPage is a page of dead letters.
+type lettersPage struct {
+	Letters []webhook.DeadLetter `json:"deadLetters"`
+	Next    string               `json:"next,omitempty"` // for after; empty at the end
+}
+
+// inbox returns the inbox of a request, with its name.
+func (d *desk) inbox(r *http.Request) (string, webhook.DeadLetters, error) {
+	name := r.PathValue("inbox")
+	inbox, ok := d.Inboxes[name]
+	if !ok {
+		return "", nil, failf(http.StatusNotFound, "this handler has no such inbox")
+	}
+	return name, inbox, nil
+}
+
+// deadLetters serves GET api/inboxes/{inbox}.
+func (d *desk) deadLetters(r *http.Request) (lettersPage, error) {
+	name, inbox, err := d.inbox(r)
+	if err != nil {
+		return lettersPage{}, err
+	}
+	query := r.URL.Query()
+	filter, err := filterOf(query.Get)
+	if err != nil {
+		return lettersPage{}, err
+	}
+	if filter.Limit, err = limitOf(query.Get("limit")); err != nil {
+		return lettersPage{}, err
+	}
+	filter.After = query.Get("after")
+	return d.listLetters(r.Context(), name, inbox, filter)
+}
+
+func (d *desk) listLetters(ctx context.Context, name string, inbox webhook.DeadLetters, filter webhook.DeadLetterFilter) (lettersPage, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	letters, err := inbox.DeadLetters(ctx, filter)
+	d.outage("inbox "+name, err)
+	if err != nil {
+		return lettersPage{}, err
+	}
+	found := lettersPage{Letters: append([]webhook.DeadLetter{}, letters...)}
+	if len(letters) == filter.Limit {
+		found.Next = letters[len(letters)-1].ID
+	}
+	return found, nil
+}
+
+// filterOf reads a filter from the parameters event, from and before.
+func filterOf(get func(name string) string) (filter webhook.DeadLetterFilter, err error) {
+	filter.Event = lending.EventName(get("event"))
+	for name, at := range map[string]*time.Time{"from": &filter.From, "before": &filter.Before} {
+		if text := get(name); text != "" {
+			if *at, err = time.Parse(time.RFC3339, text); err != nil {
+				return filter, failf(http.StatusBadRequest, "%s must be a time such as 2026-11-22T15:04:05Z", name)
+			}
+		}
+	}
+	return filter, nil
+}
+
+// eventView is a webhook with its data.
+type eventView struct {
+	Name    lending.EventName `json:"event"`
+	Key     string            `json:"key"`
+	Created time.Time         `json:"created,omitzero"`
+	Body    json.RawMessage   `json:"body"`
+}
+
+// event serves GET api/inboxes/{inbox}/{id}, for a person who may see the data.
+func (d *desk) event(r *http.Request) (*eventView, error) {
+	name, inbox, err := d.inbox(r)
+	if err != nil {
+		return nil, err
+	}
+	if !d.Show(r) {
+		return nil, failf(http.StatusForbidden, "this person may not see the data of a webhook; ask for the right")
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	defer cancel()
+	event, err := inbox.DeadLetterEvent(ctx, r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	who, _ := d.Who(r)
+	d.Logger.InfoContext(r.Context(), "lending ops", "who", who, "what", "see the data of "+name+"/"+r.PathValue("id"))
+	body := event.Body()
+	if !json.Valid(body) {
+		body, _ = json.Marshal(string(body)) //nolint:errchkjson // a string
+	}
+	return &eventView{Name: event.Name, Key: event.Key(), Created: event.Created.UTC(), Body: body}, nil
+}
+
+// redrive serves POST api/inboxes/{inbox}/redrive.
+func (d *desk) redrive(r *http.Request, _ string, o order) (string, int, error) {
+	return d.each(r, "redrive", o, webhook.DeadLetters.Redrive, webhook.RedriveAll)
+}
+
+// drop serves POST api/inboxes/{inbox}/drop.
+func (d *desk) drop(r *http.Request, who string, o order) (string, int, error) {
+	return d.each(r, "drop", o, func(inbox webhook.DeadLetters, ctx context.Context, ids ...string) (int, error) {
+		return inbox.Drop(ctx, who, ids...)
+	}, func(ctx context.Context, inbox webhook.DeadLetters, filter webhook.DeadLetterFilter) (int, error) {
+		return webhook.DropAll(ctx, inbox, who, filter)
+	})
+}
+
+// each acts on the dead letters of an order: those with an id, or all that match.
+func (d *desk) each(
+	r *http.Request, verb string, o order,
+	some func(inbox webhook.DeadLetters, ctx context.Context, ids ...string) (int, error),
+	all func(ctx context.Context, inbox webhook.DeadLetters, filter webhook.DeadLetterFilter) (int, error),
+) (what string, n int, err error) {
+	name, inbox, err := d.inbox(r)
+	if err != nil {
+		return verb, 0, err
+	}
+	if o.ID != "" {
+		o.IDs = append(o.IDs, o.ID)
+	}
+	what = fmt.Sprintf("%s %s of %s", verb, count(len(o.IDs), "dead letter"), strconv.Quote(name))
+	switch {
+	case o.All == (len(o.IDs) > 0):
+		return what, 0, failf(http.StatusBadRequest, "an order needs ids or all, and not both")
+	case len(o.IDs) > webhook.MaxDeadLetters:
+		return what, 0, failf(http.StatusBadRequest, "at most %d ids in an order", webhook.MaxDeadLetters)
+	case !o.All:
+		ctx, cancel := context.WithTimeout(r.Context(), timeout)
+		defer cancel()
+		n, err = some(inbox, ctx, o.IDs...)
+	default:
+		fields := url.Values{"event": {o.Event}, "from": {o.From}, "before": {o.Before}}
+		filter, failed := filterOf(fields.Get)
+		if failed != nil {
+			return what, 0, failed
+		}
+		filter.Before = cmp.Or(filter.Before, time.Now().UTC()) // a letter that fails again is not meant
+		what = fmt.Sprintf("%s all dead letters of %s, event %q", verb, strconv.Quote(name), o.Event)
+		n, err = all(r.Context(), inbox, filter)
+	}
+	if err == nil && n == 0 {
+		err = &failure{Status: http.StatusConflict, Text: "lending/ops: no dead letter matches any more; list the dead letters again"}
+	}
+	return what, n, err
+}

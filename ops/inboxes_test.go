@@ -1,0 +1,172 @@
+package ops_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go/webhook"
+)
+
+const inboxPath = "api/inboxes/web%20hooks"
+
+// lettersIn decodes a page of dead letters.
+func lettersIn(t *testing.T, text string) (page struct {
+	DeadLetters []webhook.DeadLetter
+	Next        string
+},
+) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(text), &page), text)
+	return page
+}
+
+func (b *backend) letters(query string) []webhook.DeadLetter {
+	b.Helper()
+	status, text := b.get(inboxPath + query)
+	require.Equal(b, http.StatusOK, status, text)
+	return lettersIn(b.T, text).DeadLetters
+}
+
+func TestDeadLettersAreRedrivenAndDropped(t *testing.T) {
+	t.Parallel()
+	b := open(t, nil)
+	b.setAside(errors.New("no loan yet"), event("WB_Loan_Created", 1), event("WB_Loan_Created", 2), event("WB_Loan_Closed", 3))
+	all := b.letters("")
+	require.Len(t, all, 3)
+	assert.Equal(t, "no loan yet", all[0].Cause)
+	assert.Len(t, b.letters("?event=WB_Loan_Closed"), 1)
+	assert.Empty(t, b.letters("?before=2020-01-01T00:00:00Z"))
+
+	status, text := b.post(inboxPath+"/redrive", map[string]any{"ids": []string{all[0].ID}})
+	require.Equal(t, http.StatusOK, status, text)
+	require.JSONEq(t, `{"done":1}`, text)
+	status, text = b.post(inboxPath+"/redrive", map[string]any{"id": all[0].ID})
+	require.Equal(t, http.StatusConflict, status, "a second person was quicker: %s", text)
+
+	status, text = b.post(inboxPath+"/drop", map[string]any{"all": true, "event": "WB_Loan_Closed", "why": "a test event"})
+	require.Equal(t, http.StatusOK, status, text)
+	left := b.letters("")
+	require.Len(t, left, 1)
+	assert.Equal(t, all[1].ID, left[0].ID)
+	assert.Contains(t, b.actions.String(), `what="drop all dead letters of \"web hooks\", event \"WB_Loan_Closed\"" why="a test event" records=1`)
+}
+
+func TestOrdersForDeadLettersAreChecked(t *testing.T) {
+	t.Parallel()
+	b := open(t, nil)
+	b.setAside(nil, event("a", 1))
+	for _, test := range []struct {
+		path   string
+		order  map[string]any
+		status int
+	}{
+		{inboxPath + "/redrive", map[string]any{}, http.StatusBadRequest},
+		{inboxPath + "/redrive", map[string]any{"ids": []string{"1"}, "all": true}, http.StatusBadRequest},
+		{inboxPath + "/redrive", map[string]any{"ids": make([]string, webhook.MaxDeadLetters+1)}, http.StatusBadRequest},
+		{inboxPath + "/drop", map[string]any{"all": true, "before": "yesterday"}, http.StatusBadRequest},
+		{inboxPath + "/drop", map[string]any{"all": true, "event": "none"}, http.StatusConflict},
+		{"api/inboxes/other/drop", map[string]any{"all": true}, http.StatusNotFound},
+	} {
+		t.Run(fmt.Sprint(test.path, len(fmt.Sprint(test.order))), func(t *testing.T) {
+			status, text := b.post(test.path, test.order)
+			assert.Equal(t, test.status, status, text)
+		})
+	}
+	assert.Len(t, b.letters(""), 1)
+}
+
+func TestDataOfAnEventNeedsARight(t *testing.T) {
+	t.Parallel()
+	b := open(t, nil)
+	b.setAside(nil, event("a", 7))
+	path := inboxPath + "/" + url.PathEscape(b.letters("")[0].ID)
+	status, text := b.get(path)
+	require.Equal(t, http.StatusForbidden, status)
+	require.NotContains(t, text, `"n":7`)
+	status, text = b.send(http.MethodGet, path, nil, http.Header{"X-Person": {person}})
+	require.Equal(t, http.StatusOK, status, text)
+	assert.Contains(t, text, `"n":7`)
+	assert.Contains(t, b.actions.String(), "see the data of web hooks/")
+}
+
+// TestHostileTextsAreShownAsText holds that no event, cause or key can put an element or a script
+// on the page.
+func TestHostileTextsAreShownAsText(t *testing.T) {
+	t.Parallel()
+	b := open(t, nil)
+	const hostile = `"><script>alert(1)</script><img src=x onerror=alert(2)>`
+	b.setAside(errors.New(hostile), event(hostile, 1), event("a\u202eb\u2066c", 2))
+	b.loseDocument("order/" + hostile)
+	status, text := b.send(http.MethodGet, "?prefix="+url.QueryEscape("order/"+hostile), nil, http.Header{"X-Person": {person}})
+	require.Equal(t, http.StatusOK, status)
+	assert.NotContains(t, text, "<script>alert")
+	assert.NotContains(t, text, "<img")
+	assert.Equal(t, 1, strings.Count(text, "<script"), "the page's own")
+	assert.Contains(t, text, "&lt;script&gt;alert(1)")
+}
+
+func TestPageHasAStrictPolicy(t *testing.T) {
+	t.Parallel()
+	b := open(t, nil)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.address, nil)
+	require.NoError(t, err)
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	policy := response.Header.Get("Content-Security-Policy")
+	for _, part := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "form-action 'self'", "frame-ancestors 'none'"} {
+		assert.Contains(t, policy, part)
+	}
+	assert.NotContains(t, policy, "unsafe")
+}
+
+// TestPageIsBounded holds that the page shows the oldest rows of a long list, and so does the feed.
+func TestPageIsBounded(t *testing.T) {
+	t.Parallel()
+	b := open(t, nil)
+	for n := range 2000 {
+		b.setAside(nil, event("a", n))
+	}
+	status, text := b.get("")
+	require.Equal(t, http.StatusOK, status)
+	assert.Equal(t, 50, strings.Count(text, `<tr id="letter-`))
+	assert.Contains(t, text, "2000 dead letters")
+	assert.Less(t, len(text), 200_000)
+}
+
+// serve serves a GET and a POST of a fuzzed request.
+func serve(t *testing.T, handler http.Handler, path, query, body string) {
+	t.Helper()
+	target := &url.URL{Scheme: "http", Host: "example.com", Path: "/ops/" + path, RawQuery: query}
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		if method == http.MethodGet && strings.Contains(target.Path, "events") {
+			continue // a stream without an end
+		}
+		request := (&http.Request{
+			Method: method, URL: target, Host: "example.com", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+			Header: http.Header{"Content-Type": {"application/json"}},
+		}).WithContext(t.Context())
+		request.Body = http.NoBody
+		if body != "" {
+			request.Body = readCloser{strings.NewReader(body)}
+		}
+		recorder := httptest.NewRecorder()
+		handler.ServeHTTP(recorder, request)
+		if recorder.Code == http.StatusInternalServerError {
+			t.Errorf("%s %s: %s", method, target, recorder.Body)
+		}
+	}
+}
+
+type readCloser struct{ *strings.Reader }
+
+func (readCloser) Close() error { return nil }

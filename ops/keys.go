@@ -1,0 +1,237 @@
+package ops
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+)
+
+// key is an entry of the log, with times instead of ages.
+type key struct {
+	Key       string            `json:"key"`
+	Class     string            `json:"class"` // review, doubt, progress or settled
+	State     store.State       `json:"state"`
+	Route     string            `json:"route"`
+	IDs       map[string]string `json:"ids,omitempty"` // of the records
+	Since     time.Time         `json:"since"`
+	Sends     int               `json:"sends"`
+	CheckWith string            `json:"checkWith,omitempty"` // the reads for a person
+	Why       string            `json:"why,omitempty"`
+	By        string            `json:"resolvedBy,omitempty"`
+
+	Happened    time.Time `json:"happenedFrom,omitzero"`    // time from which a person may say so
+	NotHappened time.Time `json:"notHappenedFrom,omitzero"` // the same
+
+	position store.Position
+}
+
+// The classes of entries.
+const (
+	review   = "review"   // a person decides
+	doubt    = "doubt"    // the next call with the key settles it
+	progress = "progress" // a call may be in flight
+	settled  = "settled"  // done or free
+)
+
+func keyOf(e *idempotency.Entry, now time.Time) key {
+	k := key{
+		Key: e.Key, Class: classOf(e), State: e.State, Route: e.Route, IDs: e.IDs, Since: now.Add(-e.Age), Sends: e.Sends,
+		CheckWith: e.CheckWith, Why: e.Why, By: e.ResolvedBy, position: e.Position,
+	}
+	if k.Class != settled {
+		k.Happened, k.NotHappened = now.Add(e.HappenedAfter), now.Add(e.NotHappenedAfter)
+	}
+	return k
+}
+
+func classOf(e *idempotency.Entry) string {
+	switch e.State {
+	case store.Sent, store.InDoubt, store.NeedsReview:
+	default:
+		return settled
+	}
+	switch {
+	case e.HappenedAfter > 0:
+		return progress
+	case e.NeedsPerson:
+		return review
+	}
+	return doubt
+}
+
+// keysPage is a page of keys.
+type keysPage struct {
+	Keys []key  `json:"keys"`
+	Next string `json:"next,omitempty"` // for after; empty at the end
+}
+
+// keys serves GET api/keys.
+func (d *desk) keys(r *http.Request) (keysPage, error) {
+	query := r.URL.Query()
+	limit, err := limitOf(query.Get("limit"))
+	if err != nil {
+		return keysPage{}, err
+	}
+	filter := idempotency.Filter{Prefix: query.Get("prefix"), After: store.Position(query.Get("after")), Limit: limit}
+	if text := query.Get("older"); text != "" {
+		if filter.Older, err = time.ParseDuration(text); err != nil || filter.Older < 0 {
+			return keysPage{}, failf(http.StatusBadRequest, "older must be a duration such as 15m")
+		}
+	}
+	state := query.Get("state")
+	switch state {
+	case "":
+	case review, doubt, progress:
+		filter.States = idempotency.InDoubtStates()
+	default:
+		filter.States = []store.State{store.State(state)}
+	}
+	return d.list(r.Context(), filter, state)
+}
+
+// list returns a page of the keys of a class, or of any class.
+func (d *desk) list(ctx context.Context, filter idempotency.Filter, class string) (keysPage, error) {
+	if d.Log == nil {
+		return keysPage{}, failf(http.StatusNotFound, "this handler has no idempotency log")
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	found := keysPage{Keys: []key{}}
+	for {
+		entries, err := d.Log.Entries(ctx, filter)
+		d.outage("idempotency log", err)
+		if err != nil {
+			return keysPage{}, err
+		}
+		now := time.Now().UTC()
+		for i := range entries {
+			k := keyOf(&entries[i], now)
+			filter.After = k.position
+			if wanted := class == "" || class == k.Class || class == string(k.State); wanted {
+				found.Keys = append(found.Keys, k)
+			}
+			if len(found.Keys) == filter.Limit {
+				found.Next = string(filter.After)
+				return found, nil
+			}
+		}
+		if len(entries) == 0 {
+			return found, nil
+		}
+	}
+}
+
+// key serves GET api/key.
+func (d *desk) key(r *http.Request) (*key, error) {
+	name := r.URL.Query().Get("key")
+	if name == "" {
+		return nil, failf(http.StatusBadRequest, "the parameter key is missing")
+	}
+	return d.find(r.Context(), name)
+}
+
+// nearest is the number of keys that a 404 names.
+const nearest = 10
+
+// find returns the key called name. Without it the failure names the keys with the longest common
+// prefix.
+func (d *desk) find(ctx context.Context, name string) (*key, error) {
+	var near keysPage
+	for prefix := name; ; prefix = shorter(prefix) {
+		all, err := d.list(ctx, idempotency.Filter{Prefix: prefix, Limit: 1000}, "")
+		if err != nil {
+			return nil, err
+		}
+		for i := range all.Keys {
+			if all.Keys[i].Key == name {
+				return &all.Keys[i], nil
+			}
+		}
+		if len(all.Keys) > 0 || prefix == "" {
+			near = all
+			break
+		}
+	}
+	f := failf(http.StatusNotFound, "no entry has the key; compare with the nearest keys in now")
+	names := []string{}
+	for _, k := range near.Keys[:min(nearest, len(near.Keys))] {
+		names = append(names, k.Key)
+	}
+	f.Now = names
+	return nil, f
+}
+
+// shorter cuts the last part of a key, or its last half.
+func shorter(prefix string) string {
+	if i := strings.LastIndexAny(strings.TrimRight(prefix, "/-_.:"), "/-_.:"); i > 0 {
+		return prefix[:i+1]
+	}
+	return prefix[:len(prefix)/2]
+}
+
+// resolve serves POST api/resolve.
+func (d *desk) resolve(r *http.Request, who string, o order) (what string, n int, err error) {
+	what = "resolve " + strconv.Quote(o.Key) + ": " + o.Verdict
+	if d.Log == nil {
+		return what, 0, failf(http.StatusNotFound, "this handler has no idempotency log")
+	}
+	verdict := idempotency.NotHappened()
+	switch o.Verdict {
+	case "not_happened":
+	case "happened":
+		verdict, err = happened(o)
+	default:
+		what, err = "resolve", failf(http.StatusBadRequest, `the verdict must be "happened" or "not_happened"`)
+	}
+	if err != nil {
+		return what, 0, err
+	}
+	if _, err := d.find(r.Context(), o.Key); err != nil {
+		return what, 0, err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	defer cancel()
+	if err := d.Log.Resolve(ctx, o.Key, idempotency.Resolution{By: who, Why: o.Why, Verdict: verdict}); err != nil {
+		f := *asFailure(err)
+		if f.Status == http.StatusConflict {
+			if now, err := d.find(r.Context(), o.Key); err == nil {
+				f.Now = now
+			}
+		}
+		return what, 0, &f
+	}
+	return what, 1, nil
+}
+
+// happened returns the verdict with the answer of an order, if there is any.
+func happened(o order) (idempotency.Verdict, error) {
+	answer := o.Answer
+	if text := strings.TrimSpace(o.AnswerText); text != "" {
+		answer = json.RawMessage(text)
+	}
+	if len(answer) == 0 {
+		return idempotency.Happened(nil), nil
+	}
+	if !json.Valid(answer) {
+		return idempotency.Verdict{}, failf(http.StatusBadRequest, "the answer must be JSON")
+	}
+	return idempotency.Happened(answer), nil
+}
+
+// limitOf reads the parameter limit: 1 to 1,000, 100 if empty.
+func limitOf(text string) (int, error) {
+	if text == "" {
+		return 100, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > 1000 {
+		return 0, failf(http.StatusBadRequest, "limit must be from 1 to 1000")
+	}
+	return n, nil
+}

@@ -1,0 +1,102 @@
+package ops
+
+import (
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/internal/page"
+	"github.com/lendingapi/lending-go/webhook"
+)
+
+// Options are the parts of a [Handler]. Every field is optional.
+type Options struct {
+	Path    string                         // path of the handler; "/ops/" if empty
+	Log     *idempotency.Log               // the mutations with an idempotency key
+	Inboxes map[string]webhook.DeadLetters // the webhooks set aside, by a name for people
+	Session *lending.Session               // of the client: see [lending.Client.Session]
+
+	// Who names the person behind a request, and reports whether the person may act. The name
+	// goes to the log of actions and into resolved entries. Without Who nobody may act.
+	Who func(r *http.Request) (name string, mayAct bool)
+
+	// Show reports whether the person may see the data of a webhook, which holds codes and
+	// personal data. Without Show nobody may.
+	Show func(r *http.Request) bool
+
+	Logger *slog.Logger // for the actions; slog.Default() if nil
+}
+
+// Handler returns the page and the JSON routes below [Options].Path. Mount the handler behind your
+// own authentication: everybody who reaches it can read keys, routes and causes.
+func Handler(opts Options) http.Handler {
+	if opts.Logger == nil {
+		opts.Logger = slog.Default()
+	}
+	if opts.Who == nil {
+		opts.Who = func(*http.Request) (string, bool) { return "", false }
+	}
+	if opts.Show == nil {
+		opts.Show = func(*http.Request) bool { return false }
+	}
+	d := &desk{Options: opts, began: time.Now(), down: map[string]time.Time{}}
+	d.feed.Render = d.render
+
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", d.showPage)
+	mux.HandleFunc("GET /events", d.followPage)
+	mux.Handle("GET /page.css", page.Assets())
+	mux.Handle("GET /page.js", page.Assets())
+	mux.HandleFunc("GET /api/keys", answer(d.keys))
+	mux.HandleFunc("GET /api/key", answer(d.key))
+	mux.HandleFunc("GET /api/session", answer(d.session))
+	mux.HandleFunc("GET /api/counts", answer(d.counts))
+	mux.HandleFunc("GET /api/health", d.health)
+	mux.HandleFunc("GET /api/inboxes/{inbox}", answer(d.deadLetters))
+	mux.HandleFunc("GET /api/inboxes/{inbox}/{id}", answer(d.event))
+	mux.HandleFunc("POST /api/resolve", d.action(d.resolve))
+	mux.HandleFunc("POST /api/inboxes/{inbox}/redrive", d.action(d.redrive))
+	mux.HandleFunc("POST /api/inboxes/{inbox}/drop", d.action(d.drop))
+
+	path := "/" + strings.Trim(opts.Path, "/")
+	if opts.Path == "" {
+		path = "/ops"
+	}
+	if path == "/" {
+		return mux
+	}
+	return http.StripPrefix(path, mux)
+}
+
+// desk is the state of a handler.
+type desk struct {
+	Options
+	feed   page.Feed
+	origin http.CrossOriginProtection
+	began  time.Time
+
+	mu      sync.Mutex
+	down    map[string]time.Time // since when a store fails, by its name
+	samples []sample
+}
+
+// timeout bounds the reads of a request.
+const timeout = 5 * time.Second
+
+// outage notes the result of a read of a store, and returns since when the store fails.
+func (d *desk) outage(store string, err error) time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err == nil {
+		delete(d.down, store)
+		return time.Time{}
+	}
+	if _, known := d.down[store]; !known {
+		d.down[store] = time.Now().UTC()
+	}
+	return d.down[store]
+}

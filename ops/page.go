@@ -1,0 +1,198 @@
+package ops
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"fmt"
+	"html/template"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/internal/page"
+	"github.com/lendingapi/lending-go/webhook"
+)
+
+//go:embed page.html
+var files embed.FS
+
+// view is the content of the page.
+type view struct {
+	Now                     time.Time
+	MayAct, MayShow         bool
+	Counts                  sample
+	Curve                   string // of the keys that need a person, as points of a line
+	Prefix                  string // looked up
+	HasLog                  bool
+	Found                   []key
+	Review, Doubt, Progress []key
+	LogFailed               string
+	Inboxes                 []inboxView
+	Event                   string // of the filter
+	Session                 *lending.SessionState
+	SessionFailed           string
+}
+
+// inboxView is an inbox on the page.
+type inboxView struct {
+	Name    string
+	Path    string // of its routes
+	Counts  webhook.InboxCounts
+	Letters []webhook.DeadLetter
+	Failed  string
+}
+
+// keyList is a list of keys on the page.
+type keyList struct {
+	ID   string // of its element
+	Keys []key
+	view
+}
+
+// shown is the number of rows in each list of the page.
+const shown = 50
+
+var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMap{
+	"time":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
+	"ago":   func(now, t time.Time) string { return max(now.Sub(t), 0).Round(time.Second).String() },
+	"later": func(now, t time.Time) bool { return t.After(now) },
+	"count": count,
+	"ids":   ids,
+	"list":  func(id string, keys []key, v view) keyList { return keyList{id, keys, v} },
+}).ParseFS(files, "page.html"))
+
+// sections are the changing parts of the page, each a template and the id of an element.
+var sections = []string{"clock", "summary", "session", "found", "review", "doubt", "inboxes"}
+
+// key of a rendering: the rights of the person and the query.
+func (d *desk) feedKey(r *http.Request) string {
+	_, mayAct := d.Who(r)
+	return fmt.Sprintf("%t %t %s", mayAct, d.Show(r), r.URL.RawQuery)
+}
+
+func (d *desk) showPage(w http.ResponseWriter, r *http.Request) {
+	page.Secure(w.Header())
+	w.Header().Set("Content-Security-Policy",
+		strings.Replace(w.Header().Get("Content-Security-Policy"), "form-action 'none'", "form-action 'self'", 1))
+	v := d.view(r.Context(), d.feedKey(r))
+	_ = pageTemplate.Execute(w, v) // an error means a closed connection
+}
+
+func (d *desk) followPage(w http.ResponseWriter, r *http.Request) {
+	d.feed.Stream(w, r, d.feedKey(r))
+}
+
+// render returns the sections for a feed key.
+func (d *desk) render(feedKey string) (map[string]template.HTML, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*timeout)
+	defer cancel()
+	v, all := d.view(ctx, feedKey), map[string]template.HTML{}
+	for _, name := range sections {
+		var html bytes.Buffer
+		if err := pageTemplate.ExecuteTemplate(&html, name, v); err != nil {
+			return nil, err
+		}
+		all[name] = template.HTML(html.String()) //nolint:gosec // escaped by the template
+	}
+	return all, nil
+}
+
+func (d *desk) view(ctx context.Context, feedKey string) view {
+	var rawQuery string
+	v := view{Now: time.Now().UTC(), HasLog: d.Log != nil}
+	_, _ = fmt.Sscanf(feedKey, "%t %t", &v.MayAct, &v.MayShow)
+	if parts := strings.SplitN(feedKey, " ", 3); len(parts) == 3 {
+		rawQuery = parts[2]
+	}
+	query, _ := url.ParseQuery(rawQuery) // what cannot be read is not looked up
+	v.Prefix, v.Event = query.Get("prefix"), query.Get("event")
+	v.Counts = d.count(ctx)
+	v.Curve = d.curve()
+	if d.Log != nil {
+		d.viewKeys(ctx, &v)
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Inboxes)) {
+		v.Inboxes = append(v.Inboxes, d.viewInbox(ctx, &v, name))
+	}
+	if d.Session != nil {
+		state, err := d.Session.State(ctx)
+		if v.Session = &state; err != nil {
+			v.SessionFailed = d.failed("token store", err)
+		}
+	}
+	return v
+}
+
+// viewKeys fills the lists of keys.
+func (d *desk) viewKeys(ctx context.Context, v *view) {
+	open, err := d.list(ctx, idempotency.Filter{States: idempotency.InDoubtStates(), Limit: 1000}, "")
+	if err == nil && v.Prefix != "" {
+		var found keysPage
+		found, err = d.list(ctx, idempotency.Filter{Prefix: v.Prefix, Limit: shown}, "")
+		v.Found = found.Keys
+	}
+	if err != nil {
+		v.LogFailed = d.failed("idempotency log", err)
+		return
+	}
+	for _, k := range open.Keys {
+		switch list := map[string]*[]key{review: &v.Review, doubt: &v.Doubt, progress: &v.Progress}[k.Class]; {
+		case list != nil && len(*list) < shown:
+			*list = append(*list, k)
+		}
+	}
+}
+
+func (d *desk) viewInbox(ctx context.Context, v *view, name string) inboxView {
+	i := inboxView{Name: name, Path: "api/inboxes/" + url.PathEscape(name), Counts: v.Counts.Inboxes[name]}
+	filter := webhook.DeadLetterFilter{Event: lending.EventName(v.Event), Limit: shown}
+	letters, err := d.listLetters(ctx, name, d.Inboxes[name], filter)
+	if err != nil {
+		i.Failed = d.failed("inbox "+name, err)
+	}
+	i.Letters = letters.Letters
+	return i
+}
+
+// failed describes a failed store with the time since when.
+func (d *desk) failed(store string, err error) string {
+	since := d.outage(store, err)
+	return fmt.Sprintf("%s Fails since %s.", asFailure(err).Text, since.Format("2006-01-02 15:04:05"))
+}
+
+// curve returns the points of the keys that need a person over the samples, in a box of 100 by 20.
+func (d *desk) curve() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	most := 1
+	for _, s := range d.samples {
+		most = max(most, s.NeedsReview)
+	}
+	var points strings.Builder
+	for i, s := range d.samples {
+		fmt.Fprintf(&points, "%.1f,%.1f ", 100*float64(i)/float64(max(1, len(d.samples)-1)), 20-20*float64(s.NeedsReview)/float64(most))
+	}
+	return points.String()
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// ids returns the ids of the records in a fixed order, as text.
+func ids(all map[string]string) []string {
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		texts = append(texts, strings.TrimSuffix(name, "Id")+" "+all[name])
+	}
+	return texts
+}
