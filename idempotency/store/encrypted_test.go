@@ -65,8 +65,11 @@ func TestEncryptedStoreNeedsAStoreAndKeys(t *testing.T) {
 	}{
 		{"no store", nil, [][]byte{key}, "lending/idempotency: the store to encrypt must not be nil"},
 		{"no key", store.NewMemory(), [][]byte{nil}, "lending/idempotency: the key must be 32 random bytes"},
-		{"a short older key", store.NewMemory(), [][]byte{key, key[1:]},
-			"lending/idempotency: the key must be 32 random bytes"},
+		{
+			"a short older key", store.NewMemory(),
+			[][]byte{key, key[1:]},
+			"lending/idempotency: the key must be 32 random bytes",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := store.NewEncrypted(test.inner, test.keys[0], test.keys[1:]...)

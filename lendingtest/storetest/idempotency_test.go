@@ -402,7 +402,8 @@ func TestIdempotencyStoreFindsFlaws(t *testing.T) {
 			"Save refuses the lock of another and changes nothing", "Age is the time since the last Save",
 			"what was saved survives its process", "Replace keeps the entries that have their revision",
 		},
-		"takes a prefix for a pattern": {"keys and locks differ in every byte", "List selects by prefix",
+		"takes a prefix for a pattern": {
+			"keys and locks differ in every byte", "List selects by prefix",
 			"pages of List follow each other",
 		},
 		"looks at the prefix last": {"List returns no more than the limit", "pages of List follow each other"},
