@@ -126,7 +126,7 @@ tools-test: ## Run the tests of the tools that are this project's own
 
 ##@ Upkeep
 
-.PHONY: tools doc ci clean
+.PHONY: tools doc ci clean release
 tools: $(BIN)/.built ## Build the pinned tools into .tools
 $(BIN)/.built: tools/go.mod tools/go.sum $(wildcard tools/*/*.go)
 	@mkdir -p $(BIN)
@@ -136,6 +136,15 @@ $(BIN)/.built: tools/go.mod tools/go.sum $(wildcard tools/*/*.go)
 doc: ## Serve the documentation as pkg.go.dev shows it, on localhost:6060
 	GOBIN=$(BIN) go -C tools install golang.org/x/pkgsite/cmd/pkgsite
 	$(BIN)/pkgsite -http localhost:6060 .
+
+# The same commit makes the same bytes: no path, build id or version control of this machine goes in.
+release: ## Build the sandbox for linux, darwin and windows into .tools/release, with checksums
+	@rm -rf $(BIN)/release; mkdir -p $(BIN)/release
+	@for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64; do \
+	  export CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/}; name=sandbox-$$GOOS-$$GOARCH; \
+	  if [ $$GOOS = windows ]; then name=$$name.exe; fi; \
+	  go build -trimpath -buildvcs=false -ldflags '-s -w -buildid=' -o $(BIN)/release/$$name ./examples/sandbox; done
+	@cd $(BIN)/release && sha256sum sandbox-* | tee SHA256SUMS
 
 ci: ## Run what CI runs, and list every failure at the end
 	.ci/run

@@ -122,7 +122,7 @@ func callWithNothing(t *testing.T, client *lending.Client, name string) error {
 		args = append(args, arg)
 	}
 	results := call.Call(args)
-	err, _ := results[len(results)-1].Interface().(error)
+	err, _ := reflect.TypeAssert[error](results[len(results)-1])
 	return err
 }
 

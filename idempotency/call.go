@@ -60,6 +60,7 @@ func (l *Log) Do(ctx context.Context, key string, call *lending.MutationCall, se
 	}
 	k := &keyedCall{settings: s, keyOptions: optionsFor(ctx, key), call: call, row: routeOf(call)}
 	k.lock = s.lockFor(k.row, call)
+	s.clients.LoadOrStore(call.Account(), call.Client())
 	answer, err := k.turns(ctx)
 	switch {
 	case err != nil:
@@ -133,6 +134,9 @@ func (k *keyedCall) turn(ctx context.Context) (*lending.Response, error) {
 		return nil, k.prepare(ctx)
 	case store.Done, store.Forgotten:
 		if k.hasAnswer() {
+			if err := k.rely(ctx); err != nil {
+				return nil, err
+			}
 			return k.replay(ctx, ActionReplayed)
 		}
 		k.data.Happened = true
@@ -250,6 +254,18 @@ func (k *keyedCall) unsaved(err error) error {
 // not just come from the service.
 const header = "Lending-Idempotency"
 
+// rely writes down that the verdict of a person can no longer be corrected.
+func (k *keyedCall) rely(ctx context.Context) error {
+	if k.data.Verdict == nil {
+		return nil
+	}
+	lock := ""
+	if k.data.Hold > 0 {
+		lock = k.entry.Lock
+	}
+	return k.unsaved(k.save(ctx, k.entry.State, lock))
+}
+
 // hasAnswer reports whether the entry has an answer that the method accepts, or needs none.
 func (k *keyedCall) hasAnswer() bool {
 	return !k.call.NeedsAnswer() || k.data.Status != 0 && k.call.Accepts(k.answer())
@@ -282,6 +298,7 @@ func (k *keyedCall) save(ctx context.Context, state store.State, lock string) er
 	from := k.entry
 	from.Age += time.Since(k.loaded)
 	data.wait(&from, state)
+	data.Verdict = nil
 	if state == store.Done || state == store.Forgotten {
 		data.drop()
 	}

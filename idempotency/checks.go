@@ -12,7 +12,9 @@ import (
 // route is the row of a mutation in the table of checks. The zero route leaves the decision to
 // a person.
 type route struct {
-	note      string // for a person, or an assumption
+	note      string // why no check tells, for a person
+	assumes   string // what the conclusion takes for granted
+	others    string // whose effect is taken for that of the mutation
 	adds      bool   // records to those that check counts
 	ids       bool   // of its answer a later step needs the ids only
 	replaces  bool   // perhaps a record that check has counted before
@@ -59,17 +61,27 @@ func rowOf(name string) route {
 	switch name {
 	// The e-mail address identifies a customer: two requests for one address need no lock.
 	case "POST /api/Application/create-customer":
-		return route{ids: true, check: checkCustomer, compare: firstOfItsName, answer: rebuiltCustomer}
+		return route{
+			ids: true, check: checkCustomer, compare: firstOfItsName, answer: rebuiltCustomer,
+			others: "who creates a customer with the same e-mail address",
+		}
 	case "POST /api/ApplicationBulk/create-customers":
-		return route{ids: true, check: checkCustomers, compare: firstOfItsName}
+		return route{
+			ids: true, check: checkCustomers, compare: firstOfItsName,
+			others: "who creates all customers with the same e-mail addresses",
+		}
 
 	// One more in the customer's list. Its id is the new UUID that Applications.Get accepts.
 	case "POST /api/Application/create-application":
-		return route{adds: true, check: checkApplications, compare: oneMore, answer: rebuiltApplication, lock: lockOfCustomer}
+		return route{
+			adds: true, check: checkApplications, compare: oneMore, answer: rebuiltApplication, lock: lockOfCustomer,
+			others: "who creates one application for the customer",
+		}
 	case "POST /api/ApplicationBulk/create-applications":
 		return route{
 			adds: true, ids: true, check: checkApplications, compare: oneMore, lock: lockOfCustomer,
-			note: "applications of several customers cannot be told apart by reads",
+			others: "who creates as many applications for the customer",
+			note:   "applications of several customers cannot be told apart by reads",
 		}
 
 	// The fields of the request are not published: neither customer nor e-mail is known.
@@ -82,52 +94,60 @@ func rowOf(name string) route {
 	case "GET /api/Application/process-application/{applicationId}":
 		return route{
 			adds: true, check: checkOffer, compare: firstSeen, answer: rebuiltOffer, lock: lockOf("offer"),
-			note: "there is no new offer: it was refused, or has not begun, or is under way", // or an old one was not shown before
+			others: "who has the application processed",
+			note:   "there is no new offer: it was refused, or has not begun, or is under way", // or an old one was not shown before
 		}
 	case "GET /api/Application/application-offer/{applicationId}":
 		return route{lock: lockOf("offer"), note: "what force does is not published"}
 
 	// They set a value: that the same once more changes nothing is assumed.
 	case "POST /api/Application/add-or-update-banking-data/{applicationId}":
-		return route{setsValue: true, lock: lockOf("bank data")}
+		return route{setsValue: true, assumes: sameAgain, lock: lockOf("bank data")}
 	case "GET /api/Application/update-application-name/{applicationId}",
 		"GET /api/Application/update-application-name-and-zip-code/{applicationId}",
 		"GET /api/Application/update-application-data/{applicationId}":
-		return route{setsValue: true, lock: lockOf("business")}
+		return route{setsValue: true, assumes: sameAgain, lock: lockOf("business")}
 	case "GET /api/Application/update-customer-data/{applicationId}":
-		return route{setsValue: true, lock: lockOf("customer data")}
+		return route{setsValue: true, assumes: sameAgain, lock: lockOf("customer data")}
 	case "POST /api/Application/cancel-application/{applicationId}":
-		return route{setsValue: true, lock: lockOf("cancel")}
+		return route{setsValue: true, assumes: sameAgain, lock: lockOf("cancel")}
 	case "POST /api/ApplicationApproval/set-primary-bank-account/{applicationId}/{id}":
-		return route{setsValue: true, lock: lockOf("primary account")}
+		return route{setsValue: true, assumes: sameAgain, lock: lockOf("primary account")}
 	case "POST /api/Calculation/application-loc-calculation-slider",
 		"POST /api/Calculation/application-loc-calculation",
 		"POST /api/Calculation/application-invoice-calculation":
-		return route{setsValue: true, lock: lockOf("calculation")}
+		return route{setsValue: true, assumes: sameAgain, lock: lockOf("calculation")}
 
 	// One applicant more. The list is that of all applicants. A primary applicant may replace an
 	// earlier one.
 	case "POST /api/ApplicationApproval/add-primary-applicant-details/{applicationId}":
 		return route{
 			adds: true, replaces: true, check: checkApplicants, compare: firstOfItsName, lock: lockOf("applicants"),
+			others: "who adds one applicant", assumes: allApplicants,
 		}
 	case "POST /api/ApplicationApproval/add-secondary-applicant-details/{applicationId}":
-		return route{adds: true, check: checkApplicants, compare: oneMore, lock: lockOf("applicants")}
+		return route{
+			adds: true, check: checkApplicants, compare: oneMore, lock: lockOf("applicants"),
+			others: "who adds one applicant", assumes: allApplicants,
+		}
 
 	// The record of the very thing says that it is done.
 	case "POST /api/ApplicationApproval/submit-required-document/{applicationId}":
 		return route{
 			adds: true, check: checkRequirement, compare: saidSo, lock: lockOfID("supportingDocumentId"),
+			others: "who submits a document for the requirement", assumes: "a member such as isSubmitted says it" + withinLateness,
 			note: "the record of the required document does not say whether a document was submitted",
 		}
 	case "POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}":
 		return route{
 			adds: true, check: checkSignature, compare: saidSo, lock: lockOfID("applicantId"),
+			others: "who signs for the applicant", assumes: "a member such as hasSigned says it" + withinLateness,
 			note: "the record of the applicant does not say whether he has signed",
 		}
 	case "POST /api/ApplicationApproval/add-company-details/{applicationId}":
 		return route{
 			adds: true, check: checkCompany, compare: seenOnly, lock: lockOf("company"),
+			others: "who gives the application a company", assumes: "a member such as company says it",
 			note: "the application does not say whether it has a company",
 		}
 	case "POST /api/ApplicationApproval/submit-document/{applicationId}",
@@ -139,7 +159,8 @@ func rowOf(name string) route {
 	case "POST /api/Loan/confirm-withdrawal-invoice/{loanId}":
 		return route{
 			adds: true, ids: true, check: checkWithdrawals, compare: oneMore, lock: lockOf("withdrawals"),
-			note: "there is no withdrawal more, but the transactions or the balance have changed",
+			others: "who withdraws once from the loan",
+			note:   "there is no withdrawal more, but the transactions or the balance have changed",
 		}
 	// They send a one-time password, and move no money: SafeToRepeat is sensible.
 	case "POST /api/Loan/make-withdrawal-line-of-credit/{loanId}", "POST /api/Loan/make-withdrawal-invoice/{loanId}":
@@ -147,17 +168,26 @@ func rowOf(name string) route {
 
 	// "Registering again updates the URI and event list only." Of the address it is assumed.
 	case "POST /api/Webhook/register", "POST /api/Webhook/update-webhook-uri":
-		return route{setsValue: true, lock: lockOf("subscription")}
+		return route{setsValue: true, assumes: sameAgain, lock: lockOf("subscription")}
 	case "POST /api/Webhook/unregister":
-		return route{check: checkSubscription, compare: oneLess, lock: lockOf("subscription")}
+		return route{
+			check: checkSubscription, compare: oneLess, lock: lockOf("subscription"),
+			others: "who removes the subscription",
+		}
 	case "POST /api/Webhook/update-all":
 		return route{lock: lockOf("subscription"), note: "what it changes is not published"}
 
 	case "POST /api/Communication/post-messages/{applicationId}":
-		return route{note: "people write there too"}
+		return route{note: "anybody can have written the message"}
 	}
 	return route{} // nothing published shows whether it has happened
 }
+
+const (
+	sameAgain      = "the same once more changes nothing"
+	allApplicants  = "the list has all applicants"
+	withinLateness = ", within MaxLateness"
+)
 
 // comparison says what the snapshots before and after a mutation of n records mean.
 type comparison func(before, after snapshot, n int) verdict

@@ -134,6 +134,15 @@ func (h headerOnly) Header() http.Header         { return http.Header(h) }
 func (h headerOnly) Write(p []byte) (int, error) { return len(p), nil }
 func (h headerOnly) WriteHeader(int)             {}
 
+// lossy returns a client of a service that loses every mutation.
+func lossy(t *testing.T, log *idempotency.Log) *lending.Client {
+	t.Helper()
+	return wire.NewClient(t, "https://lending.example",
+		lending.WithTokenSource(lending.StaticToken("test-token")),
+		lending.WithHTTPClient(&http.Client{Transport: &forgetful{routes: catalog.Routes(t)}}),
+		lending.WithIdempotency(log))
+}
+
 // TestEveryMutationHasItsRow loses the answer of each mutation and calls again, as another
 // process would.
 func TestEveryMutationHasItsRow(t *testing.T) {

@@ -65,6 +65,9 @@
 // newer value. If the service rejects the second send, the state stays in_doubt, because the
 // first send may have succeeded; after 5 rejections the entry needs a review.
 //
+// The table in docs/checks.md has a row for every mutation: the reads of its check, what a lost
+// response leads to, what the check assumes, and who can be mistaken for the mutation.
+//
 // # What to do with an error
 //
 // [lending.NextOf] says whether to call again, and when. The RetryAfter of [Error] and of
@@ -89,7 +92,8 @@
 // [Log.Entries] lists what the log knows of each key, with [InDoubtStates] of those in doubt. The
 // next call with the key ends most doubts. An entry that needs a person waits for [Log.Resolve]:
 // the person looks up the records that the entry names, with the reads of CheckWith, and says
-// Happened or NotHappened, who found out and how.
+// Happened or NotHappened, who found out and how. A verdict can be corrected until a call relies
+// on it.
 //
 // Call [Log.Sweep] about once a day, in any one of the processes. It removes the responses that
 // are older than KeepAnswers, because responses hold personal data. The entries stay: a mutation

@@ -31,6 +31,7 @@ type Entry struct {
 	CheckWith   string // the reads that show a person whether it happened; "" if none does
 	Why         string // why it needs a person, or how the person found it out
 	ResolvedBy  string // the person of [Log.Resolve]; "" if there was none
+	Correctable bool   // [Log.Resolve] takes another verdict
 
 	// HappenedAfter and NotHappenedAfter are how long it takes until [Log.Resolve] accepts that
 	// verdict. They are 0 if it accepts the verdict now, and if nothing is in doubt.
@@ -99,7 +100,7 @@ func (s *settings) entry(stored *store.Entry) Entry {
 		return e
 	}
 	e.Route, e.Sends, e.CheckWith, e.ResolvedBy = data.Route, data.Sends, data.CheckWith, data.ResolvedBy
-	e.Age = data.age(stored)
+	e.Age, e.Correctable = data.age(stored), data.isCorrectable(stored)
 	for name, id := range data.IDs {
 		if uuid.Validate(id) == nil { // the id of a bank account can be its number
 			e.IDs[name] = id

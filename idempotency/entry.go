@@ -38,6 +38,12 @@ type entryData struct {
 
 	Why        string `json:"why,omitempty"`
 	ResolvedBy string `json:"resolvedBy,omitempty"`
+
+	Verdict *freshVerdict `json:"verdict,omitempty"` // of a person, as long as no call relies on it
+}
+
+type freshVerdict struct {
+	Locked bool `json:"locked,omitempty"` // the entry has kept its lock
 }
 
 func readData(text []byte) (entryData, error) {

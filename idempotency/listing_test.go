@@ -81,7 +81,9 @@ func TestEntriesSayWhatAPersonNeeds(t *testing.T) {
 		{
 			name: "resolved", route: linkRoute, call: link, faults: []lendingtest.Fault{lost}, ids: application,
 			resolve: &idempotency.Resolution{By: "ada", Why: "she has it", Verdict: idempotency.Happened(nil)},
-			want:    idempotency.Entry{State: store.Forgotten, Sends: 1, Why: "she has it", ResolvedBy: "ada"},
+			want: idempotency.Entry{
+				State: store.Forgotten, Sends: 1, Why: "she has it", ResolvedBy: "ada", Correctable: true,
+			},
 		},
 		{
 			name: "done", route: linkRoute, call: link, faults: []lendingtest.Fault{{}}, ids: application,

@@ -71,7 +71,7 @@ func (k *keyedCall) release(ctx context.Context, key string) error {
 		held.Why = "it was sent twice, and the first can be executed late, or reads may not show it yet"
 		return k.refuse(held)
 	}
-	if held.RetryAfter = min(reserved-other.Age, time.Second); other.State == store.Free && held.RetryAfter > 0 {
+	if held.RetryAfter = min(reserved-other.Age, time.Second); other.State == store.Free && of.Verdict == nil && held.RetryAfter > 0 {
 		held.Why = "it is about to be sent"
 		return k.refuse(held)
 	}

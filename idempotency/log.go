@@ -2,6 +2,7 @@ package idempotency
 
 import (
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lendingapi/lending-go"
@@ -39,6 +40,8 @@ type Options struct {
 type settings struct {
 	Options
 	store store.Store
+
+	clients *sync.Map // by account, one that has used the log
 }
 
 var _ lending.Idempotency = (*Log)(nil)
@@ -46,7 +49,7 @@ var _ lending.Idempotency = (*Log)(nil)
 // NewLog returns a log that keeps its entries in entries: give it to a client with
 // [lending.WithIdempotency]. opts may be nil. The error is a [*lending.ArgumentError].
 func NewLog(entries store.Store, opts *Options) (*Log, error) {
-	s := settings{store: entries}
+	s := settings{store: entries, clients: new(sync.Map)}
 	if opts != nil {
 		s.Options = *opts
 	}

@@ -27,8 +27,9 @@ type view struct {
 	Now                     time.Time
 	MayAct, MayShow         bool
 	Counts                  sample
-	Curve                   string // of the keys that need a person, as points of a line
-	Prefix                  string // looked up
+	Curve                   string         // of the open keys, as points of a line
+	Classes                 map[string]int // number of open keys by class, of the oldest 1,000
+	Prefix                  string         // looked up
 	HasLog                  bool
 	Found                   []key
 	Review, Doubt, Progress []key
@@ -141,9 +142,11 @@ func (d *desk) viewKeys(ctx context.Context, v *view) {
 		v.LogFailed = d.failed("idempotency log", err)
 		return
 	}
+	v.Classes = map[string]int{}
+	lists := map[string]*[]key{review: &v.Review, doubt: &v.Doubt, progress: &v.Progress}
 	for _, k := range open.Keys {
-		switch list := map[string]*[]key{review: &v.Review, doubt: &v.Doubt, progress: &v.Progress}[k.Class]; {
-		case list != nil && len(*list) < shown:
+		v.Classes[k.Class]++
+		if list := lists[k.Class]; list != nil && len(*list) < shown {
 			*list = append(*list, k)
 		}
 	}
@@ -166,17 +169,21 @@ func (d *desk) failed(store string, err error) string {
 	return fmt.Sprintf("%s Fails since %s.", asFailure(err).Text, since.Format("2006-01-02 15:04:05"))
 }
 
-// curve returns the points of the keys that need a person over the samples, in a box of 100 by 20.
+// curve returns the points of the number of open keys over the samples, in a box of 100 by 20. It
+// is empty before the second sample.
 func (d *desk) curve() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if len(d.samples) < 2 {
+		return ""
+	}
 	most := 1
 	for _, s := range d.samples {
-		most = max(most, s.NeedsReview)
+		most = max(most, s.open())
 	}
 	var points strings.Builder
 	for i, s := range d.samples {
-		fmt.Fprintf(&points, "%.1f,%.1f ", 100*float64(i)/float64(max(1, len(d.samples)-1)), 20-20*float64(s.NeedsReview)/float64(most))
+		fmt.Fprintf(&points, "%.1f,%.1f ", 100*float64(i)/float64(len(d.samples)-1), 20-20*float64(s.open())/float64(most))
 	}
 	return points.String()
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/lendingapi/lending-go"
-	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/webhook"
 )
 
@@ -32,10 +31,12 @@ type sample struct {
 	Sent        int                            `json:"sent"`
 	InDoubt     int                            `json:"inDoubt"`
 	NeedsReview int                            `json:"needsReview"`
-	OldestDoubt time.Duration                  `json:"-"`
 	Inboxes     map[string]webhook.InboxCounts `json:"inboxes,omitempty"`
 	Down        []outage                       `json:"down,omitempty"`
 }
+
+// open is the number of keys that are not done and may have happened.
+func (s *sample) open() int { return s.Sent + s.InDoubt + s.NeedsReview }
 
 // outage is a store that fails.
 type outage struct {
@@ -78,7 +79,6 @@ func (d *desk) count(ctx context.Context) sample {
 		open, err := d.Log.Counts(ctx)
 		note("idempotency log", err)
 		now.Sent, now.InDoubt, now.NeedsReview = open.Sent.Count, open.InDoubt.Count, open.NeedsReview.Count
-		now.OldestDoubt = oldest(open)
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Inboxes)) {
 		counts, err := d.Inboxes[name].Counts(ctx)
@@ -92,10 +92,6 @@ func (d *desk) count(ctx context.Context) sample {
 		d.samples = d.samples[max(0, len(d.samples)-maxSamples):]
 	}
 	return now
-}
-
-func oldest(open idempotency.Counts) time.Duration {
-	return max(open.Sent.Oldest, open.InDoubt.Oldest, open.NeedsReview.Oldest)
 }
 
 // part is the health of a part: empty if the part can work.

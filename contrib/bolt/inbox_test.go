@@ -225,18 +225,21 @@ func TestOpenRefusesATruncatedFile(t *testing.T) {
 func TestInboxOutlivesItsFile(t *testing.T) {
 	t.Parallel()
 	page := int64(os.Getpagesize())
-	for name, spoil := range map[string]func(path string, size int64) error{
-		"truncated": func(path string, _ int64) error { return os.Truncate(path, 2*page) },
-		"overwritten": func(path string, size int64) error {
+	for _, test := range []struct {
+		name  string
+		spoil func(path string, size int64) error
+	}{
+		{"truncated", func(path string, _ int64) error { return os.Truncate(path, 2*page) }},
+		{"overwritten", func(path string, size int64) error {
 			file, err := os.OpenFile(path, os.O_WRONLY, 0)
 			if err != nil {
 				return err
 			}
 			_, err = file.WriteAt(bytes.Repeat([]byte{0xff}, int(size-2*page)), 2*page)
 			return errors.Join(err, file.Close())
-		},
+		}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "inbox")
 			inbox := open(t, path, nil)
@@ -246,14 +249,14 @@ func TestInboxOutlivesItsFile(t *testing.T) {
 			entry := take(t, inbox, "x")
 			info, err := os.Stat(path)
 			require.NoError(t, err)
-			require.NoError(t, spoil(path, info.Size()))
+			require.NoError(t, test.spoil(path, info.Size()))
 			require.ErrorContains(t, inbox.Put(t.Context(), event("new")), "the file is damaged")
 			require.Error(t, inbox.Done(t.Context(), entry))
 			_, err = inbox.Take(t.Context())
 			require.Error(t, err)
 			_, err = inbox.Counts(t.Context())
 			require.Error(t, err)
-			require.ErrorContains(t, inbox.Ready(t.Context()), "the file is damaged; open its file again")
+			require.ErrorContains(t, inbox.Ready(t.Context()), "; open its file again")
 			_, err = inbox.DeadLetters(t.Context(), webhook.DeadLetterFilter{})
 			require.Error(t, err)
 			_ = inbox.Close()

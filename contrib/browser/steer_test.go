@@ -1,6 +1,7 @@
 package browser_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -275,4 +276,80 @@ func TestCopy(t *testing.T) {
 	messages := snap.Applications[0].Messages
 	assert.Equal(t, messages[0].Message, messages[len(messages)-1].Message)
 	assert.Equal(t, snap.Applications[0].BusinessName, snap.Applications[1].BusinessName)
+}
+
+// The page says why a call failed, filters, pages back, and leaves an open row open.
+func TestWhy(t *testing.T) {
+	s := startSandbox(t)
+	made := s.fill(hostile)
+	for range 60 {
+		s.get("Loan/get-loan/" + made.loan)
+	}
+	s.get("Loan/get-loan/x")
+	b := browser.open(t, s.url, 900, false)
+	b.waitText("#connection", "Live")
+	rows := `[...document.querySelectorAll("#requests tbody tr")].map((e) => e.id)`
+	newest := value[[]string](b, rows)[0]
+	b.run(`document.querySelector("#requests details").open = true`)
+	b.waitText("#requests details[open]", "Refused by ValidationFailed: See errors.")
+	assert.Contains(t, value[string](b, `document.querySelector("#requests details[open] a").href`), "#LoansService.Get")
+	for range 55 {
+		s.get("Loan/get-loan/" + made.loan)
+	}
+	b.wait(rows + `.length === 51`)
+	ids := value[[]string](b, rows)
+	assert.Equal(t, newest, ids[50], "the open row has stayed")
+	b.run(`document.querySelector("#requests .older").click()`)
+	var number int
+	_, err := fmt.Sscanf(ids[49], "request-%d", &number)
+	require.NoError(t, err)
+	b.wait(fmt.Sprintf(`%s[0] === "request-%d" && %[1]s.length === 50`, rows, number-1))
+	b.run(`document.querySelector("#requests .older:last-child").click()`)
+	b.wait(rows + `[0] === "` + ids[0] + `"`)
+	b.run(`{ const field = document.querySelector("#filter [name=outcome]"); field.value = "refused";
+		field.dispatchEvent(new Event("change", { bubbles: true })); }`)
+	b.wait(rows + `.join() === "` + newest + `"`)
+	b.run(`{ const field = document.querySelector("#filter [name=outcome]"); field.value = "";
+		document.querySelector("#filter [name=for]").value = "` + made.customer + `";
+		document.querySelector("#filter").requestSubmit(); }`)
+	b.wait(`!` + rows + `.includes("` + newest + `") && ` + rows + `.length === 50`)
+	assert.Equal(t, "undefined", value[string](b, "typeof pwned"))
+	assert.Empty(t, b.complaints())
+}
+
+// Each form for life after the happy path does what it says.
+func TestLife(t *testing.T) {
+	s := startSandbox(t)
+	made := s.fill("Lovelace & Sons")
+	ctx := t.Context()
+	b := browser.open(t, s.url, 1600, false)
+	b.waitText("#connection", "Live")
+	send := func(form, said, set string) {
+		t.Helper()
+		b.run(`{ const form = document.querySelector(` + strconv.Quote(form) + `), set = (name, to) => form.elements[name].value = to;
+			document.querySelector("#said").textContent = ""; ` + set + `; form.requestSubmit(); }`)
+		b.waitText("#said", said)
+	}
+	send("[data-order=update]", "The record was changed.", `set("id", "`+made.application+`"); set("set", '{"status":"On Hold"}')`)
+	b.waitText("#customers", "On Hold")
+	send("[data-order=update]", "The field is no JSON.", `set("set", "{")`)
+	send("[data-order=update]", `unknown field "stauts"`, `set("set", '{"stauts":1}')`)
+	send("[data-order=decision]", "Decisions go this way", `set("after", "10m")`)
+	send("[data-order=delivery-mode]", "Webhooks go this way", `set("copies", "1")`)
+	send("[data-order=repay]", "The loan is being repaid.", `set("loanId", "`+made.loan+`"); set("amount", "12.50")`)
+	b.waitText("#customers", "Repayment")
+	send("[data-order=play]", "The scenario plays.", ``)
+	send("[data-order=add-account]", "account1@example.com", ``)
+	send("[data-order=reset]", "no account nobody", `set("for", "nobody")`)
+	send("[data-body*=Maintenance]", "The service is under maintenance.", ``)
+	assert.Equal(t, http.StatusServiceUnavailable, s.get("Loan/get-loan/"+made.loan))
+	b.waitText("#requests", "<h1>Maintenance</h1>")
+	send("[data-order=clear-faults]", "No fault is planned any more.", ``)
+	send("[data-order=expire-tokens]", "All tokens have expired.", ``)
+	assert.Equal(t, http.StatusUnauthorized, s.get("Loan/get-loan/"+made.loan))
+	snap, err := s.control.Snapshot(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, "On Hold", snap.Applications[0].Status)
+	assert.Equal(t, lendingtest.Cents(2487_50), snap.Loans[0].Balance)
+	assert.Len(t, b.complaints(), 2, "the update and the reset that were refused")
 }

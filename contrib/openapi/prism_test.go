@@ -32,7 +32,7 @@ func startPrism(program string) (*prism, error) {
 	p.front = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.behind.Load().ServeHTTP(w, r)
 	}))
-	p.process = exec.Command(program, "proxy", "openapi.yaml", p.front.URL+"/base", "--host", "127.0.0.1", "--port",
+	p.process = exec.Command(program, "proxy", "../../lendingtest/openapi.yaml", p.front.URL+"/base", "--host", "127.0.0.1", "--port",
 		"0")
 	p.process.Stderr = os.Stderr
 	printed, err := p.process.StdoutPipe()

@@ -401,25 +401,28 @@ func TestInboxFindsWhatItHasTaken(t *testing.T) {
 	proxy := newProxy(t, url)
 	inbox := inboxOf(connect(t, proxy.url,
 		func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec }), nil)
-	for name, lose := range map[lending.EventName]*atomic.Int32{"request": &proxy.requests, "answer": &proxy.answers} {
-		lose.Store(1)
-		if err := inbox.Put(t.Context(), event(name)); name == "answer" {
+	for _, test := range []struct {
+		name lending.EventName
+		lose *atomic.Int32
+	}{{"request", &proxy.requests}, {"answer", &proxy.answers}} {
+		test.lose.Store(1)
+		if err := inbox.Put(t.Context(), event(test.name)); test.name == "answer" {
 			require.ErrorIs(t, err, webhook.ErrDuplicate, "it is there")
 		} else {
 			require.NoError(t, err)
 		}
-		require.Zero(t, lose.Load())
-		lose.Store(1)
-		entry := takeEvent(t, inbox, name)
-		require.Zero(t, lose.Load())
+		require.Zero(t, test.lose.Load())
+		test.lose.Store(1)
+		entry := takeEvent(t, inbox, test.name)
+		require.Zero(t, test.lose.Load())
 		require.Equal(t, 1, entry.Tries)
 		require.Greater(t, time.Until(entry.Until), 4*time.Minute)
-		lose.Store(1)
+		test.lose.Store(1)
 		require.NoError(t, inbox.Retry(t.Context(), entry, 0))
-		require.Zero(t, lose.Load())
-		entry = takeEvent(t, inbox, name)
+		require.Zero(t, test.lose.Load())
+		entry = takeEvent(t, inbox, test.name)
 		require.Equal(t, 2, entry.Tries)
-		lose.Store(1)
+		test.lose.Store(1)
 		require.NoError(t, inbox.Done(t.Context(), entry))
 	}
 	require.Equal(t, webhook.InboxCounts{}, counts(t, inbox))

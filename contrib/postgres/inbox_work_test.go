@@ -28,96 +28,99 @@ func TestWorkTx(t *testing.T) {
 		_, err := w.pool.Exec(w.t.Context(), "SELECT pg_terminate_backend($1)", tx.Conn().PgConn().PID())
 		require.NoError(w.t, err)
 	}
-	for name, test := range map[string]struct {
+	for _, test := range []struct {
+		name    string
 		act     act
 		calls   int32
 		reports []string // of tries, "" for a success
 	}{
-		"it succeeds": {func(*txTest, pgx.Tx, int32) error { return nil }, 1, []string{""}},
-		"it knows the event": {
+		{"it succeeds", func(*txTest, pgx.Tx, int32) error { return nil }, 1, []string{""}},
+		{
+			"it knows the event",
 			func(*txTest, pgx.Tx, int32) error { return webhook.ErrDuplicate }, 1,
 			[]string{"handled before"},
 		},
-		"it knows the event, and the answer of the COMMIT is lost": {func(w *txTest, _ pgx.Tx, _ int32) error {
+		{"it knows the event, and the answer of the COMMIT is lost", func(w *txTest, _ pgx.Tx, _ int32) error {
 			w.proxy.answers.Store(1)
 			return webhook.ErrDuplicate
 		}, 1, []string{"handled before"}},
-		"it has acted, and could not record that elsewhere": {
+		{
+			"it has acted, and could not record that elsewhere",
 			func(*txTest, pgx.Tx, int32) error { return fmt.Errorf("%w: a failure", webhook.ErrNotRecorded) }, 1,
 			[]string{"could not be recorded"},
 		},
-		"it fails": {func(w *txTest, _ pgx.Tx, call int32) error {
+		{"it fails", func(w *txTest, _ pgx.Tx, call int32) error {
 			if call == 1 {
 				return errors.New("a failure")
 			}
 			return nil
 		}, 2, []string{"a failure", ""}},
-		"it panics": {func(w *txTest, _ pgx.Tx, call int32) error {
+		{"it panics", func(w *txTest, _ pgx.Tx, call int32) error {
 			if call == 1 {
 				panic("here")
 			}
 			return nil
 		}, 2, []string{"panicked", ""}},
-		"it calls Goexit": {func(w *txTest, _ pgx.Tx, call int32) error {
+		{"it calls Goexit", func(w *txTest, _ pgx.Tx, call int32) error {
 			if call == 1 {
 				runtime.Goexit()
 			}
 			return nil
 		}, 2, []string{"Goexit", ""}},
-		"it does not mind a statement that failed": {func(w *txTest, tx pgx.Tx, call int32) error {
+		{"it does not mind a statement that failed", func(w *txTest, tx pgx.Tx, call int32) error {
 			if call == 1 {
 				_, err := tx.Exec(w.t.Context(), "SELECT 1/0")
 				assert.Error(w.t, err)
 			}
 			return nil
 		}, 2, []string{"rollback", ""}},
-		"it commits": {func(w *txTest, tx pgx.Tx, _ int32) error { return tx.Commit(w.t.Context()) }, 1, []string{""}},
-		"it commits in SQL": {func(w *txTest, tx pgx.Tx, _ int32) error {
+		{"it commits", func(w *txTest, tx pgx.Tx, _ int32) error { return tx.Commit(w.t.Context()) }, 1, []string{""}},
+		{"it commits in SQL", func(w *txTest, tx pgx.Tx, _ int32) error {
 			_, err := tx.Exec(w.t.Context(), "COMMIT")
 			return err
 		}, 1, []string{""}},
-		"it rolls back": {func(w *txTest, tx pgx.Tx, call int32) error {
+		{"it rolls back", func(w *txTest, tx pgx.Tx, call int32) error {
 			if call == 1 {
 				return tx.Rollback(w.t.Context())
 			}
 			return nil
 		}, 2, []string{"the function has ended the transaction", ""}},
-		"it rolls back in SQL": {func(w *txTest, tx pgx.Tx, call int32) error {
+		{"it rolls back in SQL", func(w *txTest, tx pgx.Tx, call int32) error {
 			if call == 1 {
 				_, err := tx.Exec(w.t.Context(), "ROLLBACK")
 				return err
 			}
 			return nil
 		}, 2, []string{"the function has ended the transaction", ""}},
-		"it uses a savepoint": {func(w *txTest, tx pgx.Tx, _ int32) error {
+		{"it uses a savepoint", func(w *txTest, tx pgx.Tx, _ int32) error {
 			assert.Error(w.t, pgx.BeginFunc(w.t.Context(), tx, func(tx pgx.Tx) error {
 				_, err := tx.Exec(w.t.Context(), "INSERT INTO effects VALUES ('undone') RETURNING 1/0")
 				return err
 			}))
 			return nil
 		}, 1, []string{""}},
-		"a serialization failure": {func(w *txTest, tx pgx.Tx, call int32) error {
+		{"a serialization failure", func(w *txTest, tx pgx.Tx, call int32) error {
 			if call == 1 {
 				_, err := tx.Exec(w.t.Context(), "DO $$ BEGIN RAISE EXCEPTION 'x' USING ERRCODE = '40001'; END $$")
 				return err
 			}
 			return nil
 		}, 2, []string{""}},
-		"a deadlock each time": {func(w *txTest, tx pgx.Tx, call int32) error {
+		{"a deadlock each time", func(w *txTest, tx pgx.Tx, call int32) error {
 			if call <= 4 {
 				_, err := tx.Exec(w.t.Context(), "DO $$ BEGIN RAISE EXCEPTION 'x' USING ERRCODE = '40P01'; END $$")
 				return err
 			}
 			return nil
 		}, 5, []string{"40P01", ""}},
-		"a constraint that the COMMIT finds broken": {func(w *txTest, tx pgx.Tx, call int32) error {
+		{"a constraint that the COMMIT finds broken", func(w *txTest, tx pgx.Tx, call int32) error {
 			if call == 1 {
 				_, err := tx.Exec(w.t.Context(), "INSERT INTO refused VALUES (1), (1)")
 				return err
 			}
 			return nil
 		}, 2, []string{"23505", ""}},
-		"the connection is cut": {func(w *txTest, tx pgx.Tx, call int32) error {
+		{"the connection is cut", func(w *txTest, tx pgx.Tx, call int32) error {
 			if call == 1 {
 				terminate(w, tx)
 				_, err := tx.Exec(w.t.Context(), "SELECT")
@@ -125,28 +128,28 @@ func TestWorkTx(t *testing.T) {
 			}
 			return nil
 		}, 2, []string{""}},
-		"the connection is cut before the COMMIT": {func(w *txTest, tx pgx.Tx, call int32) error {
+		{"the connection is cut before the COMMIT", func(w *txTest, tx pgx.Tx, call int32) error {
 			if call == 1 {
 				terminate(w, tx)
 			}
 			return nil
 		}, 2, []string{""}},
-		"the COMMIT does not arrive": {func(w *txTest, _ pgx.Tx, call int32) error {
+		{"the COMMIT does not arrive", func(w *txTest, _ pgx.Tx, call int32) error {
 			if call == 1 {
 				w.proxy.requests.Store(1)
 			}
 			return nil
 		}, 2, []string{""}},
-		"the answer of the COMMIT is lost": {func(w *txTest, _ pgx.Tx, _ int32) error {
+		{"the answer of the COMMIT is lost", func(w *txTest, _ pgx.Tx, _ int32) error {
 			w.proxy.answers.Store(1)
 			return nil
 		}, 1, []string{""}},
-		"the COMMIT ends after the connection": {func(w *txTest, tx pgx.Tx, _ int32) error {
+		{"the COMMIT ends after the connection", func(w *txTest, tx pgx.Tx, _ int32) error {
 			_, err := tx.Exec(w.t.Context(), "INSERT INTO slow VALUES (1)")
 			w.cutInCommit(tx)
 			return err
 		}, 1, []string{""}},
-		"the COMMIT fails after the connection": {func(w *txTest, tx pgx.Tx, call int32) error {
+		{"the COMMIT fails after the connection", func(w *txTest, tx pgx.Tx, call int32) error {
 			if call > 1 {
 				return nil
 			}
@@ -155,9 +158,9 @@ func TestWorkTx(t *testing.T) {
 			return err
 		}, 2, []string{""}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			w, e := newTxTest(t, url), event(lending.EventName(name))
+			w, e := newTxTest(t, url), event(lending.EventName(test.name))
 			require.NoError(t, w.inbox.Put(t.Context(), e))
 			reports := w.work(t, func(ctx context.Context, tx pgx.Tx, e *webhook.Event) error {
 				call := w.calls.Add(1)

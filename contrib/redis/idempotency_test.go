@@ -224,11 +224,11 @@ func TestIdempotencyEntryThatCannotBeRead(t *testing.T) {
 	entries := log(t, client)
 	require.NoError(t, entries.Save(t.Context(), sent("a", "")))
 	require.NoError(t, entries.Save(t.Context(), sent("b", "")))
-	for field, value := range map[string]string{"revision": "x", "at": "", "": ""} {
+	for _, test := range []struct{ field, value string }{{"revision", "x"}, {"at", ""}, {"", ""}} {
 		key := "{idempotency:test}:entry:a"
 		whole := client.HGetAll(t.Context(), key).Val()
-		if field != "" {
-			require.NoError(t, client.HSet(t.Context(), key, field, value).Err())
+		if test.field != "" {
+			require.NoError(t, client.HSet(t.Context(), key, test.field, test.value).Err())
 		} else {
 			require.NoError(t, client.HDel(t.Context(), key, "state").Err())
 		}

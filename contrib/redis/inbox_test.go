@@ -371,10 +371,12 @@ func administrator(t *testing.T, server *server) *redis.Client {
 
 // An event that Redis refuses is not known to it either: its repetition is no duplicate.
 func TestInboxAcceptsNothingThatIsRefused(t *testing.T) {
-	for name, test := range map[string]struct {
+	for _, test := range []struct {
+		name        string
 		spoil, mend func(admin *redis.Client) error
 	}{
-		"no right to XADD": {
+		{
+			"no right to XADD",
 			func(admin *redis.Client) error {
 				return admin.Do(t.Context(), "ACL", "SETUSER", "default", "-xadd").Err()
 			},
@@ -382,7 +384,8 @@ func TestInboxAcceptsNothingThatIsRefused(t *testing.T) {
 				return admin.Do(t.Context(), "ACL", "SETUSER", "default", "+xadd").Err()
 			},
 		},
-		"no right to SET": {
+		{
+			"no right to SET",
 			func(admin *redis.Client) error {
 				return admin.Do(t.Context(), "ACL", "SETUSER", "default", "-set").Err()
 			},
@@ -390,7 +393,8 @@ func TestInboxAcceptsNothingThatIsRefused(t *testing.T) {
 				return admin.Do(t.Context(), "ACL", "SETUSER", "default", "+set").Err()
 			},
 		},
-		"another type": {
+		{
+			"another type",
 			func(admin *redis.Client) error {
 				return errors.Join(admin.Rename(t.Context(), "{test}:events", "{test}:kept").Err(),
 					admin.Set(t.Context(), "{test}:events", "x", 0).Err())
@@ -399,7 +403,8 @@ func TestInboxAcceptsNothingThatIsRefused(t *testing.T) {
 				return admin.Rename(t.Context(), "{test}:kept", "{test}:events").Err()
 			},
 		},
-		"no id left": {
+		{
+			"no id left",
 			func(admin *redis.Client) error {
 				return admin.XAdd(t.Context(),
 					&redis.XAddArgs{
@@ -413,7 +418,7 @@ func TestInboxAcceptsNothingThatIsRefused(t *testing.T) {
 			},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			server := startRedis(t)
 			admin, inbox := administrator(t, server), inbox(t, server.client(), nil)
 			require.NoError(t, test.spoil(admin))
@@ -447,20 +452,21 @@ func TestInboxLosesNothingThatIsRefused(t *testing.T) {
 	}
 	running, dead, waiting := webhook.InboxCounts{Running: 1}, webhook.InboxCounts{DeadLetters: 1},
 		webhook.InboxCounts{Waiting: 1}
-	for name, test := range map[string]struct {
+	for _, test := range []struct {
+		name          string
 		command       string
 		move          move
 		before, after webhook.InboxCounts
 	}{
-		"retry without ZADD":      {"zadd", retry, running, waiting},
-		"deadLetter without XADD": {"xadd", deadLetter, running, dead},
-		"deadLetter without XDEL": {"xdel", deadLetter, running, dead},
-		"done without XDEL":       {"xdel", done, running, webhook.InboxCounts{}},
-		"redrive without XADD":    {"xadd", redrive, dead, waiting},
-		"redrive without XDEL":    {"xdel", redrive, dead, waiting},
-		"drop without XDEL":       {"xdel", drop, dead, webhook.InboxCounts{}},
+		{"retry without ZADD", "zadd", retry, running, waiting},
+		{"deadLetter without XADD", "xadd", deadLetter, running, dead},
+		{"deadLetter without XDEL", "xdel", deadLetter, running, dead},
+		{"done without XDEL", "xdel", done, running, webhook.InboxCounts{}},
+		{"redrive without XADD", "xadd", redrive, dead, waiting},
+		{"redrive without XDEL", "xdel", redrive, dead, waiting},
+		{"drop without XDEL", "xdel", drop, dead, webhook.InboxCounts{}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			server := startRedis(t)
 			admin, inbox := administrator(t, server), inbox(t, server.client(), nil)
 			require.NoError(t, inbox.Put(t.Context(), event("a")))

@@ -18,6 +18,7 @@ import http.client
 import http.server
 import json
 import queue
+import socket
 import sys
 import threading
 import urllib.error
@@ -27,6 +28,10 @@ import urllib.request
 
 class Refused(Exception):
     """A 4xx: the mutation was not executed. Mend it, and it may be sent again."""
+
+
+class NotSent(Exception):
+    """No connection: the request has reached nobody. It may be sent again."""
 
 
 class Unknown(Exception):
@@ -69,6 +74,10 @@ class Service:
         except urllib.error.HTTPError as error:
             refused = 400 <= error.code < 500 and error.code != 408
             raise (Refused if refused else Unknown)(f"{what}: {error.code}") from None
+        except urllib.error.URLError as error:
+            if isinstance(error.reason, (ConnectionRefusedError, socket.gaierror)):
+                raise NotSent(f"{what}: nobody answers at {self.base}; is the sandbox running?") from None
+            raise Unknown(f"{what}: the answer is lost") from None
         except (OSError, http.client.HTTPException, ValueError):  # of these ValueError is an answer that is no JSON
             raise Unknown(f"{what}: the answer is lost") from None
 
@@ -178,6 +187,12 @@ def withdraw(service, control, application, loan):
 
 def main(url):
     service, control = Service(url), Service(url + "/_control")
+    try:
+        control.get("/routes")
+    except Refused:
+        sys.exit(f"the control of {url} is off: start the sandbox with -control")
+    except NotSent as error:
+        sys.exit(str(error))
     sign_in(service, control)
     receiver = subscribe(service, partner="00000001-0a0a-4000-8000-000000000001")
     customer, application = apply(service)

@@ -38,6 +38,25 @@ func TestJourney(t *testing.T) {
 	}
 }
 
+// A sandbox that is not there, or is not to be steered, is no lost answer: the program says what to do.
+func TestJourneyCannotBegin(t *testing.T) {
+	python := interpreter(t)
+	sandbox := filepath.Join(t.TempDir(), "sandbox")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", sandbox, "../sandbox").CombinedOutput()
+	require.NoError(t, err, string(out))
+	for _, test := range []struct{ name, url, says string }{
+		{"nobody listens", "http://127.0.0.1:1", "nobody answers at http://127.0.0.1:1/_control; is the sandbox running?"},
+		{"no control", start(t, sandbox, "-control=false"), "is off: start the sandbox with -control"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			out, err := exec.CommandContext(t.Context(), python, "-I", "journey.py", test.url).CombinedOutput()
+			require.Error(t, err)
+			require.Contains(t, string(out), test.says)
+			require.NotContains(t, string(out), "Traceback")
+		})
+	}
+}
+
 // interpreter is the first python3 of the PATH that runs here: what a version manager puts
 // there may want the home of somebody else.
 func interpreter(t *testing.T) string {

@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"embed"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -33,9 +34,14 @@ func (p *site) handler() http.Handler {
 	service, s := p.service, p.set
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", s.guarded(http.HandlerFunc(p.show)))
-	mux.Handle("GET /events", s.guarded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.feed.Stream(w, r, p.base(r)) })))
+	mux.Handle("GET /events", s.guarded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.feed.Stream(w, r, p.key(r)) })))
 	mux.Handle("GET /page.css", page.Assets())
 	mux.Handle("GET /page.js", page.Assets())
+	mux.HandleFunc("GET /openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/yaml; charset=utf-8")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		_, _ = io.WriteString(w, lendingtest.OpenAPI())
+	})
 	if s.control {
 		mux.Handle("/_control/", p.steered(service.Control()))
 	}

@@ -77,6 +77,8 @@ type settings struct {
 	seed  uint64 // of identifiers, codes and tokens; 0 means a random one
 	state string // the file that keeps the records across restarts
 
+	scenario string // the file of timed orders that the sandbox plays
+
 	shapes string // the file of package shapes with the fields of real responses
 }
 
@@ -104,6 +106,7 @@ func parse(args []string, out io.Writer) (s settings, err error) {
 	flags.DurationVar(&s.readLag, "read-lag", 0, "have reads show a mutation only so much later, as a service does that reads from replicas")
 	flags.Uint64Var(&s.seed, "seed", 0, "make identifiers, codes and tokens the same in each run; 0 makes new ones at each start")
 	flags.StringVar(&s.state, "state", "", "keep records, tokens and codes in this file across restarts")
+	flags.StringVar(&s.scenario, "scenario", "", "play the timed orders in this file, see lendingtest/RECIPES.md")
 	flags.StringVar(&s.shapes, "shapes", "", "answer with the fields in this file, which examples/fields -state or package shapes has learnt from real responses")
 	if err := flags.Parse(args); err != nil {
 		return s, err
@@ -200,8 +203,16 @@ func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.
 			return errors.Join(err, listener.Close())
 		}
 	}
+	if s.scenario != "" {
+		if err := playFile(service, s.scenario); err != nil {
+			return errors.Join(err, listener.Close())
+		}
+	}
 	if s.log {
 		service.Watch(func(e lendingtest.Event) {
+			if e.Failed != nil {
+				printer.Print(e.Failed)
+			}
 			if e.Late != nil {
 				printer.Print(lateLine(*e.Late, service.Now()))
 			}

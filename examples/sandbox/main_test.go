@@ -426,6 +426,24 @@ func TestTaught(t *testing.T) {
 	require.ErrorIs(t, run(t.Context(), []string{"-shapes", file + "x"}, io.Discard), fs.ErrNotExist)
 }
 
+// The sandbox plays a file of timed orders, and prints those that fail.
+func TestScenario(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "scenario.json")
+	require.NoError(t, os.WriteFile(file, []byte(`[
+		{"after":"1h","order":"fail","body":{"route":"*","fault":{"status":503}}},
+		{"after":"1h","order":"update","body":{"id":"x","set":{}}}]`), 0o600))
+	s := start(t, "-control", "-scenario", file)
+	require.NoError(t, lendingtest.Dial(s.url+"/_control").Advance(t.Context(), time.Hour))
+	status, _, _ := s.do(http.MethodGet, "/api/Webhook/get-all-subscriptions", "")
+	assert.Equal(t, http.StatusServiceUnavailable, status)
+	require.NoError(t, s.stop())
+	assert.Contains(t, s.out.String(), "the scenario's update: no customer, application, loan or subscription")
+	require.NoError(t, os.WriteFile(file, []byte(`{}`), 0o600))
+	args := []string{"-addr", "127.0.0.1:0", "-scenario"}
+	require.ErrorContains(t, run(t.Context(), append(args, file), io.Discard), "the scenario")
+	require.ErrorIs(t, run(t.Context(), append(args, file+"x"), io.Discard), fs.ErrNotExist)
+}
+
 // A restarted sandbox with a state file goes on with its records and tokens; another one has
 // new identifiers, and knows no token of a run before.
 func TestState(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +28,12 @@ type view struct {
 	Base       string // of the API
 	Control    bool   // there are forms that steer the sandbox,
 	Token      bool   // for whoever has the token
+	PartnerID  string
+	Seed       uint64
+	ReadLag    time.Duration
+	Filter     lendingtest.RequestFilter
+	Older      int // than this number
+	Recipes    []recipe
 	Accounts   []lendingtest.Account
 	Routes     []string
 	Now        time.Time // by the service's clock
@@ -42,7 +49,28 @@ type view struct {
 // request is one of the log, with the lines that send it again.
 type request struct {
 	lendingtest.Request
-	Call, Curl, Go string
+	Call, Curl, Go, Docs, Shown string
+	Rule                        *rule // that refused it
+}
+
+// recipe is an order with its body, behind one button.
+type recipe struct{ Order, Name, Body, Done string }
+
+func recipes() []recipe {
+	return []recipe{
+		{"fail", "Rate limit", `{"route":"*","fault":{"status":429,"retryAfter":"30s"}}`, "The next request is one too many."},
+		{"fail", "Maintenance page", `{"route":"*","fault":{"status":503,"contentType":"text/html","body":"<h1>Maintenance</h1>","times":-1}}`, "The service is under maintenance."},
+		{"fail", "Lose the next answer", `{"route":"*","fault":{"resetAfter":true}}`, "The next answer is lost."},
+		{"fail", "Amounts become texts", `{"route":"*","fault":{"patch":{"retype":{"amount":"string"}},"times":-1}}`, "Each amount is a text."},
+		{"fail", "amount becomes total", `{"route":"*","fault":{"patch":{"rename":{"amount":"total"}},"times":-1}}`, "Each amount is a total."},
+		{"expire-tokens", "Expire all tokens", `{}`, "All tokens have expired."},
+	}
+}
+
+// rule is what a problem record says about a refusal.
+type rule struct {
+	ErrorCode, Detail string
+	Errors            []struct{ Field, Message, Code string }
 }
 
 // A customer has applications, and these have loans: Count of them, of which those that
@@ -60,13 +88,23 @@ type (
 	}
 )
 
+// key names what a page shows: the address by which it was called, and its filter.
+func (p *site) key(r *http.Request) string {
+	f, q := p.filterOf(r.URL.Query()), url.Values{}
+	for name, value := range map[string]string{"route": f.Route, "outcome": f.Outcome, "for": f.For, "before": strconv.Itoa(f.Before)} {
+		q.Set(name, value)
+	}
+	return p.base(r) + "?" + q.Encode()
+}
+
 // base is the address by which the browser called the sandbox.
 func (p *site) base(r *http.Request) string { return p.set.scheme() + "://" + r.Host }
 
-func (p *site) view(base string) view {
+func (p *site) view(base string, filter lendingtest.RequestFilter) view {
 	now := p.service.Newest(shown)
 	v := view{
 		Base: base, Control: p.set.control, Token: p.set.token != "",
+		Recipes: recipes(), PartnerID: lendingtest.PartnerID, Seed: p.set.seed, ReadLag: p.set.readLag, Filter: filter,
 		Accounts: []lendingtest.Account{
 			{Username: lendingtest.Username, Password: lendingtest.Password, TrustedDeviceToken: lendingtest.TrustedDeviceToken},
 			{Username: lendingtest.AdministratorUsername, Password: lendingtest.AdministratorPassword},
@@ -76,14 +114,45 @@ func (p *site) view(base string) view {
 			count(now.AllApplications, "application"), count(now.AllLoans, "loan"), count(now.AllDeliveries, "webhook")),
 		Sent: latestFirst(now.Sent), Deliveries: latestFirst(now.Deliveries), Customers: tree(now), Faults: p.service.Faults(),
 	}
-	for _, r := range latestFirst(now.Requests) {
-		v.Requests = append(v.Requests, request{r, method(r.Route), curl(v.Base, p.set.certificate, r), goCall(r)})
+	if len(now.Requests) > 0 {
+		r := now.Requests[len(now.Requests)-1]
+		v.Newest = fmt.Sprintf("%s: %s, %s", name(r), answer(r.Status), executed(r.Executed))
 	}
-	if len(v.Requests) > 0 {
-		r := v.Requests[0]
-		v.Newest = fmt.Sprintf("%s: %s, %s", name(r.Request), answer(r.Status), executed(r.Executed))
+	if filter != (lendingtest.RequestFilter{}) {
+		filter.Limit = shown
+		now.Requests = p.service.Find(filter)
+	}
+	for _, r := range latestFirst(now.Requests) {
+		v.Requests = append(v.Requests, request{r, method(r.Route), curl(v.Base, p.set.certificate, r), goCall(r), docs(r.Route), shownAnswer(r), ruleOf(r)})
+		if r.Number > 1 && len(v.Requests) == shown {
+			v.Older = r.Number
+		}
 	}
 	return v
+}
+
+// filterOf reads the filter that the address of the page holds, as far as there is such a route and outcome.
+func (p *site) filterOf(q url.Values) lendingtest.RequestFilter {
+	f := lendingtest.RequestFilter{For: q.Get("for")}
+	if slices.Contains(p.service.Routes(), q.Get("route")) {
+		f.Route = q.Get("route")
+	}
+	if slices.Contains([]string{lendingtest.OutcomeExecuted, lendingtest.OutcomeRefused, lendingtest.OutcomeLost}, q.Get("outcome")) {
+		f.Outcome = q.Get("outcome")
+	}
+	if n, err := strconv.Atoi(q.Get("before")); err == nil && n > 0 {
+		f.Before = n
+	}
+	return f
+}
+
+// ruleOf returns the rule that refused a request, nil for none.
+func ruleOf(r lendingtest.Request) *rule {
+	var why rule
+	if r.Status < 400 || json.Unmarshal(r.Answer, &why) != nil || why.ErrorCode == "" {
+		return nil
+	}
+	return &why
 }
 
 // tree hangs applications below their customers and loans below their applications.
@@ -124,8 +193,13 @@ var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMa
 var sections = []string{"clock", "summary", "newest", "sent", "requests", "deliveries", "customers", "faults"}
 
 // render returns the sections as they are now.
-func (p *site) render(base string) (map[string]template.HTML, error) {
-	now, all := p.view(base), map[string]template.HTML{}
+func (p *site) render(key string) (map[string]template.HTML, error) {
+	base, query, _ := strings.Cut(key, "?")
+	filter, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, err
+	}
+	now, all := p.view(base, p.filterOf(filter)), map[string]template.HTML{}
 	for _, name := range sections {
 		var html bytes.Buffer
 		if err := pageTemplate.ExecuteTemplate(&html, name, now); err != nil {
@@ -140,7 +214,7 @@ func (p *site) render(base string) (map[string]template.HTML, error) {
 // JavaScript needs.
 func (p *site) show(w http.ResponseWriter, r *http.Request) {
 	page.Secure(w.Header())
-	_ = pageTemplate.Execute(w, p.view(p.base(r))) // an error means that the browser is gone
+	_ = pageTemplate.Execute(w, p.view(p.base(r), p.filterOf(r.URL.Query()))) // an error means that the browser is gone
 }
 
 // shown is how many rows of each list the page shows.

@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -165,9 +167,123 @@ var kinds = map[string]string{
 
 var slot = regexp.MustCompile(`\{(\w+)\}|\[(\w+)\]`)
 
-// goCall is a request as the call of package lending that sends it, empty for none. What is
-// no identifier and no text of its own is left to the reader.
+// goCall is a request as the call of package lending that sends it again, empty for none:
+// the method of the route, or Client.Do where the request has a record or options.
 func goCall(r lendingtest.Request) string {
+	call := methodCall(r)
+	if strings.Contains(call, "/* … */") {
+		return doCall(r)
+	}
+	return call
+}
+
+// doCall sends the same path, query and body. What is secret comes from the environment.
+func doCall(r lendingtest.Request) string {
+	verb, path, _ := strings.Cut(r.Route, " ")
+	call := "client.Do(ctx, lending.RawRequest{"
+	if verb == http.MethodGet && !strings.Contains(path, "/process-") && !strings.Contains(path, "/update-") && !strings.Contains(path, "/application-offer/") {
+		call += "Effect: lending.Read, " // without it Do takes a call for a mutation, and never repeats it
+	}
+	call += fmt.Sprintf("Method: %q, Path: %q", verb, path)
+	if args := argsOf(r); len(args) > 0 {
+		call += fmt.Sprintf(", Args: %#v", args)
+	}
+	if query, _ := url.ParseQuery(r.Query); len(query) > 0 {
+		var pairs []string
+		for _, name := range slices.Sorted(maps.Keys(query)) {
+			pairs = append(pairs, fmt.Sprintf("%q: {%s}", name, goText(hide(name, query.Get(name)).(string))))
+		}
+		call += ", Query: url.Values{" + strings.Join(pairs, ", ") + "}"
+	}
+	if body, ok := hideBody(r); ok {
+		call += ", Body: json.RawMessage(" + goText(body) + ")"
+	} else if r.BodySize > 0 {
+		call += `, Body: json.RawMessage(os.Getenv("BODY"))`
+	}
+	if !r.HasToken {
+		call += ", Anonymous: true"
+	}
+	return call + "})"
+}
+
+// argsOf are the values of the path.
+func argsOf(r lendingtest.Request) (args []string) {
+	route, path := strings.Split(r.Route, "/"), strings.Split(r.Path, "/")
+	for i := range min(len(route), len(path)) {
+		if strings.HasPrefix(route[i], "{") {
+			value, _ := url.PathUnescape(path[i])
+			args = append(args, value)
+		}
+	}
+	return args
+}
+
+// goText is a text in Go, with variables of the environment for what is secret.
+func goText(text string) string {
+	var parts []string
+	for len(text) > 0 {
+		at := variable.FindStringSubmatchIndex(text)
+		plain := text
+		if at != nil {
+			plain = text[:at[0]]
+		}
+		switch {
+		case plain == "":
+		case strconv.CanBackquote(plain):
+			parts = append(parts, "`"+plain+"`")
+		default:
+			parts = append(parts, strconv.Quote(plain))
+		}
+		if at == nil {
+			return strings.Join(parts, "+")
+		}
+		parts = append(parts, "os.Getenv("+strconv.Quote(text[at[2]:at[3]])+")")
+		text = text[at[1]:]
+	}
+	if len(parts) == 0 {
+		return `""`
+	}
+	return strings.Join(parts, "+")
+}
+
+// docs is where the method of a route is documented, empty for none.
+func docs(route string) string {
+	service, name, ok := strings.Cut(method(route), ".")
+	if !ok {
+		return ""
+	}
+	return "https://pkg.go.dev/github.com/lendingapi/lending-go#" + service + "Service." + name
+}
+
+// shownAnswer is the answer of a request, with variables for what is secret.
+func shownAnswer(r lendingtest.Request) string {
+	signIn := strings.Contains(r.Route, "/Authenication/")
+	var body any
+	d := json.NewDecoder(bytes.NewReader(r.Answer))
+	d.UseNumber()
+	switch err := d.Decode(&body); {
+	case len(r.Answer) == 0:
+		return ""
+	case err != nil || r.Status >= 400:
+		if signIn && r.Status < 400 {
+			return "not shown"
+		}
+		return pretty(r.Answer)
+	}
+	if _, bare := body.(string); bare && signIn {
+		return "$TOKEN"
+	}
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	_ = e.Encode(hideValues(body)) //nolint:errchkjson // decoded, and so encodes
+	return variable.ReplaceAllString(strings.TrimSpace(b.String()), "$$$1")
+}
+
+// methodCall is a request as its method's call. What is no identifier and no text of its own
+// is left open.
+func methodCall(r lendingtest.Request) string {
 	values, _ := url.ParseQuery(r.Query)
 	route, path := strings.Split(r.Route, "/"), strings.Split(r.Path, "/")
 	for i := range min(len(route), len(path)) {

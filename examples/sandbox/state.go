@@ -33,6 +33,18 @@ func taught(file string) (lendingtest.Option, error) {
 	return lendingtest.WithShapes(learnt), nil
 }
 
+// playFile starts the scenario in a file.
+func playFile(service *lendingtest.Service, file string) error {
+	steps, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if err := service.Play(steps); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return nil
+}
+
 // restore puts back what an earlier run has kept. Without a file the sandbox begins anew.
 func restore(service *lendingtest.Service, file string) error {
 	content, err := os.ReadFile(file)

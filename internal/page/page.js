@@ -7,9 +7,9 @@ const at = (id) => document.getElementById(id);
 const show = (id, text, style = "") => { at(id).textContent = text; at(id).className = style; };
 
 // The server sends the parts of the page that have changed, as escaped HTML.
-let source;
+let source, query = location.search;
 function follow() {
-  source = new EventSource("events" + location.search);
+  source = new EventSource("events" + query);
   source.onopen = () => show("connection", "Live", "live");
   source.onerror = ({ target }) => {
     show("connection", "Not connected, trying again", "bad");
@@ -22,9 +22,21 @@ function follow() {
       now.innerHTML = html;
       update(at(id), now.content);
     }
+    keep = true;
   };
 }
 follow();
+
+// The filter of the page chooses the rows that the server sends.
+let keep = true; // rows that are open, though newer rows have taken their place
+function filter(before = "") {
+  query = "?" + new URLSearchParams([...new FormData(at("filter")), ["before", before]]);
+  keep = false;
+  source.close();
+  show("connection", "");
+  follow();
+}
+document.addEventListener("change", (event) => event.target.closest("#filter") && filter());
 
 // update makes the children of old those of now and leaves alone what stays, and with it
 // the focus, the scrolling, what is selected and what is open.
@@ -52,6 +64,7 @@ function update(old, now) {
 }
 function remove(node) {
   const next = node.nextSibling;
+  if (keep && node.nodeName === "TR" && node.querySelector("details[open]")) return next;
   node.remove();
   return next;
 }
@@ -64,7 +77,8 @@ document.addEventListener("click", (event) => {
     if (paused) return follow();
     source.close();
     show("connection", "Paused");
-  } else if (button?.classList.contains("copy")) copy(button.previousElementSibling);
+  } else if (button?.classList.contains("older")) filter(button.value);
+  else if (button?.classList.contains("copy")) copy(button.previousElementSibling);
 });
 
 // A page on http of another machine may not write to the clipboard: the line is selected instead.
@@ -79,14 +93,22 @@ async function copy(line) {
 }
 
 document.addEventListener("submit", async (event) => {
-  if (!event.target.dataset.order) return; // a form that looks something up
+  const own = event.target.id === "filter";
+  if (!own && !event.target.dataset.order) return; // a form that looks something up
   event.preventDefault();
+  if (own) return filter();
   const form = event.target, headers = { "Content-Type": "application/json" };
   show("said", "");
+  let body = form.dataset.body;
+  try {
+    body ??= JSON.stringify(order(form));
+  } catch {
+    return show("said", "The field is no JSON.", "bad");
+  }
   if (at("token")) headers.Authorization = `Bearer ${at("token").value}`;
   try {
-    const answer = await fetch(document.documentElement.dataset.control + form.dataset.order, { method: "POST", headers, body: JSON.stringify(order(form)) });
-    if (answer.ok) show("said", form.dataset.done);
+    const answer = await fetch(document.documentElement.dataset.control + form.dataset.order, { method: "POST", headers, body });
+    if (answer.ok) show("said", form.dataset.done + ("answer" in form.dataset ? ` ${await answer.text()}` : ""));
     else show("said", (await answer.json()).error, "bad");
   } catch {
     show("said", "The server cannot be reached.", "bad");
@@ -108,6 +130,7 @@ function order(form) {
 function value(field) {
   if (field.type === "checkbox") return true;
   if (field.type === "number") return Number(field.value);
+  if ("json" in field.dataset) return JSON.parse(field.value);
   if (!field.name.endsWith(".header")) return field.value;
   const header = {};
   for (const line of field.value.split("\n")) {

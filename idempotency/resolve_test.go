@@ -1,0 +1,210 @@
+package idempotency_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/catalog"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/lendingtest"
+)
+
+func says(v idempotency.Verdict) idempotency.Resolution {
+	return idempotency.Resolution{By: "ada", Why: "the books say so", Verdict: v}
+}
+
+func corrects(v idempotency.Verdict) idempotency.Resolution {
+	r := says(v)
+	r.Correct = true
+	return r
+}
+
+// TestVerdictHasTheShapeOfTheAnswer offers answers of right and of wrong shapes to a mutation of
+// every kind of answer.
+func TestVerdictHasTheShapeOfTheAnswer(t *testing.T) {
+	const id = "00000001-0001-4000-8000-000000000009"
+	object := map[string]any{"id": id}
+	for _, test := range []struct {
+		method       string
+		right, wrong []any
+	}{
+		{"Applications.CreateCustomer", []any{object}, []any{id, true, map[string]any{"id": "x"}, []any{object}}},
+		{"Applications.Create", []any{id}, []any{object, true, "an id", 7}},
+		{"Applications.Process", []any{id}, []any{object, lending.OfferID{}}},
+		{"Applications.UpdateName", []any{true, false}, []any{"true", object, id}},
+		{"Applications.CreateWithCustomer", []any{object}, []any{id, []any{object}}},
+		{"Approval.AddCompanyDetails", []any{nil, true}, []any{false, object}},
+		{"Approval.SubmitDocument", []any{nil, true}, []any{false, "true"}},
+		{"Bulk.CreateCustomers", []any{[]any{object, object}}, []any{object, []any{}, []any{id}}},
+		{"Bulk.CreateApplications", []any{[]any{object, object}}, []any{object, []any{id}}},
+		{"Calculation.Invoice", []any{object}, []any{id}},
+		{"Loans.ConfirmInvoiceWithdrawal", []any{id, map[string]any{"data": id}}, []any{true, map[string]any{"data": 1}}},
+		{"Loans.ResendWithdrawalOTP", []any{id}, []any{object}},
+	} {
+		t.Run(test.method, func(t *testing.T) {
+			for _, answer := range append([]any{nil}, append(test.right, test.wrong...)...) {
+				keyedLoss(t, test.method, func(t *testing.T, log *idempotency.Log, call func() (any, error)) {
+					t.Helper()
+					err := log.Resolve(t.Context(), "the/key", says(idempotency.Happened(answer)))
+					for _, wrong := range test.wrong {
+						if assert.ObjectsAreEqual(wrong, answer) {
+							assert.Equal(t, "Verdict format", catalog.Refused(t, err))
+							assert.ErrorContains(t, err, "must hold what the route answers with")
+							return
+						}
+					}
+					require.NoError(t, err)
+					if answer != nil {
+						_, err = call()
+						require.NoError(t, err, "%v", answer)
+					}
+				})
+			}
+		})
+	}
+}
+
+// keyedLoss has a mutation whose request is lost, with a log and a call that is made again.
+func keyedLoss(t *testing.T, method string, f func(*testing.T, *idempotency.Log, func() (any, error))) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
+		client := lossy(t, log)
+		call := func() (any, error) {
+			return catalog.Calls[method](lending.WithIdempotencyKey(t.Context(), "the/key"), client)
+		}
+		_, err := call()
+		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
+		f(t, log, call)
+	})
+}
+
+// TestVerdictIsCorrected until a call relies on it.
+func TestVerdictIsCorrected(t *testing.T) {
+	const link = "POST /api/Application/send-application-link"
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
+		log *idempotency.Log,
+	) {
+		o, client, ctx := newOrder(service), process(), t.Context()
+		send := func() error {
+			return client.Applications.SendLink(lending.WithIdempotencyKey(ctx, "the/key"), o.application)
+		}
+		resolve := func(r idempotency.Resolution) error { return log.Resolve(ctx, "the/key", r) }
+		service.Fail(link, lendingtest.Fault{ResetBefore: true})
+		require.ErrorIs(t, send(), lending.ErrOutcomeUnknown)
+		refused := func(r idempotency.Resolution, want string) {
+			t.Helper()
+			assert.Equal(t, want, catalog.Refused(t, resolve(r)))
+		}
+		refused(corrects(idempotency.Happened(nil)), "Correct conflict")
+		require.NoError(t, resolve(says(idempotency.Happened(nil))))
+		refused(says(idempotency.NotHappened()), "key conflict")
+		assert.True(t, fake.Must(log.Entries(ctx, idempotency.Filter{}))[0].Correctable)
+		require.ErrorIs(t, resolve(corrects(idempotency.NotHappened())), idempotency.ErrInDoubt, "it is too early")
+		bubble.Elapse(maxLateness)
+		require.NoError(t, resolve(corrects(idempotency.NotHappened())))
+		require.NoError(t, resolve(corrects(idempotency.Happened(nil))))
+		require.NoError(t, resolve(corrects(idempotency.NotHappened())))
+		require.NoError(t, send())
+		assert.Equal(t, 1, service.Executed(link))
+		refused(corrects(idempotency.Happened(nil)), "Correct conflict")
+
+		service.Fail(link, lendingtest.Fault{ResetAfter: true})
+		other := func() error {
+			return client.Applications.SendLink(lending.WithIdempotencyKey(ctx, "other"), o.application)
+		}
+		require.ErrorIs(t, other(), lending.ErrOutcomeUnknown)
+		require.NoError(t, log.Resolve(ctx, "other", says(idempotency.Happened(nil))))
+		require.NoError(t, other())
+		bubble.Elapse(maxLateness)
+		require.Error(t, log.Resolve(ctx, "other", corrects(idempotency.NotHappened())), "a call has relied on it")
+		require.NoError(t, other())
+		assert.Equal(t, 2, service.Executed(link))
+	})
+}
+
+// TestVerdictOfALockIsCorrected until another mutation has the lock. What the wrong verdict has
+// left is not believed afterwards, while reads lag.
+func TestVerdictOfALockIsCorrected(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		goesOn  bool // the other mutation, before the correction
+		refused string
+	}{
+		{"in time", false, ""},
+		{"too late", true, "Correct conflict"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				service := lendingtest.New(lendingtest.WithReadLag(time.Second))
+				defer service.Close()
+				o, log := newOrder(service), fake.Must(idempotency.NewLog(store.NewMemory(), nil))
+				client := processWith(t, service, log)
+				create := func(key string) error {
+					_, err := client.Applications.Create(lending.WithIdempotencyKey(t.Context(), key), o.request(), nil)
+					return err
+				}
+				service.Fail(createApplicationRoute, lendingtest.Fault{ResetBefore: true})
+				require.ErrorIs(t, create("first"), lending.ErrOutcomeUnknown)
+				bubble.Elapse(maxLateness)
+				wrong := idempotency.Happened(o.application) // an older one
+				require.NoError(t, log.Resolve(t.Context(), "first", says(wrong)))
+				if test.goesOn {
+					require.NoError(t, create("second"))
+				}
+				err := log.Resolve(t.Context(), "first", corrects(idempotency.NotHappened()))
+				if assert.Equal(t, test.refused, catalog.Refused(t, err)); err != nil {
+					return
+				}
+				service.Fail(createApplicationRoute, lendingtest.Fault{ResetAfter: true})
+				require.ErrorIs(t, create("second"), lending.ErrOutcomeUnknown)
+				bubble.Elapse(2 * maxLateness)
+				_ = create("second")
+				assert.Equal(t, 1, service.Executed(createApplicationRoute), "it is not sent again")
+			})
+		})
+	}
+}
+
+// TestVerdictIsHeldAgainstTheCheck has a person not find what the check of the route shows.
+func TestVerdictIsHeldAgainstTheCheck(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		fault lendingtest.Fault
+		reads lendingtest.Fault // of the check
+		want  string
+	}{
+		{"it happened", lendingtest.Fault{ResetAfter: true}, lendingtest.Fault{}, "Verdict conflict"},
+		{"it did not happen", lendingtest.Fault{ResetBefore: true}, lendingtest.Fault{}, ""},
+		{"nobody may read", lendingtest.Fault{ResetBefore: true}, lendingtest.Fault{Status: 403}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
+				log *idempotency.Log,
+			) {
+				o, client := newOrder(service), process()
+				service.Fail(createApplicationRoute, test.fault)
+				create := func(ctx context.Context) error {
+					_, err := client.Applications.Create(lending.WithIdempotencyKey(ctx, "the/key"), o.request(), nil)
+					return err
+				}
+				require.ErrorIs(t, create(t.Context()), lending.ErrOutcomeUnknown)
+				bubble.Elapse(maxLateness)
+				service.Fail(fake.ListRoute, test.reads)
+				err := log.Resolve(t.Context(), "the/key", says(idempotency.NotHappened()))
+				assert.Equal(t, test.want, catalog.Refused(t, err))
+				require.NoError(t, create(t.Context()))
+				assert.Equal(t, 1, service.Executed(createApplicationRoute))
+			})
+		})
+	}
+}

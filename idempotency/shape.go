@@ -1,0 +1,86 @@
+package idempotency
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/google/uuid"
+
+	"github.com/lendingapi/lending-go"
+)
+
+// shape is what a route answers with.
+type shape struct {
+	name string
+	fits func(answer []byte) bool
+}
+
+// The shapes of answers, as the methods decode them.
+var (
+	aBoolean  = shape{"a boolean", decodes[bool]}
+	aUUID     = shape{"a UUID", decodesID}
+	anObject  = shape{"an object", func(answer []byte) bool { return answer[0] == '{' }}
+	objects   = shape{"an array of objects", decodes[[]map[string]any]}
+	withUUID  = shape{"a UUID, or an object with a UUID", func(answer []byte) bool { return len(uuidsIn(string(answer))) > 0 }}
+	aCustomer = shape{"an object whose id is a UUID", isCustomer}
+	customers = shape{"an array of objects whose id is a UUID", isCustomers}
+	nothing   = shape{"nothing, or true", func(answer []byte) bool { return bytes.Equal(answer, []byte("true")) }}
+)
+
+// shapeOf returns what a route answers with, by method and path template.
+func shapeOf(route string) shape {
+	switch route {
+	case "POST /api/Application/quick-test/{applicationId}",
+		"POST /api/Application/add-or-update-banking-data/{applicationId}",
+		"GET /api/Application/update-application-name/{applicationId}",
+		"GET /api/Application/update-application-name-and-zip-code/{applicationId}",
+		"GET /api/Application/update-customer-data/{applicationId}",
+		"GET /api/Application/update-application-data/{applicationId}":
+		return aBoolean
+	case "POST /api/Application/create-application", "POST /api/Application/create-application-and-applicant",
+		"GET /api/Application/process-application/{applicationId}", "POST /api/Loan/resend-withdrawal-otp/{loanId}":
+		return aUUID
+	case "POST /api/Application/create-customer":
+		return aCustomer
+	case "POST /api/ApplicationBulk/create-customers":
+		return customers
+	case "POST /api/Loan/confirm-withdrawal-invoice/{loanId}":
+		return withUUID
+	case "POST /api/ApplicationBulk/create-applications", "POST /api/Calculation/application-loc-calculation-slider":
+		return objects
+	case "POST /api/Application/create-customer-and-application",
+		"POST /api/Application/create-customer-and-application-and-applicant",
+		"GET /api/Application/application-offer/{applicationId}",
+		"POST /api/Calculation/application-loc-calculation", "POST /api/Calculation/application-invoice-calculation",
+		"POST /api/Loan/make-withdrawal-line-of-credit/{loanId}", "POST /api/Loan/make-withdrawal-invoice/{loanId}":
+		return anObject
+	}
+	return nothing
+}
+
+func decodes[T any](answer []byte) bool {
+	return json.Unmarshal(answer, new(T)) == nil && string(answer) != "null"
+}
+
+func decodesID(answer []byte) bool {
+	var id uuid.UUID
+	return json.Unmarshal(answer, &id) == nil && id != uuid.Nil
+}
+
+func isCustomer(answer []byte) bool {
+	var customer lending.UserResponse
+	return json.Unmarshal(answer, &customer) == nil && !customer.ID.IsZero()
+}
+
+func isCustomers(answer []byte) bool {
+	var all []json.RawMessage
+	if json.Unmarshal(answer, &all) != nil {
+		return false
+	}
+	for _, one := range all {
+		if !isCustomer(one) {
+			return false
+		}
+	}
+	return len(all) > 0
+}
