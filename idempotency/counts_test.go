@@ -22,7 +22,8 @@ func TestCountsByState(t *testing.T) {
 		require.NoError(t, err)
 		save := func(namespace string, state store.State, number int) {
 			for n := range number {
-				require.NoError(t, entries.Save(t.Context(), store.Entry{Key: fmt.Sprintf("%s:%s %d", namespace, state, n), State: state}))
+				entry := store.Entry{Key: fmt.Sprintf("%s:%s %d", namespace, state, n), State: state}
+				require.NoError(t, entries.Save(t.Context(), entry))
 			}
 		}
 		counts, err := log.Counts(t.Context())
@@ -45,7 +46,9 @@ func TestCountsByState(t *testing.T) {
 
 type downStore struct{ store.Store }
 
-func (downStore) Load(context.Context, string) (*store.Entry, error) { return nil, errors.New("SECRET") }
+func (downStore) Load(context.Context, string) (*store.Entry, error) {
+	return nil, errors.New("SECRET")
+}
 
 func (downStore) List(context.Context, store.Filter) ([]store.Entry, error) {
 	return nil, errors.New("SECRET")

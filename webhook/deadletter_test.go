@@ -29,7 +29,10 @@ func TestCauseShowsNoValueOfTheEvent(t *testing.T) {
 		{"control characters", "a\x00b\r\n\tc\x1b[31m d\u2028e\u202ef", "a b c [31m d e f"},
 		{"bytes that are not UTF-8", "a\xffb", "ab"},
 		{"a long text", strings.Repeat("é", 1000), strings.Repeat("é", 248) + "…"},
-		{"a value across the end of the text that is read", strings.Repeat("é", 4095) + "731904", strings.Repeat("é", 248) + "…"},
+		{
+			"a value across the end of the text that is read",
+			strings.Repeat("é", 4095) + "731904", strings.Repeat("é", 248) + "…",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -135,7 +138,9 @@ func (f failingLetters) Counts(ctx context.Context) (webhook.InboxCounts, error)
 	return counts, f.counts
 }
 
-func (f failingLetters) DeadLetters(ctx context.Context, filter webhook.DeadLetterFilter) ([]webhook.DeadLetter, error) {
+func (f failingLetters) DeadLetters(ctx context.Context, filter webhook.DeadLetterFilter) (
+	[]webhook.DeadLetter, error,
+) {
 	if *f.pages--; *f.pages < 0 {
 		return nil, errors.New("a failure")
 	}

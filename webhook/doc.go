@@ -22,6 +22,9 @@
 //	http.Handle("/webhooks", receiver)
 //	go webhook.Work(ctx, inbox, handle, nil)
 //
+// [NewConsumer] does all of this in one value, with the subscription, its secret and an orderly
+// shutdown. [DeadLetters] lists, redrives and drops the events that failed in every try.
+//
 // [NewMemoryInbox] is for tests. The module contrib/bolt stores events in a file, contrib/redis
 // and contrib/postgres store them for several processes.
 package webhook

@@ -27,7 +27,9 @@ func (m *inboxModel) describe(e *eventModel, entry *webhook.InboxEntry, cause er
 	}
 }
 
-func (h *inboxHandle) DeadLetters(_ context.Context, filter webhook.DeadLetterFilter) (page []webhook.DeadLetter, _ error) {
+func (h *inboxHandle) DeadLetters(_ context.Context, filter webhook.DeadLetterFilter) (
+	page []webhook.DeadLetter, _ error,
+) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch h.flaw {

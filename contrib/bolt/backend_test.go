@@ -1,0 +1,109 @@
+package lendingbolt_test
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/webhook"
+	"github.com/stretchr/testify/require"
+
+	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
+)
+
+func run(ctx context.Context, address string, credentials lending.Credentials, server *http.Server) error {
+	entries, err := lendingbolt.OpenIdempotencyStore("mutations.db", nil)
+	if err != nil {
+		return err
+	}
+	defer entries.Close()
+	log, err := idempotency.NewLog(entries, nil)
+	if err != nil {
+		return err
+	}
+	client, err := lending.New(address, lending.WithCredentials(credentials), lending.WithIdempotency(log))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	inbox, err := lendingbolt.OpenInbox("webhooks.db", nil)
+	if err != nil {
+		return err
+	}
+	defer inbox.Close()
+	consumer, err := webhook.NewConsumer(client, lending.ForPartner(partner), subscription, inbox, handle,
+		&webhook.ConsumerOptions{Sweep: log.Sweep, Logger: slog.Default()})
+	if err != nil {
+		return err
+	}
+	server.Handler = consumer        // or a mux with consumer at /webhooks, and the rest of your program
+	return consumer.Run(ctx, server) // until ctx ends
+}
+
+var (
+	partner, _   = lending.ParsePartnerID(lendingtest.PartnerID)
+	subscription = lending.WebhookSubscription{WebhookURI: "https://partner.example/webhooks"}
+	handled      = make(chan lending.EventName, 1000)
+)
+
+func handle(_ context.Context, event *webhook.Event) error {
+	handled <- event.Name
+	return nil
+}
+
+// toAddress sends each request to one address, as the proxy does that speaks https.
+type toAddress string
+
+func (a toAddress) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.URL.Scheme, r.URL.Host = "http", string(a)
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// The set-up of README runs, receives an event, and ends in order.
+func TestBackend(t *testing.T) {
+	t.Chdir(t.TempDir())
+	address := make(chan string, 1)
+	server := &http.Server{
+		Addr: "127.0.0.1:0", ReadHeaderTimeout: 5 * time.Second,
+		BaseContext: func(l net.Listener) context.Context {
+			address <- l.Addr().String()
+			return context.Background()
+		},
+	}
+	var receiver toAddress
+	service := lendingtest.NewServer(lendingtest.WithDeliveryClient(&http.Client{Transport: &receiver}))
+	defer service.Close()
+	credentials := lending.Credentials{
+		Username: lendingtest.Username, Password: lending.NewSecret(lendingtest.Password),
+		TrustedDeviceToken: lending.NewSecret(lendingtest.TrustedDeviceToken),
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, service.URL, credentials, server) }()
+	receiver = toAddress(<-address)
+	client, err := lending.New(service.URL, lending.WithCredentials(credentials))
+	require.NoError(t, err)
+	defer client.Close()
+	require.Eventually(t, func() bool { // the program subscribes meanwhile
+		_ = client.Webhooks.Simulate(t.Context(), lending.ForPartner(partner), lending.EventLoanCreated)
+		select {
+		case name := <-handled:
+			return name == lending.EventLoanCreated
+		case <-time.After(100 * time.Millisecond):
+			return false
+		}
+	}, time.Minute, time.Millisecond, "no event was handled")
+	cancel()
+	require.NoError(t, <-ended)
+	inbox, err := lendingbolt.OpenInbox("webhooks.db", nil)
+	require.NoError(t, err, "the inbox is closed")
+	require.NoError(t, inbox.Close())
+}

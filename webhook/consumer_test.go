@@ -1,0 +1,226 @@
+package webhook_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/webhook"
+)
+
+const subscriptionRoute = "GET /api/Webhook/get-subscription"
+
+// consumed is a consumer that runs at a service in a bubble.
+type consumed struct {
+	*webhook.Consumer
+	service *lendingtest.Service
+	client  *lending.Client
+	target  lending.WebhookTarget
+	events  chan lending.EventName
+	log     bytes.Buffer
+	stop    func() error // ends Run
+}
+
+func consuming(t *testing.T, opts webhook.ConsumerOptions, test func(t *testing.T, c *consumed)) {
+	t.Helper()
+	c := &consumed{events: make(chan lending.EventName, 10)}
+	late := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.ServeHTTP(w, r) })
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		c.service, c.client = service, fake.SignIn(t, service, nil)
+		c.target = lending.ForPartner(fake.Must(lending.ParsePartnerID(lendingtest.PartnerID)))
+		opts.Logger = slog.New(slog.NewTextHandler(&c.log, nil))
+		var err error
+		c.Consumer, err = webhook.NewConsumer(c.client, c.target,
+			lending.WebhookSubscription{WebhookURI: "https://partner.example/webhooks"}, webhook.NewMemoryInbox(),
+			func(_ context.Context, event *webhook.Event) error {
+				c.events <- event.Name
+				return nil
+			}, &opts)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(ctx, nil) }()
+		c.stop = func() error {
+			cancel()
+			return <-ended
+		}
+		test(t, c)
+	}, lendingtest.WithDeliveryClient(&http.Client{Transport: inProcess{late}}))
+}
+
+// deliver has the service deliver an event, and returns the status of the answer.
+func (c *consumed) deliver(t *testing.T, mode lendingtest.DeliveryMode) int {
+	t.Helper()
+	c.service.SetDeliveryMode(mode)
+	require.NoError(t, c.client.Webhooks.Simulate(t.Context(), c.target, lending.EventLoanCreated))
+	require.NoError(t, c.service.Wait(t.Context()))
+	deliveries := c.service.Deliveries()
+	return deliveries[len(deliveries)-1].Status
+}
+
+// The service is down when the program starts. The consumer subscribes when the service is back.
+func TestConsumerSubscribesWhenTheServiceIsBack(t *testing.T) {
+	swept := make(chan struct{}, 10)
+	consuming(t, webhook.ConsumerOptions{Sweep: func(context.Context) (int, error) {
+		swept <- struct{}{}
+		return 0, errors.New("a failure")
+	}}, func(t *testing.T, c *consumed) {
+		c.service.Fail(subscriptionRoute, lendingtest.Fault{Status: http.StatusServiceUnavailable, Times: 40})
+		bubble.Elapse(time.Millisecond)
+		require.EqualError(t, c.Ready(t.Context()),
+			"lending/webhook: consumer: not subscribed yet; see the log of the consumer")
+		for range 600 {
+			bubble.Elapse(time.Second)
+		}
+		synctest.Wait()
+		require.NoError(t, c.Ready(t.Context()))
+		require.Contains(t, c.log.String(), `msg="lending/webhook: consumer: subscribing"`)
+		require.Equal(t, http.StatusNoContent, c.deliver(t, lendingtest.DeliveryMode{}))
+		require.Equal(t, lending.EventLoanCreated, <-c.events)
+		bubble.Elapse(25 * time.Hour)
+		synctest.Wait()
+		require.Len(t, swept, 2, "once a day")
+		require.Contains(t, c.log.String(), `msg="lending/webhook: consumer: sweeping"`)
+		require.NoError(t, c.stop())
+	})
+}
+
+// A new secret is found after the first delivery that is signed with it. The secret before stays
+// valid for an hour.
+func TestConsumerFollowsARotatedSecret(t *testing.T) {
+	consuming(t, webhook.ConsumerOptions{Refresh: 24 * time.Hour}, func(t *testing.T, c *consumed) {
+		bubble.Elapse(time.Second)
+		require.Equal(t, http.StatusNoContent, c.deliver(t, lendingtest.DeliveryMode{}))
+		bubble.Elapse(time.Hour)
+		subscription := fake.Must(c.client.Webhooks.Subscription(t.Context(), c.target))
+		c.service.UpdateSubscription(subscription.ID.String(), func(s *lendingtest.Subscription) {
+			s.Secret = "whs_" + strings.Repeat("ab", 16)
+		})
+		require.Equal(t, http.StatusUnauthorized, c.deliver(t, lendingtest.DeliveryMode{}))
+		bubble.Elapse(2 * time.Minute)
+		require.Equal(t, http.StatusNoContent, c.deliver(t, lendingtest.DeliveryMode{}))
+		require.Equal(t, http.StatusNoContent, c.deliver(t, lendingtest.DeliveryMode{OldSecret: true}))
+		reads := c.service.Arrived(subscriptionRoute)
+		for range 60 {
+			require.Equal(t, http.StatusUnauthorized, c.deliver(t, lendingtest.DeliveryMode{BadSignature: true}))
+			bubble.Elapse(time.Second)
+		}
+		require.LessOrEqual(t, c.service.Arrived(subscriptionRoute)-reads, 2, "a flood of forgeries reads no faster")
+		bubble.Elapse(time.Hour)
+		require.Equal(t, http.StatusUnauthorized, c.deliver(t, lendingtest.DeliveryMode{OldSecret: true}))
+		require.NoError(t, c.stop())
+	})
+}
+
+// slowInbox holds a Put until it is released.
+type slowInbox struct {
+	*webhook.MemoryInbox
+	putting, release chan struct{}
+}
+
+func (s slowInbox) Put(ctx context.Context, event *webhook.Event) error {
+	s.putting <- struct{}{}
+	<-s.release
+	return s.MemoryInbox.Put(ctx, event)
+}
+
+// A delivery and a call of the function are in progress when the context ends: Run waits for the
+// delivery first, and for the call then.
+func TestConsumerShutsDownInOrder(t *testing.T) {
+	t.Parallel()
+	_, client := fake.Start(t)
+	target := lending.ForPartner(fake.Must(lending.ParsePartnerID(lendingtest.PartnerID)))
+	inbox := slowInbox{webhook.NewMemoryInbox(), make(chan struct{}, 1), make(chan struct{})}
+	handling, release := make(chan struct{}, 2), make(chan struct{})
+	require.NoError(t, inbox.MemoryInbox.Put(t.Context(), &webhook.Event{Name: "before"}))
+	consumer, err := webhook.NewConsumer(client, target,
+		lending.WebhookSubscription{WebhookURI: "https://partner.example/webhooks"}, inbox, func(context.Context, *webhook.Event) error {
+			handling <- struct{}{}
+			<-release
+			return nil
+		}, nil)
+	require.NoError(t, err)
+	address := make(chan string, 1)
+	server := &http.Server{Addr: "127.0.0.1:0", Handler: consumer, ReadHeaderTimeout: time.Minute}
+	server.BaseContext = func(l net.Listener) context.Context {
+		address <- l.Addr().String()
+		return t.Context()
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- consumer.Run(ctx, server) }()
+	url := "http://" + <-address
+	<-handling
+	require.Eventually(t, func() bool { return consumer.Ready(t.Context()) == nil }, time.Minute, time.Millisecond)
+	subscription := fake.Must(client.Webhooks.Subscription(t.Context(), target))
+	status := make(chan int, 1)
+	go func() {
+		status <- post(t, url, subscription.Secret, `{"webhookEvent":"WB_Loan_Opened","data":{}}`)
+	}()
+	<-inbox.putting
+	cancel()
+	select {
+	case err := <-ended:
+		t.Fatalf("Run returned %v while a delivery and a call were in progress", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(inbox.release)
+	require.Equal(t, http.StatusNoContent, <-status, "the delivery in progress was not accepted")
+	select {
+	case err := <-ended:
+		t.Fatalf("Run returned %v while a call was in progress", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(release)
+	require.NoError(t, <-ended)
+	counts, err := inbox.Counts(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, counts.Running, "Run returned before the end of a call")
+	require.LessOrEqual(t, counts.Waiting, 1)
+}
+
+// post sends a signed delivery, and returns the status of the answer.
+func post(t *testing.T, url string, secret lending.Secret, body string) int {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return 0
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set(webhook.SignatureHeader, lending.Sign(secret.Reveal(), []byte(body)))
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0
+	}
+	_ = response.Body.Close()
+	return response.StatusCode
+}
+
+func TestConsumerEndsOnAMistake(t *testing.T) {
+	t.Parallel()
+	_, client := fake.Start(t)
+	target := lending.ForPartner(fake.Must(lending.ParsePartnerID(lendingtest.PartnerID)))
+	consumer := func(uri string) *webhook.Consumer {
+		return fake.Must(webhook.NewConsumer(client, target, lending.WebhookSubscription{WebhookURI: uri},
+			webhook.NewMemoryInbox(), acceptAll, nil))
+	}
+	var refused *lending.ArgumentError
+	require.ErrorAs(t, consumer("http://partner.example").Run(t.Context(), nil), &refused)
+	server := &http.Server{Addr: "256.0.0.1:http", ReadHeaderTimeout: time.Minute}
+	require.Error(t, consumer("https://partner.example").Run(t.Context(), server))
+	_, err := webhook.NewConsumer(nil, target, lending.WebhookSubscription{}, webhook.NewMemoryInbox(), acceptAll, nil)
+	require.Error(t, err)
+}
