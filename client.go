@@ -234,6 +234,11 @@ func (c *config) setTransport() error {
 	return nil
 }
 
+// Account identifies the service and, if the client signs in with [WithCredentials], the
+// account, as a hash. With any other [TokenSource] the account is not known, and Account
+// identifies the service alone.
+func (c *Client) Account() string { return c.carrier.account() }
+
 // Session returns the session of a client with [WithCredentials], nil for other clients.
 func (c *Client) Session() *Session {
 	session, _ := c.carrier.settings().tokens.(*Session)

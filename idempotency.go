@@ -245,16 +245,8 @@ func (m *MutationCall) Accepts(answer *Response) bool {
 // CheckWith names the reads that show whether the mutation happened, as [Error].CheckWith.
 func (m *MutationCall) CheckWith() string { return m.exchange().request.checkWith }
 
-// Account identifies the service and, if the client signs in with [WithCredentials], the
-// account, as a hash. With any other [TokenSource] the account is not known, and Account
-// identifies the service alone.
-func (m *MutationCall) Account() string {
-	s := m.exchange().client.settings()
-	if session, ok := s.tokens.(*Session); ok {
-		return accountOf(&s.base, session.state().credentials.Username)
-	}
-	return accountOf(&s.base)
-}
+// Account is [Client.Account] of the client of the call.
+func (m *MutationCall) Account() string { return m.exchange().client.account() }
 
 // Fingerprint returns an HMAC of the request with key, over arguments, query and body. Secrets
 // are excluded: they could be guessed, and a request with another one-time password is the

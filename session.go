@@ -364,6 +364,15 @@ func decodeFailure(text []byte) error {
 	return failed
 }
 
+// account is [MutationCall.Account].
+func (c *carrier) account() string {
+	s := c.settings()
+	if session, ok := s.tokens.(*Session); ok {
+		return accountOf(&s.base, session.state().credentials.Username)
+	}
+	return accountOf(&s.base)
+}
+
 // accountOf tells the accounts of services apart, without naming them. owner is what is known
 // of the account.
 func accountOf(base *url.URL, owner ...string) string {

@@ -14,7 +14,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/race"
 )
 
-// The limits below are those of README's table: times depend on the machine, and
+// The limits below are those of docs/performance.md: times depend on the machine, and
 // allocations do not.
 
 func TestReadsAllocateLittle(t *testing.T) {

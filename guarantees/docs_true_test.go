@@ -19,22 +19,6 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/catalog"
 )
 
-// The first code block of the README is a program of its own, which is run.
-func TestReadmeShowsAProgram(t *testing.T) {
-	readme, err := fs.ReadFile(repository, "README.md")
-	require.NoError(t, err)
-	program, err := fs.ReadFile(repository, "examples/firstcall/main.go")
-	require.NoError(t, err)
-	_, rest, _ := strings.Cut(string(readme), "```go\n")
-	block, _, _ := strings.Cut(rest, "```")
-	_, code, _ := strings.Cut(string(program), "package main\n")
-	assert.Equal(t, "package main\n"+code, block)
-
-	for _, command := range []string{"go run ./examples/quickstart", "go run ./examples/firstcall", "go test ./..."} {
-		assert.Contains(t, string(readme), command)
-	}
-}
-
 func unindented(s string) string {
 	var b strings.Builder
 	for line := range strings.Lines(s) {

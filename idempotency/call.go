@@ -1,11 +1,13 @@
 package idempotency
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"errors"
+	"maps"
 	"net/http"
 	"time"
 
@@ -49,6 +51,8 @@ type keyedCall struct {
 
 	wasOpen  bool // the Open of data before the send
 	happened bool // says the answer to this call
+
+	changed []byte // the fingerprint of the request, if it differs from the one that has left; or nil
 }
 
 // Do makes the mutation that key names happen once: it is the method of
@@ -153,24 +157,38 @@ func (k *keyedCall) turn(ctx context.Context) (*lending.Response, error) {
 // account, has left under its key.
 func (k *keyedCall) isSame(ctx context.Context) error {
 	if !k.data.Left { // there is none, or it may be corrected
-		k.data = entryData{Route: k.route(), CheckWith: k.call.CheckWith(), Account: k.call.Account(), Salt: rand.Text(), IDs: k.target().ids}
+		k.data = entryData{Route: k.route(), CheckWith: k.call.CheckWith(), Account: k.call.Account(), Salt: rand.Text(), IDs: k.target().ids.kept()}
 	}
 	if k.data.Account != k.call.Account() {
 		return k.refuse(Error{kind: ErrOtherAccount})
+	}
+	k.changed = nil
+	if k.entry.State == store.Done && k.isAccepted() { // an upload may be gone by now
+		return nil
 	}
 	fingerprint, err := k.call.Fingerprint(ctx, []byte(k.data.Salt))
 	if err != nil {
 		return k.refuse(Error{kind: errFingerprint, cause: err})
 	}
 	if !k.data.Left {
-		k.data.Fingerprint = fingerprint
+		k.data.Fingerprint, k.data.Who = fingerprint, k.target().who(k.data.Salt)
 	}
-	if k.data.Route != k.route() || !hmac.Equal(fingerprint, k.data.Fingerprint) {
-		err := k.refuse(Error{kind: ErrKeyReused, Why: k.fate()})
-		err.CheckWith = k.data.CheckWith
-		return err
+	switch isSame := hmac.Equal(fingerprint, k.data.Fingerprint); {
+	case k.data.Route == k.route() && isSame:
+		return nil
+	case k.isAccepted():
+		k.changed = fingerprint
+		return nil
 	}
-	return nil
+	refused := k.refuse(Error{kind: ErrKeyReused, Why: k.fate()})
+	refused.CheckWith = k.data.CheckWith
+	return refused
+}
+
+// isAccepted reports whether the recorded answer will do for another request about the same records.
+func (k *keyedCall) isAccepted() bool {
+	return k.acceptsRecorded && k.data.Route == k.route() && maps.Equal(k.data.IDs, k.target().ids) &&
+		bytes.Equal(k.data.Who, k.target().who(k.data.Salt))
 }
 
 // fate says what is known of the request that a key belongs to.
@@ -209,6 +227,10 @@ func (k *keyedCall) prepare(ctx context.Context) error {
 	k.data.Left, k.data.Nonce, k.data.Lease = true, k.nonce, time.Until(deadline)
 	k.wasOpen, k.data.Open = k.data.Open, true
 	k.data.Sends++
+	k.data.Own = k.safeToRepeat || k.check != nil
+	if k.changed != nil {
+		k.data.Fingerprint = k.changed
+	}
 	err := k.save(ctx, store.Sent, k.lock)
 	held, isHeld := errors.AsType[*store.LockedError](err)
 	switch {

@@ -255,7 +255,7 @@ func counted(before, after snapshot, step int) verdict {
 // judge returns what a check after the mutation of n records says of it, with the one before.
 func (r route) judge(before *snapshot, after snapshot, n int) verdict {
 	if before == nil || before.Count < 0 {
-		return verdict{why: "what was there before is not known"}
+		return verdict{why: notCounted}
 	}
 	if after.Count < 0 {
 		return verdict{why: "what is there now is not known", early: true}
@@ -268,7 +268,10 @@ func (r route) judge(before *snapshot, after snapshot, n int) verdict {
 // reason is why a person decides where there is no check.
 func (r route) reason() string { return cmp.Or(r.note, nothingShows) }
 
-const nothingShows = "no published field shows it"
+const (
+	nothingShows = "no published field shows it"
+	notCounted   = "what was there before is not known"
+)
 
 // records returns how many records the request creates: those of a bulk route, else one.
 func records(call *lending.MutationCall) int {

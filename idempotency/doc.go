@@ -26,7 +26,8 @@
 // method, parameters and body. Secrets are not compared, so a new one-time password is the same
 // request. A request that contains time.Now() never matches an earlier one. A request that
 // differs from the request that has left under the key is ErrKeyReused. Its outcome says
-// whether the first request happened.
+// whether the first request happened. [AcceptRecorded] lets an order go on whose requests a new
+// release changes, and [Log.Lookup] tells the state and the answer of a key without the request.
 //
 // A key also belongs to one service and one account: the base URL and the username of
 // [lending.WithCredentials]. Another client gets ErrOtherAccount, never the recorded response. Of a
@@ -95,9 +96,16 @@
 // Happened or NotHappened, who found out and how. A verdict can be corrected until a call relies
 // on it.
 //
+// Call [Log.Check] in a loop, in as many replicas as there are, and wait for as long as it says. It
+// makes the checks of the mutations whose owners never call again, by the ids that the entries keep,
+// and sends none. An entry keeps no e-mail address: the doubt about a new customer ends with a call
+// with the key, and blocks nobody.
+//
 // Call [Log.Sweep] about once a day, in any one of the processes. It removes the responses that
-// are older than KeepAnswers, because responses hold personal data. The entries stay for ever: a
-// mutation without one would be sent again. [store.NewEncrypted] encrypts the responses at rest.
+// are older than KeepAnswers, because responses hold personal data. The entries stay: a mutation
+// without one would be sent again. [Log.Forget] deletes the entries of an order that is finished,
+// when nobody calls with one of its keys any more. [store.NewEncrypted] encrypts the responses at
+// rest.
 //
 // # Replicas
 //

@@ -30,7 +30,7 @@ func (k *keyedCall) endDoubt(ctx context.Context, idle time.Duration) (*lending.
 		return k.found(ctx, v)
 	case k.isRepeatable() || v.absent && late <= 0 && !k.data.Happened:
 		return nil, k.again(ctx, v, idle)
-	case (v.absent || v.early) && late > 0:
+	case (v.absent || v.early || k.changed != nil && !k.data.Happened) && late > 0:
 		why := cmp.Or(v.why, "no read shows it, but it can be executed late")
 		return nil, k.refuse(Error{kind: ErrInDoubt, Why: why, RetryAfter: k.wait(idle, late)})
 	case k.data.Happened && k.row.answer == nil && (k.row.check != nil || k.row.setsValue): // no person knows the answer either
@@ -60,7 +60,11 @@ func (k *keyedCall) verdict(ctx context.Context) (verdict, error) {
 	case k.data.Happened && k.row.answer == nil:
 		return verdict{why: "it happened, and no read shows its answer"}, nil
 	}
-	return k.row.verdict(ctx, k.target(), k.data.Before, records(k.call))
+	n := records(k.call)
+	if k.changed != nil && k.data.Adds > 0 {
+		n = k.data.Adds
+	}
+	return k.row.verdict(ctx, k.target(), k.data.Before, n)
 }
 
 // verdict says with a read what became of a mutation of n records, and what its answer was.
@@ -88,7 +92,7 @@ func (s *settings) finish(ctx context.Context, client *lending.Client, entry *st
 	v, err := rowOf(d.Route).verdict(ctx, &target{client: client, ids: d.IDs}, d.Before, max(1, d.Adds))
 	switch late := s.MaxLateness - d.idle(entry); {
 	case errors.Is(err, errNeedsRequest):
-		return verdict{why: err.Error()}, nil
+		return verdict{why: err.Error(), isCallers: true}, nil
 	case err != nil, !v.happened && (d.Happened || !v.absent || late > 0):
 		return v, err
 	case v.happened && d.Adds != 0 && entry.Lock != "":
@@ -102,6 +106,9 @@ func (s *settings) finish(ctx context.Context, client *lending.Client, entry *st
 // isRepeatable reports whether a second execution does no harm. One that sets a value harms the
 // newer value of a mutation that has taken the lock meanwhile.
 func (k *keyedCall) isRepeatable() bool {
+	if k.changed != nil && (k.data.Happened || k.data.idle(&k.entry) < k.MaxLateness) {
+		return false // it would be another mutation
+	}
 	isLatest := k.row.setsValue && k.entry.Lock == k.lock
 	return k.data.Refused < maxRefused && (k.safeToRepeat || isLatest)
 }

@@ -109,13 +109,15 @@ func (s *settings) entry(stored *store.Entry) Entry {
 	if e.Why = data.Why; !isInDoubt(e.State) {
 		return e
 	}
-	if row := rowOf(e.Route); e.State != store.NeedsReview { // what is written there is of an earlier time
-		e.NeedsPerson, e.Why = row.check == nil && !row.setsValue, ""
-		if e.NeedsPerson {
+	if e.NeedsPerson = true; e.State != store.NeedsReview { // what is written there is of an earlier time
+		switch row := rowOf(e.Route); {
+		case row.setsValue, row.check != nil && data.Before != nil && data.Before.Count >= 0:
+			e.NeedsPerson, e.Why = false, ""
+		case row.check == nil:
 			e.Why = row.reason()
+		default:
+			e.Why = notCounted
 		}
-	} else {
-		e.NeedsPerson = true
 	}
 	idle := data.idle(stored)
 	e.HappenedAfter, e.NotHappenedAfter = max(0, -idle), max(0, s.MaxLateness-idle)

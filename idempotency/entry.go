@@ -12,14 +12,16 @@ type entryData struct {
 	Route       string `json:"route"`
 	IDs         ids    `json:"ids,omitempty"` // of the records that the request names
 	CheckWith   string `json:"checkWith,omitempty"`
-	Account     string `json:"account"`     // of the service, as [lending.MutationCall.Account]
-	Fingerprint []byte `json:"fingerprint"` // of the request
-	Salt        string `json:"salt"`        // of the fingerprint
-	Left        bool   `json:"left"`        // the request may have left: it cannot be changed any more
+	Account     string `json:"account"`       // of the service, as [lending.MutationCall.Account]
+	Fingerprint []byte `json:"fingerprint"`   // of the request
+	Salt        string `json:"salt"`          // of the fingerprint
+	Who         []byte `json:"who,omitempty"` // tells another e-mail address in the request, and is too short to find it by
+	Left        bool   `json:"left"`          // the request may have left: it cannot be changed any more
 
 	Nonce  string        `json:"nonce,omitempty"` // of the last send
 	Lease  time.Duration `json:"lease,omitempty"` // how long that may take
 	Sends  int           `json:"sends,omitempty"`
+	Own    bool          `json:"own,omitempty"`    // its caller can end the doubt, with SafeToRepeat or WithCheck
 	Before *snapshot     `json:"before,omitempty"` // what a check showed before the first send
 	Adds   int           `json:"adds,omitempty"`   // how many records are more if it happens; 0 if nothing counts them, -1 if nobody can say
 	Hold   time.Duration `json:"hold,omitempty"`   // how long the lock is kept after the end

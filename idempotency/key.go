@@ -12,9 +12,10 @@ type optionsContext struct{}
 
 // keyOptions say more of the mutation with a key.
 type keyOptions struct {
-	key          string // that they are for
-	safeToRepeat bool
-	check        func(context.Context) (Verdict, error)
+	key             string // that they are for
+	safeToRepeat    bool
+	acceptsRecorded bool
+	check           func(context.Context) (Verdict, error)
 }
 
 // with returns a context with the options of its key, changed.
@@ -43,6 +44,17 @@ func SafeToRepeat(ctx context.Context) context.Context {
 	return with(ctx, func(o *keyOptions) { o.safeToRepeat = true })
 }
 
+// AcceptRecorded says that the answer of the request that has left under the key will do for
+// this request, although it differs: a release has added a field, or a phone number was corrected.
+// Without it the call is ErrKeyReused. If the earlier request is in doubt, the call finds out what
+// became of it, and sends this request when it did not happen, after MaxLateness.
+//
+// The requests must be about the same records: application, loan, customer or e-mail address.
+// AcceptRecorded belongs to the key in ctx, as [SafeToRepeat].
+func AcceptRecorded(ctx context.Context) context.Context {
+	return with(ctx, func(o *keyOptions) { o.acceptsRecorded = true })
+}
+
 // WithCheck finds out with check, instead of with the checks of this package, whether the
 // mutation happened after its answer was lost. The caller may know fields that are not
 // published, for example an order number in the request. check must only read, and be as
@@ -61,6 +73,7 @@ type verdict struct {
 	happened, absent bool
 	answer           []byte // of one that happened; nil if it is lost
 	why              string // it needs a review
+	isCallers        bool   // only a call with the key can check it
 	early            bool   // it needs a review, and a later check can show more
 	err              error  // the answer cannot be written
 }

@@ -65,10 +65,7 @@ func TestALockIsFreeAlthoughItsOwnerIsGone(t *testing.T) {
 		{"a read shows it", createApplicationRoute, create, lendingtest.Fault{ResetAfter: true}, false, store.Done},
 		{"cut", createApplicationRoute, create, lendingtest.Fault{CutBody: 3}, false, store.InDoubt},
 		{"no read shows it", createApplicationRoute, create, lendingtest.Fault{ResetBefore: true}, true, store.Free},
-		{
-			"executed late", createApplicationRoute, create,
-			lendingtest.Fault{Late: maxLateness - time.Minute}, true, store.Done,
-		},
+		{"executed late", createApplicationRoute, create, lendingtest.Fault{Late: 4 * time.Minute}, true, store.Done},
 		{"no read tells", withdrawRoute, withdraw, lendingtest.Fault{ResetAfter: true}, true, store.NeedsReview},
 		{"a value", updateName, rename, lendingtest.Fault{ResetBefore: true}, true, store.NeedsReview},
 	} {
@@ -131,5 +128,66 @@ func TestAValueThatIsRefusedAfterALossEnds(t *testing.T) {
 		require.ErrorIs(t, cancel(), idempotency.ErrNeedsReview)
 		assert.LessOrEqual(t, len(service.Requests())-arrived, 6)
 		assert.Equal(t, time.Since(begun), fake.Must(log.Entries(t.Context(), doubtful))[0].Age)
+	})
+}
+
+// TestCheckEndsWhatItsOwnersHaveLeft calls Check as a worker does, with a client of its own: what a
+// read tells is done or free, what none tells waits for a person, and no lock is held.
+func TestCheckEndsWhatItsOwnersHaveLeft(t *testing.T) {
+	const withdrawRoute = "POST /api/Loan/make-withdrawal-invoice/{loanId}"
+	withStore(t, nil, func(t *testing.T, service *lendingtest.Service, entries *tampered, client *lending.Client) {
+		o, log := newOrder(service), fake.Must(idempotency.NewLog(entries, nil))
+		prepareOrder(t, client, &o)
+		lose := func(route string, fault lendingtest.Fault, call func(context.Context) error, key string) {
+			service.Fail(route, fault)
+			require.ErrorIs(t, call(lending.WithIdempotencyKey(t.Context(), key)), lending.ErrMayHaveHappened)
+		}
+		create := func(customer lending.CustomerID) func(context.Context) error {
+			return func(ctx context.Context) error {
+				request := o.request()
+				request.CustomerID = customer
+				_, err := client.Applications.Create(ctx, request, nil)
+				return err
+			}
+		}
+		someone := func() lending.CustomerID {
+			return fake.Must(lending.ParseCustomerID(service.AddCustomer(lendingtest.Customer{}).ID))
+		}
+		before, after := lendingtest.Fault{ResetBefore: true}, lendingtest.Fault{ResetAfter: true}
+		lose(createApplicationRoute, after, create(someone()), "done")
+		lose(createApplicationRoute, before, create(someone()), "free")
+		lose(createApplicationRoute, lendingtest.Fault{CutBody: 3}, create(someone()), "cut")
+		lose(createApplicationRoute, lendingtest.Fault{Late: time.Minute}, create(someone()), "late")
+		lose(withdrawRoute, after, func(ctx context.Context) error {
+			_, err := client.Loans.WithdrawInvoice(ctx, o.loan, lending.InvoiceWithdrawalRequest{Calculation: *fake.Invoice()})
+			return err
+		}, "person")
+		lose(updateName, before, func(ctx context.Context) error {
+			_, err := client.Applications.UpdateName(ctx, o.application, "New")
+			return err
+		}, "value")
+		lose(fake.CreateRoute, after, func(ctx context.Context) error {
+			_, err := client.Applications.CreateCustomer(ctx, fake.Ada())
+			return err
+		}, "address")
+		for calls, begun := 0, time.Now(); time.Since(begun) <= 2*maxLateness; calls++ {
+			require.Less(t, calls, 40, "it does not spin")
+			next := fake.Must(log.Check(t.Context(), client))
+			require.Positive(t, next)
+			bubble.Elapse(next)
+		}
+		executed := service.Executed(createApplicationRoute)
+		for key, want := range map[string]store.State{
+			"done": store.Done, "free": store.Free, "cut": store.Done, "late": store.Done,
+			"person": store.NeedsReview, "value": store.InDoubt, "address": store.InDoubt,
+		} {
+			entry := fake.Must(entries.Load(t.Context(), ":"+key))
+			assert.Equal(t, want, entry.State, key)
+			assert.Equal(t, key == "value", entry.Lock != "", key)
+			assert.NotContains(t, string(entry.Data), fake.Ada().Email)
+		}
+		assert.Equal(t, executed, service.Executed(createApplicationRoute), "it sends nothing")
+		_, err := log.Check(t.Context(), nil)
+		require.ErrorAs(t, err, new(*lending.ArgumentError))
 	})
 }

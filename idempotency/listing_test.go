@@ -114,6 +114,24 @@ func TestEntriesSayWhatAPersonNeeds(t *testing.T) {
 	}
 }
 
+// TestEntryWithoutACheckBeforeNeedsAPerson has the service refuse the read before the mutation.
+func TestEntryWithoutACheckBeforeNeedsAPerson(t *testing.T) {
+	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,
+		log *idempotency.Log,
+	) {
+		const add = "POST /api/ApplicationApproval/add-company-details/{applicationId}"
+		o, client := newOrder(service), process()
+		service.Fail("GET /api/Application/get-application/{applicationId}", lendingtest.Fault{Status: 403})
+		service.Fail(add, lendingtest.Fault{Status: 503})
+		require.ErrorIs(t, client.Approval.AddCompanyDetails(lending.WithIdempotencyKey(t.Context(), "the/key"),
+			o.application, lending.CompanyDataRequest{}), lending.ErrOutcomeUnknown)
+		entry := fake.Must(log.Entries(t.Context(), doubtful))[0]
+		assert.Equal(t, store.InDoubt, entry.State)
+		assert.True(t, entry.NeedsPerson)
+		assert.Equal(t, "what was there before is not known", entry.Why)
+	})
+}
+
 // TestEntryInFlightSaysFromWhenItCanBeDecided has a call hang until its deadline.
 func TestEntryInFlightSaysFromWhenItCanBeDecided(t *testing.T) {
 	withLog(t, func(t *testing.T, service *lendingtest.Service, process func(...lending.Option) *lending.Client,

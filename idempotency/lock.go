@@ -98,9 +98,15 @@ func (k *keyedCall) takeFrom(ctx context.Context, other *store.Entry, of *entryD
 		held.cause, held.RetryAfter = err, recheck(idle, max(late, k.MaxLateness/2))
 		return k.refuse(held)
 	}
-	of.Why = cmp.Or(of.Why, v.why, "another mutation has taken its lock")
-	of.Before = nil // which counts the records of others from now on
-	of.wait(other, store.NeedsReview)
-	other.State, other.Lock, other.Data = store.NeedsReview, "", of.bytes()
-	return cmp.Or(k.unsaved(k.store.Save(ctx, *other)), store.ErrConflict)
+	return cmp.Or(k.unsaved(k.setAside(ctx, other, of, v.why)), store.ErrConflict)
+}
+
+// setAside leaves a mutation that can no longer be executed, and of which no read tells, to a
+// person. Its lock is free.
+func (s *settings) setAside(ctx context.Context, entry *store.Entry, d *entryData, why string) error {
+	d.Why = cmp.Or(d.Why, why, "another mutation has taken its lock")
+	d.Before = nil // which counts the records of others from now on
+	d.wait(entry, store.NeedsReview)
+	entry.State, entry.Lock, entry.Data = store.NeedsReview, "", d.bytes()
+	return s.store.Save(ctx, *entry)
 }

@@ -34,6 +34,7 @@ type simulated struct {
 	begun, returned time.Time           // when it was called first, and when first with success
 	sent            map[string]bool     // the calls by which it was executed
 	executed        int                 // how often
+	noAnswer        bool                // somebody has said that it happened, without its answer
 	answers         map[string]struct{} // of the service
 	replay          *string             // the first
 }
@@ -88,9 +89,23 @@ func (s *schedule) verdict(c *caller, m *simulated) idempotency.Verdict {
 	case n == 0:
 		return idempotency.NotHappened()
 	case c.random.IntN(4) == 0:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		m.noAnswer = true
 		return idempotency.Happened(nil)
 	}
 	return idempotency.Happened(answer)
+}
+
+// isShown reports whether reads tell whether the mutation happened, and its answer.
+func (m *simulated) isShown() bool {
+	return m.key == "customer" || strings.HasPrefix(m.key, "application")
+}
+
+func (s *schedule) saidNoAnswer(m *simulated) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return m.noAnswer
 }
 
 // gaveUp ends a caller: only a person helps.
@@ -111,7 +126,10 @@ func (c *caller) do(m *simulated, mayRefuse bool) (id string, ok bool) {
 		switch {
 		case err == nil:
 			return id, true
-		case errors.Is(err, idempotency.ErrAnswerLost):
+		case errors.Is(err, idempotency.ErrAnswerLost) && failed.RetryAfter == 0:
+			if m.isShown() && !s.saidNoAnswer(m) {
+				s.violate("an answer lost that reads show", c, "%s: %v", m.key, err)
+			}
 			_, answer := m.done(s.service.Snapshot())
 			return idIn(answer), true
 		case failed == nil:
@@ -165,6 +183,11 @@ func (c *caller) call(m *simulated) (string, error) {
 		c.sends, c.action = 0, ""
 		failed := m.other(withKey(ctx, m.key, m.options...), c.p.client)
 		s.refused(c, m, failed)
+		if err == nil && m.key != "name-1" { // whose other request is of another route; a release in the middle of the order
+			c.sends, c.action = 0, ""
+			opts := append(slices.Clone(m.options), idempotency.AcceptRecorded)
+			s.accepted(c, m, m.other(withKey(ctx, m.key, opts...), c.p.client))
+		}
 	}
 	return id, err
 }

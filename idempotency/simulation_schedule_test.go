@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/lendingapi/lending-go/idempotency"
 	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/test/bubble"
+	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/internal/test/simulation"
 	"github.com/lendingapi/lending-go/lendingtest"
 )
@@ -195,8 +197,38 @@ func (s *schedule) finish() {
 	if left := s.inDoubt(p); len(left) > 0 || len(s.held) > 0 {
 		s.violate("never ended", nil, "inDoubt: %v, stuck: %v", left, s.held)
 	}
+	s.strangers()
 	bubble.Elapse(2 * time.Hour)
 	s.holds()
+}
+
+// strangers use the same store and the same key for another service: in a namespace of their own it
+// is another mutation, and in the same one an error.
+func (s *schedule) strangers() {
+	if s.commands["customer"] == nil {
+		return
+	}
+	entries, sandbox := s.entries, lendingtest.New()
+	defer sandbox.Close()
+	if s.encrypted {
+		entries, _ = store.NewEncrypted(entries, make([]byte, 32))
+	}
+	for _, other := range []struct {
+		namespace string
+		want      error
+		executed  int
+	}{{"", idempotency.ErrOtherAccount, 0}, {"sandbox", nil, 1}, {"sandbox", nil, 1}} {
+		log := fake.Must(idempotency.NewLog(entries, &idempotency.Options{Namespace: other.namespace}))
+		client := fake.Must(lending.New("https://sandbox.example", lending.WithIdempotency(log),
+			lending.WithTokenSource(lending.StaticToken(sandbox.Token(lendingtest.Username))),
+			lending.WithHTTPClient(&http.Client{Transport: sandbox.Transport()})))
+		ctx := lending.WithIdempotencyKey(context.Background(), "customer")
+		_, err := client.Applications.CreateCustomer(ctx, fake.Ada())
+		if n := sandbox.Executed(fake.CreateRoute); !errors.Is(err, other.want) || n != other.executed {
+			s.violate("another service", nil, "namespace %q: %v, executed %d times", other.namespace, err, n)
+		}
+		_ = client.Close()
+	}
 }
 
 func (s *schedule) take(p *fleetMember) {

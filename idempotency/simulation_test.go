@@ -73,6 +73,7 @@ func TestMutationsSimulation(t *testing.T) {
 		for _, what := range []string{
 			"crash", "freeze", "late execution", "resolved by a person", "rebuilt",
 			"replayed", "lock held", "needs review", "in progress", "sent twice, declared", "refused other request",
+			"accepted other request",
 		} {
 			assert.Positive(t, all.counted[what], "no schedule had: %s", what)
 		}

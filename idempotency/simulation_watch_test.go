@@ -168,6 +168,8 @@ func (s *schedule) returned(c *caller, m *simulated, body, id string, err error)
 		s.violated("not sent and was", c, "%s: %v", m.key, err)
 	case outcome == lending.OutcomeRejected && m.sent[c.number]:
 		s.violated("rejected and has happened", c, "%s: %v", m.key, err)
+	case errors.Is(err, idempotency.ErrNeedsReview) && m.isShown():
+		s.violated("a person for what reads show", c, "%s: %v", m.key, err)
 	case errors.As(err, &refused) && !errors.Is(err, idempotency.ErrStore) && c.sends > 0:
 		s.violated("refused and was sent", c, "%s: %v", m.key, err)
 	}
@@ -217,6 +219,17 @@ func (s *schedule) refused(c *caller, m *simulated, err error) {
 	}
 	if err == nil {
 		s.violate("another request under the key", c, "%s", m.key)
+	}
+}
+
+// accepted holds that another request gets the recorded answer of one that is done, or the error
+// of the store.
+func (s *schedule) accepted(c *caller, m *simulated, err error) {
+	if err == nil {
+		s.count("accepted other request")
+	}
+	if err != nil && (errors.Is(err, idempotency.ErrKeyReused) || lending.OutcomeOf(err) == lending.OutcomeNotSent) {
+		s.violate("a done request refuses the order", c, "%s: %v", m.key, err)
 	}
 }
 

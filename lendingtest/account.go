@@ -87,7 +87,12 @@ func (s *Service) ResetFor(username string) {
 	for _, t := range []*tables{&s.tables, &s.lag.shown} {
 		t.dropPartner(a.PartnerID)
 	}
-	s.lag.waiting = slices.DeleteFunc(s.lag.waiting, func(w write) bool { return s.beyond(w.id) == "" && s.subscriptions.get(w.id) == nil })
+	s.lag.waiting = slices.DeleteFunc(s.lag.waiting, func(w write) bool { return !s.has(w.id) })
+}
+
+// has reports whether there is a record of an identifier.
+func (t *tables) has(id string) bool {
+	return t.customers.get(id) != nil || t.applications.get(id) != nil || t.loans.get(id) != nil || t.subscriptions.get(id) != nil
 }
 
 func (t *tables) dropPartner(id string) {

@@ -451,3 +451,26 @@ func TestRecipes(t *testing.T) {
 	require.True(t, json.Valid([]byte(scenario)))
 	require.NoError(t, lendingtest.Dial(url).Play(t.Context(), []byte(scenario)))
 }
+
+// A reset of one account takes everything of its customers along, also what reads do not show yet.
+func TestResetForTakesEverything(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, lendingtest.WithReadLag(time.Hour))
+	r.customer()
+	r.application()
+	r.AddLoan(lendingtest.Loan{})
+	r.AddSubscription(lendingtest.Subscription{})
+	other := r.AddAccount(lendingtest.Account{})
+	application := r.AddApplication(lendingtest.Application{PartnerID: other.PartnerID})
+	kept := r.AddLoan(lendingtest.Loan{ApplicationID: application.ID})
+	r.ResetFor(lendingtest.Username)
+	r.Advance(2 * time.Hour)
+	snap := r.Snapshot()
+	assert.Equal(t, []int{1, 1, 0}, []int{len(snap.Applications), len(snap.Loans), len(snap.Subscriptions)})
+	assert.Equal(t, kept.ID, snap.Loans[0].ID)
+	r.token = r.Token(lendingtest.AdministratorUsername)
+	r.get("/api/Loan/get-loan/" + kept.ID).ok()
+	assert.Equal(t, "[]", r.get("/api/Application/get-partner-applications/"+lendingtest.PartnerID).ok())
+	r.ResetFor(lendingtest.AdministratorUsername) // of no partner, and so of no records
+	assert.Len(t, r.Snapshot().Loans, 1)
+}

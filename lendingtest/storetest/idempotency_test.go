@@ -341,7 +341,8 @@ func TestIdempotencyStoreFindsFlaws(t *testing.T) {
 		},
 		"counts to nine": {
 			"the revision is one higher with every Save",
-			"of many at once one saves", "what many save at once is not mixed", "of many at once one replaces"},
+			"of many at once one saves", "what many save at once is not mixed", "of many at once one replaces",
+		},
 		"saves over any older revision": {
 			"Save refuses another revision",
 			"Save refuses the lock of another and changes nothing",
@@ -365,7 +366,8 @@ func TestIdempotencyStoreFindsFlaws(t *testing.T) {
 			"Save refuses another revision", "one entry has a lock",
 			"Save refuses the lock of another and changes nothing", "Age is the time since the last Save",
 			"of many at once one saves", "processes share the entries", "what was saved survives its process",
-			"methods return when their context has ended", "Replace deletes an entry without a state"},
+			"methods return when their context has ended", "Replace deletes an entry without a state",
+		},
 		"names the wrong key": {
 			"keys and locks differ in every byte",
 			"Save refuses another revision", "one entry has a lock", "a lock that is given up is free",
@@ -388,7 +390,8 @@ func TestIdempotencyStoreFindsFlaws(t *testing.T) {
 		"returns the age that was given": {
 			"Save refuses another revision",
 			"Save refuses the lock of another and changes nothing", "Age is the time since the last Save",
-			"what was saved survives its process", "Replace keeps the entries that have their revision"},
+			"what was saved survives its process", "Replace keeps the entries that have their revision",
+		},
 		"keeps the age of the first Save": {
 			"Age is the time since the last Save", "List selects by state",
 			"List selects by age", "List returns the oldest first",
@@ -397,8 +400,10 @@ func TestIdempotencyStoreFindsFlaws(t *testing.T) {
 		"begins the age anew with Load": {
 			"Save refuses another revision",
 			"Save refuses the lock of another and changes nothing", "Age is the time since the last Save",
-			"what was saved survives its process", "Replace keeps the entries that have their revision"},
-		"takes a prefix for a pattern": {"keys and locks differ in every byte", "List selects by prefix",
+			"what was saved survives its process", "Replace keeps the entries that have their revision",
+		},
+		"takes a prefix for a pattern": {
+			"keys and locks differ in every byte", "List selects by prefix",
 			"pages of List follow each other",
 		},
 		"looks at the prefix last": {"List returns no more than the limit", "pages of List follow each other"},
@@ -412,7 +417,8 @@ func TestIdempotencyStoreFindsFlaws(t *testing.T) {
 		"lists by key": {
 			"List selects by state", "List returns the oldest first",
 			"List returns no more than the limit", "pages of List miss nothing that changes meanwhile",
-			"pages of List follow each other", "Replace keeps the entries that have their revision"},
+			"pages of List follow each other", "Replace keeps the entries that have their revision",
+		},
 		"lists by state": {
 			"List selects by state", "List returns the oldest first",
 			"List returns no more than the limit", "what was saved survives its process",
@@ -422,7 +428,8 @@ func TestIdempotencyStoreFindsFlaws(t *testing.T) {
 			"List selects by state", "List returns the oldest first",
 			"List returns no more than the limit", "what was saved survives its process",
 			"pages of List follow each other", "pages of List miss nothing that changes meanwhile",
-			"pages of List have a bounded size", "Replace keeps the entries that have their revision"},
+			"pages of List have a bounded size", "Replace keeps the entries that have their revision",
+		},
 		"lists without a limit": {
 			"List returns no more than the limit",
 			"pages of List follow each other", "pages of List miss nothing that changes meanwhile",
