@@ -13,7 +13,7 @@ MODULES   := $(patsubst %/go.mod,%,$(sort $(shell $(FIND) -name go.mod -print)))
 MODULE    := $(shell sed -n "s/^module //p" go.mod)
 CONTRIB   := $(filter ./contrib/%,$(MODULES))
 # They hold tests alone, which look at lendingtest and the sandbox from outside.
-ONLOOKERS := ./contrib/browser ./contrib/openapi
+ONLOOKERS := ./contrib/browser ./contrib/openapi ./contrib/restate
 GO_VERSIONS := 1.26.8 1.27.4
 FUZZTIME  ?= 10s
 MAX_LINES := 450
@@ -77,8 +77,8 @@ mutants: ## Break the code at each line of tools/mutants.txt and list the breaks
 
 ##@ Gates
 
-.PHONY: check lint docs api versions cross openapi-peer vuln tools-test
-check: test race contrib openapi-peer tools-test lint docs api versions cross vuln demo ## Run every gate, stop at the first that fails
+.PHONY: check lint docs api versions cross openapi-peer restate-peer vuln tools-test
+check: test race contrib openapi-peer restate-peer tools-test lint docs api versions cross vuln demo ## Run every gate, stop at the first that fails
 
 # golangci-lint runs vet and staticcheck, at the version and with the checks of their own commands.
 lint: tools ## gofmt, go mod tidy and golangci-lint, in every module
@@ -117,6 +117,9 @@ cross: ## Run the library's tests on 32 bits, where linux/386 runs, and compile 
 
 openapi-peer: ## Have somebody else's validator judge every answer of lendingtest; says so and goes on when npm cannot be had
 	@tools/prism.sh $(BIN)/prism
+
+restate-peer: ## See orders through with workers of Restate's server that are killed; says so and goes on when npm cannot be had
+	@tools/restate.sh $(BIN)/restate
 
 vuln: tools ## Look for known vulnerabilities; says so and goes on when the database cannot be reached
 	@$(call in-modules,. $(CONTRIB),$(CURDIR)/tools/vuln.sh $(BIN)/govulncheck)

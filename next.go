@@ -56,8 +56,8 @@ const personPace = 15 * time.Minute
 //	a sign-in that failed or is paused                           retry after the pause
 //	a sign-in that was refused, or needs a two-factor code       person, retry after the pause
 //	idempotency: in progress, in doubt, locked                   retry after RetryAfter or 1 minute
-//	idempotency: needs review                                    person, retry after 15 minutes
-//	idempotency: answer lost                                     person
+//	idempotency: answer lost, a later call may find it           retry after RetryAfter
+//	idempotency: needs review, answer lost for good              person, retry after 15 minutes
 //	idempotency: the key belongs to another request or account   stop
 //	idempotency: the store failed                                retry
 //	a subscription that is inactive or not saved                 person, retry after 15 minutes

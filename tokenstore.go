@@ -259,10 +259,14 @@ func syncDirectory(path string) error {
 }
 
 // NewEncryptedTokenStore returns a store that encrypts its tokens with AES-256-GCM and keeps
-// them in store. The key must be 32 random bytes. A token that was encrypted with another key
+// them in store. The key must be 32 random bytes. To change the key, put the new one in front:
+// the store also reads a token that was encrypted with an older key. A token of an unknown key
 // counts as [ErrCorruptToken] and is overwritten, even the token of another account.
-func NewEncryptedTokenStore(store TokenStore, key []byte) (TokenStore, error) {
-	box, err := sealed.New(key)
+func NewEncryptedTokenStore(store TokenStore, key []byte, older ...[]byte) (TokenStore, error) {
+	if store == nil {
+		return nil, argumentError("store", CodeRequired, "must not be nil")
+	}
+	box, err := sealed.New(key, older...)
 	if err != nil {
 		return nil, argumentError("key", CodeLength, "must be 32 bytes")
 	}

@@ -239,7 +239,7 @@ var nextTests = []struct {
 		_ = creating("k", lendingtest.Fault{ResetBefore: true})(d)
 		d.Fail(fake.ListRoute, lendingtest.Fault{Status: http.StatusForbidden, Times: -1})
 		return d.create("k")
-	}, after(time.Minute)},
+	}, after(time.Second)},
 	{"check before refused", "", func(d *desk) error {
 		d.Fail(fake.ListRoute, lendingtest.Fault{Status: http.StatusForbidden, Times: -1})
 		return d.create("k")
@@ -258,13 +258,13 @@ var nextTests = []struct {
 	{"locked", "ErrLocked", func(d *desk) error {
 		_ = creating("k", lendingtest.Fault{ResetBefore: true})(d)
 		return d.create("another")
-	}, after(time.Minute)},
+	}, after(time.Second)},
 	{"needs review", "ErrNeedsReview", func(d *desk) error {
 		d.Fail(nextLink, lendingtest.Fault{ResetBefore: true})
 		_ = d.sendLink("k")
 		return d.sendLink("k")
 	}, review},
-	{"answer lost", "ErrAnswerLost", given(fmt.Errorf("step: %w", idempotency.ErrAnswerLost)), person},
+	{"answer lost", "ErrAnswerLost", given(fmt.Errorf("step: %w", idempotency.ErrAnswerLost)), review},
 	{"store down", "ErrStore", func(d *desk) error {
 		d.entries.err = errElsewhere
 		return d.create("k")

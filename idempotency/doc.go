@@ -102,8 +102,10 @@
 // with the key, and blocks nobody.
 //
 // Call [Log.Sweep] about once a day, in any one of the processes. It removes the responses that
-// are older than KeepAnswers, because responses hold personal data. The entries stay for ever: a
-// mutation without one would be sent again. [store.NewEncrypted] encrypts the responses at rest.
+// are older than KeepAnswers, because responses hold personal data. The entries stay: a mutation
+// without one would be sent again. [Log.Forget] deletes the entries of an order that is finished,
+// when nobody calls with one of its keys any more. [store.NewEncrypted] encrypts the responses at
+// rest.
 //
 // # Replicas
 //

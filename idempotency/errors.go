@@ -28,7 +28,7 @@ var (
 	// ErrAnswerLost means that the mutation has happened and that its answer is not known. If
 	// [Error.RetryAfter] is set, a later call may find it. Otherwise [Log.Resolve] or [WithCheck]
 	// can give it, and a caller who needs no answer goes on.
-	ErrAnswerLost error = reasonFor("it happened, and its answer is not known", lending.Next{Person: true})
+	ErrAnswerLost error = reasonFor("it happened, and its answer is not known", lending.Next{Retry: true, Person: true})
 	// ErrKeyReused means that an earlier call has used the key for another request, which may
 	// have left. The outcome is that of the earlier request. Never send the mutation under a
 	// new key unless the outcome is [lending.OutcomeNotSent].
@@ -132,6 +132,7 @@ func (e *Error) Next() lending.Next {
 	}
 	if next.Retry && e.RetryAfter > 0 {
 		next.After = e.RetryAfter
+		next.Person = next.Person && !errors.Is(e.kind, ErrAnswerLost) // a later call may find the answer
 	}
 	return next
 }

@@ -33,7 +33,7 @@ type Options struct {
 
 	// Namespace stands before every key in the store, for example the name of a sandbox.
 	// With another namespace a sandbox that was reset does not replay the answers from before.
-	// It has letters, digits and -._ only.
+	// It has letters, digits and -._ only, 64 of them at most.
 	Namespace string
 }
 
@@ -85,6 +85,7 @@ func (s *settings) validate() error {
 	odd := func(r rune) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-._", r))
 	}
+	c.that(len(s.Namespace) <= 64, "Namespace", lending.CodeLength, "must have 64 characters at most")
 	c.that(!strings.ContainsFunc(s.Namespace, odd), "Namespace", lending.CodeFormat, "must have letters, digits and -._ only")
 	return c.err()
 }

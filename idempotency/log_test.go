@@ -247,6 +247,7 @@ func TestWhatAKeyMustNotBe(t *testing.T) {
 		{"KeepAnswers", &idempotency.Options{KeepAnswers: -1}},
 		{"MaxAnswer", &idempotency.Options{MaxAnswer: -1}},
 		{"Namespace", &idempotency.Options{Namespace: "a:b"}},
+		{"Namespace", &idempotency.Options{Namespace: strings.Repeat("n", 65)}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := idempotency.NewLog(store.NewMemory(), test.opts)

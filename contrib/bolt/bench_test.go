@@ -216,3 +216,15 @@ func BenchmarkIdempotency(b *testing.B) {
 		})
 	})
 }
+
+func BenchmarkSweep(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "log")
+	entries, err := lendingbolt.OpenIdempotencyStore(path, nil)
+	require.NoError(b, err)
+	defer entries.Close()
+	idempotencytest.BenchmarkSweep(b, entries, func() int64 {
+		info, err := os.Stat(path)
+		require.NoError(b, err)
+		return info.Size()
+	})
+}

@@ -326,11 +326,13 @@ func TestLife(t *testing.T) {
 	b.waitText("#connection", "Live")
 	send := func(form, said, set string) {
 		t.Helper()
-		b.run(`{ const form = document.querySelector(` + strconv.Quote(form) + `), set = (name, to) => form.elements[name].value = to;
+		b.run(`{ const form = document.querySelector(` + strconv.Quote(form) + `);
+			const set = (name, to) => form.elements[name].value = to;
 			document.querySelector("#said").textContent = ""; ` + set + `; form.requestSubmit(); }`)
 		b.waitText("#said", said)
 	}
-	send("[data-order=update]", "The record was changed.", `set("id", "`+made.application+`"); set("set", '{"status":"On Hold"}')`)
+	send("[data-order=update]", "The record was changed.", `set("id", "`+made.application+
+		`"); set("set", '{"status":"On Hold"}')`)
 	b.waitText("#customers", "On Hold")
 	send("[data-order=update]", "The field is no JSON.", `set("set", "{")`)
 	send("[data-order=update]", `unknown field "stauts"`, `set("set", '{"stauts":1}')`)

@@ -29,3 +29,15 @@ func BenchmarkIdempotency(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkSweep(b *testing.B) {
+	pool := connect(b, databaseIn(b, pgtest.Run(b, "fsync=on")))
+	require.NoError(b, lendingpostgres.Migrate(b.Context(), pool, nil))
+	idempotencytest.BenchmarkSweep(b, must(lendingpostgres.NewIdempotencyStore(pool, "bench", nil)), func() (size int64) {
+		_, err := pool.Exec(b.Context(), "VACUUM FULL lending_idempotency")
+		require.NoError(b, err)
+		row := pool.QueryRow(b.Context(), "SELECT pg_total_relation_size('lending_idempotency')")
+		require.NoError(b, row.Scan(&size))
+		return size
+	})
+}

@@ -141,7 +141,11 @@ func ExampleNewIdempotencyStore() {
 		},
 	}
 	for range 3 { // replicas
-		store := lendingredis.NewIdempotencyStore(rdb, "lending")
+		store, err := lendingredis.NewIdempotencyStore(rdb, "lending", nil)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
 		log, err := idempotency.NewLog(store, nil)
 		if err != nil {
 			fmt.Println(err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/lendingapi/lending-go/idempotency/store"
@@ -17,7 +18,9 @@ import (
 // of a service. Every step is one script in one slot of a cluster. Use Redis 5 or later.
 //
 // What is lost is a command that can be sent twice, so Redis must keep what it has said to
-// keep: "appendonly yes" and "appendfsync always", and the memory policy "noeviction". A full
+// keep: "appendonly yes" and "appendfsync always", and the memory policy "noeviction". The
+// first Save fails if INFO says that there is no append-only file, or that the policy evicts
+// keys that do not expire. If INFO is forbidden, as by some providers, nothing is checked. A full
 // Redis refuses commands that are new, which are not sent then, and takes what became of
 // those that were. Nothing in it expires. contrib/README.md has the settings as a table.
 //
@@ -31,19 +34,61 @@ import (
 // failover to a replica whose clock is ahead: keep them to a fraction of
 // the MaxLateness of the log.
 type IdempotencyStore struct {
-	client opaque.Value[redis.UniversalClient]
-	name   string
+	client  opaque.Value[redis.UniversalClient]
+	name    string
+	trusted *atomic.Bool // to keep what it has said to keep
 }
 
 var _ store.Store = (*IdempotencyStore)(nil)
+
+// IdempotencyStoreOptions change an [IdempotencyStore]. A nil pointer and zero fields mean the
+// defaults.
+type IdempotencyStoreOptions struct {
+	// MayLoseEntries accepts a Redis that loses or evicts entries, for example in tests: a
+	// mutation whose entry is lost is sent again.
+	MayLoseEntries bool
+}
 
 // NewIdempotencyStore returns the store of that name. Answers lie in it in the clear, with
 // personal data, unless it is given to [store.NewEncrypted].
 //
 // Make the client with ContextTimeoutEnabled, so that a call returns when its context ends
 // also if Redis hangs: see [NewTokenStore].
-func NewIdempotencyStore(client redis.UniversalClient, name string) *IdempotencyStore {
-	return &IdempotencyStore{opaque.Hide(client), "{idempotency:" + name + "}:"} // one slot of a cluster
+func NewIdempotencyStore(client redis.UniversalClient, name string, options *IdempotencyStoreOptions) (*IdempotencyStore, error) {
+	if client == nil || name == "" {
+		return nil, errors.New("lendingredis: the idempotency store needs a client and a name")
+	}
+	s := &IdempotencyStore{opaque.Hide(client), "{idempotency:" + name + "}:", new(atomic.Bool)} // one slot of a cluster
+	s.trusted.Store(options != nil && options.MayLoseEntries)
+	return s, nil
+}
+
+// retention asks the server of the slot. An error of INFO is an answer without fields.
+var retention = redis.NewScript(`
+local function info(section, field)
+	local text = redis.pcall('INFO', section)
+	return type(text) == 'string' and string.match(text, field .. ':([^\r\n]*)') or ''
+end
+return {info('persistence', 'aof_enabled'), info('memory', 'maxmemory_policy')}`)
+
+// trust fails if the server says that it does not keep entries, and asks once.
+func (s *IdempotencyStore) trust(ctx context.Context) error {
+	if s.trusted.Load() {
+		return nil
+	}
+	said, err := retention.Run(ctx, s.client(), []string{s.keys()}).StringSlice()
+	switch {
+	case err != nil:
+		return err
+	case said[0] == "0":
+		return errors.New("lendingredis: Redis has no append-only file and would lose entries, whose mutations are then sent again; " +
+			"set appendonly yes and appendfsync always, or the option MayLoseEntries")
+	case strings.HasPrefix(said[1], "allkeys-"):
+		return errors.New("lendingredis: Redis evicts entries when its memory is full, and their mutations are then sent again; " +
+			"set maxmemory-policy noeviction, or the option MayLoseEntries")
+	}
+	s.trusted.Store(true)
+	return nil
 }
 
 func (s *IdempotencyStore) entry(key string) string { return s.name + "entry:" + key }
@@ -139,6 +184,9 @@ return 'saved'`)
 
 // Save implements [store.Store]. It returns when Redis has the entry.
 func (s *IdempotencyStore) Save(ctx context.Context, entry store.Entry) error {
+	if err := s.trust(ctx); err != nil {
+		return err
+	}
 	answer, err := saveEntry.Run(ctx, s.client(),
 		[]string{s.entry(entry.Key), s.locks(), s.keys(), s.clock()},
 		entry.Key, strconv.FormatInt(entry.Revision, 10), strconv.FormatInt(entry.Revision+1, 10),

@@ -24,6 +24,7 @@ for i = 10, #ARGV do wanted[ARGV[i]] = true end
 
 local function before(a, b)
 	if a.at ~= b.at then return a.at < b.at end
+	if a.list and a.list == b.list then return a.n < b.n end -- which Redis has sorted
 	for i = 1, math.min(#a.key, #b.key) do
 		local x, y = string.byte(a.key, i), string.byte(b.key, i)
 		if x ~= y then return x < y end
@@ -35,11 +36,11 @@ local function ofPrefix()
 	local first, last = '[' .. prefix, '(' .. prefix .. '\255'
 	if redis.call('ZLEXCOUNT', KEYS[1], first, last) > 1000 then return nil end
 	local found = {}
-	for _, key in ipairs(redis.call('ZRANGEBYLEX', KEYS[1], first, last)) do
+	for n, key in ipairs(redis.call('ZRANGEBYLEX', KEYS[1], first, last)) do
 		local entry = redis.call('HMGET', name .. 'entry:' .. key, 'state', 'at', 'revision')
 		local at = tonumber(entry[2] or '')
 		if entry[3] and not (entry[1] and at) then return nil end
-		if at and wanted[entry[1]] and at <= newest then table.insert(found, {key = key, at = at, state = entry[1]}) end
+		if at and wanted[entry[1]] and at <= newest then table.insert(found, {key = key, at = at, state = entry[1], list = 'keys', n = n}) end
 	end
 	return found
 end
@@ -49,7 +50,7 @@ local function ofStates()
 	local found = {}
 	for state in pairs(wanted) do
 		local range = redis.call('ZRANGEBYSCORE', name .. 'state:' .. state, text(after.at), text(newest), 'WITHSCORES', 'LIMIT', 0, part)
-		for i = 1, #range, 2 do table.insert(found, {key = range[i], at = tonumber(range[i + 1]), state = state}) end
+		for i = 1, #range, 2 do table.insert(found, {key = range[i], at = tonumber(range[i + 1]), state = state, list = state, n = i}) end
 		local last = found[#found]
 		if #range == 2 * part and (not rest or before(last, rest)) then rest = last end
 	end

@@ -40,7 +40,7 @@ end
 return replaced`)
 
 // inScript is how many entries a script replaces, for which Redis stands still.
-const inScript = 200
+const inScript = 500
 
 // Replace implements [store.Store], a few entries at a time.
 func (s *IdempotencyStore) Replace(ctx context.Context, entries []store.Entry) (replaced int, err error) {

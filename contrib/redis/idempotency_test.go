@@ -27,7 +27,7 @@ func TestIdempotencyStoreKeepsItsContract(t *testing.T) {
 		return func() store.Store { // a client of its own, as each process has
 			client := server.client()
 			t.Cleanup(func() { _ = client.Close() })
-			return lendingredis.NewIdempotencyStore(client, t.Name())
+			return storeOf(client, t.Name())
 		}
 	})
 	client := server.client()
@@ -46,7 +46,60 @@ func TestIdempotencyStoreKeepsItsContract(t *testing.T) {
 func log(t *testing.T, client *redis.Client) *lendingredis.IdempotencyStore {
 	t.Helper()
 	t.Cleanup(func() { _ = client.Close() })
-	return lendingredis.NewIdempotencyStore(client, "test")
+	return storeOf(client, "test")
+}
+
+// storeOf returns a store in a server of the tests, which need not keep anything.
+func storeOf(client redis.UniversalClient, name string) *lendingredis.IdempotencyStore {
+	options := &lendingredis.IdempotencyStoreOptions{MayLoseEntries: true}
+	entries, err := lendingredis.NewIdempotencyStore(client, name, options)
+	if err != nil {
+		panic(err)
+	}
+	return entries
+}
+
+// A Redis that would lose entries is found out before the first mutation is sent. One that
+// does not answer INFO is taken as it is.
+func TestIdempotencyStoreNeedsARedisThatKeepsEntries(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		arguments []string
+		isLoose   bool
+		forbid    bool
+		want      string
+	}{
+		{"as it comes", nil, false, false, "set appendonly yes and appendfsync always, or the option MayLoseEntries"},
+		{"a policy that evicts", []string{"--appendonly", "yes", "--maxmemory-policy", "allkeys-lru"}, false, false, "set maxmemory-policy noeviction"},
+		{"a policy for keys that expire", []string{"--appendonly", "yes", "--maxmemory-policy", "volatile-lru"}, false, false, ""},
+		{"an append-only file", []string{"--appendonly", "yes"}, false, false, ""},
+		{"meant so", nil, true, false, ""},
+		{"INFO is forbidden", nil, false, true, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			server := startRedis(t, test.arguments...)
+			client := server.client()
+			t.Cleanup(func() { _ = client.Close() })
+			if test.forbid {
+				refuse(t, administrator(t, server), "info")
+			}
+			options := &lendingredis.IdempotencyStoreOptions{MayLoseEntries: test.isLoose}
+			entries, err := lendingredis.NewIdempotencyStore(client, "test", options)
+			require.NoError(t, err)
+			err = entries.Save(t.Context(), sent("a", ""))
+			kept, failed := entries.Load(t.Context(), "a")
+			require.NoError(t, failed)
+			if test.want == "" {
+				require.NoError(t, err)
+				require.NotNil(t, kept)
+			} else {
+				require.ErrorContains(t, err, test.want)
+				require.Nil(t, kept)
+			}
+		})
+	}
+	_, err := lendingredis.NewIdempotencyStore(nil, "test", nil)
+	require.EqualError(t, err, "lendingredis: the idempotency store needs a client and a name")
 }
 
 func sent(key, lock string) store.Entry {

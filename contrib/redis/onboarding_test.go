@@ -11,7 +11,8 @@ import (
 
 func openForWorker(address string) (store.Store, func() error, error) {
 	client := newRedis(address)
-	return lendingredis.NewIdempotencyStore(client, "test"), client.Close, nil
+	entries, err := lendingredis.NewIdempotencyStore(client, "test", nil)
+	return entries, client.Close, err
 }
 
 // What a worker does with keys is done once, however often it is killed, and Redis with it.

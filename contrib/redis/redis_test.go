@@ -76,7 +76,7 @@ func (s *server) run(ctx context.Context) error {
 
 // exampleRedis starts a server for an example, which has no testing.T.
 func exampleRedis() (rdb *redis.Client, stop func()) {
-	s, err := newServer()
+	s, err := newServer("--appendonly", "yes")
 	if err == nil {
 		err = s.run(context.Background())
 	}

@@ -31,7 +31,7 @@ func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	require.NoError(t, err)
 
 	alive := []any{
-		inbox, deduper, claim, tokenStore(t, client, "shown"), lendingredis.NewIdempotencyStore(client, "shown"),
+		inbox, deduper, claim, tokenStore(t, client, "shown"), storeOf(client, "shown"),
 	}
 	assert.NotContains(t, shown.Beside(t, alive, func(ctx context.Context) {
 		event, err := webhook.Parse([]byte(`{"webhookEvent":"WB_Send_Otp","data":"` + rand.Text() + `"}`))

@@ -185,15 +185,9 @@ var kinds = map[string]struct {
 		fails: failing(lendingtest.Fault{CutBody: 5}), is: lending.ErrMayHaveHappened,
 		event: river.EventKindJobFailed, // the log says in the next attempt what is left of it
 	},
-	"answer not kept": {
-		fails: func(o *office) error {
-			require.NoError(o.t, failing(lendingtest.Fault{})(o))
-			elapse(31 * 24 * time.Hour)
-			_, err := o.log.Sweep(o.ctx)
-			require.NoError(o.t, err)
-			return o.create("order-1")
-		},
-		is: idempotency.ErrAnswerLost, event: river.EventKindJobCancelled,
+	"answer not kept": { // and no read rebuilds it
+		fails: func(*office) error { return fmt.Errorf("step: %w", idempotency.ErrAnswerLost) },
+		is:    idempotency.ErrAnswerLost, event: river.EventKindJobSnoozed, wait: 15 * time.Minute,
 	},
 	"answer not decoded": {
 		fails: func(o *office) error {
@@ -248,14 +242,14 @@ var kinds = map[string]struct {
 				lendingtest.Fault{Status: http.StatusForbidden, Times: -1})
 			return o.create("order-1")
 		},
-		is: idempotency.ErrInDoubt, event: river.EventKindJobSnoozed, wait: time.Minute,
+		is: idempotency.ErrInDoubt, event: river.EventKindJobSnoozed, wait: time.Second,
 	},
 	"locked": {
 		fails: func(o *office) error {
 			_ = failing(lendingtest.Fault{ResetBefore: true})(o)
 			return o.create("order-2")
 		},
-		is: idempotency.ErrLocked, event: river.EventKindJobSnoozed, wait: time.Minute,
+		is: idempotency.ErrLocked, event: river.EventKindJobSnoozed, wait: time.Second,
 	},
 	"needs review": {
 		fails: func(o *office) error {

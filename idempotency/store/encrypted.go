@@ -18,15 +18,24 @@ import (
 // e-mail addresses and ids, with it. The keys of the mutations, their states and their ages
 // stay readable.
 //
-// An entry that was written with another key, or for another mutation, is an [ErrCorrupt]:
+// An entry that was written with an unknown key, or for another mutation, is an [ErrCorrupt]:
 // its mutation is not sent.
-func NewEncrypted(inner Store, key []byte) (Store, error) {
+//
+// To change the key, put the new one in front: the store also reads what was written with an
+// older key. The last key hashes the locks, so it must stay the last: two processes with
+// different last keys do not see each other's locks. Until all processes have the new key, those
+// without it send nothing that the others have begun. If that is too long, first deploy the keys
+// old, new, old.
+func NewEncrypted(inner Store, key []byte, older ...[]byte) (Store, error) {
 	if inner == nil {
 		return nil, redact.Text("lending/idempotency: the store to encrypt must not be nil")
 	}
-	box, err := sealed.New(key)
+	box, err := sealed.New(key, older...)
 	if err != nil {
 		return nil, redact.Text("lending/idempotency: " + err.Error())
+	}
+	if len(older) > 0 {
+		key = older[len(older)-1]
 	}
 	locks := hmac.New(sha256.New, key)
 	locks.Write([]byte("lending idempotency lock"))

@@ -12,32 +12,43 @@ import (
 // ErrKey is the error of a key that is not 32 bytes long.
 var ErrKey = errors.New("the key must be 32 random bytes")
 
-// Box seals and opens texts with one key, which nothing prints.
-type Box struct{ aead opaque.Value[cipher.AEAD] }
+// Box seals texts with one key and opens those of several. Nothing prints the keys.
+type Box struct{ aeads opaque.Value[[]cipher.AEAD] }
 
-// New returns a box for a key of 32 random bytes.
-func New(key []byte) (Box, error) {
-	if len(key) != 32 {
-		return Box{}, ErrKey
+// New returns a box that seals with key and also opens what was sealed with an older key. A
+// key has 32 random bytes.
+func New(key []byte, older ...[]byte) (Box, error) {
+	var aeads []cipher.AEAD
+	for _, key := range append([][]byte{key}, older...) {
+		if len(key) != 32 {
+			return Box{}, ErrKey
+		}
+		block, err := aes.NewCipher(key)
+		if err != nil {
+			return Box{}, err
+		}
+		aead, err := cipher.NewGCMWithRandomNonce(block)
+		if err != nil {
+			return Box{}, err
+		}
+		aeads = append(aeads, aead)
 	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return Box{}, err
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	if err != nil {
-		return Box{}, err
-	}
-	return Box{opaque.Hide(aead)}, nil
+	return Box{opaque.Hide(aeads)}, nil
 }
 
 // Seal encrypts plain and binds it to context, which is not part of the result: Open needs
 // the same context, so a text cannot be passed off as that of another place.
 func (b Box) Seal(plain, context []byte) []byte {
-	return b.aead().Seal(nil, nil, plain, context) //nolint:gosec // it makes its nonce
+	return b.aeads()[0].Seal(nil, nil, plain, context) //nolint:gosec // it makes its nonce
 }
 
-// Open decrypts a text of [Box.Seal]. It fails if the text, the key or the context differs.
-func (b Box) Open(text, context []byte) ([]byte, error) {
-	return b.aead().Open(nil, nil, text, context)
+// Open decrypts a text of [Box.Seal]. It fails if the text or the context differs, or if the
+// box has not its key.
+func (b Box) Open(text, context []byte) (plain []byte, err error) {
+	for _, aead := range b.aeads() {
+		if plain, err = aead.Open(nil, nil, text, context); err == nil {
+			return plain, nil
+		}
+	}
+	return nil, err
 }

@@ -33,6 +33,19 @@ func TestBox(t *testing.T) {
 	_, err = other.Open(text, []byte("here"))
 	require.Error(t, err)
 
+	both, err := sealed.New(bytes.Repeat([]byte{8}, 32), bytes.Repeat([]byte{9}, 32), key)
+	require.NoError(t, err)
+	plain, err = both.Open(text, []byte("here"))
+	require.NoError(t, err, "an older key opens")
+	require.Equal(t, "plain", string(plain))
+	_, err = both.Open(text, []byte("there"))
+	require.Error(t, err)
+	plain, err = other.Open(both.Seal([]byte("plain"), nil), nil)
+	require.NoError(t, err, "the first key seals")
+	require.Equal(t, "plain", string(plain))
+	_, err = sealed.New(key, key[1:])
+	require.ErrorIs(t, err, sealed.ErrKey)
+
 	require.NotContains(t, fmt.Sprintf("%+v %#v", box, box), "0707")
 	for _, n := range []int{0, 16, 24, 31, 33} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

@@ -1,6 +1,7 @@
 package signin_test
 
 import (
+	"bytes"
 	"log/slog"
 	"net/http"
 	"os"
@@ -86,11 +87,24 @@ func TestEncryptedStore(t *testing.T) {
 	assert.NotContains(t, sealed.Data.Reveal(), "token")
 	_, err = encrypted(t, plain, 2).Load(t.Context())
 	require.ErrorIs(t, err, lending.ErrCorruptToken, "another key")
+	both, err := lending.NewEncryptedTokenStore(plain, bytes.Repeat([]byte{2}, 32), bytes.Repeat([]byte{1}, 32))
+	require.NoError(t, err)
+	token, err := both.Load(t.Context())
+	require.NoError(t, err, "an older key reads")
+	assert.Equal(t, "a token", token.Data.Reveal())
+	require.NoError(t, both.Save(t.Context(), stored(1, "another")))
+	token, err = encrypted(t, plain, 2).Load(t.Context())
+	require.NoError(t, err, "the first key writes")
+	assert.Equal(t, "another", token.Data.Reveal())
 	require.NoError(t, plain.Save(t.Context(), lending.StoredToken{Fence: 2, Data: sealed.Data}))
 	_, err = encrypted(t, plain, 1).Load(t.Context())
 	require.ErrorIs(t, err, lending.ErrCorruptToken, "an old token under a new fence")
 	var argument *lending.ArgumentError
-	_, err = lending.NewEncryptedTokenStore(plain, []byte("short"))
+	for _, keys := range [][][]byte{{[]byte("short"), nil}, {make([]byte, 32), []byte("short")}} {
+		_, err = lending.NewEncryptedTokenStore(plain, keys[0], keys[1])
+		require.ErrorAs(t, err, &argument)
+	}
+	_, err = lending.NewEncryptedTokenStore(nil, make([]byte, 32))
 	require.ErrorAs(t, err, &argument)
 }
 

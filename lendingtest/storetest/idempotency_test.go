@@ -341,7 +341,8 @@ func TestIdempotencyStoreFindsFlaws(t *testing.T) {
 		},
 		"counts to nine": {
 			"every Save increments the revision",
-			"one of many parallel Saves succeeds", "parallel Saves are not mixed", "one of many parallel Replaces succeeds"},
+			"one of many parallel Saves succeeds", "parallel Saves are not mixed", "one of many parallel Replaces succeeds",
+		},
 		"saves over any older revision": {
 			"Save refuses another revision",
 			"Save refuses the lock of another entry and changes nothing",
@@ -365,7 +366,8 @@ func TestIdempotencyStoreFindsFlaws(t *testing.T) {
 			"Save refuses another revision", "a lock has one entry",
 			"Save refuses the lock of another entry and changes nothing", "Age is the time since the last Save",
 			"one of many parallel Saves succeeds", "processes share the entries", "saved entries survive their process",
-			"methods return when their context has ended", "Replace deletes an entry without a state"},
+			"methods return when their context has ended", "Replace deletes an entry without a state",
+		},
 		"names the wrong key": {
 			"keys and locks differ in every byte",
 			"Save refuses another revision", "a lock has one entry", "a released lock is free",
@@ -388,7 +390,8 @@ func TestIdempotencyStoreFindsFlaws(t *testing.T) {
 		"returns the age that was given": {
 			"Save refuses another revision",
 			"Save refuses the lock of another entry and changes nothing", "Age is the time since the last Save",
-			"saved entries survive their process", "Replace saves the entries whose revision matches"},
+			"saved entries survive their process", "Replace saves the entries whose revision matches",
+		},
 		"keeps the age of the first Save": {
 			"Age is the time since the last Save", "List selects by state",
 			"List selects by age", "List returns the oldest first",
@@ -397,8 +400,10 @@ func TestIdempotencyStoreFindsFlaws(t *testing.T) {
 		"begins the age anew with Load": {
 			"Save refuses another revision",
 			"Save refuses the lock of another entry and changes nothing", "Age is the time since the last Save",
-			"saved entries survive their process", "Replace saves the entries whose revision matches"},
-		"takes a prefix for a pattern": {"keys and locks differ in every byte", "List selects by prefix",
+			"saved entries survive their process", "Replace saves the entries whose revision matches",
+		},
+		"takes a prefix for a pattern": {
+			"keys and locks differ in every byte", "List selects by prefix",
 			"pages of List follow each other",
 		},
 		"looks at the prefix last": {"List returns no more than the limit", "pages of List follow each other"},
@@ -412,7 +417,8 @@ func TestIdempotencyStoreFindsFlaws(t *testing.T) {
 		"lists by key": {
 			"List selects by state", "List returns the oldest first",
 			"List returns no more than the limit", "pages of List miss no entry that changes meanwhile",
-			"pages of List follow each other", "Replace saves the entries whose revision matches"},
+			"pages of List follow each other", "Replace saves the entries whose revision matches",
+		},
 		"lists by state": {
 			"List selects by state", "List returns the oldest first",
 			"List returns no more than the limit", "saved entries survive their process",
@@ -422,7 +428,8 @@ func TestIdempotencyStoreFindsFlaws(t *testing.T) {
 			"List selects by state", "List returns the oldest first",
 			"List returns no more than the limit", "saved entries survive their process",
 			"pages of List follow each other", "pages of List miss no entry that changes meanwhile",
-			"pages of List have a bounded size", "Replace saves the entries whose revision matches"},
+			"pages of List have a bounded size", "Replace saves the entries whose revision matches",
+		},
 		"lists without a limit": {
 			"List returns no more than the limit",
 			"pages of List follow each other", "pages of List miss no entry that changes meanwhile",

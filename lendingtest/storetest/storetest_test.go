@@ -77,4 +77,7 @@ func eachFlaw[P any](t *testing.T, rules []rule[P], place func(flaw string) P, f
 func pause() { wait(time.Millisecond) }
 
 // The flawed stores of these tests sort all their entries for every page.
-func init() { many = 400 }
+func TestMain(m *testing.M) {
+	many = 400
+	m.Run()
+}

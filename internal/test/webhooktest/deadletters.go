@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -143,7 +142,7 @@ type letters interface{ webhook.DeadLetters }
 type guided struct{ letters }
 
 func (g guided) Redrive(ctx context.Context, ids ...string) (int, error) {
-	fmt.Println("ready")
+	_, _ = os.Stdout.WriteString("ready\n")
 	if _, err := os.Stdin.Read(make([]byte, 1)); err != nil {
 		return 0, err
 	}
