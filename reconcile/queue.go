@@ -10,38 +10,37 @@ import (
 	"github.com/lendingapi/lending-go/internal/backoff"
 )
 
-// The waits after an error that does not say how long to wait.
+// The waits after an error without a wait of its own.
 const (
 	firstWait = time.Second
 	longest   = 5 * time.Minute
 )
 
-// order is an order that waits for its step, has one running, or is stopped.
+// order is an order with a waiting or running step, or a stopped order.
 type order struct {
 	id       string
-	place    int       // in the heap; away if it is not there
+	place    int       // in the heap; away outside
 	due      time.Time // zero: before all others
 	earliest time.Time // a hint makes the order due no earlier
-	tie      uint64    // random, for orders that are due at the same time
+	tie      uint64    // random, for orders due at the same time
 	failures int       // steps in a row
 	running  bool
-	hinted   bool // while running: the step may have looked before that
-	seen     int  // the last pass that found the order open, or met a hint
+	hinted   bool // while running: the step may have read too early
+	seen     int  // the last pass with the order open, or with a hint
 }
 
 const away = -1
 
-// queue has the orders by the time when their step is due. Its methods run under the lock of
-// the worker.
+// queue has the orders by the due time of their step. The worker holds its lock during the methods.
 type queue struct {
 	orders map[string]*order
 	due    byDue
-	pass   int // the last one that has begun
+	pass   int // number of the last pass
 }
 
 func newQueue() queue { return queue{orders: map[string]*order{}} }
 
-// first returns the order that is due first, nil if none waits.
+// first returns the first due order, nil if none waits.
 func (q *queue) first() *order {
 	if len(q.due) == 0 {
 		return nil
@@ -55,8 +54,8 @@ func (q *queue) take(o *order) {
 	o.running, o.hinted = true, false
 }
 
-// hint makes an order due at once, unless an error of its last step says that it must wait, or
-// that it is stopped.
+// hint makes an order due at once, unless the error of its last step demands a wait or stopped the
+// order.
 func (q *queue) hint(id string) {
 	o := q.orders[id]
 	switch {
@@ -103,12 +102,10 @@ func (q *queue) put(o *order, err error, next lending.Next) {
 	heap.Push(&q.due, o)
 }
 
-// beginPass is called before the open orders are listed. What is hinted from now on may not be
-// in the list.
+// beginPass precedes the listing of the open orders. The list may lack orders hinted from now on.
 func (q *queue) beginPass() { q.pass++ }
 
-// endPass adds the open orders, and forgets those that wait or are stopped and are no longer
-// open.
+// endPass adds the open orders, and forgets waiting and stopped orders that are no longer open.
 func (q *queue) endPass(open []string) {
 	now := time.Now()
 	for _, id := range open {

@@ -1,5 +1,5 @@
-// Package reconcile sees open orders through. The program names its open orders and has one
-// function, the step, that begins each order at the top. A [Worker] decides when to call it.
+// Package reconcile completes open orders. The program lists its open orders and has a function,
+// the step, that begins each order at the top. A [Worker] decides when to call the step.
 //
 //	worker, err := reconcile.New(orders.Open, func(ctx context.Context, order string) error {
 //		return onboard(ctx, client, order) // each mutation with a key: order+"/create-customer"
@@ -9,44 +9,43 @@
 //
 //	err = worker.Run(ctx)
 //
-// The worker is level-triggered, like a controller of Kubernetes: it never asks what has
-// happened, only which orders are open. An event of a webhook is a hint to look at an order now.
-// The service promises no redelivery and lists no events, so the worker also makes a pass over
-// all open orders every minute. A lost event costs at most the time until the next pass.
+// The worker is level-triggered, like a controller of Kubernetes: only the open orders count, not
+// the events. A webhook is a hint to run an order's step now. The service promises no redelivery
+// and lists no events, so the worker also makes a pass over all open orders every minute. A lost
+// event costs at most the time until the next pass.
 //
 // # The step
 //
-// A step does everything for its order that can be done now, and returns nil when the rest waits
-// for others, for example for an underwriter. The next pass or event calls it again, as long as
-// the order is open. The program takes a finished order out of its list.
+// A step advances its order as far as possible, and returns nil if the rest waits for others, for
+// example for an underwriter. The next pass or event calls the step again, as long as the order is
+// open. The program removes a finished order from its list.
 //
-// Every mutation of a step needs an idempotency key that is made of the order: see
-// [lending.WithIdempotencyKey]. The mutations that are done are then replayed from the log, and
-// repeating a step has no effect. The step runs again after every error that allows it, after
-// every restart, and in every replica.
+// Every mutation of a step needs an idempotency key made of the order: see
+// [lending.WithIdempotencyKey]. The log then replays finished mutations, and repeating a step has
+// no effect. The step runs again after every error that allows a retry, after every restart, and in
+// every replica.
 //
 // # Errors
 //
 // [lending.NextOf] decides what follows an error of a step:
 //
-//   - Retry: the worker waits for Next.After. An event does not shorten that wait. If After is
-//     0, the worker waits for 1 second, doubling up to 5 minutes, and an event ends the wait.
-//   - Person and Retry: the same. Options.Report gets the error, and the step goes on by itself
-//     after the person has acted.
+//   - Retry: the worker waits for Next.After. An event does not shorten this wait. If After is 0,
+//     the worker waits for 1 second, doubling up to 5 minutes, and an event ends the wait.
+//   - Person and Retry: the same. Options.Report gets the error, and the step continues after the
+//     person has acted.
 //   - No Retry: Options.Report gets the error. The worker does not touch the order until a pass
-//     has found it closed. Mark such an order in your table, leave it out of the list, and open
-//     it again when the cause is mended.
+//     has found the order closed. Mark such an order in your table, leave it out of the list, and
+//     open it again after mending the cause.
 //
 // A panic in a step is an error with Person and Retry.
 //
 // # Replicas
 //
-// Any number of workers may share the orders. They do not know of each other: the log of
-// idempotency keys is what they share. If two work on one order, one of them gets
-// idempotency.ErrInProgress or ErrLocked and waits as long as that error says. A pass takes the
-// orders in random order, so that this is rare.
+// Any number of workers may share the orders. The workers share only the log of idempotency keys.
+// If two workers take the same order, the second gets idempotency.ErrInProgress or ErrLocked and
+// waits as long as the error says. A pass takes the orders in random order, so this is rare.
 //
-// The worker keeps nothing on disk. In memory it keeps the orders that wait or are stopped.
+// The worker keeps nothing on disk. In memory it keeps waiting and stopped orders.
 package reconcile
 
 import (
@@ -83,17 +82,17 @@ type Worker struct {
 	options Options
 	open    func(context.Context) ([]string, error)
 	step    func(ctx context.Context, order string) error
-	wake    chan struct{} // holds one, if there is news for Run
+	wake    chan struct{} // signals news for Run
 
 	mu      sync.Mutex
 	queue   queue
 	running int       // steps
-	free    time.Time // from when the next step may begin
+	free    time.Time // earliest start of the next step
 	isRun   bool
 }
 
-// New returns a worker. open lists the open orders of the program, and step does for an order
-// what can be done now. Many goroutines call step at the same time, for different orders.
+// New returns a worker. open lists the open orders of the program, and step advances an order. Many
+// goroutines call step at the same time, for different orders.
 func New(open func(context.Context) ([]string, error), step func(ctx context.Context, order string) error, opts *Options) (*Worker, error) {
 	w := &Worker{open: open, step: step, wake: make(chan struct{}, 1), queue: newQueue()}
 	if opts != nil {
@@ -119,8 +118,8 @@ func setDefault[T ~int | ~int64](option *T, value T) {
 	}
 }
 
-// Hint has the worker look at orders now, before those of a pass: for example at an order that
-// was just placed. It may be called at any time.
+// Hint has the worker run the steps of orders now, before the orders of a pass, for example of a new
+// order. Call Hint at any time.
 func (w *Worker) Hint(orders ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -130,8 +129,8 @@ func (w *Worker) Hint(orders ...string) {
 	w.tell()
 }
 
-// OnEvent returns a function for [webhook.NewReceiver] or [webhook.Work]. It calls Hint with the
-// orders that an event concerns, and never fails: a pass catches an event that gets lost.
+// OnEvent returns a function for [webhook.NewReceiver] or [webhook.Work]. The function calls Hint
+// with the orders of an event, and never fails: a pass replaces a lost event.
 func (w *Worker) OnEvent(concerns func(*webhook.Event) []string) webhook.EventFunc {
 	return func(_ context.Context, event *webhook.Event) error {
 		w.Hint(concerns(event)...)
@@ -177,8 +176,7 @@ func (w *Worker) tell() {
 // idle is how long Run sleeps if nothing is due and nobody wakes it.
 const idle = time.Hour
 
-// start begins the steps that are due, as far as the bounds allow, and returns how long it is
-// until the next one.
+// start begins the due steps, as far as the bounds allow, and returns the time until the next step.
 func (w *Worker) start(ctx context.Context, group *sync.WaitGroup) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -196,7 +194,7 @@ func (w *Worker) start(ctx context.Context, group *sync.WaitGroup) time.Duration
 		w.running++
 		group.Go(func() { w.work(ctx, next) })
 	}
-	return idle // a step that ends wakes Run
+	return idle // the end of a step wakes Run
 }
 
 // work calls the step of an order, and puts the order back.
@@ -215,12 +213,12 @@ func (w *Worker) work(ctx context.Context, o *order) {
 	w.tell()
 }
 
-// contained returns the result of a function of the caller, also if it panics.
+// contained returns the result of a function of the caller, even after a panic.
 func (w *Worker) contained(result Result, f func() error) Result {
 	returned := false
 	result.Err = safely.Call[lending.PanicError](func() error {
 		err := f()
-		result.Next = lending.NextOf(err) // which calls methods of err
+		result.Next = lending.NextOf(err) // calls methods of err
 		returned = true
 		return err
 	})

@@ -16,15 +16,15 @@ import (
 
 const (
 	maxCause  = 500  // bytes of a cause that an inbox keeps
-	readCause = 8192 // bytes of an error's text that are looked at
+	readCause = 8192 // bytes of an error's text that Cause reads
 )
 
-// Cause returns the text of err as an inbox keeps it with the dead letter of event: one line of at
-// most 500 bytes, without control characters. "[redacted]" replaces every string and number of 3
-// bytes or more that stands in the data of the event too.
+// Cause returns the text of err for the dead letter of event: a line of at most 500 bytes, without
+// control characters. "[redacted]" replaces every string and number of 3 bytes or more from the
+// data of the event.
 //
-// The errors of this library show no values. An error of your function shows what you put in it:
-// a value of another source, or a part of a value, stays in the cause.
+// The errors of this library show no values. The errors of your function may: a value from
+// another source, or a part of a value, stays in the cause.
 func Cause(event *Event, err error) string {
 	if err == nil {
 		return ""
@@ -47,8 +47,8 @@ func Cause(event *Event, err error) string {
 	return text
 }
 
-// withoutValues replaces the values in the event's data that occur in text, the longest first: the
-// rest of a value would stay otherwise.
+// withoutValues replaces values of the event's data in text, the longest first: otherwise the rest
+// of a longer value would stay.
 func withoutValues(text string, event *Event) string {
 	var found []string
 	look := func(value string) {

@@ -20,20 +20,20 @@ type ConsumerOptions struct {
 	Receiver ReceiverOptions
 	Work     WorkOptions
 
-	// Refresh is how often Run reads the secret of the subscription again; 10 min. After a wrong
-	// signature Run reads it at once, at most once a minute. The secret before stays valid for an
-	// hour after a change.
+	// Refresh is the time between two reads of the subscription's secret; 10 min. After a wrong
+	// signature Run reads the secret at once, at most once a minute. The previous secret stays
+	// valid for an hour after a change.
 	Refresh time.Duration
 	// Sweep is called once a day, for example the method Sweep of an idempotency log.
 	Sweep func(ctx context.Context) (int, error)
-	// Shutdown is how long Run waits for requests in progress when its context has ended; 40 s.
+	// Shutdown is the time for requests in progress after the end of Run's context; 40 s.
 	Shutdown time.Duration
 	// Logger logs failures of the subscription and of Sweep. Nil logs nothing.
 	Logger *slog.Logger
 }
 
 // Consumer subscribes to the events of the service, receives them into an [Inbox] and handles
-// them: the ordinary set-up of a program in one value. As an [http.Handler] it is the receiver.
+// them: the ordinary set-up of a program. As an [http.Handler], a Consumer is the receiver.
 //
 //	consumer, err := webhook.NewConsumer(client, target, subscription, inbox, handle, nil)
 //	…
@@ -49,7 +49,7 @@ type consumer struct {
 	inbox        Inbox
 	handle       EventFunc
 	receiver     http.Handler
-	wrong        chan struct{} // has one after a wrong signature
+	wrong        chan struct{} // signals a wrong signature
 
 	mu       sync.Mutex
 	secret   lending.Secret
@@ -64,8 +64,8 @@ const (
 
 var errNotSubscribed = errors.New("lending/webhook: consumer: not subscribed yet; see the log of the consumer")
 
-// NewConsumer returns a consumer of the target's events. [Consumer.Run] makes the subscription as
-// [lending.WebhooksService.Ensure] does. The error says that an argument is nil.
+// NewConsumer returns a consumer of the target's events. [Consumer.Run] subscribes as
+// [lending.WebhooksService.Ensure] does. NewConsumer fails if an argument is nil.
 func NewConsumer(
 	client *lending.Client, target lending.WebhookTarget, subscription lending.WebhookSubscription,
 	inbox Inbox, handle EventFunc, opts *ConsumerOptions,
@@ -99,8 +99,8 @@ func NewConsumer(
 	return &Consumer{opaque.Hide(c)}, err
 }
 
-// ServeHTTP receives a delivery, as [NewReceiver] says. Until Run has the secret of the
-// subscription, the answer is 500, and the service sends the event again.
+// ServeHTTP receives a delivery: see [NewReceiver]. Until Run has the secret of the subscription,
+// the response is 500, and the service may send the event again.
 func (c *Consumer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.state().receiver.ServeHTTP(w, r)
 }
@@ -114,15 +114,15 @@ func (c *Consumer) Ready(ctx context.Context) error {
 	return c.state().inbox.Ready(ctx)
 }
 
-// Run starts server, subscribes, handles events and sweeps until ctx ends. Then it shuts down in
-// order: requests in progress end, then the calls of the EventFunc, then Run returns nil. Close
+// Run starts server, subscribes, handles events and sweeps until ctx ends. Then Run shuts down in
+// order: it waits for requests in progress, then for calls of the EventFunc, and returns nil. Close
 // the inbox and the client afterwards.
 //
-// If the subscription fails, Run tries again, after 1 second, doubling up to 1 minute, and
-// handles the events that the inbox has meanwhile. Run returns an error only if server cannot
-// listen, or if the subscription is refused as an [*lending.ArgumentError].
+// If the subscription fails, Run tries again after 1 second, doubling up to 1 minute, and handles
+// events from the inbox meanwhile. Run returns an error only if server cannot listen, or if the
+// subscription is invalid: an [*lending.ArgumentError].
 //
-// With a nil server Run starts none: shut yours down before you end ctx.
+// If server is nil, shut your own server down before you end ctx.
 func (c *Consumer) Run(ctx context.Context, server *http.Server) error {
 	return c.state().run(ctx, server)
 }
@@ -155,7 +155,7 @@ func (c *consumer) run(ctx context.Context, server *http.Server) error {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Shutdown)
 		defer cancel()
 		_ = server.Shutdown(ending)
-		_ = server.Close() // requests that have not ended
+		_ = server.Close() // ends requests still in progress
 	}
 	stop()
 	group.Wait()
@@ -167,7 +167,7 @@ func (c *consumer) run(ctx context.Context, server *http.Server) error {
 	}
 }
 
-// follow subscribes, and reads the secret again and again.
+// follow subscribes, and reads the secret regularly.
 func (c *consumer) follow(ctx context.Context) error {
 	err := c.untilDone(ctx, "subscribing", func() error {
 		ensured, err := c.client.Webhooks.Ensure(ctx, c.target, c.subscription)
@@ -190,7 +190,7 @@ func (c *consumer) follow(ctx context.Context) error {
 			}
 			return err
 		})
-		_ = backoff.Sleep(ctx, min(wrongPause, c.Refresh)) // a flood of forgeries reads no faster
+		_ = backoff.Sleep(ctx, min(wrongPause, c.Refresh)) // a flood of forgeries causes no more reads
 	}
 	if ctx.Err() == nil {
 		return err
@@ -220,7 +220,7 @@ func (c *consumer) report(ctx context.Context, doing string, err error) {
 	})
 }
 
-// use takes a secret that the service has told. An empty secret changes nothing.
+// use takes the service's secret. An empty secret changes nothing.
 func (c *consumer) use(secret lending.Secret) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

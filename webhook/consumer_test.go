@@ -147,7 +147,8 @@ func TestConsumerShutsDownInOrder(t *testing.T) {
 	handling, release := make(chan struct{}, 2), make(chan struct{})
 	require.NoError(t, inbox.MemoryInbox.Put(t.Context(), &webhook.Event{Name: "before"}))
 	consumer, err := webhook.NewConsumer(client, target,
-		lending.WebhookSubscription{WebhookURI: "https://partner.example/webhooks"}, inbox, func(context.Context, *webhook.Event) error {
+		lending.WebhookSubscription{WebhookURI: "https://partner.example/webhooks"}, inbox,
+		func(context.Context, *webhook.Event) error {
 			handling <- struct{}{}
 			<-release
 			return nil

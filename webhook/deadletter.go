@@ -10,25 +10,26 @@ import (
 	"github.com/lendingapi/lending-go/internal/redact"
 )
 
-// DeadLetters is the operator's side of an [Inbox]: the events that [Work] has set aside. The
-// inboxes of this library implement it. The suite Inbox of package lendingtest/storetest tests it.
+// DeadLetters is the operator's side of an [Inbox]: the events set aside by [Work]. The inboxes of
+// this library implement DeadLetters, and the suite Inbox of package lendingtest/storetest tests an
+// implementation.
 //
-// Each setting aside has an ID of its own, of digits and hyphens. After Redrive or Drop the ID
-// matches nothing: a second call, or a call of another person, does nothing.
+// Each dead letter has an ID of digits and hyphens. After Redrive or Drop the ID matches nothing: a
+// second call, perhaps of another person, does nothing.
 type DeadLetters interface {
-	// DeadLetters returns the dead letters that match filter, oldest first. If there are fewer
-	// than the limit, there are no more.
+	// DeadLetters returns the dead letters that match filter, oldest first. A page shorter than
+	// the limit is the last.
 	DeadLetters(ctx context.Context, filter DeadLetterFilter) ([]DeadLetter, error)
-	// DeadLetterEvent returns the event itself, with its data: codes and personal data. Without a
-	// dead letter of that ID it fails with [ErrNoDeadLetter]. An event without a name has bytes
-	// that [Parse] refuses.
+	// DeadLetterEvent returns the event itself, with its data: codes and personal data. If no dead
+	// letter has the ID, the error is [ErrNoDeadLetter]. [Parse] refuses the bytes of an event
+	// without a name.
 	DeadLetterEvent(ctx context.Context, id string) (*Event, error)
-	// Redrive makes dead letters due again, as if they had not been tried, and returns their
-	// number. All of them change, or none. Pass at most [MaxDeadLetters] ids.
+	// Redrive makes dead letters due again, without their earlier tries, and returns their number.
+	// All change, or none. Pass at most [MaxDeadLetters] ids.
 	Redrive(ctx context.Context, ids ...string) (int, error)
-	// Drop removes dead letters for ever, and returns their number. All of them go, or none. The
-	// inbox still skips repetitions of their events. who is the person who decides, for the log of
-	// the inbox. Pass at most [MaxDeadLetters] ids.
+	// Drop removes dead letters for ever, and returns their number. All go, or none. The inbox
+	// still skips repetitions of their events. The inbox logs who, the deciding person. Pass at
+	// most [MaxDeadLetters] ids.
 	Drop(ctx context.Context, who string, ids ...string) (int, error)
 	// Counts returns the number of events in the inbox.
 	Counts(ctx context.Context) (InboxCounts, error)
@@ -36,7 +37,7 @@ type DeadLetters interface {
 	Ages(ctx context.Context) (InboxAges, error)
 }
 
-// DeadLetter describes an event that was set aside. It has no data of the event.
+// DeadLetter describes an event set aside, without its data.
 type DeadLetter struct {
 	ID       string            `json:"id"`               // the inbox's own identifier
 	Key      string            `json:"key"`              // see [Event.Key]
@@ -51,26 +52,26 @@ type DeadLetter struct {
 // DeadLetterFilter selects dead letters. The zero value selects the oldest.
 type DeadLetterFilter struct {
 	Event  lending.EventName // only events of this name
-	From   time.Time         // only those set aside at this time or later
-	Before time.Time         // only those set aside before this time
-	After  string            // ID of the last dead letter of the page before
+	From   time.Time         // only events set aside at this time or later
+	Before time.Time         // only events set aside before this time
+	After  string            // ID of the last dead letter of the previous page
 	Limit  int               // the largest number; 100, and at most [MaxDeadLetters]
 }
 
-// MaxDeadLetters is the largest number of dead letters in one call.
+// MaxDeadLetters is the largest number of dead letters in a call.
 const MaxDeadLetters = deadletters.Max
 
-// ErrNoDeadLetter means that the inbox has no dead letter of this ID: it was redriven or dropped.
+// ErrNoDeadLetter means a missing dead letter: somebody redrove or dropped it.
 var ErrNoDeadLetter error = redact.Text("lending/webhook: no dead letter has this id; list the dead letters again")
 
-// Matches reports whether the filter selects letter, After and Limit aside.
+// Matches reports whether the filter selects letter, apart from After and Limit.
 func (f DeadLetterFilter) Matches(letter DeadLetter) bool {
 	return (f.Event == "" || f.Event == letter.Event) &&
 		(f.From.IsZero() || !letter.SetAside.Before(f.From)) &&
 		(f.Before.IsZero() || letter.SetAside.Before(f.Before))
 }
 
-// WithDefaults returns the filter with the Limit that an inbox keeps to.
+// WithDefaults returns the filter with a Limit within the bounds.
 func (f DeadLetterFilter) WithDefaults() DeadLetterFilter {
 	if f.Limit <= 0 {
 		f.Limit = 100
@@ -79,8 +80,8 @@ func (f DeadLetterFilter) WithDefaults() DeadLetterFilter {
 	return f
 }
 
-// NewDeadLetter describes the event of entry, which is set aside because of cause. An inbox adds
-// the ID and the time.
+// NewDeadLetter describes the event of entry, set aside because of cause. The inbox adds the ID and
+// the time.
 func NewDeadLetter(entry *InboxEntry, cause error) DeadLetter {
 	event := cmp.Or(entry.Event, new(Event))
 	return DeadLetter{
@@ -89,25 +90,25 @@ func NewDeadLetter(entry *InboxEntry, cause error) DeadLetter {
 	}
 }
 
-// RedriveAll redrives the dead letters that match filter, its Limit aside, some at a time. It
-// returns the number that was redriven, also if it fails on the way: call it again then.
+// RedriveAll redrives all dead letters that match filter, in batches, and ignores its Limit. It
+// returns the number of redriven letters, also after an error: then call it again.
 //
-// A dead letter that fails again meanwhile may be redriven a second time, if filter has no Before.
+// If filter has no Before, RedriveAll may redrive a letter again if it fails again meanwhile.
 func RedriveAll(ctx context.Context, letters DeadLetters, filter DeadLetterFilter) (int, error) {
 	return eachPage(ctx, letters, filter, letters.Redrive)
 }
 
-// DropAll drops the dead letters that match filter, its Limit aside, some at a time. It returns the
-// number that was dropped, also if it fails on the way. To drop no letter that the person has not
-// seen, set Before to the time of the list.
+// DropAll drops all dead letters that match filter, in batches, and ignores its Limit. It returns
+// the number of dropped letters, also after an error. Set Before to the time of the list, so that
+// nobody drops an unseen letter.
 func DropAll(ctx context.Context, letters DeadLetters, who string, filter DeadLetterFilter) (int, error) {
 	return eachPage(ctx, letters, filter, func(ctx context.Context, ids ...string) (int, error) {
 		return letters.Drop(ctx, who, ids...)
 	})
 }
 
-// eachPage calls act for the dead letters that match filter. It ends when it has seen as many as
-// there were at first: letters that fail again join the end of the list.
+// eachPage calls act for the dead letters that match filter. It ends after the original number of
+// letters, because letters that fail again join the end of the list.
 func eachPage(
 	ctx context.Context, letters DeadLetters, filter DeadLetterFilter, act func(ctx context.Context, ids ...string) (int, error),
 ) (total int, err error) {

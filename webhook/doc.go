@@ -9,21 +9,21 @@
 //
 // The secret is in the subscription that [lending.WebhooksService.Ensure] returns.
 //
-// The service waits for the answer, and may send an event twice. If the work is short, wrap
-// handle in [Once], which skips deliveries that were handled before:
+// The service waits for the response, and may send an event twice. If the work is short, wrap
+// handle in [Once], which skips repeated deliveries:
 //
 //	handle = webhook.Once(webhook.NewMemoryDeduper(nil), handle)
 //
-// If the work takes longer or can fail, store events in an [Inbox]. The receiver answers as soon
-// as the event is stored, and [Work] calls handle until it succeeds:
+// If the work takes longer or can fail, store events in an [Inbox]. The receiver responds when the
+// event is stored, and [Work] calls handle until handle succeeds:
 //
 //	receiver, err := webhook.NewReceiver(webhook.SignedWith(secret), inbox.Put, nil)
 //	…
 //	http.Handle("/webhooks", receiver)
 //	go webhook.Work(ctx, inbox, handle, nil)
 //
-// [NewConsumer] does all of this in one value, with the subscription, its secret and an orderly
-// shutdown. [DeadLetters] lists, redrives and drops the events that failed in every try.
+// [NewConsumer] does all of this, with the subscription, its secret and an orderly shutdown.
+// [DeadLetters] lists, redrives and drops events whose tries all failed.
 //
 // [NewMemoryInbox] is for tests. The module contrib/bolt stores events in a file, contrib/redis
 // and contrib/postgres store them for several processes.

@@ -16,28 +16,27 @@ import (
 )
 
 // Event is the envelope of a delivery, and the data of the event. Its Record is the whole
-// envelope, with the fields that the interface does not publish.
+// envelope, with unpublished fields.
 //
-// Data can hold one-time codes and personal data. fmt and slog do not print them, except for
-// slog's JSON handler if the event stands in a list or a struct: see [lending.Record.LogValue].
+// Data can hold one-time codes and personal data. fmt and slog do not print Data, except for slog's
+// JSON handler if the event is in a list or a struct: see [lending.Record.LogValue].
 type Event struct {
 	lending.Record
-	ID      uuid.UUID         `json:"id"` // several events share it: see [Event.Key]; zero if missing or unreadable
+	ID      uuid.UUID         `json:"id"` // shared by several events: see [Event.Key]; zero if missing or unreadable
 	Name    lending.EventName `json:"webhookEvent"`
 	Data    lending.Record    `json:"data"`            // any JSON value; Raw is nil if there is none
 	Created time.Time         `json:"creationTimeUtc"` // time of this delivery; zero if missing or unreadable
 
-	marked bool // a byte order mark stood before the envelope
+	marked bool // the body began with a byte order mark
 }
 
 const byteOrderMark = "\xEF\xBB\xBF"
 
-// Parse parses the body of a delivery. Call [lending.Verify] first. The event keeps body: do not
-// change it afterwards.
+// Parse parses the body of a delivery. Call [lending.Verify] first. Do not change body afterwards.
 //
 // The body must be a JSON object with an event name. Field names match in any case. An unreadable
-// id or time is zero, because the event matters more. A byte order mark and times without a zone
-// are accepted. The error quotes nothing of the body.
+// id or time is zero, because the event matters more. Parse accepts a byte order mark and times
+// without a zone. The error quotes nothing of the body.
 func Parse(body []byte) (*Event, error) {
 	text, marked := bytes.CutPrefix(body, []byte(byteOrderMark))
 	e := &Event{Record: lending.NewRecord(text), marked: marked}
@@ -61,7 +60,7 @@ func Parse(body []byte) (*Event, error) {
 var errNotEvent = errors.New("lending/webhook: event: want a JSON object with the member webhookEvent")
 
 // set sets the field for a member of the envelope. As in encoding/json, the last of several
-// members with one name counts, and null changes nothing.
+// members with the same name counts, and null changes nothing.
 func (e *Event) set(name, raw []byte) error {
 	switch field := string(name); {
 	case strings.EqualFold(field, "data"):
@@ -72,7 +71,7 @@ func (e *Event) set(name, raw []byte) error {
 		if id, err := uuid.ParseBytes(text); err == nil {
 			e.ID = id
 		} else {
-			e.ID = uuid.UUID{} // id has the bytes before the mistake
+			e.ID = uuid.UUID{} // instead of the bytes before the mistake
 		}
 	case strings.EqualFold(field, "webhookEvent"):
 		text, err := jsonsplit.Text(raw)
@@ -88,9 +87,9 @@ func (e *Event) set(name, raw []byte) error {
 	return nil
 }
 
-// Body returns the bytes of the body as they arrived. Store these bytes: signature and
-// [Event.Key] belong to them. Do not modify them. For an event that was not parsed Body returns
-// the JSON of its fields.
+// Body returns the bytes of the body as received. Store these bytes, unchanged: signature and
+// [Event.Key] belong to them. For an event that was not parsed, Body returns the JSON of its
+// fields.
 func (e *Event) Body() []byte {
 	body, _ := e.MarshalJSON()
 	if e.marked {
@@ -99,8 +98,8 @@ func (e *Event) Body() []byte {
 	return body
 }
 
-// Clone returns a copy of the event that shares no memory with the body it was parsed
-// from. Body, Key and Data stay the same, byte for byte.
+// Clone returns a copy of the event without shared memory. Body, Key and Data stay the same, byte
+// for byte.
 func (e *Event) Clone() *Event {
 	clone := *e
 	body, data := bytes.Clone(e.Record.Raw()), e.Data.Raw()
@@ -115,9 +114,9 @@ func (e *Event) Clone() *Event {
 	return &clone
 }
 
-// Key returns the SHA-256 of the body in hexadecimal. Two deliveries with one key are the same
+// Key returns the SHA-256 of the body in hexadecimal. Two deliveries with the same key are the same
 // delivery, repeated by a proxy or an attacker. If the service itself sends an event again, time
-// and key differ: use an identifier in Data then, see [OnceBy].
+// and key differ: then use an identifier in Data, see [OnceBy].
 func (e *Event) Key() string {
 	sum := sha256.Sum256(e.Body())
 	return hex.EncodeToString(sum[:])
@@ -132,7 +131,7 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// MarshalJSON returns the event as it arrived, or the JSON of its fields if it was not parsed.
+// MarshalJSON returns the event as received, or the JSON of its fields.
 func (e Event) MarshalJSON() ([]byte, error) {
 	return encode(e.Record, struct {
 		ID      uuid.UUID         `json:"id"`
@@ -161,7 +160,7 @@ func (a *ApplicationCreated) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// MarshalJSON returns the record as it arrived, or the JSON of its fields.
+// MarshalJSON returns the record as received, or the JSON of its fields.
 func (a ApplicationCreated) MarshalJSON() ([]byte, error) {
 	return encode(a.Record, map[string]any{"extraInformation": a.ExtraInformation})
 }
@@ -182,12 +181,12 @@ func (a *ApplicationCreatedExtra) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// MarshalJSON returns the record as it arrived, or the JSON of its fields.
+// MarshalJSON returns the record as received, or the JSON of its fields.
 func (a ApplicationCreatedExtra) MarshalJSON() ([]byte, error) {
 	return encode(a.Record, map[string]any{"years": a.Years})
 }
 
-// decode decodes data into fields and returns it as a Record. For null the Record is empty.
+// decode decodes data into fields and returns data as a Record, empty for null.
 func decode(data []byte, fields any) (lending.Record, error) {
 	if string(data) == "null" {
 		return lending.Record{}, nil
@@ -196,7 +195,7 @@ func decode(data []byte, fields any) (lending.Record, error) {
 	return record, record.Decode(fields)
 }
 
-// encode returns the record as it arrived, or the JSON of fields if nothing arrived.
+// encode returns the record as received, or the JSON of fields.
 func encode(record lending.Record, fields any) ([]byte, error) {
 	if received := record.Raw(); received != nil {
 		return received, nil

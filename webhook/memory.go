@@ -10,7 +10,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/opaque"
 )
 
-// MemoryInbox is an [Inbox] for tests. It loses everything with the process.
+// MemoryInbox is an [Inbox] for tests. Its events are lost with the process.
 type MemoryInbox struct{ state opaque.Value[*memoryInbox] }
 
 type memoryInbox struct {
@@ -72,8 +72,8 @@ func (m *MemoryInbox) Take(ctx context.Context) (*InboxEntry, error) {
 	}
 }
 
-// claim claims the first event that is due. If there is none, it returns how long to wait, and a
-// channel that is closed when an event is added.
+// claim claims the first due event. If no event is due, claim returns the time to wait, and a
+// channel closed when an event is added.
 func (b *memoryInbox) claim() (entry *InboxEntry, wait time.Duration, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -116,7 +116,7 @@ func (m *MemoryInbox) DeadLetter(_ context.Context, entry *InboxEntry, cause err
 	return nil
 }
 
-// release ends the claim of entry, and calls then if there was one.
+// release ends the claim of entry, if any, and calls then.
 func (b *memoryInbox) release(entry *InboxEntry, then func(*memoryEntry)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -18,20 +18,19 @@ import (
 	"github.com/lendingapi/lending-go/internal/safely"
 )
 
-// EventFunc handles an event, or stores it. If the function returns nil, [ErrDuplicate] or
+// EventFunc handles or stores an event. If the function returns nil, [ErrDuplicate] or
 // [ErrNotRecorded], the event counts as accepted. After another error, a panic or
-// [runtime.Goexit] it does not.
+// [runtime.Goexit] the event does not.
 //
 // Return nil for events that do not concern you. Events arrive in any order, more than once, and
-// with names that did not exist when the program was written. Many goroutines call the function
-// at the same time.
+// with unknown names. Many goroutines call the function at the same time.
 type EventFunc func(ctx context.Context, event *Event) error
 
 // EventFuncs has a function for each event name.
 type EventFuncs map[lending.EventName]EventFunc
 
-// Handle is an [EventFunc] that calls the function for the event's name. It returns nil if there
-// is none.
+// Handle is an [EventFunc] that calls the function for the event's name. Without such a function
+// Handle returns nil.
 func (f EventFuncs) Handle(ctx context.Context, event *Event) error {
 	if handle := f[event.Name]; handle != nil {
 		return handle(ctx, event)
@@ -39,13 +38,13 @@ func (f EventFuncs) Handle(ctx context.Context, event *Event) error {
 	return nil
 }
 
-// SecretsFunc returns the secrets that may have signed a delivery, for example by the path or
-// host of the request. If it returns none, the delivery is refused. The function is called before
-// the body is read: nothing in the request has been verified.
+// SecretsFunc returns the possible secrets of a delivery's signature, for example by the path or
+// host of the request. If the function returns none, the receiver refuses the delivery. The
+// receiver calls the function before it reads the body: nothing in the request is verified yet.
 type SecretsFunc func(r *http.Request) ([]lending.Secret, error)
 
-// SignedWith accepts deliveries that were signed with one of the secrets. Pass two while one
-// replaces the other, the more frequent one first.
+// SignedWith accepts deliveries signed with any of the secrets. During a rotation pass two, the
+// more frequent secret first.
 //
 // If a secret is empty, for example because an environment variable is not set, SignedWith
 // returns nil, which [NewReceiver] refuses.
@@ -64,27 +63,27 @@ const SignatureHeader = "abp-webhook-signature"
 type ReceiverOptions struct {
 	MaxBytes int64 // largest body; 1 MiB
 
-	// ReadTimeout is the time for the whole body to arrive; 10 s. It needs a ResponseWriter with
-	// SetReadDeadline, or with an Unwrap method for [http.ResponseController]. Behind a middleware
+	// ReadTimeout is the time for the whole body to arrive; 10 s. The ResponseWriter must have
+	// SetReadDeadline, or an Unwrap method for [http.ResponseController]. Behind a middleware
 	// without these, set the ReadTimeout of the [http.Server].
 	ReadTimeout time.Duration
 
-	// Timeout is the deadline of the function's context; 30 s, half of the time that the service
-	// waits. The context has the values of the request's context. It does not end when the
-	// service closes the connection.
+	// Timeout is the deadline of the function's context; 30 s, half of the service's own timeout.
+	// The context has the values of the request's context, and does not end when the service
+	// closes the connection.
 	Timeout time.Duration
 
-	// MaxAge refuses events that were created longer ago, that far in the future, or at an
-	// unknown time. It limits for how long somebody who has seen a delivery can send it again. A
-	// [Deduper] that remembers keys for as long prevents that. The default accepts any age.
+	// MaxAge refuses events created longer ago, equally far in the future, or at an unknown time.
+	// It limits the time in which an attacker can repeat a delivery. A [Deduper] with at least
+	// this memory prevents repetitions. The default accepts any age.
 	MaxAge time.Duration
 
 	// Observe is called after each request, for logs and metrics. Its panics are dropped.
 	Observe func(Delivery)
 }
 
-// Delivery is the result of one request to a receiver. It is safe to log: it holds nothing of
-// the body except the name of an event whose signature was right.
+// Delivery is the result of a request to a receiver. A Delivery is safe to log: of the body it
+// holds only the name of the event, after a valid signature.
 type Delivery struct {
 	Status   int // of the answer
 	Event    lending.EventName
@@ -92,8 +91,8 @@ type Delivery struct {
 	Bytes    int    // read of the body
 	Duration time.Duration
 
-	// Err is the reason of a refusal, or the error of the function, unchanged. [ErrDuplicate] and
-	// [ErrNotRecorded] stand here too, although the event was accepted.
+	// Err is the reason of a refusal, or the error of the function, unchanged: also [ErrDuplicate]
+	// and [ErrNotRecorded], although the event was accepted.
 	Err error
 }
 
@@ -110,8 +109,8 @@ func (d Delivery) LogValue() slog.Value {
 }
 
 // NewReceiver returns a handler for the deliveries of the service. The handler verifies the
-// signature of the body, parses the body, and calls handle. If handle returns nil, the answer is
-// 204. The bodies of answers are empty, because the service stores them. Other answers:
+// signature of the body, parses the body, and calls handle. If handle returns nil, the response is
+// 204. Responses have empty bodies, because the service stores the bodies. Other responses:
 //
 //	400  the signature is right, and the body is no event
 //	401  no signature, a wrong signature, or too old an event
@@ -122,9 +121,9 @@ func (d Delivery) LogValue() slog.Value {
 //	500  secrets or handle failed
 //	503  the event is being handled at this moment: see [Once]
 //
-// The service may send an event again after an answer other than 2xx. It promises no schedule.
+// The service may send an event again after a response other than 2xx, and promises no schedule.
 //
-// The error of NewReceiver says that secrets or handle is nil.
+// NewReceiver fails if secrets or handle is nil.
 func NewReceiver(secrets SecretsFunc, handle EventFunc, opts *ReceiverOptions) (http.Handler, error) {
 	switch {
 	case secrets == nil:
@@ -154,13 +153,13 @@ type receiverHandler struct {
 	handle  EventFunc
 }
 
-// refusal is an answer other than success.
+// refusal is a response other than 2xx.
 type refusal struct {
 	status int
 	err    error
 }
 
-// The errors are made once, so that a flood of forgeries allocates little.
+// These errors are made once, so that a flood of forgeries allocates little.
 var (
 	errNoSignature = fmt.Errorf("%w: the header is missing or repeated", lending.ErrSignature)
 	errNoSecrets   = fmt.Errorf("%w: the SecretsFunc returned no secret for the request", lending.ErrSignature)
@@ -224,8 +223,8 @@ func (h *receiverHandler) receive(w http.ResponseWriter, r *http.Request, d *Del
 	return &refusal{http.StatusInternalServerError, d.Err}
 }
 
-// signed returns the body, as far as it was read, after the checks that need no event, the
-// cheapest first: without a refusal its signature is right.
+// signed returns the body, as far as read, after the checks before parsing, the cheapest first.
+// Without a refusal the signature is valid.
 func (h *receiverHandler) signed(w http.ResponseWriter, r *http.Request) (body []byte, refused *refusal) {
 	if refused := h.checkHead(r); refused != nil {
 		return nil, refused

@@ -20,32 +20,30 @@ type WorkOptions struct {
 	Observe     func(Result)                  // called after each try, for logs and metrics; its panics are dropped
 }
 
-// Result is the result of one try to handle an event or, if Key is empty, a failure of the inbox.
+// Result is the result of a try to handle an event or, if Key is empty, a failure of the inbox.
 type Result struct {
 	Event        lending.EventName
 	Key          string
-	Tries        int // tries so far, this one included
+	Tries        int // number of tries so far
 	Duration     time.Duration
 	Err          error // nil if the event was handled
-	DeadLettered bool  // the try was the last: the event is a dead letter
+	DeadLettered bool  // after the last try: the event is a dead letter
 }
 
 // Work takes events from inbox and calls handle for each. If handle returns an error or panics,
-// Work calls it again after a pause, up to MaxTries times. Then the event is a dead letter.
+// Work calls handle again after a pause, up to MaxTries times. Then the event is a dead letter.
 //
-// Work returns when ctx has ended and the calls under way have returned. The end of ctx does not
+// Work returns when ctx has ended and the calls in progress have returned. The end of ctx does not
 // cancel these calls. No panic or [runtime.Goexit] in handle or inbox ends Work.
 //
-// Each event is handled at least once. Make handle safe to repeat: if the process ends after
-// handle has succeeded and before the inbox knows, the event is handled again. An inbox whose
-// claims end may also give an event to another worker when the claim has ended. The deadline of
-// the context of handle is no later than that.
+// Work handles each event at least once. Make handle safe to repeat: if the process ends after
+// handle has succeeded and before the inbox knows, Work handles the event again. If claims expire,
+// the inbox gives the event to another worker after its claim. The context of handle ends before.
 //
-// A try during which the process ends does not count towards MaxTries, because another event may
-// have ended the process. After two such tries the inboxes of this library let the event be
-// handled alone, behind the events that are due then. If the process ends again, that counts as one
-// of the event's Crashes. After MaxTries of them the event is a dead letter. A try that does not
-// end the process resets both.
+// If the process ends during a try, the try does not count towards MaxTries, because another event
+// may be the cause. After two such tries the inboxes of this library give out the event alone,
+// behind the due events. If the process ends again, the event's Crashes grow. After MaxTries
+// Crashes the event is a dead letter. A try without an end of the process resets both counts.
 func Work(ctx context.Context, inbox Inbox, handle EventFunc, opts *WorkOptions) {
 	w := worker{inbox: inbox, handle: handle}
 	if opts != nil {
@@ -65,7 +63,7 @@ func Work(ctx context.Context, inbox Inbox, handle EventFunc, opts *WorkOptions)
 
 func usualBackoff(tries int) time.Duration { return backoff.After(tries, 5*time.Second, time.Hour) }
 
-// worker is one call of Work.
+// worker is a call of Work.
 type worker struct {
 	WorkOptions
 	inbox  Inbox
@@ -73,7 +71,7 @@ type worker struct {
 	group  sync.WaitGroup
 }
 
-// run handles one event after the other until ctx ends.
+// run handles events, each after the other, until ctx ends.
 func (w *worker) run(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
 		entry, err := w.take(ctx)
@@ -101,8 +99,8 @@ func (w *worker) take(ctx context.Context) (entry *InboxEntry, err error) {
 	return entry, err
 }
 
-// try calls the function, unless the event has had its tries: the process ended before that was
-// recorded, or MaxTries was higher then.
+// try calls the function, unless the event has used its tries: the process may have ended before
+// the inbox recorded that, or MaxTries was higher.
 func (w *worker) try(ctx context.Context, entry *InboxEntry) Result {
 	r := Result{Event: entry.Event.Name, Key: entry.Event.Key(), Tries: entry.Tries}
 	switch {
@@ -141,9 +139,9 @@ func (w *worker) endOf(entry *InboxEntry, r Result) func(context.Context) error 
 	return func(ctx context.Context) error { return w.inbox.Retry(ctx, entry, wait) }
 }
 
-// record calls end until it succeeds: an event that was handled would be handled again otherwise.
-// After the end of the claim it gives up, because another worker may have the event. If claims do
-// not end, nobody else can take the event. Then the worker moves on after Timeout, while record
+// record calls end until end succeeds, because otherwise a handled event would be handled again.
+// After the claim has expired, record gives up: another worker may have the event. If claims do not
+// expire, nobody else can take the event. Then the worker moves on after Timeout, while record
 // continues in the background.
 func (w *worker) record(ctx context.Context, entry *InboxEntry, end func(context.Context) error) {
 	until, ends := entry.Until, !entry.Until.IsZero()
@@ -167,7 +165,7 @@ func (w *worker) record(ctx context.Context, entry *InboxEntry, end func(context
 	}
 }
 
-// recorded calls end once, and reports whether it succeeded.
+// recorded calls end once, and reports success.
 func (w *worker) recorded(ctx context.Context, end func(context.Context) error) bool {
 	ctx, cancel := toRecord(ctx)
 	defer cancel()

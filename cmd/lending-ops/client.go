@@ -188,7 +188,7 @@ func stamp(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05")
 }
 
-// fields prints names and values, one a line, without empty values.
+// fields prints names and values in lines, without empty values.
 func (c *client) fields(pairs ...string) error {
 	var rows [][]string
 	for i := 0; i < len(pairs); i += 2 {

@@ -3,7 +3,7 @@
 //
 //	go run github.com/lendingapi/lending-go/cmd/lending-ops -url https://backend.example/ops/ review
 //
-// The environment variable LENDING_OPS_TOKEN holds a bearer token, if the backend wants one. The
+// The environment variable LENDING_OPS_TOKEN holds a bearer token, if the backend needs it. The
 // exit status is 0 for success, 1 for a failure, 2 for wrong usage, and 3 if the key or the dead
 // letter is missing or has changed.
 package main

@@ -74,7 +74,7 @@ func TestBackend(t *testing.T) {
 		Addr: "127.0.0.1:0", ReadHeaderTimeout: 5 * time.Second,
 		BaseContext: func(l net.Listener) context.Context {
 			address <- l.Addr().String()
-			return context.Background()
+			return t.Context()
 		},
 	}
 	var receiver toAddress

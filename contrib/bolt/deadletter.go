@@ -63,7 +63,7 @@ func (b *Inbox) DeadLetters(ctx context.Context, filter webhook.DeadLetterFilter
 		cursor := tx.Bucket(dead).Cursor()
 		for key, value := cursor.Seek(from); key != nil && len(page) < filter.Limit; key, value = cursor.Next() {
 			letter, err := letterOf(key, value)
-			if err = errors.Join(err, ctx.Err()); err != nil {
+			if err := errors.Join(err, ctx.Err()); err != nil {
 				return err
 			}
 			if filter.Matches(letter) && !bytes.Equal(key, after) {
@@ -124,7 +124,7 @@ func (b *Inbox) end(ctx context.Context, ids []string, then func(tx *bbolt.Tx, n
 				continue
 			}
 			letter, err := letterOf(key, value)
-			if err = errors.Join(err, tx.Bucket(dead).Delete(key), then(tx, key[8:])); err != nil {
+			if err := errors.Join(err, tx.Bucket(dead).Delete(key), then(tx, key[8:])); err != nil {
 				return false, err
 			}
 			keys = append(keys, letter.Key)

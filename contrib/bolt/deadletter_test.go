@@ -81,5 +81,6 @@ func TestDropIsLogged(t *testing.T) {
 	dropped, err := webhook.DropAll(t.Context(), inbox, "kim", webhook.DeadLetterFilter{})
 	require.NoError(t, err)
 	require.Equal(t, 1, dropped)
-	require.Contains(t, log.String(), `msg="lending/webhook: dead letters dropped" who=kim number=1 keys=[`+entry.Event.Key()+"]")
+	require.Contains(t, log.String(),
+		`msg="lending/webhook: dead letters dropped" who=kim number=1 keys=[`+entry.Event.Key()+"]")
 }

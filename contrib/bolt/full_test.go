@@ -42,8 +42,8 @@ func onAFullDisk(t *testing.T, test func(path string, limit func(size uint64))) 
 	require.NoError(t, err, "%s", output)
 }
 
-// A file that may not grow refuses what is new, does not remember it, and has all that
-// it has accepted; when there is room again it goes on.
+// TestFullDiskRefuses holds that a file that may not grow does not remember what it refuses
+// and keeps what it accepted, and that Put works again when there is room.
 func TestFullDiskRefuses(t *testing.T) {
 	onAFullDisk(t, func(path string, limit func(size uint64)) { refusesWhenFull(t, path, limit) })
 }
@@ -57,17 +57,16 @@ func refusesWhenFull(t *testing.T, path string, limit func(size uint64)) {
 		return event(lending.EventName(fmt.Sprint(n, strings.Repeat("x", 2000))))
 	}
 	accepted := 1
-	var err error
-	for ; err == nil && accepted < 5000; accepted++ {
-		err = inbox.Put(t.Context(), numbered(accepted))
-	}
-	accepted-- // the last was refused
-	require.Error(t, err)
-	for range 3 {
+	for refused := 0; refused < 4 && accepted < 5000; {
 		err := inbox.Put(t.Context(), numbered(accepted))
-		require.Error(t, err)
+		if err == nil { // also after a refusal: the free pages that bbolt needs vary
+			accepted++
+			continue
+		}
 		require.NotErrorIs(t, err, webhook.ErrDuplicate, "it was remembered")
+		refused++
 	}
+	require.Less(t, accepted, 5000)
 	counts, err := inbox.Counts(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, webhook.InboxCounts{Waiting: accepted}, counts)

@@ -124,7 +124,8 @@ func TestClosedInboxFails(t *testing.T) {
 	inbox := open(t, filepath.Join(t.TempDir(), "inbox"), nil)
 	require.NoError(t, inbox.Close())
 	require.Error(t, inbox.Put(t.Context(), event("a")))
-	require.EqualError(t, inbox.Ready(t.Context()), "lendingbolt: the inbox is not ready: database not open; open its file again")
+	require.EqualError(t, inbox.Ready(t.Context()),
+		"lendingbolt: the inbox is not ready: database not open; open its file again")
 	_, err := inbox.Take(t.Context())
 	require.Error(t, err)
 	require.NotErrorIs(t, err, webhook.ErrDuplicate)

@@ -1,8 +1,8 @@
-// Package browser holds the tests of the sandbox's page in a browser: Debian's chromium,
-// without a window, at the widths of a telephone, a tablet and a desk, light and dark.
+// Package browser tests the sandbox's page in headless Chromium: at the widths of a phone, a
+// tablet and a desktop screen, in light and dark colors.
 //
-// The browser is told what to do over a pipe, in the Chrome DevTools Protocol: the little
-// of it that the tests need is in chromium_test.go, and costs less than a library of it
-// would to compile. With LENDING_TEST_SCREENSHOTS=folder the tests leave there what they
-// have seen.
+// The tests control the browser through a pipe, with the Chrome DevTools Protocol. The file
+// chromium_test.go implements the small part of the protocol they need, which compiles faster
+// than a library. If LENDING_TEST_SCREENSHOTS names a folder, the tests save their screenshots
+// there.
 package browser

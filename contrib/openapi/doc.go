@@ -1,14 +1,13 @@
-// Package openapi holds the tests that hold packages lending and lendingtest to
-// lendingtest/openapi.yaml, a description of the lending service in OpenAPI 3.
+// Package openapi compares packages lending and lendingtest with lendingtest/openapi.yaml, the
+// description of the lending service in OpenAPI 3.
 //
-// The description is written from the published interface alone, by somebody else's
-// reading than that of the client and of lendingtest. Generate a client in another
-// language from it, make a mock server of it, or look at it in any OpenAPI viewer. Where
-// the interface shows no fields, it has none either. Prism, a proxy of other people's that
-// validates, has read it as well: make openapi-peer sends the tests through it.
+// The description comes only from the published interface. Its author did not use the code of the
+// client or of lendingtest. The description has no fields where the interface publishes none.
+// Generate a client in another language from the file, make a mock server, or open the file in an
+// OpenAPI viewer. The tests also run through Prism, a validating proxy: make openapi-peer.
 package openapi
 
 import "github.com/lendingapi/lending-go/lendingtest"
 
-// Description is openapi.yaml.
+// Description is the text of openapi.yaml.
 var Description = []byte(lendingtest.OpenAPI())

@@ -16,19 +16,19 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// attemptsKey is how often the call was sent.
+// attemptsKey is the number of times that the call was sent.
 const attemptsKey = attribute.Key("lending.attempts")
 
-// CallObserver returns a function for [lending.WithCallObserver] that makes a span and a
-// measurement of every call. Without options it uses the providers of package otel, also
-// those that are set later. It is safe for concurrent use.
+// CallObserver returns a function for [lending.WithCallObserver] that records a span and a
+// measurement of every call. Without options, CallObserver uses the global providers of package
+// otel, even if they are set later. The function is safe for concurrent use.
 func CallObserver(opts ...Option) func(context.Context, lending.Call) (context.Context, func(lending.Call)) {
 	tracer, meter, server := instruments(opts)
 	duration, err := meter.Float64Histogram("lending.client.call.duration", metric.WithUnit("s"),
 		metric.WithDescription("Duration of calls, with their repetitions, waits and sign-ins."),
 		metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 30, 60, 120))
 	if err != nil {
-		otel.Handle(err) // duration measures nothing then
+		otel.Handle(err) // then duration measures nothing
 	}
 	o := &callObserver{tracer, duration, server}
 	return o.begin
@@ -66,17 +66,17 @@ func (o *callObserver) begin(ctx context.Context, c lending.Call) (context.Conte
 	}
 }
 
-// callDescription says of an error what its type does not, and nothing that an answer
-// has said, of the call or of a sign-in: its codes and ids are the service's.
+// callDescription returns the text of an error that is not a response of the service. Responses,
+// also those to a sign-in, contain codes and ids of the service, which spans must not hold.
 func callDescription(c lending.Call) string {
-	_, refused := c.Err.(*lending.ArgumentError) //nolint:errorlint // not that of a sign-in
+	_, refused := c.Err.(*lending.ArgumentError) //nolint:errorlint // a wrapped error is that of a sign-in
 	if refused || c.Attempts > 0 && c.StatusCode == 0 {
-		return c.Err.Error() // which quotes nothing
+		return c.Err.Error() // the text quotes no value
 	}
 	return ""
 }
 
-// callErrorType is the value of error.type for a call that failed.
+// callErrorType returns error.type for a failed call.
 func callErrorType(c lending.Call) string {
 	var argument *lending.ArgumentError
 	var failed *lending.Error
@@ -105,8 +105,8 @@ func callErrorType(c lending.Call) string {
 	return known
 }
 
-// idempotencyKind says why a log did not have a command sent, or could not record it. It
-// is empty if a read failed that comes before the command.
+// idempotencyKind returns the reason for which the log did not send a mutation, or could not save
+// its result. The result is empty if the error comes from a read before the mutation.
 func idempotencyKind(err *idempotency.Error) string {
 	switch {
 	case errors.Is(err, idempotency.ErrInProgress):

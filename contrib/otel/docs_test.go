@@ -77,6 +77,7 @@ func TestOperating(t *testing.T) {
 		err := errors.Join(client.Session().Ready(r.Context()), log.Ready(r.Context()), inbox.Ready(r.Context()))
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
 		}
 	})
 
@@ -105,6 +106,9 @@ func Example_deadLetters() {
 	_ = inbox.DeadLetter(ctx, entry, errors.New("the ledger is closed"))
 
 	letters, err := inbox.DeadLetters(ctx, webhook.DeadLetterFilter{Event: lending.EventLoanOpened})
+	if err != nil {
+		panic(err)
+	}
 	for _, letter := range letters {
 		fmt.Println(letter.Event, letter.Cause, letter.Tries)
 	}

@@ -14,13 +14,12 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// Sources are the parts of a program that [Gauges] reads. Leave out those that the program does
-// not have.
+// Sources are the parts of a program that [Gauges] reads. A field may be nil.
 type Sources struct {
 	Log     *idempotency.Log
-	Inboxes map[string]webhook.Inbox // by the name in the attribute lending.source
+	Inboxes map[string]webhook.Inbox // by the value of the attribute lending.source
 	Session *lending.Session
-	Timeout time.Duration // of the reads for one collection; 2 s
+	Timeout time.Duration // for all reads of a collection; 2 s
 }
 
 // Attributes of gauges.
@@ -29,8 +28,8 @@ const (
 	stateKey  = attribute.Key("lending.state")
 )
 
-// Gauges registers gauges of the sources: see the package documentation. The meter provider reads
-// them at each collection, without a call of the service. If a source fails or does not answer
+// Gauges registers the gauges that the package documentation lists. The meter provider reads the
+// sources at each collection, without a call to the service. If a source fails or does not answer
 // within Timeout, lending.ready is 0 and its other gauges have no value.
 //
 // Unregister the returned registration before you close the stores.
@@ -77,7 +76,7 @@ type gauges struct {
 type source struct {
 	name    string
 	read    func(ctx context.Context) (func(metric.Observer), error)
-	reading chan struct{} // holds one while a read is under way: a store can outlast its context
+	reading chan struct{} // full during a read: a store can ignore its context
 }
 
 func (g *gauges) add(sources Sources) {
@@ -110,7 +109,7 @@ func (g *gauges) observe(ctx context.Context, o metric.Observer) error {
 		case r = <-results[i]:
 		case <-ctx.Done():
 			select {
-			case r = <-results[i]: // it came while another was waited for
+			case r = <-results[i]: // the result came during the wait for another source
 			default:
 			}
 		}
@@ -131,13 +130,13 @@ type result struct {
 	err     error
 }
 
-// start reads a source in the background, unless the read before is still under way.
+// start reads a source in the background, unless the last read has not ended.
 func (s source) start(ctx context.Context) chan result {
 	read := make(chan result, 1)
 	select {
 	case s.reading <- struct{}{}:
 	default:
-		read <- result{err: errors.New("the read of the collection before has not ended")}
+		read <- result{err: errors.New("its last read has not ended; check the store")}
 		return read
 	}
 	go func() {
@@ -188,7 +187,7 @@ func (g *gauges) readSession(ctx context.Context, session *lending.Session) (fun
 			needed = 1
 		}
 		o.ObserveInt64(g.signIn, needed)
-		if !state.SignedIn || !state.Until.IsZero() { // else the end of the token is not known
+		if !state.SignedIn || !state.Until.IsZero() { // without Until, the end of the token is not known
 			o.ObserveFloat64(g.tokenLife, max(0, time.Until(state.Until)).Seconds())
 		}
 	}, err

@@ -149,7 +149,8 @@ func TestGaugesOfABrokenStore(t *testing.T) {
 			require.ErrorContains(t, err, "lendingotel: gauges of hangs: ")
 			require.LessOrEqual(t, time.Since(start), 2*time.Second)
 			require.Subset(t, lines, []string{
-				"lending.ready lending.source=fails 0", "lending.ready lending.source=hangs 0", "lending.ready lending.source=works 1",
+				"lending.ready lending.source=fails 0", "lending.ready lending.source=hangs 0",
+				"lending.ready lending.source=works 1",
 				"lending.inbox.events lending.source=works,lending.state=waiting 0",
 			})
 			require.NotContains(t, fmt.Sprint(lines), "source=hangs,")

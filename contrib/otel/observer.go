@@ -22,17 +22,17 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// scope names what is made here, as instrumentation scope.
+// scope is the instrumentation scope of all spans and metrics.
 const scope = "github.com/lendingapi/lending-go/contrib/otel"
 
-// Attributes of which the conventions know nothing.
+// Attributes that the conventions do not define.
 const (
 	effectKey      = attribute.Key("lending.effect")
 	outcomeKey     = attribute.Key("lending.outcome")
 	idempotencyKey = attribute.Key("lending.idempotency")
 )
 
-// Option changes what [Observer] and [CallObserver] do.
+// Option configures [Observer], [CallObserver] and [Gauges].
 type Option func(*settings)
 
 type settings struct {
@@ -41,19 +41,19 @@ type settings struct {
 	server  []attribute.KeyValue
 }
 
-// WithTracerProvider makes the spans with provider instead of the global one.
+// WithTracerProvider records spans with provider instead of the global provider.
 func WithTracerProvider(provider trace.TracerProvider) Option {
 	return func(s *settings) { s.tracers = provider }
 }
 
-// WithMeterProvider measures with provider instead of the global one.
+// WithMeterProvider records measurements with provider instead of the global provider.
 func WithMeterProvider(provider metric.MeterProvider) Option {
 	return func(s *settings) { s.meters = provider }
 }
 
-// WithBaseURL adds server.address and server.port, the host and the port of baseURL,
-// and nothing else of it. It is the address given to [lending.New], which is the one to
-// refuse what is no address: here it adds nothing.
+// WithBaseURL adds server.address and server.port, the host and the port of baseURL, and nothing
+// else. Pass the address of [lending.New]. WithBaseURL ignores an invalid address, which
+// [lending.New] rejects.
 func WithBaseURL(baseURL string) Option {
 	return func(s *settings) { s.server = serverOf(baseURL) }
 }
@@ -74,22 +74,22 @@ func serverOf(baseURL string) []attribute.KeyValue {
 	return server
 }
 
-// Observer returns a function for [lending.WithObserver] that makes a span and a
-// measurement of every attempt. Without options it uses the providers of package otel,
-// also those that are set later. It is safe for concurrent use.
+// Observer returns a function for [lending.WithObserver] that records a span and a measurement of
+// every attempt. Without options, Observer uses the global providers of package otel, even if
+// they are set later. The function is safe for concurrent use.
 //
-// With [CallObserver] the spans are children of that of their call.
+// With [CallObserver], the spans are children of the span of their call.
 func Observer(opts ...Option) func(context.Context, lending.Attempt) {
 	tracer, meter, server := instruments(opts)
 	duration, err := httpconv.NewClientRequestDuration(meter)
 	if err != nil {
-		otel.Handle(err) // duration measures nothing then
+		otel.Handle(err) // then duration measures nothing
 	}
 	o := &observer{tracer, duration, server}
 	return o.observe
 }
 
-// instruments are what opts say to observe with, and the attributes of the server.
+// instruments returns the tracer, the meter and the server's attributes for opts.
 func instruments(opts []Option) (trace.Tracer, metric.Meter, []attribute.KeyValue) {
 	var s settings
 	for _, opt := range opts {
@@ -115,7 +115,7 @@ func (o *observer) observe(ctx context.Context, a lending.Attempt) {
 	failure := errorType(a)
 	set := attribute.NewSet(o.attributes(a, failure)...)
 
-	// At its start the span has all that there is to say, so that a sampler knows it.
+	// The span has all attributes at its start, so that a sampler can use them.
 	attributes := set.ToSlice()
 	if a.Number > 1 {
 		attributes = append(attributes, semconv.HTTPRequestResendCount(a.Number-1))
@@ -125,11 +125,11 @@ func (o *observer) observe(ctx context.Context, a lending.Attempt) {
 	if failure != "" {
 		span.SetStatus(codes.Error, description(a))
 	}
-	o.duration.RecordSet(ctx, a.Duration.Seconds(), set) // within the span: it is the exemplar
+	o.duration.RecordSet(ctx, a.Duration.Seconds(), set) // in the context of the span, which is the exemplar
 	span.End(trace.WithTimestamp(a.Start.Add(a.Duration)))
 }
 
-// attributes are those of the span and of the measurement.
+// attributes returns the attributes of the span and of the measurement.
 func (o *observer) attributes(a lending.Attempt, failure string) []attribute.KeyValue {
 	attributes := append([]attribute.KeyValue{
 		semconv.HTTPRequestMethodKey.String(a.Method),
@@ -149,16 +149,16 @@ func (o *observer) attributes(a lending.Attempt, failure string) []attribute.Key
 	return attributes
 }
 
-// description says of an error what its status code does not.
+// description returns the text of an error, or "" if the status code is enough.
 func description(a lending.Attempt) string {
 	if a.Err == nil || a.StatusCode >= http.StatusMultipleChoices {
 		return ""
 	}
-	return a.Err.Error() // names the kind of the error and quotes nothing
+	return a.Err.Error() // the text quotes no value
 }
 
-// errorType is the value of error.type: empty for success. A status other than success
-// speaks for itself, whatever became of its body.
+// errorType returns error.type, which is empty for success. After a status other than success the
+// body does not matter.
 func errorType(a lending.Attempt) string {
 	switch {
 	case refused(a.StatusCode):
@@ -171,13 +171,13 @@ func errorType(a lending.Attempt) string {
 	return ""
 }
 
-// unexpected is the error.type of a success that does not say that it happened.
+// unexpected is the error.type of a 2xx whose body does not prove the success.
 const unexpected = "unexpected_answer"
 
-// refused reports whether there was an answer, and it is not a success.
+// refused reports whether there was a response without success.
 func refused(status int) bool { return status != 0 && (status < 200 || status >= 300) }
 
-// kind classifies an error that kept an answer from being received.
+// kind classifies an error that prevented a response.
 func kind(err error) string {
 	var dns *net.DNSError
 	var timeout net.Error

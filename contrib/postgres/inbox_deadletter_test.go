@@ -64,7 +64,8 @@ func TestInboxWithoutItsTablesIsNotReady(t *testing.T) {
 	require.Error(t, err)
 	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
 	require.NoError(t, inbox.Ready(t.Context()))
-	_, err = pool.Exec(t.Context(), "ALTER DATABASE \""+pool.Config().ConnConfig.Database+"\" SET default_transaction_read_only = on")
+	_, err = pool.Exec(t.Context(),
+		"ALTER DATABASE \""+pool.Config().ConnConfig.Database+"\" SET default_transaction_read_only = on")
 	require.NoError(t, err)
 	pool.Reset()
 	require.EqualError(t, inbox.Ready(t.Context()),

@@ -8,16 +8,20 @@ import (
 	"github.com/riverqueue/river"
 )
 
-// JobError returns err such that River does with the job as [lending.NextOf] says, for a Work
-// method to return. errors.Is and errors.As find in it what they find in err. nil stays nil.
+// JobError returns err in the form that tells River the decision of [lending.NextOf]. Return the
+// result from the Work method of a job. errors.Is and errors.As find the same errors as in err.
+// The result is nil if err is nil.
 //
-//   - A retry that has a time snoozes the job, which costs none of its attempts. This includes
-//     a step that waits for a person: the job looks again every 15 minutes and goes on by
-//     itself, for example after [github.com/lendingapi/lending-go/idempotency.Log.Resolve]. River's JobRetry has it go on at once.
-//   - A retry without a time fails the attempt, and River tries again as its retry policy says.
-//   - Without a retry the job is cancelled: all attempts would end like this one.
+//   - A retry with a time snoozes the job, which takes none of its attempts. This includes a step
+//     that waits for a person: the job tries again every 15 minutes and continues after the
+//     person has acted, for example with
+//     [github.com/lendingapi/lending-go/idempotency.Log.Resolve]. JobRetry of River starts the
+//     job at once.
+//   - A retry without a time fails the attempt. The retry policy of River decides when to try
+//     again.
+//   - Without a retry, JobError cancels the job, because all attempts would fail in the same way.
 //
-// An error that comes from [river.JobSnooze] or [river.JobCancel] is returned as it is.
+// JobError returns the errors of [river.JobSnooze] and [river.JobCancel] unchanged.
 func JobError(err error) error {
 	next := lending.NextOf(err)
 	switch {

@@ -1,6 +1,6 @@
-// Package claimer has the workers of a process share the claims of an inbox. While one of them waits,
-// a goroutine claims events for all of them, with few requests. An event that may have ended its
-// process is given to a worker while no other event is running, and no other beside it.
+// Package claimer shares the claims of an inbox among the workers of a process. While a worker waits,
+// a goroutine claims events for all workers, with few requests. An event that may have ended its
+// process runs alone.
 package claimer
 
 import (
@@ -13,90 +13,90 @@ import (
 	"github.com/lendingapi/lending-go/internal/safely"
 )
 
-// AloneAfter is how many tries of an event have not ended if the event is acted on alone from then
-// on: each of them may have ended its process.
+// AloneAfter is the number of unfinished tries after which an event runs alone: each may have ended its
+// process.
 const AloneAfter = 2
 
 const (
 	maxBatch = 32                   // events in one request
-	gather   = 5 * time.Millisecond // for workers that are about to be done, while there is a backlog
+	gather   = 5 * time.Millisecond // for workers about to finish, during a backlog
 	timeout  = 10 * time.Second     // of a request
-	farewell = 2 * time.Second      // for requests under way, when a worker leaves
+	farewell = 2 * time.Second      // for requests in progress, when a worker leaves
 )
 
 // Source claims events of type E in a store.
 type Source[E any] interface {
-	// Claim claims events that are due, at most ask.N, and calls give with each. At the first event that
-	// must be alone it stops, unless ask.Alone and that is the first.
+	// Claim claims due events, at most ask.N, and calls give with each. Claim stops at the first event
+	// that must run alone, unless ask.Alone is set and the event is the first.
 	Claim(ctx context.Context, ask Ask, give func(Claim[E])) (Outlook, error)
-	// GiveBack ends a claim as if it had not been made: nobody waits for the event.
+	// GiveBack undoes a claim: nobody waits for the event.
 	GiveBack(ctx context.Context, entry E)
 }
 
 // Ask is a request for events.
 type Ask struct {
 	N       int           // a power of two
-	Alone   bool          // no event is running in this process, and no other request is under way
-	Relaxed bool          // every worker that waits has called Take so
-	Wait    time.Duration // how long a source that blocks may wait for an event; 0 if it is time to look
+	Alone   bool          // this process runs no event and no other request
+	Relaxed bool          // every waiting worker has called Take with relaxed
+	Wait    time.Duration // wait of a blocking source for an event; 0 for none
 }
 
-// Claim is a claimed event, or the error of what is none.
+// Claim is a claimed event, or an error.
 type Claim[E any] struct {
 	Entry E
 	ID    string
 	Until time.Time // when the claim ends; zero if it does not end
-	Alone bool      // must be
+	Alone bool      // the event must run alone
 	Err   error
 }
 
-// Outlook is what a request has seen beside the events that it has claimed.
+// Outlook is the view of a request beyond its claimed events.
 type Outlook struct {
-	More    bool          // there may be more that are due
-	Suspect bool          // the next must be alone
-	Next    time.Duration // when the next is due, if that is before Poll
+	More    bool          // more events may be due
+	Suspect bool          // the next event must run alone
+	Next    time.Duration // time until the next due event, if before Poll
 }
 
-// Options say how a [Claimer] asks.
+// Options are the settings of a [Claimer].
 type Options struct {
-	Poll   time.Duration // how long after a request that has found nothing the next one begins
+	Poll   time.Duration // time between an empty request and the next request
 	Blocks bool          // whether the source waits for new events itself, for Ask.Wait
 }
 
-// Claimer is what the workers of a process share.
+// Claimer serves the workers of a process.
 type Claimer[E any] struct {
 	source  Source[E]
 	options Options
-	changed chan struct{} // has one when the goroutine has to plan anew
+	changed chan struct{} // signals a change of the plan
 
 	mu       sync.Mutex
 	waiting  []*waiter[E] // oldest first
-	since    time.Time    // when the first of them came
-	serving  bool         // the goroutine is there
+	since    time.Time    // arrival of the first
+	serving  bool         // the goroutine runs
 	requests requests
 	running  running
 	next     time.Time // when to ask again
-	more     bool      // at once, as far as is known
+	more     bool      // ask at once
 }
 
-// waiter is a Take that waits.
+// waiter is a waiting Take.
 type waiter[E any] struct {
-	got     chan Claim[E] // has room for one
+	got     chan Claim[E] // with room for a claim
 	relaxed bool
 }
 
-// requests are those under way.
+// requests are the requests in progress.
 type requests struct {
-	n, events int           // so many, for so many events
-	alone     bool          // whether an event may be alone: nothing else is asked
-	ended     chan struct{} // closed when there are none
+	n, events int           // number of requests, and of their events
+	alone     bool          // a request for an event alone: no other request begins
+	ended     chan struct{} // closed without requests
 }
 
-// running are the events that this process has claimed.
+// running are the events claimed by this process.
 type running struct {
 	until  map[string]time.Time // by ID
-	alone  bool                 // nothing may run beside it
-	wanted bool                 // an event waits until nothing is running
+	alone  bool                 // the only event must run alone
+	wanted bool                 // an event waits for the end of all others
 }
 
 // New returns the claimer of a source.
@@ -107,7 +107,7 @@ func New[E any](source Source[E], options Options) *Claimer[E] {
 	}
 }
 
-// Take waits for an event. Ask.Relaxed is set while all who wait are relaxed.
+// Take waits for an event. Ask.Relaxed is set while all waiting workers are relaxed.
 func (c *Claimer[E]) Take(ctx context.Context, relaxed bool) (entry E, err error) {
 	if err := ctx.Err(); err != nil {
 		return entry, err
@@ -128,8 +128,8 @@ func (c *Claimer[E]) Take(ctx context.Context, relaxed bool) (entry E, err error
 	return got.Entry, got.Err
 }
 
-// Ended notes that an event is not running here any more, unless err says that the store does not
-// know that, and returns err.
+// Ended notes the end of an event, unless err means that the store does not know about the end. It
+// returns err.
 func (c *Claimer[E]) Ended(id string, err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,14 +140,14 @@ func (c *Claimer[E]) Ended(id string, err error) error {
 	return err
 }
 
-// LookIn has the next request begin in a while, if it would not earlier.
+// LookIn moves the next request forward to a time in a while.
 func (c *Claimer[E]) LookIn(wait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lookAt(time.Now().Add(wait))
 }
 
-// SetPoll changes Options.Poll, and has the next request begin at once.
+// SetPoll changes Options.Poll, and begins the next request at once.
 func (c *Claimer[E]) SetPoll(poll time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,7 +163,7 @@ func (c *Claimer[E]) lookAt(at time.Time) {
 	}
 }
 
-// change tells the goroutine.
+// change wakes the goroutine.
 func (c *Claimer[E]) change() {
 	select {
 	case c.changed <- struct{}{}:
@@ -183,8 +183,8 @@ func (c *Claimer[E]) join(w *waiter[E]) (first bool) {
 	return first
 }
 
-// leave reports whether w was still waiting. It waits a moment for requests that may claim events for
-// nobody: these are given back before the caller closes the store.
+// leave reports whether w was still waiting. It waits a moment for requests whose events nobody wants,
+// so that these are given back before the caller closes the store.
 func (c *Claimer[E]) leave(w *waiter[E]) (waited bool) {
 	c.mu.Lock()
 	at := slices.Index(c.waiting, w)
@@ -231,7 +231,7 @@ func (c *Claimer[E]) anybody() bool {
 	return c.serving
 }
 
-// plan returns what to ask for, or how long to wait.
+// plan returns the next request, or the time to wait.
 func (c *Claimer[E]) plan() (ask Ask, wait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -241,7 +241,7 @@ func (c *Claimer[E]) plan() (ask Ask, wait time.Duration) {
 	switch free := len(c.waiting) - c.requests.events; {
 	case c.running.alone || c.running.wanted:
 		return Ask{}, min(poll, ends.Sub(now)+time.Millisecond)
-	case c.requests.alone || free < 1<<c.requests.n: // the more requests are under way, the larger the next
+	case c.requests.alone || free < 1<<c.requests.n: // the more requests are in progress, the larger the next
 		return Ask{}, poll
 	case !c.more && c.options.Blocks && c.requests.n > 0:
 		return Ask{}, poll
@@ -254,7 +254,7 @@ func (c *Claimer[E]) plan() (ask Ask, wait time.Duration) {
 	}
 }
 
-// ask notes the request that it returns. The caller holds the lock.
+// ask notes and returns a request. The caller holds the lock.
 func (c *Claimer[E]) ask(now time.Time, free int, wait time.Duration) Ask {
 	ask := Ask{N: 1, Alone: len(c.running.until) == 0 && c.requests.n == 0}
 	for ask.N < maxBatch && 2*ask.N <= free {
@@ -276,15 +276,14 @@ func (c *Claimer[E]) ask(now time.Time, free int, wait time.Duration) Ask {
 	return ask
 }
 
-// expire forgets the claims that have ended, and returns when the next one does. The caller holds the
-// lock.
+// expire forgets expired claims, and returns the next expiry. The caller holds the lock.
 func (c *Claimer[E]) expire(now time.Time) (next time.Time) {
 	next = now.Add(time.Hour)
 	for id, until := range c.running.until {
 		switch {
 		case until.IsZero():
 		case now.After(until):
-			delete(c.running.until, id) // it is another's now
+			delete(c.running.until, id) // another process may have the event now
 		case until.Before(next):
 			next = until
 		}
@@ -293,7 +292,7 @@ func (c *Claimer[E]) expire(now time.Time) (next time.Time) {
 	return next
 }
 
-// request asks the source. If that fails, it has failed for all who wait.
+// request asks the source. An error goes to all waiting workers.
 func (c *Claimer[E]) request(ctx context.Context, ask Ask) {
 	var seen Outlook
 	var returned bool
@@ -333,8 +332,7 @@ func (c *Claimer[E]) request(ctx context.Context, ask Ask) {
 	c.change()
 }
 
-// give gives an event, or why there is none, to the first who waits, and reports whether anybody
-// does.
+// give gives an event or an error to the first waiting worker, and reports whether there is any.
 func (c *Claimer[E]) give(claim Claim[E]) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -350,7 +348,7 @@ func (c *Claimer[E]) give(claim Claim[E]) bool {
 	return true
 }
 
-// drained lets what waits for the end of all that is running go on. The caller holds the lock.
+// drained continues after the end of all running events. The caller holds the lock.
 func (c *Claimer[E]) drained() {
 	if (c.running.alone || c.running.wanted) && c.requests.n == 0 && len(c.running.until) == 0 {
 		c.running.alone, c.running.wanted, c.next = false, false, time.Time{}

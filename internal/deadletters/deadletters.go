@@ -1,4 +1,4 @@
-// Package deadletters has the rules that the inboxes share for calls about dead letters.
+// Package deadletters has the shared rules of the inboxes for calls about dead letters.
 package deadletters
 
 import (
@@ -7,7 +7,7 @@ import (
 	"log/slog"
 )
 
-// Max is the largest number of dead letters in one call.
+// Max is the largest number of dead letters in a call.
 const Max = 500
 
 var (
@@ -15,7 +15,7 @@ var (
 	errTooMany = errors.New("lending/webhook: dead letters: too many in one call; pass at most 500, or use RedriveAll and DropAll")
 )
 
-// CheckRedrive returns the error of a call of Redrive, nil if its arguments are good.
+// CheckRedrive returns the error of invalid arguments of Redrive.
 func CheckRedrive(ids []string) error {
 	if len(ids) > Max {
 		return errTooMany
@@ -23,7 +23,7 @@ func CheckRedrive(ids []string) error {
 	return nil
 }
 
-// CheckDrop returns the error of a call of Drop, nil if its arguments are good.
+// CheckDrop returns the error of invalid arguments of Drop.
 func CheckDrop(who string, ids []string) error {
 	if who == "" {
 		return errNoWho
@@ -31,8 +31,8 @@ func CheckDrop(who string, ids []string) error {
 	return CheckRedrive(ids)
 }
 
-// LogDrop writes one line about the events that who has dropped. A panic of the logger is dropped:
-// the events are gone already.
+// LogDrop logs the events dropped by who. It ignores a panic of the logger, because the events are
+// gone already.
 func LogDrop(ctx context.Context, logger *slog.Logger, who string, keys []string) {
 	if logger == nil || len(keys) == 0 {
 		return

@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// Rest is the least time between two events: a page that is followed while hundreds of
-// requests a second come in must not cost more than they do.
+// Rest is the shortest time between two events, so that an open page costs less than the requests of
+// a busy service.
 const Rest = 250 * time.Millisecond
 
-// Feed sends the changing sections of a page to everybody who follows the page. All open
-// pages with the same key share one rendering, so 200 pages cost no more than one page does.
+// Feed sends the changing sections of a page to every open page. All open pages with the same key
+// share a rendering, so 200 pages cost no more than a single page.
 type Feed struct {
 	// Render returns the changing sections by the id of their element, as HTML.
 	Render func(key string) (map[string]template.HTML, error)
@@ -30,32 +30,32 @@ type Feed struct {
 	byKey map[string]frame
 }
 
-// frame is the changing sections of the page at one moment, each as a JSON string.
+// frame is the changing sections of the page at a moment, each as a JSON string.
 type frame struct {
 	made     time.Time
-	changed  <-chan struct{} // closed when something has happened since
+	changed  <-chan struct{} // closed by later news
 	sections map[string]string
 }
 
-// Stream sends the sections as server-sent events: all of them first, then those that have
-// changed. A slow browser skips what lies between; it holds nobody up.
+// Stream sends the sections as server-sent events: first all sections, then changed sections. A slow
+// browser skips intermediate states and delays nobody.
 func (p *Feed) Stream(w http.ResponseWriter, r *http.Request, key string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	shown := map[string]string{}
 	for {
-		changed := p.Wait() // before looking, so that nothing is missed
+		changed := p.Wait() // before reading, so that no news is missed
 		f, err := p.frame(r, key)
 		if err != nil || push(w, f, shown) != nil {
 			return
 		}
-		if !p.pause(r, Rest, nil) || !p.pause(r, time.Second, changed) { // in which the clock has gone on
+		if !p.pause(r, Rest, nil) || !p.pause(r, time.Second, changed) { // the clock on the page moves every second
 			return
 		}
 	}
 }
 
-// pause returns after d, or when something is closed, and false when nobody is there any more.
+// pause returns after d or an earlier signal, and false after the end of the page.
 func (p *Feed) pause(r *http.Request, d time.Duration, sooner <-chan struct{}) bool {
 	select {
 	case <-time.After(d):
@@ -68,8 +68,8 @@ func (p *Feed) pause(r *http.Request, d time.Duration, sooner <-chan struct{}) b
 	return true
 }
 
-// frame returns the sections as they are now. It renders them at most once per Rest, whatever
-// the number of pages, and returns a frame that another page has had rendered meanwhile.
+// frame returns the present sections. It renders at most once per Rest for any number of pages, and
+// returns a frame rendered for another page if possible.
 func (p *Feed) frame(r *http.Request, key string) (frame, error) {
 	asked := time.Now()
 	for {
@@ -83,8 +83,7 @@ func (p *Feed) frame(r *http.Request, key string) (frame, error) {
 	}
 }
 
-// newest returns a frame that shows all that had happened when asked, or how long it is
-// too early to render one.
+// newest returns a frame with all news up to asked, or the time until the next rendering.
 func (p *Feed) newest(key string, asked time.Time) (f frame, tooEarly time.Duration, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,13 +95,13 @@ func (p *Feed) newest(key string, asked time.Time) (f frame, tooEarly time.Durat
 	case age < Rest:
 		return f, Rest - age, nil
 	}
-	f = frame{made: time.Now(), changed: p.Wait(), sections: map[string]string{}} // before looking, so that nothing is missed
+	f = frame{made: time.Now(), changed: p.Wait(), sections: map[string]string{}} // before reading, so that no news is missed
 	sections, err := p.Render(key)
 	if err != nil {
 		return f, 0, err
 	}
 	for name, html := range sections {
-		text, _ := json.Marshal(string(html)) //nolint:errchkjson // a string; JSON keeps the line ends of somebody's name from ending the event
+		text, _ := json.Marshal(string(html)) //nolint:errchkjson // a string; JSON escapes line ends, which would end the event
 		f.sections[name] = string(text)
 	}
 	maps.DeleteFunc(p.byKey, func(_ string, old frame) bool { return time.Since(old.made) > time.Minute })
@@ -122,7 +121,7 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// push sends the sections that differ from shown, as one JSON object.
+// push sends the sections that differ from shown, as a JSON object.
 func push(w http.ResponseWriter, f frame, shown map[string]string) error {
 	var members []string
 	for _, name := range slices.Sorted(maps.Keys(f.sections)) {

@@ -2,13 +2,13 @@ package page
 
 import "sync"
 
-// News tells everybody who waits that there is something to look at. The zero value is ready.
+// News wakes waiting readers. The zero value is ready.
 type News struct {
 	mu   sync.Mutex
 	next chan struct{}
 }
 
-// Wait returns a channel that is closed when something happens from now on.
+// Wait returns a channel, closed by the next Tell.
 func (n *News) Wait() <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -18,7 +18,7 @@ func (n *News) Wait() <-chan struct{} {
 	return n.next
 }
 
-// Tell wakes everybody who waits.
+// Tell wakes all waiting readers.
 func (n *News) Tell() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

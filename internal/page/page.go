@@ -1,6 +1,5 @@
-// Package page has the parts that this project's pages for people share: the style, the
-// script that follows a page and sends its forms, the headers of a page, and the feed of
-// server-sent events behind it.
+// Package page has the shared parts of this project's pages for people: the style, the script that
+// follows a page and sends its forms, the headers, and the feed of server-sent events.
 package page
 
 import (
@@ -11,12 +10,12 @@ import (
 //go:embed page.css page.js
 var files embed.FS
 
-// Assets serves page.css and page.js. The script sends a form with data-order to the
-// address in data-control of the html element.
+// Assets serves page.css and page.js. The script sends a form with data-order to the address in
+// data-control of the html element.
 func Assets() http.Handler { return http.FileServerFS(files) }
 
-// Secure writes the headers of a page that runs no script and loads no style but those of
-// its own origin, and that no other page may frame.
+// Secure writes the headers of a page with scripts and styles of its own origin only, outside any
+// frame.
 func Secure(h http.Header) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")

@@ -78,12 +78,11 @@ func (e *Engine) inTurn(ctx context.Context, old *liveToken, forced bool, do wor
 		if !errors.Is(err, ErrLeaseHeld) {
 			return t, err
 		}
-		if polls == 1 {
-			e.following.Add(1)
-			defer e.following.Add(-1)
-		}
 		wait := backoff.Doubled(polls, minPoll, maxPoll)
-		if err := backoff.Sleep(ctx, wait/2+e.config.Jitter(wait)); err != nil {
+		e.following.Add(1)
+		err = backoff.Sleep(ctx, wait/2+e.config.Jitter(wait))
+		e.following.Add(-1)
+		if err != nil {
 			return nil, err
 		}
 	}

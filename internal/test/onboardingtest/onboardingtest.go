@@ -1,5 +1,5 @@
-// Package onboardingtest has a worker use a store of idempotency keys that is killed at random,
-// and compares it with one that does without: see package onboarding.
+// Package onboardingtest kills a worker at random while it uses an idempotency store, and
+// compares the result with a worker without a store: see package onboarding.
 package onboardingtest
 
 import (
@@ -23,27 +23,27 @@ var (
 )
 
 const (
-	workerVariable = "LENDING_ONBOARDINGTEST_WORKER" // address of the service, for the process that is a worker
-	storeVariable  = "LENDING_ONBOARDINGTEST_STORE"  // where its log is, or its files
-	howVariable    = "LENDING_ONBOARDINGTEST_HOW"    // how many orders, and whether there is a log
+	workerVariable = "LENDING_ONBOARDINGTEST_WORKER" // address of the service, for the worker process
+	storeVariable  = "LENDING_ONBOARDINGTEST_STORE"  // location of the log, or of the files
+	howVariable    = "LENDING_ONBOARDINGTEST_HOW"    // number of orders, and whether there is a log
 )
 
 const (
-	concurrency = 6                      // orders of a worker
-	patience    = time.Second            // for one try of an order, and so a lease
-	held        = 100 * time.Millisecond // a command may be executed so late
+	concurrency = 6                      // orders per worker
+	patience    = time.Second            // for a try of an order, and so for a lease
+	held        = 100 * time.Millisecond // the longest delay of a late command
 	maxLateness = 500 * time.Millisecond
-	life        = 120 * time.Millisecond // of a worker, at most
+	life        = 120 * time.Millisecond // the longest life of a worker
 )
 
-// Worker is for the TestMain of a package that calls [Kill]: it does the work of a process
-// that this has started, with the store that open opens, and returns false in any other.
+// Worker does the work of a process that [Kill] has started, with the store that open opens. The
+// package's TestMain calls Worker. In any other process Worker returns false.
 func Worker(open func(entries string) (store.Store, func() error, error)) (code int, isWorker bool) {
 	address := os.Getenv(workerVariable)
 	if address == "" {
 		return 0, false
 	}
-	go func() { // whoever would wait for an orderly end is gone
+	go func() { // the parent process has ended
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(2)
 	}()
@@ -78,22 +78,22 @@ func child(address string, open func(entries string) (store.Store, func() error,
 	return err
 }
 
-// Size returns how many customers are to be taken along, and how often a worker is to be
-// killed, as the flags say. From [Many] customers on that is compared with going without a
-// log.
+// Size returns the number of customers and the number of kills, from the flags. From [Many]
+// customers on, Kill also runs a worker without a log.
 func Size() (customers, workerKills int) { return *orders, *kills }
 
-// Many customers make it certain that without a log something is done twice.
+// Many is a number of customers for which a worker without a log certainly repeats a command.
 const Many = 100
 
-// once is what must not be done twice.
+// once has the commands that must not run twice.
 var once = [...]string{onboarding.CreateCustomer, onboarding.CreateApplication, onboarding.Process, onboarding.Confirm}
 
-// Kill has a worker take customers along with the log in store, and kills it again and
-// again. It fails the test if a command is missing in the end, or was done twice that should
-// not be. With many customers it compares that with a worker that has no log.
+// Kill runs a worker with its log in store, and kills the worker many times. The test fails if a
+// command is missing at the end, or if a command ran twice that must not. With many customers
+// Kill compares the result with a worker that has no log.
 //
-// between, if it is not nil, is called now and then: to restart what the log is in.
+// If between is not nil, Kill calls it from time to time, for example to restart the server of
+// the log.
 func Kill(t *testing.T, entries string, between func()) {
 	t.Helper()
 	with := try(t, entries, true, between)

@@ -19,32 +19,32 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// order is what a worker knows of one customer. Without a log it is kept in a file.
+// order is the state of an order. A worker without a log keeps the order in a file.
 type order struct {
 	N           int
 	Customer    lending.CustomerID
 	Application lending.ApplicationID
 	Loan        lending.LoanID
 	Withdrawal  lending.InvoiceWithdrawal
-	Done        map[string]bool // steps
+	Done        map[string]bool // the finished steps
 }
 
 // step is a command of an order.
 type step struct {
 	name string
 	do   func(ctx context.Context, w *worker, o *order) error
-	seen func(ctx context.Context, w *worker, o *order) (bool, error) // by the reads that its error names; nil: it may be done again
-	key  func(context.Context) context.Context                        // more of its key; nil for nothing
+	seen func(ctx context.Context, w *worker, o *order) (bool, error) // checks the reads of the error; nil if a repetition does no harm
+	key  func(context.Context) context.Context                        // adds options to the key; nil for nothing
 }
 
 // worker takes orders from nothing to a confirmed withdrawal.
 type worker struct {
 	client  *lending.Client
 	address string
-	keep    string // where the orders are, without a log
+	keep    string // the folder of the orders, without a log
 }
 
-// steps is the way of an order, with a log and without.
+// steps are the steps of an order, with a log and without.
 var steps = []step{
 	{"create-customer", createCustomer, customerSeen, nil},
 	{"create-application", createApplication, applicationSeen, nil},
@@ -56,13 +56,13 @@ var steps = []step{
 	{"confirm", confirm, withdrawalSeen, nil},
 }
 
-// keyed is an order with a log, rerun from the top each time.
+// keyed does an order with a log. Each try starts at the first step.
 func (w *worker) keyed(ctx context.Context, o *order) error {
 	for _, s := range steps {
 		keyed := ctx
 		switch s.name {
 		case "find-loan":
-		case "process": // which a log leaves to a person, and this caller knows to lead to an offer
+		case "process": // the log asks a person; this caller knows that processing leads to an offer
 			keyed = idempotency.WithCheck(lending.WithIdempotencyKey(ctx, o.key(s)), func(ctx context.Context) (idempotency.Verdict, error) {
 				seen, err := s.seen(ctx, w, o)
 				if seen {
@@ -85,14 +85,14 @@ func (w *worker) keyed(ctx context.Context, o *order) error {
 
 func (o *order) key(s step) string { return "order-" + strconv.Itoa(o.N) + "/" + s.name }
 
-// Unkeyed takes the customer with the number n along without a log, once, for a worker
-// at address that keeps in a folder what it has done.
+// Unkeyed does the order of customer n once, without a log, for a worker that keeps its progress
+// in a folder.
 func Unkeyed(ctx context.Context, client *lending.Client, address string, n int, keep string) error {
 	return (&worker{client, address, keep}).unkeyed(ctx, &order{N: n, Done: map[string]bool{}})
 }
 
-// unkeyed is an order without a log: what is done is written down after each step, and
-// what is unknown is looked up.
+// unkeyed does an order without a log: the worker saves its progress after each step, and checks
+// a step with an unknown outcome.
 func (w *worker) unkeyed(ctx context.Context, o *order) error {
 	path := filepath.Join(w.keep, strconv.Itoa(o.N))
 	if text, err := os.ReadFile(path); err == nil {
@@ -111,7 +111,7 @@ func (w *worker) unkeyed(ctx context.Context, o *order) error {
 			}
 		}
 		o.Done[s.name] = err == nil
-		if s.name == "confirm" && lending.OutcomeOf(err) == lending.OutcomeRejected { // it takes a new password
+		if s.name == "confirm" && lending.OutcomeOf(err) == lending.OutcomeRejected { // confirming needs a new password
 			o.Done["withdraw"] = false
 		}
 		if err := errors.Join(err, o.save(path)); err != nil {
@@ -132,7 +132,7 @@ func (o *order) save(path string) error {
 	return os.Rename(path+".new", path)
 }
 
-// asked is when the customers asked for their money.
+// asked is the time of the orders.
 var asked = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func email(n int) string { return fmt.Sprintf("customer-%d@example.com", n) }
@@ -234,7 +234,7 @@ func withdrawalSeen(ctx context.Context, w *worker, o *order) (bool, error) {
 	return err == nil && page.TotalCount > 0, err
 }
 
-// whyUnknown is what kept a read from telling.
+// whyUnknown returns the reason for which a read could not decide.
 func whyUnknown(err error) error {
 	if lending.IsNotFound(err) {
 		return nil
@@ -257,7 +257,7 @@ func (w *worker) phone(ctx context.Context, loan lending.LoanID) (string, error)
 	return string(password), err
 }
 
-// work does all orders, some at a time, again and again until they are done.
+// work does all orders, some at a time, and repeats them until they are done.
 func work(ctx context.Context, address string, orders int, keep string, log *idempotency.Log) error {
 	options := []lending.Option{lending.WithCredentials(lending.Credentials{
 		Username: lendingtest.AdministratorUsername, Password: lending.NewSecret(lendingtest.AdministratorPassword),
@@ -301,7 +301,7 @@ func work(ctx context.Context, address string, orders int, keep string, log *ide
 	return <-failed
 }
 
-// persist tries an order until it is done, or waits for a person.
+// persist repeats an order until the order is done or waits for a person.
 func persist(ctx context.Context, n int, take func(context.Context, *order) error) error {
 	for {
 		limited, cancel := context.WithTimeout(ctx, patience)

@@ -1,11 +1,11 @@
-// Onboarding takes ten customers from nothing through the whole approval to a confirmed
-// withdrawal, in a worker that is killed again and again, at a service that loses one answer in
-// five. In the end there are ten of everything.
+// Onboarding carries out ten orders, from a new customer to a confirmed withdrawal, in a worker
+// process. The worker is killed again and again, and the service drops 20 % of its responses. At
+// the end the service has exactly ten of everything.
 //
-// It needs nothing but Go. This process is the service and the one who kills: it starts
-// itself as the worker, kills that with SIGKILL at random moments, starts it again until it
-// has done all, and then counts in the service. What a program of yours would take over
-// stands in worker.go, and in package internal/test/partner, which does the work of an order.
+// The program needs only Go. The main process runs the service. It starts itself as the worker,
+// kills the worker with SIGKILL at random moments, and starts the next until all orders are done.
+// Then the main process counts the records in the service. Take worker.go over into your program,
+// and package internal/test/partner, which carries an order out.
 //
 //	go -C contrib/bolt run ./examples/onboarding
 package main
@@ -29,9 +29,8 @@ import (
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
 )
 
-// The service executes nothing later than held here, so that the worker need not wait long
-// until an absence shows that nothing happened. How long a real one can take is not
-// published: the default of MaxLateness is five minutes.
+// The embedded service executes nothing later than held, so a short maxLateness is enough here.
+// The limit of the real service is not published: MaxLateness is 5 minutes by default.
 const (
 	held        = 150 * time.Millisecond
 	maxLateness = 500 * time.Millisecond
@@ -55,7 +54,7 @@ func main() {
 	}
 }
 
-// endWith ends a worker whose parent has gone, and which nobody waits for.
+// endWith ends this worker process when its parent ends.
 func endWith(input io.Reader) {
 	_, _ = io.Copy(io.Discard, input)
 	os.Exit(2)
@@ -89,7 +88,7 @@ func run(ctx context.Context, out io.Writer) error {
 	return errors.Join(result.Count(out, customers), checkLog(ctx, out, directory))
 }
 
-// checkLog looks for what a person would have to decide.
+// checkLog returns an error if a mutation is in doubt.
 func checkLog(ctx context.Context, out io.Writer, directory string) error {
 	store, err := lendingbolt.OpenIdempotencyStore(filepath.Join(directory, "log"), nil)
 	if err != nil {
@@ -111,7 +110,7 @@ func checkLog(ctx context.Context, out io.Writer, directory string) error {
 	return nil
 }
 
-// writeOrders writes the partner's table of orders, and returns whose they are.
+// writeOrders writes the partner's table of orders, and returns the customers' email addresses.
 func writeOrders(directory string) (emails []string, err error) {
 	orders := make([]partner.Order, customers)
 	for i := range orders {

@@ -19,12 +19,12 @@ import (
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
 )
 
-// patience is for one way through an order. A worker that comes after one which was killed
-// does not touch its last command before that time is over: the other might be alive.
+// patience is the deadline of a step. After a worker was killed, the next worker leaves its last
+// mutation alone until this time is over: the first worker could still be alive.
 const patience = time.Second
 
-// work sees all orders through. What it has done stands in the log and nowhere else: started
-// again, it begins each order at the top.
+// work carries all orders out. A restarted worker begins each order at the top. Only the
+// idempotency log knows the finished steps.
 func work(ctx context.Context, address, phone, directory string) error {
 	store, err := lendingbolt.OpenIdempotencyStore(filepath.Join(directory, "log"), nil)
 	if err != nil {
@@ -53,7 +53,7 @@ func work(ctx context.Context, address, phone, directory string) error {
 	return seeThrough(ctx, orders, &partner.Partner{Client: client, Phone: phone})
 }
 
-// seeThrough returns when all orders are done, or when one needs a person.
+// seeThrough returns when all orders are done, or with an error when an order needs a person.
 func seeThrough(ctx context.Context, orders *table, p *partner.Partner) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -66,7 +66,7 @@ func seeThrough(ctx context.Context, orders *table, p *partner.Partner) error {
 	}
 	worker, err := reconcile.New(orders.open, step, &reconcile.Options{
 		Concurrency: 4, StepsPerMinute: 60_000, StepTimeout: patience,
-		Report: func(r reconcile.Result) { // yours tells a person, and the worker goes on with the other orders
+		Report: func(r reconcile.Result) { // your program tells a person, and continues with the other orders
 			if r.Err != nil && (r.Next.Person || !r.Next.Retry) {
 				stop(fmt.Errorf("%s: %s: %w", r.Order, r.Next, r.Err))
 			}
@@ -84,15 +84,16 @@ func seeThrough(ctx context.Context, orders *table, p *partner.Partner) error {
 
 var errAllDone = errors.New("all orders are done")
 
-// table is the partner's table of orders. Yours is in a database, which knows the finished
-// ones: this one forgets them with the process, and the log replays their commands.
+// table is the partner's table of orders. In your program the table is in a database, which
+// remembers finished orders. This table forgets them when the process ends, and the log then
+// replays their mutations.
 type table struct {
 	mu   sync.Mutex
 	rows map[string]partner.Order
 }
 
 func readOrders(directory string) (*table, error) {
-	text, err := os.ReadFile(filepath.Join(directory, "orders.json")) //nolint:gosec // from its parent
+	text, err := os.ReadFile(filepath.Join(directory, "orders.json")) //nolint:gosec // the path comes from the parent process
 	if err != nil {
 		return nil, err
 	}

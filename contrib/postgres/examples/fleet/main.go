@@ -1,12 +1,11 @@
-// Fleet has three replicas of a program open an account for each of twelve orders, and kills
-// all three in the middle, with a command on its way. Three others go on. They share a token
-// and a log in PostgreSQL: a person is asked for one code, and there are twelve of
-// everything in the end.
+// Fleet opens an account for each of twelve orders in three replicas of a program. All three are
+// killed while a mutation is in flight, and three others continue. The replicas share a token and
+// an idempotency log in PostgreSQL: a person enters a single code, and at the end the service has
+// exactly twelve of everything.
 //
-// It needs Go and an installed PostgreSQL server, of which it starts one of its own in a
-// temporary folder. This process is the service, the one who takes orders and the one who
-// kills; it starts itself as the replicas. What a program of yours would take over stands in
-// replica.go.
+// The program needs Go and an installed PostgreSQL server, and starts a server of its own in a
+// temporary folder. The main process runs the service and takes the orders. It also starts itself
+// as the replicas, and kills them. Take replica.go over into your program.
 //
 //	go -C contrib/postgres run ./examples/fleet
 package main
@@ -57,7 +56,7 @@ func main() {
 	}
 }
 
-// endWith ends a replica whose parent has gone, and which nobody waits for.
+// endWith ends this replica process when its parent ends.
 func endWith(input io.Reader) {
 	_, _ = io.Copy(io.Discard, input)
 	os.Exit(2)
@@ -66,7 +65,7 @@ func endWith(input io.Reader) {
 func run(ctx context.Context, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	cluster, err := pgtest.New() // in its place: the database that the program has
+	cluster, err := pgtest.New() // use your own database instead
 	if err != nil {
 		return err
 	}
@@ -85,7 +84,7 @@ func run(ctx context.Context, out io.Writer) error {
 	defer server.Close()
 	say(out, "The embedded service and a PostgreSQL server are running: nothing leaves this machine.")
 
-	// Five applications go well, and with the sixth the fleet ends.
+	// The service creates five applications normally, and the fleet is killed during the sixth.
 	reached, ended := make(chan struct{}), make(chan struct{})
 	service.Fail(applicationRoute, lendingtest.Fault{Times: 5})
 	service.Fail(applicationRoute, lendingtest.Fault{Reached: func() { close(reached); <-ended }, ResetAfter: true})
@@ -109,8 +108,8 @@ func run(ctx context.Context, out io.Writer) error {
 	return errors.Join(second.wait(), count(ctx, out, service, pool))
 }
 
-// takeOrders writes each order down together with the intent to send the last command of its
-// way, so that it is not forgotten before that is done.
+// takeOrders inserts each order together with the key of its last mutation in the outbox. The
+// outbox keeps the key until the mutation is done.
 func takeOrders(ctx context.Context, pool *pgxpool.Pool) error {
 	if _, err := pool.Exec(ctx, "CREATE TABLE orders (name text PRIMARY KEY, email text NOT NULL)"); err != nil {
 		return err
@@ -136,7 +135,7 @@ func takeOrders(ctx context.Context, pool *pgxpool.Pool) error {
 
 const phonePath = "/phone"
 
-// withPhone shows the code that a person reads from a phone.
+// withPhone adds a page with the code that a person reads from a phone.
 func withPhone(service *lendingtest.Service) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", service)
@@ -157,7 +156,7 @@ func start(ctx context.Context, service, database string) (fleet, error) {
 	for range replicas {
 		replica := exec.CommandContext(ctx, self, "replica", service, database) //nolint:gosec // this very program
 		replica.Stderr = os.Stderr
-		if _, err := replica.StdinPipe(); err != nil { // which ends with this process
+		if _, err := replica.StdinPipe(); err != nil { // the pipe ends with this process
 			return nil, err
 		}
 		if err := replica.Start(); err != nil {
@@ -168,7 +167,7 @@ func start(ctx context.Context, service, database string) (fleet, error) {
 	return started, nil
 }
 
-// kill sends SIGKILL: a replica hears nothing of it.
+// kill sends SIGKILL, so the replicas cannot clean up.
 func (f fleet) kill() {
 	for _, replica := range f {
 		_ = replica.Process.Kill()
@@ -176,7 +175,7 @@ func (f fleet) kill() {
 	_ = f.wait()
 }
 
-// wait waits until there is nothing left to do.
+// wait waits until all replicas have ended.
 func (f fleet) wait() error {
 	failed := make([]error, len(f))
 	var waiting sync.WaitGroup
@@ -187,7 +186,8 @@ func (f fleet) wait() error {
 	return errors.Join(failed...)
 }
 
-// count prints what there is, and fails unless there is one of everything for everybody.
+// count prints the records in the service, and fails unless each order has exactly the expected
+// records.
 func count(ctx context.Context, out io.Writer, service *lendingtest.Service, pool *pgxpool.Pool) error {
 	there := service.Snapshot()
 	store, err := lendingpostgres.NewIdempotencyStore(pool, logName, nil)

@@ -19,17 +19,17 @@ import (
 )
 
 const (
-	tokenName = "lending administrator" // one for each account and each service
+	tokenName = "lending administrator" // each account and each service has its own
 	logName   = "lending"
 	lastStep  = "/application"
 
-	patience = time.Second // for one command, and so for how long others leave it to a replica that has died
-	// The service executes nothing later than its caller is gone for that long. How long a
-	// real one can take is not published: the default is five minutes.
+	patience = time.Second // deadline of an order's mutations; after a kill, others leave the last mutation alone for as long
+	// The embedded service executes no mutation later than this after its caller has gone. The
+	// limit of the real service is not published: MaxLateness is 5 minutes by default.
 	maxLateness = 300 * time.Millisecond
 )
 
-// work takes orders along until none is left. Every replica does the same.
+// work carries out orders until none is left. All replicas do the same.
 func work(ctx context.Context, address, database string) error {
 	pool, err := pgxpool.New(ctx, database)
 	if err != nil {
@@ -73,7 +73,7 @@ func work(ctx context.Context, address, database string) error {
 				return fmt.Errorf("%s: %w", mutation.Key, err)
 			}
 		}
-		select { // what others are at takes them a moment
+		select { // the other replicas need a moment for their orders
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(20 * time.Millisecond):
@@ -81,7 +81,7 @@ func work(ctx context.Context, address, database string) error {
 	}
 }
 
-// serve does all commands of an order, from the top: what is done is not done again.
+// serve calls all mutations of an order, from the top. The log replays finished mutations.
 func serve(ctx context.Context, pool *pgxpool.Pool, client *lending.Client, order string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -101,8 +101,8 @@ func serve(ctx context.Context, pool *pgxpool.Pool, client *lending.Client, orde
 	return err
 }
 
-// comesBack reports whether an order can go on later: another replica is at it, or one was
-// when it died, or its time is over.
+// comesBack reports whether the order can continue later: another replica works on it, a replica
+// died at it, or the time was too short.
 func comesBack(err error) bool {
 	for _, is := range []error{idempotency.ErrInProgress, idempotency.ErrInDoubt, idempotency.ErrLocked, context.DeadlineExceeded} {
 		if errors.Is(err, is) {
@@ -112,7 +112,7 @@ func comesBack(err error) bool {
 	return false
 }
 
-// readPhone is a person who reads the code from a phone.
+// readPhone plays a person who reads the code from a phone.
 func readPhone(ctx context.Context, address string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+phonePath, nil)
 	if err != nil {

@@ -1,10 +1,10 @@
-// Receiver takes the service's webhooks into an inbox in PostgreSQL, and acts on them in the
-// transaction in which they end: what it writes for an event is there once, although its
-// function fails for one of them, after it has written, and is called again.
+// Receiver accepts the service's webhooks into an inbox in PostgreSQL. Its function handles each
+// event in the same transaction that removes the event from the inbox. The function fails once
+// after its write, is called again, and its write is still there only once.
 //
-// It needs Go and an installed PostgreSQL server, of which it starts one of its own in a
-// temporary folder. The service runs in this program. What a program of yours would take over
-// stands in receive and act.
+// The program needs Go and an installed PostgreSQL server, and starts a server of its own in a
+// temporary folder. The service runs in this program. Take the functions receive and act over
+// into your program.
 //
 //	go -C contrib/postgres run ./examples/receiver
 package main
@@ -46,7 +46,8 @@ func main() {
 	}
 }
 
-// receive makes the inbox, its handler and what works on it until ctx ends.
+// receive creates the inbox and its HTTP handler, and starts workers that handle events until ctx
+// ends.
 func receive(ctx context.Context, pool *pgxpool.Pool, secrets webhook.SecretsFunc, act lendingpostgres.TxFunc, observe func(webhook.Result)) (handler http.Handler, worked <-chan struct{}, err error) {
 	inbox, err := lendingpostgres.NewInbox(pool, "lending", nil)
 	if err != nil {
@@ -60,24 +61,24 @@ func receive(ctx context.Context, pool *pgxpool.Pool, secrets webhook.SecretsFun
 		defer close(ended)
 		inbox.WorkTx(ctx, act, &webhook.WorkOptions{
 			Concurrency: workers,
-			Backoff:     func(int) time.Duration { return 100 * time.Millisecond }, // the usual ones are for a service that is away
+			Backoff:     func(int) time.Duration { return 100 * time.Millisecond }, // the defaults suit longer outages
 			Observe:     observe,
 		})
 	}()
 	return handler, ended, nil
 }
 
-// act books a loan in a table of the program's own. All that it writes with tx is committed
-// together with the end of the event.
+// act books a loan in a table of the program. The commit of tx also removes the event from the
+// inbox.
 func act(ctx context.Context, tx pgx.Tx, event *webhook.Event) error {
 	if event.Name != lending.EventLoanCreated {
-		return nil // acted on: there is nothing to do
+		return nil // the event needs no action
 	}
 	_, err := tx.Exec(ctx, "INSERT INTO booked (event) VALUES ($1)", event.Key())
 	return err
 }
 
-// failing is act, but for the third call, which fails after it has written.
+// failing returns act with a failure in the third call, after the write.
 func failing(calls *atomic.Int32) lendingpostgres.TxFunc {
 	return func(ctx context.Context, tx pgx.Tx, event *webhook.Event) error {
 		if err := act(ctx, tx, event); err != nil {
@@ -93,7 +94,7 @@ func failing(calls *atomic.Int32) lendingpostgres.TxFunc {
 func run(ctx context.Context, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	cluster, err := pgtest.New() // in its place: the database that the program has
+	cluster, err := pgtest.New() // use your own database instead
 	if err != nil {
 		return err
 	}
@@ -102,7 +103,7 @@ func run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	config.MaxConns = workers + 2 // those take and put events
+	config.MaxConns = workers + 2 // two connections take and put events
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return err
@@ -111,12 +112,12 @@ func run(ctx context.Context, out io.Writer) error {
 	if err := lendingpostgres.Migrate(ctx, pool, nil); err != nil {
 		return err
 	}
-	// Nothing in the table keeps a loan from being booked twice.
+	// The table has no unique constraint: a second booking of a loan would be visible.
 	if _, err := pool.Exec(ctx, "CREATE TABLE booked (event text)"); err != nil {
 		return err
 	}
 
-	var secret atomic.Pointer[lending.Secret] // known when the receiver is there to be subscribed
+	var secret atomic.Pointer[lending.Secret] // known after the subscription of the receiver's address
 	secret.Store(new(lending.Secret))
 	var calls atomic.Int32
 	booked := make(chan struct{}, loans)
@@ -152,7 +153,7 @@ func run(ctx context.Context, out io.Writer) error {
 	return count(ctx, out, pool)
 }
 
-// deliver has the embedded service create loans, and deliver the event of each twice.
+// deliver creates loans in the embedded service, which delivers the event of each loan twice.
 func deliver(ctx context.Context, out io.Writer, receiver *httptest.Server, secret *atomic.Pointer[lending.Secret]) error {
 	service := lendingtest.NewServer(lendingtest.WithDeliveryClient(receiver.Client()))
 	defer service.Close()
@@ -193,7 +194,7 @@ func deliver(ctx context.Context, out io.Writer, receiver *httptest.Server, secr
 	return err
 }
 
-// count tells what is in the tables in the end.
+// count prints the contents of the tables.
 func count(ctx context.Context, out io.Writer, pool *pgxpool.Pool) error {
 	var rows, different int
 	if err := pool.QueryRow(ctx, "SELECT count(*), count(DISTINCT event) FROM booked").Scan(&rows, &different); err != nil {

@@ -20,7 +20,8 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// prepare makes the tables and places an order for each customer. It returns whose they are.
+// prepare creates the tables and places an order for each customer. It returns the customers'
+// email addresses.
 func prepare(ctx context.Context, pool *pgxpool.Pool, customers int) (emails []string, err error) {
 	migrator, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -49,7 +50,7 @@ func prepare(ctx context.Context, pool *pgxpool.Pool, customers int) (emails []s
 	return emails, nil
 }
 
-// work is a worker process.
+// work runs a worker process.
 func work(ctx context.Context, address, database string) error {
 	pool, err := pgxpool.New(ctx, database)
 	if err != nil {
@@ -83,7 +84,7 @@ func work(ctx context.Context, address, database string) error {
 	return serve(ctx, pool, &worker{client: client, pool: pool, phone: address + onboarding.PhonePath})
 }
 
-// serve has w work jobs until all orders are done.
+// serve runs jobs with w until all orders are done.
 func serve(ctx context.Context, pool *pgxpool.Pool, w river.Worker[onboardArgs]) error {
 	config := jobConfig(w)
 	config.LeaderElectionDisabled = true // see maintain
@@ -98,7 +99,7 @@ func serve(ctx context.Context, pool *pgxpool.Pool, w river.Worker[onboardArgs])
 	return errors.Join(err, jobs.Stop(ctx))
 }
 
-// wait returns when all orders are done, or when one is given up.
+// wait returns when all orders are done, or with an error when River gives a job up.
 func wait[Tx any](ctx context.Context, jobs *river.Client[Tx], pool *pgxpool.Pool) error {
 	for {
 		given, err := jobs.JobList(ctx, river.NewJobListParams().States(rivertype.JobStateCancelled, rivertype.JobStateDiscarded))
@@ -121,15 +122,15 @@ func wait[Tx any](ctx context.Context, jobs *river.Client[Tx], pool *pgxpool.Poo
 	}
 }
 
-// maintain is River's leader, the one of all processes that gives away the jobs of those who
-// were killed. Yours are any of the workers, and have nothing to do with this: it looks every
-// 30 seconds, and when it begins. So that you need not wait for that, it begins again and
-// again here, and is not killed.
+// maintain runs River's leader, which gives the jobs of killed workers to others. In your program
+// the workers elect a leader themselves, and no code is needed. A leader looks for such jobs at
+// its start and then every 30 seconds. The demonstration cannot wait for so long, so maintain
+// starts leaders again and again, in the process that is not killed.
 func maintain(ctx context.Context, pool *pgxpool.Pool) error {
 	config := jobConfig(&worker{})
-	config.Queues = map[string]river.QueueConfig{"nobody": {MaxWorkers: 1}} // it works none itself
-	config.TestOnly = true                                                  // it begins at once
-	config.Logger = slog.New(slog.DiscardHandler)                           // it is stopped in the middle of what it does
+	config.Queues = map[string]river.QueueConfig{"nobody": {MaxWorkers: 1}} // the leader runs no job itself
+	config.TestOnly = true                                                  // without a random delay at the start
+	config.Logger = slog.New(slog.DiscardHandler)                           // each stop interrupts its work, which River would log
 	for ctx.Err() == nil {
 		jobs, err := river.NewClient(riverpgxv5.New(pool), config)
 		if err != nil {

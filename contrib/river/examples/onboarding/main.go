@@ -1,13 +1,13 @@
-// Onboarding takes ten customers from nothing through the whole approval to a confirmed
-// withdrawal, in two workers that are killed again and again, at a service that loses one answer
-// in five. Each order is a row in PostgreSQL and a job of River's, which were inserted in one
-// transaction. In the end there are ten of everything.
+// Onboarding carries out ten orders, from a new customer to a confirmed withdrawal, in two
+// workers. The workers are killed again and again, and the service drops 20 % of its responses.
+// Each order is a row in PostgreSQL with a River job; the same transaction inserts both. At the
+// end the service has exactly ten of everything.
 //
-// It needs Go and the PostgreSQL server, of which it starts one of its own. This process is
-// the service and the one who kills: it starts itself as the workers, kills them with SIGKILL
-// at random moments, starts others in their place until all is done, and then counts in the
-// service. What a program of yours would take over stands in worker.go and orders.go, and in
-// package internal/test/partner, which does the work of an order.
+// The program needs Go and an installed PostgreSQL server, and starts a server of its own. The
+// main process runs the service. It starts itself as the workers, kills them with SIGKILL at
+// random moments, and starts others until all orders are done. Then the main process counts the
+// records in the service. Take worker.go and orders.go over into your program, and package
+// internal/test/partner, which carries an order out.
 //
 //	go -C contrib/river run ./examples/onboarding
 package main
@@ -29,9 +29,8 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/pgtest"
 )
 
-// The service executes nothing later than held here, so that the workers need not wait long
-// until an absence shows that nothing happened. How long a real one can take is not
-// published: the default of MaxLateness is five minutes.
+// The embedded service executes nothing later than held, so a short maxLateness is enough here.
+// The limit of the real service is not published: MaxLateness is 5 minutes by default.
 const (
 	held        = 150 * time.Millisecond
 	maxLateness = 500 * time.Millisecond
@@ -53,7 +52,7 @@ func main() {
 	}
 }
 
-// endWith ends a worker whose parent has gone, and which nobody waits for.
+// endWith ends this worker process when its parent ends.
 func endWith(input io.Reader) {
 	_, _ = io.Copy(io.Discard, input)
 	os.Exit(2)
@@ -61,7 +60,7 @@ func endWith(input io.Reader) {
 
 type show struct {
 	customers, kills int
-	worker           string // what this program is started with to be a worker
+	worker           string // the argument that starts this program as a worker
 }
 
 func run(ctx context.Context, out io.Writer, s show) error {
@@ -103,7 +102,7 @@ func run(ctx context.Context, out io.Writer, s show) error {
 	return errors.Join(result.Count(out, s.customers), check(ctx, out, pool, s.customers))
 }
 
-// check looks at the orders, and for what a person would have to decide.
+// check returns an error unless all orders are confirmed and no mutation is in doubt.
 func check(ctx context.Context, out io.Writer, pool *pgxpool.Pool, customers int) error {
 	var confirmed, attempts, snoozes int
 	err := pool.QueryRow(ctx, `SELECT (SELECT count(*) FROM orders WHERE confirmed = 1),

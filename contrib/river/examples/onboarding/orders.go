@@ -15,19 +15,19 @@ const createOrders = `CREATE TABLE orders (
 	email     text        NOT NULL,
 	amount    numeric     NOT NULL,
 	asked     timestamptz NOT NULL,
-	confirmed int         NOT NULL DEFAULT 0 -- how often its job has come to the end
+	confirmed int         NOT NULL DEFAULT 0 -- how often its job has finished
 )`
 
-// onboardArgs is the job of an order. It names the order and holds nothing else: River shows
-// it, and keeps it after the end.
+// onboardArgs is the job of an order. River shows the arguments and keeps them after the job has
+// ended, so they hold only the name of the order.
 type onboardArgs struct {
 	Order string `json:"order"`
 }
 
-// Kind names the jobs, for ever.
+// Kind is stored with each job. Do not change the name.
 func (onboardArgs) Kind() string { return "onboard" }
 
-// place takes an order. It and its job are there together, or not at all.
+// place inserts an order and its job in the same transaction.
 func place(ctx context.Context, pool *pgxpool.Pool, jobs *river.Client[pgx.Tx], o partner.Order) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `INSERT INTO orders (id, email, amount, asked) VALUES ($1, $2, $3, $4)`, o.ID, o.Email, o.Amount.String(), o.Asked)
@@ -46,7 +46,7 @@ func load(ctx context.Context, pool *pgxpool.Pool, id string) (partner.Order, er
 	return o, err
 }
 
-// complete ends an order and its job: both of them, or none.
+// complete confirms the order and completes the job in the same transaction.
 func complete(ctx context.Context, pool *pgxpool.Pool, job *river.Job[onboardArgs]) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `UPDATE orders SET confirmed = confirmed + 1 WHERE id = $1`, job.Args.Order); err != nil {

@@ -12,27 +12,29 @@ import (
 	lendingriver "github.com/lendingapi/lending-go/contrib/river"
 )
 
-// worker takes orders from nothing to a confirmed withdrawal. What it has done stands in the
-// log and nowhere else: each attempt begins at the top.
+// worker carries each order out, from a new customer to a confirmed withdrawal. Each attempt
+// starts at the top. Only the idempotency log knows the finished steps.
 type worker struct {
 	river.WorkerDefaults[onboardArgs]
 
 	client *lending.Client
 	pool   *pgxpool.Pool
-	phone  string // address of the page where a customer enters the one-time password
+	phone  string // URL of the password that a customer gets by phone
 }
 
 const (
-	// jobTimeout is for one attempt. A worker that comes after one which was killed does not
-	// touch its last command before that time is over: the other might be alive.
+	// jobTimeout is the deadline of an attempt. After a worker was killed, the next worker leaves
+	// its last mutation alone until this time is over: the first worker could still be alive.
 	jobTimeout = time.Second
-	// rescueAfter is when the job of a worker that was killed is given to another. It is
-	// longer than jobTimeout: nobody is at the job any more then. Without it that is an hour.
+	// rescueAfter is the age at which River gives the job of a killed worker to another worker.
+	// The value is longer than jobTimeout, so the first attempt has ended. River's default is an
+	// hour.
 	rescueAfter = 1500 * time.Millisecond
 )
 
-// jobConfig is how River works the jobs. Yours has a JobTimeout of a minute and rescues after
-// two: nothing is done twice if they are wrong, and all takes longer.
+// jobConfig configures the workers for a short demonstration. In your program, set JobTimeout to
+// a minute and RescueStuckJobsAfter to two. With other values the program is slower, but no
+// mutation happens twice.
 func jobConfig(w river.Worker[onboardArgs]) *river.Config {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, w)
@@ -41,20 +43,20 @@ func jobConfig(w river.Worker[onboardArgs]) *river.Config {
 		Workers:              workers,
 		JobTimeout:           jobTimeout,
 		RescueStuckJobsAfter: rescueAfter,
-		FetchPollInterval:    100 * time.Millisecond, // which is when a job that was snoozed is seen: yours leaves the second that it is
+		FetchPollInterval:    100 * time.Millisecond, // how often River looks for snoozed jobs; keep the default of 1 s
 	}
 }
 
-// NextRetry does not let you wait: River itself lets a second pass, then 16, 81 and so on.
-// Leave it out.
+// NextRetry retries at once, to keep the demonstration short. Leave this method out: River's
+// default waits are 1 s, 16 s, 81 s and so on.
 func (w *worker) NextRetry(*river.Job[onboardArgs]) time.Time { return time.Now() }
 
-// Work is one attempt.
+// Work makes one attempt.
 func (w *worker) Work(ctx context.Context, job *river.Job[onboardArgs]) error {
 	return lendingriver.JobError(w.onboard(ctx, job))
 }
 
-// onboard carries the order of the job out, and ends both.
+// onboard carries the order of the job out and completes both.
 func (w *worker) onboard(ctx context.Context, job *river.Job[onboardArgs]) error {
 	o, err := load(ctx, w.pool, job.Args.Order)
 	if err != nil {
