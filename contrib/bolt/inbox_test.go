@@ -59,7 +59,8 @@ func TestInboxFile(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 
 	_, err = lendingbolt.OpenInbox(path, &lendingbolt.InboxOptions{Wait: 20 * time.Millisecond})
-	require.EqualError(t, err, "lendingbolt: open: another process has the file open")
+	require.EqualError(t, err, "lendingbolt: open: another process has the file open; "+
+		"stop that process or use another file")
 }
 
 func TestInboxForgets(t *testing.T) {
