@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/ops"
 )
 
 // TestNothingConfidentialIsShown holds that no page, JSON or log record of the handler contains a
@@ -72,6 +74,22 @@ func TestPageFollowsActions(t *testing.T) {
 	status, text := b.post(inboxPath+"/drop", map[string]any{"all": true, "why": "a test"})
 	require.Equal(t, http.StatusOK, status, text)
 	next("No dead letters.")
+}
+
+// TestShutdownEndsOpenPages holds that a server with an open page can shut down.
+func TestShutdownEndsOpenPages(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(ops.Handler(ops.Options{}))
+	defer server.Close()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/ops/events", nil)
+	require.NoError(t, err)
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	lines := bufio.NewScanner(response.Body)
+	lines.Buffer(nil, 1<<20)
+	require.True(t, lines.Scan())
+	require.NoError(t, server.Config.Shutdown(t.Context()))
 }
 
 // TestSession holds that the handler tells the state of the session without a sign-in.

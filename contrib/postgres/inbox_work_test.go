@@ -343,7 +343,7 @@ func TestWorkTxDoesNotGuess(t *testing.T) {
 		}
 	}})
 	require.Len(t, reports, 1)
-	require.ErrorContains(t, reports[0], "whether the transaction was committed is not known")
+	require.ErrorContains(t, reports[0], "it is not known whether the transaction was committed")
 	pool := connect(t, url)
 	require.Equal(t, webhook.InboxCounts{}, counts(t, inboxOf(pool, nil)), "it was")
 	var effects int
