@@ -115,7 +115,7 @@ func TestIdempotencyClockSetBack(t *testing.T) {
 	reopen(-time.Hour)
 	require.LessOrEqual(t, age(), time.Since(start))
 	before := age()
-	require.Eventually(t, func() bool { return age() > before+20*time.Millisecond }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return age() > before+20*time.Millisecond }, time.Minute, 5*time.Millisecond)
 	require.NoError(t, entries.Save(t.Context(), sent("b", "")))
 	reopen(-time.Hour)
 	require.NoError(t, entries.Save(t.Context(), sent("c", "")))

@@ -135,7 +135,7 @@ func TestClosedInboxFails(t *testing.T) {
 // take takes the event of that name within a moment, or with "" none.
 func take(t *testing.T, inbox *lendingbolt.Inbox, name lending.EventName) *webhook.InboxEntry {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	if name == "" {
 		ctx, cancel = context.WithTimeout(t.Context(), 30*time.Millisecond)
 	}
