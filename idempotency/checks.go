@@ -46,11 +46,11 @@ func routeName(call *lending.MutationCall) string { return call.Method() + " " +
 // Another program can change the same list without the lock. If the list has one new record, the
 // check takes that record for the effect of the mutation: the mutation is never sent twice, but can
 // be missing. Two new records need a review.
-func routeOf(call *lending.MutationCall) route {
+func routeOf(call *lending.MutationCall, name string) route {
 	if call.IsRaw() { // the body can be anything
 		return route{}
 	}
-	return rowOf(routeName(call))
+	return rowOf(name)
 }
 
 // rowOf returns the row of a method and path template.
