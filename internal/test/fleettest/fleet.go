@@ -167,6 +167,7 @@ func (f *fleet) steps(t *testing.T, store Store) error {
 	f.at(50)
 	before := f.refreshes()
 	store.Away()
+	f.at(60) // notes a pause if Away ended after the first refresh can come
 	f.at(72)
 	early := f.refreshes() - before
 	store.Back() // in any case: another attempt needs the store
