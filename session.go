@@ -366,13 +366,12 @@ func decodeFailure(text []byte) error {
 	return failed
 }
 
-// account is [MutationCall.Account].
-func (c *carrier) account() string {
-	s := c.settings()
-	if session, ok := s.tokens.(*Session); ok {
-		return accountOf(&s.base, session.state().credentials.Username)
+// accountWith is [MutationCall.Account] of a client with these tokens.
+func accountWith(base *url.URL, tokens TokenSource) string {
+	if session, ok := tokens.(*Session); ok {
+		return accountOf(base, session.state().credentials.Username)
 	}
-	return accountOf(&s.base)
+	return accountOf(base)
 }
 
 // accountOf tells the accounts of services apart, without naming them. owner is what is known

@@ -13,7 +13,7 @@ import (
 )
 
 // IdempotencyStore is a [store.Store] in a table, for mutations with a key in the replicas of a
-// program. Every method executes a single statement.
+// program. Every change is a single statement.
 //
 // A mutation whose entry is lost can be sent twice. PostgreSQL must therefore keep its commits:
 // fsync, full_page_writes and synchronous_commit must be on, which is the default. A failover to
