@@ -89,7 +89,7 @@ func (s *IdempotencyStore) load(ctx context.Context, db session, key string) (*s
 func scanEntry(row pgx.CollectableRow) (e store.Entry, err error) {
 	var at time.Time
 	err = row.Scan(&e.Key, &e.Revision, &e.State, &e.Lock, &e.Data, &e.Age, &at)
-	e.Position = store.PositionAt(uint64(max(0, at.UnixMicro())), e.Key) //nolint:gosec // not negative
+	e.Position = store.PositionAt(uint64(max(0, at.UnixMicro())), e.Key)
 	return e, err
 }
 
