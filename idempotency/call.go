@@ -247,7 +247,7 @@ func (k *keyedCall) prepare(ctx context.Context) error {
 // checkBefore makes the check before the mutation. It believes no view that is older than what
 // the last mutation of the lock has left.
 func (k *keyedCall) checkBefore(ctx context.Context) error {
-	var last *snapshot
+	var last []leftover
 	if k.adds() {
 		var err error
 		if _, last, err = k.recall(ctx, k.lock); err != nil {
@@ -258,7 +258,7 @@ func (k *keyedCall) checkBefore(ctx context.Context) error {
 	if err != nil {
 		return k.refuse(Error{kind: errCheckBefore, cause: err})
 	}
-	before = before.since(last)
+	before = before.since(together(last))
 	k.data.Before = &before
 	return nil
 }

@@ -41,6 +41,8 @@ type entryData struct {
 	Why        string `json:"why,omitempty"`
 	ResolvedBy string `json:"resolvedBy,omitempty"`
 
+	Leftovers []leftover `json:"leftovers,omitempty"` // of the mutations of a lock, in an entry of its own
+
 	Verdict *freshVerdict `json:"verdict,omitempty"` // of a person, as long as no call relies on it
 }
 

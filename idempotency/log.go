@@ -3,6 +3,7 @@ package idempotency
 import (
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lendingapi/lending-go"
@@ -41,7 +42,8 @@ type settings struct {
 	Options
 	store store.Store
 
-	clients *sync.Map // by account, one that has used the log
+	clients *sync.Map               // by account, one that has used the log
+	salt    *atomic.Pointer[string] // of the keys of locks, once the store has said it
 }
 
 var _ lending.Idempotency = (*Log)(nil)
@@ -49,7 +51,7 @@ var _ lending.Idempotency = (*Log)(nil)
 // NewLog returns a log that keeps its entries in entries: give it to a client with
 // [lending.WithIdempotency]. opts may be nil. The error is a [*lending.ArgumentError].
 func NewLog(entries store.Store, opts *Options) (*Log, error) {
-	s := settings{store: entries, clients: new(sync.Map)}
+	s := settings{store: entries, clients: new(sync.Map), salt: new(atomic.Pointer[string])}
 	if opts != nil {
 		s.Options = *opts
 	}

@@ -28,7 +28,7 @@ func (l *Log) Sweep(ctx context.Context) (int, error) {
 	})
 	// A mutation that reads or writes what is remembered of its lock has the lock. So nobody
 	// has read an entry that is deleted here, and writes it when another has begun it anew.
-	remembered := store.Filter{Prefix: s.rememberedKey(""), States: []store.State{store.Free}, Older: s.MaxLateness}
+	remembered := store.Filter{Prefix: s.rememberedPrefix(), States: []store.State{store.Free}, Older: s.MaxLateness}
 	_, failed := s.replace(ctx, remembered, deleted)
 	return forgotten, errorOr(err, failed)
 }
