@@ -14,11 +14,11 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// rememberLimit is how long a store may take to remember what a mutation has left.
+// rememberLimit bounds the save of the records that a mutation has left.
 const rememberLimit = 2 * time.Second
 
-// left is what the mutation leaves that has the answer: how many records there are at least,
-// -1 if no check has counted them before, and the UUIDs in the answer.
+// left returns the records after a mutation with this response: the minimum count (-1 if no check
+// has counted before) and the UUIDs in the response.
 func (d *entryData) left(answer []byte) snapshot {
 	s := snapshot{Count: -1, IDs: uuidsIn(string(answer))}
 	if d.Before != nil && d.Before.Count >= 0 && d.Adds >= 0 {
@@ -27,19 +27,19 @@ func (d *entryData) left(answer []byte) snapshot {
 	return s
 }
 
-// leftover is what one mutation of a lock has left.
+// leftover holds the records that a single mutation has left.
 type leftover struct {
 	snapshot
 
-	Age time.Duration `json:"age,omitempty"` // when the entry was saved
+	Age time.Duration `json:"age,omitempty"` // at the time of the save
 }
 
-// rememberedPrefix starts the keys of what the mutations of locks have left. Neither a namespace
-// nor the key of a caller behind it can be equal.
+// rememberedPrefix begins the keys of the entries of locks. The character # is not allowed in a
+// namespace, so no key of a caller is equal.
 func (s *settings) rememberedPrefix() string { return s.Namespace + "#" }
 
-// rememberedKey is the key of what the mutations of a lock have left. An encrypted store leaves
-// keys readable: without the salt nobody can guess the lock from the key.
+// rememberedKey is the key of the entry of a lock. An encrypted store leaves keys readable: without
+// the salt nobody can confirm a guessed lock.
 func (s *settings) rememberedKey(ctx context.Context, lock string) (string, error) {
 	salt, err := s.lockSalt(ctx)
 	sum := hmac.New(sha256.New, []byte(salt))
@@ -47,8 +47,8 @@ func (s *settings) rememberedKey(ctx context.Context, lock string) (string, erro
 	return s.rememberedPrefix() + hex.EncodeToString(sum.Sum(nil)), err
 }
 
-// lockSalt returns the salt that all logs of the namespace share. The first log makes the salt, in
-// an entry whose data an encrypted store encrypts.
+// lockSalt returns the salt that the logs of the namespace share. The first log saves the salt as
+// the data of an entry, which an encrypted store encrypts.
 func (s *settings) lockSalt(ctx context.Context) (string, error) {
 	if salt := s.salt.Load(); salt != nil {
 		return *salt, nil
@@ -75,8 +75,8 @@ func (s *settings) lockSalt(ctx context.Context) (string, error) {
 	return "", store.ErrConflict
 }
 
-// recall returns what the mutations of a lock have left and reads may not show yet: reads show an
-// earlier write after MaxLateness.
+// recall returns the records that the last mutations of a lock have left. It drops the records
+// after MaxLateness, when reads show them.
 func (s *settings) recall(ctx context.Context, lock string) (store.Entry, []leftover, error) {
 	key, err := s.rememberedKey(ctx, lock)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *settings) recall(ctx context.Context, lock string) (store.Entry, []left
 	return *entry, slices.DeleteFunc(data.Leftovers, isShown), err
 }
 
-// remember writes down what a mutation has left, before the mutation frees its lock.
+// remember saves the records that a mutation has left, before the mutation frees its lock.
 func (s *settings) remember(ctx context.Context, lock string, left snapshot) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), rememberLimit)
 	defer stop()
@@ -114,7 +114,7 @@ func (s *settings) remember(ctx context.Context, lock string, left snapshot) err
 	return err
 }
 
-// together is what all of the mutations have left, nil for none.
+// together returns the records after all of these mutations, nil without any.
 func together(lefts []leftover) *snapshot {
 	if len(lefts) == 0 {
 		return nil
@@ -126,7 +126,7 @@ func together(lefts []leftover) *snapshot {
 	return &all
 }
 
-// with is what is left after both of two mutations.
+// with returns the records after two mutations.
 func (s snapshot) with(other snapshot) snapshot {
 	both := snapshot{Count: max(s.Count, other.Count), IDs: slices.Concat(s.IDs, other.IDs)}
 	if s.Count < 0 || other.Count < 0 {
@@ -137,8 +137,8 @@ func (s snapshot) with(other snapshot) snapshot {
 	return both
 }
 
-// since is a view that is not older than what the last mutations of the lock have left: a read
-// may not show them yet, and would show them later for the effect of the next mutation.
+// since adds to s the records that the last mutations of the lock have left. A late read may not
+// show these records yet; without since, they would later look like the effect of this mutation.
 func (s snapshot) since(last *snapshot) snapshot {
 	if last == nil || s.Count < 0 {
 		return s
