@@ -9,7 +9,7 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// rememberLimit bounds the save of the records that a mutation has left.
+// rememberLimit bounds the save of remember.
 const rememberLimit = 2 * time.Second
 
 // left returns the records after a mutation with this response: the minimum count (-1 if no check
@@ -26,7 +26,7 @@ func (d *entryData) left(answer []byte) snapshot {
 // no key of a caller is equal.
 func (s *settings) rememberedKey(lock string) string { return s.Namespace + "#" + lock }
 
-// recall returns the records that the last mutations of a lock have left. The snapshot is nil after
+// recall returns the records of the last mutations of a lock. The snapshot is nil after
 // MaxLateness, when reads show these records.
 func (s *settings) recall(ctx context.Context, lock string) (store.Entry, *snapshot, error) {
 	entry, err := s.store.Load(ctx, s.rememberedKey(lock))
@@ -40,7 +40,7 @@ func (s *settings) recall(ctx context.Context, lock string) (store.Entry, *snaps
 	return *entry, data.Before, nil
 }
 
-// remember saves the records that a mutation has left, before the mutation frees its lock.
+// remember saves the records after a mutation, before the mutation frees its lock.
 func (s *settings) remember(ctx context.Context, lock string, left snapshot) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), rememberLimit)
 	defer stop()
@@ -75,7 +75,7 @@ func (s snapshot) with(other snapshot) snapshot {
 	return both
 }
 
-// since adds to s the records that the last mutations of the lock have left. A late read may not
+// since adds to s the records of the last mutations of the lock. A late read may not
 // show these records yet; without since, they would later look like the effect of this mutation.
 func (s snapshot) since(last *snapshot) snapshot {
 	if last == nil || s.Count < 0 {
