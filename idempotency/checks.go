@@ -47,11 +47,11 @@ func routeName(call *lending.MutationCall) string { return call.Method() + " " +
 // Another actor can do the same to the same list without the lock. Exactly one record more is
 // taken for ours then: the mutation is never sent twice, but ours may be missing. Two more are
 // left to a person.
-func routeOf(call *lending.MutationCall) route {
+func routeOf(call *lending.MutationCall, name string) route {
 	if call.IsRaw() { // whose body can be anything
 		return route{}
 	}
-	return rowOf(routeName(call))
+	return rowOf(name)
 }
 
 // rowOf is routeOf by method and path template.

@@ -1,6 +1,7 @@
 package idempotency
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"github.com/google/uuid"
@@ -8,21 +9,12 @@ import (
 
 // isScalar reports whether answer is a boolean or a UUID.
 func isScalar(answer []byte) bool {
-	var value any
-	if json.Unmarshal(answer, &value) != nil {
-		return uuid.Validate(string(answer)) == nil // as text/plain
-	}
-	return isKept(value)
-}
-
-func isKept(value any) bool {
-	switch value := value.(type) {
-	case bool:
+	text := bytes.TrimSpace(answer)
+	if string(text) == "true" || string(text) == "false" {
 		return true
-	case string:
-		return uuid.Validate(value) == nil
 	}
-	return false
+	_, err := uuid.ParseBytes(bytes.Trim(text, `"`)) // text/plain has no quotes
+	return err == nil
 }
 
 // onlyIDs returns answer without all that is no UUID; nil if there is none.

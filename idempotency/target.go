@@ -40,10 +40,11 @@ func targetOf(call *lending.MutationCall) *target {
 
 // idsOf returns the ids in the path, in the query, and of the one customer in the body.
 func idsOf(call *lending.MutationCall) ids {
-	named, args := ids{}, call.Args()
-	for i, part := range strings.Split(call.Route(), "{")[1:] {
-		if name, _, ok := strings.Cut(part, "}"); ok && i < len(args) {
-			named[name] = args[i]
+	named, rest := ids{}, call.Route()
+	for _, arg := range call.Args() {
+		_, rest, _ = strings.Cut(rest, "{")
+		if name, _, ok := strings.Cut(rest, "}"); ok {
+			named[name] = arg
 		}
 	}
 	query := call.Query()

@@ -29,18 +29,25 @@ func TestNothingConfidentialIsShown(t *testing.T) {
 	}
 	for range 5 {
 		b.service.Fail("POST /api/Application/create-customer", lendingtest.Fault{ResetAfter: true})
-		_, err := b.client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), fmt.Sprint("order-", len(canaries))), lending.UserRequest{
+		ctx := lending.WithIdempotencyKey(t.Context(), fmt.Sprint("order-", len(canaries)))
+		_, err := b.client.Applications.CreateCustomer(ctx, lending.UserRequest{
 			FirstName: canary(), LastName: canary(), Email: canary() + "@example.com",
-			Password: lending.NewSecret(canary()), MobileNumber: "(415) 555-0100", Extra: map[string]string{canary(): canary()},
+			Password: lending.NewSecret(canary()), MobileNumber: "(415) 555-0100",
+			Extra: map[string]string{canary(): canary()},
 		})
 		require.Error(t, err)
 		value := canary()
-		b.setAside(errors.New("cannot mail "+value), fmt.Sprintf(`{"webhookEvent":"a","data":{"ssn":%q,"mail":%q}}`, canary(), value))
+		b.setAside(errors.New("cannot mail "+value),
+			fmt.Sprintf(`{"webhookEvent":"a","data":{"ssn":%q,"mail":%q}}`, canary(), value))
 	}
 	require.GreaterOrEqual(t, len(canaries), 40)
-	_, text := b.post("api/resolve", map[string]any{"key": "order-0", "verdict": "happened", "why": "seen", "answer": map[string]string{"a": canary()}})
+	_, text := b.post("api/resolve", map[string]any{
+		"key": "order-0", "verdict": "happened", "why": "seen", "answer": map[string]string{"a": canary()},
+	})
 	all := text + b.actions.String()
-	for _, path := range []string{"", "?prefix=order", "api/keys", "api/key?key=order-0", "api/session", "api/counts", "api/health", inboxPath} {
+	for _, path := range []string{
+		"", "?prefix=order", "api/keys", "api/key?key=order-0", "api/session", "api/counts", "api/health", inboxPath,
+	} {
 		_, text := b.send(http.MethodGet, path, nil, http.Header{"X-Person": {"another"}})
 		all += text
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // IdempotencyStore is a [store.Store] in a table, for mutations with a key in the replicas of a
-// program. Every method executes a single statement.
+// program. Every change is a single statement.
 //
 // A mutation whose entry is lost can be sent twice. PostgreSQL must therefore keep its commits:
 // fsync, full_page_writes and synchronous_commit must be on, which is the default. A failover to
@@ -89,7 +89,7 @@ func (s *IdempotencyStore) load(ctx context.Context, db session, key string) (*s
 func scanEntry(row pgx.CollectableRow) (e store.Entry, err error) {
 	var at time.Time
 	err = row.Scan(&e.Key, &e.Revision, &e.State, &e.Lock, &e.Data, &e.Age, &at)
-	e.Position = store.PositionAt(uint64(max(0, at.UnixMicro())), e.Key) //nolint:gosec // not negative
+	e.Position = store.PositionAt(uint64(max(0, at.UnixMicro())), e.Key)
 	return e, err
 }
 

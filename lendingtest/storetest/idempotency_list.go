@@ -160,7 +160,7 @@ func (s idempotencyStore) saveMany(n int, prefixes []string, states []store.Stat
 	return all
 }
 
-// pages lists page after page and calls between after each page. A page has at most most entries.
+// pages lists page after page and calls between after each page. A page has at most entries.
 func (s idempotencyStore) pages(filter store.Filter, most int, between func(page []store.Entry)) (all []store.Entry) {
 	s.Helper()
 	for n := 1; ; n++ {

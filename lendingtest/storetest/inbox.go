@@ -293,7 +293,7 @@ func (b inbox) ages() {
 	}
 }
 
-// aged fails unless Due is at least least and at most the time since start, or 0.
+// aged fails unless Due is at least and at most the time since start, or 0.
 func (b inbox) aged(when string, least time.Duration, start time.Time) webhook.InboxAges {
 	b.Helper()
 	ages, err := b.inbox.Ages(b.Context())

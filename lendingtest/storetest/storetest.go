@@ -44,7 +44,7 @@ type rule[P any] struct {
 const (
 	long     = time.Minute            // longer than any rule runs
 	short    = 300 * time.Millisecond // expires while a rule waits
-	patience = 10 * time.Second       // time limit for events that must happen
+	patience = 30 * time.Second       // time limit for events that must happen
 	slack    = 5 * time.Millisecond   // for clocks with a resolution of milliseconds
 )
 

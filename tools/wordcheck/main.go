@@ -25,7 +25,7 @@ var limits = []struct {
 
 var (
 	words      = regexp.MustCompile(`[\pL\d']+`)
-	codeBlocks = regexp.MustCompile("(?ms)^```.*?^```$")
+	codeBlocks = regexp.MustCompile("(?s)\n```.*?\n```")
 	codeSpans  = regexp.MustCompile("`[^`\n]*`")
 	targets    = regexp.MustCompile(`\]\([^)]*\)`)
 	indented   = regexp.MustCompile(`(?m)^(?:\t|    ).*$`)

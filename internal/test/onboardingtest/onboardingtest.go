@@ -118,7 +118,7 @@ func try(t *testing.T, entries string, keyed bool, between func()) onboarding.Re
 	for n := range customers {
 		customers[n] = email(n)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Duration(*orders)*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute+time.Duration(*orders)*time.Second)
 	defer cancel()
 	result, err := onboarding.Trial{
 		Customers: customers, Lost: 0.1, Held: held, Kills: *kills, Life: life,
