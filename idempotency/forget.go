@@ -17,18 +17,18 @@ func isScalar(answer []byte) bool {
 	return err == nil
 }
 
-// onlyIDs returns answer without all that is no UUID; nil if there is none.
+// onlyIDs returns the UUIDs of answer under their names, or nil if answer has none.
 func onlyIDs(answer []byte) []byte {
 	var value any
 	if json.Unmarshal(answer, &value) != nil || !prune(value) {
 		return nil
 	}
-	text, _ := json.Marshal(value) //nolint:errchkjson // it was JSON before
+	text, _ := json.Marshal(value) //nolint:errchkjson // value was decoded from JSON
 	return text
 }
 
-// prune drops what is no UUID from an object, or from the objects of a list, and reports whether
-// each still has one.
+// prune removes every member except UUIDs from an object, or from the objects of a list. It reports
+// whether each object still has a UUID.
 func prune(value any) bool {
 	switch value := value.(type) {
 	case map[string]any:

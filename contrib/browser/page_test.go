@@ -15,7 +15,7 @@ import (
 // hostile is what somebody writes into a field to have it run on the page, or to have the page burst.
 var hostile = `"><img src=x onerror=pwned=1><script>pwned=1</script>'` + strings.Repeat("W", 300)
 
-// unfolded opens all that can be opened.
+// unfolded opens every element that can be opened.
 const unfolded = `document.querySelectorAll("details").forEach((d) => d.open = true)`
 
 // The page fits at each width, light and dark, can be read by everybody, and nothing that
@@ -65,7 +65,7 @@ func TestPage(t *testing.T) {
 	b.waitComplaint("script-src")
 }
 
-// outside is what reaches over the edge of the window, and boxes that have to be scrolled sideways.
+// outside lists elements beyond the edge of the window, and boxes with a horizontal scroll bar.
 const outside = `[...document.querySelectorAll("body *")].filter((e) => {
 	const box = e.getBoundingClientRect();
 	return box.width && (box.right > innerWidth + 1 || box.left < -1) && !e.parentElement.closest(".box");
@@ -159,7 +159,7 @@ func (b *tab) accessible(name string, want map[string]int) {
 		`!e.ariaLabel.startsWith(e.textContent)).length`), "who speaks to it says what he sees")
 }
 
-// Without its script the page can be read, and has no forms that would do nothing.
+// Without its script the page is readable, and has no forms without an effect.
 func TestWithoutScript(t *testing.T) {
 	s := startSandbox(t)
 	made := s.fill("Lovelace & Sons")
