@@ -291,7 +291,7 @@ func TestWhy(t *testing.T) {
 	rows := `[...document.querySelectorAll("#requests tbody tr")].map((e) => e.id)`
 	newest := value[[]string](b, rows)[0]
 	b.run(`document.querySelector("#requests details").open = true`)
-	b.waitText("#requests details[open]", "Refused by ValidationFailed: See errors.")
+	b.waitText("#requests details[open]", "Rejected with ValidationFailed: See errors.")
 	assert.Contains(t, value[string](b, `document.querySelector("#requests details[open] a").href`), "#LoansService.Get")
 	for range 55 {
 		s.get("Loan/get-loan/" + made.loan)

@@ -62,6 +62,7 @@ func storeOf(client redis.UniversalClient, name string) *lendingredis.Idempotenc
 // The store detects a Redis that would lose entries before it sends the first mutation. If INFO
 // fails, the store checks nothing.
 func TestIdempotencyStoreNeedsARedisThatKeepsEntries(t *testing.T) {
+	appends := []string{"--appendonly", "yes", "--maxmemory-policy"}
 	for _, test := range []struct {
 		name      string
 		arguments []string
@@ -70,8 +71,8 @@ func TestIdempotencyStoreNeedsARedisThatKeepsEntries(t *testing.T) {
 		want      string
 	}{
 		{"as it comes", nil, false, false, "set appendonly yes and appendfsync always, or the option MayLoseEntries"},
-		{"a policy that evicts", []string{"--appendonly", "yes", "--maxmemory-policy", "allkeys-lru"}, false, false, "set maxmemory-policy noeviction"},
-		{"a policy for keys that expire", []string{"--appendonly", "yes", "--maxmemory-policy", "volatile-lru"}, false, false, ""},
+		{"a policy that evicts", append(appends[:3:3], "allkeys-lru"), false, false, "set maxmemory-policy noeviction"},
+		{"a policy for keys that expire", append(appends[:3:3], "volatile-lru"), false, false, ""},
 		{"an append-only file", []string{"--appendonly", "yes"}, false, false, ""},
 		{"meant so", nil, true, false, ""},
 		{"INFO is forbidden", nil, false, true, ""},
