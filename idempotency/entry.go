@@ -63,8 +63,8 @@ func (d *entryData) bytes() []byte {
 	return text
 }
 
-// idle returns the time since the end of the last send. A negative value is the time that the send
-// can still take.
+// idle returns the time since the end of the last send. A negative value is the remaining time of the
+// send.
 func (d *entryData) idle(entry *store.Entry) time.Duration {
 	if entry.State == store.Sent {
 		return entry.Age - d.Lease

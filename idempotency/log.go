@@ -27,7 +27,7 @@ type Options struct {
 	// KeepAnswers is the age at which [Log.Sweep] removes a response. The default is 30 days.
 	KeepAnswers time.Duration
 
-	// MaxAnswer is the size of the largest response that the log keeps, in bytes. Of a larger
+	// MaxAnswer is the size of the largest recorded response in bytes. Of a larger
 	// response the log keeps at most the ids. The default is 1 MiB.
 	MaxAnswer int
 
@@ -69,7 +69,7 @@ func NewLog(entries store.Store, opts *Options) (*Log, error) {
 	return &Log{opaque.Hide(s)}, nil
 }
 
-// settings returns the settings, or an error for a log that NewLog did not make.
+// settings returns the settings, or an error for the zero Log.
 func (l *Log) settings() (settings, error) {
 	if l == nil || l.hidden == nil {
 		return settings{}, argumentError("log", lending.CodeRequired, "must come from NewLog")

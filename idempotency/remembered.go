@@ -14,7 +14,7 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// rememberLimit bounds the save of the records that a mutation has left.
+// rememberLimit bounds the save of remember.
 const rememberLimit = 2 * time.Second
 
 // left returns the records after a mutation with this response: the minimum count (-1 if no check
@@ -27,7 +27,7 @@ func (d *entryData) left(answer []byte) snapshot {
 	return s
 }
 
-// leftover holds the records that a single mutation has left.
+// leftover holds the records after a single mutation.
 type leftover struct {
 	snapshot
 
@@ -75,8 +75,8 @@ func (s *settings) lockSalt(ctx context.Context) (string, error) {
 	return "", store.ErrConflict
 }
 
-// recall returns the records that the last mutations of a lock have left. It drops the records
-// after MaxLateness, when reads show them.
+// recall returns the records of the last mutations of a lock. It drops them after MaxLateness, when
+// reads show them.
 func (s *settings) recall(ctx context.Context, lock string) (store.Entry, []leftover, error) {
 	key, err := s.rememberedKey(ctx, lock)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *settings) recall(ctx context.Context, lock string) (store.Entry, []left
 	return *entry, slices.DeleteFunc(data.Leftovers, isShown), err
 }
 
-// remember saves the records that a mutation has left, before the mutation frees its lock.
+// remember saves the records after a mutation, before the mutation frees its lock.
 func (s *settings) remember(ctx context.Context, lock string, left snapshot) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), rememberLimit)
 	defer stop()
@@ -137,7 +137,7 @@ func (s snapshot) with(other snapshot) snapshot {
 	return both
 }
 
-// since adds to s the records that the last mutations of the lock have left. A late read may not
+// since adds to s the records of the last mutations of the lock. A late read may not
 // show these records yet; without since, they would later look like the effect of this mutation.
 func (s snapshot) since(last *snapshot) snapshot {
 	if last == nil || s.Count < 0 {

@@ -6,7 +6,7 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// pageLimit is the number of entries that Sweep and Forget read and write together.
+// pageLimit is the size of a page of Sweep and Forget.
 const pageLimit = 1000
 
 // Sweep removes the responses of mutations that were done longer than KeepAnswers ago, and returns
