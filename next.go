@@ -154,7 +154,8 @@ func (e *Error) passes() bool {
 	case http.StatusUnauthorized:
 		return !isSignIn(e.Route)
 	}
-	return e.RetryAfter > 0 || e.Effect == Read && (e.StatusCode == http.StatusNotFound || e.isNotFound())
+	unread := e.StatusCode == http.StatusBadRequest && e.cause != nil // without its problem, which may say that there is none
+	return e.RetryAfter > 0 || e.Effect == Read && (e.StatusCode == http.StatusNotFound || e.isNotFound() || unread)
 }
 
 // isSignIn reports whether a route takes a password, a code or a token for a new token.
