@@ -44,12 +44,13 @@ const PhonePath = "/phone/"
 // own.
 type Trial struct {
 	Customers []string      // the e-mail addresses of those whom the workers are to take along
-	Lost      float64       // the share of commands whose answer is lost, executed or not: below 0.3
+	Lost      float64       // the share of requests whose response is lost or cut, executed or not: below 0.3
 	Held      time.Duration // commands are held up, and executed late, by less than that
 	Fleet     int           // how many workers there are at a time; one if it is 0
-	Kills     int           // how often a worker is killed, unless all is done before: evenly over the customers
+	Kills     int           // how often a worker is killed, unless all is done before: evenly over the commands
 	Life      time.Duration // it is killed within that, at random
 	Approval  bool          // the workers go through the approval, which opens the loan; else processing does
+	ReadLag   time.Duration // reads show writes so late
 
 	// Worker returns the command that starts a worker for the service at address. The
 	// worker ends when all is done; its standard input ends with this process.
@@ -76,16 +77,22 @@ type Progress struct {
 type Result struct {
 	Progress
 	State    lendingtest.Snapshot
+	InDoubt  []string                  // the keys of which a worker did not know what became of them
+	Reviewed []string                  // those of them that a person looked up
 	executed map[string]map[string]int // by route and by customer
 }
 
-// Of says how often the command of a route was executed, how often of that beyond once for a
-// customer, and for how many customers it was not.
+// Of says how often the command of a route was executed, how often of that too often for a
+// customer, and for how many customers not often enough.
 func (r Result) Of(route string) (executed, beyond, missing int) {
+	wanted := 1
+	if route == Document {
+		wanted = documents
+	}
 	for _, n := range r.executed[route] {
 		executed += n
-		beyond += max(0, n-1)
-		if n == 0 {
+		beyond += max(0, n-wanted)
+		if n < wanted {
 			missing++
 		}
 	}
@@ -94,7 +101,7 @@ func (r Result) Of(route string) (executed, beyond, missing int) {
 
 // Run lets workers work, each followed by the next, until all is done.
 func (t Trial) Run(ctx context.Context) (Result, error) {
-	r := &run{Trial: t, service: lendingtest.New(), start: time.Now(), opened: map[string]bool{}}
+	r := &run{Trial: t, service: lendingtest.New(lendingtest.WithReadLag(t.ReadLag)), start: time.Now(), opened: map[string]bool{}}
 	defer r.service.Close()
 	r.plan()
 	if !t.Approval {
@@ -105,6 +112,7 @@ func (t Trial) Run(ctx context.Context) (Result, error) {
 	mux.HandleFunc("GET "+PhonePath+"{loan}", func(w http.ResponseWriter, q *http.Request) {
 		_, _ = w.Write([]byte(r.service.OTP(q.PathValue("loan"))))
 	})
+	r.books.serve(mux, r.service)
 	server := httptest.NewServer(mux)
 	defer server.Close()
 	if err := r.fleet(ctx, server.URL); err != nil {
@@ -116,6 +124,7 @@ func (t Trial) Run(ctx context.Context) (Result, error) {
 	r.done = true
 	r.tell()
 	result := Result{Progress: r.progress(), executed: map[string]map[string]int{}, State: r.service.Snapshot()}
+	result.InDoubt, result.Reviewed = r.books.result()
 	for _, route := range routes {
 		all, executed := r.service.ExecutedFor(route), map[string]int{}
 		for _, customer := range t.Customers {
@@ -137,6 +146,7 @@ type run struct {
 	start   time.Time
 	done    bool
 	lost    atomic.Int64
+	books   books
 
 	mu     sync.Mutex // held while Killed and Tell are called
 	doomed int        // workers that are killed, or about to be
@@ -146,20 +156,32 @@ type run struct {
 	opened map[string]bool // by application
 }
 
-// plan has some of the commands go wrong: after a number that go well one loses its answer,
-// and one is held up, which ends with its caller, as what is late does not.
+// plan has some of the requests go wrong: after a number that go well one loses its response, or
+// a part of it, and a command is held up, which ends with its caller, as what is late does not.
 func (r *run) plan() {
+	if r.Lost == 0 {
+		return
+	}
 	shown := func() { r.lost.Add(1) }
-	for _, route := range routes {
-		for range len(r.Customers) {
-			r.service.Fail(route, lendingtest.Fault{Times: 1 + int(rand.ExpFloat64()*(1/r.Lost-3))})
-			r.service.Fail(route, []lendingtest.Fault{
-				{Reached: shown, ResetAfter: true},
-				{Reached: shown, ResetBefore: true},
-				{Reached: shown, Status: http.StatusServiceUnavailable, Executes: true},
-				{Reached: shown, Late: 1 + rand.N(r.Held)},
-			}[rand.N(4)])
+	fail := func(route string, more ...lendingtest.Fault) {
+		r.service.Fail(route, lendingtest.Fault{Times: 1 + int(rand.ExpFloat64()*(1/r.Lost-3))})
+		more = append(
+			more,
+			lendingtest.Fault{Reached: shown, ResetAfter: true},
+			lendingtest.Fault{Reached: shown, ResetBefore: true},
+			lendingtest.Fault{Reached: shown, CutBody: -1},
+			lendingtest.Fault{Reached: shown, CutBody: 1 + rand.N(20)},
+			lendingtest.Fault{Reached: shown, Status: http.StatusServiceUnavailable, Executes: true},
+		)
+		r.service.Fail(route, more[rand.N(len(more))])
+	}
+	for range len(r.Customers) {
+		for _, route := range routes {
+			fail(route, lendingtest.Fault{Reached: shown, Late: 1 + rand.N(r.Held)})
 			r.service.Fail(route, lendingtest.Fault{DelayBefore: rand.N(r.Held)})
+		}
+		for range 4 {
+			fail("*") // the reads
 		}
 	}
 }
@@ -204,9 +226,17 @@ func (r *run) fleet(ctx context.Context, address string) error {
 
 // due reports whether a worker is to be killed. It counts on that being done.
 func (r *run) due() bool {
+	executed, wanted := 0, 0
+	for _, route := range routes {
+		n := r.service.Executed(route)
+		executed += n
+		if r.Approval || n > 0 {
+			wanted += len(r.Customers)
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	due := r.doomed < r.Kills && r.doomed*len(r.Customers) <= r.Kills*r.service.Executed(Confirm)
+	due := r.doomed < r.Kills && r.doomed*wanted <= r.Kills*executed
 	if due {
 		r.doomed++
 	}
