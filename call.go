@@ -84,10 +84,11 @@ func (x *exchange) check() ([]byte, error) {
 }
 
 // deliver sends the request with a token. If the service refuses the token, deliver sends a read
-// once more with a new token. deliver returns an error if the response is no success. This is
-// the only loop around attempts besides [exchange.repeat], which is for reads.
+// once more with a new token, and again if the new token comes from a [TokenStore] and is
+// refused too. deliver returns an error if the response is no success. This is the only loop
+// around attempts besides [exchange.repeat], which is for reads.
 func (x *exchange) deliver(ctx context.Context, body []byte) error {
-	for replayed := false; ; replayed = true {
+	for sent := 1; ; sent++ {
 		token, err := x.client.token(ctx, &x.request)
 		if err != nil {
 			return x.notSent(err)
@@ -96,7 +97,8 @@ func (x *exchange) deliver(ctx context.Context, body []byte) error {
 			return err
 		}
 		refused := x.answer.StatusCode == http.StatusUnauthorized && x.client.drop(token)
-		if !refused || x.request.effect == Mutation || replayed {
+		again := sent == 1 || sent == 2 && token.adopted
+		if !refused || x.request.effect == Mutation || !again {
 			return x.failure()
 		}
 	}

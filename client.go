@@ -192,7 +192,9 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	if err := c.setTransport(); err != nil {
 		return nil, err
 	}
-	client := clientOf(&carrier{opaque.Hide(&c.settings)})
+	shared := &carrier{opaque.Hide(&c.settings)}
+	client := clientOf(shared)
+	c.account, c.forLayer = accountWith(base, c.tokens), clientOf(shared)
 	if c.session != nil {
 		c.session.bind(client.Auth, c.store)
 	} else if c.store != nil {
@@ -237,7 +239,7 @@ func (c *config) setTransport() error {
 // Account identifies the service and, if the client signs in with [WithCredentials], the
 // account, as a hash. With any other [TokenSource] the account is not known, and Account
 // identifies the service alone.
-func (c *Client) Account() string { return c.carrier.account() }
+func (c *Client) Account() string { return c.carrier.settings().account }
 
 // Session returns the session of a client with [WithCredentials], nil for other clients.
 func (c *Client) Session() *Session {

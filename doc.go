@@ -62,7 +62,7 @@
 // The client retries reads, up to four times, after 408, 429, 500, 502, 503, 504 and broken
 // connections. The delay grows, is random, and is at least Retry-After. A retry that could not
 // start before the context's deadline is not attempted. After a 401 a read is sent once more
-// with a new token.
+// with a new token, and again after a sign-in if that token came from the [TokenStore].
 //
 // The client never retries a mutation. Neither does net/http, which normally resends a GET
 // when its connection breaks: five routes are GETs that change state, and

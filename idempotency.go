@@ -83,7 +83,8 @@ type sendOnce struct {
 	mu     sync.Mutex
 	x      *exchange
 	body   []byte
-	ctx    context.Context //nolint:containedctx // of the call, in which Do runs
+	ctx    context.Context //nolint:containedctx // of the call
+	within context.Context //nolint:containedctx // of Do: derives from ctx, and marks checks
 	over   error           // why send no longer works; nil if it works
 	answer *Response       // a 2xx response; nil if there was none
 }
@@ -104,9 +105,14 @@ func (s *sendOnce) send(ctx context.Context) (*Response, error) {
 		return nil, err
 	}
 	s.over = errSentTwice
-	ctx, stop := context.WithCancel(withoutKey(ctx))
-	defer stop()
-	defer context.AfterFunc(s.ctx, stop)() // ctx may not derive from the context of Do
+	if ctx == s.within {
+		ctx = s.ctx
+	} else {
+		var stop context.CancelFunc
+		ctx, stop = context.WithCancel(withoutKey(ctx))
+		defer stop()
+		defer context.AfterFunc(s.ctx, stop)() // ctx may not derive from the context of Do
+	}
 	if err := s.x.deliver(ctx, s.body); err != nil {
 		return nil, err
 	}
@@ -125,8 +131,8 @@ func (s *sendOnce) close() {
 // throughLayer has the layer make the mutation happen once. answered reports a response to
 // decode, perhaps together with an error.
 func (x *exchange) throughLayer(ctx context.Context, layer Idempotency, body []byte) (answered bool, err error) {
-	once := &sendOnce{x: x, body: body, ctx: ctx}
 	within := context.WithValue(ctx, idempotencyContext{}, &idempotencyKey{check: true})
+	once := &sendOnce{x: x, body: body, ctx: ctx, within: within}
 	answer, err := func() (*Response, error) {
 		defer once.close()
 		return layer.Do(within, x.key.name, &MutationCall{opaque.Hide(once)}, once.send)
@@ -186,7 +192,7 @@ type MutationCall struct{ hidden opaque.Value[*sendOnce] }
 func (m *MutationCall) exchange() *exchange { return m.hidden().x }
 
 // Client returns the client of the call, for reads with the context of Do.
-func (m *MutationCall) Client() *Client { return clientOf(m.exchange().client) }
+func (m *MutationCall) Client() *Client { return m.exchange().client.settings().forLayer }
 
 // Method returns the method of the request, for example "POST".
 func (m *MutationCall) Method() string { return m.exchange().request.method }
@@ -246,7 +252,7 @@ func (m *MutationCall) Accepts(answer *Response) bool {
 func (m *MutationCall) CheckWith() string { return m.exchange().request.checkWith }
 
 // Account is [Client.Account] of the client of the call.
-func (m *MutationCall) Account() string { return m.exchange().client.account() }
+func (m *MutationCall) Account() string { return m.exchange().client.settings().account }
 
 // Fingerprint returns an HMAC of the request with key, over arguments, query and body. Secrets
 // are excluded: they could be guessed, and a request with another one-time password is the
@@ -264,6 +270,9 @@ func (m *MutationCall) Fingerprint(ctx context.Context, key []byte) ([]byte, err
 	if u, ok := r.body.(*upload); ok {
 		err := u.print(ctx, sum)
 		return sum.Sum(nil), err
+	}
+	if r.body == nil {
+		return sum.Sum(nil), nil
 	}
 	body, err := encodeWithoutSecrets(r.body)
 	_, _ = sum.Write(body)

@@ -9,19 +9,19 @@ import (
 	"github.com/lendingapi/lending-go/internal/signin"
 )
 
-// Next says what a program does after an error: see [NextOf]. The zero Next is to stop.
+// Next is the decision of [NextOf] about the next step after an error. The zero Next means stop.
 type Next struct {
-	// Retry reports whether the same step may run again: nothing can happen twice.
+	// Retry reports whether the same step may run again. Nothing happens twice.
 	Retry bool
-	// After is how long the next try waits. It is 0 without Retry, and if nothing says how
-	// long: then a back-off of the caller applies.
+	// After is the wait before the retry. If After is 0, use a back-off. After is always 0 without
+	// Retry.
 	After time.Duration
-	// Person reports whether somebody must act. With Retry the step succeeds by itself
-	// afterwards, without Retry the program cannot go on.
+	// Person reports whether a person must act. With Retry, the step succeeds after the person has
+	// acted. Without Retry, the program cannot go on.
 	Person bool
 }
 
-// String returns "retry", "stop" or "person", and how long a retry waits.
+// String returns "retry", "stop", "person" or "person, retry", with the wait.
 func (n Next) String() string {
 	text := "stop"
 	switch {
@@ -38,11 +38,11 @@ func (n Next) String() string {
 	return text
 }
 
-// personPace is how long a retry waits for a person if nothing says how long.
+// personPace is the wait of a retry with Person if the error has none.
 const personPace = 15 * time.Minute
 
-// NextOf returns what to do after err: retry, stop, or tell a person. The words are those of
-// [Next.String]. "RetryAfter" is that of the error, and 0 if it has none.
+// NextOf returns the next step after err: retry, stop, or tell a person. The table uses the words of
+// [Next.String]. RetryAfter is the field of the error, 0 without one.
 //
 //	a read that failed, found nothing or does not decode         retry after RetryAfter
 //	a read that was rejected: 403, 400 with fields               stop
@@ -64,11 +64,11 @@ const personPace = 15 * time.Minute
 //	a function that panicked                                     person, retry after 15 minutes
 //	an error of a context, or of another package                 retry
 //
-// Of joined errors the most careful answer counts: retry only if every error allows a retry,
-// after the longest wait, and with a person if any error needs one. An error of the caller can
-// answer for itself with a method Next() lending.Next. The answer to nil is the zero Next.
+// For joined errors NextOf returns the most careful decision: Retry only if every error allows a
+// retry, the longest wait, and Person if any error needs a person. Your own error type can decide
+// with a method Next() lending.Next. For nil, NextOf returns the zero Next.
 //
-// NextOf cannot see a mutation in an error that was wrapped without %w.
+// Wrap errors with %w. NextOf cannot see a mutation in an error that was wrapped without %w.
 func NextOf(err error) Next {
 	if err == nil {
 		return Next{}
@@ -84,9 +84,9 @@ func NextOf(err error) Next {
 	return next
 }
 
-// nextOf returns the answer of the outermost errors in err that have one.
+// nextOf returns the decision of the outermost errors in err that have one.
 func nextOf(err error) Next {
-	switch link := err.(type) { //nolint:errorlint // one link at a time
+	switch link := err.(type) { //nolint:errorlint // each link of the chain in turn
 	case *signin.PausedError:
 		return nextOfSignIn(link).and(Next{Retry: true, After: time.Until(link.Until)})
 	case interface{ next() Next }:
@@ -104,7 +104,7 @@ func nextOf(err error) Next {
 			return nextOf(inner)
 		}
 	}
-	if failed, ok := errors.AsType[*Error](err); ok { // of an error that has an As of its own
+	if failed, ok := errors.AsType[*Error](err); ok { // an error with its own As method
 		return failed.next()
 	}
 	for _, sentinel := range []error{ErrSignInRequired, ErrInactive, ErrNotSaved} {
@@ -121,12 +121,13 @@ func nextOf(err error) Next {
 	return Next{Retry: !happened, Person: happened}
 }
 
-// and returns the more careful of two answers in each respect.
+// and returns the more careful decision in each field.
 func (n Next) and(other Next) Next {
 	return Next{n.Retry && other.Retry, max(n.After, other.After), n.Person || other.Person}
 }
 
-// next returns the answer of the layer that made e, or what effect, outcome and status say.
+// next returns the decision of the idempotency layer if that made e. Otherwise the effect, the
+// outcome and the status decide.
 func (e *Error) next() Next {
 	retry := Next{Retry: true, After: e.RetryAfter}
 	switch {
@@ -137,7 +138,7 @@ func (e *Error) next() Next {
 	case e.Outcome == OutcomeRejected && e.passes():
 		return retry
 	case e.Outcome == OutcomeRejected:
-		return Next{Person: isSignIn(e.Route)} // another try could lock the account
+		return Next{Person: isSignIn(e.Route)} // another attempt could lock the account
 	case e.Effect == Read && errors.Is(e, ErrTooLarge):
 		return Next{}
 	case e.Effect == Read, e.IdempotencyKey != "", isSignIn(e.Route):
@@ -146,7 +147,7 @@ func (e *Error) next() Next {
 	return Next{Person: true}
 }
 
-// passes reports whether a rejection can be another the next time.
+// passes reports whether the same request may succeed later.
 func (e *Error) passes() bool {
 	switch e.StatusCode {
 	case http.StatusTooManyRequests:
@@ -158,11 +159,11 @@ func (e *Error) passes() bool {
 	return e.RetryAfter > 0 || e.Effect == Read && (e.StatusCode == http.StatusNotFound || e.isNotFound() || unread)
 }
 
-// isSignIn reports whether a route takes a password, a code or a token for a new token.
+// isSignIn reports whether a route issues a token for a password, a code or an older token.
 func isSignIn(route string) bool { return strings.HasPrefix(route, "/api/Authenication/") }
 
-// nextOfSignIn returns the answer of a call that has no token because of err, or failed
-// before it needed one.
+// nextOfSignIn returns the decision for a call that got no token because of err, or failed before it
+// needed a token.
 func nextOfSignIn(err error) Next {
 	person := errors.Is(err, ErrSignInRequired) || errors.Is(err, knows(OutcomeRejected)) || isRefusal(err)
 	return Next{Retry: true, Person: person}

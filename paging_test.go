@@ -451,7 +451,7 @@ func TestReadAheadLeavesNothingBehind(t *testing.T) {
 			})
 			<-gone // the request was cancelled, not left to run
 			require.NoError(t, client.Close())
-			require.Eventually(t, func() bool { return runtime.NumGoroutine() <= base+2 }, 5*time.Second,
+			require.Eventually(t, func() bool { return runtime.NumGoroutine() <= base+2 }, time.Minute,
 				10*time.Millisecond)
 		})
 	}

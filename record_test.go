@@ -859,7 +859,7 @@ func TestMisfitsCostLittle(t *testing.T) {
 			require.ErrorContains(t, err, tt.want)
 			require.ErrorContains(t, err, "a number does not fit ")
 			require.Less(t, len(err.Error()), 300)
-			assert.Less(t, took, 2*time.Second, "measured: 3 to 60 ms, and minutes if every level is decoded again")
+			assert.Less(t, took, time.Minute, "measured: 3 to 60 ms, and minutes if every level is decoded again")
 		})
 	}
 }

@@ -71,6 +71,8 @@ func (s *Secret) UnmarshalJSON(data []byte) error {
 type Token struct {
 	Value   Secret
 	Expires time.Time // zero if it is not known
+
+	adopted bool // from a TokenStore: older than a refusal, perhaps
 }
 
 // TokenSource gives the token for a call. It is asked before every call, by many

@@ -45,8 +45,10 @@ import (
 //
 // # Refused tokens
 //
-// After a 401 the session forgets the token, and the next call signs in. A read is repeated
-// once with the new token. A mutation is never repeated.
+// After a 401 the session forgets the token. The next call takes a newer token from the
+// [TokenStore], or signs in. A read is repeated once with the new token, and once more if the
+// service also refuses a token from the store: the service may have revoked all tokens. A
+// mutation is never repeated.
 //
 // # Failed sign-ins
 //
@@ -137,11 +139,11 @@ func reportTo(logger *slog.Logger, doing string, err error) {
 
 // Token returns a valid token. It may sign in first, and ask for a two-factor code.
 func (s *Session) Token(ctx context.Context) (Token, error) {
-	token, expires, err := s.state().engine.Token(ctx)
+	token, expires, adopted, err := s.state().engine.Token(ctx)
 	if err != nil {
 		return Token{}, shownSignInError(err)
 	}
-	return Token{Value: Secret{token}, Expires: expires}, nil
+	return Token{Value: Secret{token}, Expires: expires, adopted: adopted}, nil
 }
 
 // SignIn makes sure that the session has a token that the service accepts. If the session has
@@ -364,13 +366,12 @@ func decodeFailure(text []byte) error {
 	return failed
 }
 
-// account is [MutationCall.Account].
-func (c *carrier) account() string {
-	s := c.settings()
-	if session, ok := s.tokens.(*Session); ok {
-		return accountOf(&s.base, session.state().credentials.Username)
+// accountWith is [MutationCall.Account] of a client with these tokens.
+func accountWith(base *url.URL, tokens TokenSource) string {
+	if session, ok := tokens.(*Session); ok {
+		return accountOf(base, session.state().credentials.Username)
 	}
-	return accountOf(&s.base)
+	return accountOf(base)
 }
 
 // accountOf tells the accounts of services apart, without naming them. owner is what is known

@@ -463,7 +463,7 @@ func TestReadsShareAConnection(t *testing.T) {
 	assert.EqualValues(t, 200+60, arrivals.Load())
 	assert.EqualValues(t, 1+60, connections.Load())
 	require.NoError(t, client.Close())
-	assert.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+1 }, 5*time.Second, 5*time.Millisecond)
+	assert.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+1 }, time.Minute, 5*time.Millisecond)
 }
 
 // TestTransportMayCallOthers holds that what a caller's transport sends on its own

@@ -46,7 +46,8 @@ func TestAgentsPage(t *testing.T) {
 	service.Fail("POST /api/Application/create-customer", lendingtest.Fault{ResetAfter: true}) // executed, response lost
 
 	log := fake.Must(idempotency.NewLog(store.NewMemory(), &idempotency.Options{MaxLateness: time.Millisecond}))
-	client, err := lending.New(service.URL, lending.WithCredentials(fake.Credentials(service)), lending.WithIdempotency(log))
+	client, err := lending.New(service.URL,
+		lending.WithCredentials(fake.Credentials(service)), lending.WithIdempotency(log))
 	require.NoError(t, err)
 	defer client.Close()
 	ctx, o := t.Context(), order{ID: "42", BusinessName: "Engines", Zip: "94103", Customer: fake.Newcomer()}

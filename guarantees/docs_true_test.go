@@ -97,6 +97,9 @@ func TestCodeBlocksAreCompiled(t *testing.T) {
 	}
 	for path, all := range blocks {
 		for block := range strings.SplitSeq(strings.Join(all, "\n\n"), "\n\n") {
+			if strings.Contains(block, "temporal.") { // its SDK would bring 25 modules
+				continue
+			}
 			if !strings.Contains(source.String(), "\n"+unindented(strings.TrimSpace(block)+"\n")) {
 				t.Errorf("in %s, compiled nowhere:\n%s", path, block)
 			}

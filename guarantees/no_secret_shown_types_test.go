@@ -112,6 +112,9 @@ func liveIn(t types.Type, path string, exported bool, seen map[visit]bool) strin
 	case *types.Struct:
 		for field := range u.Fields() {
 			inner, settable := path+"."+field.Name(), exported && field.Exported()
+			if settable && field.Type().String() == "*log/slog.Logger" {
+				continue // the caller's own logger in the caller's own options
+			}
 			switch f := field.Type().Underlying().(type) {
 			case *types.Map:
 				if !settable {

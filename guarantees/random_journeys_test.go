@@ -68,7 +68,7 @@ func TestRandomJourneys(t *testing.T) {
 		assert.Positive(t, all.withdrawn, "no journey came as far as a withdrawal")
 	}
 	// one is Eventually's
-	assert.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+1 }, 10*time.Second, 10*time.Millisecond,
+	assert.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+1 }, time.Minute, 10*time.Millisecond,
 		"goroutines are left: %d before, %d now", before, runtime.NumGoroutine())
 }
 

@@ -263,7 +263,7 @@ func TestReadIsSentABoundedNumberOfTimes(t *testing.T) {
 					return ctx, func(c lending.Call) { attempts.Store(int32(c.Attempts)) }
 				}))
 			service.warm(t, client)
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			_, err := client.Applications.Status(ctx, catalog.Application)
 			arrivals := int(service.arrivals.Load())

@@ -39,6 +39,7 @@ type keyedCall struct {
 	settings
 	keyOptions
 	call   *lending.MutationCall
+	route  string // its name
 	row    route
 	about  *target     // once it is asked for
 	lock   string      // that it takes, hashed; "" for none
@@ -62,7 +63,8 @@ func (l *Log) Do(ctx context.Context, key string, call *lending.MutationCall, se
 	if err != nil {
 		return nil, err
 	}
-	k := &keyedCall{settings: s, keyOptions: optionsFor(ctx, key), call: call, row: routeOf(call)}
+	k := &keyedCall{settings: s, keyOptions: optionsFor(ctx, key), call: call, route: routeName(call)}
+	k.row = routeOf(call, k.route)
 	k.lock = s.lockFor(k.row, call)
 	s.clients.LoadOrStore(call.Account(), call.Client())
 	answer, err := k.turns(ctx)
@@ -85,8 +87,6 @@ func (k *keyedCall) target() *target {
 	}
 	return k.about
 }
-
-func (k *keyedCall) route() string { return routeName(k.call) }
 
 // turns takes turns until nobody else has changed the entry meanwhile. It returns the
 // recorded answer, or nothing if the mutation is to be sent, now that this is written down.
@@ -157,7 +157,7 @@ func (k *keyedCall) turn(ctx context.Context) (*lending.Response, error) {
 // account, has left under its key.
 func (k *keyedCall) isSame(ctx context.Context) error {
 	if !k.data.Left { // there is none, or it may be corrected
-		k.data = entryData{Route: k.route(), CheckWith: k.call.CheckWith(), Account: k.call.Account(), Salt: rand.Text(), IDs: k.target().ids.kept()}
+		k.data = entryData{Route: k.route, CheckWith: k.call.CheckWith(), Account: k.call.Account(), Salt: rand.Text(), IDs: k.target().ids.kept()}
 	}
 	if k.data.Account != k.call.Account() {
 		return k.refuse(Error{kind: ErrOtherAccount})
@@ -174,7 +174,7 @@ func (k *keyedCall) isSame(ctx context.Context) error {
 		k.data.Fingerprint, k.data.Who = fingerprint, k.target().who(k.data.Salt)
 	}
 	switch isSame := hmac.Equal(fingerprint, k.data.Fingerprint); {
-	case k.data.Route == k.route() && isSame:
+	case k.data.Route == k.route && isSame:
 		return nil
 	case k.isAccepted():
 		k.changed = fingerprint
@@ -187,7 +187,7 @@ func (k *keyedCall) isSame(ctx context.Context) error {
 
 // isAccepted reports whether the recorded answer will do for another request about the same records.
 func (k *keyedCall) isAccepted() bool {
-	return k.acceptsRecorded && k.data.Route == k.route() && maps.Equal(k.data.IDs, k.target().ids) &&
+	return k.acceptsRecorded && k.data.Route == k.route && maps.Equal(k.data.IDs, k.target().ids) &&
 		bytes.Equal(k.data.Who, k.target().who(k.data.Salt))
 }
 
@@ -316,7 +316,7 @@ func (k *keyedCall) replay(ctx context.Context, action string) (*lending.Respons
 
 // save writes the data down.
 func (k *keyedCall) save(ctx context.Context, state store.State, lock string) error {
-	data := k.data
+	unsaved, data := k.data, &k.data
 	from := k.entry
 	from.Age += time.Since(k.loaded)
 	data.wait(&from, state)
@@ -325,12 +325,13 @@ func (k *keyedCall) save(ctx context.Context, state store.State, lock string) er
 		data.drop()
 	}
 	next := store.Entry{Key: k.entry.Key, Revision: k.entry.Revision, State: state, Lock: lock, Data: data.bytes()}
-	err := k.store.Save(ctx, next)
-	if err == nil {
-		next.Revision++
-		k.entry, k.data, k.loaded = next, data, time.Now()
+	if err := k.store.Save(ctx, next); err != nil {
+		k.data = unsaved
+		return err
 	}
-	return err
+	next.Revision++
+	k.entry, k.loaded = next, time.Now()
+	return nil
 }
 
 // refuse returns the error of a mutation that is not sent now.

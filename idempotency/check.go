@@ -9,18 +9,21 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// checkAgain is when [Log.Check] is worth calling again if nothing is in doubt.
+// checkAgain is the wait between two calls of [Log.Check] if nothing is in doubt.
 const checkAgain = time.Minute
 
-// Check ends what calls have left in doubt and nobody calls again for: it makes the checks of
-// the mutations with client, and returns when the next call of Check can find out more. It sends no
-// mutation. What no read tells is left to a person when MaxLateness is over; its lock is free then.
+// Check makes the checks of all mutations in doubt with client, and returns the wait before the
+// next call of Check. Call Check in a loop, in any number of replicas. Check sends no mutation.
 //
-// Check keeps no state: call it again and again, in any number of replicas. It passes over the
-// mutations of another service or account than that of client, and over those that only a call with
-// the key can end: a check by an e-mail address, which no entry keeps, a value that is set again,
-// [SafeToRepeat] and [WithCheck]. An error of a read or of the store does not keep it from the
-// other mutations.
+// If no read tells whether a mutation happened, the mutation needs a review when MaxLateness is
+// over, and its lock is free. After an error of a read, Check goes on with the next mutation; an
+// error of the list ends Check.
+//
+// Check skips
+//   - mutations of another service or account than that of client;
+//   - mutations with [SafeToRepeat] or [WithCheck];
+//   - mutations that only set a value;
+//   - checks by an e-mail address, which no entry keeps: the next call with the key makes them.
 func (l *Log) Check(ctx context.Context, client *lending.Client) (next time.Duration, err error) {
 	s, err := l.settings()
 	if err != nil {
@@ -47,11 +50,11 @@ func (l *Log) Check(ctx context.Context, client *lending.Client) (next time.Dura
 	return next, errors.Join(failed...)
 }
 
-// checkEntry ends the doubt about the mutation of an entry, if a read can, and returns when another
-// can; 0 for never.
+// checkEntry ends the doubt about an entry if a read can. It returns the wait before the next
+// check, or 0 if Check cannot end the doubt.
 func (s *settings) checkEntry(ctx context.Context, client *lending.Client, entry *store.Entry) (time.Duration, error) {
 	d, err := readData(entry.Data)
-	if err != nil || d.Account != client.Account() { // an entry that cannot be read is in the list of InDoubt
+	if err != nil || d.Account != client.Account() { // Entries lists an unreadable entry as in doubt
 		return 0, nil //nolint:nilerr // see above
 	}
 	idle, row := d.idle(entry), rowOf(d.Route)

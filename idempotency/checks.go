@@ -12,95 +12,94 @@ import (
 // route is the row of a mutation in the table of checks. The zero route leaves the decision to
 // a person.
 type route struct {
-	note      string // why no check tells, for a person
-	assumes   string // what the conclusion takes for granted
-	others    string // whose effect is taken for that of the mutation
-	adds      bool   // records to those that check counts
-	ids       bool   // of its answer a later step needs the ids only
-	replaces  bool   // perhaps a record that check has counted before
-	setsValue bool   // may be sent again, because it sets what it set before
+	note      string // for a person: why no check can tell
+	assumes   string // the assumption behind the verdict
+	others    string // the effect of another program that looks like the mutation
+	adds      bool   // the mutation adds records to the records that check counts
+	ids       bool   // a later step needs only the ids of the response
+	replaces  bool   // the mutation may replace a record that check has counted before
+	setsValue bool   // a resend sets the same value again
 
-	// check is made before the mutation is sent, and again after a lost answer; compare says
-	// what the difference means.
+	// check reads before the send, and again after a lost response. compare returns the verdict.
 	check   func(context.Context, *target) (snapshot, error)
 	compare comparison
 
-	// answer rebuilds the answer of a mutation that has happened; nil if that is not possible.
+	// answer rebuilds the response of a mutation that happened; nil if no read shows the response.
 	answer func(context.Context, *target, *snapshot, snapshot) ([]byte, error)
 
-	// lock is shared by mutations that would hide each other's effect; nil for none.
+	// lock names the lock of mutations whose effects look alike; nil for no lock.
 	lock func(*lending.MutationCall) string
 }
 
-// snapshot is what a check has shown.
+// snapshot is the result of a check.
 type snapshot struct {
-	Count int      `json:"count"`           // of the records; -1 if the service does not say
-	IDs   []string `json:"ids,omitempty"`   // all UUIDs in them
-	State string   `json:"state,omitempty"` // what else there is to see, hashed
+	Count int      `json:"count"`           // the number of records; -1 if unknown
+	IDs   []string `json:"ids,omitempty"`   // all UUIDs in the records
+	State string   `json:"state,omitempty"` // a hash of other fields
 }
 
 func routeName(call *lending.MutationCall) string { return call.Method() + " " + call.Route() }
 
-// routeOf is the table of checks. The checks and their conclusions use published facts only.
-// No absence is absolute: it assumes MaxLateness, and reads that show earlier writes.
+// routeOf returns the row of a call in the table of checks. The table uses published facts only.
+// An absence assumes MaxLateness, and reads that show earlier writes.
 //
-// Another actor can do the same to the same list without the lock. Exactly one record more is
-// taken for ours then: the mutation is never sent twice, but ours may be missing. Two more are
-// left to a person.
-func routeOf(call *lending.MutationCall) route {
-	if call.IsRaw() { // whose body can be anything
+// Another program can change the same list without the lock. If the list has one new record, the
+// check takes that record for the effect of the mutation: the mutation is never sent twice, but can
+// be missing. Two new records need a review.
+func routeOf(call *lending.MutationCall, name string) route {
+	if call.IsRaw() { // the body can be anything
 		return route{}
 	}
-	return rowOf(routeName(call))
+	return rowOf(name)
 }
 
-// rowOf is routeOf by method and path template.
+// rowOf returns the row of a method and path template.
 //
-//nolint:funlen // it is a table
+//nolint:funlen // a table
 func rowOf(name string) route {
 	switch name {
-	// The e-mail address identifies a customer: two requests for one address need no lock.
+	// The e-mail address identifies a customer: no lock is needed.
 	case "POST /api/Application/create-customer":
 		return route{
 			ids: true, check: checkCustomer, compare: firstOfItsName, answer: rebuiltCustomer,
-			others: "who creates a customer with the same e-mail address",
+			others: "creates a customer with the same e-mail address",
 		}
 	case "POST /api/ApplicationBulk/create-customers":
 		return route{
 			ids: true, check: checkCustomers, compare: firstOfItsName,
-			others: "who creates all customers with the same e-mail addresses",
+			others: "creates all customers with the same e-mail addresses",
 		}
 
-	// One more in the customer's list. Its id is the new UUID that Applications.Get accepts.
+	// The list of the customer has one more application. Applications.Get accepts the new UUID.
 	case "POST /api/Application/create-application":
 		return route{
 			adds: true, check: checkApplications, compare: oneMore, answer: rebuiltApplication, lock: lockOfCustomer,
-			others: "who creates one application for the customer",
+			others: "creates one application for the customer",
 		}
 	case "POST /api/ApplicationBulk/create-applications":
 		return route{
 			adds: true, ids: true, check: checkApplications, compare: oneMore, lock: lockOfCustomer,
-			others: "who creates as many applications for the customer",
-			note:   "applications of several customers cannot be told apart by reads",
+			others: "creates as many applications for the customer",
+			note:   "reads cannot distinguish the applications of several customers",
 		}
 
-	// The fields of the request are not published: neither customer nor e-mail is known.
+	// The request has no published field for the customer or the e-mail address.
 	case "POST /api/Application/create-application-and-applicant",
 		"POST /api/Application/create-customer-and-application",
 		"POST /api/Application/create-customer-and-application-and-applicant":
-		return route{ids: true, note: "whose application it is stands in fields that are not published"}
+		return route{ids: true, note: "the fields that identify the customer are not published"}
 
-	// An offer where there was none. "Once; do not poll or auto-retry it".
+	// An offer appears where there was none. The interface says: "Once; do not poll or auto-retry it".
 	case "GET /api/Application/process-application/{applicationId}":
 		return route{
 			adds: true, check: checkOffer, compare: firstSeen, answer: rebuiltOffer, lock: lockOf("offer"),
-			others: "who has the application processed",
-			note:   "there is no new offer: it was refused, or has not begun, or is under way", // or an old one was not shown before
+			others: "processes the application",
+			note:   "there is no new offer: the processing was rejected, has not begun, or is not finished",
 		}
 	case "GET /api/Application/application-offer/{applicationId}":
-		return route{lock: lockOf("offer"), note: "what force does is not published"}
+		return route{lock: lockOf("offer"), note: "the effect of force is not published"}
 
-	// They set a value: that the same once more changes nothing is assumed.
+	// Routes that set a value. Assumption: setting the same value again changes nothing.
 	case "POST /api/Application/add-or-update-banking-data/{applicationId}":
 		return route{setsValue: true, assumes: sameAgain, lock: lockOf("bank data")}
 	case "GET /api/Application/update-application-name/{applicationId}",
@@ -118,95 +117,97 @@ func rowOf(name string) route {
 		"POST /api/Calculation/application-invoice-calculation":
 		return route{setsValue: true, assumes: sameAgain, lock: lockOf("calculation")}
 
-	// One applicant more. The list is that of all applicants. A primary applicant may replace an
-	// earlier one.
+	// The list of all applicants has one more. A primary applicant may replace an earlier one.
 	case "POST /api/ApplicationApproval/add-primary-applicant-details/{applicationId}":
 		return route{
 			adds: true, replaces: true, check: checkApplicants, compare: firstOfItsName, lock: lockOf("applicants"),
-			others: "who adds one applicant", assumes: allApplicants,
+			others: "adds one applicant", assumes: allApplicants,
 		}
 	case "POST /api/ApplicationApproval/add-secondary-applicant-details/{applicationId}":
 		return route{
 			adds: true, check: checkApplicants, compare: oneMore, lock: lockOf("applicants"),
-			others: "who adds one applicant", assumes: allApplicants,
+			others: "adds one applicant", assumes: allApplicants,
 		}
 
-	// The record of the very thing says that it is done.
+	// A member of the record itself tells whether the mutation is done.
 	case "POST /api/ApplicationApproval/submit-required-document/{applicationId}":
 		return route{
 			adds: true, check: checkRequirement, compare: saidSo, lock: lockOfID("supportingDocumentId"),
-			others: "who submits a document for the requirement", assumes: "a member such as isSubmitted says it" + withinLateness,
-			note: "the record of the required document does not say whether a document was submitted",
+			others: "submits a document for the requirement", assumes: "a member such as isSubmitted tells" + withinLateness,
+			note: "the record of the required document does not tell whether a document was submitted",
 		}
 	case "POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}":
 		return route{
 			adds: true, check: checkSignature, compare: saidSo, lock: lockOfID("applicantId"),
-			others: "who signs for the applicant", assumes: "a member such as hasSigned says it" + withinLateness,
-			note: "the record of the applicant does not say whether he has signed",
+			others: "signs for the applicant", assumes: "a member such as hasSigned tells" + withinLateness,
+			note: "the record of the applicant does not tell whether the applicant has signed",
 		}
 	case "POST /api/ApplicationApproval/add-company-details/{applicationId}":
 		return route{
 			adds: true, check: checkCompany, compare: seenOnly, lock: lockOf("company"),
-			others: "who gives the application a company", assumes: "a member such as company says it",
-			note: "the application does not say whether it has a company",
+			others: "adds a company to the application", assumes: "a member such as company tells",
+			note: "the application does not tell whether a company was added",
 		}
 	case "POST /api/ApplicationApproval/submit-document/{applicationId}",
 		"POST /api/Application/submit-bankstatement-document/{applicationId}":
 		return route{note: "no read lists the documents of an application"}
 
-	// Money moves: one withdrawal more. It is absent only if transactions and balance have not
-	// changed either.
+	// Money moves: the loan has one more withdrawal. The mutation is absent only if the transactions
+	// and the balance have not changed either.
 	case "POST /api/Loan/confirm-withdrawal-invoice/{loanId}":
 		return route{
 			adds: true, ids: true, check: checkWithdrawals, compare: oneMore, lock: lockOf("withdrawals"),
-			others: "who withdraws once from the loan",
-			note:   "there is no withdrawal more, but the transactions or the balance have changed",
+			others: "withdraws once from the loan",
+			note:   "there is no new withdrawal, but the transactions or the balance have changed",
 		}
-	// They send a one-time password, and move no money: SafeToRepeat is sensible.
+	// These send a one-time password and move no money. SafeToRepeat is sensible.
 	case "POST /api/Loan/make-withdrawal-line-of-credit/{loanId}", "POST /api/Loan/make-withdrawal-invoice/{loanId}":
-		return route{lock: lockOf("withdrawals"), note: "no read shows a withdrawal that waits for its password"}
+		return route{lock: lockOf("withdrawals"), note: "no read shows a withdrawal that waits for the one-time password"}
 
-	// "Registering again updates the URI and event list only." Of the address it is assumed.
+	// The interface says: "Registering again updates the URI and event list only." For
+	// update-webhook-uri the same is assumed.
 	case "POST /api/Webhook/register", "POST /api/Webhook/update-webhook-uri":
 		return route{setsValue: true, assumes: sameAgain, lock: lockOf("subscription")}
 	case "POST /api/Webhook/unregister":
 		return route{
 			check: checkSubscription, compare: oneLess, lock: lockOf("subscription"),
-			others: "who removes the subscription",
+			others: "removes the subscription",
 		}
 	case "POST /api/Webhook/update-all":
-		return route{lock: lockOf("subscription"), note: "what it changes is not published"}
+		return route{lock: lockOf("subscription"), note: "the effect is not published"}
 
 	case "POST /api/Communication/post-messages/{applicationId}":
-		return route{note: "anybody can have written the message"}
+		return route{note: "anybody can have posted the message"}
 	}
-	return route{} // nothing published shows whether it has happened
+	return route{} // no published field shows whether the mutation happened
 }
 
 const (
-	sameAgain      = "the same once more changes nothing"
+	sameAgain      = "setting the same value again changes nothing"
 	allApplicants  = "the list has all applicants"
 	withinLateness = ", within MaxLateness"
 )
 
-// comparison says what the snapshots before and after a mutation of n records mean.
+// comparison returns the verdict on a mutation of n records, from the snapshots before and after.
 type comparison func(before, after snapshot, n int) verdict
 
-// oneMore takes n records more for the mutation, and an unchanged list for its absence.
+// oneMore concludes from n new records that the mutation happened, and from an unchanged list that
+// the mutation did not happen.
 func oneMore(before, after snapshot, n int) verdict { return counted(before, after, n) }
 
-// oneLess is oneMore for a mutation that removes a record.
+// oneLess is oneMore for mutations that remove a record.
 func oneLess(before, after snapshot, n int) verdict { return counted(before, after, -n) }
 
-// firstOfItsName is oneMore for a record that can be there once: an earlier one hides it.
+// firstOfItsName is oneMore for a record that can exist only once: an earlier record hides the
+// mutation.
 func firstOfItsName(before, after snapshot, n int) verdict {
 	if before.Count > 0 {
-		return verdict{why: "it was there before"}
+		return verdict{why: "the record existed before"}
 	}
 	return counted(before, after, n)
 }
 
-// seenOnly takes a new record for the mutation. That none is seen proves little.
+// seenOnly concludes from a new record that the mutation happened. An unchanged list proves nothing.
 func seenOnly(before, after snapshot, n int) verdict {
 	v := counted(before, after, n)
 	if v.absent {
@@ -215,12 +216,12 @@ func seenOnly(before, after snapshot, n int) verdict {
 	return v
 }
 
-// saidSo takes the service's own word for the mutation, and for its absence: the record has not
-// changed, and says that it is not done.
+// saidSo believes the member of the record that tells whether the mutation is done. "Not done"
+// counts only if the record has not changed.
 func saidSo(before, after snapshot, _ int) verdict {
 	switch {
 	case before.Count > 0:
-		return verdict{why: "it was said before"}
+		return verdict{why: "the record said so before the mutation"}
 	case after.Count > 0:
 		return verdict{happened: true}
 	case after.State == unseen || after.State == silent:
@@ -231,11 +232,11 @@ func saidSo(before, after snapshot, _ int) verdict {
 	return verdict{early: true}
 }
 
-// firstSeen is seenOnly for a record that can be there once, without a published field that
-// tells one from the next: a difference between two reads of it proves nothing.
+// firstSeen is seenOnly for a record that can exist only once and has no published field to
+// identify a new version: a difference between two reads proves nothing.
 func firstSeen(before, after snapshot, n int) verdict {
 	if before.Count > 0 {
-		return verdict{why: "there was an offer before, and no published field tells it from a new one"}
+		return verdict{why: "there was an offer before, and no published field identifies a new one"}
 	}
 	return seenOnly(before, after, n)
 }
@@ -252,28 +253,28 @@ func counted(before, after snapshot, step int) verdict {
 	return verdict{absent: true}
 }
 
-// judge returns what a check after the mutation of n records says of it, with the one before.
+// judge returns the verdict on a mutation of n records, from the snapshots before and after.
 func (r route) judge(before *snapshot, after snapshot, n int) verdict {
 	if before == nil || before.Count < 0 {
 		return verdict{why: notCounted}
 	}
 	if after.Count < 0 {
-		return verdict{why: "what is there now is not known", early: true}
+		return verdict{why: "the present count of records is not known", early: true}
 	}
 	v := r.compare(*before, after, n)
-	v.why = cmp.Or(v.why, r.note, "what else there is has changed")
+	v.why = cmp.Or(v.why, r.note, "other fields have changed")
 	return v
 }
 
-// reason is why a person decides where there is no check.
+// reason tells a person why there is no check.
 func (r route) reason() string { return cmp.Or(r.note, nothingShows) }
 
 const (
 	nothingShows = "no published field shows it"
-	notCounted   = "what was there before is not known"
+	notCounted   = "the count of records before the send is not known"
 )
 
-// records returns how many records the request creates: those of a bulk route, else one.
+// records returns the number of records that the request creates: 1, or the length of a bulk request.
 func records(call *lending.MutationCall) int {
 	var bulk []json.RawMessage
 	if json.Unmarshal(call.Body(), &bulk) != nil {
@@ -282,7 +283,7 @@ func records(call *lending.MutationCall) int {
 	return max(1, len(bulk))
 }
 
-// leaves returns how many records more there are after the mutation, -1 if that cannot be said.
+// leaves returns the number of new records after the mutation, or -1 if unknown.
 func (r route) leaves(call *lending.MutationCall, before *snapshot) int {
 	if r.replaces && before != nil && before.Count > 0 {
 		return -1
@@ -290,8 +291,8 @@ func (r route) leaves(call *lending.MutationCall, before *snapshot) int {
 	return records(call)
 }
 
-// lockOf returns the name of the lock on the record that a request is about: its first
-// argument, or the parameter that names it.
+// lockOf returns the name of the lock on the record of a request: the first argument, or else the
+// parameter with the id.
 func lockOf(name string) func(*lending.MutationCall) string {
 	return func(call *lending.MutationCall) string {
 		if args := call.Args(); len(args) > 0 {
@@ -307,7 +308,7 @@ func lockOf(name string) func(*lending.MutationCall) string {
 	}
 }
 
-// lockOfID is lockOf for the record that id names.
+// lockOfID returns the lock of the record with the id of that name.
 func lockOfID(id string) func(*lending.MutationCall) string {
 	return func(call *lending.MutationCall) string { return id + " " + idsOf(call)[id] }
 }

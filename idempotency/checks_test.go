@@ -225,7 +225,7 @@ func TestOfferWithForceIsLeftToAPerson(t *testing.T) {
 		require.ErrorIs(t, err, lending.ErrOutcomeUnknown)
 		_, err = client.Applications.Offer(ctx, catalog.Application, &lending.OfferOptions{Force: true})
 		require.ErrorIs(t, err, idempotency.ErrNeedsReview)
-		assert.Contains(t, err.Error(), "what force does is not published")
+		assert.Contains(t, err.Error(), "the effect of force is not published")
 	})
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/redact"
 )
 
-// Counts is the number of mutations that are not done and may have happened, by state: for gauges.
+// Counts is the number of mutations in doubt by state, for gauges.
 type Counts struct {
 	Sent, InDoubt, NeedsReview StateCount
 }
@@ -16,14 +16,14 @@ type Counts struct {
 // StateCount is the number of mutations in a state, and the age of the oldest.
 type StateCount struct {
 	Count  int           // at most 1,000
-	Oldest time.Duration // since the mutation came into this state; 0 without any
+	Oldest time.Duration // the time since the oldest came into this state; 0 without a mutation
 }
 
-// maxOpen is where [Log.Counts] stops counting: a program with more has one problem, not a thousand.
+// maxOpen is the largest count of [Log.Counts], which bounds its reads.
 const maxOpen = 1000
 
-// Counts counts the mutations that are not done and may have happened. It reads their entries, and
-// stops at 1,000 of a state.
+// Counts counts the mutations in [InDoubtStates]. Counts reads their entries, and stops at 1,000
+// entries of a state.
 func (l *Log) Counts(ctx context.Context) (open Counts, err error) {
 	s, err := l.settings()
 	if err != nil {
@@ -43,7 +43,7 @@ func (l *Log) Counts(ctx context.Context) (open Counts, err error) {
 				break
 			}
 			if count.open.Count == 0 {
-				count.open.Oldest = page[0].Age // the oldest is first
+				count.open.Oldest = page[0].Age // List returns the oldest first
 			}
 			count.open.Count += len(page)
 			filter.After = page[len(page)-1].Position
@@ -53,8 +53,8 @@ func (l *Log) Counts(ctx context.Context) (open Counts, err error) {
 	return open, nil
 }
 
-// Ready reports whether the log can reach its store, with one short read, for a readiness probe.
-// Without the store no mutation with a key is sent.
+// Ready reports whether the log can reach its store, for a readiness probe. Ready makes one short
+// read. Without the store, the log sends no mutation.
 func (l *Log) Ready(ctx context.Context) error {
 	s, err := l.settings()
 	if err != nil {

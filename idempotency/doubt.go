@@ -10,19 +10,19 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// maxRefused is how often the service may refuse a mutation that is sent again. That says nothing
-// of the first send, and would go on for ever.
+// maxRefused is the largest number of rejected resends. A rejection of a resend does not tell
+// whether the first send succeeded, so further resends would never end the doubt.
 const maxRefused = 5
 
-// endDoubt finds out what became of a mutation that has been idle for that long, or what the
-// answer was of one that has happened. Neither is sent again unless a check shows that it did
-// not happen, or repeating it is safe.
+// endDoubt ends the doubt about a mutation whose last send ended idle ago, or finds the response of
+// a mutation that happened. It resends the mutation only if a check shows that the mutation did not
+// happen, or if a resend is safe.
 func (k *keyedCall) endDoubt(ctx context.Context, idle time.Duration) (*lending.Response, error) {
 	v, err := k.verdict(ctx)
 	if err == nil {
 		err = v.err
 	}
-	late := k.MaxLateness - idle // how long it can still be executed, or be missing in reads
+	late := k.MaxLateness - idle // the time in which an execution or a read can still be late
 	switch {
 	case err != nil:
 		return nil, k.refuse(Error{kind: ErrInDoubt, cause: err, RetryAfter: recheck(idle, k.MaxLateness)})
@@ -31,15 +31,15 @@ func (k *keyedCall) endDoubt(ctx context.Context, idle time.Duration) (*lending.
 	case k.isRepeatable() || v.absent && late <= 0 && !k.data.Happened:
 		return nil, k.again(ctx, v, idle)
 	case (v.absent || v.early || k.changed != nil && !k.data.Happened) && late > 0:
-		why := cmp.Or(v.why, "no read shows it, but it can be executed late")
+		why := cmp.Or(v.why, "no read shows the mutation, but the service can still execute it")
 		return nil, k.refuse(Error{kind: ErrInDoubt, Why: why, RetryAfter: k.wait(idle, late)})
-	case k.data.Happened && k.row.answer == nil && (k.row.check != nil || k.row.setsValue): // no person knows the answer either
+	case k.data.Happened && k.row.answer == nil && (k.row.check != nil || k.row.setsValue): // a person does not know the response either
 		return k.found(ctx, verdict{happened: true})
 	}
-	if k.entry.State != store.NeedsReview { // or its age would begin anew
-		v.why = cmp.Or(v.why, "it happened, and the check does not find it")
+	if k.entry.State != store.NeedsReview { // a second save would reset the age
+		v.why = cmp.Or(v.why, "the mutation happened, but the check does not find its effect")
 		if k.data.Refused >= maxRefused {
-			v.why = "the service refuses to have it again, and " + v.why
+			v.why = "the service rejects every resend, and " + v.why
 		}
 		k.data.Why = v.why
 		if err := k.save(ctx, store.NeedsReview, k.entry.Lock); err != nil {
@@ -49,7 +49,7 @@ func (k *keyedCall) endDoubt(ctx context.Context, idle time.Duration) (*lending.
 	return nil, k.refuse(Error{kind: ErrNeedsReview, Why: v.why})
 }
 
-// verdict says what became of the mutation.
+// verdict returns the verdict of the caller's check, or else of the check of the route.
 func (k *keyedCall) verdict(ctx context.Context) (verdict, error) {
 	switch {
 	case k.check != nil:
@@ -58,7 +58,7 @@ func (k *keyedCall) verdict(ctx context.Context) (verdict, error) {
 	case k.entry.State == store.NeedsReview:
 		return verdict{why: k.data.Why}, nil
 	case k.data.Happened && k.row.answer == nil:
-		return verdict{why: "it happened, and no read shows its answer"}, nil
+		return verdict{why: "the mutation happened, but no read shows the response"}, nil
 	}
 	n := records(k.call)
 	if k.changed != nil && k.data.Adds > 0 {
@@ -67,7 +67,7 @@ func (k *keyedCall) verdict(ctx context.Context) (verdict, error) {
 	return k.row.verdict(ctx, k.target(), k.data.Before, n)
 }
 
-// verdict says with a read what became of a mutation of n records, and what its answer was.
+// verdict makes the check of a mutation of n records, and rebuilds the response if possible.
 func (r route) verdict(ctx context.Context, t *target, before *snapshot, n int) (verdict, error) {
 	if r.check == nil {
 		return verdict{why: r.reason()}, nil
@@ -83,8 +83,8 @@ func (r route) verdict(ctx context.Context, t *target, before *snapshot, n int) 
 	return v, err
 }
 
-// finish ends the doubt about a mutation that its owner has left, if a read can: the entry has
-// the ids that the read needs.
+// finish ends the doubt about a mutation of another call if a read can. The entry has the ids for
+// the read.
 func (s *settings) finish(ctx context.Context, client *lending.Client, entry *store.Entry, d *entryData) (verdict, error) {
 	if entry.State == store.NeedsReview || d.Before == nil {
 		return verdict{why: cmp.Or(d.Why, rowOf(d.Route).note)}, nil
@@ -103,19 +103,19 @@ func (s *settings) finish(ctx context.Context, client *lending.Client, entry *st
 	return v, s.store.Save(ctx, d.ended(entry, v, s.MaxAnswer))
 }
 
-// isRepeatable reports whether a second execution does no harm. One that sets a value harms the
-// newer value of a mutation that has taken the lock meanwhile.
+// isRepeatable reports whether a second execution does no harm. A mutation that sets a value is not
+// repeatable after another mutation has taken the lock: the resend would overwrite a newer value.
 func (k *keyedCall) isRepeatable() bool {
 	if k.changed != nil && (k.data.Happened || k.data.idle(&k.entry) < k.MaxLateness) {
-		return false // it would be another mutation
+		return false // the changed request is another mutation
 	}
 	isLatest := k.row.setsValue && k.entry.Lock == k.lock
 	return k.data.Refused < maxRefused && (k.safeToRepeat || isLatest)
 }
 
-// found writes down that the mutation has happened, and returns its answer if there is one.
+// found records that the mutation happened, and returns the response if there is one.
 func (k *keyedCall) found(ctx context.Context, v verdict) (*lending.Response, error) {
-	if k.entry.State == store.Forgotten && v.answer == nil { // as is written down
+	if k.entry.State == store.Forgotten && v.answer == nil { // the entry says the same
 		return k.replay(ctx, ActionRebuilt)
 	}
 	if k.adds() && !k.data.Happened {
@@ -129,24 +129,23 @@ func (k *keyedCall) found(ctx context.Context, v verdict) (*lending.Response, er
 	return k.replay(ctx, ActionRebuilt)
 }
 
-// again has the mutation sent once more: at once after the first send, and then after pauses that
-// grow.
+// again prepares a resend: at once after the first send, and then after growing pauses.
 func (k *keyedCall) again(ctx context.Context, v verdict, idle time.Duration) error {
 	late := k.MaxLateness - idle
 	if pause := k.pause() - idle; pause > 0 && !v.absent {
-		return k.refuse(Error{kind: ErrInDoubt, Why: "it was sent again a moment ago", RetryAfter: pause})
+		return k.refuse(Error{kind: ErrInDoubt, Why: "the mutation was resent a moment ago", RetryAfter: pause})
 	}
 	if late > 0 {
-		k.data.Hold = k.MaxLateness // one executed late would undo what comes after, or be taken for it
+		k.data.Hold = k.MaxLateness // a late execution would undo the next mutation, or look like it
 	}
 	if k.check != nil {
-		k.data.Before = nil // which this check has not looked at
+		k.data.Before = nil // the caller's check did not use the snapshot
 	}
 	k.doubt = k.data.Happened || !v.absent || late > 0
 	return k.prepare(ctx)
 }
 
-// pause is how long after the last send the mutation is sent again.
+// pause is the minimum time between the end of the last send and a resend.
 func (k *keyedCall) pause() time.Duration {
 	if k.data.Sends < 2 {
 		return 0
@@ -154,8 +153,8 @@ func (k *keyedCall) pause() time.Duration {
 	return min(time.Second<<min(k.data.Sends-2, 20), k.MaxLateness)
 }
 
-// wait returns when a read can show more of a mutation that can still be executed for so long: of
-// one that has happened after as long again as it has been waited for.
+// wait returns the wait before the next check. A late execution is possible until late is over. A
+// mutation that happened is checked earlier, after pauses that double.
 func (k *keyedCall) wait(idle, late time.Duration) time.Duration {
 	if k.data.Happened {
 		return recheck(idle, late)
@@ -163,7 +162,7 @@ func (k *keyedCall) wait(idle, late time.Duration) time.Duration {
 	return late
 }
 
-// recheck returns when to read again what did not tell: after as long as it has been waited for.
+// recheck returns the wait before the next check: as long as the wait so far, at most most.
 func recheck(idle, most time.Duration) time.Duration {
 	return max(min(idle, most), time.Second)
 }

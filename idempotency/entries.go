@@ -11,30 +11,29 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// Entry is what the log knows of the mutation of a key. It holds nothing of the request but ids,
-// and nothing of the answer.
+// Entry is the record of a key without the response. Of the request, an entry holds only ids.
 type Entry struct {
 	Key   string
 	Route string      // method and path template
 	State store.State // see the package documentation
 
-	// IDs are those of the records that the request names, by their names in the interface:
-	// applicationId, loanId, customerId, partnerId, applicantId, supportingDocumentId.
+	// IDs are the ids in the request, by name: applicationId, loanId, customerId, partnerId,
+	// applicantId, supportingDocumentId.
 	IDs map[string]string
 
-	Age   time.Duration // since the mutation was sent first while it is in doubt, else since the entry was saved
-	Sends int           // the number of times that the mutation was sent
+	Age   time.Duration // in doubt: since the first send; else since the entry was saved
+	Sends int           // the number of sends
 
-	// NeedsPerson reports that the mutation is in doubt, and that no check of this package can
-	// end the doubt. Otherwise the next call with the key ends it.
+	// NeedsPerson reports whether the mutation is in doubt and no check of this package can end
+	// the doubt. Otherwise the next call with the key ends the doubt.
 	NeedsPerson bool
-	CheckWith   string // the reads that show a person whether it happened; "" if none does
-	Why         string // why it needs a person, or how the person found it out
-	ResolvedBy  string // the person of [Log.Resolve]; "" if there was none
-	Correctable bool   // [Log.Resolve] takes another verdict
+	CheckWith   string // the reads that show a person whether the mutation happened; may be empty
+	Why         string // why a person is needed, or the Why of [Log.Resolve]
+	ResolvedBy  string // the By of [Log.Resolve]; empty without a resolution
+	Correctable bool   // whether [Log.Resolve] accepts another verdict
 
-	// HappenedAfter and NotHappenedAfter are how long it takes until [Log.Resolve] accepts that
-	// verdict. They are 0 if it accepts the verdict now, and if nothing is in doubt.
+	// HappenedAfter and NotHappenedAfter are the waits until [Log.Resolve] accepts that verdict.
+	// They are 0 if Resolve accepts the verdict now, or if the mutation is not in doubt.
 	HappenedAfter, NotHappenedAfter time.Duration
 
 	Position store.Position // for [Filter].After
@@ -42,24 +41,24 @@ type Entry struct {
 
 // Filter selects entries for [Log.Entries]. The zero Filter selects all of them.
 type Filter struct {
-	Prefix string         // of the key
-	States []store.State  // any of them; all if it is empty. [InDoubtStates] has those in doubt.
-	Older  time.Duration  // the lowest age
-	After  store.Position // of the last entry of the page before; "" for the first page
-	Limit  int            // the largest number of entries; 100 if it is 0
+	Prefix string         // the prefix of the keys
+	States []store.State  // the states, for example [InDoubtStates]; empty for all
+	Older  time.Duration  // the minimum age since the last save
+	After  store.Position // the position of the last entry of the previous page; "" for the first page
+	Limit  int            // the maximum number of entries; 0 for 100
 }
 
 const defaultLimit = 100
 
-// InDoubtStates returns the states of a mutation that is not done and may have happened:
-// [store.Sent], which can be in flight, [store.InDoubt] and [store.NeedsReview].
+// InDoubtStates returns the states of mutations that may have happened: [store.Sent],
+// [store.InDoubt] and [store.NeedsReview].
 func InDoubtStates() []store.State {
 	return []store.State{store.Sent, store.InDoubt, store.NeedsReview}
 }
 
-// Entries returns a page of the entries that filter selects, the oldest first. A page can be
-// shorter than the limit: the next page, which begins after the Position of the last entry, is
-// empty at the end. An entry that changes meanwhile can be returned twice and is not missed.
+// Entries returns a page of the selected entries, the oldest first. For the next page, set
+// [Filter].After to the Position of the last entry. A page can be shorter than the limit; an empty
+// page is the end. An entry that changes between two pages can appear twice, but is never missed.
 func (l *Log) Entries(ctx context.Context, filter Filter) ([]Entry, error) {
 	s, err := l.settings()
 	if err != nil {
@@ -88,7 +87,7 @@ func (l *Log) Entries(ctx context.Context, filter Filter) ([]Entry, error) {
 	return entries, storeError(err)
 }
 
-// entry returns what there is to say of a stored entry.
+// entry returns the public part of a stored entry.
 func (s *settings) entry(stored *store.Entry) Entry {
 	e := Entry{
 		Key: strings.TrimPrefix(stored.Key, s.stored("")), State: stored.State, Age: stored.Age,
@@ -109,7 +108,7 @@ func (s *settings) entry(stored *store.Entry) Entry {
 	if e.Why = data.Why; !isInDoubt(e.State) {
 		return e
 	}
-	if e.NeedsPerson = true; e.State != store.NeedsReview { // what is written there is of an earlier time
+	if e.NeedsPerson = true; e.State != store.NeedsReview { // the stored Why is older than the state
 		switch row := rowOf(e.Route); {
 		case row.setsValue, row.check != nil && data.Before != nil && data.Before.Count >= 0:
 			e.NeedsPerson, e.Why = false, ""

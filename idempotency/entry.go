@@ -7,41 +7,41 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// entryData is the data of an entry.
+// entryData is the content of [store.Entry].Data.
 type entryData struct {
 	Route       string `json:"route"`
-	IDs         ids    `json:"ids,omitempty"` // of the records that the request names
+	IDs         ids    `json:"ids,omitempty"` // the ids in the request
 	CheckWith   string `json:"checkWith,omitempty"`
-	Account     string `json:"account"`       // of the service, as [lending.MutationCall.Account]
-	Fingerprint []byte `json:"fingerprint"`   // of the request
-	Salt        string `json:"salt"`          // of the fingerprint
-	Who         []byte `json:"who,omitempty"` // tells another e-mail address in the request, and is too short to find it by
-	Left        bool   `json:"left"`          // the request may have left: it cannot be changed any more
+	Account     string `json:"account"`       // see [lending.MutationCall.Account]
+	Fingerprint []byte `json:"fingerprint"`   // the hash of the request
+	Salt        string `json:"salt"`          // the salt of Fingerprint and Who
+	Who         []byte `json:"who,omitempty"` // two bytes of the hash of the e-mail address: too short to recover the address
+	Left        bool   `json:"left"`          // the request may have left, and cannot be changed any more
 
-	Nonce  string        `json:"nonce,omitempty"` // of the last send
-	Lease  time.Duration `json:"lease,omitempty"` // how long that may take
+	Nonce  string        `json:"nonce,omitempty"` // identifies the last send
+	Lease  time.Duration `json:"lease,omitempty"` // the time limit of the last send
 	Sends  int           `json:"sends,omitempty"`
-	Own    bool          `json:"own,omitempty"`    // its caller can end the doubt, with SafeToRepeat or WithCheck
-	Before *snapshot     `json:"before,omitempty"` // what a check showed before the first send
-	Adds   int           `json:"adds,omitempty"`   // how many records are more if it happens; 0 if nothing counts them, -1 if nobody can say
-	Hold   time.Duration `json:"hold,omitempty"`   // how long the lock is kept after the end
-	Open   bool          `json:"open,omitempty"`   // no answer has come to the last send: it can be executed late
+	Own    bool          `json:"own,omitempty"`    // the caller can end the doubt with SafeToRepeat or WithCheck
+	Before *snapshot     `json:"before,omitempty"` // the check before the first send
+	Adds   int           `json:"adds,omitempty"`   // the number of new records on success; 0 if not counted, -1 if unknown
+	Hold   time.Duration `json:"hold,omitempty"`   // the time to keep the lock after the end
+	Open   bool          `json:"open,omitempty"`   // the last send has no response: a late execution is possible
 
-	Refused int           `json:"refused,omitempty"` // how often the service has refused to have it again
-	Waited  time.Duration `json:"waited,omitempty"`  // since it was sent first, until the entry was saved
-	Idle    time.Duration `json:"idle,omitempty"`    // since it can no longer be in flight, until then
+	Refused int           `json:"refused,omitempty"` // the number of rejected resends
+	Waited  time.Duration `json:"waited,omitempty"`  // from the first send to the last save
+	Idle    time.Duration `json:"idle,omitempty"`    // from the end of the last send to the last save
 
-	Happened bool `json:"happened,omitempty"` // while its answer is in doubt: a success has come for it
+	Happened bool `json:"happened,omitempty"` // in doubt: the mutation succeeded, and only the response is lost
 
-	Status  int    `json:"status,omitempty"` // of the answer
-	Media   string `json:"media,omitempty"`  // its content type
+	Status  int    `json:"status,omitempty"` // the status of the response
+	Media   string `json:"media,omitempty"`  // the content type of the response
 	Answer  []byte `json:"answer,omitempty"`
-	Rebuilt bool   `json:"rebuilt,omitempty"` // from checks, by a verdict, or of the ids alone: it is no answer of the service
+	Rebuilt bool   `json:"rebuilt,omitempty"` // Answer is from a check, a verdict or the ids, not the service's body
 
 	Why        string `json:"why,omitempty"`
 	ResolvedBy string `json:"resolvedBy,omitempty"`
 
-	Verdict *freshVerdict `json:"verdict,omitempty"` // of a person, as long as no call relies on it
+	Verdict *freshVerdict `json:"verdict,omitempty"` // the verdict of a person, until a call relies on it
 }
 
 type freshVerdict struct {
@@ -57,12 +57,12 @@ func readData(text []byte) (entryData, error) {
 }
 
 func (d *entryData) bytes() []byte {
-	text, _ := json.Marshal(d) //nolint:errchkjson // it holds nothing that cannot be written
+	text, _ := json.Marshal(d) //nolint:errchkjson // every field can be encoded
 	return text
 }
 
-// idle returns the time since the mutation can no longer be in flight; negative if it still
-// can, for as long.
+// idle returns the time since the end of the last send. A negative value is the time that the send
+// can still take.
 func (d *entryData) idle(entry *store.Entry) time.Duration {
 	if entry.State == store.Sent {
 		return entry.Age - d.Lease
@@ -70,7 +70,8 @@ func (d *entryData) idle(entry *store.Entry) time.Duration {
 	return d.Idle + entry.Age
 }
 
-// age returns the time since the mutation was sent first, or since it is done.
+// age returns the time since the first send of a mutation in doubt, else the time since the last
+// save.
 func (d *entryData) age(entry *store.Entry) time.Duration {
 	if isInDoubt(entry.State) {
 		return d.Waited + entry.Age
@@ -78,7 +79,7 @@ func (d *entryData) age(entry *store.Entry) time.Duration {
 	return entry.Age
 }
 
-// wait counts the time that from was in doubt, before it is saved in another state.
+// wait adds the time in doubt of from to d, before the entry is saved in the state to.
 func (d *entryData) wait(from *store.Entry, to store.State) {
 	idle := d.idle(from)
 	d.Waited, d.Idle = d.age(from), 0
@@ -89,8 +90,8 @@ func (d *entryData) wait(from *store.Entry, to store.State) {
 	}
 }
 
-// ended returns entry with what v says: done, forgotten if there is no answer, or free. Its
-// lock is free then, unless the mutation can still be executed late.
+// ended returns entry after verdict v: done, forgotten if there is no response, or free. The entry
+// gives up its lock, unless the service can still execute the mutation.
 func (d *entryData) ended(entry *store.Entry, v verdict, maxAnswer int) store.Entry {
 	d.Answer, d.Status, d.Media, d.Rebuilt, d.Before = nil, 0, "", false, nil
 	d.Happened, d.Open, d.Refused, d.Waited, d.Idle = false, false, 0, 0, 0
@@ -110,15 +111,15 @@ func (d *entryData) ended(entry *store.Entry, v verdict, maxAnswer int) store.En
 	return next
 }
 
-// drop drops what only a mutation needs that is not done: above all the snapshot, which can hold
-// thousands of ids.
+// drop removes the fields that only a mutation in doubt needs. The snapshot can hold thousands of
+// ids.
 func (d *entryData) drop() { d.Before, d.Nonce, d.Lease, d.Adds = nil, "", 0, 0 }
 
-// swept returns the entry of a mutation that is done without its answer, of which it keeps the ids.
+// swept returns the entry of a done mutation without the response. The entry keeps the ids.
 func (d *entryData) swept(entry *store.Entry) store.Entry {
 	d.forget()
 	d.drop()
-	if d.Status != 0 { // nothing is read or sent again
+	if d.Status != 0 { // a replay needs no reads
 		d.IDs, d.CheckWith = nil, ""
 	}
 	next := *entry
@@ -126,8 +127,8 @@ func (d *entryData) swept(entry *store.Entry) store.Entry {
 	return next
 }
 
-// forget drops the answer but for what says nothing of a person: a boolean, a UUID, and of a
-// record the ids, if those are all that a later step needs of it.
+// forget removes the personal data from the response. It keeps a boolean, a UUID, and the ids of a
+// record if a later step needs only the ids.
 func (d *entryData) forget() {
 	switch {
 	case isScalar(d.Answer):

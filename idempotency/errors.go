@@ -11,77 +11,83 @@ import (
 	"github.com/lendingapi/lending-go/internal/redact"
 )
 
-// Why a mutation with a key was not sent. errors.As finds the [*Error] with it, whose
-// RetryAfter says when to call again; [lending.Error].RetryAfter says the same.
+// The reasons why the log does not send a mutation or does not return its response. Use
+// errors.Is to test for a reason, and errors.As to get the [*Error].
 var (
 	// ErrInProgress means that another call with the key may be in flight.
-	ErrInProgress error = reasonFor("another call with the key may be in progress", wait)
-	// ErrInDoubt means that the answer of the mutation is lost, and that nobody knows yet
-	// whether it happened: a check failed, or the service can still execute it.
-	ErrInDoubt error = reasonFor("whether it happened is not known yet", wait)
-	// ErrNeedsReview means that the answer of the mutation is lost, and that no check tells
-	// whether it happened. [Log.Resolve], [SafeToRepeat] or [WithCheck] decide it.
-	ErrNeedsReview error = reasonFor("no check tells whether it happened", lending.Next{Retry: true, Person: true})
-	// ErrLocked means that a mutation with another key is in doubt, and that a check could not
-	// tell its effect from that of this one. [Error.Held] is its key.
-	ErrLocked error = reasonFor("a mutation that would hide its effect is in doubt", wait)
-	// ErrAnswerLost means that the mutation has happened and that its answer is not known. If
-	// [Error.RetryAfter] is set, a later call may find it. Otherwise [Log.Resolve] or [WithCheck]
-	// can give it, and a caller who needs no answer goes on.
-	ErrAnswerLost error = reasonFor("it happened, and its answer is not known", lending.Next{Retry: true, Person: true})
-	// ErrKeyReused means that an earlier call has used the key for another request, which may
-	// have left. The outcome is that of the earlier request. Never send the mutation under a
-	// new key unless the outcome is [lending.OutcomeNotSent].
-	ErrKeyReused error = reasonFor("it belongs to another request", lending.Next{})
-	// ErrOtherAccount means that an earlier call has used the key with another service, for
-	// example a sandbox, or with another account. The log neither sends the mutation nor
-	// returns the recorded answer. Give each service and account its own [Options.Namespace].
-	ErrOtherAccount error = reasonFor("it belongs to another service or account", lending.Next{})
-	// ErrStore means that the store of the log failed. If the outcome is
-	// [lending.OutcomeDone], the mutation has happened, and the next call with the key
-	// finds that out.
-	ErrStore error = reasonFor("the store of the log failed", lending.Next{Retry: true})
+	ErrInProgress error = reasonFor("another call may be sending the mutation", "call again", wait)
+	// ErrInDoubt means that the response is lost, and the log does not know yet whether the
+	// mutation happened: a check failed, or the service can still execute the mutation.
+	ErrInDoubt error = reasonFor("whether the mutation happened is not known yet", "call again", wait)
+	// ErrNeedsReview means that the response is lost, and no check can tell whether the mutation
+	// happened. [Log.Resolve], [SafeToRepeat] or [WithCheck] decides.
+	ErrNeedsReview error = reasonFor("no check can tell whether the mutation happened",
+		"a person decides with Log.Resolve", person)
+	// ErrLocked means that a mutation with another key, [Error.Held], has the lock. A check could
+	// not distinguish the effects of the two mutations.
+	ErrLocked error = reasonFor("another mutation must end first",
+		"call with that key, or decide with Log.Resolve", wait)
+	// ErrAnswerLost means that the mutation happened and the response is lost. If
+	// [Error.RetryAfter] is set, a later call may find the response. Otherwise [Log.Resolve] or
+	// [WithCheck] can supply the response. A caller who needs no response can go on.
+	ErrAnswerLost error = reasonFor("the mutation happened, but the response is lost",
+		"read the data you need, or supply the response with Log.Resolve", person)
+	// ErrKeyReused means that an earlier call has sent another request with the key. The outcome
+	// is that of the earlier request. Do not use a new key for the mutation unless the outcome is
+	// [lending.OutcomeNotSent].
+	ErrKeyReused error = reasonFor("the key belongs to another request", "call with the first request", lending.Next{})
+	// ErrOtherAccount means that an earlier call has used the key with another service (for
+	// example a sandbox) or another account. The log does not send the mutation, and does not
+	// return the recorded response. Give each service and account its own [Options.Namespace].
+	ErrOtherAccount error = reasonFor("the key belongs to another service or account",
+		"give each service and account its own Options.Namespace", lending.Next{})
+	// ErrStore means that the store failed. If the outcome is [lending.OutcomeDone], the mutation
+	// happened, and the next call with the key finds that out.
+	ErrStore error = reasonFor("the store of the log failed", "check the store, then call again", lending.Next{Retry: true})
 )
 
 var (
-	errFingerprint = reasonFor("the request cannot be read twice", lending.Next{Retry: true})
-	errCheckBefore = reasonFor("the check before the mutation failed", lending.Next{Retry: true})
+	errFingerprint = reasonFor("the request cannot be read twice",
+		"call again with a request that can be read from its start", lending.Next{Retry: true})
+	errCheckBefore = reasonFor("the check before the send failed", "call again", lending.Next{Retry: true})
 )
 
 type safe = redact.Safe
 
-// wait is the answer of a mutation that time or another call ends.
-var wait = lending.Next{Retry: true, After: time.Minute}
+var (
+	wait   = lending.Next{Retry: true, After: time.Minute} // time or another call ends the doubt
+	person = lending.Next{Retry: true, Person: true}
+)
 
-// reason is why a mutation was not sent, and what to do next.
+// reason is the reason of an [Error], and the next step in words and as a [lending.Next].
 type reason struct {
 	safe
 
-	text string
-	next lending.Next
+	text, step string
+	next       lending.Next
 }
 
-func reasonFor(text string, next lending.Next) *reason {
-	return &reason{text: prefix + text, next: next}
+func reasonFor(text, step string, next lending.Next) *reason {
+	return &reason{text: prefix + text, step: "; " + step, next: next}
 }
 
 func (r *reason) Error() string { return r.text }
 
-// Next is found by [lending.NextOf].
+// Next returns the decision for [lending.NextOf].
 func (r *reason) Next() lending.Next { return r.next }
 
-// Error says why a mutation with a key was not sent: it wraps one of [ErrInProgress],
-// [ErrInDoubt], [ErrNeedsReview], [ErrLocked], [ErrAnswerLost], [ErrKeyReused],
+// Error tells why the log did not send a mutation or did not return its response. It wraps one of
+// [ErrInProgress], [ErrInDoubt], [ErrNeedsReview], [ErrLocked], [ErrAnswerLost], [ErrKeyReused],
 // [ErrOtherAccount] and [ErrStore].
 type Error struct {
-	Key        string        // of the mutation
-	Held       string        // with ErrLocked the key of the other mutation
-	Why        string        // for a person; may be empty
-	RetryAfter time.Duration // when to call again; 0 if nothing says it
+	Key        string        // the key of the mutation
+	Held       string        // with ErrLocked: the key of the other mutation
+	Why        string        // details for a person; may be empty
+	RetryAfter time.Duration // the wait before the next call; 0 if unknown
 
 	safe
 	kind  error
-	cause error // of a store or a check; hidden
+	cause error // the hidden error of a store or a check
 }
 
 // Error names the key, the reason and the next step.
@@ -98,19 +104,10 @@ func (e *Error) Error() string {
 	if e.cause != nil {
 		b.WriteString(": " + redact.Describe(e.cause))
 	}
-	switch {
-	case e.RetryAfter > 0:
+	if e.RetryAfter > 0 {
 		fmt.Fprintf(&b, "; retry after %v", max(e.RetryAfter.Round(time.Second), time.Second))
-	case errors.Is(e.kind, ErrNeedsReview):
-		b.WriteString("; decide it with Log.Resolve")
-	case errors.Is(e.kind, ErrLocked):
-		b.WriteString("; end that mutation first: call with its key, or decide it with Log.Resolve")
-	case errors.Is(e.kind, ErrAnswerLost):
-		b.WriteString("; read what you need of it")
-	case errors.Is(e.kind, ErrKeyReused):
-		b.WriteString("; call with the first request")
-	case errors.Is(e.kind, ErrOtherAccount):
-		b.WriteString("; give each service and account a namespace of its own")
+	} else if reason, ok := errors.AsType[*reason](e.kind); ok {
+		b.WriteString(reason.step)
 	}
 	return b.String()
 }
@@ -120,24 +117,24 @@ const prefix = "lending/idempotency: "
 // Format prints [Error.Error] under every verb.
 func (e *Error) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, e.Error()) }
 
-// Next says what to do: [lending.NextOf] asks for it. A retry waits for RetryAfter, or for a
-// minute if nothing says how long.
+// Next returns the decision for [lending.NextOf]. A retry waits for RetryAfter, or for 1 minute if
+// RetryAfter is 0.
 func (e *Error) Next() lending.Next {
 	next := lending.NextOf(e.kind)
 	if errors.Is(e.kind, errCheckBefore) {
 		next = lending.NextOf(e.cause)
 	}
-	if errors.Is(e.kind, ErrAnswerLost) && e.RetryAfter > 0 { // a read may still find it
+	if errors.Is(e.kind, ErrAnswerLost) && e.RetryAfter > 0 { // a read may still find the response
 		next = wait
 	}
 	if next.Retry && e.RetryAfter > 0 {
 		next.After = e.RetryAfter
-		next.Person = next.Person && !errors.Is(e.kind, ErrAnswerLost) // a later call may find the answer
+		next.Person = next.Person && !errors.Is(e.kind, ErrAnswerLost) // a later call may find the response
 	}
 	return next
 }
 
-// Unwrap returns the kind and the cause, which shows nothing that was sent or received.
+// Unwrap returns the reason and the cause. The cause shows no part of a request or a response.
 func (e *Error) Unwrap() []error {
 	if e.cause == nil {
 		return []error{e.kind}
@@ -145,10 +142,10 @@ func (e *Error) Unwrap() []error {
 	return []error{e.kind, e.cause}
 }
 
-// storeError is what a store failed with, for a function that has no call.
+// storeError wraps the error of a store in [ErrStore], for a function without a call.
 func storeError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return redact.New(ErrStore.Error()+": "+redact.Describe(err), errors.Join(ErrStore, err))
+	return redact.New(ErrStore.Error()+": "+redact.Describe(err)+"; check the store, then call again", errors.Join(ErrStore, err))
 }

@@ -10,18 +10,17 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// Forget deletes the entries of an order that is finished, and returns their number. keys is
-// what their keys begin with, and ends with a separator: "order-42/" for all keys of that order.
-// Without a separator at its end it is one key: "order-4" does not mean order-42.
+// Forget deletes the entries of a finished order, and returns their number. keys is the common
+// prefix of the keys with a separator at the end, for example "order-42/". Without a separator,
+// keys is one key: "order-4" does not match order-42.
 //
-// A mutation whose entry is deleted is sent again if it is called again: call Forget only if
-// nobody will call with one of these keys any more. Nothing else deletes the entry of a
-// mutation.
+// A later call with a deleted key sends the mutation again. So call Forget only if no program uses
+// the keys any more. No other function deletes the entry of a mutation.
 //
-// Forget deletes nothing as long as the order is not finished: if one of its mutations is in
-// flight, in doubt or needs review, or can still be executed late although it was sent again.
-// The error is then an [*Error] with the key, and a RetryAfter if the time is known. Forget
-// leaves entries that cannot be read and returns [store.ErrCorrupt].
+// Forget deletes nothing while a mutation of the order is in flight, in doubt or needs a review, or
+// while the service can still execute an earlier send. The error is then an [*Error] with the key,
+// and with RetryAfter if the wait is known. Forget leaves unreadable entries and returns
+// [store.ErrCorrupt].
 func (l *Log) Forget(ctx context.Context, keys string) (int, error) {
 	s, err := l.settings()
 	if err != nil {
@@ -65,12 +64,12 @@ func (s *settings) forgetOne(ctx context.Context, key string) (int, error) {
 	return n, storeError(err)
 }
 
-// deletion is what deletes an entry whose mutation is finished.
+// deletion returns the entry that deletes a finished entry in [store.Store.Replace].
 func (s *settings) deletion(entry *store.Entry, data *entryData) (store.Entry, error) {
 	return store.Entry{Key: entry.Key, Revision: entry.Revision}, s.unfinished(entry, data)
 }
 
-// unfinished is why an entry is still needed, nil if only its own key needs it.
+// unfinished returns the reason if the entry of a mutation must stay.
 func (s *settings) unfinished(entry *store.Entry, data *entryData) error {
 	e := Error{Key: strings.TrimPrefix(entry.Key, s.stored("")), kind: ErrInDoubt}
 	switch idle := data.idle(entry); {
@@ -82,7 +81,7 @@ func (s *settings) unfinished(entry *store.Entry, data *entryData) error {
 	case entry.State == store.Free && entry.Lock != "" && entry.Age < reserved:
 		e.kind, e.RetryAfter = ErrInProgress, reserved-entry.Age
 	case entry.Lock != "" && entry.Age < data.Hold:
-		e.RetryAfter, e.Why = data.Hold-entry.Age, "it was sent twice, and the first can be executed late"
+		e.RetryAfter, e.Why = data.Hold-entry.Age, "the service can still execute the first of two sends"
 	default:
 		return nil
 	}

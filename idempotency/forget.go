@@ -1,6 +1,7 @@
 package idempotency
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"github.com/google/uuid"
@@ -8,35 +9,26 @@ import (
 
 // isScalar reports whether answer is a boolean or a UUID.
 func isScalar(answer []byte) bool {
-	var value any
-	if json.Unmarshal(answer, &value) != nil {
-		return uuid.Validate(string(answer)) == nil // as text/plain
-	}
-	return isKept(value)
-}
-
-func isKept(value any) bool {
-	switch value := value.(type) {
-	case bool:
+	text := bytes.TrimSpace(answer)
+	if string(text) == "true" || string(text) == "false" {
 		return true
-	case string:
-		return uuid.Validate(value) == nil
 	}
-	return false
+	_, err := uuid.ParseBytes(bytes.Trim(text, `"`)) // text/plain has no quotes
+	return err == nil
 }
 
-// onlyIDs returns answer without all that is no UUID; nil if there is none.
+// onlyIDs returns the UUIDs of answer under their names, or nil if answer has none.
 func onlyIDs(answer []byte) []byte {
 	var value any
 	if json.Unmarshal(answer, &value) != nil || !prune(value) {
 		return nil
 	}
-	text, _ := json.Marshal(value) //nolint:errchkjson // it was JSON before
+	text, _ := json.Marshal(value) //nolint:errchkjson // value was decoded from JSON
 	return text
 }
 
-// prune drops what is no UUID from an object, or from the objects of a list, and reports whether
-// each still has one.
+// prune removes every member except UUIDs from an object, or from the objects of a list. It reports
+// whether each object still has a UUID.
 func prune(value any) bool {
 	switch value := value.(type) {
 	case map[string]any:

@@ -10,22 +10,22 @@ import (
 
 type optionsContext struct{}
 
-// keyOptions say more of the mutation with a key.
+// keyOptions are the options of a mutation with a key.
 type keyOptions struct {
-	key             string // that they are for
+	key             string
 	safeToRepeat    bool
 	acceptsRecorded bool
 	check           func(context.Context) (Verdict, error)
 }
 
-// with returns a context with the options of its key, changed.
+// with returns a context with changed options for its key.
 func with(ctx context.Context, change func(*keyOptions)) context.Context {
 	o := optionsFor(ctx, lending.IdempotencyKeyOf(ctx))
 	change(&o)
 	return context.WithValue(ctx, optionsContext{}, &o)
 }
 
-// optionsFor returns the options that ctx holds for key: those of another key are left.
+// optionsFor returns the options that ctx holds for key. It ignores the options of another key.
 func optionsFor(ctx context.Context, key string) keyOptions {
 	if o, ok := ctx.Value(optionsContext{}).(*keyOptions); ok && o.key == key {
 		return *o
@@ -33,54 +33,54 @@ func optionsFor(ctx context.Context, key string) keyOptions {
 	return keyOptions{key: key}
 }
 
-// SafeToRepeat says that a second execution of the mutation does no harm, as with a
-// one-time password that is sent again. After a lost answer the next call sends it again as
-// soon as it can no longer be in flight, unless a check finds its answer. It is also sent again
-// to get an answer that is lost or swept.
+// SafeToRepeat declares that a second execution of the mutation does no harm, for example a second
+// one-time password. After a lost response, the next call resends the mutation as soon as the
+// first send has ended, unless a check finds the response. The log also resends the mutation to
+// get a response that was lost or swept.
 //
-// It belongs to the key that [lending.WithIdempotencyKey] has put into ctx, and changes
-// nothing for another key.
+// SafeToRepeat applies to the key that [lending.WithIdempotencyKey] has put into ctx, and to no
+// other key.
 func SafeToRepeat(ctx context.Context) context.Context {
 	return with(ctx, func(o *keyOptions) { o.safeToRepeat = true })
 }
 
-// AcceptRecorded says that the answer of the request that has left under the key will do for
-// this request, although it differs: a release has added a field, or a phone number was corrected.
-// Without it the call is ErrKeyReused. If the earlier request is in doubt, the call finds out what
-// became of it, and sends this request when it did not happen, after MaxLateness.
+// AcceptRecorded accepts the response of the earlier request with the key, although this request
+// differs: a release added a field, or a phone number was corrected. Without AcceptRecorded the
+// call fails with ErrKeyReused. If the earlier request is in doubt, the call first ends the doubt.
+// If the earlier request did not happen, the call sends this request after MaxLateness.
 //
-// The requests must be about the same records: application, loan, customer or e-mail address.
-// AcceptRecorded belongs to the key in ctx, as [SafeToRepeat].
+// Both requests must name the same records: application, loan, customer or e-mail address.
+// AcceptRecorded applies to the key in ctx, like [SafeToRepeat].
 func AcceptRecorded(ctx context.Context) context.Context {
 	return with(ctx, func(o *keyOptions) { o.acceptsRecorded = true })
 }
 
-// WithCheck finds out with check, instead of with the checks of this package, whether the
-// mutation happened after its answer was lost. The caller may know fields that are not
-// published, for example an order number in the request. check must only read, and be as
-// right after hours as after seconds. An error of check changes nothing.
+// WithCheck replaces the check of this package after a lost response. Use WithCheck if your
+// program can identify the mutation by a field that is not published, for example an order number.
+// check must only read, and must give the right verdict after seconds and after hours. An error of
+// check changes nothing.
 //
-// [NotHappened] counts when MaxLateness is over. WithCheck belongs to the key in ctx, as
-// [SafeToRepeat].
+// The log accepts [NotHappened] when MaxLateness is over. WithCheck applies to the key in ctx,
+// like [SafeToRepeat].
 func WithCheck(ctx context.Context, check func(context.Context) (Verdict, error)) context.Context {
 	return with(ctx, func(o *keyOptions) { o.check = check })
 }
 
-// Verdict says whether a mutation happened. The zero Verdict needs a review.
+// Verdict tells whether a mutation happened. The zero Verdict means [NeedsReview].
 type Verdict struct{ hidden opaque.Value[verdict] }
 
 type verdict struct {
 	happened, absent bool
-	answer           []byte // of one that happened; nil if it is lost
-	why              string // it needs a review
-	isCallers        bool   // only a call with the key can check it
-	early            bool   // it needs a review, and a later check can show more
-	err              error  // the answer cannot be written
+	answer           []byte // the response of a mutation that happened; nil if lost
+	why              string // the reason for a review
+	isCallers        bool   // only a call with the key can make the check
+	early            bool   // a later check can show more; until then a review
+	err              error  // the response cannot be encoded
 }
 
-// Happened is the verdict on a mutation that has happened. answer marshals to the JSON that
-// the service answers with, for example an id or a record: calls with the key return it from
-// then on. With nil the answer is lost; methods that return only an error need none.
+// Happened is the verdict for a mutation that happened. answer must marshal to the JSON of the
+// service's response, for example an id or a record. Later calls with the key return that
+// response. Pass nil if the response is lost, or if the method returns only an error.
 func Happened(answer any) Verdict {
 	v := verdict{happened: true}
 	if answer != nil {
@@ -89,16 +89,16 @@ func Happened(answer any) Verdict {
 	return Verdict{opaque.Hide(v)}
 }
 
-// NotHappened is the verdict on a mutation that has not happened.
+// NotHappened is the verdict for a mutation that did not happen.
 func NotHappened() Verdict { return Verdict{opaque.Hide(verdict{absent: true})} }
 
-// NeedsReview is the verdict of a check that cannot tell, and why. It holds until
-// [Log.Resolve], or until another verdict of [WithCheck].
+// NeedsReview is the verdict of a check that cannot tell, with the reason. The verdict holds until
+// [Log.Resolve], or until [WithCheck] returns another verdict.
 func NeedsReview(why string) Verdict { return Verdict{opaque.Hide(verdict{why: why})} }
 
 func (v Verdict) verdict() verdict {
 	if v.hidden == nil {
-		return verdict{why: "nobody can say"}
+		return verdict{why: "the check has returned no verdict"}
 	}
 	return v.hidden()
 }

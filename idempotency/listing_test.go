@@ -128,7 +128,7 @@ func TestEntryWithoutACheckBeforeNeedsAPerson(t *testing.T) {
 		entry := fake.Must(log.Entries(t.Context(), doubtful))[0]
 		assert.Equal(t, store.InDoubt, entry.State)
 		assert.True(t, entry.NeedsPerson)
-		assert.Equal(t, "what was there before is not known", entry.Why)
+		assert.Equal(t, "the count of records before the send is not known", entry.Why)
 	})
 }
 

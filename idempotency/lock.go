@@ -13,7 +13,7 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// lockFor returns the name of the lock that the mutation takes, hashed; "" for none.
+// lockFor returns the hashed name of the lock of the mutation, or "" for no lock.
 func (s *settings) lockFor(row route, call *lending.MutationCall) string {
 	if row.lock == nil {
 		return ""
@@ -25,18 +25,18 @@ func (s *settings) lockFor(row route, call *lending.MutationCall) string {
 	return hashed(s.stored(name))
 }
 
-// hashed is a text of which only equality is of interest.
+// hashed returns a hash of text, for comparisons only.
 func hashed(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
 }
 
-// adds reports whether the next mutation of the lock must know what this one has left.
+// adds reports whether the next mutation of the lock needs the records that this mutation adds.
 func (k *keyedCall) adds() bool { return k.row.adds && k.lock != "" }
 
-// reserve takes the lock before the check. If another mutation takes the lock, it changes
-// this entry, and this mutation is not sent: its check before could be older than the end
-// of the other, whose effect would be taken for its own.
+// reserve takes the lock before the check. If another mutation then takes the lock, this entry's
+// revision changes and the send is aborted. Otherwise the check could be older than the effect of
+// the other mutation, and take that effect for its own.
 func (k *keyedCall) reserve(ctx context.Context) error {
 	lock := k.lock
 	if lock == k.entry.Lock {
@@ -49,8 +49,9 @@ func (k *keyedCall) reserve(ctx context.Context) error {
 	return k.unsaved(err)
 }
 
-// release takes the lock from the mutation of another key, if that no longer needs it: what its
-// owner has left is ended here if a read can. It returns a conflict then.
+// release takes the lock from the mutation of another key if that mutation no longer needs the
+// lock. It ends the doubt about that mutation if a read can. It returns ErrConflict if the lock is
+// free, so that the call starts again.
 func (k *keyedCall) release(ctx context.Context, key string) error {
 	other, err := k.store.Load(ctx, key)
 	if err != nil {
@@ -68,19 +69,19 @@ func (k *keyedCall) release(ctx context.Context, key string) error {
 		return k.takeFrom(ctx, other, &of, held)
 	}
 	if held.RetryAfter = of.Hold - other.Age; held.RetryAfter > 0 {
-		held.Why = "it was sent twice, and the first can be executed late, or reads may not show it yet"
+		held.Why = "the service can still execute the first of two sends, or reads do not show the effect yet"
 		return k.refuse(held)
 	}
 	if held.RetryAfter = min(reserved-other.Age, time.Second); other.State == store.Free && of.Verdict == nil && held.RetryAfter > 0 {
-		held.Why = "it is about to be sent"
+		held.Why = "the other mutation is about to be sent"
 		return k.refuse(held)
 	}
 	other.Lock = ""
 	return cmp.Or(k.unsaved(k.store.Save(ctx, *other)), store.ErrConflict)
 }
 
-// takeFrom is release for a mutation in doubt. It needs its lock for as long as it can be
-// executed. Then a person may still be needed, but nobody has to wait for him.
+// takeFrom is release for a mutation in doubt, which needs its lock while the service can execute
+// it. After that time a person may have to decide, but the lock is free.
 func (k *keyedCall) takeFrom(ctx context.Context, other *store.Entry, of *entryData, held Error) error {
 	idle := of.idle(other)
 	late := k.MaxLateness - idle
@@ -101,11 +102,11 @@ func (k *keyedCall) takeFrom(ctx context.Context, other *store.Entry, of *entryD
 	return cmp.Or(k.unsaved(k.setAside(ctx, other, of, v.why)), store.ErrConflict)
 }
 
-// setAside leaves a mutation that can no longer be executed, and of which no read tells, to a
-// person. Its lock is free.
+// setAside records that a mutation needs a review, and frees its lock. The caller makes sure that
+// the service can no longer execute the mutation.
 func (s *settings) setAside(ctx context.Context, entry *store.Entry, d *entryData, why string) error {
 	d.Why = cmp.Or(d.Why, why, "another mutation has taken its lock")
-	d.Before = nil // which counts the records of others from now on
+	d.Before = nil // the count is wrong as soon as another mutation has the lock
 	d.wait(entry, store.NeedsReview)
 	entry.State, entry.Lock, entry.Data = store.NeedsReview, "", d.bytes()
 	return s.store.Save(ctx, *entry)

@@ -10,30 +10,29 @@ import (
 	"github.com/lendingapi/lending-go/internal/opaque"
 )
 
-// Log writes mutations down before they are sent, so that a mutation with an idempotency
-// key happens once: see the package documentation. Several clients can share a log, and the
-// logs of several processes can share a store.
+// Log records mutations before they are sent, so that a mutation with an idempotency key happens
+// once: see the package documentation. Several clients can share a log, and the logs of several
+// processes can share a store.
 type Log struct{ hidden opaque.Value[settings] }
 
-// Options change how [NewLog] makes a log. The zero value of each field is the default.
+// Options are the options of [NewLog]. The zero value of each field selects the default.
 type Options struct {
-	// MaxLateness is how long after the end of a call the service may still execute its
-	// mutation. A check that does not find the mutation counts when this time is over. A
-	// mutation that is executed later than that happens twice. How late the service can be
-	// is not published. 5 minutes if it is 0.
+	// MaxLateness is the longest time between the end of a call and a late execution of the
+	// mutation by the service. After MaxLateness the log believes a check that does not find the
+	// mutation. An even later execution makes the mutation happen twice. The service publishes no
+	// limit. The default is 5 minutes.
 	MaxLateness time.Duration
 
-	// KeepAnswers is how long [Log.Sweep] leaves the answer of a mutation that is done.
-	// 30 days if it is 0.
+	// KeepAnswers is the age at which [Log.Sweep] removes a response. The default is 30 days.
 	KeepAnswers time.Duration
 
-	// MaxAnswer is the size of the largest answer that is kept, in bytes. A mutation with a
-	// larger one is kept as done, without its answer. 1 MiB if it is 0.
+	// MaxAnswer is the size of the largest response that the log keeps, in bytes. Of a larger
+	// response the log keeps at most the ids. The default is 1 MiB.
 	MaxAnswer int
 
-	// Namespace stands before every key in the store, for example the name of a sandbox.
-	// With another namespace a sandbox that was reset does not replay the answers from before.
-	// It has letters, digits and -._ only, 64 of them at most.
+	// Namespace is the prefix of every key in the store, for example the name of a sandbox. After
+	// the reset of a sandbox, a new namespace prevents replays of old responses. A namespace has at
+	// most 64 letters, digits and -._.
 	Namespace string
 }
 
@@ -41,12 +40,12 @@ type settings struct {
 	Options
 	store store.Store
 
-	clients *sync.Map // by account, one that has used the log
+	clients *sync.Map // from account to a client that has used the log
 }
 
 var _ lending.Idempotency = (*Log)(nil)
 
-// NewLog returns a log that keeps its entries in entries: give it to a client with
+// NewLog returns a log that keeps its entries in the store entries. Give the log to a client with
 // [lending.WithIdempotency]. opts may be nil. The error is a [*lending.ArgumentError].
 func NewLog(entries store.Store, opts *Options) (*Log, error) {
 	s := settings{store: entries, clients: new(sync.Map)}
@@ -68,7 +67,7 @@ func NewLog(entries store.Store, opts *Options) (*Log, error) {
 	return &Log{opaque.Hide(s)}, nil
 }
 
-// settings returns those of a log that NewLog made.
+// settings returns the settings, or an error for a log that NewLog did not make.
 func (l *Log) settings() (settings, error) {
 	if l == nil || l.hidden == nil {
 		return settings{}, argumentError("log", lending.CodeRequired, "must come from NewLog")
@@ -90,10 +89,10 @@ func (s *settings) validate() error {
 	return c.err()
 }
 
-// stored returns how key stands in the store. A namespace holds no colon.
+// stored returns the key in the store. The colon is unambiguous: a namespace has none.
 func (s *settings) stored(key string) string { return s.Namespace + ":" + key }
 
-// arguments collects what is wrong with the arguments of a function.
+// arguments collects the failures of the arguments of a function.
 type arguments []lending.FieldError
 
 // that adds a failure unless ok.

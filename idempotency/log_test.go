@@ -404,7 +404,7 @@ func TestEncryptedStore(t *testing.T) {
 		assert.Equal(t, 1, service.Executed(createApplicationRoute))
 	})
 	_, err := store.NewEncrypted(store.NewMemory(), []byte("short"))
-	require.EqualError(t, err, "lending/idempotency: the key must be 32 random bytes")
+	require.EqualError(t, err, "lending/idempotency: NewEncrypted: the key must be 32 random bytes")
 }
 
 func TestNamespacesAreApart(t *testing.T) {

@@ -8,16 +8,17 @@ import (
 	"github.com/lendingapi/lending-go/internal/opaque"
 )
 
-// Recorded is what a log knows of the mutation of a key: see [Log.Lookup]. It prints no answer.
+// Recorded is the state, outcome and response of a key: see [Log.Lookup]. Recorded never prints
+// the response.
 type Recorded struct {
-	Entry                   // its Route is empty if the key was never used
-	Outcome lending.Outcome // [lending.OutcomeNotSent] if the mutation did not happen, unknown or done
+	Entry                   // Route is empty if the key was never used
+	Outcome lending.Outcome // not sent (also if rejected), unknown or done
 
 	answer opaque.Value[[]byte]
 }
 
-// Answer returns the recorded answer as the service sent it, nil if there is none. It can hold
-// personal data.
+// Answer returns the recorded body of the response, or nil without a recorded response. The body
+// can hold personal data.
 func (r *Recorded) Answer() []byte {
 	if r.answer == nil {
 		return nil
@@ -25,8 +26,8 @@ func (r *Recorded) Answer() []byte {
 	return r.answer()
 }
 
-// Lookup returns what the log knows of key, without the request: nothing is sent, and nobody is
-// asked but the store.
+// Lookup returns the state, the outcome and the response of a key. Lookup reads the store and does
+// not call the service.
 func (l *Log) Lookup(ctx context.Context, key string) (*Recorded, error) {
 	s, err := l.settings()
 	if err != nil {

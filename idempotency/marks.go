@@ -8,13 +8,13 @@ import (
 	"unicode"
 )
 
-// marked looks for the objects that carry id in the records of a read, and in those objects for a
-// member whose name has one of words: hasSigned and signedUtc have "signed". No such name is
-// published. A member that is set after the mutation, and was not set before, is the service's own
-// word for it. Any other difference proves nothing.
+// marked searches the records of a read for objects that contain id, and these objects for a member
+// whose name contains one of words: hasSigned and signedUtc contain "signed". The names are not
+// published. If the member is set after the mutation and was not set before, the mutation happened.
+// Any other difference proves nothing.
 //
-// Count is 1 if such a member is set. State stands for the objects if a member says that it is
-// not set; else it is unseen or silent.
+// Count is 1 if such a member is set. If a member is not set, State is a hash of the objects.
+// Otherwise State is unseen or silent.
 func marked[R interface{ Raw() json.RawMessage }](records []R, id string, words ...string) snapshot {
 	m := marks{id: id, words: words}
 	for _, record := range records {
@@ -29,7 +29,7 @@ func marked[R interface{ Raw() json.RawMessage }](records []R, id string, words 
 	case m.set:
 		return snapshot{Count: 1}
 	case m.unset:
-		text, _ := json.Marshal(m.objects) //nolint:errchkjson // it has been read
+		text, _ := json.Marshal(m.objects) //nolint:errchkjson // the objects were decoded from JSON
 		return snapshot{State: hashed(string(text))}
 	case len(m.objects) == 0:
 		return snapshot{State: unseen}
@@ -37,18 +37,18 @@ func marked[R interface{ Raw() json.RawMessage }](records []R, id string, words 
 	return snapshot{State: silent}
 }
 
-// The states of a record that does not say whether it is marked.
+// The states of a record without such a member.
 const (
-	unseen = "unseen" // reads do not show it, perhaps not yet
-	silent = "silent" // it has no member that says so
+	unseen = "unseen" // no read shows the record, perhaps not yet
+	silent = "silent" // the record has no such member
 )
 
-// marks is a search for the members that say what became of the record with an id.
+// marks is a search for the members whose names contain one of words.
 type marks struct {
 	id         string
 	words      []string
-	objects    []any // that carry id
-	set, unset bool  // a member that says a word is
+	objects    []any // the objects that contain id
+	set, unset bool  // whether a member is set, and whether a member is not set
 }
 
 func (m *marks) search(value any) {
@@ -79,7 +79,7 @@ func (m *marks) carriesID(object map[string]any) bool {
 	return false
 }
 
-// conditional are the words of a name that speaks of what is not so yet.
+// conditional are words of names that do not describe a fact, for example mustBeSigned.
 var conditional = []string{"not", "no", "un", "must", "needs", "required", "requires", "can", "may", "should", "to"}
 
 func (m *marks) read(name string, value any) {
@@ -96,7 +96,7 @@ func (m *marks) read(name string, value any) {
 	}
 }
 
-// isEmpty reports whether a value of JSON says that there is nothing.
+// isEmpty reports whether a JSON value is null, false, zero or empty.
 func isEmpty(value any) bool {
 	switch value := value.(type) {
 	case nil:
@@ -115,7 +115,7 @@ func isEmpty(value any) bool {
 	return false
 }
 
-// wordsOf splits the name of a member where its case changes, in lower case.
+// wordsOf splits the name of a member at each change of case, and returns lower-case words.
 func wordsOf(name string) []string {
 	var words []string
 	var word strings.Builder

@@ -9,11 +9,11 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// rememberLimit is how long a store may take to remember what a mutation has left.
+// rememberLimit bounds the save of the records that a mutation has left.
 const rememberLimit = 2 * time.Second
 
-// left is what the mutation leaves that has the answer: how many records there are at least,
-// -1 if no check has counted them before, and the UUIDs in the answer.
+// left returns the records after a mutation with this response: the minimum count (-1 if no check
+// has counted before) and the UUIDs in the response.
 func (d *entryData) left(answer []byte) snapshot {
 	s := snapshot{Count: -1, IDs: uuidsIn(string(answer))}
 	if d.Before != nil && d.Before.Count >= 0 && d.Adds >= 0 {
@@ -22,12 +22,12 @@ func (d *entryData) left(answer []byte) snapshot {
 	return s
 }
 
-// rememberedKey is the key of what the mutations of a lock have left. Neither a namespace nor
-// the key of a caller behind it can be equal.
+// rememberedKey is the key of the entry of a lock. The character # is not allowed in a namespace, so
+// no key of a caller is equal.
 func (s *settings) rememberedKey(lock string) string { return s.Namespace + "#" + lock }
 
-// recall returns what the mutations of a lock have left, nil if reads show it by now: they show
-// an earlier write after MaxLateness.
+// recall returns the records that the last mutations of a lock have left. The snapshot is nil after
+// MaxLateness, when reads show these records.
 func (s *settings) recall(ctx context.Context, lock string) (store.Entry, *snapshot, error) {
 	entry, err := s.store.Load(ctx, s.rememberedKey(lock))
 	if err != nil || entry == nil {
@@ -40,7 +40,7 @@ func (s *settings) recall(ctx context.Context, lock string) (store.Entry, *snaps
 	return *entry, data.Before, nil
 }
 
-// remember writes down what a mutation has left, before the mutation frees its lock.
+// remember saves the records that a mutation has left, before the mutation frees its lock.
 func (s *settings) remember(ctx context.Context, lock string, left snapshot) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), rememberLimit)
 	defer stop()
@@ -64,7 +64,7 @@ func (s *settings) remember(ctx context.Context, lock string, left snapshot) err
 	return err
 }
 
-// with is what is left after both of two mutations.
+// with returns the records after two mutations.
 func (s snapshot) with(other snapshot) snapshot {
 	both := snapshot{Count: max(s.Count, other.Count), IDs: slices.Concat(s.IDs, other.IDs)}
 	if s.Count < 0 || other.Count < 0 {
@@ -75,8 +75,8 @@ func (s snapshot) with(other snapshot) snapshot {
 	return both
 }
 
-// since is a view that is not older than what the last mutations of the lock have left: a read
-// may not show them yet, and would show them later for the effect of the next mutation.
+// since adds to s the records that the last mutations of the lock have left. A late read may not
+// show these records yet; without since, they would later look like the effect of this mutation.
 func (s snapshot) since(last *snapshot) snapshot {
 	if last == nil || s.Count < 0 {
 		return s

@@ -58,7 +58,7 @@ func TestVerdictHasTheShapeOfTheAnswer(t *testing.T) {
 					for _, wrong := range test.wrong {
 						if assert.ObjectsAreEqual(wrong, answer) {
 							assert.Equal(t, "Verdict format", catalog.Refused(t, err))
-							assert.ErrorContains(t, err, "must hold what the route answers with")
+							assert.ErrorContains(t, err, "must hold the response of the route")
 							return
 						}
 					}

@@ -10,25 +10,29 @@ import (
 	"github.com/lendingapi/lending-go/internal/redact"
 )
 
-// Resolution is what a person, or a program in a person's place, has found out.
+// Resolution is the decision of a person, or of a program in the place of a person.
 type Resolution struct {
-	By      string  // required: who says so
-	Why     string  // required: how it was found out
+	By      string  // required: the name of the person
+	Why     string  // required: the evidence
 	Verdict Verdict // [Happened] or [NotHappened]
-	Correct bool    // the verdict replaces an earlier one
+	Correct bool    // whether the verdict replaces an earlier verdict
 }
 
-// Resolve ends the doubt about a mutation. After [Happened] calls with the key return its
-// answer; after [NotHappened] the next call sends the mutation. The entry keeps who and why.
+// Resolve ends the doubt about a mutation. After [Happened], calls with the key return the response
+// of the verdict. After [NotHappened], the next call sends the mutation. The entry keeps By and Why.
 //
-// A verdict can be corrected until a call relies on it: a call with the key, or a call with
+// A verdict can be corrected until a call relies on the verdict: a call with the key, or a call with
 // another key that takes the lock of the mutation.
 //
-// Resolve fails with [ErrInProgress] while the mutation may be in flight, and with [ErrInDoubt] if
-// NotHappened comes before MaxLateness is over since the end of the call. It fails with a
-// [*lending.ArgumentError] if nothing is in doubt, if the route does not answer with what Happened
-// holds, and if NotHappened contradicts the check of the route. Resolve makes that check with a
-// client of the account that has used the log in this process; without one it relies on the person.
+// Resolve fails
+//   - with [ErrInProgress] while the mutation may be in flight;
+//   - with [ErrInDoubt] if NotHappened comes earlier than MaxLateness after the end of the call, or
+//     if the check of the route fails;
+//   - with a [*lending.ArgumentError] if the mutation is not in doubt, if the response of Happened
+//     does not fit the route, or if the check of the route shows that a NotHappened is wrong.
+//
+// For that check Resolve needs a client of the same account that has used the log in this process.
+// Without such a client Resolve trusts the person.
 func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	s, err := l.settings()
 	if err != nil {
@@ -59,7 +63,7 @@ func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 		return err
 	}
 	switch adds := entry.Lock != "" && rowOf(data.Route).adds; {
-	case adds && r.Correct: // what the earlier verdict has left is not so
+	case adds && r.Correct: // the count of the earlier verdict is wrong
 		err = s.remember(ctx, entry.Lock, snapshot{Count: -1})
 	case adds && v.happened:
 		err = s.remember(ctx, entry.Lock, data.left(v.answer))
@@ -70,31 +74,31 @@ func (l *Log) Resolve(ctx context.Context, key string, r Resolution) error {
 	return storeError(s.store.Save(ctx, data.resolved(entry, r, s.MaxAnswer)))
 }
 
-// allows returns why the entry does not take the verdict.
+// allows returns the reason if the entry cannot take the verdict.
 func (s *settings) allows(ctx context.Context, key string, r Resolution, entry *store.Entry, d *entryData) error {
 	v, idle := r.Verdict.verdict(), d.idle(entry)
 	switch {
 	case r.Correct && !d.isCorrectable(entry):
-		return argumentError("Correct", lending.CodeConflict, "must be false: no verdict can be corrected, or a call has relied on it")
+		return argumentError("Correct", lending.CodeConflict, "must be false: there is no verdict to correct, or a call has relied on the verdict")
 	case !r.Correct && !isInDoubt(entry.State) && (entry.State != store.Forgotten || d.isCorrectable(entry)):
 		return argumentError("key", lending.CodeConflict, "must be that of a mutation in doubt")
 	case v.absent && !r.Correct && (d.Happened || entry.State == store.Forgotten):
-		return argumentError("Verdict", lending.CodeConflict, "must be Happened: the service has answered that it is done")
+		return argumentError("Verdict", lending.CodeConflict, "must be Happened: the service has confirmed the mutation")
 	case idle < 0:
 		return &Error{Key: key, kind: ErrInProgress, RetryAfter: -idle}
 	case v.absent && idle < s.MaxLateness:
-		return &Error{Key: key, kind: ErrInDoubt, Why: "it can be executed late", RetryAfter: s.MaxLateness - idle}
+		return &Error{Key: key, kind: ErrInDoubt, Why: "the service can still execute the mutation", RetryAfter: s.MaxLateness - idle}
 	case v.absent:
 		return s.contradicted(ctx, key, d)
 	}
 	if shape := shapeOf(d.Route); v.answer != nil && !shape.fits(v.answer) {
-		return argumentError("Verdict", lending.CodeFormat, "must hold what the route answers with: "+shape.name)
+		return argumentError("Verdict", lending.CodeFormat, "must hold the response of the route: "+shape.name)
 	}
 	return nil
 }
 
-// contradicted returns an error if the check of the route shows a mutation that a person does not
-// find.
+// contradicted returns an error if the check of the route shows the mutation, although the person
+// says that it did not happen.
 func (s *settings) contradicted(ctx context.Context, key string, d *entryData) error {
 	client, ok := s.clients.Load(d.Account)
 	row := rowOf(d.Route)
@@ -104,22 +108,22 @@ func (s *settings) contradicted(ctx context.Context, key string, d *entryData) e
 	v, err := row.verdict(ctx, &target{client: client.(*lending.Client), ids: d.IDs}, d.Before, max(1, d.Adds))
 	switch {
 	case errors.Is(err, errNeedsRequest), lending.OutcomeOf(err) == lending.OutcomeRejected:
-		return nil // no check tells the person more
+		return nil // the check can tell nothing more
 	case err != nil:
 		return &Error{Key: key, kind: ErrInDoubt, cause: redact.Hide(err), Why: "the check failed", RetryAfter: time.Second}
 	case v.happened:
-		return argumentError("Verdict", lending.CodeConflict, "must be Happened: the check shows it, read it with "+d.CheckWith)
+		return argumentError("Verdict", lending.CodeConflict, "must be Happened: the check shows the mutation; read "+d.CheckWith)
 	}
 	return nil
 }
 
-// isCorrectable reports whether nothing relies on the verdict of the entry.
+// isCorrectable reports whether the entry has a verdict and no call has relied on the verdict.
 func (d *entryData) isCorrectable(entry *store.Entry) bool {
 	return d.Verdict != nil && !isInDoubt(entry.State) && (entry.Lock != "" || !d.Verdict.Locked)
 }
 
-// resolved returns entry with a verdict. It keeps its lock, so that whoever needs the lock
-// changes the entry.
+// resolved returns entry with a verdict. The entry keeps its lock: a mutation that needs the lock
+// then changes the entry, which ends the time for corrections.
 func (d *entryData) resolved(entry *store.Entry, r Resolution, maxAnswer int) store.Entry {
 	idle := d.idle(entry)
 	d.Why, d.ResolvedBy = r.Why, r.By

@@ -16,7 +16,7 @@ import (
 
 var quotedUUID = regexp.MustCompile(`"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"`)
 
-// seen returns the snapshot of records: how many there are, and their UUIDs.
+// seen returns the snapshot of records: the count and the UUIDs.
 func seen(records ...lending.Record) snapshot {
 	s := snapshot{Count: len(records)}
 	for _, record := range records {
@@ -27,7 +27,7 @@ func seen(records ...lending.Record) snapshot {
 	return s
 }
 
-// uuidsIn returns the UUIDs that stand alone in texts of JSON.
+// uuidsIn returns the JSON strings of text that are UUIDs.
 func uuidsIn(text string) (ids []string) {
 	for _, quoted := range quotedUUID.FindAllString(text, -1) {
 		ids = append(ids, strings.ToLower(strings.Trim(quoted, `"`)))
@@ -35,8 +35,8 @@ func uuidsIn(text string) (ids []string) {
 	return ids
 }
 
-// absence is the snapshot where a read says that there is nothing. In which of its ways it
-// says so is part of it: 400 can also mean that it failed.
+// absence returns the snapshot of a read that finds nothing. State keeps the status, because a 400
+// can also be a failure of the service.
 func absence(err error) (snapshot, error) {
 	failed, ok := errors.AsType[*lending.Error](err)
 	if !ok || !lending.IsNotFound(err) {
@@ -45,9 +45,9 @@ func absence(err error) (snapshot, error) {
 	return snapshot{State: "absent " + strconv.Itoa(failed.StatusCode)}, nil
 }
 
-// noList is absence for a list, whose own way to say that it has nothing is to be empty: a
-// parent that reads do not show yet has no records either. A 400 instead of the list is rather a
-// failure, and says nothing of what there is.
+// noList is absence for a list. An empty list is the normal response without records. A 404 means
+// that reads do not show the parent yet, which also has no records. A 400 is a failure: the count is
+// unknown.
 func noList(err error) (snapshot, error) {
 	s, err := absence(err)
 	if strings.HasSuffix(s.State, " 400") {
@@ -56,10 +56,10 @@ func noList(err error) (snapshot, error) {
 	return snapshot{}, err
 }
 
-// errNeedsRequest is the error of a check that reads by what an entry must not keep.
-var errNeedsRequest = redact.Text(prefix + "the e-mail address stands in the request only: call with its key")
+// errNeedsRequest is the error of a check without the request: no entry keeps an e-mail address.
+var errNeedsRequest = redact.Text(prefix + "the check needs the e-mail address in the request; call with the key")
 
-// customer is what the body of a request says of one.
+// customer is a customer in the body of a request.
 type customer struct {
 	Email string `json:"email"`
 }
@@ -106,8 +106,8 @@ func checkCustomers(ctx context.Context, t *target) (all snapshot, err error) {
 
 func checkApplications(ctx context.Context, t *target) (snapshot, error) {
 	id, err := lending.ParseCustomerID(t.ids["customerId"])
-	if err != nil { // they are of several customers
-		return snapshot{Count: -1}, nil //nolint:nilerr // it is not counted then
+	if err != nil { // applications of several customers
+		return snapshot{Count: -1}, nil //nolint:nilerr // no list has them all
 	}
 	list, err := t.client.Applications.ListByCustomer(ctx, id)
 	if err != nil {
@@ -152,7 +152,8 @@ func checkApplicants(ctx context.Context, t *target) (snapshot, error) {
 	return snapshot{Count: len(list)}, nil
 }
 
-// checkRequirement asks whether the record of a required document says that the document is there.
+// checkRequirement reads whether the record of a required document tells that the document was
+// submitted.
 func checkRequirement(ctx context.Context, t *target) (snapshot, error) {
 	id, err := t.application()
 	if err != nil {
@@ -165,7 +166,7 @@ func checkRequirement(ctx context.Context, t *target) (snapshot, error) {
 	return marked(list, t.ids["supportingDocumentId"], "submitted", "uploaded", "received"), nil
 }
 
-// checkSignature asks whether the record of an applicant says that he has signed.
+// checkSignature reads whether the record of an applicant tells that the applicant has signed.
 func checkSignature(ctx context.Context, t *target) (snapshot, error) {
 	id, err := t.application()
 	if err != nil {
@@ -178,7 +179,7 @@ func checkSignature(ctx context.Context, t *target) (snapshot, error) {
 	return marked(list, t.ids["applicantId"], "signed"), nil
 }
 
-// checkCompany asks whether the application has a company by now.
+// checkCompany reads whether the application has a company.
 func checkCompany(ctx context.Context, t *target) (snapshot, error) {
 	id, err := t.application()
 	if err != nil {
@@ -191,8 +192,8 @@ func checkCompany(ctx context.Context, t *target) (snapshot, error) {
 	return marked([]*lending.Application{application}, id.String(), "company"), nil
 }
 
-// untold is the snapshot where the service refuses a read without which the mutation can be sent
-// too. What reads do not show yet has no mark; after another refusal nothing is known.
+// untold returns the snapshot of a rejected read. The mutation can be sent without the read. After
+// a 404 the record is unseen; after a 400 or 403 the count is unknown.
 func untold(err error) (snapshot, error) {
 	switch failed, _ := errors.AsType[*lending.Error](err); {
 	case failed != nil && failed.StatusCode == http.StatusNotFound:
@@ -203,8 +204,8 @@ func untold(err error) (snapshot, error) {
 	return snapshot{}, err
 }
 
-// checkWithdrawals counts the withdrawals last: one that is executed between the reads is
-// counted then, whatever the others have shown.
+// checkWithdrawals counts the withdrawals in the last read, so that the count includes a withdrawal
+// that is executed between the reads.
 func checkWithdrawals(ctx context.Context, t *target) (snapshot, error) {
 	id, err := t.loan()
 	if err != nil {
@@ -234,7 +235,7 @@ func checkSubscription(ctx context.Context, t *target) (snapshot, error) {
 	return seen(subscription.Record), nil
 }
 
-// totalOf is the total that the service said, -1 if it said none.
+// totalOf returns the totalCount of a page, or -1 without one.
 func totalOf(page lending.Record) int {
 	var said struct {
 		TotalCount *int `json:"totalCount"`
@@ -245,7 +246,7 @@ func totalOf(page lending.Record) int {
 	return *said.TotalCount
 }
 
-// rebuiltCustomer is the customer that the e-mail address led to.
+// rebuiltCustomer returns the customer with the e-mail address.
 func rebuiltCustomer(ctx context.Context, t *target, _ *snapshot, after snapshot) ([]byte, error) {
 	id, err := theOne(after.IDs, func(id string) error {
 		customer, err := lending.ParseCustomerID(id)
@@ -260,7 +261,7 @@ func rebuiltCustomer(ctx context.Context, t *target, _ *snapshot, after snapshot
 	return json.Marshal(map[string]string{"id": id})
 }
 
-// rebuiltApplication is the application whose id was not there before.
+// rebuiltApplication returns the id of the application that the check before did not show.
 func rebuiltApplication(ctx context.Context, t *target, before *snapshot, after snapshot) ([]byte, error) {
 	fresh := slices.DeleteFunc(slices.Clone(after.IDs), func(id string) bool { return slices.Contains(before.IDs, id) })
 	id, err := theOne(fresh, func(id string) error {
@@ -276,8 +277,8 @@ func rebuiltApplication(ctx context.Context, t *target, before *snapshot, after 
 	return json.Marshal(id)
 }
 
-// rebuiltOffer is the only UUID of the offer that is not the application's, and that a second
-// read shows too.
+// rebuiltOffer returns the UUID of the offer: the only UUID, except the id of the application, that
+// two reads show.
 func rebuiltOffer(ctx context.Context, t *target, _ *snapshot, after snapshot) ([]byte, error) {
 	again, err := offerOf(ctx, t)
 	if err != nil {
@@ -292,13 +293,13 @@ func rebuiltOffer(ctx context.Context, t *target, _ *snapshot, after snapshot) (
 	return json.Marshal(ids[0])
 }
 
-// maxTried bounds how many UUIDs of a record are tried.
+// maxTried is the largest number of UUIDs that theOne reads.
 const maxTried = 16
 
-// theOne returns the only one of ids that a read accepts, "" if there is none or several.
+// theOne returns the only id that read accepts, or "" if read accepts none or several.
 func theOne(ids []string, read func(id string) error) (string, error) {
 	var accepted []string
-	var failed error // as it may for what is of another kind, for ever
+	var failed error // a read with the id of another kind of record may always fail
 	if len(ids) > maxTried {
 		return "", nil
 	}

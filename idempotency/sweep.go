@@ -6,17 +6,17 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// pageLimit is how many entries Sweep and Forget read and write together.
+// pageLimit is the number of entries that Sweep and Forget read and write together.
 const pageLimit = 1000
 
-// Sweep forgets the answers of the mutations that have been done for longer than
-// KeepAnswers, and returns their number. Their entries stay as tombstones: a mutation without
-// an entry would be sent again. [Log.Forget] deletes the entries of an order that is finished.
-// Sweep also deletes what the log has remembered of locks for MaxLateness.
+// Sweep removes the responses of mutations that were done longer than KeepAnswers ago, and returns
+// their number. Call Sweep about once a day, in any of the processes.
 //
-// Call Sweep about once a day, in any one of the processes. It reads and writes entries by the
-// page, of [store.PageBytes] at most. It passes over an entry that cannot be read, and
-// returns [store.ErrCorrupt] in the end.
+// The entries stay, because a mutation without an entry would be sent again. [Log.Forget] deletes
+// the entries of a finished order. Sweep also deletes expired entries of locks.
+//
+// Sweep reads and writes pages of at most [store.PageBytes]. Sweep skips an unreadable entry and
+// returns [store.ErrCorrupt] at the end.
 func (l *Log) Sweep(ctx context.Context) (int, error) {
 	s, err := l.settings()
 	if err != nil {
@@ -26,8 +26,8 @@ func (l *Log) Sweep(ctx context.Context) (int, error) {
 	forgotten, err := s.replace(ctx, done, func(entry *store.Entry, data *entryData) (store.Entry, error) {
 		return data.swept(entry), nil
 	})
-	// A mutation that reads or writes what is remembered of its lock has the lock. So nobody
-	// has read an entry that is deleted here, and writes it when another has begun it anew.
+	// Only the mutation that has the lock reads or writes the remembered entry of the lock. So no
+	// mutation overwrites a newer entry after this deletion.
 	remembered := store.Filter{Prefix: s.rememberedKey(""), States: []store.State{store.Free}, Older: s.MaxLateness}
 	_, failed := s.replace(ctx, remembered, deleted)
 	return forgotten, errorOr(err, failed)
@@ -37,8 +37,8 @@ func deleted(entry *store.Entry, _ *entryData) (store.Entry, error) {
 	return store.Entry{Key: entry.Key, Revision: entry.Revision}, nil
 }
 
-// replace replaces all entries that filter selects, and returns their number. It passes over
-// an entry that cannot be read, or that next has an error for.
+// replace replaces all entries that filter selects, and returns their number. It skips an entry
+// that cannot be read, or for which next returns an error.
 func (s *settings) replace(ctx context.Context, filter store.Filter, next func(*store.Entry, *entryData) (store.Entry, error)) (n int, failed error) {
 	filter.Limit = pageLimit
 	for {
@@ -64,7 +64,7 @@ func (s *settings) replace(ctx context.Context, filter store.Filter, next func(*
 	}
 }
 
-// errorOr keeps the first error: the others of many entries say the same.
+// errorOr returns the first error. The errors of further entries add no information.
 func errorOr(first, err error) error {
 	if first != nil {
 		return first

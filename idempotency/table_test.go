@@ -22,24 +22,24 @@ import (
 
 var update = flag.Bool("update", false, "write docs/checks.md anew")
 
-const tableHead = `# How a lost answer is resolved
+const tableHead = `# How the log resolves a lost response
 
-The table lists every mutation of the service. It is generated from the code of package idempotency. Do not edit it.
+The table lists every mutation of the service. A test generates this page from package idempotency: do not edit the page.
 
-A mutation with an idempotency key is in doubt if its answer is lost. The next call with the key ends most doubts,
-with the reads of the second column. The log makes these reads before the mutation is sent and again afterwards, and
-compares. SafeToRepeat and WithCheck replace the row of a mutation for one key.
+A mutation with an idempotency key is in doubt if the response is lost. The log makes the reads of the second column
+before the send, and again in the next call with the key. The difference tells whether the mutation happened.
+SafeToRepeat and WithCheck replace the row of a mutation for one key.
 
-Every conclusion assumes that the service executes no mutation later than MaxLateness after the end of its call, and
-that reads show a mutation within that time. An effect that somebody else has caused without the log can be taken for
-the effect of the mutation: the log does not send the mutation then.
+Two assumptions hold for every row: the service executes no mutation later than MaxLateness after the end of the call,
+and reads show the effect within the same time. The last column names an action of another program with the same
+effect. The log takes the effect of such an action for the mutation, and does not send the mutation again.
 
-| mutation | reads | after a lost answer | assumes | who can be mistaken for the mutation |
+| mutation | reads | after a lost response | assumption | mistaken if another program |
 |---|---|---|---|---|
 `
 
-// TestTheTableInTheDocumentationIsThatOfTheCode writes the table of checks down as docs/checks.md
-// has it. The reads are those that each check makes.
+// TestTheTableInTheDocumentationIsThatOfTheCode compares docs/checks.md with the table of checks. The
+// second column has the reads that each check makes.
 func TestTheTableInTheDocumentationIsThatOfTheCode(t *testing.T) {
 	const path = "../docs/checks.md"
 	routes := catalog.Routes(t)
@@ -49,13 +49,13 @@ func TestTheTableInTheDocumentationIsThatOfTheCode(t *testing.T) {
 		mutations++
 		row := rowOf(route)
 		fmt.Fprintf(text, "| `%s` | %s | %s | %s | %s |\n", name, cmp.Or(readsOf(t, routes, row), "none"), lossOf(row),
-			cmp.Or(row.assumes, "-"), cmp.Or(row.others, "nobody"))
+			cmp.Or(row.assumes, "-"), cmp.Or(row.others, "-"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(routes)) {
 		switch r := routes[name]; {
 		case strings.HasPrefix(name, "Auth.") && !r.Reads:
 			mutations++
-			fmt.Fprintf(text, "| `%s` | none | no key is taken | - | nobody |\n", name)
+			fmt.Fprintf(text, "| `%s` | none | takes no key | - | - |\n", name)
 		case !r.Reads:
 			line(name, r.Method+" "+r.Path)
 		case name == "Applications.Offer":
@@ -71,7 +71,7 @@ func TestTheTableInTheDocumentationIsThatOfTheCode(t *testing.T) {
 	assert.Equal(t, text.String(), string(written), "to write it anew: go test ./idempotency -run TheTable -update")
 }
 
-// readsOf has the check of a row run, and returns the methods of its reads.
+// readsOf runs the check of a row, and returns the methods of its reads.
 func readsOf(t *testing.T, routes map[string]catalog.Route, row route) string {
 	t.Helper()
 	if row.check == nil {
@@ -101,25 +101,25 @@ func readsOf(t *testing.T, routes map[string]catalog.Route, row route) string {
 	return strings.Join(reads, ", ")
 }
 
-// lossOf says what the code does after a lost answer.
+// lossOf returns the reaction of the code to a lost response.
 func lossOf(row route) string {
 	nothing := snapshot{State: "as before"}
 	switch {
 	case row.setsValue:
-		return "sent again at once"
+		return "resent at once"
 	case row.check == nil:
 		return "a person decides: " + row.reason()
 	}
-	seen := "shown: done"
+	seen := "effect found: done"
 	if row.answer != nil {
-		seen += ", with the answer"
+		seen += ", with the response"
 	}
 	quiet := snapshot{State: silent}
 	switch {
 	case row.compare(quiet, quiet, 1).absent:
-		return seen + "; not shown for MaxLateness: sent again"
+		return seen + "; not found for MaxLateness: resent"
 	case row.compare(nothing, nothing, 1).absent:
-		return seen + "; said not to be so for MaxLateness: sent again; else a person decides: " + row.reason()
+		return seen + "; denied by the record for MaxLateness: resent; else a person decides: " + row.reason()
 	}
-	return seen + "; not shown for MaxLateness: a person decides: " + row.reason()
+	return seen + "; not found for MaxLateness: a person decides: " + row.reason()
 }

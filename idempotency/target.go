@@ -14,19 +14,19 @@ import (
 	"github.com/lendingapi/lending-go"
 )
 
-// target is what a check reads: the records that a mutation is about. Of a mutation whose entry
-// is all that is known there is no body, and so nothing of a person.
+// target has the input of a check: the ids and the body of the request. A target from an entry has
+// no body, because an entry keeps no personal data.
 type target struct {
 	client *lending.Client
 	ids    ids
-	body   []byte // of the request, without secrets; nil if it is not known
+	body   []byte // the request without secrets; nil if unknown
 }
 
-// ids are the records that a request names, by the name of each in the interface, for example
-// "loanId".
+// ids are the ids in a request by name, for example "loanId".
 type ids map[string]string
 
-// kept returns the ids that an entry keeps: that of a bank account can be its number.
+// kept returns the UUIDs. An entry does not keep the id of a bank account, which can be the account
+// number.
 func (i ids) kept() ids {
 	kept := maps.Clone(i)
 	maps.DeleteFunc(kept, func(_, id string) bool { return uuid.Validate(id) != nil })
@@ -38,12 +38,13 @@ func targetOf(call *lending.MutationCall) *target {
 	return &target{client: call.Client(), ids: idsOf(call), body: call.Body()}
 }
 
-// idsOf returns the ids in the path, in the query, and of the one customer in the body.
+// idsOf returns the ids in the path and the query, and the customer id in the body.
 func idsOf(call *lending.MutationCall) ids {
-	named, args := ids{}, call.Args()
-	for i, part := range strings.Split(call.Route(), "{")[1:] {
-		if name, _, ok := strings.Cut(part, "}"); ok && i < len(args) {
-			named[name] = args[i]
+	named, rest := ids{}, call.Route()
+	for _, arg := range call.Args() {
+		_, rest, _ = strings.Cut(rest, "{")
+		if name, _, ok := strings.Cut(rest, "}"); ok {
+			named[name] = arg
 		}
 	}
 	query := call.Query()
@@ -58,8 +59,8 @@ func idsOf(call *lending.MutationCall) ids {
 	return named
 }
 
-// customerIn returns the customer for whom the body creates applications. A bulk request can
-// have several, and then has none.
+// customerIn returns the customer for whom the body creates applications. The id is zero if a bulk
+// request has several customers.
 func customerIn(body []byte) (id lending.CustomerID) {
 	if !bytes.Contains(body, []byte(`"customerId"`)) {
 		return id
@@ -88,7 +89,7 @@ func (t *target) application() (lending.ApplicationID, error) {
 
 func (t *target) loan() (lending.LoanID, error) { return lending.ParseLoanID(t.ids["loanId"]) }
 
-// webhooks returns whose subscription it is.
+// webhooks returns the owner of the subscription.
 func (t *target) webhooks() lending.WebhookTarget {
 	if id, err := uuid.Parse(t.ids["partnerId"]); err == nil {
 		return lending.ForPartner(lending.PartnerID(id))
@@ -99,8 +100,8 @@ func (t *target) webhooks() lending.WebhookTarget {
 	return lending.WebhookTarget{}
 }
 
-// who returns what tells the e-mail addresses in the body from others; nil if there are none. It
-// has two bytes: too few to find out whose they are.
+// who returns two bytes of a hash of the e-mail addresses in the body, or nil without an address.
+// Two bytes are enough to notice another address, and too few to recover an address.
 func (t *target) who(salt string) []byte {
 	if !bytes.Contains(t.body, []byte(`"email"`)) {
 		return nil
@@ -109,7 +110,7 @@ func (t *target) who(salt string) []byte {
 	if one := (customer{}); json.Unmarshal(t.body, &one) == nil {
 		customers = append(customers, one)
 	} else {
-		_ = json.Unmarshal(t.body, &customers) // or it is no list of records
+		_ = json.Unmarshal(t.body, &customers) // the error means that the body is no list
 	}
 	sum, some := hmac.New(sha256.New, []byte(salt)), false
 	for _, c := range customers {

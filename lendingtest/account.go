@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// AddAccount adds an account, or replaces the one of the same user name, and returns it with
-// what was left empty filled in: a user name, a password, and a partner of its own unless it
-// is an administrator. Callers who share a service take an account each: codes, tokens and
-// partner records of one do not disturb those of another.
+// AddAccount adds an account, or replaces the account with the same user name. It fills in empty
+// fields and returns the account: a user name, a password, and a new partner unless the account
+// is an administrator. Tests that share a service use an account each: the codes, tokens and
+// partner records of an account do not affect other accounts.
 func (s *Service) AddAccount(a Account) Account {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -30,9 +30,9 @@ func (s *Service) AddAccount(a Account) Account {
 	return a
 }
 
-// AdvanceFor moves the time of one account on top of [Service.Advance]: its tokens, codes and
-// offers expire by that, and the Date header of its answers shows it. Decisions, repayments and
-// scenarios keep to the time of all.
+// AdvanceFor moves the clock of an account in addition to [Service.Advance]. Its tokens, codes
+// and offers expire by this clock, and its responses have this time in the Date header.
+// Decisions, repayments and scenarios follow the common clock.
 func (s *Service) AdvanceFor(username string, d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,18 +49,19 @@ func (s *Service) mustAccount(username string) *Account {
 	return a
 }
 
-// onTimeOf has the service's clock show an account's time until back is called. It needs s.mu.
+// onTimeOf switches the service's clock to an account's time until the caller calls back. It
+// needs s.mu.
 func (s *Service) onTimeOf(username string) (back func()) {
 	before := s.shift
 	s.shift = s.shifts[username]
 	return func() { s.shift = before }
 }
 
-// username tells who calls: the token's account, or whoever signs in.
+// username returns the user name of the caller: of the token, or of the sign-in request.
 func (c *call) username() string {
 	if c.route.access == anonymous {
 		var body struct{ Username string }
-		_ = json.Unmarshal(c.body, &body) // without one nobody signs in
+		_ = json.Unmarshal(c.body, &body) // an unreadable body names no account
 		return body.Username
 	}
 	c.mu.Lock()
@@ -71,8 +72,9 @@ func (c *call) username() string {
 	return ""
 }
 
-// ResetFor removes one account's records, with all that belongs to them, its tokens, codes and
-// planned faults, and puts its clock back. Records of others, counts and the request log stay.
+// ResetFor deletes an account's records and everything that belongs to them, its tokens, codes
+// and planned faults, and resets its clock. Records of other accounts, counters and the request
+// log stay.
 func (s *Service) ResetFor(username string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +92,7 @@ func (s *Service) ResetFor(username string) {
 	s.lag.waiting = slices.DeleteFunc(s.lag.waiting, func(w write) bool { return !s.has(w.id) })
 }
 
-// has reports whether there is a record of an identifier.
+// has reports whether there is a record with this identifier.
 func (t *tables) has(id string) bool {
 	return t.customers.get(id) != nil || t.applications.get(id) != nil || t.loans.get(id) != nil || t.subscriptions.get(id) != nil
 }
@@ -119,7 +121,7 @@ func (t *table[T]) dropWhere(gone func(*T) bool) {
 	})
 }
 
-// isAbout reports whether a request comes from an account, or names a record of a customer,
+// isAbout reports whether a request comes from this account, or names a record of this customer,
 // application or loan. It needs s.mu.
 func (s *Service) isAbout(c *call, whom string) bool {
 	if whom == "" {
@@ -136,7 +138,7 @@ func (s *Service) isAbout(c *call, whom string) bool {
 		named = append(named, values...)
 	}
 	var body map[string]any
-	_ = json.Unmarshal(c.body, &body) // without one it names nobody
+	_ = json.Unmarshal(c.body, &body) // an unreadable body names no record
 	for _, name := range []string{"username", "email", "customerId"} {
 		text, _ := body[name].(string)
 		named = append(named, text)
@@ -144,8 +146,8 @@ func (s *Service) isAbout(c *call, whom string) bool {
 	return slices.Contains(s.related(named), whom)
 }
 
-// related returns identifiers with all that they concern, each once: a loan with its
-// application, that with its customer, that with the e-mail. It needs s.mu.
+// related returns the identifiers and their owners, without duplicates: for a loan its
+// application, the application's customer and the customer's e-mail. It needs s.mu.
 func (s *Service) related(ids []string) (all []string) {
 	for _, id := range ids {
 		for id != "" && !slices.Contains(all, id) {

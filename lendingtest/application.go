@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// Statuses of this model. The interface shows none, and promises no list.
+// Statuses of this model. The interface does not publish the statuses.
 const (
-	StatusCreated     = "Application Created"   // at first
+	StatusCreated     = "Application Created"   // after the creation
 	StatusBankingData = "Banking Data Received" // after the first banking data
 	StatusOfferReady  = "Offer Ready"           // after processing
 	StatusInApproval  = "In Approval"           // after the company was added
 	StatusLoanOpened  = "Loan Opened"           // after the last signature
-	StatusCancelled   = "Cancelled"             // for good
+	StatusCancelled   = "Cancelled"             // final
 )
 
-// zipcodeKey is the zip code's name in extraInformation, whose keys are data: in
-// another case it is another key.
+// zipcodeKey is the name of the zip code in extraInformation. Keys of extraInformation are data,
+// so another case makes another key.
 const zipcodeKey = "zipcode"
 
-// applicationRequest is the interface's ApplicationRequest. Values of
-// extraInformation are any at first, so that each wrong one can be named.
+// applicationRequest is the interface's ApplicationRequest. The values of extraInformation have
+// any type, so that the errors can name each wrong value.
 type applicationRequest struct {
 	CustomerID       string         `json:"customerId"`
 	BusinessName     string         `json:"businessName"`
@@ -33,11 +33,11 @@ type applicationRequest struct {
 	AgentID          *string        `json:"agentId"`
 }
 
-// yearsForm is a number from 0 to 99. Older integrations may hold labels of
-// ranges, which the interface does not show: seed them with AddApplication.
+// yearsForm is a number from 0 to 99. Older integrations may have labels of ranges, which the
+// interface does not publish; seed such values with AddApplication.
 var yearsForm = regexp.MustCompile(`^\d{1,2}$`)
 
-// check adds what the interface refuses in a.
+// check adds the validation errors of a.
 func (a *applicationRequest) check(c *call, at string, f *failures) {
 	zips := 0
 	if a.BusinessZip != "" {
@@ -68,7 +68,7 @@ func (a *applicationRequest) check(c *call, at string, f *failures) {
 	}
 }
 
-// checkCustomer adds a customer that is missing or unknown.
+// checkCustomer adds an error if the customer is missing or unknown.
 func (a *applicationRequest) checkCustomer(c *call, at string, f *failures) {
 	if id, ok := parseID(a.CustomerID); !ok {
 		f.add(at+"customerId", "InvalidGuid", "The value is not a valid identifier.")
@@ -84,7 +84,7 @@ func optionalID(s *string) (id string, ok bool) {
 	return parseID(*s)
 }
 
-// mayUse tells whether the account may act for a partner.
+// mayUse reports whether the account may act for a partner.
 func (a *Account) mayUse(partnerID string) bool {
 	return a.Administrator || a.PartnerID == "" || strings.EqualFold(a.PartnerID, partnerID)
 }
@@ -110,8 +110,8 @@ func (c *call) newApplication(req applicationRequest, customerID string) *Applic
 	return c.applications.put(app.ID, app)
 }
 
-// createApplication also serves the route that takes an applicant: a record
-// without published fields, so this model looks for one named "applicant".
+// createApplication also serves the route with an applicant. Its record is not published; this
+// model expects an object named "applicant".
 func (c *call) createApplication() (any, error) {
 	var req struct {
 		applicationRequest
@@ -133,9 +133,8 @@ func (c *call) createApplication() (any, error) {
 	return app.ID, nil
 }
 
-// createCustomerAndApplication serves both combined routes. Their records are
-// not published: this model takes the fields of both requests side by side, and
-// an "applicant" object.
+// createCustomerAndApplication serves both combined routes. Their records are not published; this
+// model takes the fields of both requests in a single object, and an "applicant" object.
 func (c *call) createCustomerAndApplication() (any, error) {
 	var req struct {
 		userRequest
@@ -209,7 +208,7 @@ func (c *call) applicationsOf(fits func(*Application) bool) []*Application {
 	return all
 }
 
-// setStatus tells subscribers of a change.
+// setStatus changes the status and posts the event.
 func (s *Service) setStatus(app *Application, status string) {
 	if app.Status != status {
 		app.Status = status
@@ -217,14 +216,14 @@ func (s *Service) setStatus(app *Application, status string) {
 	}
 }
 
-// cancelApplication ends an application for good, in this model.
+// cancelApplication cancels an application. In this model the status is final.
 func (c *call) cancelApplication(app *Application) (any, error) {
 	c.setStatus(app, StatusCancelled)
 	c.emitApplication("WB_Application_Cancelled", app)
 	return nil, nil
 }
 
-// openApplication refuses a cancelled one.
+// openApplication returns the application and rejects a cancelled application.
 func (c *call) openApplication() (*Application, error) {
 	app, err := c.application()
 	if err == nil {
@@ -243,7 +242,7 @@ func (a *Application) refuseCancelled() error {
 	return nil
 }
 
-// applicationWithoutLoan also refuses one that has become a loan.
+// applicationWithoutLoan also rejects an application that has led to a loan.
 func (c *call) applicationWithoutLoan() (*Application, error) {
 	app, err := c.openApplication()
 	if err == nil && app.Status == StatusLoanOpened {

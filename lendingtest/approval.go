@@ -7,15 +7,14 @@ import (
 	"strings"
 )
 
-// The steps of this model, in order: offer, company, primary applicant,
-// secondary applicants, primary bank account, signatures. Each is refused before
-// the one it needs.
+// The steps of this model, in order: offer, company, primary applicant, secondary applicants,
+// primary bank account, signatures. A step is rejected before its predecessor.
 func outOfOrder(missing string) error {
 	return refuse("StepOutOfOrder", "This step needs the %s first.", missing)
 }
 
-// approving returns an application that has an offer. Only uploads and signing
-// ask that it be unexpired.
+// approving returns an application with an offer. The offer may have expired: only uploads and
+// signing need an unexpired offer.
 func (c *call) approving() (*Application, error) {
 	app, err := c.openApplication()
 	if err == nil && app.Offer == nil {
@@ -36,8 +35,8 @@ func (c *call) addCompany(app *Application) (any, error) {
 	return nil, nil
 }
 
-// addPrimaryApplicant also replaces what an earlier call, or a creation with
-// applicant, has said.
+// addPrimaryApplicant also replaces the applicant of an earlier call or of a creation with
+// applicant.
 func (c *call) addPrimaryApplicant(app *Application) (any, error) {
 	record, err := c.object()
 	if err != nil {
@@ -76,7 +75,7 @@ func (a *Application) signed() bool {
 	return slices.ContainsFunc(a.Applicants, func(b Applicant) bool { return b.HasSigned })
 }
 
-// addApplicant adds somebody who signs: the first is the primary applicant.
+// addApplicant adds a signer. The first signer is the primary applicant.
 func (c *call) addApplicant(app *Application, record json.RawMessage) string {
 	if len(record) == 0 || string(record) == "null" {
 		return ""
@@ -87,11 +86,11 @@ func (c *call) addApplicant(app *Application, record json.RawMessage) string {
 	return a.ID
 }
 
-// read keeps a record, which may be any object, and the three names of it that
-// this model shows again.
+// read stores a record, which may be any object, and its three fields that this model returns
+// later.
 func (a *Applicant) read(record json.RawMessage) {
 	var who struct{ FirstName, LastName, Email string }
-	_ = json.Unmarshal(record, &who) // other shapes are fine
+	_ = json.Unmarshal(record, &who) // other objects are allowed
 	a.FirstName, a.LastName, a.Email, a.Record = who.FirstName, who.LastName, who.Email, record
 }
 
@@ -99,7 +98,7 @@ func (c *call) applicants(app *Application) (any, error) {
 	return app.applicants(), nil
 }
 
-// applicants is what is shown of them: the record holds what they told in confidence.
+// applicants returns the applicants without their records, which contain personal data.
 func (a *Application) applicants() []Applicant {
 	all := append([]Applicant{}, a.Applicants...)
 	for i := range all {
@@ -137,8 +136,8 @@ func (c *call) requiredDocuments(app *Application) (any, error) {
 	return append([]Requirement{}, app.Requirements...), nil
 }
 
-// contract is this model's ContractDocumentResponse. There is one contract for
-// an application, once it has an offer and an applicant.
+// contract is this model's ContractDocumentResponse. An application has a contract once it has an
+// offer and an applicant.
 type contract struct {
 	ID            string `json:"id"`
 	ApplicationID string `json:"applicationId"`
@@ -161,7 +160,7 @@ func (c *call) contracts(app *Application) (any, error) {
 	return app.contracts(), nil
 }
 
-// contractDetails adds the terms, and who has to sign.
+// contractDetails adds the terms and the signers.
 func (c *call) contractDetails(app *Application) (any, error) {
 	type details struct {
 		contract
@@ -177,7 +176,7 @@ func (c *call) contractDetails(app *Application) (any, error) {
 	return all, nil
 }
 
-// signContract opens the loan with the last applicant's signature.
+// signContract opens the loan when the last applicant signs.
 func (c *call) signContract(app *Application) (any, error) {
 	applicantID, err := c.id("applicantId")
 	if err != nil {
@@ -187,7 +186,7 @@ func (c *call) signContract(app *Application) (any, error) {
 		return nil, err
 	}
 	var req struct{ MimeType, Signature, Signature2 string }
-	if _, err := c.decode(&req); err != nil { // the body is optional, the signatures are not
+	if _, err := c.decode(&req); err != nil { // the body is optional, the signatures are required
 		return nil, err
 	}
 	for _, text := range []struct{ field, value string }{{"signature", req.Signature}, {"signature2", req.Signature2}} {

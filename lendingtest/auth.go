@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// session is what a token stands for.
+// session is the meaning of a token.
 type session struct {
 	Token    string    `json:"token"`
 	Username string    `json:"username"`
@@ -17,7 +17,7 @@ type session struct {
 	Revoked  bool      `json:"revoked"`
 }
 
-// authenticate finds out who calls. It needs s.mu.
+// authenticate finds the caller's account. It needs s.mu.
 func (c *call) authenticate() error {
 	token := tokenOf(c.r)
 	session := c.tokens[token]
@@ -80,7 +80,7 @@ func (c *call) login() (any, error) {
 	return c.signedIn(a), nil
 }
 
-// validateTwoFactor completes a sign-in. A code works once.
+// validateTwoFactor completes a sign-in. A code works once only.
 func (c *call) validateTwoFactor() (any, error) {
 	var req struct{ Username, Code string }
 	if err := c.decodeRequired(&req); err != nil {
@@ -97,8 +97,7 @@ func (c *call) validateTwoFactor() (any, error) {
 	return c.signedIn(c.accounts[req.Username]), nil
 }
 
-// refreshToken answers with a bare string. The old token lives on until it
-// expires.
+// refreshToken answers with a JSON string. The old token stays valid until it expires.
 func (c *call) refreshToken() (any, error) {
 	c.concern(c.account.Username)
 	token, _ := c.issue(c.account.Username)
@@ -120,14 +119,14 @@ func (s *Service) issue(username string) (token string, expires time.Time) {
 	return token, expires
 }
 
-// userID is the user id of sign-in answers. It is not a token.
+// userID returns the user id of sign-in responses. The id is not a token.
 func (a *Account) userID() string {
 	d := sha256.Sum256([]byte(a.Username))
 	return formatID(1, kindAccount, int(binary.BigEndian.Uint32(d[:])))
 }
 
-// Token returns a fresh token for an account, as if it had signed in. An
-// unknown user name panics.
+// Token returns a new token for an account without a sign-in. Token panics if the user name is
+// unknown.
 func (s *Service) Token(username string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,15 +136,14 @@ func (s *Service) Token(username string) string {
 	return token
 }
 
-// SetTokenLifetime changes how long tokens live that are issued from now on.
+// SetTokenLifetime sets the lifetime of tokens issued from now on.
 func (s *Service) SetTokenLifetime(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cfg.tokenLifetime = d
 }
 
-// ExpireTokens lets every token issued so far expire now: of these users, of all if none is
-// named.
+// ExpireTokens makes the tokens of these users expire now, or all tokens if no user is given.
 func (s *Service) ExpireTokens(usernames ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,7 +154,7 @@ func (s *Service) ExpireTokens(usernames ...string) {
 	}
 }
 
-// RevokeTokens makes every token issued so far invalid.
+// RevokeTokens invalidates all tokens issued so far.
 func (s *Service) RevokeTokens() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

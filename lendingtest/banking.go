@@ -22,7 +22,7 @@ type bankingData struct {
 	} `json:"accounts"`
 }
 
-// accounts checks the record: at least one account, amounts as strings.
+// accounts checks the record: at least one account, and amounts as strings.
 func (b *bankingData) accounts(f *failures) []BankAccount {
 	if len(b.Accounts) == 0 {
 		f.add("accounts", "Required", "At least one bank account is required.")
@@ -48,7 +48,7 @@ func (b *bankingData) accounts(f *failures) []BankAccount {
 	return all
 }
 
-// amountText reads an amount, which has to be a string that holds a number.
+// amountText reads an amount, which must be a number in a string.
 func amountText(field string, v any, f *failures) string {
 	s, ok := v.(string)
 	if !ok {
@@ -59,9 +59,8 @@ func amountText(field string, v any, f *failures) string {
 	return s
 }
 
-// addBankingData adds accounts, or updates those whose number is known. The
-// body is optional in the interface: without one nothing changes, and the
-// answer is false.
+// addBankingData adds accounts, or updates the accounts with a known number. The interface makes
+// the body optional: without a body nothing changes and the response is false.
 func (c *call) addBankingData(app *Application) (any, error) {
 	var req bankingData
 	present, err := c.decode(&req)
@@ -94,7 +93,7 @@ func (s *Service) upsertAccount(app *Application, a BankAccount) {
 	app.Accounts = append(app.Accounts, a)
 }
 
-// quickTest tells whether the data would do for an offer, and keeps nothing.
+// quickTest reports whether the data would lead to an offer, and stores nothing.
 func (c *call) quickTest(app *Application) (any, error) {
 	var req bankingData
 	present, err := c.decode(&req)
@@ -109,8 +108,8 @@ func (c *call) quickTest(app *Application) (any, error) {
 	return enough, nil
 }
 
-// underwrite makes an amount out of bank data: all that came in, down to full
-// hundreds, from 5,000 to 250,000. No transactions, no offer.
+// underwrite computes an offer from bank data: the sum of the credits, rounded down to full
+// hundreds, from 5,000 to 250,000. Without transactions there is no offer.
 func underwrite(accounts []BankAccount) (amount Cents, enough bool) {
 	for _, a := range accounts {
 		for _, t := range a.Transactions {
@@ -125,8 +124,8 @@ func underwrite(accounts []BankAccount) (amount Cents, enough bool) {
 	return min(max(amount, 5_000_00), 250_000_00), enough
 }
 
-// process is the GET that must not be repeated: each run makes a new offer,
-// which replaces the one before.
+// process is the GET that must not be repeated: each run makes a new offer, which replaces the
+// offer before.
 func (c *call) process(app *Application) (any, error) {
 	amount, enough := underwrite(app.Accounts)
 	if !enough {
@@ -166,8 +165,8 @@ func (s *Service) prepareContract(app *Application) {
 
 func (s *Service) renew(o *Offer) { o.ExpiresUTC = Timestamp{s.now().Add(s.cfg.offerLifetime)} }
 
-// applicationOffer shows the offer, expired or not. In this model force renews
-// an expired one; the interface does not say what it does.
+// applicationOffer returns the offer, expired or not. In this model force renews an expired
+// offer; the interface does not document force.
 func (c *call) applicationOffer(app *Application) (any, error) {
 	force := c.flag("force")
 	if app.Offer == nil {
@@ -184,7 +183,7 @@ func (c *call) applicationOffer(app *Application) (any, error) {
 
 func (s *Service) expired(app *Application) bool { return !s.now().Before(app.Offer.ExpiresUTC.Time) }
 
-// unexpiredOffer is asked by approval uploads and by signing.
+// unexpiredOffer returns an error for an expired offer. Approval uploads and signing call it.
 func (s *Service) unexpiredOffer(app *Application) error {
 	if err := app.refuseCancelled(); err != nil {
 		return err

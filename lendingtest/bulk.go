@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Both bulk routes are all or nothing in this model: the interface does not say.
+// Both bulk routes are all or nothing in this model. The interface does not say.
 
 func (c *call) createCustomers() (any, error) {
 	var req []userRequest

@@ -1,7 +1,7 @@
 package lendingtest
 
-// Calculation is the interface's CalculationRequest, and what an invoice
-// calculation leaves behind for the withdrawal.
+// Calculation is the interface's CalculationRequest. The last invoice calculation is stored for
+// the withdrawal.
 type Calculation struct {
 	Amount                    Cents   `json:"amount"`
 	PercentOfIncome           float64 `json:"percentOfIncome"`
@@ -28,7 +28,7 @@ func calculate(app *Application, k Calculation) calculated {
 	}
 }
 
-// readCalculation takes the body, or the offer where the optional body is not there.
+// readCalculation reads the body. Without a body it uses the offer.
 func (c *call) readCalculation() (*Application, Calculation, error) {
 	var k Calculation
 	app, err := c.openApplication()
@@ -65,7 +65,7 @@ func (c *call) lineOfCreditCalculation() (any, error) {
 	return calculate(app, k), nil
 }
 
-// invoiceCalculation keeps the inputs: an invoice withdrawal has to repeat them.
+// invoiceCalculation stores the inputs, which an invoice withdrawal must repeat.
 func (c *call) invoiceCalculation() (any, error) {
 	app, k, err := c.readCalculation()
 	if err != nil {

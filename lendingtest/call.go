@@ -15,26 +15,26 @@ import (
 	"strings"
 )
 
-// call is one request on its way through a handler. Handlers run with the
-// service locked, return a value for the answer, and either return an error at
-// once or add to failed, which refuses the request after them.
+// call is a request in its handler. Handlers run with the service locked and return a value for
+// the response. They either return an error at once or add errors to failed, which reject the
+// request at the end.
 type call struct {
 	*Service
-	*tables // what it sees, which for a read can be older than Service's
+	*tables // the state that the request sees; for a read it can lag behind Service's
 	route   *route
 	r       *http.Request
 	body    []byte
 	query   url.Values
 	entry   *entry
-	who     string   // user name of who calls or signs in
-	account *Account // who is signed in, nil on anonymous routes
-	events  []Event  // told to watchers after the handler
+	who     string   // user name of the caller or of the sign-in
+	account *Account // the caller's account, nil on anonymous routes
+	events  []Event  // passed to watchers after the handler
 	failed  failures
 
 	concerns []string // identifiers and e-mails, for ExecutedFor
 }
 
-// admit does what happens before a controller: service up, token, content type.
+// admit makes the checks before a controller: service running, token, content type.
 func (c *call) admit() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,7 +55,7 @@ func (c *call) admit() error {
 	return nil
 }
 
-// jsonContentType tells the four types of the interface.
+// jsonContentType reports whether a content type is one of the interface's four types.
 func jsonContentType(value string) bool {
 	t, params, err := mime.ParseMediaType(value)
 	if err != nil || (params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8")) {
@@ -65,7 +65,7 @@ func jsonContentType(value string) bool {
 		strings.HasPrefix(t, "application/") && strings.HasSuffix(t, "+json")
 }
 
-// decode reads the body into v and tells whether there was one.
+// decode reads the body into v and reports whether there was a body.
 func (c *call) decode(v any) (present bool, err error) {
 	body := bytes.TrimSpace(bytes.TrimPrefix(c.body, []byte("\xef\xbb\xbf")))
 	if len(body) == 0 || string(body) == "null" {
@@ -83,8 +83,8 @@ func (c *call) decode(v any) (present bool, err error) {
 	return true, nil
 }
 
-// misfit names the member of body that does not fit v. Since Go 1.27 encoding/json leaves
-// that out where a type decodes itself.
+// misfit names the member of body that does not fit v. Since Go 1.27 encoding/json does not name
+// the member if its type decodes itself.
 func misfit(body []byte, v any) string {
 	var members map[string]json.RawMessage
 	_ = json.Unmarshal(body, &members)
@@ -96,7 +96,7 @@ func misfit(body []byte, v any) string {
 	return ""
 }
 
-// decodeRequired refuses a request without a body.
+// decodeRequired rejects a request without a body.
 func (c *call) decodeRequired(v any) error {
 	present, err := c.decode(v)
 	if err == nil && !present {
@@ -107,7 +107,7 @@ func (c *call) decodeRequired(v any) error {
 	return err
 }
 
-// object reads a body of which the interface shows no fields: any JSON object.
+// object reads a body without published fields: any JSON object.
 func (c *call) object() (json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	if err := c.decodeRequired(&fields); err != nil {
@@ -128,7 +128,7 @@ func (c *call) id(name string) (string, error) {
 		f.add(name, "InvalidGuid", "The value is not a valid identifier.")
 		return "", f.err()
 	}
-	if name != "partnerId" { // which nobody makes: a caller could ask for ever more of them
+	if name != "partnerId" { // partners are not created, so a caller could name ever more of them
 		c.concern(id)
 	}
 	return id, nil
@@ -167,7 +167,7 @@ func (c *call) loan() (*Loan, error) {
 	return nil, notFound("Loan")
 }
 
-// required reads a query parameter that must be there.
+// required reads a required query parameter.
 func (c *call) required(name string) string {
 	value := c.query.Get(name)
 	if strings.TrimSpace(value) == "" {
@@ -197,7 +197,7 @@ func (c *call) flag(name string) bool {
 	return false
 }
 
-// number reads an optional int32 that is not negative.
+// number reads an optional int32, which must not be negative.
 func (c *call) number(name string, otherwise int) int {
 	value := c.query.Get(name)
 	if value == "" {
@@ -224,7 +224,7 @@ func page[T any](c *call, rows []T, limit int) []T {
 	return append([]T{}, rows[:min(take, len(rows))]...)
 }
 
-// drained tells whether nothing but white space is left.
+// drained reports whether only white space is left.
 func drained(r io.ByteReader) bool {
 	for {
 		b, err := r.ReadByte()

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// job is something that happens when the service's clock gets there.
+// job runs when the service's clock reaches its time.
 type job struct {
 	at    time.Time
-	run   func(at time.Time) // without s.mu
+	run   func(at time.Time) // called without s.mu
 	timer *time.Timer
 }
 
-// at has run called once the service's clock shows t: by a timer, and by whatever moves or
-// reads the clock before that. It needs s.mu.
+// at runs a function once the service's clock reaches t. A timer runs the function, or an earlier
+// call that moves or reads the clock. It needs s.mu.
 func (s *Service) at(t time.Time, run func(at time.Time)) {
 	if s.closed {
 		return
@@ -21,12 +21,12 @@ func (s *Service) at(t time.Time, run func(at time.Time)) {
 	j := &job{at: t, run: run}
 	j.timer = time.AfterFunc(t.Sub(s.base()), s.catchUpJobs)
 	i, _ := slices.BinarySearchFunc(s.jobs, t, func(other *job, t time.Time) int {
-		return max(other.at.Compare(t), -1)*2 - 1 // after those of the same time
+		return max(other.at.Compare(t), -1)*2 - 1 // after jobs of the same time
 	})
 	s.jobs = slices.Insert(s.jobs, i, j)
 }
 
-// catchUpJobs runs all that is due, in order. It must not hold s.mu.
+// catchUpJobs runs all due jobs in order. The caller must not hold s.mu.
 func (s *Service) catchUpJobs() {
 	for {
 		s.mu.Lock()
@@ -42,7 +42,7 @@ func (s *Service) catchUpJobs() {
 	}
 }
 
-// dropJobs forgets what has not happened yet. It needs s.mu.
+// dropJobs deletes all jobs that have not run. It needs s.mu.
 func (s *Service) dropJobs() {
 	for _, j := range s.jobs {
 		j.timer.Stop()
@@ -50,30 +50,30 @@ func (s *Service) dropJobs() {
 	s.jobs = nil
 }
 
-// Decision is how the service decides about applications from now on. The zero Decision
-// makes an offer at once.
+// Decision sets how the service decides about applications. The zero Decision makes an offer at
+// once.
 type Decision struct {
-	// After is how long an application is under review, by the service's clock. Processing
-	// answers with the id of the offer at once; the offer is not found before.
+	// After is the duration of the review, by the service's clock. Processing returns the id of
+	// the offer at once; the offer exists after the review.
 	After time.Duration
 	// Declined ends the review without an offer.
 	Declined bool
 }
 
-// The statuses of applications that a [Decision] makes.
+// Statuses of an application under a [Decision].
 const (
 	StatusUnderReview = "Under Review" // until the decision
-	StatusDeclined    = "Declined"     // by the decision
+	StatusDeclined    = "Declined"     // after the decision
 )
 
-// SetDecision changes how the service decides about applications that are processed from now on.
+// SetDecision sets how the service decides about applications that are processed from now on.
 func (s *Service) SetDecision(d Decision) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.decision = d
 }
 
-// review has the decision about an application come later. It needs s.mu.
+// review schedules the decision about an application. It needs s.mu.
 func (s *Service) review(app *Application, offer *Offer) {
 	s.setStatus(app, StatusUnderReview)
 	s.emitApplication("WB_Under_Review", app)
@@ -102,19 +102,20 @@ func (s *Service) review(app *Application, offer *Offer) {
 	})
 }
 
-// Repayment is money that a customer pays back.
+// Repayment describes the repayments of a loan.
 type Repayment struct {
 	LoanID string
-	// Amount of each payment. The last one pays the balance.
+	// Amount is the amount of each payment. The last payment pays the remaining balance.
 	Amount Cents
-	// Every repeats the payment, by the service's clock, until the balance is zero or the
-	// loan is closed. Zero is one payment, now.
+	// Every repeats the payment, by the service's clock, until the balance is zero or the loan is
+	// closed. Zero means a single payment now.
 	Every time.Duration
-	// Interest in percent of the balance is added before each payment.
+	// Interest, in percent of the balance, is added before each payment.
 	Interest float64
 }
 
-// Repay has a loan repaid: transactions and balances change as the service's clock moves.
+// Repay makes repayments of a loan. Transactions and balances change as the service's clock
+// advances.
 func (s *Service) Repay(r Repayment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +137,7 @@ func (s *Service) Repay(r Repayment) {
 	s.at(s.base().Add(r.Every), next)
 }
 
-// pay makes a payment and returns whether something is left to pay. It needs s.mu.
+// pay makes a payment and reports whether a balance remains. It needs s.mu.
 func (s *Service) pay(r Repayment, at time.Time) (more bool) {
 	loan := s.loans.get(r.LoanID)
 	if loan == nil || loan.IsClosed || loan.Balance == 0 {

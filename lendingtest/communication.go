@@ -4,8 +4,8 @@ func (c *call) messages(app *Application) (any, error) {
 	return page(c, app.Messages, takeCap), nil
 }
 
-// postMessage takes any object, and the text from "message" in it. Without the
-// optional body there is nothing to post.
+// postMessage takes any object and stores the text in "message". The body is optional; without a
+// body there is no message.
 func (c *call) postMessage(app *Application) (any, error) {
 	var req struct{ Message string }
 	if present, err := c.decode(&req); err != nil || !present {

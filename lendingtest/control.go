@@ -19,33 +19,33 @@ import (
 	"strings"
 )
 
-// Control returns what [Dial] talks to: a handler through which another process, in
-// whatever language, steers the service as its methods do. CONTROL.md beside this file
-// describes it for curl. Serve it below any path, of which it reads the last element:
+// Control returns a handler through which another process controls the service, in any language.
+// Go programs call it with [Dial]. CONTROL.md in this folder describes the requests for curl.
+// Serve the handler below any path; it reads the last path element:
 //
 //	mux.Handle("/_control/", service.Control())
 //
-// It shows codes and passwords, and so answers only to this machine: to callers on a
-// loopback address who call it by a loopback name, by which a page of the web cannot
-// reach it under a name of its own. With [WithControlToken] it answers whoever shows the
-// token. It refuses what a browser sends for another origin, and has every change come
-// as JSON, which such a page cannot send unasked.
+// The control returns codes and passwords, so it accepts local callers only: the caller's address
+// and the Host header must be loopback. The check of the Host header stops web pages that rebind
+// their own host name to this machine. With [WithControlToken] the control accepts every caller
+// with the token instead. In both cases it rejects requests of browsers from another origin, and
+// changes must be JSON, which such a page cannot send without permission.
 func (s *Service) Control() http.Handler { return control{s} }
 
-// WithControlToken has [Service.Control] want this bearer token, from everybody and
-// from anywhere.
+// WithControlToken makes [Service.Control] require this bearer token from every caller, and
+// accept callers from other machines.
 func WithControlToken(token string) Option { return func(c *config) { c.controlToken = token } }
 
 type control struct{ service *Service }
 
-// order is one thing that can be asked of a service.
+// order is an operation of the control.
 type order struct {
 	method string
-	query  []string // what has to stand in it; a name with a question mark may be left out
+	query  []string // required parameters; a name with a question mark is optional
 	do     func(*Service, *http.Request) (any, error)
 }
 
-// controlBody is room for the snapshot of a very large state.
+// controlBody limits the body of an order. The snapshot of a very large state fits.
 const controlBody = 256 << 20
 
 func (c control) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -73,7 +73,7 @@ type controlFailure struct {
 	Error string `json:"error"`
 }
 
-// controlError is a refusal that is not a 400.
+// controlError is a rejection with another status than 400.
 type controlError struct {
 	status int
 	text   string
@@ -104,7 +104,7 @@ func (c control) obey(r *http.Request) (any, error) {
 			return nil, fmt.Errorf("%s knows no parameter %q", name, key)
 		}
 	}
-	for _, key := range o.query { // an empty one is a variable of a script that is not set
+	for _, key := range o.query { // an empty parameter is an unset variable of a script
 		key, optional := strings.CutSuffix(key, "?")
 		if query.Get(key) == "" && (!optional || query.Has(key)) {
 			return nil, fmt.Errorf("%s wants %s", name, key)
@@ -113,7 +113,8 @@ func (c control) obey(r *http.Request) (any, error) {
 	return o.obey(c.service, r)
 }
 
-// obey does what is asked. What panics in a test, an unknown route or record, is an error here.
+// obey runs an order. If the method panics in a test, for example for an unknown route or record,
+// obey returns an error.
 func (o order) obey(s *Service, r *http.Request) (answer any, err error) {
 	defer func() {
 		switch v := recover().(type) {
@@ -127,7 +128,7 @@ func (o order) obey(s *Service, r *http.Request) (answer any, err error) {
 	return o.do(s, r)
 }
 
-// admit keeps out who is not meant to steer.
+// admit rejects callers that may not control the service.
 func (c control) admit(r *http.Request) error {
 	if token := c.service.cfg.controlToken; token != "" {
 		if subtle.ConstantTimeCompare([]byte(tokenOf(r)), []byte(token)) != 1 {
@@ -143,7 +144,7 @@ func (c control) admit(r *http.Request) error {
 	return nil
 }
 
-// loopbackName tells whether a Host header means this machine.
+// loopbackName reports whether a Host header names this machine.
 func loopbackName(host string) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {
@@ -153,8 +154,8 @@ func loopbackName(host string) bool {
 	return ip.IsLoopback() || strings.EqualFold(name, "localhost")
 }
 
-// read takes in the body of a POST, and refuses what it does not know: a misspelt name
-// would be a fault that never shows.
+// read decodes the body of a POST and rejects unknown names: a misspelled name would be a fault
+// that never happens.
 func read[T any](r *http.Request) (v T, err error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -166,12 +167,12 @@ func read[T any](r *http.Request) (v T, err error) {
 	switch kind, ok := errors.AsType[*json.UnmarshalTypeError](err); {
 	case errors.Is(err, io.EOF):
 		return v, errors.New("the body is empty, {} says nothing")
-	case ok: // without the name of a Go type, which says nothing to other languages
+	case ok: // without the Go type, which means nothing in other languages
 		return v, fmt.Errorf("the body: %s takes no %s", cmp.Or(kind.Field, "it"), kind.Value)
 	case err != nil:
 		return v, fmt.Errorf("the body: %w", err)
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) { // More is silent about a bracket too many
+	if _, err := d.Token(); !errors.Is(err, io.EOF) { // More does not report an extra bracket
 		return v, errors.New("the body: more than one value")
 	}
 	return v, nil

@@ -9,15 +9,15 @@ import (
 	"unicode/utf8"
 )
 
-// span is a duration that JSON shows as time.Duration prints it: "1m30s".
+// span is a duration whose JSON is the text of time.Duration, for example "1m30s".
 type span time.Duration
 
 func (d span) duration() time.Duration { return time.Duration(d) }
 
-// MarshalText writes the usual form.
+// MarshalText returns the text of the duration.
 func (d span) MarshalText() ([]byte, error) { return []byte(d.duration().String()), nil }
 
-// UnmarshalText reads it.
+// UnmarshalText parses the text of a duration.
 func (d *span) UnmarshalText(b []byte) error {
 	parsed, err := time.ParseDuration(string(b))
 	*d = span(parsed)
@@ -43,8 +43,8 @@ type faultForm struct {
 	Times       int         `json:"times,omitempty"`
 }
 
-// MarshalJSON writes a fault for another process: durations as in "1m30s", Body as
-// text. Reached and Until cannot leave the process, nor can a Body that is no text.
+// MarshalJSON encodes a fault for another process: durations like "1m30s", Body as text.
+// MarshalJSON returns an error for Reached and Until, and for a Body that is not text.
 func (f Fault) MarshalJSON() ([]byte, error) {
 	if f.Reached != nil || f.Until != nil {
 		return nil, errors.New("lendingtest: Reached and Until of a Fault do not leave the process")
@@ -64,7 +64,7 @@ func (f Fault) MarshalJSON() ([]byte, error) {
 	return json.Marshal(form)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes, and refuses names that it does not know.
+// UnmarshalJSON decodes the JSON of MarshalJSON and rejects unknown names.
 func (f *Fault) UnmarshalJSON(b []byte) error {
 	var form faultForm
 	d := json.NewDecoder(bytes.NewReader(b))
@@ -83,7 +83,7 @@ func (f *Fault) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// deliveryForm is a delivery in JSON. The body is text, to the byte: it is signed.
+// deliveryForm is a delivery in JSON. The body is text with exactly the signed bytes.
 type deliveryForm struct {
 	Number    int       `json:"number"`
 	Time      time.Time `json:"time"`
@@ -95,7 +95,7 @@ type deliveryForm struct {
 	Error     string    `json:"error,omitempty"`
 }
 
-// MarshalJSON writes a delivery for another process, the body as text.
+// MarshalJSON encodes a delivery for another process, with the body as text.
 func (d Delivery) MarshalJSON() ([]byte, error) {
 	form := deliveryForm{d.Number, d.Time, d.Event, d.URI, string(d.Body), d.Signature, d.Status, ""}
 	if d.Err != nil {
@@ -104,7 +104,7 @@ func (d Delivery) MarshalJSON() ([]byte, error) {
 	return json.Marshal(form)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. Of an error it keeps the text.
+// UnmarshalJSON decodes the JSON of MarshalJSON. An error keeps its text only.
 func (d *Delivery) UnmarshalJSON(b []byte) error {
 	var form deliveryForm
 	if err := json.Unmarshal(b, &form); err != nil {

@@ -22,7 +22,7 @@ type (
 	}
 	answerOrder struct {
 		Route  string       `json:"route"`
-		Answer *FixedAnswer `json:"answer"` // null brings the service's back
+		Answer *FixedAnswer `json:"answer"` // null restores the route
 	}
 	timeOrder struct {
 		By  span   `json:"by"`
@@ -35,7 +35,7 @@ type (
 		ApplicationID string `json:"applicationId"`
 	}
 	accountOrder struct {
-		For string `json:"for,omitempty"` // a user name; empty is all
+		For string `json:"for,omitempty"` // a user name; empty means all accounts
 	}
 	updateOrder struct {
 		ID  string          `json:"id"`
@@ -61,9 +61,9 @@ type (
 	nothing struct{}
 )
 
-// FixedAnswer is what [Remote.Answer] has a route answer.
+// FixedAnswer is the response that [Remote.Answer] sets for a route.
 type FixedAnswer struct {
-	Status      int         `json:"status,omitempty"` // 200 unless told
+	Status      int         `json:"status,omitempty"` // 200 by default
 	ContentType string      `json:"contentType,omitempty"`
 	Header      http.Header `json:"header,omitempty"`
 	Body        string      `json:"body,omitempty"`
@@ -78,7 +78,7 @@ func (a *FixedAnswer) serve(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, a.Body)
 }
 
-// orders is what Control knows, by name. Each stands in CONTROL.md.
+// orders has the orders of Control by name. CONTROL.md lists all of them.
 func orders() map[string]order {
 	all := map[string]order{
 		"arrived": show(func(s *Service, q url.Values) any { return s.Arrived(q.Get("route")) }, "route"),
@@ -102,7 +102,7 @@ func orders() map[string]order {
 	return all
 }
 
-// changes are the orders that are POSTs.
+// changes has the orders that are POSTs.
 func changes() map[string]order {
 	return map[string]order{
 		"fail":         refusable((*Service).plan),
@@ -163,7 +163,7 @@ func (s *Service) fix(o answerOrder) error {
 	return nil
 }
 
-// filterOf reads a filter from a query, whose numbers are below zero if they are none.
+// filterOf reads a filter from a query. It panics if a number is malformed.
 func filterOf(q url.Values) RequestFilter {
 	f := RequestFilter{Route: q.Get("route"), Outcome: q.Get("outcome"), For: q.Get("for")}
 	for name, n := range map[string]*int{"before": &f.Before, "limit": &f.Limit} {
@@ -175,7 +175,7 @@ func filterOf(q url.Values) RequestFilter {
 	return f
 }
 
-// sendableFaults are the planned faults without what cannot leave the process.
+// sendableFaults returns the planned faults without the fields that have no JSON.
 func (s *Service) sendableFaults() []PlannedFault {
 	all := append([]PlannedFault{}, s.Faults()...)
 	for i := range all {
@@ -187,7 +187,7 @@ func (s *Service) sendableFaults() []PlannedFault {
 	return all
 }
 
-// set changes fields of a record, by the names that they have in a snapshot.
+// set changes fields of a record. The names are the names in a snapshot.
 func (s *Service) set(id string, fields json.RawMessage) (err error) {
 	s.mu.Lock()
 	customer, application := s.customers.get(id) != nil, s.applications.get(id) != nil
@@ -229,14 +229,15 @@ func setFields[T any](fields json.RawMessage, id string, row *T, rowID *string) 
 	return nil
 }
 
-// show is an order that answers with what f returns. Nothing else may be in its query.
+// show returns an order that answers with the result of f. The query may have no other
+// parameters.
 func show(f func(*Service, url.Values) any, query ...string) order {
 	return order{method: http.MethodGet, query: query, do: func(s *Service, r *http.Request) (any, error) {
 		return f(s, r.URL.Query()), nil
 	}}
 }
 
-// change is an order that has no answer.
+// change returns an order without a response body.
 func change[T any](f func(*Service, T)) order {
 	return post(func(s *Service, _ context.Context, body T) (any, error) {
 		f(s, body)
@@ -244,7 +245,7 @@ func change[T any](f func(*Service, T)) order {
 	})
 }
 
-// refusable is an order that has no answer but an error.
+// refusable returns an order that answers with nothing or an error.
 func refusable[T any](f func(*Service, T) error) order {
 	return post(func(s *Service, _ context.Context, body T) (any, error) { return nil, f(s, body) })
 }
@@ -259,7 +260,7 @@ func post[T any](f func(*Service, context.Context, T) (any, error)) order {
 	}}
 }
 
-// check refuses what would be a fault that never shows, or none that can be sent.
+// check rejects a fault that would never happen or that cannot be sent.
 func (f *Fault) check() error {
 	switch {
 	case f == nil:
@@ -276,7 +277,7 @@ func (f *Fault) check() error {
 	return cmp.Or(f.Patch.check(), checkStatus(f.Status))
 }
 
-// changesNothing reports whether every request would be answered as usual.
+// changesNothing reports whether the fault has no effect.
 func (f *Fault) changesNothing() bool {
 	return f.Status == 0 && f.AnswerDelay == 0 && f.DelayBefore == 0 && f.Late == 0 && f.CutBody == 0 && f.Patch == nil && !f.ResetBefore && !f.ResetAfter
 }

@@ -16,7 +16,7 @@ type userRequest struct {
 	MobileNumber string `json:"mobileNumber"`
 }
 
-// userResponse carries the id that the interface names, and what it was given.
+// userResponse has the id, which the interface names, and the given fields.
 type userResponse struct {
 	ID           string `json:"id"`
 	FirstName    string `json:"firstName"`
@@ -27,7 +27,7 @@ type userResponse struct {
 
 const nameLimit = 50
 
-// check adds what the interface refuses in u; at goes before the field names.
+// check adds the validation errors of u; at is the prefix of the field names.
 func (u *userRequest) check(at string, f *failures) {
 	for _, text := range []struct{ field, value string }{
 		{"firstName", u.FirstName}, {"lastName", u.LastName}, {"email", u.Email},
@@ -52,13 +52,13 @@ func validEmail(s string) bool {
 	return err == nil && a.Address == s
 }
 
-// validPassword is a rule of this model: the interface does not show the real one.
+// validPassword is a rule of this model. The interface does not publish the real rule.
 func validPassword(s string) bool {
 	return utf8.RuneCountInString(s) >= 8 && strings.ContainsFunc(s, unicode.IsUpper) &&
 		strings.ContainsFunc(s, unicode.IsLower) && strings.ContainsFunc(s, unicode.IsDigit)
 }
 
-// tenDigits removes punctuation and tells whether ten digits remain.
+// tenDigits removes punctuation and reports whether ten digits remain.
 func tenDigits(s string) (string, bool) {
 	digits := strings.Map(func(r rune) rune {
 		if unicode.IsPunct(r) || unicode.IsSymbol(r) || unicode.IsSpace(r) {
@@ -73,7 +73,7 @@ func (c *call) byEmail(email string) *Customer {
 	return c.customers.find(func(row *Customer) bool { return strings.EqualFold(row.Email, email) })
 }
 
-// refuseDuplicate adds a failure for an e-mail that a customer has already.
+// refuseDuplicate adds an error if a customer already has this e-mail.
 func (c *call) refuseDuplicate(at, email string, f *failures) {
 	if c.byEmail(email) != nil {
 		f.add(at+"email", "DuplicateEmail", "There is a customer with this e-mail address.")
@@ -109,8 +109,8 @@ func (c *call) createCustomer() (any, error) {
 	return row.response(), nil
 }
 
-// customerByEmail answers null, 204, where there is nobody: some reads of the
-// service have no 404 for a missing record.
+// customerByEmail answers with 204 if there is no customer: some reads of the service have no 404
+// for a missing record.
 func (c *call) customerByEmail() (any, error) {
 	email := c.required("email")
 	if row := c.byEmail(email); row != nil {

@@ -20,8 +20,8 @@ var (
 	errTooLarge  = errors.New("larger than 15 MiB")
 )
 
-// readDocument takes in one JSON string of base64 as a stream, and keeps
-// nothing but its size and digest.
+// readDocument reads a JSON string of base64 as a stream, and returns only the size and the
+// digest.
 func readDocument(body io.Reader) (size int64, sum string, err error) {
 	r := bufio.NewReaderSize(body, 64<<10)
 	text := &stringReader{r: r}
@@ -44,8 +44,8 @@ func readDocument(body io.Reader) (size int64, sum string, err error) {
 	return size, hex.EncodeToString(digest.Sum(nil)), nil
 }
 
-// stringReader reads what stands in a JSON string. Base64 needs few escapes,
-// but .NET writes + as \u002B and others write / as \/.
+// stringReader reads the text of a JSON string. Base64 needs few escapes, but .NET writes + as
+// \u002B and other encoders write / as \/.
 type stringReader struct {
 	r      *bufio.Reader
 	closed bool
@@ -88,7 +88,7 @@ func (s *stringReader) Read(p []byte) (n int, err error) {
 	return 0, s.fail(errNotString)
 }
 
-// fail keeps the reason, which base64's decoder would hide.
+// fail keeps the reason, which the base64 decoder would hide.
 func (s *stringReader) fail(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errNotString
@@ -149,8 +149,8 @@ func (c *call) submitDocument() (any, error) {
 	return c.upload(Document{Kind: "supporting", FileName: c.required("fileName"), FileType: c.required("fileType")}, c.unexpiredOffer)
 }
 
-// upload asks allowed before and after the file has come in: what was true when
-// it started need not be true when it ends.
+// upload calls allowed before and after reading the file, because the state can change during the
+// upload.
 func (c *call) upload(d Document, allowed func(*Application) error) (any, error) {
 	if len(c.failed) > 0 {
 		return nil, c.failed.err()
@@ -192,7 +192,8 @@ func (c *call) uploadTo(allowed func(*Application) error) (*Application, error) 
 	return app, allowed(app)
 }
 
-// fulfil marks a requirement, and has the application reviewed with the last one.
+// fulfil marks a requirement as fulfilled. After the last requirement the application is
+// reviewed.
 func (c *call) fulfil(app *Application, requirementID string) {
 	open, changed := 0, false
 	for i := range app.Requirements {

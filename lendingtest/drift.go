@@ -8,14 +8,14 @@ import (
 	"strconv"
 )
 
-// Patch changes the fields of an answer, in each object of it, as a new version of the
-// service would: a client has to notice, or to do without.
+// Patch changes the fields of each object in a response, like a new version of the service. Use a
+// Patch to test whether a client notices missing or changed fields.
 type Patch struct {
-	Add    map[string]any    `json:"add,omitempty"`    // to the outermost objects, and to each of a list
-	Drop   []string          `json:"drop,omitempty"`   // names
-	Rename map[string]string `json:"rename,omitempty"` // old name to new
-	// Retype maps a name to the new type of its value: "string", "number", "boolean",
-	// "object", "list" or "null".
+	Add    map[string]any    `json:"add,omitempty"`    // in the outermost object, or in each object of a list
+	Drop   []string          `json:"drop,omitempty"`   // names of fields
+	Rename map[string]string `json:"rename,omitempty"` // old name to new name
+	// Retype maps a name to the new type of its value: "string", "number", "boolean", "object",
+	// "list" or "null".
 	Retype map[string]string `json:"retype,omitempty"`
 }
 
@@ -33,7 +33,7 @@ func (p *Patch) check() error {
 	return nil
 }
 
-// apply changes the body of an answer.
+// apply changes the body of a response.
 func (p *Patch) apply(a *answer) {
 	if len(a.body) > 0 {
 		a.body = mustJSON(p.patched(decoded(a.body), true))
@@ -73,7 +73,7 @@ func (p *Patch) object(own map[string]any, outermost bool) map[string]any {
 	return fields
 }
 
-// retype keeps what it can of a value.
+// retype converts a value and keeps as much of its data as possible.
 func retype(v any, to string) any {
 	switch to {
 	case "string":

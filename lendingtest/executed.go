@@ -2,10 +2,10 @@ package lendingtest
 
 import "maps"
 
-// Executed tells how often a route did its work: changed the state, or served
-// it. Refused requests do not count, nor those a fault kept from the handler;
-// an answer lost by [Fault].ResetAfter does, and so does a mutation that
-// [Fault].Late had executed after its caller had gone, once that has happened.
+// Executed returns how often a route ran: how often it changed the state or served a read.
+// Executed counts a request whose response was lost by [Fault].ResetAfter, and a mutation that
+// [Fault].Late executed after its caller had gone. It does not count rejected requests, and no
+// request that a fault stopped before the handler.
 func (s *Service) Executed(route string) int {
 	s.mustRoute(route)
 	s.mu.Lock()
@@ -13,19 +13,17 @@ func (s *Service) Executed(route string) int {
 	return s.executed[route]
 }
 
-// ExecutedFor tells the same by resource: how often a route did its work for the
-// customer, application or loan, for whichever else of its records the path or the
-// query names, or for whom a sign-in was. What an execution concerns by another resource it
-// concerns as well: a withdrawal counts for its loan, for the loan's application,
-// for the customer and for the customer's e-mail; a creation counts for what it
-// has made, too. So "was any application made twice" is whether
+// ExecutedFor returns the same count by customer, application and loan, by any other record in
+// the path or the query, and by user name for a sign-in. A run also counts for the owners of its
+// record: a withdrawal counts for the loan, the application, the customer and the customer's
+// e-mail. A creation also counts for the new record. For example, an application was created
+// twice if
 //
 //	service.ExecutedFor("POST /api/Application/create-application")[customer.ID]
 //
-// is more than one for any customer who wanted one, and where a path has no
-// identifier, as that of create-customer, the e-mail tells. Identifiers are in
-// lower case, e-mails as the customer has them. A bulk request counts once for each
-// resource in it.
+// is greater than one. If the path has no identifier, as in create-customer, use the e-mail.
+// Identifiers are in lower case; e-mails are spelled as in the customer's record. A bulk request
+// counts once for each of its records.
 func (s *Service) ExecutedFor(route string) map[string]int {
 	s.mustRoute(route)
 	s.mu.Lock()
@@ -33,10 +31,10 @@ func (s *Service) ExecutedFor(route string) map[string]int {
 	return maps.Collect(maps.All(s.executedFor[route])) // never nil
 }
 
-// concern notes what a request is about.
+// concern records a resource of the request.
 func (c *call) concern(resource string) { c.concerns = append(c.concerns, resource) }
 
-// count notes an execution, by all that it concerns. It needs s.mu.
+// count counts a run for all its resources. It needs s.mu.
 func (s *Service) count(c *call) {
 	route := c.route.pattern
 	c.entry.Executed = true
@@ -53,8 +51,8 @@ func (s *Service) count(c *call) {
 	}
 }
 
-// beyond names what somebody concerned with id is concerned with, too: a loan's
-// application, an application's customer, a customer's e-mail, or nothing.
+// beyond returns the owner of a record: a loan's application, an application's customer, a
+// customer's e-mail, or "".
 func (s *Service) beyond(id string) string {
 	if loan := s.loans.get(id); loan != nil {
 		return loan.ApplicationID

@@ -9,82 +9,82 @@ import (
 	"time"
 )
 
-// Fault makes a route misbehave. The zero Fault lets it answer as usual; each
-// field adds a misbehaviour, and they combine.
+// Fault makes a route misbehave. The zero Fault changes nothing. Each field adds a misbehaviour,
+// and fields can be combined.
 type Fault struct {
-	// Status is answered instead of running the route.
+	// Status is the status of the response. The route does not run, unless Executes or Late is
+	// set.
 	Status int
-	// Body is sent with Status. Nil means a ProblemDetails, empty means none.
+	// Body is the body for Status. Nil means a ProblemDetails, empty means no body.
 	Body []byte
-	// ContentType goes with Body; without it there is no such header.
+	// ContentType is the content type of Body. Empty means no such header.
 	ContentType string
-	// Header is added to the answer that Status makes.
+	// Header is added to the response with Status.
 	Header http.Header
-	// RetryAfter is sent in seconds with Status. For a date, use Header.
+	// RetryAfter is sent in seconds with Status. To send a date, use Header.
 	RetryAfter time.Duration
-	// Executes runs the route before Status is answered: it happened, and the
-	// caller is told otherwise.
+	// Executes runs the route before the response with Status: the mutation has run, but the
+	// response says otherwise.
 	Executes bool
 
-	// AnswerDelay runs the route at once and answers so much later, as a slow service does:
-	// a caller who gives up meanwhile has been served, and does it twice by sending it again.
-	// It runs on real time or on the time of a testing/synctest bubble, and ends early with
-	// the request, or with Close.
+	// AnswerDelay runs the route at once and delays the response, like a slow service: if the
+	// caller gives up and sends the mutation again, it runs twice. The delay is in real time or
+	// in the time of a testing/synctest bubble, and ends early if the request ends or the service
+	// is closed.
 	AnswerDelay time.Duration
 
-	// Reached is called when the fault shows, before it waits.
+	// Reached is called when the fault occurs, before any delay.
 	Reached func()
-	// DelayBefore waits before anything else. The route does not run for a caller who has
-	// given up meanwhile. The time is that of AnswerDelay.
+	// DelayBefore delays everything. The route does not run if the caller has given up meanwhile.
+	// The delay is in the time of AnswerDelay.
 	DelayBefore time.Duration
-	// Until waits like DelayBefore until the channel is closed.
+	// Until delays like DelayBefore, until the channel is closed.
 	Until <-chan struct{}
 
 	// ResetBefore resets the connection before the route runs.
 	ResetBefore bool
-	// ResetAfter resets the connection after the route ran: it happened, and
-	// nobody is told.
+	// ResetAfter resets the connection after the route has run, so the response is lost.
 	ResetAfter bool
-	// CutBody ends the connection after so many bytes of the body; -1 means
-	// after the header.
+	// CutBody closes the connection after this number of bytes of the body; -1 means after the
+	// header.
 	CutBody int
 
-	// Late lets the caller go without an answer, and takes the mutation up so much
-	// later, whatever has become of the request: a settling that concludes from an
-	// absence at once is wrong then, and a test with Late sees it. The connection is
-	// reset at once; with Status, that is answered at once, as a gateway does whose
-	// patience ends. DelayBefore and Until hold the request before that, and it need not
-	// wait: Late counts from when it has ended, be it that the caller has left.
+	// Late executes the mutation only after this delay, when its caller has gone. A client that
+	// reads at once and concludes that the mutation did not run is wrong; a test with Late finds
+	// this.
 	//
-	// The mutation is judged by the state of when it is taken up, token included, and
-	// refused then as any other. It runs on the time of AnswerDelay. [Service.Wait]
-	// waits for it, Close forgets it, and a request that has not arrived whole is not
-	// executed at all. ResetBefore, ResetAfter and Executes add nothing to Late, and
-	// CutBody cuts what Status answers.
+	// The service resets the connection at once. With Status it answers with this status at once,
+	// like a gateway at its timeout. DelayBefore and Until come before Late, and end early if the
+	// caller leaves.
+	//
+	// When the time has come, the mutation runs, or is rejected, by the state and the tokens of
+	// that moment. Late uses the time of AnswerDelay. [Service.Wait] waits for late mutations;
+	// Close forgets them. A request that was not received completely is not executed.
+	// ResetBefore, ResetAfter and Executes have no effect with Late, and CutBody cuts the
+	// response with Status.
 	Late time.Duration
 
-	// Patch changes the fields of the answer that the route makes.
+	// Patch changes the fields of the route's response.
 	Patch *Patch
 
-	// For limits the fault to requests of one account, by its user name, or about one
-	// customer, application or loan, by its identifier or e-mail. Empty is all requests.
+	// For limits the fault to the requests of an account (its user name), or to requests about a
+	// customer, application or loan (an identifier or e-mail). Empty means all requests.
 	For string
 
-	// Times is how often the fault shows: once for 0, for ever for -1.
+	// Times is the number of requests with the fault: 0 means once, -1 means always.
 	Times int
 }
 
-// PlannedFault is a fault waiting for its request.
+// PlannedFault is a fault that waits for a request.
 type PlannedFault struct {
-	Route string `json:"route"` // "*" for all
+	Route string `json:"route"` // "*" for all routes
 	Fault Fault  `json:"fault"`
-	Left  int    `json:"left"` // how often it still shows, below zero for ever
+	Left  int    `json:"left"` // remaining requests; negative means no limit
 }
 
-// Fail plans a fault for a route spelled as in the interface, for example
-// "GET /api/Application/process-application/{applicationId}", or "*" for all
-// routes. Faults of one route show one after another, those of "*" after the
-// route's own. An unknown route panics.
+// Fail plans a fault for a route such as "GET
+// /api/Application/process-application/{applicationId}", or "*" for all routes. The faults of a
+// route occur one after another, and then those of "*". Fail panics if the route is unknown.
 func (s *Service) Fail(route string, f Fault) {
 	if route != "*" {
 		s.mustRoute(route)
@@ -98,14 +98,14 @@ func (s *Service) Fail(route string, f Fault) {
 	s.faults = append(s.faults, PlannedFault{Route: route, Fault: f, Left: left})
 }
 
-// Faults returns the faults that are planned, in the order of Fail.
+// Faults returns the planned faults in the order of Fail.
 func (s *Service) Faults() []PlannedFault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.faults)
 }
 
-// ClearFaults forgets every planned fault.
+// ClearFaults removes all planned faults.
 func (s *Service) ClearFaults() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *Service) nextFault(c *call) Fault {
 				continue
 			}
 			fault := p.Fault
-			p.Left-- // below zero it never comes back to zero
+			p.Left-- // a negative number stays negative
 			if p.Left == 0 {
 				s.faults = slices.Delete(s.faults, i, i+1)
 			}
@@ -132,7 +132,7 @@ func (s *Service) nextFault(c *call) Fault {
 	return Fault{}
 }
 
-// wait returns false when the request, or the service, ended first.
+// wait returns false if the request or the service ends first.
 func (f Fault) wait(ctx context.Context, closed <-chan struct{}) bool {
 	if f.Reached != nil {
 		f.Reached()
@@ -152,7 +152,7 @@ func (f Fault) wait(ctx context.Context, closed <-chan struct{}) bool {
 	return true
 }
 
-// pause returns false when the request, or the service, ended first.
+// pause returns false if the request or the service ends first.
 func pause(ctx context.Context, d time.Duration, closed <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -184,7 +184,8 @@ func (s *Service) faultAnswer(f Fault, r *http.Request) *answer {
 	return a
 }
 
-// canonical returns a header with what was told under several spellings of a name under one.
+// canonical returns the header with its names in canonical form, values of the same name
+// combined.
 func canonical(told http.Header) http.Header {
 	all := make(http.Header, len(told))
 	for _, name := range slices.Sorted(maps.Keys(told)) {
@@ -194,11 +195,10 @@ func canonical(told http.Header) http.Header {
 	return all
 }
 
-// Answer replaces a route's answer by a handler of your own; nil brings the
-// service's back. The handler sees path values, query and body, and is asked
-// before the token is looked at. Faults that come before the route go before
-// it, and so does Late, which executes the route itself; Executes, ResetAfter and
-// CutBody have no hold on it.
+// Answer replaces the responses of a route with a handler; nil restores the route. The handler
+// can use path values, query and body. The service calls the handler before it checks the token.
+// Faults that occur before the route still occur. A fault with Late executes the route itself.
+// Executes, ResetAfter and CutBody have no effect.
 func (s *Service) Answer(route string, h http.HandlerFunc) {
 	s.mustRoute(route)
 	s.mu.Lock()

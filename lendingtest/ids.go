@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// idKind is the second group of an identifier, so that one kind passed for
-// another is seen at a glance in a log.
+// idKind is the second group of an identifier, so that a reader of a log sees when identifiers
+// are mixed up.
 type idKind int
 
 const (
@@ -33,8 +33,8 @@ const (
 	kindCorrelation
 )
 
-// newID returns the next identifier of a kind: a valid UUID, the same in every
-// run that makes the same calls. It needs s.mu.
+// newID returns the next identifier of a kind, a valid UUID. Runs with the same calls get the
+// same identifiers. It needs s.mu.
 func (s *Service) newID(k idKind) string {
 	s.sequences[k]++
 	return formatID(s.cfg.seed, k, s.sequences[k])
@@ -44,14 +44,14 @@ func formatID(seed uint32, k idKind, n int) string {
 	return fmt.Sprintf("%08x-%04x-4000-8000-%012x", seed, int(k), n)
 }
 
-// digest derives what should look random and must not be: tokens, codes,
-// secrets. It needs s.mu.
+// digest derives values that look random but are repeatable: tokens, codes and secrets. It needs
+// s.mu.
 func (s *Service) digest(purpose string) [sha256.Size]byte {
 	s.codes++
 	return sha256.Sum256(fmt.Appendf(nil, "%s %d %d", purpose, s.cfg.seed, s.codes))
 }
 
-// newCode returns six digits that live for five minutes and stand five tries.
+// newCode returns six digits that expire after five minutes or five tries.
 func (s *Service) newCode(purpose string) *oneTimeCode {
 	d := s.digest(purpose)
 	n := binary.BigEndian.Uint32(d[:]) % 1_000_000
@@ -61,10 +61,10 @@ func (s *Service) newCode(purpose string) *oneTimeCode {
 type oneTimeCode struct {
 	Value   string    `json:"value"`
 	Expires time.Time `json:"expires"`
-	Tries   int       `json:"tries"` // that are left
+	Tries   int       `json:"tries"` // remaining tries
 }
 
-// accepts counts a try. After the last one even the right code is refused.
+// accepts counts a try. After the last try even the right code is rejected.
 func (c *oneTimeCode) accepts(code string, now time.Time) bool {
 	if c == nil || c.Tries == 0 || !now.Before(c.Expires) {
 		return false
@@ -77,14 +77,13 @@ const zeroID = "00000000-0000-0000-0000-000000000000"
 
 var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// parseID returns the lower-case form of a UUID, and false for anything else
-// and for the all-zero one.
+// parseID returns a UUID in lower case, and false for any other text and for the all-zero UUID.
 func parseID(s string) (string, bool) {
 	s = strings.ToLower(s)
 	return s, uuidForm.MatchString(s) && s != zeroID
 }
 
-// table keeps rows by identifier and in order of arrival.
+// table keeps rows by identifier and in order of creation.
 type table[T any] struct {
 	rows map[string]*T
 	ids  []string
@@ -118,7 +117,7 @@ func (t *table[T]) drop(id string) {
 	t.ids = slices.DeleteFunc(t.ids, func(other string) bool { return other == id })
 }
 
-// find returns the first row that fits, or nil.
+// find returns the first row for which fits returns true, or nil.
 func (t *table[T]) find(fits func(*T) bool) *T {
 	for row := range t.all() {
 		if fits(row) {

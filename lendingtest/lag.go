@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// tables is what reads show.
+// tables is the state that reads see.
 type tables struct {
 	customers     table[Customer]
 	applications  table[Application]
@@ -14,7 +14,7 @@ type tables struct {
 	subscriptions table[Subscription]
 }
 
-// copyOf returns what gives another set of tables the row of an id as it is now.
+// copyOf returns a function that copies the current row of an id into other tables.
 func (t *tables) copyOf(id string) (give func(*tables)) {
 	if row := t.customers.get(id); row != nil {
 		c := *row
@@ -24,7 +24,7 @@ func (t *tables) copyOf(id string) (give func(*tables)) {
 		c := *row
 		c.Documents, c.Messages = nil, nil
 		c = c.clone()
-		c.Documents, c.Messages = slices.Clip(row.Documents), slices.Clip(row.Messages) // which only grow: a copy for each write would be the square of them
+		c.Documents, c.Messages = slices.Clip(row.Documents), slices.Clip(row.Messages) // these lists only grow; copying them at every write would take quadratic time
 		return func(to *tables) { to.applications.put(id, &c) }
 	}
 	if row := t.loans.get(id); row != nil {
@@ -35,44 +35,44 @@ func (t *tables) copyOf(id string) (give func(*tables)) {
 		c := row.clone()
 		return func(to *tables) { to.subscriptions.put(id, &c) }
 	}
-	return func(to *tables) { to.subscriptions.drop(id) } // the only rows that end
+	return func(to *tables) { to.subscriptions.drop(id) } // only subscriptions can be deleted
 }
 
-// lag holds back from reads what was written of late. Service.mu guards it.
+// lag hides recent writes from reads. Service.mu guards it.
 type lag struct {
 	shown   tables
 	waiting []write
 }
 
-// write is a row that is not shown yet.
+// write is a row that reads do not see yet.
 type write struct {
 	id   string
 	when time.Time
 	give func(*tables)
 }
 
-// WithReadLag has reads show a write only d later, as a service does that reads from
-// replicas: until then what was created is not found, or not in its list, and what was
-// changed is as it was before. All GET routes lag that change nothing, customers,
-// applications, offers, loans, their lists and webhook subscriptions alike. Mutations see
-// everything at once, and so do those GETs that change something, application-offer
-// with force among them. What a test seeds or updates is shown at once, with whatever
-// else happened to the same record and to those that it belongs to.
+// WithReadLag makes reads show a write only after d, like a service that reads from replicas.
+// Until then a new record is not found and not listed, and a changed record has its old values.
 //
-// The lag is by the service's clock: [Service.Advance] ends it.
+// All GET routes lag that change nothing: customers, applications, offers, loans, their lists and
+// webhook subscriptions. Mutations see every write at once, and so do the GETs that change state,
+// including application-offer with force. Records that a test adds or updates are visible at
+// once, together with all pending writes to the same record and its owners.
+//
+// The lag follows the service's clock: [Service.Advance] ends it.
 func WithReadLag(d time.Duration) Option { return func(c *config) { c.readLag = d } }
 
-// written holds back the row of an id, which a mutation may have changed. It needs s.mu.
+// written hides the new state of a row that a mutation may have changed. It needs s.mu.
 func (s *Service) written(id string) {
 	if s.cfg.readLag > 0 {
-		s.catchUp() // also where nobody reads
+		s.catchUp() // even if nobody reads
 		s.lag.waiting = append(s.lag.waiting, write{id, s.now(), s.copyOf(id)})
 	}
 }
 
-// seeded shows the row of an id, and the rows that it belongs to. It needs s.mu.
+// seeded shows the row of an id and the rows of its owners. It needs s.mu.
 func (s *Service) seeded(id string) {
-	for range 4 { // a loan, its application, its customer, an e-mail; a test may have given two the same identifier
+	for range 4 { // loan, application, customer, e-mail; the limit ends cycles, because a test may use an identifier twice
 		if s.cfg.readLag == 0 || id == "" {
 			return
 		}
@@ -82,7 +82,7 @@ func (s *Service) seeded(id string) {
 	}
 }
 
-// seenBy returns what a request sees. It needs s.mu.
+// seenBy returns the tables that a request sees. It needs s.mu.
 func (s *Service) seenBy(c *call) *tables {
 	if s.cfg.readLag == 0 || !c.reads() {
 		return &s.tables
@@ -91,7 +91,7 @@ func (s *Service) seenBy(c *call) *tables {
 	return &s.lag.shown
 }
 
-// catchUp shows what is old enough. It needs s.mu.
+// catchUp shows the writes that are old enough. It needs s.mu.
 func (s *Service) catchUp() {
 	for len(s.lag.waiting) > 0 && s.now().Sub(s.lag.waiting[0].when) >= s.cfg.readLag {
 		s.lag.waiting[0].give(&s.lag.shown)
@@ -100,7 +100,7 @@ func (s *Service) catchUp() {
 	}
 }
 
-// reads tells whether a request changes nothing.
+// reads reports whether a request changes nothing.
 func (c *call) reads() bool {
 	_, action, _ := strings.Cut(strings.TrimPrefix(c.route.pattern, "GET /api/"), "/")
 	switch {

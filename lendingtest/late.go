@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// maxLate is how many mutations may wait to be executed late.
+// maxLate limits the mutations that wait for their late execution.
 const maxLate = 1000
 
-// lateCommands are those whose callers have gone. Service.mu guards it.
+// lateCommands has the mutations whose callers have gone. Service.mu guards it.
 type lateCommands struct {
 	waiting int
-	idle    chan struct{} // closed when none waits any more, nil when there is none
-	forget  chan struct{} // closed when those that wait are not to be executed
+	idle    chan struct{} // closed when none waits, nil if there is none
+	forget  chan struct{} // closed when the waiting mutations are cancelled
 }
 
-// drop forgets those that wait.
+// drop cancels the waiting mutations.
 func (l *lateCommands) drop() {
 	if l.forget != nil {
 		close(l.forget)
@@ -25,16 +25,16 @@ func (l *lateCommands) drop() {
 	}
 }
 
-// serveLate lets the caller go, and has the mutation executed after that.
+// serveLate answers the caller and executes the mutation later.
 func (s *Service) serveLate(c *call, rec *recorder, fault Fault, tooLarge bool) {
-	if c.route.upload && !tooLarge { // nobody can read the file once its sender has gone
+	if c.route.upload && !tooLarge { // the file must be read before its sender has gone
 		file, err := io.ReadAll(c.r.Body)
 		if err != nil {
-			rec.abort() // it has not arrived whole
+			rec.abort() // not received completely
 		}
 		c.r.Body = io.NopCloser(bytes.NewReader(file))
 	}
-	forget, err := s.enterLate() // before the caller can know: he may call Wait
+	forget, err := s.enterLate() // before the response: the caller may call Wait at once
 	if err != nil {
 		s.send(rec, c.route, s.refusal(err, c.r), 0)
 		return
@@ -52,8 +52,9 @@ func (s *Service) serveLate(c *call, rec *recorder, fault Fault, tooLarge bool) 
 	s.send(rec, c.route, s.faultAnswer(fault, c.r), fault.CutBody)
 }
 
-// enterLate returns a channel that is closed when the mutation is not to be executed, nil from
-// a closed service, and an error when too many mutations wait: each holds its body.
+// enterLate returns a channel that is closed when the mutation is cancelled. The channel is nil
+// if the service is closed. If too many mutations wait, enterLate returns an error, because each
+// keeps its body in memory.
 func (s *Service) enterLate() (forget <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +74,7 @@ func (s *Service) enterLate() (forget <-chan struct{}, err error) {
 	return s.late.forget, nil
 }
 
-// executeLate runs a mutation d from now, unless it is forgotten before.
+// executeLate runs a mutation after d, unless the mutation is cancelled before.
 func (s *Service) executeLate(c *call, d time.Duration, tooLarge bool, forget <-chan struct{}) {
 	defer s.leaveLate()
 	timer := time.NewTimer(d)
@@ -83,7 +84,7 @@ func (s *Service) executeLate(c *call, d time.Duration, tooLarge bool, forget <-
 	case <-forget:
 		return
 	}
-	_, _ = s.run(c, tooLarge) // nobody is there to be told
+	_, _ = s.run(c, tooLarge) // no caller is left
 	for _, event := range c.events {
 		s.notify(event)
 	}
@@ -102,8 +103,7 @@ func (s *Service) leaveLate() {
 	}
 }
 
-// busy returns a channel that is closed when something that runs now has ended, or nil
-// when nothing does.
+// busy returns a channel that is closed when a running task has ended, or nil if no task runs.
 func (s *Service) busy() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,7 +2,7 @@ package lendingtest
 
 import "slices"
 
-// openLoan makes the loan of an application whose contract everybody has signed.
+// openLoan makes the loan of an application after the last signature.
 func (c *call) openLoan(app *Application) {
 	loan := &Loan{
 		ID: c.newID(kindLoan), ApplicationID: app.ID, CustomerID: app.CustomerID,
@@ -33,7 +33,7 @@ type paged[T any] struct {
 	TotalCount int `json:"totalCount"`
 }
 
-// pageOf is a page in the order that descending asks for.
+// pageOf returns a page. The request's descending sets the order.
 func pageOf[T any](c *call, rows []T) paged[T] {
 	rows = slices.Clone(rows)
 	if c.flag("descending") {
@@ -42,7 +42,7 @@ func pageOf[T any](c *call, rows []T) paged[T] {
 	return paged[T]{Data: page(c, rows, takeCap), TotalCount: len(rows)}
 }
 
-// transactions knows no descending: only the paged lists do.
+// transactions ignores descending, which only the paged lists have.
 func (c *call) transactions(loan *Loan) (any, error) {
 	return page(c, loan.Transactions, takeCap), nil
 }
@@ -77,7 +77,7 @@ func (c *call) repaymentBalances(loan *Loan) (any, error) {
 	}{loan.ID, loan.Balance, (loan.Balance + 11) / 12, Timestamp{loan.CreatedUTC.AddDate(0, 1, 0)}}, nil
 }
 
-// earlyRepayment is anonymous: knowing the loan's id is enough.
+// earlyRepayment is anonymous: the loan's id is enough.
 func (c *call) earlyRepayment(loan *Loan) (any, error) {
 	return struct {
 		LoanID        string    `json:"loanId"`

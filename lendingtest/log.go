@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// answerKept is how much of an answer the request log keeps.
+// answerKept is the part of a response that the request log keeps.
 const answerKept = 8 << 10
 
-// The outcomes that a [RequestFilter] knows.
+// The outcomes of a [RequestFilter].
 const (
-	OutcomeExecuted = "executed" // the route did its work
-	OutcomeRefused  = "refused"  // it did not, and the answer is an error or none
-	OutcomeLost     = "lost"     // the route did its work, and the caller was not told so
+	OutcomeExecuted = "executed" // the route ran, and the caller received its response
+	OutcomeRefused  = "refused"  // the route did not run; the response is an error or missing
+	OutcomeLost     = "lost"     // the route ran, and its response was lost
 )
 
-// RequestFilter chooses requests of the request log. The zero filter chooses all.
+// RequestFilter selects requests of the request log. The zero filter selects all requests.
 type RequestFilter struct {
 	Route   string
-	Outcome string // one of OutcomeExecuted, OutcomeRefused and OutcomeLost
-	// For is a customer, application or loan that the request was about, an e-mail, or the
-	// user name of the caller.
+	Outcome string // OutcomeExecuted, OutcomeRefused or OutcomeLost
+	// For is the identifier or e-mail of a customer, application or loan that the request is
+	// about, or the user name of the caller.
 	For    string
-	Before int // only those with a smaller number
-	Limit  int // only so many, the newest
+	Before int // only requests with a smaller number
+	Limit  int // only this number of requests, the newest
 }
 
 func (f RequestFilter) check(s *Service) error {
@@ -53,8 +53,8 @@ func (f RequestFilter) fits(e *entry) bool {
 	return true
 }
 
-// Find returns the requests of the request log that a filter chooses, in order of arrival. It
-// panics for a route or an outcome that does not exist.
+// Find returns the selected requests of the request log in order of arrival. Find panics if the
+// route or the outcome does not exist.
 func (s *Service) Find(f RequestFilter) []Request {
 	if err := f.check(s); err != nil {
 		panic("lendingtest: " + err.Error())
@@ -78,7 +78,7 @@ func (s *Service) Find(f RequestFilter) []Request {
 func (s *Service) keepAnswer(e *entry, b []byte) {
 	b = b[:min(len(b), answerKept-len(e.Answer))]
 	e.Answer = append(e.Answer, b...)
-	if len(s.requests.rows) > 0 { // rows are numbered without a gap
+	if len(s.requests.rows) > 0 { // row numbers have no gaps
 		if i := e.Number - s.requests.rows[0].Number; i >= 0 && i < len(s.requests.rows) && s.requests.rows[i] == e {
 			s.requests.grow(i, len(b))
 		}
@@ -105,7 +105,7 @@ type requestForm struct {
 	Duration span        `json:"duration"`
 }
 
-// MarshalJSON writes a request for another process, its body and its answer as text.
+// MarshalJSON encodes a request for another process, with body and response as text.
 func (r Request) MarshalJSON() ([]byte, error) {
 	return json.Marshal(requestForm{
 		r.Number, r.Time, r.Method, r.Route, r.Path, r.Query, r.Header, r.HasToken, r.Username, r.Proto,
@@ -113,7 +113,7 @@ func (r Request) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON decodes the JSON of MarshalJSON.
 func (r *Request) UnmarshalJSON(b []byte) error {
 	var f requestForm
 	if err := json.Unmarshal(b, &f); err != nil {

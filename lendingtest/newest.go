@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Newest is the end of each list of a service, the latest last, and how long the lists are.
-// It costs the rows that it returns: a page that follows a service with 20,000 records asks
-// for it several times a second.
+// Newest has the newest rows of each list, latest last, and the lengths of the lists. Its cost
+// depends on the returned rows only, so a page can poll a service with 20,000 records several
+// times a second.
 type Newest struct {
 	Time         time.Time // by the service's clock
 	Requests     []Request
@@ -19,11 +19,10 @@ type Newest struct {
 	Applications []Application
 	Loans        []Loan
 
-	// How many rows there are in all. Of sent messages and deliveries the service keeps
-	// the last 10,000.
+	// The total numbers of rows. The service keeps the last 10,000 sent messages and deliveries.
 	AllSent, AllDeliveries, AllCustomers, AllApplications, AllLoans int
-	// ApplicationsOf counts the applications of each customer in Customers, and LoansOf
-	// the loans of each application in Applications.
+	// ApplicationsOf is the number of applications of each customer in Customers. LoansOf is the
+	// number of loans of each application in Applications.
 	ApplicationsOf, LoansOf map[string]int
 }
 

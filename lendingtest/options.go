@@ -6,33 +6,34 @@ import (
 	"time"
 )
 
-// The accounts that every service starts with. The first is a partner's and has
-// two-factor sign-in switched on; the second administers webhooks and has not.
+// Every service starts with two accounts. The first belongs to a partner and has a second factor.
+// The second administers webhooks and has no second factor.
 const (
 	Username           = "partner@example.com"                  // the partner's account
 	Password           = "Partner-Pass-1"                       // the partner's password
 	TrustedDeviceToken = "trusted-device-1"                     // skips the partner's second factor
-	PartnerID          = "00000001-0a0a-4000-8000-000000000001" // the partner that the account belongs to
+	PartnerID          = "00000001-0a0a-4000-8000-000000000001" // the partner of the account
 
 	AdministratorUsername = "admin@example.com" // the administrator's account
 	AdministratorPassword = "Admin-Pass-1"      // the administrator's password
 )
 
-// Account is somebody who may sign in.
+// Account is an account for signing in.
 type Account struct {
 	Username string `json:"username"`
 	Password string `json:"password"`
-	// TwoFactor makes a login send a code and return no token.
+	// TwoFactor makes a login send a code instead of returning a token.
 	TwoFactor bool `json:"twoFactor"`
-	// TrustedDeviceToken skips the second factor when the login carries it.
+	// TrustedDeviceToken lets a login with this token skip the second factor.
 	TrustedDeviceToken string `json:"trustedDeviceToken"`
-	// Administrator opens the administrators' routes, and every partner's records.
+	// Administrator gives access to the administrators' routes and to the records of all
+	// partners.
 	Administrator bool `json:"administrator"`
-	// PartnerID is the partner the account belongs to. It may use no other one.
+	// PartnerID is the partner of the account. The account can use no other partner.
 	PartnerID string `json:"partnerId"`
 }
 
-// Option changes how a service behaves from the start.
+// Option is a setting of a service at its start.
 type Option func(*config)
 
 type config struct {
@@ -72,8 +73,8 @@ func WithTLS() Option { return func(c *config) { c.tls = true } }
 // WithHTTP2 makes [NewServer] serve https with HTTP/2.
 func WithHTTP2() Option { return func(c *config) { c.tls, c.http2 = true, true } }
 
-// WithBasePath puts the service below a path such as "/lending". Everything
-// outside is answered with 404 and counted by [Service.Outside].
+// WithBasePath serves the routes below a path such as "/lending". Requests outside get a 404, and
+// [Service.Outside] counts them.
 func WithBasePath(prefix string) Option {
 	return func(c *config) {
 		if c.basePath = strings.Trim(prefix, "/"); c.basePath != "" {
@@ -82,42 +83,41 @@ func WithBasePath(prefix string) Option {
 	}
 }
 
-// WithClock replaces time.Now. [Service.Advance] adds to whatever it says.
+// WithClock replaces time.Now. [Service.Advance] adds to this clock.
 func WithClock(now func() time.Time) Option { return func(c *config) { c.clock = now } }
 
-// WithTokenLifetime sets how long a token lives; an hour unless told.
+// WithTokenLifetime sets the lifetime of tokens. The default is an hour.
 func WithTokenLifetime(d time.Duration) Option { return func(c *config) { c.tokenLifetime = d } }
 
-// WithOfferLifetime sets how long an offer lives; thirty days unless told.
+// WithOfferLifetime sets the lifetime of offers. The default is thirty days.
 func WithOfferLifetime(d time.Duration) Option { return func(c *config) { c.offerLifetime = d } }
 
-// WithAccount adds an account, or replaces the one of the same user name.
+// WithAccount adds an account, or replaces the account with the same user name.
 func WithAccount(a Account) Option {
 	return func(c *config) { c.accounts = append(c.accounts, a) }
 }
 
-// WithSeed changes the first part of every identifier, and the codes, so that
-// two services hand out different ones. The same seed gives the same sequence.
+// WithSeed sets the first part of every identifier and changes the codes, so that two services
+// return different values. The same seed gives the same values.
 func WithSeed(seed uint32) Option { return func(c *config) { c.seed = seed } }
 
-// WithRequestLog calls f for every request, just before its answer goes out.
+// WithRequestLog calls f for every request, just before its response is sent.
 func WithRequestLog(f func(Request)) Option { return func(c *config) { c.requestLog = f } }
 
-// WithLoopbackReceivers also accepts webhook receivers at http on a loopback
-// host, which the service itself refuses. Package lending sends such an address
-// only to a service that is on a loopback host, too, as that of [NewServer] is.
-// Without this option give [WithDeliveryClient] the client of an
-// httptest.NewTLSServer.
+// WithLoopbackReceivers also accepts webhook receivers with http on a loopback host, which the
+// real service rejects. Package lending registers such an address only if the service is on a
+// loopback host too, for example with [NewServer]. The alternative is an httptest.NewTLSServer
+// with its client in [WithDeliveryClient].
 func WithLoopbackReceivers() Option { return func(c *config) { c.loopback = true } }
 
-// WithHTTPReceivers also accepts webhook receivers at http on these hosts, each a
-// "host:port", for example that of a container beside the sandbox.
+// WithHTTPReceivers also accepts webhook receivers with http on these hosts. Each is a
+// "host:port", for example of another container.
 func WithHTTPReceivers(hostPorts ...string) Option {
 	return func(c *config) { c.receivers = append(c.receivers, hostPorts...) }
 }
 
-// WithDeliveryClient posts webhook deliveries through client: one that trusts a
-// test receiver's certificate, or that reaches a handler without sockets.
+// WithDeliveryClient posts webhook deliveries with this client, for example a client that trusts
+// the certificate of a test receiver, or that calls a handler without sockets.
 func WithDeliveryClient(client *http.Client) Option {
 	return func(c *config) { c.deliveryClient = client }
 }

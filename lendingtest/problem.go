@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// problem is the service's ProblemDetails, and the error that handlers return.
+// problem is the service's ProblemDetails, and the error of handlers.
 type problem struct {
 	Status        int          `json:"status"`
 	Title         string       `json:"title"`
@@ -29,7 +29,7 @@ type fieldError struct {
 
 func (p *problem) Error() string { return p.ErrorCode + ": " + p.Detail }
 
-// refuse is a failed business operation: 400.
+// refuse returns the error of a failed business operation: 400.
 func refuse(code, format string, args ...any) *problem {
 	return &problem{Status: http.StatusBadRequest, Title: "The request was refused.", ErrorCode: code, Detail: fmt.Sprintf(format, args...)}
 }
@@ -46,15 +46,14 @@ func forbidden(detail string) *problem {
 	return problemOf(http.StatusForbidden, "Forbidden", detail)
 }
 
-// failures collects every failure of a request, so that a caller can mend all
-// of them at once.
+// failures collects all errors of a request, so that the caller can correct them together.
 type failures []fieldError
 
 func (f *failures) add(field, code, format string, args ...any) {
 	*f = append(*f, fieldError{Field: field, Code: code, Message: fmt.Sprintf(format, args...)})
 }
 
-// err returns the validation problem, or nil when nothing failed.
+// err returns the validation problem, or nil if there are no failures.
 func (f failures) err() error {
 	if len(f) == 0 {
 		return nil
@@ -65,7 +64,7 @@ func (f failures) err() error {
 	}
 }
 
-// answer is a finished response, held back so that faults can act on it.
+// answer is a complete response that faults can still change.
 type answer struct {
 	status int
 	header http.Header
@@ -79,7 +78,7 @@ func (a *answer) setHeader(key, value string) {
 	a.header.Set(key, value)
 }
 
-// null is a handler's result that ASP.NET turns into 204.
+// null is a handler's result that becomes a 204, like in ASP.NET.
 type null struct{}
 
 func jsonAnswer(v any) *answer {
@@ -94,7 +93,7 @@ func jsonAnswer(v any) *answer {
 	return a
 }
 
-// problemAnswer completes p with what belongs to this request.
+// problemAnswer adds the fields that depend on the request to p.
 func (s *Service) problemAnswer(p problem, instance string) *answer {
 	s.mu.Lock()
 	p.CorrelationID = s.newID(kindCorrelation)
@@ -112,7 +111,7 @@ func (s *Service) problemAnswer(p problem, instance string) *answer {
 	return a
 }
 
-// mustJSON marshals this package's own records, which cannot fail.
+// mustJSON encodes records of this package, which cannot fail.
 func mustJSON(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {

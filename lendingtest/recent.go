@@ -2,15 +2,15 @@ package lendingtest
 
 import "maps"
 
-// What a service remembers of its traffic. With a minute of many hundred requests a
-// second it must not grow for ever: see "Memory" in the package documentation.
+// These limits keep the logs of the traffic from growing without end: see "Memory" in the package
+// documentation.
 const (
 	recentRows  = 10_000
 	recentBytes = 32 << 20
-	rowSize     = 500 // of a row beside its body, about
+	rowSize     = 500 // approximate size of a row without its body
 )
 
-// recent is the end of a log: as many rows as there may be, and as many bytes.
+// recent is the end of a log, limited in rows and bytes.
 type recent[T any] struct {
 	rows  []T
 	sizes []int
@@ -22,7 +22,7 @@ func (l *recent[T]) add(row T, size int) {
 	l.trim()
 }
 
-// grow notes that a row has become larger.
+// grow adds to the size of a row.
 func (l *recent[T]) grow(i, by int) {
 	l.sizes[i], l.bytes = l.sizes[i]+by, l.bytes+by
 	l.trim()
@@ -32,14 +32,14 @@ func (l *recent[T]) trim() {
 	for len(l.rows) > recentRows || l.bytes > recentBytes && len(l.rows) > 1 {
 		var nothing T
 		l.bytes -= l.sizes[0]
-		l.rows[0] = nothing // the array lives on until it is full
+		l.rows[0] = nothing // frees the row before the array is freed
 		l.rows, l.sizes = l.rows[1:], l.sizes[1:]
 	}
 }
 
 func (l *recent[T]) all() []T { return append([]T{}, l.rows...) }
 
-// sweepTokens forgets tokens that expired, once there are many. It needs s.mu.
+// sweepTokens deletes expired tokens if there are many. It needs s.mu.
 func (s *Service) sweepTokens() {
 	if len(s.tokens) < max(s.sweepAt, recentRows) {
 		return

@@ -10,47 +10,47 @@ import (
 	"time"
 )
 
-// bodyKept is how much of a body the request log keeps.
+// bodyKept is the part of a body that the request log keeps.
 const bodyKept = 64 << 10
 
-// Request is one request in the request log.
+// Request is a request in the request log.
 type Request struct {
-	Number int       // by which it arrived, from 1
+	Number int       // order of arrival, from 1
 	Time   time.Time // by the service's clock
 	Method string
-	// Route is the matched route as the interface spells it, empty for none.
+	// Route is the route in the form of the interface, empty if no route matches.
 	Route string
-	// Path is the escaped path as it came, base path included.
+	// Path is the escaped path as received, including the base path.
 	Path  string
-	Query string // as it came, personal data included
-	// Header is a copy without Authorization, of which HasToken tells.
+	Query string // as received, including personal data
+	// Header is a copy without Authorization; HasToken reports whether there was a token.
 	Header   http.Header
 	HasToken bool
-	// Username is the account that the token belongs to, empty without a valid one.
+	// Username is the account of the token, empty without a valid token.
 	Username string
 	Proto    string
-	// Body is the first 64 KiB of what the service read; BodySize counts all.
+	// Body is the first 64 KiB of the body; BodySize is the whole size that the service read.
 	Body     []byte
 	BodySize int64
-	// Status is what was answered, 0 for a reset connection or while serving.
+	// Status is the status of the response, 0 for a reset connection or a request in progress.
 	Status int
-	// Answer is the first 8 KiB of what was answered.
+	// Answer is the first 8 KiB of the response.
 	Answer []byte
-	// Executed tells whether the route did its work, as it does for the method of
-	// that name. With [Fault].Late it is false until it happens, after the answer.
+	// Executed reports whether the route ran, as counted by [Service.Executed]. With [Fault].Late
+	// it becomes true after the response.
 	Executed bool
-	// Duration is how long the answer took, by the service's clock.
+	// Duration is the time to the response, by the service's clock.
 	Duration time.Duration
 }
 
-// entry is a request in the request log while it is served.
+// entry is the row of a request in progress.
 type entry struct {
 	Request
 	done     bool      // Status is final
-	oversize bool      // too large by its own Content-Length, and left unread
+	oversize bool      // Content-Length is too large, so the body is not read
 	expects  bool      // the sender waits for 100 Continue
-	rest     io.Reader // what has not been read of the body
-	about    []string  // identifiers and e-mails that the request concerns
+	rest     io.Reader // unread part of the body
+	about    []string  // identifiers and e-mails of the request's resources
 }
 
 // keep needs s.mu.
@@ -59,7 +59,7 @@ func (e *entry) keep(b []byte) {
 	e.Body = append(e.Body, b[:min(len(b), bodyKept-len(e.Body))]...)
 }
 
-// size is what e takes at most, known when the request arrives.
+// size returns the largest size of e in memory, which is known when the request arrives.
 func (e *entry) size(r *http.Request) int {
 	n := len(e.Path) + len(e.Query) + bodyKept
 	if r.ContentLength >= 0 {
@@ -73,11 +73,11 @@ func (e *entry) size(r *http.Request) int {
 
 func (e *entry) copy() Request {
 	c := e.Request
-	c.Header, c.Body, c.Answer = e.Header.Clone(), slices.Clip(e.Body), slices.Clip(e.Answer) // whose bytes stay as they are: to copy 32 MiB would hold up every caller
+	c.Header, c.Body, c.Answer = e.Header.Clone(), slices.Clip(e.Body), slices.Clip(e.Answer) // their bytes never change, and copying 32 MiB would block every caller
 	return c
 }
 
-// uploadReader notes an upload while it is read.
+// uploadReader records an upload while its handler reads it.
 type uploadReader struct {
 	io.Reader
 	service *Service
@@ -92,7 +92,7 @@ func (r *uploadReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// enter notes a request's arrival.
+// enter records the arrival of a request.
 func (s *Service) enter(pattern string, r *http.Request) *entry {
 	path, _, _ := strings.Cut(r.RequestURI, "?") // r.URL may have lost the base path
 	if path == "" {
@@ -114,9 +114,8 @@ func (s *Service) enter(pattern string, r *http.Request) *entry {
 	return e
 }
 
-// Requests returns the request log in order of arrival, of which the service keeps the
-// last 10,000 requests or 32 MiB. A request is complete in it
-// before its caller sees the answer.
+// Requests returns the request log in order of arrival: the last 10,000 requests or 32 MiB. A
+// request is complete in the log before its caller receives the response.
 func (s *Service) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +126,7 @@ func (s *Service) Requests() []Request {
 	return all
 }
 
-// Arrived tells how often a route was called, faults and refusals included.
+// Arrived returns the number of requests of a route, including faults and rejections.
 func (s *Service) Arrived(route string) int {
 	s.mustRoute(route)
 	s.mu.Lock()
@@ -135,26 +134,26 @@ func (s *Service) Arrived(route string) int {
 	return s.arrived[route]
 }
 
-// Outside tells how many requests missed the base path.
+// Outside returns the number of requests outside the base path.
 func (s *Service) Outside() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.outside
 }
 
-// recorder completes the request before the first byte goes out.
+// recorder completes the row of the request before the first byte of the response.
 type recorder struct {
 	http.ResponseWriter
 	service *Service
 	entry   *entry
-	who     string // user name, by whose clock the answer is dated
+	who     string // user name whose clock dates the response
 }
 
-// Unwrap lets http.ResponseController through.
+// Unwrap makes http.ResponseController work.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 func (r *recorder) WriteHeader(status int) {
-	if status >= 200 { // an interim answer is not the answer
+	if status >= 200 { // skips interim responses
 		r.finish(status)
 	}
 	r.ResponseWriter.WriteHeader(status)
@@ -190,14 +189,14 @@ func (s *Service) nowOf(username string) time.Time {
 	return s.now().Add(s.shifts[username])
 }
 
-// abort ends the request with what has been written so far.
+// abort closes the connection after the bytes written so far.
 func (r *recorder) abort() {
 	r.finish(0)
 	panic(http.ErrAbortHandler)
 }
 
-// reset makes the caller see "connection reset by peer". Where the connection
-// cannot be had, on HTTP/2 and without sockets, the nearest thing is an abort.
+// reset makes the caller see "connection reset by peer". On HTTP/2 and without sockets, where the
+// connection is not available, reset aborts instead.
 func (r *recorder) reset() {
 	r.finish(0)
 	conn, _, err := http.NewResponseController(r).Hijack()

@@ -6,21 +6,22 @@ import (
 	"maps"
 )
 
-// Restore starts a service with the state of a snapshot, as [Service.Restore] puts it
-// back. It panics where that returns an error.
+// Restore starts a service with the state of a snapshot. [New] panics if [Service.Restore] returns
+// an error.
 func Restore(snap Snapshot) Option {
 	return func(c *config) { c.restore = &snap }
 }
 
-// Restore replaces the state by that of a snapshot, be it of this service, of another
-// one, or read from its JSON. Everything goes on from there: tokens and codes of then
-// are good, the next identifiers are those that would have come, and the service's time
-// is that of the snapshot. Mutations that [Fault].Late holds back are forgotten, and so are
-// decisions and repayments to come. The
-// requests, counts, planned faults and deliveries stay as they are, and so do accounts
+// Restore replaces the state with a snapshot of this service, of another service or from JSON.
+// Everything continues from there: the tokens and codes of the snapshot are valid, the next
+// identifiers follow its last identifiers, and the service's clock shows its time.
+//
+// Restore cancels the mutations that [Fault].Late holds back, and pending decisions and
+// repayments. The request log, counters, planned faults and deliveries stay, and so do accounts
 // that the snapshot does not have.
 //
-// A snapshot that no service made, or whose records do not fit together, is refused.
+// Restore returns an error if no service made the snapshot, or if its records contradict each
+// other.
 func (s *Service) Restore(snap Snapshot) error {
 	if err := snap.check(); err != nil {
 		return fmt.Errorf("lendingtest: %w", err)
@@ -81,12 +82,12 @@ func (s *Service) put(snap Snapshot) {
 	s.late.drop()
 }
 
-// Reset brings the service back to the state that it started with: no records but
-// those of [Restore], no requests, no counts, no faults, no answers of a test's own, and
-// nothing to deliver. Options, watchers and what SetTokenLifetime has set stay.
+// Reset restores the state in which the service started: no records except those of the option
+// [Restore], no request log, counters, faults, replaced responses, deliveries or scenarios.
+// Options, watchers and the setting of SetTokenLifetime stay.
 //
-// Identifiers begin again. Those that a client has kept, for instance in an idempotency log of
-// its mutations, are dead then, or, worse, become somebody else's: clear both.
+// Identifiers start again from the first. Identifiers that a client has stored, for instance in
+// an idempotency log, are then invalid or, worse, belong to other records, so clear both.
 func (s *Service) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +105,7 @@ func (s *Service) Reset() {
 	s.post.drop()
 }
 
-// check finds what handlers rely on.
+// check checks the rules that handlers rely on.
 func (snap *Snapshot) check() error {
 	if snap.memory.Sequences == nil || snap.Time.IsZero() {
 		return errors.New("not a snapshot that a service has made")

@@ -13,12 +13,12 @@ const (
 	administrators
 )
 
-// route is one row of the interface's tables.
+// route is a row of the interface's tables.
 type route struct {
-	pattern string // method and path, in the notation that ServeMux shares with the interface
+	pattern string // method and path, as ServeMux and the interface write them
 	handle  func(*call) (any, error)
 	access  access
-	upload  bool // the handler reads the body as a stream and locks by itself
+	upload  bool // the handler reads the body as a stream and does its own locking
 }
 
 func (rt *route) method() string {
@@ -26,7 +26,7 @@ func (rt *route) method() string {
 	return method
 }
 
-// on finds the record a route is about before the rest of the handler runs.
+// on finds the record of a route before the rest of the handler runs.
 func on[T any](find func(*call) (*T, error), then func(*call, *T) (any, error)) func(*call) (any, error) {
 	return func(c *call) (any, error) {
 		row, err := find(c)
@@ -37,12 +37,12 @@ func on[T any](find func(*call) (*T, error), then func(*call, *T) (any, error)) 
 	}
 }
 
-// routeTable is the interface's 69 routes in its order.
+// routeTable returns the interface's 69 routes in order.
 func routeTable() []route {
 	return slices.Concat(applicationRoutes(), approvalRoutes(), smallRoutes(), loanRoutes(), webhookRoutes())
 }
 
-// applicationRoutes is the Application group.
+// applicationRoutes returns the Application group.
 func applicationRoutes() []route {
 	return []route{
 		{pattern: "POST /api/Application/create-customer-and-application", handle: (*call).createCustomerAndApplication},
@@ -68,7 +68,7 @@ func applicationRoutes() []route {
 	}
 }
 
-// approvalRoutes is the ApplicationApproval group.
+// approvalRoutes returns the ApplicationApproval group.
 func approvalRoutes() []route {
 	return []route{
 		{pattern: "POST /api/ApplicationApproval/add-company-details/{applicationId}", handle: on((*call).approving, (*call).addCompany)},
@@ -87,7 +87,7 @@ func approvalRoutes() []route {
 	}
 }
 
-// smallRoutes is the groups Bulk, Authentication, Calculation, Communication and Customer.
+// smallRoutes returns the groups Bulk, Authentication, Calculation, Communication and Customer.
 func smallRoutes() []route {
 	return []route{
 		{pattern: "POST /api/ApplicationBulk/create-customers", handle: (*call).createCustomers},
@@ -109,7 +109,7 @@ func smallRoutes() []route {
 	}
 }
 
-// loanRoutes is the Loan group.
+// loanRoutes returns the Loan group.
 func loanRoutes() []route {
 	return []route{
 		{pattern: "GET /api/Loan/get-loan/{loanId}", handle: on((*call).loan, (*call).getLoan)},
@@ -130,7 +130,7 @@ func loanRoutes() []route {
 	}
 }
 
-// webhookRoutes is the Webhook group.
+// webhookRoutes returns the Webhook group.
 func webhookRoutes() []route {
 	return []route{
 		{pattern: "POST /api/Webhook/register", handle: (*call).registerWebhook},

@@ -11,25 +11,24 @@ import (
 	"time"
 )
 
-// Step is an order that a scenario gives at a time: the name and the body of a POST of
-// [Service.Control], as CONTROL.md lists them.
+// Step is an order of a scenario: the name and the body of a POST of [Service.Control], as
+// CONTROL.md lists them.
 type Step struct {
-	// On starts the step each time that a route has done its work, for example
-	// "GET /api/Application/process-application/{applicationId}". Empty starts it once, at Play.
+	// On starts the step each time that this route has run, for example "GET
+	// /api/Application/process-application/{applicationId}". Empty starts the step once, at Play.
 	On string `json:"on,omitempty"`
-	// After is how long after that the order is given, by the service's clock: "10m", "72h".
+	// After delays the order by the service's clock: "10m", "72h".
 	After span `json:"after,omitempty"`
-	// Order is the order's name, for example "update".
+	// Order is the name of the order, for example "update".
 	Order string `json:"order"`
-	// Body is the order's body. {customerId}, {applicationId} and {loanId} stand for what the
-	// execution of On was about.
+	// Body is the body of the order. {customerId}, {applicationId} and {loanId} are replaced by
+	// the identifiers of the run of On.
 	Body json.RawMessage `json:"body,omitempty"`
 }
 
-// Play adds the steps of a scenario, which is a JSON array of them, to those that are playing.
-// The steps happen as the service's clock moves: by itself, by [Service.Advance], or in a
-// bubble of testing/synctest. A step that fails is reported to watchers. Reset ends all
-// scenarios.
+// Play adds the steps of a scenario, which is a JSON array, to the scenarios in progress. The
+// steps run as the service's clock advances: by itself, by [Service.Advance], or in a bubble of
+// testing/synctest. Watchers receive the error of a failed step. Reset ends all scenarios.
 func (s *Service) Play(scenario []byte) error {
 	var steps []Step
 	d := json.NewDecoder(bytes.NewReader(scenario))
@@ -64,7 +63,7 @@ func (s *Service) play(steps []Step) error {
 	return nil
 }
 
-// schedule has an order given later. It needs s.mu.
+// schedule schedules an order. It needs s.mu.
 func (s *Service) schedule(step Step, about []string) {
 	body := slot.ReplaceAllStringFunc(string(step.Body), func(name string) string {
 		for _, id := range about {
@@ -81,7 +80,7 @@ func (s *Service) schedule(step Step, about []string) {
 
 var slot = regexp.MustCompile(`\{(customerId|applicationId|loanId)\}`)
 
-// give gives an order, and tells watchers if it fails.
+// give runs an order. If the order fails, give notifies the watchers.
 func (s *Service) give(name, body string) {
 	if body == "" {
 		body = "{}"
@@ -95,7 +94,7 @@ func (s *Service) give(name, body string) {
 	}
 }
 
-// executedOn starts the steps that wait for a route. It needs s.mu.
+// executedOn starts the steps for a route. It needs s.mu.
 func (s *Service) executedOn(c *call) {
 	for _, step := range s.steps {
 		if step.On == c.route.pattern {

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Seeding changes the state past all rules. Adding tells no subscriber.
+// The methods of this file change the state and ignore all rules. Adding records posts no events.
 
-// AddCustomer adds a customer and returns it with what was left empty filled in.
+// AddCustomer adds a customer, fills in empty fields and returns the customer.
 func (s *Service) AddCustomer(row Customer) Customer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -30,7 +30,8 @@ func (s *Service) addCustomer(row Customer) *Customer {
 	return &row
 }
 
-// AddApplication adds an application, and a customer if it names none.
+// AddApplication adds an application. If the application names no customer, AddApplication adds a
+// customer.
 func (s *Service) AddApplication(a Application) Application {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,9 +66,9 @@ func (s *Service) addApplication(a Application) *Application {
 	return &a
 }
 
-// AddLoan adds a loan, of 10,000.00 unless it has an amount, and an application if it names
-// none. A loan of which nothing is drawn is enabled, and its whole amount is available:
-// [Service.UpdateLoan] disables it. AddLoan panics for an amount below zero.
+// AddLoan adds a loan. The default amount is 10,000.00. If the loan names no application, AddLoan
+// adds an application. A loan without a balance is enabled and its whole amount is available;
+// [Service.UpdateLoan] can disable the loan. AddLoan panics if the amount is negative.
 func (s *Service) AddLoan(l Loan) Loan {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +100,7 @@ func (s *Service) AddLoan(l Loan) Loan {
 	return l.clone()
 }
 
-// AddTransactions adds movements to a loan, whose balances stay as they are.
+// AddTransactions adds transactions to a loan. The balances of the loan do not change.
 func (s *Service) AddTransactions(loanID string, rows ...Transaction) {
 	s.UpdateLoan(loanID, func(l *Loan) { l.Transactions = append(l.Transactions, s.transactions(rows)...) })
 }
@@ -108,7 +109,7 @@ func (s *Service) transactions(rows []Transaction) []Transaction {
 	return identified(s, kindTransaction, rows, func(t *Transaction) *string { return &t.ID })
 }
 
-// AddWithdrawals adds completed withdrawals to a loan, whose balances stay.
+// AddWithdrawals adds completed withdrawals to a loan. The balances of the loan do not change.
 func (s *Service) AddWithdrawals(loanID string, rows ...Withdrawal) {
 	s.UpdateLoan(loanID, func(l *Loan) { l.Withdrawals = append(l.Withdrawals, s.withdrawals(rows)...) })
 }
@@ -124,7 +125,7 @@ func (s *Service) AddMessages(applicationID string, rows ...Message) {
 	})
 }
 
-// identified returns a copy of the rows in which each has an identifier. It needs s.mu.
+// identified returns a copy of the rows in which each row has an identifier. It needs s.mu.
 func identified[T any](s *Service, kind idKind, rows []T, id func(*T) *string) []T {
 	rows = slices.Clone(rows)
 	for i := range rows {
@@ -135,11 +136,11 @@ func identified[T any](s *Service, kind idKind, rows []T, id func(*T) *string) [
 	return rows
 }
 
-// UpdateCustomer lets f change a customer. f must not call the service.
+// UpdateCustomer calls f to change a customer. f must not call the service.
 func (s *Service) UpdateCustomer(id string, f func(*Customer)) { update(s, &s.customers, id, f) }
 
-// UpdateApplication lets f change an application. Subscribers are told of another status.
-// f must not call the service.
+// UpdateApplication calls f to change an application, and posts an event if the status changes. f
+// must not call the service.
 func (s *Service) UpdateApplication(id string, f func(*Application)) {
 	update(s, &s.applications, id, func(a *Application) {
 		before := a.Status
@@ -153,8 +154,8 @@ func (s *Service) UpdateApplication(id string, f func(*Application)) {
 	})
 }
 
-// UpdateLoan lets f change a loan. Subscribers are told if it was enabled, disabled, closed or
-// opened again. f must not call the service.
+// UpdateLoan calls f to change a loan, and posts events if the loan is enabled, disabled, closed
+// or reopened. f must not call the service.
 func (s *Service) UpdateLoan(id string, f func(*Loan)) {
 	update(s, &s.loans, id, func(l *Loan) {
 		enabled, closed := l.IsEnabled, l.IsClosed
@@ -182,7 +183,7 @@ func update[T any](s *Service, t *table[T], id string, f func(*T)) {
 	s.seeded(id)
 }
 
-// ExpireOffer lets an application's offer expire now. It panics without an offer.
+// ExpireOffer makes an application's offer expire now. ExpireOffer panics if there is no offer.
 func (s *Service) ExpireOffer(applicationID string) {
 	s.UpdateApplication(applicationID, func(a *Application) {
 		if a.Offer == nil {

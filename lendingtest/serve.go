@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// hostLimit is the body size at which an ASP.NET host refuses before any
-// controller sees the request.
+// hostLimit is the size of a body that an ASP.NET host rejects before the request reaches a
+// controller.
 const hostLimit = 30_000_000
 
 // serveRoute takes one request through the stages of the service: arrival,
@@ -19,14 +19,14 @@ const hostLimit = 30_000_000
 //
 //nolint:funlen // one paragraph for each stage
 func (s *Service) serveRoute(rt *route, w http.ResponseWriter, r *http.Request) {
-	if r.Method != rt.method() { // ServeMux offers HEAD to GET routes, and some of those change state
+	if r.Method != rt.method() { // ServeMux also routes HEAD to GET routes, and some of those change state
 		s.serveNotFound(w, r)
 		return
 	}
 	s.catchUpJobs()
-	r = r.WithContext(r.Context()) // a copy: net/http looks at its own request's Body when we are done
+	r = r.WithContext(r.Context()) // a copy, because net/http uses the Body of its own request afterwards
 	e := s.enter(rt.pattern, r)
-	defer func() { e.rest = nil }() // it holds the connection
+	defer func() { e.rest = nil }() // rest keeps the connection in memory
 	body, tooLarge := s.readBody(rt, e, r)
 	rec := &recorder{ResponseWriter: w, service: s, entry: e}
 	c := &call{Service: s, tables: &s.tables, route: rt, r: r, body: body, query: r.URL.Query(), entry: e}
@@ -82,15 +82,15 @@ func (s *Service) serveRoute(rt *route, w http.ResponseWriter, r *http.Request) 
 	s.send(rec, rt, a, fault.CutBody)
 }
 
-// hold keeps an answer back for as long as the fault says.
+// hold delays a response as long as the fault says.
 func (s *Service) hold(rec *recorder, r *http.Request, fault Fault) {
 	if fault.AnswerDelay > 0 && !pause(r.Context(), fault.AnswerDelay, s.done) {
 		rec.abort()
 	}
 }
 
-// run lets the handler do its work under the lock, which also covers writing
-// down the answer, and counts it if it did.
+// run calls the handler and encodes its response, both under the lock. If the route ran, run
+// counts it.
 func (s *Service) run(c *call, tooLarge bool) (*answer, error) {
 	if tooLarge {
 		return nil, problemOf(http.StatusRequestEntityTooLarge, "RequestTooLarge", "The request is too large.")
@@ -98,7 +98,7 @@ func (s *Service) run(c *call, tooLarge bool) (*answer, error) {
 	if err := c.admit(); err != nil {
 		return nil, err
 	}
-	if !c.route.upload { // uploads lock by themselves, not while the file comes in
+	if !c.route.upload { // uploads lock by themselves, so that they read the file without the lock
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		defer s.onTimeOf(c.who)()
@@ -109,7 +109,7 @@ func (s *Service) run(c *call, tooLarge bool) (*answer, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 	}
-	c.entry.about = s.related(c.concerns) // of a refused request, too
+	c.entry.about = s.related(c.concerns) // of rejected requests, too
 	if err == nil {
 		err = c.failed.err()
 	}
@@ -128,12 +128,12 @@ func (s *Service) refusal(err error, r *http.Request) *answer {
 	return s.problemAnswer(*p, r.URL.Path)
 }
 
-// send writes an answer, all of it or cut. A cut answer announces more than it
-// delivers, then the connection ends.
+// send writes a response, completely or cut. A cut response announces more bytes than it has, and
+// then the connection ends.
 func (s *Service) send(rec *recorder, rt *route, a *answer, cut int) {
 	if rt.upload && !rec.entry.oversize && !rec.entry.expects {
-		// A sender in the middle of a long body may never read an answer that
-		// comes early, so take the rest first.
+		// A sender in the middle of a long body may not read an early response, so read the rest
+		// first.
 		_, _ = io.Copy(io.Discard, rec.entry.rest)
 	}
 	h := rec.Header()
@@ -158,8 +158,8 @@ func (s *Service) send(rec *recorder, rt *route, a *answer, cut int) {
 	}
 }
 
-// readBody takes in the whole body of an ordinary request, so that the request log
-// has it whatever happens next. Uploads are left to their handler.
+// readBody reads the whole body of an ordinary request, so that the request log has it in any
+// case. The handlers of uploads read their body themselves.
 func (s *Service) readBody(rt *route, e *entry, r *http.Request) (body []byte, tooLarge bool) {
 	if r.Body == nil {
 		r.Body = http.NoBody
@@ -184,12 +184,12 @@ func (s *Service) readBody(rt *route, e *entry, r *http.Request) (body []byte, t
 		return nil, true
 	}
 	if err != nil {
-		panic(http.ErrAbortHandler) // the caller is gone
+		panic(http.ErrAbortHandler) // the caller has gone
 	}
 	return body, false
 }
 
-// serveNotFound answers everything that is no route, with a wrong method too.
+// serveNotFound answers requests without a route, including requests with a wrong method.
 func (s *Service) serveNotFound(w http.ResponseWriter, r *http.Request) {
 	rec := &recorder{ResponseWriter: w, service: s, entry: s.enter("", r)}
 	a := s.problemAnswer(*problemOf(http.StatusNotFound, "NotFound", "There is no such route."), r.URL.Path)

@@ -8,15 +8,14 @@ import (
 // Server is a [Service] that listens on a loopback port.
 type Server struct {
 	*Service
-	// URL is where the service listens, without a trailing slash and with the
-	// base path if one was given.
+	// URL is the address of the service, including the base path, without a trailing slash.
 	URL string
 
 	http *httptest.Server
 }
 
-// NewServer starts a service on a free loopback port. It needs no testing.TB.
-// It panics where no port can be had, as [httptest.NewServer] does.
+// NewServer starts a service on a free loopback port. It needs no testing.TB. NewServer panics if
+// there is no free port, like [httptest.NewServer].
 func NewServer(opts ...Option) *Server {
 	s := New(opts...)
 	hs := httptest.NewUnstartedServer(s.Handler())
@@ -32,8 +31,8 @@ func NewServer(opts ...Option) *Server {
 // Client returns a client that trusts the server's certificate.
 func (s *Server) Client() *http.Client { return s.http.Client() }
 
-// Close stops the service and the listener, and waits for requests being served.
+// Close stops the service and the listener, and waits for requests in progress.
 func (s *Server) Close() {
-	s.Service.Close() // first: it lets delayed answers go
+	s.Service.Close() // first, because this ends delayed responses
 	s.http.Close()
 }

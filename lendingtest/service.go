@@ -12,38 +12,36 @@ import (
 	"time"
 )
 
-// Service is the whole lending service in memory. It opens no socket and runs
-// nothing in the background by itself: use it as an [http.Handler], or through
-// [Service.Transport]. [Server] puts it on a loopback port.
+// Service is the whole lending service in memory. It opens no socket. Use it as an [http.Handler]
+// or through [Service.Transport]; [Server] is a service on a loopback port.
 //
-// All methods may be called by several goroutines at once, also while requests
-// are being served.
+// All methods are safe for concurrent use, also while requests are in progress.
 type Service struct {
 	cfg    config
 	mux    *http.ServeMux
 	routes map[string]*route
 	done   chan struct{} // closed by Close
 
-	mu        sync.Mutex // guards everything below
+	mu        sync.Mutex // guards all fields below
 	closed    bool
 	offset    time.Duration
 	sequences map[idKind]int
 	codes     int
 
 	jobs     []*job // by time
-	steps    []Step // of scenarios, which wait for a route
+	steps    []Step // steps of scenarios that wait for a route
 	decision Decision
 	shifts   map[string]time.Duration // of the clock, by user name
-	shift    time.Duration            // that is in force
+	shift    time.Duration            // current shift of the clock
 
 	accounts  map[string]*Account
 	tokens    map[string]*session
 	twoFactor map[string]*oneTimeCode
-	sweepAt   int // so many tokens
+	sweepAt   int // number of tokens for the next sweep
 	payloads  recent[[]byte]
 	tables
 	lag     lag
-	started Snapshot // what Reset goes back to
+	started Snapshot // the state for Reset
 
 	faults      []PlannedFault
 	answers     map[string]http.Handler
@@ -51,7 +49,7 @@ type Service struct {
 	executed    map[string]int
 	executedFor map[string]map[string]int // by route and resource
 	requests    recent[*entry]
-	numbered    int // how many requests there were
+	numbered    int // number of requests so far
 	outside     int
 	sent        recent[Sent]
 	post        postOffice
@@ -61,9 +59,9 @@ type Service struct {
 	lastWatcher int
 }
 
-// Format prints "lendingtest service" under every verb: what the service holds changes
-// while it is printed. Tools that call no methods, as testify does with what differs,
-// walk it all the same: compare no services.
+// Format prints "lendingtest service" for every verb, because the state changes while a program
+// prints it. Tools that read fields with reflection, like testify when it prints a difference,
+// ignore Format, so do not compare services.
 func (s *Service) Format(f fmt.State, verb rune) { _, _ = io.WriteString(f, "lendingtest service") }
 
 // New returns a service that opens no socket.
@@ -103,7 +101,8 @@ func New(opts ...Option) *Service {
 			s.serveRoute(&rt, w, r)
 		})
 	}
-	// Also takes a known path with another method, which the interface answers with 404.
+	// The handler also gets known paths with another method, which the interface answers with
+	// 404.
 	s.mux.HandleFunc("/", s.serveNotFound)
 	if s.cfg.requestLog != nil {
 		s.Watch(func(e Event) {
@@ -115,10 +114,10 @@ func New(opts ...Option) *Service {
 	return s
 }
 
-// Handler returns the service as a handler, base path included.
+// Handler returns the service as a handler, including the base path.
 func (s *Service) Handler() http.Handler { return http.HandlerFunc(s.ServeHTTP) }
 
-// ServeHTTP answers one request.
+// ServeHTTP answers a request.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	escaped := r.URL.EscapedPath()
 	rest, ok := strings.CutPrefix(escaped, s.cfg.basePath)
@@ -129,7 +128,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.serveNotFound(w, r)
 		return
 	}
-	// ServeMux would answer an unclean path with a redirect; this service sends none.
+	// ServeMux would redirect an unclean path; this service never redirects.
 	if path.Clean(rest) != rest {
 		s.serveNotFound(w, r)
 		return
@@ -137,9 +136,9 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.StripPrefix(s.cfg.basePath, s.mux).ServeHTTP(w, r)
 }
 
-// Close stops deliveries, releases delayed answers, and forgets the mutations that
-// a [Fault] with Late has not executed yet. Later requests are answered with 503. When it returns, nothing of the service runs any more,
-// requests being served by somebody else's server excepted.
+// Close stops deliveries, ends the delays of responses and forgets the mutations that a [Fault]
+// with Late has not executed yet. Later requests are answered with 503. After Close no goroutine
+// of the service runs, except for requests in a server of the caller.
 func (s *Service) Close() {
 	s.mu.Lock()
 	if !s.closed {
@@ -150,19 +149,19 @@ func (s *Service) Close() {
 		s.dropJobs()
 	}
 	s.mu.Unlock()
-	_ = s.Wait(context.Background()) // what was on its way has been cancelled: this ends
+	_ = s.Wait(context.Background()) // returns, because all tasks are cancelled
 }
 
-// Now returns the service's time: its clock, moved by [Service.Advance].
+// Now returns the service's time: its clock plus the changes of [Service.Advance].
 func (s *Service) Now() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.now()
 }
 
-// Advance moves the service's time forward, or back. Tokens, codes and offers
-// expire by it, and decisions and repayments that have become due happen before Advance
-// returns. A [Fault] delay runs on real time.
+// Advance moves the service's clock, also back for a negative d. Tokens, codes and offers expire
+// by this clock. Decisions and repayments that become due happen before Advance returns. The
+// delays of a [Fault] are in real time.
 func (s *Service) Advance(d time.Duration) {
 	s.mu.Lock()
 	s.offset += d
@@ -170,7 +169,7 @@ func (s *Service) Advance(d time.Duration) {
 	s.catchUpJobs()
 }
 
-// advance refuses a time that no timestamp of the service could show.
+// advance rejects a time outside the range of the service's timestamps.
 func (s *Service) advance(d time.Duration, username string) error {
 	if err := s.mayAdvance(d); err != nil {
 		return err
@@ -198,21 +197,22 @@ func (s *Service) mayAdvance(d time.Duration) error {
 	return nil
 }
 
-// now needs s.mu. It is the time of the account that is being served.
+// now returns the time of the current request's account. It needs s.mu.
 func (s *Service) now() time.Time { return s.base().Add(s.shift) }
 
-// base is the time of all accounts that [Service.AdvanceFor] has not moved. It needs s.mu.
+// base returns the common time of all accounts, without the changes of [Service.AdvanceFor]. It
+// needs s.mu.
 func (s *Service) base() time.Time { return s.cfg.clock().UTC().Add(s.offset) }
 
-// mustRoute panics for a route that the interface does not have: a test that
-// misspells one would wait for ever for its fault to show.
+// mustRoute panics for an unknown route. Otherwise a test with a misspelled route would wait for
+// ever for its fault.
 func (s *Service) mustRoute(spelled string) {
 	if _, ok := s.routes[spelled]; !ok {
 		panic(fmt.Sprintf("lendingtest: no route %q; perhaps %q; Routes returns all", spelled, s.nearest(spelled)))
 	}
 }
 
-// nearest returns the route whose path begins most as that of spelled does.
+// nearest returns the route whose path has the longest common prefix with spelled.
 func (s *Service) nearest(spelled string) (route string) {
 	_, path, _ := strings.Cut(spelled, " ")
 	most := -1
@@ -229,8 +229,7 @@ func (s *Service) nearest(spelled string) (route string) {
 	return route
 }
 
-// Routes returns the 69 routes as the other methods want them spelled, in the
-// interface's order.
+// Routes returns the 69 routes in the interface's order, in the form that the other methods take.
 func (s *Service) Routes() []string {
 	var all []string
 	for _, rt := range routeTable() {

@@ -273,7 +273,7 @@ func TestCloseLeavesNothing(t *testing.T) { // not parallel: it counts goroutine
 	}
 	close(stuck)
 	receiver.Close()
-	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= base+1 }, 10*time.Second, time.Millisecond,
+	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= base+1 }, time.Minute, time.Millisecond,
 		"goroutines left; one is Eventually's own")
 }
 

@@ -13,15 +13,16 @@ import (
 	"time"
 )
 
-// WithShapes has the service answer with the fields of the real one. learnt is the JSON of a
-// shapes.Seen, the names and types that package shapes has learnt from real responses. For
-// each route in it a record has the fields that were seen, with the service's own value where
-// the names agree and the types fit, else with a made-up value of the right type. Fields that
-// this package has assumed and nobody has seen are left out; published ones stay. Fields that
-// were optional or null are so as often as they were.
+// WithShapes makes the service answer with the fields of the real service. learnt is the JSON of
+// a shapes.Seen, which package shapes learns from real responses.
 //
-// A made-up value is the same each time that its record is read. [New] panics if learnt is not
-// what package shapes writes. Sign-in is published, and stays as it is.
+// A record of a learned route has the learned fields. The value is the service's own value if the
+// name matches and the type fits, otherwise an invented value of the right type. Fields that this
+// package has invented and no response has shown are omitted; published fields stay. Fields are
+// missing or null as often as in the real responses.
+//
+// An invented value is the same at each read of its record. The response of a sign-in is
+// published and does not change. [New] panics if learnt is not JSON of package shapes.
 func WithShapes(learnt []byte) Option {
 	var seen map[string]*shape
 	d := json.NewDecoder(bytes.NewReader(learnt))
@@ -35,7 +36,8 @@ func WithShapes(learnt []byte) Option {
 	}
 }
 
-// shape is a shapes.Shape: how often each kind was seen, and the shapes within.
+// shape is a shapes.Shape: how often each kind occurred, and the shapes of the fields and
+// elements.
 type shape struct {
 	Kinds  map[string]int    `json:"kinds"`
 	Fields map[string]*shape `json:"fields"`
@@ -43,13 +45,13 @@ type shape struct {
 	Items  *shape            `json:"items"`
 }
 
-// publishedFields are those that the interface names, by a part of the route.
+// publishedFields has the published fields by a part of the route.
 var publishedFields = map[string][]string{
 	"create-customer": {"id"}, "-loan": {"id", "applicationId"}, "-paged": {"data", "totalCount"}, "get-withdrawals": {"data", "totalCount"},
 	"get-subscription": {"id", "webhookUri", "isActive", "webhooks", "secret"},
 }
 
-// reshape rewrites the answer of a route to what was seen of it.
+// reshape changes a response to the learned fields of its route.
 func (s *Service) reshape(c *call, a *answer) {
 	seen := s.cfg.shapes[c.route.pattern]
 	if seen == nil || len(a.body) == 0 || strings.Contains(c.route.pattern, "/Authenication/") {
@@ -64,7 +66,7 @@ func (s *Service) reshape(c *call, a *answer) {
 	a.body = mustJSON(m.fit(decoded(a.body), seen, c.r.URL.Path))
 }
 
-// decoded is a JSON value with exact numbers.
+// decoded returns a JSON value with exact numbers.
 func decoded(body []byte) (v any) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
@@ -72,13 +74,13 @@ func decoded(body []byte) (v any) {
 	return v
 }
 
-// maker makes values of the kinds that were seen. at tells apart the places that have values.
+// maker makes values of the learned kinds. Different values of at lead to different values.
 type maker struct {
 	route     string
 	published []string
 }
 
-// fit returns v, the value of this service, as one that was seen.
+// fit returns the service's own value v, converted to a learned kind.
 func (m *maker) fit(v any, s *shape, at string) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -102,9 +104,9 @@ func (m *maker) fit(v any, s *shape, at string) any {
 	return m.value(s, at)
 }
 
-// object has the fields that were seen in place of those that this service has.
+// object returns an object with the learned fields instead of the service's own fields.
 func (m *maker) object(own map[string]any, s *shape, at string) any {
-	if len(s.Fields) == 0 { // names that are data, or none
+	if len(s.Fields) == 0 { // the names are data, or there are none
 		return own
 	}
 	if id, ok := own["id"].(string); ok {
@@ -135,8 +137,8 @@ func (m *maker) object(own map[string]any, s *shape, at string) any {
 	return fields
 }
 
-// find returns the value of a field whose name differs in case at most. An identifier is also
-// found as that of the record that the route is about: "loanId" in a loan.
+// find returns the value of a field; the case of the name is ignored. A record's own identifier
+// is also found under the name of the route: "loanId" in a loan.
 func (m *maker) find(own map[string]any, name string) (any, bool) {
 	for _, candidate := range slices.Sorted(maps.Keys(own)) {
 		if strings.EqualFold(candidate, name) {
@@ -150,7 +152,7 @@ func (m *maker) find(own map[string]any, name string) (any, bool) {
 	return nil, false
 }
 
-// value makes up a value, of a kind as often as it was seen.
+// value returns an invented value. Each kind is as frequent as in the real responses.
 func (m *maker) value(s *shape, at string) any {
 	var seen []string
 	for _, kind := range slices.Sorted(maps.Keys(s.Kinds)) {
@@ -192,7 +194,7 @@ func (m *maker) made(kind string, s *shape, at string) any {
 	case "string":
 		return fmt.Sprintf("%s %d", at[strings.LastIndexByte(at, '.')+1:], h%1000)
 	}
-	return nil // null, or too deep to have been looked into
+	return nil // null, or too deep to be learned
 }
 
 func hash(texts ...string) uint64 {
@@ -206,7 +208,7 @@ var (
 	zonelessAt  = regexp.MustCompile(`^\d{4}-\d\d-\d\dT[\d:.]+$`)
 )
 
-// kindred returns a value of this service that is of a kind that was seen, or is easily made one.
+// kindred returns an own value that already has a learned kind or is easily converted.
 func kindred(v any, kinds map[string]int) (fitting any, ok bool) {
 	switch v := v.(type) {
 	case bool:

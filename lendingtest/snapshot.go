@@ -8,39 +8,37 @@ import (
 	"time"
 )
 
-// Snapshot is a deep copy of the state; each list is in order of creation.
-//
-// In JSON it is all of it, so that a state can be shipped with the report of a bug
-// and put back by [Restore]: passwords, tokens, codes and whatever a test has put
-// into the records stand there in clear. The request log, counts, faults and deliveries
-// of the run are no part of it, nor are the options.
+// Snapshot is a deep copy of the state, with lists in order of creation. Its JSON is the whole
+// state: attach it to a bug report, and load it with [Restore]. The JSON contains passwords,
+// tokens, codes and the data of the records in clear text. It does not contain the request log,
+// counters, faults, deliveries or options.
 type Snapshot struct {
 	Time          time.Time // by the service's clock
 	Customers     []Customer
 	Applications  []Application
 	Loans         []Loan
 	Subscriptions []Subscription
-	// Payloads are the bodies that reached the service's own webhook handler, the last
-	// 10,000 or 32 MiB of them.
+	// Payloads has the bodies received by the service's own webhook handler: the last 10,000 or
+	// 32 MiB.
 	Payloads [][]byte
-	// Sent is what [Service.Sent] returns: codes, one-time passwords and links.
+	// Sent is the result of [Service.Sent]: codes, one-time passwords and links.
 	Sent []Sent
 
 	memory memory
 }
 
-// memory is what a service remembers beside its records.
+// memory is the state besides the records.
 type memory struct {
 	Seed      uint32                 `json:"seed"`
-	Sequences map[idKind]int         `json:"sequences"` // the last identifier of each kind
-	Codes     int                    `json:"codes"`     // how many codes, tokens and secrets there were
+	Sequences map[idKind]int         `json:"sequences"` // last identifier of each kind
+	Codes     int                    `json:"codes"`     // number of codes, tokens and secrets so far
 	Accounts  []Account              `json:"accounts"`
 	Tokens    []session              `json:"tokens"`
 	TwoFactor map[string]oneTimeCode `json:"twoFactor"` // by user name
-	Pending   map[string]pending     `json:"pending"`   // withdrawals that are not confirmed, by loan
+	Pending   map[string]pending     `json:"pending"`   // unconfirmed withdrawals by loan
 }
 
-// Snapshot returns the state as it is now.
+// Snapshot returns the current state.
 func (s *Service) Snapshot() Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,7 +47,7 @@ func (s *Service) Snapshot() Snapshot {
 	return snap
 }
 
-// snapshot leaves out the time. It needs s.mu.
+// snapshot returns the state without the time. It needs s.mu.
 func (s *Service) snapshot() Snapshot {
 	snap := Snapshot{Payloads: s.payloads.all(), Sent: s.sent.all(), memory: s.memory()}
 	for c := range s.customers.all() {
@@ -90,9 +88,8 @@ func (s *Service) memory() memory {
 	return m
 }
 
-// The forms of records in the JSON of a snapshot, where every field has a name. They
-// are converted as they stand: a field that a record has and its form has not does
-// not compile.
+// The forms of records in the JSON of a snapshot, in which every field has a name. Go converts a
+// record to its form, so a record with a field that is missing in its form does not compile.
 type (
 	snapshotForm struct {
 		Time          time.Time          `json:"time"`
@@ -174,7 +171,7 @@ type (
 	}
 )
 
-// MarshalJSON writes all of the state.
+// MarshalJSON encodes the whole state.
 func (snap Snapshot) MarshalJSON() ([]byte, error) {
 	return json.Marshal(snapshotForm{
 		Time:          snap.Time,
@@ -188,11 +185,11 @@ func (snap Snapshot) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON decodes the JSON of MarshalJSON.
 func (snap *Snapshot) UnmarshalJSON(b []byte) error {
 	var form snapshotForm
 	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields() // a misspelt list would be an empty one
+	d.DisallowUnknownFields() // otherwise a misspelled list would be empty
 	if err := d.Decode(&form); err != nil {
 		return err
 	}

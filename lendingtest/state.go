@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Customer is a customer record. Fields without a JSON name never go out.
+// Customer is a customer record. Responses do not contain the fields without a JSON name.
 type Customer struct {
 	ID           string    `json:"id"`
 	FirstName    string    `json:"firstName"`
@@ -21,10 +21,10 @@ type Customer struct {
 	Password    string    `json:"-"`
 	SSN         string    `json:"-"`
 	DateOfBirth Timestamp `json:"-"`
-	PartnerID   string    `json:"-"` // of the account that created it
+	PartnerID   string    `json:"-"` // partner of the account that created the customer
 }
 
-// Application is a financing application with everything that hangs on it.
+// Application is a financing application with all its data.
 type Application struct {
 	ID               string            `json:"id"`
 	CustomerID       string            `json:"customerId"`
@@ -40,15 +40,15 @@ type Application struct {
 	BankName         string          `json:"-"`
 	Accounts         []BankAccount   `json:"-"`
 	PrimaryAccountID string          `json:"-"`
-	Offer            *Offer          `json:"-"` // the latest
-	ProcessRuns      int             `json:"-"` // each makes a new offer
+	Offer            *Offer          `json:"-"` // the latest offer
+	ProcessRuns      int             `json:"-"` // each run makes a new offer
 	Company          json.RawMessage `json:"-"`
 	Applicants       []Applicant     `json:"-"`
-	ContractID       string          `json:"-"` // empty until there is a primary applicant
+	ContractID       string          `json:"-"` // empty without a primary applicant
 	Requirements     []Requirement   `json:"-"`
 	Documents        []Document      `json:"-"`
 	Messages         []Message       `json:"-"`
-	Calculation      *Calculation    `json:"-"` // stored by the invoice calculation
+	Calculation      *Calculation    `json:"-"` // of the last invoice calculation
 	LinksSent        int             `json:"-"`
 }
 
@@ -63,15 +63,15 @@ type BankAccount struct {
 	Transactions  []BankTransaction `json:"transactions"`
 }
 
-// BankTransaction is a movement on a bank account. Its amount is a string on
-// the wire, as the interface wants it.
+// BankTransaction is a transaction of a bank account. Its amount is a string in JSON, as in the
+// interface.
 type BankTransaction struct {
 	Date        string `json:"date"`
 	Description string `json:"description"`
 	Amount      string `json:"amount"`
 }
 
-// Offer is what processing makes.
+// Offer is the result of processing.
 type Offer struct {
 	ID            string    `json:"id"`
 	ApplicationID string    `json:"applicationId"`
@@ -81,7 +81,7 @@ type Offer struct {
 	ExpiresUTC    Timestamp `json:"expiresUTC"`
 }
 
-// Applicant is somebody who has to sign.
+// Applicant is a person who signs the contract.
 type Applicant struct {
 	ID        string          `json:"id"`
 	FirstName string          `json:"firstName"`
@@ -89,10 +89,10 @@ type Applicant struct {
 	Email     string          `json:"email"`
 	IsPrimary bool            `json:"isPrimary"`
 	HasSigned bool            `json:"hasSigned"`
-	Record    json.RawMessage `json:"record,omitempty"` // as it came; it does not go out
+	Record    json.RawMessage `json:"record,omitempty"` // as received; not in responses
 }
 
-// Requirement is a document the service asks for.
+// Requirement is a document that the service asks for.
 type Requirement struct {
 	ID          string `json:"supportingDocumentId"`
 	FileType    string `json:"fileType"`
@@ -100,19 +100,19 @@ type Requirement struct {
 	IsSubmitted bool   `json:"isSubmitted"`
 }
 
-// Document is an accepted upload: what it was, not its bytes.
+// Document describes an accepted upload. The file itself is not kept.
 type Document struct {
 	ID            string    `json:"id"`
 	Kind          string    `json:"kind"` // "bank-statement", "required" or "supporting"
 	RequirementID string    `json:"requirementId"`
 	FileName      string    `json:"fileName"`
 	FileType      string    `json:"fileType"`
-	Size          int64     `json:"size"`   // decoded
+	Size          int64     `json:"size"`   // after decoding
 	SHA256        string    `json:"sha256"` // of the decoded bytes, in hex
 	CreatedUTC    Timestamp `json:"createdUTC"`
 }
 
-// Message is a line in an application's conversation.
+// Message is a message of an application's conversation.
 type Message struct {
 	ID         string    `json:"id"`
 	Message    string    `json:"message"`
@@ -120,14 +120,14 @@ type Message struct {
 	CreatedUTC Timestamp `json:"createdUTC"`
 }
 
-// Loan is a loan with its movements.
+// Loan is a loan with its transactions and withdrawals.
 type Loan struct {
 	ID               string    `json:"id"`
 	ApplicationID    string    `json:"applicationId"`
 	CustomerID       string    `json:"customerId"`
 	Amount           Cents     `json:"amount"`           // the limit
-	Balance          Cents     `json:"balance"`          // drawn and not repaid
-	AvailableBalance Cents     `json:"availableBalance"` // what may still be drawn
+	Balance          Cents     `json:"balance"`          // withdrawn and not repaid
+	AvailableBalance Cents     `json:"availableBalance"` // still available
 	IsEnabled        bool      `json:"isEnabled"`
 	IsClosed         bool      `json:"isClosed"`
 	CreatedUTC       Timestamp `json:"createdUTC"`
@@ -137,7 +137,7 @@ type Loan struct {
 	pending      *pending
 }
 
-// Transaction is a movement on a loan.
+// Transaction is a transaction of a loan.
 type Transaction struct {
 	ID          string    `json:"id"`
 	Type        string    `json:"type"`
@@ -152,22 +152,22 @@ type Withdrawal struct {
 	Amount      Cents     `json:"amount"`
 	AdvanceRate float64   `json:"advanceRate"`
 	Status      string    `json:"status"`
-	DateUTC     Timestamp `json:"dateUTC"` // as requested by the caller
+	DateUTC     Timestamp `json:"dateUTC"` // as sent by the caller
 	CreatedUTC  Timestamp `json:"createdUTC"`
 }
 
-// Subscription is a webhook subscription of one partner or one customer.
+// Subscription is the webhook subscription of a partner or a customer.
 type Subscription struct {
 	ID         string   `json:"id"`
 	WebhookURI string   `json:"webhookUri"`
 	IsActive   bool     `json:"isActive"`
-	Webhooks   []string `json:"webhooks"` // empty means all
+	Webhooks   []string `json:"webhooks"` // empty means all events
 	Secret     string   `json:"secret"`
 
 	PartnerID  string `json:"-"`
 	CustomerID string `json:"-"`
 
-	previous string // secret
+	previous string // the secret before
 }
 
 func (a *Application) clone() Application {
@@ -200,6 +200,6 @@ func (l *Loan) clone() Loan {
 
 func (sub *Subscription) clone() Subscription {
 	c := *sub
-	c.Webhooks = append([]string{}, sub.Webhooks...) // an array on the wire, never null
+	c.Webhooks = append([]string{}, sub.Webhooks...) // an array in JSON, never null
 	return c
 }

@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// Transport returns the service as a RoundTripper without sockets. Requests to
-// any host reach it and are answered in the caller's goroutine, which makes it
-// fit for testing/synctest: create the service inside the bubble.
+// Transport returns the service as a RoundTripper without sockets. Requests to any host reach the
+// service and run in the caller's goroutine, so Transport works in testing/synctest: create the
+// service inside the bubble.
 //
-// A reset shows as ECONNRESET, a cut body as io.ErrUnexpectedEOF.
+// A reset is an error that wraps ECONNRESET. A cut body ends with io.ErrUnexpectedEOF.
 func (s *Service) Transport() http.RoundTripper { return transport{s} }
 
 type transport struct{ service *Service }
@@ -25,7 +25,7 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := req.Context().Err(); err != nil {
 		return nil, err
 	}
-	in := req.Clone(req.Context()) // the service edits its request, a caller's is not to be touched
+	in := req.Clone(req.Context()) // a copy, because the service changes its request
 	in.Proto, in.ProtoMajor, in.ProtoMinor = "HTTP/1.1", 1, 1
 	in.RequestURI = req.URL.RequestURI()
 	in.RemoteAddr = "127.0.0.1:0"
@@ -43,16 +43,16 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return w.response(req, aborted), nil
 }
 
-// resetError is what net reports for a peer that reset the connection.
+// resetError is the error of package net for a connection that the peer has reset.
 type resetError struct{}
 
 func (*resetError) Error() string { return "read: connection reset by peer" }
 func (*resetError) Unwrap() error { return syscall.ECONNRESET }
 
-// memoryWriter keeps an answer in memory.
+// memoryWriter keeps a response in memory.
 type memoryWriter struct {
 	header http.Header
-	sent   http.Header // as it was when the status went out
+	sent   http.Header // the header at the time of the status
 	status int
 	body   bytes.Buffer
 }
@@ -70,7 +70,7 @@ func (w *memoryWriter) Write(b []byte) (int, error) {
 	return w.body.Write(b)
 }
 
-// Flush has nothing to do; a handler may ask for it.
+// Flush exists for handlers that call it.
 func (w *memoryWriter) Flush() { w.WriteHeader(http.StatusOK) }
 
 func (w *memoryWriter) serve(h http.Handler, r *http.Request) (aborted bool) {

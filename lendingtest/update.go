@@ -10,8 +10,8 @@ func (c *call) updateNameAndZip(app *Application) (any, error) {
 	return rename(app, c.query.Get("name"), c.query.Get("zipCode")), nil
 }
 
-// rename changes what is given, and tells whether anything was: both parameters
-// are optional in the interface.
+// rename changes the given fields and reports whether any was given. Both parameters are
+// optional.
 func rename(app *Application, name, zip string) bool {
 	if name != "" {
 		app.BusinessName = name
@@ -22,7 +22,7 @@ func rename(app *Application, name, zip string) bool {
 	return name != "" || zip != ""
 }
 
-// setZip keeps the zip code in one place only.
+// setZip keeps the zip code in a single place.
 func (a *Application) setZip(zip string) {
 	a.BusinessZip = zip
 	if _, ok := a.ExtraInformation[zipcodeKey]; ok {

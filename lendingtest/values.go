@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// Cents is an amount of money. On the wire it is a JSON number with two
-// decimals.
+// Cents is an amount of money. In JSON it is a number with two decimals.
 type Cents int64
 
 // String returns the amount with two decimals, for example 2500.00.
@@ -22,10 +21,10 @@ func (c Cents) String() string {
 	return fmt.Sprintf("%s%d.%02d", sign, n/100, n%100)
 }
 
-// MarshalJSON writes a number.
+// MarshalJSON encodes a number.
 func (c Cents) MarshalJSON() ([]byte, error) { return []byte(c.String()), nil }
 
-// UnmarshalJSON reads a number, never a string.
+// UnmarshalJSON decodes a number, never a string.
 func (c *Cents) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
 		return nil
@@ -38,8 +37,8 @@ func (c *Cents) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// parseCents reads a decimal of at most two places. Amounts stay below ten
-// trillion, where a float64 still tells cents apart.
+// parseCents parses a decimal with at most two decimals. Amounts are below ten trillion, where a
+// float64 is exact to the cent.
 func parseCents(s string) (Cents, bool) {
 	f, err := strconv.ParseFloat(s, 64)
 	n := math.Round(f * 100)
@@ -49,13 +48,13 @@ func parseCents(s string) (Cents, bool) {
 	return Cents(n), true
 }
 
-// Timestamp is written as ASP.NET writes a DateTime of unspecified kind: seven
-// digits and no zone. It means UTC.
+// Timestamp is encoded like a DateTime of unspecified kind in ASP.NET: seven digits and no zone.
+// It means UTC.
 type Timestamp struct{ time.Time }
 
 const stampForm = "2006-01-02T15:04:05.0000000"
 
-// MarshalJSON writes the zone-less form; "none" is 0001-01-01T00:00:00.
+// MarshalJSON encodes the time without a zone. The zero time is 0001-01-01T00:00:00.
 func (t Timestamp) MarshalJSON() ([]byte, error) {
 	if t.IsZero() {
 		return []byte(`"0001-01-01T00:00:00"`), nil
@@ -63,7 +62,7 @@ func (t Timestamp) MarshalJSON() ([]byte, error) {
 	return []byte(t.UTC().Format(`"` + stampForm + `"`)), nil
 }
 
-// UnmarshalJSON reads a time with or without a zone, or a date.
+// UnmarshalJSON decodes a time with or without a zone, or a date.
 func (t *Timestamp) UnmarshalJSON(b []byte) error {
 	var s string
 	if err := json.Unmarshal(b, &s); err != nil {

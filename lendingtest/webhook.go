@@ -32,7 +32,7 @@ func (c *call) target() (t target, err error) {
 	return t, nil
 }
 
-// subscribed returns the target's subscription, nil where there is none.
+// subscribed returns the target's subscription, or nil.
 func (c *call) subscribed() (*Subscription, target, error) {
 	t, err := c.target()
 	if err != nil {
@@ -47,7 +47,7 @@ func (c *call) subscribed() (*Subscription, target, error) {
 	return sub, t, nil
 }
 
-// mustBeSubscribed refuses a target without a subscription.
+// mustBeSubscribed rejects a target without a subscription.
 func (c *call) mustBeSubscribed() (*Subscription, error) {
 	sub, _, err := c.subscribed()
 	if err == nil && sub == nil {
@@ -56,7 +56,7 @@ func (c *call) mustBeSubscribed() (*Subscription, error) {
 	return sub, err
 }
 
-// checkReceiver accepts https, and http to the hosts that the service was told of.
+// checkReceiver accepts https, and http to the hosts of the options.
 func (c *call) checkReceiver(uri string) {
 	u, err := url.Parse(uri)
 	ok := err == nil && u.Hostname() != "" && u.User == nil && !strings.Contains(uri, "#") &&
@@ -71,8 +71,8 @@ func (c *call) mayReceiveHTTP(u *url.URL) bool {
 		slices.ContainsFunc(c.cfg.receivers, func(hostPort string) bool { return strings.EqualFold(hostPort, u.Host) })
 }
 
-// registerWebhook makes a subscription, with an id and a secret that stay; or
-// changes the receiver and the events of the one that is there.
+// registerWebhook adds a subscription with an id and a secret that never change, or changes the
+// receiver and the events of the existing subscription.
 func (c *call) registerWebhook() (any, error) {
 	sub, t, err := c.subscribed()
 	if err != nil {
@@ -109,14 +109,14 @@ func (c *call) registerWebhook() (any, error) {
 }
 
 func (c *call) unregisterWebhook(sub *Subscription) (any, error) {
-	if _, err := c.object(); err != nil { // required, and not looked at: the target says which
+	if _, err := c.object(); err != nil { // the body is required and ignored; the target is in the query
 		return nil, err
 	}
 	c.subscriptions.drop(sub.ID)
 	return nil, nil
 }
 
-// updateAllWebhooks subscribes to every event, in this model.
+// updateAllWebhooks subscribes to every event in this model.
 func (c *call) updateAllWebhooks(sub *Subscription) (any, error) {
 	sub.Webhooks = catalogue()
 	return nil, nil
@@ -138,7 +138,7 @@ func (c *call) updateWebhookURI() (any, error) {
 	return nil, nil
 }
 
-// webhookHandler is the service's own test receiver. It keeps what it gets.
+// webhookHandler is the service's own test receiver. It keeps its events.
 func (c *call) webhookHandler() (any, error) {
 	var fields map[string]json.RawMessage
 	if err := c.decodeRequired(&fields); err != nil {
@@ -148,7 +148,7 @@ func (c *call) webhookHandler() (any, error) {
 	return nil, nil
 }
 
-// simulable is the subset of the catalogue that this model can simulate.
+// simulable returns the events that this model can simulate.
 func simulable() []string {
 	return []string{
 		"WB_Application_Created", "WB_Customer_Created", "WB_Application_Status_Changed", "WB_Application_Ready",
@@ -180,7 +180,7 @@ func (c *call) simulateWebhook() (any, error) {
 	return nil, nil
 }
 
-// registeredWebhooks answers with names only, and all of them for "all".
+// registeredWebhooks answers with names only, and with all names for "all".
 func (c *call) registeredWebhooks() (any, error) {
 	sub, _, err := c.subscribed()
 	switch {
@@ -194,8 +194,7 @@ func (c *call) registeredWebhooks() (any, error) {
 	return sub.Webhooks, nil
 }
 
-// subscription answers null, 204, where there is none: "an HTTP success alone
-// does not prove a save".
+// subscription answers with 204 if there is none: "an HTTP success alone does not prove a save".
 func (c *call) subscription() (any, error) {
 	sub, _, err := c.subscribed()
 	if err != nil {
@@ -207,7 +206,7 @@ func (c *call) subscription() (any, error) {
 	return sub, nil
 }
 
-// allSubscriptions shows no secrets.
+// allSubscriptions returns no secrets.
 func (c *call) allSubscriptions() (any, error) {
 	type summary struct {
 		ID         string   `json:"id"`
@@ -224,8 +223,8 @@ func (c *call) allSubscriptions() (any, error) {
 	return all, nil
 }
 
-// AddSubscription seeds a subscription, of the default partner unless it names
-// its target, and returns it with its id and secret.
+// AddSubscription adds a subscription and returns it with its id and secret. The default target
+// is the default partner.
 func (s *Service) AddSubscription(sub Subscription) Subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,8 +245,8 @@ func (s *Service) AddSubscription(sub Subscription) Subscription {
 	return sub.clone()
 }
 
-// UpdateSubscription lets f change a subscription, with its secret, too: that is a rotation.
-// f must not call the service.
+// UpdateSubscription calls f to change a subscription. A changed secret is a rotation. f must not
+// call the service.
 func (s *Service) UpdateSubscription(id string, f func(*Subscription)) {
 	update(s, &s.subscriptions, id, func(sub *Subscription) {
 		before := sub.Secret

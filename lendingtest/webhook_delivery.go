@@ -15,59 +15,59 @@ import (
 	"time"
 )
 
-// Delivery is one webhook posted to its receiver.
+// Delivery is a webhook that was posted to its receiver.
 type Delivery struct {
-	Number    int       // by which it came, from 1
-	Time      time.Time // when it was made, by the service's clock
+	Number    int       // order of delivery, from 1
+	Time      time.Time // when the event was created, by the service's clock
 	Event     string
 	URI       string
 	Body      []byte
-	Signature string // the header's value
-	Status    int    // the receiver's answer, 0 for none
-	Err       error  // why there was none
+	Signature string // value of the header
+	Status    int    // status of the receiver's response, 0 without a response
+	Err       error  // why there is no response
 
 	secret string
-	old    string // secret of before
-	run    int    // which Reset it came after
+	old    string // the secret before
+	run    int    // number of Resets before
 }
 
-// DeliveryMode makes deliveries misbehave. The zero value does not.
+// DeliveryMode makes deliveries misbehave. The zero value is the normal mode.
 type DeliveryMode struct {
-	// Copies posts each delivery so many times more, byte for byte.
+	// Copies posts each delivery this number of additional times, byte for byte.
 	Copies int `json:"copies,omitempty"`
-	// Hold keeps deliveries back until another mode posts them.
+	// Hold holds deliveries until another mode posts them.
 	Hold bool `json:"hold,omitempty"`
-	// Reverse posts the last of the waiting deliveries first. Hold them to have
-	// several waiting.
+	// Reverse posts the last of the waiting deliveries first. Use Hold before, so that several
+	// deliveries wait.
 	Reverse bool `json:"reverse,omitempty"`
-	// Delay posts each delivery so much later, in real time or that of a bubble.
+	// Delay delays each delivery, in real time or the time of a bubble.
 	Delay time.Duration `json:"-"`
-	// BadSignature signs with a key that nobody has.
+	// BadSignature signs with an unknown secret.
 	BadSignature bool `json:"badSignature,omitempty"`
-	// OldSecret signs with the secret of before [Service.UpdateSubscription] changed it.
+	// OldSecret signs with the secret before the last change by [Service.UpdateSubscription].
 	OldSecret bool `json:"oldSecret,omitempty"`
-	// NoSignature leaves the header out.
+	// NoSignature omits the header.
 	NoSignature bool `json:"noSignature,omitempty"`
-	// Off drops deliveries.
+	// Off discards deliveries.
 	Off bool `json:"off,omitempty"`
 }
 
-// maxReceivers is to how many receivers the service posts at the same time.
+// maxReceivers limits the receivers to which the service posts at the same time.
 const maxReceivers = 32
 
-// postOffice has a queue and a goroutine for each receiver, so that a receiver which never
-// answers delays no other. A goroutine lives while its queue holds something. Service.mu
-// guards it.
+// postOffice has a queue and a goroutine for each receiver, so a receiver that never answers
+// delays no other receiver. A goroutine ends when its queue is empty. Service.mu guards
+// postOffice.
 type postOffice struct {
 	mode      DeliveryMode
 	queues    map[string][]Delivery // by receiver
 	waiting   int                   // in all queues
 	delivered recent[Delivery]
 	closed    bool
-	run       int                           // how many Resets there were
-	numbered  int                           // how many were posted
-	posting   map[string]context.CancelFunc // of the delivery on its way to each receiver
-	idle      chan struct{}                 // closed when the last goroutine ends, nil when there is none
+	run       int                           // number of Resets
+	numbered  int                           // number of deliveries
+	posting   map[string]context.CancelFunc // cancels the delivery in progress, by receiver
+	idle      chan struct{}                 // closed when the last goroutine ends, nil if there is none
 }
 
 func (p *postOffice) stop() {
@@ -75,7 +75,7 @@ func (p *postOffice) stop() {
 	p.empty()
 }
 
-// drop gives up what is on its way, and forgets what has been.
+// drop cancels deliveries in progress and forgets all deliveries.
 func (p *postOffice) drop() {
 	p.mode, p.delivered = DeliveryMode{}, recent[Delivery]{}
 	p.run++
@@ -83,7 +83,7 @@ func (p *postOffice) drop() {
 	p.empty()
 }
 
-// empty forgets what waits, and cancels what is on its way.
+// empty clears the queues and cancels deliveries in progress.
 func (p *postOffice) empty() {
 	p.queues, p.waiting = nil, 0
 	for _, cancel := range p.posting {
@@ -91,15 +91,15 @@ func (p *postOffice) empty() {
 	}
 }
 
-// keep notes a delivery that is over, with the next number.
+// keep records a finished delivery with the next number.
 func (p *postOffice) keep(d *Delivery) {
 	p.numbered++
 	d.Number = p.numbered
 	p.delivered.add(*d, len(d.Body)+len(d.URI))
 }
 
-// wait puts a delivery in the queue. A receiver that is much too slow does not get it,
-// which shows among the deliveries.
+// wait adds a delivery to the queue. If the queues are full, the delivery fails, and the log of
+// deliveries says so.
 func (p *postOffice) wait(d Delivery) {
 	if p.waiting >= recentRows {
 		d.Err = errTooManyWait
@@ -113,7 +113,7 @@ func (p *postOffice) wait(d Delivery) {
 	p.waiting++
 }
 
-// take returns the next delivery to a receiver.
+// take returns the next delivery for a receiver.
 func (p *postOffice) take(receiver string) (d Delivery, ok bool) {
 	queue := p.queues[receiver]
 	last := len(queue) - 1
@@ -133,7 +133,7 @@ func (p *postOffice) take(receiver string) (d Delivery, ok bool) {
 
 var errTooManyWait = errors.New("lendingtest: 10,000 deliveries wait already")
 
-// enqueue makes a delivery and has it posted. It needs s.mu.
+// enqueue makes a delivery and posts it. It needs s.mu.
 func (s *Service) enqueue(sub *Subscription, event, id string, data map[string]any) {
 	if s.post.mode.Off || s.post.closed {
 		return
@@ -151,7 +151,7 @@ func (s *Service) enqueue(sub *Subscription, event, id string, data map[string]a
 	s.startDelivering()
 }
 
-// startDelivering posts to each receiver for which something waits. It needs s.mu.
+// startDelivering starts to post to each receiver with waiting deliveries. It needs s.mu.
 func (s *Service) startDelivering() {
 	p := &s.post
 	for receiver := range p.queues {
@@ -169,7 +169,7 @@ func (s *Service) startDelivering() {
 	}
 }
 
-// deliver posts to a receiver until nothing waits.
+// deliver posts to a receiver until its queue is empty.
 func (s *Service) deliver(receiver string) {
 	for {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -193,7 +193,7 @@ func (s *Service) deliver(receiver string) {
 	}
 }
 
-// nextDelivery takes and signs a delivery, or ends the posting to this receiver.
+// nextDelivery takes and signs a delivery, or ends the goroutine of this receiver.
 func (s *Service) nextDelivery(receiver string, cancel context.CancelFunc) (d Delivery, delay time.Duration, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,7 +201,7 @@ func (s *Service) nextDelivery(receiver string, cancel context.CancelFunc) (d De
 	d, ok = p.take(receiver)
 	if !ok {
 		delete(p.posting, receiver)
-		s.startDelivering() // to a receiver that has waited for its turn
+		s.startDelivering() // for receivers that wait because of maxReceivers
 		if len(p.posting) == 0 {
 			close(p.idle)
 			p.idle = nil
@@ -223,7 +223,7 @@ func (s *Service) nextDelivery(receiver string, cancel context.CancelFunc) (d De
 }
 
 func (s *Service) postDelivery(ctx context.Context, d *Delivery) (status int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute) // as long as the real sender waits
+	ctx, cancel := context.WithTimeout(ctx, time.Minute) // the timeout of the real service
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.URI, bytes.NewReader(d.Body))
 	if err != nil {
@@ -235,7 +235,7 @@ func (s *Service) postDelivery(ctx context.Context, d *Delivery) (status int, er
 	}
 	client := s.cfg.deliveryClient
 	if client == nil {
-		t := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true} // leaves nothing running
+		t := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true} // leaves no goroutine
 		client = &http.Client{Transport: t}
 	}
 	resp, err := client.Do(req)
@@ -247,8 +247,7 @@ func (s *Service) postDelivery(ctx context.Context, d *Delivery) (status int, er
 	return resp.StatusCode, nil
 }
 
-// sign writes the signature as BitConverter.ToString does: upper-case bytes
-// with hyphens between them.
+// sign returns the signature in the form of BitConverter.ToString: upper-case bytes with hyphens.
 func sign(secret string, body []byte) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write(body)
@@ -259,9 +258,8 @@ func sign(secret string, body []byte) string {
 	return "sha256=" + strings.Join(pairs, "-")
 }
 
-// Wait returns when no mutation of a [Fault] with Late waits to be executed, and
-// nothing is being delivered any more, or with ctx's error. Held deliveries are
-// not waited for.
+// Wait returns when no mutation of a [Fault] with Late waits and no delivery is in progress, or
+// with the error of ctx. Wait does not wait for held deliveries.
 func (s *Service) Wait(ctx context.Context) error {
 	for {
 		busy := s.busy()
@@ -276,8 +274,8 @@ func (s *Service) Wait(ctx context.Context) error {
 	}
 }
 
-// SetDeliveryMode changes how deliveries go from now on. Those that were held are posted
-// unless the new mode holds them, too.
+// SetDeliveryMode sets the mode of deliveries from now on. Held deliveries are posted unless the
+// new mode has Hold, too.
 func (s *Service) SetDeliveryMode(m DeliveryMode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,15 +283,15 @@ func (s *Service) SetDeliveryMode(m DeliveryMode) {
 	s.startDelivering()
 }
 
-// Redeliver posts a delivery again as the real sender's retry does: the same
-// event with a new creation time, and so another body and signature.
+// Redeliver posts a delivery again, like a retry of the real service: the same event with a new
+// creation time, and therefore another body and signature.
 func (s *Service) Redeliver(d Delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.repost(d)
 }
 
-// redeliver does so with one that it knows by its number.
+// redeliver posts the delivery with this number again.
 func (s *Service) redeliver(number int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -316,14 +314,13 @@ func (s *Service) repost(d Delivery) {
 	s.startDelivering()
 }
 
-// withCreationTime replaces the last member of an envelope made by enqueue.
+// withCreationTime replaces the last member of an envelope that enqueue has made.
 func withCreationTime(body []byte, now time.Time) []byte {
 	i := bytes.LastIndex(body, []byte(`"creationTimeUtc":`))
 	return append(bytes.Clone(body[:i]), now.Format(`"creationTimeUtc":"`+stampForm+`Z"}`)...)
 }
 
-// Deliveries returns what was posted so far, in that order, of which the service keeps
-// the last 10,000 or 32 MiB.
+// Deliveries returns the posted deliveries in order: the last 10,000 or 32 MiB.
 func (s *Service) Deliveries() []Delivery {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// catalogue is the interface's event names.
+// catalogue returns the interface's event names.
 func catalogue() []string {
 	return []string{
 		"WB_Partner_Request", "WB_Application_Created", "WB_Customer_Created", "WB_Customer_And_Application_Created",
@@ -16,12 +16,12 @@ func catalogue() []string {
 	}
 }
 
-// target says whom an event concerns: the subscriptions of either get it.
+// target names the partner and the customer of an event. The subscriptions of both receive the
+// event.
 type target struct{ partnerID, customerID string }
 
-// emit posts an event to everybody who subscribed to it. The envelope's id is
-// the id of what the event is about, and so the same for several events: the
-// interface warns of publishers that do this. It needs s.mu.
+// emit posts an event to all its subscribers. The id of the envelope is the id of the record, so
+// several events have the same id; the interface warns of such publishers. It needs s.mu.
 func (s *Service) emit(t target, event, id string, data map[string]any) {
 	for sub := range s.subscriptions.all() {
 		concerned := sub.PartnerID != "" && sub.PartnerID == t.partnerID ||

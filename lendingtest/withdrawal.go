@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// pending is a withdrawal that waits for its one-time password. A loan has one
-// at a time; starting another forgets it.
+// pending is a withdrawal that waits for its one-time password. A loan has at most a single
+// pending withdrawal; starting another replaces it.
 type pending struct {
-	Invoice bool         `json:"invoice"` // only these can be confirmed
+	Invoice bool         `json:"invoice"` // only invoice withdrawals can be confirmed
 	Amount  Cents        `json:"amount"`
 	Code    *oneTimeCode `json:"code"`
 }
@@ -19,10 +19,10 @@ func (p *pending) clone() pending {
 	return pending{p.Invoice, p.Amount, &code}
 }
 
-// advanceRate is this model's, for every loan.
+// advanceRate is the rate of all loans in this model.
 const advanceRate = 0.8
 
-// drawable returns a loan that may be drawn on.
+// drawable returns a loan from which money can be withdrawn.
 func (c *call) drawable() (*Loan, error) {
 	loan, err := c.loan()
 	switch {
@@ -43,7 +43,7 @@ func (l *Loan) covers(amount Cents) error {
 	return nil
 }
 
-// start has a one-time password sent for p.
+// start sends a one-time password for p.
 func (c *call) start(loan *Loan, p *pending) Sent {
 	p.Code = c.newCode("otp")
 	loan.pending = p
@@ -55,8 +55,8 @@ func (c *call) start(loan *Loan, p *pending) Sent {
 	return m
 }
 
-// withdrawInvoice checks the amount against the calculation stored for the
-// loan's application, and against the balance.
+// withdrawInvoice compares the amount with the stored calculation of the loan's application, and
+// with the balance.
 func (c *call) withdrawInvoice(loan *Loan) (any, error) {
 	var req struct {
 		Calculation *Calculation `json:"calculation"`
@@ -89,9 +89,9 @@ func (c *call) withdrawInvoice(loan *Loan) (any, error) {
 	}{loan.ID, stored.Amount, advanceRate, stored.Amount * 8 / 10}, nil
 }
 
-// withdrawLineOfCredit goes as far as the one-time password: the interface has
-// no route to confirm it. Its record is not published: any object will do, and
-// an amount in it is checked.
+// withdrawLineOfCredit ends with the one-time password: the interface has no route to confirm the
+// withdrawal. The record is not published: any object is accepted, and an amount in it is
+// checked.
 func (c *call) withdrawLineOfCredit(loan *Loan) (any, error) {
 	var req struct {
 		Amount Cents `json:"amount"`
@@ -114,8 +114,8 @@ func (c *call) withdrawLineOfCredit(loan *Loan) (any, error) {
 	}{loan.ID, req.Amount, true}, nil
 }
 
-// resendOTP sends a new password, which makes the old one useless. The answer
-// names the message, not the password.
+// resendOTP sends a new password, which replaces the old password. The response names the
+// message, not the password.
 func (c *call) resendOTP(loan *Loan) (any, error) {
 	if loan.pending == nil {
 		return nil, refuse("NoPendingWithdrawal", "No withdrawal waits for a one-time password.")
@@ -174,17 +174,17 @@ func (c *call) confirmWithdrawal(loan *Loan) (any, error) {
 	}{w.ID}, nil
 }
 
-// SetLoanEnabled enables or disables a loan and tells subscribers.
+// SetLoanEnabled enables or disables a loan and posts the event.
 func (s *Service) SetLoanEnabled(loanID string, enabled bool) {
 	s.UpdateLoan(loanID, func(l *Loan) { l.IsEnabled = enabled })
 }
 
-// CloseLoan closes a loan and tells subscribers.
+// CloseLoan closes a loan and posts the event.
 func (s *Service) CloseLoan(loanID string) {
 	s.UpdateLoan(loanID, func(l *Loan) { l.IsClosed = true })
 }
 
-// LoanOf returns the loan of an application, and false before there is one.
+// LoanOf returns the loan of an application, or false if there is none yet.
 func (s *Service) LoanOf(applicationID string) (Loan, bool) {
 	all := s.Snapshot().Loans
 	i := slices.IndexFunc(all, func(l Loan) bool { return l.ApplicationID == applicationID })

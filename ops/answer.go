@@ -69,7 +69,7 @@ func write(w http.ResponseWriter, status int, value any) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(value) // an error means a closed connection
+	_ = json.NewEncoder(w).Encode(value) //nolint:errchkjson // an error means a closed connection
 }
 
 // maxOrder bounds the body of an action: a resolution can hold a response.

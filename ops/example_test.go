@@ -22,7 +22,8 @@ func ExampleHandler() {
 	service := lendingtest.NewServer()
 	defer service.Close()
 	log, inbox := fake.Must(idempotency.NewLog(store.NewMemory(), nil)), webhook.NewMemoryInbox()
-	client := fake.Must(lending.New(service.URL, lending.WithCredentials(fake.Credentials(service)), lending.WithIdempotency(log)))
+	client := fake.Must(lending.New(service.URL,
+		lending.WithCredentials(fake.Credentials(service)), lending.WithIdempotency(log)))
 	defer client.Close()
 
 	mux := http.NewServeMux()

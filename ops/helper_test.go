@@ -50,7 +50,8 @@ func open(t *testing.T, change func(*ops.Options)) *backend {
 	b.service = lendingtest.NewServer()
 	t.Cleanup(b.service.Close)
 	var err error
-	b.client, err = lending.New(b.service.URL, lending.WithCredentials(fake.Credentials(b.service)), lending.WithIdempotency(b.log))
+	b.client, err = lending.New(b.service.URL,
+		lending.WithCredentials(fake.Credentials(b.service)), lending.WithIdempotency(b.log))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = b.client.Close() })
 	options := ops.Options{
@@ -107,7 +108,8 @@ func (b *backend) withdraw(key string) func() error {
 	calculation := fake.Invoice()
 	_, err := b.client.Calculation.Invoice(b.Context(), application, calculation)
 	require.NoError(b, err)
-	begun, err := b.client.Loans.WithdrawInvoice(b.Context(), loan, lending.InvoiceWithdrawalRequest{Calculation: *calculation})
+	begun, err := b.client.Loans.WithdrawInvoice(b.Context(), loan,
+		lending.InvoiceWithdrawalRequest{Calculation: *calculation})
 	require.NoError(b, err)
 	otp := lending.NewSecret(b.service.OTP(row.ID))
 	return func() error {
@@ -115,6 +117,14 @@ func (b *backend) withdraw(key string) func() error {
 			lending.WithdrawInvoiceRequestData{DateUTC: time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC), OTP: otp})
 		return err
 	}
+}
+
+// create creates a customer under the key.
+func (b *backend) create(key string) {
+	b.Helper()
+	ctx := lending.WithIdempotencyKey(b.Context(), key)
+	_, err := b.client.Applications.CreateCustomer(ctx, fake.Newcomer())
+	require.NoError(b, err)
 }
 
 // loseDocument uploads a document whose response is lost. No read shows the upload.
@@ -126,7 +136,8 @@ func (b *backend) loseDocument(key string) {
 	}})
 	b.service.Fail(route, lendingtest.Fault{ResetAfter: true})
 	err := b.client.Approval.SubmitDocument(lending.WithIdempotencyKey(b.Context(), key),
-		fake.Must(lending.ParseApplicationID(application.ID)), "Other", lending.Document{Name: "a.pdf", Content: strings.NewReader("content")})
+		fake.Must(lending.ParseApplicationID(application.ID)), "Other",
+		lending.Document{Name: "a.pdf", Content: strings.NewReader("content")})
 	require.Error(b, err)
 	require.Equal(b, lending.OutcomeUnknown, lending.OutcomeOf(err), err)
 }

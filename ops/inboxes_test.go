@@ -39,7 +39,8 @@ func (b *backend) letters(query string) []webhook.DeadLetter {
 func TestDeadLettersAreRedrivenAndDropped(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)
-	b.setAside(errors.New("no loan yet"), event("WB_Loan_Created", 1), event("WB_Loan_Created", 2), event("WB_Loan_Closed", 3))
+	b.setAside(errors.New("no loan yet"),
+		event("WB_Loan_Created", 1), event("WB_Loan_Created", 2), event("WB_Loan_Closed", 3))
 	all := b.letters("")
 	require.Len(t, all, 3)
 	assert.Equal(t, "no loan yet", all[0].Cause)
@@ -57,7 +58,8 @@ func TestDeadLettersAreRedrivenAndDropped(t *testing.T) {
 	left := b.letters("")
 	require.Len(t, left, 1)
 	assert.Equal(t, all[1].ID, left[0].ID)
-	assert.Contains(t, b.actions.String(), `what="drop all dead letters of \"web hooks\", event \"WB_Loan_Closed\"" why="a test event" records=1`)
+	assert.Contains(t, b.actions.String(),
+		`what="drop all dead letters of \"web hooks\", event \"WB_Loan_Closed\"" why="a test event" records=1`)
 }
 
 func TestOrdersForDeadLettersAreChecked(t *testing.T) {
@@ -106,7 +108,8 @@ func TestHostileTextsAreShownAsText(t *testing.T) {
 	const hostile = `"><script>alert(1)</script><img src=x onerror=alert(2)>`
 	b.setAside(errors.New(hostile), event(hostile, 1), event("a\u202eb\u2066c", 2))
 	b.loseDocument("order/" + hostile)
-	status, text := b.send(http.MethodGet, "?prefix="+url.QueryEscape("order/"+hostile), nil, http.Header{"X-Person": {person}})
+	status, text := b.send(http.MethodGet, "?prefix="+url.QueryEscape("order/"+hostile), nil,
+		http.Header{"X-Person": {person}})
 	require.Equal(t, http.StatusOK, status)
 	assert.NotContains(t, text, "<script>alert")
 	assert.NotContains(t, text, "<img")
@@ -123,7 +126,9 @@ func TestPageHasAStrictPolicy(t *testing.T) {
 	require.NoError(t, err)
 	defer response.Body.Close()
 	policy := response.Header.Get("Content-Security-Policy")
-	for _, part := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "form-action 'self'", "frame-ancestors 'none'"} {
+	for _, part := range []string{
+		"default-src 'none'", "script-src 'self'", "style-src 'self'", "form-action 'self'", "frame-ancestors 'none'",
+	} {
 		assert.Contains(t, policy, part)
 	}
 	assert.NotContains(t, policy, "unsafe")

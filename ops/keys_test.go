@@ -33,12 +33,15 @@ func TestPersonDecidesAWithdrawal(t *testing.T) {
 	require.Contains(t, text, `"checkWith":"Loans.Withdrawals, Loans.TotalBalance"`)
 	require.Contains(t, text, `"loanId":`)
 
-	status, text = b.post("api/resolve", map[string]any{"key": "order-42/confirm", "verdict": "not_happened", "why": "no withdrawal"})
+	status, text = b.post("api/resolve",
+		map[string]any{"key": "order-42/confirm", "verdict": "not_happened", "why": "no withdrawal"})
 	require.Equal(t, http.StatusConflict, status, text)
 	require.Contains(t, text, `"notHappenedFrom":`, "the conflict says what is so now")
 
 	answer := map[string]any{"id": "5f0f6d3e-8f3c-4f57-9d3b-0a1b2c3d4e5f"}
-	order := map[string]any{"key": "order-42/confirm", "verdict": "happened", "why": "Loans.Withdrawals shows it", "answer": answer}
+	order := map[string]any{
+		"key": "order-42/confirm", "verdict": "happened", "why": "Loans.Withdrawals shows it", "answer": answer,
+	}
 	status, text = b.post("api/resolve", order)
 	require.Equal(t, http.StatusOK, status, text)
 	require.JSONEq(t, `{"done":1}`, text)
@@ -54,7 +57,8 @@ func TestPersonDecidesAWithdrawal(t *testing.T) {
 	status, text = b.post("api/resolve", order)
 	require.Equal(t, http.StatusConflict, status, "a second person is too late: %s", text)
 	assert.Contains(t, text, `"state":"done"`)
-	assert.Contains(t, b.actions.String(), `msg="lending ops" who=dora what="resolve \"order-42/confirm\": happened" why="Loans.Withdrawals shows it" records=1`)
+	assert.Contains(t, b.actions.String(),
+		`who=dora what="resolve \"order-42/confirm\": happened" why="Loans.Withdrawals shows it" records=1`)
 }
 
 func TestKeysAreClassed(t *testing.T) {
@@ -64,8 +68,7 @@ func TestKeysAreClassed(t *testing.T) {
 	confirm := b.withdraw("order-2/confirm")
 	b.service.Fail(confirmRoute, lendingtest.Fault{ResetAfter: true})
 	require.Error(t, confirm())
-	_, err := b.client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "order-3/customer"), fake.Newcomer())
-	require.NoError(t, err)
+	b.create("order-3/customer")
 
 	for _, test := range []struct{ query, want string }{
 		{"", "order-1/document review, order-2/confirm doubt, order-3/customer settled, "},
@@ -94,8 +97,7 @@ func TestKeysArePaged(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)
 	for n := range 25 {
-		_, err := b.client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), fmt.Sprintf("order-%d", n)), fake.Newcomer())
-		require.NoError(t, err)
+		b.create(fmt.Sprintf("order-%d", n))
 	}
 	seen := map[string]int{}
 	for next := ""; ; {
@@ -118,8 +120,7 @@ func TestKeysArePaged(t *testing.T) {
 func TestUnknownKeyNamesTheNearest(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)
-	_, err := b.client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), "order-42/customer"), fake.Newcomer())
-	require.NoError(t, err)
+	b.create("order-42/customer")
 	for _, key := range []string{"order-42/costumer", "order-43/customer", "nothing"} {
 		t.Run(key, func(t *testing.T) {
 			status, text := b.get("api/key?key=" + url.QueryEscape(key))

@@ -43,8 +43,8 @@ func Handler(opts Options) http.Handler {
 	if opts.Show == nil {
 		opts.Show = func(*http.Request) bool { return false }
 	}
-	d := &desk{Options: opts, began: time.Now(), down: map[string]time.Time{}}
-	d.feed.Render = d.render
+	d := &desk{Options: opts, began: time.Now(), down: map[string]time.Time{}, shutdown: make(chan struct{})}
+	d.feed.Render, d.feed.Done = d.render, d.shutdown
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", d.showPage)
@@ -78,6 +78,9 @@ type desk struct {
 	feed   page.Feed
 	origin http.CrossOriginProtection
 	began  time.Time
+
+	shutdown chan struct{} // closed by the shutdown of the server
+	register sync.Once
 
 	mu      sync.Mutex
 	down    map[string]time.Time // since when a store fails, by its name

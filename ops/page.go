@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lendingapi/lending-go"
@@ -86,6 +87,11 @@ func (d *desk) showPage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (d *desk) followPage(w http.ResponseWriter, r *http.Request) {
+	d.register.Do(func() { // Shutdown of the server waits for open pages
+		if server, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok {
+			server.RegisterOnShutdown(sync.OnceFunc(func() { close(d.shutdown) }))
+		}
+	})
 	d.feed.Stream(w, r, d.feedKey(r))
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/ops"
 )
 
 // TestNothingConfidentialIsShown holds that no page, JSON or log record of the handler contains a
@@ -27,18 +29,25 @@ func TestNothingConfidentialIsShown(t *testing.T) {
 	}
 	for range 5 {
 		b.service.Fail("POST /api/Application/create-customer", lendingtest.Fault{ResetAfter: true})
-		_, err := b.client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), fmt.Sprint("order-", len(canaries))), lending.UserRequest{
+		ctx := lending.WithIdempotencyKey(t.Context(), fmt.Sprint("order-", len(canaries)))
+		_, err := b.client.Applications.CreateCustomer(ctx, lending.UserRequest{
 			FirstName: canary(), LastName: canary(), Email: canary() + "@example.com",
-			Password: lending.NewSecret(canary()), MobileNumber: "(415) 555-0100", Extra: map[string]string{canary(): canary()},
+			Password: lending.NewSecret(canary()), MobileNumber: "(415) 555-0100",
+			Extra: map[string]string{canary(): canary()},
 		})
 		require.Error(t, err)
 		value := canary()
-		b.setAside(errors.New("cannot mail "+value), fmt.Sprintf(`{"webhookEvent":"a","data":{"ssn":%q,"mail":%q}}`, canary(), value))
+		b.setAside(errors.New("cannot mail "+value),
+			fmt.Sprintf(`{"webhookEvent":"a","data":{"ssn":%q,"mail":%q}}`, canary(), value))
 	}
 	require.GreaterOrEqual(t, len(canaries), 40)
-	_, text := b.post("api/resolve", map[string]any{"key": "order-0", "verdict": "happened", "why": "seen", "answer": map[string]string{"a": canary()}})
+	_, text := b.post("api/resolve", map[string]any{
+		"key": "order-0", "verdict": "happened", "why": "seen", "answer": map[string]string{"a": canary()},
+	})
 	all := text + b.actions.String()
-	for _, path := range []string{"", "?prefix=order", "api/keys", "api/key?key=order-0", "api/session", "api/counts", "api/health", inboxPath} {
+	for _, path := range []string{
+		"", "?prefix=order", "api/keys", "api/key?key=order-0", "api/session", "api/counts", "api/health", inboxPath,
+	} {
 		_, text := b.send(http.MethodGet, path, nil, http.Header{"X-Person": {"another"}})
 		all += text
 	}
@@ -72,6 +81,22 @@ func TestPageFollowsActions(t *testing.T) {
 	status, text := b.post(inboxPath+"/drop", map[string]any{"all": true, "why": "a test"})
 	require.Equal(t, http.StatusOK, status, text)
 	next("No dead letters.")
+}
+
+// TestShutdownEndsOpenPages holds that a server with an open page can shut down.
+func TestShutdownEndsOpenPages(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(ops.Handler(ops.Options{}))
+	defer server.Close()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/ops/events", nil)
+	require.NoError(t, err)
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	lines := bufio.NewScanner(response.Body)
+	lines.Buffer(nil, 1<<20)
+	require.True(t, lines.Scan())
+	require.NoError(t, server.Config.Shutdown(t.Context()))
 }
 
 // TestSession holds that the handler tells the state of the session without a sign-in.

@@ -19,11 +19,13 @@ func TestPrismIsSkippedOnlyWithoutNpm(t *testing.T) {
 		fails bool
 	}{
 		{"no npm", "", "openapi-peer: SKIPPED, there is no npm on this machine", false},
-		{"no network",
+		{
+			"no network",
 			"npm error code ENOTFOUND",
 			"openapi-peer: SKIPPED, npm's registry cannot be reached: code ENOTFOUND", false,
 		},
-		{"an older npm",
+		{
+			"an older npm",
 			"npm ERR! code ECONNREFUSED",
 			"openapi-peer: SKIPPED, npm's registry cannot be reached: code ECONNREFUSED", false,
 		},

@@ -25,7 +25,8 @@ func TestTools(t *testing.T) {
 		want  []string // lines of the output
 		fails bool
 	}{
-		{name: "doccheck",
+		{
+			name: "doccheck",
 			files: map[string]string{"p.go": "// Package p: [A], [T.M], [fmt.Println], [Nope], " +
 				"[T.Nope].\n//\n//\t[Code]\npackage p\n\nimport \"fmt\"\n\n" +
 				"// Both.\nconst (\n\tA = 1\n\tB = 2 // has one\n)\n\n// T is [redacted] and [*T].\ntype T struct {\n\tF int // " +
@@ -38,11 +39,13 @@ func TestTools(t *testing.T) {
 			},
 			fails: true,
 		},
-		{name: "doccheck finds nothing",
+		{
+			name:  "doccheck finds nothing",
 			files: map[string]string{"p.go": "// Package p has [A].\npackage p\n\n// A is 1.\nconst A = 1\n"},
 			args:  []string{"./..."},
 		},
-		{name: "linkcheck",
+		{
+			name: "linkcheck",
 			files: map[string]string{
 				"README.md": "# One\n\n[a](#one) [b](sub/other.md#two-words) [c](sub) " +
 					"[d](https://example.com/x)\n`[code](none.md)`\n" +
@@ -56,7 +59,8 @@ func TestTools(t *testing.T) {
 			},
 			fails: true,
 		},
-		{name: "mutants",
+		{
+			name: "mutants",
 			files: map[string]string{
 				"p.go": "package p\n\nfunc Small(n int) bool {\n\tif n < 0 {\n\t\treturn false\n\t}\n\treturn n < 10\n}\n",
 				"p_test.go": "package p\n\nimport \"testing\"\n\nfunc TestSmall(t *testing.T) {\n\tif !Small(9) || Small(10) " +
@@ -74,7 +78,8 @@ func TestTools(t *testing.T) {
 			},
 			fails: true,
 		},
-		{name: "mutants that are out of date",
+		{
+			name: "mutants that are out of date",
 			files: map[string]string{
 				"p.go":        "package p\n\nvar A = 1\n",
 				"q/p_test.go": "package q\n\nfunc TestA(t *testing.T) {}\n",

@@ -191,9 +191,9 @@ func stamp(t time.Time) string {
 // fields prints names and values in lines, without empty values.
 func (c *client) fields(pairs ...string) error {
 	var rows [][]string
-	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			rows = append(rows, []string{pairs[i], pairs[i+1]})
+	for pair := range slices.Chunk(pairs, 2) {
+		if pair[len(pair)-1] != "" {
+			rows = append(rows, pair)
 		}
 	}
 	return c.table(rows)
@@ -234,7 +234,7 @@ func (c *client) file(name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(c.stdin)
 	}
-	return os.ReadFile(name)
+	return os.ReadFile(name) //nolint:gosec // the person's own file
 }
 
 func (c *client) act(ctx context.Context, verb, inbox string, ids []string, o options) error {

@@ -61,12 +61,11 @@ func run(ctx context.Context, args []string, token string, stdin io.Reader, stdo
 	if errors.Is(err, flag.ErrHelp) {
 		return 0
 	}
-	if err == nil {
-		c.url = strings.TrimSuffix(c.url, "/") + "/"
-		err = c.command(ctx, flags.Args())
-	} else {
+	if err != nil {
 		return exitUsage
 	}
+	c.url = strings.TrimSuffix(c.url, "/") + "/"
+	err = c.command(ctx, flags.Args())
 	var refused *refusal
 	switch {
 	case err == nil:

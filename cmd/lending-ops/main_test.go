@@ -39,7 +39,8 @@ func open(t *testing.T) *terminal {
 	log := fake.Must(idempotency.NewLog(store.NewMemory(), nil))
 	service := lendingtest.NewServer()
 	t.Cleanup(service.Close)
-	client, err := lending.New(service.URL, lending.WithCredentials(fake.Credentials(service)), lending.WithIdempotency(log))
+	client, err := lending.New(service.URL,
+		lending.WithCredentials(fake.Credentials(service)), lending.WithIdempotency(log))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	row := service.AddLoan(lendingtest.Loan{})
@@ -108,7 +109,8 @@ func TestPersonDecidesAWithdrawalAtNight(t *testing.T) {
 	require.Contains(t, out, "notHappenedFrom", "the text says from when")
 	answer := filepath.Join(t.TempDir(), "answer.json")
 	require.NoError(t, os.WriteFile(answer, []byte(`{"id":"5f0f6d3e-8f3c-4f57-9d3b-0a1b2c3d4e5f"}`), 0o600))
-	out, status = tt.run("resolve", "-why", "Loans.Withdrawals shows it", "-answer", answer, "order-42/confirm", "happened")
+	out, status = tt.run("resolve", "-why", "Loans.Withdrawals shows it", "-answer", answer,
+		"order-42/confirm", "happened")
 	require.Zero(t, status, out)
 	require.NoError(t, tt.confirm())
 	require.Equal(t, 1, tt.service.Executed("POST /api/Loan/confirm-withdrawal-invoice/{loanId}"))
@@ -131,7 +133,7 @@ func TestCommands(t *testing.T) {
 		{"an unknown flag", []string{"-verbose", "review"}, exitUsage, "usage:"},
 		{"a flag of no command", []string{"review", "-verbose"}, exitUsage, "usage:"},
 		{"no reason", []string{"resolve", "a", "happened"}, exitUsage, "usage:"},
-		{"a missing answer", []string{"resolve", "-why", "a", "-answer", "none.json", "a", "happened"}, exitFailed, "none.json"},
+		{"a missing file", []string{"resolve", "-why", "a", "-answer", "none.json", "a", "happened"}, exitFailed, "none.json"},
 		{"an unknown key", []string{"show", "order-41"}, exitChanged, "order-42/confirm"},
 		{"an unknown inbox", []string{"dead", "none"}, exitChanged, "no such inbox"},
 		{"all keys", []string{"keys", "-prefix", "order-42/"}, 0, "in_doubt"},

@@ -24,7 +24,7 @@ func (b *Inbox) DeadLetter(ctx context.Context, entry *webhook.InboxEntry, cause
 	})
 }
 
-// setAside adds a dead letter. The key has its ID and its time.
+// setAside adds a dead letter. Its key consists of its time and the event's number.
 func setAside(tx *bbolt.Tx, number []byte, entry *webhook.InboxEntry, cause error) error {
 	text, err := json.Marshal(webhook.NewDeadLetter(entry, cause))
 	if err != nil {
@@ -40,7 +40,7 @@ func letterOf(key, value []byte) (letter webhook.DeadLetter, err error) {
 	return letter, err
 }
 
-// keyOfLetter returns the key of a dead letter, and nil if no dead letter has this ID.
+// keyOfLetter returns the key of a dead letter, or nil for an invalid ID.
 func keyOfLetter(id string) []byte {
 	first, second, _ := strings.Cut(id, "-")
 	nanoseconds, err := strconv.ParseUint(first, 10, 64)
@@ -82,7 +82,7 @@ func (b *Inbox) DeadLetterEvent(_ context.Context, id string) (event *webhook.Ev
 		if key == nil || tx.Bucket(dead).Get(key) == nil {
 			return webhook.ErrNoDeadLetter
 		}
-		entry, _ := entryOf(tx, key[8:], state{}) // the cause tells why its bytes are refused
+		entry, _ := entryOf(tx, key[8:], state{}) // the cause tells why Parse rejects the bytes
 		event = entry.Event
 		return nil
 	})
@@ -113,10 +113,11 @@ func (b *Inbox) Drop(ctx context.Context, who string, ids ...string) (int, error
 	return len(keys), err
 }
 
-// end removes dead letters and calls then for each, in one transaction. It returns their events' keys.
+// end removes dead letters and calls then for each, in the same transaction. It returns the keys
+// of their events.
 func (b *Inbox) end(ctx context.Context, ids []string, then func(tx *bbolt.Tx, number []byte) error) (keys []string, err error) {
 	err = b.update(ctx, func(tx *bbolt.Tx) (bool, error) {
-		keys = nil // it may run again
+		keys = nil // the function may run again
 		for _, id := range ids {
 			key := keyOfLetter(id)
 			value := tx.Bucket(dead).Get(key)

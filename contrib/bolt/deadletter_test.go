@@ -41,7 +41,7 @@ func fill(t *testing.T, path string, number int) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true})
 	require.NoError(t, err)
-	padding, now := strings.Repeat("x", 500), uint64(time.Now().UnixNano()) //nolint:gosec // positive
+	padding, now := strings.Repeat("x", 500), uint64(time.Now().UnixNano())
 	for first := 0; first < number; first += 5000 {
 		require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
 			for n := first; n < first+5000; n++ {
@@ -49,12 +49,12 @@ func fill(t *testing.T, path string, number int) {
 				if n%2 == 1 {
 					name = lending.EventLoanClosed
 				}
-				id := binary.BigEndian.AppendUint64(nil, uint64(n)) //nolint:gosec // positive
+				id := binary.BigEndian.AppendUint64(nil, uint64(n))
 				text, err := json.Marshal(webhook.DeadLetter{Key: fmt.Sprintf("%064d", n), Event: name, Cause: "a failure"})
 				if err != nil {
 					return err
 				}
-				key := append(binary.BigEndian.AppendUint64(nil, now+uint64(n)), id...) //nolint:gosec // positive
+				key := append(binary.BigEndian.AppendUint64(nil, now+uint64(n)), id...)
 				if err := tx.Bucket([]byte("dead letters")).Put(key, text); err != nil {
 					return err
 				}

@@ -33,8 +33,8 @@ func deliver(receiver http.Handler) int {
 	return w.Code
 }
 
-// A delivery is answered when it is on the disk. What a program did not come to act on
-// before its end, it does when it runs again.
+// The receiver answers when the event is on the disk. If the program ends first, the next run of
+// the program handles the event.
 func Example() {
 	directory, err := os.MkdirTemp("", "lending")
 	if err != nil {
@@ -42,7 +42,7 @@ func Example() {
 		return
 	}
 	defer os.RemoveAll(directory)
-	path := filepath.Join(directory, "webhooks.db") // in its place: one that stays
+	path := filepath.Join(directory, "webhooks.db") // use a permanent directory instead
 
 	inbox, err := lendingbolt.OpenInbox(path, nil)
 	if err != nil {
@@ -66,7 +66,7 @@ func Example() {
 	ctx, stop := context.WithCancel(context.Background())
 	webhook.Work(ctx, inbox, func(_ context.Context, event *webhook.Event) error {
 		fmt.Println("acted on", event.Name)
-		stop() // a program works until it ends
+		stop() // your program works until its end
 		return nil
 	}, nil)
 	// Output:
@@ -75,7 +75,7 @@ func Example() {
 	// acted on WB_Loan_Opened
 }
 
-// A person looks at what was set aside, and has it tried again when the cause is mended.
+// An operator lists the dead letters, corrects the cause and redrives the events.
 func ExampleInbox_DeadLetters() {
 	directory, err := os.MkdirTemp("", "lending")
 	if err != nil {
@@ -101,7 +101,7 @@ func ExampleInbox_DeadLetters() {
 		fmt.Println(err)
 		return
 	}
-	err = inbox.DeadLetter(ctx, entry, errors.New("the ledger is closed")) // as webhook.Work does after MaxTries
+	err = inbox.DeadLetter(ctx, entry, errors.New("the ledger is closed")) // webhook.Work does this after MaxTries
 	fmt.Println("set aside:", err)
 
 	letters, err := inbox.DeadLetters(ctx, webhook.DeadLetterFilter{Event: lending.EventLoanOpened})
@@ -116,7 +116,7 @@ func ExampleInbox_DeadLetters() {
 	// redriven: 1 <nil>
 }
 
-// A mutation with a key is done once, also if the program ends at any point and runs again.
+// A mutation with a key happens once, even if the program ends at any point and runs again.
 func ExampleOpenIdempotencyStore() {
 	directory, err := os.MkdirTemp("", "lending")
 	if err != nil {
@@ -124,17 +124,17 @@ func ExampleOpenIdempotencyStore() {
 		return
 	}
 	defer os.RemoveAll(directory)
-	path := filepath.Join(directory, "commands.db") // in its place: one that stays
+	path := filepath.Join(directory, "commands.db") // use a permanent directory instead
 	service := lendingtest.NewServer()
 	defer service.Close()
 	address, credentials := service.URL, lending.Credentials{
 		Username: lendingtest.Username,
 		Password: lending.NewSecret(lendingtest.Password),
 		TwoFactor: func(context.Context, lending.Challenge) (string, error) {
-			return service.TwoFactorCode(lendingtest.Username), nil // a person reads it from a phone
+			return service.TwoFactorCode(lendingtest.Username), nil // a person reads the code from a phone
 		},
 	}
-	for range 2 { // runs of the program
+	for range 2 { // the program runs twice
 		store, err := lendingbolt.OpenIdempotencyStore(path, nil)
 		if err != nil {
 			fmt.Println(err)

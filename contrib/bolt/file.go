@@ -14,18 +14,18 @@ import (
 	bbolterrors "go.etcd.io/bbolt/errors"
 )
 
-// file is a bbolt database that commits together what is changed at the same time, and
-// whose damage is an error: bbolt panics, and faults where the file has become shorter.
+// file is a bbolt database with two additions. Concurrent changes share a commit. A damaged file
+// is an error, where bbolt itself panics, or faults on a file that has become shorter.
 type file struct {
 	db     *bbolt.DB
 	broken atomic.Pointer[error]
 
-	turn chan struct{} // held by the caller who commits for all
+	turn chan struct{} // held by the caller that commits for all
 	mu   sync.Mutex
 	next []*change
 }
 
-// change is one caller's part of a transaction.
+// change is a caller's part of a transaction.
 type change struct {
 	apply func(tx *bbolt.Tx) (changed bool, err error)
 	done  chan error
@@ -39,10 +39,10 @@ func openFile(path string, wait time.Duration) (*file, error) {
 	err := contained(func() (err error) {
 		f.db, err = bbolt.Open(path, 0o600, &bbolt.Options{
 			Timeout: wait,
-			// The free pages are found when the file is opened: to write them with each
-			// commit costs the more, the longer the queue has been.
+			// bbolt finds the free pages when it opens the file. Writing them with each commit
+			// would cost more with every page that a long queue has used.
 			NoFreelistSync: true,
-			// Which gives the first pages that are free: what is written together lies together.
+			// This type returns the first free pages, so pages of a commit lie together.
 			FreelistType: bbolt.FreelistArrayType,
 		})
 		return err
@@ -50,8 +50,8 @@ func openFile(path string, wait time.Duration) (*file, error) {
 	return f, locked(err)
 }
 
-// examine reads all that bbolt will read to find the free pages, which it does in a
-// goroutine whose panic nobody could contain.
+// examine reads everything that bbolt reads to find the free pages. bbolt does this in a
+// goroutine, whose panic cannot be recovered.
 func examine(path string, wait time.Duration) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
@@ -67,7 +67,7 @@ func examine(path string, wait time.Duration) error {
 		defer db.Close()
 		return db.View(func(tx *bbolt.Tx) error {
 			if info, err := os.Stat(path); err != nil || info.Size() < tx.Size() {
-				return errors.Join(err, fmt.Errorf("%w: it is shorter than it says", errDamaged))
+				return errors.Join(err, fmt.Errorf("%w: the file is shorter than its header says", errDamaged))
 			}
 			return tx.ForEach(func(_ []byte, b *bbolt.Bucket) error {
 				return b.ForEach(func(_, _ []byte) error { return nil })
@@ -78,7 +78,7 @@ func examine(path string, wait time.Duration) error {
 
 func locked(err error) error {
 	if errors.Is(err, bbolterrors.ErrTimeout) {
-		return errors.New("another process has the file open")
+		return errors.New("another process has the file open; stop that process or use another file")
 	}
 	return err
 }
@@ -87,8 +87,7 @@ var errDamaged = errors.New("the file is damaged")
 
 func damaged(err error) bool { return errors.Is(err, errDamaged) }
 
-// contained calls f and returns a panic as an error, also that of a page that is not
-// there.
+// contained calls f and returns a panic as an error, including the fault of a missing page.
 func contained(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -99,8 +98,8 @@ func contained(f func() error) (err error) {
 	return f()
 }
 
-// use calls f unless the file is damaged, and notes if it is. The state of bbolt after a
-// panic is unknown: nothing is done with it from then on.
+// use calls f unless the file is damaged, and remembers new damage. After a panic the state of
+// bbolt is unknown, so later calls return the error.
 func (f *file) use(call func() error) error {
 	if broken := f.broken.Load(); broken != nil {
 		return *broken
@@ -117,8 +116,8 @@ func (f *file) view(read func(tx *bbolt.Tx) error) error {
 	return f.use(func() error { return f.db.View(read) })
 }
 
-// update makes a change, which is on the disk when it returns nil. Whatever comes while
-// one commit is under way is the next.
+// update makes a change and returns nil when the change is on the disk. All changes that come
+// during a commit share the next commit.
 func (f *file) update(apply func(tx *bbolt.Tx) (changed bool, err error)) error {
 	c := &change{apply, make(chan error, 1)}
 	f.mu.Lock()
@@ -140,7 +139,7 @@ func (f *file) update(apply func(tx *bbolt.Tx) (changed bool, err error)) error 
 	return <-c.done
 }
 
-// commit makes the changes in one transaction, without those that fail.
+// commit makes the changes in a single transaction, without the changes that fail.
 func (f *file) commit(changes []*change) {
 	for len(changes) > 0 {
 		failed, err := f.try(changes)
@@ -155,7 +154,7 @@ func (f *file) commit(changes []*change) {
 	}
 }
 
-// try makes all changes or none. failed is the one that has failed, or negative.
+// try makes all changes or none. failed is the index of the change that failed, or negative.
 func (f *file) try(changes []*change) (failed int, err error) {
 	failed = -1
 	err = f.use(func() error {
@@ -163,7 +162,7 @@ func (f *file) try(changes []*change) (failed int, err error) {
 		if err != nil {
 			return err
 		}
-		// Not tx.Commit's own way back, which reads the whole file.
+		// The rollback of tx.Commit itself would read the whole file.
 		defer func() { _ = tx.Rollback() }()
 		dirty := false
 		for i, c := range changes {
@@ -191,7 +190,7 @@ func (f *file) close() error {
 	select {
 	case err := <-closed:
 		return err
-	case <-time.After(time.Second): // it waits for what the panic has left
+	case <-time.After(time.Second): // Close waits for a transaction that the panic has left open
 		return *f.broken.Load()
 	}
 }

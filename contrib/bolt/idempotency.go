@@ -15,23 +15,21 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// IdempotencyStoreOptions are what can be changed in a [IdempotencyStore]. A nil pointer and zero
-// fields leave it at the defaults.
+// IdempotencyStoreOptions change an [IdempotencyStore]. A nil pointer and zero fields mean the
+// defaults.
 type IdempotencyStoreOptions struct {
 	Wait time.Duration // how long OpenIdempotencyStore waits for another process to close the file; 5 s
 }
 
-// IdempotencyStore is a [store.Store] in one file, in buckets of bbolt, for commands
-// with a key of one process. What Save has said to be kept is on the disk: two writes that
-// are synced, which the Saves that come meanwhile share. After kill -9 or the loss of power
-// an entry is as the last Save has left it, or as one has whose error nobody has seen.
+// IdempotencyStore is a [store.Store] in a file, for mutations with a key of a single process.
+// Save returns when the entry is on the disk, after two synced writes. Concurrent Saves share
+// them. After kill -9 or the loss of power, an entry is as the last successful Save has left it,
+// or as a Save without a response has.
 //
-// An age is what has passed since the last Save. While the file is open it is measured, and
-// does not depend on what the clock of the machine shows. Between the last Save of one
-// process and the opening by the next it is what that clock has moved, and nothing where it
-// was set back. So a clock that is set back makes nothing older. One that is set ahead
-// between two processes does: leave it to NTP, which sets it at the start of the machine, before
-// yours.
+// The age of an entry is the time since the last Save. While the file is open, the store measures
+// the time, and changes of the machine's clock do not matter. Between two processes, the age
+// follows the machine's clock. A clock that is set back makes no entry older. A clock that is set
+// ahead between two processes does: let NTP set the clock before your program starts.
 type IdempotencyStore struct {
 	file  opaque.Value[*file]
 	clock opaque.Value[clock]
@@ -43,13 +41,15 @@ var _ store.Store = (*IdempotencyStore)(nil)
 var (
 	entryBucket = []byte("idempotency entries") // key: record
 	lockBucket  = []byte("idempotency locks")   // lock: key
-	stateBucket = []byte("idempotency states")  // state, a zero byte, time of the last Save, key: nothing
+	stateBucket = []byte("idempotency states")  // state, a zero byte, time of the last Save, key: no value
 )
 
-// OpenIdempotencyStore opens the log in the file at path, or makes it. Only its owner may
-// read the file: answers that it holds can have personal data, unless the store is given to
-// [store.NewEncrypted]. It fails if another process has the file open, and if
-// the file is damaged, for which it reads all of it. An [Inbox] needs a file of its own.
+// OpenIdempotencyStore opens the store in the file at path, or creates the file. Responses are
+// stored in plain text, with personal data; only the owner of the file may read it. Wrap the
+// store in [store.NewEncrypted] to encrypt them.
+//
+// OpenIdempotencyStore fails if another process has the file open, or if the file is damaged. To
+// check the file, it reads all of it. An [Inbox] needs a file of its own.
 func OpenIdempotencyStore(path string, opts *IdempotencyStoreOptions) (*IdempotencyStore, error) {
 	var o IdempotencyStoreOptions
 	if opts != nil {
@@ -78,24 +78,25 @@ func OpenIdempotencyStore(path string, opts *IdempotencyStoreOptions) (*Idempote
 	return &IdempotencyStore{opaque.Hide(f), opaque.Hide(started)}, nil
 }
 
-// Close closes the file, after the calls under way.
+// Close closes the file after the running calls.
 func (s *IdempotencyStore) Close() error { return s.file().close() }
 
-// clock counts nanoseconds for all who have had the file, one after the other.
+// clock counts nanoseconds across all processes that have used the file.
 type clock struct {
-	began time.Time // of this process
-	count uint64    // then
+	began time.Time // start of this process
+	count uint64    // at began
 }
 
-// startClock goes on counting where the process before has noted it last. The sequences of
-// two buckets hold that, which need none: they are written with every change in any case.
+// startClock continues the count that the last process has saved. The count and the wall clock
+// are in the sequences of two buckets, which need no sequence and are written with every change
+// anyway.
 func startClock(tx *bbolt.Tx) clock {
 	now := time.Now()
 	count, wall := tx.Bucket(entryBucket).Sequence(), tx.Bucket(stateBucket).Sequence()
 	if count == 0 {
 		return clock{now, uint64(now.UnixNano())}
 	}
-	if passed := now.UnixNano() - int64(wall); passed > 0 { //nolint:gosec // it was made of one
+	if passed := now.UnixNano() - int64(wall); passed > 0 { //nolint:gosec // converted from an int64
 		count += uint64(passed)
 	}
 	return clock{now, count}
@@ -109,7 +110,7 @@ func (c clock) note(tx *bbolt.Tx) error {
 		tx.Bucket(stateBucket).SetSequence(uint64(time.Now().UnixNano())))
 }
 
-// record is how an entry lies in the file: its version, then these.
+// record is an entry in the file: a version byte, then these fields.
 type record struct {
 	revision   uint64
 	at         uint64
@@ -129,7 +130,7 @@ func (r record) bytes() []byte {
 	return append(b, r.data...)
 }
 
-// readRecord returns a zero record for none.
+// readRecord returns a zero record for nil.
 func readRecord(b []byte) (record, error) {
 	if b == nil {
 		return record{}, nil
@@ -149,7 +150,7 @@ func readRecord(b []byte) (record, error) {
 
 func cutCounted(b []byte) (counted, rest []byte, ok bool) {
 	n, width := binary.Uvarint(b)
-	if width <= 0 || n > uint64(len(b)-width) { //nolint:gosec // it is not negative
+	if width <= 0 || n > uint64(len(b)-width) { //nolint:gosec // not negative
 		return nil, nil, false
 	}
 	b = b[width:]
@@ -158,17 +159,17 @@ func cutCounted(b []byte) (counted, rest []byte, ok bool) {
 
 func (r record) entry(key string, now uint64) store.Entry {
 	return store.Entry{
-		Key: key, Revision: int64(r.revision), State: store.State(r.state), //nolint:gosec // it was one
+		Key: key, Revision: int64(r.revision), State: store.State(r.state), //nolint:gosec // converted from an int64
 		Lock: string(r.lock), Data: bytes.Clone(r.data), Age: age(r.at, now), Position: store.PositionAt(r.at, key),
 	}
 }
 
 // age is never negative, whatever the file says.
 func age(at, now uint64) time.Duration {
-	return time.Duration(max(0, int64(now-at))) //nolint:gosec // it wraps round
+	return time.Duration(max(0, int64(now-at))) //nolint:gosec // the difference may wrap around
 }
 
-// listed is the key in stateBucket.
+// listed returns a key of stateBucket.
 func listed(state string, at uint64, key string) []byte {
 	b := append([]byte(state), 0)
 	return append(binary.BigEndian.AppendUint64(b, at), key...)
@@ -190,13 +191,13 @@ func (s *IdempotencyStore) Load(ctx context.Context, key string) (*store.Entry, 
 	})
 }
 
-// Save implements [store.Store]. It returns when the entry is on the disk.
+// Save implements [store.Store]. Save returns when the entry is on the disk.
 func (s *IdempotencyStore) Save(ctx context.Context, entry store.Entry) error {
-	entry.Data = bytes.Clone(entry.Data) // it may be changed when this has returned
+	entry.Data = bytes.Clone(entry.Data) // the caller may change the data after Save has returned
 	_, err := within(ctx, func() (struct{}, error) {
 		var refused error
 		err := s.file().update(func(tx *bbolt.Tx) (bool, error) {
-			if ctx.Err() != nil { // it has waited for the commit of others, and nobody waits for it
+			if ctx.Err() != nil { // the context ended during another commit
 				return false, ctx.Err()
 			}
 			was, err := readRecord(tx.Bucket(entryBucket).Get([]byte(entry.Key)))
@@ -204,7 +205,7 @@ func (s *IdempotencyStore) Save(ctx context.Context, entry store.Entry) error {
 				return false, err
 			}
 			if refused = refusal(tx, was, entry); refused != nil {
-				return false, nil //nolint:nilerr // it changes nothing, and the others are not held up
+				return false, nil //nolint:nilerr // an error would undo the changes of other callers
 			}
 			return true, s.write(tx, was, entry)
 		})
@@ -213,9 +214,9 @@ func (s *IdempotencyStore) Save(ctx context.Context, entry store.Entry) error {
 	return err
 }
 
-// refusal is why an entry cannot be saved.
+// refusal returns the reason for which an entry cannot be saved.
 func refusal(tx *bbolt.Tx, was record, entry store.Entry) error {
-	if int64(was.revision) != entry.Revision { //nolint:gosec // it was one
+	if int64(was.revision) != entry.Revision { //nolint:gosec // converted from an int64
 		return store.ErrConflict
 	}
 	if holder := tx.Bucket(lockBucket).Get([]byte(entry.Lock)); holder != nil && string(holder) != entry.Key {
@@ -224,7 +225,7 @@ func refusal(tx *bbolt.Tx, was record, entry store.Entry) error {
 	return nil
 }
 
-// Replace implements [store.Store], in one transaction.
+// Replace implements [store.Store] in a single transaction.
 func (s *IdempotencyStore) Replace(ctx context.Context, entries []store.Entry) (int, error) {
 	entries = slices.Clone(entries)
 	for i := range entries {
@@ -232,13 +233,13 @@ func (s *IdempotencyStore) Replace(ctx context.Context, entries []store.Entry) (
 	}
 	return within(ctx, func() (replaced int, err error) {
 		err = s.file().update(func(tx *bbolt.Tx) (bool, error) {
-			replaced = 0 // of the transaction before, which another change has made fail
+			replaced = 0 // the function runs again if another change fails
 			for _, entry := range entries {
 				was, err := readRecord(tx.Bucket(entryBucket).Get([]byte(entry.Key)))
 				if ctx.Err() != nil {
 					return false, ctx.Err()
 				}
-				if err != nil || int64(was.revision) != entry.Revision || was.revision == 0 { //nolint:gosec // it was one
+				if err != nil || int64(was.revision) != entry.Revision || was.revision == 0 { //nolint:gosec // converted from an int64
 					continue
 				}
 				if string(was.lock) != entry.Lock || entry.State == "" {
@@ -255,9 +256,9 @@ func (s *IdempotencyStore) Replace(ctx context.Context, entries []store.Entry) (
 	})
 }
 
-// write keeps the entry, or deletes it if it has no state.
+// write saves the entry, or deletes an entry without a state.
 func (s *IdempotencyStore) write(tx *bbolt.Tx, was record, entry store.Entry) error {
-	now := record{uint64(entry.Revision) + 1, s.clock().now(), string(entry.State), []byte(entry.Lock), entry.Data} //nolint:gosec // it is that of the record before
+	now := record{uint64(entry.Revision) + 1, s.clock().now(), string(entry.State), []byte(entry.Lock), entry.Data} //nolint:gosec // equal to the revision of was
 	entries, locks, states := tx.Bucket(entryBucket), tx.Bucket(lockBucket), tx.Bucket(stateBucket)
 	var err error
 	if was.revision > 0 {

@@ -35,14 +35,14 @@ func (s *IdempotencyStore) List(ctx context.Context, filter store.Filter) ([]sto
 
 // listing is a List in a transaction.
 type listing struct {
-	ctx    context.Context
+	ctx    context.Context //nolint:containedctx // of the call of List
 	tx     *bbolt.Tx
 	filter store.Filter
 	after  found
 	now    uint64
 }
 
-// found is where an entry stands in the order of a list.
+// found is the position of an entry in a list.
 type found struct {
 	at    uint64
 	key   string
@@ -53,10 +53,10 @@ func (f found) compare(other found) int {
 	return cmp.Or(cmp.Compare(f.at, other.at), strings.Compare(f.key, other.key))
 }
 
-// narrow is how many entries a prefix has at most that are all looked at.
+// narrow is the largest number of entries of a prefix for which List reads all of them.
 const narrow = 1000
 
-// ofPrefix returns all that the filter selects, if few keys have the prefix.
+// ofPrefix returns all entries that the filter selects, if few keys have the prefix.
 func (l *listing) ofPrefix() (all []found, isAll bool) {
 	prefix, n := []byte(l.filter.Prefix), 0
 	cursor := l.tx.Bucket(entryBucket).Cursor()
@@ -67,7 +67,7 @@ func (l *listing) ofPrefix() (all []found, isAll bool) {
 	}
 	for key, value := cursor.Seek(prefix); key != nil && bytes.HasPrefix(key, prefix); key, value = cursor.Next() {
 		r, err := readRecord(value)
-		if err != nil { // only the list of the states knows when it was saved
+		if err != nil { // only stateBucket knows its time
 			return nil, false
 		}
 		f := found{r.at, string(key), r.state}
@@ -79,7 +79,7 @@ func (l *listing) ofPrefix() (all []found, isAll bool) {
 	return all, true
 }
 
-// ofStates returns the oldest of each state, as many as the limit.
+// ofStates returns the oldest entries of each state, as many as the limit.
 func (l *listing) ofStates() (all []found) {
 	for _, state := range slices.Compact(slices.Sorted(slices.Values(l.filter.States))) {
 		prefix, n := append([]byte(state), 0), 0
@@ -88,7 +88,7 @@ func (l *listing) ofStates() (all []found) {
 		for at, _ := cursor.Seek(from); n < l.filter.Limit && bytes.HasPrefix(at, prefix); at, _ = cursor.Next() {
 			f := found{binary.BigEndian.Uint64(at[len(prefix):]), string(at[len(prefix)+8:]), string(state)}
 			if l.ctx.Err() != nil || age(f.at, l.now) < l.filter.Older {
-				break // those that follow are younger
+				break // the next entries are younger
 			}
 			if strings.HasPrefix(f.key, l.filter.Prefix) && !bytes.Equal(at, from) {
 				all = append(all, f)
@@ -99,7 +99,7 @@ func (l *listing) ofStates() (all []found) {
 	return all
 }
 
-// page reads the entries, until their data are enough for a page.
+// page reads the entries until their data fill a page.
 func (l *listing) page(all []found) (page []store.Entry) {
 	size := 0
 	for _, f := range all {

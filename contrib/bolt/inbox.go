@@ -1,10 +1,9 @@
-// Package lendingbolt keeps in files what one process must not lose: the webhooks that it
-// has accepted, a [webhook.Inbox], and its mutations with a key, a [store.Store].
-// They survive kill -9 and, as far as the disk keeps what it has said it keeps, the loss of
-// power. On a full disk nothing new is accepted, and nothing is lost. The table in
-// contrib/README.md compares them with Redis, and names the tests that hold it.
+// Package lendingbolt keeps accepted webhooks and mutations with an idempotency key in files, for
+// a single process: [Inbox] is a [webhook.Inbox], and [IdempotencyStore] is a [store.Store].
 //
-// It is a module of its own, so that nobody else gets its dependencies.
+// The data survive kill -9, and also the loss of power if the disk keeps synced data. On a full
+// disk, the stores accept nothing new and lose nothing. contrib/README.md compares the stores of
+// all packages, and names the tests.
 package lendingbolt
 
 import (
@@ -26,24 +25,24 @@ import (
 
 // InboxOptions change an [Inbox]. A nil pointer and zero fields mean the defaults.
 type InboxOptions struct {
-	// Keep is how long the inbox remembers an event and skips its exact repetition, in about 80
-	// bytes of memory for each event; 72 h.
+	// Keep is how long the inbox recognizes and drops an exact redelivery of an event; 72 h. Each
+	// event takes about 80 bytes of memory.
 	Keep   time.Duration
 	Wait   time.Duration // how long OpenInbox waits for another process to close the file; 5 s
 	Logger *slog.Logger  // logs who drops dead letters; nil logs nothing
 }
 
-// Inbox is a [webhook.Inbox] in one file. One process at a time has the file open.
+// Inbox is a [webhook.Inbox] in a file. A single process at a time can open the file.
 type Inbox struct {
-	file   opaque.Value[*file] // a function, as nothing that prints or compares looks behind one
+	file   opaque.Value[*file] // fmt and comparisons cannot look into a function
 	keep   time.Duration
 	logger opaque.Value[*slog.Logger]
 	claims opaque.Value[*claimer.Claimer[*webhook.InboxEntry]]
 	known  opaque.Value[*known]
 }
 
-// known has the keys in history, and those that the current transaction adds. An index in the file
-// would cost a page for each event. Only a transaction may use it.
+// known holds the keys in history, and the keys that the current transaction adds. An index in
+// the file would cost a page for each event. Only a transaction may use the struct.
 type known struct {
 	seen, adding map[[sha256.Size]byte]struct{}
 	added        *bbolt.Tx // the transaction of adding
@@ -51,7 +50,7 @@ type known struct {
 
 var _ webhook.Inbox = (*Inbox)(nil)
 
-// The buckets. A sequence number identifies an event. A time before it sorts the keys.
+// The buckets. A sequence number identifies an event. Keys with a time begin with the time.
 var (
 	bodies  = []byte("bodies")       // number: body
 	waiting = []byte("waiting")      // time it is due, number: state
@@ -63,7 +62,7 @@ var (
 // state counts the tries of an event.
 type state struct {
 	failed  uint32 // ended with an error
-	unended uint32 // cut short by the end of the process, since the last that ended
+	unended uint32 // interrupted by the end of the process, since the last finished try
 }
 
 func (s state) alone() bool { return s.unended >= claimer.AloneAfter }
@@ -74,20 +73,19 @@ func (s state) bytes() []byte {
 
 func stateOf(b []byte) state {
 	s := state{failed: binary.BigEndian.Uint32(b)}
-	if len(b) >= 8 { // not of an earlier version
+	if len(b) >= 8 { // an earlier version wrote 4 bytes
 		s.unended = binary.BigEndian.Uint32(b[4:])
 	}
 	return s
 }
 
-// OpenInbox opens the inbox in the file at path, or creates it. The file holds events in the clear,
-// with codes and personal data: only its owner may read it. OpenInbox fails if another process
-// has the file open, or if the file is damaged. It reads the whole file to find that out, which
-// takes about 0.1 s for 100,000 events.
+// OpenInbox opens the inbox in the file at path, or creates the file. The file holds events in
+// plain text, with codes and personal data; only its owner may read the file. OpenInbox fails if
+// another process has the file open, or if the file is damaged. To check the file, OpenInbox
+// reads all of it, which takes about 0.1 s for 100,000 events.
 //
-// Events that were being handled when the last process ended are due at once. An event to which
-// that has happened twice is handled alone, after the events that are due then: see
-// [webhook.Work].
+// If the last process died, the events it was handling are due at once. After a second such death
+// the event runs alone, after all events that are due at that time: see [webhook.Work].
 func OpenInbox(path string, opts *InboxOptions) (*Inbox, error) {
 	var o InboxOptions
 	if opts != nil {
@@ -112,14 +110,14 @@ func OpenInbox(path string, opts *InboxOptions) (*Inbox, error) {
 	return inbox, nil
 }
 
-// prepare creates the buckets, and makes the events due that were running.
+// prepare creates the buckets, and makes running events due.
 func (b *Inbox) prepare(tx *bbolt.Tx) (bool, error) {
 	for _, name := range [][]byte{bodies, waiting, running, dead, history} {
 		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 			return false, err
 		}
 	}
-	if earlier := []byte("seen"); tx.Bucket(earlier) != nil { // what history has, by key
+	if earlier := []byte("seen"); tx.Bucket(earlier) != nil { // an index of history, from an earlier version
 		if err := tx.DeleteBucket(earlier); err != nil {
 			return false, err
 		}
@@ -133,7 +131,7 @@ func (b *Inbox) prepare(tx *bbolt.Tx) (bool, error) {
 		tx.Bucket(running).ForEach(func(number, value []byte) error {
 			s, due := stateOf(value), time.Time{}
 			if s.unended++; s.alone() {
-				due = now // the others, which can end, come first
+				due = now // other events come first
 			}
 			return tx.Bucket(waiting).Put(join(due, number), s.bytes())
 		}))
@@ -150,11 +148,11 @@ func (b *Inbox) prepare(tx *bbolt.Tx) (bool, error) {
 // Close closes the file. Call it after [webhook.Work] has returned.
 func (b *Inbox) Close() error { return b.file().close() }
 
-// Put implements [webhook.Inbox]. It returns when the event is on the disk.
+// Put implements [webhook.Inbox]. Put returns when the event is on the disk.
 func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
 	body := event.Body()
 	if _, err := webhook.Parse(body); err != nil {
-		return err // made by hand: Take could not parse it
+		return err // a handmade event; Take could not parse its body
 	}
 	key := sha256.Sum256(body)
 	again := false
@@ -185,7 +183,7 @@ func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
 	return nil
 }
 
-// has reports whether an event is known. If not, it is known when the transaction commits.
+// has reports whether an event is known. A new event becomes known when the transaction commits.
 func (k *known) has(tx *bbolt.Tx, key [sha256.Size]byte) bool {
 	if k.added != tx {
 		k.added, k.adding = tx, map[[sha256.Size]byte]struct{}{}
@@ -200,7 +198,7 @@ func (k *known) has(tx *bbolt.Tx, key [sha256.Size]byte) bool {
 	return false
 }
 
-// forget removes up to four keys that were put before then. Put adds one, so that old keys vanish.
+// forget removes up to four keys older than then. Each Put adds a single key, so old keys vanish.
 func (b *Inbox) forget(tx *bbolt.Tx, then time.Time) error {
 	cursor := tx.Bucket(history).Cursor()
 	for range 4 {
@@ -228,12 +226,12 @@ func (b *Inbox) Take(ctx context.Context) (*webhook.InboxEntry, error) {
 	return b.claims().Take(ctx, false)
 }
 
-// source is the inbox as its claimer has it.
+// source is the inbox for its claimer.
 type source struct{ *Inbox }
 
 type claim = claimer.Claim[*webhook.InboxEntry]
 
-// Claim implements [claimer.Source]. It reads first: a commit waits for the disk.
+// Claim implements [claimer.Source]. A read comes first, because a commit waits for the disk.
 func (s source) Claim(ctx context.Context, ask claimer.Ask, give func(claim)) (seen claimer.Outlook, err error) {
 	var key []byte
 	err = s.file().view(func(tx *bbolt.Tx) error {
@@ -245,7 +243,7 @@ func (s source) Claim(ctx context.Context, ask claimer.Ask, give func(claim)) (s
 	}
 	var claims []claim
 	err = s.update(ctx, func(tx *bbolt.Tx) (changed bool, err error) {
-		claims = nil // it may run again
+		claims = nil // the function may run again
 		for len(claims) < ask.N && err == nil {
 			var value []byte
 			if key, value, seen = peek(tx, ask.Alone && len(claims) == 0); key == nil {
@@ -270,7 +268,7 @@ func (s source) Claim(ctx context.Context, ask claimer.Ask, give func(claim)) (s
 	return seen, nil
 }
 
-// peek returns the first that may be taken, or says when to look again.
+// peek returns the first event that may be taken, or the time of the next look.
 func peek(tx *bbolt.Tx, alone bool) (key, value []byte, seen claimer.Outlook) {
 	key, value = tx.Bucket(waiting).Cursor().First()
 	if key == nil {
@@ -285,8 +283,8 @@ func peek(tx *bbolt.Tx, alone bool) (key, value []byte, seen claimer.Outlook) {
 	return key, value, seen
 }
 
-// claimed moves an event from those that wait to those that are running. What is no event would be
-// none each time, and becomes a dead letter.
+// claimed moves an event from waiting to running. An entry without a valid event becomes a dead
+// letter, because it would fail each time.
 func claimed(tx *bbolt.Tx, key, value []byte) (claim, error) {
 	number, s := bytes.Clone(key[8:]), stateOf(value)
 	entry, refused := entryOf(tx, number, state{s.failed + 1, s.unended})
@@ -300,20 +298,22 @@ func claimed(tx *bbolt.Tx, key, value []byte) (claim, error) {
 	return claim{Entry: entry, ID: entry.ID, Alone: s.alone(), Err: refused}, err
 }
 
-// GiveBack implements [claimer.Source]. If it fails, the event is due when the file is opened again.
+// GiveBack implements [claimer.Source]. If GiveBack fails, the event is due when the file is
+// opened again.
 func (s source) GiveBack(ctx context.Context, entry *webhook.InboxEntry) {
 	_ = s.move(ctx, entry, func(tx *bbolt.Tx, number []byte, s state) error {
 		return tx.Bucket(waiting).Put(join(time.Now(), number), s.bytes())
 	})
 }
 
-// entryOf returns an entry. If the bytes are no event, the entry's event has nothing but the bytes.
+// entryOf returns an entry. If [webhook.Parse] rejects the body, the event of the entry holds
+// only the bytes.
 func entryOf(tx *bbolt.Tx, number []byte, s state) (*webhook.InboxEntry, error) {
 	body := bytes.Clone(tx.Bucket(bodies).Get(number))
 	event, err := webhook.Parse(body)
 	if err != nil {
 		event = new(webhook.Event)
-		_ = event.Record.UnmarshalJSON(body) // takes anything
+		_ = event.Record.UnmarshalJSON(body) // accepts all bytes
 	}
 	return &webhook.InboxEntry{
 		Event: event, Tries: int(s.failed), Crashes: int(s.unended - min(s.unended, claimer.AloneAfter)),
@@ -341,7 +341,7 @@ func (b *Inbox) Retry(ctx context.Context, entry *webhook.InboxEntry, wait time.
 func (b *Inbox) move(ctx context.Context, entry *webhook.InboxEntry, then func(tx *bbolt.Tx, number []byte, s state) error) error {
 	n, err := strconv.ParseUint(entry.ID, 10, 64)
 	if err != nil {
-		return errors.New("lendingbolt: the entry is of another inbox")
+		return errors.New("lendingbolt: the entry is of another inbox; return it to the inbox that Take was called on")
 	}
 	number := binary.BigEndian.AppendUint64(nil, n)
 	err = b.update(ctx, func(tx *bbolt.Tx) (bool, error) {
@@ -355,7 +355,7 @@ func (b *Inbox) move(ctx context.Context, entry *webhook.InboxEntry, then func(t
 	return b.claims().Ended(entry.ID, err)
 }
 
-// update runs one transaction. When it returns nil the transaction is on the disk.
+// update runs a transaction, and returns nil when the transaction is on the disk.
 func (b *Inbox) update(ctx context.Context, apply func(tx *bbolt.Tx) (changed bool, err error)) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -59,7 +59,8 @@ func TestInboxFile(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 
 	_, err = lendingbolt.OpenInbox(path, &lendingbolt.InboxOptions{Wait: 20 * time.Millisecond})
-	require.EqualError(t, err, "lendingbolt: open: another process has the file open")
+	require.EqualError(t, err, "lendingbolt: open: another process has the file open; "+
+		"stop that process or use another file")
 }
 
 func TestInboxForgets(t *testing.T) {
@@ -134,7 +135,7 @@ func TestClosedInboxFails(t *testing.T) {
 // take takes the event of that name within a moment, or with "" none.
 func take(t *testing.T, inbox *lendingbolt.Inbox, name lending.EventName) *webhook.InboxEntry {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	if name == "" {
 		ctx, cancel = context.WithTimeout(t.Context(), 30*time.Millisecond)
 	}

@@ -12,7 +12,8 @@ import (
 // contract alone: the file compiles without the client.
 func TestIdempotencyStoreCompilesNoClient(t *testing.T) {
 	const module = "github.com/lendingapi/lending-go"
-	listed, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "idempotency.go", "idempotency_list.go", "within.go", "file.go").Output()
+	listed, err := exec.CommandContext(t.Context(), "go", "list", "-deps",
+		"idempotency.go", "idempotency_list.go", "within.go", "file.go").Output()
 	require.NoError(t, err)
 	require.Contains(t, string(listed), module+"/idempotency/store\n")
 	for _, client := range []string{module, module + "/idempotency", module + "/webhook"} {

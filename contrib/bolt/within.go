@@ -2,7 +2,7 @@ package lendingbolt
 
 import "context"
 
-// within calls f, and does not wait for the disk longer than ctx.
+// within calls f and returns its result, but does not wait for the disk longer than ctx.
 func within[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {
 		value T

@@ -135,7 +135,7 @@ func (c *chromium) call(session, method string, params, result any) error {
 			return json.Unmarshal(answer.Result, result)
 		}
 		return nil
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		return errors.New(method + ": chromium does not answer")
 	}
 }
@@ -226,7 +226,7 @@ func (b *tab) run(script string) { b.Helper(); value[any](b, script+"; undefined
 // wait returns when an expression has become true.
 func (b *tab) wait(expression string) {
 	b.Helper()
-	for end := time.Now().Add(20 * time.Second); !value[bool](b, "!!("+expression+
+	for end := time.Now().Add(time.Minute); !value[bool](b, "!!("+expression+
 		")"); <-time.After(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			b.Fatalf("%s did not come true; the page was\n%.3000s", expression,
@@ -315,7 +315,7 @@ func (b *tab) complaints() (all []string) {
 // waitComplaint returns when one of them has come, which takes its time.
 func (b *tab) waitComplaint(about string) {
 	b.Helper()
-	for end := time.Now().Add(20 * time.Second); !strings.Contains(strings.Join(b.complaints(), "\n"),
+	for end := time.Now().Add(time.Minute); !strings.Contains(strings.Join(b.complaints(), "\n"),
 		about); <-time.After(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			b.Fatalf("no complaint about %s, but %q", about, b.complaints())

@@ -32,8 +32,8 @@ func startPrism(program string) (*prism, error) {
 	p.front = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.behind.Load().ServeHTTP(w, r)
 	}))
-	p.process = exec.Command(program, "proxy", "../../lendingtest/openapi.yaml", p.front.URL+"/base", "--host", "127.0.0.1", "--port",
-		"0")
+	p.process = exec.Command(program, "proxy", "../../lendingtest/openapi.yaml", p.front.URL+"/base",
+		"--host", "127.0.0.1", "--port", "0")
 	p.process.Stderr = os.Stderr
 	printed, err := p.process.StdoutPipe()
 	if err != nil {

@@ -15,12 +15,11 @@ import (
 	lendingotel "github.com/lendingapi/lending-go/contrib/otel"
 )
 
-// A read that the service answers with 503 at first is two spans of attempts, and one
-// of the call around them.
+// A read with a 503 at first has two spans of attempts, inside the span of the call.
 func Example() {
 	service := lendingtest.NewServer()
 	defer service.Close()
-	exporter := tracetest.NewInMemoryExporter() // in its place: the exporter of your collector
+	exporter := tracetest.NewInMemoryExporter() // use the exporter of your collector instead
 	provider := trace.NewTracerProvider(trace.WithSyncer(exporter))
 
 	client, err := lending.New(service.URL,
@@ -68,12 +67,12 @@ func Example() {
 	//   lending.attempts = 2
 }
 
-// Whoever is on duty wants to know of commands of which nobody knows whether they
-// happened. Here the connection breaks after the service has executed one.
+// The operator needs an alert for mutations whose outcome is unknown. Here the connection breaks
+// after the service has executed the mutation.
 func ExampleCallObserver() {
 	service := lendingtest.NewServer()
 	defer service.Close()
-	reader := metric.NewManualReader() // in its place: a periodic reader, or Prometheus
+	reader := metric.NewManualReader() // use a periodic reader or Prometheus instead
 	provider := metric.NewMeterProvider(metric.WithReader(reader))
 
 	client, err := lending.New(service.URL,
@@ -108,8 +107,8 @@ func ExampleCallObserver() {
 	// lending.client.call.duration: 1 of effect mutation, outcome unknown
 }
 
-// The observer is a function, so another can stand in front of it. This one leaves the
-// sign-in out, and everything of calls that are marked as probes.
+// The observer is a function, so another function can filter the attempts. This filter leaves out
+// sign-ins, and the calls that are marked as probes.
 func ExampleObserver_filtered() {
 	type probe struct{}
 	exporter := tracetest.NewInMemoryExporter()
@@ -144,12 +143,12 @@ func ExampleObserver_filtered() {
 	// GET /api/Webhook/get-all-subscriptions
 }
 
-// With the base URL, spans and measurements tell which of several services it was.
+// With the base URL, spans and measurements name the service.
 func ExampleWithBaseURL() {
 	exporter := tracetest.NewInMemoryExporter()
 	provider := trace.NewTracerProvider(trace.WithSyncer(exporter))
 	service := lendingtest.NewServer(lendingtest.WithBasePath("/sandbox"))
-	service.Close() // nobody is there
+	service.Close() // the connection is refused
 
 	client, err := lending.New(service.URL,
 		lending.WithTokenSource(lending.StaticToken("token")),

@@ -10,8 +10,8 @@ import (
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
-// BenchmarkIdempotency sends mutations with a key. The floor beside the command is two INSERTs or
-// UPDATEs by hand, in the same database.
+// BenchmarkIdempotency sends mutations with a key. The floor is the mutation itself with two
+// INSERTs or UPDATEs by hand, in the same database.
 func BenchmarkIdempotency(b *testing.B) {
 	for _, sync := range []string{"on", "off"} {
 		b.Run("synchronous_commit="+sync, func(b *testing.B) {

@@ -12,7 +12,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/opaque"
 )
 
-// database is where a store has its tables.
+// database is a pool and the tables of a store.
 type database struct {
 	place
 	pool opaque.Value[*pgxpool.Pool]
@@ -28,15 +28,16 @@ func open(pool *pgxpool.Pool, tables *Tables) (database, error) {
 
 const (
 	maxTries  = 4
-	firstWait = 15 * time.Millisecond // quadrupled after each try
+	firstWait = 15 * time.Millisecond // quadruples after each try
 	maxWait   = time.Second
 )
 
-// retry calls do until it succeeds, or fails in a way that another time does not mend. Each
-// time do has a connection of its own, and what it does is one statement, or one
-// transaction, that does no harm when it is done twice: it may have been done when the
-// connection broke. A function of WorkTx that leaves rows open, or closes the connection by a
-// deadline of its own, looks as if that had broken, and is called each time.
+// retry calls do until it succeeds, at most maxTries times, and only after an error that may be
+// temporary. Each call gets a connection of its own. The statement or transaction of do must be
+// safe to repeat, because it may have been committed when the connection broke.
+//
+// If a function of WorkTx leaves rows open, or its own deadline closes the connection, the error
+// looks like a broken connection, and retry calls the function again.
 func (d database) retry(ctx context.Context, do func(conn *pgxpool.Conn) error) error {
 	for try := 1; ; try++ {
 		again, err := d.once(ctx, do)
@@ -49,8 +50,8 @@ func (d database) retry(ctx context.Context, do func(conn *pgxpool.Conn) error) 
 	}
 }
 
-// once says whether its error can be over the next time: that of a connection, and of the
-// server's answers those that are about the moment.
+// once calls do and reports whether a later try can succeed: after an error of the connection, or
+// after a temporary error of the server.
 func (d database) once(ctx context.Context, do func(conn *pgxpool.Conn) error) (again bool, err error) {
 	conn, err := d.pool().Acquire(ctx)
 	if err != nil {
@@ -59,15 +60,15 @@ func (d database) once(ctx context.Context, do func(conn *pgxpool.Conn) error) (
 	defer conn.Release()
 	err = do(conn)
 	state := stateOf(err)
-	if state == readOnly { // perhaps of a server that is a standby now: the pool finds another
+	if state == readOnly { // the server may be a standby now; a new connection can find another
 		_ = conn.Conn().Close(ctx)
 	}
 	return errors.Is(err, errAgain) || passing(state) || state == "" && conn.Conn().IsClosed(), err
 }
 
-// errAgain is of a statement that has found neither what it was to change nor what is in its
-// way: that has gone meanwhile.
-var errAgain = errors.New("lendingpostgres: the rows change all the time")
+// errAgain means that a statement found neither its row nor a conflicting row, because another
+// transaction removed the row in between. The statement can be tried again.
+var errAgain = errors.New("lendingpostgres: other processes change the rows all the time; try again")
 
 const readOnly = "25006" // SQLSTATE
 
@@ -80,12 +81,12 @@ func stateOf(err error) string {
 
 func passing(state string) bool {
 	switch state {
-	case "57014": // a statement was cancelled, by its timeout for example
+	case "57014": // a statement was canceled, for example by its timeout
 		return false
 	case "40001", "40P01", readOnly: // serialization failure, deadlock
 		return true
 	}
-	for _, class := range []string{"08", "53", "57"} { // connections, resources, the server ends or starts
+	for _, class := range []string{"08", "53", "57"} { // connections, resources, start or shutdown of the server
 		if strings.HasPrefix(state, class) {
 			return true
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-// Deduper is a [webhook.Deduper] in a table, for several processes. Each Claim deletes a few keys
-// whose time has passed.
+// Deduper is a [webhook.Deduper] in a table, for several processes. Each Claim deletes up to four
+// expired keys.
 //
 // While PostgreSQL cannot be reached, no key can be claimed, and the receiver answers with a
 // failure.
@@ -31,7 +31,7 @@ type DeduperOptions struct {
 	webhook.DeduperOptions
 }
 
-// NewDeduper returns the deduper of that name.
+// NewDeduper returns a deduper. Dedupers with different names are independent.
 func NewDeduper(pool *pgxpool.Pool, name string, options *DeduperOptions) (*Deduper, error) {
 	var o DeduperOptions
 	if options != nil {
@@ -44,7 +44,7 @@ func NewDeduper(pool *pgxpool.Pool, name string, options *DeduperOptions) (*Dedu
 	return &Deduper{d, name, o.WithDefaults()}, nil
 }
 
-// A claim that its owner makes again is one whose answer was lost on the way.
+// A second claim of the same owner is a retry after a lost response, and succeeds.
 const claimKey = `
 WITH forgotten AS (
 	DELETE FROM {deduper} WHERE ctid = ANY (ARRAY(
@@ -58,7 +58,7 @@ WHERE kept.ends <= pg_catalog.clock_timestamp() OR kept.owner = excluded.owner A
 // Claim implements [webhook.Deduper]. If ctx ends first, Claim returns at once, and the key is
 // released when PostgreSQL has answered.
 func (d *Deduper) Claim(ctx context.Context, key string) (webhook.Claim, error) {
-	hash := sha256.Sum256([]byte(key)) // a key may have any bytes, and any number
+	hash := sha256.Sum256([]byte(key)) // a key may have any bytes and any length
 	c := &claim{d, hash[:], rand.Text()}
 	if err := handover.Take(ctx, c.take, c.Release); err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (c *claim) take(ctx context.Context) error {
 		err = conn.QueryRow(ctx, d.sql("SELECT done FROM {deduper} WHERE name = $1 AND key = $2"), d.name, c.key).Scan(&done)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
-			return errAgain // it was released meanwhile
+			return errAgain // another claim was released in between
 		case err == nil && done:
 			return webhook.ErrDuplicate
 		case err == nil:

@@ -1,15 +1,13 @@
-// Package lendingpostgres keeps in PostgreSQL what the replicas of one service share: the token they
-// call with, the webhooks they have accepted, which of these they have acted on, and their
-// mutations with a key.
+// Package lendingpostgres keeps the shared state of a program's replicas in PostgreSQL: their
+// token, accepted webhooks, handled webhooks, and mutations with an idempotency key.
 //
-// It is a module of its own, so that nobody else gets its dependencies. Use PostgreSQL 13 or
-// later, and a pool of pgx. [Migrate] makes the tables, all at once, or [Migrations] gives
-// their statements to a tool of yours.
+// Use PostgreSQL 13 or later, and a pool of pgx. [Migrate] creates all tables. [Migrations]
+// returns the same statements for a migration tool of your own.
 //
 // # Rights
 //
-// Migrate needs a role that may create in the schema. The replicas need one that owns nothing
-// and may, beside USAGE of the schema:
+// Migrate needs a role that may create tables in the schema. The replicas need a role with USAGE
+// of the schema and these rights:
 //
 //	GRANT SELECT ON lending_migration TO replica;
 //	GRANT SELECT, INSERT, UPDATE ON lending_token TO replica;
@@ -19,38 +17,43 @@
 //
 // # Poolers
 //
-// Nothing depends on a session: no setting, no LISTEN that must be heard, no advisory lock that
-// outlasts its transaction, no temporary table. A pooler such as PgBouncer may give each
-// transaction another connection. One that does not know of prepared statements, as PgBouncer
-// before 1.21, needs a pool that has none: default_query_exec_mode=exec in its connection
-// string, or pgx.QueryExecModeExec in its configuration.
+// A pooler such as PgBouncer may give each transaction another session. The package depends on no
+// session: no setting, advisory lock or temporary table outlives its transaction, and LISTEN is
+// optional. A pooler without support for prepared statements, such as PgBouncer before 1.21,
+// needs a pool without them: default_query_exec_mode=exec in the connection string, or
+// pgx.QueryExecModeExec in the configuration.
 //
 // # Failures
 //
-// A statement that the server refuses for a reason of the moment, a serialization failure or
-// a deadlock for example, or whose connection breaks, is done again, four times within a
-// second at most. A connection that can only read is closed: with the addresses of all servers
-// and target_session_attrs=read-write in the connection string the next one leads to the
-// server that takes writes. Where the connection broke after the server had got the statement,
-// nobody knows whether it is committed: what is done again knows its own work by an owner, a
-// fence or the name of a Save, and says that it was done. When all tries have failed the error
-// is that of the last: it is not known what became of the operation.
+// The stores retry a statement if the connection breaks, or if PostgreSQL reports a temporary
+// failure such as a deadlock or a serialization failure. They make at most four tries, with less
+// than a second of waits. If all tries fail, the error is the error of the last try, and the
+// operation may or may not have happened.
 //
-// # What PostgreSQL must keep
+// If the connection breaks after the server received a statement, the statement may be committed.
+// The next try recognizes its own work by an owner, a fence or the name of a Save, and then
+// reports success.
 //
-// The settings fsync, full_page_writes and synchronous_commit must be on, as they are by
-// default, also for the role and the database. With synchronous_commit off a crash of the
-// server loses the last commits, and a command can be sent twice. A failover to a standby that
-// does not replicate synchronously can lose them under every setting: name one in
-// synchronous_standby_names where a command must not be done twice then.
+// The stores close a connection that can only read. For a failover, put the addresses of all
+// servers and target_session_attrs=read-write into the connection string. The next connection
+// then goes to the server that accepts writes.
 //
-// # Room
+// # Server settings
 //
-// A command leaves one or two old versions of its row, a claim one, and what is done with a
-// token one each, beside which its page has room. Autovacuum removes them and must not be
-// switched off; the tables have it begin when a twentieth of their rows is old. A transaction
-// that is left open keeps it from removing anything, in the whole database: bound them with
-// idle_in_transaction_session_timeout. Rows of a log are never deleted: a command takes
-// about 140 bytes and 230 in the indexes for ever, and its answer until
-// Sweep of the log forgets it.
+// The settings fsync, full_page_writes and synchronous_commit must be on, also for the role and
+// the database. That is the default. With synchronous_commit off, a crash of the server loses the
+// last commits, and a mutation can be sent twice. A failover to an asynchronous standby can lose
+// commits under every setting. Name the standby in synchronous_standby_names if a mutation must
+// not happen twice after a failover.
+//
+// # Disk space
+//
+// Do not switch autovacuum off. A mutation leaves one or two dead versions of its row; a claim or
+// a change of a token leaves one. The storage parameters of the tables start autovacuum when a
+// twentieth of the rows is dead. A transaction that stays open, anywhere in the database,
+// prevents the removal of dead rows: limit such transactions with
+// idle_in_transaction_session_timeout.
+//
+// The store itself deletes no row of a log. A mutation takes about 140 bytes, and 230 in the
+// indexes, for ever. Sweep of the log forgets its response.
 package lendingpostgres

@@ -18,7 +18,7 @@ import (
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
-// exampleDatabase returns a pool of an empty database, for an example, which has no testing.T.
+// exampleDatabase returns a pool of an empty database, for examples, which have no testing.T.
 func exampleDatabase() (pool *pgxpool.Pool, stop func()) {
 	cluster, err := shared()
 	if err != nil {
@@ -34,7 +34,8 @@ func exampleDatabase() (pool *pgxpool.Pool, stop func()) {
 	return pool, pool.Close
 }
 
-// newClient returns a client of a service, whose codes a person reads from a phone.
+// newClient returns a client of a service. The callback plays a person who reads the code from a
+// phone.
 func newClient(service *lendingtest.Server, opts ...lending.Option) *lending.Client {
 	client, err := lending.New(service.URL, append(opts, lending.WithCredentials(lending.Credentials{
 		Username: lendingtest.Username,
@@ -49,9 +50,9 @@ func newClient(service *lendingtest.Server, opts ...lending.Option) *lending.Cli
 	return client
 }
 
-// The replicas of a program share one token: a person is asked for one code.
+// The replicas of a program share a token, so a person enters a single code.
 func ExampleNewTokenStore() {
-	pool, stop := exampleDatabase() // in its place: pgxpool.New
+	pool, stop := exampleDatabase() // use pgxpool.New instead
 	defer stop()
 	service := lendingtest.NewServer()
 	defer service.Close()
@@ -73,9 +74,9 @@ func ExampleNewTokenStore() {
 	// codes sent: 1
 }
 
-// The replicas of a program share what they are signed in with, and what they have sent.
+// The replicas of a program share a token and an idempotency log.
 func ExampleMigrate() {
-	pool, stop := exampleDatabase() // in its place: pgxpool.New
+	pool, stop := exampleDatabase() // use pgxpool.New instead
 	defer stop()
 	ctx, address := context.Background(), "https://lending.example"
 	credentials := lending.Credentials{Username: lendingtest.Username, Password: lending.NewSecret(lendingtest.Password)}
@@ -109,9 +110,9 @@ func ExampleMigrate() {
 	// Output: <nil>
 }
 
-// Whichever replica gets a delivery a second time knows it.
+// Every replica recognizes a second delivery of an event.
 func ExampleNewDeduper() {
-	pool, stop := exampleDatabase() // in its place: pgxpool.New
+	pool, stop := exampleDatabase() // use pgxpool.New instead
 	defer stop()
 	if err := lendingpostgres.Migrate(context.Background(), pool, nil); err != nil {
 		fmt.Println(err)
@@ -147,10 +148,10 @@ func ExampleNewDeduper() {
 	// answered: 204
 }
 
-// Whichever replica calls a command with the same key again, it is done once. Before it is
-// sent, the intent to do so was committed together with the order.
+// A mutation with a key happens once, even if several replicas call the mutation. The same
+// transaction that inserts the order also adds the key to the outbox.
 func ExampleNewIdempotencyStore() {
-	pool, stop := exampleDatabase() // in its place: pgxpool.New
+	pool, stop := exampleDatabase() // use pgxpool.New instead
 	defer stop()
 	service := lendingtest.NewServer()
 	defer service.Close()
@@ -179,7 +180,7 @@ func ExampleNewIdempotencyStore() {
 		fmt.Println(err)
 		return
 	}
-	for range 3 { // replicas, and at any time
+	for range 3 { // replicas, at any time
 		client := newClient(service, lending.WithIdempotency(log))
 		pending, err := store.Outbox().Pending(ctx, 10)
 		fmt.Println("to be done:", len(pending), err)
@@ -198,10 +199,10 @@ func ExampleNewIdempotencyStore() {
 	// executed: 1
 }
 
-// A program that uses database/sql makes a pool of pgx and has its sql.DB over that. In a
-// transaction of a sql.Conn the connection below is in it too.
+// A program with database/sql creates a pool of pgx, and opens its sql.DB over that pool. During
+// a transaction of a sql.Conn, its pgx connection is in the same transaction.
 func ExampleOutbox_Add_databaseSQL() {
-	pool, stop := exampleDatabase() // in its place: pgxpool.New
+	pool, stop := exampleDatabase() // use pgxpool.New instead
 	defer stop()
 	ctx := context.Background()
 	if err := lendingpostgres.Migrate(ctx, pool, nil); err != nil {
@@ -209,7 +210,7 @@ func ExampleOutbox_Add_databaseSQL() {
 		return
 	}
 	store := must(lendingpostgres.NewIdempotencyStore(pool, "lending", nil))
-	db := stdlib.OpenDBFromPool(pool) // for all else
+	db := stdlib.OpenDBFromPool(pool) // for the rest of the program
 	defer db.Close()
 
 	conn, err := db.Conn(ctx)
@@ -223,9 +224,9 @@ func ExampleOutbox_Add_databaseSQL() {
 		fmt.Println(err)
 		return
 	}
-	// does nothing after Commit
+	// no effect after Commit
 	defer tx.Rollback()
-	// in its place: INSERT INTO orders
+	// use INSERT INTO orders instead
 	if _, err := tx.ExecContext(ctx, "CREATE TABLE orders AS SELECT $1::int AS n", 42); err != nil {
 		fmt.Println(err)
 		return

@@ -33,7 +33,7 @@ func stored(fence int64, text string) lending.StoredToken {
 	return lending.StoredToken{Fence: fence, Data: lending.NewSecret(text)}
 }
 
-// stores are one of each, in one pool.
+// stores holds a store of each kind, with the same pool.
 type stores struct {
 	token       *lendingpostgres.TokenStore
 	deduper     *lendingpostgres.Deduper
@@ -48,7 +48,7 @@ func storesOf(pool *pgxpool.Pool) stores {
 	}
 }
 
-// each does what changes something, once, and holds that it was done, once.
+// each makes every change once, and checks that the change happened once.
 func (s stores) each(t *testing.T, n int, before func()) {
 	t.Helper()
 	ctx := t.Context()
@@ -89,8 +89,8 @@ func (s stores) each(t *testing.T, n int, before func()) {
 	require.ErrorIs(t, err, webhook.ErrDuplicate)
 }
 
-// A connection that breaks before a statement arrives, or after it was committed: it is done
-// once, and nobody hears of it.
+// A connection breaks before a statement arrives, or after its commit. The change happens once,
+// and the caller gets no error.
 func TestConnectionsBreak(t *testing.T) {
 	url := database(t)
 	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
@@ -121,7 +121,7 @@ func TestConnectionsBreak(t *testing.T) {
 	}
 }
 
-// Where every connection breaks, the error says so and nothing is guessed.
+// If every connection breaks, the error says so, and the store does not guess.
 func TestConnectionsBreakAllTheTime(t *testing.T) {
 	url := database(t)
 	pool := connect(t, url)
@@ -150,7 +150,7 @@ func TestConnectionsBreakAllTheTime(t *testing.T) {
 	}
 }
 
-// A statement is tried again where the server says that it was the moment, and only there.
+// The stores try a statement again only after temporary errors of the server.
 func TestWhatIsTriedAgain(t *testing.T) {
 	pool := migrated(t)
 	_, err := pool.Exec(t.Context(), `CREATE SEQUENCE tries;
@@ -192,8 +192,8 @@ func TestWhatIsTriedAgain(t *testing.T) {
 	require.Nil(t, kept)
 }
 
-// After a failover a connection can be one to a standby: another one is made, which finds the
-// server that takes writes. Where there is none, the error says so.
+// After a failover a connection can lead to a standby. The stores open another connection, which
+// finds the server that accepts writes. Without such a server, the error says so.
 func TestReadOnlyServer(t *testing.T) {
 	url := database(t)
 	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
@@ -217,8 +217,7 @@ func TestReadOnlyServer(t *testing.T) {
 	require.Equal(t, int64(3), kept.Revision)
 }
 
-// A server that does not answer holds nobody up beyond his context: the calls return before the
-// tables are free.
+// A server hangs. The calls return at the end of their context, before the tables are unlocked.
 func TestCallsReturnWhileTheTablesAreLocked(t *testing.T) {
 	pool := migrated(t)
 	s := storesOf(pool)
@@ -246,7 +245,7 @@ func TestCallsReturnWhileTheTablesAreLocked(t *testing.T) {
 	require.Nil(t, kept)
 }
 
-// counters are several processes' worth of workers who count entries up.
+// counters are the workers of several processes, which increment entries.
 type counters struct {
 	total   atomic.Int64
 	mu      sync.Mutex
@@ -273,14 +272,14 @@ func count(t *testing.T, workers int, url string) *counters {
 	return c
 }
 
-// more waits for so many Saves.
+// more waits for n more Saves.
 func (c *counters) more(t *testing.T, n int64) {
 	t.Helper()
 	before := c.total.Load()
 	require.Eventually(t, func() bool { return c.total.Load() > before+n }, 2*time.Minute, time.Millisecond)
 }
 
-// end holds that what Save has returned for is there.
+// end checks that every acknowledged Save is there.
 func (c *counters) end(t *testing.T, url string) {
 	t.Helper()
 	c.stop()
@@ -288,8 +287,7 @@ func (c *counters) end(t *testing.T, url string) {
 	require.NoError(t, idempotencytest.Check(t.Context(), storesOf(connect(t, url)).idempotency, c.saved))
 }
 
-// The server is killed again and again, and connections are: what Save had returned for is
-// there.
+// The server and connections are killed again and again. Every acknowledged Save is there.
 func TestIdempotencyUnderKill(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.Run(t)
@@ -318,8 +316,8 @@ func TestIdempotencyUnderKill(t *testing.T) {
 		len(counters.saved), kills, kills*cuts)
 }
 
-// A failover to a standby that replicates synchronously: what Save had returned for is there,
-// and those who have both addresses go on.
+// After a failover to a synchronous standby, every acknowledged Save is there, and clients with
+// both addresses continue.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	primary := pgtest.Run(t)
@@ -341,7 +339,7 @@ func TestFailover(t *testing.T) {
 	t.Logf("%d Saves before the failover, %d after", before, counters.total.Load()-before)
 }
 
-// Why synchronous_commit must be on: what is committed is lost with the server otherwise.
+// Without synchronous_commit, a crash of the server loses commits.
 func TestAsynchronousCommitLosesEntries(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.Run(t, "synchronous_commit=off", "wal_writer_delay=10s")

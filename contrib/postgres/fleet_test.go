@@ -22,8 +22,8 @@ func openForReplica(url string) (lending.TokenStore, error) {
 	return must(lendingpostgres.NewTokenStore(pool, tokenKey, nil)), err
 }
 
-// Four processes share one sign-in and one refresh for each life of the token, while
-// the server is killed and comes back, and a process stops in the middle of a refresh.
+// Four processes share a sign-in, and a refresh for each lifetime of the token. Meanwhile the
+// server is killed and restarted, and a process stops in the middle of a refresh.
 func TestFleet(t *testing.T) {
 	cluster := pgtest.Run(t) // not beside others: its steps have times
 	url := databaseIn(t, cluster)

@@ -12,19 +12,17 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// IdempotencyStore is a [store.Store] in a table, for mutations with a key of the
-// replicas of a service. Every step is one statement.
+// IdempotencyStore is a [store.Store] in a table, for mutations with a key in the replicas of a
+// program. Every change is a single statement.
 //
-// What is lost is a command that can be sent twice, so PostgreSQL must keep what it has said
-// to keep: with fsync, full_page_writes and synchronous_commit on, as they are by default. A
-// failover to a standby that does not replicate synchronously can lose the last entries
-// under every setting. Sweep and Forget of the log say what is deleted. contrib/README.md has
-// the settings as a table.
+// A mutation whose entry is lost can be sent twice. PostgreSQL must therefore keep its commits:
+// fsync, full_page_writes and synchronous_commit must be on, which is the default. A failover to
+// an asynchronous standby can lose the last entries under every setting. contrib/README.md has a
+// table of the settings. Only Sweep and Forget of the log delete entries.
 //
-// An age is what the clock of the server has moved since the last Save, and nothing where it
-// was set back. A clock that is set ahead makes entries older than they are, and so does a
-// failover to a server whose clock is ahead: keep them to a fraction of
-// the MaxLateness of the log.
+// The age of an entry is the time since the last Save by the server's clock, and 0 if the clock
+// was set back. A clock that is set ahead, or a failover to a server with a clock ahead, makes
+// entries older than they are. Keep the difference to a fraction of MaxLateness of the log.
 type IdempotencyStore struct {
 	database
 	name      string
@@ -37,12 +35,13 @@ var _ store.Store = (*IdempotencyStore)(nil)
 // defaults.
 type IdempotencyStoreOptions struct {
 	Tables
-	// Namespace is that of the log: see [IdempotencyStore.Outbox]. Nothing else uses it.
+	// Namespace is the Namespace of the log. Only [IdempotencyStore.Outbox] uses the field.
 	Namespace string
 }
 
-// NewIdempotencyStore returns the store of that name. Answers are stored in the clear, with
-// personal data: wrap the store in [store.NewEncrypted] to encrypt them.
+// NewIdempotencyStore returns a store. Stores with different names are independent. Responses are
+// stored in plain text, with personal data: wrap the store in [store.NewEncrypted] to encrypt
+// them.
 func NewIdempotencyStore(pool *pgxpool.Pool, name string, options *IdempotencyStoreOptions) (*IdempotencyStore, error) {
 	var o IdempotencyStoreOptions
 	if options != nil {
@@ -80,7 +79,7 @@ func (s *IdempotencyStore) load(ctx context.Context, db session, key string) (*s
 	}
 	entry, err := pgx.CollectExactlyOneRow(rows, scanEntry)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil //nolint:nilnil // there is none, as the interface says
+		return nil, nil //nolint:nilnil // the interface asks for nil if there is no entry
 	} else if err != nil {
 		return nil, err
 	}
@@ -90,7 +89,7 @@ func (s *IdempotencyStore) load(ctx context.Context, db session, key string) (*s
 func scanEntry(row pgx.CollectableRow) (e store.Entry, err error) {
 	var at time.Time
 	err = row.Scan(&e.Key, &e.Revision, &e.State, &e.Lock, &e.Data, &e.Age, &at)
-	e.Position = store.PositionAt(uint64(max(0, at.UnixMicro())), e.Key) //nolint:gosec // it is not negative
+	e.Position = store.PositionAt(uint64(max(0, at.UnixMicro())), e.Key)
 	return e, err
 }
 
@@ -107,7 +106,7 @@ SELECT coalesce((SELECT revision FROM {idempotency} WHERE name = $1 AND key = $2
 	coalesce((SELECT key FROM {idempotency} WHERE name = $1 AND lock = $4 AND lock <> '' AND key <> $2), '')`
 )
 
-// Save implements [store.Store]. It returns when the entry is committed.
+// Save implements [store.Store]. Save returns after the commit.
 func (s *IdempotencyStore) Save(ctx context.Context, entry store.Entry) error {
 	by := rand.Text()
 	return s.retry(ctx, func(conn *pgxpool.Conn) error {
@@ -118,7 +117,8 @@ func (s *IdempotencyStore) Save(ctx context.Context, entry store.Entry) error {
 	})
 }
 
-// What is deleted leaves the outbox too: it would look as if nobody had begun with it.
+// Deleted entries leave the outbox too. Otherwise their mutations would look as if no process had
+// begun with them.
 const replaceEntries = `
 WITH wanted AS (
 	SELECT * FROM ROWS FROM (pg_catalog.unnest($2::text[]), pg_catalog.unnest($3::bigint[]), pg_catalog.unnest($4::text[]),
@@ -135,13 +135,13 @@ WITH wanted AS (
 )
 SELECT (SELECT pg_catalog.count(*) FROM deleted) + (SELECT pg_catalog.count(*) FROM replaced)`
 
-// Replace implements [store.Store], in one statement.
+// Replace implements [store.Store] with a single statement.
 func (s *IdempotencyStore) Replace(ctx context.Context, entries []store.Entry) (replaced int, err error) {
 	n := len(entries)
 	keys, revisions, states, locks, data := make([]string, n), make([]int64, n), make([]string, n), make([]string, n), make([][]byte, n)
 	for i, e := range entries {
 		keys[i], revisions[i], states[i], locks[i] = e.Key, e.Revision, string(e.State), e.Lock
-		data[i] = append([]byte{}, e.Data...) // not NULL
+		data[i] = append([]byte{}, e.Data...) // never NULL
 	}
 	by := rand.Text()
 	err = s.retry(ctx, func(conn *pgxpool.Conn) error {
@@ -151,7 +151,7 @@ func (s *IdempotencyStore) Replace(ctx context.Context, entries []store.Entry) (
 	return replaced, err
 }
 
-// save reports whether it could.
+// save reports whether the entry was saved.
 func (s *IdempotencyStore) save(ctx context.Context, db session, entry store.Entry, by string) (saved bool, err error) {
 	statement := updateEntry
 	if entry.Revision == 0 {
@@ -170,8 +170,8 @@ func (s *IdempotencyStore) save(ctx context.Context, db session, entry store.Ent
 
 const uniqueViolation = "23505" // SQLSTATE
 
-// refused says why an entry could not be saved: nothing was, unless the connection broke at
-// an earlier try, whose entry names the Save that it comes from.
+// refused returns the reason for which an entry was not saved. The result is nil if an earlier
+// try, whose connection broke, has saved the entry: the row then holds the name of this Save.
 func (s *IdempotencyStore) refused(ctx context.Context, db session, entry store.Entry, by string) error {
 	var revision int64
 	var ours bool
@@ -187,5 +187,5 @@ func (s *IdempotencyStore) refused(ctx context.Context, db session, entry store.
 	case holder != "":
 		return &store.LockedError{Key: holder}
 	}
-	return errAgain // what was in the way has gone
+	return errAgain // the conflicting row has gone
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// The parameters are those of [listing]. A page ends with the entry before its data are too
-// many: the first always belongs to it.
+// The parameters are the args of List. The entry at which the data exceed the limit is the first
+// of the next page, but a page has at least one entry.
 const (
 	listPage = `
 SELECT ` + entryColumns + ` FROM (
@@ -24,13 +24,13 @@ SELECT ` + entryColumns + ` FROM (
 	pageEnd = `) entries) page
 WHERE bytes <= $8 OR n = 1 ORDER BY saved_at, key`
 
-	// The oldest of each state are at the front of its part of the index.
+	// The oldest entries of each state come first in the state's part of the index.
 	listStates = listPage + `
 	SELECT entries.* FROM (SELECT DISTINCT pg_catalog.unnest($2::text[]) AS wanted) states, LATERAL (
 		SELECT * FROM {idempotency} WHERE name = $1 AND state = wanted` + selected + `) entries
 	ORDER BY saved_at, key LIMIT $5::bigint` + pageEnd
 
-	// MATERIALIZED keeps the planner from reading the index of the states in its order.
+	// MATERIALIZED prevents the planner from reading the index of the states in its order.
 	listPrefix = `
 WITH prefixed AS MATERIALIZED (SELECT * FROM {idempotency} WHERE name = $1 AND key >= $3 AND key < $9)` + listPage + `
 	SELECT * FROM prefixed WHERE state = ANY($2)` + selected + pageEnd
@@ -39,7 +39,7 @@ WITH prefixed AS MATERIALIZED (SELECT * FROM {idempotency} WHERE name = $1 AND k
 SELECT pg_catalog.count(*) FROM (SELECT FROM {idempotency} WHERE name = $1 AND key >= $2 AND key < $3 LIMIT $4) prefixed`
 )
 
-// narrow is how many entries a prefix has at most that are all looked at.
+// narrow is the largest number of entries of a prefix for which List reads all of them.
 const narrow = 1000
 
 // List implements [store.Store].
@@ -52,7 +52,7 @@ func (s *IdempotencyStore) List(ctx context.Context, filter store.Filter) (entri
 	for i, state := range filter.States {
 		states[i] = string(state)
 	}
-	older := min(filter.Older, math.MaxInt64-time.Microsecond) + time.Microsecond - 1 // which PostgreSQL counts in
+	older := min(filter.Older, math.MaxInt64-time.Microsecond) + time.Microsecond - 1 // PostgreSQL counts in microseconds
 	after := time.UnixMicro(int64(at))
 	args := []any{s.name, states, filter.Prefix, older, max(0, filter.Limit), after, key, store.PageBytes}
 	err = s.retry(ctx, func(conn *pgxpool.Conn) error {
@@ -77,14 +77,14 @@ func (s *IdempotencyStore) List(ctx context.Context, filter store.Filter) (entri
 	return entries, err
 }
 
-// afterPrefix returns the first text in the order of bytes that is after all texts with this
-// prefix, "" if there is none.
+// afterPrefix returns the first text, in the order of bytes, after all texts with the prefix. The
+// result is "" if there is no such text.
 func afterPrefix(prefix string) string {
 	for prefix != "" {
 		last, size := utf8.DecodeLastRuneInString(prefix)
 		prefix = prefix[:len(prefix)-size]
 		switch {
-		case last == 0xd7ff: // before the surrogates, which are no characters
+		case last == 0xd7ff: // surrogates, which follow, are not characters
 			return prefix + "\ue000"
 		case last < utf8.MaxRune:
 			return prefix + string(last+1)

@@ -19,45 +19,49 @@ import (
 // InboxOptions change an [Inbox]. A nil pointer and zero fields mean the defaults.
 type InboxOptions struct {
 	Tables
-	// Lease is how long a worker may act on an event before another takes it for dead.
-	// The context of the function ends a little earlier.
+	// Lease is the longest time for handling an event. Afterwards another worker takes the event,
+	// because the first process may be dead. The context of the function ends a little earlier.
 	Lease time.Duration // 5 min
-	Keep  time.Duration // how long an event is known, and its exact repetition swallowed; 72 h
-	// Poll is how long an event can wait that another process has put, at most. What this one
-	// has put, what is tried again and what ended processes have left is taken when it is due.
+	Keep  time.Duration // how long an exact redelivery of an event is recognized and dropped; 72 h
+	// Poll is the interval at which the inbox looks for events that other processes have put. The
+	// inbox takes this process's own events, retries and expired claims when they are due.
 	Poll time.Duration // 1 s
-	// Notify tells the processes that listen, see [Inbox.Listen], of what was put. Several
-	// events in a short time are one notification.
+	// Notify notifies the processes that use [Inbox.Listen] of new events. Several events in a
+	// short time share a notification.
 	Notify bool
-	Tx     pgx.TxOptions // of the transactions of WorkTx
+	Tx     pgx.TxOptions // options for the transactions of WorkTx
 	Logger *slog.Logger  // logs who drops dead letters; nil logs nothing
 }
 
-// Inbox is a [webhook.Inbox] in PostgreSQL, for the replicas of a receiver, made by
-// [Migrate]: a table of the events that are not done, and one of the keys of those that were
-// put, which are known for Keep and then deleted, some at a time.
+// Inbox is a [webhook.Inbox] in PostgreSQL, for the replicas of a receiver. [Migrate] creates a
+// table of the unfinished events, and a table with the key of every event. The inbox deletes the
+// keys after Keep, some at a time.
 //
-// It keeps what PostgreSQL keeps, which contrib/README.md has as a table: what was put is on
-// the disk before Put returns, as long as nobody sets synchronous_commit off. Events lie in it
-// as they came, codes and personal data included.
+// Put returns after the commit. The event is then on the disk, unless synchronous_commit is off;
+// contrib/README.md has a table of the settings. The table holds the events in plain text,
+// including codes and personal data.
 //
-// [Inbox.PutTx] puts an event in a transaction of the caller's, and the function of
-// [Inbox.WorkTx] has the transaction in which the event ends. Beside them it is an inbox as
-// any other, for [webhook.Work].
+// The inbox works with [webhook.Work] like any other. In addition, [Inbox.PutTx] puts an event in
+// a transaction of the caller, and [Inbox.WorkTx] gives the function the transaction that removes
+// the event.
 //
-// What a process was acting on when it ended is due again when its Lease has passed, by the
-// clock of the database. When that is set back, what was put before waits as long as the step.
-// Events are taken with FOR UPDATE SKIP LOCKED, for all workers of a
-// process that wait in one statement. A process that waits asks once in Poll. It needs
-// nothing of a session, so that a pooler may give each transaction another one.
+// # Processes
 //
-// A pool needs a connection for each worker of WorkTx and two more: see its MaxConns. The role needs SELECT,
-// INSERT, UPDATE and DELETE on both tables.
+// If a process dies, its events are due again at the end of Lease, by the clock of the database.
+// If that clock is set back, waiting events wait longer by the same time. All waiting workers of
+// a process take their events with a single statement, with FOR UPDATE SKIP LOCKED, and ask once
+// in Poll. The inbox depends on no session, so a pooler may give each transaction another
+// session.
 //
-// Every event leaves dead rows in the table of those that are not done, which is as small as
-// their number once these are vacuumed away: its storage parameters have autovacuum do that
-// after 2,000. A claim changes no index, unless the event must be alone, and a fillfactor of 50 leaves it room beside the row. A
-// transaction that stays open for long, anywhere in the database, keeps vacuum from it.
+// The pool needs a connection for each worker of WorkTx and two more: see MaxConns. The role
+// needs SELECT, INSERT, UPDATE and DELETE on both tables.
+//
+// # Disk space
+//
+// Every event leaves dead rows in the table of unfinished events. The storage parameters start
+// autovacuum after 2,000 dead rows. A claim changes no index, unless the event must run alone;
+// the fillfactor of 50 leaves room for the new version of the row. A transaction that stays open
+// for long, anywhere in the database, prevents the removal of dead rows.
 type Inbox struct {
 	database
 	name     string
@@ -69,7 +73,7 @@ type Inbox struct {
 
 var _ webhook.Inbox = (*Inbox)(nil)
 
-// NewInbox returns the inbox of that name.
+// NewInbox returns an inbox. Inboxes with different names are independent.
 func NewInbox(pool *pgxpool.Pool, name string, options *InboxOptions) (*Inbox, error) {
 	var o InboxOptions
 	if options != nil {
@@ -96,8 +100,7 @@ func (b *Inbox) Take(ctx context.Context) (*webhook.InboxEntry, error) {
 	return b.claims().Take(ctx, false)
 }
 
-// exec does a statement that does no harm when it is done twice, and returns how many rows
-// it was about.
+// exec executes a statement that is safe to repeat, and returns the number of rows.
 func (b *Inbox) exec(ctx context.Context, statement string, arguments ...any) (rows int64, err error) {
 	err = b.retry(ctx, func(conn *pgxpool.Conn) error {
 		tag, err := conn.Exec(ctx, b.sql(statement), arguments...)
@@ -107,8 +110,8 @@ func (b *Inbox) exec(ctx context.Context, statement string, arguments ...any) (r
 	return rows, err
 }
 
-// Another transaction that puts the same event is waited for. A key that has been known for Keep
-// is as good as unknown, also before it is deleted.
+// The statements wait for another transaction that puts the same event. A key older than Keep
+// counts as unknown, even before its deletion.
 const (
 	putEvent = `
 WITH new AS (
@@ -129,9 +132,9 @@ INSERT INTO {inbox} (name, due, body) SELECT $1::text, at, $3::bytea FROM new`
 	ON CONFLICT (name, key) DO UPDATE SET at = excluded.at WHERE seen.at < excluded.at - $4::interval`
 )
 
-// Put implements [webhook.Inbox]. It returns when the event is committed. When the
-// connection breaks before it knows that, it puts the event again, and returns
-// [webhook.ErrDuplicate] if it was: the event is there in both cases.
+// Put implements [webhook.Inbox]. Put returns after the commit. If the connection breaks during
+// the commit, Put tries again, and returns [webhook.ErrDuplicate] if the first try was committed.
+// The event is in the inbox in both cases.
 func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
 	arguments, err := b.eventArguments(event)
 	if err != nil {
@@ -149,13 +152,13 @@ func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
 	return nil
 }
 
-// PutTx puts an event in a transaction of the caller's: the event is in the inbox if and when the
-// transaction is committed. For an event that was seen PutTx returns [webhook.ErrDuplicate], and
-// the transaction can go on, at every isolation level. Another transaction that has put the same
-// event, and has not ended, is waited for.
+// PutTx puts an event in a transaction of the caller. The event is in the inbox if the
+// transaction commits. For a known event, PutTx returns [webhook.ErrDuplicate], and the
+// transaction can continue at every isolation level. PutTx waits for another transaction that
+// puts the same event.
 //
-// An event that was put so is taken within Poll. With Notify the transaction tells the processes
-// that listen, and takes turns with other such transactions while it commits.
+// Workers take the event within Poll. With Notify, the transaction also notifies the processes
+// that listen; such transactions commit one after the other.
 func (b *Inbox) PutTx(ctx context.Context, tx Tx, event *webhook.Event) error {
 	arguments, err := b.eventArguments(event)
 	if err != nil {
@@ -174,18 +177,18 @@ func (b *Inbox) PutTx(ctx context.Context, tx Tx, event *webhook.Event) error {
 	return err
 }
 
-// eventArguments are those of the statements above.
+// eventArguments returns the arguments of the statements above.
 func (b *Inbox) eventArguments(event *webhook.Event) ([]any, error) {
 	body := event.Body()
 	if _, err := webhook.Parse(body); err != nil {
-		return nil, err // made by hand: nobody could take it out
+		return nil, err // a handmade event; no worker could read it
 	}
 	key := sha256.Sum256(body)
 	return []any{b.name, key[:], body, b.options.Keep}, nil
 }
 
-// A claim is a random number: nobody has it by chance, also not after the database has lost
-// it.
+// A claim is a random number, so an old claim never matches a new claim, even after the database
+// has lost data.
 func idOf(id, claim int64) string {
 	return strconv.FormatInt(id, 10) + "/" + strconv.FormatInt(claim, 10)
 }
@@ -197,13 +200,13 @@ func ofID(entry *webhook.InboxEntry) (id, claim int64, err error) {
 		claim, err = strconv.ParseInt(second, 10, 64)
 	}
 	if err != nil {
-		err = errors.New("lendingpostgres: the entry is of another inbox")
+		err = errors.New("lendingpostgres: the entry is of another inbox; return it to the inbox that Take was called on")
 	}
 	return id, claim, err
 }
 
-// Done implements [webhook.Inbox]. What was acted on is removed also when the claim has
-// ended: another may act on it by then, but nobody after that.
+// Done implements [webhook.Inbox]. Done removes a handled event even after the end of its claim.
+// Another worker may be handling the event at that time, but no worker takes it afterwards.
 func (b *Inbox) Done(ctx context.Context, entry *webhook.InboxEntry) error {
 	id, _, err := ofID(entry)
 	if err != nil {
@@ -213,7 +216,7 @@ func (b *Inbox) Done(ctx context.Context, entry *webhook.InboxEntry) error {
 	return b.claims().Ended(entry.ID, err)
 }
 
-// ofClaim is what only the last who has taken an event may change.
+// ofClaim limits a statement to an event that is still claimed by the caller.
 const ofClaim = " WHERE id = $1::bigint AND name = $2::text AND claim = $3::bigint"
 
 // Retry implements [webhook.Inbox].

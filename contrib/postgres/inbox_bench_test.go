@@ -25,7 +25,7 @@ import (
 
 const benchSecret = "whs_0123456789abcdef0123456789abcdef"
 
-// benchPool is of a server that syncs what it commits, as one that is not for tests does.
+// benchPool returns a pool of a server that syncs its commits, unlike the other test servers.
 func benchPool(b *testing.B) *pgxpool.Pool {
 	b.Helper()
 	cluster := pgtest.Run(b, "fsync=on", "max_connections=200", "shared_buffers=256MB")
@@ -38,7 +38,7 @@ func benchPool(b *testing.B) *pgxpool.Pool {
 	return pool
 }
 
-// inTurns measures several in turns, and returns what each took for a turn in the median.
+// inTurns measures several functions in turns, and returns the median time of each.
 func inTurns(b *testing.B, each ...func()) (took []time.Duration) {
 	b.Helper()
 	all := make([][]time.Duration, len(each))
@@ -58,8 +58,8 @@ func inTurns(b *testing.B, each ...func()) (took []time.Duration) {
 	return took
 }
 
-// BenchmarkAccept delivers webhooks over real connections to two receivers, in turns of 512:
-// one puts them in the inbox, the other, the floor, inserts each by hand into a table.
+// BenchmarkAccept delivers webhooks over real connections to two receivers, in turns of 512. The
+// first receiver puts events into the inbox. The second, the floor, inserts each event by hand.
 func BenchmarkAccept(b *testing.B) {
 	for _, connections := range []int{1, 16, 64} {
 		b.Run(fmt.Sprint("connections=", connections), func(b *testing.B) {
@@ -80,7 +80,7 @@ func BenchmarkAccept(b *testing.B) {
 
 var numbers atomic.Int64
 
-// numbered returns a delivery of usual size, of which no two are equal.
+// numbered returns a delivery of usual size. No two deliveries are equal.
 func numbered() []byte {
 	return fmt.Appendf(nil,
 		`{"id":"3fa85f64-5717-4562-b3fc-2c963f66afa6","webhookEvent":"WB_Application_Status_Changed",`+
@@ -88,7 +88,7 @@ func numbered() []byte {
 			`"creationTimeUtc":"2024-01-02T03:04:05.1234567Z"}`, numbers.Add(1), 0)
 }
 
-// receive starts a receiver and returns what delivers n events to it.
+// receive starts a receiver and returns a function that delivers n events to it.
 func receive(b *testing.B, connections int, handle webhook.EventFunc) func(n int) {
 	b.Helper()
 	receiver, err := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(benchSecret)), handle, nil)
@@ -118,7 +118,7 @@ func receive(b *testing.B, connections int, handle webhook.EventFunc) func(n int
 	}
 }
 
-// parallel calls f n times, some at a time.
+// parallel calls f n times, several calls at a time.
 func parallel(b *testing.B, concurrency, n int, f func() error) {
 	b.Helper()
 	var left atomic.Int64
@@ -137,7 +137,7 @@ func parallel(b *testing.B, concurrency, n int, f func() error) {
 	group.Wait()
 }
 
-// fill has so many events wait in an inbox, and in the floor, without a trace of how.
+// fill puts n events into an inbox, and into the floor's table, and leaves no dead rows.
 func fill(b *testing.B, pool *pgxpool.Pool, name string, n int) {
 	b.Helper()
 	events := func(insert string) {
@@ -165,9 +165,9 @@ func fill(b *testing.B, pool *pgxpool.Pool, name string, n int) {
 
 const workers = 16
 
-// BenchmarkDrain acts on a backlog, in turns of 512 events: by WorkTx and by a bare loop that
-// takes a row, acts and deletes the row in one transaction; and by Work and by one that does
-// what it does, in two.
+// BenchmarkDrain handles a backlog in turns of 512 events. WorkTx is compared with a loop that
+// takes, handles and deletes a row in a single transaction. Work is compared with a loop that
+// uses two.
 func BenchmarkDrain(b *testing.B) {
 	const turn = 2048
 	act := func(ctx context.Context, tx pgx.Tx, body []byte) error {
@@ -267,8 +267,8 @@ func BenchmarkDrain(b *testing.B) {
 	})
 }
 
-// BenchmarkQueue puts, takes and ends events, 32 at a time, while 1,000 others wait and while
-// 100,000 do, in turns of 512.
+// BenchmarkQueue puts, takes and ends events, 32 at a time, with 1,000 and with 100,000 other
+// events in the queue, in turns of 512.
 func BenchmarkQueue(b *testing.B) {
 	const turn = 512
 	pool := benchPool(b)

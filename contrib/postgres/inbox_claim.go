@@ -14,7 +14,7 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-// taken is a row of the inbox that this process has taken.
+// taken is a row of the inbox with a claim of this process.
 type taken struct {
 	id, claim       int64
 	failed, unended int
@@ -22,13 +22,13 @@ type taken struct {
 	until           time.Time
 }
 
-// claimed returns the claim as a worker has it. If the row holds no event, as [webhook.Parse] says,
-// that of the entry is nothing but the bytes.
+// claimed returns the claim for a worker. If [webhook.Parse] rejects the row, the event of the
+// entry holds only the bytes.
 func (r taken) claimed() claimer.Claim[*webhook.InboxEntry] {
 	event, err := webhook.Parse(r.body)
 	if err != nil {
 		event = new(webhook.Event)
-		_ = event.Record.UnmarshalJSON(r.body) // takes anything
+		_ = event.Record.UnmarshalJSON(r.body) // accepts all bytes
 	}
 	entry := &webhook.InboxEntry{
 		Event: event, Tries: r.failed + 1, Crashes: max(0, r.unended-claimer.AloneAfter), ID: idOf(r.id, r.claim), Until: r.until,
@@ -38,17 +38,18 @@ func (r taken) claimed() claimer.Claim[*webhook.InboxEntry] {
 	}
 }
 
-// Of those that are due the first are looked at, and taken up to one that nothing may run
-// beside: that is taken if it is the first, and nothing is running. Who has no claim, or one
-// that has ended, has not ended what he tried.
+// takeEvents claims the first due events, up to an event that must run alone. Such an event is
+// claimed only if it is the first and no other event is running. An expired claim counts as a
+// suspicion that the event ends processes.
 //
-// What must be alone goes behind all that is due. Processes may end for another reason, each later
-// than the last claim: the blame goes round, and does not stay with what is due first.
+// An event that must run alone moves behind all due events. If processes end for another reason,
+// the suspicion thus moves from event to event, and does not stay with the first.
 //
-// That an event was taken must outlive this process, so that what ends processes is found;
-// for a worker of WorkTx it need not outlive the server, whose end ends the transaction too.
+// A claim must outlive this process, so that events that end processes are found. A claim of
+// WorkTx need not outlive the server: if the server ends, the transaction ends too.
 //
-// How many is a number in the text: with a parameter the server would plan it each time.
+// The limit is a number in the text: with a parameter, the server would plan the statement each
+// time.
 const takeEvents = `
 WITH moment AS MATERIALIZED (
 	SELECT pg_catalog.clock_timestamp() AS now, pg_catalog.set_config('synchronous_commit', CASE WHEN $5::boolean THEN 'off' ELSE pg_catalog.current_setting('synchronous_commit') END, true)
@@ -66,15 +67,15 @@ WITH moment AS MATERIALIZED (
 )
 SELECT coalesce(taken.id, 0), coalesce(taken.failed, 0), coalesce(taken.unended, 0), taken.body, $2::bigint, (extract(epoch FROM $3::interval) * 1000000)::bigint FROM ordered LEFT JOIN taken USING (id) ORDER BY number`
 
-// source is the inbox as its claimer has it.
+// source is the inbox for its claimer.
 type source struct {
 	*Inbox
 	mu     sync.Mutex
-	lost   []int64   // claims of which nobody knows whether they were committed
-	forget time.Time // when to delete keys again
+	lost   []int64   // claims that may or may not be committed
+	forget time.Time // when to delete keys next
 }
 
-// Claim implements [claimer.Source]. What was taken when an answer was lost comes first.
+// Claim implements [claimer.Source]. Claims with a lost response come first.
 func (s *source) Claim(
 	ctx context.Context, ask claimer.Ask, give func(claimer.Claim[*webhook.InboxEntry]),
 ) (seen claimer.Outlook, err error) {
@@ -104,7 +105,8 @@ func (s *source) Claim(
 	return seen, err
 }
 
-// hand gives a row to a worker. What is no event would be none each time.
+// hand gives a row to a worker. A row without a valid event becomes a dead letter, because it
+// would fail each time.
 func (s *source) hand(ctx context.Context, r taken, give func(claimer.Claim[*webhook.InboxEntry])) {
 	claim := r.claimed()
 	if claim.Err != nil {
@@ -113,14 +115,14 @@ func (s *source) hand(ctx context.Context, r taken, give func(claimer.Claim[*web
 	give(claim)
 }
 
-// GiveBack implements [claimer.Source]. If it fails, the claim ends by itself.
+// GiveBack implements [claimer.Source]. If GiveBack fails, the claim expires.
 func (s *source) GiveBack(ctx context.Context, entry *webhook.InboxEntry) {
 	if id, claim, err := ofID(entry); err == nil {
 		_, _ = s.exec(ctx, "UPDATE {inbox} SET claim = NULL"+ofClaim, id, s.name, claim)
 	}
 }
 
-// take takes events. A row without id is one that must wait.
+// take claims events. A row without an id stands for an event that must wait.
 func (s *source) take(ctx context.Context, ask claimer.Ask) (rows []taken, err error) {
 	statement := s.sql(fmt.Sprintf(takeEvents, ask.N))
 	err = s.retry(ctx, func(conn *pgxpool.Conn) (err error) {
@@ -134,8 +136,8 @@ func (s *source) take(ctx context.Context, ask claimer.Ask) (rows []taken, err e
 	return rows, err
 }
 
-// recall gives what was taken by claims of which the answer was lost. What it does not find,
-// because the statement has not ended yet, is due again when the claim ends.
+// recall gives out the events of claims with a lost response. If a statement has not ended yet,
+// recall does not find its events, and they are due again at the end of the claim.
 func (s *source) recall(ctx context.Context, lost []int64, give func(claimer.Claim[*webhook.InboxEntry])) error {
 	var rows []taken
 	err := s.retry(ctx, func(conn *pgxpool.Conn) (err error) {
@@ -151,8 +153,8 @@ WHERE name = $1::text AND due <= (SELECT pg_catalog.clock_timestamp()) AND until
 	return err
 }
 
-// lose notes claims of which nobody knows whether they were committed; without any it returns those
-// that were noted.
+// lose records claims that may or may not be committed. Without arguments, lose returns the
+// recorded claims and forgets them.
 func (s *source) lose(claims ...int64) (lost []int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,7 +172,7 @@ func (s *source) hasLost() bool {
 	return len(s.lost) > 0
 }
 
-// isTime reports whether to delete keys, and if so has nobody else do it.
+// isTime reports whether to delete keys, to a single caller at a time.
 func (s *source) isTime() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,11 +198,10 @@ func (s *source) collect(ctx context.Context, conn *pgxpool.Conn, statement stri
 	})
 }
 
-// atATime is how many keys are deleted in one statement.
+// atATime is the number of keys that a statement deletes at most.
 const atATime = 1000
 
-// forgetKeys deletes keys that have been known for long enough. If there were many it goes on with
-// the next request.
+// forgetKeys deletes keys older than Keep. If there were many, the next request continues.
 func (s *source) forgetKeys(ctx context.Context) error {
 	rows, err := s.exec(ctx, `
 DELETE FROM {inbox_seen} WHERE ctid = ANY (ARRAY(
@@ -214,8 +215,9 @@ DELETE FROM {inbox_seen} WHERE ctid = ANY (ARRAY(
 	return err
 }
 
-// outlook says when to ask again: when the next event is due that was not when the request began,
-// such as an event that another process will not give back. What was due then others are taking.
+// outlook returns the time until the inbox should ask again: until the next event is due that was
+// not due when the request began, including the end of another process's claim. Other workers
+// take the events that were due.
 func (s *source) outlook(ctx context.Context, began time.Time) (next time.Duration, err error) {
 	err = s.retry(ctx, func(conn *pgxpool.Conn) error {
 		var microseconds *int64 // nil if there is none

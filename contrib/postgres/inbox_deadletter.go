@@ -28,15 +28,15 @@ UPDATE {inbox} SET failed = failed + 1, claim = NULL, due = NULL,
 	set_aside = pg_catalog.clock_timestamp(), event = $4::bytea, letter = $5::text`+ofClaim, []byte(letter.Event), string(text))
 }
 
-// letterIDOf returns the row of a dead letter, and the time since when it is there.
+// letterIDOf returns the row of a dead letter, and the time when it was set aside.
 func letterIDOf(id string) (row int64, setAside time.Time, ok bool) {
 	first, second, _ := strings.Cut(id, "-")
-	microseconds, err := strconv.ParseInt(first, 10, 56) // a time that PostgreSQL can have
+	microseconds, err := strconv.ParseInt(first, 10, 56) // a time within the range of PostgreSQL
 	row, failed := strconv.ParseInt(second, 10, 64)
 	return row, time.UnixMicro(microseconds).UTC(), err == nil && failed == nil
 }
 
-// bound returns the parameter of a bound of time, nil for none. PostgreSQL counts in microseconds.
+// bound returns the parameter for a bound of time, or nil. PostgreSQL counts in microseconds.
 func bound(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -81,7 +81,7 @@ func scanLetter(row pgx.CollectableRow) (letter webhook.DeadLetter, err error) {
 		return letter, err
 	}
 	if json.Unmarshal([]byte(text), &letter) != nil {
-		return letter, errors.New("lendingpostgres: a dead letter cannot be read; another program has written it")
+		return letter, errors.New("lendingpostgres: a dead letter cannot be read: another program has written the row; correct or delete the row")
 	}
 	letter.ID = strconv.FormatInt(setAside.UnixMicro(), 10) + "-" + strconv.FormatInt(id, 10)
 	letter.SetAside = setAside.UTC()
@@ -104,11 +104,11 @@ func (b *Inbox) DeadLetterEvent(ctx context.Context, id string) (*webhook.Event,
 	} else if err != nil {
 		return nil, err
 	}
-	return taken{body: body}.claimed().Entry.Event, nil // the cause tells why its bytes are refused
+	return taken{body: body}.claimed().Entry.Event, nil // the cause tells why Parse rejects the bytes
 }
 
-// ofLetters is for the dead letters whose IDs are given. It looks for each by itself: PostgreSQL would
-// read all, as long as it does not know that there are many.
+// ofLetters selects dead letters by ID. The LATERAL join looks each ID up: otherwise PostgreSQL
+// would read all rows until it has statistics.
 const ofLetters = ` WHERE ctid = ANY (ARRAY(
 	SELECT found.ctid FROM ROWS FROM (pg_catalog.unnest($2::bigint[]), pg_catalog.unnest($3::timestamptz[])) AS wanted (id, set_aside)
 	CROSS JOIN LATERAL (
@@ -155,7 +155,7 @@ func (b *Inbox) Drop(ctx context.Context, who string, ids ...string) (int, error
 	return len(keys), err
 }
 
-// letterIDsOf returns the rows and times of ids, without those that no dead letter has.
+// letterIDsOf returns the rows and times of the valid ids.
 func letterIDsOf(ids []string) (rows []int64, times []time.Time) {
 	for _, id := range ids {
 		if row, setAside, ok := letterIDOf(id); ok {

@@ -33,7 +33,8 @@ func TestManyDeadLetters(t *testing.T) {
 	pool := migrated(t)
 	_, err := pool.Exec(t.Context(), `
 INSERT INTO lending_inbox (name, body, set_aside, event, letter)
-SELECT 'test', convert_to(format('{"webhookEvent":"%s","data":{"n":%s,"text":"%s"}}', event, n, repeat('x', 500)), 'UTF8'),
+SELECT 'test',
+	convert_to(format('{"webhookEvent":"%s","data":{"n":%s,"text":"%s"}}', event, n, repeat('x', 500)), 'UTF8'),
 	now() + n * interval '1 microsecond', convert_to(event, 'UTF8'),
 	format('{"key":"%s","event":"%s","cause":"a failure"}', lpad(n::text, 64, '0'), event)
 FROM (SELECT n, CASE n % 2 WHEN 0 THEN 'WB_Loan_Opened' ELSE 'WB_Loan_Closed' END AS event

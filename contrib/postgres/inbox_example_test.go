@@ -15,9 +15,9 @@ import (
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
-// What the function writes for an event, and the end of the event, are committed together.
+// The writes of the function and the removal of the event commit together.
 func ExampleInbox_WorkTx() {
-	pool, stop := exampleDatabase() // in its place: pgxpool.New
+	pool, stop := exampleDatabase() // use pgxpool.New instead
 	defer stop()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -74,9 +74,9 @@ func ExampleInbox_WorkTx() {
 	// booked: 1 <nil>
 }
 
-// An event that was put in a transaction is there when that is committed, and only then.
+// An event from a transaction is in the inbox after the commit, and never without it.
 func ExampleInbox_PutTx() {
-	pool, stop := exampleDatabase() // in its place: pgxpool.New
+	pool, stop := exampleDatabase() // use pgxpool.New instead
 	defer stop()
 	ctx := context.Background()
 	if err := lendingpostgres.Migrate(ctx, pool, nil); err != nil {

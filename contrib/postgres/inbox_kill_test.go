@@ -16,11 +16,10 @@ import (
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
-// What is in front of the URL for a receiver whose function has the transaction, and for an
-// inbox with a short lease.
+// A prefix of the URL selects a receiver with WorkTx, or an inbox with a short lease.
 const txAt, quickAt = "tx:", "quick:"
 
-// openStore is for the receivers that the tests below start.
+// openStore opens the store for the receivers that the tests below start.
 func openStore(store string) (webhooktest.Store, error) {
 	url, tx := strings.CutPrefix(store, txAt)
 	url, quick := strings.CutPrefix(url, quickAt)
@@ -48,21 +47,21 @@ func openStore(store string) (webhooktest.Store, error) {
 				if _, err := tx.Exec(ctx, "INSERT INTO effects VALUES ($1)", event.Key()); err != nil {
 					return err
 				}
-				return handle(ctx, event) // which fails now and then
+				return handle(ctx, event) // fails now and then
 			}, opts)
 		}
 	}
 	return opened, nil
 }
 
-// The server is shut down at once too, and started again.
+// The server is killed too, and started again.
 func TestNothingIsLostUnderKill(t *testing.T) {
 	t.Parallel()
 	url, restart := restarted(t)
 	webhooktest.Kill(t, url, restart)
 }
 
-// What the function writes in its transaction is there once, however often it was called.
+// The writes of the function are there once, however often the function was called.
 func TestEffectsAreThereOnceUnderKill(t *testing.T) {
 	t.Parallel()
 	url, restart := restarted(t)
@@ -82,8 +81,8 @@ func TestEffectsAreThereOnceUnderKill(t *testing.T) {
 	})
 }
 
-// restarted returns the URL of a database that has the tables, and what ends its server at
-// once and starts it again.
+// restarted returns the URL of a database with the tables, and a function that kills its server
+// and starts it again.
 func restarted(t *testing.T) (url string, restart func()) {
 	t.Helper()
 	cluster := pgtest.Run(t)
@@ -96,8 +95,7 @@ func restarted(t *testing.T) (url string, restart func()) {
 	}
 }
 
-// withEffects makes the tables in a database, and one for what is written in a transaction:
-// nothing in it keeps two rows from being the same.
+// withEffects creates the tables, and a table for effects that has no unique constraint.
 func withEffects(t *testing.T, url string) string {
 	t.Helper()
 	pool := connect(t, url)
@@ -107,8 +105,8 @@ func withEffects(t *testing.T, url string) string {
 	return url
 }
 
-// What ends its process is found, although its transaction leaves no trace, and nothing
-// beside it is set aside.
+// An event that ends the process becomes a dead letter, although its transaction leaves no trace.
+// No other event does.
 func TestCrashesBuryNoInnocents(t *testing.T) {
 	t.Parallel()
 	webhooktest.Crash(t, func() string { return txAt + quickAt + withEffects(t, database(t)) }, openStore)

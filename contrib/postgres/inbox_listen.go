@@ -16,23 +16,25 @@ import (
 
 const notifyChannel = "SELECT pg_catalog.pg_notify($1::text, '')"
 
-// channel is a name that needs no quotes, and that no other inbox has.
+// channel returns a name of this inbox that needs no quotes.
 func (b *Inbox) channel() string {
 	sum := sha256.Sum256([]byte(b.table("inbox") + "\x00" + b.name))
 	return "lending_" + hex.EncodeToString(sum[:16])
 }
 
-// Listen has this process take events as soon as another has put them, until ctx ends: a
-// speed-up, which nothing relies on. It needs [InboxOptions.Notify] where they are put, and a
-// connection of its own to the server itself: the settings are those of config, or of the
-// pool if that is nil. Behind a pooler that gives each transaction another session nothing is
-// heard: Listen finds that out within 5 s, by telling itself, leaves the inbox asking once in
-// Poll, and tries again after up to 10 s.
+// Listen lets this process take events as soon as another process has put them, until ctx ends.
+// Listen is only a speed-up. The processes that put events need [InboxOptions.Notify]. Listen
+// opens a connection of its own, directly to the server, with config, or with the configuration
+// of the pool if config is nil.
 //
 //	go inbox.Listen(ctx, nil)
 //
-// While it is connected the inbox asks once in 15 times Poll only. When it is cut it connects
-// again, after up to 10 s.
+// While Listen is connected, the inbox asks for events only every 15 times Poll. After a broken
+// connection Listen connects again within 10 s.
+//
+// LISTEN does not work through a pooler in transaction mode. Listen detects this within 5 s with
+// a notification to itself. The inbox then asks every Poll as usual, and Listen tries again after
+// up to 10 s.
 func (b *Inbox) Listen(ctx context.Context, config *pgx.ConnConfig) {
 	for wait := 100 * time.Millisecond; ctx.Err() == nil; wait = min(2*wait, 10*time.Second) {
 		_ = safely.Call[lending.PanicError](func() error {
@@ -58,17 +60,17 @@ func (b *Inbox) listen(ctx context.Context, config *pgx.ConnConfig, connected fu
 	_, err = conn.WaitForNotification(confirming)
 	cancel()
 	if err != nil {
-		return err // of a pooler between, that gives it to nobody
+		return err // a pooler in transaction mode delivers no notification
 	}
 	connected()
 	b.listens(1)
 	defer b.listens(-1)
 	for {
-		b.claims().LookIn(0) // also for what was put before
+		b.claims().LookIn(0) // events may have come before the connection
 		waiting, cancel := context.WithTimeout(ctx, 30*time.Second)
 		_, err := conn.WaitForNotification(waiting)
 		cancel()
-		if err != nil && ctx.Err() == nil && waiting.Err() != nil { // perhaps it is cut, and nobody has said so
+		if err != nil && ctx.Err() == nil && waiting.Err() != nil { // the connection may be broken without a sign
 			asking, cancel := context.WithTimeout(ctx, 5*time.Second)
 			err = conn.Ping(asking)
 			cancel()
@@ -92,7 +94,7 @@ func (b *Inbox) connect(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn,
 	return pgx.ConnectConfig(ctx, config.Copy())
 }
 
-// listens counts the connections that tell of new events: while there is one, the inbox asks less
+// listens counts the connections of Listen. While there is a connection, the inbox asks less
 // often.
 func (b *Inbox) listens(n int) {
 	notifier := b.notifier()
@@ -106,15 +108,16 @@ func (b *Inbox) listens(n int) {
 	b.claims().SetPoll(poll)
 }
 
-// notifier tells the processes that listen. A transaction that notifies waits for all others that
-// do. So one notification serves all events that are put while it is sent, and shortly after.
+// notifier sends notifications to the processes that listen. A transaction with a notification
+// waits for all other such transactions, so a notification serves all events that are put while
+// it is sent, and shortly after.
 type notifier struct {
 	mu             sync.Mutex
 	sending, again bool
 	listening      int
 }
 
-// notify tells the processes that listen, in the background.
+// notify notifies the processes that listen, in the background.
 func (b *Inbox) notify(ctx context.Context) {
 	if !b.options.Notify || !b.notifier().start() {
 		return
@@ -122,7 +125,7 @@ func (b *Inbox) notify(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	go func() {
 		for b.notifier().next() {
-			_ = safely.Call[lending.PanicError](func() error { // a process that is not told asks within Poll
+			_ = safely.Call[lending.PanicError](func() error { // without a notification, processes ask every Poll
 				ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 				defer cancel()
 				return b.retry(ctx, func(conn *pgxpool.Conn) error {
@@ -135,7 +138,7 @@ func (b *Inbox) notify(ctx context.Context) {
 	}()
 }
 
-// start asks for a notification, and reports whether the caller has to send it.
+// start requests a notification, and reports whether the caller must send it.
 func (n *notifier) start() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -144,7 +147,7 @@ func (n *notifier) start() bool {
 	return first
 }
 
-// next reports whether a notification was asked for since the last.
+// next reports whether another notification was requested since the last.
 func (n *notifier) next() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
-// What a function of WorkTx sets ends with its transaction: the next that has the connection finds
-// what a new connection has.
+// Settings of a WorkTx function end with its transaction. The next user of the connection finds
+// the settings of a new connection.
 func TestWorkTxLeavesNoSetting(t *testing.T) {
 	url := database(t)
 	admin := connect(t, url)

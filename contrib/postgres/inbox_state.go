@@ -10,7 +10,7 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-// Counts implements [webhook.Inbox]. It reads all that is in the inbox.
+// Counts implements [webhook.Inbox]. Counts reads all rows of the inbox.
 func (b *Inbox) Counts(ctx context.Context) (counts webhook.InboxCounts, err error) {
 	err = b.retry(ctx, func(conn *pgxpool.Conn) error {
 		return conn.QueryRow(ctx, b.sql("SELECT pg_catalog.count(*) FILTER (WHERE due IS NOT NULL AND claim IS NULL), pg_catalog.count(*) FILTER (WHERE due IS NOT NULL AND claim IS NOT NULL), pg_catalog.count(*) FILTER (WHERE due IS NULL) FROM {inbox} WHERE name = $1::text"),

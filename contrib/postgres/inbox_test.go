@@ -22,7 +22,7 @@ import (
 
 func event(name lending.EventName) *webhook.Event { return &webhook.Event{Name: name} }
 
-// inboxOf returns an inbox whose options are right.
+// inboxOf returns an inbox with valid options.
 func inboxOf(pool *pgxpool.Pool, options *lendingpostgres.InboxOptions) *lendingpostgres.Inbox {
 	return must(lendingpostgres.NewInbox(pool, "test", options))
 }
@@ -41,7 +41,8 @@ func counts(t *testing.T, inbox *lendingpostgres.Inbox) webhook.InboxCounts {
 	return counts
 }
 
-// takeEvent takes the event of that name, or with "" finds none for a moment.
+// takeEvent takes the event with a name. For "", takeEvent checks that there is none for a
+// moment.
 func takeEvent(t *testing.T, inbox *lendingpostgres.Inbox, name lending.EventName) *webhook.InboxEntry {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -59,7 +60,7 @@ func takeEvent(t *testing.T, inbox *lendingpostgres.Inbox, name lending.EventNam
 	return entry
 }
 
-// What was put in a transaction of the caller's is there if and when that is committed.
+// An event from a transaction is in the inbox if and when the transaction commits.
 func TestPutTx(t *testing.T) {
 	pool := migrated(t)
 	inbox := inboxOf(pool, &lendingpostgres.InboxOptions{Poll: 50 * time.Millisecond, Notify: true})
@@ -123,7 +124,7 @@ func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
 	require.Equal(t, "{{{", string(refused.Body()))
 }
 
-// Events that others have left are taken when their claims end, and not once in Poll.
+// Events of dead processes are taken at the end of their claims, not at the next Poll.
 func TestInboxTakesAllThatIsStuck(t *testing.T) {
 	inbox := inboxOf(migrated(t), &lendingpostgres.InboxOptions{Lease: 500 * time.Millisecond, Poll: time.Hour})
 	for i := range 20 {
@@ -143,7 +144,7 @@ func TestInboxTakesAllThatIsStuck(t *testing.T) {
 	}
 }
 
-// A key is known for Keep, and deleted after that, with many others at a time.
+// A key is known for Keep. Then the inbox deletes the key, with many others at a time.
 func TestInboxForgets(t *testing.T) {
 	pool := migrated(t)
 	inbox := inboxOf(pool, &lendingpostgres.InboxOptions{Keep: time.Hour, Poll: 10 * time.Millisecond})
@@ -187,9 +188,8 @@ func lendingTakes(ctx context.Context, inbox *lendingpostgres.Inbox) error {
 	}
 }
 
-// What two tries have not given back is acted on alone, so that the end of a third
-// says which it was, and of several in turn, so that none takes the blame for what ends
-// processes otherwise.
+// After two unfinished tries an event runs alone, so that a third end of the process names the
+// culprit. Several such events take turns, so that none gets the blame for another cause.
 func TestInboxGivesSuspectsAlone(t *testing.T) {
 	t.Parallel()
 	url, tracer := database(t), new(counted)
@@ -210,7 +210,7 @@ func TestInboxGivesSuspectsAlone(t *testing.T) {
 	}
 	before := takeEvent(t, inbox, "before")
 	asked := tracer.statements.Load()
-	takeEvent(t, inbox, "") // neither a suspect, nor what comes after it
+	takeEvent(t, inbox, "") // neither a suspect nor a later event
 	require.LessOrEqual(t, tracer.statements.Load()-asked, int32(4),
 		"it does not ask while it waits for the end of the other")
 	require.NoError(t, inbox.Done(t.Context(), before))
@@ -224,7 +224,7 @@ func TestInboxGivesSuspectsAlone(t *testing.T) {
 	takeEvent(t, inbox, "")
 	require.NoError(t, inbox.DeadLetter(t.Context(), b, nil))
 	takeEvent(t, inbox, "after")
-	a = takeEvent(t, inbox, "a") // which is none any more, as its try has ended
+	a = takeEvent(t, inbox, "a") // no suspect any more, because its try has ended
 	require.Zero(t, a.Crashes)
 	require.Equal(t, 2, a.Tries)
 }
@@ -239,8 +239,8 @@ func (c *counted) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQ
 
 func (c *counted) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// A process that waits leaves the server in peace, and yet acts at once on what it puts
-// and on what is due again; and on what others put, if it listens.
+// A waiting process sends few statements. It handles its own events and due retries at once, and
+// with Listen also the events of other processes.
 func TestInboxIdles(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -294,7 +294,7 @@ func TestInboxIdles(t *testing.T) {
 
 const idleSeconds = 3
 
-// idle waits until a pool is used by at most so many statements, after what it does at first.
+// idle waits until a pool sends at most n statements, after the start.
 func (c *counted) idle(t *testing.T, most int) {
 	t.Helper()
 	before, n := int32(0), int32(-1)
@@ -306,7 +306,7 @@ func (c *counted) idle(t *testing.T, most int) {
 	t.Logf("%d statements in %d s", n, idleSeconds)
 }
 
-// A process that listens hears of what was put while its connection was cut.
+// A listening process learns of events that were put while its connection was broken.
 func TestInboxListensAgain(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -351,7 +351,7 @@ func TestInboxListensAgain(t *testing.T) {
 	}
 }
 
-// panics is a tracer of the caller's that panics a few times.
+// panics is a caller's tracer that panics a few times.
 type panics struct {
 	counted
 	times atomic.Int32
@@ -364,7 +364,7 @@ func (p *panics) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.T
 	return p.counted.TraceQueryStart(ctx, conn, data)
 }
 
-// A panic under a Take ends neither the process nor one of the workers.
+// A panic during Take ends neither the process nor a worker.
 func TestInboxOutlivesATracerThatPanics(t *testing.T) {
 	url := database(t)
 	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
@@ -394,7 +394,7 @@ func TestInboxOutlivesATracerThatPanics(t *testing.T) {
 	<-working
 }
 
-// A connection that breaks leaves no event to wait for the end of a claim that nobody has.
+// After a broken connection, no event waits for the end of a claim without an owner.
 func TestInboxFindsWhatItHasTaken(t *testing.T) {
 	url := database(t)
 	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
@@ -428,7 +428,7 @@ func TestInboxFindsWhatItHasTaken(t *testing.T) {
 	require.Equal(t, webhook.InboxCounts{}, counts(t, inbox))
 }
 
-// A pool that holds a connection to a standby makes another one.
+// A pool with a connection to a standby opens another connection.
 func TestInboxOnAReadOnlyServer(t *testing.T) {
 	url := database(t)
 	require.NoError(t, lendingpostgres.Migrate(t.Context(), connect(t, url), nil))
@@ -456,7 +456,7 @@ func TestInboxOnAReadOnlyServer(t *testing.T) {
 	require.Equal(t, webhook.InboxCounts{DeadLetters: 1}, counts(t, inbox))
 }
 
-// A server that does not answer holds nobody up beyond his context.
+// A server hangs. The calls return at the end of their context.
 func TestTakeReturnsWhileTheTableIsLocked(t *testing.T) {
 	pool := migrated(t)
 	inbox := inboxOf(pool, &lendingpostgres.InboxOptions{Lease: 2 * time.Second})
@@ -474,8 +474,8 @@ func TestTakeReturnsWhileTheTableIsLocked(t *testing.T) {
 	takeEvent(t, inbox, "b")
 }
 
-// A transaction that holds an event after its claim has ended, as that of a frozen worker,
-// holds up no other event.
+// A transaction that locks an event after the end of its claim, such as that of a frozen worker,
+// delays no other event.
 func TestTakePassesALockedRow(t *testing.T) {
 	pool := migrated(t)
 	inbox := inboxOf(pool, nil)
@@ -489,8 +489,8 @@ func TestTakePassesALockedRow(t *testing.T) {
 	}))
 }
 
-// Who ends in order, and closes his pool, leaves nothing claimed: others would wait for it as
-// for a process that was killed.
+// A process that ends in order and closes its pool leaves no claims. Others would wait for them
+// as for those of a killed process.
 func TestOrderlyEndLeavesNothingClaimed(t *testing.T) {
 	url := database(t)
 	admin := connect(t, url)
@@ -518,8 +518,8 @@ func TestOrderlyEndLeavesNothingClaimed(t *testing.T) {
 	}
 }
 
-// A connection that hears nothing, such as one to a pooler, does not have the inbox ask less
-// often. In another database nothing is heard either.
+// If LISTEN does not work, for example through a pooler, the inbox asks as often as without
+// Listen. A process with another database gets no notifications either.
 func TestListenHearsNothing(t *testing.T) {
 	url := database(t)
 	pool := connect(t, url)

@@ -15,55 +15,64 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-// TxFunc acts on an event in the transaction in which the event ends: see [Inbox.WorkTx].
+// TxFunc handles an event in the transaction that removes the event: see [Inbox.WorkTx].
 type TxFunc func(ctx context.Context, tx pgx.Tx, event *webhook.Event) error
 
-// WorkTx is [webhook.Work] with a function that has a transaction. In it the event is
-// removed from the inbox, so that what handle writes and the end of the event are committed
-// together, or not at all: in this database each event has its effect once, whatever process
-// or server ends when. What handle does elsewhere it may do again. Do not put [webhook.Once] or
-// [webhook.OnceBy] inside handle: what they record is not rolled back with it; use a unique
-// constraint in a table of yours.
+// WorkTx is [webhook.Work] with a transaction. WorkTx removes the event from the inbox and calls
+// handle in the same transaction, which commits both or neither. Each event therefore has its
+// effect in this database exactly once, even if processes or the server die.
 //
-// handle leaves the end of the transaction to WorkTx. If it fails or panics all is rolled back,
-// and that was a try. It is called again, and that is none, after a serialization failure, a
-// deadlock or the loss of the connection, up to four times in one try: so it is too when it
-// leaves rows open, or when a shorter deadline of its own closes the connection. When the connection breaks in the COMMIT
-// WorkTx waits until the server knows what became of it, and reads that: what was committed is
-// reported as acted on, and what was not is done again. Only a server that does not answer
-// until the claim ends leaves it open, which [webhook.Result] then says; the effect is there
-// once even so. A server that is gone holds a worker until then: a tenth short of Lease.
+// Effects outside the database can happen more than once. Do not use [webhook.Once] or
+// [webhook.OnceBy] inside handle, because a rollback does not undo their records. Use a unique
+// constraint in a table of yours instead.
 //
-// Concurrency is at most the pool's MaxConns less two, and at least one: with a pool that
-// has 4, as pgx makes it on a small machine, two events are acted on at a time.
+// # Errors
 //
-// handle may change settings: after each transaction WorkTx resets the session and calls the pool's
-// AfterConnect again, so that no SET stays on the connection. A schema or a role of the event is
-// best set with SET LOCAL, which ends with the transaction.
+// If handle fails or panics, WorkTx rolls back and counts a try. After a serialization failure, a
+// deadlock or a broken connection, WorkTx calls handle again within the same try, up to four
+// times. The same happens if handle leaves rows open, or if its own shorter deadline closes the
+// connection.
 //
-// That an event was taken is committed before, so that one that ends processes is set aside in
-// the end. While handle runs its transaction is open: in the way of vacuum, and of an
-// idle_in_transaction_session_timeout.
+// If the connection breaks during the COMMIT, WorkTx reads from the server whether the
+// transaction was committed. If so, the event is done, otherwise handle runs again. If the server
+// does not answer before the end of the claim, the [webhook.Result] says that the outcome is
+// unknown; the effect still happens exactly once. Such a server can hold a worker for up to nine
+// tenths of Lease.
+//
+// An event that ends the process becomes a dead letter in the end, because WorkTx commits each
+// claim before it calls handle.
+//
+// # Connections
+//
+// Concurrency is at most MaxConns of the pool less two, and at least 1. With a pool of 4, the
+// default of pgx on a small machine, WorkTx handles two events at a time.
+//
+// handle must not end the transaction. handle may change settings: after each transaction, WorkTx
+// resets the session and calls AfterConnect of the pool again. For a schema or a role of the
+// event, use SET LOCAL, which ends with the transaction.
+//
+// While handle runs, its open transaction delays vacuum, and an
+// idle_in_transaction_session_timeout may end it.
 func (b *Inbox) WorkTx(ctx context.Context, handle TxFunc, opts *webhook.WorkOptions) {
 	w := &txWork{Inbox: b, handle: handle, reset: resetOf(b.pool().Config()), taken: map[*webhook.Event]*txEntry{}}
 	webhook.Work(ctx, w, w.act, b.fitting(opts))
 }
 
-// fitting returns the options with no more workers than leave two connections for those that
-// take and put events: a pool that is all in transactions ends none of them in time.
+// fitting returns the options with the Concurrency that leaves two connections to take and put
+// events. With all connections in transactions, no transaction would end in time.
 func (b *Inbox) fitting(opts *webhook.WorkOptions) *webhook.WorkOptions {
 	var o webhook.WorkOptions
 	if opts != nil {
 		o = *opts
 	}
 	if o.Concurrency <= 0 {
-		o.Concurrency = 4 // as webhook.Work has it
+		o.Concurrency = 4 // the default of webhook.Work
 	}
 	o.Concurrency = max(1, min(o.Concurrency, int(b.pool().Config().MaxConns)-2))
 	return &o
 }
 
-// txWork is the inbox as [webhook.Work] has it for WorkTx.
+// txWork is the inbox that WorkTx passes to [webhook.Work].
 type txWork struct {
 	*Inbox
 	handle TxFunc
@@ -75,7 +84,7 @@ type txWork struct {
 
 type txEntry struct {
 	*webhook.InboxEntry
-	ended bool // by its transaction
+	ended bool // the transaction is committed
 }
 
 func (w *txWork) Take(ctx context.Context) (*webhook.InboxEntry, error) {
@@ -94,7 +103,7 @@ func (w *txWork) of(event *webhook.Event) *txEntry {
 	return w.taken[event]
 }
 
-// forget returns whether the transaction of an entry has ended it.
+// forget reports whether the transaction of an entry has ended the event.
 func (w *txWork) forget(entry *webhook.InboxEntry) (ended bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,25 +135,25 @@ func (w *txWork) act(ctx context.Context, event *webhook.Event) error {
 	if err != nil {
 		return err
 	}
-	var said error // by handle, of what is committed
+	var said error // returned by handle, with a commit
 	err = w.retry(ctx, func(conn *pgxpool.Conn) error {
 		defer w.clean(ctx, conn.Conn())
 		tx, err := conn.BeginTx(ctx, w.options.Tx)
 		if err != nil {
 			return err
 		}
-		// The end of the event comes first: it says whether the claim holds, and keeps others from the
-		// row until the end of the transaction, however handle ends that.
+		// The DELETE comes first. It proves that the claim still holds, and locks the row until
+		// the end of the transaction, even if handle ends the transaction early.
 		tag, err := tx.Exec(ctx, w.sql("DELETE FROM {inbox}"+ofClaim), id, w.name, claim)
 		if err == nil && tag.RowsAffected() == 0 {
 			err = errClaimLost
 		}
 		if err == nil {
-			err = w.handle(ctx, tx, event) // after a panic the connection is closed, which rolls back
+			err = w.handle(ctx, tx, event) // a panic closes the connection, which rolls back
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		if err != nil && !errors.Is(err, webhook.ErrDuplicate) && !errors.Is(err, webhook.ErrNotRecorded) { // which are successes
+		if err != nil && !errors.Is(err, webhook.ErrDuplicate) && !errors.Is(err, webhook.ErrNotRecorded) { // both errors are successes
 			_ = tx.Rollback(ctx)
 			return err
 		}
@@ -160,8 +169,8 @@ func (w *txWork) act(ctx context.Context, event *webhook.Event) error {
 	return err
 }
 
-// clean leaves no setting of the function's on the connection, which goes back to the pool. A
-// connection that is in a transaction still is closed by the pool.
+// clean resets the settings of a connection before the connection returns to the pool. The pool
+// closes a connection with an open transaction.
 func (w *txWork) clean(ctx context.Context, conn *pgx.Conn) {
 	if conn.IsClosed() || conn.PgConn().TxStatus() != 'I' {
 		return
@@ -173,8 +182,8 @@ func (w *txWork) clean(ctx context.Context, conn *pgx.Conn) {
 	}
 }
 
-// resetOf returns what gives a session the settings that the pool gives a new one. PgBouncer knows
-// those of the connection string as SET, which RESET undoes.
+// resetOf returns a function that restores the settings of a new session of the pool. PgBouncer
+// applies the settings of the connection string with SET, and RESET would undo them.
 func resetOf(pool *pgxpool.Config) func(ctx context.Context, conn *pgx.Conn) error {
 	statements := []string{"RESET SESSION AUTHORIZATION", "RESET ROLE", "RESET ALL"}
 	for name, value := range pool.ConnConfig.RuntimeParams {
@@ -193,30 +202,30 @@ func resetOf(pool *pgxpool.Config) func(ctx context.Context, conn *pgx.Conn) err
 	}
 }
 
-var errClaimLost = fmt.Errorf("lendingpostgres: another has taken the event, or it is done: %w", webhook.ErrClaimed)
+var errClaimLost = fmt.Errorf("lendingpostgres: another worker has taken the event, or the event is done: %w", webhook.ErrClaimed)
 
 // commit returns nil if the transaction was committed.
 func (w *txWork) commit(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx, entry *webhook.InboxEntry) error {
-	failed := errors.New("lendingpostgres: the function has ended the transaction")
+	failed := errors.New("lendingpostgres: the function has ended the transaction; leave that to WorkTx")
 	if conn.Conn().PgConn().TxStatus() != 'I' {
 		failed = tx.Commit(ctx)
 	}
 	if failed == nil {
 		return nil
 	}
-	_ = tx.Rollback(ctx) // what was not sent
+	_ = tx.Rollback(ctx) // in case the COMMIT was not sent
 	there, err := w.there(ctx, entry)
 	switch {
 	case err != nil:
-		return fmt.Errorf("lendingpostgres: whether the transaction was committed is not known: %w", errors.Join(errors.New(failed.Error()), err))
+		return fmt.Errorf("lendingpostgres: it is not known whether the transaction was committed; if not, the event is tried again: %w", errors.Join(errors.New(failed.Error()), err))
 	case there:
 		return failed
 	}
 	return nil
 }
 
-// there reports whether an event is in the inbox. It waits for the transaction that removes
-// it, of which the server may not know yet that nobody is there.
+// there reports whether an event is in the inbox. The query waits for the transaction that
+// removes the event: the server may not have noticed yet that its connection broke.
 func (w *txWork) there(ctx context.Context, entry *webhook.InboxEntry) (there bool, err error) {
 	id, _, err := ofID(entry)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
-// A function's writes and the end of its event are one, whatever becomes of the function, of
-// the connection and of the COMMIT; and what is reported is what has happened.
+// The writes of a function and the end of its event happen together, whatever happens to the
+// function, the connection and the COMMIT. The reports tell the truth.
 func TestWorkTx(t *testing.T) {
 	url := withTraps(t)
 	type act func(w *txTest, tx pgx.Tx, call int32) error
@@ -204,7 +204,7 @@ func newTxTest(t *testing.T, url string) *txTest {
 	return w
 }
 
-// withTraps makes a database with tables that fail in the COMMIT, or let it wait.
+// withTraps creates tables that fail or wait during the COMMIT.
 func withTraps(t *testing.T) (url string) {
 	t.Helper()
 	url = withEffects(t, database(t))
@@ -225,7 +225,7 @@ func withTraps(t *testing.T) (url string) {
 	return url
 }
 
-// cutInCommit cuts the connection of a transaction when the COMMIT is under way.
+// cutInCommit cuts the connection of a transaction during the COMMIT.
 func (w *txTest) cutInCommit(tx pgx.Tx) {
 	pid, conn := tx.Conn().PgConn().PID(), tx.Conn().PgConn().Conn()
 	go func() {
@@ -238,8 +238,8 @@ func (w *txTest) cutInCommit(tx pgx.Tx) {
 	}()
 }
 
-// work works until an event was acted on, or set aside, and returns what each try was
-// reported as.
+// work runs the worker until an event was handled or set aside, and returns the report of each
+// try.
 func (w *txTest) work(t *testing.T, handle lendingpostgres.TxFunc) (reports []error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -257,7 +257,7 @@ func (w *txTest) work(t *testing.T, handle lendingpostgres.TxFunc) (reports []er
 	return reports
 }
 
-// What another has taken meanwhile is not acted on by who took it before.
+// A worker does not handle an event that another worker has taken in between.
 func TestWorkTxWithoutItsClaim(t *testing.T) {
 	w := newTxTest(t, withEffects(t, database(t)))
 	require.NoError(t, w.inbox.Put(t.Context(), event("a")))
@@ -268,7 +268,7 @@ func TestWorkTxWithoutItsClaim(t *testing.T) {
 		assert.Equal(t, int32(1), w.calls.Add(1), "another call")
 		_, err := tx.Exec(ctx, "INSERT INTO effects VALUES ($1)", e.Key())
 		require.NoError(t, err)
-		// The transaction ends, and before the next has begun the event is another's.
+		// Between this transaction and the next, another worker takes the event.
 		require.NoError(t, tx.Rollback(ctx))
 		_, err = w.pool.Exec(ctx, "UPDATE lending_inbox SET claim = 1, due = now() + interval '1 hour'")
 		require.NoError(t, err)
@@ -293,7 +293,8 @@ func TestWorkTxWithoutItsClaim(t *testing.T) {
 	require.Zero(t, effects)
 }
 
-// What fails each time is set aside with nothing written, can be looked at, and redriven.
+// An event that fails each time becomes a dead letter and leaves no writes. It can be listed and
+// redriven.
 func TestWorkTxPutsAside(t *testing.T) {
 	w := newTxTest(t, withEffects(t, database(t)))
 	require.NoError(t, w.inbox.Put(t.Context(), event("a")))
@@ -322,7 +323,8 @@ func TestWorkTxPutsAside(t *testing.T) {
 	require.Equal(t, 1, effects)
 }
 
-// A server that does not tell what became of a COMMIT leaves it open, and the error says so.
+// If the server does not tell the outcome of a COMMIT, the error says that the outcome is
+// unknown.
 func TestWorkTxDoesNotGuess(t *testing.T) {
 	t.Parallel()
 	url := withEffects(t, database(t))
@@ -343,7 +345,7 @@ func TestWorkTxDoesNotGuess(t *testing.T) {
 		}
 	}})
 	require.Len(t, reports, 1)
-	require.ErrorContains(t, reports[0], "whether the transaction was committed is not known")
+	require.ErrorContains(t, reports[0], "it is not known whether the transaction was committed")
 	pool := connect(t, url)
 	require.Equal(t, webhook.InboxCounts{}, counts(t, inboxOf(pool, nil)), "it was")
 	var effects int
@@ -351,7 +353,7 @@ func TestWorkTxDoesNotGuess(t *testing.T) {
 	require.Equal(t, 1, effects)
 }
 
-// The options of a transaction are those of the inbox.
+// The transactions have the options of the inbox.
 func TestWorkTxIsolation(t *testing.T) {
 	w := newTxTest(t, withEffects(t, database(t)))
 	w.inbox = inboxOf(w.pool, &lendingpostgres.InboxOptions{Tx: pgx.TxOptions{IsoLevel: pgx.Serializable}})
@@ -364,7 +366,7 @@ func TestWorkTxIsolation(t *testing.T) {
 	}))
 }
 
-// What a function has done in time is committed though its context has ended since.
+// A function that finishes in time is committed, even if its context ends afterwards.
 func TestWorkTxCommitsAfterTheDeadline(t *testing.T) {
 	w := newTxTest(t, withEffects(t, database(t)))
 	require.NoError(t, w.inbox.Put(t.Context(), event("a")))
@@ -386,7 +388,7 @@ func TestWorkTxCommitsAfterTheDeadline(t *testing.T) {
 	require.Equal(t, 1, effects)
 }
 
-// However many workers are asked for, the pool has connections left to put events with.
+// The pool always keeps connections to put events, whatever Concurrency is.
 func TestWorkTxLeavesConnections(t *testing.T) {
 	url := withEffects(t, database(t))
 	pool := connect(t, url, func(c *pgxpool.Config) { c.MaxConns = 4 })

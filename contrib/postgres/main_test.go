@@ -34,11 +34,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// fleetVariable is how many workers the kill test of the log has at a time.
+// fleetVariable is the number of concurrent workers in the kill test of the log.
 const fleetVariable = "LENDING_TEST_FLEET"
 
-// openForWorker opens what a process has that the kill test of the log starts. Of a fleet
-// it starts the others, which end soon after it.
+// openForWorker opens the store of a process in the kill test of the log. The first process of a
+// fleet starts the others, which end soon after it.
 func openForWorker(url string) (store.Store, func() error, error) {
 	others, _ := strconv.Atoi(os.Getenv(fleetVariable))
 	for range others - 1 {

@@ -17,14 +17,14 @@ var migrations embed.FS
 // Migration is a step of [Migrate].
 type Migration struct {
 	Version int    // from 1
-	Name    string // what it is about
-	SQL     string // statements, with the names of the options in them
+	Name    string // the tables of the step
+	SQL     string // statements with the names of [Tables]
 }
 
-// Migrations returns what [Migrate] does, in the order in which it does it, for those who
-// have a tool of their own for this: it is that or Migrate, as Migrate knows only of what it
-// has done itself. The schema must be there, and there is no table of migrations. What has
-// been released does not change: a new version adds to the end.
+// Migrations returns the steps of [Migrate] in their order, for a migration tool of your own. Use
+// either that tool or Migrate: Migrate knows only its own steps. The schema must exist, and no
+// table of migrations is created. A released step does not change; a new version of this package
+// only appends steps.
 func Migrations(tables *Tables) ([]Migration, error) {
 	p, err := tables.place()
 	if err != nil {
@@ -34,7 +34,7 @@ func Migrations(tables *Tables) ([]Migration, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := make([]Migration, len(files)) // sorted by name
+	all := make([]Migration, len(files)) // ReadDir sorts by name
 	for i, file := range files {
 		text, err := migrations.ReadFile("migrations/" + file.Name())
 		if err != nil {
@@ -43,20 +43,19 @@ func Migrations(tables *Tables) ([]Migration, error) {
 		number, name, _ := strings.Cut(strings.TrimSuffix(file.Name(), ".sql"), "_")
 		version, err := strconv.Atoi(number)
 		if err != nil || version != i+1 {
-			return nil, fmt.Errorf("lendingpostgres: migration %s has no version, or not the next", file.Name())
+			return nil, fmt.Errorf("lendingpostgres: migration %s has no version, or not the next; rename the file", file.Name())
 		}
 		all[i] = Migration{version, strings.ReplaceAll(name, "_", " "), p.sql(string(text))}
 	}
 	return all, nil
 }
 
-// Migrate makes the tables, and changes them when a new version of this package needs that.
-// It can be called at every start, and by many replicas at once. All of it is one
-// transaction, which others wait for.
+// Migrate creates the tables, and changes them when a new version of this package needs that.
+// Every replica can call Migrate at every start. All steps run in a transaction, and concurrent
+// calls wait for each other.
 //
-// The role needs the right to create in the schema, and in the database if the schema is not
-// there; and none where nothing is to be done, as for replicas that start after an
-// administrator has called it.
+// The role needs the right to create tables in the schema, and to create the schema if there is
+// none. No such right is needed if all steps are done, for example by an administrator.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, tables *Tables) error {
 	all, err := Migrations(tables)
 	if err != nil {
@@ -66,16 +65,16 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, tables *Tables) error {
 	if done, err := p.version(ctx, pool); err != nil || done >= len(all) {
 		return err
 	}
-	// A snapshot of before the lock would not show what the others have done.
+	// A snapshot from before the lock would not show the steps of the other processes.
 	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
-		// Of the transaction, so that a pooler between does not matter.
+		// A lock of the transaction works through a pooler.
 		if _, err := tx.Exec(ctx, "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended($1, 0))", p.table("migration")); err != nil {
 			return err
 		}
 		if err := p.begin(ctx, tx); err != nil {
 			return err
 		}
-		var done int // now that nobody else changes it
+		var done int // under the lock
 		if err := tx.QueryRow(ctx, p.sql(lastVersion)).Scan(&done); err != nil {
 			return err
 		}
@@ -93,7 +92,7 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, tables *Tables) error {
 
 const lastVersion = "SELECT coalesce(pg_catalog.max(version), 0) FROM {migration}"
 
-// version returns which migration was done last, 0 for none.
+// version returns the last finished step, or 0.
 func (p place) version(ctx context.Context, pool *pgxpool.Pool) (version int, err error) {
 	var there bool
 	if err := pool.QueryRow(ctx, "SELECT pg_catalog.to_regclass($1) IS NOT NULL", p.table("migration")).Scan(&there); err != nil || !there {
@@ -103,8 +102,8 @@ func (p place) version(ctx context.Context, pool *pgxpool.Pool) (version int, er
 	return version, err
 }
 
-// begin makes what Migrate itself needs. CREATE SCHEMA asks for the right also where there
-// is one.
+// begin creates the schema and the table of migrations. CREATE SCHEMA IF NOT EXISTS would require
+// the right to create schemas even if the schema exists.
 func (p place) begin(ctx context.Context, tx pgx.Tx) error {
 	if p.schema != "" {
 		var there bool

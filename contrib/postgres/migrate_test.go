@@ -49,7 +49,7 @@ func TestMigrateOnce(t *testing.T) {
 	}
 }
 
-// Replicas that start together do not mind what a transaction is by default in the database.
+// Concurrent migrations work at every default isolation level of the database.
 func TestMigrateIsolation(t *testing.T) {
 	for _, level := range []string{"serializable", "repeatable read"} {
 		url := database(t)
@@ -66,7 +66,7 @@ func TestMigrateIsolation(t *testing.T) {
 	}
 }
 
-// What a tool of the caller's runs makes the same tables.
+// A migration tool creates the same tables as Migrate.
 func TestMigrationsAreWhatMigrateDoes(t *testing.T) {
 	pool := connect(t, database(t))
 	all, err := lendingpostgres.Migrations(nil)
@@ -78,7 +78,7 @@ func TestMigrationsAreWhatMigrateDoes(t *testing.T) {
 	assert.Equal(t, strings.ReplaceAll(tables(t, migrated(t)), "public.lending_migration ", ""), tables(t, pool))
 }
 
-// A migration that fails leaves nothing.
+// A failed migration leaves no changes.
 func TestMigrateAllOrNothing(t *testing.T) {
 	pool := connect(t, database(t))
 	_, err := pool.Exec(t.Context(), "CREATE TABLE lending_idempotency ()")

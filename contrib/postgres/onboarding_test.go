@@ -10,8 +10,8 @@ import (
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
-// What a worker does with keys is done once, however often it is killed, and PostgreSQL with
-// it. LENDING_TEST_FLEET=3 has three workers at a time, which are killed together.
+// Mutations with keys happen once, however often the worker and PostgreSQL are killed. With
+// LENDING_TEST_FLEET=3, three workers run at a time, and are killed together.
 func TestMutationsAreDoneOnceUnderKill(t *testing.T) {
 	cluster := pgtest.Run(t)
 	url := databaseIn(t, cluster)

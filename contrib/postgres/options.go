@@ -11,25 +11,25 @@ import (
 	"github.com/lendingapi/lending-go"
 )
 
-// Tables says where the tables are. [Migrate] and all that uses the tables need the same. A nil
-// pointer and zero fields mean the defaults.
+// Tables sets the schema and the names of the tables. Use the same value for [Migrate] and for
+// all stores. A nil pointer and zero fields mean the defaults.
 type Tables struct {
-	// Schema is the schema of the tables. The default is the first of the search path, which must
-	// be that of the role or of the database, not one that a session has set.
+	// Schema is the schema of the tables. The default is the first schema of the search path. Set
+	// the search path for the role or the database, not for a session.
 	Schema string
-	// Prefix stands before the name of each table; "lending_". It has at most 32 lower-case
-	// letters, digits and underscores, and begins with no digit.
+	// Prefix begins the name of each table; "lending_". A prefix has at most 32 lower-case letters,
+	// digits and underscores, and does not begin with a digit.
 	Prefix string
 }
 
-// NoPrefix is the Prefix of [Tables] whose names have none.
+// NoPrefix is the Prefix of [Tables] for names without a prefix.
 const NoPrefix = "-"
 
-const maxName = 63 // bytes of an identifier: PostgreSQL cuts what is longer
+const maxName = 63 // bytes; PostgreSQL cuts longer identifiers
 
 var prefixes = regexp.MustCompile(`^([a-z_][a-z0-9_]{0,31})?$`)
 
-// place is where the tables are.
+// place is the schema and the prefix of the tables.
 type place struct{ schema, prefix string }
 
 func argumentError(field, message string) error {
@@ -54,7 +54,7 @@ func (t *Tables) place() (place, error) {
 	return p, errors.Join(schema, prefix)
 }
 
-// table returns the name of a table as it stands in a statement.
+// table returns the quoted name of a table.
 func (p place) table(name string) string {
 	if p.schema == "" {
 		return pgx.Identifier{p.prefix + name}.Sanitize()
@@ -64,7 +64,7 @@ func (p place) table(name string) string {
 
 var tableName = regexp.MustCompile(`\{[a-z_]+\}`)
 
-// sql puts the names of tables into a statement, where they stand as {name}.
+// sql replaces {name} in a statement with the name of the table.
 func (p place) sql(statement string) string {
 	return tableName.ReplaceAllStringFunc(statement, func(name string) string { return p.table(name[1 : len(name)-1]) })
 }

@@ -12,18 +12,18 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// Tx is a transaction of the caller's: a [pgx.Tx], or a [pgx.Conn] on which one was begun.
+// Tx is a transaction of the caller: a [pgx.Tx], or a [pgx.Conn] inside a transaction.
 type Tx interface {
-	// Exec is what pgx has.
+	// Exec is the method of pgx.
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// Outbox holds the keys of mutations that are to be sent, written down in transactions of
-// the caller's: see [IdempotencyStore.Outbox]. It sends nothing itself.
+// Outbox holds the keys of mutations to send. Transactions of the caller add the keys: see
+// [IdempotencyStore.Outbox]. The outbox itself sends nothing.
 type Outbox struct{ entries *IdempotencyStore }
 
-// Outbox returns the outbox of the mutations in s. The key of the first mutation of an order
-// is committed with the order, or not at all:
+// Outbox returns the outbox of the mutations in s. Commit the key of an order's first mutation
+// together with the order:
 //
 //	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 //		if _, err := tx.Exec(ctx, "INSERT INTO orders ..."); err != nil {
@@ -32,18 +32,18 @@ type Outbox struct{ entries *IdempotencyStore }
 //		return store.Outbox().Add(ctx, tx, "order-42/create-customer")
 //	})
 //
-// The process that has committed sends the mutation then, with the same key. If it dies
-// before, another process finds the key with [Outbox.Pending]. Do not send a mutation within
-// the transaction: a rollback would forget it.
+// After the commit the process sends the mutation with the same key. If the process dies first,
+// another process finds the key with [Outbox.Pending]. Do not send a mutation inside the
+// transaction: a rollback would forget the key.
 //
-// A log with a Namespace needs its Namespace in [IdempotencyStoreOptions].
+// If the log has a Namespace, set the same Namespace in [IdempotencyStoreOptions].
 func (s *IdempotencyStore) Outbox() *Outbox { return &Outbox{s} }
 
-// stored returns how the key stands in the log.
+// stored returns the key with the namespace, as in the log.
 func (s *IdempotencyStore) stored(key string) string { return s.namespace + ":" + key }
 
-// Add writes the key of a mutation down in tx. A key that is there already stays as it is. It
-// leaves the outbox when the mutation is done.
+// Add adds the key of a mutation to the outbox, in tx. Add changes nothing if the outbox already
+// contains the key. The key leaves the outbox when the mutation is done.
 func (o *Outbox) Add(ctx context.Context, tx Tx, key string) error {
 	if !isKey(key) {
 		return argumentError("key", "must be UTF-8 of 1 to 256 bytes without control characters")
@@ -58,15 +58,14 @@ func (o *Outbox) Add(ctx context.Context, tx Tx, key string) error {
 const addToOutbox = atReadCommitted + `inserted AS (
 	INSERT INTO {outbox} (name, key) SELECT $1, $2 FROM level WHERE sees ON CONFLICT DO NOTHING RETURNING 1)` + elseTwoRows
 
-// isKey is the rule of lending.WithIdempotencyKey: with another key the mutation could never
-// be sent.
+// isKey implements the rule of lending.WithIdempotencyKey. A mutation with another key could
+// never be sent.
 func isKey(key string) bool {
 	odd := func(r rune) bool { return r < ' ' || r == 0x7f || r == utf8.RuneError }
 	return key != "" && len(key) <= 256 && utf8.ValidString(key) && !strings.ContainsFunc(key, odd)
 }
 
-// Cancel takes the key out of the outbox in tx. It does not keep anybody from sending the
-// mutation.
+// Cancel removes the key from the outbox, in tx. Another process may still send the mutation.
 func (o *Outbox) Cancel(ctx context.Context, tx Tx, key string) error {
 	return o.exec(ctx, tx, "DELETE FROM {outbox} WHERE name = $1 AND key = $2", key)
 }
@@ -77,14 +76,14 @@ func (o *Outbox) exec(ctx context.Context, tx Tx, statement, key string) error {
 	return err
 }
 
-// Pending is a mutation that is to be sent, and is not done.
+// Pending is a mutation in the outbox that is not done.
 type Pending struct {
 	Key   string
 	Age   time.Duration // since Add, by the clock of the server
-	State store.State   // how far it has come; "" if nobody has begun with it
+	State store.State   // state in the log; "" if no process has begun with the mutation
 }
 
-// What is done is deleted: the log knows it for ever.
+// Finished mutations leave the outbox. The log remembers them.
 const pending = `
 WITH over AS (
 	DELETE FROM {outbox} o USING {idempotency} e
@@ -95,10 +94,10 @@ FROM {outbox} o LEFT JOIN {idempotency} e ON e.name = o.name AND e.key = o.key
 WHERE o.name = $1::text AND pg_catalog.starts_with(o.key, $2) AND (e.state IS NULL OR e.state NOT IN ('done', 'forgotten'))
 ORDER BY coalesce(e.state, '') = 'needs_review', greatest(o.added_at, e.saved_at), o.key LIMIT $3::bigint`
 
-// Pending returns the mutations that are not done, at most limit, first those for which
-// nothing has happened for the longest time. Those that need a review come last. Call it now
-// and then, in any one of the processes, to go on with the mutations of a process that died.
-// It deletes the keys of those that are done.
+// Pending returns at most limit mutations that are not done. The mutation with the longest time
+// since its last change comes first; mutations in needs_review come last. Call Pending now and
+// then, in any process, to continue the mutations of processes that died. Pending deletes the
+// keys of finished mutations.
 func (o *Outbox) Pending(ctx context.Context, limit int) (mutations []Pending, err error) {
 	s := o.entries
 	if limit <= 0 {

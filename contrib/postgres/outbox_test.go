@@ -29,7 +29,7 @@ func newcomer() lending.UserRequest {
 	}
 }
 
-// replica returns a client of a service, with a log in store.
+// replica returns a client with a log in store.
 func replica(tb testing.TB, service *lendingtest.Server, entries store.Store,
 	opts *idempotency.Options,
 ) *lending.Client {
@@ -55,8 +55,8 @@ func pendingKeys(t *testing.T, entries *lendingpostgres.IdempotencyStore) (keys 
 	return keys
 }
 
-// What is noted with the order is found until its command is done, whatever becomes of that
-// on the way.
+// Pending lists a key from the commit of the order until its mutation is done, whatever happens
+// in between.
 func TestOrderAndItsFirstMutation(t *testing.T) {
 	service := lendingtest.NewServer()
 	defer service.Close()
@@ -109,7 +109,7 @@ func TestOrderAndItsFirstMutation(t *testing.T) {
 	}
 }
 
-// What nobody can decide but a person does not hide what is new, however much of it there is.
+// Mutations in needs_review do not hide new mutations, however many there are.
 func TestPendingReviewsHideNoOthers(t *testing.T) {
 	service := lendingtest.NewServer()
 	defer service.Close()
@@ -138,7 +138,7 @@ func TestPendingReviewsHideNoOthers(t *testing.T) {
 	require.Equal(t, "new", pending[0].Key)
 }
 
-// Who has database/sql notes it in a transaction of that.
+// A program with database/sql adds a key in a transaction of its own.
 func TestOutboxInATransactionOfDatabaseSQL(t *testing.T) {
 	pool := migrated(t)
 	db := stdlib.OpenDBFromPool(pool)
@@ -185,8 +185,8 @@ func TestOutboxRefusesKeysThatAreNone(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A key that the log has forgotten leaves the outbox: without its entry it would look as if
-// nobody had begun with it.
+// A key leaves the outbox with its entry in the log. Otherwise its mutation would look as if no
+// process had begun with it.
 func TestForgottenMutationIsNotPending(t *testing.T) {
 	service := lendingtest.NewServer()
 	defer service.Close()

@@ -13,7 +13,7 @@ import (
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
-// shared is a cluster for all tests that do not end it. Each has a database of its own.
+// shared is the cluster of all tests that do not stop it. Each test has a database of its own.
 var shared = sync.OnceValues(func() (cluster *pgtest.Cluster, err error) {
 	cluster, err = pgtest.New("max_connections=200")
 	if err == nil {
@@ -24,7 +24,7 @@ var shared = sync.OnceValues(func() (cluster *pgtest.Cluster, err error) {
 
 var endShared = func() {}
 
-// database returns the URL of an empty one in the shared cluster.
+// database returns the URL of an empty database in the shared cluster.
 func database(tb testing.TB) string {
 	tb.Helper()
 	cluster, err := shared()
@@ -42,7 +42,7 @@ func databaseIn(tb testing.TB, cluster *pgtest.Cluster) string {
 	return url
 }
 
-// connect returns a pool, as each process has one.
+// connect returns a pool of its own, as in a separate process.
 func connect(tb testing.TB, url string, change ...func(*pgxpool.Config)) *pgxpool.Pool {
 	tb.Helper()
 	config, err := pgxpool.ParseConfig(url)
@@ -56,7 +56,7 @@ func connect(tb testing.TB, url string, change ...func(*pgxpool.Config)) *pgxpoo
 	return pool
 }
 
-// migrated returns a pool of a database that has the tables.
+// migrated returns a pool of a database with the tables.
 func migrated(tb testing.TB) *pgxpool.Pool {
 	tb.Helper()
 	return migratedIn(tb, nil)

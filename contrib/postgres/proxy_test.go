@@ -13,13 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// proxy stands before a server and breaks connections off.
+// proxy forwards connections to a server and cuts them.
 type proxy struct {
 	url    string
 	server string // its socket
 
-	requests atomic.Int32 // so many statements do not arrive
-	answers  atomic.Int32 // so many are committed, and the answer does not arrive
+	requests atomic.Int32 // number of statements that do not arrive
+	answers  atomic.Int32 // number of committed statements whose answer does not arrive
 }
 
 // newProxy returns a proxy for the server of a URL.
@@ -78,7 +78,7 @@ func (p *proxy) serve(client net.Conn) {
 	}
 }
 
-// pass copies a message whose length follows a type of so many bytes, unless it is cut.
+// pass copies a message, unless the message is cut. Its length follows a type of the given size.
 func pass(to io.Writer, from io.Reader, kind int, cut func(kind byte) bool) error {
 	header := make([]byte, kind+4)
 	if _, err := io.ReadFull(from, header); err != nil {
@@ -94,7 +94,7 @@ func pass(to io.Writer, from io.Reader, kind int, cut func(kind byte) bool) erro
 	return err
 }
 
-// take reports whether it could count down.
+// take decrements the number and reports whether it was positive.
 func take(n *atomic.Int32) bool {
 	for {
 		left := n.Load()

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shadowed are functions of PostgreSQL's that a schema in front of pg_catalog replaces: a clock
-// at which every lease has ended, and failures.
+// shadowed replaces functions of PostgreSQL in a schema before pg_catalog: with a clock at which
+// every lease has ended, and with failures.
 const shadowed = `
 CREATE SCHEMA evil;
 GRANT USAGE ON SCHEMA evil TO PUBLIC;
@@ -25,7 +25,7 @@ CREATE FUNCTION evil.pg_notify(text, text) RETURNS void LANGUAGE sql AS 'SELECT 
 CREATE FUNCTION evil.date_trunc(text, timestamptz) RETURNS timestamptz LANGUAGE sql AS 'SELECT NULL::timestamptz';
 CREATE FUNCTION evil.to_regclass(text) RETURNS regclass LANGUAGE sql AS 'SELECT NULL::regclass'`
 
-// shadow has the sessions of a pool find these functions before PostgreSQL's.
+// shadow makes the sessions of a pool find these functions first.
 func shadow(t *testing.T, pool *pgxpool.Pool) func(*pgxpool.Config) {
 	t.Helper()
 	_, err := pool.Exec(t.Context(), shadowed)
@@ -39,7 +39,7 @@ var (
 	inSQL    = regexp.MustCompile("(?s)`[^`]*`|\"[^\"\n]*\"")
 )
 
-// Every function in a statement is called by its schema, whatever the search path.
+// Every statement calls functions with their schema, so the search path does not matter.
 func TestFunctionsAreCalledByTheirSchema(t *testing.T) {
 	files, err := fs.Glob(os.DirFS("."), "*.go")
 	require.NoError(t, err)

@@ -17,9 +17,8 @@ import (
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
-// TestWhatIsAliveCanBePrinted prints and compares what is alive beside its work. Without a
-// lock that would be a data race, which the detector reports; and the pool would show its
-// password.
+// TestWhatIsAliveCanBePrinted prints and compares stores while they work. A print without a lock
+// would be a data race, which the detector reports. A print of the pool would show its password.
 func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	pool := connect(t, database(t), func(c *pgxpool.Config) { c.ConnConfig.Password = "hush" })
 	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
@@ -40,7 +39,7 @@ func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	}), "hush")
 }
 
-// What a store fails with names no token, no answer and no password.
+// The errors of a store contain no token, no response and no password.
 func TestErrorsShowNothing(t *testing.T) {
 	url := database(t)
 	pool := connect(t, url, func(c *pgxpool.Config) { c.ConnConfig.Password = "hush" })

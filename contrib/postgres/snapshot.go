@@ -2,10 +2,10 @@ package lendingpostgres
 
 import "context"
 
-// At READ COMMITTED a statement sees a row that another transaction has committed meanwhile, and
-// ON CONFLICT applies to the row. At REPEATABLE READ and SERIALIZABLE PostgreSQL refuses the
-// statement (40001) instead, which aborts the transaction. A statement between these two
-// inserts at READ COMMITTED only, and returns two rows at the other levels.
+// At READ COMMITTED a statement sees rows that other transactions committed in the meantime, and
+// ON CONFLICT applies to them. At REPEATABLE READ and SERIALIZABLE, PostgreSQL fails such a
+// statement with 40001, which aborts the transaction. A statement between these two constants
+// inserts only at READ COMMITTED, and returns two rows at the other levels.
 const (
 	atReadCommitted = `
 WITH level AS MATERIALIZED (
@@ -22,11 +22,12 @@ type statement struct {
 	arguments []any
 }
 
-// insertTx inserts a row in a transaction of the caller's and reports whether the row is new. If
-// not, the transaction can go on, whatever its isolation level.
+// insertTx inserts a row in a transaction of the caller and reports whether the row is new. If
+// the row is not new, the transaction can continue, at every isolation level.
 //
-// first ends with elseTwoRows. upsert has ON CONFLICT, which fails with 40001 on a row that the
-// snapshot hides. insert has not: it fails on such a row, and inserts if that was deleted.
+// The first statement ends with elseTwoRows. The statement upsert has ON CONFLICT, which fails
+// with 40001 if the snapshot hides the row. The statement insert has no ON CONFLICT: it fails if
+// the hidden row exists, and inserts if the row was deleted.
 func insertTx(ctx context.Context, tx Tx, first, upsert, insert statement) (added bool, err error) {
 	exec := func(s statement) (int64, error) {
 		tag, err := tx.Exec(ctx, s.sql, s.arguments...)
@@ -46,7 +47,7 @@ func insertTx(ctx context.Context, tx Tx, first, upsert, insert statement) (adde
 	return rows > 0, err
 }
 
-// inSavepoint undoes a statement that fails, and leaves the transaction as it was.
+// inSavepoint rolls a failed statement back, and the transaction can continue.
 func inSavepoint(exec func(statement) (int64, error), s statement) (rows int64, err error) {
 	if _, err := exec(statement{sql: "SAVEPOINT lending_insert"}); err != nil {
 		return 0, err

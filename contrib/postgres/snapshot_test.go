@@ -15,7 +15,7 @@ import (
 
 var everyLevel = []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable}
 
-// snapshot begins a transaction that has its snapshot.
+// snapshot begins a transaction and takes its snapshot.
 func snapshot(t *testing.T, pool *pgxpool.Pool, level pgx.TxIsoLevel) pgx.Tx {
 	t.Helper()
 	tx, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: level})
@@ -26,8 +26,8 @@ func snapshot(t *testing.T, pool *pgxpool.Pool, level pgx.TxIsoLevel) pgx.Tx {
 	return tx
 }
 
-// An event that another has put meanwhile is a duplicate at every isolation level, and the
-// transaction goes on.
+// An event that another transaction has put in between is a duplicate at every isolation level,
+// and the transaction can continue.
 func TestPutTxInASnapshot(t *testing.T) {
 	for _, level := range everyLevel {
 		t.Run(string(level), func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestPutTxInASnapshot(t *testing.T) {
 	}
 }
 
-// Two transactions that put one event wait for each other, and one of them has put the event.
+// Two transactions that put the same event wait for each other, and a single one puts the event.
 func TestPutTxWaitsInASnapshot(t *testing.T) {
 	for _, level := range everyLevel {
 		t.Run(string(level), func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestPutTxWaitsInASnapshot(t *testing.T) {
 	}
 }
 
-// waitsForALock waits until a session of the database does.
+// waitsForALock waits until a session of the database waits for a lock.
 func waitsForALock(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	require.Eventually(t, func() (waits bool) {
@@ -86,7 +86,7 @@ func waitsForALock(t *testing.T, pool *pgxpool.Pool) {
 	}, time.Minute, 5*time.Millisecond)
 }
 
-// A key that another transaction has added meanwhile stays.
+// A key that another transaction has added in between stays.
 func TestOutboxInASnapshot(t *testing.T) {
 	for _, level := range everyLevel {
 		t.Run(string(level), func(t *testing.T) {

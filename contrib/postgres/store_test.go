@@ -23,9 +23,8 @@ import (
 	lendingpostgres "github.com/lendingapi/lending-go/contrib/postgres"
 )
 
-// Every store keeps its contract as a role that has no rights but those that the package
-// documentation names, with prepared statements and as behind a pooler. LENDING_TEST_PGBOUNCER
-// names the program of one: /usr/sbin/pgbouncer.
+// Every store keeps its contract with only the documented rights, with prepared statements and
+// behind a simulated pooler. LENDING_TEST_PGBOUNCER names a real pooler: /usr/sbin/pgbouncer.
 func TestStoresKeepTheirContracts(t *testing.T) {
 	const shadowing = "with functions of others in the search path"
 	settings := map[string]func(*pgxpool.Config){
@@ -94,8 +93,8 @@ func TestStoresKeepTheirContracts(t *testing.T) {
 	}
 }
 
-// pooled is as behind a pooler that gives each transaction any connection, with nothing of
-// the one before: no prepared statement, no setting, no lock.
+// pooled simulates a pooler that gives each transaction any connection, without prepared
+// statements, settings or locks of the last transaction.
 func pooled(config *pgxpool.Config) {
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	config.AfterRelease = func(conn *pgx.Conn) bool {
@@ -104,8 +103,8 @@ func pooled(config *pgxpool.Config) {
 	}
 }
 
-// leastRights makes the tables and a role with the rights that the package documentation
-// names, and returns what makes a pool one of that role.
+// leastRights creates the tables and a role with the documented rights. It returns a function
+// that makes a pool use the role.
 func leastRights(t *testing.T, pool *pgxpool.Pool) func(*pgxpool.Config) {
 	t.Helper()
 	require.NoError(t, lendingpostgres.Migrate(t.Context(), pool, nil))
@@ -124,7 +123,7 @@ func leastRights(t *testing.T, pool *pgxpool.Pool) func(*pgxpool.Config) {
 	return func(c *pgxpool.Config) { c.ConnConfig.User = role }
 }
 
-// The rights that are documented do for all that is there, and no more is needed.
+// The documented rights are enough for every store, and grant nothing else.
 func TestLeastRights(t *testing.T) {
 	url := database(t)
 	owner := connect(t, url)
@@ -139,7 +138,7 @@ func TestLeastRights(t *testing.T) {
 	}))
 	require.Equal(t, []string{"a"}, pendingKeys(t, s.idempotency))
 	for _, refused := range []string{
-		"DELETE FROM lending_idempotency", "DELETE FROM lending_token",
+		"TRUNCATE lending_idempotency", "DELETE FROM lending_token",
 		"TRUNCATE lending_deduper", "CREATE TABLE t ()", "ALTER TABLE lending_idempotency ADD more int",
 		"UPDATE lending_migration SET version = 1",
 	} {
@@ -151,7 +150,7 @@ func TestLeastRights(t *testing.T) {
 	require.ErrorContains(t, lendingpostgres.Migrate(t.Context(), pool, nil), "42501")
 }
 
-// Fences begin at the time, and rise also when the row is lost, or the clock is set back.
+// Fences start at the time. They rise even if the row is lost or the clock is set back.
 func TestTokenStoreFencesRise(t *testing.T) {
 	pool := migrated(t)
 	entries := storesOf(pool).token
@@ -177,8 +176,7 @@ func TestTokenStoreFencesRise(t *testing.T) {
 	assert.EqualValues(t, exact+2, token.Fence)
 }
 
-// When the row is lost, its holder saves, and the clock is behind, the next fence is higher
-// all the same.
+// The next fence is higher even if the row is lost, its holder saves, and the clock is behind.
 func TestTokenStoreFenceAboveThatOfTheToken(t *testing.T) {
 	entries := storesOf(migrated(t)).token
 	require.NoError(t, entries.Save(t.Context(), stored(1<<62, "a token")))
@@ -204,7 +202,7 @@ func TestTokenStoreClockWasAhead(t *testing.T) {
 	assert.GreaterOrEqual(t, time.Since(start), 100*time.Millisecond)
 }
 
-// A lease lasts from when it was given, however long the row was waited for.
+// A lease lasts from the moment it was given, however long the caller waited for the row.
 func TestLeaseBeginsWhenItIsGiven(t *testing.T) {
 	pool := migrated(t)
 	entries := storesOf(pool).token
@@ -230,7 +228,7 @@ func TestLeaseBeginsWhenItIsGiven(t *testing.T) {
 	assert.GreaterOrEqual(t, given, released)
 }
 
-// What is forgotten is deleted when others are claimed, a little at a time.
+// Expired keys are deleted by later claims, a few at a time.
 func TestDeduperDeletesWhatIsForgotten(t *testing.T) {
 	pool := migrated(t)
 	deduper := storesOf(pool).deduper
@@ -254,7 +252,7 @@ func TestDeduperDeletesWhatIsForgotten(t *testing.T) {
 	require.Equal(t, 5, left("ends > now()"))
 }
 
-// What was set back makes nothing older, and hides nothing.
+// A clock that is set back makes no entry older, and hides no entry.
 func TestIdempotencyClockSetBack(t *testing.T) {
 	pool := migrated(t)
 	entries := storesOf(pool).idempotency
@@ -281,7 +279,7 @@ func TestIdempotencyClockSetBack(t *testing.T) {
 	assert.Len(t, listed, 1)
 }
 
-// What is listed, kept apart and looked up is found without reading all of a log.
+// List, Counts and lookups find entries without a read of the whole log.
 func TestIdempotencyUsesItsIndexes(t *testing.T) {
 	in := lendingpostgres.Tables{Prefix: "i_"}
 	pool := migratedIn(t, &in)
@@ -315,7 +313,7 @@ func TestIdempotencyUsesItsIndexes(t *testing.T) {
 
 type scans struct{ Rows, Indexed int }
 
-// scanned returns how many rows were read of a log, one after the other and by an index.
+// scanned returns the number of rows that were read of a log, by sequential scans and by indexes.
 func scanned(t *testing.T, pool *pgxpool.Pool) (s scans) {
 	t.Helper()
 	pool.Reset() // a session tells at its end

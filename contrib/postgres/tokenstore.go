@@ -10,10 +10,11 @@ import (
 	"github.com/lendingapi/lending-go"
 )
 
-// TokenStore is a [lending.TokenStore] in one row, for the replicas of a service: they share
-// one token, and one of them at a time signs in or refreshes.
+// TokenStore is a [lending.TokenStore] in a table row, for the replicas of a program. All
+// replicas use the same token. A lease lets a single replica at a time sign in or refresh the
+// token.
 //
-// While PostgreSQL cannot be reached they go on with the token they have.
+// While PostgreSQL cannot be reached, the replicas use the token they have.
 type TokenStore struct {
 	database
 	name string
@@ -21,8 +22,9 @@ type TokenStore struct {
 
 var _ lending.TokenStore = (*TokenStore)(nil)
 
-// NewTokenStore returns the store of that name. Each account and each service needs another name.
-// The token is stored in the clear: wrap the store in [lending.NewEncryptedTokenStore] to encrypt it.
+// NewTokenStore returns the store with a name. Use another name for each account and each
+// service. The token is stored in plain text: wrap the store in [lending.NewEncryptedTokenStore]
+// to encrypt it.
 func NewTokenStore(pool *pgxpool.Pool, name string, tables *Tables) (*TokenStore, error) {
 	d, err := open(pool, tables)
 	if err != nil {
@@ -62,10 +64,10 @@ func (s *TokenStore) Save(ctx context.Context, token lending.StoredToken) error 
 	})
 }
 
-// The time of a lease is the server's, read once for all columns and when the row is ours,
-// so that the clocks of the replicas do not matter, nor what had to be waited for. Fences
-// begin at the time, in microseconds: they rise also when the row is lost. A lease ends no
-// later than it lasts from now, also if the clock was ahead when it was given.
+// The statement takes the time from the server's clock, once for all columns and after the row is
+// locked, so neither the clocks of the replicas nor the wait for the lock matter. Fences start at
+// the time in microseconds, so they rise even if the row is lost. A lease ends at most
+// lease_lasts from now, even if the clock was ahead when the lease was given.
 const acquireLease = `
 INSERT INTO {token} AS kept (name, owner, lease, lease_ends, lease_lasts)
 SELECT $1::text, $2::text, ` + microseconds + `, now + $3::interval, $3::interval FROM (SELECT pg_catalog.clock_timestamp() AS now) clock
@@ -79,8 +81,8 @@ WHERE kept.owner IS NULL OR kept.owner = $2::text
 	OR kept.lease_ends NOT BETWEEN pg_catalog.clock_timestamp() AND pg_catalog.clock_timestamp() + kept.lease_lasts
 RETURNING owner = $2::text, lease`
 
-// microseconds are those of now since 1970. PostgreSQL 13 counts in floating point: what it
-// is asked for here are whole numbers that it does not round.
+// microseconds since 1970. PostgreSQL 13 computes extract in floating point. These two parts are
+// whole numbers that floating point represents exactly.
 const microseconds = `(extract(epoch FROM pg_catalog.date_trunc('second', now))::bigint * 1000000 + extract(microseconds FROM now)::bigint % 1000000)`
 
 // Acquire implements [lending.TokenStore].

@@ -31,7 +31,7 @@ func (b *Inbox) DeadLetter(ctx context.Context, entry *webhook.InboxEntry, cause
 	return b.endClaim(ctx, deadLetter, b.dead, entry, text, entry.Event.Body())
 }
 
-// letterID is the ID of an entry in the stream of dead letters, which has the time.
+// letterID is the ID of an entry in the stream of dead letters. The ID contains the time.
 type letterID struct{ milliseconds, number uint64 }
 
 func letterIDOf(id string) (parsed letterID, ok bool) {
@@ -47,13 +47,13 @@ func (i letterID) time() time.Time {
 	return time.UnixMilli(int64(min(i.milliseconds, math.MaxInt64))).UTC() //nolint:gosec // see min
 }
 
-// notBefore returns the first ID of the millisecond that begins at t or later.
+// notBefore returns the first ID of the first millisecond at or after t.
 func notBefore(t time.Time) letterID {
 	milliseconds := t.Add(time.Millisecond - 1).UnixMilli()
 	return letterID{milliseconds: uint64(max(0, milliseconds))} //nolint:gosec // see max
 }
 
-// list returns the descriptions without the events.
+// list returns descriptions without the events.
 var list = redis.NewScript(`
 local letters = {}
 for _, message in ipairs(redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[2], 'COUNT', ARGV[3])) do
@@ -62,7 +62,7 @@ for _, message in ipairs(redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[2], 'COUNT'
 end
 return letters`)
 
-// listed is how many dead letters one request reads.
+// listed is the number of dead letters that a request reads.
 const listed = 100
 
 // DeadLetters implements [webhook.DeadLetters].
@@ -106,7 +106,7 @@ func (b *Inbox) DeadLetters(ctx context.Context, filter webhook.DeadLetterFilter
 
 func letterOf(id, text string) (letter webhook.DeadLetter, err error) {
 	if json.Unmarshal([]byte(text), &letter) != nil {
-		err = errors.New("lendingredis: a dead letter cannot be read; another program has written it")
+		err = errors.New("lendingredis: a dead letter cannot be read: another program has written the entry; correct or delete the entry")
 	}
 	parsed, _ := letterIDOf(id)
 	letter.ID, letter.SetAside = id, parsed.time()
@@ -125,7 +125,7 @@ func (b *Inbox) DeadLetterEvent(ctx context.Context, id string) (*webhook.Event,
 	if len(messages) == 0 {
 		return nil, webhook.ErrNoDeadLetter
 	}
-	entry, _ := entryOf(messages[0]) // the cause tells why its bytes are refused
+	entry, _ := entryOf(messages[0]) // the cause tells why Parse rejects the bytes
 	return entry.Event, nil
 }
 
@@ -175,7 +175,7 @@ func (b *Inbox) Drop(ctx context.Context, who string, ids ...string) (int, error
 	return len(keys), err
 }
 
-// idArguments returns the ids that Redis can read.
+// idArguments returns the valid ids, which Redis can read.
 func idArguments(ids []string) (arguments []any) {
 	for _, id := range ids {
 		if parsed, ok := letterIDOf(id); ok {

@@ -11,11 +11,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Deduper is a [webhook.Deduper] in Redis, for several processes. Redis may be a cluster. It
-// forgets keys by itself.
+// Deduper is a [webhook.Deduper] in Redis, for several processes. Redis may be a cluster. Keys
+// expire.
 //
-// While Redis cannot be reached, no key can be claimed, and the receiver answers with a failure. If
-// Redis loses its data, an event that is sent again is handled again.
+// While Redis cannot be reached, no key can be claimed, and the receiver answers with a failure.
+// If Redis loses its data, an event is handled again when the service delivers the event again.
 type Deduper struct {
 	client  opaque.Value[redis.UniversalClient]
 	prefix  string
@@ -24,7 +24,8 @@ type Deduper struct {
 
 var _ webhook.Deduper = (*Deduper)(nil)
 
-// NewDeduper returns a deduper whose keys begin with prefix. The error says that client is nil.
+// NewDeduper returns a deduper whose Redis keys begin with prefix. It returns an error if client
+// is nil.
 func NewDeduper(client redis.UniversalClient, prefix string, opts *webhook.DeduperOptions) (*Deduper, error) {
 	if client == nil {
 		return nil, errNoClient
@@ -32,7 +33,7 @@ func NewDeduper(client redis.UniversalClient, prefix string, opts *webhook.Dedup
 	return &Deduper{opaque.Hide(client), prefix, opts.WithDefaults()}, nil
 }
 
-// A claim that its owner makes again is one whose answer was lost on the way.
+// A second claim of the same owner is a retry after a lost response, and succeeds.
 var claimKey = redis.NewScript(`
 local owner = redis.call('GET', KEYS[1])
 if owner == 'done' then return 'done' end

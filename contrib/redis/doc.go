@@ -1,6 +1,5 @@
-// Package lendingredis keeps in Redis what the replicas of one service share: the
-// token they call with, the webhooks they have accepted, which of these they have acted on,
-// and their mutations with a key.
+// Package lendingredis keeps the shared state of a program's replicas in Redis: their token,
+// accepted webhooks, handled webhooks, and mutations with an idempotency key.
 //
-// It is a module of its own, so that nobody else gets its dependencies.
+// contrib/README.md lists the Redis settings for each store, and which data survive with them.
 package lendingredis

@@ -32,9 +32,9 @@ func deliver(receiver http.Handler) int {
 	return w.Code
 }
 
-// The replicas of a program share one token: a person is asked for one code.
+// The replicas of a program share a token, so a person enters a single code.
 func ExampleNewTokenStore() {
-	rdb, stop := exampleRedis() // in its place: redis.NewClient, or a cluster's
+	rdb, stop := exampleRedis() // use redis.NewClient or NewClusterClient instead
 	defer stop()
 	service := lendingtest.NewServer()
 	defer service.Close()
@@ -42,7 +42,7 @@ func ExampleNewTokenStore() {
 		Username: lendingtest.Username,
 		Password: lending.NewSecret(lendingtest.Password),
 		TwoFactor: func(context.Context, lending.Challenge) (string, error) {
-			return service.TwoFactorCode(lendingtest.Username), nil // a person reads it from a phone
+			return service.TwoFactorCode(lendingtest.Username), nil // a person reads the code from a phone
 		},
 	}
 	for range 3 { // replicas
@@ -67,9 +67,9 @@ func ExampleNewTokenStore() {
 	// codes sent: 1
 }
 
-// One replica accepts an event, another acts on it.
+// A replica accepts an event, and another replica handles it.
 func ExampleNewInbox() {
-	rdb, stop := exampleRedis() // in its place: redis.NewClient, or a cluster's
+	rdb, stop := exampleRedis() // use redis.NewClient or NewClusterClient instead
 	defer stop()
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
@@ -92,7 +92,7 @@ func ExampleNewInbox() {
 	}
 	webhook.Work(ctx, another, func(_ context.Context, event *webhook.Event) error {
 		fmt.Println("acted on", event.Name)
-		end() // a program works until it ends
+		end() // your program works until its end
 		return nil
 	}, nil)
 	// Output:
@@ -100,9 +100,9 @@ func ExampleNewInbox() {
 	// acted on WB_Loan_Opened
 }
 
-// Whichever replica gets a delivery a second time knows it.
+// Every replica recognizes a second delivery of an event.
 func ExampleNewDeduper() {
-	rdb, stop := exampleRedis() // in its place: redis.NewClient, or a cluster's
+	rdb, stop := exampleRedis() // use redis.NewClient or NewClusterClient instead
 	defer stop()
 	for range 2 { // replicas
 		deduper, err := lendingredis.NewDeduper(rdb, "lending:seen:", nil)
@@ -127,9 +127,9 @@ func ExampleNewDeduper() {
 	// answered: 204
 }
 
-// Whichever replica calls a command with the same key again, it is done once.
+// A mutation with a key happens once, even if several replicas call the mutation.
 func ExampleNewIdempotencyStore() {
-	rdb, stop := exampleRedis() // in its place: redis.NewClient, or a cluster's, of a Redis that keeps what it has
+	rdb, stop := exampleRedis() // use redis.NewClient or NewClusterClient instead, and a durable Redis
 	defer stop()
 	service := lendingtest.NewServer()
 	defer service.Close()
@@ -137,7 +137,7 @@ func ExampleNewIdempotencyStore() {
 		Username: lendingtest.Username,
 		Password: lending.NewSecret(lendingtest.Password),
 		TwoFactor: func(context.Context, lending.Challenge) (string, error) {
-			return service.TwoFactorCode(lendingtest.Username), nil // a person reads it from a phone
+			return service.TwoFactorCode(lendingtest.Username), nil // a person reads the code from a phone
 		},
 	}
 	for range 3 { // replicas

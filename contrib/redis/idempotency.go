@@ -14,29 +14,35 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// IdempotencyStore is a [store.Store] in Redis, for mutations with a key of the replicas
-// of a service. Every step is one script in one slot of a cluster. Use Redis 5 or later.
+// IdempotencyStore is a [store.Store] in Redis, for mutations with a key in the replicas of a
+// program. Every step is a script in a single slot of a cluster. Use Redis 5 or later.
 //
-// What is lost is a command that can be sent twice, so Redis must keep what it has said to
-// keep: "appendonly yes" and "appendfsync always", and the memory policy "noeviction". The
-// first Save fails if INFO says that there is no append-only file, or that the policy evicts
-// keys that do not expire. If INFO is forbidden, as by some providers, nothing is checked. A full
-// Redis refuses commands that are new, which are not sent then, and takes what became of
-// those that were. Nothing in it expires. contrib/README.md has the settings as a table.
+// # Durability
 //
-// A Redis that fails over to a replica can lose the last entries under every setting: it
-// answers before the replica has them. WAIT and min-replicas-to-write make that rarer and
-// do not end it, so the store does not call WAIT. Where a command must not be done twice
-// also then, use a Redis without failover, or another store.
+// A mutation whose entry is lost can be sent twice. Redis must therefore keep its writes: set
+// "appendonly yes", "appendfsync always" and the memory policy "noeviction". contrib/README.md
+// has a table of the settings.
 //
-// An age is what the clock of the Redis server has moved since the last Save, and nothing
-// where it was set back: that makes nothing older. One that is set ahead does, and so does a
-// failover to a replica whose clock is ahead: keep them to a fraction of
-// the MaxLateness of the log.
+// The first Save fails if INFO reports no append-only file, or a policy that evicts keys without
+// expiry. If the provider forbids INFO, the store checks nothing. A full Redis refuses new
+// mutations, which are then not sent, and still accepts the outcomes of sent mutations. No entry
+// expires.
+//
+// A failover to a replica can lose the last entries under every setting, because Redis answers
+// before the replica has them. WAIT and min-replicas-to-write make such a loss rarer but do not
+// prevent it, so the store does not call WAIT. If a mutation must not happen twice even then, use
+// a Redis without failover, or another store.
+//
+// # Clocks
+//
+// The age of an entry is the time since the last Save by the clock of the Redis server. A clock
+// that is set back makes no entry older. A clock that is set ahead, or a failover to a replica
+// with a clock ahead, makes entries older than they are. Keep the difference to a fraction of
+// MaxLateness of the log.
 type IdempotencyStore struct {
 	client  opaque.Value[redis.UniversalClient]
 	name    string
-	trusted *atomic.Bool // to keep what it has said to keep
+	trusted *atomic.Bool // true after the check of the settings
 }
 
 var _ store.Store = (*IdempotencyStore)(nil)
@@ -44,16 +50,17 @@ var _ store.Store = (*IdempotencyStore)(nil)
 // IdempotencyStoreOptions change an [IdempotencyStore]. A nil pointer and zero fields mean the
 // defaults.
 type IdempotencyStoreOptions struct {
-	// MayLoseEntries accepts a Redis that loses or evicts entries, for example in tests: a
-	// mutation whose entry is lost is sent again.
+	// MayLoseEntries accepts a Redis that loses or evicts entries, for example in tests. A mutation
+	// whose entry is lost is sent again.
 	MayLoseEntries bool
 }
 
-// NewIdempotencyStore returns the store of that name. Answers lie in it in the clear, with
-// personal data, unless it is given to [store.NewEncrypted].
+// NewIdempotencyStore returns a store. Stores with different names are independent. Responses are
+// stored in plain text, with personal data: wrap the store in [store.NewEncrypted] to encrypt
+// them.
 //
-// Make the client with ContextTimeoutEnabled, so that a call returns when its context ends
-// also if Redis hangs: see [NewTokenStore].
+// Create the client with ContextTimeoutEnabled. Calls then return when their context ends, even
+// if Redis hangs: see [NewTokenStore].
 func NewIdempotencyStore(client redis.UniversalClient, name string, options *IdempotencyStoreOptions) (*IdempotencyStore, error) {
 	if client == nil || name == "" {
 		return nil, errors.New("lendingredis: the idempotency store needs a client and a name")
@@ -63,7 +70,7 @@ func NewIdempotencyStore(client redis.UniversalClient, name string, options *Ide
 	return s, nil
 }
 
-// retention asks the server of the slot. An error of INFO is an answer without fields.
+// retention reads the settings of the slot's server. If INFO fails, the fields are empty.
 var retention = redis.NewScript(`
 local function info(section, field)
 	local text = redis.pcall('INFO', section)
@@ -71,7 +78,7 @@ local function info(section, field)
 end
 return {info('persistence', 'aof_enabled'), info('memory', 'maxmemory_policy')}`)
 
-// trust fails if the server says that it does not keep entries, and asks once.
+// trust returns an error if the server may lose entries. trust asks until the first success.
 func (s *IdempotencyStore) trust(ctx context.Context) error {
 	if s.trusted.Load() {
 		return nil
@@ -96,15 +103,18 @@ func (s *IdempotencyStore) locks() string           { return s.name + "locks" }
 func (s *IdempotencyStore) keys() string            { return s.name + "keys" }
 func (s *IdempotencyStore) clock() string           { return s.name + "clock" }
 
-// An entry is a hash. It alone counts: the other keys find it, and may hold more than is
-// true when a script was refused in the middle, which Redis does not undo. locks is a hash
-// of the key that has each. keys is a sorted set of the keys of all entries by their bytes,
-// and "state:" with a state one of the keys of those in that state, by the time of saving.
-// Times are microseconds in 16 digits, which Lua can count; revisions are text to it, as it
-// could not count them all.
+// An entry is a hash, which is the only source of truth. The other keys are indexes. They may
+// hold too much, because Redis does not undo a script that fails midway.
+//
+//   - locks is a hash from a lock to the key of its holder.
+//   - keys is a sorted set of all keys, in the order of their bytes.
+//   - "state:" and a state is a sorted set of the keys in this state, by the time of saving.
+//
+// Times are microseconds with 16 digits, which Lua numbers represent exactly. Revisions are text
+// in Lua, because large ones would be rounded.
 
-// clock counts what the clock of the server has moved, and stands still when that is set
-// back: passed is what has passed since it was noted last.
+// clock counts the time by the clock of the server, and stands still when that clock is set back.
+// The hash holds the count and the server's time of the last Save.
 const clock = `
 local time, noted = redis.call('TIME'), redis.call('HMGET', CLOCK, 'count', 'server')
 local server = time[1] * 1000000 + time[2]
@@ -126,7 +136,7 @@ return entry`)
 func (s *IdempotencyStore) Load(ctx context.Context, key string) (*store.Entry, error) {
 	fields, err := loadEntry.Run(ctx, s.client(), []string{s.entry(key), s.clock()}).Slice()
 	if errors.Is(err, redis.Nil) {
-		return nil, nil //nolint:nilnil // there is none, as the interface says
+		return nil, nil //nolint:nilnil // the interface asks for nil if there is no entry
 	} else if err != nil {
 		return nil, err
 	}
@@ -152,14 +162,14 @@ func readEntry(key string, fields []any, now string) (store.Entry, error) {
 	}
 	return store.Entry{
 		Key: key, Revision: revision, State: store.State(text[1]), Lock: text[2], Data: []byte(text[3]),
-		Age:      max(0, time.Duration(int64(passed)-int64(at))*time.Microsecond), //nolint:gosec // they have 63 bits
+		Age:      max(0, time.Duration(int64(passed)-int64(at))*time.Microsecond), //nolint:gosec // both have 63 bits
 		Position: store.PositionAt(at, key),
 	}, nil
 }
 
-// A script that has written is not refused for lack of memory: one that saves what became
-// of a command begins with the removal of what is not there. A Save that is made again is
-// one whose answer was lost on the way: it is known by its token.
+// A full Redis refuses a script only before its first write. A Save of a sent mutation's outcome
+// therefore begins with the removal of a missing field. The token recognizes a second try of the
+// same Save after a lost response.
 var saveEntry = clocked("KEYS[4]", `
 local key, revision, next, state, lock, data, token, name = unpack(ARGV)
 local was = redis.call('HMGET', KEYS[1], 'revision', 'state', 'lock', 'token')
@@ -182,7 +192,7 @@ if was[2] and was[2] ~= state then redis.call('ZREM', name .. 'state:' .. was[2]
 if was[3] and was[3] ~= lock and redis.call('HGET', KEYS[2], was[3]) == key then redis.call('HDEL', KEYS[2], was[3]) end
 return 'saved'`)
 
-// Save implements [store.Store]. It returns when Redis has the entry.
+// Save implements [store.Store]. Save returns when Redis has the entry.
 func (s *IdempotencyStore) Save(ctx context.Context, entry store.Entry) error {
 	if err := s.trust(ctx); err != nil {
 		return err

@@ -8,10 +8,10 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// listEntries looks at a part of what comes after a position: all entries of a prefix that
-// few have, or else so many of each state. It returns the time; where the next part begins,
-// "" if the page is complete; and the entries. Lua itself compares texts by the locale of the
-// server.
+// listEntries reads a part of the entries after a position: all entries of the prefix if there
+// are few, otherwise the first entries of each state. The reply has the time, the start of the
+// next part ("" if the page is complete), and the entries. The function before compares bytes,
+// because Lua compares texts by the locale of the server.
 //
 //nolint:dupword // the ends of blocks
 var listEntries = clocked("KEYS[2]", `
@@ -24,7 +24,7 @@ for i = 10, #ARGV do wanted[ARGV[i]] = true end
 
 local function before(a, b)
 	if a.at ~= b.at then return a.at < b.at end
-	if a.list and a.list == b.list then return a.n < b.n end -- which Redis has sorted
+	if a.list and a.list == b.list then return a.n < b.n end -- Redis has sorted the list
 	for i = 1, math.min(#a.key, #b.key) do
 		local x, y = string.byte(a.key, i), string.byte(b.key, i)
 		if x ~= y then return x < y end
@@ -75,14 +75,14 @@ end
 if rest then reply[2], reply[3] = text(rest.at), rest.key end
 return reply`)
 
-// List implements [store.Store]. A script looks at a part of the entries, so that Redis does
-// not stand still.
+// List implements [store.Store]. Each script reads a part of the entries, because a script blocks
+// Redis.
 func (s *IdempotencyStore) List(ctx context.Context, filter store.Filter) (page []store.Entry, err error) {
 	after, key, err := filter.After.At()
 	if err != nil {
 		return nil, err
 	}
-	bytes, first := store.PageBytes, "" // the time of the first reply, at which all ages are
+	bytes, first := store.PageBytes, "" // the time of the first reply, for all ages
 	at := strconv.FormatUint(after, 10)
 	for part := max(0, min(filter.Limit, 500)) + 1; ; part = min(2*part, 4000) {
 		args := []any{
@@ -118,14 +118,14 @@ func isFirst(page []store.Entry) string {
 	return ""
 }
 
-// listedEntry returns an entry without data if it cannot be read. Its place is that of the
-// index, which is later than the entry after a Save that was refused in the middle.
+// listedEntry returns an entry, without data if the entry cannot be read. The position is that of
+// the index, which is later than the entry's time after a Save that failed midway.
 func listedEntry(listed any, now string) store.Entry {
 	fields, _ := listed.([]any)
 	key, _ := fields[0].(string)
 	state, _ := fields[1].(string)
 	at, _ := fields[2].(string)
-	entry, err := readEntry(key, fields[3].([]any), now) //nolint:errcheck // the script makes it one
+	entry, err := readEntry(key, fields[3].([]any), now) //nolint:errcheck // the script returns a list
 	inIndex, _ := readEntry(key, []any{"0", state, "", "", at}, now)
 	if err != nil {
 		entry = inIndex

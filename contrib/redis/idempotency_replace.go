@@ -9,9 +9,9 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// replaceEntries replaces or deletes entries, six arguments each. One that was replaced by a
-// script whose answer was lost is known by its token. A script that has written is not refused
-// for lack of memory: this one begins with the removal of what is not there.
+// replaceEntries replaces or deletes entries, with six arguments for each entry. The token
+// recognizes entries that an earlier try with a lost response has replaced. A full Redis refuses
+// a script only before its first write, so the script begins with the removal of a missing field.
 var replaceEntries = clocked("KEYS[3]", `
 local name, token, replaced = ARGV[1], ARGV[2], 0
 local at = text(now)
@@ -39,10 +39,10 @@ for i = 3, #ARGV, 6 do
 end
 return replaced`)
 
-// inScript is how many entries a script replaces, for which Redis stands still.
+// inScript is the number of entries that a script replaces at most. A script blocks Redis.
 const inScript = 500
 
-// Replace implements [store.Store], a few entries at a time.
+// Replace implements [store.Store] with a script for every 500 entries.
 func (s *IdempotencyStore) Replace(ctx context.Context, entries []store.Entry) (replaced int, err error) {
 	for some := range slices.Chunk(entries, inScript) {
 		args := []any{s.name, rand.Text()}

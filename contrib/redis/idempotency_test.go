@@ -273,7 +273,7 @@ func TestIdempotencyClockSetBack(t *testing.T) {
 	move(-time.Hour)
 	require.Zero(t, age())
 	require.NoError(t, entries.Save(t.Context(), sent("b", ""))) // from here on it counts
-	require.Eventually(t, func() bool { return age() > 20*time.Millisecond }, 10*time.Second, slack)
+	require.Eventually(t, func() bool { return age() > 20*time.Millisecond }, time.Minute, slack)
 	require.LessOrEqual(t, age(), time.Since(start)+slack)
 	require.NoError(t, entries.Save(t.Context(), sent("c", "")))
 	require.Equal(t, []string{"a", "b", "c"}, listSent(t, entries))
@@ -309,7 +309,7 @@ func TestEvictionLosesEntries(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_ = entries.Save(t.Context(), sent("b", ""))
 		return client.Exists(t.Context(), "{idempotency:test}:entry:a").Val() == 0
-	}, 5*time.Second, 10*time.Millisecond, "the README says that it is lost")
+	}, time.Minute, 10*time.Millisecond, "the README says that it is lost")
 }
 
 // Redis is killed with SIGKILL again and again while several processes' worth of workers
@@ -336,7 +336,7 @@ func TestIdempotencyUnderKill(t *testing.T) {
 	const kills = 12
 	for range kills {
 		before := total.Load()
-		require.Eventually(t, func() bool { return total.Load() > before+100 }, 20*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return total.Load() > before+100 }, time.Minute, time.Millisecond)
 		server.kill()
 		server.start(t)
 	}

@@ -14,30 +14,28 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// InboxOptions are what can be changed in an [Inbox]. A nil pointer and zero fields
-// leave it at the defaults.
+// InboxOptions change an [Inbox]. A nil pointer and zero fields mean the defaults.
 type InboxOptions struct {
-	// Lease is how long a worker may act on an event before another takes it for dead.
-	// The context of the function ends a little earlier.
+	// Lease is the longest time for handling an event. Afterwards another worker takes the event,
+	// because the first process may be dead. The context of the function ends a little earlier.
 	Lease time.Duration // 5 min
-	Keep  time.Duration // how long an event is known, and its exact repetition swallowed; 72 h
+	Keep  time.Duration // how long an exact redelivery of an event is recognized and dropped; 72 h
 	// Logger logs who drops dead letters. Nil logs nothing.
 	Logger *slog.Logger
 }
 
-// Inbox is a [webhook.Inbox] in Redis, for the replicas of a receiver: a stream with a
-// consumer group, a sorted set of what will be tried again, and a stream of what was
-// set aside. Use Redis 6.2 or later; it may be a cluster.
+// Inbox is a [webhook.Inbox] in Redis, for the replicas of a receiver. Use Redis 6.2 or later;
+// Redis may be a cluster. The inbox is a stream with a consumer group, a sorted set of the events
+// to try again, and a stream of the dead letters.
 //
-// It keeps what Redis keeps, which contrib/README.md has as a table. To survive kill -9
-// and the loss of power Redis needs "appendonly yes" and "appendfsync always"; its memory
-// policy must be "noeviction": a full Redis accepts no event then, and those that it has
-// can be acted on, tried again and set aside. Events lie in it as they came, codes and
-// personal data included.
+// To survive kill -9 and the loss of power, Redis needs "appendonly yes" and "appendfsync
+// always". The memory policy must be "noeviction": a full Redis then accepts no new event, but
+// workers can still handle, retry and set aside the stored events. contrib/README.md has a table
+// of the settings. Redis holds the events in plain text, including codes and personal data.
 //
-// What a process was acting on when it ended is due again when its Lease has passed.
-// A process that waits for events asks Redis about twice a second; its workers notice
-// the end of their context within a second.
+// If a process dies, its events are due again at the end of Lease. A process that waits for
+// events asks Redis about twice a second. Its workers return within a second after the end of
+// their context.
 type Inbox struct {
 	client                         opaque.Value[redis.UniversalClient]
 	options                        InboxOptions // without the logger
@@ -48,11 +46,11 @@ type Inbox struct {
 
 var _ webhook.Inbox = (*Inbox)(nil)
 
-const group = "lending" // all replicas are one consumer in one group: claims need no names
+const group = "lending" // all replicas share a consumer and its group
 
 var errNoClient = errors.New("lendingredis: the client is nil")
 
-// NewInbox returns the inbox of that name, and makes it if there is none.
+// NewInbox returns the inbox with a name, and creates the inbox if it does not exist.
 func NewInbox(ctx context.Context, client redis.UniversalClient, name string, opts *InboxOptions) (*Inbox, error) {
 	if client == nil {
 		return nil, errNoClient
@@ -81,7 +79,8 @@ func (b *Inbox) Take(ctx context.Context) (*webhook.InboxEntry, error) {
 	return b.claims().Take(ctx, false)
 }
 
-// create makes the group. It looks first: a full Redis refuses to make one that it has.
+// create creates the group if there is none. The check comes first, because a full Redis refuses
+// to create a group even if the group exists.
 func (b *Inbox) create(ctx context.Context) error {
 	err := b.client().XPending(ctx, b.stream, group).Err()
 	if err == nil || !strings.HasPrefix(err.Error(), "NOGROUP") {
@@ -89,16 +88,16 @@ func (b *Inbox) create(ctx context.Context) error {
 	}
 	err = b.client().XGroupCreateMkStream(ctx, b.stream, group, "0").Err()
 	if err != nil && strings.HasPrefix(err.Error(), "BUSYGROUP") {
-		return nil // another was faster
+		return nil // another process was faster
 	}
 	return err
 }
 
-// A script that is refused in the middle is not undone by Redis. So all of them look,
-// then add, then remove or remember: what is refused in between is there twice, not lost.
+// Redis does not undo a script that fails midway. So all scripts read first, then add, and then
+// remove. If a script fails in between, an event is there twice, but is not lost.
 const (
-	// add takes back what it has added if what belongs to it is refused: the next attempt
-	// would add it again.
+	// add removes the added entry if the next command fails. Otherwise the next try would add a
+	// second entry.
 	add = `
 local function add(key, name, value, body, ...)
 	local id = redis.pcall('XADD', key, '*', name, value, 'body', body)
@@ -107,8 +106,9 @@ local function add(key, name, value, body, ...)
 	if type(reply) == 'table' and reply.err then redis.call('XDEL', key, id) end
 	return reply
 end`
-	// A script that has written is not refused for lack of memory: what moves an entry
-	// needs none in the end. It begins with the removal of what is not there.
+	// A full Redis refuses a script only before its first write. A script that moves an entry
+	// needs no additional memory in the end, so the script begins with the removal of a missing
+	// entry.
 	move = add + `
 redis.call('XDEL', KEYS[1], '0-1')`
 )
@@ -119,11 +119,11 @@ local reply = add(KEYS[1], 'tries', '0', ARGV[1], 'SET', KEYS[2], '1', 'PX', ARG
 if reply.err then return reply end
 return 1`)
 
-// Put implements [webhook.Inbox]. It returns when Redis has the event.
+// Put implements [webhook.Inbox]. Put returns when Redis has the event.
 func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
 	body := event.Body()
 	if _, err := webhook.Parse(body); err != nil {
-		return err // made by hand: nobody could take it out
+		return err // a handmade event; no worker could read it
 	}
 	added, err := put.Run(ctx, b.client(), []string{b.stream, b.seenStart + event.Key()}, body, milliseconds(b.options.Keep)).Bool()
 	if err == nil && !added {
@@ -132,7 +132,7 @@ func (b *Inbox) Put(ctx context.Context, event *webhook.Event) error {
 	return err
 }
 
-// Without a group, as after a loss of data, nothing is pending.
+// Without a group, for example after a loss of data, no event is pending.
 const pending = `
 local function pending(...)
 	local reply = redis.pcall('XPENDING', KEYS[1], ARGV[1], ...)
@@ -144,15 +144,15 @@ var done = redis.NewScript(`
 redis.call('XDEL', KEYS[1], ARGV[2])
 return redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])`)
 
-// Done implements [webhook.Inbox]. What was acted on is removed also when the claim has
-// ended: another may act on it by then, but nobody after that.
+// Done implements [webhook.Inbox]. Done removes a handled event even after the end of its claim.
+// Another worker may be handling the event at that time, but no worker takes it afterwards.
 func (b *Inbox) Done(ctx context.Context, entry *webhook.InboxEntry) error {
 	id, _, _ := strings.Cut(entry.ID, "/")
 	err := done.Run(ctx, b.client(), []string{b.stream}, group, id).Err()
 	return b.claims().Ended(entry.ID, err)
 }
 
-// claimOf ends the script unless the claim is still the one that the caller has.
+// claimOf ends the script unless the caller still has the claim.
 const claimOf = pending + `
 local claim = pending(ARGV[2], ARGV[2], 1)[1]
 if not claim or claim[4] ~= tonumber(ARGV[3]) then return 0 end` + move

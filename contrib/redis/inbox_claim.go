@@ -14,17 +14,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// tending is how often a process looks for what others have left, or have made due,
-// and how long a request waits in Redis.
+// tending is the interval at which a process looks for expired claims and due retries, and the
+// longest time that a request waits in Redis.
 const tending = time.Second
 
-// source is the inbox as its claimer has it.
+// source is the inbox for its claimer.
 type source struct{ *Inbox }
 
 type give = func(claimer.Claim[*webhook.InboxEntry])
 
-// Claim implements [claimer.Source]. It looks for what is due or stuck if it is time, and else for
-// what is new: also if what is due could not be had.
+// Claim implements [claimer.Source]. Claim takes due retries and expired claims if it is time for
+// them, otherwise new events. If the first fail, Claim still takes new events.
 func (s source) Claim(ctx context.Context, ask claimer.Ask, give give) (claimer.Outlook, error) {
 	seen, err := s.look(ctx, ask, give)
 	if err != nil && strings.HasPrefix(err.Error(), "NOGROUP") { // Redis has lost its data
@@ -49,10 +49,10 @@ func (s source) look(ctx context.Context, ask claimer.Ask, give give) (seen clai
 	return seen, err
 }
 
-// tend puts what is due again in the stream, and takes what was taken and not given back
-// in time: of several what was taken the least often, so that each gets its turn however
-// often the process ends. If that is one that nothing may run beside, it says so, unless
-// there are events that nobody has read and that were put before it was taken: they come first.
+// tend moves due retries into the stream, and takes an expired claim. Of several expired claims,
+// tend takes the event with the fewest claims, so that every event gets its turn even if the
+// process keeps dying. If that event must run alone, the reply says so, unless there are unread
+// events that were put before its last claim: they come first.
 //
 //nolint:dupword // keys and arguments
 var tend = redis.NewScript(move + `
@@ -104,9 +104,9 @@ func (s source) tend(ctx context.Context, ask claimer.Ask, give give) (seen clai
 	}
 	wait, _ := reply[0].(int64)
 	refused, _ := reply[1].(string)
-	tries, _ := reply[2].(int64) // that did not end
+	tries, _ := reply[2].(int64) // tries that did not end
 	if refused != "" {
-		err = fmt.Errorf("lendingredis: what is due again: %s", refused)
+		err = fmt.Errorf("lendingredis: events that are due again cannot be moved to the stream: %s; check the memory of Redis", refused)
 	} else if wait >= 0 {
 		seen.Next = time.Duration(wait+1) * time.Millisecond
 	}
@@ -124,7 +124,7 @@ func (s source) tend(ctx context.Context, ask claimer.Ask, give give) (seen clai
 	return claimer.Outlook{More: true, Next: 1}, nil // there may be more
 }
 
-// read claims up to n events that nobody has taken. It waits for one for block, unless that is
+// read claims up to n new events. It waits for the first event for at most block, unless block is
 // negative.
 func (s source) read(ctx context.Context, n int64, block time.Duration, give give) (claimed int, err error) {
 	start := time.Now()
@@ -143,9 +143,10 @@ func (s source) read(ctx context.Context, n int64, block time.Duration, give giv
 	return claimed, err
 }
 
-// hand gives an entry that was claimed count times since it was put or tried last. A claim is known
-// by its count too, so that the worker before it, which may only be slow, cannot give it back. What is
-// no event would be none each time.
+// hand gives an entry to a worker. count is the number of claims since the last try or since Put.
+// The ID of a claim contains the count, so that an earlier worker, which may only be slow, cannot
+// end the claim. An entry without a valid event becomes a dead letter, because it would fail each
+// time.
 func (s source) hand(ctx context.Context, message redis.XMessage, count int64, start time.Time, give give) {
 	entry, err := entryOf(message)
 	entry.Crashes = int(max(0, count-1-claimer.AloneAfter))
@@ -163,14 +164,14 @@ func (s source) hand(ctx context.Context, message redis.XMessage, count int64, s
 var giveBack = redis.NewScript(claimOf + `
 return redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[1], 0, ARGV[2], 'IDLE', ARGV[4], 'RETRYCOUNT', ARGV[3] - 1, 'JUSTID')`)
 
-// GiveBack implements [claimer.Source]: the claim has ended, and does not count. If that fails, the
-// claim ends by itself.
+// GiveBack implements [claimer.Source]. The claim ends and does not count. If GiveBack fails, the
+// claim expires.
 func (s source) GiveBack(ctx context.Context, entry *webhook.InboxEntry) {
 	_ = s.endClaim(ctx, giveBack, s.later, entry, milliseconds(s.options.Lease))
 }
 
-// entryOf returns the entry in message. If it holds no event, as [webhook.Parse]
-// says, that of the entry is nothing but the bytes.
+// entryOf returns the entry in message. If [webhook.Parse] rejects the body, the event of the
+// entry holds only the bytes.
 func entryOf(message redis.XMessage) (*webhook.InboxEntry, error) {
 	body, _ := message.Values["body"].(string)
 	text, _ := message.Values["tries"].(string)
@@ -178,7 +179,7 @@ func entryOf(message redis.XMessage) (*webhook.InboxEntry, error) {
 	event, err := webhook.Parse([]byte(body))
 	if err != nil {
 		event = new(webhook.Event)
-		_ = event.Record.UnmarshalJSON([]byte(body)) // takes anything
+		_ = event.Record.UnmarshalJSON([]byte(body)) // accepts all bytes
 	}
 	return &webhook.InboxEntry{Event: event, Tries: tries + 1, ID: message.ID}, err
 }

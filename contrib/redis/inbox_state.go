@@ -22,7 +22,7 @@ func (b *Inbox) Counts(ctx context.Context) (webhook.InboxCounts, error) {
 	return webhook.InboxCounts{Waiting: int(n[0]), Running: int(n[1]), DeadLetters: int(n[2])}, nil
 }
 
-// The first event that nobody has taken is behind the last that was delivered. Its ID has its time.
+// The first unread event follows the last delivered ID. An ID contains the time.
 var ages = redis.NewScript(`
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -67,7 +67,7 @@ func (s *server) run(ctx context.Context) error {
 	client := s.client()
 	defer client.Close()
 	for start := time.Now(); client.Ping(ctx).Err() != nil; <-time.After(10 * time.Millisecond) {
-		if time.Since(start) > 10*time.Second {
+		if time.Since(start) > time.Minute {
 			return errors.New("redis-server does not answer")
 		}
 	}

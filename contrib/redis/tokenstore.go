@@ -10,12 +10,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TokenStore is a [lending.TokenStore] in one Redis hash, for the replicas of a
-// service: they share one token, and one of them at a time signs in or refreshes.
+// TokenStore is a [lending.TokenStore] in a Redis hash, for the replicas of a program. All
+// replicas use the same token. A lease lets a single replica at a time sign in or refresh the
+// token.
 //
-// While Redis cannot be reached they go on with the token they have. Redis needs no
-// persistence for it, and may be a cluster: every step is one script on one key.
-// Use Redis 5 or later.
+// While Redis cannot be reached, the replicas use the token they have. Redis needs no persistence
+// for tokens, and may be a cluster: every step is a script on a single key. Use Redis 5 or later.
 type TokenStore struct {
 	client opaque.Value[redis.UniversalClient]
 	key    string
@@ -23,18 +23,20 @@ type TokenStore struct {
 
 var _ lending.TokenStore = (*TokenStore)(nil)
 
-// NewTokenStore returns a store in the hash key, which must be another one for each
-// account and each service. The token lies in it in the clear unless the store is
-// given to [lending.NewEncryptedTokenStore].
+// NewTokenStore returns a store in the hash key. Use another key for each account and each
+// service. The token is stored in plain text: wrap the store in [lending.NewEncryptedTokenStore]
+// to encrypt it.
 //
-// Make the client with ContextTimeoutEnabled: a session gives each step a few seconds,
-// or less of a token that lives shortly, and goes on when they are over. Without it
-// go-redis heeds them only between its attempts, and [lending.Client.Close] waits until
-// it has given up. That takes long by default: each of four attempts (MaxRetries) to
-// send a command to a Redis that hangs takes 5 seconds (ReadTimeout), and each that
-// needs a connection dials up to five times (DialerRetries), 5 seconds each
-// (DialTimeout). A Redis in the same network needs no more than a second, two attempts
-// and one dial.
+// Create the client with ContextTimeoutEnabled. A session allows each step a few seconds, or less
+// for a short-lived token, and then continues. Without the option, go-redis observes the context
+// only between its attempts, and [lending.Client.Close] waits until go-redis gives up. With the
+// defaults of go-redis, a Redis that hangs costs:
+//
+//   - 5 seconds (ReadTimeout) for each of 4 attempts (MaxRetries) to send a command
+//   - 5 seconds (DialTimeout) for each of 5 dials (DialerRetries) in an attempt without a
+//     connection
+//
+// For a Redis in the same network, a second, two attempts and a single dial are enough.
 func NewTokenStore(client redis.UniversalClient, key string) (*TokenStore, error) {
 	if client == nil || key == "" {
 		return nil, errNoKey
@@ -68,7 +70,7 @@ else
 end
 return 1`)
 
-// Save implements [lending.TokenStore]. The key expires a minute after what it holds.
+// Save implements [lending.TokenStore]. The Redis key expires a minute after the token.
 func (s *TokenStore) Save(ctx context.Context, token lending.StoredToken) error {
 	var life int64
 	if !token.Expires.IsZero() {
@@ -81,10 +83,10 @@ func (s *TokenStore) Save(ctx context.Context, token lending.StoredToken) error 
 	return err
 }
 
-// The time of a lease is Redis's own, so that the clocks of the replicas do not matter
-// to it; the life of a token is in their time. Fences begin at the time, so that they
-// rise also after Redis has lost its data, or the key has expired. A lease ends no later
-// than its ttl from now, also if Redis's clock was ahead when it was given.
+// The time of a lease is that of the Redis server, so the clocks of the replicas do not matter.
+// The lifetime of a token comes from the replica's clock. Fences start at the time in
+// microseconds, so they rise even after Redis has lost its data or the key has expired. A lease
+// ends at most ttl from now, even if the clock of Redis was ahead when the lease was given.
 var acquire = redis.NewScript(`
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]

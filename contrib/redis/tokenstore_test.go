@@ -68,7 +68,7 @@ func TestTokenStoreClockWasAhead(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err = store.Acquire(ctx, "next", time.Minute)
 		return err == nil
-	}, 10*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 	assert.GreaterOrEqual(t, time.Since(start), 100*time.Millisecond)
 }
 

@@ -1,7 +1,7 @@
-// Package lendingrestate proves the recipe for Restate in docs/workflows.md at Restate's real
-// server. It has tests only. Restate runs a step at least once, so a worker that is killed
-// between a mutation and the end of its step sends the mutation again; an idempotency key that is
-// made of the order keeps it from happening twice.
+// Package lendingrestate tests the recipe of docs/workflows.md with a Restate server. The package
+// has only tests. Restate runs a step at least once: if a worker is killed between a mutation and
+// the end of its step, the next worker sends the mutation again. An idempotency key from the
+// order keeps the mutation from happening twice.
 //
 // `make restate-peer` gets the server from npm and runs the test.
 package lendingrestate

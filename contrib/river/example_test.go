@@ -26,7 +26,7 @@ func ExampleJobError() {
 	}
 	defer client.Close()
 
-	// The Work method of a job returns this.
+	// Return this error from the Work method of a job.
 	work := func(ctx context.Context) error {
 		_, err := client.Applications.CreateCustomer(ctx, lending.UserRequest{
 			FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com",

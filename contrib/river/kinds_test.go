@@ -23,7 +23,7 @@ const (
 	statusRoute    = "GET /api/Application/application-status/{applicationId}"
 )
 
-// office is a service, a client of it and its log.
+// office is a service with a client and its log.
 type office struct {
 	t           *testing.T
 	ctx         context.Context
@@ -35,7 +35,7 @@ type office struct {
 	application lending.ApplicationID
 }
 
-// store is a log's that can fail.
+// store is a store that can fail.
 type entries struct {
 	store.Store
 	fail func(store.Entry) error
@@ -83,7 +83,7 @@ func (o *office) newClient(credentials lending.Credentials) *lending.Client {
 	return client
 }
 
-// create is the command that most errors are of.
+// create is the mutation that most errors come from.
 func (o *office) create(key string) error {
 	_, err := o.client.Applications.Create(lending.WithIdempotencyKey(o.ctx, key), lending.ApplicationRequest{
 		CustomerID: o.customer, BusinessName: "Engines", BusinessZip: "94105",
@@ -95,7 +95,7 @@ func (o *office) sendLink(key string) error {
 	return o.client.Applications.SendLink(lending.WithIdempotencyKey(o.ctx, key), o.application)
 }
 
-// kinds is every kind of error that the library has, and what River makes of the job:
+// kinds lists every kind of error of the library, and the state that River gives the job:
 // cancelled, snoozed, or failed and tried again.
 var kinds = map[string]struct {
 	fails func(o *office) error
@@ -337,7 +337,7 @@ var errOther = errors.New("the disk is full")
 
 func elapse(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // on the fake clock of the bubble
 
-// failing returns what the command fails with when it meets fault.
+// failing returns the error of the mutation under a fault.
 func failing(fault lendingtest.Fault) func(*office) error {
 	return func(o *office) error {
 		o.service.Fail(createRoute, fault)

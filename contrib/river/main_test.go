@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 
 var cluster *pgtest.Cluster // nil until it is needed
 
-// startOnce starts a cluster with River's tables, in which the tests leave nothing.
+// startOnce starts a cluster with River's tables. The tests leave no rows there.
 var startOnce = sync.OnceValue(func() (err error) {
 	if cluster, err = pgtest.New(); err != nil {
 		return err

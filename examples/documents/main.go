@@ -1,7 +1,7 @@
-// Documents uploads files: the ones named as arguments, or three of its own, and shows
-// what becomes of a file that is not what it says it is.
+// Documents uploads the files named as arguments, or three files of its own. It also shows the
+// errors for files that the client or the service does not accept.
 //
-// It needs nothing but Go: the service runs inside it.
+// The program needs only Go, because it contains the service:
 //
 //	go run ./examples/documents [file ...]
 package main
@@ -53,15 +53,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return up.tour(ctx, service)
 }
 
-// uploader uploads bank statements of one application.
+// uploader uploads bank statements of an application.
 type uploader struct {
 	client         *lending.Client
 	application    lending.ApplicationID
 	stdout, stderr io.Writer
 }
 
-// files uploads files from disk, which know their sizes. None is ever in memory as a
-// whole.
+// files uploads files from disk, whose sizes are known. No file is completely in memory.
 func (u uploader) files(ctx context.Context, paths []string) error {
 	for _, path := range paths {
 		file, err := os.Open(path)
@@ -76,7 +75,7 @@ func (u uploader) files(ctx context.Context, paths []string) error {
 	return nil
 }
 
-// upload uploads one document with its progress, and tells what came of it.
+// upload uploads a document, shows its progress and prints the outcome.
 func (u uploader) upload(ctx context.Context, doc lending.Document) error {
 	doc.Progress = progress(u.stderr, doc.Name)
 	err := u.client.Applications.SubmitBankStatement(ctx, u.application, doc)
@@ -84,14 +83,14 @@ func (u uploader) upload(ctx context.Context, doc lending.Document) error {
 	case err == nil:
 		fmt.Fprintln(u.stdout, "accepted.")
 	case outcome == lending.OutcomeUnknown, outcome == lending.OutcomeDone:
-		return err // nobody should send it again before the application was looked up
+		return err // do not resend before checking the application
 	default:
-		fmt.Fprintf(u.stdout, "%v: nothing has happened.\n  %v\n", outcome, err)
+		fmt.Fprintf(u.stdout, "%v: the service has saved nothing.\n  %v\n", outcome, err)
 	}
 	return nil
 }
 
-// tour uploads what goes well and what does not.
+// tour makes good and bad uploads.
 func (u uploader) tour(ctx context.Context, service *lendingtest.Server) error {
 	scan := bytes.Repeat([]byte("%PDF "), 700_000)
 
@@ -100,7 +99,7 @@ func (u uploader) tour(ctx context.Context, service *lendingtest.Server) error {
 		return err
 	}
 
-	fmt.Fprintln(u.stdout, "\nA stream whose size nobody knows, from a pipe or an archive:")
+	fmt.Fprintln(u.stdout, "\nA stream of unknown size, such as a pipe:")
 	if err := u.upload(ctx, lending.Document{Name: "stream.pdf", Content: io.MultiReader(bytes.NewReader(scan))}); err != nil {
 		return err
 	}
@@ -110,17 +109,17 @@ func (u uploader) tour(ctx context.Context, service *lendingtest.Server) error {
 		return err
 	}
 
-	fmt.Fprintln(u.stdout, "\nA file that ends before its size is reached:")
+	fmt.Fprintln(u.stdout, "\nA file that is shorter than its stated size:")
 	if err := u.upload(ctx, lending.Document{Name: "cut.pdf", Content: io.MultiReader(strings.NewReader("%PDF")), Size: 1_000_000}); err != nil {
 		return err
 	}
 
-	fmt.Fprintln(u.stdout, "\nA file that the service's host refuses, before the first byte of it was sent:")
+	fmt.Fprintln(u.stdout, "\nA file that the service's host rejects before the first byte is sent:")
 	service.Fail(submitRoute, lendingtest.Fault{Status: http.StatusRequestEntityTooLarge, Body: []byte{}})
 	if err := u.upload(ctx, lending.Document{Name: "refused.pdf", Content: bytes.NewReader(scan)}); err != nil {
 		return err
 	}
 
-	fmt.Fprintf(u.stdout, "\nThe service ran the route %d times.\n", service.Executed(submitRoute))
+	fmt.Fprintf(u.stdout, "\nThe service has executed %d uploads.\n", service.Executed(submitRoute))
 	return nil
 }

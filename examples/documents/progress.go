@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// progress returns a function that shows how far an upload is: as a bar that moves, if
-// out is a terminal, or else as a line for every quarter.
+// progress returns a function that shows the progress of an upload: on a terminal as a bar,
+// elsewhere as a line for every quarter.
 func progress(out io.Writer, name string) func(sent, total int64) {
 	if isTerminal(out) {
 		return bar(out, name)
@@ -16,7 +16,7 @@ func progress(out io.Writer, name string) func(sent, total int64) {
 	quarters := int64(0)
 	return func(sent, total int64) {
 		if total == 0 {
-			return // not known
+			return // the size is not known
 		}
 		for ; quarters < sent*4/total; quarters++ {
 			fmt.Fprintf(out, "%s: %d %%\n", name, (quarters+1)*25)

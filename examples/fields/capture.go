@@ -15,16 +15,16 @@ import (
 	"github.com/lendingapi/lending-go/shapes"
 )
 
-// learner collects what responses show.
+// learner collects the fields of responses.
 type learner struct {
-	out           io.Writer // is told of routes as they are met
+	out           io.Writer // receives the names of the routes
 	seen          shapes.Seen
 	answers, left int
 }
 
 func newLearner(out io.Writer) *learner { return &learner{out: out, seen: shapes.Seen{}} }
 
-// see learns from an answer.
+// see learns from a response.
 func (l *learner) see(route string, status int, body []byte) {
 	known := l.seen[route] != nil
 	if status/100 != 2 || !l.seen.Learn(route, body) {
@@ -37,7 +37,7 @@ func (l *learner) see(route string, status int, body []byte) {
 	l.answers++
 }
 
-// capture is an HTTP archive, or a line of a capture.
+// capture is an HTTP archive, or a line of a capture file.
 type capture struct {
 	Log struct {
 		Entries []struct {
@@ -52,7 +52,7 @@ type capture struct {
 	Body  json.RawMessage
 }
 
-// read learns from a file of captures.
+// read learns from a capture file.
 func (l *learner) read(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -67,13 +67,13 @@ func (l *learner) read(path string) error {
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		if err != nil { // whose text may show a value
+		if err != nil { // the text of err may contain a value
 			return fmt.Errorf("%s: neither an HTTP archive nor a line of a capture, at byte %d", path, decoder.InputOffset())
 		}
 		for _, entry := range c.Log.Entries {
 			body := []byte(entry.Response.Content.Text)
 			if entry.Response.Content.Encoding == "base64" {
-				body, _ = base64.StdEncoding.DecodeString(string(body)) // empty if it is not
+				body, _ = base64.StdEncoding.DecodeString(string(body)) // empty if it is not base64
 			}
 			l.see(routeOf(routes, entry.Request.Method, entry.Request.URL), entry.Response.Status, body)
 		}
@@ -83,7 +83,7 @@ func (l *learner) read(path string) error {
 	}
 }
 
-// published are the routes of the interface.
+// published returns a mux with the published routes.
 func published() *http.ServeMux {
 	mux, service := http.NewServeMux(), lendingtest.New()
 	defer service.Close()
@@ -93,7 +93,7 @@ func published() *http.ServeMux {
 	return mux
 }
 
-// routeOf is the route that an address is of, "" for none.
+// routeOf returns the route of an address, or "" if there is none.
 func routeOf(routes *http.ServeMux, method, address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

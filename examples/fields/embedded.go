@@ -10,7 +10,7 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// embedded learns from a service that runs in this program, as one who may read all.
+// embedded learns from a service in this program, signed in as a user who may read everything.
 func (l *learner) embedded(ctx context.Context) error {
 	service := lendingtest.NewServer()
 	defer service.Close()
@@ -24,9 +24,9 @@ func (l *learner) embedded(ctx context.Context) error {
 	return l.walk(ctx, service.URL, whose{customer, partner}, lending.WithTokenSource(token))
 }
 
-// seed adds a customer with an application that led to a loan, and one that did not.
+// seed adds a customer with two applications. The first has led to a loan.
 func seed(service *lendingtest.Service) (customer string) {
-	const id = "5f1c7a90-2f7b-4e0a-9b66-7c8d9e0f1a2b" // of whatever gets none by itself
+	const id = "5f1c7a90-2f7b-4e0a-9b66-7c8d9e0f1a2b" // for records whose id the service does not set
 	day := lendingtest.Timestamp{Time: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 	customer = service.AddCustomer(lendingtest.Customer{FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com"}).ID
 	service.AddApplication(lendingtest.Application{CustomerID: customer, BusinessName: "Lovelace Looms"})

@@ -20,7 +20,7 @@ import (
 
 const loanRoute = "GET /api/Loan/get-loan/{loanId}"
 
-// captured writes a capture of what a route has answered.
+// captured writes a capture file with responses of a route.
 func captured(t *testing.T, bodies ...string) (path string) {
 	t.Helper()
 	var lines strings.Builder
@@ -200,9 +200,9 @@ func TestNamesThatTurnOutToBeData(t *testing.T) {
 	require.NoError(t, err)
 	assert.NotRegexp(t, "(?i)ada|grace", structs+told+string(kept))
 	_, told = learn(t, "-state", state, captured(t, `{"map":{"joan@example.com":"x"}}`))
-	assert.Contains(t, told, "Changes since the last time: 1.\n  "+loanRoute+" .map.*: was integer, is string\n")
+	assert.Contains(t, told, "Changes since the last run: 1.\n  "+loanRoute+" .map.*: was integer, is string\n")
 	_, told = learn(t, "-state", state, captured(t, `{"map":{"edith":1}}`))
-	assert.Contains(t, told, "Changes since the last time: 0.\n")
+	assert.Contains(t, told, "Changes since the last run: 0.\n")
 }
 
 // What is nested deep is left as it is, and costs little.
@@ -236,7 +236,7 @@ func TestCaptures(t *testing.T) {
 	fromArchive, told := learn(t, written(t, archive))
 	fromLines, _ := learn(t, captured(t, `{"a":"x"}`, `{"b":true}`))
 	assert.Equal(t, fromLines, fromArchive)
-	assert.Contains(t, told, "Learnt from 2 answers of 1 routes, and left out 5: ")
+	assert.Contains(t, told, "Learned from 2 responses of 1 routes. Ignored 5 responses: ")
 	assert.Contains(t, unaligned(fromLines),
 		"type Loan struct { A *string `json:\"a\"` // in 1 of 2 B *bool `json:\"b\"` // in 1 of 2 }")
 
@@ -258,7 +258,7 @@ func TestWhatCannotBeRead(t *testing.T) {
 			require.ErrorContains(t, err, test.want)
 			assert.NotContains(t, err.Error(), secret)
 			err = run(t.Context(), []string{"-state", path, captured(t, "{}")}, os.Getenv, io.Discard, io.Discard)
-			require.ErrorContains(t, err, "is not what -state has written")
+			require.ErrorContains(t, err, "is not a file that -state has written")
 		})
 	}
 	none := filepath.Join(t.TempDir(), "none")
@@ -274,14 +274,14 @@ func TestChanges(t *testing.T) {
 	_, told := learn(t, "-state", state, before)
 	assert.NotContains(t, told, "Changes since")
 	_, told = learn(t, "-state", state, before)
-	assert.Contains(t, told, "Changes since the last time: 0.\n")
+	assert.Contains(t, told, "Changes since the last run: 0.\n")
 
 	after := captured(t, `{"same":1,"other":"x","missing":1,"null":null,"list":[{"a":1,"b":{"c":"x"}}]}`,
 		`{"same":1,"other":"x","null":"x","list":[]}`)
 	structs, told := learn(t, "-state", state, after)
 	_, told, _ = strings.Cut(told, "Changes ")
 	assert.Equal(t, strings.Join([]string{
-		"since the last time: 6.",
+		"since the last run: 6.",
 		"  " + loanRoute + " .gone: gone, was string",
 		"  " + loanRoute + " .list[].b: new, object, optional",
 		"  " + loanRoute + " .list[].b.c: new, string",
@@ -294,7 +294,7 @@ func TestChanges(t *testing.T) {
 
 	other := written(t, `{"route":"GET /api/Loan/is-loan-closed/{loanId}","body":true}`)
 	structs, told = learn(t, "-state", state, other)
-	assert.Contains(t, told, "Changes since the last time: 1.\n  GET /api/Loan/is-loan-closed/{loanId}: new\n")
+	assert.Contains(t, told, "Changes since the last run: 1.\n  GET /api/Loan/is-loan-closed/{loanId}: new\n")
 	assert.Contains(t, structs, "type Loan struct", "a route that was not seen stays")
 }
 

@@ -1,21 +1,25 @@
-// Fields learns which fields the service's records have, from its answers, and prints Go
-// structs for them: names and types, what is optional, null or of several types, what is
-// money and what a time. A value it never prints, nor keeps.
+// Fields learns the fields of the service's records from its responses and prints Go structs for
+// them. The structs have names and types, and comments for optional fields, null, several types,
+// money and times. Fields never prints or saves a value.
 //
-// It needs nothing but Go: the service runs inside it. It learns as well from captures of
-// your own traffic, which are HTTP archives (HAR) of a browser or a proxy, or lines of
-// {"route": "GET /api/Loan/get-loan/{loanId}", "body": …}, and from what it reads of one
-// of your customers at a real service:
+// The program needs only Go, because it contains the service. There are two other sources:
+//
+//   - Captures of your own traffic: an HTTP archive (HAR) from a browser or a proxy, or lines
+//     such as {"route": "GET /api/Loan/get-loan/{loanId}", "body": …}.
+//   - The records of a customer at a real service.
+//
+// The commands:
 //
 //	go run ./examples/fields > records.go
 //	go run ./examples/fields -state fields.json capture.har > records.go
 //	LENDING_USERNAME=… LENDING_PASSWORD=… go run ./examples/fields -base-url https://… -customer … -partner … > records.go
 //
-// With -state it keeps what it has learnt in a file, adds to it when it runs again, and
-// says what has changed. LENDING_TRUSTED_DEVICE_TOKEN is for an account with a second
-// factor. A program of yours can learn from its own calls as observe does, in walk.go.
+// With -state the program saves its knowledge in a file, adds to this file at the next run and
+// prints the changes. LENDING_TRUSTED_DEVICE_TOKEN is for an account with a second factor. The
+// function observe in walk.go shows how a program can learn from its own calls.
 //
-// Read what it prints before others see it: "ada" looks like the name of a field.
+// Check the output before you publish it: a name such as "ada" in an object with arbitrary keys
+// looks like a field name.
 package main
 
 import (
@@ -47,10 +51,10 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	var from whose
 	flags := flag.NewFlagSet("fields", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	baseURL := flags.String("base-url", "", "address of a real service to read from")
-	flags.TextVar(&from.customer, "customer", lending.CustomerID{}, "whose records to read there")
-	flags.TextVar(&from.partner, "partner", lending.PartnerID{}, "whose lists to read there")
-	state := flags.String("state", "", "file that keeps what was learnt")
+	baseURL := flags.String("base-url", "", "address of a real service")
+	flags.TextVar(&from.customer, "customer", lending.CustomerID{}, "customer whose records to read")
+	flags.TextVar(&from.partner, "partner", lending.PartnerID{}, "partner whose lists to read")
+	state := flags.String("state", "", "file for the learned fields")
 	pkg := flags.String("package", "main", "package of the structs")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return nil
@@ -76,11 +80,11 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stderr, "Learnt from %d answers of %d routes, and left out %d: refused, without JSON, or of no known route.\n", l.answers, len(l.seen), l.left)
+	fmt.Fprintf(stderr, "Learned from %d responses of %d routes. Ignored %d responses: errors, no JSON, or an unknown route.\n", l.answers, len(l.seen), l.left)
 	return l.report(*state, *pkg, stdout)
 }
 
-// report prints the structs of all that is known, says what of it has changed, and keeps it.
+// report prints the structs and the changes, and saves the state.
 func (l *learner) report(state, pkg string, stdout io.Writer) error {
 	was, err := load(state)
 	if err != nil {
@@ -89,7 +93,7 @@ func (l *learner) report(state, pkg string, stdout io.Writer) error {
 	both := was.Merge(l.seen)
 	if was != nil {
 		lines := shapes.Changes(was, l.seen)
-		fmt.Fprintf(l.out, "Changes since the last time: %d.\n", len(lines))
+		fmt.Fprintf(l.out, "Changes since the last run: %d.\n", len(lines))
 		for _, line := range lines {
 			fmt.Fprintln(l.out, " ", line)
 		}
@@ -108,14 +112,14 @@ func (l *learner) report(state, pkg string, stdout io.Writer) error {
 	return os.WriteFile(state, kept, 0o600)
 }
 
-// load reads what was learnt before: nil if nothing was.
+// load returns the saved state, or nil if there is none.
 func load(path string) (known shapes.Seen, err error) {
 	text, err := os.ReadFile(path)
 	if path == "" || errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err == nil && json.Unmarshal(text, &known) != nil {
-		err = fmt.Errorf("%s is not what -state has written", path)
+		err = fmt.Errorf("%s is not a file that -state has written; name another file or remove this file", path)
 	}
 	return known, err
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// learn runs the program, and returns the structs and what it tells beside.
+// learn runs the program and returns its standard output and its standard error.
 func learn(t *testing.T, args ...string) (structs, told string) {
 	t.Helper()
 	environment := map[string]string{
@@ -31,18 +31,18 @@ func learn(t *testing.T, args ...string) (structs, told string) {
 	return out.String(), beside.String()
 }
 
-// The structs are a file of this package, which the compiler reads. -update writes it as
-// long as it compiles; else remove it, run the program into another file and move that.
+// The structs are a file of this package, so the compiler checks them. -update writes the file if
+// the package compiles. Otherwise remove the file, run the program and move its output there.
 func TestOutput(t *testing.T) {
 	structs, told := learn(t)
 	golden.Check(t, "records_test.go", structs)
 	golden.Check(t, "testdata/output.golden", told)
 }
 
-// answer is what a service has really answered.
+// answer is a response of a service.
 type answer struct{ route, body string }
 
-// tapped has the program read from a service, and listens in on them.
+// tapped runs the program against a service and records the responses.
 func tapped(t *testing.T, args ...string) (structs, told string, answers []answer) {
 	t.Helper()
 	service := lendingtest.New()
@@ -68,7 +68,7 @@ func tapped(t *testing.T, args ...string) (structs, told string, answers []answe
 	return structs, told, answers
 }
 
-// into is what the answer of each read decodes into.
+// into has the struct for the response of each read.
 var into = map[string]any{
 	"GET /api/Application/application-offer/{applicationId}":                new(ApplicationOffer),
 	"GET /api/Application/application-status/{applicationId}":               new(ApplicationStatus),
@@ -100,8 +100,8 @@ var into = map[string]any{
 	"GET /api/Webhook/get-subscription":                                     new(Subscription2),
 }
 
-// Each read of the ledger is among those that it walks over, and each field that the
-// service has sent is in the struct, of a type that takes it.
+// The program walks over every read of the ledger. Each field of a response is in the struct,
+// with a type that can hold its value.
 func TestEveryFieldIsFound(t *testing.T) {
 	_, _, answers := tapped(t)
 	answered := map[string]bool{}
@@ -125,10 +125,10 @@ func TestEveryFieldIsFound(t *testing.T) {
 	assert.Equal(t, "40600.00", offer.Amount.String())
 }
 
-// scalar finds what is no name of a member.
+// scalar finds values, but no names of fields.
 var scalar = regexp.MustCompile(`("(?:[^"\\]|\\.)*"|[0-9][0-9.]+)\s*([,}\]]|$)`)
 
-// No value that the service has sent is in the structs, in what is told or in what is kept.
+// No value of a response is in the structs, in the messages or in the saved state.
 func TestNoValueIsShown(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "fields.json")
 	structs, told, answers := tapped(t, "-state", state)

@@ -8,9 +8,9 @@ import (
 	"github.com/lendingapi/lending-go"
 )
 
-// ApplicationOffer is the record that
-// GET /api/Application/application-offer/{applicationId}
-// answers: 1 seen.
+// ApplicationOffer is the record returned by
+// GET /api/Application/application-offer/{applicationId}.
+// Seen: 1.
 type ApplicationOffer struct {
 	Amount        json.Number  `json:"amount"` // money
 	ApplicationID uuid.UUID    `json:"applicationId"`
@@ -21,14 +21,14 @@ type ApplicationOffer struct {
 	Terms         int64        `json:"terms"`
 }
 
-// ApplicationStatus is the record that
-// GET /api/Application/application-status/{applicationId}
-// answers: 2 seen.
+// ApplicationStatus is the record returned by
+// GET /api/Application/application-status/{applicationId}.
+// Seen: 2.
 type ApplicationStatus string
 
-// Application is the record that
-// GET /api/Application/get-application/{applicationId}
-// answers: 2 seen.
+// Application is the record returned by
+// GET /api/Application/get-application/{applicationId}.
+// Seen: 2.
 type Application struct {
 	AgentID          *uuid.UUID   `json:"agentId"` // in 1 of 2
 	BusinessName     string       `json:"businessName"`
@@ -44,9 +44,9 @@ type Application struct {
 	Status    string       `json:"status"`
 }
 
-// CustomerApplication is a record in the list that
-// GET /api/Application/get-customer-applications/{customerId}
-// answers: 2 seen.
+// CustomerApplication is a record in the list returned by
+// GET /api/Application/get-customer-applications/{customerId}.
+// Seen: 2.
 type CustomerApplication struct {
 	AgentID          *uuid.UUID   `json:"agentId"` // in 1 of 2
 	BusinessName     string       `json:"businessName"`
@@ -62,9 +62,9 @@ type CustomerApplication struct {
 	Status    string       `json:"status"`
 }
 
-// PartnerApplication is a record in the list that
-// GET /api/Application/get-partner-applications/{partnerId}
-// answers: 2 seen.
+// PartnerApplication is a record in the list returned by
+// GET /api/Application/get-partner-applications/{partnerId}.
+// Seen: 2.
 type PartnerApplication struct {
 	AgentID          *uuid.UUID   `json:"agentId"` // in 1 of 2
 	BusinessName     string       `json:"businessName"`
@@ -80,9 +80,9 @@ type PartnerApplication struct {
 	Status    string       `json:"status"`
 }
 
-// Applicant is a record in the list that
-// GET /api/ApplicationApproval/get-all-applicants/{applicationId}
-// answers: 1 seen.
+// Applicant is a record in the list returned by
+// GET /api/ApplicationApproval/get-all-applicants/{applicationId}.
+// Seen: 1.
 type Applicant struct {
 	Email     string    `json:"email"`
 	FirstName string    `json:"firstName"`
@@ -92,9 +92,9 @@ type Applicant struct {
 	LastName  string    `json:"lastName"`
 }
 
-// BankAccount is a record in the list that
-// GET /api/ApplicationApproval/get-all-bank-accounts/{applicationId}
-// answers: 1 seen.
+// BankAccount is a record in the list returned by
+// GET /api/ApplicationApproval/get-all-bank-accounts/{applicationId}.
+// Seen: 1.
 type BankAccount struct {
 	AccountName   string `json:"accountName"`
 	AccountNumber string `json:"accountNumber"`
@@ -109,9 +109,9 @@ type BankAccount struct {
 	} `json:"transactions"`
 }
 
-// ContractDetail is a record in the list that
-// GET /api/ApplicationApproval/get-contract-details/{applicationId}
-// answers: 1 seen.
+// ContractDetail is a record in the list returned by
+// GET /api/ApplicationApproval/get-contract-details/{applicationId}.
+// Seen: 1.
 type ContractDetail struct {
 	Amount     json.Number `json:"amount"` // money
 	Applicants []struct {
@@ -130,9 +130,9 @@ type ContractDetail struct {
 	Terms         int64     `json:"terms"`
 }
 
-// Contract is a record in the list that
-// GET /api/ApplicationApproval/get-contracts/{applicationId}
-// answers: 1 seen.
+// Contract is a record in the list returned by
+// GET /api/ApplicationApproval/get-contracts/{applicationId}.
+// Seen: 1.
 type Contract struct {
 	ApplicationID uuid.UUID `json:"applicationId"`
 	ID            uuid.UUID `json:"id"`
@@ -140,9 +140,9 @@ type Contract struct {
 	Name          string    `json:"name"`
 }
 
-// PrimaryBankAccount is the record that
-// GET /api/ApplicationApproval/get-primary-bank-account/{applicationId}
-// answers: 1 seen.
+// PrimaryBankAccount is the record returned by
+// GET /api/ApplicationApproval/get-primary-bank-account/{applicationId}.
+// Seen: 1.
 type PrimaryBankAccount struct {
 	AccountName   string `json:"accountName"`
 	AccountNumber string `json:"accountNumber"`
@@ -157,9 +157,9 @@ type PrimaryBankAccount struct {
 	} `json:"transactions"`
 }
 
-// RequiredDocument is a record in the list that
-// GET /api/ApplicationApproval/get-required-documents/{applicationId}
-// answers: 1 seen.
+// RequiredDocument is a record in the list returned by
+// GET /api/ApplicationApproval/get-required-documents/{applicationId}.
+// Seen: 1.
 type RequiredDocument struct {
 	Description          string    `json:"description"`
 	FileType             string    `json:"fileType"`
@@ -167,9 +167,9 @@ type RequiredDocument struct {
 	SupportingDocumentID uuid.UUID `json:"supportingDocumentId"`
 }
 
-// Message is a record in the list that
-// GET /api/Communication/get-all-messages/{applicationId}
-// answers: 1 seen.
+// Message is a record in the list returned by
+// GET /api/Communication/get-all-messages/{applicationId}.
+// Seen: 1.
 type Message struct {
 	CreatedUTC lending.Time `json:"createdUTC"` // a time without a zone
 	ID         uuid.UUID    `json:"id"`
@@ -177,9 +177,9 @@ type Message struct {
 	Sender     string       `json:"sender"`
 }
 
-// CustomerByEmail is the record that
-// GET /api/Customer/get-customer-by-email
-// answers: 1 seen.
+// CustomerByEmail is the record returned by
+// GET /api/Customer/get-customer-by-email.
+// Seen: 1.
 type CustomerByEmail struct {
 	Address      string       `json:"address"`
 	City         string       `json:"city"`
@@ -192,9 +192,9 @@ type CustomerByEmail struct {
 	State        string       `json:"state"`
 }
 
-// CustomerByID is the record that
-// GET /api/Customer/get-customer-by-id/{customerId}
-// answers: 1 seen.
+// CustomerByID is the record returned by
+// GET /api/Customer/get-customer-by-id/{customerId}.
+// Seen: 1.
 type CustomerByID struct {
 	Address      string       `json:"address"`
 	City         string       `json:"city"`
@@ -207,9 +207,9 @@ type CustomerByID struct {
 	State        string       `json:"state"`
 }
 
-// ContractDocument is a record in the list that
-// GET /api/Loan/get-contract-documents/{loanId}
-// answers: 1 seen.
+// ContractDocument is a record in the list returned by
+// GET /api/Loan/get-contract-documents/{loanId}.
+// Seen: 1.
 type ContractDocument struct {
 	ApplicationID uuid.UUID `json:"applicationId"`
 	ID            uuid.UUID `json:"id"`
@@ -217,9 +217,9 @@ type ContractDocument struct {
 	Name          string    `json:"name"`
 }
 
-// CustomerLoan is a record in the list that
-// GET /api/Loan/get-customer-loans/{customerId}
-// answers: 1 seen.
+// CustomerLoan is a record in the list returned by
+// GET /api/Loan/get-customer-loans/{customerId}.
+// Seen: 1.
 type CustomerLoan struct {
 	Amount           json.Number  `json:"amount"` // money
 	ApplicationID    uuid.UUID    `json:"applicationId"`
@@ -232,18 +232,18 @@ type CustomerLoan struct {
 	IsEnabled        bool         `json:"isEnabled"`
 }
 
-// EarlyRepayment is the record that
-// GET /api/Loan/get-early-repayment/{loanId}
-// answers: 1 seen.
+// EarlyRepayment is the record returned by
+// GET /api/Loan/get-early-repayment/{loanId}.
+// Seen: 1.
 type EarlyRepayment struct {
 	Amount        json.Number  `json:"amount"` // money
 	LoanID        uuid.UUID    `json:"loanId"`
 	ValidUntilUTC lending.Time `json:"validUntilUTC"` // a time without a zone
 }
 
-// Loan is the record that
-// GET /api/Loan/get-loan/{loanId}
-// answers: 1 seen.
+// Loan is the record returned by
+// GET /api/Loan/get-loan/{loanId}.
+// Seen: 1.
 type Loan struct {
 	Amount           json.Number  `json:"amount"` // money
 	ApplicationID    uuid.UUID    `json:"applicationId"`
@@ -256,9 +256,9 @@ type Loan struct {
 	IsEnabled        bool         `json:"isEnabled"`
 }
 
-// RepaymentBalances is the record that
-// GET /api/Loan/get-repayment-balances/{loanId}
-// answers: 1 seen.
+// RepaymentBalances is the record returned by
+// GET /api/Loan/get-repayment-balances/{loanId}.
+// Seen: 1.
 type RepaymentBalances struct {
 	LoanID             uuid.UUID    `json:"loanId"`
 	NextPaymentAmount  json.Number  `json:"nextPaymentAmount"`  // money
@@ -266,9 +266,9 @@ type RepaymentBalances struct {
 	OutstandingBalance json.Number  `json:"outstandingBalance"` // money
 }
 
-// TotalBalance is the record that
-// GET /api/Loan/get-total-balance/{loanId}
-// answers: 1 seen.
+// TotalBalance is the record returned by
+// GET /api/Loan/get-total-balance/{loanId}.
+// Seen: 1.
 type TotalBalance struct {
 	AvailableBalance json.Number `json:"availableBalance"` // money
 	Limit            json.Number `json:"limit"`            // money
@@ -276,9 +276,9 @@ type TotalBalance struct {
 	TotalBalance     json.Number `json:"totalBalance"` // money
 }
 
-// TransactionsPaged is a record in the page that
-// GET /api/Loan/get-transactions-paged/{loanId}
-// answers: 1 seen.
+// TransactionsPaged is a record in the page returned by
+// GET /api/Loan/get-transactions-paged/{loanId}.
+// Seen: 1.
 type TransactionsPaged struct {
 	Amount      json.Number  `json:"amount"`  // money
 	DateUTC     lending.Time `json:"dateUTC"` // a time without a zone
@@ -287,17 +287,17 @@ type TransactionsPaged struct {
 	Type        string       `json:"type"`
 }
 
-// TransactionsPagedPage is the page that
-// GET /api/Loan/get-transactions-paged/{loanId}
-// answers: 1 seen.
+// TransactionsPagedPage is the page returned by
+// GET /api/Loan/get-transactions-paged/{loanId}.
+// Seen: 1.
 type TransactionsPagedPage struct {
 	Data       []TransactionsPaged `json:"data"`
 	TotalCount int64               `json:"totalCount"`
 }
 
-// Transaction is a record in the list that
-// GET /api/Loan/get-transactions/{loanId}
-// answers: 1 seen.
+// Transaction is a record in the list returned by
+// GET /api/Loan/get-transactions/{loanId}.
+// Seen: 1.
 type Transaction struct {
 	Amount      json.Number  `json:"amount"`  // money
 	DateUTC     lending.Time `json:"dateUTC"` // a time without a zone
@@ -306,9 +306,9 @@ type Transaction struct {
 	Type        string       `json:"type"`
 }
 
-// Withdrawal is a record in the page that
-// GET /api/Loan/get-withdrawals/{loanId}
-// answers: 1 seen.
+// Withdrawal is a record in the page returned by
+// GET /api/Loan/get-withdrawals/{loanId}.
+// Seen: 1.
 type Withdrawal struct {
 	AdvanceRate json.Number  `json:"advanceRate"`
 	Amount      json.Number  `json:"amount"`     // money
@@ -318,27 +318,27 @@ type Withdrawal struct {
 	Status      string       `json:"status"`
 }
 
-// WithdrawalsPage is the page that
-// GET /api/Loan/get-withdrawals/{loanId}
-// answers: 1 seen.
+// WithdrawalsPage is the page returned by
+// GET /api/Loan/get-withdrawals/{loanId}.
+// Seen: 1.
 type WithdrawalsPage struct {
 	Data       []Withdrawal `json:"data"`
 	TotalCount int64        `json:"totalCount"`
 }
 
-// IsLoanClosed is the record that
-// GET /api/Loan/is-loan-closed/{loanId}
-// answers: 1 seen.
+// IsLoanClosed is the record returned by
+// GET /api/Loan/is-loan-closed/{loanId}.
+// Seen: 1.
 type IsLoanClosed bool
 
-// IsLoanEnabled is the record that
-// GET /api/Loan/is-loan-enabled/{loanId}
-// answers: 1 seen.
+// IsLoanEnabled is the record returned by
+// GET /api/Loan/is-loan-enabled/{loanId}.
+// Seen: 1.
 type IsLoanEnabled bool
 
-// Subscription is a record in the list that
-// GET /api/Webhook/get-all-subscriptions
-// answers: 1 seen.
+// Subscription is a record in the list returned by
+// GET /api/Webhook/get-all-subscriptions.
+// Seen: 1.
 type Subscription struct {
 	ID         uuid.UUID `json:"id"`
 	IsActive   bool      `json:"isActive"`
@@ -347,14 +347,14 @@ type Subscription struct {
 	Webhooks   []string  `json:"webhooks"`
 }
 
-// RegisteredWebhook is a record in the list that
-// GET /api/Webhook/get-registered-webhooks
-// answers: 1 seen.
+// RegisteredWebhook is a record in the list returned by
+// GET /api/Webhook/get-registered-webhooks.
+// Seen: 1.
 type RegisteredWebhook string
 
-// Subscription2 is the record that
-// GET /api/Webhook/get-subscription
-// answers: 1 seen.
+// Subscription2 is the record returned by
+// GET /api/Webhook/get-subscription.
+// Seen: 1.
 type Subscription2 struct {
 	ID         uuid.UUID `json:"id"`
 	IsActive   bool      `json:"isActive"`

@@ -12,16 +12,16 @@ import (
 	"github.com/lendingapi/lending-go/shapes"
 )
 
-const zonelessTime = "lending.Time" // time.Time refuses it
+const zonelessTime = "lending.Time" // time.Time cannot parse it
 
 // printer writes the types of a file.
 type printer struct {
 	strings.Builder
-	taken map[string]bool          // names of types
-	named map[*shapes.Shape]string // records that have one
+	taken map[string]bool          // names in use
+	named map[*shapes.Shape]string // named records
 }
 
-// source is a Go file with a type for each record of the answers.
+// source returns a Go file with a type for each record of the responses.
 func source(pkg string, routes shapes.Seen) ([]byte, error) {
 	p := printer{taken: map[string]bool{}, named: map[*shapes.Shape]string{}}
 	for _, route := range slices.Sorted(maps.Keys(routes)) {
@@ -38,8 +38,8 @@ func source(pkg string, routes shapes.Seen) ([]byte, error) {
 	return format.Source([]byte(text.String() + ")\n" + p.String()))
 }
 
-// route writes the types of what a route answers: of the record, also where it stands in
-// a list or in a page, and of the page.
+// route writes the types for the response of a route: the type of the record, alone or in a list
+// or page, and the type of the page.
 func (p *printer) route(route string, answer *shapes.Shape) {
 	name := typeName(route)
 	switch data := answer.Fields["data"]; {
@@ -59,11 +59,11 @@ func (p *printer) record(name, what, route string, record *shapes.Shape) {
 	}
 	name = unused(p.taken, name)
 	typ, note := p.goType("", record)
-	fmt.Fprintf(p, "\n// %s is %s that\n// %s\n// answers: %d seen%s.\ntype %s %s\n", name, what, route, record.Count(), note, name, typ)
+	fmt.Fprintf(p, "\n// %s is %s returned by\n// %s.\n// Seen: %d%s.\ntype %s %s\n", name, what, route, record.Count(), note, name, typ)
 	p.named[record] = name
 }
 
-// goType is the type of what is not null, and a remark.
+// goType returns the type of a value that is not null, and a comment.
 func (p *printer) goType(name string, s *shapes.Shape) (typ, note string) {
 	switch class := s.Class(); {
 	case p.named[s] != "":
@@ -101,7 +101,7 @@ func (p *printer) goType(name string, s *shapes.Shape) (typ, note string) {
 	return "json.RawMessage", note
 }
 
-// element is the type of what stands in a list or in a map.
+// element returns the type of an element of a list or a map.
 func (p *printer) element(name string, s *shapes.Shape) (typ, note string) {
 	if s == nil {
 		return "json.RawMessage", ", always empty"
@@ -132,7 +132,7 @@ func (p *printer) structType(s *shapes.Shape) string {
 	return "struct {\n" + text.String() + "}"
 }
 
-// orNull is the type of what may be missing or null.
+// orNull returns the type of a value that may be missing or null.
 func orNull(typ string) string {
 	if typ == "json.RawMessage" || strings.HasPrefix(typ, "*") || strings.HasPrefix(typ, "[]") || strings.HasPrefix(typ, "map[") {
 		return typ
@@ -153,7 +153,7 @@ func money(name string) string {
 	return ""
 }
 
-// typeName is the name for what a route answers.
+// typeName returns a type name for the response of a route.
 func typeName(route string) string {
 	path, _, _ := strings.Cut(route, "/{")
 	name := path[strings.LastIndexByte(path, '/')+1:]
@@ -167,7 +167,7 @@ var (
 	initialisms = regexp.MustCompile(`^(?i:id|ip|otp|ssn|uri|url|utc)$`)
 )
 
-// goName is the exported name for a name on the wire.
+// goName returns the exported Go name for a JSON name.
 func goName(name string) string {
 	words := word.FindAllString(name, -1)
 	for i, word := range words {
@@ -178,7 +178,7 @@ func goName(name string) string {
 	return strings.Join(words, "")
 }
 
-// unused is name, with a number if it has to be.
+// unused returns name, with a number if name is taken.
 func unused(taken map[string]bool, name string) string {
 	free := name
 	for n := 2; taken[free]; n++ {

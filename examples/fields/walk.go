@@ -8,13 +8,13 @@ import (
 	"github.com/lendingapi/lending-go"
 )
 
-// whose is whose records are read.
+// whose names the customer and the partner whose records are read.
 type whose struct {
 	customer lending.CustomerID
 	partner  lending.PartnerID
 }
 
-// walk learns from all reads of a service that are about a customer, and a partner.
+// walk learns from all reads of a service for a customer and a partner.
 func (l *learner) walk(ctx context.Context, baseURL string, from whose, signIn lending.Option) error {
 	client, err := lending.New(baseURL, signIn, lending.WithCallObserver(l.observe))
 	if err != nil {
@@ -27,7 +27,7 @@ func (l *learner) walk(ctx context.Context, baseURL string, from whose, signIn l
 	return context.Cause(ctx)
 }
 
-// observe learns from the answer to each call of a client, whichever it is.
+// observe learns from the response to each call of a client.
 func (l *learner) observe(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
 	var answer lending.Response
 	return lending.CaptureResponse(ctx, &answer), func(call lending.Call) {
@@ -39,13 +39,13 @@ func (l *learner) observe(ctx context.Context, _ lending.Call) (context.Context,
 	}
 }
 
-// reads are those of a service.
+// reads calls the reads of a service.
 type reads struct {
 	*lending.Client
 	stop context.CancelCauseFunc
 }
 
-// try goes on where the service has answered, whatever it was.
+// try ignores errors of the service, so that the next read follows.
 func (r reads) try(_ any, err error) {
 	var failed *lending.Error
 	if err != nil && (!errors.As(err, &failed) || failed.StatusCode == 0) {
@@ -60,7 +60,7 @@ func (r reads) all(ctx context.Context, from whose) {
 		r.try(r.Webhooks.RegisteredEvents(ctx, lending.ForPartner(from.partner)))
 		r.try(r.Webhooks.AllSubscriptions(ctx))
 	}
-	var guess struct { // of names that nobody published: where they are others, less is read
+	var guess struct { // these names are not published; if they differ, the program reads less
 		ID    lending.ApplicationID
 		Email string
 	}

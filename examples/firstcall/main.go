@@ -1,4 +1,4 @@
-// Firstcall creates a customer. It is the program of the README.
+// Firstcall creates a customer. This is the program of the README.
 package main
 
 import (
@@ -11,7 +11,7 @@ import (
 )
 
 func main() {
-	service := lendingtest.NewServer() // the service in process; the real one has an https address
+	service := lendingtest.NewServer() // the service runs in this process; the real service has an https address
 	defer service.Close()
 	if err := createCustomer(context.Background(), service.URL); err != nil {
 		log.Print(err)
@@ -22,7 +22,7 @@ func createCustomer(ctx context.Context, baseURL string) error {
 	client, err := lending.New(baseURL, lending.WithCredentials(lending.Credentials{
 		Username:           lendingtest.Username,
 		Password:           lending.NewSecret(lendingtest.Password),
-		TrustedDeviceToken: lending.NewSecret(lendingtest.TrustedDeviceToken), // so that no code is asked for
+		TrustedDeviceToken: lending.NewSecret(lendingtest.TrustedDeviceToken), // no two-factor code is needed
 	}))
 	if err != nil {
 		return err

@@ -1,6 +1,6 @@
 package main
 
-// for its flag, as the programs are updated together
+// This import defines the -update flag, because all examples are updated together.
 import _ "github.com/lendingapi/lending-go/examples/internal/golden"
 
 func Example() {

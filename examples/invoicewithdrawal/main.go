@@ -1,9 +1,8 @@
-// Invoicewithdrawal draws money from an invoice loan: calculation, withdrawal,
-// one-time password, confirmation. The connection breaks at the worst moment, after
-// the service has moved the money and before it has said so, and the program finds
-// out instead of confirming again.
+// Invoicewithdrawal draws money from an invoice loan: calculation, withdrawal, one-time password,
+// confirmation. The connection breaks at the worst moment: the service has moved the money but
+// its response is lost. The program checks the loan instead of confirming again.
 //
-// It needs nothing but Go: the service runs inside it.
+// The program needs only Go, because it contains the service.
 package main
 
 import (
@@ -54,7 +53,7 @@ func run(ctx context.Context, out io.Writer) error {
 
 	service.Fail(confirmRoute, lendingtest.Fault{ResetAfter: true})
 	err = confirm(ctx, client, stored, lending.NewSecret(service.OTP(loan.ID)))
-	say(out, "Confirming fails: %v", err)
+	say(out, "The confirmation fails: %v", err)
 	if !errors.Is(err, lending.ErrMayHaveHappened) {
 		return err
 	}
@@ -65,25 +64,25 @@ func run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// begin calculates and begins the withdrawal. It returns what must be kept until the
-// password comes, as JSON: that may be minutes later, and in another process.
+// begin calculates the withdrawal and starts it. The result is the JSON that the program keeps
+// until the password arrives, perhaps minutes later and in another process.
 func begin(ctx context.Context, out io.Writer, client *lending.Client, application lending.ApplicationID, loan lending.LoanID) ([]byte, error) {
 	calculation := lending.CalculationRequest{Amount: "2500.00", Terms: 6}
 	if _, err := client.Calculation.Invoice(ctx, application, &calculation); err != nil {
 		return nil, err
 	}
-	say(out, "The service has calculated and stored %s over %d terms.", calculation.Amount, calculation.Terms)
+	say(out, "The service has calculated %s over %d terms and saved the calculation.", calculation.Amount, calculation.Terms)
 
 	withdrawal, err := client.Loans.WithdrawInvoice(ctx, loan, lending.InvoiceWithdrawalRequest{Calculation: calculation})
 	if err != nil {
 		return nil, err
 	}
-	say(out, "Began the withdrawal of %s at an advance rate of %s. No money has moved.", withdrawal.Amount, withdrawal.AdvanceRate)
+	say(out, "Started the withdrawal of %s at an advance rate of %s. No money has moved.", withdrawal.Amount, withdrawal.AdvanceRate)
 	return json.Marshal(withdrawal)
 }
 
-// confirm completes a withdrawal that was kept. Loan, amount and rate come from it,
-// so that nothing else can be confirmed than what was begun.
+// confirm confirms a saved withdrawal. Loan, amount and rate come from the saved JSON, so the
+// caller cannot confirm anything else.
 func confirm(ctx context.Context, client *lending.Client, stored []byte, otp lending.Secret) error {
 	var withdrawal lending.InvoiceWithdrawal
 	if err := json.Unmarshal(stored, &withdrawal); err != nil {
@@ -96,17 +95,17 @@ func confirm(ctx context.Context, client *lending.Client, stored []byte, otp len
 	return err
 }
 
-// check reads what the error names, to learn whether the money has moved.
+// check calls the reads that the error names, to find out whether the money has moved.
 func check(ctx context.Context, out io.Writer, client *lending.Client, loan lending.LoanID) error {
 	page, err := client.Loans.Withdrawals(ctx, loan, nil)
 	if err != nil {
 		return err
 	}
 	if page.TotalCount == 0 {
-		say(out, "The loan has no withdrawal yet. It may still be under way: look again for some minutes before confirming again.")
+		say(out, "The loan has no withdrawal yet. The confirmation may still be in flight: check again for some minutes before you confirm again.")
 		return nil
 	}
-	var drawn struct{ Amount json.Number } // the embedded service's name: the interface shows none
+	var drawn struct{ Amount json.Number } // the name in the embedded service; the name is not published
 	if err := page.Data[0].Decode(&drawn); err != nil {
 		return err
 	}
@@ -118,7 +117,7 @@ func check(ctx context.Context, out io.Writer, client *lending.Client, loan lend
 	if err := balance.Decode(&owed); err != nil {
 		return err
 	}
-	say(out, "The loan has a withdrawal of %s and a balance of %s: it happened. Nothing is sent again.", drawn.Amount, owed.TotalBalance)
+	say(out, "The loan has a withdrawal of %s and a balance of %s, so the confirmation ran. The program does not send it again.", drawn.Amount, owed.TotalBalance)
 	return nil
 }
 

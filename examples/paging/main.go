@@ -1,7 +1,7 @@
-// Paging walks through the thousand transactions of a loan, without ever holding more
-// than a page or two: all of them, the latest only, and on from where a walk broke off.
+// Paging reads the thousand transactions of a loan and never holds more than two pages in memory.
+// It reads all transactions, then only the latest, and then continues after an error.
 //
-// It needs nothing but Go: the service runs inside it.
+// The program needs only Go, because it contains the service:
 //
 //	go run ./examples/paging
 package main
@@ -48,12 +48,12 @@ func run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 
-	// ReadAhead fetches the next page while this one is being worked on.
+	// ReadAhead fetches the next page while the loop works on the current page.
 	n, sum, err := total(client.Loans.AllTransactionsPaged(ctx, loan, &lending.PagedOptions{ReadAhead: true}))
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "All %d transactions, in %d calls, make %s.\n", n, service.Arrived(pagedRoute), sum.FloatString(2))
+	fmt.Fprintf(stdout, "The sum of all %d transactions, read in %d calls, is %s.\n", n, service.Arrived(pagedRoute), sum.FloatString(2))
 
 	if err := latest(ctx, stdout, client, loan); err != nil {
 		return err
@@ -61,7 +61,7 @@ func run(ctx context.Context, stdout io.Writer) error {
 	return resume(ctx, stdout, service, client, loan)
 }
 
-// seed gives a loan a thousand transactions, and returns its id.
+// seed gives a loan a thousand transactions and returns its id.
 func seed(service *lendingtest.Server) (lending.LoanID, error) {
 	id := service.AddLoan(lendingtest.Loan{}).ID
 	rows := make([]lendingtest.Transaction, 1000)
@@ -75,7 +75,7 @@ func seed(service *lendingtest.Server) (lending.LoanID, error) {
 	return lending.ParseLoanID(id)
 }
 
-// total adds up the amounts, exactly.
+// total returns the exact sum of the amounts.
 func total(transactions iter.Seq2[lending.Transaction, error]) (n int, sum *big.Rat, err error) {
 	sum = new(big.Rat)
 	for transaction, err := range transactions {
@@ -96,7 +96,7 @@ func total(transactions iter.Seq2[lending.Transaction, error]) (n int, sum *big.
 	return n, sum, nil
 }
 
-// latest shows the last three transactions: to break off fetches no further page.
+// latest prints the last three transactions. The break fetches no further page.
 func latest(ctx context.Context, out io.Writer, client *lending.Client, loan lending.LoanID) error {
 	n := 0
 	for transaction, err := range client.Loans.AllTransactionsPaged(ctx, loan, &lending.PagedOptions{Take: 3, Descending: true}) {
@@ -110,7 +110,7 @@ func latest(ctx context.Context, out io.Writer, client *lending.Client, loan len
 		if err := transaction.Decode(&moved); err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "Of the latest: %s, %s.\n", moved.Description, moved.Amount)
+		fmt.Fprintf(out, "Latest: %s, %s.\n", moved.Description, moved.Amount)
 		if n++; n == 3 {
 			break
 		}
@@ -118,7 +118,7 @@ func latest(ctx context.Context, out io.Writer, client *lending.Client, loan len
 	return nil
 }
 
-// resume walks while the service refuses one page, and goes on there.
+// resume reads until the service rejects a page, and continues with this page.
 func resume(ctx context.Context, out io.Writer, service *lendingtest.Server, client *lending.Client, loan lending.LoanID) error {
 	before := service.Arrived(pagedRoute)
 	refuseThird := func() {
@@ -141,11 +141,11 @@ func resume(ctx context.Context, out io.Writer, service *lendingtest.Server, cli
 		}
 	}
 	if failed == nil {
-		return errors.New("no page was refused")
+		return errors.New("no page was rejected")
 	}
-	fmt.Fprintf(out, "After %d transactions a page failed: %v\n", n, failed)
+	fmt.Fprintf(out, "After %d transactions a page fails: %v\n", n, failed)
 
 	rest, _, err := total(client.Loans.AllTransactionsPaged(ctx, loan, &lending.PagedOptions{Skip: failed.Skip}))
-	fmt.Fprintf(out, "Resumed at %d, the walk found the other %d.\n", failed.Skip, rest)
+	fmt.Fprintf(out, "The loop continues at %d and reads the other %d.\n", failed.Skip, rest)
 	return err
 }

@@ -1,12 +1,12 @@
-"""The journey from a customer to a withdrawal in Python, with its standard library alone.
+"""The journey from a customer to a withdrawal in Python, with the standard library only.
 
-It goes to the sandbox, which runs in another terminal, and reads from its control what a
-person would read on a telephone. Service, Receiver and verify are there to be copied.
+The program calls the sandbox, which runs in another terminal. It reads one-time codes from the
+sandbox's control, in place of a person with a phone. Copy Service, Receiver and verify.
 
     go run ./examples/sandbox -control
     python3 examples/python/journey.py http://127.0.0.1:8080
 
-On https (-tls sandbox.pem) it trusts the sandbox by SSL_CERT_FILE=sandbox.pem.
+For https (-tls sandbox.pem), set SSL_CERT_FILE=sandbox.pem to trust the sandbox.
 """
 
 import base64
@@ -27,19 +27,19 @@ import urllib.request
 
 
 class Refused(Exception):
-    """A 4xx: the mutation was not executed. Mend it, and it may be sent again."""
+    """A 4xx: the service did not execute the mutation. Fix the request, then send it again."""
 
 
 class NotSent(Exception):
-    """No connection: the request has reached nobody. It may be sent again."""
+    """No connection: the request did not reach the service. It may be sent again."""
 
 
 class Unknown(Exception):
-    """The mutation may have been executed or not: read what became of it, never just send it again."""
+    """The service may have executed the mutation. Check with a read before sending it again."""
 
 
 class NoRedirects(urllib.request.HTTPRedirectHandler):
-    """The service has none, and urllib would show the token to wherever one leads."""
+    """The service never redirects, and urllib would send the token to the target of a redirect."""
     def redirect_request(self, *_):
         return None
 
@@ -76,21 +76,21 @@ class Service:
             raise (Refused if refused else Unknown)(f"{what}: {error.code}") from None
         except urllib.error.URLError as error:
             if isinstance(error.reason, (ConnectionRefusedError, socket.gaierror)):
-                raise NotSent(f"{what}: nobody answers at {self.base}; is the sandbox running?") from None
-            raise Unknown(f"{what}: the answer is lost") from None
-        except (OSError, http.client.HTTPException, ValueError):  # of these ValueError is an answer that is no JSON
-            raise Unknown(f"{what}: the answer is lost") from None
+                raise NotSent(f"{what}: no connection to {self.base}; is the sandbox running?") from None
+            raise Unknown(f"{what}: the response is lost") from None
+        except (OSError, http.client.HTTPException, ValueError):  # ValueError: the response is not JSON
+            raise Unknown(f"{what}: the response is lost") from None
 
 
 def verify(secret, body, signature):
-    """Whether the service signed these bytes: the raw body, before anything has parsed it."""
+    """Whether the service signed these bytes: the raw body, before any parsing."""
     mac = hmac.new(secret.encode(), body, hashlib.sha256)
     expected = "sha256=" + "-".join(f"{byte:02X}" for byte in mac.digest())
-    return hmac.compare_digest(expected.encode(), signature.encode())  # takes equally long wherever they differ
+    return hmac.compare_digest(expected.encode(), signature.encode())  # in constant time
 
 
 class Receiver(http.server.BaseHTTPRequestHandler):
-    """Receives webhooks. A real one is on https, and has the event on disk before it answers."""
+    """Receives webhooks. A real receiver uses https and saves the event before it responds."""
 
     secret = ""
     accepted = queue.Queue()
@@ -106,7 +106,7 @@ class Receiver(http.server.BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_):
-        """Nobody wants to read it."""
+        """No log."""
 
 
 def sign_in(service, control):
@@ -116,18 +116,18 @@ def sign_in(service, control):
         code = control.get("/two-factor-code", username=name)
         answer = service.post("/api/Authenication/validate-two-factor", {"username": name, "code": code})
     if not answer["token"]:
-        sys.exit("the sign-in has failed")
-    print("Signed in with a password and the code that was sent.")
+        sys.exit("the sign-in failed")
+    print("Signed in with a password and a two-factor code.")
     service.token = answer["token"]
 
 
 def subscribe(service, partner):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_port}/webhooks"  # on its own machine the sandbox does without https
+    url = f"http://127.0.0.1:{server.server_port}/webhooks"  # the sandbox allows http on the same machine
     service.post("/api/Webhook/register", {"webhookUri": url, "webhooks": ["WB_Loan_Withdrawal_Completed"]}, partnerId=partner)
     Receiver.secret = service.get("/api/Webhook/get-subscription", partnerId=partner)["secret"]
-    print("Registered a webhook, and read the secret that signs its deliveries.")
+    print("Registered a webhook and read the secret for its signatures.")
     return url
 
 
@@ -142,9 +142,9 @@ def apply(service):
     service.post(f"/api/Application/add-or-update-banking-data/{application}", {"accounts": [{
         "accountNumber": "000123456789", "balance": "48210.55",
         "transactions": [{"date": "2026-08-03", "description": "Invoice 1001", "amount": "12500.00"}]}]})
-    service.get(f"/api/Application/process-application/{application}")  # a GET that changes state: once, and never again
+    service.get(f"/api/Application/process-application/{application}")  # a GET that changes state: never send it twice
     offer = service.get(f"/api/Application/application-offer/{application}")
-    print(f"Sent bank data, which led to an offer of {offer['amount']}.")
+    print(f"Sent bank data. The service offers {offer['amount']}.")
     return customer, application
 
 
@@ -161,7 +161,7 @@ def approve(service, application):
     for applicant in service.get(f"{approval}/get-all-applicants/{application}"):
         service.post(f"{approval}/sign-contract/{application}/{applicant['id']}", {
             "ipAddress": "203.0.113.7", "mimeType": "image/png", "signature": image, "signature2": image})
-    print("Gave the details, the account and the documents, and signed the contract.")
+    print("Added the details, the account and the documents, and signed the contract.")
 
 
 def withdraw(service, control, application, loan):
@@ -171,18 +171,18 @@ def withdraw(service, control, application, loan):
     service.post("/api/Calculation/application-invoice-calculation", calculation, applicationId=application)
     begun = service.post(f"/api/Loan/make-withdrawal-invoice/{loan}", {"calculation": calculation})
     before = service.get(withdrawals, **newest)["totalCount"]
-    print(f"Began a withdrawal of {begun['amount']} at a rate of {begun['advanceRate']}. A one-time password was sent.")
+    print(f"Started a withdrawal of {begun['amount']} at a rate of {begun['advanceRate']}. The customer receives a one-time password.")
     control.post("/fail", {"route": route, "fault": {"resetAfter": True}})
     try:
         service.post(confirm, {
             "amount": begun["amount"], "advanceRate": begun["advanceRate"], "otp": control.get("/otp", loan=loan),
             "dateUTC": datetime.datetime.now(datetime.timezone.utc).isoformat()})
-        sys.exit("the fault was not met")
+        sys.exit("the injected fault did not occur")
     except Unknown:
-        print("Confirmed it, and lost the answer, as asked of the sandbox. It is not sent again; the list tells:")
-    after = service.get(withdrawals, **newest)  # what is not there yet may come: look again for a while
-    print(f"  {after['totalCount'] - before} withdrawal more than before, of {after['data'][0]['amount']}.")
-    print("How often the sandbox has executed it:", control.get("/executed", **{"route": route, "for": loan}))
+        print("Confirmed the withdrawal and lost the response, as ordered. The program does not send it again and reads the list:")
+    after = service.get(withdrawals, **newest)  # a real program repeats this read for a while: the withdrawal may run late
+    print(f"  {after['totalCount'] - before} new withdrawal, of {after['data'][0]['amount']}.")
+    print("Executions in the sandbox:", control.get("/executed", **{"route": route, "for": loan}))
 
 
 def main(url):
@@ -200,13 +200,13 @@ def main(url):
     loan = next(l["id"] for l in service.get(f"/api/Loan/get-customer-loans/{customer}") if l["applicationId"] == application)
     withdraw(service, control, application, loan)
     body, signature = Receiver.accepted.get(timeout=30)
-    print(f"Received {json.loads(body)['webhookEvent']}, with the right signature.")
+    print(f"Received {json.loads(body)['webhookEvent']} with a valid signature.")
     forged = urllib.request.Request(receiver, body.replace(b"2500", b"9500"), {"abp-webhook-signature": signature})
     try:
         urllib.request.urlopen(forged, timeout=30).close()
         sys.exit("a forged event was accepted")
     except urllib.error.HTTPError as error:
-        print(f"Refused the same with another amount: {error.code}.")
+        print(f"Rejected the same event with another amount: {error.code}.")
 
 
 if __name__ == "__main__":

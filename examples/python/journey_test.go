@@ -13,8 +13,8 @@ import (
 	"github.com/lendingapi/lending-go/examples/internal/golden"
 )
 
-// A program in another language goes all the way at the sandbox, which is another process,
-// and steers it: on http, and on https with the certificate that the sandbox writes.
+// A program in another language does the whole journey against the sandbox, a separate process,
+// and controls it: over http, and over https with the certificate that the sandbox writes.
 func TestJourney(t *testing.T) {
 	python := interpreter(t)
 	sandbox := filepath.Join(t.TempDir(), "sandbox")
@@ -28,7 +28,8 @@ func TestJourney(t *testing.T) {
 		t.Run(test.scheme, func(t *testing.T) {
 			url := start(t, sandbox, test.flags...)
 			require.True(t, strings.HasPrefix(url, test.scheme+"://"), url)
-			// Isolated from what else is installed, and strict with itself.
+			// -I isolates the program from other installed packages; -W error makes warnings
+			// errors.
 			cmd := exec.CommandContext(t.Context(), python, "-I", "-X", "dev", "-W", "error", "journey.py", url)
 			cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+certificate, "no_proxy=*")
 			out, err := cmd.CombinedOutput()
@@ -38,14 +39,15 @@ func TestJourney(t *testing.T) {
 	}
 }
 
-// A sandbox that is not there, or is not to be steered, is no lost answer: the program says what to do.
+// If the sandbox is missing or has no control, the program says how to fix this. It does not
+// report a lost response.
 func TestJourneyCannotBegin(t *testing.T) {
 	python := interpreter(t)
 	sandbox := filepath.Join(t.TempDir(), "sandbox")
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", sandbox, "../sandbox").CombinedOutput()
 	require.NoError(t, err, string(out))
 	for _, test := range []struct{ name, url, says string }{
-		{"nobody listens", "http://127.0.0.1:1", "nobody answers at http://127.0.0.1:1/_control; is the sandbox running?"},
+		{"nobody listens", "http://127.0.0.1:1", "no connection to http://127.0.0.1:1/_control; is the sandbox running?"},
 		{"no control", start(t, sandbox, "-control=false"), "is off: start the sandbox with -control"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -57,8 +59,8 @@ func TestJourneyCannotBegin(t *testing.T) {
 	}
 }
 
-// interpreter is the first python3 of the PATH that runs here: what a version manager puts
-// there may want the home of somebody else.
+// interpreter returns the first python3 in PATH that runs. An interpreter of a version manager
+// may need the home folder of another user.
 func interpreter(t *testing.T) string {
 	t.Helper()
 	for _, folder := range filepath.SplitList(os.Getenv("PATH")) {
@@ -74,7 +76,7 @@ func interpreter(t *testing.T) string {
 	return ""
 }
 
-// start starts a sandbox on a port of its own and tells its address.
+// start starts a sandbox on a free port and returns its address.
 func start(t *testing.T, program string, flags ...string) (url string) {
 	t.Helper()
 	cmd := exec.Command(program, append([]string{"-addr", "127.0.0.1:0", "-control", "-log=false"}, flags...)...)
@@ -87,7 +89,7 @@ func start(t *testing.T, program string, flags ...string) (url string) {
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, cmd.Process.Kill())
-		_ = cmd.Wait() // which says that it was killed
+		_ = cmd.Wait() // reports the kill
 	})
 	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(first), "The sandbox is at "), "/")
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/lendingapi/lending-go"
 )
 
-// apply leads from a customer to an offer.
+// apply goes from a customer to an offer.
 func apply(ctx context.Context, out io.Writer, client *lending.Client, email string) (lending.CustomerID, lending.ApplicationID, error) {
 	customer, err := client.Applications.CreateCustomer(ctx, lending.UserRequest{
 		FirstName:    "Ada",
@@ -38,21 +38,21 @@ func apply(ctx context.Context, out io.Writer, client *lending.Client, email str
 	if err != nil {
 		return customer.ID, application, err
 	}
-	say(out, "Sent bank data, one account with three transactions: accepted is %t.", accepted)
+	say(out, "Sent the bank data of an account with three transactions. Accepted: %t.", accepted)
 
 	return customer.ID, application, process(ctx, out, client, application)
 }
 
-// process runs the application through underwriting, once, and tells what came of it.
+// process runs the application through underwriting, once, and prints the outcome.
 func process(ctx context.Context, out io.Writer, client *lending.Client, application lending.ApplicationID) error {
 	offerID, err := client.Applications.Process(ctx, application)
 	switch {
 	case errors.Is(err, lending.ErrMayHaveHappened):
-		say(out, "The application may have been processed all the same. It is not sent again: the status tells.")
+		say(out, "The outcome is unknown: the service may have processed the application. The program does not send the command again and reads the status.")
 	case err != nil:
 		return err
 	default:
-		say(out, "Processed the application, once. It led to offer %s.", offerID)
+		say(out, "Processed the application. The result is offer %s.", offerID)
 	}
 
 	status, err := client.Applications.Status(ctx, application)
@@ -68,8 +68,8 @@ func process(ctx context.Context, out io.Writer, client *lending.Client, applica
 	return describe(out, offer)
 }
 
-// describe tells what the offer says. Its fields are not published: these two are the
-// embedded service's, and a record of other fields is shown as it came.
+// describe prints the offer. Its fields are not published: these two are the fields of the
+// embedded service. An offer with other fields is printed as JSON.
 func describe(out io.Writer, offer *lending.OfferResponse) error {
 	var terms struct {
 		Amount json.Number
@@ -79,15 +79,15 @@ func describe(out io.Writer, offer *lending.OfferResponse) error {
 		return err
 	}
 	if terms.Amount == "" {
-		say(out, "The offer, as the service wrote it: %s", offer.Raw())
+		say(out, "The offer as JSON: %s", offer.Raw())
 		return nil
 	}
-	say(out, "The service offers %s, to be paid back in %d months.", terms.Amount, terms.Terms)
+	say(out, "The service offers %s, repaid over %d months.", terms.Amount, terms.Terms)
 	return nil
 }
 
-// The names in the bank data are those of the embedded service: the interface does
-// not publish them. A partner's own struct goes here.
+// The names in the bank data are the names of the embedded service, because the real names are
+// not published. Use a struct of your own here.
 type (
 	bankAccounts struct {
 		Accounts []bankAccount `json:"accounts"`

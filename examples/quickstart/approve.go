@@ -9,8 +9,8 @@ import (
 	"github.com/lendingapi/lending-go"
 )
 
-// The interface publishes none of the fields below: these are the embedded service's,
-// as a partner's own structs would be the real one's.
+// The service does not publish the fields below. They are the fields of the embedded service;
+// write structs for the fields of the real service.
 type (
 	company struct {
 		LegalName string `json:"legalName"`
@@ -29,7 +29,7 @@ type (
 	}
 )
 
-// approve leads from the offer to the signed contract.
+// approve goes from the offer to the signed contract.
 func approve(ctx context.Context, out io.Writer, client *lending.Client, application lending.ApplicationID) error {
 	if err := client.Approval.AddCompanyDetails(ctx, application, lending.CompanyDataRequest{
 		Extra: company{"Lovelace Analytics, LLC", "12-3456789"},
@@ -41,7 +41,7 @@ func approve(ctx context.Context, out io.Writer, client *lending.Client, applica
 	}); err != nil {
 		return err
 	}
-	say(out, "Gave the company's details and the applicant's.")
+	say(out, "Added the details of the company and the applicant.")
 	if err := chooseAccount(ctx, out, client, application); err != nil {
 		return err
 	}
@@ -68,13 +68,13 @@ func chooseAccount(ctx context.Context, out io.Writer, client *lending.Client, a
 	return client.Approval.SetPrimaryBankAccount(ctx, application, first.ID)
 }
 
-// submitDocuments uploads what the service asks for.
+// submitDocuments uploads the required documents.
 func submitDocuments(ctx context.Context, out io.Writer, client *lending.Client, application lending.ApplicationID) error {
 	required, err := client.Approval.RequiredDocuments(ctx, application)
 	if err != nil {
 		return err
 	}
-	scan := bytes.Repeat([]byte("%PDF "), 100_000) // a program would open a file
+	scan := bytes.Repeat([]byte("%PDF "), 100_000) // a real program opens a file
 	for _, record := range required {
 		var wanted requirement
 		if err := record.Decode(&wanted); err != nil {
@@ -91,7 +91,7 @@ func submitDocuments(ctx context.Context, out io.Writer, client *lending.Client,
 	return nil
 }
 
-// sign reads the contract and has every applicant sign it.
+// sign reads the contract and signs it for every applicant.
 func sign(ctx context.Context, out io.Writer, client *lending.Client, application lending.ApplicationID) error {
 	contracts, err := client.Approval.ContractDetails(ctx, application)
 	if err != nil {
@@ -102,7 +102,7 @@ func sign(ctx context.Context, out io.Writer, client *lending.Client, applicatio
 		if err := contract.Decode(&shown); err != nil {
 			return err
 		}
-		say(out, "The contract to be signed is %q.", shown.Name)
+		say(out, "The contract is %q.", shown.Name)
 	}
 	applicants, err := client.Approval.Applicants(ctx, application)
 	if err != nil {

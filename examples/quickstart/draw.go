@@ -10,8 +10,8 @@ import (
 	"github.com/lendingapi/lending-go"
 )
 
-// draw finds the loan of the application and withdraws from it. sentCode returns the
-// one-time password that a person would read on a phone.
+// draw finds the loan of the application and withdraws money. sentCode returns the one-time
+// password that a customer reads on a phone.
 func draw(ctx context.Context, out io.Writer, client *lending.Client, customer lending.CustomerID,
 	application lending.ApplicationID, sentCode func(lending.LoanID) string,
 ) error {
@@ -19,18 +19,18 @@ func draw(ctx context.Context, out io.Writer, client *lending.Client, customer l
 	if err != nil {
 		return err
 	}
-	say(out, "Found loan %s among the customer's.", loan)
+	say(out, "Found loan %s among the customer's loans.", loan)
 
 	calculation := lending.CalculationRequest{Amount: "2500.00", Terms: 6}
 	if _, err := client.Calculation.Invoice(ctx, application, &calculation); err != nil {
 		return err
 	}
-	say(out, "Calculated a withdrawal of %s over %d terms, which the service stores and will compare.", calculation.Amount, calculation.Terms)
+	say(out, "Calculated a withdrawal of %s over %d terms. The service saves the calculation and compares the withdrawal with it.", calculation.Amount, calculation.Terms)
 	withdrawal, err := client.Loans.WithdrawInvoice(ctx, loan, lending.InvoiceWithdrawalRequest{Calculation: calculation})
 	if err != nil {
 		return err
 	}
-	say(out, "Began a withdrawal of %s at an advance rate of %s. A one-time password went to the customer.", withdrawal.Amount, withdrawal.AdvanceRate)
+	say(out, "Started a withdrawal of %s at an advance rate of %s. The customer receives a one-time password.", withdrawal.Amount, withdrawal.AdvanceRate)
 
 	if _, err := client.Loans.ConfirmInvoiceWithdrawal(ctx, *withdrawal, lending.WithdrawInvoiceRequestData{
 		DateUTC: time.Now(),
@@ -38,7 +38,7 @@ func draw(ctx context.Context, out io.Writer, client *lending.Client, customer l
 	}); err != nil {
 		return err
 	}
-	say(out, "Confirmed it with the password: the money moves.")
+	say(out, "Confirmed the withdrawal with the password. The service pays out the money.")
 	return account(ctx, out, client, loan)
 }
 
@@ -55,7 +55,7 @@ func findLoan(ctx context.Context, client *lending.Client, customer lending.Cust
 	return lending.LoanID{}, errors.New("the application has not led to a loan yet")
 }
 
-// account shows balance and transactions.
+// account prints the balance and the transactions.
 func account(ctx context.Context, out io.Writer, client *lending.Client, loan lending.LoanID) error {
 	balance, err := client.Loans.TotalBalance(ctx, loan)
 	if err != nil {
@@ -65,7 +65,7 @@ func account(ctx context.Context, out io.Writer, client *lending.Client, loan le
 	if err := balance.Decode(&owed); err != nil {
 		return err
 	}
-	say(out, "The balance is %s, and %s may still be drawn.", owed.TotalBalance, owed.AvailableBalance)
+	say(out, "The balance is %s, and %s is still available.", owed.TotalBalance, owed.AvailableBalance)
 	for transaction, err := range client.Loans.AllTransactions(ctx, loan, nil) {
 		if err != nil {
 			return err

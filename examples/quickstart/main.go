@@ -1,9 +1,9 @@
-// Quickstart goes the whole way of a loan: sign-in with a two-factor code, customer,
-// application, bank data, offer, approval, documents, signature, loan, withdrawal with
-// a one-time password, and the webhooks that arrive meanwhile.
+// Quickstart does everything for a loan: sign-in with a two-factor code, customer, application,
+// bank data, offer, approval, documents, signature, loan and withdrawal with an OTP. Meanwhile it
+// receives webhooks.
 //
-// It needs nothing but Go: the service runs inside it. With -base-url it goes as far
-// as the offer at a real service:
+// The program needs only Go, because it contains the service. With -base-url it calls a real
+// service and ends with the offer:
 //
 //	LENDING_USERNAME=… LENDING_PASSWORD=… go run ./examples/quickstart -base-url https://… -email customer@…
 package main
@@ -34,7 +34,7 @@ func main() {
 	}
 }
 
-// settings is where the journey goes, and as whom.
+// settings has the address of the service and the account.
 type settings struct {
 	baseURL     string
 	email       string
@@ -58,7 +58,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, in io.R
 	missing := slices.IndexFunc(given, func(setting struct{ name, value string }) bool { return setting.value == "" })
 	switch {
 	case flags.NArg() > 0:
-		return fmt.Errorf("what is %q? There are only the settings -base-url and -email", flags.Arg(0))
+		return fmt.Errorf("unknown argument %q; the only settings are -base-url and -email", flags.Arg(0))
 	case *baseURL+*email+username+password == "":
 		return runEmbedded(ctx, out)
 	case missing >= 0:
@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, in io.R
 	}})
 }
 
-// runEmbedded goes through the whole journey at a service that runs in this program.
+// runEmbedded does the whole journey with a service in this program.
 func runEmbedded(ctx context.Context, out io.Writer) error {
 	inbox, err := newReceiver()
 	if err != nil {
@@ -81,12 +81,12 @@ func runEmbedded(ctx context.Context, out io.Writer) error {
 	defer inbox.Close()
 	service := lendingtest.NewServer(lendingtest.WithDeliveryClient(inbox.server.Client()))
 	defer service.Close()
-	say(out, "The embedded service is running: nothing leaves this machine.")
+	say(out, "The service runs inside this program. Nothing leaves this machine.")
 	client, err := lending.New(service.URL, lending.WithCredentials(lending.Credentials{
 		Username: lendingtest.Username,
 		Password: lending.NewSecret(lendingtest.Password),
 		TwoFactor: func(context.Context, lending.Challenge) (string, error) {
-			say(out, "Username and password were right. The service sent a two-factor code; the program reads it where a person would look at a phone.")
+			say(out, "The username and password are correct. The service sends a two-factor code, which the program reads in place of a person with a phone.")
 			return service.TwoFactorCode(lendingtest.Username), nil
 		},
 	}))
@@ -95,7 +95,7 @@ func runEmbedded(ctx context.Context, out io.Writer) error {
 	}
 	defer client.Close()
 
-	say(out, "\nSign-in, with the first call")
+	say(out, "\nSign-in with the first call")
 	if err := inbox.subscribe(ctx, out, client); err != nil {
 		return err
 	}
@@ -113,14 +113,14 @@ func runEmbedded(ctx context.Context, out io.Writer) error {
 	if err := draw(ctx, out, client, customer, application, sentCode); err != nil {
 		return err
 	}
-	if err := service.Wait(ctx); err != nil { // for the deliveries under way
+	if err := service.Wait(ctx); err != nil { // for the deliveries in progress
 		return err
 	}
-	say(out, "\nMeanwhile these webhooks arrived, each with the right signature: %s.", inbox)
+	say(out, "\nWebhooks received meanwhile, all with valid signatures: %s.", inbox)
 	return nil
 }
 
-// runReal goes as far as the offer: the records of the approval are not published.
+// runReal ends with the offer, because the fields of the approval are not published.
 func runReal(ctx context.Context, out io.Writer, s settings) error {
 	client, err := lending.New(s.baseURL, lending.WithCredentials(s.credentials))
 	if err != nil {
@@ -134,11 +134,11 @@ func runReal(ctx context.Context, out io.Writer, s settings) error {
 // prompt asks a person at the terminal for the codes that the service sends.
 type prompt struct {
 	out   io.Writer
-	lines chan string // closed when there are no more
+	lines chan string // closed at the end of the input
 }
 
-// newPrompt reads in a goroutine, which ends with in or with the program: nothing can
-// call back a read from a terminal.
+// newPrompt reads in a goroutine, which ends with in or with the program. Go cannot cancel a read
+// from a terminal.
 func newPrompt(in io.Reader, out io.Writer) *prompt {
 	p := &prompt{out, make(chan string)}
 	go func() {
@@ -151,7 +151,7 @@ func newPrompt(in io.Reader, out io.Writer) *prompt {
 }
 
 func (p *prompt) ask(ctx context.Context, _ lending.Challenge) (string, error) {
-	say(p.out, "The service sent a two-factor code. Enter it:")
+	say(p.out, "The service sent a two-factor code. Enter the code:")
 	select {
 	case line := <-p.lines:
 		if line == "" {

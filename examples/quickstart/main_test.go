@@ -22,7 +22,7 @@ func TestOutput(t *testing.T) {
 	golden.Check(t, "testdata/output.golden", out.String())
 }
 
-// The journey at a service that it does not start, with the code entered by a person.
+// The journey with a service that runs already. A person enters the code.
 func TestRealService(t *testing.T) {
 	service := lendingtest.NewServer()
 	defer service.Close()
@@ -37,7 +37,7 @@ func TestRealService(t *testing.T) {
 	t.Run("with the right code", func(t *testing.T) {
 		var out bytes.Buffer
 		require.NoError(t, run(t.Context(), args, environment, typist(service), &out))
-		assert.Contains(t, out.String(), "Enter it:")
+		assert.Contains(t, out.String(), "Enter the code:")
 		assert.Contains(t, out.String(), "The service offers")
 	})
 	t.Run("without a code", func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestRealService(t *testing.T) {
 	})
 }
 
-// typist types each code that is sent.
+// typist types each code that the service sends.
 func typist(service *lendingtest.Server) io.Reader {
 	keyboard, typing := io.Pipe()
 	service.Watch(func(e lendingtest.Event) {
@@ -63,7 +63,7 @@ func typist(service *lendingtest.Server) io.Reader {
 	return keyboard
 }
 
-// Somebody who interrupts the program at the prompt is not kept waiting for a line.
+// An interrupt at the prompt ends the program at once, without waiting for a line.
 func TestInterruptedAtThePrompt(t *testing.T) {
 	service := lendingtest.NewServer()
 	defer service.Close()

@@ -13,7 +13,7 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-// receiver is the partner's side of the webhooks: an https server on loopback.
+// receiver is the partner's https server for webhooks, on loopback.
 type receiver struct {
 	server *httptest.Server
 
@@ -40,7 +40,7 @@ func (r *receiver) secrets(*http.Request) ([]lending.Secret, error) {
 	return []lending.Secret{r.secret}, nil
 }
 
-// keep is called with an event whose signature was right.
+// keep handles an event with a valid signature.
 func (r *receiver) keep(_ context.Context, event *webhook.Event) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,15 +48,15 @@ func (r *receiver) keep(_ context.Context, event *webhook.Event) error {
 	return nil
 }
 
-// String lists the events that have arrived.
+// String lists the received events.
 func (r *receiver) String() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return strings.Join(r.names, ", ")
 }
 
-// subscribe registers the receiver. The service issues the secret; reading it back is
-// also the only proof that the subscription was saved.
+// subscribe registers the receiver. The service generates the secret. Reading the subscription
+// back returns the secret, and is also the only proof that the service saved the subscription.
 func (r *receiver) subscribe(ctx context.Context, out io.Writer, client *lending.Client) error {
 	partner, err := lending.ParsePartnerID(lendingtest.PartnerID)
 	if err != nil {
@@ -73,6 +73,6 @@ func (r *receiver) subscribe(ctx context.Context, out io.Writer, client *lending
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.secret = saved.Secret
-	say(out, "Signed in. Registered a receiver for the partner's events and read the subscription back, with its secret: %v.", saved.Secret)
+	say(out, "Signed in. Registered a receiver for the partner's events and read the subscription with its secret: %v.", saved.Secret)
 	return nil
 }

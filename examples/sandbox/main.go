@@ -19,6 +19,9 @@
 // identifiers again: what a client has kept of them, in an idempotency log above
 // all, has to go as well.
 //
+// With -ops it also shows, at /ops/, the operator's page (package ops) of a small backend that
+// has lost responses of the sandbox and set webhooks aside.
+//
 // With -tls it is on https, with a certificate that it makes and writes to the file.
 package main
 
@@ -64,6 +67,8 @@ type settings struct {
 
 	hosts []string // further host names of a public sandbox
 
+	ops bool // serves the operator's page of a demonstration
+
 	control bool
 	token   string // for the control, and for the page of a public sandbox
 
@@ -99,6 +104,7 @@ func parse(args []string, out io.Writer) (s settings, err error) {
 	flags.Func("host", "a further host name that a public sandbox answers to, for example that of a container; repeatable", adds(&s.hosts, nil))
 	flags.StringVar(&s.origin, "origin", "", "origin of a web page that may call the API, for example http://localhost:3000")
 	flags.Func("receiver", "host:port that may receive webhooks over http, for example host.docker.internal:3000; repeatable", adds(&s.receivers, checkHostPort))
+	flags.BoolVar(&s.ops, "ops", false, "also show the operator's page of a small backend that has lost responses, at /ops/")
 	flags.BoolVar(&s.control, "control", false, "let other programs steer the sandbox at /_control/; with -public they need a token, which is printed")
 	flags.StringVar(&s.token, "control-token", "", "the same with this token instead of a new one")
 	flags.StringVar(&s.certificate, "tls", "", "serve https, and write the certificate that clients have to trust to this file, for example sandbox.pem")
@@ -116,6 +122,9 @@ func parse(args []string, out io.Writer) (s settings, err error) {
 	}
 	if err := checkOrigin(s.origin); err != nil {
 		return s, err
+	}
+	if s.ops && s.state != "" {
+		return s, errors.New("-ops adds records of its own at each start: leave out -state")
 	}
 	if s.seed > math.MaxUint32 {
 		return s, fmt.Errorf("-seed wants a number up to %d", uint32(math.MaxUint32))
@@ -240,6 +249,12 @@ func listen(ctx context.Context, s settings) (net.Listener, error) {
 
 func serve(ctx context.Context, listener net.Listener, service *lendingtest.Service, s settings, printer *log.Logger) error {
 	p := newSite(service, s, ctx.Done())
+	if s.ops {
+		var err error
+		if p.ops, err = operated(ctx, service); err != nil {
+			return errors.Join(err, listener.Close())
+		}
+	}
 	if s.state != "" {
 		defer keep(service, &p.feed.News, s.state, func(err error) { printer.Print(err) })()
 	}
@@ -302,6 +317,9 @@ Its certificate is in %[1]s, new at each start. To trust it
 Other programs steer it at %s/_control/, see lendingtest/CONTROL.md
   %s%s %[1]s/_control/snapshot
 `, base, curl, header)
+	}
+	if s.ops {
+		text += "\nThe page for operators of a backend that has lost responses is at " + base + "/ops/\n"
 	}
 	return text + fmt.Sprintf(`
 Accounts

@@ -115,7 +115,7 @@ func (s *sandbox) post(path, body string, result any) {
 // events opens the stream and returns a function that waits for what is wanted in a section.
 func (s *sandbox) events() (wait func(section, want string) string) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/events", nil)
 	require.NoError(s.t, err)
 	resp, err := s.client.Do(req) //nolint:bodyclose // stop closes it
@@ -203,7 +203,7 @@ func TestSandbox(t *testing.T) {
 	for _, secret := range []string{"123-45", "secret-id", "Analytical", code[1], s.token} {
 		assert.NotContains(t, s.out.String(), secret)
 	}
-	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
+	for deadline := time.Now().Add(time.Minute); runtime.NumGoroutine() > before; runtime.Gosched() {
 		if time.Now().After(deadline) {
 			stacks := make([]byte, 1<<16)
 			t.Fatalf("goroutines are left:\n%s", stacks[:runtime.Stack(stacks, true)])

@@ -21,11 +21,13 @@ type site struct {
 	service *lendingtest.Service
 	set     settings
 	feed    page.Feed
+	ops     http.Handler // the operator's page; nil without -ops
 }
 
 // view is what page.html is filled with: the newest rows, the latest first.
 type view struct {
 	Base       string // of the API
+	Ops        bool   // there is the operator's page
 	Control    bool   // there are forms that steer the sandbox,
 	Token      bool   // for whoever has the token
 	PartnerID  string
@@ -103,7 +105,7 @@ func (p *site) base(r *http.Request) string { return p.set.scheme() + "://" + r.
 func (p *site) view(base string, filter lendingtest.RequestFilter) view {
 	now := p.service.Newest(shown)
 	v := view{
-		Base: base, Control: p.set.control, Token: p.set.token != "",
+		Base: base, Ops: p.ops != nil, Control: p.set.control, Token: p.set.token != "",
 		Recipes: recipes(), PartnerID: lendingtest.PartnerID, Seed: p.set.seed, ReadLag: p.set.readLag, Filter: filter,
 		Accounts: []lendingtest.Account{
 			{Username: lendingtest.Username, Password: lendingtest.Password, TrustedDeviceToken: lendingtest.TrustedDeviceToken},

@@ -1,10 +1,11 @@
-// Twofactor shows both ways to sign in with a two-factor code.
+// Twofactor shows both ways to sign in with a two-factor code:
 //
-// In a program that can ask somebody, a function returns the code. In a web service
-// nobody can be asked while a request is served: the sign-in ends with a challenge,
-// which is kept as JSON, and another request, perhaps in another process, completes it.
+//   - A program with a user at hand has a function for the code.
+//   - A web service cannot ask the user in the middle of a request. The sign-in returns a
+//     challenge, which the service saves as JSON. Another request, perhaps in another process,
+//     completes the challenge.
 //
-// It needs nothing but Go: the service runs inside it.
+// The program needs only Go, because it contains the service.
 package main
 
 import (
@@ -52,8 +53,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return web(ctx, stdout)
 }
 
-// callback signs in with a function that is asked for the code, here by a person who
-// mistypes it at first.
+// callback signs in with a function that asks a person for the code. The person first enters a
+// wrong code.
 func callback(ctx context.Context, out io.Writer) error {
 	service := lendingtest.NewServer()
 	defer service.Close()
@@ -62,10 +63,10 @@ func callback(ctx context.Context, out io.Writer) error {
 		Password: lending.NewSecret(lendingtest.Password),
 		TwoFactor: func(_ context.Context, challenge lending.Challenge) (string, error) {
 			if challenge.Attempt == 1 {
-				say(out, "Asked for the code: entered a wrong one.")
+				say(out, "Asked for the code: entered a wrong code.")
 				return "000000", nil
 			}
-			say(out, "Asked again: entered the one on the phone.")
+			say(out, "Asked again: entered the code from the phone.")
 			return service.TwoFactorCode(lendingtest.Username), nil
 		},
 	}))
@@ -80,12 +81,12 @@ func callback(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// web signs in with two requests to a web service of two replicas: the first shows
-// that a code is due, the second, at the other replica, brings it.
+// web signs in with two requests to a web service with two replicas. The first request reports
+// the need for a code. The second request, at the other replica, has the code.
 func web(ctx context.Context, out io.Writer) error {
 	service := lendingtest.NewServer()
 	defer service.Close()
-	tokens := lending.NewMemoryTokenStore() // between machines: contrib/redis
+	tokens := lending.NewMemoryTokenStore() // between machines use contrib/redis
 	challenges := &shelf{}
 	var replicas [2]string // their addresses
 	for i := range replicas {
@@ -105,7 +106,7 @@ func web(ctx context.Context, out io.Writer) error {
 	}{
 		{0, "/customers", customer},
 		{1, "/code", url.Values{"code": {"000000"}}},
-		{1, "/code", nil}, // with the code that was sent
+		{1, "/code", nil}, // with the correct code
 		{0, "/customers", customer},
 	} {
 		if step.form == nil {
@@ -121,7 +122,7 @@ func web(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// replica starts one replica of the web service.
+// replica starts a replica of the web service.
 func replica(service string, tokens lending.TokenStore, challenges *shelf) (address string, stop func(), err error) {
 	client, err := lending.New(service, lending.WithTokenStore(tokens), lending.WithCredentials(lending.Credentials{
 		Username: lendingtest.Username,
@@ -134,8 +135,8 @@ func replica(service string, tokens lending.TokenStore, challenges *shelf) (addr
 	return server.URL, func() { server.Close(); _ = client.Close() }, nil
 }
 
-// shelf keeps the challenge that waits for its code. In a web service this is a row
-// of the database: it stays on the server, and is not given to the browser.
+// shelf keeps the challenge that waits for its code. A real web service uses a row in its
+// database. The challenge stays on the server; never send the challenge to the browser.
 type shelf struct {
 	mu   sync.Mutex
 	text []byte
@@ -159,8 +160,8 @@ func (s *shelf) take() (challenge lending.Challenge, err error) {
 	return challenge, err
 }
 
-// handler is the web service: one page that uses the lending service, one that takes
-// the code.
+// handler is the web service. It has a page that calls the lending service and a page for the
+// code.
 func handler(client *lending.Client, challenges *shelf) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /customers", func(w http.ResponseWriter, r *http.Request) {
@@ -200,7 +201,7 @@ func handler(client *lending.Client, challenges *shelf) http.Handler {
 	return mux
 }
 
-// post sends a form and returns status and text of the answer.
+// post sends a form and returns status and text of the response.
 func post(ctx context.Context, address string, form url.Values) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
 	if err != nil {

@@ -1,8 +1,8 @@
-// Webhookreceiver subscribes to the service's events and receives them: one that is
-// genuine, the same again in both ways that there are, and some that are not.
+// Webhookreceiver subscribes to the service's events and receives good, repeated and forged
+// deliveries.
 //
-// It needs nothing but Go: the service runs inside it. With -listen it is a receiver for
-// a real service, behind a proxy that speaks https:
+// The program needs only Go, because it contains the service. With -listen it is a receiver for a
+// real service, behind an https proxy:
 //
 //	LENDING_WEBHOOK_SECRET=… go run ./examples/webhookreceiver -listen 127.0.0.1:8080
 package main
@@ -40,7 +40,7 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("webhookreceiver", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	listen := flags.String("listen", "", "address to listen on for a real service; without it all is shown offline")
+	listen := flags.String("listen", "", "address to listen on for a real service; without -listen the program runs a demonstration")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return nil
 	} else if err != nil {
@@ -52,16 +52,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return demonstrate(ctx, stdout)
 }
 
-// receiver is the handler of the webhooks. A program that does more than print puts an
-// inbox in the place of the functions: see webhook.Inbox.
+// receiver returns the handler for webhooks. A larger program uses an inbox instead of these
+// functions: see webhook.Inbox.
 func receiver(secrets webhook.SecretsFunc, out io.Writer, observe func(webhook.Delivery)) (http.Handler, error) {
 	events := webhook.EventFuncs{
 		lending.EventLoanCreated: func(_ context.Context, event *webhook.Event) error {
-			var data struct{ Simulated bool } // what of the data matters here
+			var data struct{ Simulated bool } // the only field that this program needs
 			if err := event.Data.Decode(&data); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(out, "  acting on %s, simulated: %t\n", event.Name, data.Simulated)
+			_, err := fmt.Fprintf(out, "  handling %s, simulated: %t\n", event.Name, data.Simulated)
 			return err
 		},
 		lending.EventApplicationCreated: func(_ context.Context, event *webhook.Event) error {
@@ -69,7 +69,7 @@ func receiver(secrets webhook.SecretsFunc, out io.Writer, observe func(webhook.D
 			if err := event.Data.Decode(&created); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(out, "  acting on %s, years in business: %s\n", event.Name, created.ExtraInformation.Years)
+			_, err := fmt.Fprintf(out, "  handling %s, years in business: %s\n", event.Name, created.ExtraInformation.Years)
 			return err
 		},
 	}
@@ -78,10 +78,10 @@ func receiver(secrets webhook.SecretsFunc, out io.Writer, observe func(webhook.D
 	return webhook.NewReceiver(secrets, once, &webhook.ReceiverOptions{Observe: observe})
 }
 
-// byApplication knows an event again that the service sends once more: its body has
-// another time then, and another signature. The interface does not show the names of the
-// data, these are the embedded service's. What can happen to an application more than
-// once must not be known by its id alone, so it gets no key.
+// byApplication returns a key that recognizes an event if the service sends the event again with
+// a new time and a new signature. The field names are the names of the embedded service, because
+// the real names are not published. Events with possible repetitions have no key, because the
+// application's id does not identify such an event.
 func byApplication(event *webhook.Event) string {
 	var data struct{ ApplicationID string }
 	if event.Name != lending.EventApplicationCreated || event.Data.Decode(&data) != nil || data.ApplicationID == "" {
@@ -90,10 +90,10 @@ func byApplication(event *webhook.Event) string {
 	return string(event.Name) + " " + data.ApplicationID
 }
 
-// serve receives what a real service sends, until ctx ends.
+// serve receives deliveries of a real service until ctx ends.
 func serve(ctx context.Context, address, secret string, log io.Writer) error {
 	if secret == "" {
-		return errors.New("LENDING_WEBHOOK_SECRET is not set: it is the secret that Webhooks.Ensure returns")
+		return errors.New("LENDING_WEBHOOK_SECRET is not set; set it to the secret that Webhooks.Ensure returns")
 	}
 	logger := slog.New(slog.NewTextHandler(log, nil))
 	handler, err := receiver(webhook.SignedWith(lending.NewSecret(secret)), log, func(d webhook.Delivery) {
@@ -106,7 +106,7 @@ func serve(ctx context.Context, address, secret string, log io.Writer) error {
 	mux.Handle("/webhooks", handler)
 	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	context.AfterFunc(ctx, func() {
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 40*time.Second) // calls under way return
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 40*time.Second) // lets calls in progress finish
 		defer cancel()
 		_ = server.Shutdown(ending)
 	})
@@ -116,14 +116,14 @@ func serve(ctx context.Context, address, secret string, log io.Writer) error {
 	return nil
 }
 
-// demonstration is a service in this program that delivers to a receiver in this program.
+// demonstration is a service and a receiver in this program.
 type demonstration struct {
 	out      io.Writer
 	partner  lending.WebhookTarget
 	receiver *httptest.Server
 	service  *lendingtest.Server
 	client   *lending.Client
-	secret   atomic.Pointer[lending.Secret] // known once the receiver is there to be subscribed
+	secret   atomic.Pointer[lending.Secret] // set after the subscription, which needs the receiver's address
 }
 
 func demonstrate(ctx context.Context, out io.Writer) error {
@@ -158,7 +158,7 @@ func demonstrate(ctx context.Context, out io.Writer) error {
 	}
 	defer d.client.Close()
 
-	fmt.Fprintln(out, "A service and a receiver run in this program: nothing leaves this machine.")
+	fmt.Fprintln(out, "The service and the receiver run inside this program. Nothing leaves this machine.")
 	if err := d.subscribe(ctx); err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func demonstrate(ctx context.Context, out io.Writer) error {
 	return d.tamper(ctx)
 }
 
-// subscribe does twice what a program does on every deploy.
+// subscribe subscribes twice, like a program that does so at every start.
 func (d *demonstration) subscribe(ctx context.Context) error {
 	for range 2 {
 		ensured, err := d.client.Webhooks.Ensure(ctx, d.partner, lending.WebhookSubscription{WebhookURI: d.receiver.URL})
@@ -179,7 +179,7 @@ func (d *demonstration) subscribe(ctx context.Context) error {
 			return err
 		}
 		d.secret.Store(&ensured.Subscription.Secret)
-		fmt.Fprintf(d.out, "Subscribed to all events. Something had to be done for it: %t\n", ensured.Changed())
+		fmt.Fprintf(d.out, "Subscribed to all events. Changed the subscription: %t\n", ensured.Changed())
 	}
 	return nil
 }
@@ -190,10 +190,10 @@ func (d *demonstration) deliver(ctx context.Context) error {
 		mode lendingtest.DeliveryMode
 		do   func(context.Context) error
 	}{
-		{"A loan is created, and the service delivers the event.", lendingtest.DeliveryMode{}, d.simulate},
-		{"A customer applies: two events, and both deliveries arrive twice.", lendingtest.DeliveryMode{Copies: 1}, d.apply},
-		{"Somebody signs with a secret of his own.", lendingtest.DeliveryMode{BadSignature: true}, d.simulate},
-		{"Somebody does not sign at all.", lendingtest.DeliveryMode{NoSignature: true}, d.simulate},
+		{"The service creates a loan and delivers the event.", lendingtest.DeliveryMode{}, d.simulate},
+		{"A customer applies. The service delivers two events, each twice.", lendingtest.DeliveryMode{Copies: 1}, d.apply},
+		{"An attacker signs an event with another secret.", lendingtest.DeliveryMode{BadSignature: true}, d.simulate},
+		{"An attacker sends an event without a signature.", lendingtest.DeliveryMode{NoSignature: true}, d.simulate},
 	} {
 		fmt.Fprintln(d.out, step.says)
 		d.service.SetDeliveryMode(step.mode)
@@ -226,9 +226,10 @@ func (d *demonstration) apply(ctx context.Context) error {
 	return err
 }
 
-// redeliver has the service send an event again, as it may when it did not hear the answer.
+// redeliver makes the service send an event again. The real service does so if it has not
+// received the response.
 func (d *demonstration) redeliver(ctx context.Context) error {
-	fmt.Fprintln(d.out, "The service sends an event again, with the time of now and a new signature.")
+	fmt.Fprintln(d.out, "The service sends an event again, with a new time and a new signature.")
 	d.service.SetDeliveryMode(lendingtest.DeliveryMode{})
 	for _, delivery := range d.service.Deliveries() {
 		if delivery.Event == string(lending.EventApplicationCreated) {
@@ -241,7 +242,7 @@ func (d *demonstration) redeliver(ctx context.Context) error {
 
 // tamper posts a genuine delivery with its own signature and another body.
 func (d *demonstration) tamper(ctx context.Context) error {
-	fmt.Fprintln(d.out, "Somebody changes a genuine delivery on its way.")
+	fmt.Fprintln(d.out, "An attacker changes a genuine delivery.")
 	genuine := d.service.Deliveries()[0]
 	changed := strings.Replace(string(genuine.Body), `"simulated":true`, `"simulated":false`, 1)
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, genuine.URI, strings.NewReader(changed))

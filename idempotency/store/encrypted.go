@@ -13,26 +13,25 @@ import (
 	"github.com/lendingapi/lending-go/internal/sealed"
 )
 
-// NewEncrypted returns a store that keeps its entries in inner. It encrypts their data with
-// key (AES-256-GCM), which must be 32 random bytes, and hashes their locks, which stand for
-// e-mail addresses and ids, with it. The keys of the mutations, their states and their ages
-// stay readable.
+// NewEncrypted returns a store that keeps its entries in inner, with encrypted data (AES-256-GCM)
+// and hashed locks. key must be 32 random bytes. The idempotency keys, the states and the ages stay
+// readable.
 //
-// An entry that was written with an unknown key, or for another mutation, is an [ErrCorrupt]:
-// its mutation is not sent.
+// An entry that was written with an unknown encryption key, or copied from another idempotency key,
+// is an [ErrCorrupt]: the mutation is not sent.
 //
-// To change the key, put the new one in front: the store also reads what was written with an
-// older key. The last key hashes the locks, so it must stay the last: two processes with
-// different last keys do not see each other's locks. Until all processes have the new key, those
-// without it send nothing that the others have begun. If that is too long, first deploy the keys
-// old, new, old.
+// To rotate the encryption key, put the new key in front of the older keys. The store encrypts with
+// the first key and decrypts with all keys. The last key also hashes the locks and must stay the
+// last: processes with different last keys do not see each other's locks. During the deployment,
+// processes without the new key get [ErrCorrupt] for the entries of the others. To prevent that,
+// first deploy the keys old, new, old.
 func NewEncrypted(inner Store, key []byte, older ...[]byte) (Store, error) {
 	if inner == nil {
-		return nil, redact.Text("lending/idempotency: the store to encrypt must not be nil")
+		return nil, redact.Text("lending/idempotency: NewEncrypted: the store must not be nil")
 	}
 	box, err := sealed.New(key, older...)
 	if err != nil {
-		return nil, redact.Text("lending/idempotency: " + err.Error())
+		return nil, redact.Text("lending/idempotency: NewEncrypted: " + err.Error())
 	}
 	if len(older) > 0 {
 		key = older[len(older)-1]
@@ -46,11 +45,11 @@ func NewEncrypted(inner Store, key []byte, older ...[]byte) (Store, error) {
 type encryptedStore struct {
 	inner opaque.Value[Store]
 	box   sealed.Box
-	locks opaque.Value[[]byte] // the key of their hashes
+	locks opaque.Value[[]byte] // the key of the hashes
 }
 
-// boundTo binds the data of an entry to its key, revision and state: the data of another
-// entry, or of an earlier revision, does not open.
+// boundTo returns the additional data of an entry: key, revision and state. The data of another
+// entry, or of an earlier revision, does not decrypt.
 func boundTo(key string, revision int64, state State) []byte {
 	return fmt.Appendf(nil, "%s\n%d\n%s", key, revision, state)
 }
@@ -67,7 +66,7 @@ func (e encryptedStore) Replace(ctx context.Context, entries []Entry) (int, erro
 	return e.inner().Replace(ctx, all)
 }
 
-// sealed seals the lock with the data, so that Load returns it as it was saved.
+// sealed encrypts the lock with the data, because the hash does not show the lock to Load.
 func (e encryptedStore) sealed(entry Entry) Entry {
 	plain := append(binary.AppendUvarint(nil, uint64(len(entry.Lock))), entry.Lock...)
 	entry.Data = e.box.Seal(append(plain, entry.Data...), boundTo(entry.Key, entry.Revision+1, entry.State))
@@ -88,8 +87,7 @@ func (e encryptedStore) Load(ctx context.Context, key string) (*Entry, error) {
 	return entry, err
 }
 
-// List returns an entry that does not open without its data, as a store does with one that it
-// cannot read.
+// List returns an entry that does not decrypt without lock and data, as [Store.List] requires.
 func (e encryptedStore) List(ctx context.Context, filter Filter) ([]Entry, error) {
 	entries, err := e.inner().List(ctx, filter)
 	for i := range entries {

@@ -63,12 +63,12 @@ func TestEncryptedStoreNeedsAStoreAndKeys(t *testing.T) {
 		keys  [][]byte
 		want  string
 	}{
-		{"no store", nil, [][]byte{key}, "lending/idempotency: the store to encrypt must not be nil"},
-		{"no key", store.NewMemory(), [][]byte{nil}, "lending/idempotency: the key must be 32 random bytes"},
+		{"no store", nil, [][]byte{key}, "lending/idempotency: NewEncrypted: the store must not be nil"},
+		{"no key", store.NewMemory(), [][]byte{nil}, "lending/idempotency: NewEncrypted: the key must be 32 random bytes"},
 		{
 			"a short older key", store.NewMemory(),
 			[][]byte{key, key[1:]},
-			"lending/idempotency: the key must be 32 random bytes",
+			"lending/idempotency: NewEncrypted: the key must be 32 random bytes",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -12,9 +12,8 @@ import (
 	"github.com/lendingapi/lending-go/internal/opaque"
 )
 
-// NewMemory returns a store for the clients of one process, which loses everything when the
-// process ends: for tests, and for mutations that need to happen once only while the process
-// lives.
+// NewMemory returns a store in the memory of one process, which loses everything when the process
+// ends. Use the store for tests.
 func NewMemory() Store {
 	m := &memory{entries: map[string]savedEntry{}, locks: map[string]string{}, saves: map[State]*saves{}}
 	return memoryStore{opaque.Hide(m)}
@@ -26,19 +25,19 @@ type memoryStore struct{ state opaque.Value[*memory] }
 type memory struct {
 	mu      sync.Mutex
 	entries map[string]savedEntry
-	locks   map[string]string // to the key that has it
+	locks   map[string]string // from lock to key
 	saves   map[State]*saves
-	last    uint64 // number of the last Save
+	last    uint64 // the number of the last Save
 }
 
 type savedEntry struct {
 	Entry
 	at     time.Time
-	number uint64 // of the Save
+	number uint64 // the number of the Save
 }
 
-// saves are the keys that were saved in a state, in that order. Those of entries that were
-// saved again stay until they are more than the others.
+// saves are the keys that were saved in a state, in the order of the saves. The keys of entries that
+// were saved again stay until they are the majority.
 type saves struct {
 	all  []numberedKey
 	live int
@@ -64,7 +63,7 @@ func (s memoryStore) Load(_ context.Context, key string) (*Entry, error) {
 	defer m.mu.Unlock()
 	saved, ok := m.entries[key]
 	if !ok {
-		return nil, nil //nolint:nilnil // there is none, as the interface says
+		return nil, nil //nolint:nilnil // no entry: see Store.Load
 	}
 	entry := saved.loaded(time.Now())
 	return &entry, nil
@@ -137,8 +136,7 @@ func (m *memory) remove(was savedEntry) {
 	}
 }
 
-// List goes through the Saves of each state, the oldest of all first. What has another prefix
-// it passes over.
+// List goes through the saves of the states, the oldest first, and skips other prefixes.
 func (s memoryStore) List(_ context.Context, filter Filter) (page []Entry, err error) {
 	after, _, err := filter.After.At()
 	if err != nil {
@@ -163,8 +161,8 @@ func (s memoryStore) List(_ context.Context, filter Filter) (page []Entry, err e
 	return page, nil
 }
 
-// inOrder returns the entries of these states that were saved after a number, as they were
-// saved.
+// inOrder returns the entries of these states whose last save has a number above after, in the order
+// of the saves.
 func (m *memory) inOrder(states []State, after uint64) iter.Seq[numberedKey] {
 	var rest [][]numberedKey
 	for _, state := range slices.Compact(slices.Sorted(slices.Values(states))) {

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Position is the place of an entry in the order of [Store.List]. Stores make it with
-// [PositionAt]; for everybody else it is a text without a meaning, which holds the key.
+// Position is the place of an entry in the order of [Store.List]. Stores make positions with
+// [PositionAt]. For other code a position is an opaque text; the text contains the key.
 type Position string
 
-// PositionAt returns the position of the entry of key, which was saved at that time. The
-// store counts the time as it likes.
+// PositionAt returns the position of an entry with this key and time of its save. The store chooses
+// the unit of the time, or uses a counter.
 func PositionAt(at uint64, key string) Position {
 	return Position(strconv.FormatUint(at, 16) + "-" + key)
 }
 
-// At returns what [PositionAt] was given, and 0 and "" for the empty position.
+// At returns the arguments of [PositionAt]. For the empty position they are 0 and "".
 func (p Position) At() (at uint64, key string, err error) {
 	if p == "" {
 		return 0, "", nil
@@ -30,7 +30,7 @@ func (p Position) At() (at uint64, key string, err error) {
 	return at, key, nil
 }
 
-// All returns all entries that filter selects, page after page. An error ends it.
+// All returns all entries that filter selects, page by page. The first error ends the sequence.
 func All(ctx context.Context, s Store, filter Filter) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for {

@@ -1,5 +1,5 @@
-// Package store is the contract of the stores of package idempotency, with a store in memory
-// and one that encrypts. It imports no client, and neither does a store that is built on it.
+// Package store has the interface of the stores of package idempotency, a store in memory and an
+// encrypted store. The package does not import the client, so a store module needs no client.
 package store
 
 import (
@@ -10,114 +10,112 @@ import (
 	"github.com/lendingapi/lending-go/internal/redact"
 )
 
-// State says how far a mutation has come: see the documentation of package idempotency.
+// State is the progress of a mutation: see the documentation of package idempotency.
 type State string
 
 const (
-	// Free can be sent: the mutation was never sent, was rejected, or a check showed that
-	// it did not happen.
+	// Free means that the mutation was never sent, was rejected, or did not happen.
 	Free State = "free"
-	// Sent is in flight, or was when its process died.
+	// Sent means that the mutation is in flight, or was in flight when its process died.
 	Sent State = "sent"
-	// InDoubt has lost its answer. A check or time tells whether it happened.
+	// InDoubt means that the response is lost. A check can tell whether the mutation happened.
 	InDoubt State = "in_doubt"
-	// NeedsReview has lost its answer, and no check tells whether it happened.
+	// NeedsReview means that the response is lost, and no check can tell.
 	NeedsReview State = "needs_review"
-	// Done has happened, and the store has its answer.
+	// Done means that the mutation happened, and the entry has the response.
 	Done State = "done"
-	// Forgotten has happened. Its answer is lost, or no longer kept.
+	// Forgotten means that the mutation happened, and the response is lost or removed.
 	Forgotten State = "forgotten"
 )
 
-// Entry is what a [Store] keeps of one mutation.
+// Entry is the record of a mutation in a [Store].
 type Entry struct {
-	Key      string // of the caller, behind the namespace of the log
-	Revision int64  // the number of times that it was saved; 0 for a new entry
-	State    State  // to list by
-	Lock     string // one entry has it at a time, in whatever state; "" is no lock
-	Data     []byte // for the log only: no request bodies, but answers, which can hold personal data
+	Key      string // the namespace of the log and the idempotency key
+	Revision int64  // the number of saves; 0 for a new entry
+	State    State
+	Lock     string // at most one entry has a lock, in any state; "" for no lock
+	Data     []byte // opaque to the store; contains responses, which can hold personal data
 
-	// Age is the time since the entry was saved, by the clock of the store, which all
-	// processes that share the store have in common. Position is the place of the entry in the
-	// order of [Store.List], which sets it. Save ignores both.
+	// Age is the time since the last save, by the clock of the store. Load and List set Age. Position
+	// is the place of the entry in the order of [Store.List], which sets Position. Save ignores both.
 	Age      time.Duration
 	Position Position
 }
 
-// Format prints key, state and revision, and the size of Data.
+// Format prints the key, the state, the revision and the size of Data.
 func (e Entry) Format(f fmt.State, verb rune) {
 	fmt.Fprintf(f, "%s %s, revision %d, %d bytes", e.Key, e.State, e.Revision, len(e.Data))
 }
 
 // Filter selects entries for [Store.List].
 type Filter struct {
-	Prefix string        // of the key
-	States []State       // any of them
-	Older  time.Duration // the lowest age
-	After  Position      // of the last entry of the page before; "" for the first page
-	Limit  int           // the largest number of entries; always given
+	Prefix string        // the prefix of the keys
+	States []State       // the states; never empty
+	Older  time.Duration // the minimum age
+	After  Position      // the position of the last entry of the previous page; "" for the first page
+	Limit  int           // the maximum number of entries; never 0
 }
 
-// PageBytes is how many bytes of data a page of [Store.List] holds at most, unless its first
-// entry alone is larger.
+// PageBytes is the maximum size of the data of a page of [Store.List] in bytes. Only a page of a
+// single entry can be larger.
 const PageBytes = 4 << 20
 
-// Store keeps the entries of a log, for one process or for many. The suite
-// IdempotencyStore of package lendingtest/storetest holds a store to this contract.
+// Store keeps the entries of a log, for one or many processes. The suite IdempotencyStore of package
+// lendingtest/storetest tests a store against this contract.
 //
-// Methods are called by several goroutines at once and return when their context ends. After
-// an error that is not named here nobody knows whether the operation had its effect. What was
-// saved without an error must survive the end of the process, and should survive that of the
-// machine: the mutation of a lost entry is sent twice.
+// The log calls the methods from several goroutines, and expects them to return when their context
+// ends. After an error that is not named here the log assumes that the operation may have had its
+// effect. A saved entry must survive the end of the process, and should survive the loss of the
+// machine: if an entry is lost, the mutation is sent twice.
 type Store interface {
-	// Load returns the entry of key as it was saved last, nil if it never was.
+	// Load returns the last saved entry of key, or nil if the store has none.
 	Load(ctx context.Context, key string) (*Entry, error)
 
-	// Save keeps entry with the next revision, if the store has its revision: 0 if the
-	// store has no entry of the key. Otherwise it fails with [ErrConflict], and with a
-	// [*LockedError] if another key has its lock. A failed Save changes nothing.
+	// Save stores entry with the next revision if the revision of the stored entry is equal. The
+	// revision of a missing entry is 0. Save fails with [ErrConflict] if the revisions differ, and
+	// with a [*LockedError] if another key has the lock. A Save with one of these errors changes
+	// nothing.
 	Save(ctx context.Context, entry Entry) error
 
-	// Replace keeps each of entries with the next revision, or deletes it if its state is "",
-	// and returns how many it has replaced. It leaves those out that the store does not have
-	// with their revision, and takes no locks: Lock is the lock that the entry has, or "" to
-	// give it up. After an error some can be replaced.
+	// Replace stores each entry with the next revision, or deletes the entry if its state is "". It
+	// returns the number of replaced entries. Replace skips entries whose stored revision differs. It
+	// takes no locks: Lock is the present lock of the entry, or "" to give up the lock. After an error
+	// some entries can be replaced.
 	Replace(ctx context.Context, entries []Entry) (int, error)
 
-	// List returns a page of the entries that filter selects, the oldest first. A page can be
-	// shorter than the limit, as its data have no more than [PageBytes], but it is empty only
-	// if no more entries are selected: [All] goes on until then.
+	// List returns a page of the entries that filter selects, the oldest save first. A page can be
+	// shorter than the limit, because its data is at most [PageBytes]. Only an empty page is the end:
+	// see [All].
 	//
-	// Pages that follow each other return every entry once that is not saved meanwhile. An
-	// entry that is saved meanwhile moves to the end: it can be returned twice, as it was and
-	// as it is, but is not missed. New entries can be missing. An entry that cannot be read
-	// has no Data. A position that no entry has is an [ErrPosition].
+	// Successive pages contain each entry once. An entry that is saved between two pages moves to the
+	// end: it can appear twice but is never missed. New entries may be missing. An unreadable entry has
+	// no Data. A malformed position is an [ErrPosition].
 	//
-	// The cost of a page depends on the number of entries that it returns, as long as the
-	// prefix selects few entries or most of them.
+	// The cost of a page depends on the number of returned entries, if the prefix selects few entries
+	// or most entries.
 	List(ctx context.Context, filter Filter) ([]Entry, error)
 }
 
 // The errors of a [Store], with [*LockedError].
 var (
-	// ErrConflict means that somebody else has saved the entry.
-	ErrConflict error = redact.Text("lending/idempotency: the entry has changed meanwhile")
-	// ErrCorrupt means that the entry cannot be read. Its mutation is not sent.
-	ErrCorrupt error = redact.Text("lending/idempotency: the entry cannot be read")
+	// ErrConflict means that another call has saved the entry.
+	ErrConflict error = redact.Text("lending/idempotency: another call has saved the entry; load the entry again")
+	// ErrCorrupt means that the entry cannot be read. The mutation is not sent.
+	ErrCorrupt error = redact.Text("lending/idempotency: the entry cannot be read; check the encryption keys and the version of the library")
 	// ErrPosition means that a list cannot go on after a position.
-	ErrPosition error = redact.Text("lending/idempotency: no entry has the position; list from the beginning")
+	ErrPosition error = redact.Text("lending/idempotency: the position of the list is not valid; list from the beginning")
 )
 
 type safe = redact.Safe
 
 // LockedError is the error of [Store.Save] if another entry has the lock.
 type LockedError struct {
-	Key string // of the other entry
+	Key string // the key of the other entry
 
 	safe
 }
 
 // Error names the key.
 func (e *LockedError) Error() string {
-	return "lending/idempotency: the lock belongs to the key " + e.Key
+	return "lending/idempotency: another mutation has the lock: key " + e.Key + "; call with that key first"
 }

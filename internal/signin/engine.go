@@ -116,9 +116,10 @@ func New(config Config) *Engine {
 // SignedIn reports whether the engine has a usable token.
 func (e *Engine) SignedIn() bool { return e.current.Load().usable(e.config.Now()) }
 
-// Token returns a usable token and its expiry. The caller must not change the token. Without a
-// usable token, Token signs in. If a refresh is due, Token starts the refresh in the background.
-func (e *Engine) Token(ctx context.Context) (token *string, expires time.Time, err error) {
+// Token returns a usable token and its expiry, and whether the token comes from the store. The
+// caller must not change the token. Without a usable token, Token signs in. If a refresh is due,
+// Token starts the refresh in the background.
+func (e *Engine) Token(ctx context.Context) (token *string, expires time.Time, adopted bool, err error) {
 	t, now := e.current.Load(), e.config.Now()
 	switch {
 	case t.fresh(now):
@@ -128,9 +129,9 @@ func (e *Engine) Token(ctx context.Context) (token *string, expires time.Time, e
 		t, err = e.await(ctx, false)
 	}
 	if err != nil {
-		return nil, time.Time{}, err
+		return nil, time.Time{}, false, err
 	}
-	return &t.value, t.expires, nil
+	return &t.value, t.expires, t.adopted, nil
 }
 
 // SignIn returns nil when the engine has a token that the service accepts. It ignores the pause

@@ -50,7 +50,7 @@ func newEngine(t *testing.T, life time.Duration, now func() time.Time) (*Engine,
 
 func take(t *testing.T, e *Engine) string {
 	t.Helper()
-	token, _, err := e.Token(t.Context())
+	token, _, _, err := e.Token(t.Context())
 	require.NoError(t, err)
 	return *token
 }

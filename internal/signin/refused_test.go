@@ -207,6 +207,45 @@ func TestRefusedTokenDoesNotTakeANewerOneAlong(t *testing.T) {
 	})
 }
 
+// TestReplicaHasTheOlderOfTwoRefusedTokens revokes the tokens after one replica has refreshed
+// and the other still uses the token from before.
+func TestReplicaHasTheOlderOfTwoRefusedTokens(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := lending.NewMemoryTokenStore()
+		older := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		newer := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		require.NoError(t, read(t.Context(), older))
+		require.NoError(t, read(t.Context(), newer))
+		bubble.Elapse(time.Minute)
+		require.NoError(t, newer.Session().SignIn(t.Context()))
+		require.NotEqual(t, tokenIn(t, older), tokenIn(t, newer))
+
+		service.RevokeTokens()
+		require.NoError(t, read(t.Context(), older))
+		require.NoError(t, read(t.Context(), newer))
+		assert.Equal(t, 2+3+2, service.Arrived(fake.ListRoute))
+		assert.Equal(t, 2, service.Arrived(fake.LoginRoute))
+	})
+}
+
+// TestReadEndsWhileReplicasSignIn has the service refuse every token of a read, while another
+// replica puts a new token in the store each time.
+func TestReadEndsWhileReplicasSignIn(t *testing.T) {
+	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
+		store := lending.NewMemoryTokenStore()
+		client := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		other := fake.SignIn(t, service, nil, lending.WithTokenStore(store))
+		require.NoError(t, read(t.Context(), client))
+		service.Answer(fake.ListRoute, func(w http.ResponseWriter, _ *http.Request) {
+			bubble.Elapse(time.Second)
+			assert.NoError(t, other.Session().SignIn(t.Context()))
+			w.WriteHeader(http.StatusUnauthorized)
+		})
+		require.ErrorIs(t, read(t.Context(), client), lending.ErrUnauthorized)
+		assert.Equal(t, 1+3, service.Arrived(fake.ListRoute))
+	})
+}
+
 func TestSameRefusalOfManyCalls(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		client := fake.SignIn(t, service, nil)
@@ -280,6 +319,8 @@ func TestEveryTokenIsRefused(t *testing.T) {
 	fake.InBubble(t, func(t *testing.T, service *lendingtest.Service) {
 		client := fake.SignIn(t, service, nil)
 		service.Fail(fake.ListRoute, lendingtest.Fault{Status: http.StatusUnauthorized, Times: -1})
+		require.ErrorIs(t, read(t.Context(), client), lending.ErrUnauthorized)
+		assert.Equal(t, 2, service.Arrived(fake.ListRoute), "once more, as both tokens are of this session")
 		for range 600 {
 			require.Error(t, read(t.Context(), client))
 			bubble.Elapse(100 * time.Millisecond)

@@ -24,6 +24,7 @@ type liveToken struct {
 	renewAt  time.Time     // no later than useUntil
 	life     time.Duration // for a refreshed token to inherit; 0 if unknown
 	fence    int64         // of the lease during the sign-in; 0 without the store
+	adopted  bool          // from the store
 }
 
 // renewTimeout bounds an attempt to refresh.

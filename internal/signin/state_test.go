@@ -33,15 +33,21 @@ func TestStateTellsWhyASessionIsNotSignedIn(t *testing.T) {
 		ready       string
 	}{
 		{
-			"outage", lendingtest.Fault{Status: http.StatusServiceUnavailable}, nil,
+			"outage",
+			lendingtest.Fault{Status: http.StatusServiceUnavailable},
+			nil,
 			lending.PauseOutage, false, "; no sign-in before 2000-01-01T",
 		},
 		{
-			"wrong password", lendingtest.Fault{}, func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") },
+			"wrong password",
+			lendingtest.Fault{},
+			func(c *lending.Credentials) { c.Password = lending.NewSecret("wrong") },
 			lending.PauseRejected, true, "; a person has to sign in or to correct the credentials",
 		},
 		{
-			"two-factor", lendingtest.Fault{}, func(c *lending.Credentials) { c.TwoFactor = nil },
+			"two-factor",
+			lendingtest.Fault{},
+			func(c *lending.Credentials) { c.TwoFactor = nil },
 			lending.PauseCodeSent, true, "; a person has to sign in",
 		},
 	} {

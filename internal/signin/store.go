@@ -75,8 +75,10 @@ func (e *Engine) stored(s *storedToken, fence int64) *liveToken {
 		return nil
 	}
 	ahead := max(s.Issued.Sub(e.config.Now()), 0)
-	return e.newToken(Issue{Token: s.Token, Issued: s.Issued.Add(-ahead), Expires: s.Expires.Add(-ahead), Life: s.Life},
+	t := e.newToken(Issue{Token: s.Token, Issued: s.Issued.Add(-ahead), Expires: s.Expires.Add(-ahead), Life: s.Life},
 		fence)
+	t.adopted = true
+	return t
 }
 
 // inUse reports whether another account can still use its record.

@@ -12,9 +12,10 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-// Deduper tests the contract of a [webhook.Deduper]. place makes an empty place and returns a
-// function that opens a deduper with these options there, as each of several processes does.
-// Dedupers that are open at the same time share their keys.
+// Deduper tests the contract of a [webhook.Deduper]. The place function makes an empty place, for
+// example a table, and returns a function that opens a deduper with the given options there. The
+// suite calls open several times, like several processes. Dedupers that are open at the same time
+// must share their keys.
 func Deduper(t *testing.T, place func(t *testing.T, opts *webhook.DeduperOptions) (open func() webhook.Deduper)) {
 	t.Helper()
 	for _, rule := range deduperRules() {
@@ -37,16 +38,16 @@ func deduperRules() []rule[deduperPlace] {
 		{"a key is claimed once", lasting, deduper.claimedOnce},
 		{"a released key is free", lasting, deduper.released},
 		{"a done key is a duplicate", lasting, deduper.done},
-		{"a claim ends by itself", webhook.DeduperOptions{Lease: short, Keep: long}, deduper.ends},
-		{"what is done outlasts the claim", webhook.DeduperOptions{Lease: short, Keep: long}, deduper.outlasts},
-		{"Done counts also when the claim has ended", webhook.DeduperOptions{Lease: short, Keep: long}, deduper.lateDone},
-		{"Release leaves the claim of another", webhook.DeduperOptions{Lease: short, Keep: long}, deduper.lateRelease},
-		{"what is done is forgotten", webhook.DeduperOptions{Lease: short / 3, Keep: short}, deduper.forgets},
+		{"a claim expires", webhook.DeduperOptions{Lease: short, Keep: long}, deduper.ends},
+		{"a done key outlasts its claim", webhook.DeduperOptions{Lease: short, Keep: long}, deduper.outlasts},
+		{"Done counts after the claim has expired", webhook.DeduperOptions{Lease: short, Keep: long}, deduper.lateDone},
+		{"Release does not end the claim of another", webhook.DeduperOptions{Lease: short, Keep: long}, deduper.lateRelease},
+		{"a done key is forgotten after Keep", webhook.DeduperOptions{Lease: short / 3, Keep: short}, deduper.forgets},
 		{"keys differ in every byte", lasting, deduper.keys},
 		{"processes share the keys", lasting, deduper.shared},
-		{"of many at once one claims", lasting, deduper.oneOfMany},
+		{"one of many parallel Claims succeeds", lasting, deduper.oneOfMany},
 		{"Claim fails when its context has ended", lasting, deduper.context},
-		{"a Claim that its context ends leaves the key free", lasting, deduper.abandoned},
+		{"a cancelled Claim leaves the key free", lasting, deduper.abandoned},
 	} {
 		rules = append(rules, rule[deduperPlace]{r.name, func(tb testing.TB, place deduperPlace) {
 			tb.Helper()
@@ -57,7 +58,7 @@ func deduperRules() []rule[deduperPlace] {
 	return rules
 }
 
-// deduper is one under test.
+// deduper is a deduper under test.
 type deduper struct {
 	testing.TB
 	opts    webhook.DeduperOptions
@@ -88,7 +89,7 @@ func nameOf(err error) string {
 	return "ErrDuplicate"
 }
 
-// comes claims a key that will be free.
+// comes waits until Claim succeeds for a key. Until then Claim must return before.
 func (d deduper) comes(key string, before error, why string) (claim webhook.Claim) {
 	d.Helper()
 	var err error
@@ -168,7 +169,7 @@ func (d deduper) lateDone() {
 	}
 }
 
-// lateRelease is tried again where the machine was slower than the second claim lasts.
+// lateRelease repeats its check if the machine was slower than the lease of the second claim.
 func (d deduper) lateRelease() {
 	for range 10 {
 		first := d.claim("a", "it is free")
@@ -250,7 +251,7 @@ func (d deduper) context() {
 	d.claim("b", "another key was claimed in vain")
 }
 
-// abandoned ends the context of a Claim at moments between its beginning and its end.
+// abandoned ends the context of a Claim at various moments of the call.
 func (d deduper) abandoned() {
 	start := time.Now()
 	d.claim("a", "it is free")

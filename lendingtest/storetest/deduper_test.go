@@ -10,7 +10,7 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-// dedupeModel is a deduper that keeps its contract, but for its flaw.
+// dedupeModel is a deduper that keeps its contract except for its flaw.
 type dedupeModel struct {
 	flaw string
 	opts *webhook.DeduperOptions
@@ -123,35 +123,35 @@ func TestDeduperFindsFlaws(t *testing.T) {
 	eachFlaw(t, deduperRules(), openDedupers, map[string][]string{
 		"claims what is claimed": {
 			"a key is claimed once", "a released key is free",
-			"a claim ends by itself", "Release leaves the claim of another", "processes share the keys",
-			"of many at once one claims",
+			"a claim expires", "Release does not end the claim of another", "processes share the keys",
+			"one of many parallel Claims succeeds",
 		},
 		"says that what is claimed is done": {
 			"a key is claimed once", "a released key is free",
-			"a claim ends by itself", "Release leaves the claim of another", "processes share the keys",
-			"of many at once one claims",
+			"a claim expires", "Release does not end the claim of another", "processes share the keys",
+			"one of many parallel Claims succeeds",
 		},
 		"does not release":      {"a released key is free", "processes share the keys"},
 		"releases what is done": {"a done key is a duplicate"},
-		"ends a claim early":    {"a claim ends by itself"},
+		"ends a claim early":    {"a claim expires"},
 		"has claims that do not end": {
-			"a claim ends by itself",
-			"Done counts also when the claim has ended", "Release leaves the claim of another",
+			"a claim expires",
+			"Done counts after the claim has expired", "Release does not end the claim of another",
 		},
-		"remembers what is done as long as a claim": {"what is done outlasts the claim", "what is done is forgotten"},
-		"does not record what is done late":         {"Done counts also when the claim has ended"},
+		"remembers what is done as long as a claim": {"a done key outlasts its claim", "a done key is forgotten after Keep"},
+		"does not record what is done late":         {"Done counts after the claim has expired"},
 		"releases the claim of another": {
-			"Done counts also when the claim has ended",
-			"Release leaves the claim of another",
+			"Done counts after the claim has expired",
+			"Release does not end the claim of another",
 		},
-		"forgets nothing":                       {"what is done is forgotten"},
-		"forgets early":                         {"what is done is forgotten"},
+		"forgets nothing":                       {"a done key is forgotten after Keep"},
+		"forgets early":                         {"a done key is forgotten after Keep"},
 		"does not tell the case of keys":        {"keys differ in every byte"},
 		"cuts keys":                             {"keys differ in every byte"},
-		"is each process's own":                 {"processes share the keys", "of many at once one claims"},
-		"looks before it locks":                 {"of many at once one claims"},
+		"is each process's own":                 {"processes share the keys", "one of many parallel Claims succeeds"},
+		"looks before it locks":                 {"one of many parallel Claims succeeds"},
 		"heeds no context":                      {"Claim fails when its context has ended"},
-		"keeps a claim whose context has ended": {"a Claim that its context ends leaves the key free"},
+		"keeps a claim whose context has ended": {"a cancelled Claim leaves the key free"},
 		"outlasts its context":                  {"Claim fails when its context has ended"},
 	})
 }

@@ -12,11 +12,14 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// IdempotencyStore holds a [store.Store] to its contract. place makes an empty place,
-// and returns what opens the store there, as each of several processes does: stores that are
-// open at the same time share their entries. Of a store that only one process may have open
-// it closes the one before. A store that ends with its process, for tests, is returned again;
-// what must survive is not tested then.
+// IdempotencyStore tests the contract of a [store.Store]. The place function makes an empty
+// place, for example a table, and returns a function that opens the store there. The suite calls
+// open several times, like several processes. Stores that are open at the same time must share
+// their entries.
+//
+//   - If the store allows a single process, open first closes the previous store.
+//   - If the store keeps its entries in memory, open returns the same store again, and the suite
+//     does not test survival.
 func IdempotencyStore(t *testing.T, place func(t *testing.T) (open func() store.Store)) {
 	t.Helper()
 	for _, rule := range idempotencyRules() {
@@ -30,15 +33,15 @@ func idempotencyRules() []rule[func() store.Store] {
 		name  string
 		check func(s idempotencyStore)
 	}{
-		{"nothing is kept at first", idempotencyStore.empty},
-		{"an entry comes out as it went in", idempotencyStore.asItWas},
+		{"a new store is empty", idempotencyStore.empty},
+		{"Load returns the saved entry unchanged", idempotencyStore.asItWas},
 		{"keys and locks differ in every byte", idempotencyStore.names},
-		{"the revision is one higher with every Save", idempotencyStore.counts},
+		{"every Save increments the revision", idempotencyStore.counts},
 		{"Save refuses another revision", idempotencyStore.otherRevision},
-		{"one entry has a lock", idempotencyStore.oneLock},
-		{"a lock that is given up is free", idempotencyStore.lockGivenUp},
-		{"Save refuses the lock of another and changes nothing", idempotencyStore.otherLock},
-		{"Replace keeps the entries that have their revision", idempotencyStore.replaces},
+		{"a lock has one entry", idempotencyStore.oneLock},
+		{"a released lock is free", idempotencyStore.lockGivenUp},
+		{"Save refuses the lock of another entry and changes nothing", idempotencyStore.otherLock},
+		{"Replace saves the entries whose revision matches", idempotencyStore.replaces},
 		{"Replace deletes an entry without a state", idempotencyStore.deletes},
 		{"Replace takes no lock", idempotencyStore.replaceLocks},
 		{"Age is the time since the last Save", idempotencyStore.ages},
@@ -48,15 +51,15 @@ func idempotencyRules() []rule[func() store.Store] {
 		{"List returns the oldest first", idempotencyStore.listOldest},
 		{"List returns no more than the limit", idempotencyStore.listLimit},
 		{"pages of List follow each other", idempotencyStore.listPages},
-		{"pages of List miss nothing that changes meanwhile", idempotencyStore.listChanging},
+		{"pages of List miss no entry that changes meanwhile", idempotencyStore.listChanging},
 		{"pages of List have a bounded size", idempotencyStore.listBytes},
-		{"what is returned is the caller's own", idempotencyStore.own},
-		{"of many at once one saves", idempotencyStore.oneOfMany},
-		{"of many at once one replaces", idempotencyStore.oneReplaces},
-		{"of many keys at once one gets the lock", idempotencyStore.oneLockOfMany},
-		{"what many save at once is not mixed", idempotencyStore.unmixed},
+		{"the caller owns the returned entries", idempotencyStore.own},
+		{"one of many parallel Saves succeeds", idempotencyStore.oneOfMany},
+		{"one of many parallel Replaces succeeds", idempotencyStore.oneReplaces},
+		{"one of many parallel keys gets the lock", idempotencyStore.oneLockOfMany},
+		{"parallel Saves are not mixed", idempotencyStore.unmixed},
 		{"processes share the entries", idempotencyStore.shared},
-		{"what was saved survives its process", idempotencyStore.survives},
+		{"saved entries survive their process", idempotencyStore.survives},
 		{"methods return when their context has ended", idempotencyStore.contexts},
 	} {
 		rules = append(rules, rule[func() store.Store]{r.name, func(tb testing.TB, open func() store.Store) {
@@ -82,7 +85,7 @@ func sent(key, lock string) store.Entry {
 	return store.Entry{Key: key, State: store.Sent, Lock: lock, Data: []byte("data of " + key)}
 }
 
-// save saves an entry and returns it as it is kept then.
+// save saves an entry and returns the stored entry.
 func (s idempotencyStore) save(entry store.Entry) store.Entry {
 	s.Helper()
 	if err := s.entries.Save(s.Context(), entry); err != nil {
@@ -116,7 +119,7 @@ func (s idempotencyStore) load(key string) *store.Entry {
 	return entry
 }
 
-// loads holds that an entry is kept as want says, but for its age, which it returns.
+// loads fails unless Load returns the wanted entry. The age may differ; loads returns the age.
 func (s idempotencyStore) loads(want store.Entry, why string) time.Duration {
 	s.Helper()
 	got := s.load(want.Key)
@@ -151,7 +154,7 @@ func (s idempotencyStore) list(filter store.Filter) []store.Entry {
 	return entries
 }
 
-// lists holds that List returns these entries, in this order.
+// lists fails unless List returns these entries in this order.
 func (s idempotencyStore) lists(why string, filter store.Filter, want ...store.Entry) {
 	s.Helper()
 	got := s.list(filter)
@@ -161,7 +164,7 @@ func (s idempotencyStore) lists(why string, filter store.Filter, want ...store.E
 	}
 }
 
-// listsAll is lists in any order.
+// listsAll fails unless List returns these entries in any order.
 func (s idempotencyStore) listsAll(why string, filter store.Filter, want ...store.Entry) {
 	s.Helper()
 	got := s.list(filter)
@@ -173,7 +176,7 @@ func (s idempotencyStore) listsAll(why string, filter store.Filter, want ...stor
 	}
 }
 
-// equal compares all but the age.
+// equal compares all fields except the age.
 func equal(a, b store.Entry) bool {
 	return a.Key == b.Key && a.Revision == b.Revision && a.State == b.State && a.Lock == b.Lock && bytes.Equal(a.Data, b.Data)
 }
@@ -217,7 +220,7 @@ func (s idempotencyStore) asItWas() {
 	for i := range every {
 		every[i] = byte(i)
 	}
-	large := bytes.Repeat(every, 3<<19/len(every)) // 1.5 MiB: an answer of 1 MiB in the base64 of JSON, and more
+	large := bytes.Repeat(every, 3<<19/len(every)) // 1.5 MiB: more than a response of 1 MiB in base64 within JSON
 	entry := store.Entry{Key: "orders:a", Lock: strings.Repeat("0123456789abcdef", 4)}
 	for i, data := range [][]byte{every, nil, large, []byte("{\"a\": \"b\"}\n"), {0}, {}, large[1:], []byte("last")} {
 		entry.State, entry.Data = allStates[i%len(allStates)], data
@@ -230,7 +233,7 @@ func (s idempotencyStore) asItWas() {
 	s.loads(entry, "it was saved without a lock")
 }
 
-// odd are names that a store could take for more than names.
+// odd has names that a store could mistake for syntax.
 var odd = []string{
 	"a", "A", "a ", " a", "a:", ":a", "a:b", "a:b:c", ":", "::", "a/b", "a\\b", "a%b", "a%3Ab", "a_b", "*", "?", "a*", "[a]", "[^a]", "{a}", "{b}", "}{", "'", "\"", "`", "a'; --", "$1", "\\x41",
 	"ü", "u\u0308", "漢字", "🏦", "(a", "[a", "+", "-", "0", "1", "a|b", "a,b", "a;b", "a\u00a0b", "sent", "sent:a", "done", "entry:a", "lock:a", "index", "clock", "_id", strings.Repeat("k", 256), strings.Repeat("k", 255) + "K", strings.Repeat("漢", 100),

@@ -44,7 +44,7 @@ func (s idempotencyStore) listStates() {
 		s.lists("these have one of the states", store.Filter{States: []store.State{all[4].State, all[1].State}}, all[1], all[4])
 		s.lists("all have one of the states", store.Filter{States: allStates}, all...)
 		last := len(all) - 1
-		all = slices.Concat(all[last:], all[:last]) // each goes on to another state
+		all = slices.Concat(all[last:], all[:last]) // each entry moves on to another state
 		for i := range all {
 			all[i].State = allStates[i]
 			all[i] = s.save(all[i])
@@ -134,10 +134,10 @@ func (s idempotencyStore) listLimit() {
 	}
 }
 
-// many is more than a store looks at together; less where the suite itself is tested.
+// many is more entries than a store handles in a batch. The tests of the suite use fewer.
 var many = 5_000
 
-// saveMany saves n entries with these prefixes and states in turn, many at a time.
+// saveMany saves n entries in parallel, with these prefixes and states in turn.
 func (s idempotencyStore) saveMany(n int, prefixes []string, states []store.State) []store.Entry {
 	s.Helper()
 	all := make([]store.Entry, n)
@@ -160,8 +160,7 @@ func (s idempotencyStore) saveMany(n int, prefixes []string, states []store.Stat
 	return all
 }
 
-// pages lists page after page, which have no more than so many entries, and calls between
-// after each.
+// pages lists page after page and calls between after each page. A page has at most entries.
 func (s idempotencyStore) pages(filter store.Filter, most int, between func(page []store.Entry)) (all []store.Entry) {
 	s.Helper()
 	for n := 1; ; n++ {
@@ -177,7 +176,7 @@ func (s idempotencyStore) pages(filter store.Filter, most int, between func(page
 	}
 }
 
-// listPages pages through many entries that were saved at the same time.
+// listPages pages through many entries with equal times.
 func (s idempotencyStore) listPages() {
 	s.Helper()
 	prefixes := []string{"a:", "b:", "a:", "a/", "a:"}
@@ -214,7 +213,7 @@ func (s idempotencyStore) listPages() {
 	}
 }
 
-// listChanging saves entries of both ends again, and new ones, between the pages.
+// listChanging saves the first and the last entries again, and new entries, between the pages.
 func (s idempotencyStore) listChanging() {
 	s.Helper()
 	const n, limit = 120, 10

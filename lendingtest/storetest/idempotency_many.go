@@ -13,8 +13,8 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// beside returns the store, and the one that another process has, if it can have one at the
-// same time.
+// beside returns the store and, if a second process may open the store at the same time, the
+// store of that process.
 func (s idempotencyStore) beside() []idempotencyStore {
 	s.Helper()
 	other := s.open()
@@ -101,7 +101,7 @@ func (s idempotencyStore) oneLockOfMany() {
 	}
 }
 
-// unmixed has many count up together, of whom each looks at what the others have written.
+// unmixed has many goroutines increment counters. Each goroutine reads the entries of the others.
 func (s idempotencyStore) unmixed() {
 	s.Helper()
 	stores := s.beside()
@@ -195,7 +195,7 @@ func (s idempotencyStore) survives() {
 	s.held(sent("third", "lock 0"), "new", "the second process has saved it")
 }
 
-// sameStore reports whether the store was opened before.
+// sameStore reports whether open returned the same store again.
 func sameStore(one, other store.Store) bool {
 	return reflect.TypeOf(one) == reflect.TypeOf(other) && reflect.TypeOf(one).Comparable() && one == other
 }

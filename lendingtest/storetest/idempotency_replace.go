@@ -7,7 +7,7 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// replace holds that Replace replaces so many of entries.
+// replace fails unless Replace replaces this number of entries.
 func (s idempotencyStore) replace(why string, want int, entries ...store.Entry) {
 	s.Helper()
 	if got, err := s.entries.Replace(s.Context(), entries); err != nil || got != want {
@@ -15,8 +15,8 @@ func (s idempotencyStore) replace(why string, want int, entries ...store.Entry) 
 	}
 }
 
-// replaces has more entries than a store handles together, of which each third is another
-// revision, and one that is not kept.
+// replaces passes more entries than a store handles in a batch. A third of the entries have
+// another revision, and an entry is not stored.
 func (s idempotencyStore) replaces() {
 	s.Helper()
 	n := min(many, 1500)
@@ -29,7 +29,7 @@ func (s idempotencyStore) replaces() {
 		entry := &next[i+1]
 		entry.State, entry.Data = store.Forgotten, fmt.Appendf(nil, "replaced %d", i)
 		if i%3 == 0 {
-			entry.Revision += int64(i%2)*2 - 1 // one lower or higher
+			entry.Revision += int64(i%2)*2 - 1 // a lower or a higher revision
 			continue
 		}
 		want++

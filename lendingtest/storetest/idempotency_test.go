@@ -14,22 +14,22 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// idempotencyModel is an idempotency store that keeps its contract, but for its flaw.
+// idempotencyModel is an idempotency store that keeps its contract except for its flaw.
 type idempotencyModel struct {
 	flaw    string
 	mu      sync.Mutex
 	entries map[string]entryModel
-	locks   map[string]string // the key that has it
+	locks   map[string]string // the key of the entry with the lock
 	saves   uint64
 }
 
 type entryModel struct {
 	store.Entry
 	at     time.Time
-	number uint64 // of the Save
+	number uint64 // number of the Save
 }
 
-// idempotencyHandle is the store as a process has it.
+// idempotencyHandle is the store that a process has opened.
 type idempotencyHandle struct {
 	*idempotencyModel
 	closed bool
@@ -79,7 +79,7 @@ func (m *idempotencyModel) lock(ctx context.Context) {
 	m.mu.Lock()
 }
 
-// unlocked lets others go first.
+// unlocked gives other goroutines the time to run.
 func (m *idempotencyModel) unlocked(flaw string) {
 	if m.flaw == flaw {
 		m.mu.Unlock()
@@ -319,88 +319,88 @@ func TestIdempotencyStoreFindsFlaws(t *testing.T) {
 	eachFlaw(t, idempotencyRules(), openIdempotency, map[string][]string{
 		"is for one process": nil,
 		"returns an empty entry for none": {
-			"nothing is kept at first",
-			"keys and locks differ in every byte", "one entry has a lock",
-			"Save refuses the lock of another and changes nothing", "of many keys at once one gets the lock",
-			"what many save at once is not mixed", "Replace deletes an entry without a state",
-			"Replace keeps the entries that have their revision",
+			"a new store is empty",
+			"keys and locks differ in every byte", "a lock has one entry",
+			"Save refuses the lock of another entry and changes nothing", "one of many parallel keys gets the lock",
+			"parallel Saves are not mixed", "Replace deletes an entry without a state",
+			"Replace saves the entries whose revision matches",
 		},
-		"makes an entry of any revision": {"nothing is kept at first"},
-		"cuts data":                      {"an entry comes out as it went in"},
+		"makes an entry of any revision": {"a new store is empty"},
+		"cuts data":                      {"Load returns the saved entry unchanged"},
 		"keeps data as text": {
-			"an entry comes out as it went in",
-			"what was saved survives its process",
+			"Load returns the saved entry unchanged",
+			"saved entries survive their process",
 		},
 		"keeps the data of before for none": {
-			"an entry comes out as it went in",
-			"what was saved survives its process",
+			"Load returns the saved entry unchanged",
+			"saved entries survive their process",
 		},
 		"folds the case of keys": {
 			"keys and locks differ in every byte",
 			"List selects by prefix",
 		},
 		"counts to nine": {
-			"the revision is one higher with every Save",
-			"of many at once one saves", "what many save at once is not mixed", "of many at once one replaces",
+			"every Save increments the revision",
+			"one of many parallel Saves succeeds", "parallel Saves are not mixed", "one of many parallel Replaces succeeds",
 		},
 		"saves over any older revision": {
 			"Save refuses another revision",
-			"Save refuses the lock of another and changes nothing",
+			"Save refuses the lock of another entry and changes nothing",
 		},
 		"compares the low half of a revision":  {"Save refuses another revision"},
 		"gives the lock up before it compares": {"Save refuses another revision"},
 		"begins the age anew with a refusal":   {"Save refuses another revision"},
 		"does not guard locks": {
 			"keys and locks differ in every byte",
-			"Save refuses another revision", "one entry has a lock", "a lock that is given up is free",
-			"Save refuses the lock of another and changes nothing", "of many keys at once one gets the lock",
-			"processes share the entries", "what was saved survives its process",
+			"Save refuses another revision", "a lock has one entry", "a released lock is free",
+			"Save refuses the lock of another entry and changes nothing", "one of many parallel keys gets the lock",
+			"processes share the entries", "saved entries survive their process",
 			"Replace deletes an entry without a state", "Replace takes no lock",
 		},
 		"guards the locks of what is sent alone": {
-			"one entry has a lock",
-			"what was saved survives its process",
+			"a lock has one entry",
+			"saved entries survive their process",
 		},
 		"refuses its own lock": {
-			"an entry comes out as it went in",
-			"Save refuses another revision", "one entry has a lock",
-			"Save refuses the lock of another and changes nothing", "Age is the time since the last Save",
-			"of many at once one saves", "processes share the entries", "what was saved survives its process",
+			"Load returns the saved entry unchanged",
+			"Save refuses another revision", "a lock has one entry",
+			"Save refuses the lock of another entry and changes nothing", "Age is the time since the last Save",
+			"one of many parallel Saves succeeds", "processes share the entries", "saved entries survive their process",
 			"methods return when their context has ended", "Replace deletes an entry without a state",
 		},
 		"names the wrong key": {
 			"keys and locks differ in every byte",
-			"Save refuses another revision", "one entry has a lock", "a lock that is given up is free",
-			"Save refuses the lock of another and changes nothing", "of many keys at once one gets the lock",
-			"processes share the entries", "what was saved survives its process",
+			"Save refuses another revision", "a lock has one entry", "a released lock is free",
+			"Save refuses the lock of another entry and changes nothing", "one of many parallel keys gets the lock",
+			"processes share the entries", "saved entries survive their process",
 			"Replace takes no lock", "Replace deletes an entry without a state",
 		},
 		"keeps a lock for ever": {
 			"keys and locks differ in every byte",
-			"a lock that is given up is free", "processes share the entries", "what was saved survives its process",
+			"a released lock is free", "processes share the entries", "saved entries survive their process",
 		},
 		"writes before it looks at the lock": {
 			"keys and locks differ in every byte",
-			"Save refuses another revision", "one entry has a lock", "a lock that is given up is free",
-			"Save refuses the lock of another and changes nothing", "of many keys at once one gets the lock",
-			"processes share the entries", "what was saved survives its process",
+			"Save refuses another revision", "a lock has one entry", "a released lock is free",
+			"Save refuses the lock of another entry and changes nothing", "one of many parallel keys gets the lock",
+			"processes share the entries", "saved entries survive their process",
 			"Replace takes no lock", "Replace deletes an entry without a state",
 		},
-		"gives the lock up for one that it does not get": {"Save refuses the lock of another and changes nothing"},
+		"gives the lock up for one that it does not get": {"Save refuses the lock of another entry and changes nothing"},
 		"returns the age that was given": {
 			"Save refuses another revision",
-			"Save refuses the lock of another and changes nothing", "Age is the time since the last Save",
-			"what was saved survives its process", "Replace keeps the entries that have their revision",
+			"Save refuses the lock of another entry and changes nothing", "Age is the time since the last Save",
+			"saved entries survive their process", "Replace saves the entries whose revision matches",
 		},
 		"keeps the age of the first Save": {
 			"Age is the time since the last Save", "List selects by state",
 			"List selects by age", "List returns the oldest first",
-			"pages of List miss nothing that changes meanwhile",
+			"pages of List miss no entry that changes meanwhile",
 		},
 		"begins the age anew with Load": {
 			"Save refuses another revision",
-			"Save refuses the lock of another and changes nothing", "Age is the time since the last Save",
-			"what was saved survives its process", "Replace keeps the entries that have their revision",
+			"Save refuses the lock of another entry and changes nothing", "Age is the time since the last Save",
+			"saved entries survive their process", "Replace saves the entries whose revision matches",
 		},
 		"takes a prefix for a pattern": {
 			"keys and locks differ in every byte", "List selects by prefix",
@@ -409,60 +409,60 @@ func TestIdempotencyStoreFindsFlaws(t *testing.T) {
 		"looks at the prefix last": {"List returns no more than the limit", "pages of List follow each other"},
 		"lists every state": {
 			"Save refuses another revision",
-			"Save refuses the lock of another and changes nothing", "List selects by state",
+			"Save refuses the lock of another entry and changes nothing", "List selects by state",
 			"List returns no more than the limit", "pages of List follow each other",
-			"Replace keeps the entries that have their revision",
+			"Replace saves the entries whose revision matches",
 		},
 		"lists the young": {"List selects by age"},
 		"lists by key": {
 			"List selects by state", "List returns the oldest first",
-			"List returns no more than the limit", "pages of List miss nothing that changes meanwhile",
-			"pages of List follow each other", "Replace keeps the entries that have their revision",
+			"List returns no more than the limit", "pages of List miss no entry that changes meanwhile",
+			"pages of List follow each other", "Replace saves the entries whose revision matches",
 		},
 		"lists by state": {
 			"List selects by state", "List returns the oldest first",
-			"List returns no more than the limit", "what was saved survives its process",
-			"pages of List follow each other", "pages of List miss nothing that changes meanwhile",
+			"List returns no more than the limit", "saved entries survive their process",
+			"pages of List follow each other", "pages of List miss no entry that changes meanwhile",
 		},
 		"lists the youngest first": {
 			"List selects by state", "List returns the oldest first",
-			"List returns no more than the limit", "what was saved survives its process",
-			"pages of List follow each other", "pages of List miss nothing that changes meanwhile",
-			"pages of List have a bounded size", "Replace keeps the entries that have their revision",
+			"List returns no more than the limit", "saved entries survive their process",
+			"pages of List follow each other", "pages of List miss no entry that changes meanwhile",
+			"pages of List have a bounded size", "Replace saves the entries whose revision matches",
 		},
 		"lists without a limit": {
 			"List returns no more than the limit",
-			"pages of List follow each other", "pages of List miss nothing that changes meanwhile",
+			"pages of List follow each other", "pages of List miss no entry that changes meanwhile",
 		},
 		"lists a hundred at most": {"List returns no more than the limit"},
 		"begins each page with the end of the one before": {
 			"pages of List follow each other",
-			"pages of List miss nothing that changes meanwhile", "pages of List have a bounded size",
-			"Replace keeps the entries that have their revision",
+			"pages of List miss no entry that changes meanwhile", "pages of List have a bounded size",
+			"Replace saves the entries whose revision matches",
 		},
 		"leaves one out between pages": {
 			"pages of List follow each other",
-			"pages of List miss nothing that changes meanwhile", "pages of List have a bounded size",
+			"pages of List miss no entry that changes meanwhile", "pages of List have a bounded size",
 		},
-		"counts the entries of a page":  {"pages of List miss nothing that changes meanwhile"},
+		"counts the entries of a page":  {"pages of List miss no entry that changes meanwhile"},
 		"takes any text for a position": {"pages of List follow each other"},
 		"lists all bytes":               {"pages of List have a bounded size"},
-		"lends what it keeps":           {"what is returned is the caller's own"},
-		"keeps what it is lent":         {"what is returned is the caller's own"},
-		"compares before it locks":      {"of many at once one saves", "what many save at once is not mixed"},
+		"lends what it keeps":           {"the caller owns the returned entries"},
+		"keeps what it is lent":         {"the caller owns the returned entries"},
+		"compares before it locks":      {"one of many parallel Saves succeeds", "parallel Saves are not mixed"},
 		"looks at the lock before it locks": {
-			"of many at once one saves", "of many keys at once one gets the lock",
-			"what many save at once is not mixed",
+			"one of many parallel Saves succeeds", "one of many parallel keys gets the lock",
+			"parallel Saves are not mixed",
 		},
-		"writes the revision before the data": {"what many save at once is not mixed"},
+		"writes the revision before the data": {"parallel Saves are not mixed"},
 		"is each process's own": {
-			"of many at once one saves", "of many keys at once one gets the lock",
-			"what many save at once is not mixed", "processes share the entries",
-			"what was saved survives its process", "Replace deletes an entry without a state",
-			"Replace keeps the entries that have their revision",
+			"one of many parallel Saves succeeds", "one of many parallel keys gets the lock",
+			"parallel Saves are not mixed", "processes share the entries",
+			"saved entries survive their process", "Replace deletes an entry without a state",
+			"Replace saves the entries whose revision matches",
 		},
-		"forgets its locks with its process": {"what was saved survives its process"},
-		"begins ages anew with each process": {"what was saved survives its process"},
+		"forgets its locks with its process": {"saved entries survive their process"},
+		"begins ages anew with each process": {"saved entries survive their process"},
 		"outlasts its context":               {"methods return when their context has ended"},
 	})
 }

@@ -12,14 +12,17 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-// Inbox tests the contract of a [webhook.Inbox]. place makes an empty place and returns a function
-// that opens the inbox there, as one process after another does. If only one process may have the
-// inbox open, the function closes the one before. If the inbox ends with its process, the function
-// returns the same inbox again, and survival is not tested.
+// Inbox tests the contract of a [webhook.Inbox]. The place function makes an empty place, for
+// example a table, and returns a function that opens the inbox there. The suite calls open
+// several times, like a series of processes.
 //
-// If claims end, they must last for lease, and Until must be earlier by a twentieth at least, so
-// that the end of a function does not meet the next claim. If the inbox is a [webhook.DeadLetters],
-// that contract is tested too.
+//   - If the inbox allows a single process, open first closes the previous inbox.
+//   - If the inbox keeps its events in memory, open returns the same inbox again, and the suite does
+//     not test survival.
+//   - If claims expire, they must last for lease. Until must be earlier than the expiry by at
+//     least a
+//     twentieth of lease, so that a handler ends before another process claims the event.
+//   - If the inbox is also a [webhook.DeadLetters], Inbox tests that contract too.
 func Inbox(t *testing.T, place func(t *testing.T, lease time.Duration) (open func() webhook.Inbox)) {
 	t.Helper()
 	for _, rule := range inboxRules() {
@@ -40,28 +43,28 @@ func inboxRules() []rule[inboxPlace] {
 		lease time.Duration
 		check func(b inbox)
 	}{
-		{"an event comes out as it went in", long, inbox.asItWas},
-		{"an event that was seen is a duplicate", long, inbox.duplicates},
+		{"Take returns the event unchanged", long, inbox.asItWas},
+		{"a second Put of an event is a duplicate", long, inbox.duplicates},
 		{"Take waits until an event is due", long, inbox.waits},
 		{"Take returns when its context has ended", long, inbox.contexts},
-		{"a Take that its context ends leaves the event due", long, inbox.abandoned},
-		{"Retry lets an event wait", long, inbox.retries},
-		{"Ages tells how late the inbox is", long, inbox.ages},
+		{"a cancelled Take leaves the event due", long, inbox.abandoned},
+		{"Retry delays an event", long, inbox.retries},
+		{"Ages reports how late the inbox is", long, inbox.ages},
 		{"Done removes an event", long, inbox.done},
 		{"DeadLetter sets an event aside", long, inbox.deadLetters},
-		{"of many at once each event has one", long, inbox.oneOfMany},
-		{"what was put survives its process", short, inbox.survives},
-		{"a claim ends by itself", short, inbox.ends},
-		{"Retry and DeadLetter leave the claim of another", short, inbox.late},
-		{"Done removes also when the claim has ended", short, inbox.lateDone},
-		{"a dead letter tells the event and the cause", long, inbox.describes},
+		{"parallel Takes share no event", long, inbox.oneOfMany},
+		{"events survive their process", short, inbox.survives},
+		{"a claim expires", short, inbox.ends},
+		{"Retry and DeadLetter do not end the claim of another", short, inbox.late},
+		{"Done removes an event after the claim has expired", short, inbox.lateDone},
+		{"a dead letter has the event and the cause", long, inbox.describes},
 		{"a dead letter can be redriven", long, inbox.redrives},
 		{"a dead letter can be dropped", long, inbox.drops},
 		{"a filter selects dead letters, page by page", long, inbox.pages},
-		{"of many who redrive and drop a dead letter one does", long, inbox.oneRedrives},
-		{"an event that ends its process is acted on alone", short, inbox.crashes},
-		{"events that are alone take turns", short, inbox.turns},
-		{"Work acts on every event", long, inbox.works},
+		{"one of many parallel Redrives and Drops succeeds", long, inbox.oneRedrives},
+		{"an event whose process ends twice runs alone", short, inbox.crashes},
+		{"events that must run alone take turns", short, inbox.turns},
+		{"Work handles every event", long, inbox.works},
 	} {
 		rules = append(rules, rule[inboxPlace]{r.name, func(tb testing.TB, place inboxPlace) {
 			tb.Helper()
@@ -72,15 +75,15 @@ func inboxRules() []rule[inboxPlace] {
 	return rules
 }
 
-// inbox is one under test.
+// inbox is an inbox under test.
 type inbox struct {
 	testing.TB
 	open  func() webhook.Inbox
 	inbox webhook.Inbox
 }
 
-// event returns the nth event, of which no two are equal, with bytes that a parser of
-// JSON would not keep.
+// event returns the nth event. No two events are equal, and their bytes change if a store parses
+// and encodes the JSON.
 func event(n int) *webhook.Event {
 	e, err := webhook.Parse(fmt.Appendf(nil, "\ufeff{\"webhookEvent\":\"WB_Loan_Opened\",\"data\":{\"n\":%d, \"text\":\"ü \\u00fc '\"}} ", n))
 	if err != nil {
@@ -103,7 +106,7 @@ func (b inbox) seen(n int, when string) {
 	}
 }
 
-// take takes event n, which is the only one that is due, or comes to be.
+// take takes event n. No other event may be due.
 func (b inbox) take(n, tries int) *webhook.InboxEntry {
 	b.Helper()
 	entry := b.taken()
@@ -127,7 +130,7 @@ func (b inbox) taken() *webhook.InboxEntry {
 	return entry
 }
 
-// none holds that nothing is due.
+// none fails unless no event is due.
 func (b inbox) none(why string) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), short/3)
@@ -238,7 +241,7 @@ func (b inbox) contexts() {
 	b.is(b.take(1, 1))
 }
 
-// abandoned ends the context of a Take at moments between its beginning and its end.
+// abandoned ends the context of a Take at various moments of the call.
 func (b inbox) abandoned() {
 	for n := range 20 {
 		b.put(n)
@@ -258,7 +261,7 @@ func (b inbox) retries() {
 	b.retry(entry, 2*short)
 	b.counts(webhook.InboxCounts{Waiting: 1}, "when an event will be tried again")
 	b.put(2)
-	b.is(b.take(2, 1)) // what waits is not in the way
+	b.is(b.take(2, 1)) // an event that waits does not block the others
 	entry = b.take(1, 2)
 	if took := time.Since(start); took < 2*short-slack {
 		b.Fatalf("Take: got an event %v after Retry, which let it wait for %v", took, 2*short)
@@ -290,7 +293,7 @@ func (b inbox) ages() {
 	}
 }
 
-// aged holds that Due is from least up to the time since start, or 0.
+// aged fails unless Due is at least and at most the time since start, or 0.
 func (b inbox) aged(when string, least time.Duration, start time.Time) webhook.InboxAges {
 	b.Helper()
 	ages, err := b.inbox.Ages(b.Context())

@@ -44,12 +44,12 @@ func (b inbox) survives() {
 	b.counts(webhook.InboxCounts{DeadLetters: 1}, "in a third process, after Done")
 }
 
-// same reports whether the inbox was opened before.
+// same reports whether open returned the same inbox again.
 func same(one, other webhook.Inbox) bool {
 	return reflect.TypeOf(one) == reflect.TypeOf(other) && reflect.TypeOf(one).Comparable() && one == other
 }
 
-// overtaken takes an event that another takes when the claim has ended.
+// overtaken takes an event whose claim expires, and takes the event again as another process.
 func (b inbox) overtaken() (first, second *webhook.InboxEntry, ok bool) {
 	b.Helper()
 	b.put(1)
@@ -101,8 +101,8 @@ func (b inbox) lateDone() {
 	b.counts(webhook.InboxCounts{}, "after Done by the owner of a claim that had ended")
 }
 
-// crashes ends the process, or the claim, of an event again and again: after two times the event
-// is acted on alone, from then on that counts as a crash, and redriven it begins anew.
+// crashes ends the process, or the claim, of an event several times. After two ends the event
+// must run alone. Each later end counts as a crash. A redriven event starts with no crashes.
 func (b inbox) crashes() {
 	b.put(1)
 	taken := b.take(1, 1)
@@ -143,11 +143,11 @@ func (b inbox) crashes() {
 	}
 	_, err := letters.Redrive(b.Context(), letter.ID)
 	b.told("Redrive", err)
-	b.is(b.take(1, 1)) // with no Crashes
+	b.is(b.take(1, 1)) // without Crashes
 }
 
-// alone holds that nothing is taken while an event must be alone. Event 2 is due. A claim that has
-// ended meanwhile says nothing.
+// alone fails if Take returns another event while an event must run alone. Event 2 is due. If the
+// claim has expired meanwhile, the result is not known.
 func (b inbox) alone(suspect *webhook.InboxEntry) (known bool) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), short/3)
@@ -160,8 +160,8 @@ func (b inbox) alone(suspect *webhook.InboxEntry) (known bool) {
 	return known
 }
 
-// turns ends processes that have taken one event each. The cause may be no event at all: then none
-// may have all the crashes, and become a dead letter.
+// turns ends processes that have taken one event each. The cause may lie outside the events, so
+// the crashes must not all count for a single event and make this event a dead letter.
 func (b inbox) turns() {
 	const ends = 8
 	b.put(1)
@@ -187,7 +187,7 @@ func (b inbox) turns() {
 	}
 }
 
-// works has [webhook.Work] act on events, of which each fails at first, and one always.
+// works runs [webhook.Work]. Each event fails the first time, and the last event fails always.
 func (b inbox) works() {
 	const events = 12
 	for n := range events {

@@ -14,7 +14,7 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-// letters returns the operator's side of the inbox.
+// letters returns the dead letters of the inbox.
 func (b inbox) letters() (letters webhook.DeadLetters, ok bool) {
 	b.Helper()
 	letters, ok = b.inbox.(webhook.DeadLetters)
@@ -24,7 +24,7 @@ func (b inbox) letters() (letters webhook.DeadLetters, ok bool) {
 	return letters, ok
 }
 
-// setAside puts events, takes each and makes it a dead letter, some time after the one before.
+// setAside puts events, takes each and makes each a dead letter, with some time in between.
 func (b inbox) setAside(events ...*webhook.Event) {
 	b.Helper()
 	for _, event := range events {
@@ -51,7 +51,7 @@ func (b inbox) only(letters webhook.DeadLetters) webhook.DeadLetter {
 	return page[0]
 }
 
-// named returns an event with a time, of which no two are equal.
+// named returns an event with a time. No two events are equal.
 func named(name lending.EventName, n int) *webhook.Event {
 	text, err := json.Marshal(name)
 	if err != nil {
@@ -65,7 +65,7 @@ func named(name lending.EventName, n int) *webhook.Event {
 	return e
 }
 
-// hostile is the name of an event, or the text of an error, that a store may not take as it is.
+// hostile is an event name or error text that a store may be unable to keep unchanged.
 const hostile = "a\x00b\x1b[31m\r\n'\"\xff<script>"
 
 func (b inbox) describes() {
@@ -107,7 +107,7 @@ func (b inbox) describes() {
 	b.noLetter(letters, "", "0", "9-9", "-", hostile, strings.Repeat("9", 40))
 }
 
-// noLetter holds that ids, which no dead letter has, are no mistake, and match nothing.
+// noLetter fails unless operations on unknown ids return no error and change nothing.
 func (b inbox) noLetter(letters webhook.DeadLetters, ids ...string) {
 	b.Helper()
 	for _, id := range ids {

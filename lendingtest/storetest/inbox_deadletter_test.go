@@ -10,7 +10,7 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-// describe makes the dead letter of an event. The caller holds the lock.
+// describe sets the dead letter of an event. The caller holds the lock.
 func (m *inboxModel) describe(e *eventModel, entry *webhook.InboxEntry, cause error) {
 	m.deadLetters++
 	e.letter = webhook.NewDeadLetter(entry, cause)

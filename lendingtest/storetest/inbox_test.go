@@ -12,7 +12,7 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-// inboxModel is an inbox that keeps its contract, but for its flaw.
+// inboxModel is an inbox that keeps its contract except for its flaw.
 type inboxModel struct {
 	flaw   string
 	lease  time.Duration
@@ -20,20 +20,20 @@ type inboxModel struct {
 	seen   map[string]bool
 	events []*eventModel
 
-	deadLetters int // so far
+	deadLetters int // number of dead letters so far
 }
 
 type eventModel struct {
 	event  *webhook.Event
-	where  string // waiting, running, dead
+	where  string // "waiting", "running" or "dead"
 	letter webhook.DeadLetter
 	tries  int
-	cut    int // tries that have not ended, since the last that has
-	claim  int // the last
+	cut    int // unfinished tries since the last finished try
+	claim  int // number of the last claim
 	until  time.Time
 }
 
-// inboxHandle is the inbox as a process has it.
+// inboxHandle is the inbox that a process has opened.
 type inboxHandle struct{ *inboxModel }
 
 func openInboxes(flaw string) inboxPlace {
@@ -124,7 +124,7 @@ func (m *inboxModel) first() *webhook.InboxEntry {
 	return nil
 }
 
-// held reports whether an event is alone. The caller holds the lock.
+// held reports whether an event runs alone. The caller holds the lock.
 func (m *inboxModel) held(now time.Time) bool {
 	return slices.ContainsFunc(m.events, func(e *eventModel) bool {
 		return e.where == "running" && e.cut >= 2 && now.Before(e.until)
@@ -134,7 +134,7 @@ func (m *inboxModel) held(now time.Time) bool {
 func (m *inboxModel) claim(e *eventModel) *webhook.InboxEntry {
 	e.where, e.until = "running", time.Now().Add(m.lease)
 	e.claim++
-	if e.cut >= 2 && m.flaw != "blames one event for all" { // goes behind the others
+	if e.cut >= 2 && m.flaw != "blames one event for all" { // moves to the end of the queue
 		at := slices.Index(m.events, e)
 		m.events = append(slices.Delete(m.events, at, at+1), e)
 	}
@@ -160,7 +160,7 @@ func (m *inboxModel) claim(e *eventModel) *webhook.InboxEntry {
 	return entry
 }
 
-// of calls then with an event, if the claim that is told of is the last.
+// of calls then with an event if the entry belongs to the last claim.
 func (m *inboxModel) of(entry *webhook.InboxEntry, anyClaim bool, where string, then func(e *eventModel)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -240,88 +240,88 @@ func TestInboxModel(t *testing.T) {
 
 func TestInboxFindsFlaws(t *testing.T) {
 	const (
-		tells    = "a dead letter tells the event and the cause"
+		tells    = "a dead letter has the event and the cause"
 		redriven = "a dead letter can be redriven"
 		dropped  = "a dead letter can be dropped"
-		late     = "Ages tells how late the inbox is"
-		one      = "of many who redrive and drop a dead letter one does"
+		late     = "Ages reports how late the inbox is"
+		one      = "one of many parallel Redrives and Drops succeeds"
 		filtered = "a filter selects dead letters, page by page"
 	)
 	eachFlaw(t, inboxRules(), openInboxes, map[string][]string{
-		"is each process's own":                        {"what was put survives its process"},
-		"forgets in the next process what it has seen": {"what was put survives its process"},
-		"loses with its process what was taken":        {"what was put survives its process"},
-		"looks before it locks, in Put":                {"of many at once each event has one"},
+		"is each process's own":                        {"events survive their process"},
+		"forgets in the next process what it has seen": {"events survive their process"},
+		"loses with its process what was taken":        {"events survive their process"},
+		"looks before it locks, in Put":                {"parallel Takes share no event"},
 		"looks before it locks, in Take": {
-			"of many at once each event has one",
-			"Work acts on every event",
+			"parallel Takes share no event",
+			"Work handles every event",
 		},
 		"looks again after a while": {"Take waits until an event is due"},
 		"does not wait": {
-			"an event comes out as it went in",
-			"an event that was seen is a duplicate", "Take waits until an event is due",
-			"Take returns when its context has ended", "Retry lets an event wait", "Done removes an event",
-			"DeadLetter sets an event aside", "what was put survives its process", "a claim ends by itself",
-			"Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended",
-			"Work acts on every event", "an event that ends its process is acted on alone", dropped,
+			"Take returns the event unchanged",
+			"a second Put of an event is a duplicate", "Take waits until an event is due",
+			"Take returns when its context has ended", "Retry delays an event", "Done removes an event",
+			"DeadLetter sets an event aside", "events survive their process", "a claim expires",
+			"Retry and DeadLetter do not end the claim of another", "Done removes an event after the claim has expired",
+			"Work handles every event", "an event whose process ends twice runs alone", dropped,
 		},
-		"keeps what it took when its context ended": {"a Take that its context ends leaves the event due"},
+		"keeps what it took when its context ended": {"a cancelled Take leaves the event due"},
 		"outlasts its context":                      {"Take returns when its context has ended"},
-		"is blocked by what waits":                  {"Retry lets an event wait", late},
+		"is blocked by what waits":                  {"Retry delays an event", late},
 		"has claims that do not end": {
-			"what was put survives its process", "a claim ends by itself",
-			"Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended",
-			"an event that ends its process is acted on alone", "events that are alone take turns",
+			"events survive their process", "a claim expires",
+			"Retry and DeadLetter do not end the claim of another", "Done removes an event after the claim has expired",
+			"an event whose process ends twice runs alone", "events that must run alone take turns",
 		},
 		"counts a try that was cut short": {
-			"what was put survives its process", "a claim ends by itself",
-			"Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended",
-			"an event that ends its process is acted on alone",
+			"events survive their process", "a claim expires",
+			"Retry and DeadLetter do not end the claim of another", "Done removes an event after the claim has expired",
+			"an event whose process ends twice runs alone",
 		},
-		"gives claims that have ended": {"an event comes out as it went in"},
+		"gives claims that have ended": {"Take returns the event unchanged"},
 		"gives a claim early to another": {
-			"a claim ends by itself",
-			"Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended",
+			"a claim expires",
+			"Retry and DeadLetter do not end the claim of another", "Done removes an event after the claim has expired",
 		},
-		"has another name for it": {"an event comes out as it went in", tells, filtered},
+		"has another name for it": {"Take returns the event unchanged", tells, filtered},
 		"has a crash with every try": {
-			"an event comes out as it went in",
-			"an event that was seen is a duplicate", "Take waits until an event is due",
-			"Take returns when its context has ended", "Retry lets an event wait", "DeadLetter sets an event aside",
-			"a claim ends by itself", "Retry and DeadLetter leave the claim of another",
-			"Done removes also when the claim has ended", "a dead letter can be redriven",
-			"an event that ends its process is acted on alone", late,
+			"Take returns the event unchanged",
+			"a second Put of an event is a duplicate", "Take waits until an event is due",
+			"Take returns when its context has ended", "Retry delays an event", "DeadLetter sets an event aside",
+			"a claim expires", "Retry and DeadLetter do not end the claim of another",
+			"Done removes an event after the claim has expired", "a dead letter can be redriven",
+			"an event whose process ends twice runs alone", late,
 		},
 		"fails when it is told again": {
 			"Done removes an event", "DeadLetter sets an event aside",
-			"Retry and DeadLetter leave the claim of another", "Done removes also when the claim has ended",
+			"Retry and DeadLetter do not end the claim of another", "Done removes an event after the claim has expired",
 		},
 		"forgets what is done": {
-			"an event that was seen is a duplicate",
-			"what was put survives its process",
+			"a second Put of an event is a duplicate",
+			"events survive their process",
 		},
-		"keeps what is done late":                    {"Done removes also when the claim has ended"},
-		"removes what was set aside, by a late Done": {"Retry and DeadLetter leave the claim of another"},
+		"keeps what is done late":                    {"Done removes an event after the claim has expired"},
+		"removes what was set aside, by a late Done": {"Retry and DeadLetter do not end the claim of another"},
 		"gives claims without a margin": {
-			"a claim ends by itself", "Retry and DeadLetter leave the claim of another",
-			"Done removes also when the claim has ended",
+			"a claim expires", "Retry and DeadLetter do not end the claim of another",
+			"Done removes an event after the claim has expired",
 		},
-		"acts beside what is alone":  {"an event that ends its process is acted on alone"},
-		"blames one event for all":   {"events that are alone take turns"},
-		"redrives with its crashes":  {"an event that ends its process is acted on alone"},
-		"does not let an event wait": {"Retry lets an event wait", late},
+		"acts beside what is alone":  {"an event whose process ends twice runs alone"},
+		"blames one event for all":   {"events that must run alone take turns"},
+		"redrives with its crashes":  {"an event whose process ends twice runs alone"},
+		"does not let an event wait": {"Retry delays an event", late},
 		"does not count tries": {
-			"an event that was seen is a duplicate", "Take waits until an event is due",
-			"Retry lets an event wait", tells, redriven, "Work acts on every event",
+			"a second Put of an event is a duplicate", "Take waits until an event is due",
+			"Retry delays an event", tells, redriven, "Work handles every event",
 		},
 		"retries what was set aside":     {"DeadLetter sets an event aside"},
-		"retries what is another's":      {"Retry and DeadLetter leave the claim of another"},
-		"dead-letters what is another's": {"Retry and DeadLetter leave the claim of another"},
+		"retries what is another's":      {"Retry and DeadLetter do not end the claim of another"},
+		"dead-letters what is another's": {"Retry and DeadLetter do not end the claim of another"},
 		"forgets what was set aside": {
-			"an event that was seen is a duplicate",
-			"what was put survives its process", dropped,
+			"a second Put of an event is a duplicate",
+			"events survive their process", dropped,
 		},
-		"counts what is due alone":          {"Retry lets an event wait"},
+		"counts what is due alone":          {"Retry delays an event"},
 		"keeps no cause":                    {tells},
 		"keeps the cause as it is":          {tells},
 		"has no time of setting aside":      {tells, filtered, late},
@@ -342,7 +342,7 @@ func TestInboxFindsFlaws(t *testing.T) {
 		"looks before it locks, in Redrive": {one},
 		"redrives as tried": {
 			"a dead letter can be redriven",
-			"an event that ends its process is acted on alone",
+			"an event whose process ends twice runs alone",
 		},
 	})
 }

@@ -1,5 +1,5 @@
-// Package storetest holds a store of your own to the contract of its interface, as the
-// stores of this library and of contrib are held:
+// Package storetest tests a store of your own against the contract of its interface. The stores
+// of this library and of contrib pass the same suites:
 //
 //	func TestFileTokenStoreKeepsItsContract(t *testing.T) {
 //		storetest.TokenStore(t, func(t *testing.T) func() lending.TokenStore {
@@ -12,18 +12,20 @@
 //		})
 //	}
 //
-// A suite is a list of rules, each a subtest with its name: what the documentation of the
-// interface says, and nothing that it leaves open. Each asks for an empty place of its own,
-// a file, a table, a prefix, and opens the store there as a process does: another one beside
-// the first, or one after it. So a store that keeps in its own memory what it should share
-// does not pass unseen. What cannot be tested of a store the suite says in its log.
+// A suite is a list of rules from the documentation of the interface. Each rule is a subtest. A
+// rule asks for an empty place, such as a file, a table or a prefix, and opens the store there
+// several times: two stores at the same time, or a store after the end of another. This finds
+// stores that keep in memory the data that processes must share. If a suite cannot test a rule,
+// the suite logs why.
 //
-// Time is the store's, and passes: a suite takes a few seconds, and its claims and leases a
-// fraction of one where they must end. A slow machine makes it slower, not wrong.
+// The suites run in real time, for a few seconds each. Leases that must expire last less than a
+// second. A slow machine makes a suite slower but does not make a rule fail.
 //
-// What no program can bring about from outside is left to the tests of the store itself: that
-// a token that cannot be read is [lending.ErrCorruptToken], that a clock is set back, that
-// kill -9, a full disk or the loss of power leave what was promised.
+// The following needs a test of the store itself:
+//
+//   - An unreadable token is a [lending.ErrCorruptToken].
+//   - The store still works after its clock is set back.
+//   - Stored data survives kill -9, a full disk and a power failure.
 package storetest
 
 import (
@@ -32,24 +34,25 @@ import (
 	"time"
 )
 
-// rule is one sentence of a contract. It is given where to put a store, in the way of its
-// suite, and a [testing.TB], so that the tests of this package can see it fail.
+// rule is a sentence of a contract. Its check gets the place of the suite, and a [testing.TB] so
+// that the tests of this package can observe failures.
 type rule[P any] struct {
 	name  string
 	check func(tb testing.TB, place P)
 }
 
 const (
-	long     = time.Minute            // what lasts longer than a rule takes
-	short    = 300 * time.Millisecond // what ends while a rule waits
-	patience = 10 * time.Second       // for what must come
-	slack    = 5 * time.Millisecond   // of clocks that count in milliseconds
+	long     = time.Minute            // longer than any rule runs
+	short    = 300 * time.Millisecond // expires while a rule waits
+	patience = 30 * time.Second       // time limit for events that must happen
+	slack    = 5 * time.Millisecond   // for clocks with a resolution of milliseconds
 )
 
-// wait passes time, in a bubble of testing/synctest too.
+// wait waits for d, on the fake clock if the test runs in testing/synctest.
 func wait(d time.Duration) { <-time.After(d) }
 
-// eventually calls f until it returns true, and reports whether it did.
+// eventually calls f until f returns true or patience is over, and reports whether f returned
+// true.
 func eventually(f func() bool) bool {
 	for start := time.Now(); !f(); wait(5 * time.Millisecond) {
 		if time.Since(start) > patience {
@@ -68,7 +71,7 @@ func atOnce(n int, f func(i int)) {
 	group.Wait()
 }
 
-// returns reports whether f does, in time.
+// returns reports whether f returns before patience is over.
 func returns(f func()) bool {
 	ended := make(chan struct{})
 	go func() {

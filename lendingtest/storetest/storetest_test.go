@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// recorder takes what a rule says of a store, on fake time.
+// recorder records the failures of a rule.
 type recorder struct {
 	testing.TB
 	mu   sync.Mutex
@@ -35,9 +35,9 @@ func (r *recorder) Fatalf(format string, arguments ...any) {
 	runtime.Goexit()
 }
 
-// eachFlaw holds that a store without a flaw keeps every rule, that one with a flaw breaks
-// those that are named and no other, and that each rule finds a flaw. With a question mark
-// it depends on who comes first.
+// eachFlaw fails unless a store without a flaw keeps every rule, a store with a flaw breaks
+// exactly the listed rules, and each rule finds at least one flaw. A question mark marks a rule
+// that a flaw breaks only in some interleavings.
 func eachFlaw[P any](t *testing.T, rules []rule[P], place func(flaw string) P, flaws map[string][]string) {
 	t.Helper()
 	found := map[string]bool{}
@@ -52,7 +52,7 @@ func eachFlaw[P any](t *testing.T, rules []rule[P], place func(flaw string) P, f
 					rule.check(r, place(flaw))
 				}()
 				<-ended
-				wait(2 * long) // for calls that nobody waits for any more
+				wait(2 * long) // for calls that nobody waits for
 				if len(r.said) > 0 {
 					broken, found[rule.name] = append(broken, rule.name), true
 					t.Logf("%s: %s: %s", flaw, rule.name, r.said[0])
@@ -73,10 +73,10 @@ func eachFlaw[P any](t *testing.T, rules []rule[P], place func(flaw string) P, f
 	}
 }
 
-// pause lets others go first, where a flaw is that they can.
+// pause gives other goroutines the time to run, for flaws that are races.
 func pause() { wait(time.Millisecond) }
 
-// The flawed stores of these tests sort what they keep for every page.
+// The flawed stores of these tests sort all their entries for every page.
 func TestMain(m *testing.M) {
 	many = 400
 	m.Run()

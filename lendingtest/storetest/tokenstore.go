@@ -12,9 +12,10 @@ import (
 	"github.com/lendingapi/lending-go"
 )
 
-// TokenStore holds a [lending.TokenStore] to its contract. place makes an empty place, and
-// returns what opens the store there, as each of several processes does: stores that are
-// open at the same time share one token and one lease.
+// TokenStore tests the contract of a [lending.TokenStore]. The place function makes an empty
+// place, for example a table, and returns a function that opens the store there. The suite calls
+// open several times, like several processes. Stores that are open at the same time must share
+// the token and the lease.
 func TokenStore(t *testing.T, place func(t *testing.T) (open func() lending.TokenStore)) {
 	t.Helper()
 	for _, rule := range tokenStoreRules() {
@@ -28,19 +29,19 @@ func tokenStoreRules() []rule[func() lending.TokenStore] {
 		name  string
 		check func(s tokens)
 	}{
-		{"nothing is kept at first", tokens.empty},
-		{"Load returns what was saved last", tokens.last},
+		{"a new store is empty", tokens.empty},
+		{"Load returns the last saved token", tokens.last},
 		{"Save refuses an older token", tokens.older},
-		{"Save looks at the fence alone", tokens.anyOwner},
+		{"Save compares only the fence", tokens.anyOwner},
 		{"one owner has the lease", tokens.oneOwner},
-		{"a lease is for ttl from now", tokens.fromNow},
-		{"a lease ends by itself", tokens.ends},
+		{"a lease lasts for ttl from now", tokens.fromNow},
+		{"a lease expires", tokens.ends},
 		{"Release ends the lease of its owner only", tokens.release},
 		{"the fence is higher with every lease", tokens.rises},
 		{"processes share the token", tokens.sharedToken},
 		{"processes share the lease", tokens.sharedLease},
-		{"of many at once one gets the lease", tokens.oneOfMany},
-		{"what many save at once is not mixed", tokens.unmixed},
+		{"one of many parallel Acquires gets the lease", tokens.oneOfMany},
+		{"parallel Saves are not mixed", tokens.unmixed},
 		{"methods return when their context has ended", tokens.contexts},
 	} {
 		rules = append(rules, rule[func() lending.TokenStore]{r.name, func(tb testing.TB, open func() lending.TokenStore) {
@@ -58,7 +59,7 @@ type tokens struct {
 	store lending.TokenStore
 }
 
-// another is the store as another process has it.
+// another opens the store as another process does.
 func (s tokens) another() tokens { return tokens{s.TB, s.open, s.open()} }
 
 func token(fence int64, text string) lending.StoredToken {
@@ -81,7 +82,7 @@ func (s tokens) held(owner, why string) {
 	}
 }
 
-// comes acquires for owner a lease that will be free.
+// comes waits until Acquire succeeds for owner.
 func (s tokens) comes(owner, why string) (fence int64) {
 	s.Helper()
 	var err error
@@ -129,7 +130,8 @@ func (s tokens) loads(want lending.StoredToken, why string) {
 	}
 }
 
-// shown is the text of a token of the suite, which is no secret, cut where it is long.
+// shown returns the quoted text of a token, shortened if long. The tokens of the suite are no
+// secrets.
 func shown(token lending.StoredToken) string {
 	const most = 80
 	if text := token.Data.Reveal(); len(text) > most {

@@ -9,13 +9,13 @@ import (
 	"github.com/lendingapi/lending-go"
 )
 
-// tokenModel is a token store that keeps its contract, but for its flaw.
+// tokenModel is a token store that keeps its contract except for its flaw.
 type tokenModel struct {
 	flaw  string
 	mu    sync.Mutex
 	kept  lending.StoredToken
 	owner string
-	last  string // owner
+	last  string // the last owner
 	until time.Time
 	lease int64
 }
@@ -121,7 +121,7 @@ func (m *tokenModel) Release(ctx context.Context, owner string) error {
 	return nil
 }
 
-// cachedTokens shares the lease, and shows the token that it has seen or saved itself.
+// cachedTokens shares the lease but returns the token that this process read or saved last.
 type cachedTokens struct {
 	*tokenModel
 	one  sync.Mutex
@@ -150,44 +150,44 @@ func TestTokenStoreModel(t *testing.T) {
 
 func TestTokenStoreFindsFlaws(t *testing.T) {
 	eachFlaw(t, tokenStoreRules(), openTokens, map[string][]string{
-		"shows a lease as a token": {"nothing is kept at first"},
-		"cuts a text":              {"Load returns what was saved last"},
+		"shows a lease as a token": {"a new store is empty"},
+		"cuts a text":              {"Load returns the last saved token"},
 		"refuses an equal fence": {
-			"Load returns what was saved last", "Save refuses an older token",
-			"Save looks at the fence alone",
+			"Load returns the last saved token", "Save refuses an older token",
+			"Save compares only the fence",
 		},
 		"keeps what it refuses": {
 			"Save refuses an older token",
 			"what many save at once is not mixed?",
 		},
-		"saves for the owner of the lease alone": {"Save looks at the fence alone"},
+		"saves for the owner of the lease alone": {"Save compares only the fence"},
 		"gives the owner another fence":          {"one owner has the lease", "processes share the lease"},
-		"does not prolong":                       {"a lease is for ttl from now"},
-		"does not shorten":                       {"a lease is for ttl from now"},
+		"does not prolong":                       {"a lease lasts for ttl from now"},
+		"does not shorten":                       {"a lease lasts for ttl from now"},
 		"has leases that do not end": {
-			"a lease is for ttl from now", "a lease ends by itself",
+			"a lease lasts for ttl from now", "a lease expires",
 			"methods return when their context has ended?",
 		},
-		"ends a lease early":          {"a lease ends by itself"},
-		"ends a token with the lease": {"a lease ends by itself"},
+		"ends a lease early":          {"a lease expires"},
+		"ends a token with the lease": {"a lease expires"},
 		"lets anybody release":        {"Release ends the lease of its owner only"},
 		"does not release": {
-			"Save refuses an older token", "Save looks at the fence alone",
+			"Save refuses an older token", "Save compares only the fence",
 			"Release ends the lease of its owner only", "the fence is higher with every lease",
-			"processes share the token", "processes share the lease", "of many at once one gets the lease",
+			"processes share the token", "processes share the lease", "one of many parallel Acquires gets the lease",
 		},
 		"fails to release what is another's": {
 			"Release ends the lease of its owner only",
-			"of many at once one gets the lease",
+			"one of many parallel Acquires gets the lease",
 		},
 		"gives an owner the fence that it had": {"the fence is higher with every lease"},
-		"caches what it has loaded":            {"processes share the token", "what many save at once is not mixed"},
+		"caches what it has loaded":            {"processes share the token", "parallel Saves are not mixed"},
 		"is each process's own": {
 			"processes share the token", "processes share the lease",
-			"of many at once one gets the lease", "what many save at once is not mixed",
+			"one of many parallel Acquires gets the lease", "parallel Saves are not mixed",
 		},
-		"looks before it locks":            {"of many at once one gets the lease"},
-		"writes the fence before the text": {"what many save at once is not mixed"},
+		"looks before it locks":            {"one of many parallel Acquires gets the lease"},
+		"writes the fence before the text": {"parallel Saves are not mixed"},
 		"outlasts its context":             {"methods return when their context has ended"},
 	})
 }

@@ -1,6 +1,6 @@
-// Doccheck fails when an exported constant or variable has no comment of its own, though its group may
-// have one, and when a bracketed name in a doc comment, of which go doc would make a link, names
-// nothing. Whatever else is asked of comments, revive and godoclint ask.
+// Doccheck fails in two cases: an exported constant or variable has no comment of its own, even
+// if its group has a comment; or a bracketed name in a doc comment, which go doc turns into a
+// link, does not exist. The linters revive and godoclint check the other rules for comments.
 package main
 
 import (
@@ -51,8 +51,8 @@ func (c *checker) report(node ast.Node, problem string) {
 	fmt.Printf("%v: %s\n", at, problem)
 }
 
-// file checks the declarations of a file. The comment of what is exported can name only what is
-// exported too.
+// file checks the declarations of a file. The comment of an exported name may link to exported
+// names only.
 func (c *checker) file(file *ast.File) {
 	c.links(file.Doc, true)
 	for _, decl := range file.Decls {
@@ -74,7 +74,7 @@ func (c *checker) file(file *ast.File) {
 	}
 }
 
-// spec checks one line of a declaration, and says whether it declares something exported.
+// spec checks a line of a declaration and reports whether the line declares an exported name.
 func (c *checker) spec(decl *ast.GenDecl, spec ast.Spec) (exported bool) {
 	switch spec := spec.(type) {
 	case *ast.TypeSpec:
@@ -103,8 +103,8 @@ func (c *checker) spec(decl *ast.GenDecl, spec ast.Spec) (exported bool) {
 	return exported
 }
 
-// links reports the dead links of a comment. The parser believes that every name exists, and so finds
-// what was meant as a link. It takes none from a block of code.
+// links reports the dead links of a comment. The parser treats every bracketed name as an
+// existing name, and so finds all intended links. The parser finds none in code blocks.
 func (c *checker) links(doc *ast.CommentGroup, exported bool) {
 	parser := comment.Parser{
 		LookupPackage: func(name string) (string, bool) { return name, true },
@@ -121,7 +121,7 @@ func (c *checker) links(doc *ast.CommentGroup, exported bool) {
 	}
 }
 
-// docLinks returns what the links of a parsed comment say.
+// docLinks returns the texts of the links of a parsed comment.
 func docLinks(blocks []comment.Block) (links []string) {
 	for _, block := range blocks {
 		var texts []comment.Text
@@ -145,8 +145,8 @@ func docLinks(blocks []comment.Block) (links []string) {
 	return links
 }
 
-// dead says whether a text is identifiers joined by dots, perhaps after a path, and names nothing. A
-// single word in lower case is prose.
+// dead reports whether a text is a name that does not exist. A name is one or more identifiers
+// joined by dots, with an optional path. A single lower-case word is prose.
 func (c *checker) dead(text string, exported bool) bool {
 	dir, base := filepath.Split(text)
 	names := strings.Split(base, ".")
@@ -161,7 +161,7 @@ func (c *checker) dead(text string, exported bool) bool {
 	return pkg == nil || len(names) > 1 && !declares(pkg, names[1:], true)
 }
 
-// find returns the package that a comment calls by its name, if it is imported, or else by its path.
+// find returns the package with this name among the imports, or else with this path.
 func (c *checker) find(name string) *types.Package {
 	for _, pkg := range append([]*types.Package{c.Types}, c.Types.Imports()...) {
 		if pkg.Name() == name || pkg.Path() == name {
@@ -175,8 +175,9 @@ func (c *checker) find(name string) *types.Package {
 	return pkgs[0].Types
 }
 
-// declares says whether the package has the name, and its type the field or method if a second name
-// follows. What comes with an embedded type is documented there, not here.
+// declares reports whether the package declares the name and, if there is a second name, whether
+// the type has this field or method. Promoted fields and methods do not count, because the
+// embedded type documents them.
 func declares(pkg *types.Package, names []string, exported bool) bool {
 	object := pkg.Scope().Lookup(names[0])
 	if object == nil || exported && !object.Exported() {

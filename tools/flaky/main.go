@@ -1,8 +1,9 @@
-// Flaky repeats the tests of modules until one that fails now and then has shown itself: flaky [flags] module...
+// Flaky repeats the tests of modules to find flaky tests: flaky [flags] module...
 //
-// Each package is compiled once. Its binary runs with GOMAXPROCS 1, 2 and 4, in a random order, while this program keeps
-// the processors busy. Tests that can depend on time, order or other processes run -count times, the others -rest times.
-// At the end Flaky lists the tests that failed, how often, and the command that repeats the failing run.
+// Flaky compiles each package once. It runs the binary with GOMAXPROCS 1, 2 and 4, in random
+// order, and keeps the processors busy meanwhile. Tests with a dependence on time, order or other
+// processes run -count times; other tests run -rest times. At the end Flaky lists the failed
+// tests, the number of their failures and the command to repeat the failing run.
 package main
 
 import (
@@ -20,14 +21,15 @@ import (
 	"time"
 )
 
-// One process repeats its tests batch times at most: enough to be worth its start, few enough to show progress.
+// A process repeats its tests at most batch times: enough to be worth its start, few enough to
+// show progress.
 const batch = 5
 
 var (
-	count = flag.Int("count", 50, "how often a test runs that can depend on time, order or other processes")
+	count = flag.Int("count", 50, "how often to run a test that can depend on time, order or other processes")
 	rest  = flag.Int("rest", 5, "how often every other test runs")
 	procs = flag.String("procs", "1,2,4", "the values of GOMAXPROCS")
-	only  = flag.String("only", "", "a regexp that chooses by folder and test, as in './webhook TestWork'")
+	only  = flag.String("only", "", "a regexp of folder and test, as in './webhook TestWork'")
 	out   = flag.String("out", "", "the folder for test binaries and for the output of failed runs; a temporary one by default")
 )
 
@@ -75,7 +77,7 @@ func verdict(failures []failure) string {
 	return "FAILED " + strings.Join(tests, " ")
 }
 
-// prepare compiles the packages in which a test is chosen, and plans their runs.
+// prepare compiles the packages with chosen tests and plans their runs.
 func prepare(modules []string) (runs []run, err error) {
 	chosen, err := regexp.Compile(*only)
 	if err != nil {
@@ -112,7 +114,7 @@ func prepare(modules []string) (runs []run, err error) {
 	return runs, nil
 }
 
-// A run is one process of a test binary.
+// A run is a process of a test binary.
 type run struct {
 	of           *pkg
 	tests        []string
@@ -120,7 +122,8 @@ type run struct {
 	seed         uint64
 }
 
-// plan spreads the repetitions of a package's tests over processes: first all tests together, then those that can be flaky.
+// plan spreads the repetitions of a package's tests over processes: first all tests together,
+// then the suspects.
 func plan(p *pkg) (runs []run, err error) {
 	for text := range strings.SplitSeq(*procs, ",") {
 		n, err := strconv.Atoi(text)
@@ -140,17 +143,18 @@ func plan(p *pkg) (runs []run, err error) {
 	return runs, nil
 }
 
-// A failure is a test that failed in a run, perhaps more than once.
+// A failure is a test that failed in a run, once or more.
 type failure struct {
 	run
 	test   string
 	failed int
-	output string // a file
+	output string // path of a file
 }
 
-// start runs the tests and returns those that failed or that the process ended in.
+// start runs the tests and returns the tests that failed or were running when the process ended.
 func (r run) start() ([]failure, error) {
-	// test2json: the binary marks its own lines with ^V, so that no output of a test looks like them.
+	// test2json makes the binary mark its own lines with ^V, so that no output of a test looks
+	// like them.
 	command := exec.Command(r.of.binary, append(r.flags("-test."), "-test.v=test2json", "-test.paniconexit0")...)
 	command.Dir = r.of.path
 	command.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(r.procs))
@@ -174,7 +178,7 @@ func (r run) start() ([]failure, error) {
 
 var marked = regexp.MustCompile(`(?m)\x16(=== RUN  |--- (?:PASS|FAIL|SKIP):) ([^/\s]+)(?: \(|$)`)
 
-// failuresIn counts by test how often it failed, or was running when the process ended.
+// failuresIn returns how often each test failed, or was running when the process ended.
 func failuresIn(output string) map[string]int {
 	failed := map[string]int{}
 	for _, found := range marked.FindAllStringSubmatch(output, -1) {
@@ -189,7 +193,7 @@ func failuresIn(output string) map[string]int {
 	return failed
 }
 
-// flags are those by which the run differs from any other.
+// flags returns the flags to repeat the run.
 func (r run) flags(prefix string) []string {
 	flags := []string{"count=" + strconv.Itoa(r.count), "shuffle=" + strconv.FormatUint(r.seed, 10), "parallel=6", "timeout=30m"}
 	if len(r.tests) < len(r.of.all) {
@@ -201,7 +205,7 @@ func (r run) flags(prefix string) []string {
 	return flags
 }
 
-// command repeats the run.
+// command returns the shell command to repeat the run.
 func (r run) command() string {
 	words := append([]string{"GOMAXPROCS=" + strconv.Itoa(r.procs), "go"}, "-C", r.of.module, "test", r.of.pattern)
 	if r.of.module == "." {

@@ -19,12 +19,12 @@ import (
 // pkg is a package with tests.
 type pkg struct {
 	module, path         string
-	dir, pattern         string   // the folder as make and the go command in module know it
-	binary               string   // of its tests
-	all, tests, suspects []string // the names of its tests; those that -only chooses; of these those that can be flaky
+	dir, pattern         string   // the folder for make, and for the go command in module
+	binary               string   // path of the test binary
+	all, tests, suspects []string // all tests; the tests chosen by -only; the suspects among them
 }
 
-// find returns the packages of a module in which chosen matches a test.
+// find returns the packages of a module with at least a test whose name matches chosen.
 func find(module string, chosen *regexp.Regexp) (packages []*pkg, err error) {
 	p := &pkg{module: module}
 	list, err := p.gotool("list", "-json=Dir,TestGoFiles,XTestGoFiles", "./...").Output()
@@ -97,7 +97,7 @@ func stderr(err error) error {
 	return nil
 }
 
-// others returns the chosen tests that are no suspects.
+// others returns the chosen tests except the suspects.
 func (p *pkg) others() (others []string) {
 	for _, test := range p.tests {
 		if !slices.Contains(p.suspects, test) {
@@ -110,8 +110,9 @@ func (p *pkg) others() (others []string) {
 var (
 	isTest = regexp.MustCompile(`^(Test|Fuzz|Example)([^a-z]|$)`)
 
-	// A test is a suspect if its name matches named, or if its code, or a function of the test files that it calls,
-	// starts goroutines or processes, waits for a clock, or uses one of the harnesses that do so.
+	// A test is a suspect if its name matches named. A test is also a suspect if its code, or a
+	// called function of the test files, starts goroutines or processes, waits for a clock, or
+	// uses a harness with such code.
 	named      = regexp.MustCompile(`Simulation|Journeys|Fleet|Failover|Kill|Crash|Concurrent`)
 	suspicious = regexp.MustCompile(`^(testing/synctest|os/exec|os/signal|syscall|golang\.org/x/sync/.*)\.|^sync\.WaitGroup$|` +
 		`^time\.(After|AfterFunc|NewTicker|NewTimer|Tick)$|/internal/(test/)?[a-z]+test\.|/internal/test/bubble\.`)
@@ -120,7 +121,7 @@ var (
 // read finds the tests in the files of a package, and the suspects among them.
 func (p *pkg) read(files []string, chosen *regexp.Regexp) error {
 	suspect := map[string]bool{}   // by function
-	calls := map[string][]string{} // the functions of the package that a function names
+	calls := map[string][]string{} // by function: the functions of the package that the function names
 	for _, name := range files {
 		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.path, name), nil, parser.SkipObjectResolution)
 		if err != nil {
@@ -172,7 +173,7 @@ func (p *pkg) read(files []string, chosen *regexp.Regexp) error {
 	return nil
 }
 
-// importsOf returns the import paths of a file by the names that its code uses.
+// importsOf returns the import paths of a file by their names in the file.
 func importsOf(file *ast.File) map[string]string {
 	imports := map[string]string{}
 	for _, spec := range file.Imports {

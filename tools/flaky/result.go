@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// result is what all runs have shown, by folder and test.
+// result is the outcome of all runs, by folder and test.
 type result struct {
 	ran      map[string]int
 	failures map[string][]failure
@@ -23,7 +23,8 @@ func (all *result) add(r run, failures []failure) {
 	}
 }
 
-// report lists the tests that failed, the most frequent first, and how the first failure of each is repeated.
+// report lists the failed tests, most frequent first, with the command to repeat the first
+// failure of each.
 func (all *result) report() {
 	times := map[string]int{}
 	for name, failures := range all.failures {

@@ -1,6 +1,6 @@
-// Linkcheck, called in the root of a repository, fails when a relative link or an anchor in the named
-// Markdown files leads nowhere. Links to other hosts are not followed, so that the check says the same
-// thing with no network.
+// Linkcheck runs in the root of a repository. It fails if a relative link or an anchor in the
+// named Markdown files does not exist. Links to other hosts are not followed, so the result does
+// not depend on the network.
 package main
 
 import (

@@ -1,9 +1,10 @@
-// Mutants, called in the root of the repository, breaks the code at each line of a list: mutants [-check] list [regexp].
-// It prints the breaks that no test notices. The code itself is not touched: go test -overlay sees the broken file in
-// its place. -check only reports the entries whose lines or tests do not exist any more.
+// Mutants runs in the root of the repository and breaks the code at each line of a list: mutants
+// [-check] list [regexp]. It prints the mutants that no test detects. The files do not change,
+// because go test -overlay replaces them. With -check, Mutants only reports entries whose lines
+// or tests do not exist.
 //
-// An entry has a file and its tests, the lines to take out, the lines to put there instead and, if the mutant may live,
-// the reason. The tests stand in any package of the file's module:
+// An entry has a file and its tests, the lines to remove, the lines to add and, if the mutant may
+// survive, the reason. The tests may be in any package of the file's module:
 //
 //	call_attempt.go TestNothingIsSentTwice|TestGuardHolds
 //	- hr = guard(hr)
@@ -26,11 +27,11 @@ import (
 
 type mutant struct {
 	file, tests, reason string
-	out, in             string // lines, each with its end
+	out, in             string // lines, each with its newline
 
 	module   string
-	packages []string // that have one of the tests
-	broken   string   // the text of the file with the break
+	packages []string // the packages with at least one of the tests
+	broken   string   // the file's text with the mutation
 }
 
 // read returns the mutants of a list, in order.
@@ -56,7 +57,8 @@ func read(list string) (mutants []*mutant) {
 	return mutants
 }
 
-// resolve finds the packages of the tests and the place of the break, and says what is not there, or "".
+// resolve finds the packages of the tests and the lines to replace. It returns the missing part,
+// or "".
 func (m *mutant) resolve(tests map[string][]test) string {
 	for m.module = filepath.Dir(m.file); !exists(filepath.Join(m.module, "go.mod")); m.module = filepath.Dir(m.module) {
 		if m.module == "." {
@@ -103,7 +105,7 @@ func exists(path string) bool {
 
 type test struct{ name, pkg string }
 
-// testsOf returns the tests of a module and their packages, as the go command knows them there.
+// testsOf returns the tests of a module and their packages.
 func testsOf(module string) (tests []test) {
 	name := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`)
 	check(filepath.WalkDir(module, func(path string, entry fs.DirEntry, err error) error {
@@ -126,7 +128,7 @@ func testsOf(module string) (tests []test) {
 	return tests
 }
 
-// run tries the mutant, and returns the verdict.
+// run runs the tests against the mutant and returns the verdict.
 func (m *mutant) run(dir string) string {
 	path, err := filepath.Abs(m.file)
 	check(err)

@@ -1,5 +1,6 @@
-// Command wordcheck counts the pronouns that make prose hard to read, in the comments of each
-// package and in each Markdown file below the working directory. It fails above the limits.
+// Command wordcheck counts four pronouns that make prose hard to read, in the doc comments of
+// each package and in each Markdown file below the working directory. It fails if a count is
+// above its limit.
 package main
 
 import (
@@ -16,7 +17,7 @@ import (
 	"strings"
 )
 
-// limits are per 1,000 words. A text may exceed a limit by the fraction of a word.
+// limits are per 1,000 words. Each limit is rounded up to whole words.
 var limits = []struct {
 	word  string
 	limit int
@@ -24,7 +25,7 @@ var limits = []struct {
 
 var (
 	words      = regexp.MustCompile(`[\pL\d']+`)
-	codeBlocks = regexp.MustCompile("(?ms)^```.*?^```$")
+	codeBlocks = regexp.MustCompile("(?s)\n```.*?\n```")
 	codeSpans  = regexp.MustCompile("`[^`\n]*`")
 	targets    = regexp.MustCompile(`\]\([^)]*\)`)
 	indented   = regexp.MustCompile(`(?m)^(?:\t|    ).*$`)

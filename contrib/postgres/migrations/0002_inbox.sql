@@ -1,22 +1,22 @@
--- The events of inboxes that wait, are acted on, or were set aside.
+-- The unfinished events of inboxes: waiting, running and dead letters.
 CREATE TABLE {inbox} (
 	id      bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
 	name    text        NOT NULL,
-	due     timestamptz,                    -- when it may be taken; null when it was set aside
-	claim   bigint,                         -- of whoever acts on it, null when nobody does
-	until   timestamptz,                    -- when the claim ends: in no index, so that a claim changes none
-	failed  integer     NOT NULL DEFAULT 0, -- tries that have ended with an error
-	unended integer     NOT NULL DEFAULT 0, -- tries that have not ended, since the last that has
+	due     timestamptz,                    -- start of the next try; null for a dead letter
+	claim   bigint,                         -- number of the claim, null without a claim
+	until   timestamptz,                    -- end of the claim; in no index, so a claim changes no index
+	failed  integer     NOT NULL DEFAULT 0, -- tries with an error
+	unended integer     NOT NULL DEFAULT 0, -- unfinished tries since the last finished try
 	body    bytea       NOT NULL,
 
-	set_aside timestamptz, -- of a dead letter, as are the others
-	event     bytea,       -- its name
-	letter    text         -- its description in JSON
+	set_aside timestamptz, -- this column and the next two are for dead letters
+	event     bytea,       -- name of the event
+	letter    text         -- description in JSON
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX ON {inbox} (name, due, id) WHERE due IS NOT NULL;
 CREATE INDEX ON {inbox} (name, set_aside, id) WHERE due IS NULL;
 
--- The keys of the events that were put, each for a while.
+-- The keys of all events, until they expire.
 CREATE TABLE {inbox_seen} (
 	name text        NOT NULL,
 	key  bytea       NOT NULL,

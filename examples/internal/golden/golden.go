@@ -1,4 +1,4 @@
-// Package golden holds what an example prints to the file of it that is kept.
+// Package golden compares the output of an example with a golden file.
 package golden
 
 import (
@@ -9,8 +9,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// Check fails the test if got is not what the file holds. With -update it writes the
-// file first.
+// Check fails the test if got differs from the file. With -update Check writes the file first.
 func Check(t *testing.T, file, got string) {
 	t.Helper()
 	if *update {

@@ -3,5 +3,5 @@ package bubble
 
 import "time"
 
-// Elapse lets d go by on the fake clock of the bubble.
+// Elapse waits until the fake clock of the bubble has advanced by d.
 func Elapse(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // fake time

@@ -7,7 +7,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/fake"
 )
 
-// Calls has one call of each method of each service, with every argument that it takes.
+// Calls has a call of every method of every service, with all its parameters.
 var Calls = map[string]func(context.Context, *lending.Client) (any, error){
 	"Applications.CreateWithCustomer": func(ctx context.Context, c *lending.Client) (any, error) {
 		//nolint:staticcheck // the service has it still
@@ -261,7 +261,7 @@ var Calls = map[string]func(context.Context, *lending.Client) (any, error){
 	},
 }
 
-// Variants are calls that leave out what is optional, or take another form.
+// Variants are further calls: without optional parameters, or with another form of a parameter.
 var Variants = map[string]func(context.Context, *lending.Client) (any, error){
 	"Applications.Create without options": func(ctx context.Context, c *lending.Client) (any, error) {
 		return c.Applications.Create(ctx, lending.ApplicationRequest{CustomerID: Customer, BusinessName: "Plain"}, nil)

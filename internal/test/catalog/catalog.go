@@ -1,5 +1,5 @@
-// Package catalog has the routes of testdata/routes.tsv and a call of each, for tests that go over
-// every route, and the arguments of those calls.
+// Package catalog has the routes of testdata/routes.tsv, a call for each route and the arguments
+// of these calls. Tests use the catalog to check every route.
 package catalog
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/lendingapi/lending-go"
 )
 
-// The arguments of calls, no two of which are alike.
+// The arguments of the calls. No two arguments are equal.
 var (
 	Customer    = lending.CustomerID(uuid.MustParse("c0000000-0000-4000-8000-000000000001"))
 	Application = lending.ApplicationID(uuid.MustParse("a0000000-0000-4000-8000-000000000002"))
@@ -29,7 +29,7 @@ var (
 	Date  = time.Date(2026, 3, 4, 6, 6, 7, 0, time.FixedZone("", 3600)) // 05:06:07 UTC
 )
 
-// User returns a customer whose every field needs care on the wire.
+// User returns a customer with special characters in every field.
 func User() lending.UserRequest {
 	return lending.UserRequest{
 		FirstName: "Zoë", LastName: "O'Hara", Email: "zoe+loans@example.com",
@@ -46,7 +46,7 @@ func ApplicationRequest() lending.ApplicationRequest {
 	}
 }
 
-// Calculation returns a calculation with amounts of many digits.
+// Calculation returns a calculation whose amounts have many digits.
 func Calculation() lending.CalculationRequest {
 	return lending.CalculationRequest{
 		Amount: "2500.10", PercentOfIncome: "0.125000000000000000001", Terms: 12, FixedRepaymentCalculation: true,
@@ -59,7 +59,7 @@ func Withdrawal() lending.InvoiceWithdrawal {
 	return lending.InvoiceWithdrawal{LoanID: Loan, Amount: "2500.10", AdvanceRate: "0.80"}
 }
 
-// Subscription returns a subscription with an event name of tomorrow.
+// Subscription returns a subscription with an event name unknown to this library.
 func Subscription() lending.WebhookSubscription {
 	return lending.WebhookSubscription{
 		WebhookURI: "https://hooks.example.com/lending", IsActive: true,
@@ -68,15 +68,15 @@ func Subscription() lending.WebhookSubscription {
 	}
 }
 
-// File returns a document whose name needs quoting.
+// File returns a document with special characters in its name.
 func File() lending.Document {
 	return lending.Document{Name: "März 1+2.pdf", Content: strings.NewReader("%PDF-1.7\x00\xff")}
 }
 
-// Unpublished holds fields that the interface does not show.
+// Unpublished holds fields outside the published interface.
 type Unpublished map[string]any
 
-// Identifiers whose text may be quoted in a test.
+// Identifiers that a test may print.
 var (
 	OtherApplication = lending.ApplicationID(uuid.MustParse("11111111-2222-4333-8444-555555555555"))
 	OtherCustomer    = lending.CustomerID(uuid.MustParse("22222222-2222-4333-8444-555555555555"))

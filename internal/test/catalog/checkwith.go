@@ -10,7 +10,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/wire"
 )
 
-// CheckWith returns the reads that the error of a method names after an unknown outcome.
+// CheckWith returns the reads that the error of a method names when the outcome is unknown.
 func CheckWith(t *testing.T, method string) string {
 	t.Helper()
 	client := wire.NewClient(t, "https://lending.example", lending.WithTokenSource(lending.StaticToken("test-token")),

@@ -14,12 +14,13 @@ import (
 type Route struct {
 	Name, Method, Path       string
 	PathParams, Query        []Parameter
-	Body, Answer             string // names of records; "-" for none
-	Anonymous, Reads, Target bool   // Target: exactly one of partnerId and customerId
+	Body, Answer             string // record names; "-" if empty
+	Anonymous, Reads, Target bool   // Target: the route takes exactly one of partnerId and customerId
 	Notes                    string
 }
 
-// Parameter is "name:type", "name!:type" if it is required, "name:type=default".
+// Parameter is a parameter of a route. The table writes "name:type", "name!:type" if the
+// parameter is required, or "name:type=default".
 type Parameter struct {
 	Name, Kind string
 	Required   bool
@@ -37,7 +38,7 @@ func parameters(column string) []Parameter {
 	return list
 }
 
-// Routes reads testdata/routes.tsv, by Go method.
+// Routes reads testdata/routes.tsv and returns the routes by Go method.
 func Routes(t *testing.T) map[string]Route {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root(t), "testdata", "routes.tsv"))
@@ -63,12 +64,12 @@ func Routes(t *testing.T) map[string]Route {
 	return routes
 }
 
-// Success returns an answer that the method accepts.
+// Success returns a response that the method accepts.
 func (r Route) Success() string {
 	const id = `"11111111-2222-4333-8444-555555555555"`
 	record := `{"id":` + id + `,"applicationId":` + id + `,"data":[],"totalCount":0}`
 	switch {
-	case r.Name == "Loans.Get": // answers with the record that was asked for
+	case r.Name == "Loans.Get": // the response must be the requested record
 		record = `{"id":"` + Loan.String() + `","applicationId":` + id + `}`
 	case r.Answer == "-":
 		return ""
@@ -76,7 +77,7 @@ func (r Route) Success() string {
 		return "true"
 	case strings.HasPrefix(r.Answer, "string"):
 		return id
-	case IsBatch(r): // the calls of the tests send two
+	case IsBatch(r): // the calls of the tests send two records
 		return "[" + record + "," + record + "]"
 	case strings.HasPrefix(r.Answer, "[]"):
 		return "[]"
@@ -90,10 +91,10 @@ func IsUpload(r Route) bool { return strings.HasPrefix(r.Body, "base64") }
 // IsBatch reports whether the route creates a list of records.
 func IsBatch(r Route) bool { return strings.HasPrefix(r.Body, "[]") }
 
-// NeedsProof reports whether the success of the route shows in its answer alone.
+// NeedsProof reports whether a call of the route succeeds only if the body proves the success.
 func NeedsProof(r Route) bool { return IsUpload(r) || r.Answer == "GuidApiResponse" }
 
-// root returns the folder of the module that the test runs in.
+// root returns the root folder of the module under test.
 func root(t *testing.T) string {
 	t.Helper()
 	folder, err := os.Getwd()

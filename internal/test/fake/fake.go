@@ -1,4 +1,5 @@
-// Package fake starts the embedded service, or names another one, for tests that need a whole service.
+// Package fake starts the embedded service, or connects to another service, for tests of the
+// whole client.
 package fake
 
 import (
@@ -17,20 +18,20 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// The service that the tests talk to, if it is not the embedded one: CONTRIBUTING.md.
+// These variables name a service to test instead of the embedded service: see CONTRIBUTING.md.
 const (
 	baseURLVariable  = "LENDING_TEST_BASE_URL"
 	usernameVariable = "LENDING_TEST_USERNAME"
-	passwordVariable = "LENDING_TEST_PASSWORD" // the name of the variable, not a password
-	// for an account with a second factor: nobody can be asked for a code
+	passwordVariable = "LENDING_TEST_PASSWORD" // the variable's name, not a password
+	// An account with a second factor needs a trusted device, because no person can enter a code.
 	deviceVariable = "LENDING_TEST_TRUSTED_DEVICE_TOKEN"
 
-	// PartnerVariable names a partner of the other service.
+	// PartnerVariable names a partner that exists in the other service.
 	PartnerVariable = "LENDING_TEST_PARTNER_ID"
 )
 
-// Target returns a client of the service under test. Without LENDING_TEST_BASE_URL that
-// is the embedded service, which the test may look into; with it, service is nil.
+// Target returns a client of the service under test. Without LENDING_TEST_BASE_URL this is the
+// embedded service, which the test may inspect. With LENDING_TEST_BASE_URL, service is nil.
 func Target(t *testing.T) (service *lendingtest.Server, client *lending.Client) {
 	t.Helper()
 	address := os.Getenv(baseURLVariable)
@@ -47,8 +48,8 @@ func Target(t *testing.T) (service *lendingtest.Server, client *lending.Client) 
 	return nil, wire.NewClient(t, address, lending.WithCredentials(credentials))
 }
 
-// NeedsControl skips a test that makes its service fail, sets its clock or looks into
-// it, where another service than the embedded one is to be tested.
+// NeedsControl skips a test that injects faults, sets the clock or inspects the state if the
+// tests run against another service than the embedded service.
 func NeedsControl(t *testing.T) {
 	t.Helper()
 	if os.Getenv(baseURLVariable) != "" {
@@ -57,14 +58,15 @@ func NeedsControl(t *testing.T) {
 	}
 }
 
-// Newcomer returns a customer that no service has yet.
+// Newcomer returns a new customer. Each call returns another e-mail address.
 func Newcomer() lending.UserRequest {
 	customer := Ada()
 	customer.Email = "ada-" + strings.ReplaceAll(uuid.NewString(), "-", "") + "@example.com"
 	return customer
 }
 
-// Must returns the value of a call that has to succeed, and panics with CallFailed if it fails.
+// Must returns the value of a call that must succeed. If the call fails, Must panics with
+// CallFailed.
 func Must[T any](value T, err error) T {
 	if err != nil {
 		panic(CallFailed{err})
@@ -72,7 +74,7 @@ func Must[T any](value T, err error) T {
 	return value
 }
 
-// CallFailed is the panic of Must.
+// CallFailed is the value with which Must panics.
 type CallFailed struct{ Err error }
 
 // Invoice returns a calculation that the embedded service accepts.
@@ -83,7 +85,7 @@ func Invoice() *lending.CalculationRequest {
 	}
 }
 
-// Ada returns a customer that keeps every rule.
+// Ada returns a valid customer.
 func Ada() lending.UserRequest {
 	return lending.UserRequest{
 		FirstName: "Ada", LastName: "Lovelace", Email: "ada@example.com",
@@ -91,7 +93,7 @@ func Ada() lending.UserRequest {
 	}
 }
 
-// Routes that tests make fail or count.
+// Routes whose calls tests count or let fail.
 const (
 	LoginRoute     = "POST /api/Authenication/login"
 	TwoFactorRoute = "POST /api/Authenication/validate-two-factor"
@@ -102,8 +104,8 @@ const (
 	ListRoute      = "GET /api/Application/get-customer-applications/{customerId}"
 )
 
-// Start starts the embedded service and returns a client that signs in to it with
-// the codes that it sends.
+// Start starts the embedded service and returns a signed-in client. The client reads its
+// two-factor codes from the service.
 func Start(t *testing.T, opts ...lendingtest.Option) (*lendingtest.Server, *lending.Client) {
 	t.Helper()
 	NeedsControl(t)
@@ -112,7 +114,8 @@ func Start(t *testing.T, opts ...lendingtest.Option) (*lendingtest.Server, *lend
 	return service, wire.NewClient(t, service.URL, lending.WithCredentials(Credentials(service)))
 }
 
-// Credentials returns those of the embedded service, which hands over its own codes.
+// Credentials returns the credentials of the embedded service. They read the two-factor codes
+// from the service.
 func Credentials(service interface{ TwoFactorCode(string) string }) lending.Credentials {
 	return lending.Credentials{
 		Username: lendingtest.Username,
@@ -124,11 +127,12 @@ func Credentials(service interface{ TwoFactorCode(string) string }) lending.Cred
 }
 
 type (
-	// BankData is the banking data of an application, under the embedded service's names.
+	// BankData is the banking data of an application, with the field names of the embedded
+	// service.
 	BankData struct {
 		Accounts []BankAccount `json:"accounts"`
 	}
-	// BankAccount is an account in it.
+	// BankAccount is an account in BankData.
 	BankAccount struct {
 		AccountName   string            `json:"accountName"`
 		AccountNumber string            `json:"accountNumber"`
@@ -150,7 +154,7 @@ func Booked(date, description, amount string) BankTransaction {
 	return BankTransaction{date, description, amount}
 }
 
-// AccountsWith returns banking data of one account.
+// AccountsWith returns banking data with a single account.
 func AccountsWith(transactions ...BankTransaction) *lending.BankingDataRequest {
 	return &lending.BankingDataRequest{Extra: BankData{[]BankAccount{{
 		AccountName: "Checking", AccountNumber: "000123456789", RoutingNumber: "110000000",
@@ -158,7 +162,7 @@ func AccountsWith(transactions ...BankTransaction) *lending.BankingDataRequest {
 	}}}}
 }
 
-// InBubble runs test on fake time, with a service without sockets.
+// InBubble runs test on fake time, with a service that uses no sockets.
 func InBubble(t *testing.T, test func(t *testing.T, service *lendingtest.Service), opts ...lendingtest.Option) {
 	t.Helper()
 	NeedsControl(t)
@@ -169,7 +173,7 @@ func InBubble(t *testing.T, test func(t *testing.T, service *lendingtest.Service
 	})
 }
 
-// SignIn returns a client of service that signs in with the codes it sends.
+// SignIn returns a client of service. The client reads its two-factor codes from the service.
 func SignIn(t *testing.T, service *lendingtest.Service, change func(*lending.Credentials),
 	opts ...lending.Option,
 ) *lending.Client {

@@ -1,4 +1,4 @@
-// Package fips runs a test under GODEBUG=fips140=only, which is chosen when a process starts.
+// Package fips runs a test under GODEBUG=fips140=only, a setting of the process's start.
 package fips
 
 import (
@@ -10,8 +10,8 @@ import (
 
 const child = "LENDING_TEST_FIPS_CHILD"
 
-// Only reports whether the test runs under fips140=only. If not, Only runs the test again in a
-// process that does, and fails with it:
+// Only reports whether the test runs under fips140=only. If not, Only runs the test in another
+// process with this setting, and fails if the other run fails:
 //
 //	if !fips.Only(t) {
 //		return

@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package fleettest has several processes share a token in a store, which goes away and comes
-// back, for the modules under contrib.
+// Package fleettest runs several processes that share a token in a store, while the store fails
+// and recovers. The modules under contrib test their token stores with it.
 package fleettest
 
 import (
@@ -26,20 +26,20 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// lifetime is that of a token, unless the machine is too slow for it: refreshed after 0.6 to 0.75
-// of it, used for 0.9.
+// lifetime is the lifetime of a token. A slow machine gets a longer lifetime. Clients refresh a
+// token after 0.60 to 0.75 of its lifetime and use it until 0.90.
 const lifetime = 6 * time.Second
 
-// Store is what the replicas share.
+// Store is the store that the replicas share.
 type Store struct {
-	Name        string // for those who open it in a replica
+	Name        string // passed to the replicas, which open the store
 	Local       lending.TokenStore
-	Empty       func() // forgets all tokens
-	Kill, Start func() // its server
-	Away, Back  func() // it takes nobody, and does again at once
+	Empty       func() // deletes all tokens
+	Kill, Start func() // kill and start the server
+	Away, Back  func() // make the server refuse connections, and accept connections again
 }
 
-// fleet is a service and the replicas that call it.
+// fleet is a service and the replicas that call the service.
 type fleet struct {
 	service   *lendingtest.Service
 	directory string
@@ -47,13 +47,13 @@ type fleet struct {
 	stalls    stalls
 
 	mu        sync.Mutex
-	refreshed map[string]int // how often, by token
+	refreshed map[string]int // refreshes by token
 	total     int
-	last      time.Time // of them
+	last      time.Time // time of the last refresh
 }
 
-// ServeHTTP counts the refreshes of each token, and gives out the codes that a person
-// would read from a phone.
+// ServeHTTP counts the refreshes of each token and returns the two-factor codes that a person
+// would read on a phone.
 func (f *fleet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/code" {
 		_, _ = io.WriteString(w, f.service.TwoFactorCode(lendingtest.Username))
@@ -75,7 +75,7 @@ func (f *fleet) refreshes() int {
 	return f.total
 }
 
-// next waits for a refresh after the first before ones.
+// next waits until there are more than before refreshes.
 func (f *fleet) next(before int) error {
 	return f.eventually("a refresh", func() bool { return f.refreshes() > before })
 }
@@ -89,7 +89,7 @@ func (f *fleet) eventually(what string, holds func() bool) error {
 	return nil
 }
 
-// at waits until the token has lived for so many hundredths of its life.
+// at waits until the token has reached this age, in hundredths of its lifetime.
 func (f *fleet) at(hundredths int) {
 	f.mu.Lock()
 	moment := f.last.Add(f.lifetime / 100 * time.Duration(hundredths))
@@ -100,13 +100,16 @@ func (f *fleet) at(hundredths int) {
 
 func wait(d time.Duration) { <-time.After(d) }
 
-// Run has count processes share one sign-in and one refresh for each life of the token, while
-// the store is killed and comes back, takes nobody, and a process stops in the middle of a
-// refresh. [Replica] must be called first in TestMain.
+// Run runs count processes and fails the test unless they share a single sign-in and a single
+// refresh per lifetime of the token. Meanwhile the store is killed and restarted, refuses
+// connections, and a process freezes in the middle of a refresh. The package's TestMain must call
+// [Replica] first.
 //
-// A machine that does much else can stand still, or let the store, for longer than a lease lasts:
-// for a refresh that is a quarter of what the token has left, and a 25th of its life at least. A run
-// that fails then says nothing, and is repeated with tokens that live longer.
+// On a busy machine a process or the store can stand still for longer than a lease lasts. The
+// lease of a refresh lasts for a quarter of the token's remaining lifetime, and at least for 1/25
+// of the whole lifetime, and several pauses in one lease add up. If a run with a pause of more
+// than 1/100 of the lifetime fails, the failure proves nothing, so Run repeats the test with
+// longer lifetimes.
 func Run(t *testing.T, count int, store Store) {
 	t.Helper()
 	for life := lifetime; ; life *= 2 {
@@ -114,7 +117,7 @@ func Run(t *testing.T, count int, store Store) {
 		switch {
 		case err == nil:
 			return
-		case stood < life/50 || life > 4*lifetime:
+		case stood < life/100 || life > 4*lifetime:
 			t.Fatal(err)
 		}
 		t.Logf("with tokens that live %v a process stood still for %v, and: %v", life, stood, err)
@@ -148,7 +151,8 @@ func (f *fleet) steps(t *testing.T, store Store) error {
 		return err
 	}
 
-	// The store is gone while every process has the token, and comes back before it is due.
+	// While every process has the token, the store is down and up again before the refresh is
+	// due.
 	f.at(30)
 	store.Kill()
 	f.at(45)
@@ -158,21 +162,24 @@ func (f *fleet) steps(t *testing.T, store Store) error {
 		return err
 	}
 
-	// It takes nobody when the token is due, and does again before that expires.
+	// The store refuses connections when the refresh is due, and accepts them before the token
+	// expires.
 	f.at(50)
 	before := f.refreshes()
 	store.Away()
+	f.at(60) // notes a pause if Away ended after the first refresh can come
 	f.at(72)
-	if now := f.refreshes(); now != before {
-		return fmt.Errorf("%d refreshes without the store: a process goes on with the token it has", now-before)
+	early := f.refreshes() - before
+	store.Back() // in any case: another attempt needs the store
+	if early != 0 {
+		return fmt.Errorf("%d refreshes without the store: a process goes on with the token it has", early)
 	}
-	store.Back()
 	f.at(75)
 	if err := f.next(before); err != nil {
 		return err
 	}
 
-	// The next process that takes the lease stops, until another has refreshed.
+	// The next process that takes the lease freezes until another process has refreshed.
 	f.at(25)
 	held, err := store.Local.Load(t.Context())
 	must(t, err)
@@ -216,7 +223,7 @@ func (f *fleet) judge(t *testing.T, ends []func() result, took time.Duration) (e
 	return err
 }
 
-// startReplica starts a process. The function that it returns ends it.
+// startReplica starts a process and returns a function that ends the process.
 func startReplica(t *testing.T, s settings) func() result {
 	t.Helper()
 	text, err := json.Marshal(s)

@@ -21,22 +21,22 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// variable says that a process is a replica, and holds its settings.
+// variable marks a process as a replica and holds its settings.
 const variable = "LENDING_REPLICA"
 
 type settings struct {
 	Service, Store, Directory string
 }
 
-// result is what a replica tells when it ends.
+// result is the report of a replica when it ends.
 type result struct {
 	Calls  int
 	Failed []string
-	Stood  time.Duration // still, at most
+	Stood  time.Duration // the longest pause of the process or the store
 }
 
-// Replica calls the service until standard input ends, in a process that [Run] has started. In
-// another it returns false at once.
+// Replica calls the service until standard input ends, if [Run] has started this process. In any
+// other process Replica returns false at once.
 func Replica(open func(store string) (lending.TokenStore, error)) bool {
 	text := os.Getenv(variable)
 	if text == "" {
@@ -99,7 +99,7 @@ func (s settings) run(open func(store string) (lending.TokenStore, error)) (told
 	}
 }
 
-// timed sees for how long the store stands still.
+// timed measures the longest pause of the store.
 type timed struct {
 	lending.TokenStore
 	stood *stalls
@@ -122,7 +122,7 @@ func (s timed) Acquire(ctx context.Context, owner string, ttl time.Duration) (in
 	return s.TokenStore.Acquire(ctx, owner, ttl)
 }
 
-// freezer stops the process that takes a lease while there is a file "freeze".
+// freezer freezes the process that takes a lease while a file named "freeze" exists.
 type freezer struct {
 	lending.TokenStore
 	directory string
@@ -137,7 +137,7 @@ func (f *freezer) Acquire(ctx context.Context, owner string, ttl time.Duration) 
 		continued := make(chan os.Signal, 1)
 		signal.Notify(continued, syscall.SIGCONT)
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-		<-continued // the signal may stop this thread later than others
+		<-continued // the signal may reach this thread later than others
 	}
 	return fence, err
 }

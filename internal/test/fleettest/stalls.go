@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// stalls measures for how long a process stands still, as it does beside others on a busy machine.
+// stalls measures the longest pause of this process, which a busy machine can cause.
 type stalls struct {
 	mu   sync.Mutex
 	most time.Duration
@@ -25,7 +25,7 @@ func (s *stalls) longest() time.Duration {
 	return s.most
 }
 
-// watch measures until the function that it returns is called.
+// watch measures until the caller calls end.
 func (s *stalls) watch() (end func()) {
 	const step = 20 * time.Millisecond
 	ended := make(chan struct{})

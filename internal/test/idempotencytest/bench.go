@@ -18,10 +18,10 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// Benchmark runs three things in turn, over real connections: a command, one with a key,
-// whose log is in entries, and write, twice: one durable write each, of as many bytes, by
-// hand. A mutation with a key cannot cost less than the first and the last together. The
-// metric of interest is how many times as long it takes.
+// Benchmark measures three things in turn, over real connections: a mutation without a key, a
+// mutation with a key and a log in entries, and two calls of write. Each call of write is a
+// durable write of the same size, without this library. A mutation with a key cannot cost less
+// than the first and the last together. The metric of interest is the ratio.
 func Benchmark(b *testing.B, entries store.Store, write func(key string, data []byte) error) {
 	b.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -38,10 +38,10 @@ func Benchmark(b *testing.B, entries store.Store, write func(key string, data []
 		b.Fatal(err)
 	}
 	defer client.Close()
-	command := func(ctx context.Context) error { // of a kind that needs no read before it
+	command := func(ctx context.Context) error { // a mutation whose check needs no snapshot
 		return client.Applications.Cancel(ctx, lending.ApplicationID(uuid.New()))
 	}
-	data := bytes.Repeat([]byte("x"), 300) // what a log writes for it
+	data := bytes.Repeat([]byte("x"), 300) // about the size of a log entry
 	n := 0
 	var took [3][]time.Duration
 	for b.Loop() {
@@ -69,7 +69,7 @@ func Benchmark(b *testing.B, entries store.Store, write func(key string, data []
 		slices.Sort(took[i])
 		median[i] = float64(took[i][len(took[i])/2].Microseconds())
 	}
-	b.ReportMetric(0, "ns/op") // of all three, which means nothing
+	b.ReportMetric(0, "ns/op") // the total has no meaning
 	b.ReportMetric(median[0], "bare-µs")
 	b.ReportMetric(median[1], "keyed-µs")
 	b.ReportMetric(median[2], "writes-µs")

@@ -1,5 +1,5 @@
-// Package idempotencytest counts entries of a [store.Store] up while somebody kills its
-// process or what it is in, and holds that what was saved is there.
+// Package idempotencytest tests whether a [store.Store] keeps every saved entry while its process
+// or its server is killed.
 package idempotencytest
 
 import (
@@ -16,11 +16,11 @@ var states = []store.State{
 	store.Free, store.Sent, store.InDoubt, store.NeedsReview, store.Done, store.Forgotten,
 }
 
-const keys = 5 // of each worker
+const keys = 5 // per worker
 
 func keyOf(worker, n int) string { return fmt.Sprintf("worker %d:%d", worker, n) }
 
-// entryOf is what stands under a key at a revision: sizes and locks change with it.
+// entryOf returns the entry of a key at a revision. Size and lock depend on the revision.
 func entryOf(key string, revision int64) store.Entry {
 	e := store.Entry{Key: key, Revision: revision, State: states[revision%6]}
 	if revision%3 != 0 {
@@ -37,8 +37,9 @@ func right(e store.Entry) error {
 	return nil
 }
 
-// Count counts the entries of a worker up until ctx ends, and calls saved for each Save that
-// had no error. It returns what is wrong with the store; that it fails is not.
+// Count increments the entries of a worker until ctx ends, and calls saved after each successful
+// Save. Count returns an error if the store returns wrong data. Errors of the store itself are
+// expected.
 func Count(ctx context.Context, entries store.Store, worker int, saved func(key string, revision int64)) error {
 	last := map[string]int64{}
 	for n := 0; ctx.Err() == nil; n++ {
@@ -70,7 +71,7 @@ func Count(ctx context.Context, entries store.Store, worker int, saved func(key 
 	return nil
 }
 
-// Check returns what is wrong with what is kept, when these revisions were saved.
+// Check returns an error unless the store has the saved revisions.
 func Check(ctx context.Context, entries store.Store, saved map[string]int64) error {
 	byKey := map[string]store.Entry{}
 	for _, state := range states {
@@ -105,9 +106,9 @@ func Check(ctx context.Context, entries store.Store, saved map[string]int64) err
 	return locks(ctx, entries, byKey)
 }
 
-const taker = "taker" // of locks that are free
+const taker = "taker" // takes free locks
 
-// locks holds that each entry has its lock, and no other.
+// locks returns an error unless each entry has its lock and no other.
 func locks(ctx context.Context, entries store.Store, byKey map[string]store.Entry) error {
 	other := store.Entry{Key: taker, State: store.Sent}
 	if kept, err := entries.Load(ctx, taker); err != nil {
@@ -124,7 +125,7 @@ func locks(ctx context.Context, entries store.Store, byKey map[string]store.Entr
 			case err == nil && (lock == "" || lock != e.Lock):
 				other.Revision++
 			case held == nil || lock != e.Lock || held.Key != key:
-				return fmt.Errorf("%q has lock %q; another takes %q: %v", key, e.Lock, lock, err) //nolint:errorlint // for people
+				return fmt.Errorf("%q has lock %q; another takes %q: %v", key, e.Lock, lock, err) //nolint:errorlint // a text for people
 			}
 		}
 	}

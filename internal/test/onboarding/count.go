@@ -6,11 +6,11 @@ import (
 	"io"
 )
 
-// documents is how many documents the service asks for in each application.
+// documents is the number of documents that the service requires for each application.
 const documents = 2
 
-// Count prints what so many customers have in the service after a trial with the approval. It
-// fails unless there is one of everything for everybody.
+// Count prints the number of records that the customers have in the service after a trial with
+// the approval. Count returns an error unless every customer has each record once.
 func (r Result) Count(out io.Writer, customers int) error {
 	offers, submitted, signed, withdrawals := 0, 0, 0, 0
 	for _, application := range r.State.Applications {

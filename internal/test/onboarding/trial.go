@@ -1,6 +1,6 @@
-// Package onboarding tries a worker that takes customers from nothing to a confirmed
-// withdrawal: the service loses answers, the worker is killed and started again, and the
-// service says how often each command was done.
+// Package onboarding tests a worker that takes customers from nothing to a confirmed withdrawal.
+// The service loses responses, the worker is killed and restarted, and the service counts how
+// often each command ran.
 package onboarding
 
 import (
@@ -19,8 +19,7 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// The commands of a worker, in their order. Of some nobody wants two; done twice, the others
-// do no harm.
+// The commands of a worker, in order. The commands marked "once" do harm if they run twice.
 const (
 	CreateCustomer    = "POST /api/Application/create-customer"                                       // once
 	CreateApplication = "POST /api/Application/create-application"                                    // once
@@ -32,58 +31,57 @@ const (
 	Document          = "POST /api/ApplicationApproval/submit-required-document/{applicationId}"      // once for each document
 	Sign              = "POST /api/ApplicationApproval/sign-contract/{applicationId}/{applicantId}"   // once
 	Calculation       = "POST /api/Calculation/application-invoice-calculation"                       // sets a value
-	Withdraw          = "POST /api/Loan/make-withdrawal-invoice/{loanId}"                             // sends a one-time password
+	Withdraw          = "POST /api/Loan/make-withdrawal-invoice/{loanId}"                             // sends an OTP
 	Confirm           = "POST /api/Loan/confirm-withdrawal-invoice/{loanId}"                          // once: money moves
 )
 
-// PhonePath is where the trial shows, below the address of the service, the one-time
-// password that a customer would read on a phone: the id of the loan follows.
+// PhonePath is the path, below the address of the service, under which a customer reads the
+// one-time password. The id of the loan follows.
 const PhonePath = "/phone/"
 
-// Trial is a service in this process and a worker, or a fleet of them, in processes of their
-// own.
+// Trial is a service in this process and some workers in processes of their own.
 type Trial struct {
-	Customers []string      // the e-mail addresses of those whom the workers are to take along
-	Lost      float64       // the share of requests whose response is lost or cut, executed or not: below 0.3
-	Held      time.Duration // commands are held up, and executed late, by less than that
-	Fleet     int           // how many workers there are at a time; one if it is 0
-	Kills     int           // how often a worker is killed, unless all is done before: evenly over the commands
-	Life      time.Duration // it is killed within that, at random
-	Approval  bool          // the workers go through the approval, which opens the loan; else processing does
+	Customers []string      // e-mail addresses of the customers to onboard
+	Lost      float64       // share of requests whose response is lost or cut, executed or not; below 0.3
+	Held      time.Duration // commands are delayed by less than this, and run late
+	Fleet     int           // workers at the same time; 0 means a single worker
+	Kills     int           // kills of workers, spread evenly over the commands
+	Life      time.Duration // a worker is killed at random within this time
+	Approval  bool          // the workers do the approval, which opens the loan; otherwise processing opens the loan
 	ReadLag   time.Duration // reads show writes so late
 
-	// Worker returns the command that starts a worker for the service at address. The
-	// worker ends when all is done; its standard input ends with this process.
+	// Worker returns the command that starts a worker for the service at address. The worker ends
+	// when all orders are done. Its standard input ends with this process.
 	Worker func(address string) *exec.Cmd
 
-	// Killed is called between a worker and the next, for example to kill what the log is
-	// in, too; nil for nothing.
+	// Killed is called between two workers, for example to kill the server of the log; nil for
+	// nothing.
 	Killed func()
 
-	// Tell is called now and then; nil if nobody wants to know.
+	// Tell is called from time to time with the progress; nil for nothing.
 	Tell func(Progress)
 }
 
-// Progress is how far a trial has come.
+// Progress is the progress of a trial.
 type Progress struct {
 	Elapsed   time.Duration
 	Confirmed int // withdrawals
-	Kills     int // of the worker
-	Lost      int // answers
+	Kills     int // of workers
+	Lost      int // lost responses
 	Done      bool
 }
 
-// Result is what the service has counted.
+// Result is the counts of the service.
 type Result struct {
 	Progress
 	State    lendingtest.Snapshot
-	InDoubt  []string                  // the keys of which a worker did not know what became of them
-	Reviewed []string                  // those of them that a person looked up
-	executed map[string]map[string]int // by route and by customer
+	InDoubt  []string                  // keys whose outcome a worker did not know
+	Reviewed []string                  // keys that a person looked up
+	executed map[string]map[string]int // by route and customer
 }
 
-// Of says how often the command of a route was executed, how often of that too often for a
-// customer, and for how many customers not often enough.
+// Of returns how often the command of a route ran, how many of these runs were too many for a
+// customer, and for how many customers the command ran too rarely.
 func (r Result) Of(route string) (executed, beyond, missing int) {
 	wanted := 1
 	if route == Document {
@@ -99,7 +97,7 @@ func (r Result) Of(route string) (executed, beyond, missing int) {
 	return executed, beyond, missing
 }
 
-// Run lets workers work, each followed by the next, until all is done.
+// Run starts workers, each after the end of its predecessor, until all orders are done.
 func (t Trial) Run(ctx context.Context) (Result, error) {
 	r := &run{Trial: t, service: lendingtest.New(lendingtest.WithReadLag(t.ReadLag)), start: time.Now(), opened: map[string]bool{}}
 	defer r.service.Close()
@@ -118,7 +116,7 @@ func (t Trial) Run(ctx context.Context) (Result, error) {
 	if err := r.fleet(ctx, server.URL); err != nil {
 		return Result{}, err
 	}
-	if err := r.service.Wait(ctx); err != nil { // for what is executed late
+	if err := r.service.Wait(ctx); err != nil { // for late commands
 		return Result{}, err
 	}
 	r.done = true
@@ -148,16 +146,17 @@ type run struct {
 	lost    atomic.Int64
 	books   books
 
-	mu     sync.Mutex // held while Killed and Tell are called
-	doomed int        // workers that are killed, or about to be
+	mu     sync.Mutex // locked while Killed and Tell run
+	doomed int        // workers that are killed or about to be killed
 	kills  int
 
 	loans  sync.Mutex
 	opened map[string]bool // by application
 }
 
-// plan has some of the requests go wrong: after a number that go well one loses its response, or
-// a part of it, and a command is held up, which ends with its caller, as what is late does not.
+// plan injects faults into some of the requests. After a number of good requests, a request loses
+// its response or a part of it, and a command is delayed. A delayed command ends with its caller,
+// a late command does not.
 func (r *run) plan() {
 	if r.Lost == 0 {
 		return
@@ -186,8 +185,8 @@ func (r *run) plan() {
 	}
 }
 
-// openLoans opens the loan of an application that has been processed: what comes between is
-// for people to do.
+// openLoans opens the loan of a processed application, in place of the people who do this in
+// practice.
 func (r *run) openLoans(e lendingtest.Event) {
 	request := e.Late
 	if request == nil {
@@ -204,7 +203,7 @@ func (r *run) openLoans(e lendingtest.Event) {
 	}
 }
 
-// fleet has workers live until all is done. If one gives up, all do.
+// fleet runs workers until all orders are done. If a worker gives up, all workers end.
 func (r *run) fleet(ctx context.Context, address string) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -224,7 +223,7 @@ func (r *run) fleet(ctx context.Context, address string) error {
 	return context.Cause(ctx)
 }
 
-// due reports whether a worker is to be killed. It counts on that being done.
+// due reports whether to kill a worker now. If so, due counts the kill.
 func (r *run) due() bool {
 	executed, wanted := 0, 0
 	for _, route := range routes {
@@ -251,7 +250,7 @@ func (r *run) killed() {
 	}
 }
 
-// life starts a worker and returns whether it has done all before it was killed.
+// life starts a worker and reports whether the worker did all orders before its kill.
 func (r *run) life(ctx context.Context, address string) (done bool, err error) {
 	worker := r.Worker(address)
 	var said bytes.Buffer
@@ -272,13 +271,13 @@ func (r *run) life(ctx context.Context, address string) (done bool, err error) {
 	killed := false
 	kill := func() {
 		killed = true
-		_ = worker.Process.Kill() // SIGKILL: it hears nothing of it
+		_ = worker.Process.Kill() // SIGKILL: the worker cannot react
 	}
 	for {
 		select {
 		case err := <-ended:
 			switch {
-			case err == nil: // perhaps with its last breath
+			case err == nil: // the worker may have finished just before the kill
 				return true, nil
 			case ctx.Err() != nil:
 				return false, ctx.Err()

@@ -1,5 +1,5 @@
-// Package onboardingtest has a worker use a store of idempotency keys that is killed at random,
-// and compares it with one that does without: see package onboarding.
+// Package onboardingtest kills a worker at random while it uses an idempotency store, and
+// compares the result with a worker without a store: see package onboarding.
 package onboardingtest
 
 import (
@@ -26,27 +26,27 @@ var (
 )
 
 const (
-	workerVariable = "LENDING_ONBOARDINGTEST_WORKER" // address of the service, for the process that is a worker
-	storeVariable  = "LENDING_ONBOARDINGTEST_STORE"  // where its log is, or its files
-	howVariable    = "LENDING_ONBOARDINGTEST_HOW"    // how many orders, how late reads are, and whether there is a log
+	workerVariable = "LENDING_ONBOARDINGTEST_WORKER" // address of the service, for the worker process
+	storeVariable  = "LENDING_ONBOARDINGTEST_STORE"  // location of the log, or of the files
+	howVariable    = "LENDING_ONBOARDINGTEST_HOW"    // number of orders, lag of reads, and whether there is a log
 )
 
 const (
-	concurrency = 20                     // orders of a worker
-	patience    = time.Second            // for one try of an order, and so a lease
-	held        = 100 * time.Millisecond // a command may be executed so late
-	margin      = 300 * time.Millisecond // beyond held and the lag of reads
-	life        = 120 * time.Millisecond // of a worker, at most
+	concurrency = 20                     // orders per worker
+	patience    = time.Second            // for a try of an order, and so for a lease
+	held        = 100 * time.Millisecond // the longest delay of a late command
+	margin      = 300 * time.Millisecond // of MaxLateness beyond held and the lag of reads
+	life        = 120 * time.Millisecond // the longest life of a worker
 )
 
-// Worker is for the TestMain of a package that calls [Kill]: it does the work of a process
-// that this has started, with the store that open opens, and returns false in any other.
+// Worker does the work of a process that [Kill] has started, with the store that open opens. The
+// package's TestMain calls Worker. In any other process Worker returns false.
 func Worker(open func(entries string) (store.Store, func() error, error)) (code int, isWorker bool) {
 	address := os.Getenv(workerVariable)
 	if address == "" {
 		return 0, false
 	}
-	go func() { // whoever would wait for an orderly end is gone
+	go func() { // the parent process has ended
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(2)
 	}()
@@ -82,21 +82,20 @@ func child(address string, open func(entries string) (store.Store, func() error,
 	return err
 }
 
-// Size returns how many customers are to be taken along, and how often a worker is to be
-// killed, as the flags say. From [Many] customers on that is compared with going without a
-// log.
+// Size returns the number of customers and the number of kills, from the flags. From [Many]
+// customers on, Kill also runs a worker without a log.
 func Size() (customers, workerKills int) { return *orders, *kills }
 
-// Many customers make it certain that without a log something is done twice.
+// Many is a number of customers for which a worker without a log certainly repeats a command.
 const Many = 100
 
-// Kill has a worker take customers through the whole approval with the log in store, and kills it
-// again and again, while responses are lost or cut and reads are late. It fails the test if a
-// command is missing in the end, although a call has said that it is done, or was done twice that
-// should not be. With many customers it compares that with a worker that has no log, and no
-// approval.
+// Kill runs a worker with its log in store through the whole approval, and kills the worker many
+// times. Responses are lost or cut, and reads are late. The test fails if a command is missing at
+// the end, although its call succeeded, or if a command ran twice that must not. With many
+// customers Kill compares the result with a worker that has no log, and does no approval.
 //
-// between, if it is not nil, is called now and then: to restart what the log is in.
+// If between is not nil, Kill calls it from time to time, for example to restart the server of
+// the log.
 func Kill(t *testing.T, entries string, between func()) {
 	t.Helper()
 	with := try(t, entries, true, between)
@@ -127,7 +126,7 @@ func try(t *testing.T, entries string, keyed bool, between func()) onboarding.Re
 	for n := range customers {
 		customers[n] = email(n)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+3*time.Duration(*orders)*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute+3*time.Duration(*orders)*time.Second)
 	defer cancel()
 	result, err := onboarding.Trial{
 		Customers: customers, Lost: *lost, Held: held, Kills: *kills, Life: life, ReadLag: *lag, Approval: keyed,

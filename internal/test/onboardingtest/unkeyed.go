@@ -16,31 +16,31 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/onboarding"
 )
 
-// order is what a worker without a log knows of one customer. It is kept in a file.
+// order is the state of an order of a worker without a log, which keeps it in a file.
 type order struct {
 	N           int
 	Customer    lending.CustomerID
 	Application lending.ApplicationID
 	Loan        lending.LoanID
 	Withdrawal  lending.InvoiceWithdrawal
-	Done        map[string]bool // steps
+	Done        map[string]bool // the finished steps
 }
 
 // step is a command of an order.
 type step struct {
 	name string
 	do   func(ctx context.Context, w *worker, o *order) error
-	seen func(ctx context.Context, w *worker, o *order) (bool, error) // by the reads that its error names; nil: it may be done again
+	seen func(ctx context.Context, w *worker, o *order) (bool, error) // checks the reads of the error; nil if a repetition does no harm
 }
 
 // worker takes orders from nothing to a confirmed withdrawal without a log.
 type worker struct {
 	client  *lending.Client
 	address string
-	keep    string // where the orders are
+	keep    string // the folder of the orders
 }
 
-// steps is the way of an order without the approval.
+// steps are the steps of an order without the approval.
 var steps = []step{
 	{"create-customer", createCustomer, customerSeen},
 	{"create-application", createApplication, applicationSeen},
@@ -54,8 +54,8 @@ var steps = []step{
 
 func (o *order) key(s step) string { return "order-" + strconv.Itoa(o.N) + "/" + s.name }
 
-// Unkeyed takes the customer with the number n along without a log, once, for a worker
-// at address that keeps in a folder what it has done.
+// Unkeyed does the order of customer n once, without a log, for a worker that keeps its progress
+// in a folder.
 func Unkeyed(ctx context.Context, client *lending.Client, address string, n int, keep string) error {
 	return (&worker{client, address, keep}).unkeyed(ctx, &order{N: n, Done: map[string]bool{}})
 }
@@ -78,8 +78,8 @@ func (w *worker) persist(ctx context.Context, n int) error {
 	}
 }
 
-// unkeyed is an order without a log: what is done is written down after each step, and
-// what is unknown is looked up.
+// unkeyed does an order without a log: the worker saves its progress after each step, and checks
+// a step with an unknown outcome.
 func (w *worker) unkeyed(ctx context.Context, o *order) error {
 	path := filepath.Join(w.keep, strconv.Itoa(o.N))
 	if text, err := os.ReadFile(path); err == nil {
@@ -101,7 +101,7 @@ func (w *worker) unkeyed(ctx context.Context, o *order) error {
 		if s.name == "withdraw" && lending.OutcomeOf(err) == lending.OutcomeRejected {
 			return fmt.Errorf("%w: %w", errDrawnUp, err)
 		}
-		if s.name == "confirm" && lending.OutcomeOf(err) == lending.OutcomeRejected { // it takes a new password
+		if s.name == "confirm" && lending.OutcomeOf(err) == lending.OutcomeRejected { // confirming needs a new password
 			o.Done["withdraw"] = false
 		}
 		if err := errors.Join(err, o.save(path)); err != nil {
@@ -122,7 +122,7 @@ func (o *order) save(path string) error {
 	return os.Rename(path+".new", path)
 }
 
-// asked is when the customers asked for their money.
+// asked is the time of the orders.
 var asked = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func email(n int) string { return fmt.Sprintf("customer-%d@example.com", n) }

@@ -17,7 +17,7 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// work does all orders, some at a time, again and again until they are done.
+// work does all orders, some at a time, until they are done.
 func work(ctx context.Context, address string, orders int, keep string, log *idempotency.Log) error {
 	options := []lending.Option{lending.WithCredentials(lending.Credentials{
 		Username: lendingtest.AdministratorUsername, Password: lending.NewSecret(lendingtest.AdministratorPassword),

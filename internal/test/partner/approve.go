@@ -10,8 +10,8 @@ import (
 	"github.com/lendingapi/lending-go/idempotency"
 )
 
-// The interface publishes none of the fields below: these are the embedded service's, as a
-// partner's own structs would be the real one's.
+// The service does not publish the fields below. They are the fields of the embedded service; a
+// partner writes structs for the fields of the real service.
 type (
 	company struct {
 		LegalName string `json:"legalName"`
@@ -39,10 +39,10 @@ func bankData() *lending.BankingDataRequest {
 	}]}`)}
 }
 
-// approve leads from the offer to the signed contract.
+// approve does the approval, from the offer to the signed contract.
 func (p *Partner) approve(ctx context.Context, o Order, application lending.ApplicationID) error {
 	approval := p.Client.Approval
-	// This partner knows that the same details once more change nothing.
+	// This partner knows that sending the same details again changes nothing.
 	err := approval.AddCompanyDetails(idempotency.SafeToRepeat(o.key(ctx, "company")), application, lending.CompanyDataRequest{
 		Extra: company{"Lovelace Analytics, LLC", "12-3456789"},
 	})
@@ -71,14 +71,14 @@ func (p *Partner) approve(ctx context.Context, o Order, application lending.Appl
 	return p.sign(ctx, o, application)
 }
 
-// submitDocuments uploads what the service asks for. The key names the kind of the document.
+// submitDocuments uploads the required documents. The key contains the kind of the document.
 func (p *Partner) submitDocuments(ctx context.Context, o Order, application lending.ApplicationID) error {
 	required, err := lending.ListAs[requirement](p.Client.Approval.RequiredDocuments(ctx, application))
 	if err != nil {
 		return err
 	}
 	for _, wanted := range required {
-		scan := bytes.NewReader(bytes.Repeat([]byte("%PDF "), 1000)) // a program would open a file
+		scan := bytes.NewReader(bytes.Repeat([]byte("%PDF "), 1000)) // a real program opens a file
 		err := p.Client.Approval.SubmitRequiredDocument(o.key(ctx, "document/"+wanted.FileType), application, wanted.ID, wanted.FileType,
 			lending.Document{Name: "scan.pdf", Content: scan})
 		if err != nil {

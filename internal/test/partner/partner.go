@@ -1,7 +1,6 @@
-// Package partner is what a partner's program does for one order, from nothing to a confirmed
-// withdrawal: the examples under contrib share it. Each command has a key that is made of the
-// order. The function that does it all begins at the top each time, and what it has done stands
-// in the idempotency log and nowhere else.
+// Package partner is a partner's program for an order, from nothing to a confirmed withdrawal.
+// The examples under contrib share it. Each command has an idempotency key made of the order.
+// Onboard always starts at the first command; the progress is in the idempotency log only.
 package partner
 
 import (
@@ -25,19 +24,19 @@ type Order struct {
 	Asked  time.Time // when the customer asked for the money
 }
 
-// key returns a context with the key of one command of the order.
+// key returns a context with the key of a command of the order.
 func (o Order) key(ctx context.Context, command string) context.Context {
 	return lending.WithIdempotencyKey(ctx, o.ID+"/"+command)
 }
 
-// Partner carries orders out.
+// Partner carries out orders.
 type Partner struct {
 	Client *lending.Client
-	Phone  string // address of the page where a customer reads the one-time password
+	Phone  string // address of the page on which a customer reads the one-time password
 }
 
-// Onboard goes the whole way of an order. The requests are the same each time: they are made of
-// the order and of answers, not of the clock.
+// Onboard does a whole order. The requests of each try are the same: they depend on the order and
+// on responses, not on the clock.
 func (p *Partner) Onboard(ctx context.Context, o Order) error {
 	customer, application, err := p.apply(ctx, o)
 	if err != nil {
@@ -53,7 +52,7 @@ func (p *Partner) Onboard(ctx context.Context, o Order) error {
 	return p.draw(ctx, o, application, loan)
 }
 
-// apply leads from nothing to an offer.
+// apply goes from nothing to an offer.
 func (p *Partner) apply(ctx context.Context, o Order) (lending.CustomerID, lending.ApplicationID, error) {
 	none := lending.ApplicationID{}
 	customer, err := p.Client.Applications.CreateCustomer(o.key(ctx, "create-customer"), lending.UserRequest{
@@ -80,15 +79,16 @@ func (p *Partner) apply(ctx context.Context, o Order) (lending.CustomerID, lendi
 	return customer.ID, application, p.process(ctx, o, application)
 }
 
-// process has the application processed. An offer shows that it was. Where there is none the
-// log asks a person, because nothing published says what processing without an offer leads to.
-// This partner knows: an offer comes at once here, or an error. So WithCheck decides.
+// process processes the application. An offer proves that the command ran. Without an offer the
+// log asks a person, because the service does not document the result of processing without an
+// offer. This partner knows that processing leads at once to an offer or to an error, and says so
+// with WithCheck.
 func (p *Partner) process(ctx context.Context, o Order, application lending.ApplicationID) error {
 	ctx = idempotency.WithCheck(o.key(ctx, "process"), func(ctx context.Context) (idempotency.Verdict, error) {
 		_, err := p.Client.Applications.Offer(ctx, application, nil)
 		switch {
 		case err == nil:
-			return idempotency.Happened(nil), nil // without its answer, the id of the offer, which nobody needs here
+			return idempotency.Happened(nil), nil // without the response, which is the id of the offer; nobody needs the id here
 		case lending.IsNotFound(err):
 			return idempotency.NotHappened(), nil
 		}
@@ -98,7 +98,8 @@ func (p *Partner) process(ctx context.Context, o Order, application lending.Appl
 	return unlessDone(err)
 }
 
-// unlessDone passes on an error unless the command has happened, where nobody needs its answer.
+// unlessDone returns nil if the command ran and only its response is lost, which nobody needs
+// here.
 func unlessDone(err error) error {
 	if lending.OutcomeOf(err) == lending.OutcomeDone {
 		return nil
@@ -106,7 +107,7 @@ func unlessDone(err error) error {
 	return err
 }
 
-// findLoan finds the loan that the application has led to: a read, which needs no key.
+// findLoan finds the loan of the application. A read needs no key.
 func (p *Partner) findLoan(ctx context.Context, customer lending.CustomerID, application lending.ApplicationID) (lending.LoanID, error) {
 	loans, err := p.Client.Loans.ListByCustomer(ctx, customer)
 	if err != nil {
@@ -120,13 +121,14 @@ func (p *Partner) findLoan(ctx context.Context, customer lending.CustomerID, app
 	return lending.LoanID{}, laterError("the application has not led to a loan yet")
 }
 
-// draw draws the money.
+// draw withdraws the money.
 func (p *Partner) draw(ctx context.Context, o Order, application lending.ApplicationID, loan lending.LoanID) error {
 	calculation := lending.CalculationRequest{Amount: o.Amount, Terms: 6}
 	if _, err := p.Client.Calculation.Invoice(o.key(ctx, "calculate"), application, &calculation); err != nil {
 		return err
 	}
-	// This sends a one-time password and moves no money: no read shows it, and two do no harm.
+	// WithdrawInvoice sends an OTP and moves no money. No read can check the
+	// command, and two passwords do no harm.
 	withdrawal, err := p.Client.Loans.WithdrawInvoice(idempotency.SafeToRepeat(o.key(ctx, "withdraw")), loan,
 		lending.InvoiceWithdrawalRequest{Calculation: calculation})
 	if err != nil {
@@ -136,27 +138,28 @@ func (p *Partner) draw(ctx context.Context, o Order, application lending.Applica
 	if err != nil {
 		return err
 	}
-	// The date is that of the order. With time.Now() each try would be another request, which
-	// the key refuses once one has left. The password may be another: it is no part of that.
+	// The date comes from the order. With time.Now() each try would be another request, and the
+	// key would reject the second. The password may change: secrets are not part of the
+	// comparison.
 	_, err = p.Client.Loans.ConfirmInvoiceWithdrawal(o.key(ctx, "confirm"), *withdrawal, lending.WithdrawInvoiceRequestData{
 		DateUTC: o.Asked,
 		OTP:     password,
 	})
-	if lending.OutcomeOf(err) == lending.OutcomeRejected { // perhaps a later password has replaced this one
+	if lending.OutcomeOf(err) == lending.OutcomeRejected { // a later password may have replaced this password
 		return laterError("the withdrawal is not confirmed: " + err.Error())
 	}
 	return unlessDone(err)
 }
 
-// laterError is an error of the partner's own, which answers lending.NextOf by itself.
+// laterError is an error of the partner. lending.NextOf calls its Next method.
 type laterError string
 
 func (e laterError) Error() string { return string(e) }
 
-// Next has the order go on in a second.
+// Next tells the order to go on in a second.
 func (laterError) Next() lending.Next { return lending.Next{Retry: true, After: time.Second} }
 
-// ask asks the customer for the one-time password. Here it is the one that was sent last.
+// ask asks the customer for the OTP. Here this is the last password that was sent.
 func (p *Partner) ask(ctx context.Context, loan lending.LoanID) (lending.Secret, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.Phone+loan.String(), nil)
 	if err != nil {

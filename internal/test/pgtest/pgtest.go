@@ -1,7 +1,6 @@
-// Package pgtest starts PostgreSQL clusters of its own from the installed server, for tests
-// and examples: in a temporary folder, on a socket that nobody else has, as any user.
-//
-// It has no client: what uses it brings its own.
+// Package pgtest starts PostgreSQL clusters from the installed server, for tests and examples. A
+// cluster has a temporary folder and a socket of its own, and any user may start a cluster. The
+// package has no client; callers bring their own.
 package pgtest
 
 import (
@@ -22,28 +21,28 @@ import (
 	"time"
 )
 
-// Binaries is the environment variable that chooses among several servers: the folder of
-// initdb and postgres.
+// Binaries is the environment variable with the folder of initdb and postgres. Set the variable
+// if several servers are installed.
 const Binaries = "LENDING_TEST_POSTGRES"
 
-// ErrMissing says what to install.
+// ErrMissing reports that no server is installed.
 var ErrMissing = errors.New("the PostgreSQL server is missing: apt-get install postgresql runs this; in CI it must run")
 
-// User is the superuser of a cluster. Nobody is asked for a password.
+// User is the superuser of a cluster. A cluster asks for no password.
 const User = "postgres"
 
-const patience = 60 * time.Second // with a machine that does much else
+const patience = 60 * time.Second // on a busy machine
 
 // Cluster is a PostgreSQL server and its data.
 type Cluster struct {
 	binaries, directory string
 	settings            []string
 	process             *exec.Cmd
-	ended               chan struct{} // closed when process has
+	ended               chan struct{} // closed when the process has ended
 }
 
-// Run starts a cluster for a test, which ends with it. Without a server the test is skipped,
-// unless it runs in CI.
+// Run starts a cluster for a test and closes the cluster when the test ends. Without a server Run
+// skips the test, or fails the test in CI.
 func Run(tb testing.TB, settings ...string) *Cluster {
 	tb.Helper()
 	c, err := New(settings...)
@@ -57,9 +56,9 @@ func Run(tb testing.TB, settings ...string) *Cluster {
 	return c
 }
 
-// New makes a cluster and starts it with settings, each as in "fsync=on". The default is
-// PostgreSQL's, but for fsync: off, what is kept survives the end of the server, and not that
-// of the machine.
+// New makes a cluster and starts it with settings such as "fsync=on". Other settings have
+// PostgreSQL's defaults, except fsync, which is off: committed data survives the end of the
+// server but not of the machine.
 func New(settings ...string) (*Cluster, error) {
 	binaries, err := find()
 	if err != nil {
@@ -68,23 +67,23 @@ func New(settings ...string) (*Cluster, error) {
 	return create(&Cluster{binaries: binaries, settings: settings}, "initdb", "-U", User, "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
 }
 
-// Standby makes a cluster that follows c, and starts it: its readers see what c has, a moment
-// later. It ends with [Cluster.Close].
+// Standby makes and starts a cluster that replicates c. Its readers see the data of c a moment
+// later. [Cluster.Close] ends a standby.
 func (c *Cluster) Standby(settings ...string) (*Cluster, error) {
 	standby := &Cluster{binaries: c.binaries, settings: settings}
 	return create(standby, "pg_basebackup", "-d", c.URL(User), "--write-recovery-conf", "--checkpoint=fast", "--no-sync")
 }
 
-// Promote has a standby take writes, and waits until it does. pg_promote would wait in a query, which
-// recovery can cancel.
+// Promote makes a standby accept writes, and waits until it does. The function pg_promote would
+// wait in a query, which recovery can cancel.
 func (c *Cluster) Promote() error {
 	return run(c.command("pg_ctl", "promote", "-w", "-t", strconv.Itoa(int(patience.Seconds())), "-D", c.data()))
 }
 
-// create has a program fill the folder of a cluster, and starts it.
+// create makes a program fill the folder of a cluster, and starts the cluster.
 func create(c *Cluster, program string, arguments ...string) (*Cluster, error) {
 	var err error
-	if c.directory, err = os.MkdirTemp("", "lending"); err != nil { // not that of a test: its name may be too long for a socket
+	if c.directory, err = os.MkdirTemp("", "lending"); err != nil { // t.TempDir can be too long for a socket
 		return nil, err
 	}
 	if err = own(c.directory); err == nil {
@@ -109,7 +108,7 @@ func run(command *exec.Cmd) error {
 
 func (c *Cluster) data() string { return filepath.Join(c.directory, "data") }
 
-// command is a program of the server's, as a user that the server accepts.
+// command returns a command that runs a program of the server, as a user that the server accepts.
 func (c *Cluster) command(name string, arguments ...string) *exec.Cmd {
 	command := exec.Command(filepath.Join(c.binaries, name), arguments...)
 	command.Dir = c.directory
@@ -118,7 +117,7 @@ func (c *Cluster) command(name string, arguments ...string) *exec.Cmd {
 	return command
 }
 
-// Start starts the server, in the folder where it was before, and waits until it answers.
+// Start starts the server in its folder and waits until the server answers.
 func (c *Cluster) Start() error {
 	log, err := os.OpenFile(filepath.Join(c.directory, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -129,7 +128,7 @@ func (c *Cluster) Start() error {
 	for _, setting := range c.settings {
 		arguments = append(arguments, "-c", setting)
 	}
-	_ = os.Remove(c.pidFile()) // of one that was killed, which is waited for
+	_ = os.Remove(c.pidFile()) // left by a killed server, for which Start would wait
 	process, ended := c.command("postgres", arguments...), make(chan struct{})
 	process.Stdout, process.Stderr = log, log
 	if err := process.Start(); err != nil {
@@ -145,7 +144,7 @@ func (c *Cluster) Start() error {
 
 func (c *Cluster) pidFile() string { return filepath.Join(c.data(), "postmaster.pid") }
 
-// answers waits until the server says so in its file.
+// answers waits until the server reports in its file to be ready.
 func (c *Cluster) answers() error {
 	for start := time.Now(); time.Since(start) < patience; {
 		text, _ := os.ReadFile(c.pidFile())
@@ -164,16 +163,17 @@ func (c *Cluster) answers() error {
 	return fmt.Errorf("the PostgreSQL server does not answer: %s", c.log())
 }
 
-// log returns the end of what the server has to say.
+// log returns the end of the server's log.
 func (c *Cluster) log() []byte {
 	text, _ := os.ReadFile(filepath.Join(c.directory, "log"))
 	return text[max(0, len(text)-2000):]
 }
 
-// Stop ends the server in order; those who are connected are cut.
+// Stop shuts the server down in order and cuts its connections.
 func (c *Cluster) Stop() { c.end(syscall.SIGINT) }
 
-// Kill ends the server at once, as "immediate shutdown" does: it recovers at the next Start.
+// Kill ends the server at once, like an "immediate shutdown". The server recovers at the next
+// Start.
 func (c *Cluster) Kill() { c.end(syscall.SIGQUIT) }
 
 // Restart kills the server and starts it again.
@@ -196,41 +196,41 @@ func (c *Cluster) end(how os.Signal) {
 	c.process = nil
 }
 
-// Close ends the server and removes all that it has.
+// Close ends the server and removes its folder.
 func (c *Cluster) Close() {
 	c.Kill()
 	_ = os.RemoveAll(c.directory)
 }
 
-// Pid is that of the server, for a test that stops it.
+// Pid returns the process id of the server, for a test that freezes the server.
 func (c *Cluster) Pid() int { return c.process.Process.Pid }
 
-// Socket is the path of the server's socket.
+// Socket returns the path of the server's socket.
 func (c *Cluster) Socket() string { return filepath.Join(c.directory, ".s.PGSQL.5432") }
 
-// URL is for who connects to a database: "postgres" is always there.
+// URL returns the address of a database. The database "postgres" always exists.
 func (c *Cluster) URL(database string) string { return c.URLAs(User, database) }
 
-// URLAs is for who connects as another role.
+// URLAs returns the address of a database for another role.
 func (c *Cluster) URLAs(role, database string) string {
 	return "postgres:///" + database + "?" + url.Values{"host": {c.directory}, "user": {role}}.Encode()
 }
 
 var odd = regexp.MustCompile(`[^a-z0-9]+`)
 
-// Database makes a database with a name that is like name, and returns its URL.
+// Database makes a database whose name starts with name, and returns its address.
 func (c *Cluster) Database(name string) (string, error) {
 	name = odd.ReplaceAllString(strings.ToLower(name), "_")
 	name = fmt.Sprintf("%.40s_%d", name, time.Now().UnixNano())
 	return c.URL(name), c.Do("postgres", `CREATE DATABASE "`+name+`"`)
 }
 
-// Do has psql do something, as the superuser.
+// Do runs statements with psql as the superuser.
 func (c *Cluster) Do(database, statements string) error {
 	return run(c.command("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", c.URL(database), "-c", statements))
 }
 
-// Folder is that of the server's socket, for who names it as a host.
+// Folder returns the folder of the server's socket, for a client that takes the folder as host.
 func (c *Cluster) Folder() string { return c.directory }
 
 // find returns the folder of the server's programs.
@@ -258,7 +258,7 @@ func complete(folder string) bool {
 	return true
 }
 
-// folders are those where a server may be: of several the one that comes first.
+// folders returns the folders in which a server may be installed, in order of preference.
 func folders() (found []string) {
 	if path, err := exec.LookPath("postgres"); err == nil {
 		if path, err = filepath.EvalSymlinks(path); err == nil {
@@ -269,14 +269,14 @@ func folders() (found []string) {
 		found = append(found, string(bytes.TrimSpace(text)))
 	}
 	debian, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
-	for i := range debian { // the newest first
+	for i := range debian { // newest first
 		found = append(found, debian[len(debian)-1-i])
 	}
 	return found
 }
 
-// SkipExamples leaves the examples of a test program out where its tests are skipped, and
-// says why. TestMain calls it.
+// SkipExamples skips the examples of a test program if Run would skip its tests, and prints why.
+// Call SkipExamples in TestMain.
 func SkipExamples() {
 	if _, err := find(); !errors.Is(err, ErrMissing) || os.Getenv("CI") == "true" {
 		return

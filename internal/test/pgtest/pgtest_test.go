@@ -38,7 +38,7 @@ func TestStandby(t *testing.T) {
 	defer standby.Close()
 	require.NoError(t, primary.Do("postgres", "CREATE TABLE kept (n int)"))
 	require.Error(t, standby.Do("postgres", "CREATE TABLE other (n int)"))
-	require.Eventually(t, func() bool { return standby.Do("postgres", "TABLE kept") == nil }, 10*time.Second,
+	require.Eventually(t, func() bool { return standby.Do("postgres", "TABLE kept") == nil }, time.Minute,
 		10*time.Millisecond)
 	primary.Kill()
 	require.NoError(t, standby.Do("postgres", "SELECT pg_promote()"))

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// Pooler is the environment variable that names the program of a PgBouncer.
+// Pooler is the environment variable with the path of a PgBouncer program.
 const Pooler = "LENDING_TEST_PGBOUNCER"
 
-// Pool starts a PgBouncer before the server, which gives each transaction any of a few
-// connections and clears what a session leaves. It returns the host to connect to, and ends
-// with the test.
+// Pool starts a PgBouncer in front of the server until the end of the test, and returns the host
+// to connect to. The pooler gives each transaction any of a few connections and resets the
+// session after the transaction.
 func (c *Cluster) Pool(tb testing.TB, program string) (host string) {
 	tb.Helper()
-	directory, err := os.MkdirTemp("", "lending") //nolint:usetesting // that of a test has a name that may be too long for a socket
+	directory, err := os.MkdirTemp("", "lending") //nolint:usetesting // t.TempDir can be too long for a socket
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -39,7 +39,7 @@ auth_type = trust
 auth_file = %s
 logfile = %s/log
 `, c.directory, User, directory, users, directory)
-	const mode = 0o644 // the server's user reads it
+	const mode = 0o644 // the user of the server reads the file
 	err = errors.Join(own(directory), os.WriteFile(users, []byte(`"`+User+`" ""`), mode), os.WriteFile(settings, text, mode))
 	if err != nil {
 		tb.Fatal(err)

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// attributes has the server end with the process that has started it. Root is nobody to a
-// server.
+// attributes makes the server end with the process that started it. PostgreSQL does not run as
+// root, so a test that runs as root starts the server as nobody.
 func attributes() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT}
 	if uid, gid, ok := nobody(); ok {
@@ -17,7 +17,7 @@ func attributes() *syscall.SysProcAttr {
 	return a
 }
 
-// own gives the folder to the user that the server runs as.
+// own gives the folder to the user of the server.
 func own(directory string) error {
 	if uid, gid, ok := nobody(); ok {
 		return os.Chown(directory, uid, gid)
@@ -25,7 +25,7 @@ func own(directory string) error {
 	return nil
 }
 
-// nobody is the user of the server's programs where this process is root.
+// nobody returns the user of the server if this process runs as root.
 func nobody() (uid, gid int, ok bool) {
 	if os.Getuid() != 0 {
 		return 0, 0, false

@@ -4,7 +4,7 @@ package pgtest
 
 import "syscall"
 
-// attributes changes nothing: where this is not Linux, start it as an ordinary user.
+// attributes changes nothing. Outside Linux, run the tests as an ordinary user.
 func attributes() *syscall.SysProcAttr { return nil }
 
 func own(string) error { return nil }

@@ -1,6 +1,7 @@
 //go:build !race
 
-// Package race tells tests whether the race detector runs: it changes how much is allocated.
+// Package race tells tests whether the race detector runs, because the detector changes the
+// number of allocations.
 package race
 
 // Enabled reports whether the race detector runs.

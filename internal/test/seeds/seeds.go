@@ -1,5 +1,5 @@
-// Package seeds lets a failure of a random test be repeated: the environment names the first seed
-// and the number of runs.
+// Package seeds makes a failure of a random test repeatable: environment variables hold the first
+// seed and the number of runs.
 package seeds
 
 import (
@@ -10,10 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Variable names the seed of the first run.
+// Variable is the environment variable with the seed of the first run.
 const Variable = "LENDING_TEST_SEED"
 
-// FromEnvironment returns the number in the variable name, or otherwise if it is not set.
+// FromEnvironment returns the number in the variable name, or otherwise if the variable is not
+// set.
 func FromEnvironment(t *testing.T, name string, otherwise int) int {
 	t.Helper()
 	text := os.Getenv(name)

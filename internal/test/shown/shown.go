@@ -1,4 +1,5 @@
-// Package shown prints what is alive in every way that there is.
+// Package shown prints values in every way in which Go prints, so that tests can look for
+// secrets.
 package shown
 
 import (
@@ -16,8 +17,9 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/race"
 )
 
-// Beside returns what values print while goroutines repeat work on them. Without a lock that would be a data
-// race, which the detector reports, or "concurrent map iteration and map write", which ends the process.
+// Beside returns the text of values printed while goroutines repeat work on them. If a
+// value has no lock, the race detector reports a data race, or "concurrent map iteration and map
+// write" ends the process.
 func Beside(t *testing.T, alive []any, work func(ctx context.Context)) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -53,7 +55,7 @@ func show(t *testing.T, text *bytes.Buffer, v any) {
 		}
 		slog.New(slog.NewTextHandler(text, nil)).Info("m", "v", value)
 		slog.New(slog.NewJSONHandler(text, nil)).Info("m", "v", value)
-		written, _ := json.Marshal(value) //nolint:errchkjson // a function is no JSON
+		written, _ := json.Marshal(value) //nolint:errchkjson // functions have no JSON
 		text.Write(written)
 	}
 	var compared failure
@@ -62,7 +64,7 @@ func show(t *testing.T, text *bytes.Buffer, v any) {
 	fmt.Fprintln(text, compared)
 }
 
-// failure is a test that fails, and keeps what testify says.
+// failure is a failed test with the message of testify.
 type failure []string
 
 func (f *failure) Errorf(format string, args ...any) { *f = append(*f, fmt.Sprintf(format, args...)) }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Trace is the story of a run: lines with times, and the first violation of each kind. It has
-// no lock: the watch that keeps it has one.
+// Trace is the record of a run: lines with times, and the first violation of each kind. Trace has
+// no lock; the caller has to lock.
 type Trace struct {
 	start    time.Time
 	lines    []string
@@ -17,19 +17,19 @@ type Trace struct {
 	Violated map[string]Violation
 }
 
-// Violation is a broken rule and what came before it.
+// Violation is a broken rule with the lines before it.
 type Violation struct {
 	Text   string
 	Before []string
 }
 
-// NewTrace begins a trace in the bubble that it is called in.
+// NewTrace starts a trace at the current time of the bubble.
 func NewTrace() *Trace { return &Trace{start: time.Now(), Violated: map[string]Violation{}} }
 
-// Since returns the time of the run.
+// Since returns the time since the start of the run.
 func (t *Trace) Since(at time.Time) time.Duration { return at.Sub(t.start) }
 
-// Line notes what happens to a process or a caller.
+// Line adds an event of a process or a caller.
 func (t *Trace) Line(who, format string, args ...any) {
 	if len(t.lines) > 600 {
 		t.lines = slices.Clone(t.lines[400:])
@@ -44,7 +44,7 @@ func (t *Trace) Line(who, format string, args ...any) {
 	}
 }
 
-// Violate notes that a rule is broken.
+// Violate records a broken rule.
 func (t *Trace) Violate(kind, who, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	t.Line(who, "VIOLATED: %s: %s", kind, text)
@@ -57,5 +57,6 @@ func (t *Trace) keep(kind, text string) {
 	}
 }
 
-// Sum is the same for two runs in which the same happened at the same times.
+// Sum returns a hash of the run. Two runs with the same events at the same times have the same
+// hash.
 func (t *Trace) Sum() uint64 { return t.sum }

@@ -1,5 +1,5 @@
 // Package simulation runs processes that share a store and a service on the fake time of
-// testing/synctest, one goroutine at a time, so that a seed means one run.
+// testing/synctest. A single goroutine runs at a time, so a seed determines the whole run.
 package simulation
 
 import (
@@ -9,11 +9,11 @@ import (
 	"testing/synctest"
 )
 
-// Turns lets one goroutine of a bubble go on at a time. What becomes ready in one instant is
-// ordered by name: synctest itself starts goroutines of one instant in any order.
+// Turns lets a single goroutine of a bubble run at a time. Goroutines that become ready at the
+// same instant run in the order of their names; synctest itself starts them in any order.
 //
-// A goroutine asks for a turn before each step that others can see. Between two steps it runs
-// until it waits for something: for time, for another goroutine, or for its next turn.
+// A goroutine asks for a turn before each step that others can observe. After the step the
+// goroutine runs until it waits for time, for another goroutine or for its next turn.
 type Turns struct {
 	mu      sync.Mutex
 	waiting []turn
@@ -27,7 +27,7 @@ type turn struct {
 	begin chan struct{}
 }
 
-// NewTurns starts to give out turns in the bubble that it is called in.
+// NewTurns starts to give out turns in the current bubble.
 func NewTurns() *Turns {
 	t := &Turns{arrived: make(chan struct{}, 1), end: make(chan struct{})}
 	go t.give()
@@ -51,7 +51,7 @@ func (t *Turns) Take(name string) {
 	<-mine.begin
 }
 
-// End lets all goroutines go on as they like.
+// End lets all goroutines run freely.
 func (t *Turns) End() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,7 +77,7 @@ func (t *Turns) give() {
 	}
 }
 
-// begin lets the first of those who wait go on.
+// begin lets the first waiting goroutine run.
 func (t *Turns) begin() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

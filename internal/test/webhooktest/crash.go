@@ -18,22 +18,25 @@ import (
 )
 
 const (
-	crashVariable = "LENDING_WEBHOOKTEST_CRASH" // how many innocents, tries and early ends there are, for a process of Crash
-	crashed       = 3                           // the status of a process that its function has ended
+	crashVariable = "LENDING_WEBHOOKTEST_CRASH" // numbers of innocent events, tries and early ends, for a process of Crash
+	crashed       = 3                           // exit status of a process that a handler has ended
 )
 
-// crashTest is what ends processes, again and again.
+// crashTest is a test in which processes end repeatedly.
 type crashTest struct {
 	name                string
 	Innocents, MaxTries int
-	Killer              bool // event 0 ends each process that acts on it
-	Restarts            int  // so many processes end before a function can
+	Killer              bool // event 0 ends each process that handles it
+	Restarts            int  // number of processes that end before a handler can
 }
 
-// Crash puts events in the store and starts processes that work on them until the inbox
-// is empty. It fails the test if an event that ends its process is not set aside in the
-// end, or if one is that stands beside it, or that is there when processes end for
-// another reason.
+// Crash puts events in the store and starts processes that work on them until the inbox is empty.
+// The test fails in these cases:
+//
+//   - An event that ends its process does not become a dead letter.
+//   - Another event becomes a dead letter, because it ran at the same time or because processes
+//     ended
+//     for another reason.
 func Crash(t *testing.T, store func() string, open func(store string) (Store, error)) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
@@ -91,8 +94,8 @@ func (c crashTest) run(t *testing.T, store string, open func(store string) (Stor
 	}
 }
 
-// crashes starts processes until one finds the inbox empty, and returns how many ended
-// before.
+// crashes starts processes until a process finds the inbox empty, and returns the number of
+// processes that ended early.
 func (c crashTest) crashes(t *testing.T, store string, acts *os.File) int {
 	t.Helper()
 	for start, crashes := time.Now(), 0; ; crashes++ {
@@ -112,8 +115,8 @@ func (c crashTest) crashes(t *testing.T, store string, acts *os.File) int {
 	}
 }
 
-// crashChild is a process of Crash: it notes in file 3 on what it has acted, and ends
-// when its inbox is empty.
+// crashChild is a process of Crash. It writes the handled events to file 3 and ends when its
+// inbox is empty.
 func crashChild(text string, open func(string) (Store, error)) error {
 	var c crashTest
 	if _, err := fmt.Sscan(os.Getenv(crashVariable), &c.Innocents, &c.MaxTries, &c.Killer, &c.Restarts); err != nil {

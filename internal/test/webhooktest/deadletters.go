@@ -18,8 +18,9 @@ import (
 
 const redriveVariable = "LENDING_WEBHOOKTEST_REDRIVE" // for a process of KillRedrive
 
-// KillRedrive makes 10,000 dead letters, starts processes that redrive all of them, and kills all
-// but the last with SIGKILL on the way. It fails the test if an event is lost, or handled twice.
+// KillRedrive makes 10,000 dead letters and starts processes that redrive all of them.
+// KillRedrive kills all but the last process with SIGKILL in the middle of their work. The test
+// fails if an event is lost or handled twice.
 func KillRedrive(t *testing.T, store string, open func(store string) (Store, error)) {
 	t.Helper()
 	const events, killed = 10_000, 4
@@ -54,7 +55,7 @@ func KillRedrive(t *testing.T, store string, open func(store string) (Store, err
 	}
 }
 
-// putAll puts events and makes each a dead letter.
+// putAll puts events and makes each event a dead letter.
 func putAll(t *testing.T, store Store, events int) {
 	t.Helper()
 	var group sync.WaitGroup
@@ -71,7 +72,8 @@ func putAll(t *testing.T, store Store, events int) {
 	handleAll(t, store, events, errors.New("a failure"))
 }
 
-// handleAll works until the function has returned result for so many events, which it counts.
+// handleAll works until the handler has returned result for this number of events, and counts the
+// calls by event.
 func handleAll(t *testing.T, store Store, events int, result error) map[string]int {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -95,8 +97,8 @@ func handleAll(t *testing.T, store Store, events int, result error) map[string]i
 	return handled
 }
 
-// redriveInProcess starts a process that redrives all dead letters, and kills it in the given batch
-// or shortly after; 0 lets it end.
+// redriveInProcess starts a process that redrives all dead letters, and kills the process in the
+// given batch or shortly after. Batch 0 means no kill.
 func redriveInProcess(t *testing.T, store string, batch int) {
 	t.Helper()
 	process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
@@ -147,9 +149,9 @@ func (g guided) Redrive(ctx context.Context, ids ...string) (int, error) {
 	return g.letters.Redrive(ctx, ids...)
 }
 
-// ManyDeadLetters lists the dead letters of an inbox, redrives one half and drops the other. It
-// fails the test if one call allocates much, or if the inbox has not as many as it should. The
-// caller runs no other test beside it.
+// ManyDeadLetters lists the dead letters of an inbox, redrives half of them and drops the others.
+// The test fails if a call allocates too much memory or if the number of dead letters is wrong.
+// The caller must not run other tests in parallel.
 func ManyDeadLetters(t *testing.T, letters webhook.DeadLetters, number int) {
 	t.Helper()
 	bounded := allocating{letters, t}
@@ -173,7 +175,7 @@ func ManyDeadLetters(t *testing.T, letters webhook.DeadLetters, number int) {
 	}
 }
 
-// allocating fails the test if one call allocates more than 32 MiB.
+// allocating fails the test if a call allocates more than 32 MiB.
 type allocating struct {
 	letters
 	t *testing.T

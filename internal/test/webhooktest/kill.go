@@ -29,20 +29,19 @@ var (
 )
 
 const (
-	childVariable = "LENDING_WEBHOOKTEST_CHILD" // generation of the receiver, for the process that is one
-	storeVariable = "LENDING_WEBHOOKTEST_STORE" // where its inbox is
+	childVariable = "LENDING_WEBHOOKTEST_CHILD" // generation of a receiver, for its process
+	storeVariable = "LENDING_WEBHOOKTEST_STORE" // location of the inbox
 	secret        = "whs_0123456789abcdef0123456789abcdef"
 	concurrency   = 16 // of the senders, and so of a receiver with Once, and of Work
 )
 
-// Store is what a receiver trusts: an inbox, or, without one, a deduper that its
-// function is behind.
+// Store is the store of a receiver: an inbox, or a deduper around the handler.
 type Store struct {
 	Inbox   webhook.Inbox
 	Deduper webhook.Deduper
-	// Work does more around the function than [webhook.Work], which stands for nil.
+	// Work runs instead of [webhook.Work], if it is not nil, to do more around the handler.
 	Work  func(ctx context.Context, handle webhook.EventFunc, opts *webhook.WorkOptions)
-	Close func() error // nil if there is nothing to close
+	Close func() error // nil if nothing needs to be closed
 }
 
 func (s Store) work(ctx context.Context, handle webhook.EventFunc, opts *webhook.WorkOptions) {
@@ -59,8 +58,9 @@ func (s Store) close() {
 	}
 }
 
-// Main is for the TestMain of a package that calls [Kill], [Crash] or [KillRedrive], which exits with
-// what it returns: a process that they have started works with the store that open opens.
+// Main runs the tests of a package that calls [Kill], [Crash] or [KillRedrive], and returns the
+// exit status for TestMain. In a process started by these functions, Main works with the store of
+// open instead.
 func Main(m *testing.M, open func(store string) (Store, error)) int {
 	generation := os.Getenv(childVariable)
 	if generation == "" {
@@ -80,9 +80,9 @@ func Main(m *testing.M, open func(store string) (Store, error)) int {
 	return 0
 }
 
-// child is the receiver: it listens on file 3, notes in file 4 on what it has acted,
-// and ends when its inbox is empty after a byte on its standard input, or when that has
-// ended, as the test has then.
+// child is the receiver. It listens on file 3 and writes the handled events to file 4. After a
+// byte on standard input, or at its end, which is also the end of the test, child ends as soon as
+// its inbox is empty.
 func child(generation string, open func(string) (Store, error)) error {
 	finish := make(chan struct{})
 	go func() {
@@ -141,22 +141,22 @@ func child(generation string, open func(string) (Store, error)) error {
 	}
 }
 
-// Kill sends signed events to a receiver in a process of its own, some of them several
-// times, and kills the process with SIGKILL at random, again and again. It fails the
-// test if an event that was answered with success is not acted on, or if one is acted
-// on twice beyond the window that [webhook.Work] and [webhook.OnceBy] document: by two
-// processes, of which the first was killed, and no more of them than it had calls under
-// way.
+// Kill sends signed events to a receiver in a process of its own, some events several times. Kill
+// kills this process many times at random with SIGKILL. The test fails if an accepted event is
+// not handled, or if an event is handled twice outside the window that [webhook.Work] and
+// [webhook.OnceBy] document: by two processes of which the first was killed, and for no more
+// events than the killed process had calls in progress.
 //
-// between, if it is not nil, is called now and then: to restart what the inbox is in.
+// If between is not nil, Kill calls it from time to time, for example to restart the server of
+// the inbox.
 func Kill(t *testing.T, store string, between func()) {
 	t.Helper()
 	run(t, store, between).judge()
 }
 
-// KillExactly is Kill for a store with a Work of its own, of which acted returns afterwards
-// how often each event, by its key, has had its effect. It fails the test if that is not
-// once for each that was answered with success, or more than once for any.
+// KillExactly is Kill for a store with its own Work. At the end acted returns how often each
+// event, by key, has had its effect. The test fails unless each accepted event has had its effect
+// exactly once, and each other event at most once.
 func KillExactly(t *testing.T, store string, between func(), acted func() map[string]int) {
 	t.Helper()
 	r := run(t, store, between)
@@ -191,7 +191,7 @@ func run(t *testing.T, store string, between func()) *rig {
 		r.start()
 	}
 	<-sending
-	r.kill() // with a full inbox and nobody who sends
+	r.kill() // while the inbox is full and no sender runs
 	r.start()
 	wait(rand.N(50 * time.Millisecond))
 	r.kill()
@@ -246,8 +246,8 @@ func newRig(t *testing.T, store string) *rig {
 	return r
 }
 
-// start starts a receiver. All receivers share one socket, which stays open between
-// two of them: connections wait there.
+// start starts a receiver. All receivers share a socket, which stays open between two of them, so
+// connections wait there.
 func (r *rig) start() {
 	r.generation++
 	r.process = exec.CommandContext(context.WithoutCancel(r.t.Context()), os.Args[0], "-test.run=^$")
@@ -270,8 +270,8 @@ func (r *rig) kill() {
 	}
 }
 
-// sendAll sends all events from a few goroutines: most until they are accepted, some
-// only once, whatever becomes of it, and some several times at the same time.
+// sendAll sends all events from several goroutines: most events until they are accepted, some
+// events only once, and some events several times in parallel.
 func (r *rig) sendAll() {
 	client := &http.Client{Timeout: 10 * time.Second}
 	var group sync.WaitGroup
@@ -325,7 +325,7 @@ func (r *rig) accept(key string) {
 	r.accepted[key] = true
 }
 
-// judge compares what was accepted with what was acted on.
+// judge compares the accepted events with the handled events.
 func (r *rig) judge() {
 	text, err := os.ReadFile(r.acts.Name())
 	if err != nil {
@@ -337,7 +337,7 @@ func (r *rig) judge() {
 		byKey[key] = append(byKey[key], generation)
 	}
 	lost, twice := 0, 0
-	again := map[string]int{} // acts that a later process repeated, by the process that was killed
+	again := map[string]int{} // events that a later process repeated, by killed process
 	for key := range r.accepted {
 		if len(byKey[key]) == 0 {
 			lost++
@@ -365,7 +365,7 @@ func (r *rig) judge() {
 	r.t.Logf("%s; %d acted on, %d lost, %d acted on twice, at most %d after one kill; %s", r.sentText(), len(byKey), lost, twice, most, r.took.Round(time.Millisecond))
 }
 
-// judgeExactly compares what was accepted with what has had its effect.
+// judgeExactly compares the accepted events with their effects.
 func (r *rig) judgeExactly(acted map[string]int) {
 	lost, twice := 0, 0
 	for key := range r.accepted {

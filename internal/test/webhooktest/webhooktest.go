@@ -1,6 +1,6 @@
-// Package webhooktest kills the processes of a receiver to see whether its [webhook.Deduper]
-// or its [webhook.Inbox] does what lendingtest/storetest cannot look for: a harness needs the
-// TestMain of a package, and hands sockets and files to the processes that it starts.
+// Package webhooktest tests a [webhook.Deduper] or a [webhook.Inbox] by killing the processes of
+// a receiver. Package lendingtest/storetest cannot do this: the test needs the TestMain of a
+// package, and passes sockets and files to its processes.
 package webhooktest
 
 import (
@@ -11,10 +11,10 @@ import (
 	"github.com/lendingapi/lending-go/webhook"
 )
 
-// wait passes real time, or virtual time in a bubble of testing/synctest.
+// wait waits for d, on the fake clock if the test runs in testing/synctest.
 func wait(d time.Duration) { <-time.After(d) }
 
-// must stops the test if err is an error.
+// must stops the test if err is not nil.
 func must(t *testing.T, what string, err error) {
 	t.Helper()
 	if err != nil {
@@ -22,7 +22,7 @@ func must(t *testing.T, what string, err error) {
 	}
 }
 
-// event returns the nth event, of which no two are equal.
+// event returns the nth event. No two events are equal.
 func event(n int) *webhook.Event {
 	e, err := webhook.Parse([]byte(fmt.Sprintf("\ufeff{\"webhookEvent\":\"WB_Loan_Opened\",\"data\":{\"n\":%d}} ", n)))
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package wire starts services on real sockets for tests, and clients of them.
+// Package wire starts services on real sockets for tests, and makes clients of them.
 package wire
 
 import (
@@ -17,14 +17,15 @@ import (
 	"github.com/lendingapi/lending-go"
 )
 
-// BasePath precedes every route of these services, so that a client which loses it fails.
+// BasePath comes before every route of these services, so a client that loses the base path
+// fails.
 const BasePath = "/base/path"
 
-// QuietLog keeps a server's complaints about its clients out of the output.
+// QuietLog discards the log of a server.
 var QuietLog = log.New(io.Discard, "", 0)
 
-// Listen starts a service that answers with handler below BasePath and returns its base URL.
-// A request outside BasePath fails the test.
+// Listen starts a service in which handler answers all requests below BasePath, and returns its
+// base URL. A request outside BasePath fails the test.
 func Listen(t *testing.T, handler http.HandlerFunc) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -37,8 +38,8 @@ func Listen(t *testing.T, handler http.HandlerFunc) string {
 	return server.URL + BasePath
 }
 
-// ListenRaw accepts connections, hands each to handle, closes it afterwards and returns the
-// host and port.
+// ListenRaw accepts connections, passes each to handle, closes the connection afterwards and
+// returns host and port.
 func ListenRaw(t *testing.T, handle func(net.Conn)) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -63,13 +64,13 @@ func ListenRaw(t *testing.T, handle func(net.Conn)) string {
 	return listener.Addr().String()
 }
 
-// Serve is Listen, and returns a client with a token.
+// Serve calls Listen and returns a client with a token.
 func Serve(t *testing.T, handler http.HandlerFunc, opts ...lending.Option) *lending.Client {
 	t.Helper()
 	return NewClient(t, Listen(t, handler), append(opts, lending.WithTokenSource(lending.StaticToken("test-token")))...)
 }
 
-// NewClient returns a client that the end of the test closes.
+// NewClient returns a client and closes the client when the test ends.
 func NewClient(t *testing.T, baseURL string, opts ...lending.Option) *lending.Client {
 	t.Helper()
 	client, err := lending.New(baseURL, opts...)
@@ -84,7 +85,7 @@ func NewClient(t *testing.T, baseURL string, opts ...lending.Option) *lending.Cl
 	return client
 }
 
-// Answer returns a handler that answers with a JSON body.
+// Answer returns a handler with a JSON response.
 func Answer(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
@@ -93,7 +94,7 @@ func Answer(status int, body string) http.HandlerFunc {
 	}
 }
 
-// Plain returns a handler that answers with status 200 and a body of another type.
+// Plain returns a handler with status 200 and a body of this content type.
 func Plain(contentType, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", contentType)
@@ -101,8 +102,8 @@ func Plain(contentType, body string) http.HandlerFunc {
 	}
 }
 
-// AfterRequest returns a handler that reads the whole request and then answers with *handle.
-// A success that comes earlier accepts no document.
+// AfterRequest returns a handler that reads the whole request and then calls *handle. The client
+// does not accept an earlier success as the success of an upload.
 func AfterRequest(handle *http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -110,19 +111,20 @@ func AfterRequest(handle *http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// RoundTripper is a function as an http.RoundTripper.
+// RoundTripper makes an http.RoundTripper from a function.
 type RoundTripper func(*http.Request) (*http.Response, error)
 
 // RoundTrip calls f.
 func (f RoundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Silent returns a client of a service that must not be called.
+// Silent returns a client whose service fails the test on any call.
 func Silent(t *testing.T) *lending.Client {
 	t.Helper()
 	return Serve(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s %s arrived", r.Method, r.URL.Path) })
 }
 
-// Reply returns a transport that answers each request with a JSON body, and header as pairs.
+// Reply returns a transport that answers each request with a JSON body. The values of header are
+// names and values in turn.
 func Reply(status int, body string, header ...string) RoundTripper {
 	return func(*http.Request) (*http.Response, error) {
 		h := http.Header{"Content-Type": {"application/json"}}
@@ -133,7 +135,7 @@ func Reply(status int, body string, header ...string) RoundTripper {
 	}
 }
 
-// RawReply is an HTTP/1 answer.
+// RawReply returns the bytes of an HTTP/1 response.
 func RawReply(status int, header map[string]string, body string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\n", status, http.StatusText(status))
@@ -149,7 +151,7 @@ func RawReply(status int, header map[string]string, body string) string {
 	return b.String() + "\r\n" + body
 }
 
-// Renewing is a source that has another token after each refusal.
+// Renewing is a token source that returns another token after each rejection.
 type Renewing struct{ Refused atomic.Int32 }
 
 // Token implements lending.TokenSource.
@@ -157,5 +159,5 @@ func (s *Renewing) Token(context.Context) (lending.Token, error) {
 	return lending.Token{Value: lending.NewSecret(fmt.Sprint("token-", s.Refused.Load()))}, nil
 }
 
-// Invalidate counts the refusal.
+// Invalidate counts the rejection.
 func (s *Renewing) Invalidate(lending.Token) { s.Refused.Add(1) }

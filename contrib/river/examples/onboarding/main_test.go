@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The program starts itself, which is this one here.
+// The program starts itself, which is the test binary here.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "worker" {
 		main()
@@ -66,9 +66,8 @@ func shown(t *testing.T, worker string) (string, error) {
 	return out.String(), err
 }
 
-// TestWithoutLog has the same jobs do without keys. What is done they keep in a file
-// after each step, and what is unknown they look up. Without flags that ask for many
-// customers there is nothing to compare.
+// TestWithoutLog runs the same jobs without keys. The jobs save their progress in a file after
+// each step, and look unknown outcomes up. The test runs only if flags ask for many customers.
 func TestWithoutLog(t *testing.T) {
 	if customers, _ := onboardingtest.Size(); customers < onboardingtest.Many {
 		return
