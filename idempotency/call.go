@@ -245,7 +245,7 @@ func (k *keyedCall) prepare(ctx context.Context) error {
 // checkBefore makes the check before the send. It adds the records of the last mutation of the lock,
 // which late reads may not show.
 func (k *keyedCall) checkBefore(ctx context.Context) error {
-	var last *snapshot
+	var last []leftover
 	if k.adds() {
 		var err error
 		if _, last, err = k.recall(ctx, k.lock); err != nil {
@@ -256,7 +256,7 @@ func (k *keyedCall) checkBefore(ctx context.Context) error {
 	if err != nil {
 		return k.refuse(Error{kind: errCheckBefore, cause: err})
 	}
-	before = before.since(last)
+	before = before.since(together(last))
 	k.data.Before = &before
 	return nil
 }

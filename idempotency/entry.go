@@ -41,6 +41,8 @@ type entryData struct {
 	Why        string `json:"why,omitempty"`
 	ResolvedBy string `json:"resolvedBy,omitempty"`
 
+	Leftovers []leftover `json:"leftovers,omitempty"` // of the mutations of a lock, in the entry of the lock
+
 	Verdict *freshVerdict `json:"verdict,omitempty"` // the verdict of a person, until a call relies on it
 }
 

@@ -3,6 +3,7 @@ package idempotency
 import (
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lendingapi/lending-go"
@@ -40,7 +41,8 @@ type settings struct {
 	Options
 	store store.Store
 
-	clients *sync.Map // from account to a client that has used the log
+	clients *sync.Map               // from account to a client that has used the log
+	salt    *atomic.Pointer[string] // of [settings.lockSalt]; nil until the log has read it
 }
 
 var _ lending.Idempotency = (*Log)(nil)
@@ -48,7 +50,7 @@ var _ lending.Idempotency = (*Log)(nil)
 // NewLog returns a log that keeps its entries in the store entries. Give the log to a client with
 // [lending.WithIdempotency]. opts may be nil. The error is a [*lending.ArgumentError].
 func NewLog(entries store.Store, opts *Options) (*Log, error) {
-	s := settings{store: entries, clients: new(sync.Map)}
+	s := settings{store: entries, clients: new(sync.Map), salt: new(atomic.Pointer[string])}
 	if opts != nil {
 		s.Options = *opts
 	}
