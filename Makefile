@@ -19,7 +19,7 @@ FUZZTIME  ?= 10s
 MAX_LINES := 450
 # Of tools/go.mod. The gates need these; benchstat and pkgsite are built when they are called for.
 TOOLS     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint golang.org/x/exp/cmd/apidiff golang.org/x/vuln/cmd/govulncheck \
-             ./doccheck ./linkcheck ./mutants
+             ./doccheck ./linkcheck ./mutants ./wordcheck
 
 # $(call in-modules,modules,command) runs the command in each module and fails after the last one.
 in-modules = failed=0; for m in $(1); do echo "-- $$m"; (cd $$m && $(2)) || failed=1; done; exit $$failed
@@ -87,10 +87,11 @@ lint: tools ## gofmt, go mod tidy and golangci-lint, in every module
 	  $(BIN)/golangci-lint config verify || failed=1; \
 	  ($(call in-modules,$(MODULES),go mod tidy -diff && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...)) || failed=1; exit $$failed
 
-docs: tools ## Comments name what exists, links lead somewhere, no Go file but a test is longer than 450 lines, tools/mutants.txt is up to date
+docs: tools ## Comments name what exists and are plain, links lead somewhere, no Go file but a test is longer than 450 lines, tools/mutants.txt is up to date
 	@failed=0; files=$$($(FIND) -name '*.go' -not -name '*_test.go' -print | xargs -r wc -l | awk '$$2 != "total" && $$1 > $(MAX_LINES)'); \
 	  if [ -n "$$files" ]; then echo "longer than $(MAX_LINES) lines:"; echo "$$files"; failed=1; fi; \
 	  $(FIND) -name '*.md' -print | xargs -r $(BIN)/linkcheck || failed=1; \
+	  $(BIN)/wordcheck || failed=1; \
 	  $(BIN)/mutants -check tools/mutants.txt || failed=1; \
 	  ($(call in-modules,$(MODULES),$(BIN)/doccheck $$(go list ./... | grep -v /internal/test/))) || failed=1; exit $$failed
 

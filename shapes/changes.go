@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Changes compares earlier responses with later ones and returns a line for each
-// difference, for example
+// Changes compares earlier responses with later responses and returns a line for each difference,
+// for example
 //
 //	GET /api/Loan/get-loan/{loanId} .rate: was number, is string
 //
-// A route without later responses has no lines, and neither has an optional field that was
-// not there.
+// There are no lines for a route without later responses, and none for an optional field that is
+// missing.
 func Changes(earlier, later Seen) (lines []string) {
 	both := earlier.Merge(later)
 	for _, route := range slices.Sorted(maps.Keys(later)) {
@@ -25,7 +25,7 @@ func Changes(earlier, later Seen) (lines []string) {
 	return lines
 }
 
-// differences has a line for each place of both that is not as it was.
+// differences returns a line for each place of both that has changed.
 func differences(route string, was, now, both *Shape) (lines []string) {
 	before, seen, after := was.places("", false), now.places("", false), both.places("", false)
 	for _, path := range slices.Sorted(maps.Keys(after)) {

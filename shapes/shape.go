@@ -12,22 +12,20 @@ import (
 	"github.com/google/uuid"
 )
 
-// Shape is what was seen at one place of the responses: kinds, names and how often, and
-// never a value.
+// Shape describes a place of the responses: kinds, names and counts, and never a value.
 //
 // The kinds are "null", "boolean", "integer", "number", "string", "UUID", "decimal string",
-// "date", "time", "time without a zone", "object", "list" and, where it is nested too deep to
-// be looked into, "deep".
+// "date", "time", "time without a zone", "object", "list" and, below the maximum depth, "deep".
 type Shape struct {
-	Kinds  map[string]int    `json:"kinds"`            // how often each kind was seen
+	Kinds  map[string]int    `json:"kinds"`            // number of values of each kind
 	Fields map[string]*Shape `json:"fields,omitempty"` // of an object
-	Values *Shape            `json:"values,omitempty"` // of an object whose names are data: of each member
+	Values *Shape            `json:"values,omitempty"` // of each member of an object whose names are data
 	Items  *Shape            `json:"items,omitempty"`  // of a list
 }
 
-const maxDepth = 16 // what lies deeper is not looked into
+const maxDepth = 16 // deeper values are not read
 
-// shapeOf is what raw, valid JSON, shows.
+// shapeOf returns the shape of raw, which must be valid JSON.
 func shapeOf(raw json.RawMessage, depth int) *Shape {
 	kind := kindOf(raw)
 	var members map[string]json.RawMessage
@@ -50,7 +48,7 @@ func shapeOf(raw json.RawMessage, depth int) *Shape {
 	return s
 }
 
-// merge adds from, which stays as it is, to into. Either may be nil.
+// merge adds from to into. from does not change, and either may be nil.
 func merge(into, from *Shape) *Shape {
 	if from == nil {
 		return into
@@ -71,7 +69,7 @@ func merge(into, from *Shape) *Shape {
 	return into
 }
 
-// forgetData forgets the names that are data. It comes before anything is shown or kept.
+// forgetData removes names that are data. It must run before a shape is shown or saved.
 func (s *Shape) forgetData() {
 	if s == nil {
 		return
@@ -89,12 +87,12 @@ func (s *Shape) forgetData() {
 	s.Items.forgetData()
 }
 
-// fieldName is how a field is called, and no identifier, address or date.
+// fieldName matches names of fields, but no identifiers, addresses or dates.
 var fieldName = regexp.MustCompile(`^[$@_]?[A-Za-z][A-Za-z_]{0,60}([0-9]{1,4}[A-Za-z_]{0,20})?$`)
 
-// namesAreData reports whether the members of an object are entries rather than fields:
-// one is called as no field is, or there are very many, or all are alike and none is in
-// more than half of the objects.
+// namesAreData reports whether the names of an object are data and not fields: a name cannot be a
+// field name, or there are very many names, or all members are alike and none is in more than
+// half of the objects.
 func (s *Shape) namesAreData() bool {
 	rare := len(s.Fields) > 1
 	for name, field := range s.Fields {
@@ -118,7 +116,7 @@ func (s *Shape) fieldsAreAlike() bool {
 	return true
 }
 
-// Count is how often there was something, null included.
+// Count returns the number of values, including null.
 func (s *Shape) Count() (n int) {
 	if s == nil {
 		return 0
@@ -129,7 +127,7 @@ func (s *Shape) Count() (n int) {
 	return n
 }
 
-// places are what each place below path holds, without how often.
+// places returns the kinds of each place below path, without counts.
 func (s *Shape) places(path string, optional bool) map[string]string {
 	if s == nil {
 		return nil
@@ -191,7 +189,7 @@ func stringKind(text string) string {
 	return "string"
 }
 
-// family is what takes the kind, and others.
+// family returns the wider kind that includes a kind.
 func family(kind string) string {
 	switch kind {
 	case "integer":
@@ -202,8 +200,8 @@ func family(kind string) string {
 	return kind
 }
 
-// Class is the narrowest kind that takes everything that was seen except null: "null" if
-// there was nothing else, "mixed" if no kind takes everything.
+// Class returns the narrowest kind that includes all values except null: "null" if there are no
+// other values, "mixed" if no kind includes all values.
 func (s *Shape) Class() string {
 	class := "null"
 	for _, kind := range slices.Sorted(maps.Keys(s.Kinds)) {

@@ -1,20 +1,20 @@
-// Package shapes learns which names and types the records of the service have, from the
-// responses of a real service. The interface leaves many records open: their names are
-// known only from responses. The package keeps names, types and counts, and never a value.
+// Package shapes learns the field names and types of the service's records from the responses of
+// a real service, because the interface does not publish all of them. The package keeps names,
+// types and counts, and never a value.
 //
-// [Seen] learns from responses and names the changes between two of them. [Watch] follows a
-// client in production and reports each change once. Give the JSON of a Seen to
-// lendingtest.WithShapes, and the fake has the fields of the real service:
+// [Seen] learns from responses and compares two sets of responses. [Watch] follows a client in
+// production and reports each change once. With the JSON of a Seen in lendingtest.WithShapes, the
+// fake has the fields of the real service:
 //
 //	watcher := shapes.Watch(nil, func(change string) { slog.Warn("lending", "change", change) })
 //	client, err := lending.New(address, credentials, lending.WithCallObserver(watcher.Observe))
 //
 //	learned, err := json.Marshal(watcher.Seen())
 //
-// The members of an object can be data, for example one for each e-mail address. Members
-// whose names have many digits, or are no identifiers, count as data, and so do members
-// that are all alike if none of them is in most of the objects. Their names are not kept.
-// A name such as "ada" looks like a field: read what was learnt before others see it.
+// The names of an object can be data, for example e-mail addresses. The package treats names as
+// data if they have many digits or are no identifiers, or if all members are alike and none of
+// them is in most of the objects. It does not keep these names. A name such as "ada" looks like a
+// field, so check the result before you publish it.
 package shapes
 
 import (
@@ -23,15 +23,15 @@ import (
 	"regexp"
 )
 
-// Seen is what was learnt about each route, by its method and path template, for example
-// "GET /api/Loan/get-loan/{loanId}". Its JSON can be kept and read again.
+// Seen has the shape of the responses of each route, by method and path template, for example
+// "GET /api/Loan/get-loan/{loanId}". A Seen can be saved as JSON and loaded again.
 type Seen map[string]*Shape
 
 // template is a route without a value in its path.
 var template = regexp.MustCompile(`^[A-Z]+ (/[A-Za-z][A-Za-z-]*|/\{[A-Za-z]+\})+$`)
 
-// Learn adds what the body of a successful response shows. It returns false, and learns
-// nothing, if the body is no JSON or the route is no template.
+// Learn adds the body of a successful response. Learn returns false and adds nothing if the body
+// is not JSON or the route is not a template.
 func (s Seen) Learn(route string, body []byte) bool {
 	shape := read(route, body)
 	if shape == nil {
@@ -41,16 +41,16 @@ func (s Seen) Learn(route string, body []byte) bool {
 	return true
 }
 
-// read returns nil if there is nothing to learn from.
+// read returns nil if the response has nothing to learn.
 func read(route string, body []byte) *Shape {
-	body = bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\ufeff"))) // hosts of .NET begin with that
+	body = bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\ufeff"))) // .NET hosts may send a byte order mark
 	if !template.MatchString(route) || !json.Valid(body) {
 		return nil
 	}
 	return shapeOf(body, 0)
 }
 
-// Merge returns both together. Neither changes but for names that are data, which both forget.
+// Merge returns the union of both. Neither changes, except that both forget names that are data.
 func (s Seen) Merge(other Seen) Seen {
 	both := Seen{}
 	for _, part := range []Seen{s, other} {
@@ -63,5 +63,5 @@ func (s Seen) Merge(other Seen) Seen {
 	return both
 }
 
-// MarshalJSON writes all that was learnt, without names that are data.
+// MarshalJSON encodes all shapes, without names that are data.
 func (s Seen) MarshalJSON() ([]byte, error) { return json.Marshal(map[string]*Shape(s.Merge(nil))) }

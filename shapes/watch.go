@@ -7,15 +7,14 @@ import (
 	"github.com/lendingapi/lending-go"
 )
 
-// The bounds of a Watcher. A response beyond them teaches nothing.
+// The limits of a Watcher. A larger response is ignored.
 const (
 	maxRoutes = 200
-	maxPlaces = 2_000   // of a route
+	maxPlaces = 2_000   // per route
 	maxBody   = 1 << 20 // bytes
 )
 
-// Watcher follows the responses of a client. All methods may be called by several
-// goroutines at once.
+// Watcher follows the responses of a client. Its methods are safe for concurrent use.
 type Watcher struct {
 	report func(change string)
 
@@ -23,24 +22,23 @@ type Watcher struct {
 	seen Seen
 }
 
-// Watch returns a watcher that knows what was learnt before, and nothing if that is nil. Give
-// its Observe to lending.WithCallObserver. The watcher calls report for each change, once, in
-// the goroutine of the call that met the change:
+// Watch returns a watcher that starts with known, which may be nil. Pass its Observe to
+// lending.WithCallObserver. The watcher calls report once for each change, in the goroutine of
+// the call:
 //
 //	GET /api/Loan/get-loan/{loanId} .rate: was number, is string
 //
-// A change holds names and types, and never a value. The first response of a route is no
-// change: the watcher learns from it. A watcher keeps up to 200 routes with 2,000 places each,
-// and reads no response above 1 MiB.
+// A change has names and types, and never a value. The first response of a route is not a change.
+// A watcher keeps up to 200 routes with 2,000 places each, and ignores responses above 1 MiB.
 func Watch(known Seen, report func(change string)) *Watcher {
 	return &Watcher{report: report, seen: known.Merge(nil)}
 }
 
-// Observe is for lending.WithCallObserver.
+// Observe is the function for lending.WithCallObserver.
 func (w *Watcher) Observe(ctx context.Context, _ lending.Call) (context.Context, func(lending.Call)) {
 	var response lending.Response
 	return lending.CaptureResponse(ctx, &response), func(call lending.Call) {
-		fresh := call.Idempotency == "" || call.Idempotency == "sent" || call.Idempotency == "check" // no answer of a log
+		fresh := call.Idempotency == "" || call.Idempotency == "sent" || call.Idempotency == "check" // not a response from the idempotency log
 		if !fresh || response.StatusCode/100 != 2 || len(response.Body) > maxBody {
 			return
 		}
@@ -50,14 +48,14 @@ func (w *Watcher) Observe(ctx context.Context, _ lending.Call) (context.Context,
 	}
 }
 
-// Seen returns what the watcher has learnt so far, to be kept for the next Watch.
+// Seen returns everything learned so far, for the next Watch.
 func (w *Watcher) Seen() Seen {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.seen.Merge(nil)
 }
 
-// learn returns the changes that a response brings.
+// learn adds a response and returns the changes.
 func (w *Watcher) learn(route string, body []byte) (changes []string) {
 	shape := read(route, body)
 	if shape == nil {
@@ -86,7 +84,7 @@ func (w *Watcher) learn(route string, body []byte) (changes []string) {
 	return differences(route, known, shape, both)
 }
 
-// covers reports whether a shape shows nothing new.
+// covers reports whether other has nothing new.
 func (s *Shape) covers(other *Shape) bool {
 	switch {
 	case other == nil:

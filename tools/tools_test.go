@@ -14,7 +14,7 @@ import (
 func TestTools(t *testing.T) {
 	bin := t.TempDir()
 	if out, err := exec.Command("go", "build", "-o", bin, "./doccheck", "./linkcheck",
-		"./mutants").CombinedOutput(); err != nil {
+		"./mutants", "./wordcheck").CombinedOutput(); err != nil {
 		t.Fatal(err, string(out))
 	}
 	for _, test := range []struct {
@@ -57,6 +57,17 @@ func TestTools(t *testing.T) {
 				"README.md: none.md: no such file", "README.md: #none: no such heading",
 				"README.md: sub/other.md#none: no such heading", "README.md: ../out.md: leads out of the repository",
 			},
+			fails: true,
+		},
+		{
+			name: "wordcheck",
+			files: map[string]string{
+				"p.go": "// Package p is what one wants.\npackage p\n\n// A says what it is.\nconst A = 1 // that is it\n\n" +
+					"//\twhat what what\nvar _ = 2\n",
+				"README.md": "Plain words.\n\n```sh\nwhat what what\n```\n\nAnd `what what`.\n",
+				"q/q.go":    "// Package q is plain.\npackage q\n",
+			},
+			want:  []string{".: 14 words, what 2 of 1, it 2 of 1, that 1 of 1, one 1 of 1"},
 			fails: true,
 		},
 		{

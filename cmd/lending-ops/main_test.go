@@ -133,7 +133,7 @@ func TestCommands(t *testing.T) {
 		{"an unknown flag", []string{"-verbose", "review"}, exitUsage, "usage:"},
 		{"a flag of no command", []string{"review", "-verbose"}, exitUsage, "usage:"},
 		{"no reason", []string{"resolve", "a", "happened"}, exitUsage, "usage:"},
-		{"a missing file", []string{"resolve", "-why", "a", "-answer", "none.json", "a", "happened"}, exitFailed, "none.json"},
+		{"no such file", []string{"resolve", "-why", "a", "-answer", "no.json", "a", "happened"}, exitFailed, "no.json"},
 		{"an unknown key", []string{"show", "order-41"}, exitChanged, "order-42/confirm"},
 		{"an unknown inbox", []string{"dead", "none"}, exitChanged, "no such inbox"},
 		{"all keys", []string{"keys", "-prefix", "order-42/"}, 0, "in_doubt"},

@@ -57,7 +57,7 @@ func handle(_ context.Context, event *webhook.Event) error {
 	return nil
 }
 
-// toAddress sends each request to one address, as the proxy does that speaks https.
+// toAddress sends every request to the same address, like the proxy in front of the program.
 type toAddress string
 
 func (a toAddress) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -66,7 +66,7 @@ func (a toAddress) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// The set-up of README runs, receives an event, and ends in order.
+// The program of README starts, receives an event, and ends in order.
 func TestBackend(t *testing.T) {
 	t.Chdir(t.TempDir())
 	address := make(chan string, 1)

@@ -22,9 +22,9 @@ import (
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
 )
 
-// BenchmarkAccept delivers webhooks over real connections to two receivers, in turns: one
-// puts them in the inbox, the other, the floor, writes and syncs each event by hand. The
-// metric of interest is the rate of the first as a part of that of the second.
+// BenchmarkAccept delivers webhooks over real connections to two receivers, in turns. The first
+// puts events into the inbox. The second, the floor, writes and syncs each event by hand. The
+// metric of interest is the rate of the first, divided by the rate of the second.
 func BenchmarkAccept(b *testing.B) {
 	for _, connections := range []int{1, 16, 64} {
 		b.Run(fmt.Sprint("connections=", connections), func(b *testing.B) {
@@ -65,7 +65,7 @@ func BenchmarkAccept(b *testing.B) {
 
 var numbers atomic.Int64
 
-// receive starts a receiver and returns what delivers n events to it.
+// receive starts a receiver and returns a function that delivers n events to it.
 func receive(b *testing.B, connections int, handle webhook.EventFunc) func(n int) {
 	b.Helper()
 	receiver, err := webhook.NewReceiver(webhook.SignedWith(lending.NewSecret(secret)), handle, nil)
@@ -102,7 +102,7 @@ func receive(b *testing.B, connections int, handle webhook.EventFunc) func(n int
 	}
 }
 
-// numbered returns a delivery of usual size, of which no two are equal.
+// numbered returns a delivery of usual size. No two deliveries are equal.
 func numbered() []byte {
 	return fmt.Appendf(nil,
 		`{"id":"3fa85f64-5717-4562-b3fc-2c963f66afa6","webhookEvent":"WB_Application_Status_Changed",`+
@@ -110,8 +110,8 @@ func numbered() []byte {
 			`"creationTimeUtc":"2024-01-02T03:04:05.1234567Z"}`, numbers.Add(1), 0)
 }
 
-// BenchmarkQueue puts, takes and ends events, 32 at a time, while many others wait, and
-// opens the file that holds them.
+// BenchmarkQueue puts, takes and ends events, 32 at a time, while many others wait, and opens
+// their file.
 func BenchmarkQueue(b *testing.B) {
 	for _, queued := range []int{1_000, 100_000} {
 		path := filepath.Join(b.TempDir(), "inbox")
@@ -178,7 +178,7 @@ func putNumbered(ctx context.Context, inbox *lendingbolt.Inbox) error {
 	return inbox.Put(ctx, event)
 }
 
-// parallel calls f n times, some at a time.
+// parallel calls f n times, several calls at a time.
 func parallel(b *testing.B, concurrency, n int, f func() error) {
 	b.Helper()
 	var left atomic.Int64
@@ -197,8 +197,8 @@ func parallel(b *testing.B, concurrency, n int, f func() error) {
 	group.Wait()
 }
 
-// BenchmarkIdempotency sends mutations with a key. The floor beside the command is two
-// transactions of bbolt by hand.
+// BenchmarkIdempotency sends mutations with a key. The floor is the mutation itself with two
+// bbolt transactions by hand.
 func BenchmarkIdempotency(b *testing.B) {
 	store, err := lendingbolt.OpenIdempotencyStore(filepath.Join(b.TempDir(), "log"), nil)
 	require.NoError(b, err)

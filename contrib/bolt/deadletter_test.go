@@ -36,7 +36,7 @@ func TestManyDeadLetters(t *testing.T) {
 	webhooktest.ManyDeadLetters(t, open(t, path, nil), number)
 }
 
-// fill writes dead letters into the file: every second one is of a loan.
+// fill writes dead letters into the file: half of them are events of a loan.
 func fill(t *testing.T, path string, number int) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true})

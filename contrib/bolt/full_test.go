@@ -21,8 +21,8 @@ import (
 
 const fullVariable = "LENDING_BOLT_FULL" // the file, for the process of onAFullDisk
 
-// onAFullDisk runs test in a process of its own, with the path of a file there. The process
-// can forbid itself larger files with the limit that test gets.
+// onAFullDisk runs test in a separate process, with the path of a file there. The limit that test
+// gets prevents the process from writing larger files.
 func onAFullDisk(t *testing.T, test func(path string, limit func(size uint64))) {
 	t.Helper()
 	if path := os.Getenv(fullVariable); path != "" {
@@ -42,8 +42,8 @@ func onAFullDisk(t *testing.T, test func(path string, limit func(size uint64))) 
 	require.NoError(t, err, "%s", output)
 }
 
-// TestFullDiskRefuses holds that a file that may not grow does not remember what it refuses
-// and keeps what it accepted, and that Put works again when there is room.
+// TestFullDiskRefuses limits the size of the file. The inbox refuses new events without
+// remembering them, keeps the accepted events, and accepts events again when there is room.
 func TestFullDiskRefuses(t *testing.T) {
 	onAFullDisk(t, func(path string, limit func(size uint64)) { refusesWhenFull(t, path, limit) })
 }

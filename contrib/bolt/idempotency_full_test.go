@@ -13,8 +13,8 @@ import (
 	lendingbolt "github.com/lendingapi/lending-go/contrib/bolt"
 )
 
-// A file that may not grow refuses a Save, keeps what it has, and goes on when there is
-// room again.
+// On a full disk the store refuses a Save and keeps its entries. Saves work again when there is
+// room.
 func TestIdempotencyOnAFullDisk(t *testing.T) {
 	onAFullDisk(t, func(path string, limit func(size uint64)) { idempotencyWhenFull(t, path, limit) })
 }

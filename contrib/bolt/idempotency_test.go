@@ -74,7 +74,7 @@ func TestIdempotencyFile(t *testing.T) {
 	require.ErrorContains(t, err, "lendingbolt: open: ")
 }
 
-// edit changes a file that nobody has open.
+// edit changes a closed file.
 func edit(t *testing.T, path string, change func(tx *bbolt.Tx) error) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, nil)
@@ -83,7 +83,7 @@ func edit(t *testing.T, path string, change func(tx *bbolt.Tx) error) {
 	require.NoError(t, db.Close())
 }
 
-// moveClock sets the clock of the machine by so much, as the next process sees it.
+// moveClock moves the clock of the machine for the next process.
 func moveClock(t *testing.T, path string, by time.Duration) {
 	t.Helper()
 	edit(t, path, func(tx *bbolt.Tx) error {
@@ -92,8 +92,7 @@ func moveClock(t *testing.T, path string, by time.Duration) {
 	})
 }
 
-// What was set back makes nothing older, and nothing stand still: ages go on from where
-// they were.
+// A clock that is set back makes no entry older, and ages continue from their last value.
 func TestIdempotencyClockSetBack(t *testing.T) {
 	t.Parallel()
 	path, start := filepath.Join(t.TempDir(), "log"), time.Now()
@@ -139,7 +138,7 @@ func TestIdempotencyClockSetBack(t *testing.T) {
 	require.Zero(t, age())
 }
 
-// An entry that cannot be read is no entry that is not there: its command is not sent.
+// An unreadable entry is an error, not a missing entry: its mutation is not sent.
 func TestIdempotencyEntryThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "log")
@@ -176,7 +175,7 @@ func TestIdempotencyEntryThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// What becomes of the file while it is open cannot end the process, and is no empty log.
+// Damage to the open file neither ends the process nor looks like an empty log.
 func TestIdempotencyOutlivesItsFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "log")
@@ -195,8 +194,7 @@ func TestIdempotencyOutlivesItsFile(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Nobody waits for the disk longer than his context. A Save that has not begun then is not
-// made later.
+// Calls return at the end of their context. A Save that has not begun by then is not made later.
 func TestIdempotencyReturnsWhileTheDiskIsBusy(t *testing.T) {
 	t.Parallel()
 	entries := openIdempotency(t, filepath.Join(t.TempDir(), "log"))
@@ -235,8 +233,8 @@ func TestIdempotencyReturnsWhileTheDiskIsBusy(t *testing.T) {
 
 const idempotencyVariable = "LENDING_BOLT_IDEMPOTENCY" // the file, for the process of TestIdempotencyUnderKill
 
-// A process counts entries up and is killed, again and again: what Save had returned for is
-// there, and what had not is there as a whole or not at all.
+// A process increments entries and is killed, again and again. Every acknowledged Save is there.
+// Other Saves are there completely or not at all.
 func TestIdempotencyUnderKill(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "log")

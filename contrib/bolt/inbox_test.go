@@ -85,7 +85,7 @@ func TestInboxRefusesAnEntryOfAnother(t *testing.T) {
 	require.Error(t, inbox.Done(t.Context(), &webhook.InboxEntry{ID: "not ours"}))
 }
 
-// What another version of the program has put in may be refused by this one.
+// This version may refuse an event of another version.
 func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "inbox")
@@ -132,7 +132,7 @@ func TestClosedInboxFails(t *testing.T) {
 	require.NotErrorIs(t, err, webhook.ErrDuplicate)
 }
 
-// take takes the event of that name within a moment, or with "" none.
+// take takes the event with a name within a moment. For "", take checks that there is none.
 func take(t *testing.T, inbox *lendingbolt.Inbox, name lending.EventName) *webhook.InboxEntry {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -150,8 +150,8 @@ func take(t *testing.T, inbox *lendingbolt.Inbox, name lending.EventName) *webho
 	return entry
 }
 
-// What the process has ended with twice comes after what is due, and alone: so that the
-// end of the process says which it was.
+// An event with two process deaths comes after the due events and runs alone, so that a third
+// death names the culprit.
 func TestInboxGivesSuspectsAlone(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "inbox")
@@ -223,7 +223,7 @@ func TestOpenRefusesATruncatedFile(t *testing.T) {
 	require.Equal(t, 300, counts.Waiting)
 }
 
-// What becomes of the file while it is open cannot end the process.
+// Damage to the open file does not end the process.
 func TestInboxOutlivesItsFile(t *testing.T) {
 	t.Parallel()
 	page := int64(os.Getpagesize())

@@ -23,7 +23,7 @@ func openStore(path string) (webhooktest.Store, error) {
 	return webhooktest.Store{Inbox: inbox, Close: inbox.Close}, err
 }
 
-// What ends its process is found, and nothing beside it is set aside.
+// An event that ends the process becomes a dead letter, and no other event does.
 func TestCrashesBuryNoInnocents(t *testing.T) {
 	t.Parallel()
 	webhooktest.Crash(t, func() string { return filepath.Join(t.TempDir(), "inbox") }, openStore)

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestIdempotencyStoreCompilesNoClient holds that the store of idempotency keys needs the
-// contract alone: the file compiles without the client.
+// TestIdempotencyStoreCompilesNoClient checks that the idempotency store depends only on the
+// contract, and compiles without the client.
 func TestIdempotencyStoreCompilesNoClient(t *testing.T) {
 	const module = "github.com/lendingapi/lending-go"
 	listed, err := exec.CommandContext(t.Context(), "go", "list", "-deps",

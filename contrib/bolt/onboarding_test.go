@@ -18,7 +18,7 @@ func openForWorker(path string) (store.Store, func() error, error) {
 	return entries, entries.Close, nil
 }
 
-// What a worker does with keys is done once, however often it is killed.
+// Mutations with keys happen once, however often the worker is killed.
 func TestMutationsAreDoneOnceUnderKill(t *testing.T) {
 	onboardingtest.Kill(t, filepath.Join(t.TempDir(), "log"), nil)
 }

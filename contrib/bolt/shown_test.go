@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestWhatIsAliveCanBePrinted prints and compares an inbox beside its work. Without a lock
-// that would be a data race, which the detector reports.
+// TestWhatIsAliveCanBePrinted prints and compares an inbox while it works. A print without a lock
+// would be a data race, which the detector reports.
 func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	inbox := open(t, filepath.Join(t.TempDir(), "inbox"), nil)
 	shown.Beside(t, []any{inbox}, func(ctx context.Context) {

@@ -55,7 +55,7 @@ func runAll(m *testing.M) (status int, err error) {
 	return m.Run(), nil
 }
 
-// sandbox is a running one.
+// sandbox is a running sandbox process.
 type sandbox struct {
 	*testing.T
 	url, token string

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// With the keyboard alone one opens a loan, and plans a fault that the next call shows.
+// With the keyboard alone a reader opens a loan, and plans a fault that the next call shows.
 func TestKeyboard(t *testing.T) {
 	s := startSandbox(t)
 	s.signIn()
@@ -148,7 +148,7 @@ func TestToken(t *testing.T) {
 	assert.NotContains(t, value[string](b, "document.documentElement.outerHTML"), "t0p")
 }
 
-// Pages of other sites steer nothing, not even by a name of their own for this machine.
+// Pages of other sites control nothing, not even through a host name for this machine.
 func TestOtherSites(t *testing.T) {
 	s := startSandbox(t)
 	_, err := s.control.AddLoan(t.Context(), lendingtest.Loan{})
@@ -181,7 +181,7 @@ func TestOtherSites(t *testing.T) {
 	b.waitComplaint("frame-ancestors")
 }
 
-// What happens comes by itself, and leaves alone what the reader is doing.
+// New events appear without a reload, and do not disturb the reader.
 func TestLive(t *testing.T) {
 	s := startSandbox(t)
 	s.signIn()
@@ -291,7 +291,7 @@ func TestWhy(t *testing.T) {
 	rows := `[...document.querySelectorAll("#requests tbody tr")].map((e) => e.id)`
 	newest := value[[]string](b, rows)[0]
 	b.run(`document.querySelector("#requests details").open = true`)
-	b.waitText("#requests details[open]", "Refused by ValidationFailed: See errors.")
+	b.waitText("#requests details[open]", "Rejected with ValidationFailed: See errors.")
 	assert.Contains(t, value[string](b, `document.querySelector("#requests details[open] a").href`), "#LoansService.Get")
 	for range 55 {
 		s.get("Loan/get-loan/" + made.loan)

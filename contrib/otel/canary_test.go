@@ -25,7 +25,7 @@ import (
 	lendingotel "github.com/lendingapi/lending-go/contrib/otel"
 )
 
-// Whatever the calls send holds one of these. The last is what base64 makes of the first.
+// Every call sends one of these markers. The last is the base64 form of the first.
 const (
 	canary     = "canary"
 	canaryUUID = "ca4a12ca-4a12-4ca4-a12c-a4a12ca4a12c"
@@ -159,8 +159,8 @@ func raw(w http.ResponseWriter, answer string) {
 	_ = conn.Close()
 }
 
-// TestCanary makes every call meet every answer, and looks for what was sent in all that
-// was recorded.
+// TestCanary makes every call with every response, and searches all recorded telemetry for the
+// markers.
 func TestCanary(t *testing.T) {
 	for name, answer := range canaryAnswers {
 		t.Run(name, func(t *testing.T) {
@@ -210,7 +210,7 @@ func TestCanaryTransport(t *testing.T) {
 	tel.assertNoCanary(t)
 }
 
-// callAll makes all calls at a time.
+// callAll makes all calls concurrently.
 func callAll(ctx context.Context, t *testing.T, client *lending.Client) {
 	t.Helper()
 	member, err := baggage.NewMember(canary, canary)

@@ -132,7 +132,7 @@ func (b brokenInbox) Counts(context.Context) (webhook.InboxCounts, error) {
 	return webhook.InboxCounts{}, errors.New("a failure")
 }
 
-// A store that is down or hangs takes no gauge of another source with it.
+// A store that is down or hangs does not affect the gauges of other sources.
 func TestGaugesOfABrokenStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hangs := make(chan struct{})

@@ -445,7 +445,7 @@ func TestGlobalProviders(t *testing.T) {
 	assert.NotEmpty(t, all.ScopeMetrics)
 }
 
-// TestSampler shows a sampler all that it may decide by.
+// TestSampler checks that a sampler sees all attributes.
 func TestSampler(t *testing.T) {
 	sampler := &dropReads{Sampler: sdktrace.AlwaysSample()}
 	tel := newTelemetry()
@@ -472,7 +472,7 @@ func (d *dropReads) ShouldSample(p sdktrace.SamplingParameters) sdktrace.Samplin
 	return d.Sampler.ShouldSample(p)
 }
 
-// TestCardinality calls one route for many loans at a time: it stays one series.
+// TestCardinality calls a route for many loans concurrently: there is a single time series.
 func TestCardinality(t *testing.T) {
 	const loans = 32
 	service, tel := newService(t), newTelemetry()
@@ -493,7 +493,7 @@ func TestCardinality(t *testing.T) {
 	assert.EqualValues(t, loans, points[0].Count)
 }
 
-// BenchmarkObserver is what an attempt costs with an SDK that keeps everything.
+// BenchmarkObserver measures the cost of an attempt with an SDK that keeps everything.
 func BenchmarkObserver(b *testing.B) {
 	tracers := sdktrace.NewTracerProvider()
 	observe := lendingotel.Observer(lendingotel.WithTracerProvider(tracers),

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkIdempotency sends mutations with a key. The floor beside the command is two SETs, in
-// the same Redis.
+// BenchmarkIdempotency sends mutations with a key. The floor is the mutation itself with two SETs
+// in the same Redis.
 func BenchmarkIdempotency(b *testing.B) {
 	for _, sync := range []string{"always", "everysec"} {
 		b.Run("appendfsync="+sync, func(b *testing.B) {

@@ -44,13 +44,13 @@ func letterIDOf(id string) (parsed letterID, ok bool) {
 func (i letterID) String() string { return fmt.Sprintf("%d-%d", i.milliseconds, i.number) }
 
 func (i letterID) time() time.Time {
-	return time.UnixMilli(int64(min(i.milliseconds, math.MaxInt64))).UTC() //nolint:gosec // see min
+	return time.UnixMilli(int64(min(i.milliseconds, math.MaxInt64))).UTC()
 }
 
 // notBefore returns the first ID of the first millisecond at or after t.
 func notBefore(t time.Time) letterID {
 	milliseconds := t.Add(time.Millisecond - 1).UnixMilli()
-	return letterID{milliseconds: uint64(max(0, milliseconds))} //nolint:gosec // see max
+	return letterID{milliseconds: uint64(max(0, milliseconds))}
 }
 
 // list returns descriptions without the events.
@@ -129,6 +129,7 @@ func (b *Inbox) DeadLetterEvent(ctx context.Context, id string) (*webhook.Event,
 	return entry.Event, nil
 }
 
+//nolint:dupword // the ends of blocks
 var redrive = redis.NewScript(move + `
 local redriven = 0
 for _, id in ipairs(ARGV) do
@@ -149,6 +150,7 @@ func (b *Inbox) Redrive(ctx context.Context, ids ...string) (int, error) {
 	return redrive.Run(ctx, b.client(), []string{b.stream, b.dead}, idArguments(ids)...).Int()
 }
 
+//nolint:dupword // the ends of blocks
 var drop = redis.NewScript(`
 local letters = {}
 for _, id in ipairs(ARGV) do

@@ -32,8 +32,8 @@ func openForReplica(address string) (lending.TokenStore, error) {
 	return lendingredis.NewTokenStore(newRedis(address), tokenKey)
 }
 
-// Eight processes share one sign-in and one refresh for each life of the token, while
-// Redis is killed and comes back empty, and a process stops in the middle of a refresh.
+// Eight processes share a sign-in, and a refresh for each lifetime of the token. Meanwhile Redis
+// is killed and comes back empty, and a process stops in the middle of a refresh.
 func TestFleet(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	server := startRedis(t)

@@ -162,7 +162,7 @@ func readEntry(key string, fields []any, now string) (store.Entry, error) {
 	}
 	return store.Entry{
 		Key: key, Revision: revision, State: store.State(text[1]), Lock: text[2], Data: []byte(text[3]),
-		Age:      max(0, time.Duration(int64(passed)-int64(at))*time.Microsecond), //nolint:gosec // both have 63 bits
+		Age:      max(0, time.Duration(int64(passed)-int64(at))*time.Microsecond),
 		Position: store.PositionAt(at, key),
 	}, nil
 }

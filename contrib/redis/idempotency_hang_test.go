@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A Redis that hangs holds nobody up beyond his context.
+// Redis hangs. The calls return at the end of their context.
 func TestIdempotencyReturnsWhileRedisHangs(t *testing.T) {
 	server := startRedis(t)
 	client := redis.NewClient(&redis.Options{

@@ -125,7 +125,7 @@ func listedEntry(listed any, now string) store.Entry {
 	key, _ := fields[0].(string)
 	state, _ := fields[1].(string)
 	at, _ := fields[2].(string)
-	entry, err := readEntry(key, fields[3].([]any), now) //nolint:errcheck // the script returns a list
+	entry, err := readEntry(key, fields[3].([]any), now)
 	inIndex, _ := readEntry(key, []any{"0", state, "", "", at}, now)
 	if err != nil {
 		entry = inIndex

@@ -49,7 +49,7 @@ func log(t *testing.T, client *redis.Client) *lendingredis.IdempotencyStore {
 	return storeOf(client, "test")
 }
 
-// storeOf returns a store in a server of the tests, which need not keep anything.
+// storeOf returns a store in a test server, which may lose entries.
 func storeOf(client redis.UniversalClient, name string) *lendingredis.IdempotencyStore {
 	options := &lendingredis.IdempotencyStoreOptions{MayLoseEntries: true}
 	entries, err := lendingredis.NewIdempotencyStore(client, name, options)
@@ -59,9 +59,10 @@ func storeOf(client redis.UniversalClient, name string) *lendingredis.Idempotenc
 	return entries
 }
 
-// A Redis that would lose entries is found out before the first mutation is sent. One that
-// does not answer INFO is taken as it is.
+// The store detects a Redis that would lose entries before it sends the first mutation. If INFO
+// fails, the store checks nothing.
 func TestIdempotencyStoreNeedsARedisThatKeepsEntries(t *testing.T) {
+	appends := []string{"--appendonly", "yes", "--maxmemory-policy"}
 	for _, test := range []struct {
 		name      string
 		arguments []string
@@ -70,8 +71,8 @@ func TestIdempotencyStoreNeedsARedisThatKeepsEntries(t *testing.T) {
 		want      string
 	}{
 		{"as it comes", nil, false, false, "set appendonly yes and appendfsync always, or the option MayLoseEntries"},
-		{"a policy that evicts", []string{"--appendonly", "yes", "--maxmemory-policy", "allkeys-lru"}, false, false, "set maxmemory-policy noeviction"},
-		{"a policy for keys that expire", []string{"--appendonly", "yes", "--maxmemory-policy", "volatile-lru"}, false, false, ""},
+		{"a policy that evicts", append(appends[:3:3], "allkeys-lru"), false, false, "set maxmemory-policy noeviction"},
+		{"a policy for keys that expire", append(appends[:3:3], "volatile-lru"), false, false, ""},
 		{"an append-only file", []string{"--appendonly", "yes"}, false, false, ""},
 		{"meant so", nil, true, false, ""},
 		{"INFO is forbidden", nil, false, true, ""},
@@ -116,8 +117,8 @@ func listSent(t *testing.T, entries store.Store) (keys []string) {
 	return keys
 }
 
-// The client asks again when an answer is lost on its way: that Save is its own, and does
-// not conflict with itself. That of another does.
+// go-redis sends a command again after a lost response. A second try of the same Save succeeds;
+// the Save of another caller conflicts.
 func TestIdempotencySavesThoughTheAnswerIsLost(t *testing.T) {
 	server := startRedis(t)
 	var lose atomic.Bool
@@ -145,8 +146,8 @@ func TestIdempotencySavesThoughTheAnswerIsLost(t *testing.T) {
 	require.NoError(t, entries.Save(t.Context(), sent("b", "")))
 }
 
-// A Redis at maxmemory refuses what is new, which is not sent then, and takes what became
-// of what was.
+// A Redis at maxmemory refuses new mutations, which are not sent, and accepts the outcomes of
+// sent mutations.
 func TestFullRedisTakesOutcomes(t *testing.T) {
 	server := startRedis(t, "--maxmemory-policy", "noeviction")
 	client := server.client()
@@ -173,8 +174,8 @@ func TestFullRedisTakesOutcomes(t *testing.T) {
 	require.NoError(t, entries.Save(t.Context(), sent("new", "lock of new")))
 }
 
-// A script that is refused in the middle leaves nothing that counts, and what it was for can
-// be saved when the refusal ends.
+// A script that fails midway leaves nothing that counts. The same Save succeeds when Redis
+// accepts commands again.
 func TestIdempotencySaveThatIsRefusedInTheMiddle(t *testing.T) {
 	server := startRedis(t)
 	admin, entries := administrator(t, server), log(t, server.client())
@@ -217,7 +218,7 @@ func TestIdempotencySaveThatIsRefusedInTheMiddle(t *testing.T) {
 	require.Equal(t, "a", held.Key)
 }
 
-// An entry that cannot be read is no entry that is not there: its command is not sent.
+// An unreadable entry is an error, not a missing entry: its mutation is not sent.
 func TestIdempotencyEntryThatCannotBeRead(t *testing.T) {
 	server := startRedis(t)
 	client := server.client()
@@ -251,8 +252,7 @@ func TestIdempotencyEntryThatCannotBeRead(t *testing.T) {
 	require.Error(t, err)
 }
 
-// What was set back makes nothing older, and nothing stand still: ages go on from where
-// they were.
+// A clock that is set back makes no entry older, and ages continue from their last value.
 func TestIdempotencyClockSetBack(t *testing.T) {
 	server := startRedis(t)
 	client := server.client()
@@ -283,7 +283,7 @@ func TestIdempotencyClockSetBack(t *testing.T) {
 	require.LessOrEqual(t, age(), time.Since(start)+slack)
 }
 
-// Without persistence all is forgotten, and sent again: why the settings matter.
+// Without persistence Redis forgets all entries, and the mutations are sent again.
 func TestIdempotencyAfterALossOfData(t *testing.T) {
 	server := startRedis(t)
 	entries := log(t, server.client())
@@ -299,7 +299,7 @@ func TestIdempotencyAfterALossOfData(t *testing.T) {
 	require.NoError(t, entries.Save(t.Context(), sent("b", "lock")))
 }
 
-// Why the memory policy must be noeviction.
+// With an eviction policy Redis loses entries.
 func TestEvictionLosesEntries(t *testing.T) {
 	server := startRedis(t, "--maxmemory-policy", "allkeys-lru")
 	client := server.client()
@@ -312,8 +312,8 @@ func TestEvictionLosesEntries(t *testing.T) {
 	}, time.Minute, 10*time.Millisecond, "the README says that it is lost")
 }
 
-// Redis is killed with SIGKILL again and again while several processes' worth of workers
-// count entries up: what Save had returned for is there.
+// Redis is killed with SIGKILL again and again while the workers of several processes increment
+// entries. Every acknowledged Save is there.
 func TestIdempotencyUnderKill(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t, "--appendonly", "yes", "--appendfsync", "always")

@@ -12,7 +12,7 @@ import (
 	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
 )
 
-// panics is a hook of a caller's, which panics a few times.
+// panics is a caller's hook that panics a few times.
 type panics struct {
 	redis.Hook
 	times atomic.Int32
@@ -36,7 +36,7 @@ func (p *panics) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	return next
 }
 
-// A panic under a Take stops none of the workers for good.
+// After a panic during Take, all workers continue.
 func TestInboxOutlivesAHookThatPanics(t *testing.T) {
 	client := startRedis(t).client()
 	inbox, err := lendingredis.NewInbox(t.Context(), client, "inbox", nil)

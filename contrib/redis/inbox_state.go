@@ -23,6 +23,8 @@ func (b *Inbox) Counts(ctx context.Context) (webhook.InboxCounts, error) {
 }
 
 // The first unread event follows the last delivered ID. An ID contains the time.
+//
+//nolint:dupword // the ends of blocks
 var ages = redis.NewScript(`
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

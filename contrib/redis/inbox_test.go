@@ -63,7 +63,7 @@ func TestDeduperKeepsItsContract(t *testing.T) {
 	}
 }
 
-// The client asks again when an answer is lost on its way: that claim is its own.
+// go-redis sends a command again after a lost response. A second try of the same claim succeeds.
 func TestDeduperClaimsThoughTheAnswerIsLost(t *testing.T) {
 	server := startRedis(t)
 	var lose atomic.Bool
@@ -87,7 +87,7 @@ func TestDeduperClaimsThoughTheAnswerIsLost(t *testing.T) {
 	require.NoError(t, claim.Release(t.Context()))
 }
 
-// lossy loses one answer.
+// lossy drops a single response.
 type lossy struct {
 	net.Conn
 	lose *atomic.Bool
@@ -176,7 +176,7 @@ func TestInboxPutsAsideWhatIsNoEvent(t *testing.T) {
 	require.Equal(t, "{{{", string(refused.Body()))
 }
 
-// Nobody waits for what is new between two events that are stuck.
+// New events are not delayed by two stuck events.
 func TestInboxTakesAllThatIsStuck(t *testing.T) {
 	client := startRedis(t).client()
 	inbox := inbox(t, client, nil)
@@ -195,7 +195,7 @@ func TestInboxTakesAllThatIsStuck(t *testing.T) {
 	require.Less(t, calls(t, client, "xreadgroup")-before, 10)
 }
 
-// stuck has a claim be an hour old, and the last of several.
+// stuck makes a claim an hour old and the last of several.
 func stuck(t *testing.T, client *redis.Client, entry *webhook.InboxEntry, claims int) {
 	t.Helper()
 	id, _, _ := strings.Cut(entry.ID, "/")
@@ -203,7 +203,7 @@ func stuck(t *testing.T, client *redis.Client, entry *webhook.InboxEntry, claims
 		"IDLE", time.Hour.Milliseconds(), "RETRYCOUNT", claims, "JUSTID").Err())
 }
 
-// calls returns how often Redis has run these commands.
+// calls returns the number of executions of these commands.
 func calls(t *testing.T, client *redis.Client, names ...string) (n int) {
 	t.Helper()
 	text, err := client.Info(t.Context(), "commandstats").Result()
@@ -228,7 +228,7 @@ func TestInboxForgets(t *testing.T) {
 	require.ErrorIs(t, forgets.Put(t.Context(), event("a")), webhook.ErrDuplicate)
 }
 
-// Redis that has lost its data is an empty inbox, not a broken one.
+// After a loss of data the inbox is empty, not broken.
 func TestInboxAfterALossOfData(t *testing.T) {
 	server := startRedis(t)
 	inbox := inbox(t, server.client(), nil)
@@ -251,11 +251,11 @@ func TestInboxAfterALossOfData(t *testing.T) {
 	require.Equal(t, lending.EventName("a"), entry.Event.Name)
 }
 
-// What is in front of the address for a receiver with a deduper instead of an inbox, and
-// for an inbox with a short lease.
+// A prefix of the address selects a receiver with a deduper instead of an inbox, or an inbox with
+// a short lease.
 const onceAt, quickAt = "once:", "quick:"
 
-// openStore is for the receivers that the tests below start.
+// openStore opens the store for the receivers that the tests below start.
 func openStore(store string) (webhooktest.Store, error) {
 	if address, once := strings.CutPrefix(store, onceAt); once {
 		deduper, err := lendingredis.NewDeduper(newRedis(address), "test:",
@@ -276,7 +276,7 @@ func openStore(store string) (webhooktest.Store, error) {
 	}
 }
 
-// Without an inbox too: the sender is told of success after the act only.
+// Without an inbox, too, the sender gets a success only after the event was handled.
 func TestOnceUnderKill(t *testing.T) {
 	t.Parallel()
 	webhooktest.Kill(t, onceAt+startRedis(t).address(), nil)
@@ -295,7 +295,7 @@ func TestNothingIsLostUnderKill(t *testing.T) {
 	t.Logf("Redis killed and restarted %d times", restarts)
 }
 
-// take takes the event of that name within a moment, or with "" none.
+// take takes the event with a name within a moment. For "", take checks that there is none.
 func take(t *testing.T, inbox *lendingredis.Inbox, name lending.EventName) *webhook.InboxEntry {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -313,9 +313,8 @@ func take(t *testing.T, inbox *lendingredis.Inbox, name lending.EventName) *webh
 	return entry
 }
 
-// What two processes have not given back is acted on alone, so that the end of a third
-// says which it was, and of several in turn, so that none takes the blame for what ends
-// processes otherwise.
+// After two unfinished tries an event runs alone, so that a third end of the process names the
+// culprit. Several such events take turns, so that none gets the blame for another cause.
 func TestInboxGivesSuspectsAlone(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t).client()
@@ -343,13 +342,13 @@ func TestInboxGivesSuspectsAlone(t *testing.T) {
 	take(t, inbox, "after")
 }
 
-// What ends its process is found, and nothing beside it is set aside.
+// An event that ends the process becomes a dead letter, and no other event does.
 func TestCrashesBuryNoInnocents(t *testing.T) {
 	t.Parallel()
 	webhooktest.Crash(t, func() string { return quickAt + startRedis(t).address() }, openStore)
 }
 
-// refuse takes commands from the rights of the tests' user.
+// refuse removes commands from the rights of the tests' user.
 func refuse(t *testing.T, admin *redis.Client, commands ...string) {
 	t.Helper()
 	rules := []any{"ACL", "SETUSER", "default"}
@@ -359,7 +358,7 @@ func refuse(t *testing.T, admin *redis.Client, commands ...string) {
 	require.NoError(t, admin.Do(t.Context(), rules...).Err())
 }
 
-// administrator is a second user, whom refuse does not concern.
+// administrator is a second user, with all rights.
 func administrator(t *testing.T, server *server) *redis.Client {
 	t.Helper()
 	require.NoError(t,
@@ -369,7 +368,7 @@ func administrator(t *testing.T, server *server) *redis.Client {
 	return admin
 }
 
-// An event that Redis refuses is not known to it either: its repetition is no duplicate.
+// The inbox does not remember an event that Redis refuses: its redelivery is no duplicate.
 func TestInboxAcceptsNothingThatIsRefused(t *testing.T) {
 	for _, test := range []struct {
 		name        string
@@ -436,7 +435,7 @@ func TestInboxAcceptsNothingThatIsRefused(t *testing.T) {
 	}
 }
 
-// What Redis refuses to move stays where it is, once, and can be moved when it may.
+// If Redis refuses to move an event, the event stays in its place once, and can be moved later.
 func TestInboxLosesNothingThatIsRefused(t *testing.T) {
 	type move func(*lendingredis.Inbox, *webhook.InboxEntry) error
 	retry := func(b *lendingredis.Inbox, e *webhook.InboxEntry) error { return b.Retry(t.Context(), e, time.Hour) }
@@ -494,8 +493,8 @@ func TestInboxLosesNothingThatIsRefused(t *testing.T) {
 	}
 }
 
-// New events are taken although what is due again cannot be had, which is told when
-// there is nothing else to tell.
+// The inbox takes new events even if due retries cannot be moved. Take returns that error only if
+// there is no new event.
 func TestInboxTakesWhatIsNewAlthoughWhatIsDueIsRefused(t *testing.T) {
 	server := startRedis(t)
 	client := server.client()
@@ -527,8 +526,8 @@ func TestInboxTakesWhatIsNewAlthoughWhatIsDueIsRefused(t *testing.T) {
 	require.Equal(t, 2, entry.Tries)
 }
 
-// A Redis at maxmemory accepts nothing, and what it has can be acted on: also by a
-// receiver that is started then.
+// A Redis at maxmemory accepts no events, but workers handle the stored events, even workers that
+// start then.
 func TestFullRedisIsDrained(t *testing.T) {
 	server := startRedis(t, "--maxmemory-policy", "noeviction")
 	client := server.client()
@@ -577,8 +576,8 @@ func TestFullRedisIsDrained(t *testing.T) {
 	require.NoError(t, started.Put(t.Context(), event("new")), "it was remembered though it was refused")
 }
 
-// A process that waits leaves Redis in peace, acts at once on what is put, and comes back to what is
-// due again. A busy machine may be slow with one event, and not with each of several.
+// A waiting process sends few commands. It handles new events at once, and due retries in time. A
+// busy machine may be slow with a single event, but not with each of several.
 func TestInboxIdles(t *testing.T) {
 	server := startRedis(t)
 	client := server.client()
@@ -618,7 +617,7 @@ func TestInboxIdles(t *testing.T) {
 	<-working
 }
 
-// Why the memory policy must be noeviction.
+// With an eviction policy Redis loses events.
 func TestEvictionLosesEvents(t *testing.T) {
 	server := startRedis(t, "--maxmemory-policy", "allkeys-lru")
 	client := server.client()

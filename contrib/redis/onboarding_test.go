@@ -15,7 +15,7 @@ func openForWorker(address string) (store.Store, func() error, error) {
 	return entries, client.Close, err
 }
 
-// What a worker does with keys is done once, however often it is killed, and Redis with it.
+// Mutations with keys happen once, however often the worker and Redis are killed.
 func TestMutationsAreDoneOnceUnderKill(t *testing.T) {
 	server := startRedis(t, "--appendonly", "yes", "--appendfsync", "always")
 	restarts := 0

@@ -14,9 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// server is a Redis server on a socket of its own, which nobody can take while it is
-// down. Unless its arguments say otherwise it keeps nothing on disk: killed, it comes
-// back empty.
+// server is a Redis server on a socket of its own, which no other process can take while the
+// server is down. By default the server keeps nothing on disk, and is empty after a kill.
 type server struct {
 	binary, directory string
 	arguments         []string
@@ -74,7 +73,7 @@ func (s *server) run(ctx context.Context) error {
 	return nil
 }
 
-// exampleRedis starts a server for an example, which has no testing.T.
+// exampleRedis starts a server for examples, which have no testing.T.
 func exampleRedis() (rdb *redis.Client, stop func()) {
 	s, err := newServer("--appendonly", "yes")
 	if err == nil {
@@ -90,7 +89,7 @@ func exampleRedis() (rdb *redis.Client, stop func()) {
 	}
 }
 
-// skipExamples leaves the examples out where the tests are skipped, and says why.
+// skipExamples skips the examples on the same machines as the tests, and prints the reason.
 func skipExamples() {
 	if _, err := exec.LookPath("redis-server"); err == nil || os.Getenv("CI") == "true" {
 		return
@@ -119,7 +118,8 @@ func (s *server) remove() {
 
 func (s *server) client() *redis.Client { return newRedis(s.address()) }
 
-// newRedis is patient with a server on a busy machine. One that is down refuses at once.
+// newRedis returns a client with long timeouts for a busy machine. A stopped server still refuses
+// at once.
 func newRedis(address string) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr: address, DialTimeout: 10 * time.Second,

@@ -14,9 +14,9 @@ import (
 	lendingredis "github.com/lendingapi/lending-go/contrib/redis"
 )
 
-// TestWhatIsAliveCanBePrinted prints and compares what is alive beside its work. Without a
-// lock that would be a data race, which the detector reports, or "concurrent map iteration
-// and map write", which ends the process; and the client of Redis would show its password.
+// TestWhatIsAliveCanBePrinted prints and compares stores while they work. A print without a lock
+// would be a data race, or end the process with "concurrent map iteration and map write". A print
+// of the client would show its password.
 func TestWhatIsAliveCanBePrinted(t *testing.T) {
 	server := startRedis(t)
 	client := redis.NewClient(&redis.Options{

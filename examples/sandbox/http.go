@@ -29,7 +29,7 @@ func newSite(service *lendingtest.Service, s settings, done <-chan struct{}) *si
 	return p
 }
 
-// handler is the page, the service below /api, and its control if that is wanted.
+// handler serves the page, the service below /api and, with -control, the control.
 func (p *site) handler() http.Handler {
 	service, s := p.service, p.set
 	mux := http.NewServeMux()
@@ -61,8 +61,8 @@ func (p *site) handler() http.Handler {
 	})
 }
 
-// steered has those who follow the page see the changes of the control, of which the
-// service tells nobody.
+// steered notifies the visitors of the page after a change through the control, because the
+// service reports no such changes.
 func (p *site) steered(control http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		control.ServeHTTP(w, r)
@@ -109,7 +109,7 @@ func (s settings) guarded(next http.Handler) http.Handler {
 		}
 		if subtle.ConstantTimeCompare([]byte(token), []byte(s.token)) != 1 {
 			w.Header().Set("WWW-Authenticate", `Basic realm="sandbox", charset="UTF-8"`)
-			http.Error(w, "The page needs the token that the sandbox has printed, as the password.", http.StatusUnauthorized)
+			http.Error(w, "The page needs a password: the token that the sandbox has printed.", http.StatusUnauthorized)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -132,7 +132,7 @@ func admit(w http.ResponseWriter, r *http.Request) (answered bool) {
 	return true
 }
 
-// line is a request in the log. It leaves out query, header and body, which hold
+// line returns a line of the log. The line omits query, header and body, because they contain
 // personal data, passwords and tokens.
 func line(r lendingtest.Request) string {
 	if r.Status == 0 {
@@ -141,7 +141,7 @@ func line(r lendingtest.Request) string {
 	return entry(r, strconv.Itoa(r.Status))
 }
 
-// lateLine is a mutation in the log that was taken up after its caller had gone.
+// lateLine returns the line of a mutation that was executed after its caller had gone.
 func lateLine(r lendingtest.Request, now time.Time) string {
 	r.Time, r.Duration = now, now.Sub(r.Time)
 	return entry(r, "late") + ", " + executed(r.Executed) + " after its caller had gone"

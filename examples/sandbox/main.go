@@ -1,28 +1,26 @@
-// Sandbox runs the lending service as a program on a port, so that a front end, or a
-// client in any language, can be tried against it. Everything is kept in memory and
-// forgotten at the end, unless -state names a file. Identifiers, codes and tokens are new
-// at each start; -seed makes them the same.
+// Sandbox runs the lending service on a port, for tests of a front end or of a client in any
+// language. Its records are in memory, or in a file with -state. Identifiers, codes and tokens
+// are new at each start; -seed makes them repeatable.
 //
 //	go run ./examples/sandbox
 //
-// The API is below /api, as the interface has it. The page at / shows the requests, the
-// codes that were "sent", customers with their applications and loans, and webhook
-// deliveries as they happen, the newest fifty of each. Each request has a line for curl
-// and one for Go that send it again, with variables for what is secret. Every request is
-// printed, and so is a mutation that is executed after its caller had gone. It listens on
-// this machine only, unless -public is given. A public sandbox answers to addresses and to
-// the names of -name and -host, and its page asks for the token that it prints.
+// The API is below /api, as in the interface. The page at / shows the requests, the "sent" codes,
+// the customers with their applications and loans, and the webhook deliveries as they happen, the
+// newest fifty of each. Each request has a curl line and a Go call that repeat it, with variables
+// instead of secrets. The program prints every request, and every mutation that is executed after
+// its caller has gone.
 //
-// With -control another program steers it at /_control/: plans faults, reads codes,
-// counts what was executed, saves the state and puts it back. lendingtest/CONTROL.md
-// tells how. The forms of the page do so through the same door. A reset there begins
-// identifiers again: what a client has kept of them, in an idempotency log above
-// all, has to go as well.
+// The sandbox listens on this machine only, unless -public is given. A public sandbox answers to
+// addresses and to the names of -name and -host, and prints a token for its page.
 //
-// With -ops it also shows, at /ops/, the operator's page (package ops) of a small backend that
-// has lost responses of the sandbox and set webhooks aside.
+// With -control another program controls the sandbox at /_control/: plans faults, reads codes,
+// counts executed commands, and saves and restores the state. lendingtest/CONTROL.md describes
+// the requests; the forms of the page send them, too. After a reset the identifiers start again,
+// so clear the identifiers in the client's stores, above all in its idempotency log.
 //
-// With -tls it is on https, with a certificate that it makes and writes to the file.
+// With -ops the sandbox also shows, at /ops/, the operator's page (package ops) of a small
+// backend with lost responses and dead letters. With -tls the sandbox serves https and writes its
+// certificate to the file.
 package main
 
 import (
@@ -58,7 +56,7 @@ func main() {
 	}
 }
 
-// settings is what the flags say.
+// settings are the values of the flags.
 type settings struct {
 	addr   string
 	public bool
@@ -74,17 +72,17 @@ type settings struct {
 
 	receivers []string // host:port that may receive webhooks over http
 
-	certificate string // where to, for https
+	certificate string // file for the certificate, for https
 	name        string
 
 	readLag time.Duration
 
-	seed  uint64 // of identifiers, codes and tokens; 0 means a random one
-	state string // the file that keeps the records across restarts
+	seed  uint64 // of identifiers, codes and tokens; 0 means random
+	state string // file that keeps the records across restarts
 
-	scenario string // the file of timed orders that the sandbox plays
+	scenario string // file with the scenario
 
-	shapes string // the file of package shapes with the fields of real responses
+	shapes string // file of package shapes with the fields of real responses
 }
 
 func (s settings) scheme() string {
@@ -94,30 +92,30 @@ func (s settings) scheme() string {
 	return "http"
 }
 
-// parse reads the flags.
+// parse parses the flags.
 func parse(args []string, out io.Writer) (s settings, err error) {
 	flags := flag.NewFlagSet("sandbox", flag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.StringVar(&s.addr, "addr", "127.0.0.1:8080", "address to listen on")
-	flags.BoolVar(&s.public, "public", false, "allow an address that other machines reach")
+	flags.BoolVar(&s.public, "public", false, "allow an address that other machines can reach")
 	flags.BoolVar(&s.log, "log", true, "print every request")
 	flags.Func("host", "a further host name that a public sandbox answers to, for example that of a container; repeatable", adds(&s.hosts, nil))
 	flags.StringVar(&s.origin, "origin", "", "origin of a web page that may call the API, for example http://localhost:3000")
 	flags.Func("receiver", "host:port that may receive webhooks over http, for example host.docker.internal:3000; repeatable", adds(&s.receivers, checkHostPort))
 	flags.BoolVar(&s.ops, "ops", false, "also show the operator's page of a small backend that has lost responses, at /ops/")
-	flags.BoolVar(&s.control, "control", false, "let other programs steer the sandbox at /_control/; with -public they need a token, which is printed")
-	flags.StringVar(&s.token, "control-token", "", "the same with this token instead of a new one")
-	flags.StringVar(&s.certificate, "tls", "", "serve https, and write the certificate that clients have to trust to this file, for example sandbox.pem")
+	flags.BoolVar(&s.control, "control", false, "let other programs control the sandbox at /_control/; with -public they need the printed token")
+	flags.StringVar(&s.token, "control-token", "", "like -control, with this token instead of a random token")
+	flags.StringVar(&s.certificate, "tls", "", "serve https, and write the certificate to this file, for example sandbox.pem; clients must trust the file")
 	flags.StringVar(&s.name, "name", "", "a further name or address for the certificate, for example that of a container")
-	flags.DurationVar(&s.readLag, "read-lag", 0, "have reads show a mutation only so much later, as a service does that reads from replicas")
+	flags.DurationVar(&s.readLag, "read-lag", 0, "delay the effect of mutations on reads, like a service that reads from replicas")
 	flags.Uint64Var(&s.seed, "seed", 0, "make identifiers, codes and tokens the same in each run; 0 makes new ones at each start")
 	flags.StringVar(&s.state, "state", "", "keep records, tokens and codes in this file across restarts")
 	flags.StringVar(&s.scenario, "scenario", "", "play the timed orders in this file, see lendingtest/RECIPES.md")
-	flags.StringVar(&s.shapes, "shapes", "", "answer with the fields in this file, which examples/fields -state or package shapes has learnt from real responses")
+	flags.StringVar(&s.shapes, "shapes", "", "answer with the fields in this file, which examples/fields -state or package shapes has learned from real responses")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
-	if flags.NArg() > 0 { // flag.Parse stops there: every flag after it would be ignored
+	if flags.NArg() > 0 { // flag.Parse stops here and would ignore the flags that follow
 		return s, fmt.Errorf("%q is not a flag; flags begin with a hyphen", flags.Arg(0))
 	}
 	if err := checkOrigin(s.origin); err != nil {
@@ -129,7 +127,7 @@ func parse(args []string, out io.Writer) (s settings, err error) {
 	if s.seed > math.MaxUint32 {
 		return s, fmt.Errorf("-seed wants a number up to %d", uint32(math.MaxUint32))
 	}
-	if s.seed == 0 { // so that a token or an identifier of another run means nothing in this one
+	if s.seed == 0 { // so a token or identifier of another run is invalid in this run
 		var random [4]byte
 		_, _ = rand.Read(random[:]) // never fails
 		s.seed = uint64(binary.LittleEndian.Uint32(random[:]))
@@ -141,7 +139,7 @@ func parse(args []string, out io.Writer) (s settings, err error) {
 	return s, nil
 }
 
-// adds returns the function of a flag that may be given several times.
+// adds returns the function of a repeatable flag.
 func adds(list *[]string, check func(string) error) func(string) error {
 	return func(value string) error {
 		if check != nil {
@@ -161,7 +159,7 @@ func checkHostPort(value string) error {
 	return nil
 }
 
-// checkOrigin refuses an origin that no browser sends: it would never match.
+// checkOrigin rejects an origin that no browser sends, because it would never match.
 func checkOrigin(origin string) error {
 	u, err := url.Parse(origin)
 	if origin == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Scheme+"://"+u.Host == origin && u.Host != "" {
@@ -170,7 +168,7 @@ func checkOrigin(origin string) error {
 	return fmt.Errorf("-origin %q is not an origin: want scheme, host and port only, for example http://localhost:3000", origin)
 }
 
-// run serves until ctx ends, then lets the requests being served finish.
+// run serves until ctx ends, and then until the requests in progress are done.
 func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.Option) error {
 	s, err := parse(args, out)
 	if errors.Is(err, flag.ErrHelp) {
@@ -189,12 +187,12 @@ func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.
 	if err != nil {
 		return err
 	}
-	printer := log.New(out, "", 0) // one line at a time, whoever writes
+	printer := log.New(out, "", 0) // a line at a time, from any goroutine
 	if s.log {
 		opts = append(opts, lendingtest.WithRequestLog(func(r lendingtest.Request) { printer.Print(line(r)) }))
 	}
 	opts = append(opts, lendingtest.WithHTTPReceivers(s.receivers...))
-	if !s.public { // others could have this machine call services that only it can reach
+	if !s.public { // other machines could make this machine call services that only it can reach
 		opts = append(opts, lendingtest.WithLoopbackReceivers())
 	}
 	if s.certificate != "" {
@@ -233,15 +231,15 @@ func run(ctx context.Context, args []string, out io.Writer, opts ...lendingtest.
 	return err
 }
 
-// listen opens the port, and only a loopback one unless -public is given: whoever
-// reaches it can read the codes that it sends.
+// listen opens the port. Without -public the address must be loopback, because every visitor can
+// read the codes.
 func listen(ctx context.Context, s settings) (net.Listener, error) {
 	addr, err := net.ResolveTCPAddr("tcp", s.addr)
 	if err != nil {
 		return nil, err
 	}
 	if !s.public && !addr.IP.IsLoopback() {
-		return nil, fmt.Errorf("other machines could reach %s, and the sandbox shows the codes it sends: give -public if that is meant", s.addr)
+		return nil, fmt.Errorf("other machines can reach %s, and the sandbox shows all codes: add -public to allow this", s.addr)
 	}
 	var config net.ListenConfig
 	return config.Listen(ctx, "tcp", addr.String())
@@ -281,8 +279,8 @@ func serve(ctx context.Context, listener net.Listener, service *lendingtest.Serv
 	return nil
 }
 
-// callable is an address by which this machine is called, and for which the certificate is:
-// one that stands for all of them is neither.
+// callable returns an address that clients can use and that the certificate can name, also if the
+// sandbox listens on all addresses.
 func callable(addr net.Addr) string {
 	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
 		return net.JoinHostPort("localhost", strconv.Itoa(tcp.Port))
@@ -290,7 +288,7 @@ func callable(addr net.Addr) string {
 	return addr.String()
 }
 
-// greeting says where the sandbox is and how to sign in.
+// greeting describes the address of the sandbox and how to sign in.
 func greeting(addr string, s settings) string {
 	base, curl := s.scheme()+"://"+addr, "curl -s"
 	text := "The sandbox is at " + base + "/\n"

@@ -242,7 +242,7 @@ func TestLoan(t *testing.T) {
 	assert.NotContains(t, s.out.String(), "/api/Application/", "-log=false")
 }
 
-// "http is good enough on this machine": for package lending as well.
+// Package lending registers a receiver with http on this machine, too.
 func TestReceiverOfPackageLending(t *testing.T) {
 	arrived := make(chan string, 1)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -318,10 +318,10 @@ func TestRefusesToBeReached(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"-addr", ":0"}, "give -public"},
-		{[]string{"-addr", "0.0.0.0:0"}, "give -public"},
-		{[]string{"-addr", "[::]:0"}, "give -public"},
-		{[]string{"-addr", "192.0.2.1:0"}, "give -public"},
+		{[]string{"-addr", ":0"}, "add -public"},
+		{[]string{"-addr", "0.0.0.0:0"}, "add -public"},
+		{[]string{"-addr", "[::]:0"}, "add -public"},
+		{[]string{"-addr", "192.0.2.1:0"}, "add -public"},
 		{[]string{"-addr", "nonsense"}, "missing port"},
 		{[]string{"-unknown"}, "not defined: -unknown"},
 		{[]string{"now", "-public"}, `"now" is not a flag`},
@@ -512,7 +512,7 @@ func TestLine(t *testing.T) {
 	assert.Contains(t, lateLine(late, at), ", not executed after its caller had gone")
 }
 
-// The page shows the newest fifty of each, and says what there is beside them.
+// The page shows the newest fifty rows of each list and the number of all rows.
 func TestPageIsBounded(t *testing.T) {
 	service := lendingtest.New()
 	defer service.Close()

@@ -1,3 +1,5 @@
+//go:build !bare
+
 package main
 
 import (
@@ -25,8 +27,8 @@ type backend struct {
 	inbox   *webhook.MemoryInbox
 }
 
-// The demonstration is quicker than a real backend: after checkEvery a check has settled the lost
-// application, and after maxLateness the lost withdrawal needs a person.
+// The demonstration is faster than a real backend: a check settles the lost application after
+// checkEvery, and the lost withdrawal needs a person after maxLateness.
 const checkEvery, maxLateness = 15 * time.Second, 30 * time.Second
 
 // operated returns the ops page of a new demonstration, which works until ctx ends.
@@ -59,7 +61,7 @@ func operated(ctx context.Context, service *lendingtest.Service) (http.Handler, 
 	}), nil
 }
 
-// check settles mutations in doubt, and leaves to a person those that no read tells.
+// check checks mutations in doubt. Mutations that no read can decide wait for a person.
 func (b *backend) check(ctx context.Context) {
 	defer func() { _ = b.client.Close() }()
 	for {
@@ -72,7 +74,7 @@ func (b *backend) check(ctx context.Context) {
 	}
 }
 
-// lose makes a call, with the key, whose response is lost.
+// lose makes a call with the key and loses its response.
 func (b *backend) lose(ctx context.Context, key, route string, call func(ctx context.Context) error) error {
 	b.service.Fail(route, lendingtest.Fault{ResetAfter: true})
 	if err := call(lending.WithIdempotencyKey(ctx, key)); !errors.Is(err, lending.ErrMayHaveHappened) {
@@ -81,8 +83,8 @@ func (b *backend) lose(ctx context.Context, key, route string, call func(ctx con
 	return nil
 }
 
-// loseWithdrawal loses the response to a confirmation. A second withdrawal from the same loan then
-// hides whether the first was executed: a person has to decide.
+// loseWithdrawal loses the response to a confirmation. A second withdrawal from the same loan
+// then hides whether the first was executed, so a person has to decide.
 func (b *backend) loseWithdrawal(ctx context.Context) error {
 	row := b.service.AddLoan(lendingtest.Loan{Amount: 40_000_00, AvailableBalance: 40_000_00, IsEnabled: true})
 	application, err := lending.ParseApplicationID(row.ApplicationID)

@@ -16,7 +16,7 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// site is the page, which shows what the service holds.
+// site is the page of a service.
 type site struct {
 	service *lendingtest.Service
 	set     settings
@@ -24,23 +24,23 @@ type site struct {
 	ops     http.Handler // the operator's page; nil without -ops
 }
 
-// view is what page.html is filled with: the newest rows, the latest first.
+// view has the data of page.html: the newest rows, latest first.
 type view struct {
 	Base       string // of the API
-	Ops        bool   // there is the operator's page
-	Control    bool   // there are forms that steer the sandbox,
-	Token      bool   // for whoever has the token
+	Ops        bool   // whether there is the operator's page
+	Control    bool   // whether there are forms for the control
+	Token      bool   // whether the forms need the token
 	PartnerID  string
 	Seed       uint64
 	ReadLag    time.Duration
 	Filter     lendingtest.RequestFilter
-	Older      int // than this number
+	Older      int // requests before this number
 	Recipes    []recipe
 	Accounts   []lendingtest.Account
 	Routes     []string
 	Now        time.Time // by the service's clock
 	Summary    string
-	Newest     string // request
+	Newest     string // the newest request
 	Sent       []lendingtest.Sent
 	Requests   []request
 	Deliveries []lendingtest.Delivery
@@ -48,35 +48,35 @@ type view struct {
 	Faults     []lendingtest.PlannedFault
 }
 
-// request is one of the log, with the lines that send it again.
+// request is a request of the log, with the lines that repeat it.
 type request struct {
 	lendingtest.Request
 	Call, Curl, Go, Docs, Shown string
-	Rule                        *rule // that refused it
+	Rule                        *rule // the rule that rejected the request
 }
 
-// recipe is an order with its body, behind one button.
+// recipe is an order with its body, sent by a button.
 type recipe struct{ Order, Name, Body, Done string }
 
 func recipes() []recipe {
 	return []recipe{
-		{"fail", "Rate limit", `{"route":"*","fault":{"status":429,"retryAfter":"30s"}}`, "The next request is one too many."},
+		{"fail", "Rate limit", `{"route":"*","fault":{"status":429,"retryAfter":"30s"}}`, "The next request exceeds the rate limit."},
 		{"fail", "Maintenance page", `{"route":"*","fault":{"status":503,"contentType":"text/html","body":"<h1>Maintenance</h1>","times":-1}}`, "The service is under maintenance."},
-		{"fail", "Lose the next answer", `{"route":"*","fault":{"resetAfter":true}}`, "The next answer is lost."},
-		{"fail", "Amounts become texts", `{"route":"*","fault":{"patch":{"retype":{"amount":"string"}},"times":-1}}`, "Each amount is a text."},
-		{"fail", "amount becomes total", `{"route":"*","fault":{"patch":{"rename":{"amount":"total"}},"times":-1}}`, "Each amount is a total."},
+		{"fail", "Lose the next response", `{"route":"*","fault":{"resetAfter":true}}`, "The next response is lost."},
+		{"fail", "Amounts become strings", `{"route":"*","fault":{"patch":{"retype":{"amount":"string"}},"times":-1}}`, "Each amount is a string."},
+		{"fail", "Field amount becomes total", `{"route":"*","fault":{"patch":{"rename":{"amount":"total"}},"times":-1}}`, "The field amount is now total."},
 		{"expire-tokens", "Expire all tokens", `{}`, "All tokens have expired."},
 	}
 }
 
-// rule is what a problem record says about a refusal.
+// rule is the problem details of a rejected request.
 type rule struct {
 	ErrorCode, Detail string
 	Errors            []struct{ Field, Message, Code string }
 }
 
-// A customer has applications, and these have loans: Count of them, of which those that
-// are among the newest of all are shown.
+// A customer has applications, and an application has loans. Count is the number of all; the page
+// shows only those among the newest.
 type (
 	customer struct {
 		lendingtest.Customer
@@ -90,7 +90,7 @@ type (
 	}
 )
 
-// key names what a page shows: the address by which it was called, and its filter.
+// key identifies the content of a page: the address that the browser called, and the filter.
 func (p *site) key(r *http.Request) string {
 	f, q := p.filterOf(r.URL.Query()), url.Values{}
 	for name, value := range map[string]string{"route": f.Route, "outcome": f.Outcome, "for": f.For, "before": strconv.Itoa(f.Before)} {
@@ -99,7 +99,7 @@ func (p *site) key(r *http.Request) string {
 	return p.base(r) + "?" + q.Encode()
 }
 
-// base is the address by which the browser called the sandbox.
+// base returns the address that the browser called.
 func (p *site) base(r *http.Request) string { return p.set.scheme() + "://" + r.Host }
 
 func (p *site) view(base string, filter lendingtest.RequestFilter) view {
@@ -133,7 +133,8 @@ func (p *site) view(base string, filter lendingtest.RequestFilter) view {
 	return v
 }
 
-// filterOf reads the filter that the address of the page holds, as far as there is such a route and outcome.
+// filterOf reads the filter from the address of the page. Unknown routes and outcomes are
+// ignored.
 func (p *site) filterOf(q url.Values) lendingtest.RequestFilter {
 	f := lendingtest.RequestFilter{For: q.Get("for")}
 	if slices.Contains(p.service.Routes(), q.Get("route")) {
@@ -148,7 +149,7 @@ func (p *site) filterOf(q url.Values) lendingtest.RequestFilter {
 	return f
 }
 
-// ruleOf returns the rule that refused a request, nil for none.
+// ruleOf returns the rule that rejected a request, or nil.
 func ruleOf(r lendingtest.Request) *rule {
 	var why rule
 	if r.Status < 400 || json.Unmarshal(r.Answer, &why) != nil || why.ErrorCode == "" {
@@ -157,7 +158,7 @@ func ruleOf(r lendingtest.Request) *rule {
 	return &why
 }
 
-// tree hangs applications below their customers and loans below their applications.
+// tree groups applications by customer and loans by application.
 func tree(now lendingtest.Newest) (all []customer) {
 	loans, applications := map[string][]lendingtest.Loan{}, map[string][]application{}
 	for _, l := range latestFirst(now.Loans) {
@@ -191,10 +192,10 @@ var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMa
 	},
 }).ParseFS(files, "page.html"))
 
-// sections are the parts of the page that change, each a template and the id of an element.
+// sections are the changing parts of the page. Each is a template and the id of an element.
 var sections = []string{"clock", "summary", "newest", "sent", "requests", "deliveries", "customers", "faults"}
 
-// render returns the sections as they are now.
+// render returns the current sections.
 func (p *site) render(key string) (map[string]template.HTML, error) {
 	base, query, _ := strings.Cut(key, "?")
 	filter, err := url.ParseQuery(query)
@@ -212,17 +213,16 @@ func (p *site) render(key string) (map[string]template.HTML, error) {
 	return all, nil
 }
 
-// show answers with the page as it is now, which is all that a browser without
-// JavaScript needs.
+// show answers with the whole page, for browsers without JavaScript, too.
 func (p *site) show(w http.ResponseWriter, r *http.Request) {
 	page.Secure(w.Header())
-	_ = pageTemplate.Execute(w, p.view(p.base(r), p.filterOf(r.URL.Query()))) // an error means that the browser is gone
+	_ = pageTemplate.Execute(w, p.view(p.base(r), p.filterOf(r.URL.Query()))) // an error means that the browser has gone
 }
 
-// shown is how many rows of each list the page shows.
+// shown is the number of rows of each list on the page.
 const shown = 50
 
-// newest returns the last rows, the latest first.
+// newest returns the last rows, latest first.
 func newest[T any](rows []T) []T { return latestFirst(rows[max(0, len(rows)-shown):]) }
 
 func latestFirst[T any](rows []T) []T {
@@ -238,7 +238,7 @@ func count(n int, one string) string {
 	return fmt.Sprintf("%d %ss", n, one)
 }
 
-// name says what a request was for.
+// name returns the route of a request, for the page.
 func name(r lendingtest.Request) string {
 	if r.Route == "" {
 		return r.Method + ", no route"
@@ -260,7 +260,7 @@ func executed(done bool) string {
 	return "not executed"
 }
 
-// times tells how often a fault still shows.
+// times returns how often a fault will still occur.
 func times(left int) string {
 	if left < 0 {
 		return "from now on"
@@ -268,7 +268,7 @@ func times(left int) string {
 	return count(left, "time")
 }
 
-// approval tells how far the approval of an application is.
+// approval returns the progress of the approval of an application.
 func approval(a lendingtest.Application) string {
 	if a.Offer == nil {
 		return ""

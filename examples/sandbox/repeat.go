@@ -18,20 +18,20 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// bodyShown is the longest body that stands in a curl line; a longer one comes from a file.
+// bodyShown limits the body in a curl line; a longer body comes from a file.
 const bodyShown = 4 << 10
 
-// A value under such a name is never shown: a variable of the shell stands for it.
+// Values under these names are never shown. The line has a shell variable instead.
 var secretName = regexp.MustCompile(`(?i:trustedDeviceToken|password|token|secret|^code$|^signature|(?:^|[_-])(?:ssn|otp))|SSN|Ssn|OTP|Otp`)
 
-// mark is around the name of a variable until the line has its quotes. Nobody can guess it
-// and have a variable of the reader's filled into what they send.
+// mark surrounds the name of a variable until the line has its quotes. The mark is random, so a
+// request cannot contain it and make a reader send another variable.
 var (
 	mark     = rand.Text()
 	variable = regexp.MustCompile(mark + `([A-Z]+)` + mark)
 )
 
-// hide returns what is shown for a value: the value, or a variable named for its secret.
+// hide returns the value, or for a secret the variable with its name.
 func hide(name string, value any) any {
 	if secret := secretName.FindString(name); secret != "" {
 		return mark + strings.ToUpper(strings.Trim(secret, "_-")) + mark
@@ -39,8 +39,8 @@ func hide(name string, value any) any {
 	return value
 }
 
-// curl is a request as a line for the shell. What is secret in it is a variable: $TOKEN,
-// $PASSWORD, $CODE. A body that is long, or is no JSON object or array, is the file $BODY.
+// curl returns a request as a curl line. Secrets are variables: $TOKEN, $PASSWORD, $CODE. A body
+// that is long, or is no JSON object or array, is the file $BODY.
 func curl(base, certificate string, r lendingtest.Request) string {
 	line := "curl -s"
 	if certificate != "" {
@@ -57,7 +57,7 @@ func curl(base, certificate string, r lendingtest.Request) string {
 		line += " --path-as-is"
 	}
 	if r.Method == http.MethodHead {
-		line += " -I" // or curl waits for a body
+		line += " -I" // otherwise curl waits for a body
 	} else if usual := r.BodySize == 0 && r.Method == http.MethodGet || r.BodySize > 0 && r.Method == http.MethodPost; !usual {
 		line += " -X " + quote(r.Method)
 	}
@@ -75,17 +75,17 @@ func curl(base, certificate string, r lendingtest.Request) string {
 	return line + ` --data-binary "@$BODY"`
 }
 
-// quote makes one word of the shell.
+// quote returns text as a single word of the shell, in quotes.
 func quote(text string) string {
 	word := "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 	word = variable.ReplaceAllString(word, `'"$$$1"'`)
-	if cut, ok := strings.CutSuffix(word, `"''`); ok { // nothing after a variable
+	if cut, ok := strings.CutSuffix(word, `"''`); ok { // the word ends with a variable
 		return cut + `"`
 	}
 	return word
 }
 
-// word is text as a word of the shell, in quotes only where it needs them.
+// word returns text as a single word of the shell, in quotes only if needed.
 func word(text string) string {
 	if strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./") == "" {
 		return text
@@ -115,13 +115,13 @@ func hideBody(r lendingtest.Request) (shown string, ok bool) {
 	if d.Decode(&body) != nil {
 		return "", false
 	}
-	if _, err := d.Token(); err != io.EOF { // something follows, be it a bracket too many
+	if _, err := d.Token(); err != io.EOF { // more input follows, for example an extra bracket
 		return "", false
 	}
 	switch body.(type) {
 	case map[string]any, []any:
 	default:
-		return "", false // a file, most likely
+		return "", false // probably a file
 	}
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -130,7 +130,7 @@ func hideBody(r lendingtest.Request) (shown string, ok bool) {
 	return strings.TrimSpace(b.String()), err == nil
 }
 
-// hideValues changes v.
+// hideValues hides the secrets in v and changes v.
 func hideValues(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -145,7 +145,8 @@ func hideValues(v any) any {
 	return v
 }
 
-// callsText has the client's call for each route. In braces are values of the path or the query, in brackets options.
+// callsText has the client's call for each route. Braces contain values of the path or the query,
+// brackets contain options.
 //
 //go:embed calls.txt
 var callsText string
@@ -159,7 +160,7 @@ var calls = func() map[string]string {
 	return all
 }()
 
-// kinds of identifiers, by their name in a path or a query.
+// kinds has the kinds of identifiers by their name in a path or a query.
 var kinds = map[string]string{
 	"applicationId": "ApplicationID", "customerId": "CustomerID", "partnerId": "PartnerID", "loanId": "LoanID",
 	"applicantId": "ApplicantID", "supportingDocumentId": "RequirementID",
@@ -167,8 +168,8 @@ var kinds = map[string]string{
 
 var slot = regexp.MustCompile(`\{(\w+)\}|\[(\w+)\]`)
 
-// goCall is a request as the call of package lending that sends it again, empty for none:
-// the method of the route, or Client.Do where the request has a record or options.
+// goCall returns a call of package lending to repeat a request, or "": the method of the
+// route, or Client.Do if the request has a record or options.
 func goCall(r lendingtest.Request) string {
 	call := methodCall(r)
 	if strings.Contains(call, "/* … */") {
@@ -177,12 +178,13 @@ func goCall(r lendingtest.Request) string {
 	return call
 }
 
-// doCall sends the same path, query and body. What is secret comes from the environment.
+// doCall returns a call of Client.Do with the same path, query and body. Secrets come from the
+// environment.
 func doCall(r lendingtest.Request) string {
 	verb, path, _ := strings.Cut(r.Route, " ")
 	call := "client.Do(ctx, lending.RawRequest{"
 	if verb == http.MethodGet && !strings.Contains(path, "/process-") && !strings.Contains(path, "/update-") && !strings.Contains(path, "/application-offer/") {
-		call += "Effect: lending.Read, " // without it Do takes a call for a mutation, and never repeats it
+		call += "Effect: lending.Read, " // otherwise Do treats the call as a mutation and never retries it
 	}
 	call += fmt.Sprintf("Method: %q, Path: %q", verb, path)
 	if args := argsOf(r); len(args) > 0 {
@@ -206,7 +208,7 @@ func doCall(r lendingtest.Request) string {
 	return call + "})"
 }
 
-// argsOf are the values of the path.
+// argsOf returns the values of the path.
 func argsOf(r lendingtest.Request) (args []string) {
 	route, path := strings.Split(r.Route, "/"), strings.Split(r.Path, "/")
 	for i := range min(len(route), len(path)) {
@@ -218,7 +220,7 @@ func argsOf(r lendingtest.Request) (args []string) {
 	return args
 }
 
-// goText is a text in Go, with variables of the environment for what is secret.
+// goText returns a Go expression for text. Secrets come from the environment.
 func goText(text string) string {
 	var parts []string
 	for len(text) > 0 {
@@ -246,7 +248,7 @@ func goText(text string) string {
 	return strings.Join(parts, "+")
 }
 
-// docs is where the method of a route is documented, empty for none.
+// docs returns the address of the documentation of a route's method, or "".
 func docs(route string) string {
 	service, name, ok := strings.Cut(method(route), ".")
 	if !ok {
@@ -255,7 +257,7 @@ func docs(route string) string {
 	return "https://pkg.go.dev/github.com/lendingapi/lending-go#" + service + "Service." + name
 }
 
-// shownAnswer is the answer of a request, with variables for what is secret.
+// shownAnswer returns the response of a request, with variables instead of secrets.
 func shownAnswer(r lendingtest.Request) string {
 	signIn := strings.Contains(r.Route, "/Authenication/")
 	var body any
@@ -277,12 +279,12 @@ func shownAnswer(r lendingtest.Request) string {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	_ = e.Encode(hideValues(body)) //nolint:errchkjson // decoded, and so encodes
+	_ = e.Encode(hideValues(body)) //nolint:errchkjson // was decoded, so it can be encoded
 	return variable.ReplaceAllString(strings.TrimSpace(b.String()), "$$$1")
 }
 
-// methodCall is a request as its method's call. What is no identifier and no text of its own
-// is left open.
+// methodCall returns the call of the client's method. Arguments other than identifiers and texts
+// are left open.
 func methodCall(r lendingtest.Request) string {
 	values, _ := url.ParseQuery(r.Query)
 	route, path := strings.Split(r.Route, "/"), strings.Split(r.Path, "/")
@@ -315,7 +317,7 @@ func id(kind, text string) string {
 	return fmt.Sprintf("lending.%s(uuid.MustParse(%q))", kind, text)
 }
 
-// method is the client's method for a route, for example Loans.Get.
+// method returns the client's method for a route, for example Loans.Get.
 func method(route string) string {
 	name, _, _ := strings.Cut(strings.TrimPrefix(calls[route], "client."), "(")
 	return name

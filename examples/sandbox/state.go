@@ -13,8 +13,8 @@ import (
 	"github.com/lendingapi/lending-go/lendingtest"
 )
 
-// kept is the content of the file of -state: the records, tokens and codes, and how far the
-// clock was moved.
+// kept is the content of the file of -state: the records, tokens and codes, and the change of the
+// clock.
 type kept struct {
 	Ahead    string               `json:"ahead"` // of this machine's clock, such as "1h0m0s"
 	Snapshot lendingtest.Snapshot `json:"snapshot"`
@@ -45,7 +45,7 @@ func playFile(service *lendingtest.Service, file string) error {
 	return nil
 }
 
-// restore puts back what an earlier run has kept. Without a file the sandbox begins anew.
+// restore loads the state of an earlier run. Without a file the sandbox starts empty.
 func restore(service *lendingtest.Service, file string) error {
 	content, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -64,12 +64,12 @@ func restore(service *lendingtest.Service, file string) error {
 	if err := service.Restore(state.Snapshot); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	service.Advance(ahead - time.Until(service.Now())) // the time since the last save has passed in the sandbox, too
+	service.Advance(ahead - time.Until(service.Now())) // the time since the last save counts in the sandbox, too
 	return nil
 }
 
-// save replaces the file as a whole, so that a sandbox that is killed meanwhile leaves the
-// state of before. The file holds passwords and tokens: only its owner may read it.
+// save replaces the whole file, so a kill leaves the previous or the new state. The file contains
+// passwords and tokens, so only its owner can read it.
 func save(service *lendingtest.Service, file string) error {
 	snapshot := service.Snapshot()
 	content, err := json.Marshal(kept{Ahead: time.Until(snapshot.Time).String(), Snapshot: snapshot})
@@ -91,7 +91,7 @@ func save(service *lendingtest.Service, file string) error {
 	return err
 }
 
-// keep saves the state soon after each change until stop is called, and then once more.
+// keep saves the state soon after each change until the caller calls stop, and then a last time.
 func keep(service *lendingtest.Service, changes *page.News, file string, report func(error)) (stop func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {

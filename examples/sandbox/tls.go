@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// certify makes a certificate for the names that the sandbox is called by, and writes it
-// to a file, which clients have to trust. Its key never leaves this process, so that
-// nobody else can use that trust, and after a restart there is another certificate.
+// certify makes a certificate for the names of the sandbox and writes it to a file, which clients
+// must trust. The key never leaves this process, so no other program can use this trust. After a
+// restart there is another certificate.
 func certify(file string, names []string) (*tls.Config, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -35,7 +35,7 @@ func certify(file string, names []string) (*tls.Config, error) {
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 
-		BasicConstraintsValid: true, // and no authority for others
+		BasicConstraintsValid: true, // not an authority for other certificates
 	}
 	for _, name := range slices.Concat([]string{"localhost", "127.0.0.1", "::1"}, names) {
 		if ip := net.ParseIP(name); ip != nil {

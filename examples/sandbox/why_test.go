@@ -30,7 +30,7 @@ func TestPageSaysWhy(t *testing.T) {
 
 	_, _, page := s.do(http.MethodGet, "/", "")
 	for _, want := range []string{
-		`Refused by <code>ValidationFailed</code>: See errors.`,
+		`Rejected with <code>ValidationFailed</code>: See errors.`,
 		`<li><code>email</code> <code>InvalidEmail</code> The field is not a valid e-mail address.</li>`,
 		`href="https://pkg.go.dev/github.com/lendingapi/lending-go#ApplicationsService.CreateCustomer"`,
 		`&#34;totalBalance&#34;: 0.00`, `&#34;secret&#34;: &#34;$SECRET&#34;`, `&#34;token&#34;: &#34;$TOKEN&#34;`,

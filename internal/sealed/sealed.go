@@ -1,4 +1,4 @@
-// Package sealed encrypts what a store keeps with AES-256-GCM.
+// Package sealed encrypts the contents of a store with AES-256-GCM.
 package sealed
 
 import (
@@ -9,14 +9,14 @@ import (
 	"github.com/lendingapi/lending-go/internal/opaque"
 )
 
-// ErrKey is the error of a key that is not 32 bytes long.
+// ErrKey is the error of a key of another length than 32 bytes.
 var ErrKey = errors.New("the key must be 32 random bytes")
 
-// Box seals texts with one key and opens those of several. Nothing prints the keys.
+// Box seals texts with a key and opens texts of several keys. Nothing prints the keys.
 type Box struct{ aeads opaque.Value[[]cipher.AEAD] }
 
-// New returns a box that seals with key and also opens what was sealed with an older key. A
-// key has 32 random bytes.
+// New returns a box that seals with key and also opens texts of older keys. A key has 32 random
+// bytes.
 func New(key []byte, older ...[]byte) (Box, error) {
 	var aeads []cipher.AEAD
 	for _, key := range append([][]byte{key}, older...) {
@@ -36,14 +36,14 @@ func New(key []byte, older ...[]byte) (Box, error) {
 	return Box{opaque.Hide(aeads)}, nil
 }
 
-// Seal encrypts plain and binds it to context, which is not part of the result: Open needs
-// the same context, so a text cannot be passed off as that of another place.
+// Seal encrypts plain and binds the result to context: Open needs the same context, so a text
+// cannot be passed off as the text of another place.
 func (b Box) Seal(plain, context []byte) []byte {
 	return b.aeads()[0].Seal(nil, nil, plain, context) //nolint:gosec // it makes its nonce
 }
 
-// Open decrypts a text of [Box.Seal]. It fails if the text or the context differs, or if the
-// box has not its key.
+// Open decrypts a text of [Box.Seal]. It fails if the text or the context differs, or if the box
+// lacks the key.
 func (b Box) Open(text, context []byte) (plain []byte, err error) {
 	for _, aead := range b.aeads() {
 		if plain, err = aead.Open(nil, nil, text, context); err == nil {
