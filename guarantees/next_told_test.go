@@ -175,6 +175,7 @@ var nextTests = []struct {
 		return err
 	}, retry},
 
+	{"read refused, cut", "", reading(lendingtest.Fault{Status: 400, CutBody: 20}), retry},
 	{"rejected", "", creating("", lendingtest.Fault{Status: 400}), stop},
 	{"rejected with a key", "", creating("k", lendingtest.Fault{Status: 400}), stop},
 	{"forbidden", "", creating("", lendingtest.Fault{Status: 403}), stop},

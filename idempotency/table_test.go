@@ -24,7 +24,7 @@ var update = flag.Bool("update", false, "write docs/checks.md anew")
 
 const tableHead = `# How the log resolves a lost response
 
-The table lists every mutation of the service. A test generates this page from package idempotency: do not edit the page.
+The table lists every mutation of the service. A test generates the page from package idempotency: do not edit it.
 
 A mutation with an idempotency key is in doubt if the response is lost. The log makes the reads of the second column
 before the send, and again in the next call with the key. The difference tells whether the mutation happened.

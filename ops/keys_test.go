@@ -194,7 +194,8 @@ func TestReviewIsNotHiddenByDoubts(t *testing.T) {
 	b := open(t, nil)
 	b.service.Fail("POST /api/Application/create-customer", lendingtest.Fault{ResetAfter: true, Times: -1})
 	for n := range 501 {
-		_, err := b.client.Applications.CreateCustomer(lending.WithIdempotencyKey(t.Context(), fmt.Sprintf("order-%d", n)), fake.Newcomer())
+		keyed := lending.WithIdempotencyKey(t.Context(), fmt.Sprintf("order-%d", n))
+		_, err := b.client.Applications.CreateCustomer(keyed, fake.Newcomer())
 		require.Error(t, err)
 	}
 	b.loseDocument("order/document")
@@ -203,7 +204,8 @@ func TestReviewIsNotHiddenByDoubts(t *testing.T) {
 	require.NoError(t, err)
 	_, text := b.get("")
 	assert.Contains(t, text, `<tr id="review-order/document">`)
-	assert.Contains(t, text, "Needs a person: 1 key. In doubt: 500. In progress: 0. (Of the oldest 500 keys of a state; there are more.)")
+	assert.Contains(t, text, "Needs a person: 1 key. In doubt: 500. In progress: 0. "+
+		"(Of the oldest 500 keys of a state; there are more.)")
 }
 
 // keysIn decodes a page of keys.

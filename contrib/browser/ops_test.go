@@ -159,7 +159,8 @@ func TestOpsByKeyboard(t *testing.T) {
 	b.waitText("#connection", "Live")
 
 	b.tabTo("#review details > summary")
-	assert.True(t, value[bool](b, `getComputedStyle(document.activeElement).outlineStyle === "solid"`), "the focus is seen")
+	assert.True(t, value[bool](b, `getComputedStyle(document.activeElement).outlineStyle === "solid"`),
+		"the focus is seen")
 	b.press("Enter")
 	b.wait(`document.querySelector("#review details").open`)
 	b.tabTo("#review [name=verdict]")
