@@ -155,7 +155,8 @@ func (e *Error) passes() bool {
 	case http.StatusUnauthorized:
 		return !isSignIn(e.Route)
 	}
-	return e.RetryAfter > 0 || e.Effect == Read && (e.StatusCode == http.StatusNotFound || e.isNotFound())
+	unread := e.StatusCode == http.StatusBadRequest && e.cause != nil // without its problem, which may say that there is none
+	return e.RetryAfter > 0 || e.Effect == Read && (e.StatusCode == http.StatusNotFound || e.isNotFound() || unread)
 }
 
 // isSignIn reports whether a route issues a token for a password, a code or an older token.

@@ -12,10 +12,10 @@ import (
 
 // The errors of Verify are made once, so that a flood of forgeries allocates nothing.
 var (
-	errNoSecret         = fmt.Errorf("%w: the secret is empty; set it to that of the subscription", ErrSignature)
+	errNoSecret         = fmt.Errorf("%w: the secret is empty; pass the secret of the subscription", ErrSignature)
 	errShortSecret      = fmt.Errorf("%w: GODEBUG=fips140=only allows no secret below 14 bytes; use a longer secret", ErrSignature)
-	errNoSignature      = fmt.Errorf("%w: the signature is empty", ErrSignature)
-	errSignatureDiffers = fmt.Errorf("%w: the body was changed, or signed with another secret", ErrSignature)
+	errNoSignature      = fmt.Errorf("%w: the signature is empty; the sender is not the service", ErrSignature)
+	errSignatureDiffers = fmt.Errorf("%w: the body was changed, or signed with another secret; compare the secret with that of the subscription", ErrSignature)
 )
 
 const (

@@ -175,6 +175,7 @@ var nextTests = []struct {
 		return err
 	}, retry},
 
+	{"read refused, cut", "", reading(lendingtest.Fault{Status: 400, CutBody: 20}), retry},
 	{"rejected", "", creating("", lendingtest.Fault{Status: 400}), stop},
 	{"rejected with a key", "", creating("k", lendingtest.Fault{Status: 400}), stop},
 	{"forbidden", "", creating("", lendingtest.Fault{Status: 403}), stop},
@@ -265,6 +266,13 @@ var nextTests = []struct {
 		return d.sendLink("k")
 	}, review},
 	{"answer lost", "ErrAnswerLost", given(fmt.Errorf("step: %w", idempotency.ErrAnswerLost)), review},
+	{"answer lost, and a read may find it", "ErrAnswerLost", func(d *desk) error {
+		_ = creating("k", lendingtest.Fault{CutBody: 5})(d)
+		d.Fail(fake.ListRoute, lendingtest.Fault{Status: 503, Times: -1})
+		err := d.create("k")
+		assert.ErrorIs(d.t, err, idempotency.ErrAnswerLost)
+		return err
+	}, after(time.Second)},
 	{"store down", "ErrStore", func(d *desk) error {
 		d.entries.err = errElsewhere
 		return d.create("k")

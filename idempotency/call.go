@@ -16,48 +16,47 @@ import (
 	"github.com/lendingapi/lending-go/internal/redact"
 )
 
-// What the log did with a call: see [lending.Call].Idempotency.
+// The values of [lending.Call].Idempotency.
 const (
-	ActionSent     = "sent"     // the mutation was sent
-	ActionReplayed = "replayed" // it had happened: the recorded answer was returned
-	ActionRebuilt  = "rebuilt"  // it had happened: an answer from a check or a [Verdict] was returned
-	ActionRefused  = "refused"  // it was not sent, for a reason of the log
-	ActionCheck    = "check"    // a read before a mutation, or one that tells whether it happened
+	ActionSent     = "sent"     // the log sent the mutation
+	ActionReplayed = "replayed" // the log returned the recorded response
+	ActionRebuilt  = "rebuilt"  // the log returned a response from a check or a [Verdict]
+	ActionRefused  = "refused"  // the log did not send the mutation
+	ActionCheck    = "check"    // the log made a read of a check
 )
 
 const (
-	// recordLimit is how long a store may take to record an outcome, trying again.
+	// recordLimit bounds the attempts to record an outcome in the store.
 	recordLimit = 10 * time.Second
-	// reserved is how long a mutation that is checked before it is sent has the lock to itself.
+	// reserved is the time for which a mutation keeps its lock between the check and the send.
 	reserved = 10 * time.Second
-	// maxTurns is how often a call begins again because another has changed the entry.
+	// maxTurns is the number of times a call starts again after a conflict.
 	maxTurns = 8
 )
 
-// keyedCall is the way of a mutation with a key through the log.
+// keyedCall is a call of a mutation with a key.
 type keyedCall struct {
 	settings
 	keyOptions
 	call   *lending.MutationCall
-	route  string // its name
+	route  string // see routeName
 	row    route
-	about  *target     // once it is asked for
-	lock   string      // that it takes, hashed; "" for none
-	entry  store.Entry // as it was loaded or saved last
-	data   entryData   // of the entry, as this call changes it
-	loaded time.Time   // or saved
-	nonce  string      // of the send of this call
-	left   bool        // the Left of data before the send
-	doubt  bool        // it was sent before, and nothing shows that it did not happen then
+	about  *target     // see target
+	lock   string      // the hash of the lock; "" for no lock
+	entry  store.Entry // the last loaded or saved entry
+	data   entryData   // the data of the entry, with the changes of this call
+	loaded time.Time   // the time of the last load or save
+	nonce  string      // identifies the send of this call
+	left   bool        // data.Left before the send
+	doubt  bool        // an earlier send may have succeeded
 
-	wasOpen  bool // the Open of data before the send
-	happened bool // says the answer to this call
+	wasOpen  bool // data.Open before the send
+	happened bool // the response to this call is a success
 
-	changed []byte // the fingerprint of the request, if it differs from the one that has left; or nil
+	changed []byte // the fingerprint of a request that differs from the recorded request; else nil
 }
 
-// Do makes the mutation that key names happen once: it is the method of
-// [lending.Idempotency], which a client calls.
+// Do implements [lending.Idempotency]. The client calls Do for each mutation with a key.
 func (l *Log) Do(ctx context.Context, key string, call *lending.MutationCall, send func(context.Context) (*lending.Response, error)) (*lending.Response, error) {
 	s, err := l.settings()
 	if err != nil {
@@ -80,7 +79,7 @@ func (l *Log) Do(ctx context.Context, key string, call *lending.MutationCall, se
 	return answer, k.record(ctx, answer, err)
 }
 
-// target returns what the checks read.
+// target returns the input of the checks, computed at the first use.
 func (k *keyedCall) target() *target {
 	if k.about == nil {
 		k.about = targetOf(k.call)
@@ -88,8 +87,8 @@ func (k *keyedCall) target() *target {
 	return k.about
 }
 
-// turns takes turns until nobody else has changed the entry meanwhile. It returns the
-// recorded answer, or nothing if the mutation is to be sent, now that this is written down.
+// turns repeats turn while other calls change the entry. It returns the recorded response, or nil if
+// "sent" is recorded and the caller must send the mutation.
 func (k *keyedCall) turns(ctx context.Context) (*lending.Response, error) {
 	for range maxTurns {
 		var answer *lending.Response
@@ -104,7 +103,7 @@ func (k *keyedCall) turns(ctx context.Context) (*lending.Response, error) {
 	return nil, k.refuse(Error{kind: ErrInProgress, RetryAfter: time.Second})
 }
 
-// load gets the entry of the key, a free one if there is none.
+// load loads the entry of the key. A missing entry is free.
 func (k *keyedCall) load(ctx context.Context) error {
 	k.entry, k.data = store.Entry{}, entryData{}
 	entry, err := k.store.Load(ctx, k.stored(k.key))
@@ -123,12 +122,12 @@ func (k *keyedCall) load(ctx context.Context) error {
 	return nil
 }
 
-// turn does what the state of the entry asks for.
+// turn acts on the state of the entry.
 func (k *keyedCall) turn(ctx context.Context) (*lending.Response, error) {
 	if err := k.isSame(ctx); err != nil {
 		return nil, err
 	}
-	if k.entry.State == store.Sent && k.nonce == k.data.Nonce { // the store has told this call of its own save
+	if k.entry.State == store.Sent && k.nonce == k.data.Nonce { // an earlier turn of this call has saved the entry
 		return nil, nil
 	}
 	k.doubt = false
@@ -153,17 +152,16 @@ func (k *keyedCall) turn(ctx context.Context) (*lending.Response, error) {
 	return k.endDoubt(ctx, idle)
 }
 
-// isSame refuses the request if one that differs from it, or one to another service or
-// account, has left under its key.
+// isSame returns an error if another request, or a request of another account, has used the key.
 func (k *keyedCall) isSame(ctx context.Context) error {
-	if !k.data.Left { // there is none, or it may be corrected
+	if !k.data.Left { // no request has left yet
 		k.data = entryData{Route: k.route, CheckWith: k.call.CheckWith(), Account: k.call.Account(), Salt: rand.Text(), IDs: k.target().ids.kept()}
 	}
 	if k.data.Account != k.call.Account() {
 		return k.refuse(Error{kind: ErrOtherAccount})
 	}
 	k.changed = nil
-	if k.entry.State == store.Done && k.isAccepted() { // an upload may be gone by now
+	if k.entry.State == store.Done && k.isAccepted() { // the file of an upload may no longer exist
 		return nil
 	}
 	fingerprint, err := k.call.Fingerprint(ctx, []byte(k.data.Salt))
@@ -185,13 +183,13 @@ func (k *keyedCall) isSame(ctx context.Context) error {
 	return refused
 }
 
-// isAccepted reports whether the recorded answer will do for another request about the same records.
+// isAccepted reports whether AcceptRecorded applies: the requests name the same records.
 func (k *keyedCall) isAccepted() bool {
 	return k.acceptsRecorded && k.data.Route == k.route && maps.Equal(k.data.IDs, k.target().ids) &&
 		bytes.Equal(k.data.Who, k.target().who(k.data.Salt))
 }
 
-// fate says what is known of the request that a key belongs to.
+// fate tells whether the first request of the key happened.
 func (k *keyedCall) fate() string {
 	switch {
 	case k.entry.State == store.Free:
@@ -202,9 +200,9 @@ func (k *keyedCall) fate() string {
 	return "the first request happened"
 }
 
-// prepare writes down that the mutation is sent, when the check before it is done.
+// prepare makes the check before the send, and records "sent".
 func (k *keyedCall) prepare(ctx context.Context) error {
-	// A sign-in that fails, a person who is asked, or a secret that is missing, comes before "sent".
+	// A failed sign-in or a missing secret must end the call before "sent" is recorded.
 	if err := k.call.GetToken(ctx); err != nil && k.entry.State == store.Free {
 		return err
 	} else if err != nil {
@@ -240,14 +238,14 @@ func (k *keyedCall) prepare(ctx context.Context) error {
 		return k.release(ctx, held.Key)
 	}
 	failed := k.refuse(Error{kind: ErrStore, cause: err})
-	k.free(ctx, time.Second) // it may be written down all the same
+	k.free(ctx, time.Second) // the failed save may have had its effect
 	return failed
 }
 
-// checkBefore makes the check before the mutation. It believes no view that is older than what
-// the last mutation of the lock has left.
+// checkBefore makes the check before the send. It adds the records of the last mutation of the lock,
+// which late reads may not show.
 func (k *keyedCall) checkBefore(ctx context.Context) error {
-	var last *snapshot
+	var last []leftover
 	if k.adds() {
 		var err error
 		if _, last, err = k.recall(ctx, k.lock); err != nil {
@@ -258,13 +256,13 @@ func (k *keyedCall) checkBefore(ctx context.Context) error {
 	if err != nil {
 		return k.refuse(Error{kind: errCheckBefore, cause: err})
 	}
-	before = before.since(last)
+	before = before.since(together(last))
 	k.data.Before = &before
 	return nil
 }
 
-// unsaved is the error of a call that could not write down what it has found out, nil for
-// nil. It wraps a conflict, after which the call begins anew.
+// unsaved returns the error of a call after a failed save. The error wraps [store.ErrConflict], after
+// which the call starts again.
 func (k *keyedCall) unsaved(err error) error {
 	if err == nil {
 		return nil
@@ -272,11 +270,11 @@ func (k *keyedCall) unsaved(err error) error {
 	return k.refuse(Error{kind: ErrStore, cause: err})
 }
 
-// header marks, in the [lending.Response] of [lending.CaptureResponse], an answer that has
-// not just come from the service.
+// header marks a recorded or rebuilt response in the [lending.Response] of
+// [lending.CaptureResponse].
 const header = "Lending-Idempotency"
 
-// rely writes down that the verdict of a person can no longer be corrected.
+// rely records the end of the time for corrections of a person's verdict.
 func (k *keyedCall) rely(ctx context.Context) error {
 	if k.data.Verdict == nil {
 		return nil
@@ -288,19 +286,19 @@ func (k *keyedCall) rely(ctx context.Context) error {
 	return k.unsaved(k.save(ctx, k.entry.State, lock))
 }
 
-// hasAnswer reports whether the entry has an answer that the method accepts, or needs none.
+// hasAnswer reports whether the entry has the response, or the method needs none.
 func (k *keyedCall) hasAnswer() bool {
 	return !k.call.NeedsAnswer() || k.data.Status != 0 && k.call.Accepts(k.answer())
 }
 
-// answer returns the recorded answer.
+// answer returns the recorded response.
 func (k *keyedCall) answer() *lending.Response {
 	answer := &lending.Response{StatusCode: cmp.Or(k.data.Status, http.StatusOK), Header: http.Header{}, Body: k.data.Answer}
 	answer.Header.Set("Content-Type", k.data.Media)
 	return answer
 }
 
-// replay returns the recorded answer.
+// replay returns the recorded response, marked with action.
 func (k *keyedCall) replay(ctx context.Context, action string) (*lending.Response, error) {
 	if !k.hasAnswer() {
 		return nil, k.refuse(Error{kind: ErrAnswerLost})
@@ -314,7 +312,7 @@ func (k *keyedCall) replay(ctx context.Context, action string) (*lending.Respons
 	return answer, nil
 }
 
-// save writes the data down.
+// save saves the entry with the data, in state and with lock.
 func (k *keyedCall) save(ctx context.Context, state store.State, lock string) error {
 	unsaved, data := k.data, &k.data
 	from := k.entry
@@ -334,7 +332,7 @@ func (k *keyedCall) save(ctx context.Context, state store.State, lock string) er
 	return nil
 }
 
-// refuse returns the error of a mutation that is not sent now.
+// refuse returns the error of a call without a send.
 func (k *keyedCall) refuse(why Error) *lending.Error {
 	why.Key = k.key
 	if failed, ok := errors.AsType[*lending.Error](why.cause); ok {
@@ -347,9 +345,9 @@ func (k *keyedCall) refuse(why Error) *lending.Error {
 	}
 	e := k.call.Error(&why)
 	switch {
-	case e.StatusCode != 0: // of this call: it was sent
+	case e.StatusCode != 0: // this call was sent: keep its outcome
 	case errors.Is(why.kind, ErrOtherAccount) && k.entry.State != store.Free:
-		e.Outcome = lending.OutcomeUnknown // the other service can be this one, at another address
+		e.Outcome = lending.OutcomeUnknown // both addresses can lead to the same service
 	case happened, errors.Is(why.kind, ErrAnswerLost):
 		e.Outcome = lending.OutcomeDone
 	case k.entry.State == store.Free:

@@ -14,10 +14,10 @@ import (
 type route struct {
 	note      string // for a person: why no check can tell
 	assumes   string // the assumption behind the verdict
-	others    string // the effect of another program that looks like the mutation
-	adds      bool   // the mutation adds records to the records that check counts
+	others    string // an action of another program with the same effect
+	adds      bool   // the mutation adds records to those of check
 	ids       bool   // a later step needs only the ids of the response
-	replaces  bool   // the mutation may replace a record that check has counted before
+	replaces  bool   // the mutation may replace an earlier record
 	setsValue bool   // a resend sets the same value again
 
 	// check reads before the send, and again after a lost response. compare returns the verdict.
@@ -74,7 +74,7 @@ func rowOf(name string) route {
 	case "POST /api/Application/create-application":
 		return route{
 			adds: true, check: checkApplications, compare: oneMore, answer: rebuiltApplication, lock: lockOfCustomer,
-			others: "creates one application for the customer",
+			others: "creates an application for the customer",
 		}
 	case "POST /api/ApplicationBulk/create-applications":
 		return route{
@@ -121,12 +121,12 @@ func rowOf(name string) route {
 	case "POST /api/ApplicationApproval/add-primary-applicant-details/{applicationId}":
 		return route{
 			adds: true, replaces: true, check: checkApplicants, compare: firstOfItsName, lock: lockOf("applicants"),
-			others: "adds one applicant", assumes: allApplicants,
+			others: "adds an applicant", assumes: allApplicants,
 		}
 	case "POST /api/ApplicationApproval/add-secondary-applicant-details/{applicationId}":
 		return route{
 			adds: true, check: checkApplicants, compare: oneMore, lock: lockOf("applicants"),
-			others: "adds one applicant", assumes: allApplicants,
+			others: "adds an applicant", assumes: allApplicants,
 		}
 
 	// A member of the record itself tells whether the mutation is done.
@@ -191,8 +191,7 @@ const (
 // comparison returns the verdict on a mutation of n records, from the snapshots before and after.
 type comparison func(before, after snapshot, n int) verdict
 
-// oneMore concludes from n new records that the mutation happened, and from an unchanged list that
-// the mutation did not happen.
+// oneMore takes n new records for a success, and an unchanged list for an absence.
 func oneMore(before, after snapshot, n int) verdict { return counted(before, after, n) }
 
 // oneLess is oneMore for mutations that remove a record.
@@ -207,7 +206,7 @@ func firstOfItsName(before, after snapshot, n int) verdict {
 	return counted(before, after, n)
 }
 
-// seenOnly concludes from a new record that the mutation happened. An unchanged list proves nothing.
+// seenOnly takes a new record for a success. An unchanged list proves nothing.
 func seenOnly(before, after snapshot, n int) verdict {
 	v := counted(before, after, n)
 	if v.absent {
@@ -274,7 +273,7 @@ const (
 	notCounted   = "the count of records before the send is not known"
 )
 
-// records returns the number of records that the request creates: 1, or the length of a bulk request.
+// records returns the number of records in the request: 1, or the length of a bulk request.
 func records(call *lending.MutationCall) int {
 	var bulk []json.RawMessage
 	if json.Unmarshal(call.Body(), &bulk) != nil {
@@ -308,7 +307,7 @@ func lockOf(name string) func(*lending.MutationCall) string {
 	}
 }
 
-// lockOfID returns the lock of the record with the id of that name.
+// lockOfID returns the lock of the record with the named id.
 func lockOfID(id string) func(*lending.MutationCall) string {
 	return func(call *lending.MutationCall) string { return id + " " + idsOf(call)[id] }
 }

@@ -26,7 +26,7 @@
 //   - Build a key from business data: an order and a step. The id of a job or of a workflow run
 //     differs at the next attempt, and would send the mutation again.
 //   - A key belongs to one request: method, parameters and body. After the first send, a different
-//     request gets ErrKeyReused. A request that contains time.Now() is different each time.
+//     request gets ErrKeyReused. A request with time.Now() is different each time.
 //     Secrets are not compared: a request with a new one-time password is the same request.
 //   - A key belongs to one service and account: the base URL and the username of
 //     [lending.WithCredentials]. Any other client gets ErrOtherAccount. With another
@@ -55,7 +55,7 @@
 //
 // A send ends after 2 minutes at the latest, an upload without a deadline after 1 hour.
 //
-// If a success arrives with a body that is cut, does not decode or exceeds MaxAnswer, the check
+// If a success arrives but its body is cut, does not decode or exceeds MaxAnswer, the check
 // rebuilds the response. If the check cannot, the call gets ErrAnswerLost. The log does not resend
 // the mutation, unless a second execution is harmless.
 //

@@ -154,7 +154,7 @@ func (k *keyedCall) pause() time.Duration {
 }
 
 // wait returns the wait before the next check. A late execution is possible until late is over. A
-// mutation that happened is checked earlier, after pauses that double.
+// mutation with a known success is checked earlier, after doubling pauses.
 func (k *keyedCall) wait(idle, late time.Duration) time.Duration {
 	if k.data.Happened {
 		return recheck(idle, late)

@@ -50,8 +50,8 @@ type Filter struct {
 
 const defaultLimit = 100
 
-// InDoubtStates returns the states of mutations that may have happened: [store.Sent],
-// [store.InDoubt] and [store.NeedsReview].
+// InDoubtStates returns [store.Sent], [store.InDoubt] and [store.NeedsReview]: the mutation may
+// have happened.
 func InDoubtStates() []store.State {
 	return []store.State{store.Sent, store.InDoubt, store.NeedsReview}
 }

@@ -41,6 +41,8 @@ type entryData struct {
 	Why        string `json:"why,omitempty"`
 	ResolvedBy string `json:"resolvedBy,omitempty"`
 
+	Leftovers []leftover `json:"leftovers,omitempty"` // of the mutations of a lock, in the entry of the lock
+
 	Verdict *freshVerdict `json:"verdict,omitempty"` // the verdict of a person, until a call relies on it
 }
 
@@ -61,8 +63,8 @@ func (d *entryData) bytes() []byte {
 	return text
 }
 
-// idle returns the time since the end of the last send. A negative value is the time that the send
-// can still take.
+// idle returns the time since the end of the last send. A negative value is the remaining time of the
+// send.
 func (d *entryData) idle(entry *store.Entry) time.Duration {
 	if entry.State == store.Sent {
 		return entry.Age - d.Lease

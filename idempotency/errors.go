@@ -14,34 +14,34 @@ import (
 // The reasons why the log does not send a mutation or does not return its response. Use
 // errors.Is to test for a reason, and errors.As to get the [*Error].
 var (
-	// ErrInProgress means that another call with the key may be in flight.
+	// ErrInProgress means: another call with the key may be in flight.
 	ErrInProgress error = reasonFor("another call may be sending the mutation", "call again", wait)
-	// ErrInDoubt means that the response is lost, and the log does not know yet whether the
+	// ErrInDoubt means: the response is lost, and the log does not know yet whether the
 	// mutation happened: a check failed, or the service can still execute the mutation.
 	ErrInDoubt error = reasonFor("whether the mutation happened is not known yet", "call again", wait)
-	// ErrNeedsReview means that the response is lost, and no check can tell whether the mutation
+	// ErrNeedsReview means: the response is lost, and no check can tell whether the mutation
 	// happened. [Log.Resolve], [SafeToRepeat] or [WithCheck] decides.
 	ErrNeedsReview error = reasonFor("no check can tell whether the mutation happened",
 		"a person decides with Log.Resolve", person)
-	// ErrLocked means that a mutation with another key, [Error.Held], has the lock. A check could
+	// ErrLocked means: a mutation with another key, [Error.Held], has the lock. A check could
 	// not distinguish the effects of the two mutations.
 	ErrLocked error = reasonFor("another mutation must end first",
 		"call with that key, or decide with Log.Resolve", wait)
-	// ErrAnswerLost means that the mutation happened and the response is lost. If
+	// ErrAnswerLost means: the mutation happened and the response is lost. If
 	// [Error.RetryAfter] is set, a later call may find the response. Otherwise [Log.Resolve] or
 	// [WithCheck] can supply the response. A caller who needs no response can go on.
 	ErrAnswerLost error = reasonFor("the mutation happened, but the response is lost",
 		"read the data you need, or supply the response with Log.Resolve", person)
-	// ErrKeyReused means that an earlier call has sent another request with the key. The outcome
+	// ErrKeyReused means: an earlier call has sent another request with the key. The outcome
 	// is that of the earlier request. Do not use a new key for the mutation unless the outcome is
 	// [lending.OutcomeNotSent].
 	ErrKeyReused error = reasonFor("the key belongs to another request", "call with the first request", lending.Next{})
-	// ErrOtherAccount means that an earlier call has used the key with another service (for
+	// ErrOtherAccount means: an earlier call has used the key with another service (for
 	// example a sandbox) or another account. The log does not send the mutation, and does not
 	// return the recorded response. Give each service and account its own [Options.Namespace].
 	ErrOtherAccount error = reasonFor("the key belongs to another service or account",
 		"give each service and account its own Options.Namespace", lending.Next{})
-	// ErrStore means that the store failed. If the outcome is [lending.OutcomeDone], the mutation
+	// ErrStore means: the store failed. If the outcome is [lending.OutcomeDone], the mutation
 	// happened, and the next call with the key finds that out.
 	ErrStore error = reasonFor("the store of the log failed", "check the store, then call again", lending.Next{Retry: true})
 )

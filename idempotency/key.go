@@ -25,7 +25,7 @@ func with(ctx context.Context, change func(*keyOptions)) context.Context {
 	return context.WithValue(ctx, optionsContext{}, &o)
 }
 
-// optionsFor returns the options that ctx holds for key. It ignores the options of another key.
+// optionsFor returns the options of key in ctx. It ignores the options of another key.
 func optionsFor(ctx context.Context, key string) keyOptions {
 	if o, ok := ctx.Value(optionsContext{}).(*keyOptions); ok && o.key == key {
 		return *o

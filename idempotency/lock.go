@@ -31,7 +31,7 @@ func hashed(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// adds reports whether the next mutation of the lock needs the records that this mutation adds.
+// adds reports whether the next mutation of the lock needs the new records of this mutation.
 func (k *keyedCall) adds() bool { return k.row.adds && k.lock != "" }
 
 // reserve takes the lock before the check. If another mutation then takes the lock, this entry's
@@ -49,9 +49,9 @@ func (k *keyedCall) reserve(ctx context.Context) error {
 	return k.unsaved(err)
 }
 
-// release takes the lock from the mutation of another key if that mutation no longer needs the
-// lock. It ends the doubt about that mutation if a read can. It returns ErrConflict if the lock is
-// free, so that the call starts again.
+// release takes the lock from the mutation of another key if the other mutation no longer needs the
+// lock. It ends the doubt about the other mutation if a read can. If the lock is free, it returns
+// ErrConflict, and the call starts again.
 func (k *keyedCall) release(ctx context.Context, key string) error {
 	other, err := k.store.Load(ctx, key)
 	if err != nil {

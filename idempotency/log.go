@@ -3,6 +3,7 @@ package idempotency
 import (
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lendingapi/lending-go"
@@ -26,7 +27,7 @@ type Options struct {
 	// KeepAnswers is the age at which [Log.Sweep] removes a response. The default is 30 days.
 	KeepAnswers time.Duration
 
-	// MaxAnswer is the size of the largest response that the log keeps, in bytes. Of a larger
+	// MaxAnswer is the size of the largest recorded response in bytes. Of a larger
 	// response the log keeps at most the ids. The default is 1 MiB.
 	MaxAnswer int
 
@@ -40,7 +41,8 @@ type settings struct {
 	Options
 	store store.Store
 
-	clients *sync.Map // from account to a client that has used the log
+	clients *sync.Map               // from account to a client that has used the log
+	salt    *atomic.Pointer[string] // of [settings.lockSalt]; nil until the log has read it
 }
 
 var _ lending.Idempotency = (*Log)(nil)
@@ -48,7 +50,7 @@ var _ lending.Idempotency = (*Log)(nil)
 // NewLog returns a log that keeps its entries in the store entries. Give the log to a client with
 // [lending.WithIdempotency]. opts may be nil. The error is a [*lending.ArgumentError].
 func NewLog(entries store.Store, opts *Options) (*Log, error) {
-	s := settings{store: entries, clients: new(sync.Map)}
+	s := settings{store: entries, clients: new(sync.Map), salt: new(atomic.Pointer[string])}
 	if opts != nil {
 		s.Options = *opts
 	}
@@ -67,7 +69,7 @@ func NewLog(entries store.Store, opts *Options) (*Log, error) {
 	return &Log{opaque.Hide(s)}, nil
 }
 
-// settings returns the settings, or an error for a log that NewLog did not make.
+// settings returns the settings, or an error for the zero Log.
 func (l *Log) settings() (settings, error) {
 	if l == nil || l.hidden == nil {
 		return settings{}, argumentError("log", lending.CodeRequired, "must come from NewLog")

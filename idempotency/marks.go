@@ -47,7 +47,7 @@ const (
 type marks struct {
 	id         string
 	words      []string
-	objects    []any // the objects that contain id
+	objects    []any // the objects with id
 	set, unset bool  // whether a member is set, and whether a member is not set
 }
 

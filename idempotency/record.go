@@ -11,8 +11,8 @@ import (
 	"github.com/lendingapi/lending-go/internal/backoff"
 )
 
-// record writes down what became of a mutation that was sent, and returns the error of the
-// call, which is err unless the store fails.
+// record saves the outcome of a send, and returns the error of the call: err, or [ErrStore] if the
+// store fails after a success.
 func (k *keyedCall) record(ctx context.Context, answer *lending.Response, err error) error {
 	switch lending.OutcomeOf(err) {
 	case lending.OutcomeNotSent, lending.OutcomeRejected:
@@ -29,7 +29,7 @@ func (k *keyedCall) record(ctx context.Context, answer *lending.Response, err er
 	case lending.OutcomeDone:
 		state := k.keep(answer)
 		if k.adds() && k.remember(ctx, k.lock, k.data.left(bodyOf(answer))) != nil {
-			k.data.Hold = max(k.data.Hold, k.MaxLateness) // so that nobody needs to know it
+			k.data.Hold = max(k.data.Hold, k.MaxLateness) // the lock replaces the remembered records
 		}
 		if failed := k.insist(ctx, recordLimit, state); failed != nil {
 			return k.refuse(Error{kind: ErrStore, cause: failed})
@@ -38,11 +38,11 @@ func (k *keyedCall) record(ctx context.Context, answer *lending.Response, err er
 	return err
 }
 
-// refused changes the error of a mutation that was sent again and did not get through: an earlier
-// send may have succeeded, or has.
+// refused corrects the error of a rejected resend: an earlier send may have succeeded, or did
+// succeed.
 func (k *keyedCall) refused(failed *lending.Error) {
 	switch failed.StatusCode {
-	case 0, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests: // which say nothing of the mutation
+	case 0, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests: // not about the mutation
 	default:
 		k.data.Refused++
 	}
@@ -53,8 +53,8 @@ func (k *keyedCall) refused(failed *lending.Error) {
 	failed.RetryAfter = max(failed.RetryAfter, k.pause())
 }
 
-// keep puts the answer of a mutation that has happened into the entry, and returns its state: in
-// doubt if the answer is lost, since the reads that tell whether it happened can rebuild it.
+// keep puts the response of a success into the entry, and returns the next state. If the response is
+// lost, the state is in doubt, because the check can rebuild the response.
 func (k *keyedCall) keep(answer *lending.Response) store.State {
 	k.happened, k.data.Happened, k.data.Open = true, true, false
 	fits := answer != nil && (!k.call.NeedsAnswer() || k.call.Accepts(answer))
@@ -76,8 +76,8 @@ func (k *keyedCall) keep(answer *lending.Response) store.State {
 	return store.InDoubt
 }
 
-// marksValue reports whether the entry keeps its lock although it is done: whoever forgets the
-// answer may set the value again, unless another has taken the lock and set a newer one.
+// marksValue reports whether a done entry keeps its lock. After [Log.Sweep] a call may set the value
+// again to get the response. The lock shows that no other mutation has set a newer value.
 func (k *keyedCall) marksValue(state store.State) bool {
 	return state == store.Done && k.row.setsValue && !isScalar(k.data.Answer)
 }
@@ -89,8 +89,8 @@ func bodyOf(answer *lending.Response) []byte {
 	return answer.Body
 }
 
-// free writes down that the mutation did not leave, or was rejected. That says nothing of an
-// earlier send.
+// free records that the mutation did not leave, or was rejected. The mutation stays in doubt if an
+// earlier send may have succeeded.
 func (k *keyedCall) free(ctx context.Context, limit time.Duration) {
 	if k.doubt {
 		_ = k.insist(ctx, limit, store.InDoubt)
@@ -100,13 +100,13 @@ func (k *keyedCall) free(ctx context.Context, limit time.Duration) {
 	_ = k.insist(ctx, limit, store.Free)
 }
 
-// insist saves the data, again and again until limit is over, also if the context of the
-// call has ended. It gives way to another that knows as much.
+// insist retries the save until limit is over, even after the end of the call's context. It stops if
+// another call has recorded the same or more.
 func (k *keyedCall) insist(ctx context.Context, limit time.Duration, state store.State) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer stop()
 	for wait := 20 * time.Millisecond; ; wait *= 2 {
-		lock := "" // of a mutation that has ended, unless it can still be executed late
+		lock := "" // an ended mutation frees its lock, unless a late execution is possible
 		if state == store.InDoubt || k.data.Hold > 0 || k.marksValue(state) {
 			lock = k.lock
 		}
@@ -114,7 +114,7 @@ func (k *keyedCall) insist(ctx context.Context, limit time.Duration, state store
 		if err == nil {
 			return nil
 		}
-		if _, held := errors.AsType[*store.LockedError](err); held && k.data.Hold > 0 { // too late to hold it
+		if _, held := errors.AsType[*store.LockedError](err); held && k.data.Hold > 0 { // another mutation has the lock
 			k.data.Hold = 0
 			continue
 		}
@@ -132,15 +132,15 @@ func (k *keyedCall) insist(ctx context.Context, limit time.Duration, state store
 	}
 }
 
-// overtake looks at who has changed the entry while the mutation was in flight: this call
-// itself, with a save that failed and was done all the same, or another that has ended the
-// doubt. The sender knows more than the other, unless the other has found it done.
+// overtake handles a conflict in insist. Either a failed save of this call had its effect, or another
+// call has ended the doubt. The sender knows more than the other call, unless the other call has
+// found the mutation done.
 func (k *keyedCall) overtake(ctx context.Context, state store.State) (known bool, err error) {
 	entry, err := k.store.Load(ctx, k.entry.Key)
 	if err != nil {
 		return false, err
 	}
-	if entry == nil { // the store has lost it
+	if entry == nil { // the store has lost the entry
 		k.entry.Revision = 0
 		return false, nil
 	}
@@ -151,7 +151,7 @@ func (k *keyedCall) overtake(ctx context.Context, state store.State) (known bool
 	switch ours := other.Nonce == k.data.Nonce; {
 	case entry.State == store.Done, entry.State == store.Forgotten && state != store.Done:
 		return true, nil
-	case k.happened && !ours: // and another has sent it again
+	case k.happened && !ours: // another call has resent the mutation
 		k.data.Hold = max(k.data.Hold, other.Lease+k.MaxLateness)
 		fallthrough
 	case k.happened, ours && state == store.Free:

@@ -2,14 +2,19 @@ package idempotency
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"io"
 	"slices"
 	"time"
 
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// rememberLimit bounds the save of the records that a mutation has left.
+// rememberLimit bounds the save of remember.
 const rememberLimit = 2 * time.Second
 
 // left returns the records after a mutation with this response: the minimum count (-1 if no check
@@ -22,46 +27,103 @@ func (d *entryData) left(answer []byte) snapshot {
 	return s
 }
 
-// rememberedKey is the key of the entry of a lock. The character # is not allowed in a namespace, so
-// no key of a caller is equal.
-func (s *settings) rememberedKey(lock string) string { return s.Namespace + "#" + lock }
+// leftover holds the records after a single mutation.
+type leftover struct {
+	snapshot
 
-// recall returns the records that the last mutations of a lock have left. The snapshot is nil after
-// MaxLateness, when reads show these records.
-func (s *settings) recall(ctx context.Context, lock string) (store.Entry, *snapshot, error) {
-	entry, err := s.store.Load(ctx, s.rememberedKey(lock))
-	if err != nil || entry == nil {
-		return store.Entry{Key: s.rememberedKey(lock)}, nil, err
-	}
-	data, err := readData(entry.Data)
-	if err != nil || entry.Age >= s.MaxLateness {
-		return *entry, nil, err
-	}
-	return *entry, data.Before, nil
+	Age time.Duration `json:"age,omitempty"` // at the time of the save
 }
 
-// remember saves the records that a mutation has left, before the mutation frees its lock.
+// rememberedPrefix begins the keys of the entries of locks. The character # is not allowed in a
+// namespace, so no key of a caller is equal.
+func (s *settings) rememberedPrefix() string { return s.Namespace + "#" }
+
+// rememberedKey is the key of the entry of a lock. An encrypted store leaves keys readable: without
+// the salt nobody can confirm a guessed lock.
+func (s *settings) rememberedKey(ctx context.Context, lock string) (string, error) {
+	salt, err := s.lockSalt(ctx)
+	sum := hmac.New(sha256.New, []byte(salt))
+	_, _ = io.WriteString(sum, lock)
+	return s.rememberedPrefix() + hex.EncodeToString(sum.Sum(nil)), err
+}
+
+// lockSalt returns the salt that the logs of the namespace share. The first log saves the salt as
+// the data of an entry, which an encrypted store encrypts.
+func (s *settings) lockSalt(ctx context.Context) (string, error) {
+	if salt := s.salt.Load(); salt != nil {
+		return *salt, nil
+	}
+	for range maxTurns {
+		fresh := entryData{Route: "salt", Salt: rand.Text()}
+		entry := &store.Entry{Key: s.Namespace + "!", State: store.Done, Data: fresh.bytes()}
+		saved, err := s.store.Load(ctx, entry.Key)
+		if err != nil {
+			return "", err
+		}
+		if saved == nil {
+			if err := s.store.Save(ctx, *entry); err != nil && !errors.Is(err, store.ErrConflict) {
+				return "", err
+			}
+			continue
+		}
+		data, err := readData(saved.Data)
+		if err == nil {
+			s.salt.Store(&data.Salt)
+		}
+		return data.Salt, err
+	}
+	return "", store.ErrConflict
+}
+
+// recall returns the records of the last mutations of a lock. It drops them after MaxLateness, when
+// reads show them.
+func (s *settings) recall(ctx context.Context, lock string) (store.Entry, []leftover, error) {
+	key, err := s.rememberedKey(ctx, lock)
+	if err != nil {
+		return store.Entry{}, nil, err
+	}
+	entry, err := s.store.Load(ctx, key)
+	if err != nil || entry == nil {
+		return store.Entry{Key: key}, nil, err
+	}
+	data, err := readData(entry.Data)
+	for i := range data.Leftovers {
+		data.Leftovers[i].Age += entry.Age
+	}
+	isShown := func(l leftover) bool { return l.Age >= s.MaxLateness }
+	return *entry, slices.DeleteFunc(data.Leftovers, isShown), err
+}
+
+// remember saves the records after a mutation, before the mutation frees its lock.
 func (s *settings) remember(ctx context.Context, lock string, left snapshot) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), rememberLimit)
 	defer stop()
 	err := store.ErrConflict
 	for range maxTurns {
 		var entry store.Entry
-		var last *snapshot
+		var last []leftover
 		if entry, last, err = s.recall(ctx, lock); err != nil {
 			return err
 		}
-		data := entryData{Route: "lock", Before: &left}
-		if last != nil {
-			both := left.with(*last)
-			data.Before = &both
-		}
+		data := entryData{Route: "lock", Leftovers: append(last, leftover{snapshot: left})}
 		entry.State, entry.Data = store.Free, data.bytes()
 		if err = s.store.Save(ctx, entry); !errors.Is(err, store.ErrConflict) {
 			return err
 		}
 	}
 	return err
+}
+
+// together returns the records after all of these mutations, nil without any.
+func together(lefts []leftover) *snapshot {
+	if len(lefts) == 0 {
+		return nil
+	}
+	all := lefts[0].snapshot
+	for _, left := range lefts[1:] {
+		all = all.with(left.snapshot)
+	}
+	return &all
 }
 
 // with returns the records after two mutations.
@@ -75,7 +137,7 @@ func (s snapshot) with(other snapshot) snapshot {
 	return both
 }
 
-// since adds to s the records that the last mutations of the lock have left. A late read may not
+// since adds to s the records of the last mutations of the lock. A late read may not
 // show these records yet; without since, they would later look like the effect of this mutation.
 func (s snapshot) since(last *snapshot) snapshot {
 	if last == nil || s.Count < 0 {

@@ -9,13 +9,13 @@ import (
 	"github.com/lendingapi/lending-go"
 )
 
-// shape is what a route answers with.
+// shape is the form of the response of a route.
 type shape struct {
 	name string
 	fits func(answer []byte) bool
 }
 
-// The shapes of answers, as the methods decode them.
+// The shapes of responses, as the methods decode them.
 var (
 	aBoolean  = shape{"a boolean", decodes[bool]}
 	aUUID     = shape{"a UUID", decodesID}
@@ -27,7 +27,7 @@ var (
 	nothing   = shape{"nothing, or true", func(answer []byte) bool { return bytes.Equal(answer, []byte("true")) }}
 )
 
-// shapeOf returns what a route answers with, by method and path template.
+// shapeOf returns the shape of the response of a method and path template.
 func shapeOf(route string) shape {
 	switch route {
 	case "POST /api/Application/quick-test/{applicationId}",

@@ -152,8 +152,7 @@ func checkApplicants(ctx context.Context, t *target) (snapshot, error) {
 	return snapshot{Count: len(list)}, nil
 }
 
-// checkRequirement reads whether the record of a required document tells that the document was
-// submitted.
+// checkRequirement reads from the record of a required document whether the document was submitted.
 func checkRequirement(ctx context.Context, t *target) (snapshot, error) {
 	id, err := t.application()
 	if err != nil {
@@ -166,7 +165,7 @@ func checkRequirement(ctx context.Context, t *target) (snapshot, error) {
 	return marked(list, t.ids["supportingDocumentId"], "submitted", "uploaded", "received"), nil
 }
 
-// checkSignature reads whether the record of an applicant tells that the applicant has signed.
+// checkSignature reads from the record of an applicant whether the applicant has signed.
 func checkSignature(ctx context.Context, t *target) (snapshot, error) {
 	id, err := t.application()
 	if err != nil {
@@ -204,8 +203,8 @@ func untold(err error) (snapshot, error) {
 	return snapshot{}, err
 }
 
-// checkWithdrawals counts the withdrawals in the last read, so that the count includes a withdrawal
-// that is executed between the reads.
+// checkWithdrawals counts the withdrawals in the last read. So the count includes a withdrawal
+// between the reads.
 func checkWithdrawals(ctx context.Context, t *target) (snapshot, error) {
 	id, err := t.loan()
 	if err != nil {
@@ -293,7 +292,7 @@ func rebuiltOffer(ctx context.Context, t *target, _ *snapshot, after snapshot) (
 	return json.Marshal(ids[0])
 }
 
-// maxTried is the largest number of UUIDs that theOne reads.
+// maxTried is the largest number of reads of theOne.
 const maxTried = 16
 
 // theOne returns the only id that read accepts, or "" if read accepts none or several.

@@ -6,7 +6,7 @@ import (
 	"github.com/lendingapi/lending-go/idempotency/store"
 )
 
-// pageLimit is the number of entries that Sweep and Forget read and write together.
+// pageLimit is the size of a page of Sweep and Forget.
 const pageLimit = 1000
 
 // Sweep removes the responses of mutations that were done longer than KeepAnswers ago, and returns
@@ -28,7 +28,7 @@ func (l *Log) Sweep(ctx context.Context) (int, error) {
 	})
 	// Only the mutation that has the lock reads or writes the remembered entry of the lock. So no
 	// mutation overwrites a newer entry after this deletion.
-	remembered := store.Filter{Prefix: s.rememberedKey(""), States: []store.State{store.Free}, Older: s.MaxLateness}
+	remembered := store.Filter{Prefix: s.rememberedPrefix(), States: []store.State{store.Free}, Older: s.MaxLateness}
 	_, failed := s.replace(ctx, remembered, deleted)
 	return forgotten, errorOr(err, failed)
 }

@@ -24,11 +24,11 @@ var update = flag.Bool("update", false, "write docs/checks.md anew")
 
 const tableHead = `# How the log resolves a lost response
 
-The table lists every mutation of the service. A test generates this page from package idempotency: do not edit the page.
+The table lists every mutation of the service. A test generates the page from package idempotency: do not edit it.
 
 A mutation with an idempotency key is in doubt if the response is lost. The log makes the reads of the second column
 before the send, and again in the next call with the key. The difference tells whether the mutation happened.
-SafeToRepeat and WithCheck replace the row of a mutation for one key.
+SafeToRepeat and WithCheck replace the row of a mutation for a key.
 
 Two assumptions hold for every row: the service executes no mutation later than MaxLateness after the end of the call,
 and reads show the effect within the same time. The last column names an action of another program with the same

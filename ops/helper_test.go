@@ -36,6 +36,7 @@ type backend struct {
 	*testing.T
 	service *lendingtest.Server
 	client  *lending.Client
+	entries store.Store // of the log
 	log     *idempotency.Log
 	inbox   *webhook.MemoryInbox
 	address string // of the handler
@@ -45,8 +46,8 @@ type backend struct {
 // open starts a backend. The header X-Person names the person of a request, who may act.
 func open(t *testing.T, change func(*ops.Options)) *backend {
 	t.Helper()
-	b := &backend{T: t, inbox: webhook.NewMemoryInbox(), actions: &buffer{}}
-	b.log = fake.Must(idempotency.NewLog(store.NewMemory(), &idempotency.Options{MaxLateness: time.Hour}))
+	b := &backend{T: t, inbox: webhook.NewMemoryInbox(), entries: store.NewMemory(), actions: &buffer{}}
+	b.log = fake.Must(idempotency.NewLog(b.entries, &idempotency.Options{MaxLateness: time.Hour}))
 	b.service = lendingtest.NewServer()
 	t.Cleanup(b.service.Close)
 	var err error
@@ -63,12 +64,17 @@ func open(t *testing.T, change func(*ops.Options)) *backend {
 	if change != nil {
 		change(&options)
 	}
+	b.address = b.serve(options)
+	return b
+}
+
+// serve starts a replica and returns the address of its handler.
+func (b *backend) serve(options ops.Options) (address string) {
 	mux := http.NewServeMux()
 	mux.Handle("/ops/", ops.Handler(options))
 	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close)
-	b.address = server.URL + "/ops/"
-	return b
+	b.Cleanup(server.Close)
+	return server.URL + "/ops/"
 }
 
 // get returns the status and the body of a GET.

@@ -156,7 +156,11 @@ func (d *desk) each(
 		n, err = all(r.Context(), inbox, filter)
 	}
 	if err == nil && n == 0 {
-		err = &failure{Status: http.StatusConflict, Text: "lending/ops: no dead letter matches any more; list the dead letters again"}
+		f := failf(http.StatusConflict, "no dead letter matches any more; list the dead letters again")
+		if counts, failed := inbox.Counts(r.Context()); failed == nil {
+			f.Now = counts
+		}
+		err = f
 	}
 	return what, n, err
 }

@@ -52,6 +52,7 @@ func TestDeadLettersAreRedrivenAndDropped(t *testing.T) {
 	require.JSONEq(t, `{"done":1}`, text)
 	status, text = b.post(inboxPath+"/redrive", map[string]any{"id": all[0].ID})
 	require.Equal(t, http.StatusConflict, status, "a second person was quicker: %s", text)
+	require.Contains(t, text, `"now":{"waiting":1,"running":0,"deadLetters":2}`)
 
 	status, text = b.post(inboxPath+"/drop", map[string]any{"all": true, "event": "WB_Loan_Closed", "why": "a test event"})
 	require.Equal(t, http.StatusOK, status, text)

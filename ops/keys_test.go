@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -16,6 +18,7 @@ import (
 	"github.com/lendingapi/lending-go/internal/test/fake"
 	"github.com/lendingapi/lending-go/lendingtest"
 	"github.com/lendingapi/lending-go/ops"
+	"github.com/lendingapi/lending-go/webhook"
 )
 
 // TestPersonDecidesAWithdrawal holds that a person can decide a withdrawal whose confirmation was
@@ -153,6 +156,56 @@ func TestStoreThatFails(t *testing.T) {
 	status, text = b.get("api/health")
 	require.Equal(t, http.StatusOK, status)
 	assert.NotContains(t, text, "since")
+}
+
+// TestReplicasShowTheSame holds that two handlers over the same stores show the same, and that a
+// decision at one replica is the state at the other.
+func TestReplicasShowTheSame(t *testing.T) {
+	t.Parallel()
+	b := open(t, nil)
+	b.loseDocument("order-1/document")
+	b.setAside(nil, event("a", 1))
+	other := *b
+	other.address = b.serve(ops.Options{Log: b.log, Inboxes: map[string]webhook.DeadLetters{"web hooks": b.inbox}})
+	state := func(b *backend) (all string) {
+		for _, path := range []string{"api/keys", inboxPath} {
+			_, text := b.get(path)
+			all += times.ReplaceAllString(text, "")
+		}
+		return all
+	}
+	before := state(b)
+	require.Contains(t, before, "order-1/document")
+	require.Equal(t, before, state(&other))
+	status, text := b.post("api/resolve", map[string]any{"key": "order-1/document", "verdict": "happened", "why": "seen"})
+	require.Equal(t, http.StatusOK, status, text)
+	status, text = b.post(inboxPath+"/redrive", map[string]any{"all": true})
+	require.Equal(t, http.StatusOK, status, text)
+	require.NotEqual(t, before, state(&other))
+	require.Equal(t, state(b), state(&other))
+}
+
+var times = regexp.MustCompile(`"\d{4}-\d\d-\d\dT[^"]*"`)
+
+// TestReviewIsNotHiddenByDoubts holds that the page shows the key that needs a person behind
+// hundreds of older keys that settle by themselves, and that the keys are not all of them.
+func TestReviewIsNotHiddenByDoubts(t *testing.T) {
+	t.Parallel()
+	b := open(t, nil)
+	b.service.Fail("POST /api/Application/create-customer", lendingtest.Fault{ResetAfter: true, Times: -1})
+	for n := range 501 {
+		keyed := lending.WithIdempotencyKey(t.Context(), fmt.Sprintf("order-%d", n))
+		_, err := b.client.Applications.CreateCustomer(keyed, fake.Newcomer())
+		require.Error(t, err)
+	}
+	b.loseDocument("order/document")
+	late := fake.Must(idempotency.NewLog(b.entries, &idempotency.Options{MaxLateness: time.Nanosecond}))
+	_, err := late.Check(t.Context(), b.client)
+	require.NoError(t, err)
+	_, text := b.get("")
+	assert.Contains(t, text, `<tr id="review-order/document">`)
+	assert.Contains(t, text, "Needs a person: 1 key. In doubt: 500. In progress: 0. "+
+		"(Of the oldest 500 keys of a state; there are more.)")
 }
 
 // keysIn decodes a page of keys.

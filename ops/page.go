@@ -16,6 +16,7 @@ import (
 
 	"github.com/lendingapi/lending-go"
 	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
 	"github.com/lendingapi/lending-go/internal/page"
 	"github.com/lendingapi/lending-go/webhook"
 )
@@ -29,8 +30,10 @@ type view struct {
 	MayAct, MayShow         bool
 	Counts                  sample
 	Curve                   string         // of the open keys, as points of a line
-	Classes                 map[string]int // number of open keys by class, of the oldest 1,000
-	Prefix                  string         // looked up
+	Classes                 map[string]int // number of open keys by class
+	More                    bool           // open keys than the Most that are counted of a state
+	Most                    int
+	Prefix                  string // looked up
 	HasLog                  bool
 	Found                   []key
 	Review, Doubt, Progress []key
@@ -59,6 +62,9 @@ type keyList struct {
 
 // shown is the number of rows in each list of the page.
 const shown = 50
+
+// counted is the number of keys of a state that a page counts: each costs some microseconds.
+const counted = 500
 
 var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMap{
 	"time":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
@@ -112,7 +118,7 @@ func (d *desk) render(feedKey string) (map[string]template.HTML, error) {
 
 func (d *desk) view(ctx context.Context, feedKey string) view {
 	var rawQuery string
-	v := view{Now: time.Now().UTC(), HasLog: d.Log != nil}
+	v := view{Now: time.Now().UTC(), HasLog: d.Log != nil, Most: counted}
 	_, _ = fmt.Sscanf(feedKey, "%t %t", &v.MayAct, &v.MayShow)
 	if parts := strings.SplitN(feedKey, " ", 3); len(parts) == 3 {
 		rawQuery = parts[2]
@@ -138,7 +144,12 @@ func (d *desk) view(ctx context.Context, feedKey string) view {
 
 // viewKeys fills the lists of keys.
 func (d *desk) viewKeys(ctx context.Context, v *view) {
-	open, err := d.list(ctx, idempotency.Filter{States: idempotency.InDoubtStates(), Limit: 1000}, "")
+	// Keys in the state needs_review do not stand behind thousands in doubt.
+	open, err := d.list(ctx, idempotency.Filter{States: []store.State{store.NeedsReview}, Limit: v.Most}, "")
+	var others keysPage
+	if err == nil {
+		others, err = d.list(ctx, idempotency.Filter{States: []store.State{store.Sent, store.InDoubt}, Limit: v.Most}, "")
+	}
 	if err == nil && v.Prefix != "" {
 		var found keysPage
 		found, err = d.list(ctx, idempotency.Filter{Prefix: v.Prefix, Limit: shown}, "")
@@ -148,6 +159,10 @@ func (d *desk) viewKeys(ctx context.Context, v *view) {
 		v.LogFailed = d.failed("idempotency log", err)
 		return
 	}
+	v.Now = time.Now().UTC() // after the times of the keys
+	v.More = open.Next+others.Next != ""
+	open.Keys = append(open.Keys, others.Keys...)
+	slices.SortStableFunc(open.Keys, func(a, b key) int { return a.Since.Compare(b.Since) })
 	v.Classes = map[string]int{}
 	lists := map[string]*[]key{review: &v.Review, doubt: &v.Doubt, progress: &v.Progress}
 	for _, k := range open.Keys {

@@ -47,9 +47,9 @@ type InboxEntry struct {
 
 // InboxCounts is the number of events in an [Inbox].
 type InboxCounts struct {
-	Waiting     int // due, or waiting for another try
-	Running     int // claimed
-	DeadLetters int // set aside
+	Waiting     int `json:"waiting"`     // due, or waiting for another try
+	Running     int `json:"running"`     // claimed
+	DeadLetters int `json:"deadLetters"` // set aside
 }
 
 // InboxAges is how late an [Inbox] is, by the clock of its store.

@@ -244,7 +244,7 @@ func (b *tab) waitText(selector, text string) {
 var keys = map[string]struct {
 	code int
 	text string
-}{"Tab": {9, ""}, "Enter": {13, "\r"}, "Space": {32, " "}, "Escape": {27, ""}}
+}{"Tab": {9, ""}, "Enter": {13, "\r"}, "Space": {32, " "}, "Escape": {27, ""}, "ArrowDown": {40, ""}}
 
 // press presses keys by name, as a keyboard does.
 func (b *tab) press(names ...string) {

@@ -1,5 +1,5 @@
-// Package browser tests the sandbox's page in headless Chromium: at the widths of a phone, a
-// tablet and a desktop screen, in light and dark colors.
+// Package browser tests the sandbox's page and the operator's page in headless Chromium: at the
+// widths of a phone, a tablet and a desktop screen, in light and dark colors.
 //
 // The tests control the browser through a pipe, with the Chrome DevTools Protocol. The file
 // chromium_test.go implements the small part of the protocol they need, which compiles faster

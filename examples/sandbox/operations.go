@@ -1,3 +1,5 @@
+//go:build !bare
+
 package main
 
 import (

@@ -14,17 +14,17 @@ import (
 type State string
 
 const (
-	// Free means that the mutation was never sent, was rejected, or did not happen.
+	// Free means: the mutation was never sent, was rejected, or did not happen.
 	Free State = "free"
-	// Sent means that the mutation is in flight, or was in flight when its process died.
+	// Sent means: the mutation is in flight, or was in flight when its process died.
 	Sent State = "sent"
-	// InDoubt means that the response is lost. A check can tell whether the mutation happened.
+	// InDoubt means: the response is lost. A check can tell whether the mutation happened.
 	InDoubt State = "in_doubt"
-	// NeedsReview means that the response is lost, and no check can tell.
+	// NeedsReview means: the response is lost, and no check can tell.
 	NeedsReview State = "needs_review"
-	// Done means that the mutation happened, and the entry has the response.
+	// Done means: the mutation happened, and the entry has the response.
 	Done State = "done"
-	// Forgotten means that the mutation happened, and the response is lost or removed.
+	// Forgotten means: the mutation happened, and the response is lost or removed.
 	Forgotten State = "forgotten"
 )
 
@@ -64,7 +64,7 @@ const PageBytes = 4 << 20
 // lendingtest/storetest tests a store against this contract.
 //
 // The log calls the methods from several goroutines, and expects them to return when their context
-// ends. After an error that is not named here the log assumes that the operation may have had its
+// ends. After any other error than the named ones, the operation may have had its
 // effect. A saved entry must survive the end of the process, and should survive the loss of the
 // machine: if an entry is lost, the mutation is sent twice.
 type Store interface {
@@ -98,11 +98,11 @@ type Store interface {
 
 // The errors of a [Store], with [*LockedError].
 var (
-	// ErrConflict means that another call has saved the entry.
+	// ErrConflict means: another call has saved the entry.
 	ErrConflict error = redact.Text("lending/idempotency: another call has saved the entry; load the entry again")
-	// ErrCorrupt means that the entry cannot be read. The mutation is not sent.
+	// ErrCorrupt means: the entry cannot be read. The mutation is not sent.
 	ErrCorrupt error = redact.Text("lending/idempotency: the entry cannot be read; check the encryption keys and the version of the library")
-	// ErrPosition means that a list cannot go on after a position.
+	// ErrPosition means: a list cannot go on after a position.
 	ErrPosition error = redact.Text("lending/idempotency: the position of the list is not valid; list from the beginning")
 )
 

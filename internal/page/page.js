@@ -22,13 +22,13 @@ function follow() {
       now.innerHTML = html;
       update(at(id), now.content);
     }
-    keep = true;
+    keep = Boolean(at("filter"));
   };
 }
 follow();
 
 // The filter of the page chooses the rows that the server sends.
-let keep = true; // rows that are open, though newer rows have taken their place
+let keep = false; // rows that are open, though newer rows have taken their place
 function filter(before = "") {
   query = "?" + new URLSearchParams([...new FormData(at("filter")), ["before", before]]);
   keep = false;
@@ -65,6 +65,7 @@ function update(old, now) {
 function remove(node) {
   const next = node.nextSibling;
   if (keep && node.nodeName === "TR" && node.querySelector("details[open]")) return next;
+  if (node.contains(document.activeElement)) node.parentElement.closest("[tabindex]")?.focus();
   node.remove();
   return next;
 }

@@ -42,12 +42,13 @@ const PhonePath = "/phone/"
 // Trial is a service in this process and some workers in processes of their own.
 type Trial struct {
 	Customers []string      // e-mail addresses of the customers to onboard
-	Lost      float64       // share of commands whose response is lost, executed or not; below 0.3
+	Lost      float64       // share of requests whose response is lost or cut, executed or not; below 0.3
 	Held      time.Duration // commands are delayed by less than this, and run late
 	Fleet     int           // workers at the same time; 0 means a single worker
-	Kills     int           // kills of workers, spread evenly over the customers
+	Kills     int           // kills of workers, spread evenly over the commands
 	Life      time.Duration // a worker is killed at random within this time
 	Approval  bool          // the workers do the approval, which opens the loan; otherwise processing opens the loan
+	ReadLag   time.Duration // reads show writes so late
 
 	// Worker returns the command that starts a worker for the service at address. The worker ends
 	// when all orders are done. Its standard input ends with this process.
@@ -74,16 +75,22 @@ type Progress struct {
 type Result struct {
 	Progress
 	State    lendingtest.Snapshot
+	InDoubt  []string                  // keys whose outcome a worker did not know
+	Reviewed []string                  // keys that a person looked up
 	executed map[string]map[string]int // by route and customer
 }
 
-// Of returns how often the command of a route ran, how many of these runs were repetitions for
-// the same customer, and for how many customers the command did not run.
+// Of returns how often the command of a route ran, how many of these runs were too many for a
+// customer, and for how many customers the command ran too rarely.
 func (r Result) Of(route string) (executed, beyond, missing int) {
+	wanted := 1
+	if route == Document {
+		wanted = documents
+	}
 	for _, n := range r.executed[route] {
 		executed += n
-		beyond += max(0, n-1)
-		if n == 0 {
+		beyond += max(0, n-wanted)
+		if n < wanted {
 			missing++
 		}
 	}
@@ -92,7 +99,7 @@ func (r Result) Of(route string) (executed, beyond, missing int) {
 
 // Run starts workers, each after the end of its predecessor, until all orders are done.
 func (t Trial) Run(ctx context.Context) (Result, error) {
-	r := &run{Trial: t, service: lendingtest.New(), start: time.Now(), opened: map[string]bool{}}
+	r := &run{Trial: t, service: lendingtest.New(lendingtest.WithReadLag(t.ReadLag)), start: time.Now(), opened: map[string]bool{}}
 	defer r.service.Close()
 	r.plan()
 	if !t.Approval {
@@ -103,6 +110,7 @@ func (t Trial) Run(ctx context.Context) (Result, error) {
 	mux.HandleFunc("GET "+PhonePath+"{loan}", func(w http.ResponseWriter, q *http.Request) {
 		_, _ = w.Write([]byte(r.service.OTP(q.PathValue("loan"))))
 	})
+	r.books.serve(mux, r.service)
 	server := httptest.NewServer(mux)
 	defer server.Close()
 	if err := r.fleet(ctx, server.URL); err != nil {
@@ -114,6 +122,7 @@ func (t Trial) Run(ctx context.Context) (Result, error) {
 	r.done = true
 	r.tell()
 	result := Result{Progress: r.progress(), executed: map[string]map[string]int{}, State: r.service.Snapshot()}
+	result.InDoubt, result.Reviewed = r.books.result()
 	for _, route := range routes {
 		all, executed := r.service.ExecutedFor(route), map[string]int{}
 		for _, customer := range t.Customers {
@@ -135,6 +144,7 @@ type run struct {
 	start   time.Time
 	done    bool
 	lost    atomic.Int64
+	books   books
 
 	mu     sync.Mutex // locked while Killed and Tell run
 	doomed int        // workers that are killed or about to be killed
@@ -144,21 +154,33 @@ type run struct {
 	opened map[string]bool // by application
 }
 
-// plan injects faults into some of the commands. After a number of good commands, a command loses
-// its response and a command is delayed. A delayed command ends with its caller, a late command
-// does not.
+// plan injects faults into some of the requests. After a number of good requests, a request loses
+// its response or a part of it, and a command is delayed. A delayed command ends with its caller,
+// a late command does not.
 func (r *run) plan() {
+	if r.Lost == 0 {
+		return
+	}
 	shown := func() { r.lost.Add(1) }
-	for _, route := range routes {
-		for range len(r.Customers) {
-			r.service.Fail(route, lendingtest.Fault{Times: 1 + int(rand.ExpFloat64()*(1/r.Lost-3))})
-			r.service.Fail(route, []lendingtest.Fault{
-				{Reached: shown, ResetAfter: true},
-				{Reached: shown, ResetBefore: true},
-				{Reached: shown, Status: http.StatusServiceUnavailable, Executes: true},
-				{Reached: shown, Late: 1 + rand.N(r.Held)},
-			}[rand.N(4)])
+	fail := func(route string, more ...lendingtest.Fault) {
+		r.service.Fail(route, lendingtest.Fault{Times: 1 + int(rand.ExpFloat64()*(1/r.Lost-3))})
+		more = append(
+			more,
+			lendingtest.Fault{Reached: shown, ResetAfter: true},
+			lendingtest.Fault{Reached: shown, ResetBefore: true},
+			lendingtest.Fault{Reached: shown, CutBody: -1},
+			lendingtest.Fault{Reached: shown, CutBody: 1 + rand.N(20)},
+			lendingtest.Fault{Reached: shown, Status: http.StatusServiceUnavailable, Executes: true},
+		)
+		r.service.Fail(route, more[rand.N(len(more))])
+	}
+	for range len(r.Customers) {
+		for _, route := range routes {
+			fail(route, lendingtest.Fault{Reached: shown, Late: 1 + rand.N(r.Held)})
 			r.service.Fail(route, lendingtest.Fault{DelayBefore: rand.N(r.Held)})
+		}
+		for range 4 {
+			fail("*") // the reads
 		}
 	}
 }
@@ -203,9 +225,17 @@ func (r *run) fleet(ctx context.Context, address string) error {
 
 // due reports whether to kill a worker now. If so, due counts the kill.
 func (r *run) due() bool {
+	executed, wanted := 0, 0
+	for _, route := range routes {
+		n := r.service.Executed(route)
+		executed += n
+		if r.Approval || n > 0 {
+			wanted += len(r.Customers)
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	due := r.doomed < r.Kills && r.doomed*len(r.Customers) <= r.Kills*r.service.Executed(Confirm)
+	due := r.doomed < r.Kills && r.doomed*wanted <= r.Kills*executed
 	if due {
 		r.doomed++
 	}

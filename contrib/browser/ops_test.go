@@ -1,0 +1,199 @@
+package browser_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lendingapi/lending-go"
+	"github.com/lendingapi/lending-go/idempotency"
+	"github.com/lendingapi/lending-go/idempotency/store"
+	"github.com/lendingapi/lending-go/internal/test/fake"
+	"github.com/lendingapi/lending-go/lendingtest"
+	"github.com/lendingapi/lending-go/ops"
+	"github.com/lendingapi/lending-go/webhook"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// desk is a backend with the page of package ops.
+type desk struct {
+	*testing.T
+	service *lendingtest.Service
+	client  *lending.Client
+	log     *idempotency.Log
+	inbox   *webhook.MemoryInbox
+	url     string
+}
+
+func openDesk(t *testing.T) *desk {
+	t.Helper()
+	d := &desk{T: t, service: lendingtest.New(), inbox: webhook.NewMemoryInbox()}
+	t.Cleanup(d.service.Close)
+	d.log = fake.Must(idempotency.NewLog(store.NewMemory(), &idempotency.Options{MaxLateness: time.Nanosecond}))
+	d.client = fake.SignIn(t, d.service, nil, lending.WithIdempotency(d.log))
+	d.url = d.replica()
+	return d
+}
+
+// replica starts another process's page over the same stores.
+func (d *desk) replica() (url string) {
+	d.Helper()
+	server := httptest.NewServer(ops.Handler(ops.Options{
+		Log: d.log, Inboxes: map[string]webhook.DeadLetters{"webhooks": d.inbox}, Session: d.client.Session(),
+		Who:    func(*http.Request) (string, bool) { return "dora", true },
+		Show:   func(*http.Request) bool { return true },
+		Logger: slog.New(slog.DiscardHandler),
+	}))
+	d.Cleanup(func() {
+		assert.NoError(d, server.Config.Shutdown(context.Background()), "it ends the open pages")
+		server.Close()
+	})
+	return server.URL + "/ops/"
+}
+
+// loseUploads loses the responses to uploads. No read shows them, so each key needs a person.
+func (d *desk) loseUploads(keys ...string) {
+	d.Helper()
+	const route = "POST /api/ApplicationApproval/submit-document/{applicationId}"
+	row := d.service.AddApplication(lendingtest.Application{Offer: &lendingtest.Offer{
+		Amount: 100_000, ExpiresUTC: lendingtest.Timestamp{Time: time.Now().Add(time.Hour)},
+	}})
+	application := fake.Must(lending.ParseApplicationID(row.ID))
+	d.service.Fail(route, lendingtest.Fault{ResetAfter: true, Times: len(keys)})
+	for _, key := range keys {
+		err := d.client.Approval.SubmitDocument(lending.WithIdempotencyKey(d.Context(), key), application, "Other",
+			lending.Document{Name: "a.pdf", Content: strings.NewReader("content")})
+		require.Equal(d, lending.OutcomeUnknown, lending.OutcomeOf(err), err)
+	}
+}
+
+// setAside makes dead letters of events.
+func (d *desk) setAside(name string, cause error, count int) {
+	d.Helper()
+	for n := range count {
+		event, err := webhook.Parse(fmt.Appendf(nil, `{"webhookEvent":%s,"data":{"n":%d}}`, text(name), n))
+		require.NoError(d, err)
+		require.NoError(d, d.inbox.Put(d.Context(), event))
+		entry, err := d.inbox.Take(d.Context())
+		require.NoError(d, err)
+		require.NoError(d, d.inbox.DeadLetter(d.Context(), entry, cause))
+	}
+}
+
+// TestOps holds that the operator's page fits at each width, light and dark, with any number of
+// entries, can be read by everybody, and shows hostile texts as text.
+func TestOps(t *testing.T) {
+	for _, test := range []struct {
+		keys, letters int
+		roles         map[string]int
+	}{
+		{0, 0, map[string]int{
+			"banner": 1, "navigation": 1, "main": 1, "heading": 7, "region": 5, "status": 2, "button": 2, "textbox": 2,
+		}},
+		{30, 30, map[string]int{
+			"main": 1, "table": 3, "row": 70, "rowheader": 70, "columnheader": 9, "DisclosureTriangle": 70, "button": 100,
+			"textbox": 100, "combobox": 40,
+		}},
+		{2_000, 20_000, map[string]int{"main": 1, "table": 2, "row": 100, "rowheader": 100, "combobox": 50}},
+	} {
+		t.Run(fmt.Sprint(test.letters), func(t *testing.T) {
+			d := openDesk(t)
+			if test.letters > 0 {
+				d.setAside(hostile, errors.New(hostile), 1)
+				d.setAside("a\u202eb\u2066c", errors.New("\u202elost"), 1)
+				d.setAside("WB_Loan_Created", errors.New("the loan is not in our database yet"), test.letters-2)
+				d.loseUploads("order/" + hostile[:200])
+			}
+			var keys []string
+			for n := 1; n < test.keys; n++ {
+				keys = append(keys, fmt.Sprintf("order-%d/document", n))
+			}
+			d.loseUploads(keys...)
+			b := browser.open(t, d.url+"?prefix=order-1", 360, false)
+			b.waitText("#connection", "Live")
+			for _, width := range []int{360, 900, 1600} {
+				t.Run(fmt.Sprint(width), func(t *testing.T) {
+					for _, dark := range []bool{false, true} {
+						b.resize(width, dark)
+						name := fmt.Sprintf("ops %d %d %s", test.letters, width, map[bool]string{false: "light", true: "dark"}[dark])
+						b.screenshot(name)
+						b.run(unfolded)
+						b.screenshot(name + " unfolded")
+						assert.Empty(t, value[[]string](b, outside), "%s: does not fit", name)
+						assert.Empty(t, value[[]string](b, faint), "%s: cannot be read", name)
+						if !dark {
+							b.accessible(name, test.roles)
+						}
+						b.run(`document.querySelectorAll("details").forEach((d) => d.open = false)`)
+					}
+				})
+			}
+			b.waitText("#summary", fmt.Sprintf("%d dead letter", test.letters))
+			if test.letters > 0 {
+				shown := value[string](b, "document.body.textContent")
+				assert.GreaterOrEqual(t, strings.Count(shown, hostile[:200]), 3, "event, cause and key stand there as text")
+			}
+			assert.Equal(t, "undefined", value[string](b, "typeof pwned"))
+			assert.Zero(t, value[int](b, "document.querySelectorAll('img, main script, iframe, [onerror]').length"))
+			assert.Empty(t, b.complaints())
+		})
+	}
+}
+
+// TestOpsByKeyboard holds that a person resolves a key and redrives a dead letter with the
+// keyboard, and that the pages of both replicas follow by themselves.
+func TestOpsByKeyboard(t *testing.T) {
+	d := openDesk(t)
+	d.loseUploads("order-1/document", "order-2/document")
+	d.setAside("WB_Loan_Created", errors.New("no loan yet"), 3)
+	other := browser.open(t, d.replica(), 900, false)
+	other.waitText("#connection", "Live")
+	b := browser.open(t, d.url, 900, false)
+	b.waitText("#connection", "Live")
+
+	b.tabTo("#review details > summary")
+	assert.True(t, value[bool](b, `getComputedStyle(document.activeElement).outlineStyle === "solid"`),
+		"the focus is seen")
+	b.press("Enter")
+	b.wait(`document.querySelector("#review details").open`)
+	b.tabTo("#review [name=verdict]")
+	b.press("ArrowDown")
+	b.tabTo("#review [name=why]")
+	b.typed("the service's support has the document")
+	b.press("Enter")
+	b.waitText("#said", "Resolved.")
+	for _, page := range []*tab{b, other} {
+		page.waitText("#summary", "Needs a person: 1 key.")
+		page.wait(`document.querySelectorAll("#review tbody tr").length === 1`)
+	}
+	assert.Contains(t, value[string](b, `document.querySelector("#review").textContent`), "order-2/document")
+	assert.Equal(t, "review", value[string](b, "document.activeElement.id"), "the focus stays where the key was")
+
+	entries, err := d.log.Entries(t.Context(), idempotency.Filter{Prefix: "order-1/"})
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	assert.Equal(t, "dora", entries[0].ResolvedBy)
+
+	b.tabTo("#inboxes details > summary")
+	b.press("Enter")
+	b.tabTo("#inboxes [data-order$=redrive] button")
+	b.press("Enter")
+	b.waitText("#said", "Redriven.")
+	for _, page := range []*tab{b, other} {
+		page.waitText("#summary", "1 waiting, 0 running, 2 dead letters")
+		page.wait(`document.querySelectorAll("#inboxes tbody tr").length === 2`)
+	}
+	b.tabTo("#inboxes .orders [data-order$=drop] [name=why]")
+	b.typed("nobody waits for these events")
+	b.press("Enter")
+	b.waitText("#said", "Dropped.")
+	other.waitText("#inboxes", "No dead letters.")
+	assert.Empty(t, append(b.complaints(), other.complaints()...))
+}
