@@ -129,7 +129,7 @@ func (k *keyed) review(ctx context.Context, refused error, email string) error {
 	}
 }
 
-// unlessRetried passes on an error that another try cannot mend.
+// unlessRetried passes on an error if another try cannot succeed.
 func unlessRetried(err error) error {
 	if lending.NextOf(err).Retry {
 		return nil
