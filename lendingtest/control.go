@@ -101,7 +101,7 @@ func (c control) obey(r *http.Request) (any, error) {
 	query := r.URL.Query()
 	for key := range query {
 		if !slices.Contains(o.query, key) && !slices.Contains(o.query, key+"?") {
-			return nil, fmt.Errorf("%s knows no parameter %q", name, key)
+			return nil, fmt.Errorf("%s has no parameter %q", name, key)
 		}
 	}
 	for _, key := range o.query { // an empty parameter is an unset variable of a script
@@ -166,14 +166,14 @@ func read[T any](r *http.Request) (v T, err error) {
 	err = d.Decode(&v)
 	switch kind, ok := errors.AsType[*json.UnmarshalTypeError](err); {
 	case errors.Is(err, io.EOF):
-		return v, errors.New("the body is empty, {} says nothing")
+		return v, errors.New("the body is empty; send {} if there are no fields")
 	case ok: // without the Go type, which means nothing in other languages
 		return v, fmt.Errorf("the body: %s takes no %s", cmp.Or(kind.Field, "it"), kind.Value)
 	case err != nil:
 		return v, fmt.Errorf("the body: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) { // More does not report an extra bracket
-		return v, errors.New("the body: more than one value")
+		return v, errors.New("the body has more than one value; send a single JSON object")
 	}
 	return v, nil
 }

@@ -47,7 +47,7 @@ type faultForm struct {
 // MarshalJSON returns an error for Reached and Until, and for a Body that is not text.
 func (f Fault) MarshalJSON() ([]byte, error) {
 	if f.Reached != nil || f.Until != nil {
-		return nil, errors.New("lendingtest: Reached and Until of a Fault do not leave the process")
+		return nil, errors.New("lendingtest: a Fault with Reached or Until cannot be sent to another process; use Service.Fail")
 	}
 	form := faultForm{
 		Status: f.Status, ContentType: f.ContentType, Header: f.Header, RetryAfter: span(f.RetryAfter), Executes: f.Executes,
@@ -56,7 +56,7 @@ func (f Fault) MarshalJSON() ([]byte, error) {
 	}
 	if f.Body != nil {
 		if !utf8.Valid(f.Body) {
-			return nil, errors.New("lendingtest: the Body of the Fault is no text")
+			return nil, errors.New("lendingtest: the Body of the Fault is not UTF-8 text and cannot be sent to another process")
 		}
 		text := string(f.Body)
 		form.Body = &text

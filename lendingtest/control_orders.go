@@ -169,7 +169,7 @@ func filterOf(q url.Values) RequestFilter {
 	for name, n := range map[string]*int{"before": &f.Before, "limit": &f.Limit} {
 		var err error
 		if *n, err = strconv.Atoi(cmp.Or(q.Get(name), "0")); err != nil || *n < 0 {
-			panic("lendingtest: " + name + " is no number of requests")
+			panic("lendingtest: " + name + " is not a number from 0")
 		}
 	}
 	return f
@@ -220,7 +220,7 @@ func setFields[T any](fields json.RawMessage, id string, row *T, rowID *string) 
 	d.DisallowUnknownFields()
 	err := d.Decode(row)
 	if err == nil && *rowID != id {
-		err = errors.New("update does not change the id")
+		err = errors.New("update cannot change the id; leave out the id in set")
 	}
 	if err != nil {
 		*row = before
@@ -264,15 +264,15 @@ func post[T any](f func(*Service, context.Context, T) (any, error)) order {
 func (f *Fault) check() error {
 	switch {
 	case f == nil:
-		return errors.New("fail wants fault")
+		return errors.New("fail needs fault")
 	case f.Late < 0 || f.AnswerDelay < 0 || f.DelayBefore < 0 || f.RetryAfter < 0:
-		return errors.New("a duration is below zero")
+		return errors.New("a duration is negative")
 	case f.Times < -1:
-		return errors.New("times wants a number from 1, or -1 for ever")
+		return errors.New("times must be a number from 1, or -1 for always")
 	case f.CutBody < -1:
-		return errors.New("cutBody wants a number of bytes, or -1 for none of them")
+		return errors.New("cutBody must be a number of bytes, or -1 for an empty body")
 	case f.changesNothing():
-		return errors.New("the fault changes nothing: it wants status, answerDelay, delayBefore, late, cutBody, patch, resetBefore or resetAfter")
+		return errors.New("the fault changes nothing; set status, answerDelay, delayBefore, late, cutBody, patch, resetBefore or resetAfter")
 	}
 	return cmp.Or(f.Patch.check(), checkStatus(f.Status))
 }

@@ -122,7 +122,7 @@ func TestRemoteClockEnds(t *testing.T) {
 	c, far := lendingtest.Dial(url), 250*365*24*time.Hour
 	require.NoError(t, c.Advance(t.Context(), far))
 	moved := r.Now()
-	require.ErrorContains(t, c.Advance(t.Context(), far), "cannot be moved so far")
+	require.ErrorContains(t, c.Advance(t.Context(), far), "cannot move this far")
 	assert.Less(t, r.Now().Sub(moved), time.Hour)
 }
 
@@ -153,12 +153,12 @@ func TestRemoteErrors(t *testing.T) {
 	require.EqualError(t, c.Redeliver(ctx, lendingtest.Delivery{Number: 7}), "lendingtest: no delivery number 7")
 	require.ErrorContains(t, c.ExpireOffer(ctx, r.application()), "no offer")
 	require.ErrorContains(t, c.Fail(ctx, "*", lendingtest.Fault{Until: make(chan struct{})}),
-		"do not leave the process")
-	require.ErrorContains(t, c.Fail(ctx, "*", lendingtest.Fault{Body: []byte{0xff}}), "no text")
-	require.ErrorContains(t, c.Restore(ctx, lendingtest.Snapshot{}), "not a snapshot that a service has made")
-	require.ErrorContains(t, lendingtest.Dial(r.base).Reset(ctx), "is no control of a service: it answered 404")
+		"cannot be sent to another process")
+	require.ErrorContains(t, c.Fail(ctx, "*", lendingtest.Fault{Body: []byte{0xff}}), "not UTF-8 text")
+	require.ErrorContains(t, c.Restore(ctx, lendingtest.Snapshot{}), "the snapshot was not made by a service")
+	require.ErrorContains(t, lendingtest.Dial(r.base).Reset(ctx), "is not the control of a service: it answered 404")
 	_, err = lendingtest.Dial(r.base+"/api/Webhook").OTP(ctx, "x")
-	require.ErrorContains(t, err, "is no control of a service")
+	require.ErrorContains(t, err, "is not the control of a service")
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	require.ErrorIs(t, lendingtest.Dial(url).Wait(ended), context.Canceled)
@@ -249,29 +249,29 @@ func TestControlIsGuarded(t *testing.T) {
 		}, "t0", "", 403, "another origin"},
 		{"no such order", "GET", "/nothing", "", nil, "", "", 404, "there are add-account, add-loan, advance"},
 		{"the wrong method", "GET", "/reset", "", nil, "", "", 405, "wants POST"},
-		{"a misspelt parameter", "GET", "/executed?route=x&fro=y", "", nil, "", "", 400, `knows no parameter \"fro\"`},
-		{"a parameter of a POST", "POST", "/reset?x=1", "{}", json, "", "", 400, "knows no parameter"},
+		{"a misspelt parameter", "GET", "/executed?route=x&fro=y", "", nil, "", "", 400, `has no parameter \"fro\"`},
+		{"a parameter of a POST", "POST", "/reset?x=1", "{}", json, "", "", 400, "has no parameter"},
 		{"a misspelt name", "POST", "/fail", `{"route":"*","fualt":{}}`, json, "", "", 400, "fualt"},
 		{"within a fault", "POST", "/fail", `{"route":"*","fault":{"stauts":500}}`, json, "", "", 400, "stauts"},
 		{"a duration that is none", "POST", "/advance", `{"by":"1 hour"}`, json, "", "", 400, "the body"},
 		{"two values", "POST", "/advance", `{"by":"1h"} {"by":"1h"}`, json, "", "", 400, "more than one value"},
 		{"a bracket too many", "POST", "/advance", `{"by":"1h"}}`, json, "", "", 400, "more than one value"},
-		{"no time", "POST", "/advance", `{}`, json, "", "", 400, "advance wants by"},
-		{"no fault", "POST", "/fail", `{"route":"*"}`, json, "", "", 400, "fail wants fault"},
+		{"no time", "POST", "/advance", `{}`, json, "", "", 400, "advance needs by"},
+		{"no fault", "POST", "/fail", `{"route":"*"}`, json, "", "", 400, "fail needs fault"},
 		{
 			"a fault without effect", "POST", "/fail", `{"route":"*","fault":{"retryAfter":"3s","executes":true}}`, json,
 			"", "", 400, "changes nothing",
 		},
 		{
 			"a number of times that is none", "POST", "/fail", `{"route":"*","fault":{"status":503,"times":-7}}`, json, "",
-			"", 400, "times wants",
+			"", 400, "times must be",
 		},
 		{
 			"a cut before the body", "POST", "/fail", `{"route":"*","fault":{"cutBody":-99}}`, json, "", "", 400,
-			"cutBody wants",
+			"cutBody must be",
 		},
 		{"a clock before all records", "POST", "/advance", `{"by":"-2562047h"}`, json, "", "", 400, "the year"},
-		{"a loan below zero", "POST", "/add-loan", `{"amount":-5}`, json, "", "", 400, "below zero"},
+		{"a loan below zero", "POST", "/add-loan", `{"amount":-5}`, json, "", "", 400, "is negative"},
 		{
 			"a status that cannot be answered", "POST", "/fail", `{"route":"*","fault":{"status":1000}}`, json, "", "",
 			400, "1000",
@@ -282,10 +282,10 @@ func TestControlIsGuarded(t *testing.T) {
 		},
 		{
 			"a time that has been", "POST", "/fail", `{"route":"*","fault":{"late":"-3s"}}`, json, "", "", 400,
-			"below zero",
+			"is negative",
 		},
 		{"a snapshot with a misspelt list", "POST", "/restore", `{"laons":[]}`, json, "", "", 400, "laons"},
-		{"a snapshot without a time", "POST", "/restore", `{"sequences":{}}`, json, "", "", 400, "not a snapshot"},
+		{"a snapshot without a time", "POST", "/restore", `{"sequences":{}}`, json, "", "", 400, "not made by a service"},
 		{"no body", "POST", "/advance", "", json, "", "", 400, "the body is empty"},
 		{
 			"another kind of value", "POST", "/fail", `{"route":"*","fault":{"late":3}}`, json, "", "", 400,

@@ -149,7 +149,7 @@ func TestUpdate(t *testing.T) {
 		set      map[string]any
 	}{
 		{loan.ID, `unknown field "amuont"`, map[string]any{"balance": 7, "amuont": 5}},
-		{loan.ID, "does not change the id", map[string]any{"balance": 7, "id": "x"}},
+		{loan.ID, "cannot change the id", map[string]any{"balance": 7, "id": "x"}},
 		{loan.ApplicationID, "set", map[string]any{"status": "Lost", "offer": 3}},
 		{"x", `no customer, application, loan or subscription "x"`, nil},
 	} {
@@ -417,7 +417,7 @@ func TestPlay(t *testing.T) {
 		{`{}`, "the scenario: json"},
 		{`[{"order":"snapshot"}]`, `no order "snapshot" that changes something`},
 		{`[{"order":"reset","on":"x"}]`, "no route"},
-		{`[{"order":"reset","after":"-1m"}]`, "before its start"},
+		{`[{"order":"reset","after":"-1m"}]`, "after is negative"},
 		{`[{"ordre":"reset"}]`, "ordre"},
 	} {
 		t.Run(test.scenario, func(t *testing.T) {

@@ -34,7 +34,7 @@ func (f RequestFilter) check(s *Service) error {
 		return fmt.Errorf("no route %q; perhaps %q", f.Route, s.nearest(f.Route))
 	}
 	if !slices.Contains([]string{"", OutcomeExecuted, OutcomeRefused, OutcomeLost}, f.Outcome) {
-		return fmt.Errorf("no outcome %q; there are executed, refused and lost", f.Outcome)
+		return fmt.Errorf("there is no outcome %q; use executed, refused or lost", f.Outcome)
 	}
 	return nil
 }

@@ -73,7 +73,8 @@ func TestQueueOfDeliveriesEnds(t *testing.T) {
 	}
 	refused := r.Deliveries()
 	require.Len(t, refused, 2)
-	assert.EqualError(t, refused[0].Err, "lendingtest: 10,000 deliveries wait already")
+	assert.EqualError(t, refused[0].Err,
+		"lendingtest: the delivery was dropped: 10,000 deliveries wait for slow receivers")
 }
 
 // Tokens that expired go when there are many; those that live stay, however many.

@@ -247,7 +247,7 @@ func (c *Remote) do(r *http.Request, result any) error {
 	}
 	var failed controlFailure
 	if json.NewDecoder(resp.Body).Decode(&failed) != nil || failed.Error == "" {
-		return fmt.Errorf("lendingtest: %s is no control of a service: it answered %s", c.url, resp.Status)
+		return fmt.Errorf("lendingtest: %s is not the control of a service: it answered %s; check the URL and the flag -control", c.url, resp.Status)
 	}
 	return errors.New("lendingtest: " + strings.TrimPrefix(failed.Error, "lendingtest: "))
 }

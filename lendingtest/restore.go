@@ -108,7 +108,7 @@ func (s *Service) Reset() {
 // check checks the rules that handlers rely on.
 func (snap *Snapshot) check() error {
 	if snap.memory.Sequences == nil || snap.Time.IsZero() {
-		return errors.New("not a snapshot that a service has made")
+		return errors.New("the snapshot was not made by a service")
 	}
 	known := map[string]bool{}
 	var faults []error

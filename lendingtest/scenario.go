@@ -48,7 +48,7 @@ func (s *Service) play(steps []Step) error {
 		case step.On != "" && s.routes[step.On] == nil:
 			return fmt.Errorf("lendingtest: step %d of the scenario: no route %q; perhaps %q", i+1, step.On, s.nearest(step.On))
 		case step.After < 0:
-			return fmt.Errorf("lendingtest: step %d of the scenario: a time before its start", i+1)
+			return fmt.Errorf("lendingtest: step %d of the scenario: after is negative", i+1)
 		}
 	}
 	s.mu.Lock()

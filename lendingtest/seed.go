@@ -73,7 +73,7 @@ func (s *Service) AddLoan(l Loan) Loan {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l.Amount < 0 || l.Balance < 0 || l.AvailableBalance < 0 {
-		panic("lendingtest: an amount of the loan is below zero")
+		panic("lendingtest: an amount of the loan is negative")
 	}
 	l = l.clone()
 	app := s.applications.get(l.ApplicationID)

@@ -186,10 +186,10 @@ func (s *Service) mayAdvance(d time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if d == 0 {
-		return errors.New("advance wants by")
+		return errors.New("advance needs by")
 	}
 	if offset := s.offset + d; (d > 0) != (offset > s.offset) {
-		return errors.New("the clock cannot be moved so far")
+		return errors.New("the clock cannot move this far")
 	}
 	if then := s.now().Add(d); then.Year() < 1970 || then.Year() > 9999 {
 		return fmt.Errorf("the clock would show the year %d", then.Year())

@@ -208,7 +208,7 @@ func TestRestoreRefuses(t *testing.T) {
 		spoil func(*lendingtest.Snapshot)
 	}{
 		{
-			"lendingtest: not a snapshot that a service has made",
+			"lendingtest: the snapshot was not made by a service",
 			func(snap *lendingtest.Snapshot) { *snap = lendingtest.Snapshot{Customers: snap.Customers} },
 		},
 		{"lendingtest: the snapshot has no customer", func(snap *lendingtest.Snapshot) { snap.Customers = nil }},

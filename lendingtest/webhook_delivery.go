@@ -131,7 +131,7 @@ func (p *postOffice) take(receiver string) (d Delivery, ok bool) {
 	return d, true
 }
 
-var errTooManyWait = errors.New("lendingtest: 10,000 deliveries wait already")
+var errTooManyWait = errors.New("lendingtest: the delivery was dropped: 10,000 deliveries wait for slow receivers")
 
 // enqueue makes a delivery and posts it. It needs s.mu.
 func (s *Service) enqueue(sub *Subscription, event, id string, data map[string]any) {
