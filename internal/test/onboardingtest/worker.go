@@ -129,7 +129,7 @@ func (k *keyed) review(ctx context.Context, refused error, email string) error {
 	}
 }
 
-// unlessRetried passes on an error that another try cannot mend.
+// unlessRetried returns err, or nil if another try is allowed.
 func unlessRetried(err error) error {
 	if lending.NextOf(err).Retry {
 		return nil
@@ -143,7 +143,7 @@ func (k *keyed) reportDoubt(ctx context.Context, key string) error {
 	return err
 }
 
-// reportLeft reports the keys that an earlier worker has left in doubt.
+// reportLeft reports the keys in doubt of an earlier worker.
 func (k *keyed) reportLeft(ctx context.Context) error {
 	filter := idempotency.Filter{States: idempotency.InDoubtStates()}
 	for {
