@@ -41,9 +41,10 @@
 //   - [OutcomeDone]: the mutation happened, but its response was lost.
 //   - [OutcomeUnknown]: the mutation may have happened.
 //
-// After the first two, the mutation can be sent again. After the last two, read first: the
-// field CheckWith of [Error] names the reads that show the effect. A mutation can still be in
-// flight while a read shows nothing.
+// After the first two, correct the cause and send the mutation again. After the last two,
+// repeat the call only with an idempotency key, see below. Without a key, read first: the field
+// CheckWith of [Error] names the reads that show the effect. A mutation can still be in flight
+// while a read shows nothing. [NextOf] makes these decisions: retry, stop, or tell a person.
 //
 // [NextOf] says of any error what a program does: retry, when, stop, or tell a person.
 //

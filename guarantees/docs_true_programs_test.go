@@ -49,7 +49,7 @@ func TestReadmeLostResponse(t *testing.T) {
 	}
 	defer client.Close()
 
-	service.Fail("POST /api/Application/create-customer", lendingtest.Fault{ResetAfter: true}) // its answer is lost
+	service.Fail("POST /api/Application/create-customer", lendingtest.Fault{ResetAfter: true}) // its response is lost
 
 	_, err = client.Applications.CreateCustomer(t.Context(), fake.Ada())
 	assert.Equal(t, lending.OutcomeUnknown, lending.OutcomeOf(err))
